@@ -1,0 +1,7 @@
+//! What Forebay is about, without any I/O: units, stripe arithmetic, life-cycle states and the grammar of
+//! `#DW`/`#BB` directives.
+//!
+//! **Invariant:** nothing in this crate reads a file, a clock, the environment or the network.
+
+pub mod phase;
+pub mod stripe;

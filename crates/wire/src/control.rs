@@ -1,0 +1,357 @@
+//! The control service's API: HTTP with JSON bodies, on a unix socket (`control.sock` in the state folder).
+//!
+//! Every life-cycle function is `POST /v1/sessions/{token}/FUNCTION`, is idempotent, is serialised per token, and goes
+//! on when the caller goes away: a second caller of the same function joins the first. The reply comes when the
+//! function is done; progress meanwhile is `GET /v1/sessions/{token}`.
+//!
+//! | request | body | reply |
+//! |---|---|---|
+//! | `POST /v1/job_process` | [`JobProcess`] | [`JobSummary`] |
+//! | `POST /v1/tokens` | `{}` | [`NewToken`] |
+//! | `POST /v1/sessions/{token}/setup` | [`Setup`] | [`SessionStatus`] |
+//! | `POST /v1/sessions/{token}/data_in` | `{}` | [`SessionStatus`] |
+//! | `GET  /v1/sessions/{token}/paths` | | [`Paths`] |
+//! | `POST /v1/sessions/{token}/pre_run` | [`PreRun`] | [`SessionStatus`] |
+//! | `POST /v1/sessions/{token}/post_run` | [`PostRun`] | [`SessionStatus`] |
+//! | `POST /v1/sessions/{token}/data_out` | `{}` | [`SessionStatus`] |
+//! | `POST /v1/sessions/{token}/teardown` | [`Teardown`] | [`TeardownReply`] |
+//! | `GET  /v1/sessions/{token}/real_size` | | [`RealSize`] |
+//! | `POST /v1/sessions/{token}/cancel` | `{}` | [`SessionStatus`]: stops a running `data_in` or `data_out` |
+//! | `GET  /v1/sessions/{token}` | | [`SessionStatus`] |
+//! | `GET  /v1/status` | | [`Status`] |
+//! | `POST /v1/shutdown` | `{}` | [`ShutdownReply`]: stops nodes and control if nothing is mounted or running |
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use model::phase::{AccessMode, Direction, Function, Phase, StageKind, StageState};
+use serde::{Deserialize, Serialize};
+
+/// Whose fault an error is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Blame {
+    /// The request, the script, or the files that it names.
+    User,
+    /// The machine or its set-up: a full disk, a missing device, a dead node.
+    Site,
+    /// A bug of ours.
+    Forebay,
+}
+
+/// An error as every door shows it: what was tried and on what, why it failed, and what to do next.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[error("{message}; {advice}")]
+pub struct ApiError {
+    /// A stable name of the kind of error, as `no_such_session`.
+    pub code: String,
+    /// Whose fault it is.
+    pub blame: Blame,
+    /// One line: what was tried, on which file or node, and the errno's text.
+    pub message: String,
+    /// One line: what to do next.
+    pub advice: String,
+}
+
+/// A POSIX identity.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Owner {
+    /// Numeric user id.
+    pub uid: u32,
+    /// Numeric group id.
+    pub gid: u32,
+}
+
+/// A batch script and what its `%` symbols stand for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Script {
+    /// The whole text.
+    pub text: String,
+    /// Where it was read, for messages.
+    pub path: PathBuf,
+    /// `%d`: the folder that the job starts in; absolute. Relative paths in directives start here.
+    pub workdir: PathBuf,
+    /// `%x`: the job's name.
+    pub job_name: String,
+    /// `%u`: the user's name.
+    pub user: String,
+}
+
+/// Asks whether a script would be accepted.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct JobProcess {
+    /// The script.
+    pub script: Script,
+    /// The owner whose rights the `stage_in` sources are checked with.
+    pub owner: Owner,
+}
+
+/// What a script asks for.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct JobSummary {
+    /// Bytes that the directives ask for.
+    pub requested_bytes: u64,
+    /// Bytes after rounding up to whole grains.
+    pub capacity_bytes: u64,
+    /// Access modes, in the script's order.
+    pub access_modes: Vec<AccessMode>,
+    /// Number of `stage_in` directives.
+    pub stage_ins: usize,
+    /// Number of `stage_out` directives.
+    pub stage_outs: usize,
+    /// Remarks for the user, one line each, as `capacity 10GB rounded up to 9537 grains of 1 MiB`.
+    pub notes: Vec<String>,
+}
+
+/// A fresh token.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct NewToken {
+    /// Digits only, as a workload manager's job id.
+    pub token: String,
+}
+
+/// Where a fragment's bytes live.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum VolumeKind {
+    /// A folder whose bytes the store counts. Needs no privilege.
+    Directory,
+    /// An XFS file system of the right size in a preallocated image, on a loop device. Needs root; lets the kernel
+    /// pass files through at raw speed.
+    Image,
+}
+
+/// Allocates an instance.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Setup {
+    /// Who owns the instance.
+    pub owner: Owner,
+    /// The script with its directives.
+    pub script: Script,
+    /// Over how many storage nodes; `None` lets control choose.
+    pub fragments: Option<u32>,
+    /// `None` chooses `image` where it works, else `directory`.
+    pub volume: Option<VolumeKind>,
+}
+
+/// Mounts an instance's namespaces.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct PreRun {
+    /// Mount the (single) namespace here instead of at a path below the state folder. The folder must exist.
+    pub mountpoint: Option<PathBuf>,
+}
+
+/// Unmounts an instance's namespaces.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct PostRun {
+    /// Detach at once, even where files are open.
+    pub hurry: bool,
+}
+
+/// Releases an instance.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Teardown {
+    /// Destroy data that was to be staged out and is not.
+    pub hurry: bool,
+}
+
+/// What teardown did.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct TeardownReply {
+    /// `None`: everything is released. Else why the data is kept, in one line.
+    pub kept: Option<String>,
+}
+
+/// The job's environment.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Paths {
+    /// `DW_JOB_STRIPED` and its like; every value ends with a slash.
+    pub variables: BTreeMap<String, String>,
+}
+
+/// What was really allocated.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct RealSize {
+    /// Bytes.
+    pub capacity: u64,
+    /// Always `bytes`.
+    pub units: String,
+}
+
+/// Everything an operator sees.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Status {
+    /// Pools of flash.
+    pub pools: Vec<PoolStatus>,
+    /// Storage and compute nodes.
+    pub nodes: Vec<NodeStatus>,
+    /// Sessions that are not torn down.
+    pub sessions: Vec<SessionStatus>,
+}
+
+/// One pool.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct PoolStatus {
+    /// Its name.
+    pub name: String,
+    /// Bytes in one grain.
+    pub granularity_bytes: u64,
+    /// Grains in all.
+    pub quantity: u64,
+    /// Grains not allocated.
+    pub free: u64,
+}
+
+/// One node.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct NodeStatus {
+    /// Its name.
+    pub name: String,
+    /// Whether it answers.
+    pub online: bool,
+    /// Why not, or the last thing that went wrong.
+    pub last_error: Option<String>,
+}
+
+/// One session.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct SessionStatus {
+    /// The job id or name.
+    pub token: String,
+    /// Who owns it.
+    pub owner: Owner,
+    /// The script that it came from (path, working folder, job name; the text too, so that a job can be resumed).
+    pub script: Script,
+    /// Seconds since 1970 at which the token was registered.
+    pub created_unix: u64,
+    /// How far it has come.
+    pub phase: Phase,
+    /// The function that runs now.
+    pub busy: Option<Function>,
+    /// The last function that failed, and why; cleared when that function succeeds.
+    pub failed: Option<(Function, ApiError)>,
+    /// The allocation, once set up.
+    pub instance: Option<InstanceStatus>,
+    /// Mounted namespaces.
+    pub activations: Vec<ActivationStatus>,
+    /// Stages in the order of the script: every `stage_in`, then every `stage_out`.
+    pub stages: Vec<StageStatus>,
+    /// How long each completed function took, milliseconds, in order of completion.
+    pub timings_ms: Vec<(Function, u64)>,
+    /// Why teardown kept the data, if it did.
+    pub kept: Option<String>,
+    /// Remarks for the user, as in [`JobSummary::notes`].
+    pub notes: Vec<String>,
+}
+
+/// One allocation.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct InstanceStatus {
+    /// Its id, as `i3`.
+    pub id: String,
+    /// Bytes asked for.
+    pub requested_bytes: u64,
+    /// Bytes allocated: whole grains, the same on every fragment.
+    pub capacity_bytes: u64,
+    /// Bytes in use, as the storage nodes last reported.
+    pub used_bytes: u64,
+    /// The storage nodes that hold its fragments, in order.
+    pub nodes: Vec<String>,
+    /// Where the fragments' bytes live.
+    pub volume: VolumeKind,
+    /// Its access modes.
+    pub access_modes: Vec<AccessMode>,
+}
+
+/// One mount of one namespace.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ActivationStatus {
+    /// The compute node.
+    pub node: String,
+    /// How the namespace is shared.
+    pub access_mode: AccessMode,
+    /// Where it is mounted; no trailing slash.
+    pub mountpoint: PathBuf,
+    /// Whether it is mounted now.
+    pub mounted: bool,
+    /// How often the mount was lost (its process died) and made anew: files that were open then are lost to the job.
+    pub interruptions: u32,
+}
+
+/// One stage of a session; also what a stage worker reports while it copies.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StageStatus {
+    /// Its id, as `3.0`: token and position in the script.
+    pub id: String,
+    /// Which way.
+    pub direction: Direction,
+    /// What the source names.
+    pub kind: StageKind,
+    /// Source as the directive has it, symbols replaced.
+    pub source: String,
+    /// Destination as the directive has it, symbols replaced; for a list, its file again.
+    pub destination: String,
+    /// State.
+    pub state: StageState,
+    /// Counters.
+    pub progress: StageProgress,
+    /// Milliseconds from start to now or to the end.
+    pub elapsed_ms: u64,
+    /// The first 100 failures.
+    pub failures: Vec<FileFailure>,
+    /// The failure that ended the stage before any file was tried, as an unreadable source.
+    pub error: Option<ApiError>,
+}
+
+/// Counters of one stage.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StageProgress {
+    /// Entries (files, folders, links, …) found so far; final once `planned`.
+    pub entries_total: u64,
+    /// Entries that are done and verified.
+    pub entries_done: u64,
+    /// Bytes in them so far; final once `planned`.
+    pub bytes_total: u64,
+    /// Bytes copied.
+    pub bytes_done: u64,
+    /// Bytes read back at the destination and found equal.
+    pub bytes_verified: u64,
+    /// Entries that failed.
+    pub entries_failed: u64,
+    /// Whether the source has been walked to its end.
+    pub planned: bool,
+}
+
+/// Which side of a stage refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Side {
+    /// The parallel file system.
+    Pfs,
+    /// The buffer.
+    Buffer,
+}
+
+/// One entry that a stage could not copy.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileFailure {
+    /// The path on the side that refused.
+    pub path: String,
+    /// That side.
+    pub side: Side,
+    /// What was tried, as `open for reading`.
+    pub operation: String,
+    /// The errno; 0 for a checksum that does not match.
+    pub errno: i32,
+    /// One line in words.
+    pub message: String,
+    /// What to do next.
+    pub advice: String,
+}
+
+/// Whether the services stopped.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ShutdownReply {
+    /// `None`: they stop now. Else what keeps them, in one line.
+    pub busy: Option<String>,
+}

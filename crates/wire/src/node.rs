@@ -1,0 +1,174 @@
+//! The node service's API: HTTP with JSON bodies, on a unix socket (`node.sock` in the node's folder). Only the control
+//! service calls it. Every `PUT` is idempotent: the same specification again answers as the first did.
+//!
+//! | request | body | reply |
+//! |---|---|---|
+//! | `GET /v1/health` | | [`NodeHealth`] |
+//! | `PUT /v1/fragments/{instance}` | [`FragmentSpec`] | [`FragmentStatus`] |
+//! | `DELETE /v1/fragments/{instance}` | | `{}`; also when there is none |
+//! | `PUT /v1/mounts/{id}` | [`MountSpec`] | [`MountStatus`], once mounted |
+//! | `DELETE /v1/mounts/{id}?hurry=BOOL` | | `{}`, once unmounted; also when there is none |
+//! | `PUT /v1/stages/{id}` | [`StageSpec`] | [`StageStatus`], at once |
+//! | `GET /v1/stages/{id}` | | [`StageStatus`] |
+//! | `DELETE /v1/stages/{id}` | | `{}`; stops the workers, then forgets the stage |
+//! | `POST /v1/shutdown` | `{}` | `{}` |
+
+use std::path::PathBuf;
+
+use model::phase::{Direction, StageKind};
+use model::stripe::Layout;
+use serde::{Deserialize, Serialize};
+
+use crate::control::{Owner, StageStatus, VolumeKind};
+
+/// How to reach a storage node's data path.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StorageAddress {
+    /// The node's name, for messages.
+    pub node: String,
+    /// TCP, as `127.0.0.1:40001`.
+    pub tcp: String,
+    /// The unix socket, for processes on the same machine.
+    pub unix: Option<PathBuf>,
+}
+
+/// What a node says of itself.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct NodeHealth {
+    /// Its name.
+    pub name: String,
+    /// Its process.
+    pub pid: u32,
+    /// Where its data path listens.
+    pub data: StorageAddress,
+    /// Fragments that it serves.
+    pub fragments: Vec<FragmentStatus>,
+    /// Mounts that it supervises.
+    pub mounts: Vec<MountStatus>,
+    /// Stages that it coordinates.
+    pub stages: Vec<StageStatus>,
+}
+
+/// A fragment to serve. The node keeps this specification for its own restart.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FragmentSpec {
+    /// The instance's id.
+    pub instance: String,
+    /// Which of the instance's fragments this is.
+    pub index: u32,
+    /// Bytes that this fragment may hold.
+    pub capacity_bytes: u64,
+    /// Where they live.
+    pub volume: VolumeKind,
+    /// The instance's key, 64 hexadecimal digits: whoever has it may use the instance's data path.
+    pub key: String,
+    /// Every fragment's node, in order; this one's too.
+    pub peers: Vec<StorageAddress>,
+    /// The namespaces in the instance.
+    pub namespaces: Vec<NamespaceSpec>,
+}
+
+/// One file tree.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NamespaceSpec {
+    /// Its number in the instance.
+    pub id: u32,
+    /// How its files are spread.
+    pub layout: Layout,
+    /// The fragment whose node is the home shard of its metadata.
+    pub home: u32,
+    /// Owner of the root folder.
+    pub owner: Owner,
+    /// Permission bits of the root folder.
+    pub mode: u32,
+}
+
+/// What a fragment says of itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FragmentStatus {
+    /// The instance's id.
+    pub instance: String,
+    /// Which of its fragments.
+    pub index: u32,
+    /// Bytes that it may hold.
+    pub capacity_bytes: u64,
+    /// Bytes that it holds.
+    pub used_bytes: u64,
+    /// Why it cannot be served, if so.
+    pub error: Option<String>,
+}
+
+/// Everything a client needs to use a namespace.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NamespaceTarget {
+    /// The instance's id.
+    pub instance: String,
+    /// The namespace's number in it.
+    pub namespace: u32,
+    /// The instance's key, 64 hexadecimal digits.
+    pub key: String,
+    /// How files are spread.
+    pub layout: Layout,
+    /// The fragment that is the home shard.
+    pub home: u32,
+    /// Every fragment's node, in order.
+    pub nodes: Vec<StorageAddress>,
+    /// How long a client keeps trying a storage node that does not answer, milliseconds. After that EIO.
+    pub grace_ms: u64,
+}
+
+/// A mount to supervise. The node keeps this specification for its own restart.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MountSpec {
+    /// Its id, as `3-striped`.
+    pub id: String,
+    /// Where. The node makes the folder if it is missing and then removes it when it unmounts.
+    pub mountpoint: PathBuf,
+    /// What.
+    pub target: NamespaceTarget,
+    /// No other client uses the namespace meanwhile: names and attributes may be cached without asking again.
+    pub exclusive: bool,
+}
+
+/// What a mount's supervisor says of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MountStatus {
+    /// Its id.
+    pub id: String,
+    /// Where.
+    pub mountpoint: PathBuf,
+    /// Whether it is mounted now.
+    pub mounted: bool,
+    /// The mount's process.
+    pub pid: Option<u32>,
+    /// How often it was lost and made anew.
+    pub interruptions: u32,
+    /// Why it is not mounted.
+    pub error: Option<String>,
+}
+
+/// A stage to run. The node keeps this specification for its own restart.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StageSpec {
+    /// Its id, as `3.0`.
+    pub id: String,
+    /// Which way.
+    pub direction: Direction,
+    /// What the source names.
+    pub kind: StageKind,
+    /// The PFS side: an absolute path. For a list, the list file.
+    pub pfs_path: PathBuf,
+    /// The buffer side: a path below the namespace's root, without a leading slash, may end with a slash, may be empty.
+    /// Unused for a list.
+    pub buffer_path: String,
+    /// How the buffer is written in directives and list files, as `$DW_JOB_STRIPED`.
+    pub buffer_name: String,
+    /// Source and destination as the directive has them, for reports.
+    pub source: String,
+    /// See `source`.
+    pub destination: String,
+    /// The namespace.
+    pub target: NamespaceTarget,
+    /// Whose rights on the PFS apply.
+    pub owner: Owner,
+}

@@ -1,0 +1,1 @@
+//! End-to-end tests: the real processes, real mounts, real programs.
