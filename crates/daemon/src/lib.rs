@@ -1,1 +1,12 @@
-//! (to be written)
+//! What the process of each service shares: logging, the state folder, starting other processes, locks that one process
+//! holds, signals, errors as HTTP replies, and HTTP with JSON bodies over unix sockets.
+//!
+//! **Invariant:** nothing here knows what a session, an instance or a fragment is.
+
+pub mod error;
+pub mod http;
+pub mod lock;
+pub mod logging;
+pub mod signal;
+pub mod spawn;
+pub mod state;

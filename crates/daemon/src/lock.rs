@@ -1,0 +1,81 @@
+//! A lock file that says "this folder is in use": held with `flock` until the process ends, however it ends.
+
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FlockOperation, flock};
+
+/// Holds the lock until dropped.
+#[derive(Debug)]
+pub struct FolderLock {
+    _file: File,
+}
+
+/// Why a lock was not taken.
+#[derive(Debug, thiserror::Error)]
+pub enum LockError {
+    /// Another process holds it.
+    #[error("{path} is held by process {holder}: two processes cannot use one folder")]
+    Held {
+        /// The lock file.
+        path: PathBuf,
+        /// What the holder wrote into it.
+        holder: String,
+    },
+    /// The file could not be opened or locked.
+    #[error("lock {path}")]
+    Io {
+        /// The lock file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+}
+
+/// Takes the lock `path` and writes our process id into it.
+///
+/// # Errors
+/// [`LockError::Held`] at once when another process has it.
+pub fn exclusive(path: &Path) -> Result<FolderLock, LockError> {
+    let io = |source| LockError::Io { path: path.into(), source };
+    let mut file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .open(path)
+        .map_err(io)?;
+    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => {}
+        Err(rustix::io::Errno::WOULDBLOCK) => {
+            let holder = std::fs::read_to_string(path).unwrap_or_default().trim().to_owned();
+            return Err(LockError::Held { path: path.into(), holder });
+        }
+        Err(errno) => return Err(io(errno.into())),
+    }
+    file.set_len(0).map_err(io)?;
+    writeln!(file, "{}", std::process::id()).map_err(io)?;
+    Ok(FolderLock { _file: file })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_second_holder_is_refused_and_told_who_the_first_is() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("node.lock");
+        let first = exclusive(&path).unwrap();
+        let refused = exclusive(&path).unwrap_err();
+        assert!(
+            matches!(refused, LockError::Held { holder, .. } if holder == std::process::id().to_string())
+        );
+        drop(first);
+        exclusive(&path).unwrap();
+    }
+}

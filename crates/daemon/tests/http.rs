@@ -1,0 +1,103 @@
+//! The client and the server together, over a real unix socket.
+
+use std::path::{Path, PathBuf};
+
+use axum::routing::{get, post};
+use axum::{Json, Router};
+use daemon::error::{Refusal, site};
+use daemon::http::{self, BindError, Body, CallError, Client};
+use serde_json::{Value, json};
+use tokio::sync::oneshot;
+
+fn router() -> Router {
+    Router::new()
+        .route("/echo", post(async |Body(value): Body<Value>| Json(value)))
+        .route("/full", get(async || Refusal(site("disk_full", "the disk is full", "free some"))))
+        .route("/number", get(async || Json(7u32)))
+        .route("/text", get(async || "no JSON"))
+        .route("/never", get(async || std::future::pending::<Json<u32>>().await))
+}
+
+/// Serves until the sender is dropped or used.
+fn start(socket: &Path) -> (oneshot::Sender<()>, tokio::task::JoinHandle<std::io::Result<()>>) {
+    let listener = http::bind(socket).expect("the folder is empty");
+    let (stop, stopped) = oneshot::channel();
+    let task = tokio::spawn(http::serve(listener, router(), async {
+        let _ = stopped.await;
+    }));
+    (stop, task)
+}
+
+fn socket(dir: &tempfile::TempDir) -> PathBuf {
+    dir.path().join("s.sock")
+}
+
+#[tokio::test]
+async fn a_body_goes_there_and_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let _server = start(&socket(&dir));
+    let sent = json!({"text": "a\nb", "list": [1, 2]});
+    let back: Value = Client::new(socket(&dir)).post("/echo", &sent).await.unwrap();
+    assert_eq!(back, sent);
+}
+
+#[tokio::test]
+async fn a_refusal_comes_back_as_the_same_error() {
+    let dir = tempfile::tempdir().unwrap();
+    let _server = start(&socket(&dir));
+    let error = Client::new(socket(&dir)).get::<u32>("/full").await.unwrap_err();
+    assert!(matches!(error, CallError::Api(e) if e == site("disk_full", "the disk is full", "free some")));
+}
+
+#[tokio::test]
+async fn wrong_paths_bodies_and_replies_are_told_apart() {
+    let dir = tempfile::tempdir().unwrap();
+    let _server = start(&socket(&dir));
+    let client = Client::new(socket(&dir));
+    let route = client.get::<u32>("/nowhere").await.unwrap_err();
+    assert!(matches!(route, CallError::Api(e) if e.code == "no_such_route"));
+    let reply = client.get::<u32>("/text").await.unwrap_err();
+    assert!(matches!(reply, CallError::Garbled(_)));
+}
+
+#[tokio::test]
+async fn without_a_server_the_call_is_unreachable() {
+    let dir = tempfile::tempdir().unwrap();
+    let error = Client::new(socket(&dir)).get::<u32>("/number").await.unwrap_err();
+    assert!(matches!(error, CallError::Unreachable(e) if e.kind() == std::io::ErrorKind::NotFound));
+}
+
+#[tokio::test]
+async fn a_stale_socket_is_replaced_and_a_live_one_is_not() {
+    let dir = tempfile::tempdir().unwrap();
+    drop(std::os::unix::net::UnixListener::bind(socket(&dir)).unwrap());
+    let _server = start(&socket(&dir));
+    assert!(matches!(http::bind(&socket(&dir)), Err(BindError::InUse { .. })));
+    assert_eq!(Client::new(socket(&dir)).get::<u32>("/number").await.unwrap(), 7);
+}
+
+#[tokio::test]
+async fn the_socket_is_for_its_owner_alone() {
+    use std::os::unix::fs::PermissionsExt;
+    let dir = tempfile::tempdir().unwrap();
+    let _server = start(&socket(&dir));
+    assert_eq!(socket(&dir).metadata().unwrap().permissions().mode() & 0o777, 0o600);
+}
+
+#[tokio::test]
+async fn a_path_that_fits_no_socket_says_what_to_do() {
+    let path = Path::new("/").join("x".repeat(120)).join("s.sock");
+    assert!(http::bind(&path).unwrap_err().to_string().contains("choose a shorter --dir"));
+}
+
+#[tokio::test]
+async fn a_request_that_never_ends_does_not_hold_up_the_end_of_service() {
+    let dir = tempfile::tempdir().unwrap();
+    let (stop, server) = start(&socket(&dir));
+    let client = Client::new(socket(&dir));
+    let waiting = tokio::spawn(async move { client.get::<u32>("/never").await });
+    while !waiting.is_finished() && Client::new(socket(&dir)).get::<u32>("/number").await.is_err() {}
+    stop.send(()).unwrap();
+    server.await.unwrap().unwrap();
+    waiting.abort();
+}
