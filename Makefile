@@ -1,0 +1,42 @@
+# make run          install what is missing, build, run the example job (or JOB=path) and check its result
+# make test         everything that must pass before a change lands; under 15 minutes on 2 cores
+# make check        formatting and lints only
+# make bench        measure, print a table, write bench/results.json
+# make build        the programs, in target/release
+# make clean        remove what was built
+
+EXAMPLE := examples/star-catalogue/job.sh
+JOB     := $(EXAMPLE)
+ARGS    :=
+CARGO   := cargo
+FLAGS   := --release --locked
+
+.PHONY: run build check test bench clean
+.DEFAULT_GOAL := build
+
+build:
+	@scripts/install-deps build
+	@$(CARGO) build $(FLAGS) --workspace --bins
+
+run:
+	@scripts/install-deps build run $(if $(filter $(EXAMPLE),$(JOB)),example)
+	@$(CARGO) build $(FLAGS) --workspace --bins
+	@target/release/forebay run $(ARGS) $(JOB)
+	@$(if $(filter $(EXAMPLE),$(JOB)),examples/star-catalogue/check_against_pfs.py results/star-catalogue/stars.h5)
+
+check:
+	@scripts/install-deps test
+	$(CARGO) fmt --check
+	$(CARGO) clippy $(FLAGS) --workspace --all-targets -- -D warnings
+
+test:
+	@scripts/install-deps build run example test
+	@scripts/test
+
+bench:
+	@scripts/install-deps build run bench
+	@$(CARGO) build $(FLAGS) --workspace --bins
+	@target/release/bench --out bench/results.json
+
+clean:
+	$(CARGO) clean
