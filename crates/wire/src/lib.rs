@@ -5,4 +5,5 @@
 //! different days. (JSON specifications that a service keeps for its own restart are the exception, and say so.)
 
 pub mod control;
+pub mod data;
 pub mod node;

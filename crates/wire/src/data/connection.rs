@@ -1,0 +1,256 @@
+//! Frames over a stream. Lengths are checked before anything is allocated for them.
+
+use std::io::{self, IoSlice, Read, Write};
+use std::net::TcpStream;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::{META_BYTES_MAX, PAYLOAD_BYTES_MAX};
+
+const HEAD_BYTES: usize = 16;
+
+/// A byte stream to the other side.
+#[derive(Debug)]
+pub enum Stream {
+    /// Another machine, or another process of this one where no descriptor is needed.
+    Tcp(TcpStream),
+    /// A process of the same machine; can carry file descriptors.
+    Unix(UnixStream),
+}
+
+impl Stream {
+    /// How long one read or write may take; `None`: for ever.
+    ///
+    /// # Errors
+    /// The errno of `setsockopt`.
+    pub fn set_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
+        match self {
+            Stream::Tcp(s) => s.set_read_timeout(timeout).and_then(|()| s.set_write_timeout(timeout)),
+            Stream::Unix(s) => s.set_read_timeout(timeout).and_then(|()| s.set_write_timeout(timeout)),
+        }
+    }
+}
+
+impl Read for Stream {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Stream::Tcp(s) => s.read(buffer),
+            Stream::Unix(s) => s.read(buffer),
+        }
+    }
+}
+
+impl Write for Stream {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Stream::Tcp(s) => s.write(bytes),
+            Stream::Unix(s) => s.write(bytes),
+        }
+    }
+
+    fn write_vectored(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+        match self {
+            Stream::Tcp(s) => s.write_vectored(slices),
+            Stream::Unix(s) => s.write_vectored(slices),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// One connection after the handshake.
+#[derive(Debug)]
+pub struct Connection {
+    stream: Stream,
+    /// Head and message of the frame that goes out; kept to spare the allocation.
+    out: Vec<u8>,
+    /// Message of the frame that came in.
+    meta: Vec<u8>,
+}
+
+/// A frame's message; its payload is still in the stream and must be taken with [`Connection::payload`].
+#[derive(Debug)]
+pub struct Frame<M> {
+    /// The request's id.
+    pub id: u64,
+    /// The message.
+    pub message: M,
+    /// Length of the payload that follows, bytes; at most [`PAYLOAD_BYTES_MAX`].
+    pub payload_len: usize,
+}
+
+impl Connection {
+    /// Wraps a stream whose handshake is done.
+    pub fn new(stream: Stream) -> Connection {
+        Connection { stream, out: Vec::with_capacity(512), meta: Vec::with_capacity(512) }
+    }
+
+    /// Sends one frame.
+    ///
+    /// # Errors
+    /// InvalidInput when the message or payload is longer than the protocol allows; else the errno of the write.
+    pub fn send<M: Serialize>(&mut self, id: u64, message: &M, payload: &[u8]) -> io::Result<()> {
+        self.out.clear();
+        self.out.resize(HEAD_BYTES, 0);
+        self.out = postcard::to_extend(message, std::mem::take(&mut self.out)).map_err(io::Error::other)?;
+        let meta_len = self.out.len() - HEAD_BYTES;
+        if meta_len > META_BYTES_MAX || payload.len() > PAYLOAD_BYTES_MAX {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "message longer than the protocol allows"));
+        }
+        let length = |len: usize| u32::try_from(len).expect("both bounds are below 4 GiB").to_le_bytes();
+        self.out[0..4].copy_from_slice(&length(meta_len));
+        self.out[4..8].copy_from_slice(&length(payload.len()));
+        self.out[8..16].copy_from_slice(&id.to_le_bytes());
+        write_both(&mut self.stream, &self.out, payload)
+    }
+
+    /// Receives one frame's head and message.
+    ///
+    /// # Errors
+    /// UnexpectedEof when the other side closed between frames or in one; InvalidData for a frame that is too long or
+    /// no valid message: the connection is of no more use then.
+    pub fn receive<M: DeserializeOwned>(&mut self) -> io::Result<Frame<M>> {
+        let mut head = [0; HEAD_BYTES];
+        self.stream.read_exact(&mut head)?;
+        let number = |at: usize| u32::from_le_bytes(head[at..at + 4].try_into().expect("4 bytes")) as usize;
+        let (meta_len, payload_len) = (number(0), number(4));
+        if meta_len > META_BYTES_MAX || payload_len > PAYLOAD_BYTES_MAX {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "frame longer than the protocol allows"));
+        }
+        self.meta.resize(meta_len, 0);
+        self.stream.read_exact(&mut self.meta)?;
+        let message = postcard::from_bytes(&self.meta)
+            .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "frame holds no valid message"))?;
+        let id = u64::from_le_bytes(head[8..16].try_into().expect("8 bytes"));
+        Ok(Frame { id, message, payload_len })
+    }
+
+    /// Takes the payload of the frame just received; `buffer` has exactly its length.
+    ///
+    /// # Errors
+    /// The errno of the read.
+    pub fn payload(&mut self, buffer: &mut [u8]) -> io::Result<()> {
+        self.stream.read_exact(buffer)
+    }
+
+    /// Sends a file descriptor after a frame.
+    ///
+    /// # Errors
+    /// Unsupported over TCP; else the errno of `sendmsg`.
+    pub fn send_descriptor(&mut self, descriptor: BorrowedFd<'_>) -> io::Result<()> {
+        use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
+        let socket = self.unix()?;
+        let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut ancillary = SendAncillaryBuffer::new(&mut space);
+        let descriptors = [descriptor];
+        ancillary.push(SendAncillaryMessage::ScmRights(&descriptors));
+        sendmsg(socket, &[IoSlice::new(b"d")], &mut ancillary, SendFlags::empty())?;
+        Ok(())
+    }
+
+    /// Receives the file descriptor that follows a frame.
+    ///
+    /// # Errors
+    /// Unsupported over TCP; InvalidData when none came; else the errno of `recvmsg`.
+    pub fn receive_descriptor(&mut self) -> io::Result<OwnedFd> {
+        use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
+        let socket = self.unix()?;
+        let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+        let mut byte = [0];
+        recvmsg(socket, &mut [io::IoSliceMut::new(&mut byte)], &mut ancillary, RecvFlags::CMSG_CLOEXEC)?;
+        ancillary
+            .drain()
+            .find_map(|message| match message {
+                RecvAncillaryMessage::ScmRights(mut descriptors) => descriptors.next(),
+                _ => None,
+            })
+            .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "no descriptor came with the reply"))
+    }
+
+    fn unix(&self) -> io::Result<BorrowedFd<'_>> {
+        match &self.stream {
+            Stream::Unix(socket) => Ok(socket.as_fd()),
+            Stream::Tcp(_) => Err(io::Error::new(io::ErrorKind::Unsupported, "descriptors need a unix socket")),
+        }
+    }
+}
+
+/// Writes `head` and then `tail`, in one system call where the socket takes all.
+fn write_both(stream: &mut Stream, mut head: &[u8], mut tail: &[u8]) -> io::Result<()> {
+    while !head.is_empty() {
+        let written = match stream.write_vectored(&[IoSlice::new(head), IoSlice::new(tail)]) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(written) => written,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(error),
+        };
+        let of_head = written.min(head.len());
+        head = &head[of_head..];
+        tail = &tail[written - of_head..];
+    }
+    stream.write_all(tail)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::{Reply, Request};
+    use super::*;
+
+    fn pair() -> (Connection, UnixStream) {
+        let (a, b) = UnixStream::pair().unwrap();
+        (Connection::new(Stream::Unix(a)), b)
+    }
+
+    #[test]
+    fn a_frame_comes_out_as_it_went_in() {
+        let (a, b) = UnixStream::pair().unwrap();
+        let (mut a, mut b) = (Connection::new(Stream::Unix(a)), Connection::new(Stream::Unix(b)));
+        let request = Request::Write { ino: 7, offset: 1 << 40 };
+        let payload = vec![3; PAYLOAD_BYTES_MAX];
+        let sent = payload.clone();
+        let sender = std::thread::spawn(move || a.send(42, &request, &sent).unwrap());
+        let frame: Frame<Request> = b.receive().unwrap();
+        assert_eq!((frame.id, &frame.message), (42, &Request::Write { ino: 7, offset: 1 << 40 }));
+        let mut taken = vec![0; frame.payload_len];
+        b.payload(&mut taken).unwrap();
+        sender.join().unwrap();
+        assert_eq!(taken, payload);
+    }
+
+    #[test]
+    fn a_descriptor_arrives_open() {
+        let (a, b) = UnixStream::pair().unwrap();
+        let (mut a, mut b) = (Connection::new(Stream::Unix(a)), Connection::new(Stream::Unix(b)));
+        let file = std::fs::File::open("/proc/self/status").unwrap();
+        a.send_descriptor(file.as_fd()).unwrap();
+        let mut text = String::new();
+        std::fs::File::from(b.receive_descriptor().unwrap()).read_to_string(&mut text).unwrap();
+        assert!(text.starts_with("Name:"));
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_make_the_receiver_panic_or_allocate_past_the_bounds(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            let (mut connection, mut other) = pair();
+            other.write_all(&bytes).unwrap();
+            drop(other);
+            let frame = connection.receive::<Request>();
+            prop_assert!(frame.is_err() || connection.meta.len() <= META_BYTES_MAX);
+        }
+
+        #[test]
+        fn no_message_bytes_make_the_decoder_panic(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+            let _ = postcard::from_bytes::<Request>(&bytes);
+            let _ = postcard::from_bytes::<Reply>(&bytes);
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! Requests and replies. A variant is only ever added at the end: its number is its name on the wire.
+
+#![expect(missing_docs, reason = "a request's fields are named as in POSIX; the variants are documented")]
+
+use serde::{Deserialize, Serialize};
+
+use super::types::{Attr, Creator, DirEntry, FileKind, SetAttr, Time};
+
+/// What a client asks. The namespace is the one that the handshake named.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Request {
+    // --- metadata: the home shard answers ---
+    /// The inode behind a name. Answer: [`Reply::Inode`].
+    Lookup { parent: u64, name: Vec<u8> },
+    /// An inode's attributes. Answer: [`Reply::Inode`].
+    GetAttr { ino: u64 },
+    /// Changes attributes; a size also on every fragment. Answer: [`Reply::Inode`].
+    SetAttr { ino: u64, set: SetAttr },
+    /// Makes a regular file that must not exist yet and opens it for writing. Answer: [`Reply::Inode`].
+    Create { parent: u64, name: Vec<u8>, mode: u32, creator: Creator },
+    /// Makes any other inode; `target` is a symbolic link's text. Answer: [`Reply::Inode`].
+    Make { parent: u64, name: Vec<u8>, kind: FileKind, mode: u32, rdev: u64, target: Vec<u8>, creator: Creator },
+    /// Gives an inode one more name. Answer: [`Reply::Inode`].
+    Link { ino: u64, parent: u64, name: Vec<u8> },
+    /// Takes a name away from anything but a directory. Answer: [`Reply::Done`].
+    Unlink { parent: u64, name: Vec<u8> },
+    /// Removes an empty directory. Answer: [`Reply::Done`].
+    Rmdir { parent: u64, name: Vec<u8> },
+    /// Moves a name. Answer: [`Reply::Done`].
+    Rename { parent: u64, name: Vec<u8>, new_parent: u64, new_name: Vec<u8>, mode: RenameMode },
+    /// A page of entries that follow `cookie` (0: from the start). Answer: [`Reply::Entries`], empty at the end.
+    ReadDir { ino: u64, cookie: u64 },
+    /// A symbolic link's text. Answer: [`Reply::Bytes`].
+    ReadLink { ino: u64 },
+    /// Notes that this session has the file open. Answer: [`Reply::Inode`].
+    Open { ino: u64, write: bool },
+    /// Notes that this session closed one handle. Answer: [`Reply::Done`], or [`Reply::Measure`] when the shard cannot
+    /// know the size: the client then measures every fragment and says so with `Settle`.
+    Close { ino: u64, write: bool, written: Option<Written> },
+    /// The size of a file that nobody writes any more, measured at `epoch`. Answer: [`Reply::Done`].
+    Settle { ino: u64, size: u64, mtime: Time, epoch: u64 },
+    /// After a restart of the shard: the files that this session has open, as (inode, readers, writers).
+    /// Answer: [`Reply::Done`].
+    Reclaim { opens: Vec<(u64, u32, u32)> },
+    /// An extended attribute's value. Answer: [`Reply::Bytes`].
+    GetXattr { ino: u64, name: Vec<u8> },
+    /// Sets an extended attribute. Answer: [`Reply::Done`].
+    SetXattr { ino: u64, name: Vec<u8>, value: Vec<u8>, mode: XattrMode },
+    /// Names of extended attributes. Answer: [`Reply::Names`].
+    ListXattr { ino: u64 },
+    /// Removes an extended attribute. Answer: [`Reply::Done`].
+    RemoveXattr { ino: u64, name: Vec<u8> },
+    /// Makes every metadata change so far survive a power loss. Answer: [`Reply::Done`].
+    SyncMetadata,
+    /// Waits until the space of removed files is free on every fragment. Answer: [`Reply::Done`].
+    AwaitDestroyed,
+    /// This session ends: its open files are closed. Answer: [`Reply::Done`].
+    Goodbye,
+
+    // --- data: every fragment answers for its own objects ---
+    /// Reads an object. Answer: [`Reply::Data`] with the bytes as payload, short at the object's end.
+    Read { ino: u64, offset: u64, len: u32 },
+    /// Writes the payload into an object. Answer: [`Reply::Stored`].
+    Write { ino: u64, offset: u64 },
+    /// Sets an object's length. Answer: [`Reply::Done`].
+    Resize { ino: u64, size: u64 },
+    /// Allocates or frees a range of an object. Answer: [`Reply::Stored`].
+    Allocate { ino: u64, offset: u64, len: u64, mode: AllocateMode },
+    /// Makes an object survive a power loss. Answer: [`Reply::Done`].
+    Sync { ino: u64 },
+    /// Measures an object. Answer: [`Reply::Object`].
+    Measure { ino: u64 },
+    /// The next range with data at or after `offset`. Answer: [`Reply::Range`].
+    NextData { ino: u64, offset: u64 },
+    /// Removes an object. Answer: [`Reply::Done`], also when there is none.
+    Destroy { ino: u64 },
+    /// How full the fragment is. Answer: [`Reply::Usage`].
+    Usage,
+    /// The object itself, as a file descriptor that follows the reply (unix sockets only). Answer: [`Reply::Descriptor`],
+    /// or ENOTSUP where the kernel could not keep the capacity without us.
+    OpenObject { ino: u64 },
+}
+
+/// What a client wrote through the handles that it closes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Written {
+    /// End of the furthest byte written, bytes from the file's start.
+    pub end: u64,
+    /// The storage nodes' time of the last write.
+    pub mtime: Time,
+    /// The file's truncation count that `end` was counted at.
+    pub epoch: u64,
+}
+
+/// What a rename does with a name that exists at the target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum RenameMode {
+    /// It is replaced.
+    Replace,
+    /// The rename fails with EEXIST.
+    NoReplace,
+    /// Both names are swapped.
+    Exchange,
+}
+
+/// Whether an extended attribute may, must or must not exist.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum XattrMode {
+    /// It may.
+    Any,
+    /// It must not (`XATTR_CREATE`).
+    Create,
+    /// It must (`XATTR_REPLACE`).
+    Replace,
+}
+
+/// What `fallocate` does with a range of an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum AllocateMode {
+    /// Reserves space; grows the object to the range's end.
+    Grow,
+    /// Reserves space; keeps the object's length.
+    KeepSize,
+    /// Frees the range, which then reads as zeros.
+    PunchHole,
+    /// Makes the range read as zeros; keeps the object's length.
+    Zero,
+}
+
+/// What a storage node answers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Reply {
+    /// It is done.
+    Done,
+    /// It failed with this errno.
+    Failed(i32),
+    /// An inode.
+    Inode(InodeReply),
+    /// A page of directory entries; those whose size is not settled have `live` set in step.
+    Entries { entries: Vec<DirEntry>, live: Vec<bool> },
+    /// A value.
+    Bytes(Vec<u8>),
+    /// Names.
+    Names(Vec<Vec<u8>>),
+    /// The payload has the bytes.
+    Data,
+    /// Written at this time.
+    Stored { mtime: Time },
+    /// The last writer closed, and the size is not known: measure it.
+    Measure { epoch: u64 },
+    /// An object's length, bytes, its time of change, and its space in units of 512 bytes.
+    Object { size: u64, mtime: Time, blocks: u64 },
+    /// A range of an object that has data; `None`: only a hole to its end.
+    Range(Option<(u64, u64)>),
+    /// Bytes that the fragment may hold, bytes that it holds, inodes of the namespace (0 but on the home shard).
+    Usage { capacity: u64, used: u64, inodes: u64 },
+    /// A file descriptor follows.
+    Descriptor,
+}
+
+/// An inode as the home shard knows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InodeReply {
+    /// Its attributes.
+    pub attr: Attr,
+    /// Somebody may be writing: size, time and space are to be measured on the fragments.
+    pub live: bool,
+    /// How often the file was truncated since the shard started.
+    pub epoch: u64,
+}

@@ -1,0 +1,99 @@
+//! What messages are made of: attributes of inodes, as POSIX has them.
+
+use serde::{Deserialize, Serialize};
+
+/// A point in time since 1970-01-01 00:00:00 UTC.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Time {
+    /// Whole seconds, negative before 1970.
+    pub seconds: i64,
+    /// Nanoseconds, `0..1_000_000_000`.
+    pub nanos: u32,
+}
+
+/// The type of an inode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum FileKind {
+    /// A regular file.
+    Regular,
+    /// A directory.
+    Directory,
+    /// A symbolic link.
+    Symlink,
+    /// A named pipe.
+    Fifo,
+    /// A unix socket.
+    Socket,
+    /// A character device.
+    CharDevice,
+    /// A block device.
+    BlockDevice,
+}
+
+/// What `stat` tells of an inode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Attr {
+    /// Its number: home shard in the upper 16 bits, a counter in the lower 48.
+    pub ino: u64,
+    /// Its type.
+    pub kind: FileKind,
+    /// Permission bits with set-user-id, set-group-id and sticky: `0..=0o7777`.
+    pub mode: u32,
+    /// Number of names.
+    pub nlink: u32,
+    /// Owner.
+    pub uid: u32,
+    /// Group.
+    pub gid: u32,
+    /// Device number, for device nodes.
+    pub rdev: u64,
+    /// Size, bytes.
+    pub size: u64,
+    /// Space, in units of 512 bytes.
+    pub blocks: u64,
+    /// Last access.
+    pub atime: Time,
+    /// Last change of the contents.
+    pub mtime: Time,
+    /// Last change of the inode.
+    pub ctime: Time,
+}
+
+/// Which attributes to set.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SetAttr {
+    /// Permission bits, `0..=0o7777`.
+    pub mode: Option<u32>,
+    /// Owner.
+    pub uid: Option<u32>,
+    /// Group.
+    pub gid: Option<u32>,
+    /// Size, bytes.
+    pub size: Option<u64>,
+    /// Last access.
+    pub atime: Option<Time>,
+    /// Last change of the contents.
+    pub mtime: Option<Time>,
+    /// Clear set-user-id and set-group-id, as a write or truncation by an unprivileged user does.
+    pub drop_privileges: bool,
+}
+
+/// In whose name an inode is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Creator {
+    /// Owner of the new inode.
+    pub uid: u32,
+    /// Its group, unless the folder's set-group-id bit says otherwise.
+    pub gid: u32,
+}
+
+/// One entry of a directory.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DirEntry {
+    /// Where to go on after this entry; stays valid while entries come and go.
+    pub cookie: u64,
+    /// Its name.
+    pub name: Vec<u8>,
+    /// What it names.
+    pub attr: Attr,
+}
