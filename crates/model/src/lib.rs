@@ -3,5 +3,9 @@
 //!
 //! **Invariant:** nothing in this crate reads a file, a clock, the environment or the network.
 
+pub mod directive;
 pub mod phase;
+pub mod sbatch;
+pub mod size;
 pub mod stripe;
+pub mod symbols;

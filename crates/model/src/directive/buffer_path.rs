@@ -1,0 +1,158 @@
+//! `$DW_JOB_STRIPED/x` and its like: which namespace, and which path in it.
+//!
+//! The name ends at a slash, at the closing brace, or at the end: `$DW_JOB_STRIPED/x`, `${DW_JOB_STRIPED}x` (the
+//! variable's value ends with a slash, and scripts count on it) and `${DW_JOB_STRIPED}/x` are the same place, while
+//! `$DW_JOB_STRIPEDx` is refused as a shell would not read it either.
+
+use std::fmt;
+
+use super::{BufferPath, BufferRoot, check_persistent_name, check_plain_path};
+
+const PERSISTENT_STRIPED: &str = "DW_PERSISTENT_STRIPED_";
+const PERSISTENT_PRIVATE: &str = "DW_PERSISTENT_PRIVATE_";
+const EXPECTED: &str =
+    "expected $DW_JOB_STRIPED, $DW_JOB_PRIVATE, $DW_PERSISTENT_STRIPED_name or $DW_PERSISTENT_PRIVATE_name";
+
+/// Reads a path that begins with a buffer's name; `None` where it does not begin with `$DW_` or `${DW_`.
+///
+/// # Errors
+/// In words: an unknown name, no slash after it, a `..`, a shell variable or a wildcard.
+pub fn parse_buffer_path(text: &str) -> Option<Result<BufferPath, String>> {
+    if let Some(rest) = text.strip_prefix("${").filter(|rest| rest.starts_with("DW_")) {
+        return Some(match rest.split_once('}') {
+            Some((name, path)) => locate(name, path),
+            None => Err(format!("`{text}` has no closing brace; {EXPECTED}")),
+        });
+    }
+    let rest = text.strip_prefix('$').filter(|rest| rest.starts_with("DW_"))?;
+    let (name, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+    Some(locate(name, path))
+}
+
+impl BufferRoot {
+    /// The environment variable that names this namespace's mount, as `DW_JOB_STRIPED`.
+    pub fn variable(&self) -> String {
+        match self {
+            BufferRoot::JobStriped => "DW_JOB_STRIPED".to_owned(),
+            BufferRoot::JobPrivate => "DW_JOB_PRIVATE".to_owned(),
+            BufferRoot::PersistentStriped(name) => format!("{PERSISTENT_STRIPED}{name}"),
+            BufferRoot::PersistentPrivate(name) => format!("{PERSISTENT_PRIVATE}{name}"),
+        }
+    }
+}
+
+impl fmt::Display for BufferRoot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "${}", self.variable())
+    }
+}
+
+impl fmt::Display for BufferPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.root, self.path)
+    }
+}
+
+fn locate(name: &str, path: &str) -> Result<BufferPath, String> {
+    let root = root(name)?;
+    check_plain_path(path)?;
+    Ok(BufferPath { path: below_root(&root, path)?, root })
+}
+
+fn root(name: &str) -> Result<BufferRoot, String> {
+    if let Some(buffer) = name.strip_prefix(PERSISTENT_STRIPED) {
+        check_persistent_name(buffer)?;
+        return Ok(BufferRoot::PersistentStriped(buffer.to_owned()));
+    }
+    if let Some(buffer) = name.strip_prefix(PERSISTENT_PRIVATE) {
+        check_persistent_name(buffer)?;
+        return Ok(BufferRoot::PersistentPrivate(buffer.to_owned()));
+    }
+    match name {
+        "DW_JOB_STRIPED" => return Ok(BufferRoot::JobStriped),
+        "DW_JOB_PRIVATE" => return Ok(BufferRoot::JobPrivate),
+        "DW_JOB_STRIPED_CACHE" | "DW_JOB_LDBAL_CACHE" => {
+            return Err(format!(
+                "`${name}` is a cache: it fills itself, and nothing is staged to or from it"
+            ));
+        }
+        _ => {}
+    }
+    for known in ["DW_JOB_STRIPED", "DW_JOB_PRIVATE"] {
+        if let Some(rest) = name.strip_prefix(known) {
+            return Err(format!(
+                "a slash must follow the buffer's name: write ${known}/{rest} or ${{{known}}}{rest}"
+            ));
+        }
+    }
+    Err(format!("unknown buffer `${name}`; {EXPECTED}"))
+}
+
+/// `path` without leading slash and empty or `.` components.
+fn below_root(root: &BufferRoot, path: &str) -> Result<String, String> {
+    let components: Vec<&str> = path.split('/').filter(|part| !matches!(*part, "" | ".")).collect();
+    if components.contains(&"..") {
+        // Also where it would stay inside: through a symbolic link it might not.
+        return Err(format!("`..` is not allowed in a buffer path; name the place from {root} down"));
+    }
+    let slash = if path.ends_with('/') && !components.is_empty() { "/" } else { "" };
+    Ok(components.join("/") + slash)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn striped(path: &str) -> Option<Result<BufferPath, String>> {
+        Some(Ok(BufferPath { root: BufferRoot::JobStriped, path: path.to_owned() }))
+    }
+
+    #[test]
+    fn all_ways_to_write_a_place_are_the_same_place() {
+        for text in [
+            "$DW_JOB_STRIPED/a/b",
+            "$DW_JOB_STRIPED//a/./b",
+            "${DW_JOB_STRIPED}a/b",
+            "${DW_JOB_STRIPED}/a//b",
+        ] {
+            assert_eq!(parse_buffer_path(text), striped("a/b"), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_root_and_a_trailing_slash_are_kept_apart() {
+        assert_eq!(parse_buffer_path("$DW_JOB_STRIPED"), striped(""));
+        assert_eq!(parse_buffer_path("$DW_JOB_STRIPED/"), striped(""));
+        assert_eq!(parse_buffer_path("$DW_JOB_STRIPED/a/"), striped("a/"));
+    }
+
+    #[test]
+    fn a_persistent_buffer_is_known_by_name() {
+        let root = BufferRoot::PersistentStriped("sky_2".into());
+        assert_eq!(
+            parse_buffer_path("$DW_PERSISTENT_STRIPED_sky_2/map"),
+            Some(Ok(BufferPath { root: root.clone(), path: "map".into() }))
+        );
+        assert_eq!(root.to_string(), "$DW_PERSISTENT_STRIPED_sky_2");
+    }
+
+    #[test]
+    fn what_is_not_a_buffer_is_told_from_a_wrong_one() {
+        assert_eq!(parse_buffer_path("/pfs/a"), None);
+        assert_eq!(parse_buffer_path("$HOME/a"), None);
+        for (text, part) in [
+            ("$DW_JOB_STRIPEDa", "write $DW_JOB_STRIPED/a or ${DW_JOB_STRIPED}a"),
+            ("$DW_JOB_STRIPED_CACHE/a", "is a cache"),
+            ("$DW_JOB_SRIPED/a", "unknown buffer `$DW_JOB_SRIPED`"),
+            ("${DW_JOB_STRIPED/a", "no closing brace"),
+            ("$DW_JOB_STRIPED/../a", "`..` is not allowed"),
+            ("$DW_JOB_STRIPED/$SLURM_JOB_ID", "shell variable"),
+            ("$DW_JOB_STRIPED/*.dat", "wildcard"),
+            ("$DW_PERSISTENT_STRIPED_/a", "name"),
+            ("$DW_PERSISTENT_STRIPED_2x/a", "letter"),
+        ] {
+            let error = parse_buffer_path(text).expect("it is a buffer path").expect_err(text);
+            assert!(error.contains(part), "{text}: {error}");
+        }
+    }
+}
