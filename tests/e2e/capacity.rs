@@ -1,0 +1,91 @@
+//! Capacity: what is promised, what happens past it, and to whom.
+
+use std::fs;
+use std::path::Path;
+
+use tests::cluster::Cluster;
+use tests::tree;
+
+const MEBIBYTE: u64 = 1 << 20;
+
+/// Writes until the file system is full; returns the errno and how many bytes it took.
+fn fill(folder: &Path) -> (Option<i32>, u64) {
+    use std::io::Write;
+    let block = tree::bytes(5, MEBIBYTE as usize);
+    let mut file = fs::File::create(folder.join("filler")).expect("the folder is ours");
+    let mut written = 0;
+    loop {
+        match file.write_all(&block).and_then(|()| file.sync_data()) {
+            Ok(()) => written += MEBIBYTE,
+            Err(error) => return (error.raw_os_error(), written),
+        }
+        assert!(written < 4096 * MEBIBYTE, "the capacity has no end");
+    }
+}
+
+#[track_caller]
+fn overfilling_harms_nobody_else(nodes: &str) {
+    let cluster = Cluster::new();
+    let [full, other] = ["full", "other"].map(|name| cluster.pfs(name));
+    for path in [&full, &other] {
+        let text = path.to_str().unwrap();
+        cluster.forebay(&["mount", text, "--capacity", "384MiB", "--nodes", nodes]).expect_success();
+    }
+    let before = tree::bytes(9, 3 << 20);
+    fs::write(other.join("file"), &before).unwrap();
+    fs::write(full.join("small"), &before).unwrap();
+
+    let (errno, written) = fill(&full);
+    assert_eq!(errno, Some(rustix::io::Errno::NOSPC.raw_os_error()), "after {written} bytes");
+    assert!(written > 300 * MEBIBYTE && written <= 384 * MEBIBYTE, "ENOSPC after {written} bytes");
+
+    assert!(fs::read(full.join("small")).unwrap() == before, "a full buffer lost a file");
+    assert!(fs::read(other.join("file")).unwrap() == before);
+    fs::write(other.join("second"), &before).expect("another buffer is not full");
+
+    fs::remove_file(full.join("filler")).unwrap();
+    fs::write(full.join("after"), &before).expect("removing a file makes room");
+    assert!(fs::read(full.join("after")).unwrap() == before);
+}
+
+#[test]
+fn overfilling_gives_enospc_and_harms_nobody_else_with_one_node() {
+    overfilling_harms_nobody_else("1");
+}
+
+#[test]
+fn overfilling_gives_enospc_and_harms_nobody_else_with_four_nodes() {
+    overfilling_harms_nobody_else("4");
+}
+
+#[test]
+fn statfs_shows_the_buffers_capacity_and_not_the_disks() {
+    let cluster = Cluster::new();
+    let path = cluster.pfs("mnt");
+    cluster
+        .forebay(&["mount", path.to_str().unwrap(), "--capacity", "400MiB", "--nodes", "2"])
+        .expect_success();
+    let statfs = rustix::fs::statvfs(&path).expect("it is mounted");
+    let [size, free] = [statfs.f_blocks, statfs.f_bavail].map(|blocks| blocks * statfs.f_frsize / MEBIBYTE);
+    assert!((400..=404).contains(&size), "{size} MiB in all");
+    assert!((360..=404).contains(&free), "{free} MiB free");
+}
+
+#[test]
+fn a_job_that_overfills_its_buffer_sees_the_error_and_its_results_are_staged_out() {
+    let cluster = Cluster::new();
+    let target = cluster.pfs("pfs").join("results");
+    let script = format!(
+        "#!/bin/bash\n#DW jobdw capacity=32MiB access_mode=striped type=scratch\n\
+         #DW stage_out type=directory source=$DW_JOB_STRIPED/results destination={}\n\
+         mkdir $DW_JOB_STRIPED/results\necho kept > $DW_JOB_STRIPED/results/file\n\
+         dd if=/dev/zero of=${{DW_JOB_STRIPED}}filler bs=1M count=64 2> message && exit 0\n\
+         rm ${{DW_JOB_STRIPED}}filler\nexit 28\n",
+        target.display()
+    );
+    let outcome = cluster.run(&script, &["--volume", "directory"]);
+    assert_eq!(outcome.code(), 28, "{}", outcome.stderr);
+    let message = fs::read_to_string(cluster.work.join("message")).unwrap();
+    assert!(message.contains("No space left on device"), "{message}");
+    assert_eq!(fs::read_to_string(target.join("file")).expect("it was staged out"), "kept\n");
+}

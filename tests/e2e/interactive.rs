@@ -1,0 +1,76 @@
+//! `forebay mount` and `forebay umount`.
+
+use std::fs;
+use std::path::PathBuf;
+
+use tests::cluster::Cluster;
+use tests::tree;
+
+fn mount_point(cluster: &Cluster) -> (PathBuf, String) {
+    let path = cluster.pfs("mnt");
+    let text = path.to_str().expect("temporary folders have plain names").to_owned();
+    (path, text)
+}
+
+#[track_caller]
+fn a_buffer_keeps_a_tree_across_umount(mode: &str, nodes: &str) {
+    let cluster = Cluster::new();
+    let original = cluster.pfs("original");
+    tree::generate(&original).expect("the folder is ours");
+    let (path, text) = mount_point(&cluster);
+    let options = ["mount", &text, "--capacity", "512MiB", "--access-mode", mode, "--nodes", nodes];
+    cluster.forebay(&options).expect_success();
+    assert_eq!(cluster.mounts().iter().filter(|point| **point == path).count(), 1);
+
+    let copy = std::process::Command::new("cp").arg("-a").arg(&original).arg(path.join("tree")).status();
+    assert!(copy.expect("cp is there").success());
+    tree::assert_equal(&original, &path.join("tree"));
+
+    let token = cluster.tokens().remove(0);
+    cluster.forebay(&["umount", &text]).expect_success();
+    assert!(!cluster.mounts().contains(&path), "umount left the mount");
+    assert_eq!(fs::read_dir(&path).expect("the folder is ours").count(), 0);
+    assert_eq!(cluster.tokens(), [token.as_str()], "what is in a buffer is kept until forebay rm");
+
+    cluster.forebay(&["mount", &text, "--token", &token]).expect_success();
+    tree::assert_equal(&original, &path.join("tree"));
+    cluster.forebay(&["umount", &text]).expect_success();
+    cluster.forebay(&["rm", &token]).expect_success();
+    assert!(cluster.tokens().is_empty());
+    cluster.assert_nothing_mounted();
+}
+
+#[test]
+fn a_striped_buffer_keeps_a_tree_across_umount_with_one_node() {
+    a_buffer_keeps_a_tree_across_umount("striped", "1");
+}
+
+#[test]
+fn a_striped_buffer_keeps_a_tree_across_umount_with_three_nodes() {
+    a_buffer_keeps_a_tree_across_umount("striped", "3");
+}
+
+#[test]
+fn a_private_buffer_keeps_a_tree_across_umount() {
+    a_buffer_keeps_a_tree_across_umount("private", "2");
+}
+
+#[test]
+fn a_mounted_buffer_behaves_like_a_file_system() {
+    let cluster = Cluster::new();
+    let (path, text) = mount_point(&cluster);
+    cluster.forebay(&["mount", &text, "--capacity", "256MiB", "--nodes", "2"]).expect_success();
+
+    // SQLite and git are programs that notice when locks, renames or open-but-deleted files do not work.
+    let commands = "set -e\n\
+        sqlite3 db 'create table t(x); insert into t values(1),(2); update t set x=x+1; select sum(x) from t' | grep -qx 5\n\
+        git init -q repo && cd repo && echo text > file && git add file\n\
+        git -c user.name=n -c user.email=e commit -qm message && git fsck --strict && cd ..\n\
+        exec 5>open 6<open && rm open && echo still here >&5 && grep -q 'still here' <&6\n\
+        mkdir d && touch d/f && ! rmdir d 2>/dev/null && rm -r d\n\
+        echo old > a && echo new > b && mv b a && grep -qx new a\n";
+    let status = std::process::Command::new("bash").arg("-c").arg(commands).current_dir(&path).status();
+    assert!(status.expect("bash is there").success());
+    cluster.forebay(&["umount", &text]).expect_success();
+    assert_ne!(cluster.forebay(&["umount", &text]).code(), 0, "there is nothing left to unmount");
+}

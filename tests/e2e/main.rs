@@ -1,0 +1,17 @@
+//! The whole system from its command line: what a user does, and what the user then finds.
+//!
+//! Tests in a module `root_only` need root (they mount small disks); those in `user_only` are about ordinary users.
+
+#![expect(
+    clippy::unwrap_used,
+    reason = "clippy.toml allows it in tests, but sees only functions marked #[test]"
+)]
+
+mod bad_input;
+mod cancel;
+mod capacity;
+mod crashes;
+mod interactive;
+mod job;
+mod staging;
+mod star_catalogue;

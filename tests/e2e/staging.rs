@@ -1,0 +1,147 @@
+//! What stages keep, and what happens when they fail.
+
+use std::fs;
+use std::path::Path;
+
+use tests::cluster::Cluster;
+use tests::tree;
+
+/// A buffer of 512 MiB with one folder staged in to `tree`, and its `source` staged out to `target`.
+fn script(from: &Path, source: &str, target: &Path, commands: &str) -> String {
+    format!(
+        "#!/bin/bash\n#DW jobdw capacity=512MiB access_mode=striped type=scratch\n\
+         #DW stage_in type=directory source={} destination=$DW_JOB_STRIPED/tree\n\
+         #DW stage_out type=directory source=$DW_JOB_STRIPED/{source} destination={}\n{commands}\n",
+        from.display(),
+        target.display(),
+    )
+}
+
+#[track_caller]
+fn a_tree_survives_the_way_in_and_out(nodes: &str) {
+    let cluster = Cluster::new();
+    let original = cluster.pfs("original");
+    let returned = cluster.folder().join("returned/tree");
+    tree::generate(&original).expect("the folder is ours");
+    fs::create_dir(cluster.folder().join("returned")).expect("the folder is ours");
+
+    let compare = format!(
+        "rsync -nrlptHXO --checksum --itemize-changes {}/ $DW_JOB_STRIPED/tree/ > differences.txt",
+        original.display()
+    );
+    cluster.run(&script(&original, "tree", &returned, &compare), &["--nodes", nodes]).expect_success();
+
+    let differences = fs::read_to_string(cluster.work.join("differences.txt")).expect("the job wrote it");
+    assert_eq!(differences, "", "the job sees something else than what was staged in");
+    tree::assert_equal(&original, &returned);
+    let sparse = tree::occupied_bytes(&returned.join("sparse")).expect("it was staged out");
+    assert!(sparse < 2 << 20, "the holes of a sparse file were filled: {sparse} bytes on disk");
+    cluster.assert_nothing_left();
+}
+
+#[test]
+fn a_tree_with_links_holes_and_modes_survives_the_way_in_and_out_with_one_node() {
+    a_tree_survives_the_way_in_and_out("1");
+}
+
+#[test]
+fn a_tree_with_links_holes_and_modes_survives_the_way_in_and_out_with_four_nodes() {
+    a_tree_survives_the_way_in_and_out("4");
+}
+
+#[test]
+fn files_and_lists_are_staged_to_the_names_that_the_directives_give() {
+    let cluster = Cluster::new();
+    let pfs = cluster.pfs("pfs");
+    for name in ["one", "two", "three"] {
+        fs::write(pfs.join(name), tree::bytes(3, 100_000)).expect("the folder is ours");
+    }
+    let list = pfs.join("list");
+    let pfs_path = pfs.display();
+    fs::write(
+        &list,
+        format!("{pfs_path}/two $DW_JOB_STRIPED/from/list\n{pfs_path}/three $DW_JOB_STRIPED/third\n"),
+    )
+    .expect("the folder is ours");
+    let script = format!(
+        "#!/bin/bash\n#DW jobdw capacity=64MiB access_mode=striped type=scratch\n\
+         #DW stage_in type=file source={pfs_path}/one destination=$DW_JOB_STRIPED/deep/new/name\n\
+         #DW stage_in type=list source={}\n\
+         cp ${{DW_JOB_STRIPED}}from/list ${{DW_JOB_STRIPED}}third ${{DW_JOB_STRIPED}}deep/new/\n\
+         #DW stage_out type=file source=$DW_JOB_STRIPED/deep/new/third destination={pfs_path}/third.out\n\
+         #DW stage_out type=file source=$DW_JOB_STRIPED/deep/new/list destination={pfs_path}/two.out\n\
+         #DW stage_out type=file source=$DW_JOB_STRIPED/deep/new/name destination={pfs_path}/one.out\n",
+        list.display()
+    );
+    cluster.run(&script, &[]).expect_success();
+    for name in ["one", "two", "three"] {
+        let out = if name == "three" { "third.out".into() } else { format!("{name}.out") };
+        assert!(fs::read(pfs.join(name)).unwrap() == fs::read(pfs.join(out)).unwrap(), "{name} differs");
+    }
+    cluster.assert_nothing_left();
+}
+
+#[test]
+fn a_failed_stage_in_means_that_the_job_does_not_start() {
+    let cluster = Cluster::new();
+    let pfs = cluster.pfs("pfs");
+    // More than the buffer holds: seen while copying, not when the script is checked.
+    fs::write(pfs.join("large"), tree::bytes(1, 40 << 20)).expect("the folder is ours");
+    let script = format!(
+        "#!/bin/bash\n#DW jobdw capacity=16MiB access_mode=striped type=scratch\n\
+         #DW stage_in type=directory source={} destination=$DW_JOB_STRIPED/\ntouch started\n",
+        pfs.display()
+    );
+    let outcome = cluster.run(&script, &["--volume", "directory"]);
+    assert_ne!(outcome.code(), 0, "{}", outcome.stdout);
+    assert!(outcome.stderr.contains("large"), "the error names the file:\n{}", outcome.stderr);
+    assert!(!cluster.work.join("started").exists(), "the job started without its input");
+    cluster.assert_nothing_mounted();
+}
+
+#[test]
+fn a_failed_stage_out_keeps_the_data_until_a_retry_lands_it() {
+    let cluster = Cluster::new();
+    let pfs = cluster.pfs("pfs");
+    let original = cluster.pfs("original");
+    tree::generate(&original).expect("the folder is ours");
+    // A file stands where the target's folder must be made.
+    let obstacle = pfs.join("obstacle");
+    fs::write(&obstacle, "in the way").expect("the folder is ours");
+    let target = obstacle.join("results");
+
+    let outcome = cluster.run(&script(&original, "tree", &target, "touch finished"), &[]);
+    assert_eq!(outcome.code(), 74, "{}\n{}", outcome.stdout, outcome.stderr);
+    assert!(cluster.work.join("finished").exists(), "the job did not run");
+    assert!(outcome.stderr.contains("obstacle"), "the error names the file:\n{}", outcome.stderr);
+    let said = format!("{}{}", outcome.stdout, outcome.stderr);
+    assert!(said.contains("forebay stage retry"), "the error says how to retry:\n{said}");
+
+    let tokens = cluster.tokens();
+    assert_eq!(tokens.len(), 1, "status lists the buffer that was kept");
+    assert_ne!(cluster.forebay(&["stage", "retry", &tokens[0]]).code(), 0, "nothing has changed yet");
+    assert_eq!(cluster.tokens(), tokens, "a failed retry keeps the data too");
+
+    fs::remove_file(&obstacle).expect("the folder is ours");
+    cluster.forebay(&["stage", "retry", &tokens[0]]).expect_success();
+    tree::assert_equal(&original, &target);
+    assert!(cluster.tokens().is_empty(), "a buffer whose data has landed is released");
+    cluster.assert_nothing_mounted();
+}
+
+#[test]
+fn rm_refuses_data_that_was_not_staged_out_unless_told_to_hurry() {
+    let cluster = Cluster::new();
+    let original = cluster.pfs("original");
+    fs::write(original.join("file"), "content").expect("the folder is ours");
+    let obstacle = cluster.pfs("pfs").join("obstacle");
+    fs::write(&obstacle, "in the way").expect("the folder is ours");
+    cluster.run(&script(&original, "tree", &obstacle.join("results"), "true"), &[]);
+    let tokens = cluster.tokens();
+
+    assert_ne!(cluster.forebay(&["rm", &tokens[0]]).code(), 0, "rm destroyed data that was to be staged out");
+    assert_eq!(cluster.tokens(), tokens);
+    cluster.forebay(&["rm", &tokens[0], "--hurry"]).expect_success();
+    assert!(cluster.tokens().is_empty());
+    cluster.assert_nothing_mounted();
+}
