@@ -26,15 +26,30 @@
 //! **Invariant:** every directive line becomes a [`Directive`] or at least one [`ScriptError`]; none is ignored.
 
 mod buffer_path;
+mod check;
+mod instance;
+mod lines;
 mod list;
+mod options;
 mod paths;
+mod stage;
+mod unsupported;
+mod values;
 
 pub use buffer_path::parse_buffer_path;
 pub use list::parse_list_line;
+pub use unsupported::unsupported;
 
-use crate::phase::StageKind;
+use crate::phase::{Direction, StageKind};
 use crate::symbols::Symbols;
-use paths::{check_persistent_name, check_pfs_path, check_plain_path};
+use lines::{Family, Item, Statement, Word};
+use options::closest;
+
+/// The directives of the `#DW` family.
+const KEYWORDS_DW: [&str; 5] = ["jobdw", "persistentdw", "stage_in", "stage_out", "swap"];
+
+/// The directives of the `#BB` family.
+const KEYWORDS_BB: [&str; 2] = ["create_persistent", "destroy_persistent"];
 
 /// The directives of a script.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -257,13 +272,87 @@ pub struct ListLineError {
 /// # Errors
 /// Every mistake of the script, in its order: see [`ScriptErrors`].
 pub fn parse(text: &str, symbols: &Symbols) -> Result<Script, ScriptErrors> {
-    let _ = (text, symbols);
-    Ok(Script::default())
+    let mut errors = Vec::new();
+    let mut script = Script::default();
+    let statements = lines::statements(text, symbols, &mut errors);
+    // Without the line that makes the buffer, every stage would be told again that there is none.
+    let mut instances_known = errors.is_empty();
+    for statement in &statements {
+        match read(statement, &mut errors) {
+            Some(located) => script.directives.push(located),
+            None => instances_known &= statement.is_stage(),
+        }
+    }
+    errors.extend(check::repetitions(&script));
+    if instances_known {
+        errors.extend(check::stages_have_an_instance(&script));
+    }
+    if errors.is_empty() {
+        return Ok(script);
+    }
+    errors.sort_by_key(|error| (error.line, error.column));
+    Err(ScriptErrors(errors))
 }
 
-/// What is well written but not yet built in this release, to be refused in the same words everywhere. Empty where
-/// everything is built.
-pub fn unsupported(script: &Script) -> Vec<ScriptError> {
-    let _ = script;
-    Vec::new()
+/// Reads one statement; `None` where it has mistakes, which are added to `errors`.
+fn read(statement: &Statement, errors: &mut Vec<ScriptError>) -> Option<Located> {
+    if !statement.complete {
+        return None;
+    }
+    let keyword = match keyword(statement) {
+        Ok(keyword) => keyword,
+        Err(error) => {
+            errors.push(error);
+            return None;
+        }
+    };
+    let (directive, options) = match keyword.text.as_str() {
+        "jobdw" => instance::jobdw(keyword, statement),
+        "persistentdw" => instance::persistentdw(keyword, statement),
+        "stage_in" => stage::read(Direction::In, keyword, statement),
+        "stage_out" => stage::read(Direction::Out, keyword, statement),
+        "swap" => instance::swap(keyword, statement),
+        "create_persistent" => instance::create_persistent(keyword, statement),
+        _ => instance::destroy_persistent(keyword, statement),
+    };
+    let places = options.places();
+    if options.errors.is_empty() {
+        let directive = directive.expect("a reader that gives nothing notes why");
+        return Some(Located { line: statement.place.line, directive, options: places });
+    }
+    errors.extend(options.errors);
+    None
+}
+
+/// The statement's first word, if it is a directive of its family.
+fn keyword(statement: &Statement) -> Result<&Word, ScriptError> {
+    let family = statement.family;
+    let expected = || format!("expected {}", family.keywords().join(", "));
+    let word = match statement.items.first() {
+        Some(Item::Plain(word) | Item::Option { name: word, .. }) => word,
+        None => {
+            return Err(statement.place.error(format!(
+                "{} without a directive; {}",
+                family.prefix(),
+                expected()
+            )));
+        }
+    };
+    let is_option = matches!(statement.items[0], Item::Option { .. });
+    if !is_option && family.keywords().contains(&word.text.as_str()) {
+        return Ok(word);
+    }
+    let other = if family == Family::Dw { Family::Bb } else { Family::Dw };
+    let advice = if is_option {
+        format!("the directive's name comes first: {}", expected())
+    } else if other.keywords().contains(&word.text.as_str()) {
+        format!("write {} {}", other.prefix(), word.text)
+    } else if let Some(guess) = closest(&word.text, family.keywords()) {
+        format!("did you mean {guess}?")
+    } else {
+        expected()
+    };
+    let equals = if is_option { "=" } else { "" };
+    let message = format!("unknown directive `{} {}{equals}`; {advice}", family.prefix(), word.text);
+    Err(word.place.error(message))
 }

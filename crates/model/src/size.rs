@@ -115,18 +115,15 @@ pub fn is_unit(text: &str) -> bool {
 
 /// A size for people, to one decimal: `1.5 GiB`, `512 bytes`. Not exact: never parse it, never compute with it.
 pub fn display(bytes: u64) -> String {
-    // The smallest unit whose rounded value stays below 1024 of it: 1023.97 MiB reads `1 GiB`, not `1024 MiB`.
-    for (name, unit) in SHOWN.iter().rev() {
-        let tenths = (u128::from(bytes) * 10 + u128::from(unit / 2)) / u128::from(*unit);
-        if tenths < 10_240 || *name == SHOWN[0].0 {
-            return match (bytes, tenths) {
-                (0..1024, _) => format!("{bytes} bytes"),
-                (_, tenths) if tenths % 10 == 0 => format!("{} {name}", tenths / 10),
-                (_, tenths) => format!("{}.{} {name}", tenths / 10, tenths % 10),
-            };
-        }
+    // A twentieth of the next smaller unit below, for what rounds up to 1024 of that: 1023.97 MiB reads `1 GiB`.
+    let Some((name, unit)) = SHOWN.into_iter().find(|(_, unit)| bytes >= unit - unit / 1024 / 20) else {
+        return format!("{bytes} bytes");
+    };
+    let tenths = (u128::from(bytes) * 10 + u128::from(unit / 2)) / u128::from(unit);
+    match (tenths / 10, tenths % 10) {
+        (whole, 0) => format!("{whole} {name}"),
+        (whole, tenth) => format!("{whole}.{tenth} {name}"),
     }
-    format!("{bytes} bytes")
 }
 
 /// How many grains of `granularity` bytes hold `bytes`, rounded up; `None` where that many grains are 2^64 bytes or
@@ -203,6 +200,7 @@ mod tests {
         assert_eq!(display(1024), "1 KiB");
         assert_eq!(display(1_610_612_736), "1.5 GiB");
         assert_eq!(display((1 << 30) - 1), "1 GiB");
+        assert_eq!(display(983 << 20), "983 MiB");
         assert_eq!(display(10_000_000_000), "9.3 GiB");
         assert_eq!(display(u64::MAX), "16384 PiB");
     }

@@ -6,7 +6,8 @@
 
 use std::fmt;
 
-use super::{BufferPath, BufferRoot, check_persistent_name, check_plain_path};
+use super::paths::{check_persistent_name, check_plain_path};
+use super::{BufferPath, BufferRoot};
 
 const PERSISTENT_STRIPED: &str = "DW_PERSISTENT_STRIPED_";
 const PERSISTENT_PRIVATE: &str = "DW_PERSISTENT_PRIVATE_";

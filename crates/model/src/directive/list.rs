@@ -3,7 +3,8 @@
 //! For `stage_in` the source is on the PFS and the destination in the buffer; for `stage_out` the other way round. Blank
 //! lines and lines that begin with `#` are skipped. A name cannot contain white space, and `%` is not a symbol here.
 
-use super::{ListEntry, ListLineError, check_pfs_path, parse_buffer_path};
+use super::paths::check_pfs_path;
+use super::{ListEntry, ListLineError, parse_buffer_path};
 use crate::phase::Direction;
 
 /// Reads a line of a list file; `None` for a blank line or a comment.

@@ -1,0 +1,90 @@
+//! What can only be seen when the whole script is read.
+
+use super::{BufferRoot, Directive, InstanceType, Located, RequestedMode, Script, ScriptError, Stage};
+
+impl Located {
+    /// An error at one of its options, or at its start.
+    pub(super) fn error_at(&self, option: &str, message: String) -> ScriptError {
+        let place = self.options.iter().find(|place| place.name == option);
+        let (line, column) = place.map_or((self.line, 1), |place| (place.line, place.column));
+        ScriptError { line, column, message }
+    }
+}
+
+/// Directives that may stand once but stand again.
+pub(super) fn repetitions(script: &Script) -> Vec<ScriptError> {
+    let mut errors = Vec::new();
+    for (index, located) in script.directives.iter().enumerate() {
+        let earlier = &script.directives[..index];
+        let first =
+            |same: &dyn Fn(&Directive) -> bool| earlier.iter().find(|e| same(&e.directive)).map(|e| e.line);
+        errors.extend(match &located.directive {
+            Directive::JobDw(_) => first(&|d| matches!(d, Directive::JobDw(_))).map(|line| {
+                let message = format!(
+                    "a second jobdw, after the one in line {line}: several buffers for one job are not built; ask for \
+                     the sum in one jobdw, with access_mode=striped,private for both kinds"
+                );
+                located.error_at("", message)
+            }),
+            Directive::Swap { .. } => first(&|d| matches!(d, Directive::Swap { .. })).map(|line| {
+                located.error_at("", format!("a second swap, after the one in line {line}; ask for the sum in one"))
+            }),
+            Directive::PersistentDw { name } => {
+                first(&|d| matches!(d, Directive::PersistentDw { name: other } if other == name)).map(|line| {
+                    located.error_at("name", format!("persistent buffer {name} is already used in line {line}"))
+                })
+            }
+            Directive::CreatePersistent(create) => {
+                first(&|d| matches!(d, Directive::CreatePersistent(other) if other.name == create.name)).map(|line| {
+                    located.error_at("name", format!("buffer {} is already created in line {line}", create.name))
+                })
+            }
+            _ => None,
+        });
+    }
+    errors
+}
+
+/// Stages whose buffer the script does not ask for.
+pub(super) fn stages_have_an_instance(script: &Script) -> Vec<ScriptError> {
+    let missing = |located: &Located| {
+        let (stage, buffer_side) = match &located.directive {
+            Directive::StageIn(stage) => (stage, "destination"),
+            Directive::StageOut(stage) => (stage, "source"),
+            _ => return None,
+        };
+        let message = missing_instance(script, stage)?;
+        Some(located.error_at(buffer_side, message))
+    };
+    script.directives.iter().filter_map(missing).collect()
+}
+
+fn missing_instance(script: &Script, stage: &Stage) -> Option<String> {
+    let any = |wanted: &dyn Fn(&Directive) -> bool| script.directives.iter().any(|d| wanted(&d.directive));
+    let Some(buffer) = &stage.buffer else {
+        let present = any(&|d| matches!(d, Directive::JobDw(_) | Directive::PersistentDw { .. }));
+        return (!present)
+            .then(|| "a list is staged, but the script asks for no buffer; add a #DW jobdw line".into());
+    };
+    let scratch = |mode: RequestedMode| {
+        any(&|d| {
+            matches!(d, Directive::JobDw(job) if job.kind == InstanceType::Scratch
+                && job.access_modes.iter().any(|request| request.mode == mode))
+        })
+    };
+    let (present, advice) = match &buffer.root {
+        BufferRoot::JobStriped => (
+            scratch(RequestedMode::Striped),
+            "a #DW jobdw line with type=scratch access_mode=striped".to_owned(),
+        ),
+        BufferRoot::JobPrivate => (
+            scratch(RequestedMode::Private),
+            "a #DW jobdw line with type=scratch access_mode=private".to_owned(),
+        ),
+        BufferRoot::PersistentStriped(name) | BufferRoot::PersistentPrivate(name) => (
+            any(&|d| matches!(d, Directive::PersistentDw { name: used } if used == name)),
+            format!("the line #DW persistentdw name={name}"),
+        ),
+    };
+    (!present).then(|| format!("the script does not ask for {}; it needs {advice}", buffer.root))
+}

@@ -1,0 +1,185 @@
+//! The `name=value` words of one directive: known or not, given once, not empty.
+
+use super::lines::{Item, Place, Statement, Word};
+use super::{OptionPlace, ScriptError};
+use crate::size;
+
+/// What a directive may contain.
+pub(super) struct Known {
+    /// The names of its options.
+    pub options: &'static [&'static str],
+    /// Names that are accepted too, but not offered in messages.
+    pub rare: &'static [&'static str],
+    /// Whether one word without `=` may follow the keyword, and what it is, as `SIZE`.
+    pub plain: Option<&'static str>,
+}
+
+impl Known {
+    fn has(&self, name: &str) -> bool {
+        self.options.contains(&name) || self.rare.contains(&name)
+    }
+
+    /// What the directive takes, for messages: `SIZE, pool=`.
+    fn offered(&self) -> String {
+        let options = self.options.iter().map(|option| format!("{option}="));
+        self.plain.map(str::to_owned).into_iter().chain(options).collect::<Vec<_>>().join(", ")
+    }
+}
+
+/// The options of one directive. Mistakes are collected, not returned: one look finds them all.
+pub(super) struct Options {
+    keyword: Word,
+    given: Vec<(Word, Word)>,
+    plain: Option<Word>,
+    /// Options that were meant but are wrong: their mistake is told once, not again as "needs".
+    meant: Vec<String>,
+    /// The mistakes so far.
+    pub errors: Vec<ScriptError>,
+}
+
+impl Options {
+    /// Reads what follows the keyword.
+    pub(super) fn read(keyword: &Word, statement: &Statement, known: &Known) -> Options {
+        let mut options = Options {
+            keyword: keyword.clone(),
+            given: Vec::new(),
+            plain: None,
+            meant: Vec::new(),
+            errors: Vec::new(),
+        };
+        let mut previous_value = None;
+        for item in &statement.items[1..] {
+            match item {
+                Item::Plain(word) => {
+                    options.add_plain(word, known, previous_value.take());
+                }
+                Item::Option { name, value } => {
+                    options.add(name, value, known);
+                    previous_value = Some(value.text.as_str());
+                }
+            }
+        }
+        options
+    }
+
+    /// Where each option stands.
+    pub(super) fn places(&self) -> Vec<OptionPlace> {
+        let place = |(name, _): &(Word, Word)| OptionPlace {
+            name: name.text.clone(),
+            line: name.place.line,
+            column: name.place.column,
+        };
+        self.given.iter().map(place).collect()
+    }
+
+    /// The value of an option.
+    pub(super) fn get(&self, name: &str) -> Option<Word> {
+        self.given.iter().find(|(given, _)| given.text == name).map(|(_, value)| value.clone())
+    }
+
+    /// The value of an option that must be there; `example` says how to write it.
+    pub(super) fn require(&mut self, name: &str, example: &str) -> Option<Word> {
+        let value = self.get(name);
+        if value.is_none() && !self.meant.iter().any(|meant| meant == name) {
+            self.error(self.keyword.place, format!("{} needs {name}=, as {example}", self.keyword.text));
+        }
+        value
+    }
+
+    /// The word without `=`.
+    pub(super) fn plain(&self) -> Option<Word> {
+        self.plain.clone()
+    }
+
+    /// The given options among `names`, in the script's order.
+    pub(super) fn among(&self, names: &[&str]) -> Vec<(String, String)> {
+        let wanted = self.given.iter().filter(|(name, _)| names.contains(&name.text.as_str()));
+        wanted.map(|(name, value)| (name.text.clone(), value.text.clone())).collect()
+    }
+
+    /// `result`'s value; its error is noted at `word`.
+    pub(super) fn note<T>(&mut self, word: &Word, result: Result<T, String>) -> Option<T> {
+        result.map_err(|message| self.error(word.place, message)).ok()
+    }
+
+    pub(super) fn error(&mut self, place: Place, message: String) {
+        self.errors.push(place.error(message));
+    }
+
+    fn add(&mut self, name: &Word, value: &Word, known: &Known) {
+        let mut name = name.clone();
+        // Both spellings occur in public scripts, in both families.
+        if name.text == "access" {
+            name.text = "access_mode".to_owned();
+        }
+        if !known.has(&name.text) {
+            return self.add_unknown(&name, known);
+        }
+        self.meant.push(name.text.clone());
+        if value.text.is_empty() {
+            let message = format!("{}= has no value; no white space may stand around the `=`", name.text);
+            return self.error(value.place, message);
+        }
+        if value.text.starts_with(['"', '\'']) {
+            let message =
+                format!("quotes mean nothing in a directive; write the value of {}= without them", name.text);
+            return self.error(value.place, message);
+        }
+        if self.get(&name.text).is_some() {
+            return self.error(name.place, format!("{}= is given twice", name.text));
+        }
+        self.given.push((name, value.clone()));
+    }
+
+    fn add_plain(&mut self, word: &Word, known: &Known, previous_value: Option<&str>) {
+        if self.plain.is_none() && known.plain.is_some() && !known.has(&word.text) {
+            self.plain = Some(word.clone());
+            return;
+        }
+        let message = match previous_value {
+            Some(number) if size::is_unit(&word.text) && size::parse(number).is_ok() => {
+                format!("white space in a size; write {number}{} without it", word.text)
+            }
+            _ if known.has(&word.text) => {
+                self.meant.push(word.text.clone());
+                format!("{}= has no value; write {0}=VALUE without white space around the `=`", word.text)
+            }
+            _ => format!("unexpected `{}`; {} takes {}", word.text, self.keyword.text, known.offered()),
+        };
+        self.error(word.place, message);
+    }
+
+    fn add_unknown(&mut self, name: &Word, known: &Known) {
+        let guess = match closest(&name.text, &[known.options, known.rare].concat()) {
+            Some(guess) => {
+                self.meant.push(guess.to_owned());
+                format!("did you mean {guess}=?")
+            }
+            None => format!("expected {}", known.offered()),
+        };
+        self.error(name.place, format!("{} has no option {}=; {guess}", self.keyword.text, name.text));
+    }
+}
+
+/// The candidate that `word` was probably meant to be.
+pub(super) fn closest<'a>(word: &str, candidates: &[&'a str]) -> Option<&'a str> {
+    let word = word.to_lowercase();
+    let distance = |candidate: &str| strsim::osa_distance(&word, &candidate.to_lowercase());
+    let best = candidates.iter().min_by_key(|candidate| distance(candidate))?;
+    // One slip in three letters is a typo; more is another word.
+    (distance(best) <= best.len().div_ceil(3)).then_some(*best)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::closest;
+
+    #[test]
+    fn a_slip_is_guessed_and_another_word_is_not() {
+        let words = ["stage_in", "stage_out", "jobdw", "swap"];
+        assert_eq!(closest("stage-in", &words), Some("stage_in"));
+        assert_eq!(closest("JOBDW", &words), Some("jobdw"));
+        assert_eq!(closest("jbodw", &words), Some("jobdw"));
+        assert_eq!(closest("container", &words), None);
+    }
+}

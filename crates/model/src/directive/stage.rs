@@ -1,0 +1,118 @@
+//! stage_in and stage_out: one side on the PFS, the other in a buffer, and never the wrong way round.
+
+use super::lines::{Statement, Word};
+use super::options::{Known, Options};
+use super::paths::check_pfs_path;
+use super::values::stage_type;
+use super::{BufferPath, Directive, Stage, parse_buffer_path};
+use crate::phase::{Direction, StageKind};
+
+const STAGE: Known = Known { options: &["type", "source", "destination"], rare: &[], plain: None };
+
+/// Reads the directive, unless the options note why not.
+pub(super) fn read(
+    direction: Direction,
+    keyword: &Word,
+    statement: &Statement,
+) -> (Option<Directive>, Options) {
+    let mut options = Options::read(keyword, statement, &STAGE);
+    let kind = options.require("type", "type=file, type=directory or type=list").and_then(|word| {
+        let kind = stage_type(&word.text);
+        options.note(&word, kind)
+    });
+    let stage = match kind {
+        Some(StageKind::List) => list(&mut options),
+        kind => copy(direction, kind, &mut options),
+    };
+    let directive = stage.map(match direction {
+        Direction::In => Directive::StageIn,
+        Direction::Out => Directive::StageOut,
+    });
+    (directive, options)
+}
+
+/// A list has a source only: its lines name the files and where they go.
+fn list(options: &mut Options) -> Option<Stage> {
+    if let Some(destination) = options.get("destination") {
+        let message = "type=list takes no destination=; each line of the list has its own, after the source";
+        options.error(destination.place, message.to_owned());
+    }
+    let source = options.require("source", "source=/scratch/list.txt")?;
+    options.note(&source, check_pfs_path(&source.text))?;
+    if source.text.ends_with('/') {
+        options.error(source.place, format!("`{}` must name a file, the list", source.text));
+    }
+    Some(Stage {
+        kind: StageKind::List,
+        source: source.text.clone(),
+        destination: source.text.clone(),
+        pfs: source.text,
+        buffer: None,
+    })
+}
+
+/// A file or a directory; of an unknown kind only the paths are checked.
+fn copy(direction: Direction, kind: Option<StageKind>, options: &mut Options) -> Option<Stage> {
+    let (source_example, destination_example) = match direction {
+        Direction::In => ("source=/scratch/input", "destination=$DW_JOB_STRIPED/input"),
+        Direction::Out => ("source=$DW_JOB_STRIPED/results", "destination=/scratch/results"),
+    };
+    let source = options.require("source", source_example);
+    let destination = options.require("destination", destination_example);
+    let (source, destination) = (source?, destination?);
+    let (pfs, buffer) = match direction {
+        Direction::In => (&source, &destination),
+        Direction::Out => (&destination, &source),
+    };
+    if parse_buffer_path(&pfs.text).is_some() && parse_buffer_path(&buffer.text).is_none() {
+        options.error(source.place, swapped(direction));
+        return None;
+    }
+    let pfs_is_good = options.note(pfs, check_pfs_path(&pfs.text));
+    let path = options.note(buffer, buffer_path(&buffer.text));
+    if kind == Some(StageKind::File) {
+        check_file_names(pfs, buffer, path.as_ref(), options);
+    }
+    pfs_is_good?;
+    Some(Stage {
+        kind: kind?,
+        source: source.text.clone(),
+        destination: destination.text.clone(),
+        pfs: pfs.text.clone(),
+        buffer: Some(path?),
+    })
+}
+
+fn buffer_path(text: &str) -> Result<BufferPath, String> {
+    parse_buffer_path(text).unwrap_or_else(|| {
+        Err(format!("`{text}` is not in a buffer; expected a path such as $DW_JOB_STRIPED/name"))
+    })
+}
+
+/// Both sides of type=file must name the file itself, not the directory that it goes to.
+fn check_file_names(pfs: &Word, buffer: &Word, path: Option<&BufferPath>, options: &mut Options) {
+    let is_root = path.is_some_and(|path| path.path.is_empty());
+    for (word, is_root) in [(pfs, false), (buffer, is_root)] {
+        if word.text.ends_with('/') || is_root {
+            let message = format!(
+                "`{}` must name a file because of type=file; add the file's name, or use type=directory",
+                word.text
+            );
+            options.error(word.place, message);
+        }
+    }
+}
+
+fn swapped(direction: Direction) -> String {
+    match direction {
+        Direction::In => {
+            "source and destination are swapped: stage_in copies from the parallel file system (source) \
+                          into the buffer (destination)"
+        }
+        Direction::Out => {
+            "source and destination are swapped: stage_out copies from the buffer (source) to the \
+                           parallel file system (destination)"
+        }
+    }
+    .to_owned()
+}

@@ -1,0 +1,53 @@
+//! What the grammar knows and this release does not do. It is refused, never ignored: a job that runs without the
+//! buffer it asked for loses its data or its allocation.
+
+use super::{
+    AccessModeRequest, Capacity, Directive, InstanceType, JobDw, Located, RequestedMode, Script, ScriptError,
+};
+
+/// What is well written but not yet built in this release, to be refused in the same words everywhere. Empty where
+/// everything is built.
+pub fn unsupported(script: &Script) -> Vec<ScriptError> {
+    script.directives.iter().flat_map(refusals).collect()
+}
+
+fn refusals(located: &Located) -> Vec<ScriptError> {
+    let whole = |what: &str, instead: &str| {
+        vec![located.error_at("", format!("{what} is not built in this release; {instead}"))]
+    };
+    let job_buffer = "use a buffer of the job: #DW jobdw type=scratch access_mode=striped";
+    match &located.directive {
+        Directive::JobDw(job) => jobdw(located, job),
+        Directive::PersistentDw { .. } => whole("persistentdw", job_buffer),
+        Directive::CreatePersistent(_) => whole("create_persistent", job_buffer),
+        Directive::DestroyPersistent { .. } => whole("destroy_persistent", "remove the line"),
+        Directive::Swap { .. } => whole("swap", "remove the line if the job's memory suffices without"),
+        Directive::StageIn(_) | Directive::StageOut(_) => Vec::new(),
+    }
+}
+
+fn jobdw(located: &Located, job: &JobDw) -> Vec<ScriptError> {
+    let mut errors = Vec::new();
+    let mut refuse = |option: &str, what: &str, instead: &str| {
+        errors.push(located.error_at(option, format!("{what} is not built in this release; {instead}")));
+    };
+    if job.kind == InstanceType::Cache {
+        refuse("type", "type=cache", "use type=scratch, with stage_in and stage_out for the files");
+    }
+    for AccessModeRequest { mode, modifiers } in &job.access_modes {
+        if *mode == RequestedMode::Ldbalance {
+            refuse("access_mode", "access_mode=ldbalance", "use striped");
+        }
+        for (name, value) in modifiers {
+            refuse("access_mode", &format!("the modifier {name}={value}"), "remove it");
+        }
+    }
+    if let Capacity::Nodes(nodes) = job.capacity {
+        refuse("capacity", &format!("a capacity of {nodes} nodes"), "give it in bytes, as 10GiB");
+    }
+    for (name, _) in &job.options {
+        refuse(name, &format!("{name}="), "remove it");
+    }
+    errors.sort_by_key(|error| (error.line, error.column));
+    errors
+}
