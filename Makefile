@@ -34,7 +34,7 @@ test:
 	@scripts/test
 
 bench:
-	@scripts/install-deps build run bench
+	@scripts/install-deps build run
 	@$(CARGO) build $(FLAGS) --workspace --bins
 	@target/release/bench --out bench/results.json
 

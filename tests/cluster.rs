@@ -17,12 +17,14 @@ const COMMAND_LIMIT: Duration = Duration::from_secs(180);
 /// Services shut down by themselves after the last session; this is how long they may take.
 const SHUTDOWN_LIMIT: Duration = Duration::from_secs(20);
 
-/// The folder of the programs under test: the test's own executable is in its subfolder `deps`.
+/// The folder of the programs under test: where the asking program is, or above it for a test in `deps`.
 pub fn program_folder() -> PathBuf {
     let own = std::env::current_exe().expect("/proc is mounted");
-    let folder = own.ancestors().nth(2).expect("a test executable is in target/release/deps").to_owned();
+    let folder = own.parent().expect("a program is in a folder");
+    let folder =
+        if folder.ends_with("deps") { folder.parent().expect("deps is in target/release") } else { folder };
     assert!(folder.join("forebay").exists(), "no forebay in {}: run make build first", folder.display());
-    folder
+    folder.to_owned()
 }
 
 /// The folder of the example jobs: beside the programs' `target`, else in the source tree.
@@ -127,9 +129,15 @@ impl Default for Cluster {
 }
 
 impl Cluster {
-    /// Empty folders with short names: a unix socket's path has at most 107 bytes.
+    /// Empty folders in the temporary folder.
     pub fn new() -> Self {
-        let base = tempfile::Builder::new().prefix("fb").tempdir().expect("the temporary folder is writable");
+        Self::new_in(&std::env::temp_dir())
+    }
+
+    /// Empty folders in `parent`, with short names: a unix socket's path has at most 107 bytes.
+    pub fn new_in(parent: &Path) -> Self {
+        let base =
+            tempfile::Builder::new().prefix("fb").tempdir_in(parent).expect("temporary folders are writable");
         let state = base.path().join("s");
         let work = base.path().join("w");
         fs::create_dir(&work).expect("the folder is ours");
