@@ -1,1 +1,21 @@
-//! (to be written)
+//! The node service: one process on a machine that stores fragments, mounts namespaces, or both.
+//!
+//! ```text
+//! requests/   one file per group of wire::node's requests
+//! storage.rs  the storage role: fragments, served by the store crate
+//! mounts/     the compute role: one supervising task per forebay-mount process
+//! stages/     one supervising task per forebay-stage process
+//! ```
+//!
+//! **Invariants:** whatever a restart needs is in the node's folder before it is acted on. Mount processes outlive the
+//! node; stage workers do not, and go on from their journal.
+
+mod folder;
+mod keep;
+pub mod mount_table;
+pub mod mounts;
+pub mod process;
+pub mod requests;
+pub mod service;
+pub mod stages;
+pub mod storage;

@@ -1,0 +1,184 @@
+//! The mounts of this node, by id: one supervising task each ([`supervisor`]); this table hands requests to them.
+
+mod launch;
+mod supervisor;
+
+use std::collections::HashMap;
+use std::io;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use daemon::error::{bug, site, user};
+use tokio::sync::watch;
+use wire::control::ApiError;
+use wire::node::{MountSpec, MountStatus};
+
+use crate::folder::of_id;
+use crate::keep;
+use crate::mount_table::MountTable;
+use supervisor::{Supervisor, View};
+
+pub(crate) use launch::last_line;
+pub use supervisor::Wanted;
+
+/// How long a request waits for a mount that was lost to come back. Longer than one attempt ([`launch::READY_WITHIN`]).
+const MOUNTED_WITHIN: Duration = Duration::from_secs(45);
+
+/// Where mounts are kept and what makes them.
+#[derive(Clone, Debug)]
+pub struct Setting<T> {
+    /// A folder for each mount is made here.
+    pub folder: PathBuf,
+    /// The mount program, `forebay-mount`.
+    pub program: PathBuf,
+    /// The kernel's mount table.
+    pub table: T,
+}
+
+/// All mounts of a node.
+pub struct Mounts<T: MountTable> {
+    setting: Arc<Setting<T>>,
+    mounts: Arc<Mutex<HashMap<String, Handle>>>,
+}
+
+/// The requests' end of one supervisor.
+#[derive(Clone)]
+struct Handle {
+    spec: MountSpec,
+    view: watch::Receiver<View>,
+    wanted: Arc<watch::Sender<Wanted>>,
+}
+
+impl<T: MountTable> Mounts<T> {
+    /// Takes up every mount that an earlier life of this node kept: living ones are watched again, others made anew.
+    ///
+    /// # Errors
+    /// The folder cannot be used.
+    pub fn open(setting: Setting<T>) -> io::Result<Mounts<T>> {
+        std::fs::create_dir_all(&setting.folder)?;
+        let mounts = Mounts { setting: Arc::new(setting), mounts: Arc::default() };
+        for entry in std::fs::read_dir(&mounts.setting.folder)? {
+            let folder = entry?.path();
+            match keep::read::<MountSpec>(&folder.join("spec.json")) {
+                Ok(Some(spec)) => mounts.start(spec, folder),
+                // Nothing was started before the specification was kept.
+                Ok(None) => std::fs::remove_dir_all(&folder)?,
+                Err(error) => {
+                    tracing::error!(folder = %folder.display(), %error, "skip a mount that cannot be read")
+                }
+            }
+        }
+        Ok(mounts)
+    }
+
+    /// Mounts `spec`, if it is not, and replies when it is mounted.
+    ///
+    /// # Errors
+    /// Another mount has the id, or the mount failed; then it is forgotten.
+    pub async fn create(&self, spec: MountSpec) -> Result<MountStatus, ApiError> {
+        let mut view = self.find_or_start(spec)?.view;
+        let settled = view.wait_for(|view| view.status.mounted || view.end.is_some());
+        let Ok(settled) = tokio::time::timeout(MOUNTED_WITHIN, settled).await else {
+            return Err(not_back(&view.borrow().status));
+        };
+        let view = settled.map_err(|_| bug("mount_lost", "the supervisor of a mount ended"))?;
+        match &view.end {
+            Some(Err(error)) => Err(error.clone()),
+            Some(Ok(())) => Err(user(
+                "mount_deleted",
+                format!("mount {} was deleted meanwhile", view.status.id),
+                "mount again",
+            )),
+            None => Ok(view.status.clone()),
+        }
+    }
+
+    /// Unmounts `id` and forgets it; nothing to do where there is none. Replies when it is done.
+    ///
+    /// # Errors
+    /// It cannot be unmounted.
+    pub async fn delete(&self, id: &str, wanted: Wanted) -> Result<(), ApiError> {
+        let Some(mut handle) = self.lock().get(id).cloned() else { return Ok(()) };
+        handle.wanted.send_if_modified(|now| {
+            let more = wanted > *now;
+            *now = (*now).max(wanted);
+            more
+        });
+        let ended = handle.view.wait_for(|view| view.end.is_some()).await;
+        match ended.map_err(|_| bug("mount_lost", "the supervisor of a mount ended"))?.end.clone() {
+            Some(Err(error)) => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    /// Every mount.
+    pub fn statuses(&self) -> Vec<MountStatus> {
+        let mut all: Vec<MountStatus> =
+            self.lock().values().map(|handle| handle.view.borrow().status.clone()).collect();
+        all.sort_by(|a, b| a.id.cmp(&b.id));
+        all
+    }
+
+    fn find_or_start(&self, spec: MountSpec) -> Result<Handle, ApiError> {
+        let folder = of_id(&self.setting.folder, &spec.id)?;
+        let id = spec.id.clone();
+        if let Some(handle) = self.lock().get(&id) {
+            if handle.spec == spec {
+                return Ok(handle.clone());
+            }
+            return Err(user(
+                "mount_differs",
+                format!("mount {id} exists with another specification"),
+                "delete it first",
+            ));
+        }
+        keep_spec(&spec, &folder).map_err(|error| {
+            site(
+                "node_disk",
+                format!("keep mount {id} in {}: {error}", folder.display()),
+                "check the state folder's disk",
+            )
+        })?;
+        self.start(spec, folder);
+        self.lock().get(&id).cloned().ok_or_else(|| bug("mount_lost", "a mount ended before it began"))
+    }
+
+    /// Starts the supervisor. It takes itself out of the table before it tells its end, so that whoever hears of the end
+    /// can mount again.
+    fn start(&self, spec: MountSpec, folder: PathBuf) {
+        let (wanted, orders) = watch::channel(Wanted::Mounted);
+        let (shown, view) = watch::channel(View::new(&spec));
+        let id = spec.id.clone();
+        self.lock().insert(id.clone(), Handle { spec: spec.clone(), view, wanted: Arc::new(wanted) });
+        let supervisor = Supervisor::new(Arc::clone(&self.setting), spec, folder, shown.clone(), orders);
+        let mounts = Arc::clone(&self.mounts);
+        tokio::spawn(async move {
+            let end = supervisor.run().await;
+            mounts.lock().unwrap_or_else(PoisonError::into_inner).remove(&id);
+            shown.send_modify(|view| {
+                view.status.mounted = false;
+                view.end = Some(end);
+            });
+        });
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<String, Handle>> {
+        self.mounts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn keep_spec(spec: &MountSpec, folder: &std::path::Path) -> io::Result<()> {
+    std::fs::create_dir_all(folder)?;
+    keep::write(&folder.join("spec.json"), spec)
+}
+
+fn not_back(status: &MountStatus) -> ApiError {
+    let why = status.error.as_deref().unwrap_or("its process does not become ready");
+    let message =
+        format!("mount {} at {} is lost and not back yet: {why}", status.id, status.mountpoint.display());
+    site("mount_lost", message, "look into the node's log; the node keeps trying")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,319 @@
+//! The task that owns one mount from `PUT` to `DELETE`.
+//!
+//! ```text
+//! (kept from an earlier life) --alive--> Watched <--ready-- Launched <--.
+//!                             --dead---> cleared, counted -----^        |
+//!                   Watched --its process ends--> cleared, counted, back-off
+//!                   any     --unwanted--> SIGTERM, wait, detach, SIGKILL --> forgotten
+//! ```
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use daemon::error::site;
+use serde::{Deserialize, Serialize};
+use tokio::sync::watch;
+use wire::control::ApiError;
+use wire::node::{MountSpec, MountStatus};
+
+use super::{Setting, launch};
+use crate::keep;
+use crate::mount_table::MountTable;
+use crate::process::{Process, ProcessId};
+
+/// Pauses between attempts to mount anew: quick at first, as programs wait; bounded, as each costs a process.
+const BACK_OFF: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(10));
+
+/// A mount that lived this long was well: the next loss starts with the short pause again.
+const HEALTHY: Duration = Duration::from_secs(30);
+
+/// How long a mount process may write back what it holds after SIGTERM. More than the two minutes that it keeps trying
+/// a dead storage node for.
+const WRITE_BACK: Duration = Duration::from_secs(150);
+
+/// The same when the caller is in a hurry.
+const HURRY: Duration = Duration::from_secs(2);
+
+/// How many mounts on top of each other are taken away; more would be somebody else's doing.
+const STACKED_MAX: usize = 8;
+
+/// What the requests want of a mount. Grows only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Wanted {
+    /// Keep it mounted.
+    Mounted,
+    /// Unmount it when everything is written back.
+    Unmounted,
+    /// Unmount it at once.
+    UnmountedNow,
+}
+
+/// What the requests see of a mount.
+#[derive(Clone, Debug)]
+pub struct View {
+    /// For replies.
+    pub status: MountStatus,
+    /// Set once, last: the mount is forgotten; `Err` where it did not come to be or could not be unmounted.
+    pub end: Option<Result<(), ApiError>>,
+}
+
+impl View {
+    /// Before anything happened.
+    pub fn new(spec: &MountSpec) -> View {
+        let status = MountStatus {
+            id: spec.id.clone(),
+            mountpoint: spec.mountpoint.clone(),
+            mounted: false,
+            pid: None,
+            interruptions: 0,
+            error: None,
+        };
+        View { status, end: None }
+    }
+}
+
+/// What a restart of the node must know beside the specification.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+struct Kept {
+    process: Option<ProcessId>,
+    /// Once true, a lost mount is made anew instead of given up.
+    was_mounted: bool,
+    interruptions: u32,
+    /// The mount point was missing, so it is ours to remove.
+    made_folder: bool,
+    /// We may have mounted there, so what is mounted there is ours to clear.
+    launched: bool,
+}
+
+/// Owns one mount.
+pub struct Supervisor<T: MountTable> {
+    setting: Arc<Setting<T>>,
+    spec: MountSpec,
+    folder: PathBuf,
+    kept: Kept,
+    shown: watch::Sender<View>,
+    orders: watch::Receiver<Wanted>,
+}
+
+impl<T: MountTable> Supervisor<T> {
+    /// For the mount kept in `folder`, whose specification is there already.
+    pub fn new(
+        setting: Arc<Setting<T>>,
+        spec: MountSpec,
+        folder: PathBuf,
+        shown: watch::Sender<View>,
+        orders: watch::Receiver<Wanted>,
+    ) -> Supervisor<T> {
+        let kept = keep::read(&folder.join("kept.json")).ok().flatten().unwrap_or_default();
+        Supervisor { setting, spec, folder, kept, shown, orders }
+    }
+
+    /// Runs until the mount is forgotten.
+    ///
+    /// # Errors
+    /// The first attempt to mount failed, or the mount point could not be cleared at the end.
+    pub async fn run(mut self) -> Result<(), ApiError> {
+        let mut orders = self.orders.clone();
+        let failed = tokio::select! {
+            failed = self.keep_mounted() => Some(failed),
+            _ = orders.wait_for(|wanted| *wanted > Wanted::Mounted) => None,
+        };
+        let cleared = self.unmount().await;
+        if let Some(reason) = &failed {
+            tracing::warn!(mount = self.spec.id, reason, "not mounted");
+        }
+        match (failed, cleared) {
+            (Some(reason), _) => Err(self.failure("mount", &reason)),
+            (None, Err(error)) => Err(self.failure("unmount", &error.to_string())),
+            (None, Ok(())) => Ok(()),
+        }
+    }
+
+    /// Mounts, watches and mounts anew. Returns only why the very first attempt failed. May be dropped at any await:
+    /// what was started is in `kept`.
+    async fn keep_mounted(&mut self) -> String {
+        let mut pause = BACK_OFF.0;
+        let mut process = self.adopt().await;
+        loop {
+            let mounted_at = Instant::now();
+            match process.take() {
+                Some(process) => {
+                    self.show_mounted();
+                    process.ended().await;
+                    self.lost().await;
+                    pause = if mounted_at.elapsed() > HEALTHY { BACK_OFF.0 } else { pause };
+                }
+                None => match self.mount().await {
+                    Ok(started) => {
+                        process = Some(started);
+                        continue;
+                    }
+                    Err(reason) if !self.kept.was_mounted => return reason,
+                    Err(reason) => self.show_error(&reason),
+                },
+            }
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(BACK_OFF.1);
+        }
+    }
+
+    /// The mount that an earlier life of the node left, if it still works; else its remains are cleared.
+    async fn adopt(&mut self) -> Option<Process> {
+        let process = self.kept.process.as_ref().and_then(ProcessId::open);
+        let mounted = self.setting.table.is_mounted(&self.spec.mountpoint).unwrap_or(false);
+        match process {
+            Some(process) if mounted => {
+                tracing::info!(mount = self.spec.id, "found alive");
+                self.kept.was_mounted = true;
+                Some(process)
+            }
+            Some(process) => {
+                process.kill();
+                process.ended().await;
+                self.count_if_was_mounted();
+                None
+            }
+            None => {
+                self.count_if_was_mounted();
+                None
+            }
+        }
+    }
+
+    fn count_if_was_mounted(&mut self) {
+        if self.kept.was_mounted {
+            self.kept.interruptions += 1;
+        }
+    }
+
+    /// One attempt.
+    async fn mount(&mut self) -> Result<Process, String> {
+        self.clear().await.map_err(|e| format!("clear the mount point: {e}"))?;
+        self.claim().map_err(|e| format!("use the mount point: {e}"))?;
+        let (spec, log) = (self.folder.join("spec.json"), self.folder.join("log"));
+        let launched = launch::launch(&self.setting.program, &spec, &log).map_err(|e| e.to_string())?;
+        let id = launched.id.clone();
+        self.kept.process = Some(id.clone());
+        self.keep().map_err(|e| format!("keep the mount's state: {e}"))?;
+        launched.ready().await?;
+        let process = id.open().ok_or_else(|| "its process ended at once".to_owned())?;
+        self.kept.was_mounted = true;
+        self.keep().map_err(|e| format!("keep the mount's state: {e}"))?;
+        tracing::info!(mount = self.spec.id, mountpoint = %self.spec.mountpoint.display(), "mounted");
+        Ok(process)
+    }
+
+    /// Makes the mount point ours, on disk first.
+    fn claim(&mut self) -> io::Result<()> {
+        if self.setting.table.is_mounted(&self.spec.mountpoint)? {
+            return Err(io::Error::other("another FUSE file system is mounted there"));
+        }
+        self.kept.launched = true;
+        self.kept.made_folder |= !self.spec.mountpoint.is_dir();
+        self.keep()?;
+        std::fs::create_dir_all(&self.spec.mountpoint)
+    }
+
+    /// The process of a working mount has ended.
+    async fn lost(&mut self) {
+        let said = launch::last_line(&self.folder.join("log"));
+        let reason = format!("its process ended: {}", said.as_deref().unwrap_or("without a word"));
+        tracing::warn!(mount = self.spec.id, reason, "mount lost, mount anew");
+        self.kept.interruptions += 1;
+        self.kept.process = None;
+        if let Err(error) = self.keep() {
+            tracing::warn!(mount = self.spec.id, %error, "the count of interruptions is not kept");
+        }
+        self.show_error(&reason);
+    }
+
+    /// Ends the process, clears the mount point and forgets the mount.
+    async fn unmount(&mut self) -> io::Result<()> {
+        if let Some(process) = self.kept.process.as_ref().and_then(ProcessId::open) {
+            process.terminate();
+            if !self.ends_in_time(&process).await {
+                tracing::warn!(mount = self.spec.id, "does not end, detach it");
+                self.clear().await?;
+                process.kill();
+                process.ended().await;
+            }
+        }
+        self.clear().await?;
+        if self.kept.made_folder {
+            // Not empty only if somebody put something below the mount; then it is theirs.
+            let _ = std::fs::remove_dir(&self.spec.mountpoint);
+        }
+        std::fs::remove_dir_all(&self.folder)
+    }
+
+    /// Whether the process ends within the time that the orders leave; they may become more urgent meanwhile.
+    async fn ends_in_time(&mut self, process: &Process) -> bool {
+        let mut orders = self.orders.clone();
+        let patient = tokio::time::sleep(WRITE_BACK);
+        let hurried = async {
+            let _ = orders.wait_for(|wanted| *wanted == Wanted::UnmountedNow).await;
+            tokio::time::sleep(HURRY).await;
+        };
+        tokio::select! {
+            () = process.ended() => true,
+            () = patient => false,
+            () = hurried => false,
+        }
+    }
+
+    /// Takes away whatever of ours is mounted at the mount point.
+    async fn clear(&self) -> io::Result<()> {
+        if !self.kept.launched {
+            return Ok(());
+        }
+        let (setting, mountpoint) = (Arc::clone(&self.setting), self.spec.mountpoint.clone());
+        let cleared = tokio::task::spawn_blocking(move || clear(&setting.table, &mountpoint)).await;
+        cleared.map_err(io::Error::other)?
+    }
+
+    fn keep(&self) -> io::Result<()> {
+        keep::write(&self.folder.join("kept.json"), &self.kept)
+    }
+
+    fn show_mounted(&self) {
+        self.show(None);
+    }
+
+    fn show_error(&self, reason: &str) {
+        self.show(Some(reason));
+    }
+
+    fn show(&self, error: Option<&str>) {
+        self.shown.send_modify(|view| {
+            view.status.mounted = error.is_none();
+            view.status.error = error.map(str::to_owned);
+            view.status.pid = self.kept.process.as_ref().map(|id| id.pid).filter(|_| error.is_none());
+            view.status.interruptions = self.kept.interruptions;
+        });
+    }
+
+    fn failure(&self, tried: &str, reason: &str) -> ApiError {
+        let message = format!("{tried} {}: {reason}", self.spec.mountpoint.display());
+        site(
+            &format!("{tried}_failed"),
+            message,
+            "check that /dev/fuse and fusermount3 can be used, then try again",
+        )
+    }
+}
+
+fn clear(table: &impl MountTable, mountpoint: &Path) -> io::Result<()> {
+    for _ in 0..STACKED_MAX {
+        if !table.is_mounted(mountpoint)? {
+            return Ok(());
+        }
+        table.detach(mountpoint)?;
+    }
+    if table.is_mounted(mountpoint)? {
+        Err(io::Error::other("something mounts there again and again"))
+    } else {
+        Ok(())
+    }
+}

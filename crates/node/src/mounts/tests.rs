@@ -1,0 +1,153 @@
+//! Supervision with a shell script in place of `forebay-mount` and a marker file in place of the mount table.
+
+use std::path::Path;
+use std::process::Command;
+
+use model::stripe::Layout;
+use wire::node::NamespaceTarget;
+
+use super::*;
+
+#[derive(Clone)]
+struct MarkerTable;
+
+impl MountTable for MarkerTable {
+    fn is_mounted(&self, path: &Path) -> io::Result<bool> {
+        Ok(path.join(".mounted").exists())
+    }
+
+    fn detach(&self, path: &Path) -> io::Result<()> {
+        std::fs::remove_file(path.join(".mounted"))
+    }
+}
+
+fn setting(dir: &Path) -> Setting<MarkerTable> {
+    let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fake-mount");
+    Setting { folder: dir.join("mounts"), program, table: MarkerTable }
+}
+
+fn spec(dir: &Path) -> MountSpec {
+    let target = NamespaceTarget {
+        instance: "i1".into(),
+        namespace: 0,
+        key: "00".repeat(32),
+        layout: Layout::striped(1),
+        home: 0,
+        nodes: vec![],
+        grace_ms: 1,
+    };
+    MountSpec { id: "3-striped".into(), mountpoint: dir.join("mnt/striped"), target, exclusive: true }
+}
+
+/// Ends a mount process and waits for its end.
+fn kill(pid: u32) {
+    assert!(Command::new("kill").args(["-9", &pid.to_string()]).status().unwrap().success());
+    while crate::process::ProcessId::of(pid).is_ok() {
+        std::thread::yield_now();
+    }
+}
+
+/// Waits until the mount is back with one interruption more than before.
+async fn remounted(mounts: &Mounts<MarkerTable>, interruptions: u32) -> MountStatus {
+    let mut view = mounts.lock()["3-striped"].view.clone();
+    let view = view.wait_for(|view| view.status.mounted && view.status.interruptions == interruptions);
+    view.await.unwrap().status.clone()
+}
+
+#[tokio::test]
+async fn a_mount_is_made_once_and_leaves_nothing_behind() {
+    let dir = tempfile::tempdir().unwrap();
+    let mounts = Mounts::open(setting(dir.path())).unwrap();
+    let first = mounts.create(spec(dir.path())).await.unwrap();
+    assert!(first.mounted && MarkerTable.is_mounted(&first.mountpoint).unwrap());
+    assert_eq!(
+        mounts.create(spec(dir.path())).await.unwrap(),
+        first,
+        "asked again, the same process serves it"
+    );
+    mounts.delete("3-striped", Wanted::Unmounted).await.unwrap();
+    assert!(!first.mountpoint.exists(), "the node made the mount point, so it removes it");
+    assert_eq!(std::fs::read_dir(dir.path().join("mounts")).unwrap().count(), 0);
+    mounts.delete("3-striped", Wanted::Unmounted).await.unwrap();
+}
+
+#[tokio::test]
+async fn another_specification_under_the_same_id_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let mounts = Mounts::open(setting(dir.path())).unwrap();
+    mounts.create(spec(dir.path())).await.unwrap();
+    let other = MountSpec { exclusive: false, ..spec(dir.path()) };
+    assert_eq!(mounts.create(other).await.unwrap_err().code, "mount_differs");
+    mounts.delete("3-striped", Wanted::UnmountedNow).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_mount_that_fails_tells_why_and_is_forgotten() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::create_dir_all(dir.path().join("mnt")).unwrap();
+    std::fs::write(dir.path().join("mnt/refuse"), "").unwrap();
+    let mounts = Mounts::open(setting(dir.path())).unwrap();
+    let error = mounts.create(spec(dir.path())).await.unwrap_err();
+    assert!(error.message.contains("open /dev/fuse: Permission denied"), "{}", error.message);
+    assert!(mounts.statuses().is_empty());
+    assert!(!dir.path().join("mnt/striped").exists());
+    std::fs::remove_file(dir.path().join("mnt/refuse")).unwrap();
+    mounts.create(spec(dir.path())).await.unwrap();
+    mounts.delete("3-striped", Wanted::UnmountedNow).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_foreign_mount_at_the_place_is_left_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::create_dir_all(dir.path().join("mnt/striped")).unwrap();
+    std::fs::write(dir.path().join("mnt/striped/.mounted"), "").unwrap();
+    let mounts = Mounts::open(setting(dir.path())).unwrap();
+    mounts.create(spec(dir.path())).await.unwrap_err();
+    assert!(MarkerTable.is_mounted(&dir.path().join("mnt/striped")).unwrap());
+}
+
+#[tokio::test]
+async fn a_mount_whose_process_dies_is_made_anew_and_counted() {
+    let dir = tempfile::tempdir().unwrap();
+    let mounts = Mounts::open(setting(dir.path())).unwrap();
+    let first = mounts.create(spec(dir.path())).await.unwrap();
+    kill(first.pid.unwrap());
+    let second = remounted(&mounts, 1).await;
+    assert_ne!(second.pid, first.pid);
+    mounts.delete("3-striped", Wanted::UnmountedNow).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_restarted_node_takes_up_the_living_mount() {
+    let dir = tempfile::tempdir().unwrap();
+    let first = Mounts::open(setting(dir.path())).unwrap().create(spec(dir.path())).await.unwrap();
+    // The supervisor of the first life still runs here; it only watches, as the second one does.
+    let mounts = Mounts::open(setting(dir.path())).unwrap();
+    let found = mounts.create(spec(dir.path())).await.unwrap();
+    assert_eq!((found.pid, found.interruptions), (first.pid, 0));
+    mounts.delete("3-striped", Wanted::UnmountedNow).await.unwrap();
+}
+
+/// Mounts in a runtime of its own and ends that, as a node's death does: the mount process stays, its supervisor does not.
+fn first_life(dir: &Path) -> MountStatus {
+    let life = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    let status =
+        life.block_on(async { Mounts::open(setting(dir)).unwrap().create(spec(dir)).await.unwrap() });
+    life.shutdown_background();
+    status
+}
+
+#[test]
+fn a_mount_that_died_with_its_node_is_cleared_and_made_anew() {
+    let dir = tempfile::tempdir().unwrap();
+    let first = first_life(dir.path());
+    kill(first.pid.unwrap());
+    let life = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    life.block_on(async {
+        let mounts = Mounts::open(setting(dir.path())).unwrap();
+        let second = mounts.create(spec(dir.path())).await.unwrap();
+        assert!(second.mounted);
+        assert_eq!(second.interruptions, 1);
+        mounts.delete("3-striped", Wanted::UnmountedNow).await.unwrap();
+    });
+}

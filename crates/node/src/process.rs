@@ -1,0 +1,141 @@
+//! Processes that a node started, perhaps in an earlier life of its own.
+//!
+//! A process id alone is not enough after a restart, as the kernel gives it out again: the boot and the start time
+//! go with it. A [`Process`] holds a pidfd, so what is signalled is what was meant.
+
+use std::io;
+use std::os::fd::OwnedFd;
+
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use serde::{Deserialize, Serialize};
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+
+/// A process that may have ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProcessId {
+    /// The kernel's number.
+    pub pid: u32,
+    /// When it started, clock ticks since the boot (proc(5), field 22 of stat).
+    start_ticks: u64,
+    /// Which boot.
+    boot: String,
+}
+
+impl ProcessId {
+    /// The process that has the number `pid` now.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn of(pid: u32) -> io::Result<ProcessId> {
+        let (state, id) = ProcessId::look(pid)?;
+        if matches!(state, 'Z' | 'X') { Err(io::ErrorKind::NotFound.into()) } else { Ok(id) }
+    }
+
+    /// The same for a child that was not waited for, which may have ended.
+    ///
+    /// # Errors
+    /// There is no `/proc`.
+    pub fn of_child(pid: u32) -> io::Result<ProcessId> {
+        Ok(ProcessId::look(pid)?.1)
+    }
+
+    fn look(pid: u32) -> io::Result<(char, ProcessId)> {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
+        let (state, start_ticks) = parse_stat(&stat).ok_or(io::ErrorKind::InvalidData)?;
+        let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id")?.trim().to_owned();
+        Ok((state, ProcessId { pid, start_ticks, boot }))
+    }
+
+    /// A hold on the process; `None` when it has ended.
+    ///
+    /// Must be called inside a tokio runtime.
+    pub fn open(&self) -> Option<Process> {
+        let process = Process::of_child(self.pid).ok()?;
+        // Asked after the pidfd is ours: from here on the number cannot go to another process unseen.
+        (ProcessId::of(self.pid).ok()? == *self).then_some(process)
+    }
+}
+
+/// State and start time out of `/proc/PID/stat`. The program's name in it may hold spaces and parentheses.
+fn parse_stat(stat: &str) -> Option<(char, u64)> {
+    let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace();
+    let state = fields.next()?.chars().next()?;
+    // The state is field 3 of proc(5), the start time field 22.
+    Some((state, fields.nth(18)?.parse().ok()?))
+}
+
+/// A process that had not ended when it was opened.
+#[derive(Debug)]
+pub struct Process {
+    pidfd: AsyncFd<OwnedFd>,
+}
+
+impl Process {
+    /// A hold on a child that was not waited for. Must be called inside a tokio runtime.
+    ///
+    /// # Errors
+    /// No process has the number.
+    pub fn of_child(pid: u32) -> io::Result<Process> {
+        let pid = i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or(io::ErrorKind::InvalidInput)?;
+        let pidfd = pidfd_open(pid, PidfdFlags::empty())?;
+        #[expect(
+            deprecated,
+            reason = "unsound only for types whose descriptor changes or is not their own, not OwnedFd"
+        )]
+        let pidfd = AsyncFd::with_interest(pidfd, Interest::READABLE)?;
+        Ok(Process { pidfd })
+    }
+
+    /// Completes when the process has ended.
+    pub async fn ended(&self) {
+        // A pidfd is readable once its process has ended (pidfd_open(2)); an error would mean that it is no pidfd.
+        let _ = self.pidfd.readable().await;
+    }
+
+    /// Asks it to end.
+    pub fn terminate(&self) {
+        self.signal(Signal::TERM);
+    }
+
+    /// Ends it.
+    pub fn kill(&self) {
+        self.signal(Signal::KILL);
+    }
+
+    fn signal(&self, signal: Signal) {
+        // Fails only when the process has ended, which is what the caller wants.
+        let _ = pidfd_send_signal(self.pidfd.get_ref(), signal);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_name_with_parentheses_does_not_shift_the_fields() {
+        let fields: Vec<String> = (4..=22).map(|n| n.to_string()).collect();
+        assert_eq!(parse_stat(&format!("7 (a) b) S {} 23", fields.join(" "))), Some(('S', 22)));
+    }
+
+    #[tokio::test]
+    async fn a_killed_process_ends_and_cannot_be_opened_again() {
+        let mut child = std::process::Command::new("sleep").arg("1000").spawn().unwrap();
+        let id = ProcessId::of(child.id()).unwrap();
+        let process = id.open().unwrap();
+        process.kill();
+        process.ended().await;
+        assert!(id.open().is_none(), "a zombie has ended");
+        child.wait().unwrap();
+        assert!(id.open().is_none());
+    }
+
+    #[tokio::test]
+    async fn the_same_number_with_another_start_is_another_process() {
+        let mut id = ProcessId::of(std::process::id()).unwrap();
+        assert!(id.open().is_some());
+        id.start_ticks += 1;
+        assert!(id.open().is_none());
+    }
+}

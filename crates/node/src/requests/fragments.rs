@@ -1,0 +1,32 @@
+//! `PUT` and `DELETE /v1/fragments/{instance}`.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::{Path, State};
+use daemon::error::Refusal;
+use daemon::http::Body;
+use serde_json::{Value, json};
+use wire::node::{FragmentSpec, FragmentStatus};
+
+use super::same_id;
+use crate::service::Node;
+
+/// Makes and serves a fragment.
+pub async fn create(
+    State(node): State<Arc<Node>>,
+    Path(instance): Path<String>,
+    Body(spec): Body<FragmentSpec>,
+) -> Result<Json<FragmentStatus>, Refusal> {
+    same_id(&instance, &spec.instance)?;
+    Ok(Json(node.storage()?.create(spec).await?))
+}
+
+/// Destroys a fragment.
+pub async fn delete(
+    State(node): State<Arc<Node>>,
+    Path(instance): Path<String>,
+) -> Result<Json<Value>, Refusal> {
+    node.storage()?.delete(instance).await?;
+    Ok(Json(json!({})))
+}

@@ -1,0 +1,39 @@
+//! `PUT`, `GET` and `DELETE /v1/stages/{id}`.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::{Path, State};
+use daemon::error::Refusal;
+use daemon::http::Body;
+use serde_json::{Value, json};
+use wire::control::StageStatus;
+use wire::node::StageSpec;
+
+use super::same_id;
+use crate::service::Node;
+
+/// Starts a stage; replies at once.
+pub async fn create(
+    State(node): State<Arc<Node>>,
+    Path(id): Path<String>,
+    Body(spec): Body<StageSpec>,
+) -> Result<Json<StageStatus>, Refusal> {
+    same_id(&id, &spec.id)?;
+    // It syncs a small file.
+    Ok(Json(tokio::task::block_in_place(|| node.compute()?.stages.create(spec))?))
+}
+
+/// How far a stage is.
+pub async fn status(
+    State(node): State<Arc<Node>>,
+    Path(id): Path<String>,
+) -> Result<Json<StageStatus>, Refusal> {
+    Ok(Json(node.compute()?.stages.status(&id)?))
+}
+
+/// Stops and forgets a stage.
+pub async fn delete(State(node): State<Arc<Node>>, Path(id): Path<String>) -> Result<Json<Value>, Refusal> {
+    node.compute()?.stages.delete(&id).await?;
+    Ok(Json(json!({})))
+}

@@ -1,0 +1,175 @@
+//! The stages of this node, by id: one task each ([`coordinator`]) runs the stage's worker; this table hands requests
+//! to them.
+
+mod coordinator;
+mod worker;
+
+use std::collections::HashMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use daemon::error::{site, user};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use wire::control::{ApiError, StageStatus};
+use wire::node::StageSpec;
+
+use crate::folder::of_id;
+use crate::keep;
+use coordinator::Coordinator;
+
+/// Where stages are kept and what runs them.
+#[derive(Clone, Debug)]
+pub struct Setting {
+    /// A folder for each stage is made here.
+    pub folder: PathBuf,
+    /// The worker program, `forebay-stage`.
+    pub program: PathBuf,
+}
+
+/// All stages of a node.
+pub struct Stages {
+    setting: Arc<Setting>,
+    stages: Mutex<HashMap<String, Handle>>,
+}
+
+/// The requests' end of one stage.
+struct Handle {
+    spec: StageSpec,
+    status: watch::Receiver<StageStatus>,
+    stop: watch::Sender<bool>,
+    task: JoinHandle<()>,
+}
+
+impl Stages {
+    /// Takes up every stage that an earlier life of this node kept: finished ones with their report, others go on from
+    /// their journal.
+    ///
+    /// # Errors
+    /// The folder cannot be used.
+    pub fn open(setting: Setting) -> io::Result<Stages> {
+        std::fs::create_dir_all(&setting.folder)?;
+        let stages = Stages { setting: Arc::new(setting), stages: Mutex::default() };
+        for entry in std::fs::read_dir(&stages.setting.folder)? {
+            let folder = entry?.path();
+            match keep::read::<StageSpec>(&folder.join("spec.json")) {
+                Ok(Some(spec)) => {
+                    let handle = stages.start(spec.clone(), folder);
+                    stages.lock().insert(spec.id, handle);
+                }
+                // Nothing was started before the specification was kept.
+                Ok(None) => std::fs::remove_dir_all(&folder)?,
+                Err(error) => {
+                    tracing::error!(folder = %folder.display(), %error, "skip a stage that cannot be read")
+                }
+            }
+        }
+        Ok(stages)
+    }
+
+    /// Starts `spec`, if it was not, and says at once how far it is.
+    ///
+    /// # Errors
+    /// Another stage has the id, or the node's disk failed.
+    pub fn create(&self, spec: StageSpec) -> Result<StageStatus, ApiError> {
+        let folder = of_id(&self.setting.folder, &spec.id)?;
+        let mut stages = self.lock();
+        if let Some(handle) = stages.get(&spec.id) {
+            if handle.spec == spec {
+                return Ok(handle.status.borrow().clone());
+            }
+            let message = format!("stage {} exists with another specification", spec.id);
+            return Err(user("stage_differs", message, "delete it first"));
+        }
+        keep_spec(&spec, &folder).map_err(|error| {
+            let message = format!("keep stage {} in {}: {error}", spec.id, folder.display());
+            site("node_disk", message, "check the state folder's disk")
+        })?;
+        let handle = self.start(spec.clone(), folder);
+        let status = handle.status.borrow().clone();
+        stages.insert(spec.id, handle);
+        Ok(status)
+    }
+
+    /// How far the stage `id` is.
+    ///
+    /// # Errors
+    /// `no_such_stage`.
+    pub fn status(&self, id: &str) -> Result<StageStatus, ApiError> {
+        let unknown = || user("no_such_stage", format!("stage {id} is not known here"), "start it again");
+        self.lock().get(id).map(|handle| handle.status.borrow().clone()).ok_or_else(unknown)
+    }
+
+    /// Stops the worker of stage `id` and forgets the stage; nothing to do where there is none.
+    ///
+    /// # Errors
+    /// The node's disk failed.
+    pub async fn delete(&self, id: &str) -> Result<(), ApiError> {
+        let folder = of_id(&self.setting.folder, id)?;
+        let Some(handle) = self.lock().remove(id) else { return Ok(()) };
+        handle.stop().await;
+        std::fs::remove_dir_all(&folder).map_err(|error| {
+            site(
+                "node_disk",
+                format!("remove {}: {error}", folder.display()),
+                "check the state folder's disk",
+            )
+        })
+    }
+
+    /// Stops every worker; the next life of the node goes on from their journals.
+    pub async fn shutdown(&self) {
+        let handles: Vec<Handle> = self.lock().drain().map(|(_, handle)| handle).collect();
+        // All are told before the first is waited for.
+        for handle in &handles {
+            handle.stop.send_replace(true);
+        }
+        for handle in handles {
+            handle.stop().await;
+        }
+    }
+
+    /// Every stage.
+    pub fn statuses(&self) -> Vec<StageStatus> {
+        let mut all: Vec<StageStatus> =
+            self.lock().values().map(|handle| handle.status.borrow().clone()).collect();
+        all.sort_by(|a, b| a.id.cmp(&b.id));
+        all
+    }
+
+    fn start(&self, spec: StageSpec, folder: PathBuf) -> Handle {
+        let (stop, stopped) = watch::channel(false);
+        let (shown, status) = watch::channel(coordinator::pending(&spec));
+        let coordinator = Coordinator::new(Arc::clone(&self.setting), spec.clone(), folder, shown, stopped);
+        Handle { spec, status, stop, task: tokio::spawn(coordinator.run()) }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Handle>> {
+        self.stages.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Handle {
+    async fn stop(self) {
+        self.stop.send_replace(true);
+        // An error would be a panic of the task, which has been logged; its worker then ends with its broken pipe.
+        let _ = self.task.await;
+    }
+}
+
+/// The stage's folder belongs to the user whose rights the worker has: it writes its journal there.
+fn keep_spec(spec: &StageSpec, folder: &Path) -> io::Result<()> {
+    std::fs::create_dir_all(folder)?;
+    let path = folder.join("spec.json");
+    keep::write(&path, spec)?;
+    if let Some(owner) = worker::other_user(&spec.owner) {
+        for path in [folder, &path] {
+            std::os::unix::fs::chown(path, Some(owner.uid), Some(owner.gid))?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

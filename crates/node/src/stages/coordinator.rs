@@ -1,0 +1,157 @@
+//! The task that owns one stage from `PUT` to `DELETE`: it runs the stage's worker, again after each death by a signal,
+//! and keeps the final report.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use daemon::error::{bug, site};
+use model::phase::StageState;
+use tokio::sync::watch;
+use wire::control::{ApiError, StageProgress, StageStatus};
+use wire::node::StageSpec;
+
+use super::Setting;
+use super::worker::{self, End};
+use crate::keep;
+use crate::mounts::last_line;
+use crate::process::ProcessId;
+
+/// How often a worker that a signal ended is started again. A machine short of memory kills the same one each time.
+const RESTARTS_MAX: u32 = 5;
+
+/// How long a worker may take to end after SIGTERM.
+pub const STOP_WITHIN: Duration = Duration::from_secs(5);
+
+/// What a stage shows before its worker says anything.
+pub fn pending(spec: &StageSpec) -> StageStatus {
+    StageStatus {
+        id: spec.id.clone(),
+        direction: spec.direction,
+        kind: spec.kind,
+        source: spec.source.clone(),
+        destination: spec.destination.clone(),
+        state: StageState::Pending,
+        progress: StageProgress::default(),
+        elapsed_ms: 0,
+        failures: Vec::new(),
+        error: None,
+    }
+}
+
+/// Owns one stage.
+pub struct Coordinator {
+    setting: Arc<Setting>,
+    spec: StageSpec,
+    folder: PathBuf,
+    shown: watch::Sender<StageStatus>,
+    stop: watch::Receiver<bool>,
+}
+
+impl Coordinator {
+    /// For the stage kept in `folder`, whose specification is there already.
+    pub fn new(
+        setting: Arc<Setting>,
+        spec: StageSpec,
+        folder: PathBuf,
+        shown: watch::Sender<StageStatus>,
+        stop: watch::Receiver<bool>,
+    ) -> Coordinator {
+        Coordinator { setting, spec, folder, shown, stop }
+    }
+
+    /// Runs the stage to its end, or until it is stopped.
+    pub async fn run(self) {
+        match keep::read::<StageStatus>(&self.folder.join("report.json")) {
+            Ok(Some(report)) => {
+                self.shown.send_replace(report);
+                return;
+            }
+            Ok(None) => {}
+            Err(error) => {
+                tracing::warn!(stage = self.spec.id, %error, "the report cannot be read, run the stage again")
+            }
+        }
+        self.end_leftover().await;
+        let report = match self.work().await {
+            Ok(Some(report)) => report,
+            Ok(None) => return,
+            Err(error) => self.failed(error),
+        };
+        tracing::info!(stage = self.spec.id, state = ?report.state, bytes = report.progress.bytes_done, "stage ended");
+        if let Err(error) = keep::write(&self.folder.join("report.json"), &report) {
+            tracing::warn!(stage = self.spec.id, %error, "the report is not kept, a restart runs the stage again");
+        }
+        self.shown.send_replace(report);
+    }
+
+    /// A worker that outlived the last life of the node would write the same journal as ours.
+    async fn end_leftover(&self) {
+        let leftover = keep::read::<ProcessId>(&self.folder.join("worker.json")).ok().flatten();
+        if let Some(process) = leftover.as_ref().and_then(ProcessId::open) {
+            process.kill();
+            process.ended().await;
+        }
+    }
+
+    /// Runs workers until one reports the stage's end. `None`: stopped.
+    async fn work(&self) -> Result<Option<StageStatus>, ApiError> {
+        let mut stop = self.stop.clone();
+        for restart in 0..=RESTARTS_MAX {
+            let mut worker = self.start_worker().map_err(|error| self.not_started(&error))?;
+            let end = tokio::select! {
+                end = worker.run(|status| self.show(status)) => Some(end),
+                _ = stop.wait_for(|stop| *stop) => None,
+            };
+            match end {
+                None => {
+                    worker.stop().await;
+                    return Ok(None);
+                }
+                Some(End::Reported(status)) => return Ok(Some(*status)),
+                Some(End::Broken(reason)) => return Err(self.broken(&reason)),
+                Some(End::Killed(signal)) => {
+                    tracing::warn!(stage = self.spec.id, signal, restart, "a signal ended the stage worker");
+                }
+            }
+        }
+        Err(self.killed())
+    }
+
+    fn start_worker(&self) -> io::Result<worker::Worker> {
+        let worker = worker::start(&self.setting.program, &self.folder, &self.spec.owner)?;
+        keep::write(&self.folder.join("worker.json"), &worker.id)?;
+        Ok(worker)
+    }
+
+    fn show(&self, status: &StageStatus) {
+        self.shown.send_replace(status.clone());
+    }
+
+    fn failed(&self, error: ApiError) -> StageStatus {
+        StageStatus { state: StageState::Failed, error: Some(error), ..self.shown.borrow().clone() }
+    }
+
+    fn not_started(&self, error: &io::Error) -> ApiError {
+        site(
+            "stage_not_started",
+            format!("run stage {}: {error}", self.spec.id),
+            "repair that, then retry the stage",
+        )
+    }
+
+    fn broken(&self, reason: &str) -> ApiError {
+        let said = last_line(&self.folder.join("log")).map(|line| format!(": {line}")).unwrap_or_default();
+        bug("stage_worker_broken", format!("stage {}: {reason}{said}", self.spec.id))
+    }
+
+    fn killed(&self) -> ApiError {
+        let message = format!("stage {}: signals ended its worker {} times", self.spec.id, RESTARTS_MAX + 1);
+        site(
+            "stage_worker_killed",
+            message,
+            "look for the killer (out of memory?) in the kernel's log, then retry the stage",
+        )
+    }
+}

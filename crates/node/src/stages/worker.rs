@@ -1,0 +1,109 @@
+//! One life of a stage's worker process.
+
+use std::fs::OpenOptions;
+use std::io;
+use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::{ExitStatus, Stdio};
+
+use model::phase::StageState;
+use tokio::io::{AsyncBufReadExt, BufReader, Lines};
+use tokio::process::{Child, ChildStdout, Command};
+use wire::control::{Owner, StageStatus};
+
+use crate::process::{Process, ProcessId};
+
+/// A running worker.
+pub struct Worker {
+    /// For signals, and for the next life of the node.
+    pub id: ProcessId,
+    process: Process,
+    child: Child,
+    lines: Lines<BufReader<ChildStdout>>,
+}
+
+/// How a worker's life ended.
+#[derive(Debug, PartialEq)]
+pub enum End {
+    /// It reported the stage's end.
+    Reported(Box<StageStatus>),
+    /// A signal ended it: its journal knows how to go on.
+    Killed(i32),
+    /// It ended in another way without a report.
+    Broken(String),
+}
+
+/// The owner, where the worker must change its user to be it: only root can.
+pub fn other_user(owner: &Owner) -> Option<&Owner> {
+    let own = rustix::process::geteuid();
+    (own.is_root() && owner.uid != own.as_raw()).then_some(owner)
+}
+
+/// Starts `program --spec FOLDER/spec.json --journal FOLDER/journal` with the owner's rights. Supplementary groups are
+/// dropped with the change of user.
+///
+/// # Errors
+/// The program or the folder is not there.
+pub fn start(program: &Path, folder: &Path, owner: &Owner) -> io::Result<Worker> {
+    let log = OpenOptions::new().append(true).create(true).mode(0o600).open(folder.join("log"))?;
+    let mut command = Command::new(program);
+    command.arg("--spec").arg(folder.join("spec.json")).arg("--journal").arg(folder.join("journal"));
+    command.process_group(0).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log).current_dir("/");
+    if let Some(owner) = other_user(owner) {
+        command.uid(owner.uid).gid(owner.gid);
+    }
+    let mut child =
+        command.spawn().map_err(|e| io::Error::new(e.kind(), format!("start {}: {e}", program.display())))?;
+    let pid = child.id().ok_or(io::ErrorKind::NotFound)?;
+    let output = child.stdout.take().ok_or(io::ErrorKind::BrokenPipe)?;
+    let id = ProcessId::of_child(pid)?;
+    let process = Process::of_child(pid)?;
+    Ok(Worker { id, process, child, lines: BufReader::new(output).lines() })
+}
+
+impl Worker {
+    /// Hands every report to `show` until the worker ends. May be dropped; then [`Worker::stop`] it.
+    pub async fn run(&mut self, show: impl Fn(&StageStatus)) -> End {
+        let mut last = None;
+        while let Ok(Some(line)) = self.lines.next_line().await {
+            match serde_json::from_str::<StageStatus>(&line) {
+                Ok(status) => {
+                    // The last word is shown by whoever keeps it first.
+                    if status.state == StageState::Active {
+                        show(&status);
+                    }
+                    last = Some(status);
+                }
+                Err(error) => tracing::warn!(line, %error, "a stage worker's line is not understood"),
+            }
+        }
+        match self.child.wait().await {
+            Ok(exit) => judge(exit, last),
+            Err(error) => End::Broken(format!("wait for the stage worker: {error}")),
+        }
+    }
+
+    /// Asks the worker to end, waits a little, then ends it.
+    pub async fn stop(&mut self) {
+        self.process.terminate();
+        if tokio::time::timeout(super::coordinator::STOP_WITHIN, self.child.wait()).await.is_err() {
+            self.process.kill();
+            let _ = self.child.wait().await;
+        }
+    }
+}
+
+/// What an exit and the last report mean together. A report alone is not believed: `complete` needs exit status 0.
+fn judge(exit: ExitStatus, last: Option<StageStatus>) -> End {
+    if let Some(signal) = exit.signal() {
+        return End::Killed(signal);
+    }
+    match last {
+        Some(status) if status.state == StageState::Failed => End::Reported(Box::new(status)),
+        Some(status) if status.state == StageState::Complete && exit.success() => {
+            End::Reported(Box::new(status))
+        }
+        _ => End::Broken(format!("the stage worker ended without a report ({exit})")),
+    }
+}
