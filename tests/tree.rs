@@ -173,3 +173,58 @@ fn describe(left: &Entry, right: &Entry) -> String {
     }
     parts.join(", ")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is seen after `change` to the second of two equal trees.
+    fn seen_after(change: impl FnOnce(&Path) -> io::Result<()>) -> String {
+        let [left, right] = [(); 2].map(|()| tempfile::tempdir().unwrap());
+        for root in [&left, &right] {
+            generate(root.path()).unwrap();
+            // The standard library cannot set a link's time.
+            for link in ["a/dangling", "a/b/link"] {
+                fs::remove_file(root.path().join(link)).unwrap();
+            }
+        }
+        for path in read(left.path()).unwrap().keys() {
+            let time = fs::metadata(left.path().join(path)).unwrap().modified().unwrap();
+            File::open(right.path().join(path)).unwrap().set_modified(time).unwrap();
+        }
+        assert_eq!(differences(left.path(), right.path()).unwrap(), Vec::<String>::new());
+        change(right.path()).unwrap();
+        differences(left.path(), right.path()).unwrap().join("\n")
+    }
+
+    #[test]
+    fn every_kind_of_difference_is_seen() {
+        let seen = seen_after(|root| {
+            File::options().write(true).open(root.join("sparse"))?.write_all_at(b"x", 9 << 20)
+        });
+        assert!(seen.contains("first different byte at 9437184"), "{seen}");
+        let seen = seen_after(|root| fs::set_permissions(root.join("size-1"), Permissions::from_mode(0o640)));
+        assert_eq!(seen, "size-1: mode 100600 and 100640");
+        let seen = seen_after(|root| xattr::set(&root.join("size-1"), "user.origin", b"other"));
+        assert!(seen.contains("attributes"), "{seen}");
+        let seen =
+            seen_after(|root| File::open(root.join("size-4096"))?.set_modified(SystemTime::UNIX_EPOCH));
+        assert!(seen.contains("size-4096: modified"), "{seen}");
+        let seen = seen_after(|root| symlink("elsewhere", root.join("new")));
+        assert_eq!(seen, "new is only on the right");
+        let seen = seen_after(|root| fs::remove_dir(root.join("empty folder")));
+        assert_eq!(seen, "empty folder is missing on the right");
+    }
+
+    #[test]
+    fn a_hard_link_that_became_a_copy_is_seen() {
+        let seen = seen_after(|root| {
+            let path = root.join("size-4096");
+            let modified = fs::metadata(&path)?.modified()?;
+            fs::copy(&path, root.join("copy"))?;
+            fs::rename(root.join("copy"), &path)?;
+            File::open(&path)?.set_modified(modified)
+        });
+        assert!(seen.contains("same file as"), "{seen}");
+    }
+}
