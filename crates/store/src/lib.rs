@@ -1,1 +1,11 @@
-//! (to be written)
+//! The storage role: fragments on disk (objects, metadata shard, volumes), and the server of the data path.
+//!
+//! **Invariant:** what was answered survives `kill -9` of this process; what `fsync` answered survives a power loss.
+
+mod fragment;
+mod peers;
+mod serve;
+mod server;
+mod shard;
+
+pub use server::{OpenError, Server};

@@ -12,6 +12,7 @@
 //! lost connection has its first `id`, so that a storage node can tell that it has done it already.
 
 pub mod connection;
+pub mod dial;
 pub mod hello;
 pub mod message;
 pub mod types;

@@ -35,6 +35,28 @@ impl Stream {
     }
 }
 
+impl Stream {
+    /// A second handle on the same socket, to end the connection from another thread with [`Stream::shutdown`].
+    ///
+    /// # Errors
+    /// The errno of `dup`.
+    pub fn try_clone(&self) -> io::Result<Stream> {
+        match self {
+            Stream::Tcp(s) => s.try_clone().map(Stream::Tcp),
+            Stream::Unix(s) => s.try_clone().map(Stream::Unix),
+        }
+    }
+
+    /// Ends the connection: whoever reads from it or writes to it, on either side, is woken.
+    pub fn shutdown(&self) {
+        // A socket that is closed already is what we want.
+        let _closed = match self {
+            Stream::Tcp(s) => s.shutdown(std::net::Shutdown::Both),
+            Stream::Unix(s) => s.shutdown(std::net::Shutdown::Both),
+        };
+    }
+}
+
 impl Read for Stream {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         match self {
@@ -101,7 +123,10 @@ impl Connection {
         self.out = postcard::to_extend(message, std::mem::take(&mut self.out)).map_err(io::Error::other)?;
         let meta_len = self.out.len() - HEAD_BYTES;
         if meta_len > META_BYTES_MAX || payload.len() > PAYLOAD_BYTES_MAX {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "message longer than the protocol allows"));
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "message longer than the protocol allows",
+            ));
         }
         let length = |len: usize| u32::try_from(len).expect("both bounds are below 4 GiB").to_le_bytes();
         self.out[0..4].copy_from_slice(&length(meta_len));
@@ -177,7 +202,9 @@ impl Connection {
     fn unix(&self) -> io::Result<BorrowedFd<'_>> {
         match &self.stream {
             Stream::Unix(socket) => Ok(socket.as_fd()),
-            Stream::Tcp(_) => Err(io::Error::new(io::ErrorKind::Unsupported, "descriptors need a unix socket")),
+            Stream::Tcp(_) => {
+                Err(io::Error::new(io::ErrorKind::Unsupported, "descriptors need a unix socket"))
+            }
         }
     }
 }

@@ -19,7 +19,15 @@ pub enum Request {
     /// Makes a regular file that must not exist yet and opens it for writing. Answer: [`Reply::Inode`].
     Create { parent: u64, name: Vec<u8>, mode: u32, creator: Creator },
     /// Makes any other inode; `target` is a symbolic link's text. Answer: [`Reply::Inode`].
-    Make { parent: u64, name: Vec<u8>, kind: FileKind, mode: u32, rdev: u64, target: Vec<u8>, creator: Creator },
+    Make {
+        parent: u64,
+        name: Vec<u8>,
+        kind: FileKind,
+        mode: u32,
+        rdev: u64,
+        target: Vec<u8>,
+        creator: Creator,
+    },
     /// Gives an inode one more name. Answer: [`Reply::Inode`].
     Link { ino: u64, parent: u64, name: Vec<u8> },
     /// Takes a name away from anything but a directory. Answer: [`Reply::Done`].

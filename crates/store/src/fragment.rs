@@ -1,0 +1,201 @@
+//! One fragment: an instance's part on this node, with the objects of its namespaces and the metadata of those that have
+//! their home here.
+//!
+//! ```text
+//! FRAGMENTS/i3/spec.json                     what control asked for
+//! FRAGMENTS/i3/namespaces/0/meta.log         metadata, if this is namespace 0's home
+//! FRAGMENTS/i3/objects/0/ab/00…12ab          objects, in a plain folder
+//! FRAGMENTS/i3/volume/objects/0/ab/00…12ab   objects, in a volume
+//! ```
+
+pub mod extents;
+pub mod objects;
+pub mod space;
+pub mod volume;
+
+use std::collections::HashMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use wire::control::VolumeKind;
+use wire::data::Stream;
+use wire::data::hello::Key;
+use wire::node::{FragmentSpec, FragmentStatus, NamespaceSpec};
+
+use crate::peers::Peers;
+use crate::shard::Shard;
+use crate::shard::log::LogError;
+use objects::Objects;
+use space::Space;
+use volume::VolumeError;
+
+/// Why a fragment cannot be served.
+#[derive(Debug, thiserror::Error)]
+pub enum FragmentError {
+    /// The file system refused.
+    #[error("{operation} {path}: {cause}")]
+    Io {
+        /// What was tried.
+        operation: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// Why.
+        cause: io::Error,
+    },
+    /// The volume cannot be had.
+    #[error(transparent)]
+    Volume(#[from] VolumeError),
+    /// The metadata cannot be read.
+    #[error(transparent)]
+    Log(#[from] LogError),
+    /// The key is not 64 hexadecimal digits.
+    #[error("the instance's key is not 64 hexadecimal digits")]
+    Key,
+}
+
+/// A fragment that is served.
+pub struct Fragment {
+    spec: FragmentSpec,
+    key: Key,
+    space: Arc<Space>,
+    namespaces: HashMap<u32, Namespace>,
+    closed: AtomicBool,
+    connections: Mutex<HashMap<u64, Stream>>,
+    next_connection: AtomicU64,
+}
+
+/// One namespace's part of a fragment.
+#[derive(Clone)]
+pub struct Namespace {
+    /// Its objects here.
+    pub objects: Arc<Objects>,
+    /// Its metadata, if this is its home.
+    pub shard: Option<Arc<Shard>>,
+}
+
+impl Fragment {
+    /// Opens the fragment below `folder`, making whatever is missing.
+    ///
+    /// # Errors
+    /// [`FragmentError`].
+    pub fn open(
+        folder: &Path,
+        spec: FragmentSpec,
+        node_session: [u8; 16],
+    ) -> Result<Fragment, FragmentError> {
+        let key = Key::from_hex(&spec.key).ok_or(FragmentError::Key)?;
+        let (space, objects_root) = match spec.volume {
+            VolumeKind::Directory => (Space::counted(spec.capacity_bytes), folder.join("objects")),
+            VolumeKind::Image => {
+                (volume::open(folder, spec.capacity_bytes)?, volume::mountpoint_of(folder).join("objects"))
+            }
+        };
+        let space = Arc::new(space);
+        let mut namespaces = HashMap::new();
+        for namespace in &spec.namespaces {
+            let root = objects_root.join(namespace.id.to_string());
+            let objects = Objects::open(root.clone(), space.clone()).map_err(|cause| FragmentError::Io {
+                operation: "open the objects below",
+                path: root,
+                cause,
+            })?;
+            let objects = Arc::new(objects);
+            let shard = if namespace.home == spec.index {
+                let peers = Arc::new(Peers::new(&spec, namespace.id, key.clone(), node_session));
+                Some(open_shard(folder, namespace, objects.clone(), peers)?)
+            } else {
+                None
+            };
+            namespaces.insert(namespace.id, Namespace { objects, shard });
+        }
+        Ok(Fragment {
+            spec,
+            key,
+            space,
+            namespaces,
+            closed: AtomicBool::new(false),
+            connections: Mutex::default(),
+            next_connection: AtomicU64::new(0),
+        })
+    }
+
+    /// What it was asked to be.
+    pub fn spec(&self) -> &FragmentSpec {
+        &self.spec
+    }
+
+    /// The key that clients prove.
+    pub fn key(&self) -> &Key {
+        &self.key
+    }
+
+    /// Its space.
+    pub fn space(&self) -> &Space {
+        &self.space
+    }
+
+    /// A namespace's part.
+    pub fn namespace(&self, id: u32) -> Option<&Namespace> {
+        self.namespaces.get(&id)
+    }
+
+    /// What it says of itself.
+    pub fn status(&self) -> FragmentStatus {
+        let used = self.space.used();
+        FragmentStatus {
+            instance: self.spec.instance.clone(),
+            index: self.spec.index,
+            capacity_bytes: self.spec.capacity_bytes,
+            used_bytes: used.as_ref().copied().unwrap_or(0),
+            error: used.err().map(|error| format!("cannot measure the volume: {error}")),
+        }
+    }
+
+    /// Notes a connection, so that it can be ended with the fragment. Gives its number; `None` once it is closed.
+    pub fn connected(&self, stream: Stream) -> Option<u64> {
+        let mut connections = self.connections.lock().expect(POISON);
+        if self.closed.load(Ordering::Acquire) {
+            return None;
+        }
+        let number = self.next_connection.fetch_add(1, Ordering::Relaxed);
+        connections.insert(number, stream);
+        Some(number)
+    }
+
+    /// Forgets a connection that ended.
+    pub fn disconnected(&self, number: u64) {
+        self.connections.lock().expect(POISON).remove(&number);
+    }
+
+    /// Ends every connection and serves nothing any more.
+    pub fn close(&self) {
+        let connections = {
+            let mut connections = self.connections.lock().expect(POISON);
+            self.closed.store(true, Ordering::Release);
+            std::mem::take(&mut *connections)
+        };
+        connections.values().for_each(Stream::shutdown);
+        for namespace in self.namespaces.values() {
+            namespace.shard.iter().for_each(|shard| shard.close());
+        }
+    }
+}
+
+const POISON: &str = "no thread panics while it holds the list of connections";
+
+fn open_shard(
+    folder: &Path,
+    namespace: &NamespaceSpec,
+    objects: Arc<Objects>,
+    peers: Arc<Peers>,
+) -> Result<Arc<Shard>, FragmentError> {
+    let home = folder.join("namespaces").join(namespace.id.to_string());
+    std::fs::create_dir_all(&home).map_err(|cause| FragmentError::Io {
+        operation: "create",
+        path: home.clone(),
+        cause,
+    })?;
+    Ok(Shard::open(&home.join("meta.log"), namespace, objects, peers)?)
+}

@@ -1,0 +1,369 @@
+//! Objects: one sparse file per inode and fragment, with that fragment's stripes packed densely.
+//!
+//! ```text
+//! ROOT/ab/00000000000012ab        the object of inode 0x12ab; the folder is the number's low byte
+//! ```
+//!
+//! An object that was never written does not exist and reads as empty. Open objects are kept in a bounded cache.
+
+use std::collections::{HashMap, VecDeque};
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::ops::Range;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+
+use rustix::fs::{FallocateFlags, SeekFrom, Timestamps};
+use rustix::io::Errno;
+use wire::data::Time;
+use wire::data::message::AllocateMode;
+
+use super::extents::{Extents, blocks_inside, blocks_touched};
+use super::space::Space;
+
+/// How many objects are kept open. Well below the 65,536 descriptors that the node asks for at its start.
+const OPEN_OBJECTS_MAX: usize = 8192;
+
+/// What an object is like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Measure {
+    /// Length, bytes.
+    pub size: u64,
+    /// Space, in units of 512 bytes.
+    pub blocks: u64,
+    /// Last write.
+    pub mtime: Time,
+    /// Last change of any kind.
+    pub ctime: Time,
+}
+
+/// The objects of one namespace on one fragment.
+#[derive(Debug)]
+pub struct Objects {
+    root: PathBuf,
+    space: Arc<Space>,
+    open: Mutex<Cache>,
+}
+
+#[derive(Debug, Default)]
+struct Cache {
+    objects: HashMap<u64, Arc<Object>>,
+    order: VecDeque<u64>,
+}
+
+#[derive(Debug)]
+struct Object {
+    file: File,
+    /// Kept only where we count.
+    extents: Mutex<Extents>,
+}
+
+impl Objects {
+    /// Opens the objects below `root`, making the folders that are missing, and counts what they hold.
+    ///
+    /// # Errors
+    /// The errno of what failed.
+    pub fn open(root: PathBuf, space: Arc<Space>) -> io::Result<Objects> {
+        for low in 0..=255u8 {
+            std::fs::create_dir_all(root.join(format!("{low:02x}")))?;
+        }
+        let objects = Objects { root, space, open: Mutex::default() };
+        if objects.space.counts() {
+            for ino in objects.list()? {
+                if let Some(object) = objects.existing(ino)? {
+                    objects.space.take_existing(object.extents.lock().expect(POISON).blocks());
+                }
+            }
+        }
+        Ok(objects)
+    }
+
+    /// Reads up to `buffer.len()` bytes; fewer at the object's end.
+    pub fn read(&self, ino: u64, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        let Some(object) = self.existing(ino)? else { return Ok(0) };
+        let mut done = 0;
+        while done < buffer.len() {
+            match object.file.read_at(&mut buffer[done..], offset + done as u64) {
+                Ok(0) => break,
+                Ok(read) => done += read,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(done)
+    }
+
+    /// Writes all of `bytes`, and tells when.
+    ///
+    /// # Errors
+    /// ENOSPC when they do not fit the capacity: then nothing was written.
+    pub fn write(&self, ino: u64, offset: u64, bytes: &[u8]) -> io::Result<Time> {
+        let object = self.make(ino)?;
+        let end = end_of(offset, bytes.len() as u64)?;
+        self.charge(&object, blocks_touched(offset..end))?;
+        object.file.write_all_at(bytes, offset)?;
+        Ok(measure(&object.file)?.mtime)
+    }
+
+    /// Sets the length.
+    pub fn resize(&self, ino: u64, size: u64) -> io::Result<()> {
+        let object = match self.existing(ino)? {
+            Some(object) => object,
+            None if size == 0 => return Ok(()),
+            None => self.make(ino)?,
+        };
+        object.file.set_len(size)?;
+        self.refund(&object, size.div_ceil(super::extents::BLOCK_BYTES)..u64::MAX);
+        Ok(())
+    }
+
+    /// Allocates or frees a range.
+    pub fn allocate(&self, ino: u64, offset: u64, len: u64, mode: AllocateMode) -> io::Result<Time> {
+        let object = self.make(ino)?;
+        let end = end_of(offset, len)?;
+        let flags = match mode {
+            AllocateMode::Grow => FallocateFlags::empty(),
+            AllocateMode::KeepSize => FallocateFlags::KEEP_SIZE,
+            AllocateMode::PunchHole => FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE,
+            AllocateMode::Zero => FallocateFlags::ZERO_RANGE | FallocateFlags::KEEP_SIZE,
+        };
+        if mode != AllocateMode::PunchHole {
+            self.charge(&object, blocks_touched(offset..end))?;
+        }
+        rustix::fs::fallocate(&object.file, flags, offset, len)?;
+        if mode == AllocateMode::PunchHole {
+            self.refund(&object, blocks_inside(offset..end));
+        }
+        Ok(measure(&object.file)?.mtime)
+    }
+
+    /// Makes the object survive a power loss.
+    pub fn sync(&self, ino: u64) -> io::Result<()> {
+        self.existing(ino)?.map_or(Ok(()), |object| object.file.sync_all())
+    }
+
+    /// Its length, space and times; `None` where there is no object.
+    pub fn measure(&self, ino: u64) -> io::Result<Option<Measure>> {
+        self.existing(ino)?.map(|object| measure(&object.file)).transpose()
+    }
+
+    /// Sets its times, where there is an object.
+    pub fn set_times(&self, ino: u64, atime: Option<Time>, mtime: Option<Time>) -> io::Result<()> {
+        let Some(object) = self.existing(ino)? else { return Ok(()) };
+        let spec = |time: Option<Time>| match time {
+            Some(time) => rustix::fs::Timespec { tv_sec: time.seconds, tv_nsec: i64::from(time.nanos) },
+            None => rustix::fs::Timespec { tv_sec: 0, tv_nsec: rustix::fs::UTIME_OMIT },
+        };
+        rustix::fs::futimens(
+            &object.file,
+            &Timestamps { last_access: spec(atime), last_modification: spec(mtime) },
+        )?;
+        Ok(())
+    }
+
+    /// The next range with data at or after `offset`.
+    pub fn next_data(&self, ino: u64, offset: u64) -> io::Result<Option<Range<u64>>> {
+        self.existing(ino)?.map_or(Ok(None), |object| next_data(&object.file, offset))
+    }
+
+    /// Removes the object, if there is one.
+    pub fn destroy(&self, ino: u64) -> io::Result<()> {
+        let Some(object) = self.existing(ino)? else { return Ok(()) };
+        let mut open = self.open.lock().expect(POISON);
+        std::fs::remove_file(self.path(ino))?;
+        open.objects.remove(&ino);
+        drop(open);
+        self.refund(&object, 0..u64::MAX);
+        Ok(())
+    }
+
+    /// The object itself, open for reading and writing.
+    ///
+    /// # Errors
+    /// ENOTSUP where we count: the holder of the descriptor could write past the capacity.
+    pub fn descriptor(&self, ino: u64) -> io::Result<OwnedFd> {
+        if self.space.counts() {
+            return Err(Errno::NOTSUP.into());
+        }
+        self.make(ino)?.file.as_fd().try_clone_to_owned()
+    }
+
+    /// The number of every object.
+    pub fn list(&self) -> io::Result<Vec<u64>> {
+        let mut found = Vec::new();
+        for folder in std::fs::read_dir(&self.root)? {
+            for object in std::fs::read_dir(folder?.path())? {
+                let name = object?.file_name();
+                found.extend(name.to_str().and_then(|name| u64::from_str_radix(name, 16).ok()));
+            }
+        }
+        Ok(found)
+    }
+
+    fn path(&self, ino: u64) -> PathBuf {
+        self.root.join(format!("{:02x}/{ino:016x}", ino & 0xff))
+    }
+
+    fn existing(&self, ino: u64) -> io::Result<Option<Arc<Object>>> {
+        match self.open_object(ino, false) {
+            Ok(object) => Ok(Some(object)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn make(&self, ino: u64) -> io::Result<Arc<Object>> {
+        self.open_object(ino, true)
+    }
+
+    fn open_object(&self, ino: u64, create: bool) -> io::Result<Arc<Object>> {
+        let mut open = self.open.lock().expect(POISON);
+        if let Some(object) = open.objects.get(&ino) {
+            return Ok(object.clone());
+        }
+        let file =
+            OpenOptions::new().read(true).write(true).create(create).mode(0o600).open(self.path(ino))?;
+        let extents = if self.space.counts() { extents_of(&file)? } else { Extents::default() };
+        let object = Arc::new(Object { file, extents: Mutex::new(extents) });
+        open.keep(ino, object.clone());
+        Ok(object)
+    }
+
+    fn charge(&self, object: &Object, blocks: Range<u64>) -> io::Result<()> {
+        if self.space.counts() {
+            let mut extents = object.extents.lock().expect(POISON);
+            self.space.take(extents.missing(blocks.clone()))?;
+            extents.insert(blocks);
+        }
+        Ok(())
+    }
+
+    fn refund(&self, object: &Object, blocks: Range<u64>) {
+        if self.space.counts() {
+            self.space.give_back(object.extents.lock().expect(POISON).remove(blocks));
+        }
+    }
+}
+
+const POISON: &str = "no thread panics while it holds this lock";
+
+impl Cache {
+    fn keep(&mut self, ino: u64, object: Arc<Object>) {
+        self.objects.insert(ino, object);
+        self.order.push_back(ino);
+        // Objects in use are put back to the end; each turn looks at one, so a full cache of busy objects only grows.
+        if self.order.len() > OPEN_OBJECTS_MAX {
+            match self.order.pop_front() {
+                Some(oldest) if self.objects.get(&oldest).is_some_and(|o| Arc::strong_count(o) > 1) => {
+                    self.order.push_back(oldest);
+                }
+                Some(oldest) => drop(self.objects.remove(&oldest)),
+                None => {}
+            }
+        }
+    }
+}
+
+fn end_of(offset: u64, len: u64) -> io::Result<u64> {
+    offset.checked_add(len).filter(|end| i64::try_from(*end).is_ok()).ok_or_else(|| Errno::FBIG.into())
+}
+
+fn measure(file: &File) -> io::Result<Measure> {
+    let stat = rustix::fs::fstat(file)?;
+    // The kernel's nanoseconds are below 10^9, and its sizes are not negative.
+    let time = |seconds: i64, nanos: u64| Time { seconds, nanos: u32::try_from(nanos).unwrap_or(0) };
+    Ok(Measure {
+        size: u64::try_from(stat.st_size).unwrap_or(0),
+        blocks: u64::try_from(stat.st_blocks).unwrap_or(0),
+        mtime: time(stat.st_mtime, stat.st_mtime_nsec),
+        ctime: time(stat.st_ctime, stat.st_ctime_nsec),
+    })
+}
+
+fn next_data(file: &File, offset: u64) -> io::Result<Option<Range<u64>>> {
+    let start = match rustix::fs::seek(file, SeekFrom::Data(offset)) {
+        Ok(start) => start,
+        Err(Errno::NXIO) => return Ok(None),
+        Err(error) => return Err(error.into()),
+    };
+    Ok(Some(start..rustix::fs::seek(file, SeekFrom::Hole(start))?))
+}
+
+fn extents_of(file: &File) -> io::Result<Extents> {
+    let mut extents = Extents::default();
+    let mut at = 0;
+    while let Some(range) = next_data(file, at)? {
+        at = range.end;
+        extents.insert(blocks_touched(range));
+    }
+    Ok(extents)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn objects(capacity: u64) -> (tempfile::TempDir, Arc<Space>, Objects) {
+        let folder = tempfile::tempdir().unwrap();
+        let space = Arc::new(Space::counted(capacity));
+        let objects = Objects::open(folder.path().to_owned(), space.clone()).unwrap();
+        (folder, space, objects)
+    }
+
+    fn errno(result: io::Result<impl std::fmt::Debug>) -> Option<i32> {
+        result.unwrap_err().raw_os_error()
+    }
+
+    #[test]
+    fn a_write_past_the_capacity_is_refused_and_nothing_of_it_stays() {
+        let (_folder, space, objects) = objects(8192);
+        objects.write(2, 0, &[1; 8192]).unwrap();
+        assert_eq!(errno(objects.write(3, 0, &[1])), Some(Errno::NOSPC.raw_os_error()));
+        objects.write(2, 100, &[2; 500]).unwrap();
+        objects.destroy(2).unwrap();
+        assert_eq!(space.used().unwrap(), 0);
+        objects.write(3, 0, &[1]).unwrap();
+    }
+
+    #[test]
+    fn holes_cost_nothing_and_punching_gives_space_back() {
+        let (_folder, space, objects) = objects(1 << 20);
+        objects.write(2, 1 << 40, &[1; 4096]).unwrap();
+        objects.write(2, 0, &[1; 8192]).unwrap();
+        assert_eq!(space.used().unwrap(), 3 * 4096);
+        objects.allocate(2, 0, 4096, AllocateMode::PunchHole).unwrap();
+        objects.resize(2, 8192).unwrap();
+        assert_eq!(space.used().unwrap(), 4096);
+        assert_eq!(objects.next_data(2, 0).unwrap(), Some(4096..8192));
+    }
+
+    #[test]
+    fn what_is_used_is_counted_again_after_a_restart() {
+        let (folder, space, objects) = objects(1 << 20);
+        objects.write(0x12ab, 5, &[7; 5000]).unwrap();
+        objects.write(3, 1 << 20, &[7; 10]).unwrap();
+        let again = Arc::new(Space::counted(1 << 20));
+        let reopened = Objects::open(folder.path().to_owned(), again.clone()).unwrap();
+        assert_eq!(again.used().unwrap(), space.used().unwrap());
+        let mut back = [0; 5000];
+        assert_eq!(reopened.read(0x12ab, 5, &mut back).unwrap(), 5000);
+        assert_eq!(back, [7; 5000]);
+    }
+
+    #[test]
+    fn an_object_that_was_never_written_reads_as_empty() {
+        let (_folder, _space, objects) = objects(1 << 20);
+        assert_eq!(objects.read(9, 0, &mut [0; 10]).unwrap(), 0);
+        assert_eq!(objects.measure(9).unwrap(), None);
+        objects.destroy(9).unwrap();
+        objects.sync(9).unwrap();
+    }
+
+    #[test]
+    fn an_object_in_a_counted_folder_is_never_handed_out() {
+        let (_folder, _space, objects) = objects(1 << 20);
+        assert_eq!(errno(objects.descriptor(2)), Some(Errno::NOTSUP.raw_os_error()));
+    }
+}

@@ -1,0 +1,105 @@
+//! The other fragments of the same namespace, as the home shard asks them to resize and to remove objects.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use rustix::io::Errno;
+use wire::data::dial::{Via, dial};
+use wire::data::hello::{Claim, HelloError, Key};
+use wire::data::{Connection, Reply, Request};
+use wire::node::{FragmentSpec, StorageAddress};
+
+/// How long a fragment that does not answer is tried: as long as clients try a storage node.
+const GRACE: Duration = Duration::from_secs(120);
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Connections to the other fragments.
+pub struct Peers {
+    own_index: u32,
+    instance: String,
+    namespace: u32,
+    key: Key,
+    session: [u8; 16],
+    nodes: Vec<Peer>,
+    next_id: AtomicU64,
+}
+
+struct Peer {
+    address: StorageAddress,
+    idle: Mutex<Option<Connection>>,
+}
+
+impl Peers {
+    /// The peers of one namespace; nothing is connected before it is needed.
+    pub fn new(spec: &FragmentSpec, namespace: u32, key: Key, session: [u8; 16]) -> Peers {
+        let nodes = spec
+            .peers
+            .iter()
+            .map(|address| Peer { address: address.clone(), idle: Mutex::new(None) })
+            .collect();
+        Peers {
+            own_index: spec.index,
+            instance: spec.instance.clone(),
+            namespace,
+            key,
+            session,
+            nodes,
+            next_id: AtomicU64::new(1),
+        }
+    }
+
+    /// Whether `fragment` is this node's own.
+    pub fn is_self(&self, fragment: u32) -> bool {
+        fragment == self.own_index
+    }
+
+    /// Sets the length of an object on another fragment.
+    ///
+    /// # Errors
+    /// The fragment's errno; EIO when it did not answer for the grace period.
+    pub fn resize(&self, fragment: u32, ino: u64, size: u64) -> Result<(), Errno> {
+        self.call(fragment, &Request::Resize { ino, size }, GRACE)
+    }
+
+    /// Removes an object on another fragment.
+    ///
+    /// # Errors
+    /// The fragment's errno; EIO when it does not answer (once: the caller has time).
+    pub fn destroy(&self, fragment: u32, ino: u64) -> Result<(), Errno> {
+        self.call(fragment, &Request::Destroy { ino }, Duration::ZERO)
+    }
+
+    fn call(&self, fragment: u32, request: &Request, grace: Duration) -> Result<(), Errno> {
+        let peer = self.nodes.get(fragment as usize).ok_or(Errno::INVAL)?;
+        let started = Instant::now();
+        loop {
+            match self.try_call(peer, fragment, request) {
+                Ok(Reply::Failed(errno)) => return Err(Errno::from_raw_os_error(errno)),
+                Ok(_) => return Ok(()),
+                Err(error) if started.elapsed() >= grace => {
+                    let error = &error as &dyn std::error::Error;
+                    tracing::warn!(node = peer.address.node, error, "a storage node does not answer");
+                    return Err(Errno::IO);
+                }
+                Err(_) => std::thread::sleep(PAUSE),
+            }
+        }
+    }
+
+    fn try_call(&self, peer: &Peer, fragment: u32, request: &Request) -> Result<Reply, HelloError> {
+        let mut idle = peer.idle.lock().expect("no thread panics while it talks to a peer");
+        let mut connection = match idle.take() {
+            Some(connection) => connection,
+            None => {
+                let (instance, session) = (self.instance.clone(), self.session);
+                let claim = Claim { instance, namespace: self.namespace, fragment, session };
+                dial(&peer.address, Via::Tcp, &self.key, &claim)?.0
+            }
+        };
+        connection.send(self.next_id.fetch_add(1, Ordering::Relaxed), request, &[])?;
+        let reply = connection.receive::<Reply>()?.message;
+        *idle = Some(connection);
+        Ok(reply)
+    }
+}

@@ -1,0 +1,141 @@
+//! One connection: handshake, then requests in turn, each answered before the next is read.
+
+use std::io;
+use std::sync::Arc;
+
+use rustix::io::Errno;
+use wire::data::hello::{self, HelloError, Refusal};
+use wire::data::message::Reply;
+use wire::data::{Connection, PAYLOAD_BYTES_MAX, Request, Stream, Time};
+
+use crate::fragment::{Fragment, Namespace};
+use crate::server::Server;
+use crate::shard::{Caller, errno_of};
+
+/// How long a stranger may take for the handshake.
+const HELLO_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(5);
+
+/// Serves a connection to its end.
+pub(crate) fn serve(server: &Server, mut stream: Stream) {
+    let greeted = stream.set_timeout(Some(HELLO_TIMEOUT)).map_err(HelloError::from).and_then(|()| {
+        hello::welcome(&mut stream, server.boot(), |claim| {
+            let fragment = server.fragment(&claim.instance).ok_or(Refusal::NoSuchFragment)?;
+            let namespace = fragment.namespace(claim.namespace).cloned().ok_or(Refusal::NoSuchFragment)?;
+            if fragment.spec().index != claim.fragment {
+                return Err(Refusal::NoSuchFragment);
+            }
+            Ok((fragment.key().clone(), (fragment, namespace)))
+        })
+    });
+    let (claim, (fragment, namespace)) = match greeted {
+        Ok(greeted) => greeted,
+        Err(error) => {
+            tracing::debug!(error = &error as &dyn std::error::Error, "turned a connection away");
+            return;
+        }
+    };
+    let handles = stream.set_timeout(None).and_then(|()| stream.try_clone());
+    let Some(number) = handles.ok().and_then(|stream| fragment.connected(stream)) else { return };
+    let session = claim.session;
+    namespace.shard.iter().for_each(|shard| shard.connected(session));
+    let mut worker = Worker { fragment: fragment.clone(), namespace, session, buffer: Vec::new() };
+    let end = worker.run(Connection::new(stream));
+    tracing::debug!(instance = claim.instance, end = %end, "a client's connection ended");
+    worker.namespace.shard.iter().for_each(|shard| shard.disconnected(session));
+    fragment.disconnected(number);
+}
+
+struct Worker {
+    fragment: Arc<Fragment>,
+    namespace: Namespace,
+    session: [u8; 16],
+    /// Payload of a write that came in or of a read that goes out; grows to the largest that was asked for.
+    buffer: Vec<u8>,
+}
+
+impl Worker {
+    /// Answers requests until the connection ends, and tells why it did.
+    fn run(&mut self, mut connection: Connection) -> io::Error {
+        loop {
+            if let Err(end) = self.turn(&mut connection) {
+                return end;
+            }
+        }
+    }
+
+    fn turn(&mut self, connection: &mut Connection) -> io::Result<()> {
+        let frame = connection.receive::<Request>()?;
+        self.buffer.resize(frame.payload_len, 0);
+        connection.payload(&mut self.buffer)?;
+        if let Request::OpenObject { ino } = frame.message {
+            return match self.namespace.objects.descriptor(ino) {
+                Ok(descriptor) => {
+                    connection.send(frame.id, &Reply::Descriptor, &[])?;
+                    connection.send_descriptor(std::os::fd::AsFd::as_fd(&descriptor))
+                }
+                Err(error) => connection.send(frame.id, &Reply::Failed(errno_of(&error).raw_os_error()), &[]),
+            };
+        }
+        let reply = self.answer(frame.id, frame.message);
+        let payload = if reply == Reply::Data { self.buffer.as_slice() } else { &[] };
+        connection.send(frame.id, &reply, payload)
+    }
+
+    fn answer(&mut self, id: u64, request: Request) -> Reply {
+        let result = match request {
+            Request::Read { ino, offset, len } => self.read(ino, offset, len),
+            Request::Write { ino, offset } => {
+                self.namespace.objects.write(ino, offset, &self.buffer).map(stored)
+            }
+            Request::Resize { ino, size } => self.namespace.objects.resize(ino, size).map(|()| Reply::Done),
+            Request::Allocate { ino, offset, len, mode } => {
+                self.namespace.objects.allocate(ino, offset, len, mode).map(stored)
+            }
+            Request::Sync { ino } => self.namespace.objects.sync(ino).map(|()| Reply::Done),
+            Request::Measure { ino } => self.namespace.objects.measure(ino).map(|object| {
+                object.map_or(Reply::Object { size: 0, mtime: Time::default(), blocks: 0 }, |object| {
+                    Reply::Object { size: object.size, mtime: object.mtime, blocks: object.blocks }
+                })
+            }),
+            Request::NextData { ino, offset } => {
+                let range = self.namespace.objects.next_data(ino, offset);
+                range.map(|range| Reply::Range(range.map(|range| (range.start, range.end))))
+            }
+            Request::Destroy { ino } => self.namespace.objects.destroy(ino).map(|()| Reply::Done),
+            Request::Usage => self.usage(),
+            metadata => match &self.namespace.shard {
+                Some(shard) => Ok(shard.handle(Caller { session: self.session, id }, metadata)),
+                // A client asks the wrong node: its picture of the instance is not ours.
+                None => Err(Errno::STALE.into()),
+            },
+        };
+        result.unwrap_or_else(|error| {
+            let errno = errno_of(&error);
+            if errno == Errno::IO {
+                tracing::error!(instance = self.fragment.spec().instance, %error, "an object cannot be used");
+            }
+            Reply::Failed(errno.raw_os_error())
+        })
+    }
+
+    fn read(&mut self, ino: u64, offset: u64, len: u32) -> io::Result<Reply> {
+        let len = len as usize;
+        if len > PAYLOAD_BYTES_MAX {
+            return Err(Errno::INVAL.into());
+        }
+        self.buffer.resize(len, 0);
+        let read = self.namespace.objects.read(ino, offset, &mut self.buffer)?;
+        self.buffer.truncate(read);
+        Ok(Reply::Data)
+    }
+
+    fn usage(&self) -> io::Result<Reply> {
+        let space = self.fragment.space();
+        let inodes = self.namespace.shard.as_ref().map_or(0, |shard| shard.inodes());
+        Ok(Reply::Usage { capacity: space.capacity(), used: space.used()?, inodes })
+    }
+}
+
+fn stored(mtime: Time) -> Reply {
+    Reply::Stored { mtime }
+}

@@ -1,0 +1,327 @@
+//! The storage role: every fragment of this node, and the threads that serve them.
+
+use std::collections::HashMap;
+use std::io;
+use std::net::TcpListener;
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, RwLock};
+
+use wire::control::{ApiError, Blame, VolumeKind};
+use wire::data::Stream;
+use wire::node::{FragmentSpec, FragmentStatus};
+
+use crate::fragment::{Fragment, FragmentError, volume};
+use crate::serve::serve;
+
+/// Connections at once, each with a thread and up to 1 MiB of buffer. One more is not accepted until another ends.
+const CONNECTIONS_MAX: usize = 1024;
+
+/// Why the storage role cannot start.
+#[derive(Debug, thiserror::Error)]
+#[error("{operation} {path}")]
+pub struct OpenError {
+    operation: &'static str,
+    path: PathBuf,
+    source: io::Error,
+}
+
+/// The storage role of one node.
+pub struct Server {
+    root: PathBuf,
+    node: String,
+    boot: u64,
+    session: [u8; 16],
+    fragments: RwLock<HashMap<String, Slot>>,
+    /// Making and deleting fragments is done one at a time.
+    changing: Mutex<()>,
+    connections: AtomicUsize,
+    stopping: AtomicBool,
+}
+
+enum Slot {
+    Served(Arc<Fragment>),
+    /// It cannot be served; its bytes are untouched.
+    Broken(FragmentStatus),
+}
+
+impl Server {
+    /// Opens the fragments that are kept below `root`. One that cannot be served says so in its status.
+    ///
+    /// # Errors
+    /// [`OpenError`] when `root` itself cannot be used.
+    pub fn open(root: PathBuf, node_name: String) -> Result<Arc<Server>, OpenError> {
+        let failed = |operation, source| OpenError { operation, path: root.clone(), source };
+        raise_descriptor_limit();
+        std::fs::create_dir_all(&root).map_err(|e| failed("create", e))?;
+        let mut random = [0; 24];
+        getrandom::fill(&mut random).map_err(|e| failed("draw random numbers for", io::Error::other(e)))?;
+        let (boot, session) = random.split_at(8);
+        let server = Server {
+            root: root.clone(),
+            node: node_name,
+            boot: u64::from_le_bytes(boot.try_into().expect("8 bytes")),
+            session: session.try_into().expect("24 - 8 bytes are 16"),
+            fragments: RwLock::default(),
+            changing: Mutex::default(),
+            connections: AtomicUsize::new(0),
+            stopping: AtomicBool::new(false),
+        };
+        for entry in std::fs::read_dir(&root).map_err(|e| failed("list", e))? {
+            let folder = entry.map_err(|e| failed("list", e))?.path();
+            if let Some(spec) = read_spec(&folder) {
+                server.load(&folder, spec);
+            }
+        }
+        Ok(Arc::new(server))
+    }
+
+    /// Serves the data path on these sockets, with a thread for each connection.
+    ///
+    /// # Errors
+    /// None today; sockets that fail later are logged.
+    pub fn listen(self: &Arc<Server>, tcp: TcpListener, unix: UnixListener) -> io::Result<()> {
+        let server = self.clone();
+        thread("accept-tcp", move || {
+            for stream in tcp.incoming() {
+                let stream = stream.and_then(|stream| stream.set_nodelay(true).map(|()| Stream::Tcp(stream)));
+                server.accept(stream);
+            }
+        })?;
+        let server = self.clone();
+        thread("accept-unix", move || {
+            for stream in unix.incoming() {
+                server.accept(stream.map(Stream::Unix));
+            }
+        })
+    }
+
+    /// Makes a fragment, or confirms the one that is there.
+    ///
+    /// # Errors
+    /// Blames the site: no space, no privilege, no tool. Nothing is left behind.
+    pub fn create_fragment(&self, spec: &FragmentSpec) -> Result<FragmentStatus, ApiError> {
+        let _alone = self.changing.lock().expect(POISON);
+        if let Some(status) = self.status_of(&spec.instance) {
+            return Ok(status);
+        }
+        let folder = self.folder(&spec.instance)?;
+        self.check_space(spec)?;
+        let made = std::fs::create_dir_all(&folder)
+            .map_err(|cause| FragmentError::Io { operation: "create", path: folder.clone(), cause })
+            .and_then(|()| Fragment::open(&folder, spec.clone(), self.session))
+            .and_then(|fragment| write_spec(&folder, spec).map(|()| fragment));
+        match made {
+            Ok(fragment) => {
+                let status = fragment.status();
+                self.slots().insert(spec.instance.clone(), Slot::Served(Arc::new(fragment)));
+                Ok(status)
+            }
+            Err(error) => {
+                // What is left behind would only be found again; the error that matters is the first.
+                let _removed = volume::remove(&folder).map(|()| std::fs::remove_dir_all(&folder));
+                Err(self.cannot("fragment_not_created", "create", &spec.instance, &error))
+            }
+        }
+    }
+
+    /// Removes a fragment with all its data. Nothing to do where there is none.
+    ///
+    /// # Errors
+    /// Blames the site when files cannot be removed; calling again goes on.
+    pub fn delete_fragment(&self, instance: &str) -> Result<(), ApiError> {
+        let _alone = self.changing.lock().expect(POISON);
+        let folder = self.folder(instance)?;
+        if let Some(Slot::Served(fragment)) = self.slots().remove(instance) {
+            fragment.close();
+        }
+        if !folder.exists() {
+            return Ok(());
+        }
+        // The specification goes first: a node that is killed now does not serve what is half gone.
+        let _absent = std::fs::remove_file(folder.join("spec.json"));
+        volume::remove(&folder)
+            .map_err(FragmentError::from)
+            .and_then(|()| {
+                std::fs::remove_dir_all(&folder).map_err(|cause| FragmentError::Io {
+                    operation: "remove",
+                    path: folder.clone(),
+                    cause,
+                })
+            })
+            .map_err(|error| self.cannot("fragment_not_removed", "remove", instance, &error))
+    }
+
+    /// What every fragment says of itself.
+    pub fn fragments(&self) -> Vec<FragmentStatus> {
+        self.fragments.read().expect(POISON).values().map(Slot::status).collect()
+    }
+
+    /// Ends every connection; fragments and their volumes stay as they are.
+    pub fn shutdown(&self) {
+        self.stopping.store(true, Ordering::Release);
+        let slots = std::mem::take(&mut *self.slots());
+        for (instance, slot) in slots {
+            let Slot::Served(fragment) = slot else { continue };
+            fragment.close();
+            let volume = fragment.spec().volume;
+            drop(fragment);
+            if volume == VolumeKind::Image {
+                if let Err(error) = volume::close(&self.root.join(&instance)) {
+                    // Busy: a mount still holds files. The next start finds it mounted and goes on.
+                    tracing::warn!(instance, %error, "the fragment's volume stays mounted");
+                }
+            }
+        }
+    }
+
+    pub(crate) fn boot(&self) -> u64 {
+        self.boot
+    }
+
+    pub(crate) fn fragment(&self, instance: &str) -> Option<Arc<Fragment>> {
+        match self.fragments.read().expect(POISON).get(instance)? {
+            Slot::Served(fragment) => Some(fragment.clone()),
+            Slot::Broken(_) => None,
+        }
+    }
+
+    fn accept(self: &Arc<Server>, stream: io::Result<Stream>) {
+        let stream = match stream {
+            Ok(stream) if !self.stopping.load(Ordering::Acquire) => stream,
+            Ok(_) => return,
+            Err(error) => {
+                tracing::warn!(%error, "cannot accept a connection");
+                // Out of descriptors, most likely: a moment later some are free again.
+                std::thread::sleep(std::time::Duration::from_millis(50));
+                return;
+            }
+        };
+        if self.connections.fetch_add(1, Ordering::AcqRel) >= CONNECTIONS_MAX {
+            self.connections.fetch_sub(1, Ordering::AcqRel);
+            tracing::warn!(limit = CONNECTIONS_MAX, "refused a connection past the limit");
+            return;
+        }
+        let server = self.clone();
+        let spawned = thread("data", move || {
+            serve(&server, stream);
+            server.connections.fetch_sub(1, Ordering::AcqRel);
+        });
+        if let Err(error) = spawned {
+            self.connections.fetch_sub(1, Ordering::AcqRel);
+            tracing::warn!(%error, "no thread for a connection");
+        }
+    }
+
+    fn load(&self, folder: &Path, spec: FragmentSpec) {
+        let instance = spec.instance.clone();
+        let slot = match Fragment::open(folder, spec.clone(), self.session) {
+            Ok(fragment) => Slot::Served(Arc::new(fragment)),
+            Err(error) => {
+                tracing::error!(
+                    instance,
+                    error = &error as &dyn std::error::Error,
+                    "cannot serve a fragment"
+                );
+                Slot::Broken(FragmentStatus {
+                    instance: spec.instance,
+                    index: spec.index,
+                    capacity_bytes: spec.capacity_bytes,
+                    used_bytes: 0,
+                    error: Some(error.to_string()),
+                })
+            }
+        };
+        self.slots().insert(instance, slot);
+    }
+
+    fn status_of(&self, instance: &str) -> Option<FragmentStatus> {
+        self.fragments.read().expect(POISON).get(instance).map(Slot::status)
+    }
+
+    fn slots(&self) -> std::sync::RwLockWriteGuard<'_, HashMap<String, Slot>> {
+        self.fragments.write().expect(POISON)
+    }
+
+    fn folder(&self, instance: &str) -> Result<PathBuf, ApiError> {
+        let plain = !instance.is_empty() && instance.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
+        plain.then(|| self.root.join(instance)).ok_or_else(|| ApiError {
+            code: "bad_instance_id".into(),
+            blame: Blame::Forebay,
+            message: format!("{instance:?} is no instance id"),
+            advice: "report this".into(),
+        })
+    }
+
+    fn check_space(&self, spec: &FragmentSpec) -> Result<(), ApiError> {
+        let Ok(stat) = rustix::fs::statvfs(&self.root) else { return Ok(()) };
+        let available = stat.f_bavail * stat.f_frsize;
+        if available >= spec.capacity_bytes {
+            return Ok(());
+        }
+        Err(ApiError {
+            code: "no_space".into(),
+            blame: Blame::Site,
+            message: format!(
+                "node {} has {available} bytes free below {}, the buffer's part there needs {}",
+                self.node,
+                self.root.display(),
+                spec.capacity_bytes
+            ),
+            advice: "ask for less capacity, free some space, or choose another folder with --dir".into(),
+        })
+    }
+
+    fn cannot(&self, code: &str, verb: &str, instance: &str, error: &FragmentError) -> ApiError {
+        ApiError {
+            code: code.into(),
+            blame: Blame::Site,
+            message: format!("node {} cannot {verb} its part of {instance}: {error}", self.node),
+            advice: "mend what the message names, then try again".into(),
+        }
+    }
+}
+
+impl Slot {
+    fn status(&self) -> FragmentStatus {
+        match self {
+            Slot::Served(fragment) => fragment.status(),
+            Slot::Broken(status) => status.clone(),
+        }
+    }
+}
+
+const POISON: &str = "no thread panics while it holds the list of fragments";
+
+fn thread(name: &str, body: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    std::thread::Builder::new().name(name.into()).spawn(body).map(drop)
+}
+
+fn read_spec(folder: &Path) -> Option<FragmentSpec> {
+    serde_json::from_slice(&std::fs::read(folder.join("spec.json")).ok()?).ok()
+}
+
+/// Keeps the specification for the next start. Written last: a folder without it is no fragment.
+fn write_spec(folder: &Path, spec: &FragmentSpec) -> Result<(), FragmentError> {
+    use std::os::unix::fs::OpenOptionsExt;
+    let (path, temporary) = (folder.join("spec.json"), folder.join("spec.json.new"));
+    let failed = |cause| FragmentError::Io { operation: "write", path: path.clone(), cause };
+    let text = serde_json::to_vec_pretty(spec).map_err(|e| failed(e.into()))?;
+    // It has the instance's key: for the owner's eyes only.
+    let file =
+        std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&temporary);
+    let mut file = file.map_err(failed)?;
+    io::Write::write_all(&mut file, &text).and_then(|()| file.sync_all()).map_err(failed)?;
+    std::fs::rename(&temporary, &path).map_err(failed)
+}
+
+/// Objects are kept open: 65,536 descriptors where the system lets us, or as many as it does.
+fn raise_descriptor_limit() {
+    use rustix::process::{Resource, getrlimit, setrlimit};
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = Some(limit.maximum.unwrap_or(65_536).min(65_536));
+    if let Err(error) = setrlimit(Resource::Nofile, limit) {
+        tracing::warn!(%error, "cannot raise the limit of open files");
+    }
+}

@@ -1,0 +1,146 @@
+//! Operations on attributes, sizes and extended attributes.
+
+use rustix::io::Errno;
+use wire::data::message::XattrMode;
+use wire::data::{FileKind, NAME_BYTES_MAX, Reply, Request, SetAttr, XATTR_BYTES_MAX};
+
+use super::record::{AttrChange, Record};
+use super::sessions::Outcome;
+use super::{Caller, Shard, errno_of};
+
+/// All extended attributes of one inode together, bytes: a snapshot keeps them in one log entry.
+const XATTRS_BYTES_MAX: usize = 256 << 10;
+
+impl Shard {
+    pub(super) fn set_attr(&self, caller: Caller, ino: u64, set: &SetAttr) -> Result<Reply, Errno> {
+        if let Some(size) = set.size {
+            return self.truncate(caller, ino, size, set);
+        }
+        let reply = self.changing(caller, |state, time| {
+            let inode = state.tree.get(ino).ok_or(Errno::STALE)?;
+            Ok((Record::SetAttr { ino, change: change(inode, set, time) }, Outcome::Inode(ino)))
+        })?;
+        if !self.measures_itself() || (set.atime, set.mtime) == (None, None) {
+            return Ok(reply);
+        }
+        // The object's times are the file's: they must say what was asked for, until the next write.
+        self.objects.set_times(ino, set.atime, set.mtime).map_err(|e| errno_of(&e))?;
+        self.inode_reply(&self.lock(), ino)
+    }
+
+    fn truncate(&self, caller: Caller, ino: u64, size: u64, set: &SetAttr) -> Result<Reply, Errno> {
+        if i64::try_from(size).is_err() {
+            return Err(Errno::FBIG);
+        }
+        let slot = usize::try_from(ino % self.truncating.len() as u64).expect("below 64");
+        let _alone = self.truncating[slot].lock().expect("no thread panics while it truncates");
+        {
+            let state = self.lock();
+            // Asked again after a lost connection: truncating twice could cut off what was written in between.
+            if state.sessions.answered(caller.session, caller.id).is_some() {
+                return self.inode_reply(&state, ino);
+            }
+            match state.tree.get(ino).ok_or(Errno::STALE)?.kind {
+                FileKind::Regular => {}
+                FileKind::Directory => return Err(Errno::ISDIR),
+                _ => return Err(Errno::INVAL),
+            }
+        }
+        // Fragments first: a crash in between leaves a file that is not yet truncated in its inode and reads zeros, and
+        // the client, which had no answer, asks again.
+        for fragment in self.layout.fragments_of(ino) {
+            let object_size = self.layout.object_size(ino, fragment, size).unwrap_or(0);
+            if self.peers.is_self(fragment) {
+                self.objects.resize(ino, object_size).map_err(|e| errno_of(&e))?;
+            } else {
+                self.peers.resize(fragment, ino, object_size)?;
+            }
+        }
+        let reply = self.changing(caller, |state, time| {
+            let inode = state.tree.get(ino).ok_or(Errno::STALE)?;
+            let mut change = change(inode, set, time);
+            change.mtime = change.mtime.or(Some(time));
+            Ok((Record::SetAttr { ino, change }, Outcome::Inode(ino)))
+        })?;
+        self.lock().tree.bump_epoch(ino);
+        match reply {
+            Reply::Inode(_) => self.inode_reply(&self.lock(), ino),
+            other => Ok(other),
+        }
+    }
+
+    pub(super) fn xattr(&self, caller: Caller, request: Request) -> Result<Reply, Errno> {
+        match request {
+            Request::GetXattr { ino, name } => {
+                let state = self.lock();
+                let xattrs = &state.tree.get(ino).ok_or(Errno::STALE)?.xattrs;
+                let value = xattrs.as_ref().and_then(|xattrs| xattrs.get(&name));
+                value.map(|value| Reply::Bytes(value.clone())).ok_or(Errno::NODATA)
+            }
+            Request::ListXattr { ino } => {
+                let state = self.lock();
+                let xattrs = &state.tree.get(ino).ok_or(Errno::STALE)?.xattrs;
+                Ok(Reply::Names(xattrs.iter().flat_map(|xattrs| xattrs.keys().cloned()).collect()))
+            }
+            Request::SetXattr { ino, name, value, mode } => self.changing(caller, |state, time| {
+                let inode = state.tree.get(ino).ok_or(Errno::STALE)?;
+                let xattrs = inode.xattrs.as_ref();
+                let exists = xattrs.is_some_and(|xattrs| xattrs.contains_key(&name));
+                let all: usize =
+                    xattrs.into_iter().flatten().map(|(name, value)| name.len() + value.len()).sum();
+                match mode {
+                    XattrMode::Create if exists => return Err(Errno::EXIST),
+                    XattrMode::Replace if !exists => return Err(Errno::NODATA),
+                    _ if name.is_empty() || name.len() > NAME_BYTES_MAX => return Err(Errno::RANGE),
+                    _ if value.len() > XATTR_BYTES_MAX => return Err(Errno::TOOBIG),
+                    _ if all + name.len() + value.len() > XATTRS_BYTES_MAX => return Err(Errno::NOSPC),
+                    _ => {}
+                }
+                Ok((Record::SetXattr { ino, name, value, time }, Outcome::Done))
+            }),
+            Request::RemoveXattr { ino, name } => self.changing(caller, |state, time| {
+                let inode = state.tree.get(ino).ok_or(Errno::STALE)?;
+                if !inode.xattrs.as_ref().is_some_and(|xattrs| xattrs.contains_key(&name)) {
+                    return Err(Errno::NODATA);
+                }
+                Ok((Record::RemoveXattr { ino, name, time }, Outcome::Done))
+            }),
+            _ => Err(Errno::NOTSUP),
+        }
+    }
+
+    /// The size that the last writer measured on the fragments.
+    pub(super) fn settle(
+        &self,
+        ino: u64,
+        size: u64,
+        mtime: wire::data::Time,
+        epoch: u64,
+    ) -> Result<Reply, Errno> {
+        let mut state = self.lock();
+        let Some(inode) = state.tree.get(ino) else { return Ok(Reply::Done) };
+        // Somebody truncated or opened it meanwhile: the measure is of no use, and it stays live.
+        if inode.live && inode.epoch == epoch && !state.sessions.is_written(ino) {
+            state.record(None, Record::Settled { ino, size, mtime })?;
+        }
+        Ok(Reply::Done)
+    }
+}
+
+fn change(inode: &super::tree::Inode, set: &SetAttr, time: wire::data::Time) -> AttrChange {
+    let chown = (set.uid, set.gid) != (None, None) && inode.kind != FileKind::Directory;
+    let mode = match set.mode {
+        Some(mode) => Some(mode & 0o7777),
+        None if set.drop_privileges || chown => Some(inode.mode_without_privileges()),
+        None => None,
+    };
+    AttrChange {
+        mode: mode.filter(|mode| *mode != inode.mode),
+        uid: set.uid,
+        gid: set.gid,
+        size: set.size,
+        atime: set.atime,
+        mtime: set.mtime,
+        ctime: time,
+    }
+}

@@ -1,0 +1,140 @@
+//! Removing the objects of files that have no name and no reader any more: in the background, after the answer.
+//!
+//! An orphan is in the log until its objects are gone from every fragment, so none is forgotten in a crash.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Condvar, Mutex, Weak};
+use std::time::{Duration, Instant};
+
+use super::record::Record;
+use super::{SESSION_GRACE, Shard};
+
+/// How often lost sessions are looked for, and how soon a fragment that did not answer is asked again.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// The files whose objects are to be removed.
+#[derive(Default)]
+pub(super) struct Destroyer {
+    queue: Mutex<Queue>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct Queue {
+    waiting: VecDeque<u64>,
+    working: bool,
+    closed: bool,
+}
+
+impl Destroyer {
+    fn push(&self, ino: u64) {
+        self.lock().waiting.push_back(ino);
+        self.changed.notify_all();
+    }
+
+    /// The next file to remove; `None` when a pause passed without one.
+    fn next(&self) -> Option<u64> {
+        let mut queue = self.lock();
+        queue.working = false;
+        self.changed.notify_all();
+        if queue.waiting.is_empty() && !queue.closed {
+            queue = self.changed.wait_timeout(queue, PAUSE).expect(POISON).0;
+        }
+        let next = queue.waiting.pop_front();
+        queue.working = next.is_some();
+        next
+    }
+
+    /// Waits until nothing is left to remove, but not longer than `bound`.
+    pub(super) fn wait_until_idle(&self, bound: Duration) {
+        let queue = self.lock();
+        drop(
+            self.changed
+                .wait_timeout_while(queue, bound, |q| q.working || !q.waiting.is_empty())
+                .expect(POISON),
+        );
+    }
+
+    /// Lets the thread end.
+    pub(super) fn close(&self) {
+        self.lock().closed = true;
+        self.changed.notify_all();
+    }
+
+    fn is_closed(&self) -> bool {
+        self.lock().closed
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Queue> {
+        self.queue.lock().expect(POISON)
+    }
+}
+
+const POISON: &str = "no thread panics while it holds the queue";
+
+/// Starts the thread that removes objects and ends lost sessions.
+pub(super) fn start(shard: &Arc<Shard>) {
+    let shard = Arc::downgrade(shard);
+    std::thread::Builder::new()
+        .name("destroyer".into())
+        .spawn(move || run(&shard))
+        .expect("the system has a thread for each namespace");
+}
+
+fn run(shard: &Weak<Shard>) {
+    let mut expired = Instant::now();
+    let mut orphans_queued = false;
+    while let Some(shard) = shard.upgrade() {
+        if shard.destroyer.is_closed() {
+            return;
+        }
+        if let Some(ino) = shard.destroyer.next() {
+            shard.destroy(ino);
+        }
+        if expired.elapsed() < PAUSE {
+            continue;
+        }
+        expired = Instant::now();
+        let lost = shard.lock().sessions.expire(expired, SESSION_GRACE);
+        lost.into_iter().for_each(|ino| shard.destroy_if_gone(ino));
+        // Files without a name that the log still had: their readers had the grace period to come back.
+        if !orphans_queued && shard.started.elapsed() > SESSION_GRACE {
+            orphans_queued = true;
+            let orphans: Vec<u64> = shard.lock().tree.orphans().collect();
+            orphans.into_iter().for_each(|ino| shard.destroy_if_gone(ino));
+        }
+    }
+}
+
+impl Shard {
+    /// Queues the objects of a file for removal, if it has no name and nobody has it open.
+    pub(super) fn destroy_if_gone(&self, ino: u64) {
+        let state = self.lock();
+        let nameless = state.tree.get(ino).is_some_and(|inode| inode.nlink == 0);
+        if nameless && !state.sessions.is_open(ino) {
+            self.destroyer.push(ino);
+        }
+    }
+
+    fn destroy(&self, ino: u64) {
+        let mut all = true;
+        for fragment in self.layout.fragments_of(ino) {
+            let result = if self.peers.is_self(fragment) {
+                self.objects.destroy(ino).map_err(|e| super::errno_of(&e))
+            } else {
+                self.peers.destroy(fragment, ino)
+            };
+            if let Err(errno) = result {
+                tracing::warn!(ino, fragment, %errno, "cannot remove an object yet");
+                all = false;
+            }
+        }
+        if all {
+            // If the log cannot take it, the orphan is found and removed again after the next start.
+            let _logged = self.lock().record(None, Record::Destroyed { ino });
+        } else {
+            std::thread::sleep(PAUSE);
+            self.destroyer.push(ino);
+        }
+    }
+}

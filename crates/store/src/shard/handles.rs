@@ -1,0 +1,83 @@
+//! Opening and closing: who may be writing, and what size a file has when nobody does any more.
+
+use rustix::io::Errno;
+use wire::data::message::Written;
+use wire::data::{FileKind, Reply};
+
+use super::record::Record;
+use super::sessions::{Closed, OpenFile, Outcome};
+use super::{Caller, Shard};
+
+impl Shard {
+    pub(super) fn open_file(&self, caller: Caller, ino: u64, write: bool) -> Result<Reply, Errno> {
+        let mut state = self.lock();
+        if state.sessions.answered(caller.session, caller.id).is_some() {
+            return self.inode_reply(&state, ino);
+        }
+        let inode = state.tree.get(ino).ok_or(Errno::STALE)?;
+        if inode.kind != FileKind::Regular {
+            return Err(Errno::INVAL);
+        }
+        // Live without a writer: one was lost, and the last size that the shard knows may be wrong.
+        let left_live = inode.live && !state.sessions.is_written(ino);
+        if write && !inode.live && !self.measures_itself() {
+            state.record(None, Record::Opened { ino })?;
+        }
+        let reply = self.inode_reply(&state, ino)?;
+        // Last, so that nothing is counted when the answer is an error.
+        state.sessions.open(caller.session, ino, write);
+        if write && left_live {
+            state.sessions.size_unknown(ino);
+        }
+        state.sessions.answer(caller.session, caller.id, Outcome::Inode(ino));
+        Ok(reply)
+    }
+
+    pub(super) fn close_file(
+        &self,
+        caller: Caller,
+        ino: u64,
+        write: bool,
+        written: Option<Written>,
+    ) -> Result<Reply, Errno> {
+        let mut state = self.lock();
+        if state.sessions.answered(caller.session, caller.id).is_some() {
+            return Ok(Reply::Done);
+        }
+        let epoch = state.tree.get(ino).map_or(0, |inode| inode.epoch);
+        let report = match written {
+            Some(written) if written.epoch != epoch => Err(()),
+            other => Ok(other),
+        };
+        let closed = state.sessions.close(caller.session, ino, write, report);
+        state.sessions.answer(caller.session, caller.id, Outcome::Done);
+        let reply = match closed {
+            Closed::LastWriter(file) if !self.measures_itself() => {
+                self.last_writer_closed(&mut state, ino, &file)?
+            }
+            _ => Reply::Done,
+        };
+        drop(state);
+        self.destroy_if_gone(ino);
+        Ok(reply)
+    }
+
+    fn last_writer_closed(
+        &self,
+        state: &mut super::State,
+        ino: u64,
+        file: &OpenFile,
+    ) -> Result<Reply, Errno> {
+        let Some(inode) = state.tree.get(ino) else { return Ok(Reply::Done) };
+        if inode.nlink == 0 {
+            return Ok(Reply::Done);
+        }
+        if file.unknown {
+            return Ok(Reply::Measure { epoch: inode.epoch });
+        }
+        let (end, mtime) = file.written.map_or((0, inode.mtime), |(end, mtime)| (end, mtime));
+        let size = inode.size.max(end);
+        state.record(None, Record::Settled { ino, size, mtime })?;
+        Ok(Reply::Done)
+    }
+}

@@ -1,0 +1,192 @@
+//! Operations on names: what makes, moves and removes directory entries.
+//!
+//! Each checks against the tree what POSIX says, and gives the record that does it. Permission bits are the kernel's to
+//! check (`default_permissions`); what needs the whole tree is checked here.
+
+use rustix::io::Errno;
+use wire::data::message::RenameMode;
+use wire::data::{Creator, FileKind, NAME_BYTES_MAX, SYMLINK_BYTES_MAX, Time};
+
+use super::record::{InodeRecord, Kind, Record};
+use super::tree::{Directory, Inode, Tree};
+
+/// Set-group-id: on a directory, what is made in it inherits its group.
+const SET_GID: u32 = 0o2000;
+
+/// A new inode, as asked for.
+pub struct NewInode<'a> {
+    pub kind: FileKind,
+    pub mode: u32,
+    pub rdev: u64,
+    /// A symbolic link's text.
+    pub target: &'a [u8],
+    pub creator: Creator,
+    /// Open for writing from the start.
+    pub live: bool,
+}
+
+/// The directory `ino`, or why it is none.
+pub fn directory(tree: &Tree, ino: u64) -> Result<(&Inode, &Directory), Errno> {
+    let inode = tree.get(ino).ok_or(Errno::STALE)?;
+    Ok((inode, inode.directory().ok_or(Errno::NOTDIR)?))
+}
+
+/// The inode behind a name.
+pub fn lookup(tree: &Tree, parent: u64, name: &[u8]) -> Result<u64, Errno> {
+    let (_, entries) = directory(tree, parent)?;
+    match name {
+        b"." => Ok(parent),
+        b".." => Ok(entries.parent),
+        _ if name.len() > NAME_BYTES_MAX => Err(Errno::NAMETOOLONG),
+        _ => entries.get(name).ok_or(Errno::NOENT),
+    }
+}
+
+/// Makes an inode under a new name.
+pub fn make(
+    tree: &Tree,
+    parent: u64,
+    name: &[u8],
+    new: &NewInode<'_>,
+    time: Time,
+) -> Result<(u64, Record), Errno> {
+    let (folder, entries) = directory(tree, parent)?;
+    free(entries, name)?;
+    if new.target.len() > SYMLINK_BYTES_MAX {
+        return Err(Errno::NAMETOOLONG);
+    }
+    let is_directory = new.kind == FileKind::Directory;
+    let inherits = folder.mode & SET_GID != 0;
+    let inode = InodeRecord {
+        kind: Kind::from(new.kind),
+        mode: new.mode & 0o7777 | if inherits && is_directory { SET_GID } else { 0 },
+        nlink: if is_directory { 2 } else { 1 },
+        uid: new.creator.uid,
+        gid: if inherits { folder.gid } else { new.creator.gid },
+        rdev: new.rdev,
+        size: 0,
+        live: new.live,
+        atime: time,
+        mtime: time,
+        ctime: time,
+        target: new.target.to_vec(),
+        parent: if is_directory { parent } else { 0 },
+        next_cookie: 1,
+        xattrs: Vec::new(),
+    };
+    let ino = tree.next_ino();
+    Ok((ino, Record::Make { parent, name: name.to_vec(), ino, inode }))
+}
+
+/// Gives an inode one more name.
+pub fn link(tree: &Tree, ino: u64, parent: u64, name: &[u8], time: Time) -> Result<Record, Errno> {
+    let inode = tree.get(ino).ok_or(Errno::STALE)?;
+    if inode.kind == FileKind::Directory {
+        return Err(Errno::PERM);
+    }
+    if inode.nlink == 0 {
+        return Err(Errno::NOENT);
+    }
+    free(directory(tree, parent)?.1, name)?;
+    Ok(Record::Link { ino, parent, name: name.to_vec(), time })
+}
+
+/// Takes a name away from anything but a directory. Gives the inode too.
+pub fn unlink(tree: &Tree, parent: u64, name: &[u8], time: Time) -> Result<(u64, Record), Errno> {
+    let ino = lookup(tree, parent, name)?;
+    if tree.get(ino).is_some_and(|inode| inode.kind == FileKind::Directory) {
+        return Err(Errno::ISDIR);
+    }
+    Ok((ino, Record::Remove { parent, name: name.to_vec(), time }))
+}
+
+/// Removes an empty directory.
+pub fn rmdir(tree: &Tree, parent: u64, name: &[u8], time: Time) -> Result<Record, Errno> {
+    match name {
+        b"." => return Err(Errno::INVAL),
+        b".." => return Err(Errno::NOTEMPTY),
+        _ => {}
+    }
+    let ino = lookup(tree, parent, name)?;
+    if !directory(tree, ino)?.1.is_empty() {
+        return Err(Errno::NOTEMPTY);
+    }
+    Ok(Record::Remove { parent, name: name.to_vec(), time })
+}
+
+/// Both ends of a rename.
+pub struct Move<'a> {
+    pub parent: u64,
+    pub name: &'a [u8],
+    pub new_parent: u64,
+    pub new_name: &'a [u8],
+    pub mode: RenameMode,
+}
+
+/// Moves a name. Gives the inode that lost its name at the target, if one did, and the record; `None` where both names
+/// are the same inode already, so that nothing is to be done.
+pub fn rename(tree: &Tree, m: &Move<'_>, time: Time) -> Result<Option<(Option<u64>, Record)>, Errno> {
+    if [m.name, m.new_name].iter().any(|name| matches!(*name, b"." | b"..")) {
+        return Err(Errno::BUSY);
+    }
+    let source = lookup(tree, m.parent, m.name)?;
+    let target = match lookup(tree, m.new_parent, m.new_name) {
+        Ok(ino) => Some(ino),
+        Err(Errno::NOENT) => None,
+        Err(error) => return Err(error),
+    };
+    not_below_itself(tree, source, m.new_parent)?;
+    let (name, new_name) = (m.name.to_vec(), m.new_name.to_vec());
+    if m.mode == RenameMode::Exchange {
+        let target = target.ok_or(Errno::NOENT)?;
+        not_below_itself(tree, target, m.parent)?;
+        let record = Record::Exchange { parent: m.parent, name, new_parent: m.new_parent, new_name, time };
+        return Ok((target != source).then_some((None, record)));
+    }
+    if let Some(target) = target {
+        if m.mode == RenameMode::NoReplace {
+            return Err(Errno::EXIST);
+        }
+        if target == source {
+            return Ok(None);
+        }
+        replaceable(tree, source, target)?;
+    }
+    Ok(Some((target, Record::Rename { parent: m.parent, name, new_parent: m.new_parent, new_name, time })))
+}
+
+fn replaceable(tree: &Tree, source: u64, target: u64) -> Result<(), Errno> {
+    let is_directory = |ino| tree.get(ino).is_some_and(|inode: &Inode| inode.kind == FileKind::Directory);
+    match (is_directory(source), is_directory(target)) {
+        (true, false) => Err(Errno::NOTDIR),
+        (false, true) => Err(Errno::ISDIR),
+        (true, true) if !directory(tree, target)?.1.is_empty() => Err(Errno::NOTEMPTY),
+        _ => Ok(()),
+    }
+}
+
+/// A directory must not become its own descendant.
+fn not_below_itself(tree: &Tree, moved: u64, new_parent: u64) -> Result<(), Errno> {
+    let mut at = new_parent;
+    loop {
+        if at == moved {
+            return Err(Errno::INVAL);
+        }
+        let parent = directory(tree, at)?.1.parent;
+        if parent == at {
+            return Ok(());
+        }
+        at = parent;
+    }
+}
+
+/// A name that may be given to something new.
+fn free(entries: &Directory, name: &[u8]) -> Result<(), Errno> {
+    match name {
+        b"" | b"." | b".." => Err(Errno::EXIST),
+        _ if name.len() > NAME_BYTES_MAX => Err(Errno::NAMETOOLONG),
+        _ if name.iter().any(|byte| matches!(byte, 0 | b'/')) => Err(Errno::INVAL),
+        _ if entries.get(name).is_some() => Err(Errno::EXIST),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,131 @@
+//! What the metadata log holds: every change of the tree, as one record each.
+//!
+//! A record says what happened with everything that was decided at the time (numbers, times), so that applying the same
+//! records in the same order always gives the same tree. Variants are only ever added at the end.
+
+use serde::{Deserialize, Serialize};
+use wire::data::{FileKind, Time};
+
+/// A change of the tree.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Record {
+    /// Snapshot: an inode as it is, without its entries.
+    Inode { ino: u64, inode: InodeRecord },
+    /// Snapshot: one directory entry.
+    Entry { parent: u64, name: Vec<u8>, ino: u64, cookie: u64 },
+    /// Snapshot: the next number to give out.
+    NextIno { next: u64 },
+    /// A new inode under a new name.
+    Make { parent: u64, name: Vec<u8>, ino: u64, inode: InodeRecord },
+    /// One more name for an inode.
+    Link { ino: u64, parent: u64, name: Vec<u8>, time: Time },
+    /// A name less; also a directory's.
+    Remove { parent: u64, name: Vec<u8>, time: Time },
+    /// A name moved, over whatever was there.
+    Rename { parent: u64, name: Vec<u8>, new_parent: u64, new_name: Vec<u8>, time: Time },
+    /// Two names swapped.
+    Exchange { parent: u64, name: Vec<u8>, new_parent: u64, new_name: Vec<u8>, time: Time },
+    /// Attributes changed.
+    SetAttr { ino: u64, change: AttrChange },
+    /// An extended attribute set.
+    SetXattr { ino: u64, name: Vec<u8>, value: Vec<u8>, time: Time },
+    /// An extended attribute removed.
+    RemoveXattr { ino: u64, name: Vec<u8>, time: Time },
+    /// Somebody began to write: from here on the size is what the fragments have.
+    Opened { ino: u64 },
+    /// Nobody writes any more: this is the size.
+    Settled { ino: u64, size: u64, mtime: Time },
+    /// The objects of an inode without names are gone from every fragment.
+    Destroyed { ino: u64 },
+    /// Snapshot: the entry's origin was answered, with this inode if there was one.
+    Answered { ino: Option<u64> },
+}
+
+/// An inode as the log keeps it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct InodeRecord {
+    pub kind: Kind,
+    pub mode: u32,
+    pub nlink: u32,
+    pub uid: u32,
+    pub gid: u32,
+    pub rdev: u64,
+    pub size: u64,
+    pub live: bool,
+    pub atime: Time,
+    pub mtime: Time,
+    pub ctime: Time,
+    /// A symbolic link's text.
+    pub target: Vec<u8>,
+    /// A directory's parent.
+    pub parent: u64,
+    /// A directory's next cookie.
+    pub next_cookie: u64,
+    pub xattrs: Vec<(Vec<u8>, Vec<u8>)>,
+}
+
+/// [`FileKind`] on disk: the wire's type and the disk's evolve apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Kind {
+    Regular,
+    Directory,
+    Symlink,
+    Fifo,
+    Socket,
+    CharDevice,
+    BlockDevice,
+}
+
+impl From<FileKind> for Kind {
+    fn from(kind: FileKind) -> Kind {
+        match kind {
+            FileKind::Regular => Kind::Regular,
+            FileKind::Directory => Kind::Directory,
+            FileKind::Symlink => Kind::Symlink,
+            FileKind::Fifo => Kind::Fifo,
+            FileKind::Socket => Kind::Socket,
+            FileKind::CharDevice => Kind::CharDevice,
+            FileKind::BlockDevice => Kind::BlockDevice,
+        }
+    }
+}
+
+impl From<Kind> for FileKind {
+    fn from(kind: Kind) -> FileKind {
+        match kind {
+            Kind::Regular => FileKind::Regular,
+            Kind::Directory => FileKind::Directory,
+            Kind::Symlink => FileKind::Symlink,
+            Kind::Fifo => FileKind::Fifo,
+            Kind::Socket => FileKind::Socket,
+            Kind::CharDevice => FileKind::CharDevice,
+            Kind::BlockDevice => FileKind::BlockDevice,
+        }
+    }
+}
+
+/// New values of attributes; `None` leaves one as it is.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct AttrChange {
+    pub mode: Option<u32>,
+    pub uid: Option<u32>,
+    pub gid: Option<u32>,
+    pub size: Option<u64>,
+    pub atime: Option<Time>,
+    pub mtime: Option<Time>,
+    pub ctime: Time,
+}
+
+/// Which request of which client a record answers, so that the request, sent again after a crash, is not done twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Origin {
+    pub session: [u8; 16],
+    pub id: u64,
+}
+
+/// One record with where it came from; what is framed and checksummed in the log.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Entry {
+    pub origin: Option<Origin>,
+    pub record: Record,
+}

@@ -1,0 +1,303 @@
+//! Who has which file open, and which requests were done already.
+//!
+//! A session is one client process. It outlives its connections: a client that lost them comes back within the grace
+//! period and still has its files open. What is here is in memory only; after a restart of the shard clients say again
+//! what they have open, and the log says again which requests were done.
+
+use std::collections::{HashMap, VecDeque};
+use std::time::{Duration, Instant};
+
+use wire::data::Time;
+use wire::data::message::Written;
+
+/// How many answered requests are remembered for each session: more than a client can have in flight.
+const ANSWERS_MAX: usize = 256;
+
+/// How a request that changed something ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Nothing to tell.
+    Done,
+    /// The answer is this inode.
+    Inode(u64),
+}
+
+/// Every session of one namespace.
+#[derive(Debug, Default)]
+pub struct Sessions {
+    sessions: HashMap<[u8; 16], Session>,
+    files: HashMap<u64, OpenFile>,
+}
+
+#[derive(Debug, Default)]
+struct Session {
+    connections: usize,
+    /// When the last connection went; `None` while there is one, or before the first after a restart.
+    lost: Option<Instant>,
+    /// inode -> (readers, writers).
+    opens: HashMap<u64, (u32, u32)>,
+    answers: HashMap<u64, Outcome>,
+    order: VecDeque<u64>,
+}
+
+/// One file that somebody has open.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OpenFile {
+    /// Handles.
+    pub readers: u32,
+    /// Handles that may write.
+    pub writers: u32,
+    /// Furthest byte that writers who closed have written, and when.
+    pub written: Option<(u64, Time)>,
+    /// A writer was lost, or its report does not fit any more: nobody knows the size but the fragments.
+    pub unknown: bool,
+}
+
+/// What closing a handle leaves to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Closed {
+    /// Others have the file open, or nobody wrote.
+    Nothing,
+    /// The last writer closed; this is what writers reported.
+    LastWriter(OpenFile),
+}
+
+impl Sessions {
+    /// A connection of this session is there.
+    pub fn connected(&mut self, session: [u8; 16]) {
+        let session = self.sessions.entry(session).or_default();
+        session.connections += 1;
+        session.lost = None;
+    }
+
+    /// One went.
+    pub fn disconnected(&mut self, session: [u8; 16], now: Instant) {
+        if let Some(session) = self.sessions.get_mut(&session) {
+            session.connections -= 1;
+            if session.connections == 0 {
+                session.lost = Some(now);
+            }
+        }
+    }
+
+    /// Remembers how a request ended.
+    pub fn answer(&mut self, session: [u8; 16], id: u64, outcome: Outcome) {
+        let session = self.sessions.entry(session).or_default();
+        session.answers.insert(id, outcome);
+        session.order.push_back(id);
+        if session.order.len() > ANSWERS_MAX {
+            if let Some(oldest) = session.order.pop_front() {
+                session.answers.remove(&oldest);
+            }
+        }
+    }
+
+    /// How a request ended, if it was done already.
+    pub fn answered(&self, session: [u8; 16], id: u64) -> Option<Outcome> {
+        self.sessions.get(&session)?.answers.get(&id).copied()
+    }
+
+    /// Every answer that is remembered.
+    pub fn answers(&self) -> impl Iterator<Item = ([u8; 16], u64, Outcome)> {
+        self.sessions.iter().flat_map(|(&id, session)| {
+            session.answers.iter().map(move |(&request, &outcome)| (id, request, outcome))
+        })
+    }
+
+    /// Notes one handle.
+    pub fn open(&mut self, session: [u8; 16], ino: u64, write: bool) {
+        let handles = self.sessions.entry(session).or_default().opens.entry(ino).or_default();
+        let file = self.files.entry(ino).or_default();
+        let (mine, all) =
+            if write { (&mut handles.1, &mut file.writers) } else { (&mut handles.0, &mut file.readers) };
+        *mine += 1;
+        *all += 1;
+    }
+
+    /// Notes that nobody knows the size of a file that is open for writing.
+    pub fn size_unknown(&mut self, ino: u64) {
+        self.files.entry(ino).or_default().unknown = true;
+    }
+
+    /// After a restart of the shard: notes all of a session's handles. Said twice, it counts once.
+    pub fn reclaim(&mut self, session: [u8; 16], opens: &[(u64, u32, u32)]) {
+        self.close_all(session);
+        for &(ino, readers, writers) in opens {
+            self.sessions.entry(session).or_default().opens.insert(ino, (readers, writers));
+            let file = self.files.entry(ino).or_default();
+            file.readers += readers;
+            file.writers += writers;
+            // What was written before the restart is not in anybody's report any more.
+            file.unknown |= writers > 0;
+        }
+    }
+
+    /// Notes that a handle is gone. `written`: what its holder wrote; `Err`: a report that does not fit any more.
+    pub fn close(
+        &mut self,
+        session: [u8; 16],
+        ino: u64,
+        write: bool,
+        written: Result<Option<Written>, ()>,
+    ) -> Closed {
+        let Some(handles) = self.sessions.get_mut(&session).and_then(|s| s.opens.get_mut(&ino)) else {
+            return Closed::Nothing;
+        };
+        let mine = if write { &mut handles.1 } else { &mut handles.0 };
+        if *mine == 0 {
+            return Closed::Nothing;
+        }
+        *mine -= 1;
+        if *handles == (0, 0) {
+            self.sessions.get_mut(&session).map(|s| s.opens.remove(&ino));
+        }
+        self.leave(ino, u32::from(!write), u32::from(write), written)
+    }
+
+    /// Whether anybody has the file open.
+    pub fn is_open(&self, ino: u64) -> bool {
+        self.files.contains_key(&ino)
+    }
+
+    /// Whether anybody has it open for writing.
+    pub fn is_written(&self, ino: u64) -> bool {
+        self.files.get(&ino).is_some_and(|file| file.writers > 0)
+    }
+
+    /// The session says that it ends. Returns the files that it had open.
+    pub fn goodbye(&mut self, session: [u8; 16]) -> Vec<u64> {
+        let closed = self.close_all(session);
+        if let Some(session) = self.sessions.get_mut(&session) {
+            session.answers.clear();
+            session.order.clear();
+        }
+        closed
+    }
+
+    /// Ends the sessions that have had no connection for longer than `grace`. Returns the files that they had open.
+    pub fn expire(&mut self, now: Instant, grace: Duration) -> Vec<u64> {
+        let is_over = |s: &Session| s.lost.is_some_and(|lost| now.duration_since(lost) > grace);
+        let over: Vec<[u8; 16]> =
+            self.sessions.iter().filter(|(_, s)| is_over(s)).map(|(&id, _)| id).collect();
+        over.into_iter()
+            .flat_map(|id| {
+                let closed = self.close_all(id);
+                self.sessions.remove(&id);
+                closed
+            })
+            .collect()
+    }
+
+    /// After recovery: sessions that the log names have until then to come back.
+    pub fn all_lost(&mut self, now: Instant) {
+        for session in self.sessions.values_mut() {
+            session.lost = Some(now);
+        }
+    }
+
+    fn close_all(&mut self, session: [u8; 16]) -> Vec<u64> {
+        let opens = self.sessions.get_mut(&session).map(|s| std::mem::take(&mut s.opens)).unwrap_or_default();
+        opens
+            .into_iter()
+            .map(|(ino, (readers, writers))| {
+                let report = if writers > 0 { Err(()) } else { Ok(None) };
+                self.leave(ino, readers, writers, report);
+                ino
+            })
+            .collect()
+    }
+
+    fn leave(
+        &mut self,
+        ino: u64,
+        readers: u32,
+        writers: u32,
+        written: Result<Option<Written>, ()>,
+    ) -> Closed {
+        let Some(file) = self.files.get_mut(&ino) else { return Closed::Nothing };
+        file.readers -= readers;
+        file.writers -= writers;
+        match written {
+            Err(()) => file.unknown = true,
+            Ok(None) => {}
+            Ok(Some(new)) => {
+                let (end, mtime) = file.written.unwrap_or_default();
+                file.written = Some((end.max(new.end), mtime.max(new.mtime)));
+            }
+        }
+        let last_writer = writers > 0 && file.writers == 0;
+        let state = *file;
+        if last_writer {
+            (file.written, file.unknown) = (None, false);
+        }
+        if (state.readers, state.writers) == (0, 0) {
+            self.files.remove(&ino);
+        }
+        if last_writer { Closed::LastWriter(state) } else { Closed::Nothing }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const A: [u8; 16] = [1; 16];
+    const B: [u8; 16] = [2; 16];
+
+    fn written(end: u64) -> Result<Option<Written>, ()> {
+        Ok(Some(Written { end, mtime: Time { seconds: 5, nanos: 0 }, epoch: 0 }))
+    }
+
+    #[test]
+    fn the_last_writer_learns_the_furthest_end_of_all() {
+        let mut sessions = Sessions::default();
+        sessions.open(A, 7, true);
+        sessions.open(B, 7, true);
+        assert_eq!(sessions.close(A, 7, true, written(900)), Closed::Nothing);
+        let Closed::LastWriter(file) = sessions.close(B, 7, true, written(500)) else {
+            panic!("B was the last writer")
+        };
+        assert_eq!(file.written.map(|(end, _)| end), Some(900));
+        assert!(!file.unknown && !sessions.is_open(7));
+    }
+
+    #[test]
+    fn a_session_that_is_lost_for_the_grace_period_loses_its_files_and_the_size() {
+        let mut sessions = Sessions::default();
+        let start = Instant::now();
+        sessions.connected(A);
+        sessions.open(A, 7, true);
+        sessions.open(B, 7, true);
+        sessions.disconnected(A, start);
+        assert_eq!(
+            sessions.expire(start + Duration::from_secs(9), Duration::from_secs(10)),
+            Vec::<u64>::new()
+        );
+        assert_eq!(sessions.expire(start + Duration::from_secs(11), Duration::from_secs(10)), vec![7]);
+        let Closed::LastWriter(file) = sessions.close(B, 7, true, written(500)) else {
+            panic!("B was the last writer")
+        };
+        assert!(file.unknown);
+    }
+
+    #[test]
+    fn what_was_answered_is_remembered_and_bounded() {
+        let mut sessions = Sessions::default();
+        for id in 0..1000 {
+            sessions.answer(A, id, Outcome::Inode(id));
+        }
+        assert_eq!(sessions.answered(A, 999), Some(Outcome::Inode(999)));
+        assert_eq!(sessions.answered(A, 1), None);
+        assert_eq!(sessions.answered(B, 999), None);
+    }
+
+    #[test]
+    fn reclaiming_twice_counts_once() {
+        let mut sessions = Sessions::default();
+        sessions.reclaim(A, &[(7, 1, 1)]);
+        sessions.reclaim(A, &[(7, 1, 1)]);
+        assert!(matches!(sessions.close(A, 7, true, written(3)), Closed::LastWriter(file) if file.unknown));
+        sessions.close(A, 7, false, Ok(None));
+        assert!(!sessions.is_open(7));
+    }
+}

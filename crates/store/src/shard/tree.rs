@@ -1,0 +1,420 @@
+//! The namespace in memory: inodes and directories, changed only by applying [`Record`]s.
+//!
+//! **Invariant:** applying a record never fails and never looks at a clock: whoever makes a record has checked before
+//! that it fits, and a log replays what was checked then. (A log of another tree would not fit; recovery checks that.)
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+use wire::data::{Attr, FileKind, ROOT, Time};
+
+use super::record::{AttrChange, InodeRecord, Kind, Record};
+
+/// A directory entry's name; shared by the two indexes of a directory.
+pub type Name = Arc<[u8]>;
+
+/// Extended attributes by name.
+pub type Xattrs = BTreeMap<Vec<u8>, Vec<u8>>;
+
+/// One inode.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Inode {
+    pub kind: FileKind,
+    pub mode: u32,
+    pub nlink: u32,
+    pub uid: u32,
+    pub gid: u32,
+    pub rdev: u64,
+    /// The size when `live` is false; else a lower bound of no use.
+    pub size: u64,
+    /// Somebody writes, or wrote when the shard died: ask the fragments.
+    pub live: bool,
+    pub atime: Time,
+    pub mtime: Time,
+    pub ctime: Time,
+    /// Truncations since the shard started; not kept on disk.
+    pub epoch: u64,
+    /// `None` where there are none: most inodes have none.
+    pub xattrs: Option<Xattrs>,
+    pub body: Body,
+}
+
+/// What only some kinds of inode have.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Body {
+    None,
+    Symlink(Box<[u8]>),
+    Directory(Box<Directory>),
+}
+
+/// A directory's entries, by name and by the order in which they were made.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Directory {
+    pub parent: u64,
+    entries: BTreeMap<Name, (u64, u64)>,
+    by_cookie: BTreeMap<u64, Name>,
+    next_cookie: u64,
+}
+
+impl Directory {
+    /// The inode behind a name.
+    pub fn get(&self, name: &[u8]) -> Option<u64> {
+        self.entries.get(name).map(|&(ino, _)| ino)
+    }
+
+    /// Whether there is no entry.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Entries after `cookie`, in the order in which they were made: (cookie, name, inode).
+    pub fn after(&self, cookie: u64) -> impl Iterator<Item = (u64, &Name, u64)> {
+        self.by_cookie.range(cookie + 1..).filter_map(|(&cookie, name)| Some((cookie, name, self.get(name)?)))
+    }
+
+    fn insert(&mut self, name: &[u8], ino: u64) {
+        let cookie = self.next_cookie.max(1);
+        self.insert_at(name, ino, cookie);
+    }
+
+    fn insert_at(&mut self, name: &[u8], ino: u64, cookie: u64) {
+        self.next_cookie = self.next_cookie.max(cookie + 1);
+        let name: Name = Arc::from(name);
+        if let Some((_, old)) = self.entries.insert(name.clone(), (ino, cookie)) {
+            self.by_cookie.remove(&old);
+        }
+        self.by_cookie.insert(cookie, name);
+    }
+
+    fn remove(&mut self, name: &[u8]) -> Option<u64> {
+        let (ino, cookie) = self.entries.remove(name)?;
+        self.by_cookie.remove(&cookie);
+        Some(ino)
+    }
+}
+
+/// The whole namespace.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Tree {
+    inodes: HashMap<u64, Inode>,
+    /// Regular files without a name whose objects may still exist.
+    orphans: BTreeSet<u64>,
+    next_ino: u64,
+}
+
+impl Tree {
+    /// A tree with nothing but its root.
+    pub fn new(root: InodeRecord) -> Tree {
+        let mut tree = Tree { inodes: HashMap::new(), orphans: BTreeSet::new(), next_ino: ROOT + 1 };
+        tree.inodes.insert(ROOT, inode_from(root));
+        tree
+    }
+
+    /// A tree with nothing at all, to apply a snapshot to.
+    pub fn empty() -> Tree {
+        Tree { inodes: HashMap::new(), orphans: BTreeSet::new(), next_ino: ROOT + 1 }
+    }
+
+    /// The inode of this number.
+    pub fn get(&self, ino: u64) -> Option<&Inode> {
+        self.inodes.get(&ino)
+    }
+
+    /// The number that the next new inode gets.
+    pub fn next_ino(&self) -> u64 {
+        self.next_ino
+    }
+
+    /// How many inodes there are.
+    pub fn len(&self) -> usize {
+        self.inodes.len()
+    }
+
+    /// Regular files without a name whose objects may still exist.
+    pub fn orphans(&self) -> impl Iterator<Item = u64> {
+        self.orphans.iter().copied()
+    }
+
+    /// Counts a truncation.
+    pub fn bump_epoch(&mut self, ino: u64) {
+        if let Some(inode) = self.inodes.get_mut(&ino) {
+            inode.epoch += 1;
+        }
+    }
+
+    /// The records that make this tree from an empty one.
+    pub fn snapshot(&self) -> impl Iterator<Item = Record> {
+        let inodes = self.inodes.iter().map(|(&ino, inode)| Record::Inode { ino, inode: inode.to_record() });
+        let entries = self.inodes.iter().flat_map(|(&parent, inode)| {
+            let directory = match &inode.body {
+                Body::Directory(directory) => Some(directory),
+                _ => None,
+            };
+            directory.into_iter().flat_map(move |directory| {
+                directory.after(0).map(move |(cookie, name, ino)| Record::Entry {
+                    parent,
+                    name: name.to_vec(),
+                    ino,
+                    cookie,
+                })
+            })
+        });
+        std::iter::once(Record::NextIno { next: self.next_ino }).chain(inodes).chain(entries)
+    }
+
+    /// Applies one change.
+    pub fn apply(&mut self, record: &Record) {
+        match record {
+            Record::Inode { ino, inode } => {
+                if inode.nlink == 0 {
+                    self.orphans.insert(*ino);
+                }
+                self.inodes.insert(*ino, inode_from(inode.clone()));
+            }
+            Record::Entry { parent, name, ino, cookie } => {
+                if let Some(directory) = self.directory(*parent) {
+                    directory.insert_at(name, *ino, *cookie);
+                }
+            }
+            Record::NextIno { next } => self.next_ino = self.next_ino.max(*next),
+            Record::Make { parent, name, ino, inode } => self.make(*parent, name, *ino, inode),
+            Record::Link { ino, parent, name, time } => {
+                self.enter(*parent, name, *ino, *time);
+                self.change(*ino, |inode| {
+                    inode.nlink += 1;
+                    inode.ctime = *time;
+                });
+            }
+            Record::Remove { parent, name, time } => self.remove(*parent, name, *time),
+            Record::Rename { parent, name, new_parent, new_name, time } => {
+                self.rename((*parent, name), (*new_parent, new_name), *time);
+            }
+            Record::Exchange { parent, name, new_parent, new_name, time } => {
+                self.exchange((*parent, name), (*new_parent, new_name), *time);
+            }
+            Record::SetAttr { ino, change } => self.change(*ino, |inode| inode.set(change)),
+            Record::SetXattr { ino, name, value, time } => self.change(*ino, |inode| {
+                inode.xattrs.get_or_insert_default().insert(name.clone(), value.clone());
+                inode.ctime = *time;
+            }),
+            Record::RemoveXattr { ino, name, time } => self.change(*ino, |inode| {
+                if let Some(xattrs) = &mut inode.xattrs {
+                    xattrs.remove(name);
+                }
+                inode.ctime = *time;
+            }),
+            Record::Opened { ino } => self.change(*ino, |inode| inode.live = true),
+            Record::Settled { ino, size, mtime } => self.change(*ino, |inode| {
+                (inode.size, inode.live) = (*size, false);
+                if *mtime != inode.mtime {
+                    (inode.mtime, inode.ctime) = (*mtime, inode.ctime.max(*mtime));
+                }
+            }),
+            Record::Destroyed { ino } => {
+                self.orphans.remove(ino);
+                self.inodes.remove(ino);
+            }
+            Record::Answered { .. } => {}
+        }
+    }
+
+    fn make(&mut self, parent: u64, name: &[u8], ino: u64, record: &InodeRecord) {
+        let time = record.ctime;
+        self.inodes.insert(ino, inode_from(record.clone()));
+        self.next_ino = self.next_ino.max(ino + 1);
+        self.enter(parent, name, ino, time);
+        if record.kind == Kind::Directory {
+            self.change(parent, |inode| inode.nlink += 1);
+        }
+    }
+
+    fn remove(&mut self, parent: u64, name: &[u8], time: Time) {
+        let Some(ino) = self.leave(parent, name, time) else { return };
+        if self.is_directory(ino) {
+            self.change(parent, |inode| inode.nlink -= 1);
+        }
+        self.drop_name(ino, time);
+    }
+
+    fn rename(&mut self, from: (u64, &[u8]), to: (u64, &[u8]), time: Time) {
+        let Some(ino) = self.leave(from.0, from.1, time) else { return };
+        if self.directory(to.0).and_then(|directory| directory.get(to.1)).is_some() {
+            self.remove(to.0, to.1, time);
+        }
+        self.enter(to.0, to.1, ino, time);
+        self.moved(ino, from.0, to.0, time);
+    }
+
+    fn exchange(&mut self, a: (u64, &[u8]), b: (u64, &[u8]), time: Time) {
+        let (Some(from_a), Some(from_b)) = (self.leave(a.0, a.1, time), self.leave(b.0, b.1, time)) else {
+            return;
+        };
+        self.enter(b.0, b.1, from_a, time);
+        self.enter(a.0, a.1, from_b, time);
+        self.moved(from_a, a.0, b.0, time);
+        self.moved(from_b, b.0, a.0, time);
+    }
+
+    /// Keeps what depends on where an inode's name is: a directory's parent and the parents' link counts.
+    fn moved(&mut self, ino: u64, from: u64, to: u64, time: Time) {
+        self.change(ino, |inode| inode.ctime = time);
+        if from == to || !self.is_directory(ino) {
+            return;
+        }
+        if let Some(directory) = self.directory(ino) {
+            directory.parent = to;
+        }
+        self.change(from, |inode| inode.nlink -= 1);
+        self.change(to, |inode| inode.nlink += 1);
+    }
+
+    /// An inode lost a name: without any left it is gone, or an orphan while objects of it may exist.
+    fn drop_name(&mut self, ino: u64, time: Time) {
+        let Some(inode) = self.inodes.get_mut(&ino) else { return };
+        inode.ctime = time;
+        inode.nlink = if inode.kind == FileKind::Directory { 0 } else { inode.nlink - 1 };
+        if inode.nlink > 0 {
+            return;
+        }
+        if inode.kind == FileKind::Regular {
+            self.orphans.insert(ino);
+        } else {
+            self.inodes.remove(&ino);
+        }
+    }
+
+    fn enter(&mut self, parent: u64, name: &[u8], ino: u64, time: Time) {
+        if let Some(directory) = self.directory(parent) {
+            directory.insert(name, ino);
+        }
+        self.touch(parent, time);
+    }
+
+    fn leave(&mut self, parent: u64, name: &[u8], time: Time) -> Option<u64> {
+        let ino = self.directory(parent)?.remove(name)?;
+        self.touch(parent, time);
+        Some(ino)
+    }
+
+    fn touch(&mut self, ino: u64, time: Time) {
+        self.change(ino, |inode| (inode.mtime, inode.ctime) = (time, time));
+    }
+
+    fn change(&mut self, ino: u64, change: impl FnOnce(&mut Inode)) {
+        if let Some(inode) = self.inodes.get_mut(&ino) {
+            change(inode);
+        }
+    }
+
+    fn is_directory(&self, ino: u64) -> bool {
+        self.inodes.get(&ino).is_some_and(|inode| inode.kind == FileKind::Directory)
+    }
+
+    fn directory(&mut self, ino: u64) -> Option<&mut Directory> {
+        match &mut self.inodes.get_mut(&ino)?.body {
+            Body::Directory(directory) => Some(directory),
+            _ => None,
+        }
+    }
+}
+
+impl Inode {
+    /// What `stat` tells, as far as the tree knows it.
+    pub fn attr(&self, ino: u64) -> Attr {
+        let size = match &self.body {
+            Body::Symlink(target) => target.len() as u64,
+            Body::Directory(_) => 4096,
+            Body::None => self.size,
+        };
+        Attr {
+            ino,
+            kind: self.kind,
+            mode: self.mode,
+            nlink: self.nlink,
+            uid: self.uid,
+            gid: self.gid,
+            rdev: self.rdev,
+            size,
+            blocks: size.div_ceil(512),
+            atime: self.atime,
+            mtime: self.mtime,
+            ctime: self.ctime,
+        }
+    }
+
+    /// The directory's entries, if it is one.
+    pub fn directory(&self) -> Option<&Directory> {
+        match &self.body {
+            Body::Directory(directory) => Some(directory),
+            _ => None,
+        }
+    }
+
+    fn set(&mut self, change: &AttrChange) {
+        self.mode = change.mode.unwrap_or(self.mode);
+        self.uid = change.uid.unwrap_or(self.uid);
+        self.gid = change.gid.unwrap_or(self.gid);
+        self.size = change.size.unwrap_or(self.size);
+        self.atime = change.atime.unwrap_or(self.atime);
+        self.mtime = change.mtime.unwrap_or(self.mtime);
+        self.ctime = change.ctime;
+    }
+
+    fn to_record(&self) -> InodeRecord {
+        let (target, parent, next_cookie) = match &self.body {
+            Body::None => (Vec::new(), 0, 0),
+            Body::Symlink(target) => (target.to_vec(), 0, 0),
+            Body::Directory(directory) => (Vec::new(), directory.parent, directory.next_cookie),
+        };
+        InodeRecord {
+            kind: self.kind.into(),
+            mode: self.mode,
+            nlink: self.nlink,
+            uid: self.uid,
+            gid: self.gid,
+            rdev: self.rdev,
+            size: self.size,
+            live: self.live,
+            atime: self.atime,
+            mtime: self.mtime,
+            ctime: self.ctime,
+            target,
+            parent,
+            next_cookie,
+            xattrs: self
+                .xattrs
+                .iter()
+                .flat_map(|xattrs| xattrs.iter())
+                .map(|(n, v)| (n.clone(), v.clone()))
+                .collect(),
+        }
+    }
+}
+
+fn inode_from(record: InodeRecord) -> Inode {
+    let body = match record.kind {
+        Kind::Symlink => Body::Symlink(record.target.into()),
+        Kind::Directory => Body::Directory(Box::new(Directory {
+            parent: record.parent,
+            next_cookie: record.next_cookie,
+            ..Directory::default()
+        })),
+        _ => Body::None,
+    };
+    Inode {
+        kind: record.kind.into(),
+        mode: record.mode,
+        nlink: record.nlink,
+        uid: record.uid,
+        gid: record.gid,
+        rdev: record.rdev,
+        size: record.size,
+        live: record.live,
+        atime: record.atime,
+        mtime: record.mtime,
+        ctime: record.ctime,
+        epoch: 0,
+        xattrs: (!record.xattrs.is_empty()).then(|| record.xattrs.into_iter().collect()),
+        body,
+    }
+}

@@ -1,0 +1,57 @@
+//! Opening a connection to a storage node, handshake included.
+
+use std::net::{TcpStream, ToSocketAddrs};
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use super::connection::{Connection, Stream};
+use super::hello::{self, Claim, HelloError, Key};
+use crate::node::StorageAddress;
+
+/// How long a node may take to accept and to answer the handshake. A living node answers in microseconds.
+const TIMEOUT: Duration = Duration::from_secs(5);
+
+/// By which socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Via {
+    /// TCP, as from another machine.
+    Tcp,
+    /// The node's unix socket; TCP where it has none.
+    Unix,
+}
+
+/// Connects to `address` and proves `claim` with `key`. Returns the connection and the node's boot number.
+///
+/// # Errors
+/// [`HelloError`].
+pub fn dial(
+    address: &StorageAddress,
+    via: Via,
+    key: &Key,
+    claim: &Claim,
+) -> Result<(Connection, u64), HelloError> {
+    let mut stream = match (&address.unix, via) {
+        (Some(path), Via::Unix) => Stream::Unix(UnixStream::connect(path)?),
+        _ => Stream::Tcp(connect_tcp(&address.tcp)?),
+    };
+    stream.set_timeout(Some(TIMEOUT))?;
+    let boot = hello::greet(&mut stream, key, claim)?;
+    // From here on a slow disk is no reason to give up: only a connection that breaks is.
+    stream.set_timeout(None)?;
+    Ok((Connection::new(stream), boot))
+}
+
+fn connect_tcp(address: &str) -> std::io::Result<TcpStream> {
+    let mut last = std::io::Error::from(std::io::ErrorKind::AddrNotAvailable);
+    for address in address.to_socket_addrs()? {
+        match TcpStream::connect_timeout(&address, TIMEOUT) {
+            Ok(stream) => {
+                // Requests are small and each waits for its answer: holding them back to fill packets only costs time.
+                stream.set_nodelay(true)?;
+                return Ok(stream);
+            }
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}
