@@ -34,19 +34,12 @@ pub fn parse(text: &str) -> Sbatch {
 impl Sbatch {
     /// Reads the options of one line.
     fn read_line(&mut self, options: &str) {
-        let mut words = split(options).into_iter().peekable();
+        let mut words = split(options).into_iter();
         while let Some(word) = words.next() {
-            let (name, attached) = match word.split_at_checked(2) {
-                Some(("--", _)) => match word.split_once('=') {
-                    Some((name, value)) => (name, Some(value)),
-                    None => (word.as_str(), None),
-                },
-                Some((name, "")) => (name, None),
-                Some((name, value)) if name.starts_with('-') => (name, Some(value)),
-                // The value of an option that was ignored.
-                _ => continue,
-            };
-            let mut value = || attached.map(str::to_owned).or_else(|| words.next());
+            // What does not begin with a dash is the value of an option that was ignored.
+            let Some((name, attached)) = split_option(&word) else { continue };
+            let attached = attached.map(str::to_owned);
+            let mut value = || attached.clone().or_else(|| words.next());
             match name {
                 "-J" | "--job-name" => self.job_name = value().or(self.job_name.take()),
                 "-D" | "--chdir" | "--workdir" => self.chdir = value().or(self.chdir.take()),
@@ -59,6 +52,16 @@ impl Sbatch {
             }
         }
     }
+}
+
+/// The name of an option and the value attached to it: `--name=value`, `-nvalue`.
+fn split_option(word: &str) -> Option<(&str, Option<&str>)> {
+    if word.starts_with("--") {
+        return Some(word.split_once('=').map_or((word, None), |(name, value)| (name, Some(value))));
+    }
+    let letter = word.strip_prefix('-')?.chars().next()?;
+    let (name, value) = word.split_at(1 + letter.len_utf8());
+    Some((name, Some(value).filter(|value| !value.is_empty())))
 }
 
 /// Splits a line into words. `'` and `"` keep white space and `#`; a backslash keeps the next character, except
@@ -106,9 +109,10 @@ mod tests {
 
     #[test]
     fn options_that_mean_nothing_here_are_named_in_order() {
-        let sbatch =
-            parse("#SBATCH -N1 -p debug --time=00:10:00\n#SBATCH --exclusive -C haswell # --qos=high\n");
-        assert_eq!(sbatch.ignored, ["-N", "-p", "--time", "--exclusive", "-C"]);
+        let sbatch = parse(
+            "#SBATCH -N1 -t 10 -p debug --time=00:10:00\n#SBATCH --exclusive -C haswell # --qos=high\n",
+        );
+        assert_eq!(sbatch.ignored, ["-N", "-t", "-p", "--time", "--exclusive", "-C"]);
     }
 
     #[test]

@@ -129,7 +129,10 @@ pub fn display(bytes: u64) -> String {
 /// How many grains of `granularity` bytes hold `bytes`, rounded up; `None` where that many grains are 2^64 bytes or
 /// more, or a grain is empty.
 pub fn grains(bytes: u64, granularity: u64) -> Option<u64> {
-    let grains = bytes.checked_add(granularity.checked_sub(1)?)?.checked_div(granularity)?;
+    if granularity == 0 {
+        return None;
+    }
+    let grains = bytes.div_ceil(granularity);
     grains.checked_mul(granularity).map(|_| grains)
 }
 

@@ -54,7 +54,8 @@ pub(super) fn stages_have_an_instance(script: &Script) -> Vec<ScriptError> {
             _ => return None,
         };
         let message = missing_instance(script, stage)?;
-        Some(located.error_at(buffer_side, message))
+        let option = if stage.buffer.is_some() { buffer_side } else { "source" };
+        Some(located.error_at(option, message))
     };
     script.directives.iter().filter_map(missing).collect()
 }

@@ -186,10 +186,7 @@ impl Reader<'_> {
 
     /// Refuses characters that nobody sees: they come from word processors and web pages.
     fn check_characters(&mut self, word: &[Cell]) {
-        let hidden = |cell: &&Cell| {
-            !cell.from_symbol && (cell.ch.is_control() || cell.ch.is_whitespace() || cell.ch == '\u{200b}')
-        };
-        if let Some(cell) = word.iter().find(hidden) {
+        if let Some(cell) = word.iter().find(|cell| !cell.from_symbol && is_hidden(cell.ch)) {
             self.errors.push(cell.place.error(format!(
                 "invisible character U+{:04X}; type a plain space, or remove it",
                 u32::from(cell.ch)
@@ -255,17 +252,18 @@ fn near_miss(line: &str) -> Option<String> {
     let family =
         [Family::Dw, Family::Bb].into_iter().find(|family| family.prefix().eq_ignore_ascii_case(prefix))?;
     let rest = &trimmed[3..];
-    let keyword = rest.split_ascii_whitespace().next()?;
+    let keyword = rest.split(is_hidden).find(|word| !word.is_empty())?;
     if !family.keywords().contains(&keyword.to_ascii_lowercase().as_str()) {
         return None;
     }
-    let glued = !rest.starts_with(|c: char| c.is_ascii_whitespace());
     let what = if trimmed.len() < line.len() {
         "a directive must begin in the first column"
     } else if prefix != family.prefix() {
         "directives are upper case"
-    } else if glued {
+    } else if rest.starts_with(keyword) {
         "white space is missing after the prefix"
+    } else if !rest.starts_with(|c: char| c.is_ascii_whitespace()) {
+        "an invisible character follows the prefix, where a plain space is expected"
     } else {
         return None;
     };
@@ -273,6 +271,11 @@ fn near_miss(line: &str) -> Option<String> {
         "this looks like a directive but is not: {what}; write `{} {keyword}`, or `##` at the start to switch it off",
         family.prefix()
     ))
+}
+
+/// White space of any alphabet, control characters and the zero-width space: what nobody sees on the screen.
+fn is_hidden(c: char) -> bool {
+    c.is_control() || c.is_whitespace() || c == '\u{200b}'
 }
 
 /// The number, from 1, of the line with this index.
@@ -352,6 +355,7 @@ mod tests {
             ("  #DW jobdw capacity=1GiB", "first column"),
             ("#DWjobdw capacity=1GiB", "white space is missing"),
             ("#bb create_persistent", "upper case"),
+            ("#DW\u{a0}jobdw capacity=1GiB", "invisible character"),
         ] {
             let (_, errors) = read(line);
             assert_eq!(errors.len(), 1, "{line}");

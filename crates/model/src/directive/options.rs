@@ -14,6 +14,17 @@ pub(super) struct Known {
     pub plain: Option<&'static str>,
 }
 
+/// What came before a word, to tell a stray word from half an option.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Previous<'a> {
+    /// An option with this value.
+    Value(&'a str),
+    /// An option whose value is missing.
+    WithoutValue,
+    /// Something that wants no more.
+    Complete,
+}
+
 impl Known {
     fn has(&self, name: &str) -> bool {
         self.options.contains(&name) || self.rare.contains(&name)
@@ -47,15 +58,19 @@ impl Options {
             meant: Vec::new(),
             errors: Vec::new(),
         };
-        let mut previous_value = None;
+        let mut previous = Previous::Complete;
         for item in &statement.items[1..] {
-            match item {
-                Item::Plain(word) => {
-                    options.add_plain(word, known, previous_value.take());
+            previous = match item {
+                Item::Plain(word) => options.add_plain(word, known, previous),
+                // A lone `=`, as in `type = scratch`.
+                Item::Option { name, value }
+                    if name.text.is_empty() && previous == Previous::WithoutValue =>
+                {
+                    if value.text.is_empty() { previous } else { Previous::Complete }
                 }
                 Item::Option { name, value } => {
                     options.add(name, value, known);
-                    previous_value = Some(value.text.as_str());
+                    if value.text.is_empty() { Previous::WithoutValue } else { Previous::Value(&value.text) }
                 }
             }
         }
@@ -131,22 +146,31 @@ impl Options {
         self.given.push((name, value.clone()));
     }
 
-    fn add_plain(&mut self, word: &Word, known: &Known, previous_value: Option<&str>) {
-        if self.plain.is_none() && known.plain.is_some() && !known.has(&word.text) {
-            self.plain = Some(word.clone());
-            return;
+    fn add_plain<'a>(&mut self, word: &Word, known: &Known, previous: Previous<'a>) -> Previous<'a> {
+        if known.has(&word.text) {
+            self.meant.push(word.text.clone());
+            self.error(
+                word.place,
+                format!("{}= has no value; write {0}=VALUE without white space around the `=`", word.text),
+            );
+            return Previous::WithoutValue;
         }
-        let message = match previous_value {
-            Some(number) if size::is_unit(&word.text) && size::parse(number).is_ok() => {
-                format!("white space in a size; write {number}{} without it", word.text)
+        match previous {
+            // The value that white space parted from its option: that error is told.
+            Previous::WithoutValue => {}
+            Previous::Value(number) if size::is_unit(&word.text) && size::parse(number).is_ok() => {
+                self.error(
+                    word.place,
+                    format!("white space in a size; write {number}{} without it", word.text),
+                );
             }
-            _ if known.has(&word.text) => {
-                self.meant.push(word.text.clone());
-                format!("{}= has no value; write {0}=VALUE without white space around the `=`", word.text)
+            _ if self.plain.is_none() && known.plain.is_some() => self.plain = Some(word.clone()),
+            _ => {
+                let (keyword, offered) = (&self.keyword.text, known.offered());
+                self.error(word.place, format!("unexpected `{}`; {keyword} takes {offered}", word.text));
             }
-            _ => format!("unexpected `{}`; {} takes {}", word.text, self.keyword.text, known.offered()),
-        };
-        self.error(word.place, message);
+        }
+        Previous::Complete
     }
 
     fn add_unknown(&mut self, name: &Word, known: &Known) {
@@ -164,6 +188,10 @@ impl Options {
 /// The candidate that `word` was probably meant to be.
 pub(super) fn closest<'a>(word: &str, candidates: &[&'a str]) -> Option<&'a str> {
     let word = word.to_lowercase();
+    let longer = candidates.iter().find(|candidate| word.len() >= 3 && candidate.starts_with(&word));
+    if longer.is_some() {
+        return longer.copied();
+    }
     let distance = |candidate: &str| strsim::osa_distance(&word, &candidate.to_lowercase());
     let best = candidates.iter().min_by_key(|candidate| distance(candidate))?;
     // One slip in three letters is a typo; more is another word.
@@ -178,6 +206,7 @@ mod tests {
     fn a_slip_is_guessed_and_another_word_is_not() {
         let words = ["stage_in", "stage_out", "jobdw", "swap"];
         assert_eq!(closest("stage-in", &words), Some("stage_in"));
+        assert_eq!(closest("job", &words), Some("jobdw"));
         assert_eq!(closest("JOBDW", &words), Some("jobdw"));
         assert_eq!(closest("jbodw", &words), Some("jobdw"));
         assert_eq!(closest("container", &words), None);

@@ -1,0 +1,3 @@
+#!/bin/bash
+#DW jobdw type= access_mode = striped capacity=10 GiB
+#DW persistentdw name ada

@@ -1,0 +1,3 @@
+#!/bin/bash
+#SBATCH -N1 -t1
+#BB destroy_persistent name=ada_reads hurry
