@@ -1,0 +1,217 @@
+//! The command line as typed.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use wire::control::VolumeKind;
+
+/// Burst buffers for job scripts with #DW and #BB directives.
+#[derive(Debug, Parser)]
+#[command(name = "forebay", version, arg_required_else_help = true)]
+pub struct Arguments {
+    /// Where buffers live [default: $FOREBAY_DIR, else $XDG_STATE_HOME/forebay, else ~/.local/state/forebay]
+    #[arg(long, global = true, value_name = "DIR")]
+    pub dir: Option<PathBuf>,
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// A command.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run a batch script with a buffer: stage in, run it, stage out
+    Run(Run),
+    /// List buffers, also those that an interrupted run left
+    Status(Status),
+    /// Destroy a buffer and everything in it
+    Rm(Rm),
+    /// Work on the stages of a kept buffer
+    #[command(subcommand)]
+    Stage(Stage),
+    /// Mount a buffer at PATH for interactive use
+    Mount(Mount),
+    /// Unmount an interactive buffer; what is in it is kept
+    Umount(Umount),
+    /// Start the ranks of a job step (what `srun` is inside a script)
+    #[command(disable_help_flag = true)]
+    Srun {
+        /// srun's own arguments
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENTS")]
+        words: Vec<OsString>,
+    },
+    /// What an MPI launcher starts for each rank
+    #[command(hide = true, disable_help_flag = true)]
+    SrunRank {
+        /// The program and its arguments
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        words: Vec<OsString>,
+    },
+}
+
+/// `forebay run`.
+#[derive(Debug, Args)]
+pub struct Run {
+    /// Go on with an interrupted run [default: the newest]
+    #[arg(long, value_name = "TOKEN", num_args = 0..=1, conflicts_with_all = ["nodes", "volume", "keep"])]
+    pub resume: Option<Option<String>>,
+    /// Split the buffer over N storage processes [default: 1]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub nodes: Option<u32>,
+    /// Where the buffer's bytes live [default: image where it works, else directory]
+    #[arg(long)]
+    pub volume: Option<Volume>,
+    /// Print the summary as one JSON object on the last line of standard output
+    #[arg(long)]
+    pub json: bool,
+    /// Keep the buffer after a complete stage-out
+    #[arg(long)]
+    pub keep: bool,
+    /// The batch script
+    #[arg(required_unless_present = "resume", conflicts_with = "resume")]
+    pub script: Option<PathBuf>,
+    /// Its arguments; write `--` before them if one begins with a hyphen
+    pub arguments: Vec<String>,
+}
+
+/// `forebay status`.
+#[derive(Debug, Args)]
+pub struct Status {
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+    /// Repeat every second until interrupted
+    #[arg(long)]
+    pub watch: bool,
+}
+
+/// `forebay rm`.
+#[derive(Debug, Args)]
+pub struct Rm {
+    /// The buffer's token, as `forebay status` lists it
+    pub token: String,
+    /// Unmount it even where programs have files open in it
+    #[arg(long)]
+    pub force: bool,
+}
+
+/// `forebay stage`.
+#[derive(Debug, Subcommand)]
+pub enum Stage {
+    /// Stage out again what failed, then release the buffer
+    Retry {
+        /// The buffer's token, as `forebay status` lists it
+        token: String,
+        /// Print the summary as one JSON object
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+/// `forebay mount`.
+#[derive(Debug, Args)]
+pub struct Mount {
+    /// An empty folder, or one to be made
+    pub path: PathBuf,
+    /// How much, as 10GiB
+    #[arg(long, value_name = "SIZE", required_unless_present = "token")]
+    pub capacity: Option<String>,
+    /// Split the buffer over N storage processes [default: 1]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub nodes: Option<u32>,
+    /// One namespace striped over all storage processes, or one for this machine
+    #[arg(long, default_value = "striped")]
+    pub access_mode: Mode,
+    /// Where the buffer's bytes live [default: image where it works, else directory]
+    #[arg(long)]
+    pub volume: Option<Volume>,
+    /// Mount this kept buffer again instead of a new one
+    #[arg(long, conflicts_with_all = ["capacity", "nodes", "access_mode", "volume"])]
+    pub token: Option<String>,
+}
+
+/// `forebay umount`.
+#[derive(Debug, Args)]
+pub struct Umount {
+    /// Where it is mounted
+    pub path: PathBuf,
+    /// Unmount even where programs have files open in it
+    #[arg(long)]
+    pub force: bool,
+}
+
+/// `--volume`.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum Volume {
+    /// A folder; needs no privilege
+    Directory,
+    /// An XFS image on a loop device; needs root
+    Image,
+}
+
+impl From<Volume> for VolumeKind {
+    fn from(volume: Volume) -> VolumeKind {
+        match volume {
+            Volume::Directory => VolumeKind::Directory,
+            Volume::Image => VolumeKind::Image,
+        }
+    }
+}
+
+/// `--access-mode`.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum Mode {
+    /// Files striped over all storage processes
+    Striped,
+    /// Each file on one storage process
+    Private,
+}
+
+impl Mode {
+    /// As directives have it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Mode::Striped => "striped",
+            Mode::Private => "private",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_definition_is_sound() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn options_are_ours_wherever_they_stand_up_to_two_dashes() {
+        let words = ["forebay", "run", "job.sh", "a", "--nodes", "4", "--dir", "/b", "--", "--nodes", "9"];
+        let parsed = Arguments::try_parse_from(words).unwrap();
+        assert_eq!(parsed.dir, Some("/b".into()));
+        let Command::Run(run) = parsed.command else { panic!("not a run") };
+        assert_eq!(run.nodes, Some(4));
+        assert_eq!(run.arguments, ["a", "--nodes", "9"]);
+    }
+
+    #[test]
+    fn resume_takes_a_token_or_none_and_no_script() {
+        let resume = |words: &[&str]| {
+            Arguments::try_parse_from([&["forebay", "run"], words].concat()).map(|parsed| {
+                match parsed.command {
+                    Command::Run(run) => run.resume,
+                    _ => panic!("not a run"),
+                }
+            })
+        };
+        assert_eq!(resume(&["--resume"]).unwrap(), Some(None));
+        assert_eq!(resume(&["--resume", "3"]).unwrap(), Some(Some("3".into())));
+        assert_eq!(resume(&["job.sh"]).unwrap(), None);
+        assert!(resume(&[]).is_err());
+        assert!(resume(&["--resume", "3", "job.sh"]).is_err());
+    }
+}

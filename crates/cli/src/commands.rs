@@ -1,0 +1,132 @@
+//! The commands, a file each, and what they share: the state folder, its service, the terminal.
+
+pub mod mount;
+pub mod rm;
+pub mod run;
+pub mod srun;
+pub mod stage;
+pub mod status;
+pub mod umount;
+
+use std::path::PathBuf;
+
+use wire::control::SessionStatus;
+
+use crate::arguments::{Command, Stage};
+use crate::exit_code::ExitCode;
+use crate::failure::Failure;
+use crate::interrupts::Interrupts;
+use crate::output::Output;
+use crate::run_record::Records;
+use crate::service::Service;
+use crate::session::Session;
+use crate::summary::Summary;
+use crate::{block_on, env};
+
+/// What every command that talks to control has.
+pub struct Context {
+    /// Where words go.
+    pub output: Output,
+    /// The service of the state folder.
+    pub service: Service,
+    /// The records of running scripts.
+    pub records: Records,
+    /// The user's wish to stop.
+    pub interrupts: Interrupts,
+}
+
+impl Context {
+    /// Opens the state folder `dir`, or the default one.
+    ///
+    /// # Errors
+    /// There is none, or it cannot be used.
+    pub fn open(output: &Output, dir: Option<PathBuf>) -> Result<Context, Failure> {
+        let folder = daemon::state::folder(dir.or_else(env::state_folder)).map_err(|e| {
+            Failure::unavailable(daemon::error::chain(&e), "choose another folder with --dir")
+        })?;
+        daemon::http::check_socket_path(&folder.join("control.sock"))
+            .map_err(|e| Failure::usage(daemon::error::chain(&e), "a socket's path is short by nature"))?;
+        let interrupts = Interrupts::listen()
+            .map_err(|e| Failure::unavailable(format!("listen for signals: {e}"), "look at `ulimit -a`"))?;
+        Ok(Context {
+            output: output.clone(),
+            service: Service::new(&folder, output),
+            records: Records::open(&folder)?,
+            interrupts,
+        })
+    }
+
+    /// The session `token`.
+    pub fn session(&self, token: &str) -> Session<'_> {
+        Session {
+            service: &self.service,
+            output: &self.output,
+            interrupts: &self.interrupts,
+            token: token.to_owned(),
+        }
+    }
+
+    /// The status of the session `token`, which the user named.
+    ///
+    /// # Errors
+    /// There is no such session.
+    pub async fn known(&self, token: &str) -> Result<SessionStatus, Failure> {
+        self.session(token).status_if_known().await?.ok_or_else(|| {
+            Failure::no_input(
+                format!("there is no buffer {token}"),
+                "`forebay status` lists those that there are",
+            )
+        })
+    }
+
+    /// Ends processes that an interrupted run of `token` left.
+    pub async fn end_leftover(&self, token: &str) {
+        let Some(record) = self.records.read(token) else { return };
+        if let Some(group) = record.leftover(self.service.folder()) {
+            self.output
+                .note(&format!("forebay: ending the processes that an interrupted run of {token} left"));
+            group.end(crate::process::TERMINATION).await;
+        }
+    }
+}
+
+/// Checks a token that the user typed: it becomes part of file names and of requests.
+///
+/// # Errors
+/// It cannot be one.
+pub fn checked_token(token: &str) -> Result<&str, Failure> {
+    let fits = !token.is_empty() && token.len() <= 64;
+    if fits && token.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-')) {
+        return Ok(token);
+    }
+    Err(Failure::usage(format!("`{token}` is no token"), "`forebay status` lists the tokens"))
+}
+
+/// Runs a command to the process's exit status, and says why where it failed.
+pub fn run(command: Command, dir: Option<PathBuf>) -> u8 {
+    let (json, summarised) = match &command {
+        Command::Run(run) => (run.json, true),
+        Command::Stage(Stage::Retry { json, .. }) => (*json, true),
+        Command::Status(status) => (status.json, false),
+        _ => (false, false),
+    };
+    let output = Output::new(json, dir.clone());
+    let ended = block_on(async {
+        match command {
+            Command::Run(arguments) => run::run(arguments, &output, dir).await,
+            Command::Status(arguments) => status::run(&arguments, &output, dir).await,
+            Command::Rm(arguments) => rm::run(&arguments, &output, dir).await,
+            Command::Stage(Stage::Retry { token, .. }) => stage::retry(&token, &output, dir).await,
+            Command::Mount(arguments) => mount::run(&arguments, &output, dir).await,
+            Command::Umount(arguments) => umount::run(&arguments, &output, dir).await,
+            Command::Srun { .. } | Command::SrunRank { .. } => Ok(ExitCode::Bug.number()),
+        }
+    });
+    ended.unwrap_or_else(|failure| {
+        output.note(&failure.shown());
+        if json && summarised {
+            output.object(&Summary::of_refusal(failure.exit_code(), failure.as_api_error()));
+        }
+        failure.exit_code().number()
+    })
+}

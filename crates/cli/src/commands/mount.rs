@@ -1,0 +1,163 @@
+//! `forebay mount`: a buffer without a job, at a place that the user chooses.
+
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use model::phase::Phase;
+use wire::control::{JobProcess, JobSummary, NewToken, PreRun, Script, Setup};
+
+use super::{Context, checked_token};
+use crate::arguments::Mount;
+use crate::exit_code::ExitCode;
+use crate::failure::Failure;
+use crate::output::Output;
+use crate::{identity, preflight, render};
+
+/// Mounts a new or a kept buffer; the result is the process's exit status.
+///
+/// # Errors
+/// The place does not do, or there is no room.
+pub async fn run(arguments: &Mount, output: &Output, dir: Option<PathBuf>) -> Result<u8, Failure> {
+    if let Some(capacity) = &arguments.capacity {
+        model::size::parse(capacity)
+            .map_err(|e| Failure::usage(format!("--capacity: {e}"), "see `forebay mount --help`"))?;
+    }
+    preflight::can_mount()?;
+    let context = Context::open(output, dir)?;
+    let place = Place::claim(&arguments.path)?;
+    let mounted = match context.service.ensure_up().await {
+        Ok(()) => mount(&context, arguments, &place.path).await,
+        Err(failure) => Err(failure),
+    };
+    if mounted.is_err() {
+        place.give_back();
+        context.service.stop_if_idle().await;
+    }
+    mounted
+}
+
+async fn mount(context: &Context, arguments: &Mount, path: &Path) -> Result<u8, Failure> {
+    let Some(token) = &arguments.token else { return mount_new(context, arguments, path).await };
+    let _lock = context.records.lock(checked_token(token)?)?;
+    let status = context.known(token).await?;
+    if status.phase == Phase::Mounted {
+        return Err(Failure::usage(
+            format!("buffer {token} is mounted already"),
+            "`forebay status` says where",
+        ));
+    }
+    pre_run(context, token, path).await
+}
+
+async fn mount_new(context: &Context, arguments: &Mount, path: &Path) -> Result<u8, Failure> {
+    let script = script(arguments, path);
+    let owner = identity::owner();
+    let request = JobProcess { script: script.clone(), owner: owner.clone() };
+    let summary: JobSummary = context.service.post("/v1/job_process", &request).await?;
+    for note in &summary.notes {
+        context.output.note(&format!("forebay: note: {note}"));
+    }
+    let NewToken { token } = context.service.post("/v1/tokens", &serde_json::json!({})).await?;
+    let setup = Setup { owner, script, fragments: arguments.nodes, volume: arguments.volume.map(Into::into) };
+    match set_up_and_mount(context, checked_token(&token)?, &setup, path).await {
+        Ok(status) => Ok(status),
+        Err(failure) => {
+            // Nothing was ever in it.
+            let session = context.session(&token);
+            let _ = session.post_run(true).await;
+            let _ = session.teardown(true).await;
+            Err(failure)
+        }
+    }
+}
+
+async fn set_up_and_mount(context: &Context, token: &str, setup: &Setup, path: &Path) -> Result<u8, Failure> {
+    let session = context.session(token);
+    session.call("/setup", setup).await?;
+    session.call("/data_in", &serde_json::json!({})).await?;
+    pre_run(context, token, path).await
+}
+
+async fn pre_run(context: &Context, token: &str, path: &Path) -> Result<u8, Failure> {
+    let status = context.session(token).pre_run(&PreRun { mountpoint: Some(path.into()) }).await?;
+    let room = status.instance.map_or(0, |instance| instance.capacity_bytes);
+    let output = &context.output;
+    output.say(&format!(
+        "forebay: buffer {token} of {} is mounted at {}",
+        render::bytes(room),
+        path.display()
+    ));
+    output.say(&format!(
+        "         unmount it with `{}`",
+        output.command(&format!("umount {}", path.display()))
+    ));
+    Ok(ExitCode::Success.number())
+}
+
+/// The script that a batch job would have asked for the same buffer with.
+fn script(arguments: &Mount, path: &Path) -> Script {
+    let capacity = arguments.capacity.as_deref().unwrap_or_default();
+    let mode = arguments.access_mode.word();
+    Script {
+        text: format!("#!/bin/sh\n#DW jobdw capacity={capacity} access_mode={mode} type=scratch\n"),
+        path: path.into(),
+        workdir: path.parent().unwrap_or(path).into(),
+        job_name: "interactive".into(),
+        user: identity::user_name(),
+    }
+}
+
+/// Where a buffer is to be mounted.
+struct Place {
+    path: PathBuf,
+    made: bool,
+}
+
+impl Place {
+    /// An empty folder at `path`; makes it if there is none.
+    fn claim(path: &Path) -> Result<Place, Failure> {
+        let made = match std::fs::create_dir(path) {
+            Ok(()) => true,
+            Err(e) if e.kind() == ErrorKind::AlreadyExists => false,
+            Err(e) => return Err(Failure::local("make", path, &e)),
+        };
+        let empty = std::fs::read_dir(path).map_err(|e| Failure::local("read", path, &e))?.next().is_none();
+        let place = Place { path: path.canonicalize().map_err(|e| Failure::local("find", path, &e))?, made };
+        if empty {
+            return Ok(place);
+        }
+        Err(Failure::usage(
+            format!("{} is not empty, and what is in it would be hidden", place.path.display()),
+            "name an empty folder, or one to be made",
+        ))
+    }
+
+    /// Removes what was made for a mount that did not come about.
+    fn give_back(&self) {
+        if self.made {
+            // It is empty unless somebody else uses it already, and then it stays.
+            let _ = std::fs::remove_dir(&self.path);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_is_an_empty_folder_and_one_that_was_made_is_given_back() {
+        let folder = tempfile::tempdir().unwrap();
+        let new = folder.path().join("new");
+        let place = Place::claim(&new).unwrap();
+        assert!(new.is_dir());
+        place.give_back();
+        assert!(!new.exists());
+        let old = Place::claim(folder.path()).unwrap();
+        old.give_back();
+        assert!(folder.path().is_dir());
+        std::fs::write(folder.path().join("file"), "x").unwrap();
+        assert_eq!(Place::claim(folder.path()).err().unwrap().exit_code(), ExitCode::Usage);
+        assert!(Place::claim(&folder.path().join("file")).is_err());
+    }
+}

@@ -1,0 +1,97 @@
+//! `forebay rm`: the explicit end of a buffer, whatever is in it.
+
+use std::path::PathBuf;
+
+use model::phase::{Direction, StageState};
+use wire::control::SessionStatus;
+
+use super::{Context, checked_token};
+use crate::arguments::Rm;
+use crate::exit_code::ExitCode;
+use crate::failure::Failure;
+use crate::output::Output;
+use crate::render;
+
+/// Destroys a buffer; the result is the process's exit status.
+///
+/// # Errors
+/// There is no such buffer, another process works on it, or programs have files open in it.
+pub async fn run(arguments: &Rm, output: &Output, dir: Option<PathBuf>) -> Result<u8, Failure> {
+    let token = checked_token(&arguments.token)?;
+    let context = Context::open(output, dir)?;
+    let lock = context.records.lock(token)?;
+    context.service.ensure_up().await?;
+    let removed = remove(&context, token, arguments.force).await;
+    if let Ok(Some(line)) = &removed {
+        context.output.say(line);
+    }
+    if removed.is_ok() {
+        context.records.remove(lock, token);
+    }
+    context.service.stop_if_idle().await;
+    match removed? {
+        Some(_) => Ok(ExitCode::Success.number()),
+        None => Err(Failure::no_input(
+            format!("there is no buffer {token}"),
+            "`forebay status` lists those that there are",
+        )),
+    }
+}
+
+/// What was destroyed, in one line; `None` where there was nothing.
+async fn remove(context: &Context, token: &str, force: bool) -> Result<Option<String>, Failure> {
+    let session = context.session(token);
+    let Some(status) = session.status_if_known().await? else { return Ok(None) };
+    context.end_leftover(token).await;
+    if status.busy.is_some() {
+        session.call("/cancel", &serde_json::json!({})).await?;
+    }
+    if status.activations.iter().any(|activation| activation.mounted) {
+        session.post_run(force).await.map_err(|failure| match failure {
+            Failure::Api(error) if !force => Failure::Refused {
+                exit: ExitCode::Busy,
+                message: error.message,
+                advice: format!(
+                    "close what uses it, or `{}`",
+                    context.output.command(&format!("rm {token} --force"))
+                ),
+            },
+            other => other,
+        })?;
+    }
+    match session.teardown(true).await? {
+        None => Ok(Some(destroyed(&status))),
+        Some(why) => {
+            Err(Failure::unavailable(why, "read the logs in the state folder, then repeat the command"))
+        }
+    }
+}
+
+/// What went with the buffer.
+fn destroyed(status: &SessionStatus) -> String {
+    let used = status.instance.as_ref().map_or(0, |instance| instance.used_bytes);
+    let undrained = status
+        .stages
+        .iter()
+        .filter(|stage| stage.direction == Direction::Out && stage.state != StageState::Complete);
+    let lost: Vec<&str> = undrained.map(|stage| stage.source.as_str()).collect();
+    let mut line = format!("forebay: destroyed buffer {} with {}", status.token, render::bytes(used));
+    if !lost.is_empty() {
+        line += &format!(", not staged out: {}", lost.join(" "));
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixtures;
+
+    #[test]
+    fn the_last_words_name_what_was_not_staged_out() {
+        assert_eq!(
+            destroyed(&fixtures::session()),
+            "forebay: destroyed buffer 3 with 41 MiB, not staged out: $DW_JOB_STRIPED/results"
+        );
+    }
+}

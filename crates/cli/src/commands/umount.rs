@@ -1,0 +1,79 @@
+//! `forebay umount`: takes an interactive buffer from its place and keeps what is in it.
+
+use std::path::{Path, PathBuf};
+
+use wire::control::{SessionStatus, Status};
+
+use super::Context;
+use crate::arguments::Umount;
+use crate::exit_code::ExitCode;
+use crate::failure::Failure;
+use crate::output::Output;
+
+/// Unmounts; the result is the process's exit status.
+///
+/// # Errors
+/// No buffer of ours is mounted there, or programs have files open in it.
+pub async fn run(arguments: &Umount, output: &Output, dir: Option<PathBuf>) -> Result<u8, Failure> {
+    let context = Context::open(output, dir)?;
+    context.service.ensure_up().await?;
+    let unmounted = unmount(&context, arguments).await;
+    context.service.stop_if_idle().await;
+    unmounted
+}
+
+async fn unmount(context: &Context, arguments: &Umount) -> Result<u8, Failure> {
+    let place = absolute(&arguments.path)?;
+    let status: Status = context.service.get("/v1/status").await?;
+    let Some(session) = status.sessions.iter().find(|session| is_at(session, &place)) else {
+        return Err(Failure::no_input(
+            format!("no buffer is mounted at {}", place.display()),
+            "`forebay status` lists the mounted ones",
+        ));
+    };
+    let token = &session.token;
+    // A running script's mount is its own.
+    let _lock = context.records.lock(token)?;
+    context.session(token).post_run(arguments.force).await.map_err(|failure| match failure {
+        Failure::Api(error) if !arguments.force => Failure::Refused {
+            exit: ExitCode::Busy,
+            message: error.message,
+            advice: "close what uses it, or repeat the command with --force".into(),
+        },
+        other => other,
+    })?;
+    let output = &context.output;
+    output.say(&format!("forebay: buffer {token} is unmounted; what is in it is kept"));
+    output.say(&format!(
+        "         mount it again with `{}`",
+        output.command(&format!("mount PATH --token {token}"))
+    ));
+    output.say(&format!("         destroy it with `{}`", output.command(&format!("rm {token}"))));
+    Ok(ExitCode::Success.number())
+}
+
+/// `path` as control knows it. The last component is not looked at: a mount whose process died cannot be.
+fn absolute(path: &Path) -> Result<PathBuf, Failure> {
+    let whole = std::path::absolute(path).map_err(|e| Failure::local("find", path, &e))?;
+    let (Some(parent), Some(name)) = (whole.parent(), whole.file_name()) else { return Ok(whole) };
+    let parent = parent.canonicalize().map_err(|e| Failure::local("find", parent, &e))?;
+    Ok(parent.join(name))
+}
+
+fn is_at(session: &SessionStatus, place: &Path) -> bool {
+    session.activations.iter().any(|activation| activation.mountpoint == place)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn links_above_the_mount_are_followed_and_the_mount_itself_is_not_touched() {
+        let folder = tempfile::tempdir().unwrap();
+        let real = folder.path().canonicalize().unwrap().join("real");
+        std::fs::create_dir(&real).unwrap();
+        std::os::unix::fs::symlink(&real, folder.path().join("link")).unwrap();
+        assert_eq!(absolute(&folder.path().join("link/absent/")).unwrap(), real.join("absent"));
+    }
+}

@@ -1,0 +1,108 @@
+//! Values that tests of this crate show and follow.
+
+use model::phase::{AccessMode, Direction, Function, Phase, StageKind, StageState};
+use wire::control::{
+    ApiError, Blame, FileFailure, InstanceStatus, Owner, Script, SessionStatus, Side, StageProgress,
+    StageStatus, VolumeKind,
+};
+
+/// A stage-in that is complete.
+pub fn stage_in() -> StageStatus {
+    StageStatus {
+        id: "3.0".into(),
+        direction: Direction::In,
+        kind: StageKind::Directory,
+        source: "/pfs/stars".into(),
+        destination: "$DW_JOB_STRIPED/stars".into(),
+        state: StageState::Complete,
+        progress: StageProgress {
+            entries_total: 4,
+            entries_done: 4,
+            bytes_total: 38 << 20,
+            bytes_done: 38 << 20,
+            bytes_verified: 38 << 20,
+            entries_failed: 0,
+            planned: true,
+        },
+        elapsed_ms: 2_000,
+        failures: vec![],
+        error: None,
+    }
+}
+
+/// A stage-out that failed at one file of three.
+pub fn failed_stage_out() -> StageStatus {
+    StageStatus {
+        id: "3.1".into(),
+        direction: Direction::Out,
+        source: "$DW_JOB_STRIPED/results".into(),
+        destination: "/pfs/results".into(),
+        state: StageState::Failed,
+        progress: StageProgress {
+            entries_total: 3,
+            entries_done: 2,
+            bytes_total: 3 << 20,
+            bytes_done: 2 << 20,
+            bytes_verified: 2 << 20,
+            entries_failed: 1,
+            planned: true,
+        },
+        failures: vec![FileFailure {
+            path: "/pfs/results/stars.h5".into(),
+            side: Side::Pfs,
+            operation: "write".into(),
+            errno: 28,
+            message: "write /pfs/results/stars.h5: No space left on device".into(),
+            advice: "make room there".into(),
+        }],
+        ..stage_in()
+    }
+}
+
+/// A session whose stage-out failed.
+pub fn session() -> SessionStatus {
+    SessionStatus {
+        token: "3".into(),
+        owner: Owner { uid: 1000, gid: 1000 },
+        script: Script {
+            text: "#!/bin/sh\n".into(),
+            path: "/home/u/job.sh".into(),
+            workdir: "/home/u".into(),
+            job_name: "stars".into(),
+            user: "u".into(),
+        },
+        created_unix: 1_700_000_000,
+        phase: Phase::Unmounted,
+        busy: None,
+        failed: Some((Function::DataOut, refusal())),
+        instance: Some(InstanceStatus {
+            id: "i3".into(),
+            requested_bytes: 1 << 30,
+            capacity_bytes: 1 << 30,
+            used_bytes: 41 << 20,
+            nodes: vec!["n0".into()],
+            volume: VolumeKind::Directory,
+            access_modes: vec![AccessMode::Striped],
+        }),
+        activations: vec![],
+        stages: vec![stage_in(), failed_stage_out()],
+        timings_ms: vec![
+            (Function::Setup, 150),
+            (Function::DataIn, 2_010),
+            (Function::PreRun, 40),
+            (Function::PostRun, 30),
+        ],
+        kept: None,
+        notes: vec!["capacity 1GiB is 64 grains".into()],
+    }
+}
+
+/// Why the stage-out failed.
+pub fn refusal() -> ApiError {
+    ApiError {
+        code: "stage_failed".into(),
+        blame: Blame::Site,
+        message: "1 of 3 entries could not be staged out".into(),
+        advice: "correct the cause and run `forebay stage retry 3`".into(),
+    }
+}

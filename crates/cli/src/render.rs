@@ -1,0 +1,112 @@
+//! Numbers and names as people read them.
+
+use std::time::Duration;
+
+use model::phase::{AccessMode, Function, Phase, StageState};
+use wire::control::VolumeKind;
+
+/// Bytes, to one decimal.
+pub fn bytes(count: u64) -> String {
+    model::size::display(count)
+}
+
+/// Bytes in a second.
+pub fn rate(bytes_per_second: f64) -> String {
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "for people; saturates")]
+    let whole = bytes_per_second.max(0.0) as u64;
+    format!("{}/s", bytes(whole))
+}
+
+/// The mean rate of `count` bytes in `elapsed`; `None` where the time is too short to mean anything.
+pub fn mean_rate(count: u64, elapsed: Duration) -> Option<f64> {
+    #[expect(clippy::cast_precision_loss, reason = "a rate for people")]
+    (elapsed >= Duration::from_millis(1)).then(|| count as f64 / elapsed.as_secs_f64())
+}
+
+/// A time span: `0.4 s`, `2 min 05 s`, `1 h 02 min`.
+pub fn span(time: Duration) -> String {
+    let seconds = time.as_secs();
+    match seconds {
+        0..60 => format!("{:.1} s", time.as_secs_f64()),
+        60..3600 => format!("{} min {:02} s", seconds / 60, seconds % 60),
+        _ => format!("{} h {:02} min", seconds / 3600, seconds / 60 % 60),
+    }
+}
+
+/// A count and its noun: `1 entry`, `3 entries`.
+pub fn counted(count: u64, one: &str, many: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { many })
+}
+
+/// What a function does, in the words of the summary.
+pub fn function(function: Function) -> &'static str {
+    match function {
+        Function::JobProcess => "check",
+        Function::Setup => "set up",
+        Function::DataIn => "stage in",
+        Function::Paths => "paths",
+        Function::PreRun => "mount",
+        Function::PostRun => "unmount",
+        Function::DataOut => "stage out",
+        Function::Teardown => "tear down",
+        Function::RealSize => "real size",
+    }
+}
+
+/// How far a session is.
+pub fn phase(phase: Phase) -> &'static str {
+    match phase {
+        Phase::Registered => "registered",
+        Phase::Ready => "set up",
+        Phase::StagedIn => "staged in",
+        Phase::Mounted => "mounted",
+        Phase::Unmounted => "unmounted",
+        Phase::StagedOut => "staged out",
+        Phase::TornDown => "torn down",
+    }
+}
+
+/// A stage's state.
+pub fn stage_state(state: StageState) -> &'static str {
+    match state {
+        StageState::Pending => "pending",
+        StageState::Active => "active",
+        StageState::Deferred => "deferred",
+        StageState::Complete => "complete",
+        StageState::Failed => "failed",
+    }
+}
+
+/// An access mode.
+pub fn access_mode(mode: AccessMode) -> &'static str {
+    match mode {
+        AccessMode::Striped => "striped",
+        AccessMode::Private => "private",
+    }
+}
+
+/// Where bytes live.
+pub fn volume(kind: VolumeKind) -> &'static str {
+    match kind {
+        VolumeKind::Directory => "directory",
+        VolumeKind::Image => "image",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_spans_change_units_at_a_minute_and_an_hour() {
+        assert_eq!(span(Duration::from_millis(1_240)), "1.2 s");
+        assert_eq!(span(Duration::from_secs(125)), "2 min 05 s");
+        assert_eq!(span(Duration::from_secs(3_725)), "1 h 02 min");
+    }
+
+    #[test]
+    fn no_rate_is_made_of_no_time() {
+        assert_eq!(mean_rate(10, Duration::ZERO), None);
+        assert_eq!(mean_rate(10, Duration::from_secs(2)), Some(5.0));
+    }
+}

@@ -1,0 +1,178 @@
+//! The control service as commands see it: it is up, or it is started; a call whose reply was lost is made again.
+//!
+//! **Invariant:** every call through [`Service::get`] and [`Service::post`] is idempotent, so repeating one that may have
+//! been carried out is harmless.
+
+use std::cell::Cell;
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use daemon::http::{CallError, Client};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tokio::net::UnixStream;
+use wire::control::ShutdownReply;
+
+use crate::failure::Failure;
+use crate::output::Output;
+
+/// How long a call is repeated before the user hears that the service is gone.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// How long a start of the service may take until its socket answers: migrations and the re-adoption of nodes come later.
+const START: Duration = Duration::from_secs(15);
+
+/// Waiting that is longer than this is explained.
+pub const EXPLAINED: Duration = Duration::from_secs(2);
+
+/// Between two attempts.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// The control service of one state folder.
+pub struct Service {
+    folder: PathBuf,
+    client: Client,
+    output: Output,
+    started: Cell<bool>,
+}
+
+impl Service {
+    /// The service of the state folder `folder`. Touches nothing.
+    pub fn new(folder: &Path, output: &Output) -> Service {
+        Service {
+            folder: folder.into(),
+            client: Client::new(folder.join("control.sock")),
+            output: output.clone(),
+            started: Cell::new(false),
+        }
+    }
+
+    /// The state folder.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Starts the service if it does not answer.
+    ///
+    /// # Errors
+    /// It does not come up.
+    pub async fn ensure_up(&self) -> Result<(), Failure> {
+        if UnixStream::connect(self.socket()).await.is_ok() {
+            return Ok(());
+        }
+        let pid = self.spawn()?;
+        let begin = Instant::now();
+        while UnixStream::connect(self.socket()).await.is_err() {
+            // Ours may have ended because another `forebay` started one at the same moment, which is then still
+            // coming up: give that one a second.
+            let ended = !Path::new(&format!("/proc/{pid}")).exists();
+            if begin.elapsed() > START || (ended && begin.elapsed() > Duration::from_secs(1)) {
+                return Err(self.unreachable("it does not start"));
+            }
+            tokio::time::sleep(PAUSE / 4).await;
+        }
+        self.started.set(true);
+        Ok(())
+    }
+
+    /// `GET path`.
+    ///
+    /// # Errors
+    /// The service refused, or is not to be reached for a minute.
+    pub async fn get<R: DeserializeOwned>(&self, path: &str) -> Result<R, Failure> {
+        self.repeat(async || self.client.get(path).await).await
+    }
+
+    /// `POST path`.
+    ///
+    /// # Errors
+    /// The service refused, or is not to be reached for a minute.
+    pub async fn post<B: Serialize, R: DeserializeOwned>(&self, path: &str, body: &B) -> Result<R, Failure> {
+        self.repeat(async || self.client.post(path, body).await).await
+    }
+
+    /// A client for calls that are made once, and whose loss does not matter.
+    pub fn once(&self, limit: Duration) -> Client {
+        self.client.clone().with_timeout(limit)
+    }
+
+    /// Stops the service and its nodes if nothing needs them; says nothing if something does.
+    pub async fn stop_if_idle(&self) {
+        // An error is a service that is gone already, or one that a later command stops.
+        let _: Result<ShutdownReply, _> =
+            self.once(Duration::from_secs(10)).post("/v1/shutdown", &serde_json::json!({})).await;
+    }
+
+    /// The same, where this process started the service: another process's is left alone.
+    pub async fn stop_if_started(&self) {
+        if self.started.get() {
+            self.stop_if_idle().await;
+        }
+    }
+
+    async fn repeat<R>(&self, call: impl AsyncFn() -> Result<R, CallError>) -> Result<R, Failure> {
+        let mut trouble: Option<Instant> = None;
+        let mut explained = false;
+        loop {
+            let asked = Instant::now();
+            let cause = match call().await {
+                Ok(reply) => return Ok(reply),
+                Err(CallError::Api(error)) => return Err(Failure::Api(error)),
+                Err(CallError::Garbled(text)) => return Err(Failure::Garbled(text)),
+                Err(CallError::Unreachable(error)) => error,
+            };
+            if asked.elapsed() > PATIENCE {
+                // The service was well for all that time: this is a new trouble.
+                trouble = None;
+            }
+            let since = *trouble.get_or_insert_with(Instant::now);
+            if since.elapsed() > PATIENCE {
+                return Err(self.unreachable(&cause.to_string()));
+            }
+            if since.elapsed() > EXPLAINED && !explained {
+                self.output.note("forebay: waiting for forebay-control, which is being started again");
+                explained = true;
+            }
+            tokio::time::sleep(PAUSE).await;
+            // A failed start is tried again as well, until patience ends.
+            let _ = self.ensure_up().await;
+        }
+    }
+
+    fn spawn(&self) -> Result<u32, Failure> {
+        let program = daemon::spawn::sibling("forebay-control").map_err(|e| {
+            Failure::unavailable(format!("start forebay-control: {e}"), "repair the installation")
+        })?;
+        let log = self.log();
+        let folder = log.parent().unwrap_or(&self.folder);
+        std::fs::create_dir_all(folder).map_err(|e| Failure::local("make", folder, &e))?;
+        // Says in the log who starts it, and here that the disk is full where the service could not say so itself.
+        let line = format!("forebay (process {}) starts forebay-control\n", std::process::id());
+        let appended = File::options().append(true).create(true).mode(0o600).open(&log);
+        appended
+            .and_then(|mut log| log.write_all(line.as_bytes()))
+            .map_err(|e| Failure::local("write", &log, &e))?;
+        daemon::spawn::detached(Command::new(&program).arg("--dir").arg(&self.folder), &log)
+            .map_err(|e: io::Error| Failure::local("start", &program, &e))
+    }
+
+    fn socket(&self) -> PathBuf {
+        self.folder.join("control.sock")
+    }
+
+    fn log(&self) -> PathBuf {
+        self.folder.join("log/control.log")
+    }
+
+    fn unreachable(&self, cause: &str) -> Failure {
+        let log = self.log();
+        let said = std::fs::read_to_string(&log).unwrap_or_default();
+        let last = said.lines().rev().find(|line| !line.trim().is_empty());
+        let cause = last.map_or(cause.to_owned(), |line| format!("{cause} (it said last: {})", line.trim()));
+        Failure::Unreachable { cause, log }
+    }
+}

@@ -1,0 +1,385 @@
+//! What a run says when it is over, for people and for programs.
+
+use std::time::Duration;
+
+use model::phase::{Direction, Function, StageState};
+use serde::Serialize;
+use wire::control::{ApiError, Blame, SessionStatus, StageStatus};
+
+use crate::exit_code::{ExitCode, JobExit};
+use crate::life::{Ending, Told};
+use crate::output::Output;
+use crate::{progress, render};
+
+/// The version of the JSON shape.
+const SCHEMA: u32 = 1;
+
+/// The whole summary; serialised it is the object of `--json`, which `docs/CLI_ABI.md` describes.
+#[derive(Debug, Serialize)]
+pub struct Summary {
+    schema: u32,
+    token: Option<String>,
+    job_name: Option<String>,
+    script: Option<String>,
+    outcome: &'static str,
+    exit_status: u8,
+    job: Option<JobSummary>,
+    phases: Vec<PhaseSummary>,
+    stages: Vec<StageSummary>,
+    results: Vec<String>,
+    capacity_bytes: Option<u64>,
+    used_bytes: Option<u64>,
+    nodes: Vec<String>,
+    volume: Option<&'static str>,
+    kept: Option<String>,
+    advice: Vec<String>,
+    error: Option<ApiError>,
+}
+
+#[derive(Debug, Serialize)]
+struct JobSummary {
+    exit_status: u8,
+    signal: Option<u8>,
+    elapsed_ms: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct PhaseSummary {
+    phase: PhaseName,
+    elapsed_ms: u64,
+}
+
+/// A function of control, by the name that workload managers use for it, or `job`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(untagged)]
+enum PhaseName {
+    Function(Function),
+    Job(&'static str),
+}
+
+const JOB: PhaseName = PhaseName::Job("job");
+
+impl PhaseName {
+    fn shown(self) -> &'static str {
+        match self {
+            PhaseName::Function(function) => render::function(function),
+            PhaseName::Job(name) => name,
+        }
+    }
+}
+
+#[derive(Debug, Serialize)]
+struct StageSummary {
+    #[serde(flatten)]
+    status: StageStatus,
+    bytes_per_second: Option<f64>,
+    verified: bool,
+}
+
+impl Ending {
+    /// The process's exit status.
+    pub fn exit_status(&self, job: Option<JobExit>) -> u8 {
+        let job_or = |code: ExitCode| match job {
+            Some(exit) if !exit.succeeded() => exit.number(),
+            _ => code.number(),
+        };
+        match self {
+            Ending::Completed => job_or(ExitCode::Success),
+            Ending::StageInFailed(error) if error.blame == Blame::User => ExitCode::NoInput.number(),
+            Ending::StageInFailed(error) => ExitCode::of_refusal(error).number(),
+            Ending::StageOutFailed(_) => job_or(ExitCode::StageOut),
+            Ending::MountLost => job_or(ExitCode::Unavailable),
+            Ending::Cancelled => ExitCode::Cancelled.number(),
+            Ending::Failed(failure) => failure.exit_code().number(),
+        }
+    }
+
+    fn outcome(&self, job: Option<JobExit>) -> &'static str {
+        match self {
+            Ending::Completed if job.is_some_and(|exit| !exit.succeeded()) => "job_failed",
+            Ending::Completed => "completed",
+            Ending::StageInFailed(_) => "stage_in_failed",
+            Ending::StageOutFailed(_) => "stage_out_failed",
+            Ending::MountLost => "mount_lost",
+            Ending::Cancelled => "cancelled",
+            Ending::Failed(_) => "failed",
+        }
+    }
+
+    fn error(&self) -> Option<ApiError> {
+        match self {
+            Ending::Completed | Ending::MountLost | Ending::Cancelled => None,
+            Ending::StageInFailed(error) | Ending::StageOutFailed(error) => Some(error.clone()),
+            Ending::Failed(failure) => Some(failure.as_api_error()),
+        }
+    }
+
+    /// Commands that go on from here, where the buffer is kept.
+    fn commands(&self, token: &str) -> Vec<String> {
+        let (retry, resume, remove) =
+            (format!("stage retry {token}"), format!("run --resume {token}"), format!("rm {token}"));
+        match self {
+            Ending::Completed => vec![format!("mount PATH --token {token}"), remove],
+            Ending::StageInFailed(_) => vec![remove],
+            Ending::StageOutFailed(_) => vec![retry, remove],
+            Ending::MountLost | Ending::Failed(_) => vec![resume, remove],
+            Ending::Cancelled => vec![retry, resume, remove],
+        }
+    }
+}
+
+impl Summary {
+    /// The summary of the run of session `token`.
+    pub fn new(token: &str, ending: &Ending, told: &Told, output: &Output) -> Summary {
+        let status = told.status.as_ref();
+        let exit = told.job.map(|(exit, _)| exit);
+        let instance = status.and_then(|status| status.instance.as_ref());
+        let commands = if told.kept.is_some() { ending.commands(token) } else { vec![] };
+        Summary {
+            schema: SCHEMA,
+            token: Some(token.to_owned()),
+            job_name: status.map(|status| status.script.job_name.clone()),
+            script: status.map(|status| status.script.path.display().to_string()),
+            outcome: ending.outcome(exit),
+            exit_status: ending.exit_status(exit),
+            job: told.job.map(|(exit, elapsed)| JobSummary {
+                exit_status: exit.number(),
+                signal: if let JobExit::Signal(signal) = exit { Some(signal) } else { None },
+                elapsed_ms: milliseconds(elapsed),
+            }),
+            phases: phases(told),
+            stages: status.iter().flat_map(|status| &status.stages).map(StageSummary::new).collect(),
+            results: status.map(results).unwrap_or_default(),
+            capacity_bytes: instance.map(|instance| instance.capacity_bytes),
+            used_bytes: instance.map(|instance| instance.used_bytes),
+            nodes: instance.map(|instance| instance.nodes.clone()).unwrap_or_default(),
+            volume: instance.map(|instance| render::volume(instance.volume)),
+            kept: told.kept.clone(),
+            advice: commands.iter().map(|command| output.command(command)).collect(),
+            error: ending.error(),
+        }
+    }
+
+    /// The summary of a run that was refused before it had a session.
+    pub fn of_refusal(exit: ExitCode, error: ApiError) -> Summary {
+        Summary {
+            schema: SCHEMA,
+            token: None,
+            job_name: None,
+            script: None,
+            outcome: "refused",
+            exit_status: exit.number(),
+            job: None,
+            phases: vec![],
+            stages: vec![],
+            results: vec![],
+            capacity_bytes: None,
+            used_bytes: None,
+            nodes: vec![],
+            volume: None,
+            kept: None,
+            advice: vec![],
+            error: Some(error),
+        }
+    }
+
+    /// Whether there never was a buffer to speak of.
+    pub fn is_empty(&self) -> bool {
+        self.capacity_bytes.is_none() && self.kept.is_none() && self.job.is_none()
+    }
+
+    /// What the process exits with.
+    pub fn exit_status(&self) -> u8 {
+        self.exit_status
+    }
+
+    /// For people; several lines, no line break at the end.
+    pub fn text(&self) -> String {
+        let mut lines = vec![self.headline()];
+        for phase in &self.phases {
+            lines.push(format!(
+                "  {:<10} {:>12}",
+                phase.phase.shown(),
+                render::span(Duration::from_millis(phase.elapsed_ms))
+            ));
+            let direction = match phase.phase {
+                PhaseName::Function(Function::DataIn) => Direction::In,
+                PhaseName::Function(Function::DataOut) => Direction::Out,
+                _ => continue,
+            };
+            lines.extend(self.stages_of(direction));
+        }
+        // A stage-out that failed has no time of its own in control's list of completed functions.
+        if !self.phases.iter().any(|phase| phase.phase == PhaseName::Function(Function::DataOut)) {
+            let failed = self.stages.iter().any(|stage| {
+                stage.status.direction == Direction::Out && stage.status.state == StageState::Failed
+            });
+            lines.extend(failed.then(|| self.stages_of(Direction::Out)).into_iter().flatten());
+        }
+        for result in &self.results {
+            lines.push(format!("  results in {result}"));
+        }
+        if let Some(error) = self.error.as_ref() {
+            lines.push(format!("  error      {error}"));
+        }
+        if let Some(kept) = &self.kept {
+            let used =
+                self.used_bytes.map(|used| format!(" ({} in use)", render::bytes(used))).unwrap_or_default();
+            lines.push(format!("  kept       buffer {}{used}: {kept}", self.token.as_deref().unwrap_or("?")));
+            lines.extend(self.advice.iter().map(|command| format!("             {command}")));
+        }
+        lines.join("\n")
+    }
+
+    fn headline(&self) -> String {
+        let name = self.job_name.as_deref().unwrap_or("job");
+        let token = self.token.as_deref().unwrap_or("none");
+        let job = match (&self.job, self.outcome) {
+            (Some(JobSummary { signal: Some(signal), .. }), _) => format!("job killed by signal {signal}"),
+            (Some(job), _) => format!("job exit status {}", job.exit_status),
+            (None, _) => "the job did not run".to_owned(),
+        };
+        let outcome = self.outcome.replace('_', " ");
+        format!("forebay: session {token} ({name}): {outcome}, {job}")
+    }
+
+    fn stages_of(&self, direction: Direction) -> Vec<String> {
+        let stages = self.stages.iter().map(|stage| &stage.status);
+        stages
+            .filter(|stage| stage.direction == direction)
+            .flat_map(|stage| {
+                [
+                    format!("    {}", progress::title(stage)),
+                    format!("      {}", progress::describe_end(stage)),
+                ]
+            })
+            .collect()
+    }
+}
+
+impl StageSummary {
+    fn new(status: &StageStatus) -> StageSummary {
+        StageSummary {
+            bytes_per_second: render::mean_rate(
+                status.progress.bytes_done,
+                Duration::from_millis(status.elapsed_ms),
+            ),
+            verified: status.state == StageState::Complete,
+            status: status.clone(),
+        }
+    }
+}
+
+/// The phases in the order of a life, with the job in its place.
+fn phases(told: &Told) -> Vec<PhaseSummary> {
+    let done = told.status.iter().flat_map(|status| &status.timings_ms);
+    let mut phases: Vec<PhaseSummary> = done
+        .map(|(function, time)| PhaseSummary { phase: PhaseName::Function(*function), elapsed_ms: *time })
+        .collect();
+    if let Some((_, elapsed)) = told.job {
+        // After the last mount; before what followed it.
+        let mount = PhaseName::Function(Function::PreRun);
+        let place =
+            phases.iter().rposition(|phase| phase.phase == mount).map_or(phases.len(), |index| index + 1);
+        phases.insert(place, PhaseSummary { phase: JOB, elapsed_ms: milliseconds(elapsed) });
+    }
+    if let Some(elapsed) = told.teardown {
+        let phase = PhaseName::Function(Function::Teardown);
+        phases.push(PhaseSummary { phase, elapsed_ms: milliseconds(elapsed) });
+    }
+    phases
+}
+
+/// Where stage-outs that are complete put their files.
+fn results(status: &SessionStatus) -> Vec<String> {
+    let complete = status
+        .stages
+        .iter()
+        .filter(|stage| stage.direction == Direction::Out && stage.state == StageState::Complete);
+    complete.map(|stage| stage.destination.clone()).collect()
+}
+
+fn milliseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixtures;
+
+    fn told(exit: u8) -> Told {
+        Told {
+            status: Some(fixtures::session()),
+            job: Some((JobExit::Status(exit), Duration::from_millis(1_500))),
+            teardown: None,
+            kept: Some("its stage-out is not complete".into()),
+        }
+    }
+
+    fn output() -> Output {
+        Output::new(false, None)
+    }
+
+    #[test]
+    fn a_failed_stage_out_shows_what_is_kept_and_how_to_retry() {
+        let ending = Ending::StageOutFailed(fixtures::refusal());
+        let text = Summary::new("3", &ending, &told(0), &output()).text();
+        let expected = "\
+forebay: session 3 (stars): stage out failed, job exit status 0
+  set up            0.1 s
+  stage in          2.0 s
+    stage_in /pfs/stars -> $DW_JOB_STRIPED/stars
+      38 MiB, 4 entries, 2.0 s, 19 MiB/s, verified
+  mount             0.0 s
+  job               1.5 s
+  unmount           0.0 s
+    stage_out $DW_JOB_STRIPED/results -> /pfs/results
+      2 MiB, 2 entries, 2.0 s, 1 MiB/s, FAILED (1 entry not copied)
+  error      1 of 3 entries could not be staged out; correct the cause and run `forebay stage retry 3`
+  kept       buffer 3 (41 MiB in use): its stage-out is not complete
+             forebay stage retry 3
+             forebay rm 3";
+        assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn advised_commands_repeat_the_folder() {
+        let output = Output::new(false, Some("/scratch/b".into()));
+        let ending = Ending::StageOutFailed(fixtures::refusal());
+        let text = Summary::new("3", &ending, &told(0), &output).text();
+        assert!(text.contains("forebay stage retry 3 --dir /scratch/b"), "{text}");
+    }
+
+    #[test]
+    fn the_jobs_status_wins_over_that_of_its_stage_out() {
+        let failed = || Ending::StageOutFailed(fixtures::refusal());
+        assert_eq!(failed().exit_status(Some(JobExit::Status(0))), 74);
+        assert_eq!(failed().exit_status(Some(JobExit::Status(3))), 3);
+        assert_eq!(Ending::Completed.exit_status(Some(JobExit::Signal(9))), 137);
+        assert_eq!(Ending::Completed.exit_status(Some(JobExit::Status(0))), 0);
+        assert_eq!(Ending::Cancelled.exit_status(None), 130);
+        assert_eq!(Ending::StageInFailed(fixtures::refusal()).exit_status(None), 69);
+    }
+
+    #[test]
+    fn programs_read_the_same_facts() {
+        let mut told = told(0);
+        told.kept = None;
+        let session = told.status.as_mut().unwrap();
+        session.stages[1].state = StageState::Complete;
+        let summary = Summary::new("3", &Ending::Completed, &told, &output());
+        let json = serde_json::to_value(&summary).unwrap();
+        assert_eq!(json["schema"], 1);
+        assert_eq!(json["outcome"], "completed");
+        assert_eq!(json["exit_status"], 0);
+        assert_eq!(json["job"]["elapsed_ms"], 1_500);
+        assert_eq!(json["stages"][0]["progress"]["bytes_done"], 38 << 20);
+        assert_eq!(json["stages"][0]["verified"], true);
+        assert_eq!(json["results"][0], "/pfs/results");
+        assert_eq!(json["kept"], serde_json::Value::Null);
+        let phases: Vec<&str> =
+            json["phases"].as_array().unwrap().iter().map(|phase| phase["phase"].as_str().unwrap()).collect();
+        assert_eq!(phases, ["setup", "data_in", "pre_run", "job", "post_run"]);
+    }
+}
