@@ -84,10 +84,17 @@ fn the_summary_for_programs_has_phases_stages_and_the_exit_status() {
     );
     let outcome = cluster.run(&script, &["--json"]);
     assert_eq!(outcome.code(), 3, "{}", outcome.stderr);
-    let summary = outcome.json().to_string();
-    for part in ["\"data_in\"", "300000", "\"complete\""] {
-        assert!(summary.contains(part), "no {part} in {summary}");
-    }
+    let summary = outcome.json();
+    assert_eq!(summary["outcome"], "job_failed");
+    assert_eq!(summary["exit_status"], 3);
+    assert_eq!(summary["job"]["exit_status"], 3);
+    assert_eq!(summary["stages"][0]["state"], "complete");
+    assert_eq!(summary["stages"][0]["progress"]["bytes_verified"], 300_000);
+    assert_eq!(summary["capacity_bytes"], 64 << 20);
+    let phases = summary["phases"].as_array().unwrap();
+    assert!(phases.iter().any(|phase| phase["phase"] == "job"), "{summary}");
+    assert!(phases.iter().all(|phase| phase["elapsed_ms"].is_u64()), "{summary}");
+    assert_eq!(summary["kept"], serde_json::json!(null));
     assert!(outcome.stdout.starts_with("the job speaks\n"), "{}", outcome.stdout);
 }
 
