@@ -1,1 +1,324 @@
-//! (to be written)
+//! File operations on a namespace: which fragment holds what, connections that come back, and errors as errnos.
+//!
+//! Knows nothing of FUSE: the mount and the stage workers use the same calls. Every method blocks; a storage node that
+//! does not answer is tried again for the target's grace period, and the call then fails with EIO.
+//!
+//! **Invariant:** nothing is kept back. What [`Client::write`] returned for has been answered by the storage nodes.
+
+mod data;
+mod files;
+mod measure;
+mod nodes;
+
+use std::os::fd::OwnedFd;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use model::stripe::Layout;
+pub use rustix::io::Errno;
+use wire::data::hello::{HelloError, Key};
+use wire::data::message::{InodeReply, RenameMode, XattrMode};
+pub use wire::data::{Attr, Creator, DirEntry, FileKind, ROOT, SetAttr, Time};
+use wire::data::{Reply, Request};
+use wire::node::NamespaceTarget;
+
+use files::Files;
+use nodes::Nodes;
+
+/// The result of a file operation.
+pub type Result<T> = std::result::Result<T, Errno>;
+
+/// Why a namespace cannot be used at all.
+#[derive(Debug, thiserror::Error)]
+pub enum ConnectError {
+    /// The target's key is not 64 hexadecimal digits.
+    #[error("the key of instance {instance} is not 64 hexadecimal digits")]
+    Key {
+        /// The instance.
+        instance: String,
+    },
+    /// No random numbers for a session id.
+    #[error("cannot draw a session id: {0}")]
+    Random(getrandom::Error),
+    /// The home shard cannot be reached, or turned us away.
+    #[error("connect to storage node {node} at {address}")]
+    Node {
+        /// Its name.
+        node: String,
+        /// Its address.
+        address: String,
+        /// Why.
+        source: HelloError,
+    },
+}
+
+/// How full a namespace's instance is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Usage {
+    /// Bytes that fit.
+    pub capacity: u64,
+    /// Bytes in use.
+    pub used: u64,
+    /// Inodes of this namespace.
+    pub inodes: u64,
+}
+
+/// Anything but a regular file, to be made.
+struct New<'a> {
+    kind: FileKind,
+    mode: u32,
+    rdev: u64,
+    target: &'a [u8],
+}
+
+/// A client of one namespace.
+pub struct Client {
+    layout: Layout,
+    home: u32,
+    nodes: Nodes,
+    files: Mutex<Files>,
+    next_id: AtomicU64,
+}
+
+impl Client {
+    /// Connects to the namespace's home shard; the other nodes are connected when they are needed.
+    ///
+    /// # Errors
+    /// [`ConnectError`].
+    pub fn connect(target: &NamespaceTarget) -> std::result::Result<Client, ConnectError> {
+        let key = Key::from_hex(&target.key)
+            .ok_or_else(|| ConnectError::Key { instance: target.instance.clone() })?;
+        let mut session = [0; 16];
+        getrandom::fill(&mut session).map_err(ConnectError::Random)?;
+        let client = Client {
+            layout: target.layout,
+            home: target.home,
+            nodes: Nodes::new(target, key, session),
+            files: Mutex::default(),
+            next_id: AtomicU64::new(1),
+        };
+        client.nodes.check(target.home).map_err(|source| {
+            let node = target.nodes.get(target.home as usize);
+            ConnectError::Node {
+                node: node.map_or_else(|| "?".into(), |node| node.node.clone()),
+                address: node.map_or_else(|| "?".into(), |node| node.tcp.clone()),
+                source,
+            }
+        })?;
+        Ok(client)
+    }
+
+    /// How files are spread.
+    pub fn layout(&self) -> Layout {
+        self.layout
+    }
+
+    /// The inode behind a name.
+    pub fn lookup(&self, parent: u64, name: &[u8]) -> Result<Attr> {
+        let found = self.inode(Request::Lookup { parent, name: name.to_vec() })?;
+        self.with_live_size(found)
+    }
+
+    /// An inode's attributes.
+    pub fn getattr(&self, ino: u64) -> Result<Attr> {
+        let found = self.inode(Request::GetAttr { ino })?;
+        self.with_live_size(found)
+    }
+
+    /// Changes attributes.
+    pub fn setattr(&self, ino: u64, set: &SetAttr) -> Result<Attr> {
+        let changed = self.inode(Request::SetAttr { ino, set: *set })?;
+        self.files().attributes_set(ino, set, &changed);
+        self.with_live_size(changed)
+    }
+
+    /// Makes a directory.
+    pub fn mkdir(&self, parent: u64, name: &[u8], mode: u32, creator: &Creator) -> Result<Attr> {
+        self.make(parent, name, &New { kind: FileKind::Directory, mode, rdev: 0, target: b"" }, creator)
+    }
+
+    /// Makes a named pipe, socket, device node or empty regular file.
+    pub fn mknod(
+        &self,
+        parent: u64,
+        name: &[u8],
+        kind: FileKind,
+        mode: u32,
+        rdev: u64,
+        creator: &Creator,
+    ) -> Result<Attr> {
+        if kind == FileKind::Regular {
+            let attr = self.create(parent, name, mode, creator)?;
+            self.close(attr.ino, true)?;
+            return Ok(attr);
+        }
+        self.make(parent, name, &New { kind, mode, rdev, target: b"" }, creator)
+    }
+
+    /// Makes a symbolic link.
+    pub fn symlink(&self, parent: u64, name: &[u8], target: &[u8], creator: &Creator) -> Result<Attr> {
+        self.make(parent, name, &New { kind: FileKind::Symlink, mode: 0o777, rdev: 0, target }, creator)
+    }
+
+    /// Gives an inode one more name.
+    pub fn link(&self, ino: u64, parent: u64, name: &[u8]) -> Result<Attr> {
+        let linked = self.inode(Request::Link { ino, parent, name: name.to_vec() })?;
+        self.with_live_size(linked)
+    }
+
+    /// Makes a regular file, which must not exist, and opens it for writing.
+    pub fn create(&self, parent: u64, name: &[u8], mode: u32, creator: &Creator) -> Result<Attr> {
+        let request = Request::Create { parent, name: name.to_vec(), mode, creator: *creator };
+        let made = self.inode(request)?;
+        self.files().opened(made.attr.ino, true, made.epoch);
+        Ok(made.attr)
+    }
+
+    /// Opens a regular file. Each open is closed once, with the same `write`.
+    pub fn open(&self, ino: u64, write: bool) -> Result<Attr> {
+        let opened = self.inode(Request::Open { ino, write })?;
+        self.files().opened(ino, write, opened.epoch);
+        Ok(opened.attr)
+    }
+
+    /// Closes one handle.
+    pub fn close(&self, ino: u64, write: bool) -> Result<()> {
+        let written = if write { self.files().report(ino) } else { None };
+        let reply = self.home(&Request::Close { ino, write, written })?;
+        self.files().closed(ino, write);
+        match reply {
+            Reply::Measure { epoch } => self.settle(ino, epoch),
+            _ => Ok(()),
+        }
+    }
+
+    /// Takes a name away from anything but a directory.
+    pub fn unlink(&self, parent: u64, name: &[u8]) -> Result<()> {
+        self.home(&Request::Unlink { parent, name: name.to_vec() }).map(drop)
+    }
+
+    /// Removes an empty directory.
+    pub fn rmdir(&self, parent: u64, name: &[u8]) -> Result<()> {
+        self.home(&Request::Rmdir { parent, name: name.to_vec() }).map(drop)
+    }
+
+    /// Moves a name; an existing target is replaced.
+    pub fn rename(&self, parent: u64, name: &[u8], new_parent: u64, new_name: &[u8]) -> Result<()> {
+        self.rename_as(parent, name, new_parent, new_name, RenameMode::Replace)
+    }
+
+    /// Moves a name, or swaps two.
+    pub fn rename_as(
+        &self,
+        parent: u64,
+        name: &[u8],
+        new_parent: u64,
+        new_name: &[u8],
+        mode: RenameMode,
+    ) -> Result<()> {
+        let (name, new_name) = (name.to_vec(), new_name.to_vec());
+        self.home(&Request::Rename { parent, name, new_parent, new_name, mode }).map(drop)
+    }
+
+    /// A page of a directory's entries after `cookie` (0: from the start), without `.` and `..`; empty at the end.
+    pub fn readdir(&self, ino: u64, cookie: u64) -> Result<Vec<DirEntry>> {
+        let Reply::Entries { mut entries, live } = self.home(&Request::ReadDir { ino, cookie })? else {
+            return Err(Errno::PROTO);
+        };
+        for (entry, live) in entries.iter_mut().zip(live) {
+            if live {
+                self.measure_into(&mut entry.attr)?;
+            }
+        }
+        Ok(entries)
+    }
+
+    /// A symbolic link's text.
+    pub fn readlink(&self, ino: u64) -> Result<Vec<u8>> {
+        self.bytes(&Request::ReadLink { ino })
+    }
+
+    /// An extended attribute's value; ENODATA where there is none.
+    pub fn getxattr(&self, ino: u64, name: &[u8]) -> Result<Vec<u8>> {
+        self.bytes(&Request::GetXattr { ino, name: name.to_vec() })
+    }
+
+    /// Sets an extended attribute.
+    pub fn setxattr(&self, ino: u64, name: &[u8], value: &[u8]) -> Result<()> {
+        self.setxattr_as(ino, name, value, XattrMode::Any)
+    }
+
+    /// Sets an extended attribute that may, must or must not exist.
+    pub fn setxattr_as(&self, ino: u64, name: &[u8], value: &[u8], mode: XattrMode) -> Result<()> {
+        self.home(&Request::SetXattr { ino, name: name.to_vec(), value: value.to_vec(), mode }).map(drop)
+    }
+
+    /// Names of extended attributes.
+    pub fn listxattr(&self, ino: u64) -> Result<Vec<Vec<u8>>> {
+        match self.home(&Request::ListXattr { ino })? {
+            Reply::Names(names) => Ok(names),
+            _ => Err(Errno::PROTO),
+        }
+    }
+
+    /// Removes an extended attribute.
+    pub fn removexattr(&self, ino: u64, name: &[u8]) -> Result<()> {
+        self.home(&Request::RemoveXattr { ino, name: name.to_vec() }).map(drop)
+    }
+
+    /// The file itself, where the whole of it is one object on this machine and the kernel keeps the capacity.
+    ///
+    /// # Errors
+    /// ENOTSUP where that is not so.
+    pub fn object(&self, ino: u64) -> Result<OwnedFd> {
+        if self.layout.fragments > 1 {
+            return Err(Errno::NOTSUP);
+        }
+        self.nodes.descriptor(self.home, self.id(), ino)
+    }
+
+    fn make(&self, parent: u64, name: &[u8], new: &New<'_>, creator: &Creator) -> Result<Attr> {
+        let New { kind, mode, rdev, target } = *new;
+        let (name, target) = (name.to_vec(), target.to_vec());
+        Ok(self.inode(Request::Make { parent, name, kind, mode, rdev, target, creator: *creator })?.attr)
+    }
+
+    fn inode(&self, request: Request) -> Result<InodeReply> {
+        match self.home(&request)? {
+            Reply::Inode(inode) => Ok(inode),
+            _ => Err(Errno::PROTO),
+        }
+    }
+
+    fn bytes(&self, request: &Request) -> Result<Vec<u8>> {
+        match self.home(request)? {
+            Reply::Bytes(bytes) => Ok(bytes),
+            _ => Err(Errno::PROTO),
+        }
+    }
+
+    /// Asks the home shard.
+    fn home(&self, request: &Request) -> Result<Reply> {
+        self.ask(self.home, request, &[])
+    }
+
+    fn ask(&self, fragment: u32, request: &Request, payload: &[u8]) -> Result<Reply> {
+        let opens = || self.files().opens();
+        self.nodes.call(fragment, self.id(), request, payload, &mut [], &opens).map(|(reply, _)| reply)
+    }
+
+    fn id(&self) -> u64 {
+        self.next_id.fetch_add(1, Ordering::Relaxed)
+    }
+
+    fn files(&self) -> std::sync::MutexGuard<'_, Files> {
+        self.files.lock().expect("no thread panics while it holds the table of open files")
+    }
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        // Best effort: a home shard that does not hear it ends the session after its grace period.
+        self.nodes.goodbye(self.home, self.id());
+    }
+}

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::io;
 use std::net::TcpListener;
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -38,6 +39,7 @@ pub struct Server {
     changing: Mutex<()>,
     connections: AtomicUsize,
     stopping: AtomicBool,
+    listeners: Mutex<Vec<OwnedFd>>,
 }
 
 enum Slot {
@@ -67,6 +69,7 @@ impl Server {
             changing: Mutex::default(),
             connections: AtomicUsize::new(0),
             stopping: AtomicBool::new(false),
+            listeners: Mutex::default(),
         };
         for entry in std::fs::read_dir(&root).map_err(|e| failed("list", e))? {
             let folder = entry.map_err(|e| failed("list", e))?.path();
@@ -80,21 +83,20 @@ impl Server {
     /// Serves the data path on these sockets, with a thread for each connection.
     ///
     /// # Errors
-    /// None today; sockets that fail later are logged.
+    /// The errno of what the system refused; sockets that fail later are logged.
     pub fn listen(self: &Arc<Server>, tcp: TcpListener, unix: UnixListener) -> io::Result<()> {
+        self.listeners.lock().expect(POISON).extend([tcp.try_clone()?.into(), unix.try_clone()?.into()]);
+        let accept_tcp = move || {
+            let (stream, _) = tcp.accept()?;
+            // Answers are small and awaited: holding them back to fill packets only costs time.
+            stream.set_nodelay(true)?;
+            Ok(Stream::Tcp(stream))
+        };
+        let accept_unix = move || unix.accept().map(|(stream, _)| Stream::Unix(stream));
         let server = self.clone();
-        thread("accept-tcp", move || {
-            for stream in tcp.incoming() {
-                let stream = stream.and_then(|stream| stream.set_nodelay(true).map(|()| Stream::Tcp(stream)));
-                server.accept(stream);
-            }
-        })?;
+        thread("accept-tcp", move || server.accept_all(accept_tcp))?;
         let server = self.clone();
-        thread("accept-unix", move || {
-            for stream in unix.incoming() {
-                server.accept(stream.map(Stream::Unix));
-            }
-        })
+        thread("accept-unix", move || server.accept_all(accept_unix))
     }
 
     /// Makes a fragment, or confirms the one that is there.
@@ -158,9 +160,13 @@ impl Server {
         self.fragments.read().expect(POISON).values().map(Slot::status).collect()
     }
 
-    /// Ends every connection; fragments and their volumes stay as they are.
+    /// Stops listening, ends every connection, and unmounts volumes; the fragments stay for the next start.
     pub fn shutdown(&self) {
         self.stopping.store(true, Ordering::Release);
+        for listener in std::mem::take(&mut *self.listeners.lock().expect(POISON)) {
+            // Wakes the thread that waits for a connection; it sees that we stop.
+            let _closed = rustix::net::shutdown(listener, rustix::net::Shutdown::Both);
+        }
         let slots = std::mem::take(&mut *self.slots());
         for (instance, slot) in slots {
             let Slot::Served(fragment) = slot else { continue };
@@ -187,17 +193,21 @@ impl Server {
         }
     }
 
-    fn accept(self: &Arc<Server>, stream: io::Result<Stream>) {
-        let stream = match stream {
-            Ok(stream) if !self.stopping.load(Ordering::Acquire) => stream,
-            Ok(_) => return,
-            Err(error) => {
-                tracing::warn!(%error, "cannot accept a connection");
-                // Out of descriptors, most likely: a moment later some are free again.
-                std::thread::sleep(std::time::Duration::from_millis(50));
-                return;
+    fn accept_all(self: &Arc<Server>, accept: impl Fn() -> io::Result<Stream>) {
+        while !self.stopping.load(Ordering::Acquire) {
+            match accept() {
+                Ok(stream) => self.accepted(stream),
+                Err(_) if self.stopping.load(Ordering::Acquire) => {}
+                Err(error) => {
+                    tracing::warn!(%error, "cannot accept a connection");
+                    // Out of descriptors, most likely: a moment later some are free again.
+                    std::thread::sleep(std::time::Duration::from_millis(50));
+                }
             }
-        };
+        }
+    }
+
+    fn accepted(self: &Arc<Server>, stream: Stream) {
         if self.connections.fetch_add(1, Ordering::AcqRel) >= CONNECTIONS_MAX {
             self.connections.fetch_sub(1, Ordering::AcqRel);
             tracing::warn!(limit = CONNECTIONS_MAX, "refused a connection past the limit");

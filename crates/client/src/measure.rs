@@ -1,0 +1,67 @@
+//! Sizes that only the fragments know: of files that somebody is writing.
+
+use rustix::io::Errno;
+use wire::data::message::InodeReply;
+use wire::data::{Attr, Reply, Request, Time};
+
+use super::{Client, Result, Usage};
+
+impl Client {
+    /// The inode's attributes with the size that its fragments have, if somebody may be writing.
+    pub(super) fn with_live_size(&self, inode: InodeReply) -> Result<Attr> {
+        let mut attr = inode.attr;
+        if inode.live {
+            self.measure_into(&mut attr)?;
+        }
+        Ok(attr)
+    }
+
+    /// Replaces size, space and time by what the fragments have.
+    pub(super) fn measure_into(&self, attr: &mut Attr) -> Result<()> {
+        let (size, blocks, mtime) = self.measure(attr.ino)?;
+        (attr.size, attr.blocks) = (size, blocks);
+        if !self.files().mtime_set(attr.ino) {
+            attr.mtime = attr.mtime.max(mtime);
+            attr.ctime = attr.ctime.max(attr.mtime);
+        }
+        Ok(())
+    }
+
+    /// Tells the shard the size of a file whose last writer closed without the shard knowing it.
+    pub(super) fn settle(&self, ino: u64, epoch: u64) -> Result<()> {
+        let (size, _, mtime) = self.measure(ino)?;
+        self.home(&Request::Settle { ino, size, mtime, epoch }).map(drop)
+    }
+
+    /// How full the instance is.
+    pub fn usage(&self) -> Result<Usage> {
+        let requests: Vec<_> =
+            (0..self.layout.fragments).map(|fragment| (fragment, self.id(), Request::Usage)).collect();
+        let replies = self.nodes.call_each(&requests, &|| self.files().opens())?;
+        let mut sum = Usage { capacity: 0, used: 0, inodes: 0 };
+        for reply in replies {
+            let Reply::Usage { capacity, used, inodes } = reply else { return Err(Errno::PROTO) };
+            sum = Usage {
+                capacity: sum.capacity + capacity,
+                used: sum.used + used,
+                inodes: sum.inodes + inodes,
+            };
+        }
+        Ok(sum)
+    }
+
+    fn measure(&self, ino: u64) -> Result<(u64, u64, Time)> {
+        let fragments: Vec<u32> = self.layout.fragments_of(ino).collect();
+        let requests: Vec<_> =
+            fragments.iter().map(|&fragment| (fragment, self.id(), Request::Measure { ino })).collect();
+        let replies = self.nodes.call_each(&requests, &|| self.files().opens())?;
+        let mut found = (0, 0, Time::default());
+        for (fragment, reply) in fragments.into_iter().zip(replies) {
+            let Reply::Object { size, mtime, blocks } = reply else { return Err(Errno::PROTO) };
+            found.0 = found.0.max(self.layout.file_size(ino, fragment, size));
+            found.1 += blocks;
+            found.2 = found.2.max(mtime);
+        }
+        Ok(found)
+    }
+}

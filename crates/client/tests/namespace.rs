@@ -1,0 +1,272 @@
+//! A client against real storage nodes: in this process, on loopback sockets, with folders that are thrown away.
+
+use std::net::TcpListener;
+use std::os::unix::net::UnixListener;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use client::{Client, Creator, Errno, ROOT, SetAttr, Time};
+use model::stripe::Layout;
+use store::Server;
+use wire::control::{Owner, VolumeKind};
+use wire::data::message::{AllocateMode, RenameMode};
+use wire::node::{FragmentSpec, NamespaceSpec, NamespaceTarget, StorageAddress};
+
+const ME: Creator = Creator { uid: 1000, gid: 100 };
+const KEY: &str = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
+
+struct Cluster {
+    _folder: tempfile::TempDir,
+    roots: Vec<PathBuf>,
+    servers: Vec<Arc<Server>>,
+    target: NamespaceTarget,
+}
+
+impl Cluster {
+    fn start(fragments: u32, capacity_each: u64) -> Cluster {
+        let folder = tempfile::tempdir().unwrap();
+        let roots: Vec<PathBuf> = (0..fragments).map(|n| folder.path().join(format!("n{n}"))).collect();
+        let layout = Layout { stripe_size_bytes: 65536, ..Layout::striped(fragments) };
+        let mut cluster = Cluster {
+            _folder: folder,
+            servers: Vec::new(),
+            target: NamespaceTarget {
+                instance: "i1".into(),
+                namespace: 0,
+                key: KEY.into(),
+                layout,
+                home: 0,
+                nodes: Vec::new(),
+                grace_ms: 10_000,
+            },
+            roots,
+        };
+        for n in 0..fragments as usize {
+            let server = cluster.serve(n, "127.0.0.1:0");
+            cluster.servers.push(server);
+        }
+        for index in 0..fragments {
+            let namespaces = vec![NamespaceSpec {
+                id: 0,
+                layout,
+                home: 0,
+                owner: Owner { uid: ME.uid, gid: ME.gid },
+                mode: 0o700,
+            }];
+            let spec = FragmentSpec {
+                instance: "i1".into(),
+                index,
+                capacity_bytes: capacity_each,
+                volume: VolumeKind::Directory,
+                key: KEY.into(),
+                peers: cluster.target.nodes.clone(),
+                namespaces,
+            };
+            cluster.servers[index as usize].create_fragment(&spec).unwrap();
+        }
+        cluster
+    }
+
+    /// Opens node `n`'s folder and listens; appends or replaces its address.
+    fn serve(&mut self, n: usize, tcp: &str) -> Arc<Server> {
+        let server = Server::open(self.roots[n].join("fragments"), format!("n{n}")).unwrap();
+        let tcp = bind(tcp);
+        let socket = self.roots[n].join("data.sock");
+        let _absent = std::fs::remove_file(&socket);
+        let address = StorageAddress {
+            node: format!("n{n}"),
+            tcp: tcp.local_addr().unwrap().to_string(),
+            unix: Some(socket.clone()),
+        };
+        server.listen(tcp, UnixListener::bind(&socket).unwrap()).unwrap();
+        if n < self.target.nodes.len() {
+            self.target.nodes[n] = address;
+        } else {
+            self.target.nodes.push(address);
+        }
+        server
+    }
+
+    fn client(&self) -> Client {
+        Client::connect(&self.target).unwrap()
+    }
+}
+
+fn pattern(len: usize, seed: usize) -> Vec<u8> {
+    (0..len).map(|i| u8::try_from((i * 31 + i / 251 + seed) % 251).unwrap()).collect()
+}
+
+fn everywhere(test: impl Fn(&Cluster, &Client)) {
+    for fragments in [1, 3] {
+        let cluster = Cluster::start(fragments, 64 << 20);
+        test(&cluster, &cluster.client());
+    }
+}
+
+#[test]
+fn bytes_come_back_across_stripes_and_to_another_client() {
+    everywhere(|cluster, client| {
+        let file = client.create(ROOT, b"f", 0o644, &ME).unwrap();
+        let bytes = pattern(1_000_003, 1);
+        client.write(file.ino, 70_001, &bytes).unwrap();
+        let other = cluster.client();
+        assert_eq!(other.getattr(file.ino).unwrap().size, 70_001 + 1_000_003);
+        let mut back = vec![9; 1_200_000];
+        assert_eq!(other.read(file.ino, 0, &mut back).unwrap(), 1_070_004);
+        assert!(back[..70_001].iter().all(|&b| b == 0));
+        assert_eq!(&back[70_001..1_070_004], &bytes);
+        client.close(file.ino, true).unwrap();
+        assert_eq!(other.lookup(ROOT, b"f").unwrap().size, 1_070_004);
+    });
+}
+
+#[test]
+fn sizes_follow_truncation_and_the_tail_reads_as_zeros() {
+    everywhere(|_, client| {
+        let ino = client.create(ROOT, b"f", 0o644, &ME).unwrap().ino;
+        client.write(ino, 0, &pattern(500_000, 2)).unwrap();
+        let size = |size| SetAttr { size: Some(size), ..SetAttr::default() };
+        assert_eq!(client.setattr(ino, &size(100_000)).unwrap().size, 100_000);
+        assert_eq!(client.setattr(ino, &size(400_000)).unwrap().size, 400_000);
+        let mut back = vec![1; 500_000];
+        assert_eq!(client.read(ino, 0, &mut back).unwrap(), 400_000);
+        assert_eq!(&back[..100_000], &pattern(500_000, 2)[..100_000]);
+        assert!(back[100_000..400_000].iter().all(|&b| b == 0));
+        client.close(ino, true).unwrap();
+        assert_eq!(client.getattr(ino).unwrap().size, 400_000);
+    });
+}
+
+#[test]
+fn a_time_that_was_set_after_writing_survives_the_close() {
+    everywhere(|_, client| {
+        let ino = client.create(ROOT, b"f", 0o644, &ME).unwrap().ino;
+        client.write(ino, 0, b"data").unwrap();
+        let then = Time { seconds: 1_000_000_000, nanos: 123_456_789 };
+        client.setattr(ino, &SetAttr { mtime: Some(then), ..SetAttr::default() }).unwrap();
+        assert_eq!(client.getattr(ino).unwrap().mtime, then);
+        client.close(ino, true).unwrap();
+        assert_eq!(client.getattr(ino).unwrap().mtime, then);
+        client.open(ino, true).unwrap();
+        client.write(ino, 0, b"more").unwrap();
+        assert!(client.getattr(ino).unwrap().mtime > then);
+        client.close(ino, true).unwrap();
+        assert!(client.getattr(ino).unwrap().mtime > then);
+    });
+}
+
+#[test]
+fn a_full_buffer_refuses_and_removing_a_file_makes_room() {
+    let cluster = Cluster::start(3, 1 << 20);
+    let client = cluster.client();
+    let big = client.create(ROOT, b"big", 0o644, &ME).unwrap().ino;
+    assert_eq!(client.write(big, 0, &pattern(4 << 20, 0)), Err(Errno::NOSPC));
+    client.close(big, true).unwrap();
+    client.unlink(ROOT, b"big").unwrap();
+    let next = client.create(ROOT, b"next", 0o644, &ME).unwrap().ino;
+    client.write(next, 0, &pattern(2 << 20, 0)).unwrap();
+    assert_eq!(client.usage().unwrap().capacity, 3 << 20);
+    assert_eq!(client.usage().unwrap().used, 2 << 20);
+}
+
+#[test]
+fn an_open_file_stays_readable_after_its_name_is_gone() {
+    everywhere(|_, client| {
+        let ino = client.create(ROOT, b"f", 0o644, &ME).unwrap().ino;
+        client.write(ino, 0, b"still here").unwrap();
+        client.unlink(ROOT, b"f").unwrap();
+        let mut back = [0; 10];
+        assert_eq!(client.read(ino, 0, &mut back).unwrap(), 10);
+        assert_eq!(&back, b"still here");
+        assert_eq!(client.getattr(ino).unwrap().nlink, 0);
+        client.close(ino, true).unwrap();
+        assert_eq!(client.lookup(ROOT, b"f"), Err(Errno::NOENT));
+    });
+}
+
+#[test]
+fn names_follow_posix() {
+    let cluster = Cluster::start(1, 1 << 20);
+    let client = cluster.client();
+    let a = client.mkdir(ROOT, b"a", 0o755, &ME).unwrap().ino;
+    let b = client.mkdir(a, b"b", 0o755, &ME).unwrap().ino;
+    assert_eq!(client.mkdir(ROOT, b"a", 0o755, &ME), Err(Errno::EXIST));
+    assert_eq!(client.rename(ROOT, b"a", b, b"x"), Err(Errno::INVAL));
+    assert_eq!(client.rmdir(ROOT, b"a"), Err(Errno::NOTEMPTY));
+    assert_eq!(client.unlink(a, b"b"), Err(Errno::ISDIR));
+    let f = client.mknod(a, b"f", client::FileKind::Regular, 0o600, 0, &ME).unwrap().ino;
+    assert_eq!(client.link(f, ROOT, b"g").unwrap().nlink, 2);
+    client.rename(a, b"f", ROOT, b"g").unwrap();
+    assert_eq!(
+        client.lookup(a, b"f").unwrap().ino,
+        f,
+        "a rename onto another name of the same file does nothing"
+    );
+    client.rename_as(a, b"f", a, b"b", RenameMode::Exchange).unwrap();
+    assert_eq!((client.lookup(a, b"b").unwrap().ino, client.lookup(a, b"f").unwrap().ino), (f, b));
+    assert_eq!(client.rename(ROOT, b"g", a, b"f"), Err(Errno::ISDIR));
+    assert_eq!(client.lookup(ROOT, &[b'x'; 256]), Err(Errno::NAMETOOLONG));
+    assert_eq!(client.getattr(ROOT).unwrap().nlink, 3);
+    let names: Vec<Vec<u8>> = client.readdir(a, 0).unwrap().into_iter().map(|entry| entry.name).collect();
+    assert_eq!(names.len(), 2);
+}
+
+#[test]
+fn holes_are_found_and_punched() {
+    everywhere(|_, client| {
+        let ino = client.create(ROOT, b"f", 0o644, &ME).unwrap().ino;
+        client.write(ino, 1 << 20, &pattern(300_000, 3)).unwrap();
+        assert_eq!(client.next_data(ino, 0).unwrap().unwrap().start, 1 << 20);
+        assert_eq!(client.next_hole(ino, 0, 2 << 20).unwrap(), 0);
+        let size = (1 << 20) + 300_000;
+        assert_eq!(client.next_hole(ino, 1 << 20, size).unwrap(), size);
+        client.allocate(ino, 1 << 20, 131_072, AllocateMode::PunchHole).unwrap();
+        assert_eq!(client.next_data(ino, 0).unwrap().unwrap().start, (1 << 20) + 131_072);
+        assert_eq!(client.next_data(ino, 5 << 20).unwrap(), None);
+    });
+}
+
+#[test]
+fn a_node_that_is_started_again_still_has_everything_and_the_client_only_waits() {
+    for fragments in [1, 3] {
+        let mut cluster = Cluster::start(fragments, 64 << 20);
+        let client = Arc::new(cluster.client());
+        let kept = client.create(ROOT, b"kept", 0o640, &ME).unwrap().ino;
+        client.write(kept, 0, &pattern(400_000, 4)).unwrap();
+        client.setxattr(kept, b"user.note", b"hello").unwrap();
+        let gone = client.create(ROOT, b"gone", 0o640, &ME).unwrap().ino;
+        client.write(gone, 0, b"open and nameless").unwrap();
+        client.unlink(ROOT, b"gone").unwrap();
+        for n in 0..fragments as usize {
+            let tcp = cluster.target.nodes[n].tcp.clone();
+            cluster.servers[n].shutdown();
+            let worker = client.clone();
+            let waits = std::thread::spawn(move || worker.write(kept, 400_000, b"tail"));
+            std::thread::sleep(std::time::Duration::from_millis(100));
+            let again = cluster.serve(n, &tcp);
+            cluster.servers[n] = again;
+            waits.join().unwrap().unwrap();
+        }
+        let mut back = vec![0; 400_004];
+        assert_eq!(client.read(kept, 0, &mut back).unwrap(), 400_004);
+        assert_eq!(&back[400_000..], b"tail");
+        assert_eq!(&back[..400_000], &pattern(400_000, 4));
+        assert_eq!(client.getxattr(kept, b"user.note").unwrap(), b"hello");
+        let mut back = [0; 17];
+        assert_eq!(client.read(gone, 0, &mut back).unwrap(), 17);
+        client.close(kept, true).unwrap();
+        assert_eq!(client.getattr(kept).unwrap().size, 400_004);
+    }
+}
+
+/// The former life's thread needs a moment to let go of the port.
+fn bind(address: &str) -> TcpListener {
+    let give_up = std::time::Instant::now() + std::time::Duration::from_secs(10);
+    loop {
+        match TcpListener::bind(address) {
+            Ok(listener) => return listener,
+            Err(error) if std::time::Instant::now() > give_up => panic!("cannot bind {address}: {error}"),
+            Err(_) => std::thread::sleep(std::time::Duration::from_millis(10)),
+        }
+    }
+}
