@@ -1,1 +1,33 @@
-//! (to be written)
+//! Staging: copies between the PFS and a buffer that are complete and verified, or failed and say so.
+//!
+//! ```text
+//! spec -> plan --queue--> entry (workers) -> regular -> content      journal: what need not be done again
+//!           |                             -> special -> metadata     monitor: counters, failures, cancellation
+//!           +-> folder (finished when its last entry is)
+//!                 both sides as a Tree: Pfs, Buffer over a Namespace
+//! ```
+//!
+//! `docs/STAGING.md` says what is promised to users.
+//!
+//! **Invariant:** `complete` is said only of a stage whose every byte was read back from the target and compared.
+
+pub mod buffer;
+mod checksum;
+mod content;
+mod context;
+pub mod engine;
+mod entry;
+pub mod fault;
+mod folder;
+pub mod identity;
+pub mod journal;
+mod links;
+mod metadata;
+pub mod monitor;
+mod part;
+pub mod pfs;
+mod plan;
+mod queue;
+mod regular;
+mod special;
+pub mod tree;

@@ -1,0 +1,230 @@
+//! The buffer side: [`Namespace`] is what a stage needs of a buffer's file tree, [`Buffer`] makes a [`Tree`] of it.
+//!
+//! The client library knows inodes, a stage knows paths; the numbers of folders are remembered here.
+//!
+//! **Invariant:** paths are relative to the namespace's root and hold no `..`.
+
+mod file;
+mod remote;
+mod resolve;
+
+use std::collections::HashMap;
+use std::ffi::OsString;
+use std::ops::Range;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+use rustix::io::Errno;
+use wire::control::Side;
+use wire::data::{Attr, Creator, DirEntry, FileKind, ROOT, SetAttr};
+
+use self::file::BufferFile;
+use crate::tree::{
+    Found, Listing, New, OpenFile, Placement, Result, Tree, Usage, Xattr, keeps_xattr, on_one_line, split,
+};
+
+/// Folders whose inode numbers are remembered; all are forgotten when there are more.
+const FOLDERS_REMEMBERED_MAX: usize = 4096;
+
+/// The operations that a stage needs of a buffer. Numbers, names and errors mean what they mean in POSIX.
+#[expect(missing_docs, reason = "each is the POSIX call of its name")]
+pub trait Namespace: Send + Sync {
+    fn lookup(&self, parent: u64, name: &[u8]) -> Result<Attr>;
+    fn getattr(&self, ino: u64) -> Result<Attr>;
+    fn setattr(&self, ino: u64, set: &SetAttr) -> Result<Attr>;
+    fn mkdir(&self, parent: u64, name: &[u8], mode: u32, creator: &Creator) -> Result<Attr>;
+    /// Makes a pipe, socket or device node.
+    fn mknod(&self, parent: u64, name: &[u8], kind: FileKind, rdev: u64, creator: &Creator) -> Result<Attr>;
+    fn symlink(&self, parent: u64, name: &[u8], target: &[u8], creator: &Creator) -> Result<Attr>;
+    fn link(&self, ino: u64, parent: u64, name: &[u8]) -> Result<Attr>;
+    /// Makes a regular file that must not exist; it is then open for writing.
+    fn create(&self, parent: u64, name: &[u8], mode: u32, creator: &Creator) -> Result<Attr>;
+    fn open(&self, ino: u64) -> Result<()>;
+    /// Closes what `create` (`write`) or `open` opened.
+    fn close(&self, ino: u64, write: bool) -> Result<()>;
+    fn read(&self, ino: u64, offset: u64, buffer: &mut [u8]) -> Result<usize>;
+    fn write(&self, ino: u64, offset: u64, bytes: &[u8]) -> Result<()>;
+    /// The next range that holds data at or after `offset`; `None`: only a hole to the end.
+    fn next_data(&self, ino: u64, offset: u64) -> Result<Option<Range<u64>>>;
+    /// Makes a file's contents survive a power loss.
+    fn fsync(&self, ino: u64) -> Result<()>;
+    /// Makes every name and attribute set so far survive a power loss.
+    fn sync_metadata(&self) -> Result<()>;
+    fn unlink(&self, parent: u64, name: &[u8]) -> Result<()>;
+    fn rename(&self, parent: u64, name: &[u8], new_parent: u64, new_name: &[u8]) -> Result<()>;
+    /// A page of entries after `cookie` (0: from the start), without `.` and `..`; empty at the end.
+    fn readdir(&self, ino: u64, cookie: u64) -> Result<Vec<DirEntry>>;
+    fn readlink(&self, ino: u64) -> Result<Vec<u8>>;
+    fn getxattr(&self, ino: u64, name: &[u8]) -> Result<Vec<u8>>;
+    fn setxattr(&self, ino: u64, name: &[u8], value: &[u8]) -> Result<()>;
+    fn listxattr(&self, ino: u64) -> Result<Vec<Vec<u8>>>;
+    /// How full the buffer is.
+    fn usage(&self) -> Result<Usage>;
+}
+
+/// The buffer side of a stage.
+pub struct Buffer<N> {
+    namespace: Arc<N>,
+    name: String,
+    creator: Creator,
+    folders: Mutex<HashMap<PathBuf, u64>>,
+}
+
+impl<N: Namespace> Buffer<N> {
+    /// A tree over `namespace`, shown to users below `name`, as `$DW_JOB_STRIPED`. New entries belong to `creator`.
+    pub fn new(namespace: N, name: &str, creator: Creator) -> Buffer<N> {
+        let name = name.trim_end_matches('/').to_owned();
+        Buffer { namespace: Arc::new(namespace), name, creator, folders: Mutex::default() }
+    }
+
+    /// The inode of the folder that holds `path`, and the name in it.
+    fn parent<'p>(&self, path: &'p Path) -> Result<(u64, &'p [u8])> {
+        let (folder, name) = split(path)?;
+        Ok((self.folder(folder)?, name.as_bytes()))
+    }
+
+    /// A folder's inode.
+    fn folder(&self, path: &Path) -> Result<u64> {
+        if path.as_os_str().is_empty() {
+            return Ok(ROOT);
+        }
+        if let Some(ino) = self.folders.lock().expect("no thread panics with the lock").get(path) {
+            return Ok(*ino);
+        }
+        let (parent, name) = self.parent(path)?;
+        let attr = self.namespace.lookup(parent, name)?;
+        if attr.kind != FileKind::Directory {
+            return Err(Errno::NOTDIR);
+        }
+        self.remember(path, attr.ino);
+        Ok(attr.ino)
+    }
+
+    fn remember(&self, folder: &Path, ino: u64) {
+        let mut folders = self.folders.lock().expect("no thread panics with the lock");
+        if folders.len() >= FOLDERS_REMEMBERED_MAX {
+            folders.clear();
+        }
+        folders.insert(folder.to_owned(), ino);
+    }
+}
+
+impl<N: Namespace + 'static> Tree for Buffer<N> {
+    fn side(&self) -> Side {
+        Side::Buffer
+    }
+
+    fn show(&self, path: &Path) -> String {
+        format!("{}/{}", self.name, on_one_line(path))
+    }
+
+    fn placement(&self) -> Placement {
+        Placement::InPlace
+    }
+
+    fn find(&self, path: &Path) -> Result<Found> {
+        let attr = if path.as_os_str().is_empty() {
+            self.namespace.getattr(ROOT)?
+        } else {
+            let (parent, name) = self.parent(path)?;
+            self.namespace.lookup(parent, name)?
+        };
+        Ok(found(path, attr))
+    }
+
+    fn locate(&self, path: &Path) -> Result<Found> {
+        resolve::resolve(self, path)
+    }
+
+    fn list<'a>(&'a self, folder: &Found) -> Result<Listing<'a>> {
+        let (ino, path) = (folder.attr.ino, folder.path.clone());
+        let (mut page, mut cookie, mut broken) = (Vec::new().into_iter(), 0, false);
+        Ok(Box::new(std::iter::from_fn(move || {
+            if page.len() == 0 && !broken {
+                match self.namespace.readdir(ino, cookie) {
+                    Ok(entries) => page = entries.into_iter(),
+                    Err(error) => {
+                        broken = true;
+                        return Some(Err((path.clone(), error)));
+                    }
+                }
+            }
+            let DirEntry { cookie: after, name, attr } = page.next()?;
+            cookie = after;
+            Some(Ok(found(&path.join(OsString::from_vec(name)), attr)))
+        })))
+    }
+
+    fn open(&self, file: &Found) -> Result<Box<dyn OpenFile>> {
+        self.namespace.open(file.attr.ino)?;
+        Ok(Box::new(BufferFile::for_reading(self.namespace.clone(), file.attr.ino)))
+    }
+
+    fn create(&self, path: &Path) -> Result<(Found, Box<dyn OpenFile>)> {
+        let (parent, name) = self.parent(path)?;
+        let attr = self.namespace.create(parent, name, 0o600, &self.creator)?;
+        Ok((found(path, attr), Box::new(BufferFile::for_writing(self.namespace.clone(), attr.ino))))
+    }
+
+    fn read_link(&self, link: &Found) -> Result<PathBuf> {
+        self.namespace.readlink(link.attr.ino).map(|text| OsString::from_vec(text).into())
+    }
+
+    fn make(&self, path: &Path, new: New<'_>) -> Result<Found> {
+        let (parent, name) = self.parent(path)?;
+        let attr = match new {
+            New::Folder(mode) => {
+                let attr = self.namespace.mkdir(parent, name, mode, &self.creator)?;
+                self.remember(path, attr.ino);
+                attr
+            }
+            New::Symlink(text) => {
+                self.namespace.symlink(parent, name, text.as_os_str().as_bytes(), &self.creator)?
+            }
+            New::Node { kind, rdev } => self.namespace.mknod(parent, name, kind, rdev, &self.creator)?,
+        };
+        Ok(found(path, attr))
+    }
+
+    fn link(&self, existing: &Found, path: &Path) -> Result<()> {
+        let (parent, name) = self.parent(path)?;
+        self.namespace.link(existing.attr.ino, parent, name).map(drop)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> Result<()> {
+        let ((parent, name), (new_parent, new_name)) = (self.parent(from)?, self.parent(to)?);
+        self.namespace.rename(parent, name, new_parent, new_name)
+    }
+
+    fn remove(&self, path: &Path) -> Result<()> {
+        let (parent, name) = self.parent(path)?;
+        self.namespace.unlink(parent, name)
+    }
+
+    fn sync_folder(&self, _path: &Path) -> Result<()> {
+        self.namespace.sync_metadata()
+    }
+
+    fn set(&self, entry: &Found, change: &SetAttr) -> Result<()> {
+        self.namespace.setattr(entry.attr.ino, change).map(drop)
+    }
+
+    fn xattrs(&self, entry: &Found) -> Result<Vec<Xattr>> {
+        let ino = entry.attr.ino;
+        let names = self.namespace.listxattr(ino)?.into_iter().filter(|name| keeps_xattr(name));
+        names.map(|name| self.namespace.getxattr(ino, &name).map(|value| (name, value))).collect()
+    }
+
+    fn set_xattr(&self, entry: &Found, (name, value): &Xattr) -> Result<()> {
+        self.namespace.setxattr(entry.attr.ino, name, value)
+    }
+
+    fn usage(&self) -> Option<Usage> {
+        self.namespace.usage().ok()
+    }
+}
+
+fn found(path: &Path, attr: Attr) -> Found {
+    Found { path: path.to_owned(), device: 0, attr }
+}

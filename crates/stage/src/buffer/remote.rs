@@ -1,0 +1,104 @@
+//! A real buffer: the client library, call by call.
+
+use std::ops::Range;
+
+use client::Client;
+use wire::data::{Attr, Creator, DirEntry, FileKind, SetAttr};
+
+use super::Namespace;
+use crate::tree::{Result, Usage};
+
+impl Namespace for Client {
+    fn lookup(&self, parent: u64, name: &[u8]) -> Result<Attr> {
+        Client::lookup(self, parent, name)
+    }
+
+    fn getattr(&self, ino: u64) -> Result<Attr> {
+        Client::getattr(self, ino)
+    }
+
+    fn setattr(&self, ino: u64, set: &SetAttr) -> Result<Attr> {
+        Client::setattr(self, ino, set)
+    }
+
+    fn mkdir(&self, parent: u64, name: &[u8], mode: u32, creator: &Creator) -> Result<Attr> {
+        Client::mkdir(self, parent, name, mode, creator)
+    }
+
+    fn mknod(&self, parent: u64, name: &[u8], kind: FileKind, rdev: u64, creator: &Creator) -> Result<Attr> {
+        Client::mknod(self, parent, name, kind, 0o600, rdev, creator)
+    }
+
+    fn symlink(&self, parent: u64, name: &[u8], target: &[u8], creator: &Creator) -> Result<Attr> {
+        Client::symlink(self, parent, name, target, creator)
+    }
+
+    fn link(&self, ino: u64, parent: u64, name: &[u8]) -> Result<Attr> {
+        Client::link(self, ino, parent, name)
+    }
+
+    fn create(&self, parent: u64, name: &[u8], mode: u32, creator: &Creator) -> Result<Attr> {
+        Client::create(self, parent, name, mode, creator)
+    }
+
+    fn open(&self, ino: u64) -> Result<()> {
+        Client::open(self, ino, false).map(drop)
+    }
+
+    fn close(&self, ino: u64, write: bool) -> Result<()> {
+        Client::close(self, ino, write)
+    }
+
+    fn read(&self, ino: u64, offset: u64, buffer: &mut [u8]) -> Result<usize> {
+        Client::read(self, ino, offset, buffer)
+    }
+
+    fn write(&self, ino: u64, offset: u64, bytes: &[u8]) -> Result<()> {
+        Client::write(self, ino, offset, bytes)
+    }
+
+    fn next_data(&self, ino: u64, offset: u64) -> Result<Option<Range<u64>>> {
+        Client::next_data(self, ino, offset)
+    }
+
+    fn fsync(&self, ino: u64) -> Result<()> {
+        Client::fsync(self, ino)
+    }
+
+    fn sync_metadata(&self) -> Result<()> {
+        Client::sync_metadata(self)
+    }
+
+    fn unlink(&self, parent: u64, name: &[u8]) -> Result<()> {
+        Client::unlink(self, parent, name)
+    }
+
+    fn rename(&self, parent: u64, name: &[u8], new_parent: u64, new_name: &[u8]) -> Result<()> {
+        Client::rename(self, parent, name, new_parent, new_name)
+    }
+
+    fn readdir(&self, ino: u64, cookie: u64) -> Result<Vec<DirEntry>> {
+        Client::readdir(self, ino, cookie)
+    }
+
+    fn readlink(&self, ino: u64) -> Result<Vec<u8>> {
+        Client::readlink(self, ino)
+    }
+
+    fn getxattr(&self, ino: u64, name: &[u8]) -> Result<Vec<u8>> {
+        Client::getxattr(self, ino, name)
+    }
+
+    fn setxattr(&self, ino: u64, name: &[u8], value: &[u8]) -> Result<()> {
+        Client::setxattr(self, ino, name, value)
+    }
+
+    fn listxattr(&self, ino: u64) -> Result<Vec<Vec<u8>>> {
+        Client::listxattr(self, ino)
+    }
+
+    fn usage(&self) -> Result<Usage> {
+        let usage = Client::usage(self)?;
+        Ok(Usage { capacity_bytes: usage.capacity, used_bytes: usage.used })
+    }
+}

@@ -1,0 +1,117 @@
+//! What all threads of one run of a stage share, and the rules that all of them follow: when to stop, what to try
+//! again, and where an entry is made before it has its name.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use model::phase::Direction;
+use rustix::io::Errno;
+use wire::control::Side;
+
+use crate::entry::Entry;
+use crate::fault::{Cause, Fault};
+use crate::identity::Identity;
+use crate::journal::Journal;
+use crate::links::Links;
+use crate::monitor::Monitor;
+use crate::queue::Queue;
+use crate::tree::{Placement, Tree};
+
+/// How often something that may pass is tried again.
+const RETRIES: u32 = 3;
+
+/// How long a pause may be before a cancelled stage notices.
+const NAP: Duration = Duration::from_millis(50);
+
+/// How the names of parts end.
+const PART_SUFFIX: &str = ".part";
+
+pub(crate) struct Context {
+    pub(crate) id: String,
+    pub(crate) direction: Direction,
+    pub(crate) source: Arc<dyn Tree>,
+    pub(crate) target: Arc<dyn Tree>,
+    pub(crate) identity: Identity,
+    pub(crate) monitor: Arc<Monitor>,
+    pub(crate) journal: Arc<Journal>,
+    pub(crate) queue: Queue<Entry>,
+    pub(crate) links: Links,
+    /// Pause before the first retry; each later one is four times as long.
+    pub(crate) retry_pause: Duration,
+    pub(crate) parts: AtomicU64,
+    pub(crate) owner_remarked: AtomicBool,
+}
+
+impl Context {
+    /// Records that an entry failed.
+    pub(crate) fn fail(&self, fault: &Fault) {
+        // What was given up because the stage stops is no failure of that entry: a later run takes it up.
+        let given_up = matches!(fault.cause, Cause::Stopped | Cause::FirstNameFailed { .. });
+        if given_up && self.monitor.is_stopping() {
+            return;
+        }
+        let no_room = fault.side == Side::Buffer && fault.errno() == Some(Errno::NOSPC);
+        if no_room && self.direction == Direction::In {
+            self.monitor.note_buffer_full();
+        }
+        tracing::warn!("stage {}: {fault}", self.id);
+        self.monitor.failed(fault.failure(self.direction));
+    }
+
+    /// Records what the owner of the files should know and what is no failure.
+    pub(crate) fn remark(&self, path: &str, text: &str) {
+        tracing::info!("stage {}: {path}: {text}", self.id);
+        self.journal.remark(path, text);
+    }
+
+    /// Runs `attempt` until it works, or fails in a way that does not pass, or has failed four times.
+    pub(crate) fn retrying<T>(&self, mut attempt: impl FnMut() -> Result<T, Fault>) -> Result<T, Fault> {
+        let mut pause = self.retry_pause;
+        for _ in 0..RETRIES {
+            match attempt() {
+                Err(fault) if fault.may_pass() && !self.monitor.is_stopping() => {
+                    self.remark(&fault.path, &format!("{}: {}; tried again", fault.operation, fault.cause));
+                }
+                outcome => return outcome,
+            }
+            self.sleep(pause);
+            pause *= 4;
+        }
+        attempt().map_err(|fault| Fault { exhausted: true, ..fault })
+    }
+
+    /// Where an entry that is to become `target` is made: beside it under a name of ours, or right there.
+    pub(crate) fn workplace(&self, target: &Path) -> PathBuf {
+        match self.target.placement() {
+            Placement::InPlace => target.to_owned(),
+            Placement::Renamed => {
+                let part = self.parts.fetch_add(1, Ordering::Relaxed);
+                target.with_file_name(format!("{}{part}{PART_SUFFIX}", self.part_prefix()))
+            }
+        }
+    }
+
+    /// Whether a name is that of a part that an earlier run of this stage left behind.
+    pub(crate) fn is_leftover(&self, name: &[u8]) -> bool {
+        name.starts_with(self.stage_prefix().as_bytes())
+            && name.ends_with(PART_SUFFIX.as_bytes())
+            && !name.starts_with(self.part_prefix().as_bytes())
+    }
+
+    fn stage_prefix(&self) -> String {
+        format!(".forebay.{}.", self.id.replace('/', "_"))
+    }
+
+    fn part_prefix(&self) -> String {
+        format!("{}{}-", self.stage_prefix(), self.journal.run())
+    }
+
+    fn sleep(&self, pause: Duration) {
+        let end = Instant::now() + pause;
+        while Instant::now() < end && !self.monitor.is_stopping() {
+            std::thread::sleep(NAP.min(end.saturating_duration_since(Instant::now())));
+        }
+    }
+}

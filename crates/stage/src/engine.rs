@@ -1,0 +1,122 @@
+//! One run of a stage: a planner, workers, and a verdict.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::time::Duration;
+
+use model::phase::Direction;
+use wire::control::{ApiError, Blame, StageStatus};
+use wire::data::Creator;
+use wire::node::StageSpec;
+
+use crate::buffer::{Buffer, Namespace};
+use crate::context::Context;
+use crate::entry;
+use crate::identity::Identity;
+use crate::journal::Journal;
+use crate::links::Links;
+use crate::monitor::Monitor;
+use crate::pfs::Pfs;
+use crate::plan;
+use crate::queue::Queue;
+use crate::tree::Tree;
+
+/// As many workers as one stage has at most: files are in turn read, written, synced and read back, so that a few more
+/// than the processors keep both sides busy; a multiple of that only makes disks seek.
+const WORKERS_MAX: usize = 8;
+
+/// Both sides of a stage and how it works.
+pub struct Engine {
+    pfs: Arc<dyn Tree>,
+    buffer: Arc<dyn Tree>,
+    retry_pause: Duration,
+    workers: usize,
+}
+
+impl Engine {
+    /// Stages between the mounted PFS and the buffer behind `namespace`.
+    pub fn new<N: Namespace + 'static>(spec: &StageSpec, namespace: N) -> Engine {
+        let creator = Creator { uid: spec.owner.uid, gid: spec.owner.gid };
+        let buffer = Buffer::new(namespace, &spec.buffer_name, creator);
+        Engine::between(Arc::new(Pfs), Arc::new(buffer))
+    }
+
+    /// Stages between two trees.
+    pub fn between(pfs: Arc<dyn Tree>, buffer: Arc<dyn Tree>) -> Engine {
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        let workers = WORKERS_MAX.min(2 * processors);
+        Engine { pfs, buffer, retry_pause: Duration::from_millis(250), workers }
+    }
+
+    /// Waits this long before the first retry of something that may pass, four and sixteen times as long before the
+    /// next two. Default: 250 ms.
+    pub fn with_retry_pause(self, retry_pause: Duration) -> Engine {
+        Engine { retry_pause, ..self }
+    }
+
+    /// Runs the stage with the rights of the calling thread. Returns when it is over: complete or failed.
+    pub fn run(&self, spec: &StageSpec, journal: Journal, monitor: &Arc<Monitor>) -> StageStatus {
+        let context = Arc::new(self.context(spec, journal, monitor));
+        std::thread::scope(|scope| {
+            for _ in 0..self.workers {
+                scope.spawn(|| context.queue.work(|entry| entry::stage(&context, entry)));
+            }
+            match plan::plan(&context, spec) {
+                Ok(()) if monitor.is_cancelled() => {}
+                Ok(()) => monitor.planned(),
+                Err(error) => monitor.fail_stage(error),
+            }
+            context.queue.close();
+        });
+        context.journal.sync();
+        if monitor.is_buffer_full() {
+            monitor.fail_stage(self.buffer_full(spec, monitor));
+        }
+        monitor.verdict()
+    }
+
+    fn context(&self, spec: &StageSpec, journal: Journal, monitor: &Arc<Monitor>) -> Context {
+        let (source, target) = match spec.direction {
+            Direction::In => (self.pfs.clone(), self.buffer.clone()),
+            Direction::Out => (self.buffer.clone(), self.pfs.clone()),
+        };
+        Context {
+            id: spec.id.clone(),
+            direction: spec.direction,
+            source,
+            target,
+            identity: Identity::current(),
+            monitor: monitor.clone(),
+            journal: Arc::new(journal),
+            queue: Queue::new(),
+            links: Links::default(),
+            retry_pause: self.retry_pause,
+            parts: AtomicU64::new(0),
+            owner_remarked: AtomicBool::new(false),
+        }
+    }
+
+    fn buffer_full(&self, spec: &StageSpec, monitor: &Monitor) -> ApiError {
+        let found = monitor.progress();
+        let at_least = if found.planned { "" } else { "at least " };
+        let room = self
+            .buffer
+            .usage()
+            .map_or(String::new(), |usage| format!("; it may hold {} bytes in all", usage.capacity_bytes));
+        ApiError {
+            code: "buffer_full".to_owned(),
+            blame: Blame::User,
+            message: format!(
+                "the buffer {} has no room for {}, {at_least}{} bytes in {} entries{room}",
+                self.buffer.show(Path::new("")).trim_end_matches('/'),
+                spec.source,
+                found.bytes_total,
+                found.entries_total,
+            ),
+            advice: "ask for a larger capacity in the script, or stage less; every file takes whole blocks of the \
+                     storage nodes' file system"
+                .to_owned(),
+        }
+    }
+}

@@ -1,0 +1,226 @@
+//! Why one entry could not be staged, and how that is told to its owner.
+//!
+//! **Invariant:** every fault names a side, a path, and what was tried.
+
+use std::path::Path;
+
+use model::phase::Direction;
+use rustix::io::Errno;
+use wire::control::{ApiError, Blame, FileFailure, Side};
+
+use crate::tree::{self, Tree};
+
+/// One thing that went wrong.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{operation} {path}: {cause}")]
+pub struct Fault {
+    /// The side that refused.
+    pub side: Side,
+    /// The path on that side, as users know it.
+    pub path: String,
+    /// What was tried, as `open for reading`.
+    pub operation: &'static str,
+    /// Why it did not work.
+    pub cause: Cause,
+    /// It was tried again already and is not to be tried once more.
+    pub exhausted: bool,
+}
+
+/// Why something did not work.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Cause {
+    /// The side said so.
+    #[error("{}", errno_text(*.0))]
+    Refused(Errno),
+    /// What is read back is not what was written.
+    #[error("checksum {found:08x} read back, {expected:08x} written")]
+    Differs {
+        /// CRC32C of what was written.
+        expected: u32,
+        /// CRC32C of what came back.
+        found: u32,
+    },
+    /// The copy has another size than what was written.
+    #[error("{found} bytes found, {expected} written")]
+    WrongSize {
+        /// Bytes written.
+        expected: u64,
+        /// Bytes there.
+        found: u64,
+    },
+    /// Size or time of change of the source were not the same after the copy as before.
+    #[error("it changed while it was copied")]
+    Changed,
+    /// The stage was cancelled, or the buffer is full.
+    #[error("the stage stops")]
+    Stopped,
+    /// The file was to become a link to its first name, and that could not be copied.
+    #[error("it is a hard link to {first}, which could not be copied")]
+    FirstNameFailed {
+        /// That name, at the source.
+        first: String,
+    },
+}
+
+/// Gives a refused operation its circumstances.
+pub(crate) trait Tried<T> {
+    /// Says on what `operation` was tried.
+    fn tried(self, tree: &dyn Tree, path: &Path, operation: &'static str) -> Result<T, Fault>;
+}
+
+impl<T> Tried<T> for tree::Result<T> {
+    fn tried(self, tree: &dyn Tree, path: &Path, operation: &'static str) -> Result<T, Fault> {
+        self.map_err(|errno| Fault::new(tree, path, operation, Cause::Refused(errno)))
+    }
+}
+
+impl Fault {
+    pub(crate) fn new(tree: &dyn Tree, path: &Path, operation: &'static str, cause: Cause) -> Fault {
+        Fault { side: tree.side(), path: tree.show(path), operation, cause, exhausted: false }
+    }
+
+    /// The errno, if there is one.
+    pub fn errno(&self) -> Option<Errno> {
+        match self.cause {
+            Cause::Refused(errno) => Some(errno),
+            _ => None,
+        }
+    }
+
+    /// Whether the same may work a moment later.
+    pub(crate) fn may_pass(&self) -> bool {
+        !self.exhausted
+            && match self.cause {
+                Cause::Refused(errno) => {
+                    matches!(errno, Errno::IO | Errno::INTR | Errno::AGAIN | Errno::STALE)
+                }
+                Cause::Differs { .. } | Cause::WrongSize { .. } | Cause::Changed => true,
+                Cause::Stopped | Cause::FirstNameFailed { .. } => false,
+            }
+    }
+
+    /// For the list of failures.
+    pub fn failure(&self, direction: Direction) -> FileFailure {
+        FileFailure {
+            path: self.path.clone(),
+            side: self.side,
+            operation: self.operation.to_owned(),
+            errno: self.errno().map_or(0, Errno::raw_os_error),
+            message: self.to_string(),
+            advice: self.advice(direction).to_owned(),
+        }
+    }
+
+    /// For a stage that ends with it before anything was copied.
+    pub fn stage_error(&self, direction: Direction) -> ApiError {
+        let at_source = (self.side == Side::Pfs) == (direction == Direction::In);
+        ApiError {
+            code: if at_source { "stage_source" } else { "stage_destination" }.to_owned(),
+            blame: self.blame(),
+            message: self.to_string(),
+            advice: self.advice(direction).to_owned(),
+        }
+    }
+
+    fn blame(&self) -> Blame {
+        match self.errno() {
+            Some(
+                Errno::NOENT
+                | Errno::ACCESS
+                | Errno::PERM
+                | Errno::NOTDIR
+                | Errno::ISDIR
+                | Errno::DQUOT
+                | Errno::LOOP
+                | Errno::XDEV
+                | Errno::NAMETOOLONG
+                | Errno::INVAL,
+            ) => Blame::User,
+            _ => Blame::Site,
+        }
+    }
+
+    fn advice(&self, direction: Direction) -> &'static str {
+        match self.cause {
+            Cause::Refused(errno) => match self.side {
+                Side::Pfs => pfs_advice(errno, direction),
+                Side::Buffer => buffer_advice(errno),
+            },
+            Cause::Differs { .. } | Cause::WrongSize { .. } => {
+                "the bad copy was removed and the source is untouched; retry the stage, and if it happens again \
+                 have memory, network and disks of this side checked"
+            }
+            Cause::Changed => "stop whatever writes to it, then retry the stage",
+            Cause::Stopped => "start the stage again to go on where it stopped",
+            Cause::FirstNameFailed { .. } => "see the failure of that name, then retry the stage",
+        }
+    }
+}
+
+fn pfs_advice(errno: Errno, direction: Direction) -> &'static str {
+    match errno {
+        Errno::ACCESS => "check the permissions of this path and of the folders above it",
+        Errno::PERM => "only root may do this; leave it out or stage as root",
+        Errno::NOENT if direction == Direction::In => {
+            "check the spelling; if it was there, it was removed or renamed meanwhile"
+        }
+        Errno::NOENT => "a folder above it was removed or renamed meanwhile; retry the stage",
+        Errno::NOSPC => "free space on the parallel file system, then retry the stage",
+        Errno::DQUOT => "your quota is used up; remove files or ask for more, then retry the stage",
+        Errno::ROFS => "the file system is mounted read-only; ask its administrator, then retry the stage",
+        Errno::ISDIR => "a folder is in the way, or type=directory is meant",
+        Errno::NOTDIR => "a file is in the way of a folder, or type=file is meant",
+        Errno::LOOP => "its symbolic links lead in a circle; correct them",
+        Errno::NAMETOOLONG => "shorten the path, or stage to a folder nearer the root",
+        Errno::FBIG => "the file system does not take files of this size; stage to another one",
+        Errno::NOTSUP => {
+            "this file system cannot hold such an entry; leave it out or pack it into a tar file"
+        }
+        _ => "ask the administrator of the parallel file system, then retry the stage",
+    }
+}
+
+fn buffer_advice(errno: Errno) -> &'static str {
+    match errno {
+        Errno::NOSPC => "ask for a larger capacity in the script, or stage less",
+        Errno::NOENT => "check the spelling, and whether the job wrote it",
+        Errno::XDEV => "the symbolic link leads out of the buffer; name the file itself",
+        Errno::LOOP => "its symbolic links lead in a circle; correct them",
+        Errno::ISDIR => "a folder is in the way, or type=directory is meant",
+        Errno::NOTDIR => "a file is in the way of a folder, or type=file is meant",
+        Errno::PERM => "only root may do this; leave it out or stage as root",
+        _ => "look at `forebay status` and at the storage nodes' logs, then retry the stage",
+    }
+}
+
+/// An errno in words, without the number that Rust adds.
+pub(crate) fn errno_text(errno: Errno) -> String {
+    let text = std::io::Error::from(errno).to_string();
+    text.split(" (os error").next().unwrap_or_default().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pfs::Pfs;
+
+    fn fault(errno: Errno) -> Fault {
+        Fault::new(&Pfs, Path::new("/scratch/a"), "open for reading", Cause::Refused(errno))
+    }
+
+    #[test]
+    fn a_failure_names_operation_path_errno_and_what_to_do() {
+        let failure = fault(Errno::ACCESS).failure(Direction::In);
+        assert_eq!(failure.message, "open for reading /scratch/a: Permission denied");
+        assert_eq!((failure.errno, failure.side), (13, Side::Pfs));
+        assert!(failure.advice.contains("permissions"));
+    }
+
+    #[test]
+    fn what_cannot_pass_is_not_tried_again() {
+        assert!(fault(Errno::IO).may_pass());
+        for errno in [Errno::ACCESS, Errno::NOENT, Errno::NOSPC, Errno::DQUOT, Errno::ROFS] {
+            assert!(!fault(errno).may_pass(), "{errno:?}");
+        }
+    }
+}

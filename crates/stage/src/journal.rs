@@ -1,0 +1,205 @@
+//! What a stage has finished, on disk, so that a later run of the same stage does not do it again.
+//!
+//! ```text
+//! journal := record*                    one JSON object a line, appended; a torn last line is cut off at the next start
+//! record  := start | file | made | remark
+//! start   := {"start":{"stage","source","destination","run"}}      first of each run; run counts from 1
+//! file    := {"file":{"target","size","mtime","crc32c"}}           a regular file that is verified and has its name
+//! made    := {"made":{"target"}}                                    the destination folder, about to be made by us
+//! remark  := {"remark":{"path","text"}}                             metadata that could not be kept, or an attempt that failed
+//! ```
+//!
+//! `target` and `path` are text, or an array of bytes where they are not UTF-8.
+//!
+//! **Invariant:** a `file` record is a hint, not a proof: the caller compares it with both sides before it believes it.
+
+mod record;
+
+use std::collections::{HashMap, HashSet};
+use std::fs::File;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io::{self, BufRead, BufReader, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+use wire::data::Time;
+use wire::node::StageSpec;
+
+use self::record::{FileRecord, MadeRecord, PathText, Record, RemarkRecord, StartRecord};
+
+/// Records between two syncs: what a power loss can make a stage copy again.
+const RECORDS_UNSYNCED_MAX: u32 = 256;
+
+/// A file that an earlier run finished.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Finished {
+    /// Its size, bytes.
+    pub size: u64,
+    /// The source's time of change when it was copied, and so the target's since.
+    pub mtime: Time,
+    /// CRC32C of its contents.
+    pub crc32c: u32,
+}
+
+/// The journal of one stage.
+pub struct Journal {
+    path: PathBuf,
+    run: u64,
+    finished: HashMap<u64, Finished>,
+    made: HashSet<PathBuf>,
+    output: Mutex<Output>,
+}
+
+/// Why a journal cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[error("{operation} stage journal {}", path.display())]
+pub struct JournalError {
+    /// What was tried.
+    operation: &'static str,
+    /// The journal.
+    path: PathBuf,
+    /// Why it did not work.
+    source: io::Error,
+}
+
+struct Output {
+    file: File,
+    unsynced: u32,
+    broken: bool,
+}
+
+impl Journal {
+    /// Opens the journal of `spec`, or makes it. Records of another stage are thrown away.
+    ///
+    /// # Errors
+    /// The file cannot be opened, read or written.
+    pub fn open(path: &Path, spec: &StageSpec) -> Result<Journal, JournalError> {
+        let failed = |operation| move |source| JournalError { operation, path: path.to_owned(), source };
+        let mut options = File::options();
+        let file = options.read(true).write(true).create(true).truncate(false).open(path);
+        let mut file = file.map_err(failed("open"))?;
+        let (mut past, length) = Past::read(&file, spec).map_err(failed("read"))?;
+        past.run += 1;
+        let start = Record::Start(StartRecord::new(spec, past.run));
+        file.set_len(length)
+            .and_then(|()| file.seek(SeekFrom::End(0)))
+            .and_then(|_| file.write_all(&start.line()))
+            .and_then(|()| file.sync_data())
+            .map_err(failed("write"))?;
+        let output = Mutex::new(Output { file, unsynced: 0, broken: false });
+        let Past { run, finished, made } = past;
+        Ok(Journal { path: path.to_owned(), run, finished, made, output })
+    }
+
+    /// Which run of the stage this is, from 1.
+    pub fn run(&self) -> u64 {
+        self.run
+    }
+
+    /// What an earlier run finished at this path of the target.
+    pub fn finished(&self, target: &Path) -> Option<Finished> {
+        self.finished.get(&key(target)).copied()
+    }
+
+    /// Whether an earlier run made this folder.
+    pub fn was_made(&self, target: &Path) -> bool {
+        self.made.contains(target)
+    }
+
+    /// Records a finished file.
+    pub fn finish(&self, target: &Path, done: Finished) {
+        self.append(&Record::File(FileRecord::new(target, done)));
+    }
+
+    /// Records that the destination folder is about to be made.
+    pub fn make(&self, target: &Path) {
+        self.append(&Record::Made(MadeRecord { target: PathText::from(target) }));
+    }
+
+    /// Records something that the owner of the files should know and that is no failure.
+    pub fn remark(&self, path: &str, text: &str) {
+        self.append(&Record::Remark(RemarkRecord { path: path.to_owned(), text: text.to_owned() }));
+    }
+
+    /// Makes what is recorded so far survive a power loss.
+    pub fn sync(&self) {
+        let mut output = self.output.lock().expect("no thread panics with the lock");
+        let synced = output.file.sync_data();
+        self.check(&mut output, synced);
+    }
+
+    fn append(&self, record: &Record) {
+        let mut output = self.output.lock().expect("no thread panics with the lock");
+        if output.broken {
+            return;
+        }
+        let mut written = output.file.write_all(&record.line());
+        output.unsynced += 1;
+        if written.is_ok() && output.unsynced >= RECORDS_UNSYNCED_MAX {
+            output.unsynced = 0;
+            written = output.file.sync_data();
+        }
+        self.check(&mut output, written);
+    }
+
+    /// A stage goes on without its journal: all that is lost is what a later run could have skipped.
+    fn check(&self, output: &mut Output, written: io::Result<()>) {
+        if let Err(error) = written
+            && !output.broken
+        {
+            output.broken = true;
+            tracing::warn!("write stage journal {}: {error}; the stage goes on without", self.path.display());
+        }
+    }
+}
+
+/// What earlier runs left.
+#[derive(Default)]
+struct Past {
+    run: u64,
+    finished: HashMap<u64, Finished>,
+    made: HashSet<PathBuf>,
+}
+
+impl Past {
+    /// Reads all whole lines of `file`; also gives their length in bytes, 0 for another stage's journal.
+    fn read(file: &File, spec: &StageSpec) -> io::Result<(Past, u64)> {
+        let (mut past, mut length, mut line) = (Past::default(), 0, Vec::new());
+        let mut reader = BufReader::new(file);
+        while reader.read_until(b'\n', &mut line)? > 0 && line.ends_with(b"\n") {
+            length += u64::try_from(line.len()).expect("a length in memory fits 64 bits");
+            match serde_json::from_slice(&line) {
+                Ok(Record::Start(start)) if !start.is_of(spec) => return Ok((Past::default(), 0)),
+                Ok(record) => past.add(record),
+                // Whatever it was, that file is copied again.
+                Err(error) => tracing::warn!("stage journal has a line that is no record: {error}"),
+            }
+            line.clear();
+        }
+        Ok((past, length))
+    }
+
+    fn add(&mut self, record: Record) {
+        match record {
+            Record::Start(start) => self.run = start.run,
+            Record::File(file) => {
+                self.finished.insert(key(&file.target.to_path()), file.done());
+            }
+            Record::Made(made) => {
+                self.made.insert(made.target.to_path());
+            }
+            Record::Remark(_) => {}
+        }
+    }
+}
+
+/// A hash in place of the path keeps a million records in 50 MB. Should two paths share one, size and time of change
+/// on both sides still have to be the same before a file is skipped.
+fn key(path: &Path) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    path.hash(&mut hasher);
+    hasher.finish()
+}
+
+#[cfg(test)]
+mod tests;

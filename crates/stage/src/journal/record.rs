@@ -1,0 +1,105 @@
+//! The records of a journal as they stand on disk.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use wire::data::Time;
+use wire::node::StageSpec;
+
+use super::Finished;
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Record {
+    Start(StartRecord),
+    File(FileRecord),
+    Made(MadeRecord),
+    Remark(RemarkRecord),
+}
+
+#[derive(Serialize, Deserialize)]
+pub(super) struct StartRecord {
+    stage: String,
+    source: String,
+    destination: String,
+    pub(super) run: u64,
+}
+
+#[derive(Serialize, Deserialize)]
+pub(super) struct FileRecord {
+    pub(super) target: PathText,
+    size: u64,
+    /// Seconds and nanoseconds.
+    mtime: (i64, u32),
+    crc32c: u32,
+}
+
+#[derive(Serialize, Deserialize)]
+pub(super) struct MadeRecord {
+    pub(super) target: PathText,
+}
+
+#[derive(Serialize, Deserialize)]
+pub(super) struct RemarkRecord {
+    pub(super) path: String,
+    pub(super) text: String,
+}
+
+/// A path in JSON, whatever its bytes are.
+#[derive(Serialize, Deserialize)]
+#[serde(untagged)]
+pub(super) enum PathText {
+    Text(String),
+    Bytes(Vec<u8>),
+}
+
+impl Record {
+    pub(super) fn line(&self) -> Vec<u8> {
+        let mut line = serde_json::to_vec(self).expect("records have no maps and no failing serialiser");
+        line.push(b'\n');
+        line
+    }
+}
+
+impl StartRecord {
+    pub(super) fn new(spec: &StageSpec, run: u64) -> StartRecord {
+        let (source, destination) = (spec.source.clone(), spec.destination.clone());
+        StartRecord { stage: spec.id.clone(), source, destination, run }
+    }
+
+    pub(super) fn is_of(&self, spec: &StageSpec) -> bool {
+        (&self.stage, &self.source, &self.destination) == (&spec.id, &spec.source, &spec.destination)
+    }
+}
+
+impl FileRecord {
+    pub(super) fn new(target: &Path, done: Finished) -> FileRecord {
+        let mtime = (done.mtime.seconds, done.mtime.nanos);
+        FileRecord { target: PathText::from(target), size: done.size, mtime, crc32c: done.crc32c }
+    }
+
+    pub(super) fn done(&self) -> Finished {
+        let (seconds, nanos) = self.mtime;
+        Finished { size: self.size, mtime: Time { seconds, nanos }, crc32c: self.crc32c }
+    }
+}
+
+impl From<&Path> for PathText {
+    fn from(path: &Path) -> PathText {
+        match path.to_str() {
+            Some(text) => PathText::Text(text.to_owned()),
+            None => PathText::Bytes(path.as_os_str().as_bytes().to_vec()),
+        }
+    }
+}
+
+impl PathText {
+    pub(super) fn to_path(&self) -> PathBuf {
+        match self {
+            PathText::Text(text) => PathBuf::from(text),
+            PathText::Bytes(bytes) => OsString::from_vec(bytes.clone()).into(),
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! What survives of a journal.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+
+use model::phase::{Direction, StageKind};
+use model::stripe::Layout;
+use wire::control::Owner;
+use wire::node::NamespaceTarget;
+
+use super::*;
+
+fn spec(id: &str) -> StageSpec {
+    let target = NamespaceTarget {
+        instance: "i1".into(),
+        namespace: 0,
+        key: String::new(),
+        layout: Layout::striped(1),
+        home: 0,
+        nodes: vec![],
+        grace_ms: 0,
+    };
+    StageSpec {
+        id: id.into(),
+        direction: Direction::In,
+        kind: StageKind::Directory,
+        pfs_path: "/scratch/in".into(),
+        buffer_path: String::new(),
+        buffer_name: "$DW_JOB_STRIPED".into(),
+        source: "/scratch/in".into(),
+        destination: "$DW_JOB_STRIPED".into(),
+        target,
+        owner: Owner { uid: 0, gid: 0 },
+    }
+}
+
+fn done(size: u64) -> Finished {
+    Finished { size, mtime: Time { seconds: 5, nanos: 6 }, crc32c: 7 }
+}
+
+#[test]
+fn a_second_run_knows_what_the_first_finished() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("journal");
+    let odd = Path::new(OsStr::from_bytes(b"odd\xff\nname"));
+    let first = Journal::open(&path, &spec("1.0")).unwrap();
+    first.finish(Path::new("a"), done(1));
+    first.finish(odd, done(2));
+    first.make(Path::new("out"));
+    drop(first);
+
+    let second = Journal::open(&path, &spec("1.0")).unwrap();
+    assert_eq!(second.run(), 2);
+    assert_eq!(second.finished(Path::new("a")), Some(done(1)));
+    assert_eq!(second.finished(odd), Some(done(2)));
+    assert_eq!(second.finished(Path::new("b")), None);
+    assert!(second.was_made(Path::new("out")));
+}
+
+#[test]
+fn a_torn_last_line_is_cut_off_and_spoils_no_later_record() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("journal");
+    let first = Journal::open(&path, &spec("1.0")).unwrap();
+    first.finish(Path::new("a"), done(1));
+    first.finish(Path::new("b"), done(2));
+    drop(first);
+    let whole = std::fs::read(&path).unwrap();
+    std::fs::write(&path, &whole[..whole.len() - 9]).unwrap();
+
+    let second = Journal::open(&path, &spec("1.0")).unwrap();
+    assert_eq!(second.finished(Path::new("b")), None);
+    second.finish(Path::new("c"), done(3));
+    drop(second);
+
+    let third = Journal::open(&path, &spec("1.0")).unwrap();
+    assert_eq!(third.finished(Path::new("a")), Some(done(1)));
+    assert_eq!(third.finished(Path::new("c")), Some(done(3)));
+}
+
+#[test]
+fn the_journal_of_another_stage_is_not_believed() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("journal");
+    Journal::open(&path, &spec("1.0")).unwrap().finish(Path::new("a"), done(1));
+
+    let other = Journal::open(&path, &spec("2.0")).unwrap();
+    assert_eq!(other.finished(Path::new("a")), None);
+    assert_eq!(other.run(), 1);
+}

@@ -1,0 +1,119 @@
+//! Names of one file within the set: the first is copied, the others become hard links to the copy.
+//!
+//! **Invariant:** a link is made only after the first name has its verified contents; whoever comes earlier waits here,
+//! not in a worker.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard};
+
+use crate::entry::Entry;
+use crate::tree::Found;
+
+/// What an entry is to the other names of its file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// It has no other name.
+    Alone,
+    /// It is the one to copy.
+    First,
+    /// It becomes a link.
+    Other,
+}
+
+/// What is to be done with an entry that becomes a link.
+pub(crate) enum Join {
+    /// Link it to this entry of the target.
+    Link(Entry, Found),
+    /// Its first name, at the source, could not be copied.
+    FirstNameFailed(Entry, String),
+    /// It is kept here until its first name is done.
+    Waits,
+}
+
+#[derive(Default)]
+pub(crate) struct Links {
+    files: Mutex<HashMap<(u64, u64), File>>,
+}
+
+struct File {
+    first: FirstName,
+    /// Names that are not done yet, those outside the set too; at 0 the file is forgotten.
+    names_left: u32,
+}
+
+enum FirstName {
+    Copying { waiting: Vec<Entry> },
+    Done(Found),
+    Failed(String),
+}
+
+impl Links {
+    /// Tells the planner the role of a regular file.
+    pub(crate) fn role(&self, source: &Found) -> Role {
+        if source.attr.nlink < 2 {
+            return Role::Alone;
+        }
+        let mut files = self.lock();
+        if files.contains_key(&key(source)) {
+            return Role::Other;
+        }
+        let first = FirstName::Copying { waiting: Vec::new() };
+        files.insert(key(source), File { first, names_left: source.attr.nlink });
+        Role::First
+    }
+
+    /// An entry that becomes a link is due.
+    pub(crate) fn join(&self, entry: Entry) -> Join {
+        let mut files = self.lock();
+        let id = key(&entry.source);
+        // Forgotten: the file had fewer names when it was found first than it has now.
+        let Some(file) = files.get_mut(&id) else {
+            let first = entry.source.path.display().to_string();
+            return Join::FirstNameFailed(entry, first);
+        };
+        let join = match &mut file.first {
+            FirstName::Copying { waiting } => {
+                waiting.push(entry);
+                return Join::Waits;
+            }
+            FirstName::Done(target) => Join::Link(entry, target.clone()),
+            FirstName::Failed(first) => Join::FirstNameFailed(entry, first.clone()),
+        };
+        forget(&mut files, id, 1);
+        join
+    }
+
+    /// The first name is done, or failed; gives those that waited for it.
+    pub(crate) fn settle(&self, source: &Found, outcome: Option<Found>) -> Vec<Entry> {
+        let mut files = self.lock();
+        let Some(file) = files.get_mut(&key(source)) else { return Vec::new() };
+        let first = match outcome {
+            Some(target) => FirstName::Done(target),
+            None => FirstName::Failed(source.path.display().to_string()),
+        };
+        let waiting = match std::mem::replace(&mut file.first, first) {
+            FirstName::Copying { waiting } => waiting,
+            FirstName::Done(_) | FirstName::Failed(_) => Vec::new(),
+        };
+        // The first name itself; those that waited come back through `join`.
+        forget(&mut files, key(source), 1);
+        waiting
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<(u64, u64), File>> {
+        self.files.lock().expect("no thread panics with the lock")
+    }
+}
+
+fn forget(files: &mut HashMap<(u64, u64), File>, id: (u64, u64), names: u32) {
+    if let Some(file) = files.get_mut(&id) {
+        file.names_left = file.names_left.saturating_sub(names);
+        if file.names_left == 0 {
+            files.remove(&id);
+        }
+    }
+}
+
+fn key(source: &Found) -> (u64, u64) {
+    (source.device, source.attr.ino)
+}

@@ -1,0 +1,98 @@
+//! What an entry has besides its contents: owner, extended attributes, mode and times.
+//!
+//! Mode and times must be kept; owner, group and extended attributes are kept where the target allows it, and what is
+//! not is remarked in the journal.
+
+use std::path::Path;
+use std::sync::atomic::Ordering;
+
+use wire::data::{FileKind, SetAttr};
+
+use crate::context::Context;
+use crate::fault::{Fault, Tried, errno_text};
+use crate::tree::Found;
+
+const SET_USER_ID: u32 = 0o4000;
+const SET_GROUP_ID: u32 = 0o2000;
+
+/// Gives `made`, an entry of the target that is just made, the metadata of `source`. Faults and
+/// remarks call it `name`, which it is to become.
+///
+/// The order matters: a change of owner clears mode bits; extended attributes need a writable file; times come last,
+/// so that nothing changes them again.
+pub(crate) fn keep(context: &Context, source: &Found, made: &Found, name: &Path) -> Result<(), Fault> {
+    let kept = keep_owner(context, source, made, name);
+    let is_link = source.attr.kind == FileKind::Symlink;
+    if !is_link {
+        keep_xattrs(context, source, made, name);
+    }
+    let mode = mode_for(source, kept);
+    let change = SetAttr {
+        mode: (!is_link).then_some(mode),
+        atime: Some(source.attr.atime),
+        mtime: Some(source.attr.mtime),
+        ..SetAttr::default()
+    };
+    let target = &*context.target;
+    target.set(made, &change).tried(target, name, "set mode and times of")
+}
+
+/// Which of the two is the source's now.
+#[derive(Clone, Copy)]
+struct KeptOwner {
+    user: bool,
+    group: bool,
+}
+
+fn keep_owner(context: &Context, source: &Found, made: &Found, name: &Path) -> KeptOwner {
+    let (from, to) = (&source.attr, &made.attr);
+    let user = from.uid == to.uid || context.identity.may_give_to_user(from.uid);
+    let group = from.gid == to.gid || context.identity.may_give_to_group(from.gid);
+    let change = SetAttr {
+        uid: (user && from.uid != to.uid).then_some(from.uid),
+        gid: (group && from.gid != to.gid).then_some(from.gid),
+        ..SetAttr::default()
+    };
+    let kept = if change == SetAttr::default() || context.target.set(made, &change).is_ok() {
+        KeptOwner { user, group }
+    } else {
+        KeptOwner { user: from.uid == to.uid, group: from.gid == to.gid }
+    };
+    // Once is enough: it is the same for a whole tree.
+    if !(kept.user && kept.group) && !context.owner_remarked.swap(true, Ordering::Relaxed) {
+        let text = format!("owner {}:{} cannot be kept, here and perhaps elsewhere", from.uid, from.gid);
+        context.remark(&context.target.show(name), &text);
+    }
+    kept
+}
+
+/// The mode to set: without set-user-id if the user is another, without set-group-id if the group is, so that nobody
+/// lends rights that the source did not.
+fn mode_for(source: &Found, kept: KeptOwner) -> u32 {
+    let mut mode = source.attr.mode;
+    if !kept.user {
+        mode &= !SET_USER_ID;
+    }
+    // On a folder the bit only says which group new files get.
+    if !kept.group && !source.is_folder() {
+        mode &= !SET_GROUP_ID;
+    }
+    mode
+}
+
+fn keep_xattrs(context: &Context, source: &Found, made: &Found, name: &Path) {
+    let xattrs = match context.source.xattrs(source) {
+        Ok(xattrs) => xattrs,
+        Err(errno) => {
+            let text = format!("extended attributes cannot be read: {}", errno_text(errno));
+            return context.remark(&context.source.show(&source.path), &text);
+        }
+    };
+    for xattr in &xattrs {
+        if let Err(errno) = context.target.set_xattr(made, xattr) {
+            let attribute = String::from_utf8_lossy(&xattr.0);
+            let text = format!("extended attribute {attribute} cannot be kept: {}", errno_text(errno));
+            context.remark(&context.target.show(name), &text);
+        }
+    }
+}

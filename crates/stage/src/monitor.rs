@@ -1,0 +1,198 @@
+//! What a running stage tells others, and what others tell it: counters, failures, cancellation.
+//!
+//! **Invariant:** a stage is `complete` only if its source was walked to the end, every entry found is done, nothing
+//! failed and nobody cancelled it.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+
+use model::phase::StageState;
+use wire::control::{ApiError, Blame, FileFailure, StageProgress, StageStatus};
+use wire::node::StageSpec;
+
+/// As many failures as a status lists.
+const FAILURES_LISTED_MAX: usize = 100;
+
+/// The state of one run of a stage, shared by all its threads.
+pub struct Monitor {
+    spec: StageSpec,
+    started: Instant,
+    entries_total: AtomicU64,
+    entries_done: AtomicU64,
+    bytes_total: AtomicU64,
+    bytes_done: AtomicU64,
+    bytes_verified: AtomicU64,
+    entries_failed: AtomicU64,
+    planned: AtomicBool,
+    cancelled: AtomicBool,
+    buffer_full: AtomicBool,
+    failures: Mutex<Vec<FileFailure>>,
+    error: Mutex<Option<ApiError>>,
+}
+
+impl Monitor {
+    /// A stage that starts now.
+    pub fn new(spec: &StageSpec) -> Monitor {
+        Monitor {
+            spec: spec.clone(),
+            started: Instant::now(),
+            entries_total: AtomicU64::new(0),
+            entries_done: AtomicU64::new(0),
+            bytes_total: AtomicU64::new(0),
+            bytes_done: AtomicU64::new(0),
+            bytes_verified: AtomicU64::new(0),
+            entries_failed: AtomicU64::new(0),
+            planned: AtomicBool::new(false),
+            cancelled: AtomicBool::new(false),
+            buffer_full: AtomicBool::new(false),
+            failures: Mutex::default(),
+            error: Mutex::default(),
+        }
+    }
+
+    /// Asks the stage to stop soon. What is copied so far stays, and a later run goes on from there.
+    pub fn cancel(&self) {
+        self.cancelled.store(true, Ordering::Relaxed);
+    }
+
+    /// What is known now.
+    pub fn status(&self, state: StageState) -> StageStatus {
+        let error = self.error.lock().expect("no thread panics with the lock").clone();
+        let failures = self.failures.lock().expect("no thread panics with the lock").clone();
+        StageStatus {
+            id: self.spec.id.clone(),
+            direction: self.spec.direction,
+            kind: self.spec.kind,
+            source: self.spec.source.clone(),
+            destination: self.spec.destination.clone(),
+            state,
+            progress: self.progress(),
+            elapsed_ms: u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX),
+            failures,
+            error,
+        }
+    }
+
+    /// The status at the end: complete or failed, whatever the invariant above says.
+    pub fn verdict(&self) -> StageStatus {
+        if self.cancelled.load(Ordering::Relaxed) {
+            self.fail_stage(cancelled());
+        }
+        let status = self.status(StageState::Failed);
+        let StageProgress { entries_total, entries_done, entries_failed, planned, .. } = status.progress;
+        let complete =
+            planned && entries_failed == 0 && entries_done == entries_total && status.error.is_none();
+        StageStatus { state: if complete { StageState::Complete } else { StageState::Failed }, ..status }
+    }
+
+    /// The failure of the stage as a whole; the first one stays.
+    pub fn fail_stage(&self, error: ApiError) {
+        self.error.lock().expect("no thread panics with the lock").get_or_insert(error);
+    }
+
+    pub(crate) fn progress(&self) -> StageProgress {
+        let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        // What is done is read before what is to be done, so that a reader never sees more done than there is.
+        let (entries_done, bytes_done) = (get(&self.entries_done), get(&self.bytes_done));
+        StageProgress {
+            entries_done,
+            bytes_done,
+            bytes_verified: get(&self.bytes_verified),
+            entries_failed: get(&self.entries_failed),
+            planned: self.planned.load(Ordering::Acquire),
+            entries_total: get(&self.entries_total),
+            bytes_total: get(&self.bytes_total),
+        }
+    }
+
+    pub(crate) fn found(&self, bytes: u64) {
+        self.bytes_total.fetch_add(bytes, Ordering::Relaxed);
+        self.entries_total.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn done(&self) {
+        self.entries_done.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn planned(&self) {
+        self.planned.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn failed(&self, failure: FileFailure) {
+        self.entries_failed.fetch_add(1, Ordering::Relaxed);
+        let mut failures = self.failures.lock().expect("no thread panics with the lock");
+        if failures.len() < FAILURES_LISTED_MAX {
+            failures.push(failure);
+        }
+    }
+
+    /// The buffer has no room for more: the rest is only counted, so that the error can say how much there is.
+    pub(crate) fn note_buffer_full(&self) {
+        self.buffer_full.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_buffer_full(&self) -> bool {
+        self.buffer_full.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn is_cancelled(&self) -> bool {
+        self.cancelled.load(Ordering::Relaxed)
+    }
+
+    /// Whether nothing more is to be copied.
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.is_cancelled() || self.is_buffer_full()
+    }
+}
+
+/// The bytes that one attempt at one file has counted; taken back on drop unless the attempt was kept.
+pub(crate) struct Tally {
+    monitor: Arc<Monitor>,
+    copied: AtomicU64,
+    verified: AtomicU64,
+    kept: AtomicBool,
+}
+
+impl Tally {
+    pub(crate) fn new(monitor: &Arc<Monitor>) -> Tally {
+        Tally {
+            monitor: monitor.clone(),
+            copied: AtomicU64::new(0),
+            verified: AtomicU64::new(0),
+            kept: AtomicBool::new(false),
+        }
+    }
+
+    pub(crate) fn copied(&self, bytes: u64) {
+        self.copied.fetch_add(bytes, Ordering::Relaxed);
+        self.monitor.bytes_done.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    pub(crate) fn verified(&self, bytes: u64) {
+        self.verified.fetch_add(bytes, Ordering::Relaxed);
+        self.monitor.bytes_verified.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    pub(crate) fn keep(&self) {
+        self.kept.store(true, Ordering::Relaxed);
+    }
+}
+
+impl Drop for Tally {
+    fn drop(&mut self) {
+        if !self.kept.load(Ordering::Relaxed) {
+            self.monitor.bytes_done.fetch_sub(self.copied.load(Ordering::Relaxed), Ordering::Relaxed);
+            self.monitor.bytes_verified.fetch_sub(self.verified.load(Ordering::Relaxed), Ordering::Relaxed);
+        }
+    }
+}
+
+fn cancelled() -> ApiError {
+    ApiError {
+        code: "cancelled".to_owned(),
+        blame: Blame::User,
+        message: "the stage was cancelled".to_owned(),
+        advice: "start it again to go on where it stopped".to_owned(),
+    }
+}

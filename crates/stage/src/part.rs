@@ -1,0 +1,65 @@
+//! An entry that is being made and does not have its name yet.
+//!
+//! **Invariant:** what is not published is removed again, so that a failed entry leaves nothing at the target.
+
+use std::path::{Path, PathBuf};
+
+use rustix::io::Errno;
+
+use crate::context::Context;
+use crate::fault::{Fault, Tried};
+use crate::tree;
+
+/// An entry under its working name; removed on drop unless it was published.
+pub(crate) struct Part<'a> {
+    context: &'a Context,
+    path: PathBuf,
+    published: bool,
+}
+
+impl<'a> Part<'a> {
+    pub(crate) fn new(context: &'a Context, path: PathBuf) -> Part<'a> {
+        Part { context, path, published: false }
+    }
+
+    /// Gives it its name, in place of what has it now.
+    pub(crate) fn publish(mut self, target: &Path) -> Result<(), Fault> {
+        if self.path != target {
+            let tree = &*self.context.target;
+            tree.rename(&self.path, target).tried(tree, target, "rename into place")?;
+        }
+        self.published = true;
+        Ok(())
+    }
+}
+
+impl Drop for Part<'_> {
+    fn drop(&mut self) {
+        if !self.published {
+            // What cannot be removed now is removed by the next run.
+            let _ = self.context.target.remove(&self.path);
+        }
+    }
+}
+
+/// Makes something at `path` with `make`, in place of whatever but a folder is there. Faults name `name`, which it is
+/// to become.
+pub(crate) fn make_afresh<T>(
+    context: &Context,
+    (path, name): (&Path, &Path),
+    operation: &'static str,
+    make: impl Fn() -> tree::Result<T>,
+) -> Result<T, Fault> {
+    let target = &*context.target;
+    match make() {
+        Err(Errno::EXIST) => {
+            let there = target.find(path).tried(target, name, "look up")?;
+            if there.is_folder() {
+                return Err(Errno::ISDIR).tried(target, name, "replace");
+            }
+            target.remove(path).tried(target, name, "replace")?;
+            make().tried(target, name, operation)
+        }
+        outcome => outcome.tried(target, name, operation),
+    }
+}

@@ -1,0 +1,62 @@
+//! An open file on the PFS.
+
+use std::fs::File;
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
+
+use rustix::fs::{Advice, SeekFrom};
+use rustix::io::Errno;
+use wire::data::Attr;
+
+use super::{attributes, errno};
+use crate::tree::{OpenFile, Result};
+
+/// An open file; closed on drop. Nothing that close(2) could report is lost: whoever wrote has called `sync`.
+pub(super) struct PfsFile(File);
+
+impl PfsFile {
+    pub(super) fn new(file: File) -> PfsFile {
+        PfsFile(file)
+    }
+}
+
+impl OpenFile for PfsFile {
+    fn attributes(&self) -> Result<Attr> {
+        self.0.metadata().map(|metadata| attributes(&metadata)).map_err(errno)
+    }
+
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize> {
+        self.0.read_at(buffer, offset).map_err(errno)
+    }
+
+    fn write_at(&self, bytes: &[u8], offset: u64) -> Result<()> {
+        self.0.write_all_at(bytes, offset).map_err(errno)
+    }
+
+    fn next_data(&self, offset: u64) -> Result<Option<Range<u64>>> {
+        // The file's own position is of no use to anybody: threads that share it may move it as they like.
+        match rustix::fs::seek(&self.0, SeekFrom::Data(offset)) {
+            Ok(start) => Ok(Some(start..rustix::fs::seek(&self.0, SeekFrom::Hole(start))?)),
+            Err(Errno::NXIO) => Ok(None),
+            // A file system without the notion has no holes to tell.
+            Err(Errno::INVAL) => Ok(Some(offset..u64::MAX)),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn set_size(&self, size: u64) -> Result<()> {
+        self.0.set_len(size).map_err(errno)
+    }
+
+    fn sync(&self) -> Result<()> {
+        self.0.sync_all().map_err(errno)
+    }
+
+    fn forget_cached(&self) -> Result<()> {
+        rustix::fs::fadvise(&self.0, 0, None, Advice::DontNeed)
+    }
+
+    fn close(&self) -> Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,229 @@
+//! What a stage has to do: from the directive's source and destination to entries in the queue.
+//!
+//! | kind | source | goes to |
+//! |---|---|---|
+//! | file | a file | the destination; below it, under the source's name, if it ends in a slash or is a folder |
+//! | directory | a folder | its contents into the destination, whether or not either ends in a slash |
+//! | list | lines of `source destination` | as for a file, each |
+//!
+//! Folders that are missing above the destination are made.
+
+mod list;
+mod walk;
+
+use std::collections::HashMap;
+use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
+
+use model::phase::{Direction, StageKind};
+use rustix::io::Errno;
+use wire::control::{ApiError, Blame};
+use wire::data::{FileKind, SetAttr};
+use wire::node::StageSpec;
+
+use crate::context::Context;
+use crate::entry::Entry;
+use crate::fault::{Fault, Tried};
+use crate::folder::{Folder, release};
+use crate::links::Role;
+use crate::pfs::ends_with_slash;
+use crate::tree::{Found, New, split};
+
+/// Permission bits of folders that nothing was said about.
+const FOLDER_MODE: u32 = 0o755;
+
+/// Permission bits of a folder until its contents are there.
+const FOLDER_MODE_MEANWHILE: u32 = 0o700;
+
+/// Finds everything that `spec` names and queues it.
+///
+/// # Errors
+/// The stage as a whole cannot be done: its source or its destination does not serve, or its list file has a mistake.
+pub(crate) fn plan(context: &Arc<Context>, spec: &StageSpec) -> Result<(), ApiError> {
+    let mut planner = Planner { context, destinations: HashMap::new() };
+    let outcome = match spec.kind {
+        StageKind::File => {
+            let (source, target) = sides(spec)?;
+            planner.file(&source, &target).map_err(|fault| fault.stage_error(spec.direction))
+        }
+        StageKind::Directory => {
+            let (source, target) = sides(spec)?;
+            planner.directory(&source, &target).map_err(|fault| fault.stage_error(spec.direction))
+        }
+        StageKind::List => planner.list(spec),
+    };
+    for (_, folder) in planner.destinations.drain() {
+        release(context, folder);
+    }
+    outcome
+}
+
+/// A path as the directive has it, with what a slash at its end means.
+struct Named {
+    path: PathBuf,
+    ends_with_slash: bool,
+}
+
+impl Named {
+    fn pfs(path: &Path) -> Named {
+        Named { path: path.to_owned(), ends_with_slash: ends_with_slash(path) }
+    }
+
+    /// A path in the buffer.
+    fn buffer(path: &str) -> Result<Named, ApiError> {
+        let mut clean = PathBuf::new();
+        for component in Path::new(path).components() {
+            match component {
+                Component::Normal(name) => clean.push(name),
+                Component::CurDir => {}
+                Component::ParentDir | Component::RootDir | Component::Prefix(_) => {
+                    return Err(leads_out(path));
+                }
+            }
+        }
+        Ok(Named { path: clean, ends_with_slash: path.is_empty() || path.ends_with('/') })
+    }
+}
+
+fn leads_out(path: &str) -> ApiError {
+    ApiError {
+        code: "stage_path".to_owned(),
+        blame: Blame::User,
+        message: format!("the path `{path}` leads out of the buffer"),
+        advice: "name a path below the buffer's root, without `..`".to_owned(),
+    }
+}
+
+fn sides(spec: &StageSpec) -> Result<(Named, Named), ApiError> {
+    let (pfs, buffer) = (Named::pfs(&spec.pfs_path), Named::buffer(&spec.buffer_path)?);
+    Ok(match spec.direction {
+        Direction::In => (pfs, buffer),
+        Direction::Out => (buffer, pfs),
+    })
+}
+
+struct Planner<'a> {
+    context: &'a Arc<Context>,
+    /// Folders that files go to, held until all are queued: a list can name one very often.
+    destinations: HashMap<PathBuf, Arc<Folder>>,
+}
+
+impl Planner<'_> {
+    fn file(&mut self, source: &Named, target: &Named) -> Result<(), Fault> {
+        let context = self.context;
+        let found = context.source.locate(&source.path);
+        let found = found.tried(&*context.source, &source.path, "look up source")?;
+        if found.is_folder() {
+            return Err(Errno::ISDIR).tried(&*context.source, &source.path, "stage as a file");
+        }
+        let (_, name) = split(&source.path).tried(&*context.source, &source.path, "stage as a file")?;
+        let is_folder = || context.target.locate(&target.path).is_ok_and(|there| there.is_folder());
+        let target =
+            if target.ends_with_slash || is_folder() { target.path.join(name) } else { target.path.clone() };
+        let (folder, name) = split(&target).tried(&*context.target, &target, "stage to")?;
+        let folder = self.destination(folder)?;
+        let target = folder.target.path.join(name);
+        self.queue(found, target, folder);
+        Ok(())
+    }
+
+    fn directory(&mut self, source: &Named, target: &Named) -> Result<(), Fault> {
+        let context = self.context;
+        let found = context.source.locate(&source.path);
+        let found = found.tried(&*context.source, &source.path, "look up source")?;
+        if !found.is_folder() {
+            return Err(Errno::NOTDIR).tried(&*context.source, &source.path, "stage as a directory");
+        }
+        // Before anything is made at the target: the folder may be there and not be readable.
+        drop(context.source.list(&found).tried(&*context.source, &source.path, "list folder")?);
+        let folder = self.top(&found, &target.path)?;
+        walk::walk(context, found, folder);
+        Ok(())
+    }
+
+    /// The destination folder of a directory. It gets the source's metadata only if this stage makes it, now or in an
+    /// earlier run: whoever made it before had their own reasons for its mode.
+    fn top(&mut self, source: &Found, target: &Path) -> Result<Arc<Folder>, Fault> {
+        let context = self.context;
+        if let Ok(there) = context.target.locate(target) {
+            let made_by_us = context.journal.was_made(target);
+            sweep(context, &there)?;
+            make_usable(context, &there);
+            return Ok(if made_by_us { Folder::top(source.clone(), there) } else { Folder::existing(there) });
+        }
+        let (above, name) = split(target).tried(&*context.target, target, "stage to")?;
+        let above = self.destination(above)?;
+        let path = above.target.path.join(name);
+        context.journal.make(target);
+        context.journal.sync();
+        let made = context.target.make(&path, New::Folder(FOLDER_MODE_MEANWHILE));
+        let made = made.tried(&*context.target, &path, "make folder")?;
+        Ok(Folder::top(source.clone(), made))
+    }
+
+    /// A folder that files go to, made if it is missing, with what is missing above it.
+    fn destination(&mut self, path: &Path) -> Result<Arc<Folder>, Fault> {
+        if let Some(folder) = self.destinations.get(path) {
+            return Ok(folder.clone());
+        }
+        let found = ensure(self.context, path)?;
+        sweep(self.context, &found)?;
+        let folder = Folder::existing(found);
+        self.destinations.insert(path.to_owned(), folder.clone());
+        Ok(folder)
+    }
+
+    fn queue(&self, source: Found, target: PathBuf, folder: Arc<Folder>) {
+        queue(self.context, source, target, folder);
+    }
+}
+
+/// Queues anything but a folder.
+fn queue(context: &Arc<Context>, source: Found, target: PathBuf, folder: Arc<Folder>) {
+    let is_file = source.attr.kind == FileKind::Regular;
+    let role = if is_file { context.links.role(&source) } else { Role::Alone };
+    // Further names of a file bring no bytes.
+    context.monitor.found(if is_file && role != Role::Other { source.attr.size } else { 0 });
+    if !context.monitor.is_stopping() {
+        context.queue.push(Entry { source, target, folder, role });
+    }
+}
+
+/// The folder at `path`, made if it is missing, with what is missing above it.
+fn ensure(context: &Context, path: &Path) -> Result<Found, Fault> {
+    let target = &*context.target;
+    match target.locate(path) {
+        Ok(there) if there.is_folder() => return Ok(there),
+        Ok(_) => return Err(Errno::NOTDIR).tried(target, path, "make folder"),
+        Err(Errno::NOENT) => {}
+        Err(errno) => return Err(errno).tried(target, path, "look up folder"),
+    }
+    let (above, name) = split(path).tried(target, path, "make folder")?;
+    let above = ensure(context, above)?;
+    let made = target.make(&above.path.join(name), New::Folder(FOLDER_MODE));
+    let made = made.tried(target, path, "make folder")?;
+    target.sync_folder(&above.path).tried(target, &above.path, "fsync folder")?;
+    Ok(made)
+}
+
+/// Removes the parts that an earlier run of this stage left in a folder when it was killed.
+fn sweep(context: &Context, folder: &Found) -> Result<(), Fault> {
+    use std::os::unix::ffi::OsStrExt;
+    let target = &*context.target;
+    let is_leftover = |path: &Path| path.file_name().is_some_and(|name| context.is_leftover(name.as_bytes()));
+    for entry in target.list(folder).tried(target, &folder.path, "list folder")?.flatten() {
+        if is_leftover(&entry.path) {
+            target.remove(&entry.path).tried(target, &entry.path, "remove left-over")?;
+        }
+    }
+    Ok(())
+}
+
+/// Lets us make entries in a folder whose mode an earlier run has already made read-only. It gets its mode again when
+/// it is finished. A refusal shows when the first entry is made.
+fn make_usable(context: &Context, folder: &Found) {
+    let mode = folder.attr.mode | FOLDER_MODE_MEANWHILE;
+    if mode != folder.attr.mode {
+        let _ = context.target.set(folder, &SetAttr { mode: Some(mode), ..SetAttr::default() });
+    }
+}

@@ -1,0 +1,187 @@
+//! A file tree as a stage sees it, whichever side it is on: [`crate::pfs::Pfs`] or [`crate::buffer::Buffer`].
+//!
+//! Paths are the tree's own: absolute on the PFS, relative to the root without a leading slash in the buffer.
+//!
+//! **Invariant:** only [`Tree::locate`] follows a symbolic link in the last component; every other operation works on
+//! the link itself or refuses.
+
+use std::ffi::OsStr;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use rustix::io::Errno;
+use wire::control::Side;
+use wire::data::{Attr, FileKind, SetAttr};
+
+/// What an operation of a tree gives.
+pub type Result<T> = std::result::Result<T, Errno>;
+
+/// An entry that was found or made.
+#[derive(Clone, Debug)]
+pub struct Found {
+    /// Its path in the tree.
+    pub path: PathBuf,
+    /// The device it is on: with the inode number what tells hard links. 0 in a buffer, which is one device.
+    pub device: u64,
+    /// Its attributes at that time.
+    pub attr: Attr,
+}
+
+impl Found {
+    /// Whether it is a folder.
+    pub fn is_folder(&self) -> bool {
+        self.attr.kind == FileKind::Directory
+    }
+}
+
+/// What [`Tree::make`] makes. All but folders are made for their owner only; the mode is set later.
+#[derive(Clone, Copy, Debug)]
+pub enum New<'a> {
+    /// A folder with these permission bits.
+    Folder(u32),
+    /// A symbolic link with this text.
+    Symlink(&'a Path),
+    /// A pipe, socket or device node.
+    Node {
+        /// Which of them.
+        kind: FileKind,
+        /// Device number, for device nodes.
+        rdev: u64,
+    },
+}
+
+/// How a new entry gets its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Placement {
+    /// Under a temporary name, renamed when it is whole and verified: others may watch the folder.
+    Renamed,
+    /// Under its own name at once, after what had it is removed: nobody looks before the stage ends, and a buffer
+    /// that is nearly full has no room for both.
+    InPlace,
+}
+
+/// An extended attribute: its name and its value.
+pub type Xattr = (Vec<u8>, Vec<u8>);
+
+/// The entries of a folder; an entry that cannot be looked at comes as its path and the reason.
+pub type Listing<'a> = Box<dyn Iterator<Item = std::result::Result<Found, (PathBuf, Errno)>> + 'a>;
+
+/// One side of a stage.
+pub trait Tree: Send + Sync {
+    /// Which side it is.
+    fn side(&self) -> Side;
+
+    /// A path as users know it, on one line.
+    fn show(&self, path: &Path) -> String;
+
+    /// How entries are made here.
+    fn placement(&self) -> Placement;
+
+    /// The entry with this name itself.
+    fn find(&self, path: &Path) -> Result<Found>;
+
+    /// The entry behind this name, through symbolic links; its path is free of links in the last component.
+    fn locate(&self, path: &Path) -> Result<Found>;
+
+    /// The entries of a folder, without `.` and `..`.
+    fn list<'a>(&'a self, folder: &Found) -> Result<Listing<'a>>;
+
+    /// Opens a regular file for reading.
+    fn open(&self, file: &Found) -> Result<Box<dyn OpenFile>>;
+
+    /// Makes a regular file that must not exist, readable and writable for its owner only, and opens it.
+    fn create(&self, path: &Path) -> Result<(Found, Box<dyn OpenFile>)>;
+
+    /// The text of a symbolic link.
+    fn read_link(&self, link: &Found) -> Result<PathBuf>;
+
+    /// Makes an entry that must not exist.
+    fn make(&self, path: &Path, new: New<'_>) -> Result<Found>;
+
+    /// Gives a file one more name, which must not exist.
+    fn link(&self, existing: &Found, path: &Path) -> Result<()>;
+
+    /// Moves a name; replaces whatever but a folder has the new one.
+    fn rename(&self, from: &Path, to: &Path) -> Result<()>;
+
+    /// Removes anything but a folder.
+    fn remove(&self, path: &Path) -> Result<()>;
+
+    /// Makes the names in a folder survive a power loss.
+    fn sync_folder(&self, path: &Path) -> Result<()>;
+
+    /// Sets owner, mode and times: what is `Some`, in this order.
+    fn set(&self, entry: &Found, change: &SetAttr) -> Result<()>;
+
+    /// The user's extended attributes and POSIX ACLs; empty where the tree has none.
+    fn xattrs(&self, entry: &Found) -> Result<Vec<Xattr>>;
+
+    /// Sets one of them.
+    fn set_xattr(&self, entry: &Found, xattr: &Xattr) -> Result<()>;
+
+    /// Bytes that the tree may hold and bytes that it holds, where there is a limit of its own.
+    fn usage(&self) -> Option<Usage>;
+}
+
+/// How full a buffer is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Usage {
+    /// Bytes that it may hold.
+    pub capacity_bytes: u64,
+    /// Bytes that it holds.
+    pub used_bytes: u64,
+}
+
+/// An open regular file. Several threads may use it at once.
+pub trait OpenFile: Send + Sync {
+    /// Its attributes now.
+    fn attributes(&self) -> Result<Attr>;
+
+    /// Reads at `offset`; 0 only at the end of the file.
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize>;
+
+    /// Writes all of `bytes` at `offset`.
+    fn write_at(&self, bytes: &[u8], offset: u64) -> Result<()>;
+
+    /// The next range that holds data at or after `offset`; `None`: only a hole to the end.
+    fn next_data(&self, offset: u64) -> Result<Option<Range<u64>>>;
+
+    /// Sets the size, bytes; what is new is a hole.
+    fn set_size(&self, size: u64) -> Result<()>;
+
+    /// Makes the contents survive a power loss.
+    fn sync(&self) -> Result<()>;
+
+    /// Forgets what is cached here, so that the next read comes from where the bytes are kept.
+    fn forget_cached(&self) -> Result<()>;
+
+    /// Ends the use of the file: attributes set after this stay. Also done, silently, on drop.
+    fn close(&self) -> Result<()>;
+}
+
+/// The folder and the name of a path; the empty folder for a name alone.
+///
+/// # Errors
+/// ISDIR for a path without a last name, as the root.
+pub fn split(path: &Path) -> Result<(&Path, &OsStr)> {
+    let name = path.file_name().ok_or(Errno::ISDIR)?;
+    Ok((path.parent().unwrap_or(Path::new("")), name))
+}
+
+/// A path on one line of text: control characters are written as in Rust strings.
+pub(crate) fn on_one_line(path: &Path) -> String {
+    let mut line = String::new();
+    for character in path.to_string_lossy().chars() {
+        match character {
+            _ if character.is_control() => line.extend(character.escape_default()),
+            _ => line.push(character),
+        }
+    }
+    line
+}
+
+/// Whether an extended attribute is one that a stage keeps: the user's own and POSIX ACLs. The rest belongs to the
+/// system that the file is on.
+pub(crate) fn keeps_xattr(name: &[u8]) -> bool {
+    name.starts_with(b"user.") || name == b"system.posix_acl_access" || name == b"system.posix_acl_default"
+}

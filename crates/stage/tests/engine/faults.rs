@@ -1,0 +1,241 @@
+//! What goes wrong is caught, named, and harms nothing else.
+
+use std::fs;
+use std::os::unix::fs::{FileExt, PermissionsExt, chown};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use model::phase::{Direction, StageKind, StageState};
+use stage::engine::Engine;
+use stage::identity;
+use stage::monitor::Monitor;
+use wire::control::{Blame, Owner, Side, StageStatus};
+
+use crate::support::Site;
+use crate::support::flipping_pfs::FlippingPfs;
+use crate::support::folder_namespace::FolderNamespace;
+use crate::support::forest::bytes;
+
+fn site_with(files: usize, length: usize) -> Site {
+    let site = Site::new();
+    fs::create_dir(site.pfs("set")).unwrap();
+    for index in 0..files {
+        fs::write(site.pfs(&format!("set/f{index}")), bytes(index as u64, length)).unwrap();
+    }
+    site
+}
+
+fn assert_one_failure(status: &StageStatus, name: &str, side: Side, errno: i32) {
+    assert_eq!(status.state, StageState::Failed);
+    assert_eq!(status.failures.len(), 1, "{status:?}");
+    let failure = &status.failures[0];
+    assert!(failure.path.ends_with(name), "{failure:?}");
+    assert_eq!((failure.side, failure.errno), (side, errno), "{failure:?}");
+    assert!(!failure.advice.is_empty());
+    assert_eq!(status.progress.entries_failed, 1);
+}
+
+#[test]
+fn a_bit_that_the_buffer_flips_is_caught_and_the_bad_copy_removed() {
+    let site = site_with(5, 100_000);
+    *site.faults.flipped.lock().unwrap() = Some("f3".into());
+    let status = site.stage_in(StageKind::Directory, "set", "");
+    assert_one_failure(&status, "$DW_JOB_STRIPED/f3", Side::Buffer, 0);
+    assert!(status.failures[0].message.contains("checksum"), "{status:?}");
+    assert!(!site.buffer("f3").exists());
+    assert_eq!(status.progress.entries_done, 4);
+    assert_eq!(status.progress.bytes_verified, 400_000);
+}
+
+#[test]
+fn a_bit_that_the_pfs_flips_is_caught_and_nothing_gets_the_name() {
+    let site = Site::new();
+    fs::write(site.buffer("good"), bytes(1, 200_000)).unwrap();
+    fs::write(site.buffer("bad"), bytes(1, 300_000)).unwrap();
+    fs::create_dir(site.pfs("out")).unwrap();
+    fs::write(site.pfs("out/bad"), b"the old version").unwrap();
+    let spec = site.spec(Direction::Out, StageKind::Directory, "out", "");
+    let status = site.run_on(Arc::new(FlippingPfs { size: 300_000 }), &spec);
+    assert_one_failure(&status, "out/bad", Side::Pfs, 0);
+    assert_eq!(fs::read(site.pfs("out/bad")).unwrap(), b"the old version");
+    assert_eq!(fs::read(site.pfs("out/good")).unwrap(), bytes(1, 200_000));
+    assert_eq!(fs::read_dir(site.pfs("out")).unwrap().count(), 2, "a part was left behind");
+}
+
+#[test]
+fn an_error_that_passes_is_tried_again() {
+    let site = site_with(3, 50_000);
+    site.faults.failing_writes.store(2, Ordering::Relaxed);
+    site.faults.failing_reads.store(2, Ordering::Relaxed);
+    site.faults.failing_syncs.store(2, Ordering::Relaxed);
+    let status = site.stage_in(StageKind::Directory, "set", "");
+    assert_eq!(status.state, StageState::Complete, "{status:?}");
+    assert_eq!(status.progress.bytes_done, 150_000);
+    assert_eq!(status.progress.bytes_verified, 150_000);
+    for index in 0..3 {
+        let contents = fs::read(site.buffer(&format!("f{index}"))).unwrap();
+        assert!(contents == bytes(index, 50_000));
+    }
+}
+
+#[test]
+fn an_fsync_that_fails_every_time_is_a_failure() {
+    let site = site_with(1, 50_000);
+    site.faults.failing_syncs.store(-1, Ordering::Relaxed);
+    let status = site.stage_in(StageKind::Directory, "set", "");
+    assert_one_failure(&status, "f0", Side::Buffer, 5);
+    assert_eq!(status.failures[0].operation, "fsync");
+    assert_eq!(site.faults.files_made.load(Ordering::Relaxed), 4, "one attempt and three more");
+    assert_eq!((status.progress.bytes_done, status.progress.bytes_verified), (0, 0));
+}
+
+#[test]
+fn a_source_that_cannot_be_read_fails_alone_and_nothing_of_it_stays() {
+    let site = Site::new();
+    fs::write(site.buffer("a"), bytes(1, 10_000)).unwrap();
+    site.faults.failing_reads.store(-1, Ordering::Relaxed);
+    let status = site.stage_out(StageKind::Directory, "", "out");
+    assert_one_failure(&status, "$DW_JOB_STRIPED/a", Side::Buffer, 5);
+    assert_eq!(status.failures[0].operation, "read");
+    assert_eq!(fs::read_dir(site.pfs("out")).unwrap().count(), 0);
+}
+
+#[test]
+fn a_buffer_that_is_too_small_ends_the_stage_and_says_how_large_the_set_is() {
+    let site = site_with(40, 100_000);
+    fs::create_dir(site.pfs("set/more")).unwrap();
+    fs::write(site.pfs("set/more/last"), bytes(9, 100_000)).unwrap();
+    *site.faults.room.lock().unwrap() = Some(1_000_000);
+    let status = site.stage_in(StageKind::Directory, "set", "");
+    assert_eq!(status.state, StageState::Failed);
+    let error = status.error.unwrap();
+    assert_eq!((error.code.as_str(), error.blame), ("buffer_full", Blame::User));
+    assert!(error.message.contains("4100000 bytes in 42 entries"), "{error}");
+    assert!(error.message.contains("it may hold 3000000 bytes"), "{error}");
+    assert!(error.advice.contains("larger capacity"), "{error}");
+    assert_eq!(status.failures[0].errno, 28);
+}
+
+#[test]
+fn a_source_that_changes_while_it_is_copied_is_copied_again() {
+    let site = site_with(1, 3 << 20);
+    let path = site.pfs("set/f0");
+    *site.faults.after_create.lock().unwrap() = Some(Box::new(move |made| {
+        if made < 3 {
+            // After the source was looked at, before it is read.
+            let file = fs::File::options().write(true).open(&path).unwrap();
+            file.write_all_at(&[made as u8; 10], 1_000_000 * made).unwrap();
+            file.set_modified(std::time::UNIX_EPOCH + Duration::from_secs(made)).unwrap();
+        }
+    }));
+    let status = site.stage_in(StageKind::Directory, "set", "");
+    assert_eq!(status.state, StageState::Complete, "{status:?}");
+    assert_eq!(site.faults.files_made.load(Ordering::Relaxed), 3);
+    assert!(fs::read(site.buffer("f0")).unwrap() == fs::read(site.pfs("set/f0")).unwrap());
+}
+
+#[test]
+fn a_source_that_never_stops_changing_is_a_failure() {
+    let site = site_with(1, 100);
+    let path = site.pfs("set/f0");
+    *site.faults.after_create.lock().unwrap() = Some(Box::new(move |made| {
+        fs::write(&path, bytes(made, 100 + made as usize)).unwrap();
+    }));
+    let status = site.stage_in(StageKind::Directory, "set", "");
+    assert_one_failure(&status, "set/f0", Side::Pfs, 0);
+    assert!(status.failures[0].message.contains("changed while it was copied"));
+    assert!(!site.buffer("f0").exists());
+}
+
+#[test]
+fn attributes_that_the_target_cannot_hold_are_remarked_and_fail_nothing() {
+    let site = site_with(1, 100);
+    let flags = rustix::fs::XattrFlags::empty();
+    rustix::fs::setxattr(site.pfs("set/f0"), "user.origin", b"x", flags).unwrap();
+    site.faults.no_xattrs.store(true, Ordering::Relaxed);
+    assert_eq!(site.stage_in(StageKind::Directory, "set", "").state, StageState::Complete);
+    let journal = fs::read_to_string(site.path().join("journal")).unwrap();
+    let remark = journal.lines().find(|line| line.contains("remark")).unwrap();
+    assert!(remark.contains("$DW_JOB_STRIPED/f0") && remark.contains("user.origin"), "{remark}");
+}
+
+#[test]
+fn whoever_watches_the_target_never_sees_a_part_under_a_files_name() {
+    let site = Site::new();
+    let contents = bytes(3, 5_000_000);
+    for index in 0..20 {
+        fs::write(site.buffer(&format!("f{index}")), &contents).unwrap();
+    }
+    fs::create_dir(site.pfs("out")).unwrap();
+    let over = AtomicBool::new(false);
+    let watch = || {
+        let mut seen = 0;
+        while !over.load(Ordering::Acquire) {
+            for index in 0..20 {
+                if let Ok(found) = fs::read(site.pfs(&format!("out/f{index}"))) {
+                    assert!(found == contents, "f{index} has {} bytes", found.len());
+                    seen += 1;
+                }
+            }
+        }
+        seen
+    };
+    std::thread::scope(|scope| {
+        let watcher = scope.spawn(watch);
+        let status = site.stage_out(StageKind::Directory, "", "out");
+        over.store(true, Ordering::Release);
+        assert_eq!(status.state, StageState::Complete);
+        watcher.join().unwrap();
+    });
+    assert_eq!(fs::read_dir(site.pfs("out")).unwrap().count(), 20);
+}
+
+/// Runs a stage with the rights of an ordinary user; only root can.
+fn run_as_user(site: &Site, direction: Direction) -> StageStatus {
+    const USER: u32 = 54_321;
+    for folder in [site.pfs(""), site.buffer(""), site.path().to_owned()] {
+        chown(folder, Some(USER), Some(USER)).unwrap();
+    }
+    let mut spec = site.spec(direction, StageKind::Directory, "set", "");
+    spec.owner = Owner { uid: USER, gid: USER };
+    let journal = site.journal(&spec);
+    let namespace = FolderNamespace::new(&site.buffer(""), site.faults.clone());
+    let worker = std::thread::spawn(move || {
+        identity::assume(&spec.owner).unwrap();
+        Engine::new(&spec, namespace).run(&spec, journal, &Arc::new(Monitor::new(&spec)))
+    });
+    worker.join().unwrap()
+}
+
+#[test]
+fn a_user_gets_eacces_for_the_file_that_is_not_theirs_to_read_and_nothing_more() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let site = site_with(3, 1000);
+    fs::set_permissions(site.pfs("set/f1"), fs::Permissions::from_mode(0o600)).unwrap();
+    let status = run_as_user(&site, Direction::In);
+    assert_one_failure(&status, "set/f1", Side::Pfs, 13);
+    assert!(status.failures[0].advice.contains("permissions"));
+    assert!(site.buffer("f0").exists() && site.buffer("f2").exists() && !site.buffer("f1").exists());
+    let journal = fs::read_to_string(site.path().join("journal")).unwrap();
+    assert_eq!(journal.matches("cannot be kept").count(), 1, "{journal}");
+}
+
+#[test]
+fn a_user_cannot_make_a_device_or_lend_root_rights_through_the_buffer() {
+    use std::os::unix::fs::MetadataExt;
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let site = site_with(1, 1000);
+    fs::set_permissions(site.pfs("set/f0"), fs::Permissions::from_mode(0o6755)).unwrap();
+    let mode = rustix::fs::Mode::from_raw_mode(0o666);
+    let kind = rustix::fs::FileType::CharacterDevice;
+    rustix::fs::mknodat(rustix::fs::CWD, site.pfs("set/null"), kind, mode, 0x103).unwrap();
+    let status = run_as_user(&site, Direction::In);
+    assert_one_failure(&status, "$DW_JOB_STRIPED/null", Side::Buffer, 1);
+    let copy = fs::metadata(site.buffer("f0")).unwrap();
+    assert_eq!((copy.uid(), copy.mode() & 0o7777), (54_321, 0o755));
+}

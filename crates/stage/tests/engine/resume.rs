@@ -1,0 +1,97 @@
+//! A stage that was stopped goes on where it was.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use model::phase::{Direction, StageKind, StageState};
+use stage::monitor::Monitor;
+
+use crate::support::Site;
+use crate::support::forest::{assert_same, bytes, grow, survey};
+
+const FILES: u64 = 200;
+
+fn stopped_after(made: u64) -> (Site, u64) {
+    let site = Site::new();
+    fs::create_dir_all(site.pfs("set/sub")).unwrap();
+    for index in 0..FILES {
+        let folder = if index % 2 == 0 { "set" } else { "set/sub" };
+        fs::write(site.pfs(&format!("{folder}/f{index}")), bytes(index, 1000)).unwrap();
+    }
+    let spec = site.spec(Direction::In, StageKind::Directory, "set", "");
+    let monitor = Arc::new(Monitor::new(&spec));
+    let watched = monitor.clone();
+    *site.faults.after_create.lock().unwrap() = Some(Box::new(move |now| {
+        if now == made {
+            watched.cancel();
+        }
+    }));
+    let status = site.run_watched(&spec, &monitor);
+    *site.faults.after_create.lock().unwrap() = None;
+    assert_eq!(status.state, StageState::Failed);
+    assert_eq!(status.error.unwrap().code, "cancelled");
+    assert!(status.failures.is_empty());
+    let done = status.progress.entries_done;
+    assert!(done >= 1 && done < FILES, "{done} done");
+    site.faults.files_made.store(0, Ordering::Relaxed);
+    (site, done)
+}
+
+#[test]
+fn what_was_done_is_not_copied_again() {
+    let (site, done) = stopped_after(FILES / 2);
+    let status = site.stage_in(StageKind::Directory, "set", "");
+    assert_eq!(status.state, StageState::Complete, "{status:?}");
+    assert_eq!(site.faults.files_made.load(Ordering::Relaxed), FILES - done);
+    assert_eq!(status.progress.entries_done, FILES + 1);
+    assert_eq!(status.progress.bytes_verified, FILES * 1000);
+    assert_same(&survey(&site.pfs("set")), &site.buffer(""));
+}
+
+#[test]
+fn what_changed_on_either_side_since_is_copied_again() {
+    let (site, _) = stopped_after(FILES / 2);
+    assert_eq!(site.stage_in(StageKind::Directory, "set", "").state, StageState::Complete);
+    site.faults.files_made.store(0, Ordering::Relaxed);
+    fs::write(site.pfs("set/f0"), b"new source").unwrap();
+    fs::write(site.buffer("f2"), b"spoilt").unwrap();
+    fs::remove_file(site.buffer("sub/f3")).unwrap();
+    assert_eq!(site.stage_in(StageKind::Directory, "set", "").state, StageState::Complete);
+    assert_eq!(site.faults.files_made.load(Ordering::Relaxed), 3);
+    assert_same(&survey(&site.pfs("set")), &site.buffer(""));
+}
+
+#[test]
+fn a_stage_out_that_is_run_again_removes_the_parts_that_a_killed_one_left() {
+    let site = Site::new();
+    grow(&site.buffer("set"));
+    let spec = site.spec(Direction::Out, StageKind::Directory, "out", "set");
+    assert_eq!(site.run(&spec).state, StageState::Complete);
+    // As kill -9 leaves them; the second is another stage's and none of our business.
+    fs::write(site.pfs("out/.forebay.7.0.1-99.part"), b"half").unwrap();
+    fs::write(site.pfs("out/deep/.forebay.7.0.1-98.part"), b"half").unwrap();
+    fs::write(site.pfs("out/.forebay.8.0.1-1.part"), b"another").unwrap();
+    assert_eq!(site.run(&spec).state, StageState::Complete);
+    fs::remove_file(site.pfs("out/.forebay.8.0.1-1.part")).unwrap();
+    // The folder has a new time only because that file was just taken away.
+    assert_same(&survey(&site.buffer("set")), &site.pfs("out"));
+}
+
+#[test]
+fn the_destination_folder_gets_its_mode_also_when_a_later_run_finishes() {
+    let site = Site::new();
+    fs::create_dir(site.buffer("set")).unwrap();
+    for index in 0..50 {
+        fs::write(site.buffer(&format!("set/f{index}")), b"x").unwrap();
+    }
+    fs::set_permissions(site.buffer("set"), fs::Permissions::from_mode(0o550)).unwrap();
+    let spec = site.spec(Direction::Out, StageKind::Directory, "out", "set");
+    let monitor = Arc::new(Monitor::new(&spec));
+    site.faults.failing_reads.store(-1, Ordering::Relaxed);
+    assert_eq!(site.run_watched(&spec, &monitor).state, StageState::Failed);
+    site.faults.failing_reads.store(0, Ordering::Relaxed);
+    assert_eq!(site.run(&spec).state, StageState::Complete);
+    assert_eq!(fs::metadata(site.pfs("out")).unwrap().permissions().mode() & 0o7777, 0o550);
+}

@@ -1,0 +1,288 @@
+//! A plain folder that plays a buffer, and fails on demand.
+
+use std::collections::HashMap;
+use std::ffi::OsStr;
+use std::fs::{self, File, Metadata};
+use std::ops::Range;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+
+use rustix::fs::{AtFlags, CWD, FileType, Gid, Mode, SeekFrom, Timespec, Timestamps, Uid, XattrFlags};
+use rustix::io::Errno;
+use stage::buffer::Namespace;
+use stage::tree::{Result, Usage};
+use wire::data::{Attr, Creator, DirEntry, FileKind, ROOT, SetAttr, Time};
+
+/// What is to go wrong.
+#[derive(Default)]
+pub struct Faults {
+    /// Bytes that can still be written before ENOSPC; `None`: no limit.
+    pub room: Mutex<Option<u64>>,
+    /// So many reads fail with EIO; negative: all.
+    pub failing_reads: AtomicI64,
+    /// So many writes fail with EIO; negative: all.
+    pub failing_writes: AtomicI64,
+    /// So many fsyncs of files fail with EIO; negative: all.
+    pub failing_syncs: AtomicI64,
+    /// Reads of the file with this name come back with one bit flipped.
+    pub flipped: Mutex<Option<String>>,
+    /// `setxattr` fails with ENOTSUP.
+    pub no_xattrs: AtomicBool,
+    /// Files made so far.
+    pub files_made: AtomicU64,
+    /// Is called after each file that is made.
+    pub after_create: Mutex<Option<Box<dyn Fn(u64) + Send>>>,
+}
+
+impl Faults {
+    fn due(counter: &AtomicI64) -> Result<()> {
+        let left = counter.load(Ordering::Relaxed);
+        if left > 0 {
+            counter.fetch_sub(1, Ordering::Relaxed);
+        }
+        if left == 0 { Ok(()) } else { Err(Errno::IO) }
+    }
+}
+
+/// Inode numbers are those of the folder's files; the root is [`ROOT`].
+pub struct FolderNamespace {
+    root: PathBuf,
+    paths: Mutex<HashMap<u64, PathBuf>>,
+    faults: std::sync::Arc<Faults>,
+}
+
+impl FolderNamespace {
+    pub fn new(root: &Path, faults: std::sync::Arc<Faults>) -> FolderNamespace {
+        FolderNamespace { root: root.to_owned(), paths: Mutex::default(), faults }
+    }
+
+    fn path(&self, ino: u64) -> Result<PathBuf> {
+        if ino == ROOT {
+            return Ok(self.root.clone());
+        }
+        self.paths.lock().unwrap().get(&ino).cloned().ok_or(Errno::STALE)
+    }
+
+    fn child(&self, parent: u64, name: &[u8]) -> Result<PathBuf> {
+        assert!(!name.is_empty() && !name.contains(&b'/'), "{name:?} is no name");
+        Ok(self.path(parent)?.join(OsStr::from_bytes(name)))
+    }
+
+    fn attr_of(&self, path: PathBuf) -> Result<Attr> {
+        let attr = attributes(&fs::symlink_metadata(&path).map_err(errno)?);
+        self.paths.lock().unwrap().insert(attr.ino, path);
+        Ok(attr)
+    }
+
+    fn own(&self, path: PathBuf, creator: &Creator) -> Result<Attr> {
+        let (uid, gid) = (Uid::from_raw(creator.uid), Gid::from_raw(creator.gid));
+        rustix::fs::chownat(CWD, &path, Some(uid), Some(gid), AtFlags::SYMLINK_NOFOLLOW)?;
+        self.attr_of(path)
+    }
+}
+
+impl Namespace for FolderNamespace {
+    fn lookup(&self, parent: u64, name: &[u8]) -> Result<Attr> {
+        self.attr_of(self.child(parent, name)?)
+    }
+
+    fn getattr(&self, ino: u64) -> Result<Attr> {
+        let metadata = fs::symlink_metadata(self.path(ino)?).map_err(errno)?;
+        Ok(Attr { ino, ..attributes(&metadata) })
+    }
+
+    fn setattr(&self, ino: u64, set: &SetAttr) -> Result<Attr> {
+        let path = self.path(ino)?;
+        if set.uid.is_some() || set.gid.is_some() {
+            let (uid, gid) = (set.uid.map(Uid::from_raw), set.gid.map(Gid::from_raw));
+            rustix::fs::chownat(CWD, &path, uid, gid, AtFlags::SYMLINK_NOFOLLOW)?;
+        }
+        if let Some(mode) = set.mode {
+            fs::set_permissions(&path, fs::Permissions::from_mode(mode)).map_err(errno)?;
+        }
+        if let Some(size) = set.size {
+            File::options().write(true).open(&path).and_then(|file| file.set_len(size)).map_err(errno)?;
+        }
+        let timespec = |time: Option<Time>| match time {
+            Some(time) => Timespec { tv_sec: time.seconds, tv_nsec: time.nanos.into() },
+            None => Timespec { tv_sec: 0, tv_nsec: rustix::fs::UTIME_OMIT },
+        };
+        let times = Timestamps { last_access: timespec(set.atime), last_modification: timespec(set.mtime) };
+        rustix::fs::utimensat(CWD, &path, &times, AtFlags::SYMLINK_NOFOLLOW)?;
+        self.getattr(ino)
+    }
+
+    fn mkdir(&self, parent: u64, name: &[u8], mode: u32, creator: &Creator) -> Result<Attr> {
+        let path = self.child(parent, name)?;
+        rustix::fs::mkdir(&path, Mode::from_raw_mode(mode))?;
+        self.own(path, creator)
+    }
+
+    fn mknod(&self, parent: u64, name: &[u8], kind: FileKind, rdev: u64, creator: &Creator) -> Result<Attr> {
+        let path = self.child(parent, name)?;
+        let kind = match kind {
+            FileKind::Fifo => FileType::Fifo,
+            FileKind::Socket => FileType::Socket,
+            FileKind::CharDevice => FileType::CharacterDevice,
+            FileKind::BlockDevice => FileType::BlockDevice,
+            other => panic!("mknod of {other:?}"),
+        };
+        rustix::fs::mknodat(CWD, &path, kind, Mode::from_raw_mode(0o600), rdev)?;
+        self.own(path, creator)
+    }
+
+    fn symlink(&self, parent: u64, name: &[u8], target: &[u8], creator: &Creator) -> Result<Attr> {
+        let path = self.child(parent, name)?;
+        std::os::unix::fs::symlink(OsStr::from_bytes(target), &path).map_err(errno)?;
+        self.own(path, creator)
+    }
+
+    fn link(&self, ino: u64, parent: u64, name: &[u8]) -> Result<Attr> {
+        let path = self.child(parent, name)?;
+        fs::hard_link(self.path(ino)?, &path).map_err(errno)?;
+        self.attr_of(path)
+    }
+
+    fn create(&self, parent: u64, name: &[u8], mode: u32, creator: &Creator) -> Result<Attr> {
+        let path = self.child(parent, name)?;
+        let file = File::options().write(true).create_new(true).open(&path).map_err(errno)?;
+        file.set_permissions(fs::Permissions::from_mode(mode)).map_err(errno)?;
+        let made = self.faults.files_made.fetch_add(1, Ordering::Relaxed) + 1;
+        if let Some(hook) = &*self.faults.after_create.lock().unwrap() {
+            hook(made);
+        }
+        self.own(path, creator)
+    }
+
+    fn open(&self, ino: u64) -> Result<()> {
+        self.path(ino).map(drop)
+    }
+
+    fn close(&self, _ino: u64, _write: bool) -> Result<()> {
+        Ok(())
+    }
+
+    fn read(&self, ino: u64, offset: u64, buffer: &mut [u8]) -> Result<usize> {
+        Faults::due(&self.faults.failing_reads)?;
+        let path = self.path(ino)?;
+        let length = File::open(&path).and_then(|file| file.read_at(buffer, offset)).map_err(errno)?;
+        let flipped = self.faults.flipped.lock().unwrap();
+        if length > 0 && flipped.as_deref().is_some_and(|name| path.ends_with(name)) {
+            buffer[length / 2] ^= 0x10;
+        }
+        Ok(length)
+    }
+
+    fn write(&self, ino: u64, offset: u64, bytes: &[u8]) -> Result<()> {
+        assert!(bytes.len() <= 1 << 20, "{} bytes in one write", bytes.len());
+        Faults::due(&self.faults.failing_writes)?;
+        if let Some(room) = &mut *self.faults.room.lock().unwrap() {
+            *room = room.checked_sub(bytes.len() as u64).ok_or(Errno::NOSPC)?;
+        }
+        let file = File::options().write(true).open(self.path(ino)?).map_err(errno)?;
+        file.write_all_at(bytes, offset).map_err(errno)
+    }
+
+    fn next_data(&self, ino: u64, offset: u64) -> Result<Option<Range<u64>>> {
+        let file = File::open(self.path(ino)?).map_err(errno)?;
+        match rustix::fs::seek(&file, SeekFrom::Data(offset)) {
+            Ok(start) => Ok(Some(start..rustix::fs::seek(&file, SeekFrom::Hole(start))?)),
+            Err(Errno::NXIO) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn fsync(&self, ino: u64) -> Result<()> {
+        self.path(ino)?;
+        Faults::due(&self.faults.failing_syncs)
+    }
+
+    fn sync_metadata(&self) -> Result<()> {
+        Ok(())
+    }
+
+    fn unlink(&self, parent: u64, name: &[u8]) -> Result<()> {
+        fs::remove_file(self.child(parent, name)?).map_err(errno)
+    }
+
+    fn rename(&self, parent: u64, name: &[u8], new_parent: u64, new_name: &[u8]) -> Result<()> {
+        fs::rename(self.child(parent, name)?, self.child(new_parent, new_name)?).map_err(errno)
+    }
+
+    /// Pages of two entries, so that paging is tested too; the cookie is an index.
+    fn readdir(&self, ino: u64, cookie: u64) -> Result<Vec<DirEntry>> {
+        let entries = fs::read_dir(self.path(ino)?).map_err(errno)?;
+        let mut paths: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
+        paths.sort();
+        let page = paths.into_iter().enumerate().skip(cookie as usize).take(2);
+        page.map(|(index, path)| {
+            let name = path.file_name().unwrap().as_bytes().to_vec();
+            Ok(DirEntry { cookie: index as u64 + 1, name, attr: self.attr_of(path)? })
+        })
+        .collect()
+    }
+
+    fn readlink(&self, ino: u64) -> Result<Vec<u8>> {
+        let text = fs::read_link(self.path(ino)?).map_err(errno)?;
+        Ok(text.as_os_str().as_bytes().to_vec())
+    }
+
+    fn getxattr(&self, ino: u64, name: &[u8]) -> Result<Vec<u8>> {
+        let mut value = vec![0; 4096];
+        let length = rustix::fs::lgetxattr(self.path(ino)?, name, value.as_mut_slice())?;
+        value.truncate(length);
+        Ok(value)
+    }
+
+    fn setxattr(&self, ino: u64, name: &[u8], value: &[u8]) -> Result<()> {
+        if self.faults.no_xattrs.load(Ordering::Relaxed) {
+            return Err(Errno::NOTSUP);
+        }
+        rustix::fs::lsetxattr(self.path(ino)?, name, value, XattrFlags::empty())
+    }
+
+    fn listxattr(&self, ino: u64) -> Result<Vec<Vec<u8>>> {
+        let mut names = vec![0; 4096];
+        let length = rustix::fs::llistxattr(self.path(ino)?, names.as_mut_slice())?;
+        names.truncate(length);
+        Ok(names.split(|byte| *byte == 0).filter(|name| !name.is_empty()).map(<[u8]>::to_vec).collect())
+    }
+
+    fn usage(&self) -> Result<Usage> {
+        Ok(Usage { capacity_bytes: 3_000_000, used_bytes: 0 })
+    }
+}
+
+pub fn attributes(metadata: &Metadata) -> Attr {
+    let kind = match metadata.mode() & 0o170_000 {
+        0o040_000 => FileKind::Directory,
+        0o120_000 => FileKind::Symlink,
+        0o010_000 => FileKind::Fifo,
+        0o140_000 => FileKind::Socket,
+        0o020_000 => FileKind::CharDevice,
+        0o060_000 => FileKind::BlockDevice,
+        _ => FileKind::Regular,
+    };
+    let time = |seconds, nanos: i64| Time { seconds, nanos: nanos as u32 };
+    Attr {
+        ino: metadata.ino(),
+        kind,
+        mode: metadata.mode() & 0o7777,
+        nlink: metadata.nlink() as u32,
+        uid: metadata.uid(),
+        gid: metadata.gid(),
+        rdev: metadata.rdev(),
+        size: metadata.size(),
+        blocks: metadata.blocks(),
+        atime: time(metadata.atime(), metadata.atime_nsec()),
+        mtime: time(metadata.mtime(), metadata.mtime_nsec()),
+        ctime: time(metadata.ctime(), metadata.ctime_nsec()),
+    }
+}
+
+fn errno(error: std::io::Error) -> Errno {
+    Errno::from_io_error(&error).unwrap()
+}
