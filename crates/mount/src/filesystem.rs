@@ -1,0 +1,97 @@
+//! What the kernel can ask of a file system, in our own types.
+
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+
+use client::{Attr, Creator, DirEntry, Errno, FileKind, SetAttr, Usage};
+use wire::data::message::{AllocateMode, RenameMode, XattrMode};
+
+/// The result of an operation.
+pub type Result<T> = std::result::Result<T, Errno>;
+
+/// An inode to be made.
+#[derive(Clone, Copy, Debug)]
+pub struct NewInode<'a> {
+    /// Anything but a regular file that is to be opened.
+    pub kind: FileKind,
+    /// Permission bits, `0..=0o7777`, after the umask.
+    pub mode: u32,
+    /// Device number, for device nodes.
+    pub rdev: u64,
+    /// A symbolic link's text.
+    pub target: &'a [u8],
+    /// In whose name.
+    pub creator: Creator,
+}
+
+/// Where `lseek` goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Seek {
+    /// To data.
+    Data,
+    /// To a hole.
+    Hole,
+}
+
+/// A file system.
+pub trait FileSystem: Send + Sync + 'static {
+    /// How long names and attributes may be used without asking again.
+    fn cache_for(&self) -> Duration;
+    /// The inode behind a name.
+    fn lookup(&self, parent: u64, name: &[u8]) -> Result<Attr>;
+    /// An inode's attributes.
+    fn getattr(&self, ino: u64) -> Result<Attr>;
+    /// Changes attributes.
+    fn setattr(&self, ino: u64, set: &SetAttr) -> Result<Attr>;
+    /// Makes an inode.
+    fn make(&self, parent: u64, name: &[u8], new: &NewInode<'_>) -> Result<Attr>;
+    /// Makes a regular file, which must not exist, and opens it for writing.
+    fn create(&self, parent: u64, name: &[u8], mode: u32, creator: &Creator) -> Result<Attr>;
+    /// A symbolic link's text.
+    fn readlink(&self, ino: u64) -> Result<Vec<u8>>;
+    /// One more name for an inode.
+    fn link(&self, ino: u64, parent: u64, name: &[u8]) -> Result<Attr>;
+    /// Takes a name away.
+    fn unlink(&self, parent: u64, name: &[u8]) -> Result<()>;
+    /// Removes an empty directory.
+    fn rmdir(&self, parent: u64, name: &[u8]) -> Result<()>;
+    /// Moves or swaps names.
+    fn rename(
+        &self,
+        parent: u64,
+        name: &[u8],
+        new_parent: u64,
+        new_name: &[u8],
+        mode: RenameMode,
+    ) -> Result<()>;
+    /// Opens a regular file.
+    fn open(&self, ino: u64, write: bool) -> Result<Attr>;
+    /// Closes one handle.
+    fn close(&self, ino: u64, write: bool) -> Result<()>;
+    /// The file itself, for the kernel to use without us; ENOTSUP where that cannot be.
+    fn object(&self, ino: u64) -> Result<OwnedFd>;
+    /// Reads; fewer bytes at the end.
+    fn read(&self, ino: u64, offset: u64, buffer: &mut [u8]) -> Result<usize>;
+    /// Writes all of `bytes`.
+    fn write(&self, ino: u64, offset: u64, bytes: &[u8]) -> Result<()>;
+    /// Allocates, frees or zeroes a range.
+    fn allocate(&self, ino: u64, offset: u64, len: u64, mode: AllocateMode) -> Result<()>;
+    /// The next data or hole at or after `offset`; ENXIO past the end.
+    fn seek(&self, ino: u64, offset: u64, to: Seek) -> Result<u64>;
+    /// Makes a file survive a power loss.
+    fn fsync(&self, ino: u64) -> Result<()>;
+    /// Makes names survive a power loss.
+    fn sync_metadata(&self) -> Result<()>;
+    /// A page of entries after `cookie`, without `.` and `..`.
+    fn readdir(&self, ino: u64, cookie: u64) -> Result<Vec<DirEntry>>;
+    /// How full it is.
+    fn usage(&self) -> Result<Usage>;
+    /// An extended attribute.
+    fn getxattr(&self, ino: u64, name: &[u8]) -> Result<Vec<u8>>;
+    /// Sets one.
+    fn setxattr(&self, ino: u64, name: &[u8], value: &[u8], mode: XattrMode) -> Result<()>;
+    /// Their names.
+    fn listxattr(&self, ino: u64) -> Result<Vec<Vec<u8>>>;
+    /// Removes one.
+    fn removexattr(&self, ino: u64, name: &[u8]) -> Result<()>;
+}

@@ -1,0 +1,153 @@
+//! A namespace on storage nodes, as a [`FileSystem`].
+
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+
+use client::{Attr, Client, Creator, DirEntry, Errno, FileKind, SetAttr, Usage};
+use wire::data::message::{AllocateMode, RenameMode, XattrMode};
+
+use crate::filesystem::{FileSystem, NewInode, Result, Seek};
+
+/// With no other client, what the kernel knows stays true: it made every change itself. Not for ever, so that a mistake
+/// in that belief would heal.
+const EXCLUSIVE_CACHE: Duration = Duration::from_secs(60);
+
+/// One mounted namespace.
+pub struct Namespace {
+    client: Client,
+    exclusive: bool,
+}
+
+impl Namespace {
+    /// The namespace that `client` uses; `exclusive`: nobody else does.
+    pub fn new(client: Client, exclusive: bool) -> Namespace {
+        Namespace { client, exclusive }
+    }
+}
+
+impl FileSystem for Namespace {
+    fn cache_for(&self) -> Duration {
+        if self.exclusive { EXCLUSIVE_CACHE } else { Duration::ZERO }
+    }
+
+    fn lookup(&self, parent: u64, name: &[u8]) -> Result<Attr> {
+        self.client.lookup(parent, name)
+    }
+
+    fn getattr(&self, ino: u64) -> Result<Attr> {
+        self.client.getattr(ino)
+    }
+
+    fn setattr(&self, ino: u64, set: &SetAttr) -> Result<Attr> {
+        self.client.setattr(ino, set)
+    }
+
+    fn make(&self, parent: u64, name: &[u8], new: &NewInode<'_>) -> Result<Attr> {
+        match new.kind {
+            FileKind::Directory => self.client.mkdir(parent, name, new.mode, &new.creator),
+            FileKind::Symlink => self.client.symlink(parent, name, new.target, &new.creator),
+            kind => self.client.mknod(parent, name, kind, new.mode, new.rdev, &new.creator),
+        }
+    }
+
+    fn create(&self, parent: u64, name: &[u8], mode: u32, creator: &Creator) -> Result<Attr> {
+        self.client.create(parent, name, mode, creator)
+    }
+
+    fn readlink(&self, ino: u64) -> Result<Vec<u8>> {
+        self.client.readlink(ino)
+    }
+
+    fn link(&self, ino: u64, parent: u64, name: &[u8]) -> Result<Attr> {
+        self.client.link(ino, parent, name)
+    }
+
+    fn unlink(&self, parent: u64, name: &[u8]) -> Result<()> {
+        self.client.unlink(parent, name)
+    }
+
+    fn rmdir(&self, parent: u64, name: &[u8]) -> Result<()> {
+        self.client.rmdir(parent, name)
+    }
+
+    fn rename(
+        &self,
+        parent: u64,
+        name: &[u8],
+        new_parent: u64,
+        new_name: &[u8],
+        mode: RenameMode,
+    ) -> Result<()> {
+        self.client.rename_as(parent, name, new_parent, new_name, mode)
+    }
+
+    fn open(&self, ino: u64, write: bool) -> Result<Attr> {
+        self.client.open(ino, write)
+    }
+
+    fn close(&self, ino: u64, write: bool) -> Result<()> {
+        self.client.close(ino, write)
+    }
+
+    fn object(&self, ino: u64) -> Result<OwnedFd> {
+        self.client.object(ino)
+    }
+
+    fn read(&self, ino: u64, offset: u64, buffer: &mut [u8]) -> Result<usize> {
+        self.client.read(ino, offset, buffer)
+    }
+
+    fn write(&self, ino: u64, offset: u64, bytes: &[u8]) -> Result<()> {
+        self.client.write(ino, offset, bytes)
+    }
+
+    fn allocate(&self, ino: u64, offset: u64, len: u64, mode: AllocateMode) -> Result<()> {
+        self.client.allocate(ino, offset, len, mode)
+    }
+
+    fn seek(&self, ino: u64, offset: u64, to: Seek) -> Result<u64> {
+        let size = self.client.getattr(ino)?.size;
+        if offset >= size {
+            return Err(Errno::NXIO);
+        }
+        match to {
+            Seek::Hole => self.client.next_hole(ino, offset, size),
+            Seek::Data => {
+                let data = self.client.next_data(ino, offset)?.ok_or(Errno::NXIO)?;
+                if data.start < size { Ok(data.start) } else { Err(Errno::NXIO) }
+            }
+        }
+    }
+
+    fn fsync(&self, ino: u64) -> Result<()> {
+        self.client.fsync(ino)
+    }
+
+    fn sync_metadata(&self) -> Result<()> {
+        self.client.sync_metadata()
+    }
+
+    fn readdir(&self, ino: u64, cookie: u64) -> Result<Vec<DirEntry>> {
+        self.client.readdir(ino, cookie)
+    }
+
+    fn usage(&self) -> Result<Usage> {
+        self.client.usage()
+    }
+
+    fn getxattr(&self, ino: u64, name: &[u8]) -> Result<Vec<u8>> {
+        self.client.getxattr(ino, name)
+    }
+
+    fn setxattr(&self, ino: u64, name: &[u8], value: &[u8], mode: XattrMode) -> Result<()> {
+        self.client.setxattr_as(ino, name, value, mode)
+    }
+
+    fn listxattr(&self, ino: u64) -> Result<Vec<Vec<u8>>> {
+        self.client.listxattr(ino)
+    }
+
+    fn removexattr(&self, ino: u64, name: &[u8]) -> Result<()> {
+        self.client.removexattr(ino, name)
+    }
+}

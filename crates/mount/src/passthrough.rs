@@ -1,0 +1,88 @@
+//! Which inodes the kernel reads and writes without us.
+//!
+//! The kernel takes one backing file for an inode, and once it has one, every further open must name the same: so there
+//! is one backing id for each inode, shared by its opens and counted, and it is in the table before the open is answered
+//! (a release can overtake the answer).
+
+use std::collections::HashMap;
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+
+use fuser::BackingId;
+
+/// Opens of different inodes should not wait for each other.
+const SHARDS: usize = 16;
+
+/// Backing files by inode.
+#[derive(Debug)]
+pub struct Passthrough {
+    usable: AtomicBool,
+    inodes: [Mutex<HashMap<u64, Backing>>; SHARDS],
+}
+
+#[derive(Debug)]
+struct Backing {
+    id: Arc<BackingId>,
+    opens: u32,
+}
+
+impl Passthrough {
+    /// An empty table; `usable`: the kernel can do it.
+    pub fn new(usable: bool) -> Passthrough {
+        Passthrough { usable: AtomicBool::new(usable), inodes: std::array::from_fn(|_| Mutex::default()) }
+    }
+
+    /// Whether it is tried at all.
+    pub fn usable(&self) -> bool {
+        self.usable.load(Ordering::Relaxed)
+    }
+
+    /// Counts one more open of `ino`, registering its backing file with `register` if it has none yet. `None`: the file
+    /// is not passed through.
+    pub fn open(&self, ino: u64, register: impl FnOnce() -> io::Result<BackingId>) -> Option<Arc<BackingId>> {
+        if !self.usable() {
+            return None;
+        }
+        let mut inodes = self.shard(ino);
+        if let Some(backing) = inodes.get_mut(&ino) {
+            backing.opens += 1;
+            return Some(backing.id.clone());
+        }
+        match register() {
+            Ok(id) => {
+                let id = Arc::new(id);
+                inodes.insert(ino, Backing { id: id.clone(), opens: 1 });
+                Some(id)
+            }
+            Err(error) => {
+                // Neither the kind of volume nor our rights change while we are mounted: no use asking for each file.
+                if self.usable.swap(false, Ordering::Relaxed) {
+                    tracing::info!(reason = %error, "files are not passed through to the kernel");
+                }
+                None
+            }
+        }
+    }
+
+    /// Whether the inode has a backing file now.
+    pub fn is_open(&self, ino: u64) -> bool {
+        self.shard(ino).contains_key(&ino)
+    }
+
+    /// Counts one open less.
+    pub fn release(&self, ino: u64) {
+        let mut inodes = self.shard(ino);
+        if let Some(backing) = inodes.get_mut(&ino) {
+            backing.opens -= 1;
+            if backing.opens == 0 {
+                inodes.remove(&ino);
+            }
+        }
+    }
+
+    fn shard(&self, ino: u64) -> std::sync::MutexGuard<'_, HashMap<u64, Backing>> {
+        let shard = usize::try_from(ino % SHARDS as u64).expect("below 16");
+        self.inodes[shard].lock().expect("no thread panics while it holds backing files")
+    }
+}
