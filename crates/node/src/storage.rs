@@ -136,35 +136,3 @@ mod tests {
         assert_eq!(listen_on_kept_port(&kept).unwrap().1, port);
     }
 }
-
-/// The store crate's API until that crate is there.
-mod store {
-    use super::{Arc, FragmentSpec, FragmentStatus, PathBuf, TcpListener, io};
-    use std::os::unix::net::UnixListener;
-    use wire::control::ApiError;
-
-    #[derive(Debug, thiserror::Error)]
-    #[error("no store")]
-    pub struct OpenError;
-
-    pub struct Server;
-
-    impl Server {
-        pub fn open(_root: PathBuf, _name: String) -> Result<Arc<Server>, OpenError> {
-            Ok(Arc::new(Server))
-        }
-        pub fn listen(&self, _tcp: TcpListener, _unix: UnixListener) -> io::Result<()> {
-            Ok(())
-        }
-        pub fn create_fragment(&self, _spec: &FragmentSpec) -> Result<FragmentStatus, ApiError> {
-            Err(super::bug("no_store", "this build has no store"))
-        }
-        pub fn delete_fragment(&self, _instance: &str) -> Result<(), ApiError> {
-            Ok(())
-        }
-        pub fn fragments(&self) -> Vec<FragmentStatus> {
-            Vec::new()
-        }
-        pub fn shutdown(&self) {}
-    }
-}
