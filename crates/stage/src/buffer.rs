@@ -47,6 +47,8 @@ pub trait Namespace: Send + Sync {
     fn write(&self, ino: u64, offset: u64, bytes: &[u8]) -> Result<()>;
     /// The next range that holds data at or after `offset`; `None`: only a hole to the end.
     fn next_data(&self, ino: u64, offset: u64) -> Result<Option<Range<u64>>>;
+    /// Where the next hole at or after `offset` begins; `size`, the file's, where there is none before its end.
+    fn next_hole(&self, ino: u64, offset: u64, size: u64) -> Result<u64>;
     /// Makes a file's contents survive a power loss.
     fn fsync(&self, ino: u64) -> Result<()>;
     /// Makes every name and attribute set so far survive a power loss.

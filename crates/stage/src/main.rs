@@ -113,7 +113,6 @@ fn start_reporter(monitor: &Arc<Monitor>) -> (Sender<()>, std::thread::JoinHandl
     (over, reporter)
 }
 
-#[expect(clippy::print_stdout, reason = "status lines on standard output are this program's interface")]
 fn print(status: &StageStatus) -> anyhow::Result<()> {
     let mut line = serde_json::to_vec(status)?;
     line.push(b'\n');

@@ -59,7 +59,8 @@ fn keep_owner(context: &Context, source: &Found, made: &Found, name: &Path) -> K
         KeptOwner { user: from.uid == to.uid, group: from.gid == to.gid }
     };
     // Once is enough: it is the same for a whole tree.
-    if !(kept.user && kept.group) && !context.owner_remarked.swap(true, Ordering::Relaxed) {
+    let lost = !kept.user || !kept.group;
+    if lost && !context.owner_remarked.swap(true, Ordering::Relaxed) {
         let text = format!("owner {}:{} cannot be kept, here and perhaps elsewhere", from.uid, from.gid);
         context.remark(&context.target.show(name), &text);
     }

@@ -78,8 +78,8 @@ fn open_source(context: &Context, entry: &Entry) -> Result<(Opened, Found), Faul
     let (tree, path) = (&context.source, &entry.source.path);
     let file = tree.open(&entry.source).tried(&**tree, path, "open for reading")?;
     let attr = file.attributes().tried(&**tree, path, "look at")?;
-    let opened =
-        Opened { tree: tree.clone(), path: path.clone(), file: Arc::from(file), sparse: is_sparse(&attr) };
+    let sparse = file.has_holes(&attr).tried(&**tree, path, "look for holes in")?;
+    let opened = Opened { tree: tree.clone(), path: path.clone(), file: Arc::from(file), sparse };
     Ok((opened, Found { attr, ..entry.source.clone() }))
 }
 
@@ -94,27 +94,23 @@ fn check_unchanged(source: &Opened, before: &Attr) -> Result<(), Fault> {
 /// Compares what the target gives back with what was written.
 fn verify(
     context: &Arc<Context>,
-    mut target: Opened,
+    target: Opened,
     size: u64,
     written: u32,
     tally: &Arc<Tally>,
 ) -> Result<(), Fault> {
-    let fault = |cause| Fault::new(&*context.target, &target.path, "verify", cause);
-    let attr = target.file.attributes().tried(&*context.target, &target.path, "look at")?;
+    let (tree, path) = (context.target.clone(), target.path.clone());
+    let attr = target.file.attributes().tried(&*tree, &path, "look at")?;
     if attr.size != size {
-        return Err(fault(Cause::WrongSize { expected: size, found: attr.size }));
+        let cause = Cause::WrongSize { expected: size, found: attr.size };
+        return Err(Fault::new(&*tree, &path, "verify", cause));
     }
-    target.file.forget_cached().tried(&*context.target, &target.path, "drop the cache of")?;
-    target.sparse = is_sparse(&attr);
-    let found = content::read_back(context, &target, size, tally)?;
+    target.file.forget_cached().tried(&*tree, &path, "drop the cache of")?;
+    let sparse = target.file.has_holes(&attr).tried(&*tree, &path, "look for holes in")?;
+    let found = content::read_back(context, &Opened { sparse, ..target }, size, tally)?;
     if found != written {
-        let fault = |cause| Fault::new(&*context.target, &target.path, "verify", cause);
-        return Err(fault(Cause::Differs { expected: written, found }));
+        let cause = Cause::Differs { expected: written, found };
+        return Err(Fault::new(&*tree, &path, "verify", cause));
     }
     Ok(())
-}
-
-/// Less space than size: there are holes, or the file system compresses.
-fn is_sparse(attr: &Attr) -> bool {
-    attr.blocks.saturating_mul(512) < attr.size
 }

@@ -143,6 +143,9 @@ pub trait OpenFile: Send + Sync {
     /// Writes all of `bytes` at `offset`.
     fn write_at(&self, bytes: &[u8], offset: u64) -> Result<()>;
 
+    /// Whether it is worth asking where the data is; `attr` are its attributes now.
+    fn has_holes(&self, attr: &Attr) -> Result<bool>;
+
     /// The next range that holds data at or after `offset`; `None`: only a hole to the end.
     fn next_data(&self, offset: u64) -> Result<Option<Range<u64>>>;
 

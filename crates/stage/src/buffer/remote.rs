@@ -61,6 +61,10 @@ impl Namespace for Client {
         Client::next_data(self, ino, offset)
     }
 
+    fn next_hole(&self, ino: u64, offset: u64, size: u64) -> Result<u64> {
+        Client::next_hole(self, ino, offset, size)
+    }
+
     fn fsync(&self, ino: u64) -> Result<()> {
         Client::fsync(self, ino)
     }

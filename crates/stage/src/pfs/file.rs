@@ -33,6 +33,11 @@ impl OpenFile for PfsFile {
         self.0.write_all_at(bytes, offset).map_err(errno)
     }
 
+    // Less space than size: there are holes, or the file system compresses.
+    fn has_holes(&self, attr: &Attr) -> Result<bool> {
+        Ok(attr.blocks.saturating_mul(512) < attr.size)
+    }
+
     fn next_data(&self, offset: u64) -> Result<Option<Range<u64>>> {
         // The file's own position is of no use to anybody: threads that share it may move it as they like.
         match rustix::fs::seek(&self.0, SeekFrom::Data(offset)) {

@@ -1,7 +1,10 @@
-//! The engine from end to end, between two plain folders.
+//! The engine from end to end between two plain folders, and the worker process with real storage nodes.
+
+#![expect(clippy::unwrap_used, reason = "a set-up that fails is a test that fails")]
 
 mod faults;
 mod lists;
 mod resume;
 mod round_trip;
 mod support;
+mod worker;

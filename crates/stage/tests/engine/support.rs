@@ -1,5 +1,6 @@
 //! What the tests of the engine share: a stage between two plain folders, one of which plays the buffer.
 
+pub mod cluster;
 pub mod flipping_pfs;
 pub mod folder_namespace;
 pub mod forest;

@@ -92,6 +92,9 @@ impl OpenFile for FlippingFile {
     fn write_at(&self, bytes: &[u8], offset: u64) -> Result<()> {
         self.file.write_at(bytes, offset)
     }
+    fn has_holes(&self, attr: &Attr) -> Result<bool> {
+        self.file.has_holes(attr)
+    }
     fn next_data(&self, offset: u64) -> Result<Option<Range<u64>>> {
         self.file.next_data(offset)
     }

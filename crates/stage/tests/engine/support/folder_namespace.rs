@@ -16,6 +16,9 @@ use stage::buffer::Namespace;
 use stage::tree::{Result, Usage};
 use wire::data::{Attr, Creator, DirEntry, FileKind, ROOT, SetAttr, Time};
 
+/// Is told how many files are made so far.
+pub type Hook = Box<dyn Fn(u64) + Send>;
+
 /// What is to go wrong.
 #[derive(Default)]
 pub struct Faults {
@@ -34,7 +37,7 @@ pub struct Faults {
     /// Files made so far.
     pub files_made: AtomicU64,
     /// Is called after each file that is made.
-    pub after_create: Mutex<Option<Box<dyn Fn(u64) + Send>>>,
+    pub after_create: Mutex<Option<Hook>>,
 }
 
 impl Faults {
@@ -193,6 +196,11 @@ impl Namespace for FolderNamespace {
             Err(Errno::NXIO) => Ok(None),
             Err(error) => Err(error),
         }
+    }
+
+    fn next_hole(&self, ino: u64, offset: u64, _size: u64) -> Result<u64> {
+        let file = File::open(self.path(ino)?).map_err(errno)?;
+        rustix::fs::seek(&file, SeekFrom::Hole(offset))
     }
 
     fn fsync(&self, ino: u64) -> Result<()> {

@@ -1,0 +1,195 @@
+//! `forebay-stage` as the node service runs it, with real storage nodes.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use model::phase::{Direction, StageKind, StageState};
+use rustix::process::{Pid, Signal, kill_process};
+use wire::control::{Side, StageStatus};
+use wire::node::StageSpec;
+
+use crate::support::Site;
+use crate::support::cluster::Cluster;
+use crate::support::forest::{assert_same, bytes, grow, survey};
+
+const MIB: u64 = 1 << 20;
+
+struct Work {
+    site: Site,
+    cluster: Cluster,
+}
+
+impl Work {
+    fn new(nodes: u32, capacity_bytes: u64) -> Work {
+        let site = Site::new();
+        let cluster = Cluster::start(&site.path().join("nodes"), nodes, capacity_bytes, &site.owner);
+        Work { site, cluster }
+    }
+
+    fn spec(&self, id: &str, direction: Direction, pfs: &str, buffer: &str) -> StageSpec {
+        let spec = self.site.spec(direction, StageKind::Directory, pfs, buffer);
+        StageSpec { id: id.into(), target: self.cluster.target.clone(), ..spec }
+    }
+
+    fn start(&self, spec: &StageSpec) -> Child {
+        let file = self.site.path().join(format!("{}.json", spec.id));
+        fs::write(&file, serde_json::to_vec(spec).unwrap()).unwrap();
+        Command::new(env!("CARGO_BIN_EXE_forebay-stage"))
+            .arg("--spec")
+            .arg(file)
+            .arg("--journal")
+            .arg(self.journal(spec))
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap()
+    }
+
+    fn journal(&self, spec: &StageSpec) -> PathBuf {
+        self.site.path().join(format!("{}.journal", spec.id))
+    }
+
+    fn run(&self, spec: &StageSpec) -> StageStatus {
+        end_of(self.start(spec))
+    }
+
+    /// Waits until some files are in the journal.
+    fn until_some_are_done(&self, spec: &StageSpec) {
+        let lines = || fs::read_to_string(self.journal(spec)).unwrap_or_default().lines().count();
+        while lines() < 20 {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
+
+/// The last status line; its state and the exit status say the same.
+fn end_of(mut child: Child) -> StageStatus {
+    let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let last = lines.map(Result::unwrap).last().expect("a last line");
+    let status: StageStatus = serde_json::from_str(&last).unwrap();
+    let exit = child.wait().unwrap().code();
+    assert_eq!(exit, Some(if status.state == StageState::Complete { 0 } else { 1 }), "{status:?}");
+    status
+}
+
+fn many_files(work: &Work) {
+    for folder in 0..10 {
+        fs::create_dir_all(work.site.pfs(&format!("set/d{folder}"))).unwrap();
+        for file in 0..200 {
+            let path = work.site.pfs(&format!("set/d{folder}/f{file}"));
+            fs::write(path, bytes(folder * 1000 + file, 3000)).unwrap();
+        }
+    }
+}
+
+#[test]
+fn every_kind_of_entry_survives_a_real_buffer() {
+    for nodes in [1, 3] {
+        let work = Work::new(nodes, 100 * MIB);
+        grow(&work.site.pfs("set"));
+        let before = survey(&work.site.pfs("set"));
+        let status = work.run(&work.spec("1.0", Direction::In, "set", "in/here"));
+        assert_eq!((status.state, &status.failures), (StageState::Complete, &vec![]), "{nodes} nodes");
+        let status = work.run(&work.spec("1.1", Direction::Out, "out", "in/here/"));
+        assert_eq!((status.state, &status.failures), (StageState::Complete, &vec![]), "{nodes} nodes");
+        assert_same(&before, &work.site.pfs("out"));
+    }
+}
+
+#[test]
+fn a_large_file_is_striped_and_comes_back_whole() {
+    let work = Work::new(3, 100 * MIB);
+    fs::create_dir(work.site.pfs("set")).unwrap();
+    fs::write(work.site.pfs("set/large"), bytes(1, (140 << 20) + 777)).unwrap();
+    assert_eq!(work.run(&work.spec("1.0", Direction::In, "set", "")).state, StageState::Complete);
+    assert_eq!(work.run(&work.spec("1.1", Direction::Out, "out", "")).state, StageState::Complete);
+    let (before, after) = (fs::read(work.site.pfs("set/large")), fs::read(work.site.pfs("out/large")));
+    assert!(before.unwrap() == after.unwrap());
+}
+
+#[test]
+fn a_worker_that_is_killed_goes_on_with_its_journal() {
+    let work = Work::new(2, 100 * MIB);
+    many_files(&work);
+    let before = survey(&work.site.pfs("set"));
+    for (spec, folder) in [
+        (work.spec("1.0", Direction::In, "set", ""), None),
+        (work.spec("1.1", Direction::Out, "out", ""), Some("out")),
+    ] {
+        let mut first = work.start(&spec);
+        work.until_some_are_done(&spec);
+        first.kill().unwrap();
+        assert!(first.wait().unwrap().code().is_none(), "it was over before it was killed");
+        let records = |journal: &str| journal.matches("\"file\"").count();
+        let done = records(&fs::read_to_string(work.journal(&spec)).unwrap());
+
+        let status = work.run(&spec);
+        assert_eq!(status.state, StageState::Complete, "{status:?}");
+        assert_eq!(status.progress.entries_done, 2010);
+        assert_eq!(status.progress.bytes_verified, 2000 * 3000);
+        // One record for each file: what the first run finished, the second did not do again. (A record that was
+        // being written when the worker was killed is written again.)
+        let all = records(&fs::read_to_string(work.journal(&spec)).unwrap());
+        assert!((2000..=2001).contains(&all), "{all} records after {done}");
+        if let Some(folder) = folder {
+            assert_same(&before, &work.site.pfs(folder));
+        }
+    }
+}
+
+#[test]
+fn sigterm_cancels_and_says_so() {
+    let work = Work::new(1, 100 * MIB);
+    many_files(&work);
+    let spec = work.spec("1.0", Direction::In, "set", "");
+    let child = work.start(&spec);
+    work.until_some_are_done(&spec);
+    let pid = Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
+    kill_process(pid, Signal::TERM).unwrap();
+    let status = end_of(child);
+    assert_eq!(status.error.unwrap().code, "cancelled");
+    assert!(status.progress.entries_done < 2010);
+}
+
+#[test]
+fn a_worker_that_nobody_listens_to_ends() {
+    let work = Work::new(1, 100 * MIB);
+    many_files(&work);
+    let mut child = work.start(&work.spec("1.0", Direction::In, "set", ""));
+    drop(child.stdout.take());
+    assert_eq!(child.wait().unwrap().code(), Some(1));
+}
+
+#[test]
+fn a_buffer_that_is_too_small_says_how_large_it_is() {
+    let work = Work::new(2, 2 * MIB);
+    fs::create_dir(work.site.pfs("set")).unwrap();
+    for name in ["a", "b", "c"] {
+        fs::write(work.site.pfs("set").join(name), bytes(1, 3_000_000)).unwrap();
+    }
+    let error = work.run(&work.spec("1.0", Direction::In, "set", "")).error.unwrap();
+    assert_eq!(error.code, "buffer_full");
+    assert!(error.message.contains("9000000 bytes in 3 entries; it may hold 4194304 bytes"), "{error}");
+}
+
+#[test]
+fn a_buffer_that_cannot_be_reached_is_one_clear_error() {
+    let work = Work::new(1, MIB);
+    let mut spec = work.spec("1.0", Direction::In, "set", "");
+    spec.target.instance = "i2".into();
+    let error = work.run(&spec).error.unwrap();
+    assert_eq!(error.code, "buffer_unreachable");
+    assert!(error.message.contains("n0"), "{error}");
+}
+
+#[test]
+fn a_file_that_is_missing_in_the_buffer_is_named_as_the_job_knows_it() {
+    let work = Work::new(1, MIB);
+    let spec = StageSpec { kind: StageKind::File, ..work.spec("1.0", Direction::Out, "out", "results.h5") };
+    let status = work.run(&spec);
+    let error = status.error.unwrap();
+    assert!(error.message.contains("$DW_JOB_STRIPED/results.h5: No such file or directory"), "{error}");
+    assert!(status.failures.iter().all(|failure| failure.side == Side::Buffer));
+}
