@@ -373,11 +373,11 @@ impl<'a> Life<'a> {
 
     /// Ends what is left of the job's processes.
     async fn end_group(&mut self) {
-        if let Some(group) = self.group.take()
-            && group.runs()
-        {
+        // It stays ours until it has ended: a second interrupt in the meantime kills it.
+        if let Some(group) = self.group.as_ref().filter(|group| group.runs()) {
             group.end(TERMINATION).await;
         }
+        self.group = None;
     }
 
     async fn mount_was_lost(&self, losses_before: u32) -> Result<bool, Failure> {

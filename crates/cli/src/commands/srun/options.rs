@@ -5,10 +5,13 @@ use std::ffi::OsString;
 use crate::failure::Failure;
 
 /// Options of one letter that take a value, attached or as the next word.
-const SHORT_WITH_VALUE: &str = "ABCDGJLMNSTWacdeimnopqrtwx";
+const SHORT_WITH_VALUE: &str = "ABCDGJLMNSTWcdeimnopqrtwx";
 
-/// Options of one letter without a value (`K` may have one attached).
-const SHORT_ALONE: &str = "EHKOQXZbklsuv";
+/// Options of one letter that may have a value attached.
+const SHORT_WITH_OPTIONAL_VALUE: &str = "IK";
+
+/// Options of one letter without a value.
+const SHORT_ALONE: &str = "EHOQXZbklsuv";
 
 /// Long options that take a value: with `=`, or as the next word.
 const LONG_WITH_VALUE: &[&str] = &[
@@ -17,7 +20,6 @@ const LONG_WITH_VALUE: &[&str] = &[
     "acctg-freq",
     "bb",
     "bbf",
-    "bcast",
     "chdir",
     "cluster-constraint",
     "clusters",
@@ -51,7 +53,6 @@ const LONG_WITH_VALUE: &[&str] = &[
     "input",
     "job-name",
     "jobid",
-    "kill-on-bad-exit",
     "licenses",
     "mail-type",
     "mail-user",
@@ -64,7 +65,6 @@ const LONG_WITH_VALUE: &[&str] = &[
     "mpi",
     "msg-timeout",
     "network",
-    "nice",
     "nodefile",
     "nodelist",
     "nodes",
@@ -81,7 +81,6 @@ const LONG_WITH_VALUE: &[&str] = &[
     "priority",
     "profile",
     "prolog",
-    "propagate",
     "qos",
     "relative",
     "reservation",
@@ -102,9 +101,7 @@ const LONG_WITH_VALUE: &[&str] = &[
     "gid",
     "wait",
     "wckey",
-    "x11",
     "core-spec",
-    "compress",
 ];
 
 /// Long options that take a value only with `=`.
@@ -131,7 +128,6 @@ const LONG_ALONE: &[&str] = &[
     "reboot",
     "send-libs",
     "share",
-    "slurmd-debug",
     "spread-job",
     "test-only",
     "unbuffered",
@@ -230,7 +226,7 @@ fn read_long(option: &str, long: &str) -> Result<Given, Failure> {
     }
     let value = match attached {
         Some(value) => Value::Attached(value.into()),
-        None if with_value && !optional => Value::Next,
+        None if with_value => Value::Next,
         None => Value::None,
     };
     Ok(Given { name: format!("--{name}"), value })
@@ -251,7 +247,7 @@ fn read_short(option: &str) -> Result<Vec<Given>, Failure> {
             found.push(Given { name, value });
             return Ok(found);
         }
-        if matches!(letter, 'K' | 'I') {
+        if SHORT_WITH_OPTIONAL_VALUE.contains(letter) {
             found.push(Given { name, value: Value::None });
             return Ok(found);
         }

@@ -1,0 +1,13 @@
+//! The program as its users meet it, against a control service of the tests' own that answers with canned replies.
+//!
+//! Needs `/dev/fuse`, as `forebay run` does before it starts anything; nothing is mounted.
+
+#![expect(
+    clippy::unwrap_used,
+    reason = "clippy.toml allows it in tests, but sees only functions marked #[test]"
+)]
+
+mod fake;
+mod interruptions;
+mod runs;
+mod srun;
