@@ -1,0 +1,243 @@
+//! The service's heart: the database, the nodes, and the turns of each token. Doors (`requests/`) call this and nothing
+//! below it.
+
+use std::sync::Arc;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use daemon::error::user;
+use model::phase::Function;
+use wire::control::{
+    ApiError, PostRun, PreRun, SessionStatus, Setup, ShutdownReply, Teardown, TeardownReply,
+};
+
+use crate::lifecycle::{self, Done};
+use crate::site::Site;
+use crate::state::{Database, activations, sessions, timings};
+use crate::status;
+use crate::turns::{Call, Turns};
+
+/// The control service over some site.
+pub struct Control<S> {
+    /// What survives a restart.
+    pub(crate) database: Database,
+    /// The machine and its nodes.
+    pub(crate) site: S,
+    turns: Arc<Turns>,
+}
+
+/// A life-cycle function that changes something, with its arguments.
+pub(crate) enum Request {
+    Setup(Box<Setup>),
+    DataIn,
+    PreRun(PreRun),
+    PostRun(PostRun),
+    DataOut,
+    Teardown(Teardown),
+}
+
+impl Request {
+    fn call(&self) -> Call {
+        let (function, hurry) = match self {
+            Request::Setup(_) => (Function::Setup, false),
+            Request::DataIn => (Function::DataIn, false),
+            Request::PreRun(_) => (Function::PreRun, false),
+            Request::PostRun(how) => (Function::PostRun, how.hurry),
+            Request::DataOut => (Function::DataOut, false),
+            Request::Teardown(how) => (Function::Teardown, how.hurry),
+        };
+        Call { function, hurry }
+    }
+}
+
+impl<S: Site> Control<S> {
+    /// Over a database that may hold the sessions of an earlier life.
+    pub fn new(database: Database, site: S) -> Control<S> {
+        Control { database, site, turns: Arc::default() }
+    }
+
+    /// Runs or joins a life-cycle function and replies when it is done.
+    ///
+    /// # Errors
+    /// The function's; it is also kept in the session's status.
+    pub(crate) async fn run(self: &Arc<Self>, token: &str, request: Request) -> Result<(), ApiError> {
+        check_token(token)?;
+        self.make_way(token, &request).await;
+        let (control, name, call) = (Arc::clone(self), token.to_owned(), request.call());
+        self.turns
+            .run(token, call, move |cancelled| async move {
+                let started = Instant::now();
+                let result = match request {
+                    Request::Setup(setup) => lifecycle::setup::run(&control, &name, *setup).await,
+                    Request::DataIn => lifecycle::data_in::run(&control, &name, cancelled).await,
+                    Request::PreRun(how) => lifecycle::pre_run::run(&control, &name, how).await,
+                    Request::PostRun(how) => lifecycle::post_run::run(&control, &name, how).await,
+                    Request::DataOut => lifecycle::data_out::run(&control, &name, cancelled).await,
+                    Request::Teardown(how) => lifecycle::teardown::run(&control, &name, how).await,
+                };
+                control.note(&name, call.function, result, started).await
+            })
+            .await
+    }
+
+    /// Replies why the data was kept, if it was.
+    ///
+    /// # Errors
+    /// `no_such_session`, or a node does not let go.
+    pub(crate) async fn teardown(
+        self: &Arc<Self>,
+        token: &str,
+        how: Teardown,
+    ) -> Result<TeardownReply, ApiError> {
+        self.run(token, Request::Teardown(how)).await?;
+        let kept = self.session(token).await?.kept;
+        Ok(TeardownReply { kept })
+    }
+
+    /// Stops a running `data_in` or `data_out`, also one that an earlier life of control began.
+    ///
+    /// # Errors
+    /// `no_such_session`, or the node does not answer.
+    pub(crate) async fn cancel(&self, token: &str) -> Result<(), ApiError> {
+        check_token(token)?;
+        self.session(token).await?;
+        let data_in = self.turns.cancel(token, Function::DataIn).await;
+        let data_out = self.turns.cancel(token, Function::DataOut).await;
+        if !data_in && !data_out {
+            lifecycle::staging::stop_leftovers(self, token).await?;
+        }
+        Ok(())
+    }
+
+    /// The session of a token, also one that is torn down.
+    ///
+    /// # Errors
+    /// `no_such_session`.
+    pub(crate) async fn session(&self, token: &str) -> Result<sessions::Session, ApiError> {
+        let name = token.to_owned();
+        let found = self.database.transact(move |tx| sessions::find(tx, &name)).await?;
+        found.ok_or_else(|| no_such_session(token))
+    }
+
+    /// A session for people.
+    ///
+    /// # Errors
+    /// `no_such_session`.
+    pub(crate) async fn status_of(&self, token: &str) -> Result<SessionStatus, ApiError> {
+        check_token(token)?;
+        let session = self.session(token).await?;
+        self.describe(session).await
+    }
+
+    /// A session for people.
+    ///
+    /// # Errors
+    /// The database's.
+    pub(crate) async fn describe(&self, session: sessions::Session) -> Result<SessionStatus, ApiError> {
+        let busy = self.turns.running(&session.token);
+        let rows = self.database.transact(move |tx| status::Rows::read(tx, session)).await?;
+        Ok(rows.describe(busy, &self.site.nodes()))
+    }
+
+    /// Stops the nodes if nothing is mounted and nothing runs; control itself then has nothing left to do.
+    ///
+    /// # Errors
+    /// A node does not end.
+    pub(crate) async fn shutdown(&self) -> Result<ShutdownReply, ApiError> {
+        if let Err(token) = self.turns.close() {
+            return Ok(ShutdownReply { busy: Some(format!("a function of session {token} runs")) });
+        }
+        let reply = self.stop_unless_mounted().await;
+        if !matches!(reply, Ok(ShutdownReply { busy: None })) {
+            self.turns.reopen();
+        }
+        reply
+    }
+
+    async fn stop_unless_mounted(&self) -> Result<ShutdownReply, ApiError> {
+        if let Some((token, mountpoint)) = self.database.transact(activations::any_mounted).await? {
+            let busy = format!("session {token} is mounted at {}", mountpoint.display());
+            return Ok(ShutdownReply { busy: Some(busy) });
+        }
+        self.site.stop_nodes().await?;
+        Ok(ShutdownReply { busy: None })
+    }
+
+    /// A call in a hurry does not wait behind a patient one of minutes: that one is made to end first.
+    async fn make_way(&self, token: &str, request: &Request) {
+        let (unmount, stop) = match request {
+            Request::PostRun(PostRun { hurry: true }) => (true, false),
+            Request::Teardown(Teardown { hurry: true }) => (true, true),
+            _ => return,
+        };
+        if stop {
+            self.turns.cancel(token, Function::DataIn).await;
+            self.turns.cancel(token, Function::DataOut).await;
+        }
+        if unmount
+            && self.turns.running(token) == Some(Function::PostRun)
+            && let Err(error) = lifecycle::mounts::unmount_all(self, token, true).await
+        {
+            tracing::warn!(token, %error, "a hurried unmount failed, wait for the patient one");
+        }
+    }
+
+    /// Notes how a function ended. A call that was out of order changes nothing of what is known.
+    async fn note(
+        &self,
+        token: &str,
+        function: Function,
+        result: Result<Done, ApiError>,
+        started: Instant,
+    ) -> Result<(), ApiError> {
+        let elapsed_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let name = token.to_owned();
+        match result {
+            Ok(Done::Already) => Ok(()),
+            Ok(Done::Now) => {
+                tracing::info!(token, ?function, elapsed_ms, "done");
+                let note = move |tx: &rusqlite::Transaction<'_>| {
+                    let Some(session) = sessions::find(tx, &name)? else { return Ok(()) };
+                    timings::set(tx, &name, function, elapsed_ms)?;
+                    if session.failed.is_some_and(|(failed, _)| failed == function) {
+                        sessions::set_failed(tx, &name, None)?;
+                    }
+                    Ok(())
+                };
+                self.database.transact(note).await
+            }
+            Err(error) if matches!(error.code.as_str(), "no_such_session" | "wrong_phase") => Err(error),
+            Err(error) => {
+                tracing::warn!(token, ?function, %error, "failed");
+                let failed = (function, error.clone());
+                self.database.transact(move |tx| sessions::set_failed(tx, &name, Some(&failed))).await?;
+                Err(error)
+            }
+        }
+    }
+}
+
+/// Slurm looks for the words `token not found` in what teardown says.
+fn no_such_session(token: &str) -> ApiError {
+    user(
+        "no_such_session",
+        format!("session {token}: token not found"),
+        "`forebay status` lists the sessions",
+    )
+}
+
+/// A token names files and parts of URLs.
+fn check_token(token: &str) -> Result<(), ApiError> {
+    let plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    if !token.is_empty() && token.len() <= 64 && token.chars().all(plain) {
+        return Ok(());
+    }
+    Err(user("bad_token", format!("{token:?} is no token"), "use letters, digits, '_' and '-', at most 64"))
+}
+
+/// Seconds since 1970.
+pub(crate) fn now_unix() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map(|since| since.as_secs()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests;

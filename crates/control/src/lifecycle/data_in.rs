@@ -1,0 +1,27 @@
+//! `data_in`: every `stage_in`, before the job. After a failure the rest is not started: the job cannot run.
+
+use model::phase::{Direction, Phase};
+use wire::control::ApiError;
+
+use super::staging::{self, AfterFailure};
+use super::{Done, require_instance};
+use crate::control::Control;
+use crate::site::Site;
+use crate::state::sessions;
+use crate::turns::Cancelled;
+
+/// Stages in.
+///
+/// # Errors
+/// The first stage that failed, or `cancelled`; called again it goes on there.
+pub async fn run<S: Site>(control: &Control<S>, token: &str, cancelled: Cancelled) -> Result<Done, ApiError> {
+    let session = control.session(token).await?;
+    require_instance(&session)?;
+    if session.phase >= Phase::StagedIn {
+        return Ok(Done::Already);
+    }
+    staging::run(control, &session, Direction::In, AfterFailure::Stop, cancelled).await?;
+    let token = token.to_owned();
+    control.database.transact(move |tx| sessions::set_phase(tx, &token, Phase::StagedIn)).await?;
+    Ok(Done::Now)
+}

@@ -1,0 +1,43 @@
+//! `data_out`: every `stage_out`, after the job, also after a failed one.
+
+use model::phase::{Direction, Phase};
+use wire::control::ApiError;
+
+use super::staging::{self, AfterFailure};
+use super::{Done, require_instance, wrong_phase};
+use crate::control::Control;
+use crate::site::Site;
+use crate::state::{activations, sessions};
+use crate::turns::Cancelled;
+
+/// Stages out.
+///
+/// # Errors
+/// The first stage that failed, after all were tried, or `cancelled`; called again it tries those that are not complete.
+pub async fn run<S: Site>(control: &Control<S>, token: &str, cancelled: Cancelled) -> Result<Done, ApiError> {
+    let session = control.session(token).await?;
+    require_instance(&session)?;
+    if session.phase >= Phase::StagedOut {
+        return Ok(Done::Already);
+    }
+    if session.phase < Phase::Mounted {
+        return Err(wrong_phase(
+            &session,
+            "its job never ran, there is nothing to stage out",
+            "tear it down",
+        ));
+    }
+    let name = token.to_owned();
+    let mounts = control.database.transact(move |tx| activations::of(tx, &name)).await?;
+    if session.phase == Phase::Mounted || mounts.iter().any(|activation| activation.mounted) {
+        return Err(wrong_phase(&session, "it is still mounted", "call post_run first"));
+    }
+    staging::run(control, &session, Direction::Out, AfterFailure::GoOn, cancelled).await?;
+    let name = token.to_owned();
+    let finish = move |tx: &rusqlite::Transaction<'_>| {
+        sessions::set_kept(tx, &name, None)?;
+        sessions::set_phase(tx, &name, Phase::StagedOut)
+    };
+    control.database.transact(finish).await?;
+    Ok(Done::Now)
+}

@@ -1,0 +1,246 @@
+//! What `data_in` and `data_out` share: running stages on a node and following them.
+//!
+//! A stage's last report is in the database, so a call after a crash skips what is complete and follows what still runs.
+
+use std::time::Duration;
+
+use daemon::error::{site, user};
+use model::phase::{AccessMode, Direction, StageState};
+use wire::control::{ApiError, Blame, FileFailure, Side, StageStatus};
+use wire::node::StageSpec;
+
+use super::target;
+use crate::control::Control;
+use crate::site::Site;
+use crate::state::instances::{self, Instance};
+use crate::state::sessions::Session;
+use crate::state::stages::{self, Stage};
+use crate::turns::Cancelled;
+
+/// The node that coordinates stages on one machine.
+pub const STAGE_NODE: &str = "n0";
+
+/// How often a running stage is asked how far it is: four times a second is smooth for a progress bar.
+const POLL: Duration = Duration::from_millis(250);
+
+/// Whether the stages after a failed one still run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AfterFailure {
+    /// The job cannot start any more.
+    Stop,
+    /// Save what can be saved.
+    GoOn,
+}
+
+/// Runs every stage of `direction` that is not complete, in the script's order.
+///
+/// # Errors
+/// The first failure, or `cancelled`.
+pub async fn run<S: Site>(
+    control: &Control<S>,
+    session: &Session,
+    direction: Direction,
+    after_failure: AfterFailure,
+    mut cancelled: Cancelled,
+) -> Result<(), ApiError> {
+    let token = session.token.clone();
+    let read =
+        move |tx: &rusqlite::Transaction<'_>| Ok((instances::find(tx, &token)?, stages::of(tx, &token)?));
+    let (instance, stages) = control.database.transact(read).await?;
+    let instance =
+        instance.ok_or_else(|| super::wrong_phase(session, "nothing is allocated", "call setup first"))?;
+    let mut first_error = None;
+    for stage in
+        stages.into_iter().filter(|stage| stage.direction == direction && stage.state != StageState::Complete)
+    {
+        let result = run_stage(control, session, &instance, &stage, &mut cancelled).await;
+        let Err(error) = result else { continue };
+        let stop = after_failure == AfterFailure::Stop || error.code == "cancelled";
+        first_error.get_or_insert(error);
+        if stop {
+            break;
+        }
+    }
+    first_error.map_or(Ok(()), Err)
+}
+
+/// Deletes stages that an earlier life of control left running at the node.
+///
+/// # Errors
+/// The node does not answer.
+pub async fn stop_leftovers<S: Site>(control: &Control<S>, token: &str) -> Result<(), ApiError> {
+    let name = token.to_owned();
+    let all = control.database.transact(move |tx| stages::of(tx, &name)).await?;
+    for stage in all.iter().filter(|stage| stage.state == StageState::Active) {
+        stop(control, token, stage).await?;
+    }
+    Ok(())
+}
+
+async fn run_stage<S: Site>(
+    control: &Control<S>,
+    session: &Session,
+    instance: &Instance,
+    stage: &Stage,
+    cancelled: &mut Cancelled,
+) -> Result<(), ApiError> {
+    let id = stage.id(&session.token);
+    if stage.state == StageState::Failed {
+        // The node answers a known stage with its old report; a retry is a new one.
+        control.site.delete_stage(STAGE_NODE, &id).await?;
+    }
+    let nodes = target::addresses(control, instance).await?;
+    let spec = StageSpec {
+        id,
+        direction: stage.direction,
+        kind: stage.kind,
+        pfs_path: stage.pfs_path.clone(),
+        buffer_path: stage.buffer_path.clone(),
+        buffer_name: buffer_name(stage.access_mode).to_owned(),
+        source: stage.source.clone(),
+        destination: stage.destination.clone(),
+        target: target::namespace(instance, stage.access_mode, nodes),
+        owner: session.owner.clone(),
+    };
+    // Noted before it is started: a cancel after a crash must know that it may run.
+    let active = StageStatus { state: StageState::Active, error: None, ..fresh(stage, &session.token) };
+    note(control, &session.token, stage, &active).await?;
+    // Not cut off by a cancel: a start that is still on its way could arrive after the stop.
+    let started = control.site.start_stage(STAGE_NODE, &spec).await?;
+    let end = tokio::select! {
+        end = follow(control, &session.token, stage, &spec, started) => end,
+        () = told_to_stop(cancelled) => {
+            stop(control, &session.token, stage).await?;
+            return Err(cancelled_error(stage));
+        }
+    };
+    // A node that stays away is no verdict on the stage: it is still noted as active, and a later call goes on.
+    judge(stage, &end?)
+}
+
+/// Completes when the caller's stop arrives, if ever.
+async fn told_to_stop(cancelled: &mut Cancelled) {
+    if cancelled.wait_for(|stop| *stop).await.is_err() {
+        std::future::pending::<()>().await;
+    }
+}
+
+/// Asks until the stage ends.
+async fn follow<S: Site>(
+    control: &Control<S>,
+    token: &str,
+    stage: &Stage,
+    spec: &StageSpec,
+    started: StageStatus,
+) -> Result<StageStatus, ApiError> {
+    let mut last = started;
+    note(control, token, stage, &last).await?;
+    while !matches!(last.state, StageState::Complete | StageState::Failed) {
+        tokio::time::sleep(POLL).await;
+        let now = match control.site.stage(STAGE_NODE, &spec.id).await {
+            // The node lost it: its folder was lost, or somebody deleted it.
+            Err(error) if error.code == "no_such_stage" => control.site.start_stage(STAGE_NODE, spec).await?,
+            other => other?,
+        };
+        if now != last {
+            note(control, token, stage, &now).await?;
+            last = now;
+        }
+    }
+    Ok(last)
+}
+
+async fn note<S: Site>(
+    control: &Control<S>,
+    token: &str,
+    stage: &Stage,
+    report: &StageStatus,
+) -> Result<(), ApiError> {
+    let (token, position, report) = (token.to_owned(), stage.position, report.clone());
+    control.database.transact(move |tx| stages::set_report(tx, &token, position, &report)).await
+}
+
+async fn stop<S: Site>(control: &Control<S>, token: &str, stage: &Stage) -> Result<(), ApiError> {
+    control.site.delete_stage(STAGE_NODE, &stage.id(token)).await?;
+    let name = token.to_owned();
+    let all = control.database.transact(move |tx| stages::of(tx, &name)).await?;
+    let last = all.iter().find(|other| other.position == stage.position).unwrap_or(stage).status(token);
+    let report = StageStatus { state: StageState::Failed, error: Some(cancelled_error(stage)), ..last };
+    note(control, token, stage, &report).await
+}
+
+/// A status without what an earlier attempt left.
+fn fresh(stage: &Stage, token: &str) -> StageStatus {
+    Stage { report: None, ..stage.clone() }.status(token)
+}
+
+fn judge(stage: &Stage, end: &StageStatus) -> Result<(), ApiError> {
+    if end.state == StageState::Complete {
+        return Ok(());
+    }
+    if let Some(error) = &end.error {
+        return Err(ApiError { advice: advice(stage, &error.advice), ..error.clone() });
+    }
+    let what = format!("{} of {}", directive(stage.direction), stage.source);
+    let Some(first) = end.failures.first() else {
+        let message = format!("{what} failed without a reason");
+        return Err(site("stage_failed", message, advice(stage, "look into the node's log")));
+    };
+    let failed = end.progress.entries_failed.max(1);
+    let message = format!(
+        "{what}: {failed} of {} entries failed; the first: {} {}: {}",
+        end.progress.entries_total.max(failed),
+        first.operation,
+        first.path,
+        first.message
+    );
+    let error = if is_users(first) { user } else { site };
+    Err(error("stage_failed", message, advice(stage, &first.advice)))
+}
+
+/// Names and rights on the PFS are the user's; disks, quotas and everything of the buffer are not.
+fn is_users(failure: &FileFailure) -> bool {
+    use rustix::io::Errno;
+    let users = [
+        Errno::NOENT,
+        Errno::ACCESS,
+        Errno::PERM,
+        Errno::ISDIR,
+        Errno::NOTDIR,
+        Errno::NAMETOOLONG,
+        Errno::LOOP,
+    ];
+    failure.side == Side::Pfs && users.iter().any(|errno| errno.raw_os_error() == failure.errno)
+}
+
+fn advice(stage: &Stage, first: &str) -> String {
+    match stage.direction {
+        Direction::In => first.to_owned(),
+        Direction::Out => format!("{first}; the data is kept in the buffer: then run `forebay stage retry`"),
+    }
+}
+
+fn cancelled_error(stage: &Stage) -> ApiError {
+    let message = format!("{} of {} was cancelled", directive(stage.direction), stage.source);
+    let rest = match stage.direction {
+        Direction::In => "call data_in again to go on",
+        Direction::Out => "the data is kept in the buffer: run `forebay stage retry` to copy it",
+    };
+    ApiError { code: "cancelled".into(), blame: Blame::User, message, advice: rest.into() }
+}
+
+/// How people write a direction.
+pub fn directive(direction: Direction) -> &'static str {
+    match direction {
+        Direction::In => "stage_in",
+        Direction::Out => "stage_out",
+    }
+}
+
+/// How a namespace is written in directives and list files.
+fn buffer_name(mode: AccessMode) -> &'static str {
+    match mode {
+        AccessMode::Striped => "$DW_JOB_STRIPED",
+        AccessMode::Private => "$DW_JOB_PRIVATE",
+    }
+}

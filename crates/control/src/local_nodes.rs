@@ -1,0 +1,310 @@
+//! The nodes of the embedded mode: control starts them, watches them, and starts them again.
+//!
+//! A node outlives control. The next control finds it over its socket.
+//!
+//! ```text
+//! Unknown --answers--> Online --socket refuses--> Dead --start--> Starting --answers--> Online
+//!         --refuses--> Dead                                                --its process ends--> Dead (longer pause)
+//! ```
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use daemon::error::{chain, site};
+use daemon::http::{CallError, Client};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use wire::control::ApiError;
+use wire::node::{NodeHealth, StorageAddress};
+
+use crate::site::NodeView;
+
+/// How often a node is asked how it is: twice a second, so that a dead one is missed for a moment only.
+const HEALTH_PERIOD: Duration = Duration::from_millis(500);
+
+/// How long a node may take to say how it is. A busy machine is no dead node.
+const HEALTH_WITHIN: Duration = Duration::from_secs(10);
+
+/// Pauses before a node that did not come up is started again.
+const BACK_OFF: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(10));
+
+/// How often a node may fail to start before whoever waits for it is told.
+const START_FAILURES_MAX: u32 = 3;
+
+/// How long nodes may take to come up: fragments recover first.
+const ONLINE_WITHIN: Duration = Duration::from_secs(120);
+
+/// How long a node may take to end: its stage workers end first.
+const END_WITHIN: Duration = Duration::from_secs(30);
+
+/// Every node of this machine.
+pub struct LocalNodes {
+    folder: PathBuf,
+    program: PathBuf,
+    watched: Mutex<BTreeMap<String, Watched>>,
+}
+
+/// One node's supervision.
+struct Watched {
+    seen: watch::Receiver<Seen>,
+    task: JoinHandle<()>,
+}
+
+/// What supervision knows.
+#[derive(Clone, Debug, Default)]
+struct Seen {
+    view: NodeView,
+    /// Starts in a row that did not come up.
+    start_failures: u32,
+}
+
+impl LocalNodes {
+    /// The nodes below the state folder `folder`: those that run, and the first `needed`, are supervised at once.
+    ///
+    /// # Errors
+    /// The node program or the folder is not there.
+    pub async fn open(folder: PathBuf, needed: u32) -> io::Result<LocalNodes> {
+        let program = daemon::spawn::sibling("forebay-node")?;
+        std::fs::create_dir_all(folder.join("nodes"))?;
+        std::fs::create_dir_all(folder.join("log"))?;
+        let nodes = LocalNodes { folder, program, watched: Mutex::default() };
+        for name in nodes.running().await? {
+            nodes.supervise(&name);
+        }
+        (0..needed).for_each(|index| nodes.supervise(&name_of(index)));
+        Ok(nodes)
+    }
+
+    /// A client of one node.
+    pub fn client(&self, name: &str) -> Client {
+        Client::new(socket(&self.folder, name))
+    }
+
+    /// Every node as it was seen last.
+    pub fn views(&self) -> Vec<NodeView> {
+        self.lock().values().map(|watched| watched.seen.borrow().view.clone()).collect()
+    }
+
+    /// Waits until the first `count` nodes run; starts those that do not.
+    ///
+    /// # Errors
+    /// One does not come up: its last words.
+    pub async fn ensure(&self, count: u32) -> Result<Vec<StorageAddress>, ApiError> {
+        let names: Vec<String> = (0..count).map(name_of).collect();
+        names.iter().for_each(|name| self.supervise(name));
+        let mut addresses = Vec::new();
+        for name in &names {
+            addresses.push(self.online(name).await?.data);
+        }
+        Ok(addresses)
+    }
+
+    /// Asks every node to end and waits until it has.
+    ///
+    /// # Errors
+    /// One does not end.
+    pub async fn stop(&self) -> Result<(), ApiError> {
+        let names: Vec<String> = {
+            let mut watched = self.lock();
+            watched.values().for_each(|watched| watched.task.abort());
+            std::mem::take(&mut *watched).into_keys().collect()
+        };
+        for name in &names {
+            // Unreachable: it has ended, perhaps because of this very request.
+            let asked = self
+                .client(name)
+                .with_timeout(HEALTH_WITHIN)
+                .post::<_, serde_json::Value>("/v1/shutdown", &())
+                .await;
+            if let Err(CallError::Api(error)) = asked {
+                return Err(error);
+            }
+        }
+        for name in &names {
+            self.gone(name).await?;
+        }
+        Ok(())
+    }
+
+    /// Nodes of an earlier life of control that answer.
+    async fn running(&self) -> io::Result<Vec<String>> {
+        let mut names = Vec::new();
+        for entry in std::fs::read_dir(self.folder.join("nodes"))? {
+            let name = entry?.file_name().to_string_lossy().into_owned();
+            if health(&self.client(&name)).await.is_ok() {
+                names.push(name);
+            }
+        }
+        Ok(names)
+    }
+
+    fn supervise(&self, name: &str) {
+        let mut watched = self.lock();
+        if watched.contains_key(name) {
+            return;
+        }
+        let view = NodeView { name: name.to_owned(), ..NodeView::default() };
+        let (shown, seen) = watch::channel(Seen { view, start_failures: 0 });
+        let supervisor = Supervisor {
+            name: name.to_owned(),
+            client: self.client(name),
+            program: self.program.clone(),
+            folder: self.folder.join("nodes").join(name),
+            log: self.folder.join("log").join(format!("{name}.log")),
+            shown,
+        };
+        watched.insert(name.to_owned(), Watched { seen, task: tokio::spawn(supervisor.run()) });
+    }
+
+    async fn online(&self, name: &str) -> Result<NodeHealth, ApiError> {
+        let seen = self.lock().get(name).map(|watched| watched.seen.clone());
+        let Some(mut seen) = seen else { return Err(absent(name, "it is being stopped")) };
+        let settled = seen.wait_for(|seen| seen.view.online || seen.start_failures >= START_FAILURES_MAX);
+        let seen = match tokio::time::timeout(ONLINE_WITHIN, settled).await {
+            Ok(Ok(seen)) => seen.clone(),
+            Ok(Err(_)) => return Err(absent(name, "it is being stopped")),
+            Err(_) => return Err(absent(name, &format!("no reply within {} s", ONLINE_WITHIN.as_secs()))),
+        };
+        let why = seen.view.last_error.unwrap_or_default();
+        seen.view.health.filter(|_| seen.view.online).ok_or_else(|| absent(name, &why))
+    }
+
+    /// Waits until a node's lock is free: its process holds it to the end.
+    async fn gone(&self, name: &str) -> Result<(), ApiError> {
+        let lock = self.folder.join("nodes").join(name).join("node.lock");
+        let free = async {
+            while matches!(daemon::lock::exclusive(&lock), Err(daemon::lock::LockError::Held { .. })) {
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        };
+        let message = || format!("node {name} does not end within {} s", END_WITHIN.as_secs());
+        let ended = tokio::time::timeout(END_WITHIN, free).await;
+        ended.map_err(|_| {
+            site("node_does_not_end", message(), format!("look into {name}.log in the log folder"))
+        })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Watched>> {
+        self.watched.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Owns one node's process.
+struct Supervisor {
+    name: String,
+    client: Client,
+    program: PathBuf,
+    folder: PathBuf,
+    log: PathBuf,
+    shown: watch::Sender<Seen>,
+}
+
+impl Supervisor {
+    async fn run(self) {
+        let mut pause = BACK_OFF.0;
+        loop {
+            match health(&self.client).await {
+                Ok(health) => {
+                    self.show_online(health);
+                    pause = BACK_OFF.0;
+                    tokio::time::sleep(HEALTH_PERIOD).await;
+                }
+                Err(error) if is_dead(&error) => {
+                    self.start().await;
+                    tokio::time::sleep(pause).await;
+                    pause = (pause * 2).min(BACK_OFF.1);
+                }
+                Err(error) => {
+                    self.show_offline(&chain(&error));
+                    tokio::time::sleep(HEALTH_PERIOD).await;
+                }
+            }
+        }
+    }
+
+    /// Starts the process and waits until it answers or ends.
+    async fn start(&self) {
+        tracing::info!(node = self.name, "start node");
+        let pid = match self.spawn() {
+            Ok(pid) => pid,
+            Err(error) => return self.show_not_started(&format!("start the node: {error}")),
+        };
+        // The spawner reaps it, so its folder in /proc goes when it ends.
+        let process = PathBuf::from(format!("/proc/{pid}"));
+        while process.exists() {
+            if let Ok(health) = health(&self.client).await {
+                return self.show_online(health);
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        self.show_not_started(&last_line(&self.log).unwrap_or_else(|| "it ended without a word".to_owned()));
+    }
+
+    fn spawn(&self) -> io::Result<u32> {
+        let mut command = Command::new(&self.program);
+        command.arg("--dir").arg(&self.folder).args(["--name", &self.name, "--roles", "storage,compute"]);
+        daemon::spawn::detached(&mut command, &self.log)
+    }
+
+    fn show_online(&self, health: NodeHealth) {
+        self.shown.send_modify(|seen| {
+            seen.start_failures = 0;
+            seen.view.online = true;
+            seen.view.health = Some(health);
+        });
+    }
+
+    fn show_offline(&self, reason: &str) {
+        self.shown.send_modify(|seen| {
+            if seen.view.online {
+                tracing::warn!(node = self.name, reason, "node does not answer");
+            }
+            seen.view.online = false;
+            seen.view.last_error = Some(reason.to_owned());
+        });
+    }
+
+    fn show_not_started(&self, reason: &str) {
+        tracing::error!(node = self.name, reason, "node does not start");
+        self.show_offline(reason);
+        self.shown.send_modify(|seen| seen.start_failures += 1);
+    }
+}
+
+/// Node `n0`, `n1`, ….
+fn name_of(index: u32) -> String {
+    format!("n{index}")
+}
+
+/// A node's socket for control.
+pub fn socket(folder: &Path, name: &str) -> PathBuf {
+    folder.join("nodes").join(name).join("node.sock")
+}
+
+async fn health(client: &Client) -> Result<NodeHealth, CallError> {
+    client.clone().with_timeout(HEALTH_WITHIN).get("/v1/health").await
+}
+
+/// Nobody listens. A node that is only slow keeps its socket.
+fn is_dead(error: &CallError) -> bool {
+    use io::ErrorKind::{ConnectionRefused, NotFound};
+    matches!(error, CallError::Unreachable(error) if matches!(error.kind(), ConnectionRefused | NotFound))
+}
+
+fn absent(name: &str, why: &str) -> ApiError {
+    let advice =
+        format!("look into {name}.log in the log folder; `forebay status` shows when the node is back");
+    site("node_absent", format!("node {name} does not run: {why}"), advice)
+}
+
+/// The last line of a node's log that says something.
+fn last_line(log: &Path) -> Option<String> {
+    let text = std::fs::read(log).ok()?;
+    let tail = &text[text.len().saturating_sub(4096)..];
+    let tail = String::from_utf8_lossy(tail);
+    tail.lines().rev().map(str::trim).find(|line| !line.is_empty()).map(str::to_owned)
+}

@@ -1,0 +1,175 @@
+//! The site of the embedded mode: this machine, its state folder, and nodes that control runs itself.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use daemon::error::{bug, chain, site, user};
+use daemon::http::CallError;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use wire::control::{ApiError, StageStatus};
+use wire::node::{
+    FragmentSpec, FragmentStatus, MountSpec, MountStatus, NodeHealth, StageSpec, StorageAddress,
+};
+
+use crate::local_nodes::LocalNodes;
+use crate::site::{DiskSpace, NodeView, Site};
+
+/// How long a call to a node is repeated while it does not answer: it is being started again meanwhile.
+const REPEAT_WITHIN: Duration = Duration::from_secs(120);
+
+/// Between two tries.
+const REPEAT_PAUSE: Duration = Duration::from_millis(250);
+
+/// The smallest fragment that gets an image: mkfs.xfs makes no file system below 300 MB, and one of little more is
+/// mostly its log.
+const IMAGE_BYTES_MIN: u64 = 512 << 20;
+
+/// Where system administration programs live besides `PATH`.
+const SYSTEM_FOLDERS: [&str; 4] = ["/usr/sbin", "/sbin", "/usr/bin", "/bin"];
+
+/// This machine.
+pub struct LocalSite {
+    folder: PathBuf,
+    nodes: LocalNodes,
+}
+
+impl LocalSite {
+    /// Over the state folder `folder`.
+    pub fn new(folder: PathBuf, nodes: LocalNodes) -> LocalSite {
+        LocalSite { folder, nodes }
+    }
+
+    /// Repeats `PUT path` until the node answers.
+    async fn put<B: Serialize, R: DeserializeOwned>(
+        &self,
+        node: &str,
+        path: &str,
+        body: &B,
+    ) -> Result<R, ApiError> {
+        let client = self.nodes.client(node);
+        repeat(node, || client.put(path, body)).await
+    }
+
+    async fn get<R: DeserializeOwned>(&self, node: &str, path: &str) -> Result<R, ApiError> {
+        let client = self.nodes.client(node);
+        repeat(node, || client.get(path)).await
+    }
+
+    async fn delete(&self, node: &str, path: &str) -> Result<(), ApiError> {
+        let client = self.nodes.client(node);
+        repeat(node, || client.delete::<Value>(path)).await.map(|_| ())
+    }
+}
+
+/// Repeats an idempotent call while nobody answers.
+async fn repeat<R, F: Future<Output = Result<R, CallError>>>(
+    node: &str,
+    mut call: impl FnMut() -> F,
+) -> Result<R, ApiError> {
+    let deadline = Instant::now() + REPEAT_WITHIN;
+    loop {
+        match call().await {
+            Ok(reply) => return Ok(reply),
+            Err(CallError::Api(error)) => return Err(error),
+            Err(CallError::Garbled(reason)) => {
+                return Err(bug("node_garbled", format!("node {node}: {reason}")));
+            }
+            Err(error) if Instant::now() > deadline => {
+                let message = format!("node {node} does not answer: {}", chain(&error));
+                return Err(site(
+                    "node_absent",
+                    message,
+                    format!("look into {node}.log in the log folder, then try again"),
+                ));
+            }
+            Err(_) => tokio::time::sleep(REPEAT_PAUSE).await,
+        }
+    }
+}
+
+impl Site for LocalSite {
+    fn mount_folder(&self) -> PathBuf {
+        self.folder.join("mnt")
+    }
+
+    fn disk(&self) -> Result<DiskSpace, ApiError> {
+        let stat = rustix::fs::statvfs(&self.folder).map_err(|errno| {
+            let message = format!("ask the disk of {} for its space: {errno}", self.folder.display());
+            site("no_disk", message, "check the state folder")
+        })?;
+        Ok(DiskSpace { available_bytes: stat.f_bavail.saturating_mul(stat.f_frsize) })
+    }
+
+    fn images_work(&self, fragment_bytes: u64) -> bool {
+        fragment_bytes >= IMAGE_BYTES_MIN
+            && rustix::process::geteuid().is_root()
+            && Path::new("/dev/loop-control").exists()
+            && program_exists("mkfs.xfs")
+            && program_exists("losetup")
+    }
+
+    fn nodes(&self) -> Vec<NodeView> {
+        self.nodes.views()
+    }
+
+    fn check_mountpoint(&self, path: &Path) -> Result<PathBuf, ApiError> {
+        let refuse = |why: String| {
+            user("bad_mountpoint", format!("mount at {}: {why}", path.display()), "name an existing folder")
+        };
+        let real = path.canonicalize().map_err(|e| refuse(e.to_string()))?;
+        if real.is_dir() { Ok(real) } else { Err(refuse("it is not a folder".to_owned())) }
+    }
+
+    async fn ensure_nodes(&self, count: u32) -> Result<Vec<StorageAddress>, ApiError> {
+        self.nodes.ensure(count).await
+    }
+
+    async fn stop_nodes(&self) -> Result<(), ApiError> {
+        self.nodes.stop().await
+    }
+
+    async fn health(&self, node: &str) -> Result<NodeHealth, ApiError> {
+        self.get(node, "/v1/health").await
+    }
+
+    async fn create_fragment(&self, node: &str, spec: &FragmentSpec) -> Result<FragmentStatus, ApiError> {
+        self.put(node, &format!("/v1/fragments/{}", spec.instance), spec).await
+    }
+
+    async fn delete_fragment(&self, node: &str, instance: &str) -> Result<(), ApiError> {
+        self.delete(node, &format!("/v1/fragments/{instance}")).await
+    }
+
+    async fn mount(&self, node: &str, spec: &MountSpec) -> Result<MountStatus, ApiError> {
+        self.put(node, &format!("/v1/mounts/{}", spec.id), spec).await
+    }
+
+    async fn unmount(&self, node: &str, id: &str, hurry: bool) -> Result<(), ApiError> {
+        self.delete(node, &format!("/v1/mounts/{id}?hurry={hurry}")).await
+    }
+
+    async fn start_stage(&self, node: &str, spec: &StageSpec) -> Result<StageStatus, ApiError> {
+        self.put(node, &format!("/v1/stages/{}", spec.id), spec).await
+    }
+
+    async fn stage(&self, node: &str, id: &str) -> Result<StageStatus, ApiError> {
+        self.get(node, &format!("/v1/stages/{id}")).await
+    }
+
+    async fn delete_stage(&self, node: &str, id: &str) -> Result<(), ApiError> {
+        self.delete(node, &format!("/v1/stages/{id}")).await
+    }
+
+    fn remove_mount_folder(&self, token: &str) {
+        // Missing if the user named the place; not empty only if somebody put something there, which stays.
+        let _ = std::fs::remove_dir(self.mount_folder().join(token));
+    }
+}
+
+fn program_exists(name: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders = std::env::split_paths(&path).chain(SYSTEM_FOLDERS.iter().map(PathBuf::from));
+    folders.into_iter().any(|folder| folder.join(name).is_file())
+}

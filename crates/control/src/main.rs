@@ -1,0 +1,38 @@
+//! `forebay-control`: runs the control service in the foreground.
+
+use std::path::PathBuf;
+
+use anyhow::Context;
+use clap::Parser;
+
+/// Allocates burst buffers and leads jobs through their life-cycle. Started by forebay.
+#[derive(Debug, Parser)]
+#[command(version)]
+struct Arguments {
+    /// The state folder; default $XDG_STATE_HOME/forebay, else ~/.local/state/forebay.
+    #[arg(long, value_name = "FOLDER")]
+    dir: Option<PathBuf>,
+}
+
+fn main() -> anyhow::Result<()> {
+    daemon::logging::init();
+    let arguments = Arguments::parse();
+    let result = run(arguments);
+    if let Err(error) = &result {
+        // The line that `forebay` shows when control does not start.
+        tracing::error!("control does not run: {error:#}");
+    }
+    result
+}
+
+fn run(arguments: Arguments) -> anyhow::Result<()> {
+    let folder = daemon::state::folder(arguments.dir)?;
+    let runtime = tokio::runtime::Runtime::new().context("start threads")?;
+    let result = runtime.block_on(async {
+        let stop = daemon::signal::terminated().context("watch for signals")?;
+        Ok(control::service::run(folder, stop).await?)
+    });
+    // Functions that wait for a node would hold the end up; a later call goes on where they were.
+    runtime.shutdown_background();
+    result
+}

@@ -1,0 +1,92 @@
+//! Requests of one session: `/v1/sessions/{token}…`. Each runs or joins its function and replies when that is done.
+
+use axum::Json;
+use axum::extract::{Path, State};
+use daemon::error::Refusal;
+use daemon::http::Body;
+use wire::control::{Paths, PostRun, PreRun, RealSize, SessionStatus, Setup, Teardown, TeardownReply};
+
+use super::Door;
+use crate::control::Request;
+use crate::lifecycle;
+use crate::site::Site;
+
+type Reply<T> = Result<Json<T>, Refusal>;
+
+/// How far the session is.
+pub async fn status<S: Site>(State(door): State<Door<S>>, Path(token): Path<String>) -> Reply<SessionStatus> {
+    Ok(Json(door.control.status_of(&token).await?))
+}
+
+/// Allocates.
+pub async fn setup<S: Site>(
+    State(door): State<Door<S>>,
+    Path(token): Path<String>,
+    Body(setup): Body<Setup>,
+) -> Reply<SessionStatus> {
+    run(&door, &token, Request::Setup(Box::new(setup))).await
+}
+
+/// Stages in.
+pub async fn data_in<S: Site>(
+    State(door): State<Door<S>>,
+    Path(token): Path<String>,
+) -> Reply<SessionStatus> {
+    run(&door, &token, Request::DataIn).await
+}
+
+/// Mounts.
+pub async fn pre_run<S: Site>(
+    State(door): State<Door<S>>,
+    Path(token): Path<String>,
+    Body(how): Body<PreRun>,
+) -> Reply<SessionStatus> {
+    run(&door, &token, Request::PreRun(how)).await
+}
+
+/// Unmounts.
+pub async fn post_run<S: Site>(
+    State(door): State<Door<S>>,
+    Path(token): Path<String>,
+    Body(how): Body<PostRun>,
+) -> Reply<SessionStatus> {
+    run(&door, &token, Request::PostRun(how)).await
+}
+
+/// Stages out.
+pub async fn data_out<S: Site>(
+    State(door): State<Door<S>>,
+    Path(token): Path<String>,
+) -> Reply<SessionStatus> {
+    run(&door, &token, Request::DataOut).await
+}
+
+/// Releases everything, or says why not.
+pub async fn teardown<S: Site>(
+    State(door): State<Door<S>>,
+    Path(token): Path<String>,
+    Body(how): Body<Teardown>,
+) -> Reply<TeardownReply> {
+    Ok(Json(door.control.teardown(&token, how).await?))
+}
+
+/// Stops a running `data_in` or `data_out`.
+pub async fn cancel<S: Site>(State(door): State<Door<S>>, Path(token): Path<String>) -> Reply<SessionStatus> {
+    door.control.cancel(&token).await?;
+    Ok(Json(door.control.status_of(&token).await?))
+}
+
+/// The job's environment.
+pub async fn paths<S: Site>(State(door): State<Door<S>>, Path(token): Path<String>) -> Reply<Paths> {
+    Ok(Json(lifecycle::paths::paths(&door.control, &token).await?))
+}
+
+/// What was really allocated.
+pub async fn real_size<S: Site>(State(door): State<Door<S>>, Path(token): Path<String>) -> Reply<RealSize> {
+    Ok(Json(lifecycle::paths::real_size(&door.control, &token).await?))
+}
+
+async fn run<S: Site>(door: &Door<S>, token: &str, request: Request) -> Reply<SessionStatus> {
+    door.control.run(token, request).await?;
+    Ok(Json(door.control.status_of(token).await?))
+}

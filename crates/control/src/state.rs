@@ -1,0 +1,122 @@
+//! What control knows across restarts: one SQLite database, one file here per table.
+//!
+//! **Invariant:** what a restart needs is committed before it is acted on. A committed change survives the death of any
+//! process (write-ahead log).
+
+pub mod activations;
+pub mod counters;
+pub mod instances;
+pub mod sessions;
+pub mod stages;
+mod text;
+pub mod timings;
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use daemon::error::{chain, site};
+use rusqlite::{Connection, Transaction, TransactionBehavior};
+use wire::control::ApiError;
+
+/// The schema, one step after the other; a step is never changed once it was released.
+const MIGRATIONS: [&str; 1] = [include_str!("migrations/1.sql")];
+
+/// Why the state cannot be read or written.
+#[derive(Debug, thiserror::Error)]
+pub enum StateError {
+    /// SQLite's reason.
+    #[error("use the state database")]
+    Sqlite(#[from] rusqlite::Error),
+    /// A newer Forebay wrote the file.
+    #[error(
+        "{path} has schema {found}, this Forebay knows up to {known}; use a newer Forebay or another --dir"
+    )]
+    Newer {
+        /// The file.
+        path: PathBuf,
+        /// Its schema.
+        found: usize,
+        /// The newest schema known here.
+        known: usize,
+    },
+}
+
+impl From<StateError> for ApiError {
+    fn from(error: StateError) -> ApiError {
+        site("state_database", chain(&error), "check the disk of the state folder, then try again")
+    }
+}
+
+/// A result of state functions.
+pub type Result<T> = std::result::Result<T, StateError>;
+
+/// The database. Clones share it.
+#[derive(Clone)]
+pub struct Database {
+    connection: Arc<Mutex<Connection>>,
+}
+
+impl Database {
+    /// Opens or makes the database file `path` and brings its schema up to date.
+    ///
+    /// # Errors
+    /// See [`StateError`].
+    pub fn open(path: &Path) -> Result<Database> {
+        let mut connection = Connection::open(path)?;
+        connection.pragma_update(None, "journal_mode", "WAL")?;
+        // In WAL mode NORMAL loses nothing when a process dies; power loss may lose the last commits, never the whole.
+        connection.pragma_update(None, "synchronous", "NORMAL")?;
+        connection.pragma_update(None, "foreign_keys", true)?;
+        migrate(&mut connection, path)?;
+        Ok(Database { connection: Arc::new(Mutex::new(connection)) })
+    }
+
+    /// Runs `work` in one transaction, which is committed if it succeeds. Goes on when the caller is dropped.
+    ///
+    /// # Errors
+    /// What `work` fails with; nothing is changed then.
+    pub async fn transact<R: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Transaction<'_>) -> Result<R> + Send + 'static,
+    ) -> std::result::Result<R, ApiError> {
+        let connection = Arc::clone(&self.connection);
+        let done = tokio::task::spawn_blocking(move || {
+            let mut connection = connection.lock().unwrap_or_else(PoisonError::into_inner);
+            let tx = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+            let result = work(&tx)?;
+            tx.commit()?;
+            Ok::<R, StateError>(result)
+        });
+        let result = done.await.map_err(|e| daemon::error::bug("state_panicked", e.to_string()))?;
+        result.map_err(ApiError::from)
+    }
+}
+
+fn migrate(connection: &mut Connection, path: &Path) -> Result<()> {
+    let found: usize = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
+    if found > MIGRATIONS.len() {
+        return Err(StateError::Newer { path: path.into(), found, known: MIGRATIONS.len() });
+    }
+    for (index, step) in MIGRATIONS.iter().enumerate().skip(found) {
+        let tx = connection.transaction()?;
+        tx.execute_batch(step)?;
+        tx.pragma_update(None, "user_version", index + 1)?;
+        tx.commit()?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_database_is_opened_again_and_a_newer_one_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("control.db");
+        Database::open(&path).unwrap();
+        Database::open(&path).unwrap();
+        Connection::open(&path).unwrap().pragma_update(None, "user_version", 99).unwrap();
+        assert!(matches!(Database::open(&path), Err(StateError::Newer { found: 99, .. })));
+    }
+}

@@ -1,0 +1,81 @@
+//! Table `activations`: which namespaces are mounted where. A row stays after the unmount, with its count.
+
+use std::path::PathBuf;
+
+use model::phase::AccessMode;
+use rusqlite::{Transaction, params};
+
+use super::Result;
+use super::text::Word;
+
+/// One mount of one namespace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Activation {
+    /// Which namespace.
+    pub access_mode: AccessMode,
+    /// The compute node.
+    pub node: String,
+    /// Where; no trailing slash.
+    pub mountpoint: PathBuf,
+    /// Whether it was asked for and not yet taken away.
+    pub mounted: bool,
+    /// How often it was lost, as last reported.
+    pub interruptions: u32,
+}
+
+/// Notes an activation, in place of an earlier one of that mode.
+///
+/// # Errors
+/// The database's.
+pub fn set(tx: &Transaction<'_>, token: &str, activation: &Activation) -> Result<()> {
+    tx.execute(
+        "INSERT OR REPLACE INTO activations (token, access_mode, node, mountpoint, mounted, interruptions)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+        params![
+            token,
+            Word(activation.access_mode),
+            activation.node,
+            activation.mountpoint.to_string_lossy(),
+            activation.mounted,
+            activation.interruptions
+        ],
+    )?;
+    Ok(())
+}
+
+/// The session's activations.
+///
+/// # Errors
+/// The database's.
+pub fn of(tx: &Transaction<'_>, token: &str) -> Result<Vec<Activation>> {
+    let mut query = tx.prepare("SELECT * FROM activations WHERE token = ?1 ORDER BY rowid")?;
+    let rows = query.query_map([token], |row| {
+        Ok(Activation {
+            access_mode: row.get::<_, Word<AccessMode>>("access_mode")?.0,
+            node: row.get("node")?,
+            mountpoint: row.get::<_, String>("mountpoint")?.into(),
+            mounted: row.get("mounted")?,
+            interruptions: row.get("interruptions")?,
+        })
+    })?;
+    Ok(rows.collect::<rusqlite::Result<_>>()?)
+}
+
+/// One that is mounted, of any session: its token and where.
+///
+/// # Errors
+/// The database's.
+pub fn any_mounted(tx: &Transaction<'_>) -> Result<Option<(String, PathBuf)>> {
+    let mut query = tx.prepare("SELECT token, mountpoint FROM activations WHERE mounted LIMIT 1")?;
+    let mut rows = query.query_map([], |row| Ok((row.get(0)?, row.get::<_, String>(1)?.into())))?;
+    Ok(rows.next().transpose()?)
+}
+
+/// Forgets the session's activations.
+///
+/// # Errors
+/// The database's.
+pub fn delete(tx: &Transaction<'_>, token: &str) -> Result<()> {
+    tx.execute("DELETE FROM activations WHERE token = ?1", [token])?;
+    Ok(())
+}

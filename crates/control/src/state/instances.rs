@@ -1,0 +1,98 @@
+//! Tables `instances`, `fragments` and `namespaces`: what is allocated, and where.
+
+use model::phase::AccessMode;
+use rusqlite::{OptionalExtension, Transaction, params};
+use wire::control::VolumeKind;
+
+use super::Result;
+use super::text::Word;
+
+/// One instance; present from before its first fragment is made until its last is gone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Instance {
+    /// Its id, as `i3`.
+    pub id: String,
+    /// Its key, 64 hexadecimal digits.
+    pub key: String,
+    /// Bytes asked for.
+    pub requested_bytes: u64,
+    /// Bytes allocated over all fragments.
+    pub capacity_bytes: u64,
+    /// Where the fragments' bytes live.
+    pub volume: VolumeKind,
+    /// The node of each fragment, in order.
+    pub nodes: Vec<String>,
+    /// Its namespaces, in the script's order.
+    pub access_modes: Vec<AccessMode>,
+}
+
+/// Notes the session's instance.
+///
+/// # Errors
+/// The database's; the session has one already.
+pub fn insert(tx: &Transaction<'_>, token: &str, instance: &Instance) -> Result<()> {
+    tx.execute(
+        "INSERT INTO instances (token, id, key, requested_bytes, capacity_bytes, volume) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+        params![
+            token,
+            instance.id,
+            instance.key,
+            instance.requested_bytes,
+            instance.capacity_bytes,
+            Word(instance.volume)
+        ],
+    )?;
+    for (position, node) in instance.nodes.iter().enumerate() {
+        tx.execute("INSERT INTO fragments VALUES (?1, ?2, ?3)", params![token, position, node])?;
+    }
+    for (position, mode) in instance.access_modes.iter().enumerate() {
+        tx.execute("INSERT INTO namespaces VALUES (?1, ?2, ?3)", params![token, position, Word(mode)])?;
+    }
+    Ok(())
+}
+
+/// The session's instance.
+///
+/// # Errors
+/// The database's.
+pub fn find(tx: &Transaction<'_>, token: &str) -> Result<Option<Instance>> {
+    let found = tx
+        .query_row("SELECT * FROM instances WHERE token = ?1", [token], |row| {
+            Ok(Instance {
+                id: row.get("id")?,
+                key: row.get("key")?,
+                requested_bytes: row.get("requested_bytes")?,
+                capacity_bytes: row.get("capacity_bytes")?,
+                volume: row.get::<_, Word<VolumeKind>>("volume")?.0,
+                nodes: Vec::new(),
+                access_modes: Vec::new(),
+            })
+        })
+        .optional()?;
+    let Some(mut instance) = found else { return Ok(None) };
+    let mut nodes = tx.prepare("SELECT node FROM fragments WHERE token = ?1 ORDER BY position")?;
+    instance.nodes = nodes.query_map([token], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?;
+    let mut modes = tx.prepare("SELECT access_mode FROM namespaces WHERE token = ?1 ORDER BY position")?;
+    let modes = modes.query_map([token], |row| Ok(row.get::<_, Word<AccessMode>>(0)?.0))?;
+    instance.access_modes = modes.collect::<rusqlite::Result<_>>()?;
+    Ok(Some(instance))
+}
+
+/// Every instance.
+///
+/// # Errors
+/// The database's.
+pub fn all(tx: &Transaction<'_>) -> Result<Vec<Instance>> {
+    let mut query = tx.prepare("SELECT token FROM instances ORDER BY rowid")?;
+    let tokens: Vec<String> = query.query_map([], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?;
+    tokens.iter().filter_map(|token| find(tx, token).transpose()).collect()
+}
+
+/// Forgets the session's instance: its fragments are gone.
+///
+/// # Errors
+/// The database's.
+pub fn delete(tx: &Transaction<'_>, token: &str) -> Result<()> {
+    tx.execute("DELETE FROM instances WHERE token = ?1", [token])?;
+    Ok(())
+}

@@ -1,0 +1,36 @@
+//! Enumerations and paths as SQLite text.
+
+use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+/// An enumeration whose values serialise to one word each, as that word.
+pub struct Word<T>(pub T);
+
+impl<T: Serialize> ToSql for Word<T> {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        let value =
+            serde_json::to_value(&self.0).map_err(|e| rusqlite::Error::ToSqlConversionFailure(e.into()))?;
+        match value {
+            serde_json::Value::String(word) => Ok(word.into()),
+            other => Err(rusqlite::Error::ToSqlConversionFailure(format!("{other} is no word").into())),
+        }
+    }
+}
+
+impl<T: DeserializeOwned> FromSql for Word<T> {
+    fn column_result(value: ValueRef<'_>) -> FromSqlResult<Word<T>> {
+        let word = serde_json::Value::String(value.as_str()?.to_owned());
+        serde_json::from_value(word).map(Word).map_err(|e| FromSqlError::Other(e.into()))
+    }
+}
+
+/// Something that is only shown again, as JSON.
+pub fn to_json(value: &impl Serialize) -> String {
+    serde_json::to_string(value).unwrap_or_default()
+}
+
+/// What [`to_json`] wrote; `None` where it does not parse any more.
+pub fn from_json<T: DeserializeOwned>(text: Option<String>) -> Option<T> {
+    serde_json::from_str(&text?).ok()
+}

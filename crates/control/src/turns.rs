@@ -1,0 +1,272 @@
+//! Who runs when: the functions of one token run one after the other, each in a task of its own that goes on when its
+//! caller goes away; whoever asks for a function that runs or waits already joins it.
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use daemon::error::{bug, site};
+use model::phase::Function;
+use tokio::sync::watch;
+use wire::control::ApiError;
+
+/// What two calls must have in common to be one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Call {
+    /// The function.
+    pub function: Function,
+    /// A call in a hurry does not join one that is patient.
+    pub hurry: bool,
+}
+
+/// Tells a function that it is to stop.
+pub type Cancelled = watch::Receiver<bool>;
+
+type Outcome = Option<Result<(), ApiError>>;
+
+/// The turns of all tokens.
+#[derive(Default)]
+pub struct Turns {
+    table: Mutex<Table>,
+}
+
+#[derive(Default)]
+struct Table {
+    tokens: HashMap<String, Token>,
+    closed: bool,
+}
+
+#[derive(Default)]
+struct Token {
+    turn: Arc<tokio::sync::Mutex<()>>,
+    jobs: HashMap<Call, Job>,
+}
+
+struct Job {
+    outcome: watch::Receiver<Outcome>,
+    cancel: watch::Sender<bool>,
+    running: bool,
+}
+
+impl Turns {
+    /// Runs `work` when it is the token's turn, or joins the same call, and replies its result.
+    ///
+    /// # Errors
+    /// What the work fails with; [`Turns::close`]d; a panic of the work.
+    pub async fn run<F>(
+        self: &Arc<Self>,
+        token: &str,
+        call: Call,
+        work: impl FnOnce(Cancelled) -> F + Send + 'static,
+    ) -> Result<(), ApiError>
+    where
+        F: Future<Output = Result<(), ApiError>> + Send + 'static,
+    {
+        let mut outcome = self.join_or_start(token, call, work)?;
+        let done = outcome.wait_for(Option::is_some).await;
+        let done = done
+            .map_err(|_| bug("function_lost", format!("{:?} of session {token} broke off", call.function)))?;
+        done.clone().unwrap_or(Ok(()))
+    }
+
+    /// Asks the calls of `function` that run or wait to stop, and waits until they have. Replies whether there was one.
+    pub async fn cancel(&self, token: &str, function: Function) -> bool {
+        let jobs: Vec<_> = {
+            let table = self.lock();
+            let jobs = table.tokens.get(token).map(|token| token.jobs.iter()).into_iter().flatten();
+            let cancelled = jobs.filter(|(call, _)| call.function == function);
+            cancelled.map(|(_, job)| (job.cancel.clone(), job.outcome.clone())).collect()
+        };
+        for (cancel, outcome) in &jobs {
+            cancel.send_replace(true);
+            let _ = outcome.clone().wait_for(Option::is_some).await;
+        }
+        !jobs.is_empty()
+    }
+
+    /// The function of the token that runs now.
+    pub fn running(&self, token: &str) -> Option<Function> {
+        let table = self.lock();
+        table.tokens.get(token)?.jobs.iter().find(|(_, job)| job.running).map(|(call, _)| call.function)
+    }
+
+    /// Refuses all further calls.
+    ///
+    /// # Errors
+    /// A token whose function runs or waits; then nothing is refused.
+    pub fn close(&self) -> Result<(), String> {
+        let mut table = self.lock();
+        match table.tokens.iter().find(|(_, token)| !token.jobs.is_empty()) {
+            Some((token, _)) => Err(token.clone()),
+            None => {
+                table.closed = true;
+                Ok(())
+            }
+        }
+    }
+
+    /// Accepts calls again.
+    pub fn reopen(&self) {
+        self.lock().closed = false;
+    }
+
+    fn join_or_start<F>(
+        self: &Arc<Self>,
+        token: &str,
+        call: Call,
+        work: impl FnOnce(Cancelled) -> F + Send + 'static,
+    ) -> Result<watch::Receiver<Outcome>, ApiError>
+    where
+        F: Future<Output = Result<(), ApiError>> + Send + 'static,
+    {
+        let mut table = self.lock();
+        if table.closed {
+            return Err(site("stopping", "the control service is stopping", "try again in a moment"));
+        }
+        let line = table.tokens.entry(token.to_owned()).or_default();
+        if let Some(job) = line.jobs.get(&call) {
+            return Ok(job.outcome.clone());
+        }
+        let (shown, outcome) = watch::channel(None);
+        let (cancel, cancelled) = watch::channel(false);
+        line.jobs.insert(call, Job { outcome: outcome.clone(), cancel, running: false });
+        let (turns, turn, token) = (Arc::clone(self), Arc::clone(&line.turn), token.to_owned());
+        tokio::spawn(async move {
+            let _turn = turn.lock_owned().await;
+            turns.mark_running(&token, call);
+            // A task of its own, so that a panic in the work does not leave the call in the table.
+            let result = tokio::spawn(work(cancelled)).await;
+            let result = result.unwrap_or_else(|error| Err(bug("function_panicked", error.to_string())));
+            turns.remove(&token, call);
+            shown.send_replace(Some(result));
+        });
+        Ok(outcome)
+    }
+
+    fn mark_running(&self, token: &str, call: Call) {
+        if let Some(job) = self.lock().tokens.get_mut(token).and_then(|token| token.jobs.get_mut(&call)) {
+            job.running = true;
+        }
+    }
+
+    fn remove(&self, token: &str, call: Call) {
+        let mut table = self.lock();
+        let Some(line) = table.tokens.get_mut(token) else { return };
+        line.jobs.remove(&call);
+        if line.jobs.is_empty() {
+            table.tokens.remove(token);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Table> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicU32, Ordering};
+    use tokio::sync::Notify;
+
+    const IN: Call = Call { function: Function::DataIn, hurry: false };
+    const OUT: Call = Call { function: Function::DataOut, hurry: false };
+
+    #[tokio::test]
+    async fn the_same_call_joins_and_a_later_one_runs_anew() {
+        let turns = Arc::new(Turns::default());
+        let (count, go) = (Arc::new(AtomicU32::new(0)), Arc::new(Notify::new()));
+        let call = || {
+            let (turns, count, go) = (Arc::clone(&turns), Arc::clone(&count), Arc::clone(&go));
+            async move {
+                let work = move |_| async move {
+                    count.fetch_add(1, Ordering::SeqCst);
+                    go.notified().await;
+                    Ok(())
+                };
+                turns.run("1", IN, work).await
+            }
+        };
+        let callers = [tokio::spawn(call()), tokio::spawn(call())];
+        while turns.running("1").is_none() {
+            tokio::task::yield_now().await;
+        }
+        tokio::task::yield_now().await;
+        go.notify_one();
+        for caller in callers {
+            caller.await.unwrap().unwrap();
+        }
+        assert_eq!((count.load(Ordering::SeqCst), turns.running("1")), (1, None));
+        go.notify_one();
+        call().await.unwrap();
+        assert_eq!(count.load(Ordering::SeqCst), 2);
+    }
+
+    #[tokio::test]
+    async fn work_goes_on_without_its_caller_and_another_function_waits_for_it() {
+        let turns = Arc::new(Turns::default());
+        let (go, log) = (Arc::new(Notify::new()), Arc::new(Mutex::new(Vec::new())));
+        let (first_go, first_log) = (Arc::clone(&go), Arc::clone(&log));
+        let first = {
+            let turns = Arc::clone(&turns);
+            tokio::spawn(async move {
+                let work = move |_| async move {
+                    first_go.notified().await;
+                    first_log.lock().unwrap().push("in");
+                    Ok(())
+                };
+                turns.run("1", IN, work).await
+            })
+        };
+        while turns.running("1").is_none() {
+            tokio::task::yield_now().await;
+        }
+        first.abort();
+        let second_log = Arc::clone(&log);
+        let second = {
+            let turns = Arc::clone(&turns);
+            tokio::spawn(async move {
+                let work = move |_| async move {
+                    second_log.lock().unwrap().push("out");
+                    Ok(())
+                };
+                turns.run("1", OUT, work).await
+            })
+        };
+        tokio::task::yield_now().await;
+        assert_eq!(turns.close().unwrap_err(), "1", "a service with work does not stop");
+        go.notify_one();
+        second.await.unwrap().unwrap();
+        assert_eq!(*log.lock().unwrap(), ["in", "out"]);
+        turns.close().unwrap();
+        assert_eq!(turns.run("1", IN, |_| async { Ok(()) }).await.unwrap_err().code, "stopping");
+    }
+
+    #[tokio::test]
+    async fn cancel_reaches_the_work_and_waits_for_its_end() {
+        let turns = Arc::new(Turns::default());
+        let running = {
+            let turns = Arc::clone(&turns);
+            let work = |mut cancelled: Cancelled| async move {
+                let _ = cancelled.wait_for(|stop| *stop).await;
+                Err(site("cancelled", "", ""))
+            };
+            tokio::spawn(async move { turns.run("1", IN, work).await })
+        };
+        while turns.running("1").is_none() {
+            tokio::task::yield_now().await;
+        }
+        assert!(turns.cancel("1", Function::DataIn).await);
+        assert_eq!(turns.running("1"), None);
+        assert_eq!(running.await.unwrap().unwrap_err().code, "cancelled");
+        assert!(!turns.cancel("1", Function::DataIn).await);
+    }
+
+    #[tokio::test]
+    async fn a_panic_ends_its_call_alone() {
+        let turns = Arc::new(Turns::default());
+        let error = turns.run("1", IN, |_| async { panic!("a bug") }).await.unwrap_err();
+        assert_eq!(error.code, "function_panicked");
+        turns.run("1", IN, |_| async { Ok(()) }).await.unwrap();
+    }
+}
