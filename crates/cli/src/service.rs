@@ -121,9 +121,11 @@ impl Service {
             let asked = Instant::now();
             let cause = match call().await {
                 Ok(reply) => return Ok(reply),
+                // Another command found it idle at the moment that we came.
+                Err(CallError::Api(error)) if error.code == "stopping" => error.message,
                 Err(CallError::Api(error)) => return Err(Failure::Api(error)),
                 Err(CallError::Garbled(text)) => return Err(Failure::Garbled(text)),
-                Err(CallError::Unreachable(error)) => error,
+                Err(CallError::Unreachable(error)) => error.to_string(),
             };
             if asked.elapsed() > PATIENCE {
                 // The service was well for all that time: this is a new trouble.
@@ -131,7 +133,7 @@ impl Service {
             }
             let since = *trouble.get_or_insert_with(Instant::now);
             if since.elapsed() > PATIENCE {
-                return Err(self.unreachable(&cause.to_string()));
+                return Err(self.unreachable(&cause));
             }
             if since.elapsed() > EXPLAINED && !explained {
                 self.output.note("forebay: waiting for forebay-control, which is being started again");

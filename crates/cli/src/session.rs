@@ -118,6 +118,8 @@ impl Session<'_> {
         view.update(begin.elapsed(), &stages, self.output);
         match end {
             Ok(_) => Ok(Staged::Complete),
+            // The function's own reply was faster than that to our cancellation.
+            Err(Failure::Api(error)) if error.code == "cancelled" => Ok(Staged::Cancelled),
             Err(Failure::Api(error)) => {
                 let lines = failure_lines(&stages, direction);
                 if lines.is_empty() {

@@ -119,8 +119,7 @@ impl Ending {
         let (retry, resume, remove) =
             (format!("stage retry {token}"), format!("run --resume {token}"), format!("rm {token}"));
         match self {
-            Ending::Completed => vec![format!("mount PATH --token {token}"), remove],
-            Ending::StageInFailed(_) => vec![remove],
+            Ending::Completed | Ending::StageInFailed(_) => vec![remove],
             Ending::StageOutFailed(_) => vec![retry, remove],
             Ending::MountLost | Ending::Failed(_) => vec![resume, remove],
             Ending::Cancelled => vec![retry, resume, remove],

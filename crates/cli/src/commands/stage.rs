@@ -34,6 +34,16 @@ async fn retry_locked(context: &Context, token: &str, lock: RunLock) -> Result<u
             return Err(failure);
         }
     };
+    if !status.stages.iter().any(|stage| stage.direction == Direction::Out) {
+        // What follows a stage-out is the release of the buffer, which nobody asked for here.
+        return Err(Failure::usage(
+            format!("buffer {token} has no stage_out"),
+            format!(
+                "copy what you need from it by hand, then `{}`",
+                context.output.command(&format!("rm {token}"))
+            ),
+        ));
+    }
     context.end_leftover(token).await;
     if status.phase < Phase::Mounted {
         return stage_in(context, token, status.phase).await;

@@ -107,7 +107,7 @@ fn commands(session: &SessionStatus, run: Run) -> Vec<String> {
     match (run, session.phase) {
         (Run::Live, _) => vec![],
         (Run::Interrupted, Phase::Unmounted) if failed_out => vec![format!("stage retry {token}"), remove],
-        (Run::Interrupted, Phase::StagedOut) => vec![format!("mount PATH --token {token}"), remove],
+        (Run::Interrupted, Phase::StagedOut) => vec![remove],
         (Run::Interrupted, _) => vec![format!("run --resume {token}"), remove],
         (Run::None, Phase::Mounted) => session
             .activations

@@ -35,10 +35,13 @@ pub struct Inner {
     pub failing: BTreeSet<&'static str>,
     /// Functions whose connection breaks once, after they were carried out.
     pub breaking: BTreeSet<&'static str>,
+    /// Functions that are refused once because the service is being stopped.
+    pub stopping: BTreeSet<&'static str>,
     /// Functions that do not come to an end while they are in here.
     pub hanging: BTreeSet<&'static str>,
     /// How often the mount was lost.
     pub interruptions: u32,
+    cancelled: bool,
 }
 
 impl Fake {
@@ -55,6 +58,8 @@ impl Fake {
             calls: vec![],
             failing: BTreeSet::new(),
             breaking: BTreeSet::new(),
+            stopping: BTreeSet::new(),
+            cancelled: false,
             hanging: BTreeSet::new(),
             interruptions: 0,
         };
@@ -197,6 +202,9 @@ impl Inner {
     }
 
     fn act(&mut self, function: &str) -> Response {
+        if self.stopping.remove(function) {
+            return Refusal(daemon::error::site("stopping", "it stops", "try again")).into_response();
+        }
         if self.failing.contains(function) {
             return self.fail(function);
         }
@@ -219,6 +227,7 @@ impl Inner {
             }
             // A cancelled copy stops, and is not complete.
             "cancel" => {
+                self.cancelled = true;
                 for copy in std::mem::take(&mut self.hanging) {
                     self.failing.insert(copy);
                 }
@@ -235,7 +244,8 @@ impl Inner {
     }
 
     fn fail(&mut self, function: &str) -> Response {
-        let error = daemon::error::user("stage_failed", format!("{function} failed"), "correct it");
+        let code = if self.cancelled { "cancelled" } else { "stage_failed" };
+        let error = daemon::error::user(code, format!("{function} failed"), "correct it");
         if let Some(stage) = ["data_in", "data_out"].iter().position(|name| *name == function) {
             let stage = &mut self.session.stages[stage];
             stage.state = StageState::Failed;

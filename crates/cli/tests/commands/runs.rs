@@ -94,6 +94,15 @@ fn a_call_whose_reply_is_lost_is_made_again() {
 }
 
 #[test]
+fn a_service_that_another_command_stops_is_asked_again() {
+    let fake = Fake::start();
+    fake.with(|inner| inner.stopping.extend(["setup", "pre_run"]));
+    let output = fake.forebay(&["run", &fake.script("true")]);
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    assert_eq!((fake.count("setup"), fake.count("pre_run")), (2, 2));
+}
+
+#[test]
 fn a_setup_that_is_refused_is_one_line_and_leaves_nothing() {
     let fake = Fake::start();
     fake.with(|inner| {
