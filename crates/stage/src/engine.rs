@@ -19,7 +19,7 @@ use crate::links::Links;
 use crate::monitor::Monitor;
 use crate::pfs::Pfs;
 use crate::plan;
-use crate::queue::Queue;
+use crate::queue::{CloseOnDrop, Queue};
 use crate::tree::Tree;
 
 /// As many workers as one stage has at most: files are in turn read, written, synced and read back, so that a few more
@@ -62,12 +62,13 @@ impl Engine {
             for _ in 0..self.workers {
                 scope.spawn(|| context.queue.work(|entry| entry::stage(&context, entry)));
             }
+            // Also if the planner panics: the workers would wait for ever.
+            let _closing = CloseOnDrop(&context.queue);
             match plan::plan(&context, spec) {
                 Ok(()) if monitor.is_cancelled() => {}
                 Ok(()) => monitor.planned(),
                 Err(error) => monitor.fail_stage(error),
             }
-            context.queue.close();
         });
         context.journal.sync();
         if monitor.is_buffer_full() {

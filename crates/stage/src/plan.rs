@@ -146,10 +146,12 @@ impl Planner<'_> {
     fn top(&mut self, source: &Found, target: &Path) -> Result<Arc<Folder>, Fault> {
         let context = self.context;
         if let Ok(there) = context.target.locate(target) {
-            let made_by_us = context.journal.was_made(target);
             sweep(context, &there)?;
+            if !context.journal.was_made(target) {
+                return Ok(Folder::existing(there));
+            }
             make_usable(context, &there);
-            return Ok(if made_by_us { Folder::top(source.clone(), there) } else { Folder::existing(there) });
+            return Ok(Folder::top(source.clone(), there));
         }
         let (above, name) = split(target).tried(&*context.target, target, "stage to")?;
         let above = self.destination(above)?;

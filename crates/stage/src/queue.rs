@@ -155,6 +155,15 @@ impl Shared {
     }
 }
 
+/// Closes a queue when the one who fills it is done.
+pub(crate) struct CloseOnDrop<'a, T>(pub(crate) &'a Queue<T>);
+
+impl<T> Drop for CloseOnDrop<'_, T> {
+    fn drop(&mut self) {
+        self.0.close();
+    }
+}
+
 /// An item in work; over on drop, so that a worker that panics does not leave the others waiting for it.
 struct Busy<'a, T>(&'a Queue<T>);
 

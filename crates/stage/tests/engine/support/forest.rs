@@ -65,7 +65,8 @@ pub fn grow(root: &Path) {
 
     mode(&root.join("file1"), 0o4711);
     mode(&root.join("file4095"), 0o440);
-    mode(&root.join("file0"), 0o000);
+    let unreadable = if rustix::process::geteuid().is_root() { 0o000 } else { 0o400 };
+    mode(&root.join("file0"), unreadable);
     mode(&root.join("empty"), 0o1777);
     mode(&root.join("deep/deeper"), 0o2750);
     mode(&root.join("deep/deeper/deepest"), 0o555);
