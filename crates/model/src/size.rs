@@ -152,7 +152,7 @@ fn fraction_of(factor: u64, digits: &str) -> Option<u64> {
     let mut carry = 0u128;
     for digit in digits.bytes().rev() {
         carry += u128::from(digit - b'0') * u128::from(factor);
-        if carry % 10 != 0 {
+        if !carry.is_multiple_of(10) {
             return None;
         }
         carry /= 10;

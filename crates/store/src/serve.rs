@@ -68,7 +68,8 @@ impl Worker {
         self.buffer.resize(frame.payload_len, 0);
         connection.payload(&mut self.buffer)?;
         if let Request::OpenObject { ino } = frame.message {
-            return match self.namespace.objects.descriptor(ino) {
+            let shard = self.namespace.shard.as_ref().ok_or(io::Error::from(Errno::NOTSUP));
+            return match shard.and_then(|shard| shard.descriptor(ino)) {
                 Ok(descriptor) => {
                     connection.send(frame.id, &Reply::Descriptor, &[])?;
                     connection.send_descriptor(std::os::fd::AsFd::as_fd(&descriptor))

@@ -173,11 +173,11 @@ impl Server {
             fragment.close();
             let volume = fragment.spec().volume;
             drop(fragment);
-            if volume == VolumeKind::Image {
-                if let Err(error) = volume::close(&self.root.join(&instance)) {
-                    // Busy: a mount still holds files. The next start finds it mounted and goes on.
-                    tracing::warn!(instance, %error, "the fragment's volume stays mounted");
-                }
+            if volume == VolumeKind::Image
+                && let Err(error) = volume::close(&self.root.join(&instance))
+            {
+                // Busy: a mount still holds files. The next start finds it mounted and goes on.
+                tracing::warn!(instance, %error, "the fragment's volume stays mounted");
             }
         }
     }

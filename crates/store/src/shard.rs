@@ -13,6 +13,7 @@ pub mod record;
 pub mod sessions;
 pub mod tree;
 
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
@@ -114,6 +115,18 @@ impl Shard {
     /// A connection of this session went.
     pub fn disconnected(&self, session: [u8; 16]) {
         self.lock().sessions.disconnected(session, Instant::now());
+    }
+
+    /// The object of a file, for the kernel to use without us.
+    ///
+    /// # Errors
+    /// ENOTSUP where that is not the whole file, or where the kernel would not keep the capacity.
+    pub fn descriptor(&self, ino: u64) -> std::io::Result<OwnedFd> {
+        if !self.measures_itself() {
+            return Err(Errno::NOTSUP.into());
+        }
+        let inode = self.lock().tree.get(ino).map(|inode| inode.attr(ino)).ok_or(Errno::STALE)?;
+        self.objects.descriptor(ino, inode.atime, inode.mtime)
     }
 
     /// How many inodes the namespace has.
@@ -337,13 +350,11 @@ impl State {
             errno_of(&error)
         })?;
         self.tree.apply(&entry.record);
-        if self.log.len() > COMPACT_BYTES_MIN && self.log.len() > 8 * snapshot_bytes(&self.tree) {
-            if let Err(error) = self.compact() {
-                tracing::error!(
-                    error = &error as &dyn std::error::Error,
-                    "cannot write the metadata log anew"
-                );
-            }
+        if self.log.len() > COMPACT_BYTES_MIN
+            && self.log.len() > 8 * snapshot_bytes(&self.tree)
+            && let Err(error) = self.compact()
+        {
+            tracing::error!(error = &error as &dyn std::error::Error, "cannot write the metadata log anew");
         }
         Ok(())
     }
@@ -436,3 +447,6 @@ impl Inode {
         self.mode & !(0o4000 | set_gid)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -12,7 +12,7 @@ use std::io;
 use std::ops::Range;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use rustix::fs::{FallocateFlags, SeekFrom, Timestamps};
@@ -61,14 +61,12 @@ struct Object {
 }
 
 impl Objects {
-    /// Opens the objects below `root`, making the folders that are missing, and counts what they hold.
+    /// Opens the objects below `root`, which is made if it is missing, and counts what they hold.
     ///
     /// # Errors
     /// The errno of what failed.
     pub fn open(root: PathBuf, space: Arc<Space>) -> io::Result<Objects> {
-        for low in 0..=255u8 {
-            std::fs::create_dir_all(root.join(format!("{low:02x}")))?;
-        }
+        std::fs::create_dir_all(&root)?;
         let objects = Objects { root, space, open: Mutex::default() };
         if objects.space.counts() {
             for ino in objects.list()? {
@@ -179,15 +177,20 @@ impl Objects {
         Ok(())
     }
 
-    /// The object itself, open for reading and writing.
+    /// The object itself, open for reading and writing. One that is made for it gets these times: nothing was written.
     ///
     /// # Errors
     /// ENOTSUP where we count: the holder of the descriptor could write past the capacity.
-    pub fn descriptor(&self, ino: u64) -> io::Result<OwnedFd> {
+    pub fn descriptor(&self, ino: u64, atime: Time, mtime: Time) -> io::Result<OwnedFd> {
         if self.space.counts() {
             return Err(Errno::NOTSUP.into());
         }
-        self.make(ino)?.file.as_fd().try_clone_to_owned()
+        let is_new = self.existing(ino)?.is_none();
+        let object = self.make(ino)?;
+        if is_new {
+            self.set_times(ino, Some(atime), Some(mtime))?;
+        }
+        object.file.as_fd().try_clone_to_owned()
     }
 
     /// The number of every object.
@@ -223,8 +226,15 @@ impl Objects {
         if let Some(object) = open.objects.get(&ino) {
             return Ok(object.clone());
         }
-        let file =
-            OpenOptions::new().read(true).write(true).create(create).mode(0o600).open(self.path(ino))?;
+        let path = self.path(ino);
+        let file = match open_file(&path, create) {
+            // The first object in its folder.
+            Err(error) if create && error.kind() == io::ErrorKind::NotFound => {
+                std::fs::create_dir_all(path.parent().expect("an object lies in a folder"))?;
+                open_file(&path, create)?
+            }
+            other => other?,
+        };
         let extents = if self.space.counts() { extents_of(&file)? } else { Extents::default() };
         let object = Arc::new(Object { file, extents: Mutex::new(extents) });
         open.keep(ino, object.clone());
@@ -264,6 +274,10 @@ impl Cache {
             }
         }
     }
+}
+
+fn open_file(path: &Path, create: bool) -> io::Result<File> {
+    OpenOptions::new().read(true).write(true).create(create).mode(0o600).open(path)
 }
 
 fn end_of(offset: u64, len: u64) -> io::Result<u64> {
@@ -364,6 +378,9 @@ mod tests {
     #[test]
     fn an_object_in_a_counted_folder_is_never_handed_out() {
         let (_folder, _space, objects) = objects(1 << 20);
-        assert_eq!(errno(objects.descriptor(2)), Some(Errno::NOTSUP.raw_os_error()));
+        assert_eq!(
+            errno(objects.descriptor(2, Time::default(), Time::default())),
+            Some(Errno::NOTSUP.raw_os_error())
+        );
     }
 }

@@ -164,10 +164,11 @@ impl Log {
         if let Err(error) = &result {
             self.buffer.clear();
             self.sequence = before;
-            // A full disk wrote nothing or a part, which is cut off again: the next entry may fit. Anything else leaves
-            // the file in a state that nobody knows.
-            self.broken =
-                error.kind() != io::ErrorKind::StorageFull || self.file.set_len(self.length).is_err();
+            // A full disk wrote nothing or a part, which is cut off again, and an entry that is too long wrote nothing: the
+            // next may fit. Anything else leaves the file in a state that nobody knows.
+            let harmless =
+                matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::ArgumentListTooLong);
+            self.broken = !harmless || self.file.set_len(self.length).is_err();
         }
         result
     }
@@ -257,3 +258,6 @@ fn valid_entry_after(bytes: &[u8], at: usize, sequence: u64) -> bool {
 pub fn sync_folder(path: &Path) -> io::Result<()> {
     File::open(path.parent().unwrap_or(Path::new(".")))?.sync_all()
 }
+
+#[cfg(test)]
+mod tests;

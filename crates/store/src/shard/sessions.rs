@@ -85,10 +85,10 @@ impl Sessions {
         let session = self.sessions.entry(session).or_default();
         session.answers.insert(id, outcome);
         session.order.push_back(id);
-        if session.order.len() > ANSWERS_MAX {
-            if let Some(oldest) = session.order.pop_front() {
-                session.answers.remove(&oldest);
-            }
+        if session.order.len() > ANSWERS_MAX
+            && let Some(oldest) = session.order.pop_front()
+        {
+            session.answers.remove(&oldest);
         }
     }
 

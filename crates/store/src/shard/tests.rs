@@ -1,0 +1,237 @@
+//! The shard against itself: whatever clients do, the log gives the same tree back.
+
+use proptest::prelude::*;
+use wire::control::{Owner, VolumeKind};
+use wire::data::hello::Key;
+use wire::data::message::XattrMode;
+use wire::data::{SetAttr, Time};
+use wire::node::FragmentSpec;
+
+use super::*;
+use crate::fragment::space::Space;
+
+const ME: Creator = Creator { uid: 7, gid: 8 };
+const SESSION: [u8; 16] = [3; 16];
+
+struct Home {
+    folder: tempfile::TempDir,
+    shard: Arc<Shard>,
+    next_id: u64,
+}
+
+impl Home {
+    fn new() -> Home {
+        let folder = tempfile::tempdir().unwrap();
+        let shard = Home::open(folder.path());
+        Home { folder, shard, next_id: 1 }
+    }
+
+    /// Opens the shard in `folder`, as after `kill -9`: nothing of the former life is asked.
+    fn open(folder: &Path) -> Arc<Shard> {
+        let namespace = NamespaceSpec {
+            id: 0,
+            layout: Layout::striped(1),
+            home: 0,
+            owner: Owner { uid: ME.uid, gid: ME.gid },
+            mode: 0o700,
+        };
+        let space = Arc::new(Space::counted(1 << 30));
+        let objects = Arc::new(Objects::open(folder.join("objects"), space).unwrap());
+        let spec = FragmentSpec {
+            instance: "i1".into(),
+            index: 0,
+            capacity_bytes: 1 << 30,
+            volume: VolumeKind::Directory,
+            key: "00".repeat(32),
+            peers: Vec::new(),
+            namespaces: vec![namespace.clone()],
+        };
+        let peers = Arc::new(Peers::new(&spec, 0, Key::from_hex(&spec.key).unwrap(), [0; 16]));
+        Shard::open(&folder.join("meta.log"), &namespace, objects, peers).unwrap()
+    }
+
+    fn ask(&mut self, request: Request) -> Reply {
+        self.next_id += 1;
+        self.shard.handle(Caller { session: SESSION, id: self.next_id }, request)
+    }
+}
+
+fn inode(reply: Reply) -> Option<u64> {
+    match reply {
+        Reply::Inode(inode) => Some(inode.attr.ino),
+        _ => None,
+    }
+}
+
+/// One step of a client; directories and names are drawn from a handful, so that they meet.
+#[derive(Clone, Debug)]
+enum Step {
+    Create(usize, u8),
+    Mkdir(usize, u8),
+    Link(usize, u8, usize, u8),
+    Unlink(usize, u8),
+    Rmdir(usize, u8),
+    Rename(usize, u8, usize, u8, RenameMode),
+    Chmod(usize, u8, u32),
+    Xattr(usize, u8, Vec<u8>),
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let place = || (0usize..6, b'a'..b'f');
+    let mode =
+        prop_oneof![Just(RenameMode::Replace), Just(RenameMode::NoReplace), Just(RenameMode::Exchange)];
+    prop::collection::vec(
+        prop_oneof![
+            place().prop_map(|(d, n)| Step::Create(d, n)),
+            place().prop_map(|(d, n)| Step::Mkdir(d, n)),
+            (place(), place()).prop_map(|((d, n), (e, m))| Step::Link(d, n, e, m)),
+            place().prop_map(|(d, n)| Step::Unlink(d, n)),
+            place().prop_map(|(d, n)| Step::Rmdir(d, n)),
+            (place(), place(), mode).prop_map(|((d, n), (e, m), mode)| Step::Rename(d, n, e, m, mode)),
+            (place(), 0u32..0o10000).prop_map(|((d, n), mode)| Step::Chmod(d, n, mode)),
+            (place(), prop::collection::vec(any::<u8>(), 0..20)).prop_map(|((d, n), v)| Step::Xattr(d, n, v)),
+        ],
+        0..60,
+    )
+}
+
+fn walk(home: &mut Home, steps: Vec<Step>) {
+    let mut folders = vec![ROOT];
+    for step in steps {
+        let folder = |n: usize| folders[n % folders.len()];
+        let name = |n: u8| vec![n];
+        let find = |home: &mut Home, d, n| inode(home.ask(Request::Lookup { parent: d, name: vec![n] }));
+        match step {
+            Step::Create(d, n) => {
+                let made =
+                    home.ask(Request::Create { parent: folder(d), name: name(n), mode: 0o644, creator: ME });
+                if let Some(ino) = inode(made) {
+                    home.ask(Request::Close { ino, write: true, written: None });
+                }
+            }
+            Step::Mkdir(d, n) => {
+                let (parent, kind, target) = (folder(d), FileKind::Directory, Vec::new());
+                let make =
+                    Request::Make { parent, name: name(n), kind, mode: 0o755, rdev: 0, target, creator: ME };
+                let made = home.ask(make);
+                folders.extend(inode(made));
+            }
+            Step::Link(d, n, e, m) => {
+                if let Some(ino) = find(home, folder(d), n) {
+                    home.ask(Request::Link { ino, parent: folder(e), name: name(m) });
+                }
+            }
+            Step::Unlink(d, n) => drop(home.ask(Request::Unlink { parent: folder(d), name: name(n) })),
+            Step::Rmdir(d, n) => drop(home.ask(Request::Rmdir { parent: folder(d), name: name(n) })),
+            Step::Rename(d, n, e, m, mode) => {
+                let (parent, new_parent) = (folder(d), folder(e));
+                home.ask(Request::Rename { parent, name: name(n), new_parent, new_name: name(m), mode });
+            }
+            Step::Chmod(d, n, mode) => {
+                if let Some(ino) = find(home, folder(d), n) {
+                    let mtime = Some(Time { seconds: 5, nanos: 6 });
+                    home.ask(Request::SetAttr {
+                        ino,
+                        set: SetAttr { mode: Some(mode), mtime, ..SetAttr::default() },
+                    });
+                }
+            }
+            Step::Xattr(d, n, value) => {
+                if let Some(ino) = find(home, folder(d), n) {
+                    home.ask(Request::SetXattr {
+                        ino,
+                        name: b"user.x".to_vec(),
+                        value,
+                        mode: XattrMode::Any,
+                    });
+                }
+            }
+        }
+    }
+}
+
+/// The whole tree as names and attributes, by path; and that every directory's link count and parent are right.
+fn picture(shard: &Shard) -> Vec<(Vec<u8>, wire::data::Attr)> {
+    let state = shard.lock();
+    let (mut found, mut waiting) = (Vec::new(), vec![(Vec::new(), ROOT)]);
+    while let Some((path, ino)) = waiting.pop() {
+        let inode = state.tree.get(ino).expect("an entry names an inode");
+        if let Some(entries) = inode.directory() {
+            let children: Vec<(Vec<u8>, u64)> =
+                entries.after(0).map(|(_, name, ino)| ([&path[..], b"/", name].concat(), ino)).collect();
+            let folders =
+                children.iter().filter(|(_, ino)| state.tree.get(*ino).unwrap().directory().is_some());
+            assert_eq!(
+                inode.nlink as usize,
+                2 + folders.clone().count(),
+                "links of {:?}",
+                String::from_utf8_lossy(&path)
+            );
+            for (_, child) in folders {
+                assert_eq!(state.tree.get(*child).unwrap().directory().unwrap().parent, ino);
+            }
+            waiting.extend(children);
+        }
+        found.push((path, inode.attr(ino)));
+    }
+    found.sort_by(|a, b| a.0.cmp(&b.0));
+    found
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_shard_that_is_opened_again_has_the_same_tree(steps in steps()) {
+        let mut home = Home::new();
+        walk(&mut home, steps);
+        let before = picture(&home.shard);
+        let again = Home::open(home.folder.path());
+        prop_assert_eq!(&before, &picture(&again));
+        again.lock().compact().unwrap();
+        prop_assert_eq!(&before, &picture(&Home::open(home.folder.path())));
+    }
+}
+
+#[test]
+fn a_request_that_is_sent_again_after_a_crash_is_done_once() {
+    let home = Home::new();
+    let caller = Caller { session: SESSION, id: 77 };
+    let create = Request::Create { parent: ROOT, name: b"f".to_vec(), mode: 0o600, creator: ME };
+    let first = inode(home.shard.handle(caller, create.clone()));
+    assert!(first.is_some());
+    let again = Home::open(home.folder.path());
+    assert_eq!(inode(again.handle(caller, create.clone())), first);
+    again.lock().compact().unwrap();
+    assert_eq!(inode(Home::open(home.folder.path()).handle(caller, create.clone())), first);
+    let other = Caller { session: SESSION, id: 78 };
+    assert_eq!(again.handle(other, create), Reply::Failed(Errno::EXIST.raw_os_error()));
+}
+
+#[test]
+fn pages_of_a_directory_go_on_while_entries_come_and_go() {
+    let mut home = Home::new();
+    let create =
+        |name: String| Request::Create { parent: ROOT, name: name.into_bytes(), mode: 0o600, creator: ME };
+    for n in 0..1000 {
+        home.ask(create(format!("file-{n:04}")));
+    }
+    let (mut seen, mut cookie) = (Vec::new(), 0);
+    loop {
+        let Reply::Entries { entries, .. } = home.ask(Request::ReadDir { ino: ROOT, cookie }) else {
+            panic!("no page")
+        };
+        let Some(last) = entries.last() else { break };
+        cookie = last.cookie;
+        seen.extend(entries.iter().map(|entry| entry.name.clone()));
+        // What was listed is removed, as `rm -r` does, and something new appears.
+        for entry in entries {
+            home.ask(Request::Unlink { parent: ROOT, name: entry.name });
+        }
+        if seen.len() < 1500 {
+            home.ask(create(format!("new-{}", seen.len())));
+        }
+    }
+    let originals = seen.iter().filter(|name| name.starts_with(b"file-")).count();
+    assert_eq!(originals, 1000);
+}
