@@ -166,13 +166,12 @@ impl View {
     /// Shows the stages as they are at the time `at` after the view's start.
     pub fn update(&mut self, at: Duration, stages: &[StageStatus], output: &Output) {
         let ours = stages.iter().filter(|stage| stage.direction == self.direction);
-        match &mut self.shown {
+        let lines = match &mut self.shown {
             Shown::Bars(bars) => bars.update(at, ours),
-            Shown::Lines(lines) => {
-                for line in lines.update(at, ours) {
-                    output.note(&line);
-                }
-            }
+            Shown::Lines(lines) => lines.update(at, ours),
+        };
+        for line in lines {
+            output.note(&line);
         }
     }
 }

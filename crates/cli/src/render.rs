@@ -23,11 +23,12 @@ pub fn mean_rate(count: u64, elapsed: Duration) -> Option<f64> {
     (elapsed >= Duration::from_millis(1)).then(|| count as f64 / elapsed.as_secs_f64())
 }
 
-/// A time span: `0.4 s`, `2 min 05 s`, `1 h 02 min`.
+/// A time span: `40 ms`, `1.4 s`, `2 min 05 s`, `1 h 02 min`.
 pub fn span(time: Duration) -> String {
     let seconds = time.as_secs();
     match seconds {
-        0..60 => format!("{:.1} s", time.as_secs_f64()),
+        0 => format!("{} ms", time.as_millis()),
+        1..60 => format!("{:.1} s", time.as_secs_f64()),
         60..3600 => format!("{} min {:02} s", seconds / 60, seconds % 60),
         _ => format!("{} h {:02} min", seconds / 3600, seconds / 60 % 60),
     }
@@ -98,7 +99,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn time_spans_change_units_at_a_minute_and_an_hour() {
+    fn time_spans_change_units_at_a_second_a_minute_and_an_hour() {
+        assert_eq!(span(Duration::from_millis(240)), "240 ms");
         assert_eq!(span(Duration::from_millis(1_240)), "1.2 s");
         assert_eq!(span(Duration::from_secs(125)), "2 min 05 s");
         assert_eq!(span(Duration::from_secs(3_725)), "1 h 02 min");

@@ -326,13 +326,13 @@ mod tests {
         let text = Summary::new("3", &ending, &told(0), &output()).text();
         let expected = "\
 forebay: session 3 (stars): stage out failed, job exit status 0
-  set up            0.1 s
+  set up           150 ms
   stage in          2.0 s
     stage_in /pfs/stars -> $DW_JOB_STRIPED/stars
       38 MiB, 4 entries, 2.0 s, 19 MiB/s, verified
-  mount             0.0 s
+  mount             40 ms
   job               1.5 s
-  unmount           0.0 s
+  unmount           30 ms
     stage_out $DW_JOB_STRIPED/results -> /pfs/results
       2 MiB, 2 entries, 2.0 s, 1 MiB/s, FAILED (1 entry not copied)
   error      1 of 3 entries could not be staged out; correct the cause and run `forebay stage retry 3`
