@@ -44,7 +44,7 @@ fn a_destination_outside_the_buffer_is_refused() {
 
 #[test]
 fn a_buffer_larger_than_the_disk_is_refused() {
-    script_is_refused("#DW jobdw capacity=4PiB access_mode=striped type=scratch", &["4PiB"]);
+    script_is_refused("#DW jobdw capacity=4PiB access_mode=striped type=scratch", &["4 PiB"]);
 }
 
 #[test]
@@ -141,19 +141,30 @@ mod root_only {
     }
 
     #[test]
-    fn a_disk_that_fills_under_the_buffer_is_an_error_of_the_job_and_ends_cleanly() {
+    fn a_disk_that_fills_under_the_buffer_is_an_error_of_the_job_and_no_data_is_lost() {
         let mut cluster = Cluster::new();
         let disk = small_disk(&cluster, 96);
         cluster.state = disk.join("s");
+        let target = cluster.folder().join("target");
         let script = format!(
-            "#!/bin/bash\n{JOBDW}\nhead -c 64M /dev/zero > {}/filler\n\
-             dd if=/dev/zero of=${{DW_JOB_STRIPED}}file bs=1M count=60 conv=fsync 2> message && exit 0\nexit 28\n",
+            "#!/bin/bash\n{JOBDW}\n#DW stage_out type=file source=$DW_JOB_STRIPED/file destination={}\n\
+             echo kept > ${{DW_JOB_STRIPED}}file\nhead -c 200M /dev/zero > {}/filler\n\
+             dd if=/dev/zero of=${{DW_JOB_STRIPED}}more bs=1M count=60 conv=fsync 2> message && exit 0\nexit 28\n",
+            target.display(),
             disk.display()
         );
         let outcome = cluster.run(&script, &["--volume", "directory"]);
-        assert_eq!(outcome.code(), 28, "{}\n{}", outcome.stdout, outcome.stderr);
+        assert_ne!(outcome.code(), 0, "{}", outcome.stdout);
         let message = fs::read_to_string(cluster.work.join("message")).unwrap();
         assert!(message.contains("No space left on device"), "{message}");
+        cluster.assert_nothing_mounted();
+
+        // With room again, the data goes where it belongs (if it could not before).
+        fs::remove_file(disk.join("filler")).unwrap();
+        for token in cluster.tokens() {
+            cluster.forebay(&["stage", "retry", &token]).expect_success();
+        }
+        assert_eq!(fs::read_to_string(&target).unwrap(), "kept\n");
         cluster.assert_nothing_left();
     }
 

@@ -72,5 +72,14 @@ fn a_mounted_buffer_behaves_like_a_file_system() {
     let status = std::process::Command::new("bash").arg("-c").arg(commands).current_dir(&path).status();
     assert!(status.expect("bash is there").success());
     cluster.forebay(&["umount", &text]).expect_success();
-    assert_ne!(cluster.forebay(&["umount", &text]).code(), 0, "there is nothing left to unmount");
+}
+
+#[test]
+fn umount_of_a_folder_where_no_buffer_is_mounted_is_an_error() {
+    let cluster = Cluster::new();
+    let (_, text) = mount_point(&cluster);
+    let outcome = cluster.forebay(&["umount", &text]);
+    assert_ne!(outcome.code(), 0);
+    assert!(outcome.stderr.contains(&text), "{}", outcome.stderr);
+    cluster.assert_nothing_left();
 }
