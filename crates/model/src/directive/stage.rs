@@ -71,7 +71,7 @@ fn copy(direction: Direction, kind: Option<StageKind>, options: &mut Options) ->
     let pfs_is_good = options.note(pfs, check_pfs_path(&pfs.text));
     let path = options.note(buffer, buffer_path(&buffer.text));
     if kind == Some(StageKind::File) {
-        check_file_names(pfs, buffer, path.as_ref(), options);
+        check_source_is_a_file(&source, options);
     }
     pfs_is_good?;
     Some(Stage {
@@ -89,17 +89,14 @@ fn buffer_path(text: &str) -> Result<BufferPath, String> {
     })
 }
 
-/// Both sides of type=file must name the file itself, not the directory that it goes to.
-fn check_file_names(pfs: &Word, buffer: &Word, path: Option<&BufferPath>, options: &mut Options) {
-    let is_root = path.is_some_and(|path| path.path.is_empty());
-    for (word, is_root) in [(pfs, false), (buffer, is_root)] {
-        if word.text.ends_with('/') || is_root {
-            let message = format!(
-                "`{}` must name a file because of type=file; add the file's name, or use type=directory",
-                word.text
-            );
-            options.error(word.place, message);
-        }
+/// The source of type=file must name the file. A destination that is a directory gets the file under the same name, as
+/// NERSC's published examples use it (`destination=$DW_JOB_STRIPED/ type=file`).
+fn check_source_is_a_file(source: &Word, options: &mut Options) {
+    let is_root = parse_buffer_path(&source.text).is_some_and(|path| path.is_ok_and(|path| path.path.is_empty()));
+    if source.text.ends_with('/') || is_root {
+        let message =
+            format!("`{}` must name a file because of type=file; add its name, or use type=directory", source.text);
+        options.error(source.place, message);
     }
 }
 
