@@ -15,7 +15,7 @@ use daemon::http::{CallError, Client};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::net::UnixStream;
-use wire::control::ShutdownReply;
+use wire::control::{ShutdownReply, Status};
 
 use crate::failure::Failure;
 use crate::output::Output;
@@ -25,6 +25,9 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// How long a start of the service may take until its socket answers: migrations and the re-adoption of nodes come later.
 const START: Duration = Duration::from_secs(15);
+
+/// How long nodes may take to report to a service that was just started.
+const NODES: Duration = Duration::from_secs(3);
 
 /// Waiting that is longer than this is explained.
 pub const EXPLAINED: Duration = Duration::from_secs(2);
@@ -77,6 +80,23 @@ impl Service {
         }
         self.started.set(true);
         Ok(())
+    }
+
+    /// Everything that an operator sees. A service that this process started gets a moment to hear from its nodes:
+    /// until then it knows neither what is in a buffer nor whether its mounts live.
+    ///
+    /// # Errors
+    /// The service is not to be reached for a minute.
+    pub async fn status(&self) -> Result<Status, Failure> {
+        let begin = Instant::now();
+        loop {
+            let status: Status = self.get("/v1/status").await?;
+            let silent = status.nodes.iter().any(|node| !node.online);
+            if !silent || !self.started.get() || begin.elapsed() > NODES {
+                return Ok(status);
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
     }
 
     /// `GET path`.

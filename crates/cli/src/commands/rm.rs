@@ -41,6 +41,8 @@ pub async fn run(arguments: &Rm, output: &Output, dir: Option<PathBuf>) -> Resul
 /// What was destroyed, in one line; `None` where there was nothing.
 async fn remove(context: &Context, token: &str, force: bool) -> Result<Option<String>, Failure> {
     let session = context.session(token);
+    // Only nodes that have reported can say how much is destroyed.
+    context.service.status().await?;
     let Some(status) = session.status_if_known().await? else { return Ok(None) };
     context.end_leftover(token).await;
     if status.busy.is_some() {

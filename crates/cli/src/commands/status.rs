@@ -38,7 +38,7 @@ pub async fn run(
 
 async fn show(context: &Context, arguments: &arguments::Status) -> Result<u8, Failure> {
     loop {
-        let report = report(context, context.service.get("/v1/status").await?);
+        let report = report(context, context.service.status().await?);
         if arguments.json {
             context.output.object(&report);
         } else {

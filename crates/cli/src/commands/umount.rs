@@ -2,7 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use wire::control::{SessionStatus, Status};
+use model::phase::Phase;
+use wire::control::SessionStatus;
 
 use super::Context;
 use crate::arguments::Umount;
@@ -24,7 +25,7 @@ pub async fn run(arguments: &Umount, output: &Output, dir: Option<PathBuf>) -> R
 
 async fn unmount(context: &Context, arguments: &Umount) -> Result<u8, Failure> {
     let place = absolute(&arguments.path)?;
-    let status: Status = context.service.get("/v1/status").await?;
+    let status = context.service.status().await?;
     let Some(session) = status.sessions.iter().find(|session| is_at(session, &place)) else {
         return Err(Failure::no_input(
             format!("no buffer is mounted at {}", place.display()),
@@ -60,13 +61,34 @@ fn absolute(path: &Path) -> Result<PathBuf, Failure> {
     Ok(parent.join(name))
 }
 
+/// A mount whose process died is there all the same: its session is still mounted.
 fn is_at(session: &SessionStatus, place: &Path) -> bool {
-    session.activations.iter().any(|activation| activation.mountpoint == place)
+    let there = session.phase == Phase::Mounted;
+    session.activations.iter().any(|mount| mount.mountpoint == place && (there || mount.mounted))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fixtures;
+    use model::phase::AccessMode;
+    use wire::control::ActivationStatus;
+
+    #[test]
+    fn a_buffer_that_was_unmounted_is_not_there_any_more() {
+        let mut session = fixtures::session();
+        session.activations = vec![ActivationStatus {
+            node: "n0".into(),
+            access_mode: AccessMode::Striped,
+            mountpoint: "/a".into(),
+            mounted: false,
+            interruptions: 0,
+        }];
+        assert!(!is_at(&session, Path::new("/a")));
+        session.phase = Phase::Mounted;
+        assert!(is_at(&session, Path::new("/a")));
+        assert!(!is_at(&session, Path::new("/b")));
+    }
 
     #[test]
     fn links_above_the_mount_are_followed_and_the_mount_itself_is_not_touched() {
