@@ -11,6 +11,7 @@
 use std::time::{Duration, Instant};
 
 use model::phase::{Direction, Phase};
+use tokio::process::Child;
 use wire::control::{ApiError, Blame, PostRun, PreRun, SessionStatus, Setup};
 
 use crate::exit_code::{ExitCode, JobExit};
@@ -175,16 +176,44 @@ impl<'a> Life<'a> {
     /// Runs the script; `None` where it ended by itself and its work is to be staged out.
     async fn run_job(&mut self) -> Result<Option<Ending>, Failure> {
         let losses = losses(self.told.status.as_ref());
+        let begin = Instant::now();
+        let mut child = self.start_job().await?;
+        let interrupts = self.session.interrupts;
+        let ended = tokio::select! {
+            status = child.wait() => Some(status),
+            () = interrupts.reached(1) => None,
+        };
+        let Some(status) = ended else {
+            self.session.output.note("forebay: ending the job; interrupt again to leave at once");
+            self.end_group().await;
+            let status = child.wait().await.map_err(wait_failed)?;
+            self.told.job = Some((JobExit::of(status), begin.elapsed()));
+            return self.stop_after_job().await.map(Some);
+        };
+        let (exit, elapsed) = (JobExit::of(status.map_err(wait_failed)?), begin.elapsed());
+        self.told.job = Some((exit, elapsed));
+        self.end_group().await;
+        if !exit.succeeded() && self.mount_was_lost(losses).await? {
+            self.unmount().await?;
+            self.remember().await?;
+            self.told.kept = Some("the process of the buffer's mount died while the job ran".into());
+            return Ok(Some(Ending::MountLost));
+        }
+        let elapsed_ms = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX);
+        self.write_job(Job::Ended { exit, elapsed_ms })?;
+        Ok(None)
+    }
+
+    /// Starts the script, and notes that before and after: from the first moment on it may write.
+    async fn start_job(&mut self) -> Result<Child, Failure> {
         let paths = self.session.paths().await?;
         let first = self.record.job == Job::NotStarted;
         if !first {
-            self.session.output.note(
-                "forebay: the script was interrupted; it runs again from its start on the buffer as it is",
-            );
+            let again = "the script was interrupted; it runs again from its start on the buffer as it is";
+            self.session.output.note(&format!("forebay: {again}"));
         }
         self.write_job(Job::Started { group: None })?;
-        let begin = Instant::now();
-        let mut child = match job::start(&self.record, &paths, self.records) {
+        let child = match job::start(&self.record, &paths, self.records) {
             Ok(child) => child,
             Err(failure) => {
                 if first {
@@ -193,37 +222,13 @@ impl<'a> Life<'a> {
                 return Err(failure);
             }
         };
-        let group = child.id().and_then(Group::led_by);
-        self.group.clone_from(&group);
+        self.group = child.id().and_then(Group::led_by);
         // Without the record a later `--resume` could not end this job: better no job than that.
-        if let Err(failure) = self.write_job(Job::Started { group: group.clone() }) {
+        if let Err(failure) = self.write_job(Job::Started { group: self.group.clone() }) {
             self.end_group().await;
             return Err(failure);
         }
-        let interrupts = self.session.interrupts;
-        let status = tokio::select! {
-            status = child.wait() => Some(status),
-            () = interrupts.reached(1) => None,
-        };
-        let Some(status) = status else {
-            self.session.output.note("forebay: ending the job; interrupt again to leave at once");
-            self.end_group().await;
-            let status = child.wait().await.map_err(wait_failed)?;
-            self.told.job = Some((JobExit::of(status), begin.elapsed()));
-            return self.stop_after_job().await.map(Some);
-        };
-        let exit = JobExit::of(status.map_err(wait_failed)?);
-        self.told.job = Some((exit, begin.elapsed()));
-        self.end_group().await;
-        if !exit.succeeded() && self.mount_was_lost(losses).await? {
-            self.unmount().await?;
-            self.remember().await?;
-            self.told.kept = Some("the process of the buffer's mount died while the job ran".into());
-            return Ok(Some(Ending::MountLost));
-        }
-        let elapsed_ms = u64::try_from(begin.elapsed().as_millis()).unwrap_or(u64::MAX);
-        self.write_job(Job::Ended { exit, elapsed_ms })?;
-        Ok(None)
+        Ok(child)
     }
 
     /// Unmounts, stages out and releases.
@@ -232,28 +237,10 @@ impl<'a> Life<'a> {
         if status.phase == Phase::Mounted {
             self.unmount().await?;
         }
-        if status.phase < Phase::StagedOut && stages_out(&status) {
-            let staged = if self.session.interrupts.requested() {
-                Staged::Cancelled
-            } else {
-                self.session.stage(Direction::Out).await?
-            };
-            match staged {
-                Staged::Complete => {}
-                Staged::Failed(error) => {
-                    self.remember().await?;
-                    self.told.kept = Some("its stage-out is not complete".into());
-                    return Ok(Ending::StageOutFailed(error));
-                }
-                Staged::Cancelled => {
-                    self.remember().await?;
-                    self.told.kept = Some("its stage-out was cancelled".into());
-                    return Ok(Ending::Cancelled);
-                }
-            }
-        } else if status.phase < Phase::StagedOut {
-            // Nothing to copy, but control's life-cycle has the step.
-            self.session.call("/data_out", &serde_json::json!({})).await?;
+        if status.phase < Phase::StagedOut
+            && let Some(ending) = self.stage_out(&status).await?
+        {
+            return Ok(ending);
         }
         self.remember().await?;
         if self.record.keep {
@@ -269,6 +256,28 @@ impl<'a> Life<'a> {
                 advice: self.session.output.command(&format!("stage retry {}", self.record.token)),
             })),
         }
+    }
+
+    /// Stages out; `Some` where not everything is out, which keeps the buffer.
+    async fn stage_out(&mut self, status: &SessionStatus) -> Result<Option<Ending>, Failure> {
+        if !stages_out(status) {
+            // Nothing to copy, but control's life-cycle has the step.
+            self.session.call("/data_out", &serde_json::json!({})).await?;
+            return Ok(None);
+        }
+        let staged = if self.session.interrupts.requested() {
+            Staged::Cancelled
+        } else {
+            self.session.stage(Direction::Out).await?
+        };
+        let (why, ending) = match staged {
+            Staged::Complete => return Ok(None),
+            Staged::Failed(error) => ("its stage-out is not complete", Ending::StageOutFailed(error)),
+            Staged::Cancelled => ("its stage-out was cancelled", Ending::Cancelled),
+        };
+        self.remember().await?;
+        self.told.kept = Some(why.into());
+        Ok(Some(ending))
     }
 
     /// The user interrupted before the script started in this run.
