@@ -317,7 +317,7 @@ fn session() -> SessionStatus {
         owner: Owner { uid: 0, gid: 0 },
         script: Script {
             text: "#!/bin/sh\n".into(),
-            path: "/work/job.sh".into(),
+            path: "/home/u/job.sh".into(),
             workdir: "/".into(),
             job_name: "job.sh".into(),
             user: "u".into(),
