@@ -76,7 +76,7 @@ impl Client {
             .map(|fragment| (fragment, self.id(), Request::Sync { ino }))
             .collect();
         requests.push((self.home, self.id(), Request::SyncMetadata));
-        self.nodes.call_each(&requests, &|| self.files().opens()).map(drop)
+        self.nodes.call_each(&requests, &|| self.files().held()).map(drop)
     }
 
     /// Makes every metadata change so far survive a power loss of the home shard's node.
@@ -115,7 +115,7 @@ impl Client {
             .iter()
             .map(|&fragment| (fragment, self.id(), Request::NextData { ino, offset: place(fragment) }))
             .collect();
-        let replies = self.nodes.call_each(&requests, &|| self.files().opens())?;
+        let replies = self.nodes.call_each(&requests, &|| self.files().held())?;
         fragments
             .into_iter()
             .zip(replies)
@@ -136,8 +136,8 @@ impl Client {
         for chunk in buffer.chunks_mut(PAYLOAD_BYTES_MAX) {
             let len = u32::try_from(chunk.len()).expect("a chunk is at most 1 MiB");
             let request = Request::Read { ino, offset: offset + done as u64, len };
-            let opens = || self.files().opens();
-            let (_, read) = self.nodes.call(fragment, self.id(), &request, &[], chunk, &opens)?;
+            let recall = || self.files().held();
+            let (_, read) = self.nodes.call(fragment, self.id(), &request, &[], chunk, &recall)?;
             done += read;
             if read < chunk.len() {
                 break;

@@ -4,12 +4,23 @@
 use std::collections::HashMap;
 
 use wire::data::message::{InodeReply, Written};
-use wire::data::{SetAttr, Time};
+use wire::data::{FileLock, LockKind, SetAttr, Time};
 
 /// Every open file by its inode.
 #[derive(Debug, Default)]
 pub struct Files {
     files: HashMap<u64, File>,
+    /// Every lock request that was granted, in order, by inode and owner: repeating them gives the same locks.
+    locks: HashMap<(u64, u64), Vec<FileLock>>,
+}
+
+/// What a home shard that was restarted is told.
+#[derive(Debug, Default)]
+pub struct Held {
+    /// (inode, readers, writers).
+    pub opens: Vec<(u64, u32, u32)>,
+    /// (inode, owner, lock), to be taken in this order.
+    pub locks: Vec<(u64, u64, FileLock)>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -77,8 +88,44 @@ impl Files {
         self.files.get(&ino).is_some_and(|file| file.mtime_set)
     }
 
-    /// What to say to a shard that was restarted: (inode, readers, writers).
-    pub fn opens(&self) -> Vec<(u64, u32, u32)> {
-        self.files.iter().map(|(&ino, file)| (ino, file.readers, file.writers)).collect()
+    /// A lock was taken or given up.
+    pub fn locked(&mut self, ino: u64, owner: u64, lock: &FileLock) {
+        let granted = self.locks.entry((ino, owner)).or_default();
+        // What this one covers does not matter any more.
+        let covered = |old: &FileLock| {
+            old.whole_file == lock.whole_file && lock.start <= old.start && old.end <= lock.end
+        };
+        granted.retain(|old| !covered(old));
+        granted.push(*lock);
+        if granted.iter().all(|lock| lock.kind == LockKind::Unlock) {
+            self.locks.remove(&(ino, owner));
+        }
+    }
+
+    /// An owner's range locks on a file were given up.
+    pub fn unlocked(&mut self, ino: u64, owner: u64) {
+        if let Some(granted) = self.locks.get_mut(&(ino, owner)) {
+            granted.retain(|lock| lock.whole_file);
+            if granted.is_empty() {
+                self.locks.remove(&(ino, owner));
+            }
+        }
+    }
+
+    /// Whether the owner may hold a range lock on the file.
+    pub fn may_hold(&self, ino: u64, owner: u64) -> bool {
+        self.locks.contains_key(&(ino, owner))
+    }
+
+    /// What to say to a shard that was restarted.
+    pub fn held(&self) -> Held {
+        let locks = self
+            .locks
+            .iter()
+            .flat_map(|(&(ino, owner), locks)| locks.iter().map(move |lock| (ino, owner, *lock)));
+        Held {
+            opens: self.files.iter().map(|(&ino, file)| (ino, file.readers, file.writers)).collect(),
+            locks: locks.collect(),
+        }
     }
 }

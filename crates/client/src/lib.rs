@@ -7,6 +7,7 @@
 
 mod data;
 mod files;
+mod locks;
 mod measure;
 mod nodes;
 
@@ -18,7 +19,7 @@ use model::stripe::Layout;
 pub use rustix::io::Errno;
 use wire::data::hello::{HelloError, Key};
 use wire::data::message::{InodeReply, RenameMode, XattrMode};
-pub use wire::data::{Attr, Creator, DirEntry, FileKind, ROOT, SetAttr, Time};
+pub use wire::data::{Attr, Creator, DirEntry, FileKind, FileLock, LockKind, ROOT, SetAttr, Time};
 use wire::data::{Reply, Request};
 use wire::node::NamespaceTarget;
 
@@ -303,8 +304,8 @@ impl Client {
     }
 
     fn ask(&self, fragment: u32, request: &Request, payload: &[u8]) -> Result<Reply> {
-        let opens = || self.files().opens();
-        self.nodes.call(fragment, self.id(), request, payload, &mut [], &opens).map(|(reply, _)| reply)
+        let recall = || self.files().held();
+        self.nodes.call(fragment, self.id(), request, payload, &mut [], &recall).map(|(reply, _)| reply)
     }
 
     fn id(&self) -> u64 {

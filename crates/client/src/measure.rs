@@ -37,7 +37,7 @@ impl Client {
     pub fn usage(&self) -> Result<Usage> {
         let requests: Vec<_> =
             (0..self.layout.fragments).map(|fragment| (fragment, self.id(), Request::Usage)).collect();
-        let replies = self.nodes.call_each(&requests, &|| self.files().opens())?;
+        let replies = self.nodes.call_each(&requests, &|| self.files().held())?;
         let mut sum = Usage { capacity: 0, used: 0, inodes: 0 };
         for reply in replies {
             let Reply::Usage { capacity, used, inodes } = reply else { return Err(Errno::PROTO) };
@@ -54,7 +54,7 @@ impl Client {
         let fragments: Vec<u32> = self.layout.fragments_of(ino).collect();
         let requests: Vec<_> =
             fragments.iter().map(|&fragment| (fragment, self.id(), Request::Measure { ino })).collect();
-        let replies = self.nodes.call_each(&requests, &|| self.files().opens())?;
+        let replies = self.nodes.call_each(&requests, &|| self.files().held())?;
         let mut found = (0, 0, Time::default());
         for (fragment, reply) in fragments.into_iter().zip(replies) {
             let Reply::Object { size, mtime, blocks } = reply else { return Err(Errno::PROTO) };

@@ -13,14 +13,16 @@ use wire::data::hello::{Claim, HelloError, Key};
 use wire::data::{Connection, Reply, Request};
 use wire::node::{NamespaceTarget, StorageAddress};
 
+use crate::files::Held;
+
 /// Idle connections kept for each node: as many as a mount has threads, and some.
 const IDLE_MAX: usize = 16;
 
 const PAUSE_MIN: Duration = Duration::from_millis(5);
 const PAUSE_MAX: Duration = Duration::from_millis(500);
 
-/// The files that are open, for a home shard that forgot.
-pub type Opens<'a> = &'a dyn Fn() -> Vec<(u64, u32, u32)>;
+/// What is open and locked, for a home shard that forgot.
+pub type Recall<'a> = &'a dyn Fn() -> Held;
 
 /// Every storage node of an instance, in the order of its fragments.
 pub struct Nodes {
@@ -66,7 +68,7 @@ impl Nodes {
     /// Connects to one node, without trying again.
     pub fn check(&self, fragment: u32) -> Result<(), HelloError> {
         let node = self.node(fragment).map_err(std::io::Error::from)?;
-        let connection = self.connect(node, fragment, &Vec::new)?;
+        let connection = self.connect(node, fragment, &Held::default)?;
         node.give_back(connection);
         Ok(())
     }
@@ -82,11 +84,11 @@ impl Nodes {
         request: &Request,
         payload: &[u8],
         into: &mut [u8],
-        opens: Opens<'_>,
+        recall: Recall<'_>,
     ) -> Result<(Reply, usize), Errno> {
         let node = self.node(fragment)?;
         self.persist(node, || {
-            let mut connection = self.checkout(node, fragment, opens)?;
+            let mut connection = self.checkout(node, fragment, recall)?;
             connection.send(id, request, payload)?;
             let answer = receive(&mut connection, id, into)?;
             node.give_back(connection);
@@ -102,11 +104,15 @@ impl Nodes {
     ///
     /// # Errors
     /// The first that failed, as [`Nodes::call`].
-    pub fn call_each(&self, requests: &[(u32, u64, Request)], opens: Opens<'_>) -> Result<Vec<Reply>, Errno> {
+    pub fn call_each(
+        &self,
+        requests: &[(u32, u64, Request)],
+        recall: Recall<'_>,
+    ) -> Result<Vec<Reply>, Errno> {
         let under_way: Vec<Option<Connection>> = requests
             .iter()
             .map(|(fragment, id, request)| {
-                let mut connection = self.checkout(self.node(*fragment).ok()?, *fragment, opens).ok()?;
+                let mut connection = self.checkout(self.node(*fragment).ok()?, *fragment, recall).ok()?;
                 connection.send(*id, request, &[]).ok()?;
                 Some(connection)
             })
@@ -121,7 +127,7 @@ impl Nodes {
             replies.push(match answer {
                 Some(Reply::Failed(errno)) => return Err(Errno::from_raw_os_error(errno)),
                 Some(reply) => reply,
-                None => self.call(*fragment, *id, request, &[], &mut [], opens)?.0,
+                None => self.call(*fragment, *id, request, &[], &mut [], recall)?.0,
             });
         }
         Ok(replies)
@@ -134,7 +140,7 @@ impl Nodes {
     pub fn descriptor(&self, fragment: u32, id: u64, ino: u64) -> Result<OwnedFd, Errno> {
         let node = self.node(fragment)?;
         self.persist(node, || {
-            let mut connection = self.checkout(node, fragment, &Vec::new)?;
+            let mut connection = self.checkout(node, fragment, &Held::default)?;
             connection.send(id, &Request::OpenObject { ino }, &[])?;
             let answer = match receive(&mut connection, id, &mut [])?.0 {
                 Reply::Descriptor => Ok(connection.receive_descriptor()?),
@@ -194,12 +200,12 @@ impl Nodes {
         }
     }
 
-    fn checkout(&self, node: &Node, fragment: u32, opens: Opens<'_>) -> Result<Connection, HelloError> {
+    fn checkout(&self, node: &Node, fragment: u32, recall: Recall<'_>) -> Result<Connection, HelloError> {
         let idle = node.idle().pop();
-        idle.map_or_else(|| self.connect(node, fragment, opens), Ok)
+        idle.map_or_else(|| self.connect(node, fragment, recall), Ok)
     }
 
-    fn connect(&self, node: &Node, fragment: u32, opens: Opens<'_>) -> Result<Connection, HelloError> {
+    fn connect(&self, node: &Node, fragment: u32, recall: Recall<'_>) -> Result<Connection, HelloError> {
         let claim = Claim {
             instance: self.instance.clone(),
             namespace: self.namespace,
@@ -213,7 +219,10 @@ impl Nodes {
                 // What is idle belongs to the node's former life.
                 node.idle().clear();
                 if fragment == self.home {
-                    connection.send(0, &Request::Reclaim { opens: opens() }, &[])?;
+                    let held = recall();
+                    connection.send(0, &Request::Reclaim { opens: held.opens }, &[])?;
+                    receive(&mut connection, 0, &mut [])?;
+                    connection.send(0, &Request::ReclaimLocks { locks: held.locks }, &[])?;
                     receive(&mut connection, 0, &mut [])?;
                 }
             }

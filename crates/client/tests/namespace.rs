@@ -5,7 +5,7 @@ use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use client::{Client, Creator, Errno, ROOT, SetAttr, Time};
+use client::{Client, Creator, Errno, FileLock, LockKind, ROOT, SetAttr, Time};
 use model::stripe::Layout;
 use store::Server;
 use wire::control::{Owner, VolumeKind};
@@ -257,6 +257,86 @@ fn a_node_that_is_started_again_still_has_everything_and_the_client_only_waits()
         client.close(kept, true).unwrap();
         assert_eq!(client.getattr(kept).unwrap().size, 400_004);
     }
+}
+
+fn range(kind: LockKind, start: u64, end: u64) -> FileLock {
+    FileLock { kind, start, end, pid: 1, whole_file: false }
+}
+
+#[test]
+fn a_lock_keeps_another_client_out_until_it_is_given_up_or_its_holder_is_gone() {
+    let cluster = Cluster::start(1, 1 << 20);
+    let (a, b) = (cluster.client(), cluster.client());
+    let ino = a.create(ROOT, b"f", 0o644, &ME).unwrap().ino;
+    a.set_lock(ino, 1, &range(LockKind::Exclusive, 0, 99)).unwrap();
+    assert_eq!(b.set_lock(ino, 1, &range(LockKind::Shared, 50, 60)), Err(Errno::AGAIN));
+    assert_eq!(
+        b.test_lock(ino, 1, &range(LockKind::Shared, 50, 60)).unwrap(),
+        Some(range(LockKind::Exclusive, 0, 99))
+    );
+    b.set_lock(ino, 1, &range(LockKind::Exclusive, 100, 199)).unwrap();
+    assert_eq!(b.wait_lock(ino, 1, &range(LockKind::Shared, 0, 9), &|| true), Err(Errno::INTR));
+    std::thread::scope(|scope| {
+        let waits = scope.spawn(|| b.wait_lock(ino, 1, &range(LockKind::Shared, 0, 9), &|| false));
+        a.set_lock(ino, 1, &range(LockKind::Unlock, 0, 49)).unwrap();
+        waits.join().unwrap().unwrap();
+    });
+    drop(a);
+    b.wait_lock(ino, 1, &range(LockKind::Exclusive, 0, u64::MAX), &|| false).unwrap();
+}
+
+#[test]
+fn locks_survive_a_restart_of_the_shard() {
+    let mut cluster = Cluster::start(1, 1 << 20);
+    let (a, b) = (Arc::new(cluster.client()), cluster.client());
+    let ino = a.create(ROOT, b"f", 0o644, &ME).unwrap().ino;
+    a.set_lock(ino, 1, &range(LockKind::Exclusive, 0, 99)).unwrap();
+    a.set_lock(ino, 1, &range(LockKind::Unlock, 10, 19)).unwrap();
+    a.keep_alive();
+    let tcp = cluster.target.nodes[0].tcp.clone();
+    cluster.servers[0].shutdown();
+    cluster.servers[0] = cluster.serve(0, &tcp);
+    // `a` does nothing but live; `b` asks for its lock at once and for as long as the shard recovers.
+    b.wait_lock(ino, 1, &range(LockKind::Exclusive, 10, 19), &|| false).unwrap();
+    assert_eq!(b.set_lock(ino, 1, &range(LockKind::Shared, 20, 20)), Err(Errno::AGAIN));
+}
+
+#[test]
+fn appends_from_several_clients_lose_nothing() {
+    everywhere(|cluster, client| {
+        let ino = client.create(ROOT, b"log", 0o644, &ME).unwrap().ino;
+        std::thread::scope(|scope| {
+            for writer in 0..4u8 {
+                scope.spawn(move || {
+                    let client = cluster.client();
+                    client.open(ino, true).unwrap();
+                    for n in 0..50u8 {
+                        client.append(ino, &[[writer; 32], [n; 32]].concat()).unwrap();
+                    }
+                    client.close(ino, true).unwrap();
+                });
+            }
+        });
+        client.close(ino, true).unwrap();
+        assert_eq!(client.getattr(ino).unwrap().size, 4 * 50 * 64);
+        let mut log = vec![9; 4 * 50 * 64];
+        client.read(ino, 0, &mut log).unwrap();
+        let mut records: Vec<(u8, u8)> = log
+            .chunks(64)
+            .map(|record| {
+                assert!(
+                    record[..32].iter().all(|b| *b == record[0])
+                        && record[32..].iter().all(|b| *b == record[32])
+                );
+                (record[0], record[32])
+            })
+            .collect();
+        let in_order = (0..4).all(|writer| records.iter().filter(|r| r.0 == writer).is_sorted());
+        assert!(in_order);
+        records.sort_unstable();
+        records.dedup();
+        assert_eq!(records.len(), 200);
+    });
 }
 
 /// The former life's thread needs a moment to let go of the port.

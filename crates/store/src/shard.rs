@@ -7,15 +7,18 @@
 pub mod attributes;
 mod destroy;
 mod handles;
+mod locking;
+mod locks;
 pub mod log;
 mod names;
 pub mod record;
 pub mod sessions;
 pub mod tree;
 
+use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use model::stripe::Layout;
@@ -27,6 +30,7 @@ use wire::node::NamespaceSpec;
 use crate::fragment::objects::Objects;
 use crate::peers::Peers;
 use destroy::Destroyer;
+use locks::Locks;
 use log::{Log, LogError};
 use names::NewInode;
 use record::{Entry, InodeRecord, Kind, Origin, Record};
@@ -56,13 +60,20 @@ pub struct Shard {
     /// Truncations of one inode are serialised: the fragments must all end at the same size.
     truncating: [Mutex<()>; 64],
     destroyer: Destroyer,
+    /// Told whenever a lock was given up.
+    unlocked: Condvar,
     started: Instant,
+    /// The shard had a former life whose clients may hold locks that it does not know yet.
+    recovered: bool,
 }
 
 struct State {
     tree: Tree,
     log: Log,
     sessions: Sessions,
+    locks: Locks,
+    /// Where the next append goes, by inode, while files are appended to from several nodes.
+    ends: HashMap<u64, u64>,
 }
 
 /// Who asks, and by which request.
@@ -85,7 +96,8 @@ impl Shard {
         objects: Arc<Objects>,
         peers: Arc<Peers>,
     ) -> Result<Arc<Shard>, LogError> {
-        let mut state = if log_path.exists() { recover(log_path)? } else { create(log_path, spec)? };
+        let recovered = log_path.exists();
+        let mut state = if recovered { recover(log_path)? } else { create(log_path, spec)? };
         if state.log.len() > 4 * snapshot_bytes(&state.tree) {
             state.compact()?;
         }
@@ -96,7 +108,9 @@ impl Shard {
             state: Mutex::new(state),
             truncating: [const { Mutex::new(()) }; 64],
             destroyer: Destroyer::default(),
+            unlocked: Condvar::new(),
             started: Instant::now(),
+            recovered,
         });
         destroy::start(&shard);
         Ok(shard)
@@ -190,8 +204,17 @@ impl Shard {
             Request::Goodbye => {
                 let closed = self.lock().sessions.goodbye(caller.session);
                 closed.into_iter().for_each(|ino| self.destroy_if_gone(ino));
+                self.session_ended(caller.session);
                 Ok(Reply::Done)
             }
+            Request::TestLock { ino, owner, lock } => Ok(self.test_lock(caller, ino, owner, &lock)),
+            Request::SetLock { ino, owner, lock, wait_ms } => {
+                self.set_lock(caller, ino, owner, &lock, wait_ms)
+            }
+            Request::ReleaseLocks { ino, owner } => Ok(self.release_locks(caller, ino, owner)),
+            Request::ReclaimLocks { locks } => Ok(self.reclaim_locks(caller, &locks)),
+            Request::ReserveEnd { ino, size, len } => self.reserve_end(caller, ino, size, len),
+            Request::Ping => Ok(Reply::Done),
             _ => Err(Errno::NOTSUP),
         }
     }
@@ -292,6 +315,7 @@ impl Shard {
         match outcome {
             Outcome::Done => Ok(Reply::Done),
             Outcome::Inode(ino) => self.inode_reply(&state, ino),
+            Outcome::Offset(offset) => Ok(Reply::Offset(offset)),
         }
     }
 
@@ -366,8 +390,9 @@ impl State {
             origin: Some(Origin { session, id }),
             record: Record::Answered {
                 ino: match outcome {
-                    Outcome::Done => None,
                     Outcome::Inode(ino) => Some(ino),
+                    // Where an append went is forgotten with the reservations themselves.
+                    Outcome::Done | Outcome::Offset(_) => None,
                 },
             },
         });
@@ -397,7 +422,7 @@ fn create(log_path: &Path, spec: &NamespaceSpec) -> Result<State, LogError> {
     };
     let tree = Tree::new(root);
     let log = Log::create(log_path, tree.snapshot().map(|record| Entry { origin: None, record }))?;
-    Ok(State { tree, log, sessions: Sessions::default() })
+    Ok(State { tree, log, sessions: Sessions::default(), locks: Locks::default(), ends: HashMap::new() })
 }
 
 fn recover(log_path: &Path) -> Result<State, LogError> {
@@ -410,7 +435,7 @@ fn recover(log_path: &Path) -> Result<State, LogError> {
     })?;
     sessions.all_lost(Instant::now());
     tracing::info!(path = %log_path.display(), inodes = tree.len(), bytes = log.len(), "recovered the namespace");
-    Ok(State { tree, log, sessions })
+    Ok(State { tree, log, sessions, locks: Locks::default(), ends: HashMap::new() })
 }
 
 /// How the request ended that made this record.

@@ -19,7 +19,7 @@ pub mod types;
 
 pub use connection::{Connection, Stream};
 pub use message::{Reply, Request};
-pub use types::{Attr, Creator, DirEntry, FileKind, SetAttr, Time};
+pub use types::{Attr, Creator, DirEntry, FileKind, FileLock, LockKind, SetAttr, Time};
 
 /// The inode number of a namespace's root folder.
 pub const ROOT: u64 = 1;
@@ -28,8 +28,9 @@ pub const ROOT: u64 = 1;
 /// with default settings.
 pub const PAYLOAD_BYTES_MAX: usize = 1 << 20;
 
-/// The longest encoded message, bytes. The largest is a page of directory entries.
-pub const META_BYTES_MAX: usize = 1 << 18;
+/// The longest encoded message, bytes. The largest are a page of directory entries, and what a client has open when it
+/// tells a shard that was restarted: some 70,000 files.
+pub const META_BYTES_MAX: usize = 1 << 20;
 
 /// The longest file name, bytes (`NAME_MAX` of Linux).
 pub const NAME_BYTES_MAX: usize = 255;

@@ -62,7 +62,10 @@ impl Shard {
             change.mtime = change.mtime.or(Some(time));
             Ok((Record::SetAttr { ino, change }, Outcome::Inode(ino)))
         })?;
-        self.lock().tree.bump_epoch(ino);
+        let mut state = self.lock();
+        state.tree.bump_epoch(ino);
+        state.ends.remove(&ino);
+        drop(state);
         match reply {
             Reply::Inode(_) => self.inode_reply(&self.lock(), ino),
             other => Ok(other),
@@ -71,6 +74,15 @@ impl Shard {
 
     pub(super) fn xattr(&self, caller: Caller, request: Request) -> Result<Reply, Errno> {
         match request {
+            // ACLs and their like would have to be obeyed by the kernel's permission check, which does not know them:
+            // tools must be told, so that they fall back to permission bits.
+            Request::GetXattr { name, .. }
+            | Request::SetXattr { name, .. }
+            | Request::RemoveXattr { name, .. }
+                if name.starts_with(b"system.") =>
+            {
+                Err(Errno::OPNOTSUPP)
+            }
             Request::GetXattr { ino, name } => {
                 let state = self.lock();
                 let xattrs = &state.tree.get(ino).ok_or(Errno::STALE)?.xattrs;

@@ -96,7 +96,10 @@ fn run(shard: &Weak<Shard>) {
         }
         expired = Instant::now();
         let lost = shard.lock().sessions.expire(expired, SESSION_GRACE);
-        lost.into_iter().for_each(|ino| shard.destroy_if_gone(ino));
+        for (session, closed) in lost {
+            shard.session_ended(session);
+            closed.into_iter().for_each(|ino| shard.destroy_if_gone(ino));
+        }
         // Files without a name that the log still had: their readers had the grace period to come back.
         if !orphans_queued && shard.started.elapsed() > SESSION_GRACE {
             orphans_queued = true;

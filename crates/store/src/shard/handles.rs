@@ -51,6 +51,9 @@ impl Shard {
         };
         let closed = state.sessions.close(caller.session, ino, write, report);
         state.sessions.answer(caller.session, caller.id, Outcome::Done);
+        if !state.sessions.is_written(ino) {
+            state.ends.remove(&ino);
+        }
         let reply = match closed {
             Closed::LastWriter(file) if !self.measures_itself() => {
                 self.last_writer_closed(&mut state, ino, &file)?

@@ -20,6 +20,8 @@ pub enum Outcome {
     Done,
     /// The answer is this inode.
     Inode(u64),
+    /// The answer is this place in a file.
+    Offset(u64),
 }
 
 /// Every session of one namespace.
@@ -174,16 +176,17 @@ impl Sessions {
         closed
     }
 
-    /// Ends the sessions that have had no connection for longer than `grace`. Returns the files that they had open.
-    pub fn expire(&mut self, now: Instant, grace: Duration) -> Vec<u64> {
+    /// Ends the sessions that have had no connection for longer than `grace`. Returns each with the files that it had
+    /// open.
+    pub fn expire(&mut self, now: Instant, grace: Duration) -> Vec<([u8; 16], Vec<u64>)> {
         let is_over = |s: &Session| s.lost.is_some_and(|lost| now.duration_since(lost) > grace);
         let over: Vec<[u8; 16]> =
             self.sessions.iter().filter(|(_, s)| is_over(s)).map(|(&id, _)| id).collect();
         over.into_iter()
-            .flat_map(|id| {
+            .map(|id| {
                 let closed = self.close_all(id);
                 self.sessions.remove(&id);
-                closed
+                (id, closed)
             })
             .collect()
     }
@@ -269,11 +272,11 @@ mod tests {
         sessions.open(A, 7, true);
         sessions.open(B, 7, true);
         sessions.disconnected(A, start);
+        assert_eq!(sessions.expire(start + Duration::from_secs(9), Duration::from_secs(10)), vec![]);
         assert_eq!(
-            sessions.expire(start + Duration::from_secs(9), Duration::from_secs(10)),
-            Vec::<u64>::new()
+            sessions.expire(start + Duration::from_secs(11), Duration::from_secs(10)),
+            vec![(A, vec![7])]
         );
-        assert_eq!(sessions.expire(start + Duration::from_secs(11), Duration::from_secs(10)), vec![7]);
         let Closed::LastWriter(file) = sessions.close(B, 7, true, written(500)) else {
             panic!("B was the last writer")
         };

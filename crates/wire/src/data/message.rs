@@ -4,7 +4,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::types::{Attr, Creator, DirEntry, FileKind, SetAttr, Time};
+use super::types::{Attr, Creator, DirEntry, FileKind, FileLock, SetAttr, Time};
 
 /// What a client asks. The namespace is the one that the handshake named.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -87,6 +87,20 @@ pub enum Request {
     /// The object itself, as a file descriptor that follows the reply (unix sockets only). Answer: [`Reply::Descriptor`],
     /// or ENOTSUP where the kernel could not keep the capacity without us.
     OpenObject { ino: u64 },
+
+    // --- metadata again: the home shard answers ---
+    /// A lock that conflicts with this one. Answer: [`Reply::Lock`].
+    TestLock { ino: u64, owner: u64, lock: FileLock },
+    /// Takes or gives up a lock, waiting for it at most `wait_ms` milliseconds. Answer: [`Reply::Done`], or EAGAIN.
+    SetLock { ino: u64, owner: u64, lock: FileLock, wait_ms: u32 },
+    /// Gives up every range lock that the owner has on a file, as closing it does. Answer: [`Reply::Done`].
+    ReleaseLocks { ino: u64, owner: u64 },
+    /// After [`Request::Reclaim`]: the locks that this session holds, as (inode, owner, lock). Answer: [`Reply::Done`].
+    ReclaimLocks { locks: Vec<(u64, u64, FileLock)> },
+    /// The place of `len` bytes at the end of a file that is at least `size` bytes long. Answer: [`Reply::Offset`].
+    ReserveEnd { ino: u64, size: u64, len: u64 },
+    /// Nothing: shows that the client lives. Answer: [`Reply::Done`].
+    Ping,
 }
 
 /// What a client wrote through the handles that it closes.
@@ -164,6 +178,10 @@ pub enum Reply {
     Usage { capacity: u64, used: u64, inodes: u64 },
     /// A file descriptor follows.
     Descriptor,
+    /// The lock in the way, if any.
+    Lock(Option<FileLock>),
+    /// A place in a file.
+    Offset(u64),
 }
 
 /// An inode as the home shard knows it.

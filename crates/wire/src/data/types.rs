@@ -97,3 +97,29 @@ pub struct DirEntry {
     /// What it names.
     pub attr: Attr,
 }
+
+/// A POSIX range lock or a `flock`, held or asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileLock {
+    /// What it lets others do.
+    pub kind: LockKind,
+    /// First byte.
+    pub start: u64,
+    /// Last byte, included; `u64::MAX` for "to the end".
+    pub end: u64,
+    /// The process that asked, as its node knows it; for `F_GETLK` only.
+    pub pid: u32,
+    /// A lock of `flock(2)`: on the whole file, and apart from range locks.
+    pub whole_file: bool,
+}
+
+/// What a lock lets others do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum LockKind {
+    /// Lock too, as long as they share as well.
+    Shared,
+    /// Nothing.
+    Exclusive,
+    /// Everything: the lock is given up.
+    Unlock,
+}

@@ -1,0 +1,103 @@
+//! Locks and appends: what the home shard decides for all nodes.
+
+use std::sync::Arc;
+use std::sync::Weak;
+use std::time::Duration;
+
+use rustix::io::Errno;
+use wire::data::{FileLock, Reply, Request};
+
+use super::{Client, Result};
+
+/// How long one request waits for a lock at the shard; between two it is looked whether the caller gave up.
+const WAIT_MS: u32 = 100;
+
+/// How often a client shows itself: well within what a restarted shard waits for locks that it does not know yet.
+const HEARTBEAT: Duration = Duration::from_secs(1);
+
+impl Client {
+    /// A lock of somebody else that does not go together with `lock`.
+    pub fn test_lock(&self, ino: u64, owner: u64, lock: &FileLock) -> Result<Option<FileLock>> {
+        match self.home(&Request::TestLock { ino, owner, lock: *lock })? {
+            Reply::Lock(found) => Ok(found),
+            _ => Err(Errno::PROTO),
+        }
+    }
+
+    /// Takes, changes or gives up a lock.
+    ///
+    /// # Errors
+    /// EAGAIN when somebody else's lock is in the way.
+    pub fn set_lock(&self, ino: u64, owner: u64, lock: &FileLock) -> Result<()> {
+        self.lock_within(ino, owner, lock, 0)
+    }
+
+    /// Takes a lock, waiting for it.
+    ///
+    /// # Errors
+    /// EINTR when `cancelled` says so; it is asked ten times a second.
+    pub fn wait_lock(
+        &self,
+        ino: u64,
+        owner: u64,
+        lock: &FileLock,
+        cancelled: &dyn Fn() -> bool,
+    ) -> Result<()> {
+        loop {
+            match self.lock_within(ino, owner, lock, WAIT_MS) {
+                Err(Errno::AGAIN) if cancelled() => return Err(Errno::INTR),
+                Err(Errno::AGAIN) => {}
+                other => return other,
+            }
+        }
+    }
+
+    /// Gives up every range lock of an owner on a file, as closing it does. Costs nothing when it holds none.
+    pub fn release_locks(&self, ino: u64, owner: u64) -> Result<()> {
+        if !self.files().may_hold(ino, owner) {
+            return Ok(());
+        }
+        self.home(&Request::ReleaseLocks { ino, owner })?;
+        self.files().unlocked(ino, owner);
+        Ok(())
+    }
+
+    /// Writes all of `bytes` at the end of the file, wherever that is by then. Tells where it was.
+    ///
+    /// # Errors
+    /// As [`Client::write`]; the place stays empty then.
+    pub fn append(&self, ino: u64, bytes: &[u8]) -> Result<u64> {
+        let size = if self.layout.fragments == 1 { 0 } else { self.getattr(ino)?.size };
+        let Reply::Offset(offset) = self.home(&Request::ReserveEnd { ino, size, len: bytes.len() as u64 })?
+        else {
+            return Err(Errno::PROTO);
+        };
+        self.write(ino, offset, bytes)?;
+        Ok(offset)
+    }
+
+    /// Shows the home shard every second that this client lives, from a thread of its own that ends with the client: so
+    /// that it keeps its locks over a restart of the shard also while it does nothing else.
+    ///
+    /// # Panics
+    /// When the system has no thread left.
+    pub fn keep_alive(self: &Arc<Client>) {
+        let client = Arc::downgrade(self);
+        let beat = |client: &Weak<Client>| client.upgrade().map(|client| client.home(&Request::Ping));
+        std::thread::Builder::new()
+            .name("heartbeat".into())
+            .spawn(move || {
+                // A shard that does not answer was logged by the call.
+                while beat(&client).is_some() {
+                    std::thread::sleep(HEARTBEAT);
+                }
+            })
+            .expect("the system has a thread for the heartbeat");
+    }
+
+    fn lock_within(&self, ino: u64, owner: u64, lock: &FileLock, wait_ms: u32) -> Result<()> {
+        self.home(&Request::SetLock { ino, owner, lock: *lock, wait_ms })?;
+        self.files().locked(ino, owner, lock);
+        Ok(())
+    }
+}
