@@ -1,5 +1,7 @@
 //! A client against real storage nodes: in this process, on loopback sockets, with folders that are thrown away.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
 use std::net::TcpListener;
 use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
