@@ -138,7 +138,8 @@ impl<S: Site> Control<S> {
         Ok(rows.describe(busy, &self.site.nodes()))
     }
 
-    /// Stops the nodes if nothing is mounted and nothing runs; control itself then has nothing left to do.
+    /// Stops the nodes if nothing is mounted and nothing runs; control itself then has nothing left to do. Must not be
+    /// cut off: it would stay closed.
     ///
     /// # Errors
     /// A node does not end.

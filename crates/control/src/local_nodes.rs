@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use daemon::error::{chain, site};
 use daemon::http::{CallError, Client};
+use daemon::lock::LockError;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use wire::control::ApiError;
@@ -51,6 +52,7 @@ pub struct LocalNodes {
 /// One node's supervision.
 struct Watched {
     seen: watch::Receiver<Seen>,
+    stop: watch::Sender<bool>,
     task: JoinHandle<()>,
 }
 
@@ -63,16 +65,17 @@ struct Seen {
 }
 
 impl LocalNodes {
-    /// The nodes below the state folder `folder`: those that run, and the first `needed`, are supervised at once.
+    /// The nodes below the state folder `folder`: those that run, and the first `needed`, are supervised at once. Must be
+    /// called inside a tokio runtime.
     ///
     /// # Errors
     /// The node program or the folder is not there.
-    pub async fn open(folder: PathBuf, needed: u32) -> io::Result<LocalNodes> {
+    pub fn open(folder: PathBuf, needed: u32) -> io::Result<LocalNodes> {
         let program = daemon::spawn::sibling("forebay-node")?;
         std::fs::create_dir_all(folder.join("nodes"))?;
         std::fs::create_dir_all(folder.join("log"))?;
         let nodes = LocalNodes { folder, program, watched: Mutex::default() };
-        for name in nodes.running().await? {
+        for name in nodes.running()? {
             nodes.supervise(&name);
         }
         (0..needed).for_each(|index| nodes.supervise(&name_of(index)));
@@ -103,43 +106,44 @@ impl LocalNodes {
         Ok(addresses)
     }
 
-    /// Asks every node to end and waits until it has.
+    /// Ends the supervision, then every node, and waits until they are gone.
     ///
     /// # Errors
-    /// One does not end.
+    /// One does not end. Whoever needs nodes after that gets them supervised again.
     pub async fn stop(&self) -> Result<(), ApiError> {
-        let names: Vec<String> = {
-            let mut watched = self.lock();
-            watched.values().for_each(|watched| watched.task.abort());
-            std::mem::take(&mut *watched).into_keys().collect()
-        };
-        for name in &names {
-            // Unreachable: it has ended, perhaps because of this very request.
-            let asked = self
-                .client(name)
-                .with_timeout(HEALTH_WITHIN)
-                .post::<_, serde_json::Value>("/v1/shutdown", &())
-                .await;
-            if let Err(CallError::Api(error)) = asked {
-                return Err(error);
-            }
+        let watched = std::mem::take(&mut *self.lock());
+        for watched in watched.values() {
+            watched.stop.send_replace(true);
+        }
+        let mut names = Vec::new();
+        for (name, watched) in watched {
+            // Not cut off: a node that it has just started must be known to run before it can be asked to end.
+            let ended = tokio::time::timeout(END_WITHIN, watched.task).await;
+            ended.map_err(|_| lingers(&name))?.ok();
+            names.push(name);
         }
         for name in &names {
-            self.gone(name).await?;
+            tokio::time::timeout(END_WITHIN, self.end(name)).await.map_err(|_| lingers(name))?;
         }
         Ok(())
     }
 
-    /// Nodes of an earlier life of control that answer.
-    async fn running(&self) -> io::Result<Vec<String>> {
+    /// Nodes of an earlier life of control, also those that are still coming up.
+    fn running(&self) -> io::Result<Vec<String>> {
         let mut names = Vec::new();
         for entry in std::fs::read_dir(self.folder.join("nodes"))? {
             let name = entry?.file_name().to_string_lossy().into_owned();
-            if health(&self.client(&name)).await.is_ok() {
+            if self.is_running(&name) {
                 names.push(name);
             }
         }
         Ok(names)
+    }
+
+    /// A node's process holds its lock from start to end.
+    fn is_running(&self, name: &str) -> bool {
+        let lock = self.folder.join("nodes").join(name).join("node.lock");
+        matches!(daemon::lock::exclusive(&lock), Err(LockError::Held { .. }))
     }
 
     fn supervise(&self, name: &str) {
@@ -149,7 +153,9 @@ impl LocalNodes {
         }
         let view = NodeView { name: name.to_owned(), ..NodeView::default() };
         let (shown, seen) = watch::channel(Seen { view, start_failures: 0 });
+        let (stop, stopping) = watch::channel(false);
         let supervisor = Supervisor {
+            stopping,
             name: name.to_owned(),
             client: self.client(name),
             program: self.program.clone(),
@@ -157,7 +163,7 @@ impl LocalNodes {
             log: self.folder.join("log").join(format!("{name}.log")),
             shown,
         };
-        watched.insert(name.to_owned(), Watched { seen, task: tokio::spawn(supervisor.run()) });
+        watched.insert(name.to_owned(), Watched { seen, stop, task: tokio::spawn(supervisor.run()) });
     }
 
     async fn online(&self, name: &str) -> Result<NodeHealth, ApiError> {
@@ -173,19 +179,14 @@ impl LocalNodes {
         seen.view.health.filter(|_| seen.view.online).ok_or_else(|| absent(name, &why))
     }
 
-    /// Waits until a node's lock is free: its process holds it to the end.
-    async fn gone(&self, name: &str) -> Result<(), ApiError> {
-        let lock = self.folder.join("nodes").join(name).join("node.lock");
-        let free = async {
-            while matches!(daemon::lock::exclusive(&lock), Err(daemon::lock::LockError::Held { .. })) {
-                tokio::time::sleep(Duration::from_millis(50)).await;
-            }
-        };
-        let message = || format!("node {name} does not end within {} s", END_WITHIN.as_secs());
-        let ended = tokio::time::timeout(END_WITHIN, free).await;
-        ended.map_err(|_| {
-            site("node_does_not_end", message(), format!("look into {name}.log in the log folder"))
-        })
+    /// Asks a node to end until its lock is free, which its process holds to the end.
+    async fn end(&self, name: &str) {
+        let client = self.client(name).with_timeout(HEALTH_WITHIN);
+        while self.is_running(name) {
+            // No reply: it is ending already.
+            let _ = client.post::<_, serde_json::Value>("/v1/shutdown", &()).await;
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Watched>> {
@@ -200,30 +201,37 @@ struct Supervisor {
     program: PathBuf,
     folder: PathBuf,
     log: PathBuf,
+    stopping: watch::Receiver<bool>,
     shown: watch::Sender<Seen>,
 }
 
 impl Supervisor {
     async fn run(self) {
         let mut pause = BACK_OFF.0;
-        loop {
+        while !*self.stopping.borrow() {
             match health(&self.client).await {
                 Ok(health) => {
                     self.show_online(health);
                     pause = BACK_OFF.0;
-                    tokio::time::sleep(HEALTH_PERIOD).await;
+                    self.rest(HEALTH_PERIOD).await;
                 }
                 Err(error) if is_dead(&error) => {
                     self.start().await;
-                    tokio::time::sleep(pause).await;
+                    self.rest(pause).await;
                     pause = (pause * 2).min(BACK_OFF.1);
                 }
                 Err(error) => {
                     self.show_offline(&chain(&error));
-                    tokio::time::sleep(HEALTH_PERIOD).await;
+                    self.rest(HEALTH_PERIOD).await;
                 }
             }
         }
+    }
+
+    /// A pause that ends early when the supervision is to end.
+    async fn rest(&self, pause: Duration) {
+        let mut stopping = self.stopping.clone();
+        let _ = tokio::time::timeout(pause, stopping.wait_for(|stop| *stop)).await;
     }
 
     /// Starts the process and waits until it answers or ends.
@@ -299,6 +307,11 @@ fn absent(name: &str, why: &str) -> ApiError {
     let advice =
         format!("look into {name}.log in the log folder; `forebay status` shows when the node is back");
     site("node_absent", format!("node {name} does not run: {why}"), advice)
+}
+
+fn lingers(name: &str) -> ApiError {
+    let message = format!("node {name} does not end within {} s", END_WITHIN.as_secs());
+    site("node_does_not_end", message, format!("look into {name}.log in the log folder"))
 }
 
 /// The last line of a node's log that says something.

@@ -1,6 +1,7 @@
 //! `forebay-control`: runs the control service in the foreground.
 
 use std::path::PathBuf;
+use std::process::ExitCode;
 
 use anyhow::Context;
 use clap::Parser;
@@ -14,15 +15,16 @@ struct Arguments {
     dir: Option<PathBuf>,
 }
 
-fn main() -> anyhow::Result<()> {
+fn main() -> ExitCode {
     daemon::logging::init();
-    let arguments = Arguments::parse();
-    let result = run(arguments);
-    if let Err(error) = &result {
-        // The line that `forebay` shows when control does not start.
-        tracing::error!("control does not run: {error:#}");
+    match run(Arguments::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            // The last line of the log: `forebay` shows when control does not start.
+            tracing::error!("control does not run: {error:#}");
+            ExitCode::FAILURE
+        }
     }
-    result
 }
 
 fn run(arguments: Arguments) -> anyhow::Result<()> {

@@ -1,11 +1,13 @@
 //! The control process: its lock, its socket, its start and its end.
 
 use std::io;
-use std::path::PathBuf;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use daemon::http::BindError;
-use daemon::lock::LockError;
+use daemon::lock::{FolderLock, LockError};
 use tokio::sync::Notify;
 use wire::control::ApiError;
 
@@ -14,6 +16,9 @@ use crate::local_nodes::{self, LocalNodes};
 use crate::local_site::LocalSite;
 use crate::requests::{self, Door};
 use crate::state::{Database, StateError, instances};
+
+/// How long another control may take to end: requests in flight have two seconds.
+const ENDING_WITHIN: Duration = Duration::from_secs(5);
 
 /// Why control does not run.
 #[derive(Debug, thiserror::Error)]
@@ -49,12 +54,12 @@ pub async fn run(
 ) -> Result<(), ControlError> {
     // Checked before anything is started; n63 has the longest name.
     daemon::http::check_socket_path(&local_nodes::socket(&folder, "n63"))?;
-    let _lock = daemon::lock::exclusive(&folder.join("control.lock"))?;
+    let _lock = take_over(&folder).await?;
     let database = Database::open(&folder.join("control.db"))?;
     let known = database.transact(instances::all).await?;
     let needed = known.iter().map(|instance| instance.nodes.len()).max().unwrap_or(0);
     let needed = u32::try_from(needed).unwrap_or(u32::MAX);
-    let nodes = LocalNodes::open(folder.clone(), needed).await.map_err(ControlError::Nodes)?;
+    let nodes = LocalNodes::open(folder.clone(), needed).map_err(ControlError::Nodes)?;
     let listener = daemon::http::bind(&folder.join("control.sock"))?;
     let control = Arc::new(Control::new(database, LocalSite::new(folder.clone(), nodes)));
     let ending = Arc::new(Notify::new());
@@ -71,4 +76,20 @@ pub async fn run(
         .map_err(ControlError::Serve)?;
     tracing::info!("control ended");
     Ok(())
+}
+
+/// The lock of the state folder. One who holds it and does not answer is ending, and is waited for.
+async fn take_over(folder: &Path) -> Result<FolderLock, LockError> {
+    let begin = Instant::now();
+    loop {
+        let taken = daemon::lock::exclusive(&folder.join("control.lock"));
+        let held = matches!(taken, Err(LockError::Held { .. }));
+        if !held
+            || begin.elapsed() > ENDING_WITHIN
+            || UnixStream::connect(folder.join("control.sock")).is_ok()
+        {
+            return taken;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
 }

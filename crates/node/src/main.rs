@@ -1,6 +1,7 @@
 //! `forebay-node`: runs a node in the foreground.
 
 use std::path::PathBuf;
+use std::process::ExitCode;
 
 use anyhow::Context;
 use clap::Parser;
@@ -21,15 +22,16 @@ struct Arguments {
     roles: Vec<Role>,
 }
 
-fn main() -> anyhow::Result<()> {
+fn main() -> ExitCode {
     daemon::logging::init();
-    let arguments = Arguments::parse();
-    let result = run(arguments);
-    if let Err(error) = &result {
-        // The line that control shows when a node does not start.
-        tracing::error!("node does not run: {error:#}");
+    match run(Arguments::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            // The last line of the log: control shows when a node does not start.
+            tracing::error!("node does not run: {error:#}");
+            ExitCode::FAILURE
+        }
     }
-    result
 }
 
 fn run(arguments: Arguments) -> anyhow::Result<()> {

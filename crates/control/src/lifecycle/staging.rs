@@ -20,8 +20,9 @@ use crate::turns::Cancelled;
 /// The node that coordinates stages on one machine.
 pub const STAGE_NODE: &str = "n0";
 
-/// How often a running stage is asked how far it is: four times a second is smooth for a progress bar.
-const POLL: Duration = Duration::from_millis(250);
+/// Pauses between questions how far a stage is: short at first, so that a small stage does not wait for the next one;
+/// then four times a second, which is smooth for a progress bar.
+const POLL: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(250));
 
 /// Whether the stages after a failed one still run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -135,8 +136,10 @@ async fn follow<S: Site>(
 ) -> Result<StageStatus, ApiError> {
     let mut last = started;
     note(control, token, stage, &last).await?;
+    let mut pause = POLL.0;
     while !matches!(last.state, StageState::Complete | StageState::Failed) {
-        tokio::time::sleep(POLL).await;
+        tokio::time::sleep(pause).await;
+        pause = (pause * 2).min(POLL.1);
         let now = match control.site.stage(STAGE_NODE, &spec.id).await {
             // The node lost it: its folder was lost, or somebody deleted it.
             Err(error) if error.code == "no_such_stage" => control.site.start_stage(STAGE_NODE, spec).await?,

@@ -2,7 +2,7 @@
 
 use axum::Json;
 use axum::extract::State;
-use daemon::error::Refusal;
+use daemon::error::{Refusal, bug};
 use daemon::http::Body;
 use wire::control::{JobProcess, JobSummary, NewToken, NodeStatus, ShutdownReply, Status};
 
@@ -32,13 +32,16 @@ fn describe(view: NodeView) -> NodeStatus {
     NodeStatus { name: view.name, online: view.online, last_error: view.last_error }
 }
 
-/// Ends the service after this reply, if nothing needs it.
+/// Ends the service after this reply, if nothing needs it. Goes on when the caller goes away.
 pub async fn shutdown<S: Site>(State(door): State<Door<S>>) -> Reply<ShutdownReply> {
-    let reply = door.control.shutdown().await?;
-    if reply.busy.is_none() {
-        door.ending.notify_one();
-    }
-    Ok(Json(reply))
+    let done = tokio::spawn(async move {
+        let reply = door.control.shutdown().await?;
+        if reply.busy.is_none() {
+            door.ending.notify_one();
+        }
+        Ok(Json(reply))
+    });
+    done.await.map_err(|error| bug("shutdown_panicked", error.to_string()))?
 }
 
 /// Would this script be accepted?

@@ -23,10 +23,11 @@ use crate::keep;
 use crate::mount_table::MountTable;
 use crate::process::{Process, ProcessId};
 
-/// Pauses between attempts to mount anew: quick at first, as programs wait; bounded, as each costs a process.
+/// Pauses before a mount is made anew a second time, a third time, …: the first time is at once, as programs fail
+/// meanwhile; bounded, as each costs a process.
 const BACK_OFF: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(10));
 
-/// A mount that lived this long was well: the next loss starts with the short pause again.
+/// A mount that lived this long was well: the next loss is answered at once again.
 const HEALTHY: Duration = Duration::from_secs(30);
 
 /// How long a mount process may write back what it holds after SIGTERM. More than the two minutes that it keeps trying
@@ -134,7 +135,7 @@ impl<T: MountTable> Supervisor<T> {
     /// Mounts, watches and mounts anew. Returns only why the very first attempt failed. May be dropped at any await:
     /// what was started is in `kept`.
     async fn keep_mounted(&mut self) -> String {
-        let mut pause = BACK_OFF.0;
+        let mut pause = Duration::ZERO;
         let mut process = self.adopt().await;
         loop {
             let mounted_at = Instant::now();
@@ -143,7 +144,7 @@ impl<T: MountTable> Supervisor<T> {
                     self.show_mounted();
                     process.ended().await;
                     self.lost().await;
-                    pause = if mounted_at.elapsed() > HEALTHY { BACK_OFF.0 } else { pause };
+                    pause = if mounted_at.elapsed() > HEALTHY { Duration::ZERO } else { pause };
                 }
                 None => match self.mount().await {
                     Ok(started) => {
@@ -155,7 +156,7 @@ impl<T: MountTable> Supervisor<T> {
                 },
             }
             tokio::time::sleep(pause).await;
-            pause = (pause * 2).min(BACK_OFF.1);
+            pause = (pause * 2).clamp(BACK_OFF.0, BACK_OFF.1);
         }
     }
 
@@ -218,7 +219,8 @@ impl<T: MountTable> Supervisor<T> {
 
     /// The process of a working mount has ended.
     async fn lost(&mut self) {
-        let said = launch::last_line(&self.folder.join("log"));
+        // A line of routine says nothing of the end: then it was a signal.
+        let said = launch::last_line(&self.folder.join("log")).filter(|line| !line.contains(" INFO "));
         let reason = format!("its process ended: {}", said.as_deref().unwrap_or("without a word"));
         tracing::warn!(mount = self.spec.id, reason, "mount lost, mount anew");
         self.kept.interruptions += 1;
@@ -242,10 +244,19 @@ impl<T: MountTable> Supervisor<T> {
         }
         self.clear().await?;
         if self.kept.made_folder {
-            // Not empty only if somebody put something below the mount; then it is theirs.
-            let _ = std::fs::remove_dir(&self.spec.mountpoint);
+            self.remove_folder();
         }
         std::fs::remove_dir_all(&self.folder)
+    }
+
+    /// Not empty only if something was written while a lost mount was not back yet: that is kept, and told.
+    fn remove_folder(&self) {
+        if let Err(error) = std::fs::remove_dir(&self.spec.mountpoint)
+            && error.kind() != io::ErrorKind::NotFound
+        {
+            let mountpoint = self.spec.mountpoint.display();
+            tracing::error!(%mountpoint, %error, "what was written below the mount while it was lost is still there");
+        }
     }
 
     /// Whether the process ends within the time that the orders leave; they may become more urgent meanwhile.
