@@ -112,11 +112,11 @@ async fn run_stage<S: Site>(
         end = follow(control, &session.token, stage, &spec, started) => end,
         () = told_to_stop(cancelled) => {
             stop(control, &session.token, stage).await?;
-            return Err(cancelled_error(stage));
+            return Err(cancelled_error(&session.token, stage));
         }
     };
     // A node that stays away is no verdict on the stage: it is still noted as active, and a later call goes on.
-    judge(stage, &end?)
+    judge(&session.token, stage, &end?)
 }
 
 /// Completes when the caller's stop arrives, if ever.
@@ -168,7 +168,8 @@ async fn stop<S: Site>(control: &Control<S>, token: &str, stage: &Stage) -> Resu
     let name = token.to_owned();
     let all = control.database.transact(move |tx| stages::of(tx, &name)).await?;
     let last = all.iter().find(|other| other.position == stage.position).unwrap_or(stage).status(token);
-    let report = StageStatus { state: StageState::Failed, error: Some(cancelled_error(stage)), ..last };
+    let report =
+        StageStatus { state: StageState::Failed, error: Some(cancelled_error(token, stage)), ..last };
     note(control, token, stage, &report).await
 }
 
@@ -177,17 +178,17 @@ fn fresh(stage: &Stage, token: &str) -> StageStatus {
     Stage { report: None, ..stage.clone() }.status(token)
 }
 
-fn judge(stage: &Stage, end: &StageStatus) -> Result<(), ApiError> {
+fn judge(token: &str, stage: &Stage, end: &StageStatus) -> Result<(), ApiError> {
     if end.state == StageState::Complete {
         return Ok(());
     }
     if let Some(error) = &end.error {
-        return Err(ApiError { advice: advice(stage, &error.advice), ..error.clone() });
+        return Err(ApiError { advice: advice(token, stage, &error.advice), ..error.clone() });
     }
     let what = format!("{} of {}", directive(stage.direction), stage.source);
     let Some(first) = end.failures.first() else {
         let message = format!("{what} failed without a reason");
-        return Err(site("stage_failed", message, advice(stage, "look into the node's log")));
+        return Err(site("stage_failed", message, advice(token, stage, "look into the node's log")));
     };
     let failed = end.progress.entries_failed.max(1);
     let message = format!(
@@ -198,7 +199,7 @@ fn judge(stage: &Stage, end: &StageStatus) -> Result<(), ApiError> {
         first.message
     );
     let error = if is_users(first) { user } else { site };
-    Err(error("stage_failed", message, advice(stage, &first.advice)))
+    Err(error("stage_failed", message, advice(token, stage, &first.advice)))
 }
 
 /// Names and rights on the PFS are the user's; disks, quotas and everything of the buffer are not.
@@ -216,20 +217,24 @@ fn is_users(failure: &FileFailure) -> bool {
     failure.side == Side::Pfs && users.iter().any(|errno| errno.raw_os_error() == failure.errno)
 }
 
-fn advice(stage: &Stage, first: &str) -> String {
+fn advice(token: &str, stage: &Stage, first: &str) -> String {
     match stage.direction {
         Direction::In => first.to_owned(),
-        Direction::Out => format!("{first}; the data is kept in the buffer: then run `forebay stage retry`"),
+        Direction::Out => {
+            format!("{first}; the data is kept in the buffer: then run `forebay stage retry {token}`")
+        }
     }
 }
 
-fn cancelled_error(stage: &Stage) -> ApiError {
+fn cancelled_error(token: &str, stage: &Stage) -> ApiError {
     let message = format!("{} of {} was cancelled", directive(stage.direction), stage.source);
     let rest = match stage.direction {
-        Direction::In => "call data_in again to go on",
-        Direction::Out => "the data is kept in the buffer: run `forebay stage retry` to copy it",
+        Direction::In => "call data_in again to go on".to_owned(),
+        Direction::Out => {
+            format!("the data is kept in the buffer: run `forebay stage retry {token}` to copy it")
+        }
     };
-    ApiError { code: "cancelled".into(), blame: Blame::User, message, advice: rest.into() }
+    ApiError { code: "cancelled".into(), blame: Blame::User, message, advice: rest }
 }
 
 /// How people write a direction.

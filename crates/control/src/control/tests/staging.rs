@@ -36,7 +36,7 @@ async fn a_failed_stage_out_keeps_the_data_until_a_retry_succeeds() {
     it.unmounted().await;
     it.site.world().failing.insert("$DW_JOB_STRIPED/x".into());
     let error = it.run(Request::DataOut).await.unwrap_err();
-    assert!(error.advice.contains("forebay stage retry"), "{error}");
+    assert!(error.advice.contains("forebay stage retry 7"), "{error}");
     let states: Vec<_> = it.status().await.stages[2..].iter().map(|stage| stage.state).collect();
     assert_eq!(states, [StageState::Failed, StageState::Complete], "the others are saved all the same");
     let kept = it.control.teardown(TOKEN, Teardown::default()).await.unwrap().kept.unwrap();
