@@ -38,7 +38,7 @@ pub(crate) fn serve(server: &Server, mut stream: Stream) {
     let Some(number) = handles.ok().and_then(|stream| fragment.connected(stream)) else { return };
     let session = claim.session;
     namespace.shard.iter().for_each(|shard| shard.connected(session));
-    let mut worker = Worker { fragment: fragment.clone(), namespace, session, buffer: Vec::new() };
+    let mut worker = Worker { fragment: fragment.clone(), namespace, session, buffer: Vec::new(), filled: 0 };
     let end = worker.run(Connection::new(stream));
     tracing::debug!(instance = claim.instance, end = %end, "a client's connection ended");
     worker.namespace.shard.iter().for_each(|shard| shard.disconnected(session));
@@ -49,8 +49,10 @@ struct Worker {
     fragment: Arc<Fragment>,
     namespace: Namespace,
     session: [u8; 16],
-    /// Payload of a write that came in or of a read that goes out; grows to the largest that was asked for.
+    /// Payload of a write that came in or of a read that goes out: the first `filled` bytes. Only ever grows, to the
+    /// largest that was asked for: clearing it for each read would cost as much as the read.
     buffer: Vec<u8>,
+    filled: usize,
 }
 
 impl Worker {
@@ -65,8 +67,7 @@ impl Worker {
 
     fn turn(&mut self, connection: &mut Connection) -> io::Result<()> {
         let frame = connection.receive::<Request>()?;
-        self.buffer.resize(frame.payload_len, 0);
-        connection.payload(&mut self.buffer)?;
+        connection.payload(self.fill(frame.payload_len))?;
         if let Request::OpenObject { ino } = frame.message {
             let shard = self.namespace.shard.as_ref().ok_or(io::Error::from(Errno::NOTSUP));
             return match shard.and_then(|shard| shard.descriptor(ino)) {
@@ -78,7 +79,7 @@ impl Worker {
             };
         }
         let reply = self.answer(frame.id, frame.message);
-        let payload = if reply == Reply::Data { self.buffer.as_slice() } else { &[] };
+        let payload = if reply == Reply::Data { &self.buffer[..self.filled] } else { &[] };
         connection.send(frame.id, &reply, payload)
     }
 
@@ -86,7 +87,7 @@ impl Worker {
         let result = match request {
             Request::Read { ino, offset, len } => self.read(ino, offset, len),
             Request::Write { ino, offset } => {
-                self.namespace.objects.write(ino, offset, &self.buffer).map(stored)
+                self.namespace.objects.write(ino, offset, &self.buffer[..self.filled]).map(stored)
             }
             Request::Resize { ino, size } => self.namespace.objects.resize(ino, size).map(|()| Reply::Done),
             Request::Allocate { ino, offset, len, mode } => {
@@ -124,10 +125,18 @@ impl Worker {
         if len > PAYLOAD_BYTES_MAX {
             return Err(Errno::INVAL.into());
         }
-        self.buffer.resize(len, 0);
-        let read = self.namespace.objects.read(ino, offset, &mut self.buffer)?;
-        self.buffer.truncate(read);
+        let objects = self.namespace.objects.clone();
+        self.filled = objects.read(ino, offset, self.fill(len))?;
         Ok(Reply::Data)
+    }
+
+    /// The payload's place, `len` bytes long.
+    fn fill(&mut self, len: usize) -> &mut [u8] {
+        if self.buffer.len() < len {
+            self.buffer.resize(len, 0);
+        }
+        self.filled = len;
+        &mut self.buffer[..len]
     }
 
     fn usage(&self) -> io::Result<Reply> {
