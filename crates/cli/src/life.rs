@@ -24,6 +24,9 @@ use crate::{identity, job};
 /// A mount that died is noticed by its node, and by control, within this time: both look twice a second.
 const MOUNT_NEWS: Duration = Duration::from_millis(1_200);
 
+/// How often it is looked, while the script runs, whether control still answers.
+const SERVICE_WATCH: Duration = Duration::from_secs(2);
+
 /// How long the second interrupt may take to leave no mounts behind.
 const AT_ONCE: Duration = Duration::from_secs(3);
 
@@ -175,13 +178,14 @@ impl<'a> Life<'a> {
 
     /// Runs the script; `None` where it ended by itself and its work is to be staged out.
     async fn run_job(&mut self) -> Result<Option<Ending>, Failure> {
-        let losses = losses(self.told.status.as_ref());
+        let losses_before = losses(self.told.status.as_ref());
         let begin = Instant::now();
         let mut child = self.start_job().await?;
         let interrupts = self.session.interrupts;
         let ended = tokio::select! {
             status = child.wait() => Some(status),
             () = interrupts.reached(1) => None,
+            never = self.keep_services_up() => match never {},
         };
         let Some(status) = ended else {
             self.session.output.note("forebay: ending the job; interrupt again to leave at once");
@@ -193,15 +197,32 @@ impl<'a> Life<'a> {
         let (exit, elapsed) = (JobExit::of(status.map_err(wait_failed)?), begin.elapsed());
         self.told.job = Some((exit, elapsed));
         self.end_group().await;
-        if !exit.succeeded() && self.mount_was_lost(losses).await? {
+        if !exit.succeeded() && self.mount_was_lost(losses_before).await? {
             self.unmount().await?;
             self.remember().await?;
             self.told.kept = Some("the process of the buffer's mount died while the job ran".into());
             return Ok(Some(Ending::MountLost));
         }
+        let lost = losses(Some(&self.session.status().await?)).saturating_sub(losses_before);
+        if lost > 0 {
+            self.session.output.note(&format!(
+                "forebay: warning: the buffer's mount was lost and made anew {lost} time(s) while the job ran; files that \
+                 the job had open then may be incomplete, although it says that it succeeded"
+            ));
+        }
         let elapsed_ms = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX);
         self.write_job(Job::Ended { exit, elapsed_ms })?;
         Ok(None)
+    }
+
+    /// While the script runs nobody else would notice that control died; and it is control that starts storage nodes
+    /// again, for which the script would wait.
+    async fn keep_services_up(&self) -> std::convert::Infallible {
+        loop {
+            tokio::time::sleep(SERVICE_WATCH).await;
+            // A call that does not reach control starts it. Whatever else is wrong shows when the script has ended.
+            let _ = self.session.status().await;
+        }
     }
 
     /// Starts the script, and notes that before and after: from the first moment on it may write.
