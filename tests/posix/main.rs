@@ -42,8 +42,10 @@ impl Kind {
 /// Runs a command in `folder`; its output is shown when it fails.
 #[track_caller]
 fn run(command: &mut Command, folder: &Path) -> String {
-    let output = command.current_dir(folder).output().unwrap_or_else(|error| panic!("start {command:?}: {error}"));
-    let said = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let output =
+        command.current_dir(folder).output().unwrap_or_else(|error| panic!("start {command:?}: {error}"));
+    let said =
+        format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{command:?} failed with {}:\n{said}", output.status);
     said
 }
