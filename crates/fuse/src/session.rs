@@ -144,7 +144,9 @@ impl Session {
                 device: device.clone(),
                 handler: Arc::clone(&handler),
                 interrupts: Arc::clone(&interrupts),
-                buffer: vec![0; buffer_bytes(negotiated.max_write)],
+                // Not zeros: those have no pages yet, and the kernel cannot add them for a process that is being killed.
+                // The request that it copies there would fail with EIO instead of waiting for a successor.
+                buffer: vec![0xff; buffer_bytes(negotiated.max_write)],
             };
             std::thread::Builder::new().name(format!("fuse-{n}")).spawn(move || worker.run())
         };
