@@ -14,8 +14,8 @@ pub struct Files {
     locks: HashMap<(u64, u64), Vec<FileLock>>,
 }
 
-/// What a home shard that was restarted is told.
-#[derive(Debug, Default)]
+/// What a client holds at the home shard; told to one that was restarted, or by a client that goes on for another.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Held {
     /// (inode, readers, writers).
     pub opens: Vec<(u64, u32, u32)>,
@@ -40,6 +40,14 @@ struct File {
 }
 
 impl Files {
+    /// What another client of the session held. What that wrote is not known; the shard measures such files.
+    pub fn holding(held: Held) -> Files {
+        let file = |(ino, readers, writers)| (ino, File { readers, writers, ..File::default() });
+        let mut files = Files { files: held.opens.into_iter().map(file).collect(), ..Files::default() };
+        held.locks.iter().for_each(|(ino, owner, lock)| files.locked(*ino, *owner, lock));
+        files
+    }
+
     /// A handle was opened.
     pub fn opened(&mut self, write: bool, inode: &InodeReply) {
         let ino = inode.attr.ino;

@@ -10,6 +10,7 @@ mod files;
 mod locks;
 mod measure;
 mod nodes;
+mod numbered;
 
 use std::os::fd::OwnedFd;
 use std::sync::Mutex;
@@ -24,7 +25,9 @@ use wire::data::{Reply, Request};
 use wire::node::NamespaceTarget;
 
 use files::Files;
+pub use files::Held;
 use nodes::Nodes;
+pub use numbered::Numbered;
 
 /// The result of a file operation.
 pub type Result<T> = std::result::Result<T, Errno>;
@@ -64,13 +67,9 @@ pub struct Usage {
     pub inodes: u64,
 }
 
-/// Anything but a regular file, to be made.
-struct New<'a> {
-    kind: FileKind,
-    mode: u32,
-    rdev: u64,
-    target: &'a [u8],
-}
+/// Set in the ids that a client draws itself. The rest starts at random: a client that goes on with the session of another
+/// must not use its ids again.
+const OWN_IDS: u64 = 1 << 63;
 
 /// A client of one namespace.
 pub struct Client {
@@ -87,17 +86,10 @@ impl Client {
     /// # Errors
     /// [`ConnectError`].
     pub fn connect(target: &NamespaceTarget) -> std::result::Result<Client, ConnectError> {
-        let key = Key::from_hex(&target.key)
-            .ok_or_else(|| ConnectError::Key { instance: target.instance.clone() })?;
         let mut session = [0; 16];
         getrandom::fill(&mut session).map_err(ConnectError::Random)?;
-        let client = Client {
-            layout: target.layout,
-            home: target.home,
-            nodes: Nodes::new(target, key, session),
-            files: Mutex::default(),
-            next_id: AtomicU64::new(1),
-        };
+        let nodes = Nodes::new(target, key_of(target)?, session);
+        let client = Client::over(target, nodes, Files::default())?;
         client.nodes.check(target.home).map_err(|source| {
             let node = target.nodes.get(target.home as usize);
             ConnectError::Node {
@@ -107,6 +99,40 @@ impl Client {
             }
         })?;
         Ok(client)
+    }
+
+    /// Goes on with the session of a client whose process died, which held `held`. Connects when it is first used.
+    ///
+    /// # Errors
+    /// [`ConnectError`], but not of a node.
+    pub fn resume(
+        target: &NamespaceTarget,
+        session: [u8; 16],
+        held: Held,
+    ) -> std::result::Result<Client, ConnectError> {
+        let nodes = Nodes::resume(target, key_of(target)?, session);
+        Client::over(target, nodes, Files::holding(held))
+    }
+
+    fn over(
+        target: &NamespaceTarget,
+        nodes: Nodes,
+        files: Files,
+    ) -> std::result::Result<Client, ConnectError> {
+        let mut first = [0; 8];
+        getrandom::fill(&mut first).map_err(ConnectError::Random)?;
+        Ok(Client {
+            layout: target.layout,
+            home: target.home,
+            nodes,
+            files: Mutex::new(files),
+            next_id: AtomicU64::new(OWN_IDS | u64::from_le_bytes(first) >> 2),
+        })
+    }
+
+    /// What the storage nodes know this client by; a successor needs it.
+    pub fn session(&self) -> [u8; 16] {
+        self.nodes.session()
     }
 
     /// How files are spread.
@@ -128,14 +154,12 @@ impl Client {
 
     /// Changes attributes.
     pub fn setattr(&self, ino: u64, set: &SetAttr) -> Result<Attr> {
-        let changed = self.inode(Request::SetAttr { ino, set: *set })?;
-        self.files().attributes_set(ino, set, &changed);
-        self.with_live_size(changed)
+        self.numbered(self.id()).setattr(ino, set)
     }
 
     /// Makes a directory.
     pub fn mkdir(&self, parent: u64, name: &[u8], mode: u32, creator: &Creator) -> Result<Attr> {
-        self.make(parent, name, &New { kind: FileKind::Directory, mode, rdev: 0, target: b"" }, creator)
+        self.numbered(self.id()).mkdir(parent, name, mode, creator)
     }
 
     /// Makes a named pipe, socket, device node or empty regular file.
@@ -148,31 +172,22 @@ impl Client {
         rdev: u64,
         creator: &Creator,
     ) -> Result<Attr> {
-        if kind == FileKind::Regular {
-            let attr = self.create(parent, name, mode, creator)?;
-            self.close(attr.ino, true)?;
-            return Ok(attr);
-        }
-        self.make(parent, name, &New { kind, mode, rdev, target: b"" }, creator)
+        self.numbered(self.id()).mknod(parent, name, kind, mode, rdev, creator)
     }
 
     /// Makes a symbolic link.
     pub fn symlink(&self, parent: u64, name: &[u8], target: &[u8], creator: &Creator) -> Result<Attr> {
-        self.make(parent, name, &New { kind: FileKind::Symlink, mode: 0o777, rdev: 0, target }, creator)
+        self.numbered(self.id()).symlink(parent, name, target, creator)
     }
 
     /// Gives an inode one more name.
     pub fn link(&self, ino: u64, parent: u64, name: &[u8]) -> Result<Attr> {
-        let linked = self.inode(Request::Link { ino, parent, name: name.to_vec() })?;
-        self.with_live_size(linked)
+        self.numbered(self.id()).link(ino, parent, name)
     }
 
     /// Makes a regular file, which must not exist, and opens it for writing.
     pub fn create(&self, parent: u64, name: &[u8], mode: u32, creator: &Creator) -> Result<Attr> {
-        let request = Request::Create { parent, name: name.to_vec(), mode, creator: *creator };
-        let made = self.inode(request)?;
-        self.files().opened(true, &made);
-        Ok(made.attr)
+        self.numbered(self.id()).create(parent, name, mode, creator)
     }
 
     /// Opens a regular file. Each open is closed once, with the same `write`.
@@ -195,12 +210,12 @@ impl Client {
 
     /// Takes a name away from anything but a directory.
     pub fn unlink(&self, parent: u64, name: &[u8]) -> Result<()> {
-        self.home(&Request::Unlink { parent, name: name.to_vec() }).map(drop)
+        self.numbered(self.id()).unlink(parent, name)
     }
 
     /// Removes an empty directory.
     pub fn rmdir(&self, parent: u64, name: &[u8]) -> Result<()> {
-        self.home(&Request::Rmdir { parent, name: name.to_vec() }).map(drop)
+        self.numbered(self.id()).rmdir(parent, name)
     }
 
     /// Moves a name; an existing target is replaced.
@@ -217,8 +232,7 @@ impl Client {
         new_name: &[u8],
         mode: RenameMode,
     ) -> Result<()> {
-        let (name, new_name) = (name.to_vec(), new_name.to_vec());
-        self.home(&Request::Rename { parent, name, new_parent, new_name, mode }).map(drop)
+        self.numbered(self.id()).rename(parent, name, new_parent, new_name, mode)
     }
 
     /// A page of a directory's entries after `cookie` (0: from the start), without `.` and `..`; empty at the end.
@@ -251,7 +265,7 @@ impl Client {
 
     /// Sets an extended attribute that may, must or must not exist.
     pub fn setxattr_as(&self, ino: u64, name: &[u8], value: &[u8], mode: XattrMode) -> Result<()> {
-        self.home(&Request::SetXattr { ino, name: name.to_vec(), value: value.to_vec(), mode }).map(drop)
+        self.numbered(self.id()).setxattr(ino, name, value, mode)
     }
 
     /// Names of extended attributes.
@@ -264,7 +278,7 @@ impl Client {
 
     /// Removes an extended attribute.
     pub fn removexattr(&self, ino: u64, name: &[u8]) -> Result<()> {
-        self.home(&Request::RemoveXattr { ino, name: name.to_vec() }).map(drop)
+        self.numbered(self.id()).removexattr(ino, name)
     }
 
     /// The file itself, where the whole of it is one object on this machine and the kernel keeps the capacity.
@@ -275,20 +289,11 @@ impl Client {
         if self.layout.fragments > 1 {
             return Err(Errno::NOTSUP);
         }
-        self.nodes.descriptor(self.home, self.id(), ino)
-    }
-
-    fn make(&self, parent: u64, name: &[u8], new: &New<'_>, creator: &Creator) -> Result<Attr> {
-        let New { kind, mode, rdev, target } = *new;
-        let (name, target) = (name.to_vec(), target.to_vec());
-        Ok(self.inode(Request::Make { parent, name, kind, mode, rdev, target, creator: *creator })?.attr)
+        self.nodes.descriptor(self.home, self.id(), ino, &|| self.files().held())
     }
 
     fn inode(&self, request: Request) -> Result<InodeReply> {
-        match self.home(&request)? {
-            Reply::Inode(inode) => Ok(inode),
-            _ => Err(Errno::PROTO),
-        }
+        inode_of(self.home(&request)?)
     }
 
     fn bytes(&self, request: &Request) -> Result<Vec<u8>> {
@@ -304,8 +309,12 @@ impl Client {
     }
 
     fn ask(&self, fragment: u32, request: &Request, payload: &[u8]) -> Result<Reply> {
+        self.ask_as(self.id(), fragment, request, payload)
+    }
+
+    fn ask_as(&self, id: u64, fragment: u32, request: &Request, payload: &[u8]) -> Result<Reply> {
         let recall = || self.files().held();
-        self.nodes.call(fragment, self.id(), request, payload, &mut [], &recall).map(|(reply, _)| reply)
+        self.nodes.call(fragment, id, request, payload, &mut [], &recall).map(|(reply, _)| reply)
     }
 
     fn id(&self) -> u64 {
@@ -322,4 +331,15 @@ impl Drop for Client {
         // Best effort: a home shard that does not hear it ends the session after its grace period.
         self.nodes.goodbye(self.home, self.id());
     }
+}
+
+fn inode_of(reply: Reply) -> Result<InodeReply> {
+    match reply {
+        Reply::Inode(inode) => Ok(inode),
+        _ => Err(Errno::PROTO),
+    }
+}
+
+fn key_of(target: &NamespaceTarget) -> std::result::Result<Key, ConnectError> {
+    Key::from_hex(&target.key).ok_or_else(|| ConnectError::Key { instance: target.instance.clone() })
 }

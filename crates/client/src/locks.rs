@@ -7,7 +7,7 @@ use std::time::Duration;
 use rustix::io::Errno;
 use wire::data::{FileLock, Reply, Request};
 
-use super::{Client, Result};
+use super::{Client, Numbered, Result};
 
 /// How long one request waits for a lock at the shard; between two it is looked whether the caller gave up.
 const WAIT_MS: u32 = 100;
@@ -67,13 +67,7 @@ impl Client {
     /// # Errors
     /// As [`Client::write`]; the place stays empty then.
     pub fn append(&self, ino: u64, bytes: &[u8]) -> Result<u64> {
-        let size = if self.layout.fragments == 1 { 0 } else { self.getattr(ino)?.size };
-        let Reply::Offset(offset) = self.home(&Request::ReserveEnd { ino, size, len: bytes.len() as u64 })?
-        else {
-            return Err(Errno::PROTO);
-        };
-        self.write(ino, offset, bytes)?;
-        Ok(offset)
+        self.numbered(self.id()).append(ino, bytes)
     }
 
     /// Shows the home shard every second that this client lives, from a thread of its own that ends with the client: so
@@ -99,5 +93,22 @@ impl Client {
         self.home(&Request::SetLock { ino, owner, lock: *lock, wait_ms })?;
         self.files().locked(ino, owner, lock);
         Ok(())
+    }
+}
+
+impl Numbered<'_> {
+    /// Writes all of `bytes` at the end of the file, wherever that is by then; asked again, at the same place.
+    ///
+    /// # Errors
+    /// As [`Client::append`].
+    pub fn append(&self, ino: u64, bytes: &[u8]) -> Result<u64> {
+        let client = self.client();
+        let size = if client.layout.fragments == 1 { 0 } else { client.getattr(ino)?.size };
+        let Reply::Offset(offset) = self.home(&Request::ReserveEnd { ino, size, len: bytes.len() as u64 })?
+        else {
+            return Err(Errno::PROTO);
+        };
+        client.write(ino, offset, bytes)?;
+        Ok(offset)
     }
 }

@@ -32,6 +32,8 @@ pub struct Nodes {
     namespace: u32,
     key: Key,
     session: [u8; 16],
+    /// The home shard knows the session from another client: its first connection says what is held, too.
+    resumed: bool,
     grace: Duration,
 }
 
@@ -61,8 +63,19 @@ impl Nodes {
             namespace: target.namespace,
             key,
             session,
+            resumed: false,
             grace: Duration::from_millis(target.grace_ms),
         }
+    }
+
+    /// The same, for a session that another client began.
+    pub fn resume(target: &NamespaceTarget, key: Key, session: [u8; 16]) -> Nodes {
+        Nodes { resumed: true, ..Nodes::new(target, key, session) }
+    }
+
+    /// What the nodes know this client by.
+    pub fn session(&self) -> [u8; 16] {
+        self.session
     }
 
     /// Connects to one node, without trying again.
@@ -137,10 +150,10 @@ impl Nodes {
     ///
     /// # Errors
     /// As [`Nodes::call`]; ENOTSUP where the node does not hand it out.
-    pub fn descriptor(&self, fragment: u32, id: u64, ino: u64) -> Result<OwnedFd, Errno> {
+    pub fn descriptor(&self, fragment: u32, id: u64, ino: u64, recall: Recall<'_>) -> Result<OwnedFd, Errno> {
         let node = self.node(fragment)?;
         self.persist(node, || {
-            let mut connection = self.checkout(node, fragment, &Held::default)?;
+            let mut connection = self.checkout(node, fragment, recall)?;
             connection.send(id, &Request::OpenObject { ino }, &[])?;
             let answer = match receive(&mut connection, id, &mut [])?.0 {
                 Reply::Descriptor => Ok(connection.receive_descriptor()?),
@@ -215,7 +228,7 @@ impl Nodes {
         let (mut connection, boot) = dial(&node.address, node.via, &self.key, &claim)?;
         let mut known = node.boot.lock().expect(POISON);
         if *known != Some(boot) {
-            if known.is_some() {
+            if known.is_some() || self.resumed {
                 // What is idle belongs to the node's former life.
                 node.idle().clear();
                 if fragment == self.home {

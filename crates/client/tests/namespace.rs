@@ -7,7 +7,7 @@ use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use client::{Client, Creator, Errno, FileLock, LockKind, ROOT, SetAttr, Time};
+use client::{Client, Creator, Errno, FileLock, Held, LockKind, ROOT, SetAttr, Time};
 use model::stripe::Layout;
 use store::Server;
 use wire::control::{Owner, VolumeKind};
@@ -370,4 +370,47 @@ fn bind(address: &str) -> TcpListener {
             Err(_) => std::thread::sleep(std::time::Duration::from_millis(10)),
         }
     }
+}
+
+#[test]
+fn a_change_with_a_number_is_done_once_whoever_asks() {
+    everywhere(|cluster, client| {
+        let numbered = |id| client.numbered(id);
+        let made = numbered(2).create(ROOT, b"f", 0o644, &ME).unwrap();
+        numbered(4).rename(ROOT, b"f", ROOT, b"g", RenameMode::Replace).unwrap();
+        let successor = Client::resume(&cluster.target, client.session(), Default::default()).unwrap();
+        let numbered = |id| successor.numbered(id);
+        assert_eq!(numbered(2).create(ROOT, b"f", 0o644, &ME).unwrap().ino, made.ino);
+        numbered(4).rename(ROOT, b"f", ROOT, b"g", RenameMode::Replace).unwrap();
+        assert_eq!(successor.readdir(ROOT, 0).unwrap().len(), 1);
+        assert_eq!(numbered(6).create(ROOT, b"g", 0o644, &ME), Err(Errno::EXIST));
+        let first = numbered(8).append(made.ino, b"once").unwrap();
+        assert_eq!(numbered(8).append(made.ino, b"once").unwrap(), first);
+        assert_eq!(successor.getattr(made.ino).unwrap().size, 4);
+    });
+}
+
+#[test]
+fn a_client_that_goes_on_for_another_holds_what_that_held() {
+    everywhere(|cluster, client| {
+        let ino = client.create(ROOT, b"f", 0o644, &ME).unwrap().ino;
+        client.write(ino, 0, b"written before").unwrap();
+        client.unlink(ROOT, b"f").unwrap();
+        let lock = range(LockKind::Exclusive, 0, 9);
+        client.set_lock(ino, 1, &lock).unwrap();
+        let held = Held { opens: vec![(ino, 0, 1)], locks: vec![(ino, 1, lock)] };
+        let successor = Client::resume(&cluster.target, client.session(), held).unwrap();
+        let mut bytes = [0; 14];
+        assert_eq!(successor.read(ino, 0, &mut bytes), Ok(14));
+        assert_eq!(&bytes, b"written before", "an unlinked file is kept while it is open");
+        let other = cluster.client();
+        assert_eq!(other.set_lock(ino, 1, &range(LockKind::Shared, 0, 0)), Err(Errno::AGAIN));
+        successor.release_locks(ino, 1).unwrap();
+        other.set_lock(ino, 1, &range(LockKind::Shared, 0, 0)).unwrap();
+        successor.close(ino, true).unwrap();
+        // Removed in the background; if never, this never ends.
+        while other.getattr(ino) != Err(Errno::STALE) {
+            std::thread::yield_now();
+        }
+    });
 }

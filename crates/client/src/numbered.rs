@@ -1,0 +1,131 @@
+//! Changes under numbers that the caller chooses.
+//!
+//! The storage nodes do a change once, however often they are asked under the same number. So whoever is asked twice for
+//! something, perhaps in two lives of a process, can pass that on.
+
+use wire::data::message::{RenameMode, XattrMode};
+use wire::data::{Attr, Creator, FileKind, Reply, Request, SetAttr};
+
+use super::{Client, Result, inode_of};
+
+/// A client whose next change has this number.
+#[derive(Clone, Copy)]
+pub struct Numbered<'a> {
+    client: &'a Client,
+    id: u64,
+}
+
+impl Client {
+    /// For one change, with a number of the caller's choice below 2^63: no other change of the session has it.
+    pub fn numbered(&self, id: u64) -> Numbered<'_> {
+        Numbered { client: self, id }
+    }
+}
+
+impl Numbered<'_> {
+    /// Changes attributes.
+    pub fn setattr(&self, ino: u64, set: &SetAttr) -> Result<Attr> {
+        let changed = inode_of(self.home(&Request::SetAttr { ino, set: *set })?)?;
+        self.client.files().attributes_set(ino, set, &changed);
+        self.client.with_live_size(changed)
+    }
+
+    /// Makes a directory.
+    pub fn mkdir(&self, parent: u64, name: &[u8], mode: u32, creator: &Creator) -> Result<Attr> {
+        self.make(parent, name, FileKind::Directory, (mode, 0), b"", creator)
+    }
+
+    /// Makes a named pipe, socket, device node or empty regular file.
+    pub fn mknod(
+        &self,
+        parent: u64,
+        name: &[u8],
+        kind: FileKind,
+        mode: u32,
+        rdev: u64,
+        creator: &Creator,
+    ) -> Result<Attr> {
+        if kind == FileKind::Regular {
+            let attr = self.create(parent, name, mode, creator)?;
+            self.client.close(attr.ino, true)?;
+            return Ok(attr);
+        }
+        self.make(parent, name, kind, (mode, rdev), b"", creator)
+    }
+
+    /// Makes a symbolic link.
+    pub fn symlink(&self, parent: u64, name: &[u8], target: &[u8], creator: &Creator) -> Result<Attr> {
+        self.make(parent, name, FileKind::Symlink, (0o777, 0), target, creator)
+    }
+
+    /// Gives an inode one more name.
+    pub fn link(&self, ino: u64, parent: u64, name: &[u8]) -> Result<Attr> {
+        let linked = inode_of(self.home(&Request::Link { ino, parent, name: name.to_vec() })?)?;
+        self.client.with_live_size(linked)
+    }
+
+    /// Makes a regular file, which must not exist, and opens it for writing.
+    pub fn create(&self, parent: u64, name: &[u8], mode: u32, creator: &Creator) -> Result<Attr> {
+        let request = Request::Create { parent, name: name.to_vec(), mode, creator: *creator };
+        let made = inode_of(self.home(&request)?)?;
+        self.client.files().opened(true, &made);
+        Ok(made.attr)
+    }
+
+    /// Takes a name away from anything but a directory.
+    pub fn unlink(&self, parent: u64, name: &[u8]) -> Result<()> {
+        self.home(&Request::Unlink { parent, name: name.to_vec() }).map(drop)
+    }
+
+    /// Removes an empty directory.
+    pub fn rmdir(&self, parent: u64, name: &[u8]) -> Result<()> {
+        self.home(&Request::Rmdir { parent, name: name.to_vec() }).map(drop)
+    }
+
+    /// Moves a name, or swaps two.
+    pub fn rename(
+        &self,
+        parent: u64,
+        name: &[u8],
+        new_parent: u64,
+        new_name: &[u8],
+        mode: RenameMode,
+    ) -> Result<()> {
+        let (name, new_name) = (name.to_vec(), new_name.to_vec());
+        self.home(&Request::Rename { parent, name, new_parent, new_name, mode }).map(drop)
+    }
+
+    /// Sets an extended attribute that may, must or must not exist.
+    pub fn setxattr(&self, ino: u64, name: &[u8], value: &[u8], mode: XattrMode) -> Result<()> {
+        self.home(&Request::SetXattr { ino, name: name.to_vec(), value: value.to_vec(), mode }).map(drop)
+    }
+
+    /// Removes an extended attribute.
+    pub fn removexattr(&self, ino: u64, name: &[u8]) -> Result<()> {
+        self.home(&Request::RemoveXattr { ino, name: name.to_vec() }).map(drop)
+    }
+
+    pub(super) fn client(&self) -> &Client {
+        self.client
+    }
+
+    /// Asks the home shard.
+    pub(super) fn home(&self, request: &Request) -> Result<Reply> {
+        self.client.ask_as(self.id, self.client.home, request, &[])
+    }
+
+    /// `numbers`: permission bits and device number.
+    fn make(
+        &self,
+        parent: u64,
+        name: &[u8],
+        kind: FileKind,
+        numbers: (u32, u64),
+        target: &[u8],
+        creator: &Creator,
+    ) -> Result<Attr> {
+        let ((mode, rdev), creator) = (numbers, *creator);
+        let (name, target) = (name.to_vec(), target.to_vec());
+        Ok(inode_of(self.home(&Request::Make { parent, name, kind, mode, rdev, target, creator })?)?.attr)
+    }
+}
