@@ -34,6 +34,9 @@ pub enum Seek {
 }
 
 /// A file system.
+///
+/// Changes come with a number, `id`. The same number is the same change, asked for once more by a process that goes on for
+/// one that died, and must be done once.
 pub trait FileSystem: Send + Sync + 'static {
     /// How long names and attributes may be used without asking again.
     fn cache_for(&self) -> Duration;
@@ -42,22 +45,23 @@ pub trait FileSystem: Send + Sync + 'static {
     /// An inode's attributes.
     fn getattr(&self, ino: u64) -> Result<Attr>;
     /// Changes attributes.
-    fn setattr(&self, ino: u64, set: &SetAttr) -> Result<Attr>;
+    fn setattr(&self, id: u64, ino: u64, set: &SetAttr) -> Result<Attr>;
     /// Makes an inode.
-    fn make(&self, parent: u64, name: &[u8], new: &NewInode<'_>) -> Result<Attr>;
+    fn make(&self, id: u64, parent: u64, name: &[u8], new: &NewInode<'_>) -> Result<Attr>;
     /// Makes a regular file, which must not exist, and opens it for writing.
-    fn create(&self, parent: u64, name: &[u8], mode: u32, creator: &Creator) -> Result<Attr>;
+    fn create(&self, id: u64, parent: u64, name: &[u8], mode: u32, creator: &Creator) -> Result<Attr>;
     /// A symbolic link's text.
     fn readlink(&self, ino: u64) -> Result<Vec<u8>>;
     /// One more name for an inode.
-    fn link(&self, ino: u64, parent: u64, name: &[u8]) -> Result<Attr>;
+    fn link(&self, id: u64, ino: u64, parent: u64, name: &[u8]) -> Result<Attr>;
     /// Takes a name away.
-    fn unlink(&self, parent: u64, name: &[u8]) -> Result<()>;
+    fn unlink(&self, id: u64, parent: u64, name: &[u8]) -> Result<()>;
     /// Removes an empty directory.
-    fn rmdir(&self, parent: u64, name: &[u8]) -> Result<()>;
+    fn rmdir(&self, id: u64, parent: u64, name: &[u8]) -> Result<()>;
     /// Moves or swaps names.
     fn rename(
         &self,
+        id: u64,
         parent: u64,
         name: &[u8],
         new_parent: u64,
@@ -75,7 +79,7 @@ pub trait FileSystem: Send + Sync + 'static {
     /// Writes all of `bytes`.
     fn write(&self, ino: u64, offset: u64, bytes: &[u8]) -> Result<()>;
     /// Writes all of `bytes` at the file's end, wherever that is; the kernel believes at `offset`.
-    fn append(&self, ino: u64, offset: u64, bytes: &[u8]) -> Result<()>;
+    fn append(&self, id: u64, ino: u64, offset: u64, bytes: &[u8]) -> Result<()>;
     /// Allocates, frees or zeroes a range.
     fn allocate(&self, ino: u64, offset: u64, len: u64, mode: AllocateMode) -> Result<()>;
     /// The next data or hole at or after `offset`; ENXIO past the end.
@@ -91,11 +95,11 @@ pub trait FileSystem: Send + Sync + 'static {
     /// An extended attribute.
     fn getxattr(&self, ino: u64, name: &[u8]) -> Result<Vec<u8>>;
     /// Sets one.
-    fn setxattr(&self, ino: u64, name: &[u8], value: &[u8], mode: XattrMode) -> Result<()>;
+    fn setxattr(&self, id: u64, ino: u64, name: &[u8], value: &[u8], mode: XattrMode) -> Result<()>;
     /// Their names.
     fn listxattr(&self, ino: u64) -> Result<Vec<Vec<u8>>>;
     /// Removes one.
-    fn removexattr(&self, ino: u64, name: &[u8]) -> Result<()>;
+    fn removexattr(&self, id: u64, ino: u64, name: &[u8]) -> Result<()>;
     /// Whether locks are ours to decide; else the kernel keeps them by itself, for this mount alone.
     fn locks(&self) -> bool;
     /// A lock that is in the way of this one.

@@ -17,6 +17,7 @@ use std::sync::Arc;
 
 use client::{Attr, Errno};
 use fuse::abi::{StatFsOut, capability};
+use fuse::backing::BackingId;
 use fuse::device::Device;
 use fuse::mount::{Options, Unmount};
 use fuse::reply::Reply;
@@ -24,6 +25,7 @@ use fuse::request::{Operation, Request};
 use fuse::session::{Handler, Negotiated, Session, Wanted, negotiate};
 
 use crate::filesystem::{FileSystem, Result};
+use crate::ledger::Ledger;
 use locks::Waiting;
 use passthrough::Passthrough;
 
@@ -52,21 +54,57 @@ const CAPABILITIES: u64 = capability::ASYNC_READ
     // Without it a successor cannot go on where a process of this mount died.
     | capability::HAS_RESEND;
 
-/// Mounts `filesystem` at `mountpoint`, named `name` in the mount table, and serves it in the background.
+/// A mount that is served.
+#[derive(Debug)]
+pub struct Mounted {
+    /// The threads that serve it.
+    pub session: Session,
+    /// For a successor.
+    pub device: Device,
+    /// Whether this kernel lets a successor go on with the device.
+    pub resumable: bool,
+}
+
+/// Mounts `filesystem` at `mountpoint`, named `name` in the mount table, and serves it in the background. Opens and locks
+/// go into the ledger that `ledger` makes.
 ///
 /// # Errors
 /// What mounting failed with.
-pub fn mount(filesystem: impl FileSystem, mountpoint: &Path, name: &str) -> io::Result<Session> {
+pub fn mount(
+    filesystem: impl FileSystem,
+    mountpoint: &Path,
+    name: &str,
+    ledger: impl FnOnce(Negotiated) -> io::Result<Ledger>,
+) -> io::Result<Mounted> {
     let privileged = rustix::process::geteuid().is_root();
     // An ordinary user may not let others in (unless fuse.conf says so), and on one machine nobody else needs to.
     let options = Options { name, kind: "forebay", allow_other: privileged, max_read: REQUEST_BYTES_MAX };
     let device = fuse::mount::mount(mountpoint, &options)?;
-    let served = serve(filesystem, &device, privileged);
+    let served = agree(&filesystem, &device, privileged).and_then(|negotiated| {
+        let kernel = Kernel::new(filesystem, &device, &negotiated, ledger(negotiated)?);
+        let session = Session::serve(&device, &negotiated, kernel, THREADS)?;
+        Ok(Mounted { session, device, resumable: negotiated.has(capability::HAS_RESEND) })
+    });
     if served.is_err() {
         // The first error tells more than this one would.
         let _unmounted = fuse::mount::unmount(mountpoint, Unmount::Detach);
     }
     served
+}
+
+/// Goes on serving the mount of a process that died: `device`, `negotiated` and `ledger` are that one's.
+///
+/// # Errors
+/// What taking over failed with.
+pub fn resume(
+    filesystem: impl FileSystem,
+    device: Device,
+    negotiated: &Negotiated,
+    ledger: Ledger,
+) -> io::Result<Mounted> {
+    let kernel = Kernel::new(filesystem, &device, negotiated, ledger);
+    let session = Session::resume(&device, negotiated, kernel, THREADS)?;
+    Ok(Mounted { session, device, resumable: true })
 }
 
 /// Unmounts: EBUSY where files are open.
@@ -77,7 +115,7 @@ pub fn unmount(mountpoint: &Path) -> io::Result<()> {
     fuse::mount::unmount(mountpoint, Unmount::Plain)
 }
 
-fn serve(filesystem: impl FileSystem, device: &Device, privileged: bool) -> io::Result<Session> {
+fn agree(filesystem: &impl FileSystem, device: &Device, privileged: bool) -> io::Result<Negotiated> {
     let mut capabilities = CAPABILITIES;
     if privileged {
         // Registering a backing file takes CAP_SYS_ADMIN.
@@ -92,7 +130,7 @@ fn serve(filesystem: impl FileSystem, device: &Device, privileged: bool) -> io::
     if missing != 0 {
         tracing::info!(missing = format!("{missing:#x}"), "this kernel's FUSE lacks capabilities");
     }
-    Session::serve(device, &negotiated, Kernel::new(filesystem, device, &negotiated), THREADS)
+    Ok(negotiated)
 }
 
 /// Answers the kernel.
@@ -100,16 +138,17 @@ struct Kernel<F> {
     filesystem: Arc<F>,
     device: Device,
     passthrough: Passthrough,
+    ledger: Arc<Ledger>,
     waiting: Waiting,
 }
 
 impl<F: FileSystem> Handler for Kernel<F> {
     fn handle(&self, request: &Request<'_>, reply: Reply) {
-        let (ino, fs) = (request.ino(), &self.filesystem);
+        let (ino, id, fs) = (request.ino(), request.unique(), &self.filesystem);
         match request.operation {
             Operation::Lookup { name } => self.entry(fs.lookup(ino, name), reply),
             Operation::GetAttr => self.attr(fs.getattr(ino), reply),
-            Operation::SetAttr(set) => self.set_attr(ino, &set, reply),
+            Operation::SetAttr(set) => self.set_attr(request, &set, reply),
             Operation::StatFs => self.statfs(reply),
 
             Operation::MakeNode { arguments, name } => self.make_node(request, &arguments, name, reply),
@@ -118,22 +157,22 @@ impl<F: FileSystem> Handler for Kernel<F> {
             }
             Operation::Symlink { name, target } => self.symlink(request, name, target, reply),
             Operation::ReadLink => bytes(fs.readlink(ino), reply),
-            Operation::Link { ino: linked, name } => self.entry(fs.link(linked, ino, name), reply),
-            Operation::Unlink { name } => done(fs.unlink(ino, name), reply),
-            Operation::RemoveDirectory { name } => done(fs.rmdir(ino, name), reply),
+            Operation::Link { ino: linked, name } => self.entry(fs.link(id, linked, ino, name), reply),
+            Operation::Unlink { name } => done(fs.unlink(id, ino, name), reply),
+            Operation::RemoveDirectory { name } => done(fs.rmdir(id, ino, name), reply),
             Operation::Rename { name, new_parent, new_name, flags } => {
-                done(self.rename((ino, name), (new_parent, new_name), flags), reply);
+                done(self.rename(id, (ino, name), (new_parent, new_name), flags), reply);
             }
 
-            Operation::Open(open) => self.open(ino, &open, reply),
+            Operation::Open(open) => self.open(request, &open, reply),
             Operation::Create { arguments, name } => self.create(request, &arguments, name, reply),
             Operation::Read(read) => self.read(ino, &read, reply),
-            Operation::Write { arguments, bytes } => self.write(ino, &arguments, bytes, reply),
+            Operation::Write { arguments, bytes } => self.write(request, &arguments, bytes, reply),
             Operation::Allocate(range) => done(self.allocate(ino, &range), reply),
             Operation::Seek(seek) => self.seek(ino, &seek, reply),
             Operation::Fsync(_) => done(fs.fsync(ino), reply),
             Operation::Flush(flush) => self.flush(ino, &flush, reply),
-            Operation::Release(release) => self.release(ino, &release, reply),
+            Operation::Release(release) => self.release(request, &release, reply),
 
             Operation::OpenDirectory => reply.opened(&fuse::abi::OpenOut::default()),
             Operation::ReadDirectory(read) => self.read_directory(ino, &read, reply),
@@ -143,10 +182,10 @@ impl<F: FileSystem> Handler for Kernel<F> {
 
             Operation::GetXattr { name, size } => attributes::xattr(fs.getxattr(ino, name), size, reply),
             Operation::SetXattr { name, value, flags } => {
-                done(fs.setxattr(ino, name, value, attributes::xattr_mode(flags)), reply);
+                done(fs.setxattr(id, ino, name, value, attributes::xattr_mode(flags)), reply);
             }
             Operation::ListXattr { size } => attributes::xattr(self.list_xattr(ino), size, reply),
-            Operation::RemoveXattr { name } => done(fs.removexattr(ino, name), reply),
+            Operation::RemoveXattr { name } => done(fs.removexattr(id, ino, name), reply),
 
             Operation::TestLock(lock) => self.test_lock(ino, &lock, reply),
             Operation::SetLock(lock) => done(self.set_lock(ino, &lock), reply),
@@ -159,11 +198,16 @@ impl<F: FileSystem> Handler for Kernel<F> {
 }
 
 impl<F: FileSystem> Kernel<F> {
-    fn new(filesystem: impl Into<Arc<F>>, device: &Device, negotiated: &Negotiated) -> Kernel<F> {
+    fn new(filesystem: F, device: &Device, negotiated: &Negotiated, ledger: Ledger) -> Kernel<F> {
+        let passthrough = Passthrough::new(negotiated.has(capability::PASSTHROUGH));
+        for (ino, backing_id, opens) in ledger.backings() {
+            passthrough.adopt(ino, BackingId::adopt(device, backing_id), opens);
+        }
         Kernel {
-            filesystem: filesystem.into(),
+            filesystem: Arc::new(filesystem),
             device: device.clone(),
-            passthrough: Passthrough::new(negotiated.has(capability::PASSTHROUGH)),
+            passthrough,
+            ledger: Arc::new(ledger),
             waiting: Waiting::default(),
         }
     }

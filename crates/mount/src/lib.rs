@@ -1,8 +1,11 @@
 //! A namespace as a mounted file system.
 //!
 //! [`filesystem`] says what the kernel can ask, in our own types; [`namespace`] answers with the client; [`kernel`]
-//! translates between [`filesystem`] and the `fuse` crate, which nothing else here knows.
+//! translates between [`filesystem`] and the `fuse` crate. A process of a mount may die: [`ledger`] and [`handover`] have
+//! what its successor needs to go on under the application's open files.
 
 pub mod filesystem;
+pub mod handover;
 pub mod kernel;
+pub mod ledger;
 pub mod namespace;

@@ -1,12 +1,17 @@
 //! `forebay-mount`: serves one mount, in the foreground, until it is unmounted or told to stop.
 
 use std::io::Write;
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use clap::Parser;
 use client::Client;
-use mount::kernel;
+use fuse::device::Device;
+use fuse::session::Session;
+use mount::handover;
+use mount::kernel::{self, Mounted};
+use mount::ledger::{Identity, Ledger};
 use mount::namespace::Namespace;
 use tokio::signal::unix::{SignalKind, signal};
 use wire::node::MountSpec;
@@ -14,44 +19,71 @@ use wire::node::MountSpec;
 #[derive(Parser)]
 #[command(version, about = "Serves one mount of a Forebay namespace; started by forebay-node")]
 struct Arguments {
-    /// A file with the mount's specification, in JSON.
+    /// A file with the mount's specification, in JSON. The mount's ledger and socket are kept beside it.
     #[arg(long)]
     spec: PathBuf,
+    /// Go on for a process of this mount that died; its /dev/fuse is the standard input.
+    #[arg(long)]
+    resume: bool,
 }
 
 fn main() {
     daemon::logging::init();
     let arguments = Arguments::parse();
-    if let Err(error) = run(&arguments.spec) {
+    if let Err(error) = run(&arguments) {
         // One line, for the supervisor to pass on.
         eprintln!("forebay-mount: {error:#}");
         std::process::exit(1);
     }
 }
 
-fn run(spec: &Path) -> anyhow::Result<()> {
-    let text = std::fs::read(spec).with_context(|| format!("read {}", spec.display()))?;
+fn run(arguments: &Arguments) -> anyhow::Result<()> {
+    let path = &arguments.spec;
+    let text = std::fs::read(path).with_context(|| format!("read {}", path.display()))?;
     let spec: MountSpec =
-        serde_json::from_slice(&text).with_context(|| format!("read {}", spec.display()))?;
+        serde_json::from_slice(&text).with_context(|| format!("read {}", path.display()))?;
+    let ledger = path.with_file_name("ledger");
+    let mounted = if arguments.resume { resume(&spec, &ledger)? } else { mount(&spec, &ledger)? };
+    if mounted.resumable {
+        handover::offer(mounted.device, &path.with_file_name("device.sock"))
+            .context("offer the device to the supervisor")?;
+    }
+    serve(mounted.session, &spec.mountpoint)
+}
+
+fn mount(spec: &MountSpec, ledger: &Path) -> anyhow::Result<Mounted> {
     let client = Client::connect(&spec.target).context("connect to the namespace")?;
+    let session = client.session();
     let name = format!("forebay-{}", spec.target.instance);
-    let session = kernel::mount(Namespace::new(client, spec.exclusive), &spec.mountpoint, &name)
-        .with_context(|| format!("mount at {}", spec.mountpoint.display()))?;
+    let ledger = |negotiated| Ledger::create(ledger, Identity { session, negotiated });
+    kernel::mount(Namespace::new(client, spec.exclusive), &spec.mountpoint, &name, ledger)
+        .with_context(|| format!("mount at {}", spec.mountpoint.display()))
+}
+
+fn resume(spec: &MountSpec, ledger: &Path) -> anyhow::Result<Mounted> {
+    let device = Device::from(std::io::stdin().as_fd().try_clone_to_owned().context("take the device")?);
+    let (ledger, identity) = Ledger::open(ledger).with_context(|| format!("read {}", ledger.display()))?;
+    let client = Client::resume(&spec.target, identity.session, ledger.held())
+        .context("go on with the former session")?;
+    let namespace = Namespace::new(client, spec.exclusive);
+    kernel::resume(namespace, device, &identity.negotiated, ledger).context("take the mount over")
+}
+
+fn serve(session: Session, mountpoint: &Path) -> anyhow::Result<()> {
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().context("start the runtime")?;
     let served = runtime.block_on(async {
         let mut terminate = signal(SignalKind::terminate())?;
         let mut interrupt = signal(SignalKind::interrupt())?;
         announce()?;
-        tracing::info!(mountpoint = %spec.mountpoint.display(), "mounted");
+        tracing::info!(mountpoint = %mountpoint.display(), "mounted");
         let mut served = tokio::task::spawn_blocking(move || session.join());
         tokio::select! {
             _ = terminate.recv() => {}
             _ = interrupt.recv() => {}
             ended = &mut served => return ended?.context("serve the mount"),
         }
-        kernel::unmount(&spec.mountpoint)
-            .with_context(|| format!("unmount {}", spec.mountpoint.display()))?;
+        kernel::unmount(mountpoint).with_context(|| format!("unmount {}", mountpoint.display()))?;
         served.await?.context("serve the mount")
     });
     // Where unmounting failed, the session still waits for its end: nobody waits for that.

@@ -44,47 +44,48 @@ impl FileSystem for Namespace {
         self.client.getattr(ino)
     }
 
-    fn setattr(&self, ino: u64, set: &SetAttr) -> Result<Attr> {
-        self.client.setattr(ino, set)
+    fn setattr(&self, id: u64, ino: u64, set: &SetAttr) -> Result<Attr> {
+        self.client.numbered(id).setattr(ino, set)
     }
 
-    fn make(&self, parent: u64, name: &[u8], new: &NewInode<'_>) -> Result<Attr> {
+    fn make(&self, id: u64, parent: u64, name: &[u8], new: &NewInode<'_>) -> Result<Attr> {
         match new.kind {
-            FileKind::Directory => self.client.mkdir(parent, name, new.mode, &new.creator),
-            FileKind::Symlink => self.client.symlink(parent, name, new.target, &new.creator),
-            kind => self.client.mknod(parent, name, kind, new.mode, new.rdev, &new.creator),
+            FileKind::Directory => self.client.numbered(id).mkdir(parent, name, new.mode, &new.creator),
+            FileKind::Symlink => self.client.numbered(id).symlink(parent, name, new.target, &new.creator),
+            kind => self.client.numbered(id).mknod(parent, name, kind, new.mode, new.rdev, &new.creator),
         }
     }
 
-    fn create(&self, parent: u64, name: &[u8], mode: u32, creator: &Creator) -> Result<Attr> {
-        self.client.create(parent, name, mode, creator)
+    fn create(&self, id: u64, parent: u64, name: &[u8], mode: u32, creator: &Creator) -> Result<Attr> {
+        self.client.numbered(id).create(parent, name, mode, creator)
     }
 
     fn readlink(&self, ino: u64) -> Result<Vec<u8>> {
         self.client.readlink(ino)
     }
 
-    fn link(&self, ino: u64, parent: u64, name: &[u8]) -> Result<Attr> {
-        self.client.link(ino, parent, name)
+    fn link(&self, id: u64, ino: u64, parent: u64, name: &[u8]) -> Result<Attr> {
+        self.client.numbered(id).link(ino, parent, name)
     }
 
-    fn unlink(&self, parent: u64, name: &[u8]) -> Result<()> {
-        self.client.unlink(parent, name)
+    fn unlink(&self, id: u64, parent: u64, name: &[u8]) -> Result<()> {
+        self.client.numbered(id).unlink(parent, name)
     }
 
-    fn rmdir(&self, parent: u64, name: &[u8]) -> Result<()> {
-        self.client.rmdir(parent, name)
+    fn rmdir(&self, id: u64, parent: u64, name: &[u8]) -> Result<()> {
+        self.client.numbered(id).rmdir(parent, name)
     }
 
     fn rename(
         &self,
+        id: u64,
         parent: u64,
         name: &[u8],
         new_parent: u64,
         new_name: &[u8],
         mode: RenameMode,
     ) -> Result<()> {
-        self.client.rename_as(parent, name, new_parent, new_name, mode)
+        self.client.numbered(id).rename(parent, name, new_parent, new_name, mode)
     }
 
     fn open(&self, ino: u64, write: bool) -> Result<Attr> {
@@ -107,12 +108,12 @@ impl FileSystem for Namespace {
         self.client.write(ino, offset, bytes)
     }
 
-    fn append(&self, ino: u64, offset: u64, bytes: &[u8]) -> Result<()> {
+    fn append(&self, id: u64, ino: u64, offset: u64, bytes: &[u8]) -> Result<()> {
         if self.exclusive {
             // Only this kernel writes, so the end is where it believes.
             return self.client.write(ino, offset, bytes);
         }
-        self.client.append(ino, bytes).map(drop)
+        self.client.numbered(id).append(ino, bytes).map(drop)
     }
 
     fn allocate(&self, ino: u64, offset: u64, len: u64, mode: AllocateMode) -> Result<()> {
@@ -153,16 +154,16 @@ impl FileSystem for Namespace {
         self.client.getxattr(ino, name)
     }
 
-    fn setxattr(&self, ino: u64, name: &[u8], value: &[u8], mode: XattrMode) -> Result<()> {
-        self.client.setxattr_as(ino, name, value, mode)
+    fn setxattr(&self, id: u64, ino: u64, name: &[u8], value: &[u8], mode: XattrMode) -> Result<()> {
+        self.client.numbered(id).setxattr(ino, name, value, mode)
     }
 
     fn listxattr(&self, ino: u64) -> Result<Vec<Vec<u8>>> {
         self.client.listxattr(ino)
     }
 
-    fn removexattr(&self, ino: u64, name: &[u8]) -> Result<()> {
-        self.client.removexattr(ino, name)
+    fn removexattr(&self, id: u64, ino: u64, name: &[u8]) -> Result<()> {
+        self.client.numbered(id).removexattr(ino, name)
     }
 
     fn locks(&self) -> bool {

@@ -5,6 +5,7 @@ use std::time::Duration;
 use client::{Attr, Errno, FileKind, SetAttr, Time};
 use fuse::abi::{self, AttrOut, EntryOut, SetAttrIn, set_attr};
 use fuse::reply::Reply;
+use fuse::request::Request;
 use rustix::fs::{FileType, XattrFlags};
 use wire::data::message::XattrMode;
 
@@ -12,8 +13,8 @@ use super::{Kernel, REQUEST_BYTES_MAX};
 use crate::filesystem::{FileSystem, Result};
 
 impl<F: FileSystem> Kernel<F> {
-    pub(super) fn set_attr(&self, ino: u64, set: &SetAttrIn, reply: Reply) {
-        self.attr(self.filesystem.setattr(ino, &wanted(set)), reply);
+    pub(super) fn set_attr(&self, request: &Request<'_>, set: &SetAttrIn, reply: Reply) {
+        self.attr(self.filesystem.setattr(request.unique(), request.ino(), &wanted(set)), reply);
     }
 
     /// Names of extended attributes, each ended by a zero.

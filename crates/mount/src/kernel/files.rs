@@ -4,6 +4,7 @@
 //! same to any process that serves the mount.
 
 use std::cell::RefCell;
+use std::os::fd::AsFd;
 
 use client::{Attr, Errno, SetAttr};
 use fuse::abi::{
@@ -19,11 +20,15 @@ use wire::data::message::AllocateMode;
 use super::names::creator;
 use super::{Kernel, attributes, done};
 use crate::filesystem::{FileSystem, Result, Seek};
+use crate::ledger::book::Record;
 
 /// A handle whose reads and writes come to us.
 const DIRECT: u64 = 0;
 /// A handle whose reads and writes the kernel does itself.
 const PASSED_THROUGH: u64 = 1;
+
+/// The kernel numbers backing files from 1.
+const NO_BACKING: u32 = 0;
 
 /// `SEEK_DATA` and `SEEK_HOLE` of lseek(2).
 const SEEK_DATA: u32 = 3;
@@ -35,47 +40,66 @@ thread_local! {
 }
 
 impl<F: FileSystem> Kernel<F> {
-    pub(super) fn open(&self, ino: u64, open: &OpenIn, reply: Reply) {
-        match self.filesystem.open(ino, writes(open.flags)) {
-            Ok(attr) => reply.opened(&self.handle_on(&attr)),
+    pub(super) fn open(&self, request: &Request<'_>, open: &OpenIn, reply: Reply) {
+        if let Some(before) = self.done_before(request) {
+            return reply.opened(&handle(before.backing_id));
+        }
+        match self.filesystem.open(request.ino(), writes(open.flags)) {
+            Ok(attr) => reply.opened(&self.handle_on(request, &attr, writes(open.flags))),
             Err(errno) => reply.error(errno),
         }
     }
 
     pub(super) fn create(&self, request: &Request<'_>, create: &CreateIn, name: &[u8], reply: Reply) {
-        let (parent, mode) = (request.ino(), create.mode & 0o7777);
-        let attr = match self.filesystem.create(parent, name, mode, &creator(request)) {
-            Ok(attr) => attr,
-            Err(errno) => return reply.error(errno),
-        };
-        // The file is open for writing; a creator who only wants to read closes that and opens again.
-        if !writes(create.flags) {
-            let reopened =
-                self.filesystem.open(attr.ino, false).and_then(|_| self.filesystem.close(attr.ino, true));
-            if let Err(errno) = reopened {
-                return reply.error(errno);
+        match self.create_file(request, create, name) {
+            Ok((attr, opened)) => {
+                reply.created(&attributes::entry_out(&attr, self.filesystem.cache_for()), &opened);
             }
+            Err(errno) => reply.error(errno),
         }
-        let entry = attributes::entry_out(&attr, self.filesystem.cache_for());
-        reply.created(&entry, &self.handle_on(&attr));
     }
 
-    pub(super) fn release(&self, ino: u64, release: &ReleaseIn, reply: Reply) {
-        if release.fh == PASSED_THROUGH {
-            self.passthrough.release(ino);
+    fn create_file(&self, request: &Request<'_>, create: &CreateIn, name: &[u8]) -> Result<(Attr, OpenOut)> {
+        if let Some(before) = self.done_before(request) {
+            return Ok((self.filesystem.getattr(before.ino)?, handle(before.backing_id)));
         }
+        let (id, parent, mode) = (request.unique(), request.ino(), create.mode & 0o7777);
+        let attr = self.filesystem.create(id, parent, name, mode, &creator(request))?;
+        // The file is open for writing; a creator who only wants to read closes that and opens again.
+        if !writes(create.flags) {
+            self.filesystem.open(attr.ino, false)?;
+            self.filesystem.close(attr.ino, true)?;
+        }
+        Ok((attr, self.handle_on(request, &attr, writes(create.flags))))
+    }
+
+    pub(super) fn release(&self, request: &Request<'_>, release: &ReleaseIn, reply: Reply) {
+        if self.done_before(request).is_some() {
+            return reply.done();
+        }
+        let (ino, write, passed) = (request.ino(), writes(release.flags), release.fh == PASSED_THROUGH);
         let unlocked = if release.release_flags & RELEASE_FLOCK_UNLOCK != 0 {
             self.release_flock(ino, release.lock_owner)
         } else {
             Ok(())
         };
-        let closed = self.filesystem.close(ino, writes(release.flags));
+        let closed = self.filesystem.close(ino, write);
+        self.ledger.closed(request.unique(), ino, write, passed);
+        // After the ledger: a successor must not use a backing file that is not there any more.
+        if passed {
+            self.passthrough.release(ino);
+        }
         done(unlocked.and(closed), reply);
+    }
+
+    /// What a former process made of this open, create or release. It was not answered, but it was done.
+    fn done_before(&self, request: &Request<'_>) -> Option<Record> {
+        if request.is_resent() { self.ledger.done(request.unique()) } else { None }
     }
 
     pub(super) fn flush(&self, ino: u64, flush: &FlushIn, reply: Reply) {
         if self.filesystem.locks() {
-            return done(self.filesystem.release_locks(ino, flush.lock_owner), reply);
+            return done(self.release_ranges(ino, flush.lock_owner), reply);
         }
         // Nothing is held back, so there is nothing to do at close: ENOSYS tells the kernel not to ask again.
         reply.error(Errno::NOSYS);
@@ -94,19 +118,21 @@ impl<F: FileSystem> Kernel<F> {
         });
     }
 
-    pub(super) fn write(&self, ino: u64, write: &WriteIn, bytes: &[u8], reply: Reply) {
-        match self.write_bytes(ino, write, bytes) {
+    pub(super) fn write(&self, request: &Request<'_>, write: &WriteIn, bytes: &[u8], reply: Reply) {
+        match self.write_bytes(request, write, bytes) {
             Ok(()) => reply.written(write.size),
             Err(errno) => reply.error(errno),
         }
     }
 
-    fn write_bytes(&self, ino: u64, write: &WriteIn, bytes: &[u8]) -> Result<()> {
+    fn write_bytes(&self, request: &Request<'_>, write: &WriteIn, bytes: &[u8]) -> Result<()> {
+        let (id, ino) = (request.unique(), request.ino());
         if write.write_flags & WRITE_KILL_SUIDGID != 0 {
-            self.drop_privileges(ino)?;
+            // The kernel's numbers are even: the next is free for this change.
+            self.drop_privileges(id + 1, ino)?;
         }
         if OFlags::from_bits_retain(write.flags).contains(OFlags::APPEND) {
-            self.filesystem.append(ino, write.offset, bytes)
+            self.filesystem.append(id, ino, write.offset, bytes)
         } else {
             self.filesystem.write(ino, write.offset, bytes)
         }
@@ -144,23 +170,16 @@ impl<F: FileSystem> Kernel<F> {
         }
     }
 
-    /// The answer to an open of a file that the file system has opened.
-    fn handle_on(&self, attr: &Attr) -> OpenOut {
+    /// The answer to an open of a file that the file system has opened, once it is in the ledger.
+    fn handle_on(&self, request: &Request<'_>, attr: &Attr, write: bool) -> OpenOut {
         let register = || {
             let object = self.filesystem.object(attr.ino)?;
-            BackingId::register(&self.device, std::os::fd::AsFd::as_fd(&object))
+            BackingId::register(&self.device, object.as_fd())
         };
         let backing = if self.may_pass(attr) { self.passthrough.open(attr.ino, register) } else { None };
-        match backing {
-            Some(backing_id) => {
-                OpenOut { fh: PASSED_THROUGH, open_flags: open_flag::PASSTHROUGH, backing_id }
-            }
-            None => OpenOut {
-                fh: DIRECT,
-                open_flags: open_flag::DIRECT_IO | open_flag::PARALLEL_DIRECT_WRITES,
-                backing_id: 0,
-            },
-        }
+        let backing_id = backing.unwrap_or(NO_BACKING);
+        self.ledger.opened(request.unique(), attr.ino, write, backing_id);
+        handle(backing_id)
     }
 
     /// Whether an open of this file may be passed through. The kernel does not tell us of writes then, so a file whose
@@ -170,12 +189,24 @@ impl<F: FileSystem> Kernel<F> {
     }
 
     /// A write by an unprivileged user clears set-user-id and set-group-id.
-    fn drop_privileges(&self, ino: u64) -> Result<()> {
+    fn drop_privileges(&self, id: u64, ino: u64) -> Result<()> {
         let attr = self.filesystem.getattr(ino)?;
         if attr.mode & 0o6000 != 0 {
-            self.filesystem.setattr(ino, &SetAttr { drop_privileges: true, ..SetAttr::default() })?;
+            self.filesystem.setattr(id, ino, &SetAttr { drop_privileges: true, ..SetAttr::default() })?;
         }
         Ok(())
+    }
+}
+
+/// A handle on a file with this backing file, or without one.
+fn handle(backing_id: u32) -> OpenOut {
+    match backing_id {
+        NO_BACKING => OpenOut {
+            fh: DIRECT,
+            open_flags: open_flag::DIRECT_IO | open_flag::PARALLEL_DIRECT_WRITES,
+            backing_id,
+        },
+        _ => OpenOut { fh: PASSED_THROUGH, open_flags: open_flag::PASSTHROUGH, backing_id },
     }
 }
 

@@ -36,7 +36,17 @@ impl<F: FileSystem> Kernel<F> {
     }
 
     pub(super) fn set_lock(&self, ino: u64, asked: &LockIn) -> Result<()> {
-        self.filesystem.set_lock(ino, asked.owner, &file_lock(asked)?)
+        let lock = file_lock(asked)?;
+        self.filesystem.set_lock(ino, asked.owner, &lock)?;
+        self.ledger.locked(ino, asked.owner, &lock);
+        Ok(())
+    }
+
+    /// A file is closed by a process, perhaps not for good: its range locks end.
+    pub(super) fn release_ranges(&self, ino: u64, owner: u64) -> Result<()> {
+        self.filesystem.release_locks(ino, owner)?;
+        self.ledger.unlocked(ino, owner);
+        Ok(())
     }
 
     pub(super) fn wait_lock(&self, request: &Request<'_>, asked: &LockIn, reply: Reply) {
@@ -46,11 +56,15 @@ impl<F: FileSystem> Kernel<F> {
             at_once => return done(at_once, reply),
         }
         let Some(place) = self.waiting.enter() else { return reply.error(Errno::NOLCK) };
-        let (filesystem, owner) = (Arc::clone(&self.filesystem), asked.owner);
-        let (lock, cancel) = (file_lock(asked), request.cancellable());
+        let lock = match file_lock(asked) {
+            Ok(lock) => lock,
+            Err(errno) => return reply.error(errno),
+        };
+        let (filesystem, ledger) = (Arc::clone(&self.filesystem), Arc::clone(&self.ledger));
+        let (owner, cancel) = (asked.owner, request.cancellable());
         let wait = move || {
-            let cancelled = || cancel.is_cancelled();
-            done(lock.and_then(|lock| filesystem.wait_lock(ino, owner, &lock, &cancelled)), reply);
+            let granted = filesystem.wait_lock(ino, owner, &lock, &|| cancel.is_cancelled());
+            done(granted.map(|()| ledger.locked(ino, owner, &lock)), reply);
             drop(place);
         };
         // Without a thread the closure is dropped and the reply in it, which answers the request.
@@ -62,7 +76,9 @@ impl<F: FileSystem> Kernel<F> {
     /// A handle that has locked the whole file is closed for good.
     pub(super) fn release_flock(&self, ino: u64, owner: u64) -> Result<()> {
         let all = FileLock { kind: LockKind::Unlock, start: 0, end: u64::MAX, pid: 0, whole_file: true };
-        self.filesystem.set_lock(ino, owner, &all)
+        self.filesystem.set_lock(ino, owner, &all)?;
+        self.ledger.locked(ino, owner, &all);
+        Ok(())
     }
 }
 

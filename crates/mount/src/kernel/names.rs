@@ -25,7 +25,7 @@ impl<F: FileSystem> Kernel<F> {
     }
 
     /// Moves a name; each is a folder and a name in it.
-    pub(super) fn rename(&self, old: (u64, &[u8]), new: (u64, &[u8]), flags: u32) -> Result<()> {
+    pub(super) fn rename(&self, id: u64, old: (u64, &[u8]), new: (u64, &[u8]), flags: u32) -> Result<()> {
         let flags = RenameFlags::from_bits_retain(flags);
         let mode = if flags.is_empty() {
             RenameMode::Replace
@@ -36,7 +36,7 @@ impl<F: FileSystem> Kernel<F> {
         } else {
             return Err(Errno::INVAL);
         };
-        self.filesystem.rename(old.0, old.1, new.0, new.1, mode)
+        self.filesystem.rename(id, old.0, old.1, new.0, new.1, mode)
     }
 
     #[expect(clippy::too_many_arguments, reason = "one inode has as many properties")]
@@ -51,7 +51,7 @@ impl<F: FileSystem> Kernel<F> {
         reply: Reply,
     ) {
         let new = NewInode { kind, mode: mode & 0o7777, rdev, target, creator: creator(request) };
-        self.entry(self.filesystem.make(request.ino(), name, &new), reply);
+        self.entry(self.filesystem.make(request.unique(), request.ino(), name, &new), reply);
     }
 }
 

@@ -38,6 +38,11 @@ impl Passthrough {
         self.usable.load(Ordering::Relaxed)
     }
 
+    /// Takes over the backing file of an inode, and `opens` opens, from a former process.
+    pub fn adopt(&self, ino: u64, id: BackingId, opens: u32) {
+        self.shard(ino).insert(ino, Backing { id, opens });
+    }
+
     /// Counts one more open of `ino`, registering its backing file with `register` if it has none yet. The backing id;
     /// `None`: the file is not passed through.
     pub fn open(&self, ino: u64, register: impl FnOnce() -> io::Result<BackingId>) -> Option<u32> {

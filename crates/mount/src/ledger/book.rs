@@ -1,0 +1,282 @@
+//! What the ledger's records add up to.
+
+use std::collections::{HashMap, VecDeque};
+
+use client::{FileLock, Held, LockKind};
+use zerocopy::{FromBytes, Immutable, IntoBytes};
+
+/// How many opens and closes are remembered by the number of their request: several times what the session's threads can
+/// have in hand, as only what was not answered is asked again.
+const DONE_MAX: usize = 128;
+
+/// One change. Little more than its fields' numbers; which of them count depends on `kind`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable)]
+#[repr(C)]
+pub struct Record {
+    kind: u32,
+    flags: u32,
+    unique: u64,
+    /// Which inode.
+    pub ino: u64,
+    /// Of an open: the inode's backing file; 0: it is not passed through.
+    pub backing_id: u32,
+    /// Of opens: how many; of a lock: the process.
+    count: u32,
+    owner: u64,
+    start: u64,
+    end: u64,
+    unused: u64,
+}
+
+/// Kinds of records. Zeros are none.
+const OPENED: u32 = 1;
+const CLOSED: u32 = 2;
+const LOCKED: u32 = 3;
+const UNLOCKED: u32 = 4;
+/// An open or close that is part of the opens already, remembered for its request's sake.
+const DONE: u32 = 5;
+
+/// Flags of opens and closes.
+const WRITE: u32 = 1;
+const PASSED: u32 = 2;
+/// Flags of locks.
+const SHARED: u32 = 1;
+const EXCLUSIVE: u32 = 2;
+const WHOLE_FILE: u32 = 4;
+
+impl Record {
+    pub(super) fn opened(unique: u64, ino: u64, write: bool, backing_id: u32) -> Record {
+        let flags = if write { WRITE } else { 0 };
+        Record { kind: OPENED, flags, unique, ino, backing_id, count: 1, ..Record::default() }
+    }
+
+    pub(super) fn closed(unique: u64, ino: u64, write: bool, passed_through: bool) -> Record {
+        let flags = if write { WRITE } else { 0 } | if passed_through { PASSED } else { 0 };
+        Record { kind: CLOSED, flags, unique, ino, ..Record::default() }
+    }
+
+    pub(super) fn locked(ino: u64, owner: u64, lock: &FileLock) -> Record {
+        let kind = match lock.kind {
+            LockKind::Shared => SHARED,
+            LockKind::Exclusive => EXCLUSIVE,
+            LockKind::Unlock => 0,
+        };
+        let flags = kind | if lock.whole_file { WHOLE_FILE } else { 0 };
+        let FileLock { start, end, pid: count, .. } = *lock;
+        Record { kind: LOCKED, flags, ino, owner, start, end, count, ..Record::default() }
+    }
+
+    pub(super) fn unlocked(ino: u64, owner: u64) -> Record {
+        Record { kind: UNLOCKED, ino, owner, ..Record::default() }
+    }
+
+    fn has(&self, flag: u32) -> bool {
+        self.flags & flag != 0
+    }
+
+    fn lock(&self) -> FileLock {
+        let kind = match self.flags & (SHARED | EXCLUSIVE) {
+            SHARED => LockKind::Shared,
+            EXCLUSIVE => LockKind::Exclusive,
+            _ => LockKind::Unlock,
+        };
+        let whole_file = self.has(WHOLE_FILE);
+        FileLock { kind, start: self.start, end: self.end, pid: self.count, whole_file }
+    }
+}
+
+/// What is open and locked now.
+#[derive(Debug, Default)]
+pub struct Book {
+    files: HashMap<u64, Handles>,
+    /// Granted, in order, by inode and owner: granting them again gives the same locks.
+    locks: HashMap<(u64, u64), Vec<FileLock>>,
+    done: VecDeque<Record>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Handles {
+    readers: u32,
+    writers: u32,
+    /// Of both, those that are passed through to `backing_id`.
+    passed: u32,
+    backing_id: u32,
+}
+
+impl Book {
+    /// Adds one record.
+    pub fn apply(&mut self, record: Record) {
+        match record.kind {
+            OPENED => self.open(&record),
+            CLOSED => self.close(&record),
+            LOCKED => self.grant(&record),
+            UNLOCKED => self.retain_locks((record.ino, record.owner), |lock| lock.whole_file),
+            _ => {}
+        }
+        if matches!(record.kind, OPENED | CLOSED | DONE) {
+            if self.done.len() == DONE_MAX {
+                self.done.pop_front();
+            }
+            self.done.push_back(Record { kind: DONE, ..record });
+        }
+    }
+
+    /// How many records say all this.
+    pub fn record_count(&self) -> usize {
+        2 * self.files.len() + self.locks.values().map(Vec::len).sum::<usize>() + self.done.len()
+    }
+
+    /// Records that say all this.
+    pub fn records(&self) -> Vec<Record> {
+        let opens = self.files.iter().flat_map(|(&ino, handles)| {
+            // Whether readers or writers are those passed through does not matter: each close says what it closes.
+            let passed_readers = handles.readers.min(handles.passed);
+            let passed_writers = handles.passed - passed_readers;
+            let record =
+                |write, backing_id, count| Record { count, ..Record::opened(0, ino, write, backing_id) };
+            [
+                record(false, 0, handles.readers - passed_readers),
+                record(false, handles.backing_id, passed_readers),
+                record(true, 0, handles.writers - passed_writers),
+                record(true, handles.backing_id, passed_writers),
+            ]
+        });
+        let locks = self.locks.iter().flat_map(|(&(ino, owner), granted)| {
+            granted.iter().map(move |lock| Record::locked(ino, owner, lock))
+        });
+        let opens = opens.filter(|record| record.count > 0);
+        // Last, so that they are the latest that were done.
+        opens.chain(locks).chain(self.done.iter().copied()).collect()
+    }
+
+    /// The open or close that the request `unique` ended in.
+    pub fn done(&self, unique: u64) -> Option<Record> {
+        self.done.iter().rev().find(|record| record.unique == unique).copied()
+    }
+
+    /// Whether the owner has had locks on the file.
+    pub fn has_locks(&self, ino: u64, owner: u64) -> bool {
+        self.locks.contains_key(&(ino, owner))
+    }
+
+    /// What is open and locked.
+    pub fn held(&self) -> Held {
+        let locks = self
+            .locks
+            .iter()
+            .flat_map(|(&(ino, owner), granted)| granted.iter().map(move |lock| (ino, owner, *lock)));
+        Held {
+            opens: self.files.iter().map(|(&ino, handles)| (ino, handles.readers, handles.writers)).collect(),
+            locks: locks.collect(),
+        }
+    }
+
+    /// Inodes with a backing file, its id, and their opens that are passed through.
+    pub fn backings(&self) -> Vec<(u64, u32, u32)> {
+        let passed = self.files.iter().filter(|(_, handles)| handles.passed > 0);
+        passed.map(|(&ino, handles)| (ino, handles.backing_id, handles.passed)).collect()
+    }
+
+    fn open(&mut self, record: &Record) {
+        let handles = self.files.entry(record.ino).or_default();
+        *(if record.has(WRITE) { &mut handles.writers } else { &mut handles.readers }) += record.count;
+        if record.backing_id != 0 {
+            handles.passed += record.count;
+            handles.backing_id = record.backing_id;
+        }
+    }
+
+    fn close(&mut self, record: &Record) {
+        let Some(handles) = self.files.get_mut(&record.ino) else { return };
+        let count = if record.has(WRITE) { &mut handles.writers } else { &mut handles.readers };
+        *count = count.saturating_sub(1);
+        handles.passed = handles.passed.saturating_sub(u32::from(record.has(PASSED)));
+        if (handles.readers, handles.writers) == (0, 0) {
+            self.files.remove(&record.ino);
+        }
+    }
+
+    fn grant(&mut self, record: &Record) {
+        let (key, new) = ((record.ino, record.owner), record.lock());
+        // What this one covers does not matter any more.
+        self.retain_locks(key, |old| {
+            old.whole_file != new.whole_file || old.start < new.start || new.end < old.end
+        });
+        self.locks.entry(key).or_default().push(new);
+        if self.locks[&key].iter().all(|lock| lock.kind == LockKind::Unlock) {
+            self.locks.remove(&key);
+        }
+    }
+
+    fn retain_locks(&mut self, key: (u64, u64), keep: impl Fn(&FileLock) -> bool) {
+        if let Some(granted) = self.locks.get_mut(&key) {
+            granted.retain(keep);
+            if granted.is_empty() {
+                self.locks.remove(&key);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reread(book: &Book) -> Book {
+        let mut again = Book::default();
+        book.records().into_iter().for_each(|record| again.apply(record));
+        again
+    }
+
+    #[test]
+    fn a_book_survives_being_written_anew() {
+        let mut book = Book::default();
+        for (unique, write, backing) in
+            [(2, true, 4), (4, false, 4), (6, true, 4), (8, true, 0), (10, false, 0)]
+        {
+            book.apply(Record::opened(unique, 7, write, backing));
+        }
+        book.apply(Record::closed(12, 7, true, true));
+        let lock = FileLock { kind: LockKind::Exclusive, start: 5, end: 9, pid: 3, whole_file: false };
+        book.apply(Record::locked(7, 1, &lock));
+        let again = reread(&book);
+        assert_eq!(again.held(), book.held());
+        assert_eq!(again.held().opens, [(7, 2, 2)]);
+        assert_eq!(again.backings(), [(7, 4, 2)]);
+        assert_eq!(again.done(12).map(|record| record.ino), Some(7));
+        assert_eq!(reread(&again).held(), book.held());
+    }
+
+    #[test]
+    fn the_last_close_takes_the_file_and_its_backing_out() {
+        let mut book = Book::default();
+        book.apply(Record::opened(2, 7, true, 4));
+        book.apply(Record::closed(4, 7, true, true));
+        assert_eq!(book.held(), Held::default());
+        assert_eq!(book.backings(), []);
+        assert_eq!(book.done(2).map(|record| record.backing_id), Some(4));
+    }
+
+    #[test]
+    fn locks_end_with_their_owner_and_with_the_unlock_that_covers_them() {
+        let mut book = Book::default();
+        let range = |kind, start, end| FileLock { kind, start, end, pid: 1, whole_file: false };
+        let whole = FileLock { whole_file: true, ..range(LockKind::Shared, 0, u64::MAX) };
+        book.apply(Record::locked(7, 1, &range(LockKind::Exclusive, 5, 9)));
+        book.apply(Record::locked(7, 1, &range(LockKind::Unlock, 0, u64::MAX)));
+        assert!(!book.has_locks(7, 1));
+        book.apply(Record::locked(7, 1, &range(LockKind::Shared, 5, 9)));
+        book.apply(Record::locked(7, 1, &whole));
+        book.apply(Record::unlocked(7, 1));
+        assert_eq!(book.held().locks, [(7, 1, whole)]);
+    }
+
+    #[test]
+    fn only_the_latest_requests_are_remembered() {
+        let mut book = Book::default();
+        for unique in 0..1000 {
+            book.apply(Record::opened(unique, 7, false, 0));
+        }
+        assert!(book.done(999).is_some() && book.done(1).is_none());
+    }
+}
