@@ -2,11 +2,14 @@
 
 use std::fs::OpenOptions;
 use std::io::{self, Read, Seek, SeekFrom};
+use std::os::fd::AsFd;
 use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
+use fuse::device::Device;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{ChildStdout, Command};
 use tokio::task::JoinHandle;
@@ -28,17 +31,32 @@ pub struct Launched {
     log: PathBuf,
 }
 
-/// Starts `program --spec SPEC` in a process group of its own, its standard error appended to `log`.
+/// What a mount process begins with.
+#[derive(Clone, Copy, Debug)]
+pub enum Resume<'a> {
+    /// A new mount.
+    Anew,
+    /// The device of a mount whose process died.
+    With(&'a Device),
+}
+
+/// Starts `program --spec SPEC` in a process group of its own, its standard error appended to `log`. To go on with a mount
+/// it gets `--resume`, and the device as its standard input.
 ///
 /// # Errors
 /// The program or the log is not there.
-pub fn launch(program: &Path, spec: &Path, log: &Path) -> io::Result<Launched> {
+pub fn launch(program: &Path, spec: &Path, log: &Path, resume: Resume<'_>) -> io::Result<Launched> {
     let errors = OpenOptions::new().append(true).create(true).mode(0o600).open(log)?;
+    let (input, resume) = match resume {
+        Resume::Anew => (Stdio::null(), None),
+        Resume::With(device) => (Stdio::from(device.as_fd().try_clone_to_owned()?), Some("--resume")),
+    };
     let mut child = Command::new(program)
         .arg("--spec")
         .arg(spec)
+        .args(resume)
         .process_group(0)
-        .stdin(Stdio::null())
+        .stdin(input)
         .stdout(Stdio::piped())
         .stderr(errors)
         .current_dir("/")
@@ -52,25 +70,44 @@ pub fn launch(program: &Path, spec: &Path, log: &Path) -> io::Result<Launched> {
     Ok(Launched { id, output, exit, log: log.into() })
 }
 
+/// Why a mount process is not ready.
+#[derive(Debug)]
+pub struct NotReady {
+    /// In words.
+    pub reason: String,
+    /// It was ended by a signal: another may fare better.
+    pub killed: bool,
+}
+
 impl Launched {
     /// Completes when the process has printed `mounted`.
     ///
     /// # Errors
     /// What the process said last, when it ended instead, or that it took too long.
-    pub async fn ready(self) -> Result<(), String> {
+    pub async fn ready(self) -> Result<(), NotReady> {
         let mut first = String::new();
         let mut output = BufReader::new(self.output);
         match tokio::time::timeout(READY_WITHIN, output.read_line(&mut first)).await {
-            Err(_) => return Err(format!("its process was not ready within {} s", READY_WITHIN.as_secs())),
+            Err(_) => {
+                let reason = format!("its process was not ready within {} s", READY_WITHIN.as_secs());
+                return Err(NotReady { reason, killed: false });
+            }
             Ok(_) if first.trim_end() == "mounted" => return Ok(()),
             Ok(_) => {}
         }
         // It closed its output or said something else: it is ending.
         let exit = match tokio::time::timeout(Duration::from_secs(2), self.exit).await {
-            Ok(Ok(Ok(status))) => status.to_string(),
-            _ => "unclear state".into(),
+            Ok(Ok(Ok(status))) => Some(status),
+            _ => None,
         };
-        Err(last_line(&self.log).unwrap_or_else(|| format!("its process ended without a word ({exit})")))
+        if exit.is_some_and(|status| status.signal().is_some()) {
+            return Err(NotReady { reason: "its process was killed".into(), killed: true });
+        }
+        let silent = || {
+            let exit = exit.map_or_else(|| "unclear state".into(), |status| status.to_string());
+            format!("its process ended without a word ({exit})")
+        };
+        Err(NotReady { reason: last_line(&self.log).unwrap_or_else(silent), killed: false })
     }
 }
 

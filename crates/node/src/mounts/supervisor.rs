@@ -3,9 +3,12 @@
 //! ```text
 //! (kept from an earlier life) --alive--> Watched <--ready-- Launched <--.
 //!                             --dead---> cleared, counted -----^        |
+//!                   Watched --its process dies--> Watched, with a successor; if there can be none:
 //!                   Watched --its process ends--> cleared, counted, back-off
 //!                   any     --unwanted--> SIGTERM, wait, detach, SIGKILL --> forgotten
 //! ```
+
+mod takeover;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -18,10 +21,12 @@ use tokio::sync::watch;
 use wire::control::ApiError;
 use wire::node::{MountSpec, MountStatus};
 
-use super::{Setting, launch};
+use super::Setting;
+use super::launch::{self, NotReady, Resume};
 use crate::keep;
 use crate::mount_table::MountTable;
 use crate::process::{Process, ProcessId};
+use takeover::Hold;
 
 /// Pauses before a mount is made anew a second time, a third time, …: the first time is at once, as programs fail
 /// meanwhile; bounded, as each costs a process.
@@ -94,6 +99,7 @@ pub struct Supervisor<T: MountTable> {
     spec: MountSpec,
     folder: PathBuf,
     kept: Kept,
+    hold: Hold,
     shown: watch::Sender<View>,
     orders: watch::Receiver<Wanted>,
 }
@@ -108,7 +114,7 @@ impl<T: MountTable> Supervisor<T> {
         orders: watch::Receiver<Wanted>,
     ) -> Supervisor<T> {
         let kept = keep::read(&folder.join("kept.json")).ok().flatten().unwrap_or_default();
-        Supervisor { setting, spec, folder, kept, shown, orders }
+        Supervisor { setting, spec, folder, kept, hold: Hold::default(), shown, orders }
     }
 
     /// Runs until the mount is forgotten.
@@ -140,9 +146,13 @@ impl<T: MountTable> Supervisor<T> {
         loop {
             let mounted_at = Instant::now();
             match process.take() {
-                Some(process) => {
+                Some(running) => {
                     self.show_mounted();
-                    process.ended().await;
+                    running.ended().await;
+                    process = self.take_over(mounted_at.elapsed()).await;
+                    if process.is_some() {
+                        continue;
+                    }
                     self.lost().await;
                     pause = if mounted_at.elapsed() > HEALTHY { Duration::ZERO } else { pause };
                 }
@@ -168,6 +178,7 @@ impl<T: MountTable> Supervisor<T> {
             Some(process) if mounted => {
                 tracing::info!(mount = self.spec.id, "found alive");
                 self.kept.was_mounted = true;
+                self.hold().await;
                 Some(process)
             }
             Some(process) => {
@@ -193,17 +204,35 @@ impl<T: MountTable> Supervisor<T> {
     async fn mount(&mut self) -> Result<Process, String> {
         self.clear().await.map_err(|e| format!("clear the mount point: {e}"))?;
         self.claim().map_err(|e| format!("use the mount point: {e}"))?;
-        let (spec, log) = (self.folder.join("spec.json"), self.folder.join("log"));
-        let launched = launch::launch(&self.setting.program, &spec, &log).map_err(|e| e.to_string())?;
-        let id = launched.id.clone();
-        self.kept.process = Some(id.clone());
-        self.keep().map_err(|e| format!("keep the mount's state: {e}"))?;
-        launched.ready().await?;
-        let process = id.open().ok_or_else(|| "its process ended at once".to_owned())?;
-        self.kept.was_mounted = true;
-        self.keep().map_err(|e| format!("keep the mount's state: {e}"))?;
+        let process = self.start(Resume::Anew).await.map_err(|not_ready| not_ready.reason)?;
+        self.hold().await;
         tracing::info!(mount = self.spec.id, mountpoint = %self.spec.mountpoint.display(), "mounted");
         Ok(process)
+    }
+
+    /// Starts a mount process and waits until it serves.
+    async fn start(&mut self, resume: Resume<'_>) -> Result<Process, NotReady> {
+        let failed = |reason| NotReady { reason, killed: false };
+        let (spec, log) = (self.folder.join("spec.json"), self.folder.join("log"));
+        let launched =
+            launch::launch(&self.setting.program, &spec, &log, resume).map_err(|e| failed(e.to_string()))?;
+        let id = launched.id.clone();
+        self.kept.process = Some(id.clone());
+        self.keep().map_err(|e| failed(format!("keep the mount's state: {e}")))?;
+        launched.ready().await?;
+        let process =
+            id.open().ok_or_else(|| NotReady { reason: "its process ended at once".into(), killed: true })?;
+        self.kept.was_mounted = true;
+        self.keep().map_err(|e| failed(format!("keep the mount's state: {e}")))?;
+        Ok(process)
+    }
+
+    /// Ends the process that was started last, if it lives.
+    async fn end_process(&mut self) {
+        if let Some(process) = self.kept.process.as_ref().and_then(ProcessId::open) {
+            process.kill();
+            process.ended().await;
+        }
     }
 
     /// Makes the mount point ours, on disk first.
@@ -233,6 +262,7 @@ impl<T: MountTable> Supervisor<T> {
 
     /// Ends the process, clears the mount point and forgets the mount.
     async fn unmount(&mut self) -> io::Result<()> {
+        self.let_go();
         if let Some(process) = self.kept.process.as_ref().and_then(ProcessId::open) {
             process.terminate();
             if !self.ends_in_time(&process).await {
