@@ -90,7 +90,7 @@ impl<S: Site> Control<S> {
     ) -> Result<TeardownReply, ApiError> {
         self.run(token, Request::Teardown(how)).await?;
         let kept = self.session(token).await?.kept;
-        Ok(TeardownReply { kept })
+        Ok(TeardownReply { kept, renamed: None })
     }
 
     /// Stops a running `data_in` or `data_out`, also one that an earlier life of control began.

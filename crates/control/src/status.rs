@@ -57,6 +57,12 @@ impl Rows {
             timings_ms: self.timings_ms,
             kept: self.session.kept,
             notes: self.session.notes,
+            caller: wire::control::CLI.to_owned(),
+            persistent: None,
+            uses: Vec::new(),
+            quarantined: None,
+            bytes_dirty: 0,
+            bytes_left: 0,
             token,
         }
     }
@@ -72,6 +78,7 @@ fn describe(token: &str, activation: Activation, nodes: &[NodeView]) -> Activati
         node: activation.node,
         access_mode: activation.access_mode,
         mountpoint: activation.mountpoint,
+        persistent: None,
     }
 }
 
@@ -89,6 +96,8 @@ fn describe_instance(instance: Instance, nodes: &[NodeView]) -> InstanceStatus {
         nodes: instance.nodes,
         volume: instance.volume,
         access_modes: instance.access_modes,
+        pool: crate::script::POOL.to_owned(),
+        intact: true,
     }
 }
 

@@ -29,7 +29,7 @@ pub async fn status<S: Site>(State(door): State<Door<S>>) -> Reply<Status> {
 }
 
 fn describe(view: NodeView) -> NodeStatus {
-    NodeStatus { name: view.name, online: view.online, last_error: view.last_error }
+    NodeStatus { name: view.name, online: view.online, last_error: view.last_error, ..NodeStatus::default() }
 }
 
 /// Ends the service after this reply, if nothing needs it. Goes on when the caller goes away.
