@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use daemon::http::BindError;
+use daemon::http::{BindError, OpenTo};
 use daemon::lock::{FolderLock, LockError};
 use tokio::sync::Notify;
 use wire::control::ApiError;
@@ -60,7 +60,7 @@ pub async fn run(
     let needed = known.iter().map(|instance| instance.nodes.len()).max().unwrap_or(0);
     let needed = u32::try_from(needed).unwrap_or(u32::MAX);
     let nodes = LocalNodes::open(folder.clone(), needed).map_err(ControlError::Nodes)?;
-    let listener = daemon::http::bind(&folder.join("control.sock"))?;
+    let listener = daemon::http::bind(&folder.join("control.sock"), OpenTo::Ourselves)?;
     let control = Arc::new(Control::new(database, LocalSite::new(folder.clone(), nodes)));
     let ending = Arc::new(Notify::new());
     let asked = Arc::clone(&ending);
@@ -71,7 +71,7 @@ pub async fn run(
         }
     };
     tracing::info!(folder = %folder.display(), sessions = known.len(), "control runs");
-    daemon::http::serve(listener, requests::router(Door { control, ending }), end)
+    daemon::http::serve(vec![listener], requests::router(Door { control, ending }), end)
         .await
         .map_err(ControlError::Serve)?;
     tracing::info!("control ended");

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use daemon::error::user;
-use daemon::http::BindError;
+use daemon::http::{BindError, OpenTo};
 use daemon::lock::{FolderLock, LockError};
 use tokio::sync::Notify;
 use wire::control::ApiError;
@@ -82,7 +82,7 @@ pub async fn run(config: Config, stop: impl Future<Output = ()> + Send + 'static
     let _lock: FolderLock = daemon::lock::exclusive(&folder.lock())?;
     let node = Arc::new(Node::open(&folder, &config)?);
     // Bound only now: whoever can connect is answered.
-    let listener = daemon::http::bind(&folder.node_socket())?;
+    let listener = daemon::http::bind(&folder.node_socket(), OpenTo::Ourselves)?;
     tracing::info!(node = node.name, folder = %folder.0.display(), "node runs");
     let asked = Arc::clone(&node);
     let end = async move {
@@ -91,7 +91,7 @@ pub async fn run(config: Config, stop: impl Future<Output = ()> + Send + 'static
             () = asked.stopping.notified() => {}
         }
     };
-    daemon::http::serve(listener, requests::router(Arc::clone(&node)), end)
+    daemon::http::serve(vec![listener], requests::router(Arc::clone(&node)), end)
         .await
         .map_err(NodeError::Serve)?;
     node.close().await;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use daemon::error::bug;
-use daemon::http::BindError;
+use daemon::http::{BindError, OpenTo};
 use wire::control::ApiError;
 use wire::node::{FragmentSpec, FragmentStatus, StorageAddress};
 
@@ -50,7 +50,8 @@ impl Storage {
     /// See [`StorageError`]. A fragment that cannot be served says so in its own status.
     pub fn open(folder: &NodeFolder, name: &str) -> Result<Storage, StorageError> {
         let server = store::Server::open(folder.fragments(), name.to_owned()).map_err(StorageError::Open)?;
-        let unix = daemon::http::bind_std(&folder.data_socket()).map_err(StorageError::Socket)?;
+        let unix =
+            daemon::http::bind_std(&folder.data_socket(), OpenTo::Ourselves).map_err(StorageError::Socket)?;
         let (tcp, port) = listen_on_kept_port(&folder.data_port())?;
         server.listen(tcp, unix).map_err(StorageError::Listen)?;
         let address = StorageAddress {

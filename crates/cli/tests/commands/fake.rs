@@ -68,7 +68,7 @@ impl Fake {
             tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let listener = {
             let _inside = runtime.enter();
-            daemon::http::bind(&folder.path().join("state/control.sock")).unwrap()
+            tokio::net::UnixListener::bind(folder.path().join("state/control.sock")).unwrap()
         };
         let router = Router::new().fallback(answer).with_state(inner.clone());
         runtime.spawn(async move { axum::serve(listener, router).await });
