@@ -6,6 +6,10 @@
 pub mod activations;
 pub mod counters;
 pub mod instances;
+pub mod leftovers;
+pub mod nodes;
+pub mod numbers;
+pub mod registrations;
 pub mod sessions;
 pub mod stages;
 mod text;
@@ -19,7 +23,7 @@ use rusqlite::{Connection, Transaction, TransactionBehavior};
 use wire::control::ApiError;
 
 /// The schema, one step after the other; a step is never changed once it was released.
-const MIGRATIONS: [&str; 1] = [include_str!("migrations/1.sql")];
+const MIGRATIONS: [&str; 2] = [include_str!("migrations/1.sql"), include_str!("migrations/2.sql")];
 
 /// Why the state cannot be read or written.
 #[derive(Debug, thiserror::Error)]
@@ -66,8 +70,10 @@ impl Database {
         connection.pragma_update(None, "journal_mode", "WAL")?;
         // In WAL mode NORMAL loses nothing when a process dies; power loss may lose the last commits, never the whole.
         connection.pragma_update(None, "synchronous", "NORMAL")?;
-        connection.pragma_update(None, "foreign_keys", true)?;
+        // Off while tables are made anew: dropping one would take what refers to it along.
+        connection.pragma_update(None, "foreign_keys", false)?;
         migrate(&mut connection, path)?;
+        connection.pragma_update(None, "foreign_keys", true)?;
         Ok(Database { connection: Arc::new(Mutex::new(connection)) })
     }
 

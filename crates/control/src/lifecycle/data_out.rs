@@ -4,7 +4,7 @@ use model::phase::{Direction, Phase};
 use wire::control::ApiError;
 
 use super::staging::{self, AfterFailure};
-use super::{Done, require_instance, wrong_phase};
+use super::{Done, require_set_up, wrong_phase};
 use crate::control::Control;
 use crate::site::Site;
 use crate::state::{activations, sessions};
@@ -16,7 +16,7 @@ use crate::turns::Cancelled;
 /// The first stage that failed, after all were tried, or `cancelled`; called again it tries those that are not complete.
 pub async fn run<S: Site>(control: &Control<S>, token: &str, cancelled: Cancelled) -> Result<Done, ApiError> {
     let session = control.session(token).await?;
-    require_instance(&session)?;
+    require_set_up(&session)?;
     if session.phase >= Phase::StagedOut {
         return Ok(Done::Already);
     }

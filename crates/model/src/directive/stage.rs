@@ -92,10 +92,13 @@ fn buffer_path(text: &str) -> Result<BufferPath, String> {
 /// The source of type=file must name the file. A destination that is a directory gets the file under the same name, as
 /// NERSC's published examples use it (`destination=$DW_JOB_STRIPED/ type=file`).
 fn check_source_is_a_file(source: &Word, options: &mut Options) {
-    let is_root = parse_buffer_path(&source.text).is_some_and(|path| path.is_ok_and(|path| path.path.is_empty()));
+    let is_root =
+        parse_buffer_path(&source.text).is_some_and(|path| path.is_ok_and(|path| path.path.is_empty()));
     if source.text.ends_with('/') || is_root {
-        let message =
-            format!("`{}` must name a file because of type=file; add its name, or use type=directory", source.text);
+        let message = format!(
+            "`{}` must name a file because of type=file; add its name, or use type=directory",
+            source.text
+        );
         options.error(source.place, message);
     }
 }
