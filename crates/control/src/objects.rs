@@ -91,7 +91,7 @@ fn session_object(tx: &Transaction<'_>, whole: &Whole) -> state::Result<SessionO
 }
 
 fn instance_object(whole: &Whole, instance: &Instance, views: &[NodeView]) -> InstanceObject {
-    let intact = is_intact(instance, views);
+    let intact = is_intact(instance, whole.session.created_unix, views);
     InstanceObject {
         id: number_of(instance),
         state: ObjectState { fuse_blown: !intact && whole.state.actualized, ..whole.state },
@@ -120,7 +120,7 @@ fn fragment_objects<'a>(
 ) -> impl Iterator<Item = FragmentObject> + 'a {
     whole.numbers.fragments.iter().zip(&instance.nodes).map(move |(number, node)| {
         let one = Instance { nodes: vec![node.clone()], ..instance.clone() };
-        let lost = whole.state.actualized && !is_intact(&one, views);
+        let lost = whole.state.actualized && !is_intact(&one, whole.session.created_unix, views);
         FragmentObject {
             id: *number,
             state: ObjectState { fuse_blown: lost, ..whole.state },

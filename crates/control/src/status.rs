@@ -5,6 +5,7 @@ use rusqlite::Transaction;
 use wire::control::{ActivationStatus, InstanceStatus, PersistentStatus, SessionStatus, StageStatus};
 use wire::node::MountStatus;
 
+use crate::control::now_unix;
 use crate::lifecycle::mounts::mount_id;
 use crate::site::NodeView;
 use crate::state::activations::{self, Activation};
@@ -51,7 +52,8 @@ impl Rows {
         let activations =
             self.activations.into_iter().map(|activation| describe(handle, activation, nodes)).collect();
         let stages: Vec<StageStatus> = self.stages.iter().map(|stage| stage.status(&token)).collect();
-        let instance = self.instance.map(|instance| describe_instance(instance, nodes));
+        let instance =
+            self.instance.map(|instance| describe_instance(instance, self.session.created_unix, nodes));
         let used_bytes = instance.as_ref().map_or(0, |instance| instance.used_bytes);
         SessionStatus {
             owner: self.session.owner,
@@ -113,10 +115,10 @@ pub fn seen_mount<'a>(nodes: &'a [NodeView], node: &str, id: &str) -> Option<&'a
     health.mounts.iter().find(|mount| mount.id == id)
 }
 
-fn describe_instance(instance: Instance, nodes: &[NodeView]) -> InstanceStatus {
+fn describe_instance(instance: Instance, created_unix: u64, nodes: &[NodeView]) -> InstanceStatus {
     InstanceStatus {
         used_bytes: used_bytes(&instance.id, nodes),
-        intact: is_intact(&instance, nodes),
+        intact: is_intact(&instance, created_unix, nodes),
         pool: instance.pool,
         id: instance.id,
         requested_bytes: instance.requested_bytes,
@@ -127,14 +129,17 @@ fn describe_instance(instance: Instance, nodes: &[NodeView]) -> InstanceStatus {
     }
 }
 
-/// Whether no node says that it lacks or cannot serve its fragment. A node that is silent says nothing.
-pub fn is_intact(instance: &Instance, nodes: &[NodeView]) -> bool {
+/// How long after a session's start a node's last report may be older than the fragment, seconds.
+const SETTLED_S: u64 = 30;
+
+/// Whether no node says that it cannot serve its fragment, or does not have it. A node that is silent says nothing.
+pub fn is_intact(instance: &Instance, created_unix: u64, nodes: &[NodeView]) -> bool {
+    let settled = now_unix().saturating_sub(created_unix) > SETTLED_S;
     instance.nodes.iter().all(|name| {
-        let health =
-            nodes.iter().find(|view| view.name == *name && view.online).and_then(|view| view.health.as_ref());
-        health.is_none_or(|health| {
+        let view = nodes.iter().find(|view| view.name == *name && view.online);
+        view.and_then(|view| view.health.as_ref()).is_none_or(|health| {
             let fragment = health.fragments.iter().find(|fragment| fragment.instance == instance.id);
-            fragment.is_some_and(|fragment| fragment.error.is_none())
+            fragment.map_or(!settled, |fragment| fragment.error.is_none())
         })
     })
 }

@@ -205,6 +205,7 @@ pub struct PreRun {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct PostRun {
     /// Detach at once, even where files are open.
+    #[serde(default)]
     pub hurry: bool,
 }
 
@@ -212,6 +213,7 @@ pub struct PostRun {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Teardown {
     /// Destroy data that was to be staged out and is not.
+    #[serde(default)]
     pub hurry: bool,
 }
 
