@@ -17,7 +17,7 @@ impl Units {
     /// A size without a space in it.
     pub fn size(self, bytes: u64) -> String {
         match self {
-            Units::Human => size::display(bytes).replace(' ', ""),
+            Units::Human => size::display(bytes).replace(" bytes", "").replace(' ', ""),
             Units::Bytes => bytes.to_string(),
         }
     }
