@@ -19,7 +19,7 @@ use fuser::{
     ReplyEntry, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr, Request, Session, SessionACL,
     TimeOrNow, WriteFlags,
 };
-use rustix::fs::FallocateFlags;
+use rustix::fs::{FallocateFlags, OFlags};
 use wire::data::message::{AllocateMode, RenameMode, XattrMode};
 
 use crate::filesystem::{FileSystem, NewInode, Result, Seek};
@@ -297,7 +297,7 @@ impl<F: FileSystem> Filesystem for Kernel<F> {
     ) {
         let attr = match self.filesystem.create(parent.0, name.as_bytes(), mode & 0o7777, &creator(request)) {
             Ok(attr) => attr,
-            Err(errno) => return reply.error(error(errno)),
+            Err(errno) => return reply.error(error(not_created(errno, flags))),
         };
         // The file is open for writing; a creator who only wants to read closes that and opens again.
         if !writes(OpenFlags(flags)) {
@@ -568,6 +568,13 @@ fn xattr(result: Result<Vec<u8>>, size: u32, reply: ReplyXattr) {
         Ok(value) => reply.data(&value),
         Err(errno) => reply.error(error(errno)),
     }
+}
+
+/// Another node may have made the file since the kernel looked. Who did not ask for a new one is to open that: the kernel
+/// looks again, with all its checks, when the open fails with ESTALE (`do_filp_open` in fs/namei.c).
+fn not_created(errno: Errno, flags: i32) -> Errno {
+    let exclusive = OFlags::from_bits_retain(flags.cast_unsigned()).contains(OFlags::EXCL);
+    if errno == Errno::EXIST && !exclusive { Errno::STALE } else { errno }
 }
 
 fn error(errno: Errno) -> fuser::Errno {
