@@ -212,7 +212,7 @@ impl Site {
     pub fn assert_nothing_left(&self) {
         let is_empty = || {
             self.leftovers().is_empty()
-                && !self.on("head", &["scontrol", "show", "burstbuffer"]).stdout.contains("State=")
+                && !self.on("head", &["scontrol", "show", "burstbuffer"]).stdout.contains(" State=")
         };
         if !wait_until(SETTLED, || {
             let empty = is_empty();
