@@ -248,14 +248,13 @@ impl Site {
         left
     }
 
-    /// The last lines of every log.
+    /// The last lines of the logs of our services and of slurmctld.
     pub fn print_logs(&self) {
-        let Ok(logs) = fs::read_dir(self.folder.join("log")) else { return };
-        for log in logs.flatten() {
-            let text = fs::read(log.path()).unwrap_or_default();
+        for name in ["control", "n1", "n2", "n3", "n4", "slurmctld"] {
+            let text = fs::read(self.folder.join(format!("log/{name}.log"))).unwrap_or_default();
             let text = String::from_utf8_lossy(&text);
-            let lines: Vec<&str> = text.lines().collect();
-            println!("---- {}\n{}", log.path().display(), lines[lines.len().saturating_sub(60)..].join("\n"));
+            let lines: Vec<&str> = text.lines().filter(|line| !line.contains("show_")).collect();
+            println!("---- {name}.log\n{}", lines[lines.len().saturating_sub(40)..].join("\n"));
         }
     }
 }
