@@ -33,7 +33,7 @@ check:
 	$(CARGO) clippy $(FLAGS) --workspace --all-targets -- -D warnings
 
 test:
-	@scripts/install-deps build run example test
+	@scripts/install-deps build run example test posix
 	@scripts/test
 
 bench:

@@ -59,7 +59,7 @@ fn once_ends_cleanly(phase: Phase) {
     assert_ne!(outcome.code(), 0, "{}", outcome.stdout);
     assert!(!cluster.work.join("started").exists(), "the job started after it was cancelled");
     assert!(!cluster.work.join("finished").exists(), "the job went on after it was cancelled");
-    cluster.assert_nothing_mounted();
+    cluster.assert_nothing_left();
 
     // Undrained data is either where it was to go or kept in a buffer that the message names.
     let landed = cluster.folder().join("target/file").exists();

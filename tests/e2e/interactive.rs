@@ -37,7 +37,7 @@ fn a_buffer_keeps_a_tree_across_umount(mode: &str, nodes: &str) {
     cluster.forebay(&["umount", &text]).expect_success();
     cluster.forebay(&["rm", &token]).expect_success();
     assert!(cluster.tokens().is_empty());
-    cluster.assert_nothing_mounted();
+    cluster.assert_nothing_left();
 }
 
 #[test]

@@ -96,7 +96,7 @@ fn a_failed_stage_in_means_that_the_job_does_not_start() {
     assert_ne!(outcome.code(), 0, "{}", outcome.stdout);
     assert!(outcome.stderr.contains("large"), "the error names the file:\n{}", outcome.stderr);
     assert!(!cluster.work.join("started").exists(), "the job started without its input");
-    cluster.assert_nothing_mounted();
+    cluster.assert_nothing_left();
 }
 
 #[test]
@@ -116,6 +116,7 @@ fn a_failed_stage_out_keeps_the_data_until_a_retry_lands_it() {
     assert!(outcome.stderr.contains("obstacle"), "the error names the file:\n{}", outcome.stderr);
     let said = format!("{}{}", outcome.stdout, outcome.stderr);
     assert!(said.contains("forebay stage retry"), "the error says how to retry:\n{said}");
+    cluster.assert_nothing_left();
 
     let tokens = cluster.tokens();
     assert_eq!(tokens.len(), 1, "status lists the buffer that was kept");
@@ -126,7 +127,7 @@ fn a_failed_stage_out_keeps_the_data_until_a_retry_lands_it() {
     cluster.forebay(&["stage", "retry", &tokens[0]]).expect_success();
     tree::assert_equal(&original, &target);
     assert!(cluster.tokens().is_empty(), "a buffer whose data has landed is released");
-    cluster.assert_nothing_mounted();
+    cluster.assert_nothing_left();
 }
 
 #[test]

@@ -29,6 +29,8 @@ struct File {
     writers: u32,
     /// Truncation count that `end` belongs to.
     epoch: u64,
+    /// Count of times that were set, that `mtime` came after.
+    times: u64,
     /// End of the furthest write since then; `None`: nothing written.
     end: Option<u64>,
     /// Storage nodes' time of the last write, or the time that was set since.
@@ -39,8 +41,13 @@ struct File {
 
 impl Files {
     /// A handle was opened.
-    pub fn opened(&mut self, ino: u64, write: bool, epoch: u64) {
-        let file = self.files.entry(ino).or_insert_with(|| File { epoch, ..File::default() });
+    pub fn opened(&mut self, write: bool, inode: &InodeReply) {
+        let ino = inode.attr.ino;
+        let file = self.files.entry(ino).or_insert_with(|| File {
+            epoch: inode.epoch,
+            times: inode.times,
+            ..File::default()
+        });
         *(if write { &mut file.writers } else { &mut file.readers }) += 1;
     }
 
@@ -73,14 +80,14 @@ impl Files {
             (file.end, file.epoch) = (None, changed.epoch);
         }
         if set.size.is_some() || set.mtime.is_some() {
-            (file.mtime, file.mtime_set) = (changed.attr.mtime, true);
+            (file.mtime, file.mtime_set, file.times) = (changed.attr.mtime, true, changed.times);
         }
     }
 
     /// What to say when a writer closes.
     pub fn report(&self, ino: u64) -> Option<Written> {
         let file = self.files.get(&ino)?;
-        Some(Written { end: file.end?, mtime: file.mtime, epoch: file.epoch })
+        Some(Written { end: file.end?, mtime: file.mtime, epoch: file.epoch, times: file.times })
     }
 
     /// Whether the shard's time is newer than any write of ours.

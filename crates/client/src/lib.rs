@@ -171,14 +171,14 @@ impl Client {
     pub fn create(&self, parent: u64, name: &[u8], mode: u32, creator: &Creator) -> Result<Attr> {
         let request = Request::Create { parent, name: name.to_vec(), mode, creator: *creator };
         let made = self.inode(request)?;
-        self.files().opened(made.attr.ino, true, made.epoch);
+        self.files().opened(true, &made);
         Ok(made.attr)
     }
 
     /// Opens a regular file. Each open is closed once, with the same `write`.
     pub fn open(&self, ino: u64, write: bool) -> Result<Attr> {
         let opened = self.inode(Request::Open { ino, write })?;
-        self.files().opened(ino, write, opened.epoch);
+        self.files().opened(write, &opened);
         Ok(opened.attr)
     }
 

@@ -158,6 +158,25 @@ fn a_time_that_was_set_after_writing_survives_the_close() {
 }
 
 #[test]
+fn a_time_that_is_set_while_the_close_is_under_way_is_the_last_word() {
+    let cluster = Cluster::start(3, 64 << 20);
+    let client = cluster.client();
+    let then = Time { seconds: 1_000_000_000, nanos: 5 };
+    for n in 0..200 {
+        let name = format!("f{n}").into_bytes();
+        let ino = client.create(ROOT, &name, 0o644, &ME).unwrap().ino;
+        client.write(ino, 0, b"data").unwrap();
+        // The kernel closes in the background, as here.
+        std::thread::scope(|scope| {
+            scope.spawn(|| client.close(ino, true).unwrap());
+            client.setattr(ino, &SetAttr { mtime: Some(then), ..SetAttr::default() }).unwrap();
+        });
+        assert_eq!(client.getattr(ino).unwrap().mtime, then, "round {n}");
+        assert_eq!(client.getattr(ino).unwrap().size, 4);
+    }
+}
+
+#[test]
 fn a_full_buffer_refuses_and_removing_a_file_makes_room() {
     let cluster = Cluster::start(3, 1 << 20);
     let client = cluster.client();

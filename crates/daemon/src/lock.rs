@@ -4,8 +4,10 @@ use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use rustix::fs::{FlockOperation, flock};
+use rustix::process::{Pid, Signal, kill_process};
 
 /// Holds the lock until dropped.
 #[derive(Debug)]
@@ -62,6 +64,29 @@ pub fn exclusive(path: &Path) -> Result<FolderLock, LockError> {
     Ok(FolderLock { _file: file })
 }
 
+/// Takes the lock `path` from whoever has it: the holder is killed. For work that a successor takes over from a
+/// predecessor of whom nobody knows whether it has ended.
+///
+/// # Errors
+/// [`LockError::Held`] when the holder has not gone after ten seconds.
+pub fn take_over(path: &Path) -> Result<FolderLock, LockError> {
+    let give_up = Instant::now() + Duration::from_secs(10);
+    loop {
+        let held = match exclusive(path) {
+            Err(LockError::Held { path, holder }) if Instant::now() < give_up => (path, holder),
+            other => return other,
+        };
+        // While the lock is held its holder lives, so the number is its own; a holder that has just come has not written
+        // it yet.
+        if let Some(holder) = held.1.parse().ok().and_then(Pid::from_raw) {
+            tracing::warn!(path = %held.0.display(), holder = held.1, "end the predecessor");
+            // It may have ended by itself in this moment.
+            let _ended = kill_process(holder, Signal::KILL);
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -77,5 +102,22 @@ mod tests {
         );
         drop(first);
         exclusive(&path).unwrap();
+    }
+
+    #[test]
+    fn a_successor_ends_a_holder_that_stands_still() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("journal.lock");
+        let script = "echo $$ > \"$0\"; flock -n 9 || exit 1; exec 8>\"$0.taken\"; kill -STOP $$";
+        let mut holder = std::process::Command::new("sh")
+            .args(["-c", &format!("exec 9>>\"$0\"; {script}")])
+            .arg(&path)
+            .spawn()
+            .unwrap();
+        while !dir.path().join("journal.lock.taken").exists() {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        take_over(&path).unwrap();
+        assert!(!holder.wait().unwrap().success());
     }
 }

@@ -3,7 +3,7 @@
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
-use client::{Attr, Creator, DirEntry, Errno, FileKind, SetAttr, Usage};
+use client::{Attr, Creator, DirEntry, Errno, FileKind, FileLock, SetAttr, Usage};
 use wire::data::message::{AllocateMode, RenameMode, XattrMode};
 
 /// The result of an operation.
@@ -74,6 +74,8 @@ pub trait FileSystem: Send + Sync + 'static {
     fn read(&self, ino: u64, offset: u64, buffer: &mut [u8]) -> Result<usize>;
     /// Writes all of `bytes`.
     fn write(&self, ino: u64, offset: u64, bytes: &[u8]) -> Result<()>;
+    /// Writes all of `bytes` at the file's end, wherever that is; the kernel believes at `offset`.
+    fn append(&self, ino: u64, offset: u64, bytes: &[u8]) -> Result<()>;
     /// Allocates, frees or zeroes a range.
     fn allocate(&self, ino: u64, offset: u64, len: u64, mode: AllocateMode) -> Result<()>;
     /// The next data or hole at or after `offset`; ENXIO past the end.
@@ -94,4 +96,14 @@ pub trait FileSystem: Send + Sync + 'static {
     fn listxattr(&self, ino: u64) -> Result<Vec<Vec<u8>>>;
     /// Removes one.
     fn removexattr(&self, ino: u64, name: &[u8]) -> Result<()>;
+    /// Whether locks are ours to decide; else the kernel keeps them by itself, for this mount alone.
+    fn locks(&self) -> bool;
+    /// A lock that is in the way of this one.
+    fn test_lock(&self, ino: u64, owner: u64, lock: &FileLock) -> Result<Option<FileLock>>;
+    /// Takes, changes or gives up a lock; EAGAIN where another is in the way.
+    fn set_lock(&self, ino: u64, owner: u64, lock: &FileLock) -> Result<()>;
+    /// Takes a lock, waiting for it; EINTR when `cancelled` says so.
+    fn wait_lock(&self, ino: u64, owner: u64, lock: &FileLock, cancelled: &dyn Fn() -> bool) -> Result<()>;
+    /// Gives up all range locks of an owner on a file.
+    fn release_locks(&self, ino: u64, owner: u64) -> Result<()>;
 }

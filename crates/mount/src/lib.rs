@@ -1,9 +1,8 @@
 //! A namespace as a mounted file system.
 //!
 //! [`filesystem`] says what the kernel can ask, in our own types; [`namespace`] answers with the client; [`kernel`]
-//! speaks FUSE through the `fuser` crate. Nothing outside [`kernel`] knows that crate.
+//! translates between [`filesystem`] and the `fuse` crate, which nothing else here knows.
 
 pub mod filesystem;
 pub mod kernel;
 pub mod namespace;
-mod passthrough;

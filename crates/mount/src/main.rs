@@ -2,7 +2,6 @@
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use anyhow::Context;
 use clap::Parser;
@@ -11,9 +10,6 @@ use mount::kernel;
 use mount::namespace::Namespace;
 use tokio::signal::unix::{SignalKind, signal};
 use wire::node::MountSpec;
-
-/// How often it is looked whether somebody else unmounted.
-const LOOK_PAUSE: Duration = Duration::from_millis(200);
 
 #[derive(Parser)]
 #[command(version, about = "Serves one mount of a Forebay namespace; started by forebay-node")]
@@ -43,27 +39,24 @@ fn run(spec: &Path) -> anyhow::Result<()> {
         .with_context(|| format!("mount at {}", spec.mountpoint.display()))?;
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().context("start the runtime")?;
-    let told_to_stop = runtime.block_on(async {
+    let served = runtime.block_on(async {
         let mut terminate = signal(SignalKind::terminate())?;
         let mut interrupt = signal(SignalKind::interrupt())?;
         announce()?;
         tracing::info!(mountpoint = %spec.mountpoint.display(), "mounted");
-        let ended = async {
-            while !session.guard.is_finished() {
-                tokio::time::sleep(LOOK_PAUSE).await;
-            }
-        };
+        let mut served = tokio::task::spawn_blocking(move || session.join());
         tokio::select! {
-            _ = terminate.recv() => Ok::<bool, anyhow::Error>(true),
-            _ = interrupt.recv() => Ok(true),
-            () = ended => Ok(false),
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+            ended = &mut served => return ended?.context("serve the mount"),
         }
-    })?;
-    if told_to_stop {
-        session.umount_and_join().with_context(|| format!("unmount {}", spec.mountpoint.display()))?;
-    } else {
-        session.join().context("serve the mount")?;
-    }
+        kernel::unmount(&spec.mountpoint)
+            .with_context(|| format!("unmount {}", spec.mountpoint.display()))?;
+        served.await?.context("serve the mount")
+    });
+    // Where unmounting failed, the session still waits for its end: nobody waits for that.
+    runtime.shutdown_background();
+    served?;
     tracing::info!("unmounted");
     Ok(())
 }

@@ -1,9 +1,10 @@
 //! A namespace on storage nodes, as a [`FileSystem`].
 
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 use std::time::Duration;
 
-use client::{Attr, Client, Creator, DirEntry, Errno, FileKind, SetAttr, Usage};
+use client::{Attr, Client, Creator, DirEntry, Errno, FileKind, FileLock, SetAttr, Usage};
 use wire::data::message::{AllocateMode, RenameMode, XattrMode};
 
 use crate::filesystem::{FileSystem, NewInode, Result, Seek};
@@ -14,13 +15,18 @@ const EXCLUSIVE_CACHE: Duration = Duration::from_secs(60);
 
 /// One mounted namespace.
 pub struct Namespace {
-    client: Client,
+    client: Arc<Client>,
     exclusive: bool,
 }
 
 impl Namespace {
     /// The namespace that `client` uses; `exclusive`: nobody else does.
     pub fn new(client: Client, exclusive: bool) -> Namespace {
+        let client = Arc::new(client);
+        if !exclusive {
+            // What it locks is locked for other nodes too, and must stay so while it does nothing else.
+            client.keep_alive();
+        }
         Namespace { client, exclusive }
     }
 }
@@ -101,6 +107,14 @@ impl FileSystem for Namespace {
         self.client.write(ino, offset, bytes)
     }
 
+    fn append(&self, ino: u64, offset: u64, bytes: &[u8]) -> Result<()> {
+        if self.exclusive {
+            // Only this kernel writes, so the end is where it believes.
+            return self.client.write(ino, offset, bytes);
+        }
+        self.client.append(ino, bytes).map(drop)
+    }
+
     fn allocate(&self, ino: u64, offset: u64, len: u64, mode: AllocateMode) -> Result<()> {
         self.client.allocate(ino, offset, len, mode)
     }
@@ -149,5 +163,26 @@ impl FileSystem for Namespace {
 
     fn removexattr(&self, ino: u64, name: &[u8]) -> Result<()> {
         self.client.removexattr(ino, name)
+    }
+
+    fn locks(&self) -> bool {
+        // With no other client, the kernel's own locks say all, and cost nothing.
+        !self.exclusive
+    }
+
+    fn test_lock(&self, ino: u64, owner: u64, lock: &FileLock) -> Result<Option<FileLock>> {
+        self.client.test_lock(ino, owner, lock)
+    }
+
+    fn set_lock(&self, ino: u64, owner: u64, lock: &FileLock) -> Result<()> {
+        self.client.set_lock(ino, owner, lock)
+    }
+
+    fn wait_lock(&self, ino: u64, owner: u64, lock: &FileLock, cancelled: &dyn Fn() -> bool) -> Result<()> {
+        self.client.wait_lock(ino, owner, lock, cancelled)
+    }
+
+    fn release_locks(&self, ino: u64, owner: u64) -> Result<()> {
+        self.client.release_locks(ino, owner)
     }
 }

@@ -41,6 +41,8 @@ fn main() -> anyhow::Result<ExitCode> {
     let arguments = Arguments::parse();
     daemon::logging::init();
     let spec = read_spec(&arguments.spec)?;
+    // A predecessor whose node died before it knew of it may still be at work, and two must not work on one stage.
+    let _alone = daemon::lock::take_over(&arguments.journal.with_extension("lock"))?;
     // Before the change of identity: the state folder and the sockets in it are the service's, not the user's.
     let journal = Journal::open(&arguments.journal, &spec)?;
     let monitor = Arc::new(Monitor::new(&spec));

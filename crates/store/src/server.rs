@@ -8,6 +8,7 @@ use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
+use std::time::{Duration, Instant};
 
 use wire::control::{ApiError, Blame, VolumeKind};
 use wire::data::Stream;
@@ -18,6 +19,9 @@ use crate::serve::serve;
 
 /// Connections at once, each with a thread and up to 1 MiB of buffer. One more is not accepted until another ends.
 const CONNECTIONS_MAX: usize = 1024;
+
+/// How long a node that stops waits for the files of a volume to be closed.
+const CLOSE_LIMIT: Duration = Duration::from_secs(3);
 
 /// Why the storage role cannot start.
 #[derive(Debug, thiserror::Error)]
@@ -174,14 +178,25 @@ impl Server {
         for (instance, slot) in slots {
             let Slot::Served(fragment) = slot else { continue };
             fragment.close();
-            let volume = fragment.spec().volume;
+            let is_volume = fragment.spec().volume == VolumeKind::Image;
             drop(fragment);
-            if volume == VolumeKind::Image
-                && let Err(error) = volume::close(&self.root.join(&instance))
-            {
-                // Busy: a mount still holds files. The next start finds it mounted and goes on.
-                tracing::warn!(instance, %error, "the fragment's volume stays mounted");
+            if is_volume {
+                self.close_volume(&instance);
             }
+        }
+    }
+
+    /// Unmounts a volume. Threads whose connection was ended hold its files for a moment more; a mount of a job, for as
+    /// long as it lives.
+    fn close_volume(&self, instance: &str) {
+        let give_up = Instant::now() + CLOSE_LIMIT;
+        while let Err(error) = volume::close(&self.root.join(instance)) {
+            if Instant::now() > give_up {
+                // The next start finds it mounted and goes on.
+                tracing::warn!(instance, %error, "the fragment's volume stays mounted");
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(20));
         }
     }
 

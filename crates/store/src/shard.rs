@@ -334,7 +334,7 @@ impl Shard {
                 attr.ctime = attr.ctime.max(object.ctime);
             }
         }
-        Ok(InodeReply { attr, live: inode.live, epoch: inode.epoch })
+        Ok(InodeReply { attr, live: inode.live, epoch: inode.epoch, times: inode.times })
     }
 
     /// Whether this node's object is the whole file, always.

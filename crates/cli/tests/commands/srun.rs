@@ -93,7 +93,7 @@ fn ranks_under_an_mpi_launcher_take_its_numbers() {
 #[test]
 fn signals_reach_the_ranks() {
     let folder = folder();
-    let script = "trap 'exit 9' USR1; : > up.$SLURM_PROCID; while :; do sleep 0.02; done";
+    let script = "trap 'exit 9' USR1; : > up.$SLURM_PROCID; while :; do /bin/sleep 0.02; done";
     let mut step = Command::new(folder.path().join("bin/srun"))
         .args(["-n", "2", "sh", "-c", script])
         .current_dir(folder.path())

@@ -5,7 +5,7 @@ use wire::data::message::Written;
 use wire::data::{FileKind, Reply};
 
 use super::record::Record;
-use super::sessions::{Closed, OpenFile, Outcome};
+use super::sessions::{Closed, OpenFile, Outcome, Report};
 use super::{Caller, Shard};
 
 impl Shard {
@@ -44,10 +44,15 @@ impl Shard {
         if state.sessions.answered(caller.session, caller.id).is_some() {
             return Ok(Reply::Done);
         }
-        let epoch = state.tree.get(ino).map_or(0, |inode| inode.epoch);
+        let (epoch, times) = state.tree.get(ino).map_or((0, 0), |inode| (inode.epoch, inode.times));
         let report = match written {
             Some(written) if written.epoch != epoch => Err(()),
-            other => Ok(other),
+            // The close can arrive after a change of times that the program made after it: that is what stays.
+            Some(written) => Ok(Some(Report {
+                end: written.end,
+                mtime: (written.times == times).then_some(written.mtime),
+            })),
+            None => Ok(None),
         };
         let closed = state.sessions.close(caller.session, ino, write, report);
         state.sessions.answer(caller.session, caller.id, Outcome::Done);
@@ -78,8 +83,8 @@ impl Shard {
         if file.unknown {
             return Ok(Reply::Measure { epoch: inode.epoch });
         }
-        let (end, mtime) = file.written.map_or((0, inode.mtime), |(end, mtime)| (end, mtime));
-        let size = inode.size.max(end);
+        let (end, mtime) = file.written.unwrap_or_default();
+        let (size, mtime) = (inode.size.max(end), mtime.unwrap_or(inode.mtime));
         state.record(None, Record::Settled { ino, size, mtime })?;
         Ok(Reply::Done)
     }

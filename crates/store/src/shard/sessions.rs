@@ -8,7 +8,6 @@ use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
 use wire::data::Time;
-use wire::data::message::Written;
 
 /// How many answered requests are remembered for each session: more than a client can have in flight.
 const ANSWERS_MAX: usize = 256;
@@ -42,6 +41,15 @@ struct Session {
     order: VecDeque<u64>,
 }
 
+/// What a writer says when it closes, as far as it still holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Report {
+    /// Furthest byte that it wrote.
+    pub end: u64,
+    /// When it wrote last; `None`: the time was set since.
+    pub mtime: Option<Time>,
+}
+
 /// One file that somebody has open.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OpenFile {
@@ -49,8 +57,8 @@ pub struct OpenFile {
     pub readers: u32,
     /// Handles that may write.
     pub writers: u32,
-    /// Furthest byte that writers who closed have written, and when.
-    pub written: Option<(u64, Time)>,
+    /// Furthest byte that writers who closed have written, and when; `None`: before the time was set.
+    pub written: Option<(u64, Option<Time>)>,
     /// A writer was lost, or its report does not fit any more: nobody knows the size but the fragments.
     pub unknown: bool,
 }
@@ -140,7 +148,7 @@ impl Sessions {
         session: [u8; 16],
         ino: u64,
         write: bool,
-        written: Result<Option<Written>, ()>,
+        written: Result<Option<Report>, ()>,
     ) -> Closed {
         let Some(handles) = self.sessions.get_mut(&session).and_then(|s| s.opens.get_mut(&ino)) else {
             return Closed::Nothing;
@@ -210,13 +218,7 @@ impl Sessions {
             .collect()
     }
 
-    fn leave(
-        &mut self,
-        ino: u64,
-        readers: u32,
-        writers: u32,
-        written: Result<Option<Written>, ()>,
-    ) -> Closed {
+    fn leave(&mut self, ino: u64, readers: u32, writers: u32, written: Result<Option<Report>, ()>) -> Closed {
         let Some(file) = self.files.get_mut(&ino) else { return Closed::Nothing };
         file.readers -= readers;
         file.writers -= writers;
@@ -247,8 +249,8 @@ mod tests {
     const A: [u8; 16] = [1; 16];
     const B: [u8; 16] = [2; 16];
 
-    fn written(end: u64) -> Result<Option<Written>, ()> {
-        Ok(Some(Written { end, mtime: Time { seconds: 5, nanos: 0 }, epoch: 0 }))
+    fn written(end: u64) -> Result<Option<Report>, ()> {
+        Ok(Some(Report { end, mtime: Some(Time { seconds: 5, nanos: 0 }) }))
     }
 
     #[test]

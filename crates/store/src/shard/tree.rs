@@ -34,6 +34,8 @@ pub struct Inode {
     pub ctime: Time,
     /// Truncations since the shard started; not kept on disk.
     pub epoch: u64,
+    /// Times that `mtime` was set since the shard started; not kept on disk either.
+    pub times: u64,
     /// `None` where there are none: most inodes have none.
     pub xattrs: Option<Xattrs>,
     pub body: Body,
@@ -192,7 +194,10 @@ impl Tree {
             Record::Exchange { parent, name, new_parent, new_name, time } => {
                 self.exchange((*parent, name), (*new_parent, new_name), *time);
             }
-            Record::SetAttr { ino, change } => self.change(*ino, |inode| inode.set(change)),
+            Record::SetAttr { ino, change } => self.change(*ino, |inode| {
+                inode.set(change);
+                inode.times += u64::from(change.mtime.is_some());
+            }),
             Record::SetXattr { ino, name, value, time } => self.change(*ino, |inode| {
                 inode.xattrs.get_or_insert_default().insert(name.clone(), value.clone());
                 inode.ctime = *time;
@@ -414,6 +419,7 @@ fn inode_from(record: InodeRecord) -> Inode {
         mtime: record.mtime,
         ctime: record.ctime,
         epoch: 0,
+        times: 0,
         xattrs: (!record.xattrs.is_empty()).then(|| record.xattrs.into_iter().collect()),
         body,
     }

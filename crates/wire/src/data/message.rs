@@ -112,6 +112,8 @@ pub struct Written {
     pub mtime: Time,
     /// The file's truncation count that `end` was counted at.
     pub epoch: u64,
+    /// The file's count of times that were set, that `mtime` came after.
+    pub times: u64,
 }
 
 /// What a rename does with a name that exists at the target.
@@ -193,4 +195,6 @@ pub struct InodeReply {
     pub live: bool,
     /// How often the file was truncated since the shard started.
     pub epoch: u64,
+    /// How often its time of change was set since then.
+    pub times: u64,
 }

@@ -26,6 +26,8 @@ const FORWARDED: [(SignalKind, Signal); 5] = [
 /// # Errors
 /// One of them could not be started; those that were are ended.
 pub async fn run(commands: Vec<Command>, program: &OsStr) -> Result<u8, Failure> {
+    // Before the first rank runs: a signal that comes while they are started is kept for them, and does not end us.
+    let signals = listen()?;
     let mut ranks = JoinSet::new();
     let mut pids = Vec::new();
     for command in commands {
@@ -41,7 +43,7 @@ pub async fn run(commands: Vec<Command>, program: &OsStr) -> Result<u8, Failure>
             }
         }
     }
-    forward(pids)?;
+    forward(signals, &pids);
     let mut highest = 0;
     while let Some(status) = ranks.join_next().await {
         highest = highest.max(status.unwrap_or(u8::MAX));
@@ -53,21 +55,25 @@ async fn ended(mut child: Child) -> u8 {
     child.wait().await.map_or(u8::MAX, |status| JobExit::of(status).number())
 }
 
+fn listen() -> Result<Vec<(tokio::signal::unix::Signal, Signal)>, Failure> {
+    let heard = FORWARDED.into_iter().map(|(kind, number)| Ok((signal(kind)?, number)));
+    heard
+        .collect::<std::io::Result<_>>()
+        .map_err(|e| Failure::unavailable(format!("listen for signals: {e}"), "look at `ulimit -a`"))
+}
+
 /// A process that has ended but not been awaited keeps its number, and all are awaited before this process ends, so a
 /// signal reaches a rank or nobody, with one exception: a rank that ended long before the others. Its number can be
 /// given out again only after all others were, which takes the kernel longer than a job step.
-fn forward(pids: Vec<Pid>) -> Result<(), Failure> {
-    for (kind, number) in FORWARDED {
-        let mut signals = signal(kind)
-            .map_err(|e| Failure::unavailable(format!("listen for signals: {e}"), "look at `ulimit -a`"))?;
-        let pids = pids.clone();
+fn forward(signals: Vec<(tokio::signal::unix::Signal, Signal)>, pids: &[Pid]) {
+    for (mut heard, number) in signals {
+        let pids = pids.to_vec();
         tokio::spawn(async move {
-            while signals.recv().await.is_some() {
+            while heard.recv().await.is_some() {
                 send(&pids, number);
             }
         });
     }
-    Ok(())
 }
 
 fn send(pids: &[Pid], signal: Signal) {

@@ -6,10 +6,10 @@
 
 use std::collections::HashMap;
 use std::io;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
 
-use fuser::BackingId;
+use fuse::backing::BackingId;
 
 /// Opens of different inodes should not wait for each other.
 const SHARDS: usize = 16;
@@ -23,7 +23,7 @@ pub struct Passthrough {
 
 #[derive(Debug)]
 struct Backing {
-    id: Arc<BackingId>,
+    id: BackingId,
     opens: u32,
 }
 
@@ -38,22 +38,22 @@ impl Passthrough {
         self.usable.load(Ordering::Relaxed)
     }
 
-    /// Counts one more open of `ino`, registering its backing file with `register` if it has none yet. `None`: the file
-    /// is not passed through.
-    pub fn open(&self, ino: u64, register: impl FnOnce() -> io::Result<BackingId>) -> Option<Arc<BackingId>> {
+    /// Counts one more open of `ino`, registering its backing file with `register` if it has none yet. The backing id;
+    /// `None`: the file is not passed through.
+    pub fn open(&self, ino: u64, register: impl FnOnce() -> io::Result<BackingId>) -> Option<u32> {
         if !self.usable() {
             return None;
         }
         let mut inodes = self.shard(ino);
         if let Some(backing) = inodes.get_mut(&ino) {
             backing.opens += 1;
-            return Some(backing.id.clone());
+            return Some(backing.id.number());
         }
         match register() {
             Ok(id) => {
-                let id = Arc::new(id);
-                inodes.insert(ino, Backing { id: id.clone(), opens: 1 });
-                Some(id)
+                let number = id.number();
+                inodes.insert(ino, Backing { id, opens: 1 });
+                Some(number)
             }
             Err(error) => {
                 // Neither the kind of volume nor our rights change while we are mounted: no use asking for each file.

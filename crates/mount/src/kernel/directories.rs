@@ -1,0 +1,66 @@
+//! Listing directories.
+
+use client::{Attr, ROOT};
+use fuse::abi::ReadIn;
+use fuse::listing::Listing;
+use fuse::reply::Reply;
+
+use super::{Kernel, attributes};
+use crate::filesystem::{FileSystem, Result};
+
+/// Cookies of `.` and `..`; those of the file system follow.
+const DOT: u64 = 1;
+const DOT_DOT: u64 = 2;
+
+impl<F: FileSystem> Kernel<F> {
+    pub(super) fn read_directory(&self, ino: u64, read: &ReadIn, reply: Reply) {
+        let mut listing = Listing::new(read.size);
+        let listed = self.list(ino, read.offset, |cookie, name, attr| {
+            listing.add(attr.ino, cookie, name, attributes::mode_of(attr))
+        });
+        answer(listed, &listing, reply);
+    }
+
+    pub(super) fn read_directory_plus(&self, ino: u64, read: &ReadIn, reply: Reply) {
+        let cache_for = self.filesystem.cache_for();
+        let mut listing = Listing::new(read.size);
+        let listed = self.list(ino, read.offset, |cookie, name, attr| {
+            listing.add_with_attributes(&attributes::entry_out(attr, cache_for), cookie, name)
+        });
+        answer(listed, &listing, reply);
+    }
+
+    /// Gives entries after `offset` to `add` until that says that no more fit.
+    fn list(&self, ino: u64, offset: u64, mut add: impl FnMut(u64, &[u8], &Attr) -> bool) -> Result<()> {
+        let dots = [(DOT, b".".as_slice()), (DOT_DOT, b"..")];
+        if offset < DOT_DOT {
+            let mut attr = self.filesystem.getattr(ino)?;
+            for (cookie, name) in dots {
+                if cookie == DOT_DOT {
+                    attr = self.filesystem.lookup(ino, b"..").or_else(|_| self.filesystem.getattr(ROOT))?;
+                }
+                if cookie > offset && !add(cookie, name, &attr) {
+                    return Ok(());
+                }
+            }
+        }
+        let mut cookie = offset.saturating_sub(DOT_DOT);
+        loop {
+            let page = self.filesystem.readdir(ino, cookie)?;
+            let Some(last) = page.last() else { return Ok(()) };
+            cookie = last.cookie;
+            for entry in &page {
+                if !add(entry.cookie + DOT_DOT, &entry.name, &entry.attr) {
+                    return Ok(());
+                }
+            }
+        }
+    }
+}
+
+fn answer(listed: Result<()>, listing: &Listing, reply: Reply) {
+    match listed {
+        Ok(()) => reply.bytes(listing.as_bytes()),
+        Err(errno) => reply.error(errno),
+    }
+}

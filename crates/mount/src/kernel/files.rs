@@ -1,0 +1,191 @@
+//! Open files: their bytes and their handles.
+//!
+//! A handle is no more than [`DIRECT`] or [`PASSED_THROUGH`]; what else there is to know goes by the inode. So it means the
+//! same to any process that serves the mount.
+
+use std::cell::RefCell;
+
+use client::{Attr, Errno, SetAttr};
+use fuse::abi::{
+    AllocateIn, CreateIn, FlushIn, OpenIn, OpenOut, RELEASE_FLOCK_UNLOCK, ReadIn, ReleaseIn, SeekIn,
+    WRITE_KILL_SUIDGID, WriteIn, open_flag,
+};
+use fuse::backing::BackingId;
+use fuse::reply::Reply;
+use fuse::request::Request;
+use rustix::fs::{FallocateFlags, OFlags};
+use wire::data::message::AllocateMode;
+
+use super::names::creator;
+use super::{Kernel, attributes, done};
+use crate::filesystem::{FileSystem, Result, Seek};
+
+/// A handle whose reads and writes come to us.
+const DIRECT: u64 = 0;
+/// A handle whose reads and writes the kernel does itself.
+const PASSED_THROUGH: u64 = 1;
+
+/// `SEEK_DATA` and `SEEK_HOLE` of lseek(2).
+const SEEK_DATA: u32 = 3;
+const SEEK_HOLE: u32 = 4;
+
+thread_local! {
+    /// One read's bytes; kept, so that a read costs no allocation.
+    static READ_BUFFER: RefCell<Vec<u8>> = RefCell::default();
+}
+
+impl<F: FileSystem> Kernel<F> {
+    pub(super) fn open(&self, ino: u64, open: &OpenIn, reply: Reply) {
+        match self.filesystem.open(ino, writes(open.flags)) {
+            Ok(attr) => reply.opened(&self.handle_on(&attr)),
+            Err(errno) => reply.error(errno),
+        }
+    }
+
+    pub(super) fn create(&self, request: &Request<'_>, create: &CreateIn, name: &[u8], reply: Reply) {
+        let (parent, mode) = (request.ino(), create.mode & 0o7777);
+        let attr = match self.filesystem.create(parent, name, mode, &creator(request)) {
+            Ok(attr) => attr,
+            Err(errno) => return reply.error(not_created(errno, create.flags)),
+        };
+        // The file is open for writing; a creator who only wants to read closes that and opens again.
+        if !writes(create.flags) {
+            let reopened =
+                self.filesystem.open(attr.ino, false).and_then(|_| self.filesystem.close(attr.ino, true));
+            if let Err(errno) = reopened {
+                return reply.error(errno);
+            }
+        }
+        let entry = attributes::entry_out(&attr, self.filesystem.cache_for());
+        reply.created(&entry, &self.handle_on(&attr));
+    }
+
+    pub(super) fn release(&self, ino: u64, release: &ReleaseIn, reply: Reply) {
+        if release.fh == PASSED_THROUGH {
+            self.passthrough.release(ino);
+        }
+        let unlocked = if release.release_flags & RELEASE_FLOCK_UNLOCK != 0 {
+            self.release_flock(ino, release.lock_owner)
+        } else {
+            Ok(())
+        };
+        let closed = self.filesystem.close(ino, writes(release.flags));
+        done(unlocked.and(closed), reply);
+    }
+
+    pub(super) fn flush(&self, ino: u64, flush: &FlushIn, reply: Reply) {
+        if self.filesystem.locks() {
+            return done(self.filesystem.release_locks(ino, flush.lock_owner), reply);
+        }
+        // Nothing is held back, so there is nothing to do at close: ENOSYS tells the kernel not to ask again.
+        reply.error(Errno::NOSYS);
+    }
+
+    pub(super) fn read(&self, ino: u64, read: &ReadIn, reply: Reply) {
+        READ_BUFFER.with_borrow_mut(|buffer| {
+            let size = read.size as usize;
+            if buffer.len() < size {
+                buffer.resize(size, 0);
+            }
+            match self.filesystem.read(ino, read.offset, &mut buffer[..size]) {
+                Ok(len) => reply.bytes(&buffer[..len]),
+                Err(errno) => reply.error(errno),
+            }
+        });
+    }
+
+    pub(super) fn write(&self, ino: u64, write: &WriteIn, bytes: &[u8], reply: Reply) {
+        match self.write_bytes(ino, write, bytes) {
+            Ok(()) => reply.written(write.size),
+            Err(errno) => reply.error(errno),
+        }
+    }
+
+    fn write_bytes(&self, ino: u64, write: &WriteIn, bytes: &[u8]) -> Result<()> {
+        if write.write_flags & WRITE_KILL_SUIDGID != 0 {
+            self.drop_privileges(ino)?;
+        }
+        if OFlags::from_bits_retain(write.flags).contains(OFlags::APPEND) {
+            self.filesystem.append(ino, write.offset, bytes)
+        } else {
+            self.filesystem.write(ino, write.offset, bytes)
+        }
+    }
+
+    pub(super) fn allocate(&self, ino: u64, range: &AllocateIn) -> Result<()> {
+        let allocate = |mode| self.filesystem.allocate(ino, range.offset, range.length, mode);
+        let flags = FallocateFlags::from_bits_retain(range.mode);
+        let keep = FallocateFlags::KEEP_SIZE;
+        if flags.is_empty() {
+            allocate(AllocateMode::Grow)
+        } else if flags == keep {
+            allocate(AllocateMode::KeepSize)
+        } else if flags == FallocateFlags::PUNCH_HOLE | keep {
+            allocate(AllocateMode::PunchHole)
+        } else if flags == FallocateFlags::ZERO_RANGE | keep {
+            allocate(AllocateMode::Zero)
+        } else if flags == FallocateFlags::ZERO_RANGE {
+            allocate(AllocateMode::Zero).and_then(|()| allocate(AllocateMode::Grow))
+        } else {
+            Err(Errno::OPNOTSUPP)
+        }
+    }
+
+    pub(super) fn seek(&self, ino: u64, seek: &SeekIn, reply: Reply) {
+        let to = match seek.whence {
+            SEEK_DATA => Seek::Data,
+            SEEK_HOLE => Seek::Hole,
+            // The kernel does the others itself.
+            _ => return reply.error(Errno::INVAL),
+        };
+        match self.filesystem.seek(ino, seek.offset, to) {
+            Ok(found) => reply.offset(found),
+            Err(errno) => reply.error(errno),
+        }
+    }
+
+    /// The answer to an open of a file that the file system has opened.
+    fn handle_on(&self, attr: &Attr) -> OpenOut {
+        let register = || {
+            let object = self.filesystem.object(attr.ino)?;
+            BackingId::register(&self.device, std::os::fd::AsFd::as_fd(&object))
+        };
+        let backing = if self.may_pass(attr) { self.passthrough.open(attr.ino, register) } else { None };
+        match backing {
+            Some(backing_id) => {
+                OpenOut { fh: PASSED_THROUGH, open_flags: open_flag::PASSTHROUGH, backing_id }
+            }
+            None => OpenOut {
+                fh: DIRECT,
+                open_flags: open_flag::DIRECT_IO | open_flag::PARALLEL_DIRECT_WRITES,
+                backing_id: 0,
+            },
+        }
+    }
+
+    /// Whether an open of this file may be passed through. The kernel does not tell us of writes then, so a file whose
+    /// set-user-id bit a write must clear is not, unless other opens of it are already.
+    fn may_pass(&self, attr: &Attr) -> bool {
+        attr.mode & 0o6000 == 0 || self.passthrough.is_open(attr.ino)
+    }
+
+    /// A write by an unprivileged user clears set-user-id and set-group-id.
+    fn drop_privileges(&self, ino: u64) -> Result<()> {
+        let attr = self.filesystem.getattr(ino)?;
+        if attr.mode & 0o6000 != 0 {
+            self.filesystem.setattr(ino, &SetAttr { drop_privileges: true, ..SetAttr::default() })?;
+        }
+        Ok(())
+    }
+}
+
+/// Another node may have made the file since the kernel looked. Who did not ask for a new one is to open that: the kernel
+/// looks again, with all its checks, when the open fails with ESTALE (`do_filp_open` in fs/namei.c).
+fn not_created(errno: Errno, flags: u32) -> Errno {
+    let exclusive = OFlags::from_bits_retain(flags).contains(OFlags::EXCL);
+    if errno == Errno::EXIST && !exclusive { Errno::STALE } else { errno }
+}
+
+fn writes(flags: u32) -> bool {
+    !(OFlags::from_bits_retain(flags) & OFlags::ACCMODE).is_empty()
+}

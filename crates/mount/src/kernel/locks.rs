@@ -1,0 +1,128 @@
+//! Locks: `fcntl` ranges and `flock`.
+//!
+//! Whoever waits for one has a thread of its own, so that those who would give it up are still served.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use client::{Errno, FileLock, LockKind};
+use fuse::abi::{self, LOCK_FLOCK, LockIn};
+use fuse::reply::Reply;
+use fuse::request::Request;
+
+use super::{Kernel, done};
+use crate::filesystem::{FileSystem, Result};
+
+/// How many may wait for locks at once; each has a thread. One more is told ENOLCK.
+const WAITING_MAX: usize = 1024;
+
+/// `l_type` of fcntl(2).
+const READ_LOCK: u32 = 0;
+const WRITE_LOCK: u32 = 1;
+const UNLOCK: u32 = 2;
+
+/// How many wait now.
+#[derive(Debug, Default)]
+pub(super) struct Waiting(Arc<AtomicUsize>);
+
+impl<F: FileSystem> Kernel<F> {
+    pub(super) fn test_lock(&self, ino: u64, asked: &LockIn, reply: Reply) {
+        let found = file_lock(asked).and_then(|lock| self.filesystem.test_lock(ino, asked.owner, &lock));
+        match found {
+            Ok(Some(lock)) => reply.lock(&kernel_lock(&lock)),
+            Ok(None) => reply.lock(&abi::FileLock { kind: UNLOCK, ..asked.lock }),
+            Err(errno) => reply.error(errno),
+        }
+    }
+
+    pub(super) fn set_lock(&self, ino: u64, asked: &LockIn) -> Result<()> {
+        self.filesystem.set_lock(ino, asked.owner, &file_lock(asked)?)
+    }
+
+    pub(super) fn wait_lock(&self, request: &Request<'_>, asked: &LockIn, reply: Reply) {
+        let ino = request.ino();
+        match self.set_lock(ino, asked) {
+            Err(Errno::AGAIN) => {}
+            at_once => return done(at_once, reply),
+        }
+        let Some(place) = self.waiting.enter() else { return reply.error(Errno::NOLCK) };
+        let (filesystem, owner) = (Arc::clone(&self.filesystem), asked.owner);
+        let (lock, cancel) = (file_lock(asked), request.cancellable());
+        let wait = move || {
+            let cancelled = || cancel.is_cancelled();
+            done(lock.and_then(|lock| filesystem.wait_lock(ino, owner, &lock, &cancelled)), reply);
+            drop(place);
+        };
+        // Without a thread the closure is dropped and the reply in it, which answers the request.
+        if let Err(error) = std::thread::Builder::new().name("lock".into()).spawn(wait) {
+            tracing::warn!(%error, "no thread to wait for a lock");
+        }
+    }
+
+    /// A handle that has locked the whole file is closed for good.
+    pub(super) fn release_flock(&self, ino: u64, owner: u64) -> Result<()> {
+        let all = FileLock { kind: LockKind::Unlock, start: 0, end: u64::MAX, pid: 0, whole_file: true };
+        self.filesystem.set_lock(ino, owner, &all)
+    }
+}
+
+impl Waiting {
+    /// A place among those who wait, until it is dropped.
+    fn enter(&self) -> Option<Place> {
+        let place = Place(Arc::clone(&self.0));
+        (self.0.fetch_add(1, Ordering::Relaxed) < WAITING_MAX).then_some(place)
+    }
+}
+
+struct Place(Arc<AtomicUsize>);
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+fn file_lock(asked: &LockIn) -> Result<FileLock> {
+    let kind = match asked.lock.kind {
+        READ_LOCK => LockKind::Shared,
+        WRITE_LOCK => LockKind::Exclusive,
+        UNLOCK => LockKind::Unlock,
+        _ => return Err(Errno::INVAL),
+    };
+    let whole_file = asked.lk_flags & LOCK_FLOCK != 0;
+    Ok(FileLock { kind, start: asked.lock.start, end: asked.lock.end, pid: asked.lock.pid, whole_file })
+}
+
+fn kernel_lock(lock: &FileLock) -> abi::FileLock {
+    let kind = match lock.kind {
+        LockKind::Shared => READ_LOCK,
+        LockKind::Exclusive => WRITE_LOCK,
+        LockKind::Unlock => UNLOCK,
+    };
+    abi::FileLock { start: lock.start, end: lock.end, kind, pid: lock.pid }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_so_many_wait_at_once_and_a_place_is_given_back() {
+        let waiting = Waiting::default();
+        let mut places: Vec<Place> = (0..WAITING_MAX).map(|_| waiting.enter().unwrap()).collect();
+        assert!(waiting.enter().is_none());
+        places.pop();
+        assert!(waiting.enter().is_some());
+    }
+
+    #[test]
+    fn a_lock_survives_both_ways() {
+        for kind in [READ_LOCK, WRITE_LOCK, UNLOCK] {
+            let lock = abi::FileLock { start: 5, end: 9, kind, pid: 7 };
+            let asked = LockIn { lock, ..LockIn::default() };
+            assert_eq!(kernel_lock(&file_lock(&asked).unwrap()), lock);
+        }
+        let strange = LockIn { lock: abi::FileLock { kind: 77, ..Default::default() }, ..LockIn::default() };
+        assert_eq!(file_lock(&strange), Err(Errno::INVAL));
+    }
+}

@@ -1,0 +1,78 @@
+//! Programs that users run, doing what they do.
+
+use super::{COUNTED, Kind, PASSTHROUGH, STRIPED, bash};
+
+fn everywhere(script: &str) {
+    for kind in [PASSTHROUGH, COUNTED, STRIPED] {
+        let Kind(options) = kind;
+        println!("on {options:?}");
+        bash(script, &kind.mount().path);
+    }
+}
+
+#[test]
+fn git_clones_a_repository_and_finds_it_whole() {
+    everywhere(
+        "git init -q origin && cd origin\n\
+         for i in $(seq 150); do mkdir -p d$((i % 7)); seq $i > d$((i % 7))/f$i; done\n\
+         git add . && git -c user.name=n -c user.email=e commit -qm one\n\
+         git mv d1 moved && git -c user.name=n -c user.email=e commit -qm two && cd ..\n\
+         git clone -q --no-local origin clone && git -C clone fsck --strict --full\n\
+         git -C clone gc -q && git -C clone fsck --full && diff -r -x .git origin clone",
+    );
+}
+
+#[test]
+fn make_builds_a_c_program_that_runs_from_the_buffer() {
+    everywhere(
+        "for i in 1 2 3 4; do echo \"int f$i(void) { return $i; }\" > f$i.c; done\n\
+         echo 'int f1(void), f4(void); int main(void) { return f1() + f4() - 5; }' > main.c\n\
+         printf 'prog: main.o f1.o f2.o f3.o f4.o\\n\\t$(CC) -o $@ $^\\n' > Makefile\n\
+         make -s -j2 && ./prog && make -q && touch f2.c && ! make -q",
+    );
+}
+
+#[test]
+fn sqlite_keeps_a_database_in_either_journal_mode() {
+    everywhere(
+        "for mode in wal delete; do\n\
+             sqlite3 $mode.db \"pragma journal_mode=$mode; create table t(x integer primary key, y text)\" > /dev/null\n\
+             for w in 1 2; do\n\
+                 (for i in $(seq 40); do\n\
+                      sqlite3 -cmd '.timeout 60000' $mode.db \"insert into t(y) values('$w-$i')\"\n\
+                  done) &\n\
+             done; wait\n\
+             [ $(sqlite3 $mode.db 'select count(distinct y) from t') = 80 ]\n\
+             [ $(sqlite3 $mode.db 'pragma integrity_check') = ok ]\n\
+         done",
+    );
+}
+
+#[test]
+fn tar_and_rsync_bring_modes_links_times_and_attributes_there_and_back() {
+    everywhere(
+        "mkdir -p src/sub/empty && cd src\n\
+         echo text > file && chmod 4751 file && ln file hard && ln -s file soft && mkfifo pipe\n\
+         truncate -s 5M sparse && echo end >> sparse && touch -d '1999-12-31 23:59:59.123456789' file\n\
+         setfattr -n user.note -v hello file && chmod 2775 sub && chown -h 12:34 soft && chown 1:2 sub && cd ..\n\
+         tar --xattrs -Scf t.tar src && mkdir back && tar --xattrs -C back -xpf t.tar\n\
+         rsync -aHAXS src/ again/\n\
+         for copy in back/src again; do\n\
+             [ -z \"$(rsync -naHAXi --checksum --delete src/ $copy/)\" ]\n\
+         done\n\
+         [ $(stat -c %b again/sparse) -lt 100 ] && [ $(stat -c %h again/hard) = 2 ]\n\
+         [ \"$(stat -c %y back/src/file | cut -c1-29)\" = '1999-12-31 23:59:59.123456789' ]",
+    );
+}
+
+#[test]
+fn find_du_and_df_agree_with_what_is_there() {
+    everywhere(
+        "mkdir -p a/b && for i in $(seq 700); do echo $i > a/b/$i; done\n\
+         [ $(find . -type f | wc -l) = 700 ] && [ $(find a -newermt '1 hour ago' -name '1*' | wc -l) = 111 ]\n\
+         head -c 50M /dev/urandom > big && [ $(du -m big | cut -f1) = 50 ]\n\
+         used=$(df --output=used -m . | tail -1) && [ $used -ge 50 ] && [ $used -le 70 ]\n\
+         [ $(df --output=size -m . | tail -1) = 1024 ]\n\
+         rm -r a big && sleep 1 && [ $(df --output=used -m . | tail -1) -le 20 ]",
+    );
+}
