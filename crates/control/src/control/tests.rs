@@ -1,8 +1,12 @@
 //! The life-cycle rules, against a site in memory and a real database.
 
+mod buffers;
+mod callers;
 mod crash;
 mod door;
+mod hosts;
 mod out_of_order;
+mod reuse;
 mod staging;
 
 use std::path::Path;
