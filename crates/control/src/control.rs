@@ -207,6 +207,11 @@ impl<S: Site> Control<S> {
                 let known = lifecycle::setup::living(self, token).await;
                 (false, matches!(known, Ok(Some(known)) if aside::is_reused(&known, setup)))
             }
+            // Its manager has forgotten the job: it calls this only when everything else is over.
+            Request::Teardown(Teardown { hurry: false }) => {
+                let known = lifecycle::setup::living(self, token).await;
+                (false, matches!(known, Ok(Some(known)) if known.is_managed() && known.quarantined.is_none()))
+            }
             Request::PostRun(PostRun { hurry: true }) => (true, false),
             Request::Teardown(Teardown { hurry: true }) => (true, true),
             _ => return,

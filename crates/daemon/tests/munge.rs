@@ -1,5 +1,7 @@
 //! Requests over TCP, believed by a munged of the test's own. Needs the package `munge`.
 
+#![expect(clippy::unwrap_used, reason = "helpers of tests")]
+
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 

@@ -205,7 +205,7 @@ async fn mount<S: Site>(
     let (name, noted) = (session.token.clone(), activation.clone());
     control.database.transact(move |tx| activations::set(tx, &name, &noted)).await?;
     let addresses: Vec<StorageAddress> = target::addresses(control, &buffer.described.instance).await?;
-    let nodes = target::seen_from(&control.site, &place.node, &addresses);
+    let nodes = target::usable(&control.site, &addresses);
     let spec = MountSpec {
         id: mount_id(&session.handle, &place.buffer, place.mode),
         mountpoint: place.mountpoint.clone(),

@@ -105,7 +105,7 @@ async fn run_stage<S: Site>(
         control.site.delete_stage(&node, &id).await?;
     }
     let addresses = target::addresses(control, &described.instance).await?;
-    let nodes = target::seen_from(&control.site, &node, &addresses);
+    let nodes = target::usable(&control.site, &addresses);
     let spec = StageSpec {
         id,
         direction: stage.direction,

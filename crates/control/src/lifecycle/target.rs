@@ -54,14 +54,15 @@ pub async fn addresses<S: Site>(
     control.site.ensure_nodes(&instance.nodes).await
 }
 
-/// The same addresses as a process on `node` can use them: the unix sockets of other hosts are not there.
-pub fn seen_from(site: &impl Site, node: &str, addresses: &[StorageAddress]) -> Vec<StorageAddress> {
-    let everywhere = site.cluster().is_none();
-    let seen = |address: &StorageAddress| StorageAddress {
-        unix: address.unix.clone().filter(|_| everywhere || address.node == node),
+/// The same addresses as every process can use them. The unix sockets of other hosts are not there; and over those of the
+/// same host files would be handed to the kernel, whose writers cannot be fenced at the end of a job.
+pub fn usable(site: &impl Site, addresses: &[StorageAddress]) -> Vec<StorageAddress> {
+    let here = site.cluster().is_none();
+    let usable = |address: &StorageAddress| StorageAddress {
+        unix: address.unix.clone().filter(|_| here),
         ..address.clone()
     };
-    addresses.iter().map(seen).collect()
+    addresses.iter().map(usable).collect()
 }
 
 /// A namespace for a client on `node`.
@@ -92,16 +93,16 @@ pub fn namespace(
 pub fn fragments(site: &impl Site, of: &Described, peers: &[StorageAddress]) -> Vec<FragmentSpec> {
     let instance = &of.instance;
     let count = instance.nodes.len() as u64;
-    let spec = |index, node: &String| FragmentSpec {
+    let spec = |index| FragmentSpec {
         instance: instance.id.clone(),
         index,
         capacity_bytes: instance.capacity_bytes / count.max(1),
         volume: instance.volume,
         key: instance.key.clone(),
-        peers: seen_from(site, node, peers),
+        peers: usable(site, peers),
         namespaces: namespaces(of),
     };
-    (0u32..).zip(&instance.nodes).map(|(index, node)| spec(index, node)).collect()
+    (0u32..).zip(&instance.nodes).map(|(index, _)| spec(index)).collect()
 }
 
 fn namespaces(of: &Described) -> Vec<NamespaceSpec> {

@@ -67,6 +67,11 @@ pub fn owed<'a>(session: &Session, stages: &'a [Stage]) -> Option<&'a Stage> {
     stages.iter().find(owed).filter(|_| session.was_mounted)
 }
 
+fn was_cancelled(stage: &Stage) -> bool {
+    let error = stage.report.as_ref().and_then(|report| report.error.as_ref());
+    error.is_some_and(|error| error.code == "cancelled")
+}
+
 fn was_started(stage: &Stage) -> bool {
     !matches!(stage.state, StageState::Pending | StageState::Deferred)
 }
@@ -110,7 +115,11 @@ async fn keep<S: Site>(control: &Control<S>, session: &Session, stage: &Stage) -
     let kept = format!("the stage_out of {} to {} is not complete: {why}", stage.source, stage.destination);
     // Its manager is told that the teardown succeeded: it would ask again for ever.
     if session.is_managed() && session.quarantined.is_none() {
-        aside::rename(control, session, "kept", kept).await?;
+        let aside = aside::rename(control, session, "kept", kept).await?;
+        // What was cut short, not refused, is finished by ourselves.
+        if session.phase == Phase::Unmounted && was_cancelled(stage) {
+            control.finish_later(aside);
+        }
         return Ok(Done::Already);
     }
     tracing::warn!(token = session.token, kept, "data kept");

@@ -1,5 +1,7 @@
 //! The processes, and what is left of them when a test fails.
 
+#![expect(clippy::unwrap_used, reason = "helpers of tests")]
+
 use std::fs;
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;

@@ -44,6 +44,27 @@ async fn a_dead_host_is_named_in_bounded_time_and_cleaned_when_it_is_back() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_the_owner_may_not_read_is_not_staged_in() {
+    let Some(it) = Cluster::start().await else { return };
+    fs::write(it.pfs("secret"), "of root").unwrap();
+    let private = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+    fs::set_permissions(it.pfs("secret"), private).unwrap();
+    let directives = format!(
+        "#DW jobdw type=scratch access_mode=striped capacity=16MiB\n\
+         #DW stage_in type=file source={} destination=$DW_JOB_STRIPED/stolen\n",
+        it.pfs("secret").display()
+    );
+    let job = serde_json::to_value(it.setup(&directives)).unwrap();
+    it.call("3", "setup", job).await.unwrap();
+    let error = it.call("3", "data_in", nothing()).await.unwrap_err();
+    assert!(
+        matches!(&error, CallError::Api(error) if error.message.contains("Permission denied")),
+        "{error:?}"
+    );
+    let _: TeardownReply = it.post("/v1/sessions/3/teardown", &json!({"hurry": true})).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_owed_is_kept_under_another_token_and_staged_out_after_control_died() {
     let Some(mut it) = Cluster::start().await else { return };
     let directives = format!(

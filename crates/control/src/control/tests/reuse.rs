@@ -113,6 +113,28 @@ async fn a_stage_out_that_ran_when_its_token_was_used_again_is_finished_by_contr
 }
 
 #[tokio::test]
+async fn a_stage_out_whose_manager_forgot_the_job_is_finished_by_control() {
+    let it = fixture();
+    mounted(&it).await;
+    it.run(post_run()).await.unwrap();
+    it.site.world().hanging.insert("$DW_JOB_STRIPED/x".into());
+    let control = Arc::clone(&it.control);
+    let running = tokio::spawn(async move { control.run(TOKEN, Request::DataOut).await });
+    while it.site.world().count("start_stage 7.0") == 0 {
+        tokio::task::yield_now().await;
+    }
+    it.site.world().hanging.clear();
+    let reply = it.control.teardown(TOKEN, Teardown::default()).await.unwrap();
+    assert_eq!(reply.renamed.as_deref(), Some("7-kept-1"), "it does not wait for the stage-out");
+    assert_eq!(running.await.unwrap().unwrap_err().code, "cancelled");
+    while !tokens(&it).await.is_empty() {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(it.site.world().count("start_stage 7.0"), 2);
+    assert!(it.is_empty());
+}
+
+#[tokio::test]
 async fn the_same_setup_before_the_job_runs_is_the_same_session() {
     let it = fixture();
     it.setup(job(JOB)).await.unwrap();
