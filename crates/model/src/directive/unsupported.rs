@@ -29,6 +29,7 @@ fn refusals(located: &Located) -> Vec<ScriptError> {
 
 fn jobdw(located: &Located, job: &JobDw) -> Vec<ScriptError> {
     let mut errors = instance(located, Some(job.kind), &job.access_modes, job.capacity);
+    errors.extend(modifiers(located, &job.access_modes, |_, _| false));
     for (name, _) in &job.options {
         errors.push(refusal(located, name, &format!("{name}="), "remove it"));
     }
@@ -38,6 +39,8 @@ fn jobdw(located: &Located, job: &JobDw) -> Vec<ScriptError> {
 
 fn create_persistent(located: &Located, create: &CreatePersistent) -> Vec<ScriptError> {
     let mut errors = instance(located, create.kind, &create.access_modes, create.capacity);
+    let known = |name: &str, value: &str| name == CreatePersistent::SHARED && matches!(value, "yes" | "no");
+    errors.extend(modifiers(located, &create.access_modes, known));
     errors.sort_by_key(|error| (error.line, error.column));
     errors
 }
@@ -56,18 +59,28 @@ fn instance(
     if kind == Some(InstanceType::Cache) {
         refuse("type", "type=cache", "use type=scratch, with stage_in and stage_out for the files");
     }
-    for AccessModeRequest { mode, modifiers } in modes {
-        if *mode == RequestedMode::Ldbalance {
-            refuse("access_mode", "access_mode=ldbalance", "use striped");
-        }
-        for (name, value) in modifiers {
-            refuse("access_mode", &format!("the modifier {name}={value}"), "remove it");
-        }
+    if modes.iter().any(|request| request.mode == RequestedMode::Ldbalance) {
+        refuse("access_mode", "access_mode=ldbalance", "use striped");
     }
     if let Capacity::Nodes(nodes) = capacity {
         refuse("capacity", &format!("a capacity of {nodes} nodes"), "give it in bytes, as 10GiB");
     }
     errors
+}
+
+/// Modifiers of access modes, except the known.
+fn modifiers(
+    located: &Located,
+    modes: &[AccessModeRequest],
+    known: impl Fn(&str, &str) -> bool,
+) -> Vec<ScriptError> {
+    let all = modes.iter().flat_map(|request| &request.modifiers);
+    let unknown = all.filter(|(name, value)| !known(name, value));
+    unknown
+        .map(|(name, value)| {
+            refusal(located, "access_mode", &format!("the modifier {name}={value}"), "remove it")
+        })
+        .collect()
 }
 
 fn refusal(located: &Located, option: &str, what: &str, instead: &str) -> ScriptError {

@@ -3,7 +3,7 @@
 //!
 //! A buffer is its owner's alone unless the access mode says otherwise: `access_mode=striped(shared=yes)`.
 
-use model::directive::{self, AccessModeRequest, Capacity, Directive, InstanceType, RequestedMode};
+use model::directive::{self, AccessModeRequest, Capacity, Directive, RequestedMode, ScriptError};
 use model::phase::AccessMode;
 use model::symbols::Symbols;
 use nix::unistd::{Uid, User};
@@ -39,19 +39,16 @@ fn request(arguments: &Arguments, owner: Owner) -> Result<CreatePersistent, Answ
         capacity.rsplit_once(':').map_or((None, capacity.as_str()), |(pool, bytes)| (Some(pool), bytes));
     let directive = parse(arguments, bytes)?;
     let Capacity::Bytes(capacity_bytes) = directive.capacity else {
-        return Err(Answer::failed("a capacity in nodes is not possible; give it in bytes, as 10GiB"));
+        return Err(not_understood());
     };
-    if directive.kind == Some(InstanceType::Cache) {
-        return Err(Answer::failed("type=cache is not built in this release; use type=scratch"));
-    }
-    let modes = directive.access_modes;
+    let shared = directive.is_shared();
     Ok(CreatePersistent {
         name: directive.name,
         owner,
         capacity_bytes,
         pool: pool.filter(|pool| !pool.is_empty()).map(str::to_owned),
-        access_modes: modes.iter().map(access_mode).collect::<Result<_, _>>()?,
-        shared: modes.iter().any(is_shared),
+        access_modes: directive.access_modes.iter().map(access_mode).collect::<Result<_, _>>()?,
+        shared,
         caller: super::setup::CALLER.to_owned(),
     })
 }
@@ -71,32 +68,33 @@ fn parse(arguments: &Arguments, bytes: &str) -> Result<directive::CreatePersiste
         option("access_mode", &arguments.access),
         option("type", &arguments.kind)
     );
-    let parsed = directive::parse(&line.replace('%', "%%"), &Symbols::default()).map_err(|errors| {
-        Answer::failed(errors.0.first().map(|error| error.message.clone()).unwrap_or_default())
-    })?;
+    let parsed = directive::parse(&line.replace('%', "%%"), &Symbols::default());
+    let parsed = parsed.map_err(|errors| refused(&errors.0))?;
+    let unsupported = directive::unsupported(&parsed);
+    if !unsupported.is_empty() {
+        return Err(refused(&unsupported));
+    }
     match parsed.directives.into_iter().next().map(|located| located.directive) {
         Some(Directive::CreatePersistent(create)) => Ok(create),
-        _ => Err(Answer::failed("the request is not understood")),
+        _ => Err(not_understood()),
     }
+}
+
+/// The first mistake; where it stands in the line is not known any more.
+fn refused(errors: &[ScriptError]) -> Answer {
+    errors.first().map_or_else(not_understood, |error| Answer::failed(&error.message))
+}
+
+fn not_understood() -> Answer {
+    Answer::failed("the request is not understood")
 }
 
 fn access_mode(request: &AccessModeRequest) -> Result<AccessMode, Answer> {
-    if let Some((name, value)) = request.modifiers.iter().find(|(name, _)| name != "shared") {
-        return Err(Answer::failed(format!(
-            "the modifier {name}={value} is not built in this release; remove it"
-        )));
-    }
     match request.mode {
         RequestedMode::Striped => Ok(AccessMode::Striped),
         RequestedMode::Private => Ok(AccessMode::Private),
-        RequestedMode::Ldbalance => {
-            Err(Answer::failed("access_mode=ldbalance is not built in this release; use striped"))
-        }
+        RequestedMode::Ldbalance => Err(not_understood()),
     }
-}
-
-fn is_shared(request: &AccessModeRequest) -> bool {
-    request.modifiers.iter().any(|(name, value)| name == "shared" && value == "yes")
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ pub fn read(path: &Path) -> Result<Script, Answer> {
     let text = text(path)?;
     // What still has a percent sign is meant so, and must not be replaced again.
     let text = if is_replaced(path) { text.replace('%', "%%") } else { text };
-    Ok(script(path, text, "/", ""))
+    Ok(script(text, "/", ""))
 }
 
 /// Reads a script at submission, when neither the job's id nor its user nor its folder are known.
@@ -24,7 +24,7 @@ pub fn read(path: &Path) -> Result<Script, Answer> {
 /// # Errors
 /// As [`read`].
 pub fn read_submitted(path: &Path, unknown: &str) -> Result<Script, Answer> {
-    Ok(script(path, text(path)?, &format!("/{unknown}"), unknown))
+    Ok(script(text(path)?, &format!("/{unknown}"), unknown))
 }
 
 /// The copy in memory is a file of slurmctld's without a name (`memfd_create`).
@@ -32,14 +32,10 @@ fn is_replaced(path: &Path) -> bool {
     path.starts_with("/proc")
 }
 
-fn script(path: &Path, text: String, workdir: &str, user: &str) -> Script {
-    Script {
-        text,
-        path: path.into(),
-        workdir: workdir.into(),
-        job_name: user.to_owned(),
-        user: user.to_owned(),
-    }
+/// Slurm's name of the file would tell users nothing.
+fn script(text: String, workdir: &str, user: &str) -> Script {
+    let (job_name, user) = (user.to_owned(), user.to_owned());
+    Script { text, path: "script".into(), workdir: workdir.into(), job_name, user }
 }
 
 fn text(path: &Path) -> Result<String, Answer> {
