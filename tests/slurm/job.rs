@@ -77,6 +77,11 @@ impl Job<'_> {
         );
     }
 
+    /// Whether Slurm knows the job: one that it forgot may have given its id to another.
+    pub fn is_known(&self) -> bool {
+        Path::new(&self.field("WorkDir")) == self.folder
+    }
+
     /// Waits until something else holds; `what` names it.
     #[track_caller]
     pub fn wait_until(&self, what: &str, condition: impl FnMut() -> bool) {

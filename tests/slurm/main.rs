@@ -33,11 +33,11 @@ const TOGETHER: &[Test] = &[
     ("a_persistent_buffer_is_its_owners_alone", persistent::owners_alone),
     ("a_shared_persistent_buffer_is_used_by_two_users_at_once", persistent::shared_by_two_users),
     ("twelve_malformed_submissions_are_refused_with_their_reasons", refusals::all),
-    ("dwstat_and_dwcli_show_what_is_there", tools::pipelines),
 ];
 
 /// Tests that need the cluster for themselves.
 const ALONE: &[Test] = &[
+    ("dwstat_and_dwcli_show_what_is_there", tools::pipelines),
     ("scancel_of_a_running_job_stages_out_and_hurry_does_not", cancel::running),
     ("scancel_ends_every_phase_before_the_job", cancel::before_the_job),
     ("scancel_hurry_ends_a_stage_out", cancel::stage_out),

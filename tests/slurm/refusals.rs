@@ -16,7 +16,11 @@ const MALFORMED: [(&str, &str, &[&str]); 12] = [
         "#DW jobdw type=scratch access_mode=stripped capacity=16MiB",
         &["stripped", "striped"],
     ),
-    ("a space in the size", "#DW jobdw type=scratch access_mode=striped capacity=10 GiB", &["10 GiB"]),
+    (
+        "a space in the size",
+        "#DW jobdw type=scratch access_mode=striped capacity=10 GiB",
+        &["line 2", "10GiB without"],
+    ),
     ("an unknown unit", "#DW jobdw type=scratch access_mode=striped capacity=10Gig", &["10Gig"]),
     ("more than the pool", "#DW jobdw type=scratch access_mode=striped capacity=100TiB", &["pool"]),
     (

@@ -10,7 +10,7 @@ pub fn pipelines(site: &Site) {
          instID=$(dwstat instances | grep $sessID | awk '{print $1}')\n\
          dwstat instances | grep $sessID | awk '{print $5}'\n\
          dwstat fragments | grep $instID | wc -l\n\
-         dwstat -b | tr -s ' \\n' ' ' | cut -d' ' -f10\n";
+         set -- $(dwstat -b); echo ${10}\n";
     let job = site.submit(ADA, &pfs, script);
     job.wait_success();
     assert_eq!(job.output(), "2\n2\n16777216\n", "the pipelines");
