@@ -3,15 +3,18 @@
 # make check        formatting and lints only
 # make bench        measure, print a table, write bench/results.json
 # make build        the programs, in target/release
+# make cluster      a Slurm cluster with Forebay on this machine, NODES=4 nodes (root); says how to use it
+# make cluster-down end it and remove every trace of it
 # make clean        remove what was built
 
 EXAMPLE := examples/star-catalogue/job.sh
 JOB     := $(EXAMPLE)
 ARGS    :=
+NODES   := 4
 CARGO   := cargo
 FLAGS   := --release --locked
 
-.PHONY: run build check test bench clean
+.PHONY: run build check test bench cluster cluster-down clean
 .DEFAULT_GOAL := build
 
 build:
@@ -37,6 +40,14 @@ bench:
 	@scripts/install-deps build run
 	@$(CARGO) build $(FLAGS) --workspace --bins
 	@target/release/bench --out bench/results.json
+
+cluster:
+	@scripts/install-deps build run slurm
+	@$(CARGO) build $(FLAGS) --workspace --bins
+	@scripts/cluster/up $(NODES)
+
+cluster-down:
+	@scripts/cluster/down
 
 clean:
 	$(CARGO) clean

@@ -2,7 +2,7 @@
 
 use model::phase::{AccessMode, Direction, Function, Phase, StageKind, StageState};
 use wire::control::{
-    ApiError, Blame, FileFailure, InstanceStatus, Owner, Script, SessionStatus, Side, StageProgress,
+    ApiError, Blame, CLI, FileFailure, InstanceStatus, Owner, Script, SessionStatus, Side, StageProgress,
     StageStatus, VolumeKind,
 };
 
@@ -83,6 +83,8 @@ pub fn session() -> SessionStatus {
             nodes: vec!["n0".into()],
             volume: VolumeKind::Directory,
             access_modes: vec![AccessMode::Striped],
+            pool: "local".into(),
+            intact: true,
         }),
         activations: vec![],
         stages: vec![stage_in(), failed_stage_out()],
@@ -94,6 +96,12 @@ pub fn session() -> SessionStatus {
         ],
         kept: None,
         notes: vec!["capacity 1GiB is 64 grains".into()],
+        caller: CLI.into(),
+        persistent: None,
+        uses: vec![],
+        quarantined: None,
+        bytes_dirty: 0,
+        bytes_left: 0,
     }
 }
 

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use model::phase::{Direction, Phase};
 use tokio::process::Child;
-use wire::control::{ApiError, Blame, PostRun, PreRun, SessionStatus, Setup};
+use wire::control::{ApiError, Blame, CLI, PostRun, PreRun, SessionStatus, Setup};
 
 use crate::exit_code::{ExitCode, JobExit};
 use crate::failure::Failure;
@@ -168,6 +168,9 @@ impl<'a> Life<'a> {
             script: self.record.script.clone(),
             fragments: self.record.fragments,
             volume: self.record.volume,
+            caller: CLI.to_owned(),
+            capacity: None,
+            hosts: Vec::new(),
         };
         self.session.call("/setup", &request).await?;
         for note in self.notes.drain(..) {

@@ -1,17 +1,17 @@
 //! The service's heart: the database, the nodes, and the turns of each token. Doors (`requests/`) call this and nothing
 //! below it.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use daemon::error::user;
 use model::phase::Function;
 use wire::control::{
-    ApiError, PostRun, PreRun, SessionStatus, Setup, ShutdownReply, Teardown, TeardownReply,
+    ApiError, CreatePersistent, PostRun, PreRun, SessionStatus, Setup, ShutdownReply, Teardown, TeardownReply,
 };
 
-use crate::lifecycle::{self, Done};
-use crate::site::Site;
+use crate::lifecycle::{self, Done, aside};
+use crate::site::{Site, Unmount};
 use crate::state::{Database, activations, sessions, timings};
 use crate::status;
 use crate::turns::{Call, Turns};
@@ -23,11 +23,14 @@ pub struct Control<S> {
     /// The machine and its nodes.
     pub(crate) site: S,
     turns: Arc<Turns>,
+    /// Sessions that were set aside and are to be finished by ourselves.
+    aside: Mutex<Vec<String>>,
 }
 
 /// A life-cycle function that changes something, with its arguments.
 pub(crate) enum Request {
     Setup(Box<Setup>),
+    Create(Box<CreatePersistent>),
     DataIn,
     PreRun(PreRun),
     PostRun(PostRun),
@@ -38,7 +41,7 @@ pub(crate) enum Request {
 impl Request {
     fn call(&self) -> Call {
         let (function, hurry) = match self {
-            Request::Setup(_) => (Function::Setup, false),
+            Request::Setup(_) | Request::Create(_) => (Function::Setup, false),
             Request::DataIn => (Function::DataIn, false),
             Request::PreRun(_) => (Function::PreRun, false),
             Request::PostRun(how) => (Function::PostRun, how.hurry),
@@ -52,7 +55,7 @@ impl Request {
 impl<S: Site> Control<S> {
     /// Over a database that may hold the sessions of an earlier life.
     pub fn new(database: Database, site: S) -> Control<S> {
-        Control { database, site, turns: Arc::default() }
+        Control { database, site, turns: Arc::default(), aside: Mutex::default() }
     }
 
     /// Runs or joins a life-cycle function and replies when it is done.
@@ -68,15 +71,38 @@ impl<S: Site> Control<S> {
                 let started = Instant::now();
                 let result = match request {
                     Request::Setup(setup) => lifecycle::setup::run(&control, &name, *setup).await,
+                    Request::Create(create) => lifecycle::persistent::run(&control, *create).await,
                     Request::DataIn => lifecycle::data_in::run(&control, &name, cancelled).await,
                     Request::PreRun(how) => lifecycle::pre_run::run(&control, &name, how).await,
                     Request::PostRun(how) => lifecycle::post_run::run(&control, &name, how).await,
                     Request::DataOut => lifecycle::data_out::run(&control, &name, cancelled).await,
                     Request::Teardown(how) => lifecycle::teardown::run(&control, &name, how).await,
                 };
+                control.finish_aside();
                 control.note(&name, call.function, result, started).await
             })
             .await
+    }
+
+    /// Stages out and releases the session that was set aside, when the function that runs is done.
+    pub(crate) fn finish_later(&self, token: String) {
+        self.aside.lock().unwrap_or_else(PoisonError::into_inner).push(token);
+    }
+
+    fn finish_aside(self: &Arc<Self>) {
+        let tokens = std::mem::take(&mut *self.aside.lock().unwrap_or_else(PoisonError::into_inner));
+        for token in tokens {
+            let control = Arc::clone(self);
+            tokio::spawn(async move {
+                let functions = [Request::DataOut, Request::Teardown(Teardown::default())];
+                for function in functions {
+                    if let Err(error) = control.run(&token, function).await {
+                        tracing::warn!(token, %error, "a session that was set aside is not finished");
+                        return;
+                    }
+                }
+            });
+        }
     }
 
     /// Replies why the data was kept, if it was.
@@ -88,9 +114,14 @@ impl<S: Site> Control<S> {
         token: &str,
         how: Teardown,
     ) -> Result<TeardownReply, ApiError> {
+        check_token(token)?;
+        let number = self.session(token).await?.number;
         self.run(token, Request::Teardown(how)).await?;
-        let kept = self.session(token).await?.kept;
-        Ok(TeardownReply { kept })
+        let found = self.database.transact(move |tx| sessions::numbered(tx, number)).await?;
+        // Another session has the token of one that is not there any more.
+        let Some(session) = found else { return Ok(TeardownReply { kept: None, renamed: None }) };
+        let renamed = (session.token != token).then_some(session.token);
+        Ok(TeardownReply { kept: session.kept, renamed })
     }
 
     /// Stops a running `data_in` or `data_out`, also one that an earlier life of control began.
@@ -99,11 +130,11 @@ impl<S: Site> Control<S> {
     /// `no_such_session`, or the node does not answer.
     pub(crate) async fn cancel(&self, token: &str) -> Result<(), ApiError> {
         check_token(token)?;
-        self.session(token).await?;
+        let session = self.session(token).await?;
         let data_in = self.turns.cancel(token, Function::DataIn).await;
         let data_out = self.turns.cancel(token, Function::DataOut).await;
         if !data_in && !data_out {
-            lifecycle::staging::stop_leftovers(self, token).await?;
+            lifecycle::staging::stop_leftovers(self, &session).await?;
         }
         Ok(())
     }
@@ -113,6 +144,7 @@ impl<S: Site> Control<S> {
     /// # Errors
     /// `no_such_session`.
     pub(crate) async fn session(&self, token: &str) -> Result<sessions::Session, ApiError> {
+        check_token(token)?;
         let name = token.to_owned();
         let found = self.database.transact(move |tx| sessions::find(tx, &name)).await?;
         found.ok_or_else(|| no_such_session(token))
@@ -136,6 +168,11 @@ impl<S: Site> Control<S> {
         let busy = self.turns.running(&session.token);
         let rows = self.database.transact(move |tx| status::Rows::read(tx, session)).await?;
         Ok(rows.describe(busy, &self.site.nodes()))
+    }
+
+    /// The function of the session that runs now.
+    pub(crate) fn running(&self, token: &str) -> Option<Function> {
+        self.turns.running(token)
     }
 
     /// Stops the nodes if nothing is mounted and nothing runs; control itself then has nothing left to do. Must not be
@@ -166,17 +203,28 @@ impl<S: Site> Control<S> {
     /// A call in a hurry does not wait behind a patient one of minutes: that one is made to end first.
     async fn make_way(&self, token: &str, request: &Request) {
         let (unmount, stop) = match request {
+            Request::Setup(setup) => {
+                let known = lifecycle::setup::living(self, token).await;
+                (false, matches!(known, Ok(Some(known)) if aside::is_reused(&known, setup)))
+            }
+            // Its manager has forgotten the job: it calls this only when everything else is over.
+            Request::Teardown(Teardown { hurry: false }) => {
+                let known = lifecycle::setup::living(self, token).await;
+                (false, matches!(known, Ok(Some(known)) if known.is_managed() && known.quarantined.is_none()))
+            }
             Request::PostRun(PostRun { hurry: true }) => (true, false),
             Request::Teardown(Teardown { hurry: true }) => (true, true),
             _ => return,
         };
         if stop {
-            self.turns.cancel(token, Function::DataIn).await;
-            self.turns.cancel(token, Function::DataOut).await;
+            for function in aside::CUT_SHORT {
+                self.turns.cancel(token, function).await;
+            }
         }
         if unmount
             && self.turns.running(token) == Some(Function::PostRun)
-            && let Err(error) = lifecycle::mounts::unmount_all(self, token, true).await
+            && let Ok(session) = self.session(token).await
+            && let Err(error) = lifecycle::mounts::unmount_all(self, &session, Unmount::Hurry).await
         {
             tracing::warn!(token, %error, "a hurried unmount failed, wait for the patient one");
         }
@@ -218,7 +266,7 @@ impl<S: Site> Control<S> {
 }
 
 /// Slurm looks for the words `token not found` in what teardown says.
-fn no_such_session(token: &str) -> ApiError {
+pub(crate) fn no_such_session(token: &str) -> ApiError {
     user(
         "no_such_session",
         format!("session {token}: token not found"),

@@ -5,18 +5,26 @@
 //! lifecycle/   one file per life-cycle function; each can be called again after any crash
 //! turns.rs     one function of a token at a time
 //! state/       one file per table of the database
-//! site.rs      what the life-cycle asks of the machine; local_site.rs and local_nodes.rs do it
+//! site.rs      what the life-cycle asks of the machines: local_*.rs of one, cluster_*.rs of many hosts
+//! pool.rs      how much flash there is, and which nodes an instance gets
+//! rights.rs    who may do what
 //! script.rs    from a script to a plan
 //! ```
 //!
 //! **Invariants:** every function is idempotent. What a restart needs is in the database before it is acted on.
 
+mod cluster_nodes;
+mod cluster_site;
+pub mod config;
 pub mod control;
+mod leftovers;
 mod lifecycle;
 mod local_nodes;
 mod local_site;
+mod objects;
 mod pool;
 mod requests;
+mod rights;
 mod script;
 pub mod service;
 mod site;

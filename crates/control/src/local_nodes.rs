@@ -92,15 +92,14 @@ impl LocalNodes {
         self.lock().values().map(|watched| watched.seen.borrow().view.clone()).collect()
     }
 
-    /// Waits until the first `count` nodes run; starts those that do not.
+    /// Waits until the nodes `names` run; starts those that do not.
     ///
     /// # Errors
     /// One does not come up: its last words.
-    pub async fn ensure(&self, count: u32) -> Result<Vec<StorageAddress>, ApiError> {
-        let names: Vec<String> = (0..count).map(name_of).collect();
+    pub async fn ensure(&self, names: &[String]) -> Result<Vec<StorageAddress>, ApiError> {
         names.iter().for_each(|name| self.supervise(name));
         let mut addresses = Vec::new();
-        for name in &names {
+        for name in names {
             addresses.push(self.online(name).await?.data);
         }
         Ok(addresses)
@@ -284,7 +283,7 @@ impl Supervisor {
 }
 
 /// Node `n0`, `n1`, ….
-fn name_of(index: u32) -> String {
+pub fn name_of(index: u32) -> String {
     format!("n{index}")
 }
 

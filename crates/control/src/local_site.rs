@@ -14,7 +14,8 @@ use wire::node::{
 };
 
 use crate::local_nodes::LocalNodes;
-use crate::site::{DiskSpace, NodeView, Site};
+use crate::site::{ClusterSetting, DiskSpace, NodeView, Site, Unmount};
+use crate::state::nodes::Known;
 
 /// How long a call to a node is repeated while it does not answer: it is being started again meanwhile.
 const REPEAT_WITHIN: Duration = Duration::from_secs(120);
@@ -24,7 +25,7 @@ const REPEAT_PAUSE: Duration = Duration::from_millis(250);
 
 /// The smallest fragment that gets an image: mkfs.xfs makes no file system below 300 MB, and one of little more is
 /// mostly its log.
-const IMAGE_BYTES_MIN: u64 = 512 << 20;
+pub const IMAGE_BYTES_MIN: u64 = 512 << 20;
 
 /// Where system administration programs live besides `PATH`.
 const SYSTEM_FOLDERS: [&str; 4] = ["/usr/sbin", "/sbin", "/usr/bin", "/bin"];
@@ -94,6 +95,18 @@ impl Site for LocalSite {
         self.folder.join("mnt")
     }
 
+    fn cluster(&self) -> Option<ClusterSetting> {
+        None
+    }
+
+    fn admit(&self, node: Known) -> Result<(), ApiError> {
+        let message =
+            format!("node {} cannot join: this service has a machine of its own", node.registration.name);
+        Err(user("no_cluster", message, "start control with --config to lead a cluster"))
+    }
+
+    fn forget(&self, _name: &str) {}
+
     fn disk(&self) -> Result<DiskSpace, ApiError> {
         let stat = rustix::fs::statvfs(&self.folder).map_err(|errno| {
             let message = format!("ask the disk of {} for its space: {errno}", self.folder.display());
@@ -102,12 +115,12 @@ impl Site for LocalSite {
         Ok(DiskSpace { available_bytes: stat.f_bavail.saturating_mul(stat.f_frsize) })
     }
 
-    fn images_work(&self, fragment_bytes: u64) -> bool {
-        fragment_bytes >= IMAGE_BYTES_MIN
-            && rustix::process::geteuid().is_root()
+    fn image_bytes_min(&self) -> Option<u64> {
+        let possible = rustix::process::geteuid().is_root()
             && Path::new("/dev/loop-control").exists()
             && program_exists("mkfs.xfs")
-            && program_exists("losetup")
+            && program_exists("losetup");
+        possible.then_some(IMAGE_BYTES_MIN)
     }
 
     fn nodes(&self) -> Vec<NodeView> {
@@ -122,8 +135,8 @@ impl Site for LocalSite {
         if real.is_dir() { Ok(real) } else { Err(refuse("it is not a folder".to_owned())) }
     }
 
-    async fn ensure_nodes(&self, count: u32) -> Result<Vec<StorageAddress>, ApiError> {
-        self.nodes.ensure(count).await
+    async fn ensure_nodes(&self, names: &[String]) -> Result<Vec<StorageAddress>, ApiError> {
+        self.nodes.ensure(names).await
     }
 
     async fn stop_nodes(&self) -> Result<(), ApiError> {
@@ -146,8 +159,8 @@ impl Site for LocalSite {
         self.put(node, &format!("/v1/mounts/{}", spec.id), spec).await
     }
 
-    async fn unmount(&self, node: &str, id: &str, hurry: bool) -> Result<(), ApiError> {
-        self.delete(node, &format!("/v1/mounts/{id}?hurry={hurry}")).await
+    async fn unmount(&self, node: &str, id: &str, how: Unmount) -> Result<(), ApiError> {
+        self.delete(node, &unmount_path(id, how)).await
     }
 
     async fn start_stage(&self, node: &str, spec: &StageSpec) -> Result<StageStatus, ApiError> {
@@ -165,6 +178,15 @@ impl Site for LocalSite {
     fn remove_mount_folder(&self, token: &str) {
         // Missing if the user named the place; not empty only if somebody put something there, which stays.
         let _ = std::fs::remove_dir(self.mount_folder().join(token));
+    }
+}
+
+/// The request that takes a mount away.
+pub fn unmount_path(id: &str, how: Unmount) -> String {
+    match how {
+        Unmount::Patient => format!("/v1/mounts/{id}?hurry=false"),
+        Unmount::WithinSeconds(grace_s) => format!("/v1/mounts/{id}?hurry=false&grace_s={grace_s}"),
+        Unmount::Hurry => format!("/v1/mounts/{id}?hurry=true"),
     }
 }
 

@@ -6,10 +6,14 @@ use std::process::ExitCode;
 use anyhow::Context;
 use clap::Parser;
 
-/// Allocates burst buffers and leads jobs through their life-cycle. Started by forebay.
+/// Allocates burst buffers and leads jobs through their life-cycle. On a cluster started with --config; on one machine by
+/// forebay.
 #[derive(Debug, Parser)]
 #[command(version)]
 struct Arguments {
+    /// The configuration of a cluster's control.
+    #[arg(long, value_name = "FILE", conflicts_with = "dir")]
+    config: Option<PathBuf>,
     /// The state folder; default $XDG_STATE_HOME/forebay, else ~/.local/state/forebay.
     #[arg(long, value_name = "FOLDER")]
     dir: Option<PathBuf>,
@@ -28,11 +32,14 @@ fn main() -> ExitCode {
 }
 
 fn run(arguments: Arguments) -> anyhow::Result<()> {
-    let folder = daemon::state::folder(arguments.dir)?;
     let runtime = tokio::runtime::Runtime::new().context("start threads")?;
     let result = runtime.block_on(async {
         let stop = daemon::signal::terminated().context("watch for signals")?;
-        Ok(control::service::run(folder, stop).await?)
+        match arguments.config {
+            Some(file) => control::service::run_cluster(control::config::load(&file)?, stop).await?,
+            None => control::service::run(daemon::state::folder(arguments.dir)?, stop).await?,
+        }
+        Ok(())
     });
     // Functions that wait for a node would hold the end up; a later call goes on where they were.
     runtime.shutdown_background();

@@ -13,7 +13,8 @@ use wire::node::{
     FragmentSpec, FragmentStatus, MountSpec, MountStatus, NodeHealth, StageSpec, StorageAddress,
 };
 
-use crate::site::{DiskSpace, NodeView, Site};
+use crate::site::{ClusterSetting, DiskSpace, NodeView, Site, Unmount};
+use crate::state::nodes::Known;
 
 /// The machine.
 #[derive(Clone, Default)]
@@ -27,11 +28,17 @@ pub struct MemorySite {
 pub struct World {
     /// The disk.
     pub available_bytes: u64,
+    /// The cluster that this is, with its nodes, if it is one.
+    pub cluster: Option<ClusterSetting>,
+    /// Nodes that registered.
+    pub views: Vec<NodeView>,
+    /// Nodes that do not answer.
+    pub silent: BTreeSet<String>,
     /// Whether images are chosen.
     pub images: bool,
     /// By node and instance.
     pub fragments: BTreeMap<(String, String), FragmentSpec>,
-    /// By id.
+    /// By id; on a cluster by node and id, as `c1/7-striped`.
     pub mounts: BTreeMap<String, MountSpec>,
     /// By id.
     pub stages: BTreeMap<String, StageStatus>,
@@ -56,6 +63,9 @@ impl Default for World {
     fn default() -> World {
         World {
             available_bytes: 100 << 30,
+            cluster: None,
+            views: Vec::new(),
+            silent: BTreeSet::new(),
             images: false,
             fragments: BTreeMap::new(),
             mounts: BTreeMap::new(),
@@ -104,6 +114,27 @@ impl MemorySite {
         result
     }
 
+    /// The same for a node that may be silent.
+    async fn call_node<R>(
+        &self,
+        node: &str,
+        call: String,
+        effect: impl FnOnce(&mut World) -> Result<R, ApiError>,
+    ) -> Result<R, ApiError> {
+        if self.world().silent.contains(node) {
+            return Err(site(
+                crate::cluster_site::ABSENT,
+                format!("node {node} does not answer"),
+                "test again",
+            ));
+        }
+        self.call(call, effect).await
+    }
+
+    fn key(&self, node: &str, id: &str) -> String {
+        if self.world().cluster.is_some() { format!("{node}/{id}") } else { id.to_owned() }
+    }
+
     async fn step(&self) {
         let dies = {
             let mut world = self.world();
@@ -126,25 +157,48 @@ impl Site for MemorySite {
         Ok(DiskSpace { available_bytes: self.world().available_bytes })
     }
 
-    fn images_work(&self, _fragment_bytes: u64) -> bool {
-        self.world().images
+    fn image_bytes_min(&self) -> Option<u64> {
+        self.world().images.then_some(0)
+    }
+
+    fn cluster(&self) -> Option<ClusterSetting> {
+        self.world().cluster.clone()
+    }
+
+    fn admit(&self, node: Known) -> Result<(), ApiError> {
+        let mut world = self.world();
+        world.views.retain(|view| view.name != node.registration.name);
+        world.views.push(NodeView {
+            name: node.registration.name.clone(),
+            online: true,
+            registration: Some(node.registration),
+            drained: node.drained,
+            ..NodeView::default()
+        });
+        Ok(())
+    }
+
+    fn forget(&self, name: &str) {
+        self.world().views.retain(|view| view.name != name);
     }
 
     fn nodes(&self) -> Vec<NodeView> {
-        Vec::new()
+        let world = self.world();
+        let seen = |view: &NodeView| NodeView { online: !world.silent.contains(&view.name), ..view.clone() };
+        world.views.iter().map(seen).collect()
     }
 
     fn check_mountpoint(&self, path: &Path) -> Result<PathBuf, ApiError> {
         Ok(path.to_owned())
     }
 
-    async fn ensure_nodes(&self, count: u32) -> Result<Vec<StorageAddress>, ApiError> {
-        let address = |index| StorageAddress {
-            node: format!("n{index}"),
-            tcp: format!("127.0.0.1:{index}"),
-            unix: None,
+    async fn ensure_nodes(&self, names: &[String]) -> Result<Vec<StorageAddress>, ApiError> {
+        let address = |name: &String| StorageAddress {
+            node: name.clone(),
+            tcp: format!("{name}:1"),
+            unix: Some(format!("/run/{name}").into()),
         };
-        self.call("ensure_nodes".into(), |_| Ok((0..count).map(address).collect())).await
+        self.call("ensure_nodes".into(), |_| Ok(names.iter().map(address).collect())).await
     }
 
     async fn stop_nodes(&self) -> Result<(), ApiError> {
@@ -168,7 +222,10 @@ impl Site for MemorySite {
         let effect = |world: &mut World| {
             let known =
                 world.fragments.entry((node.into(), spec.instance.clone())).or_insert_with(|| spec.clone());
-            assert_eq!(known, spec, "a repeated request is the same request");
+            let same = FragmentSpec { namespaces: spec.namespaces.clone(), ..known.clone() };
+            assert_eq!(&same, spec, "a repeated request is the same request, with more namespaces perhaps");
+            assert!(known.namespaces.iter().all(|namespace| spec.namespaces.contains(namespace)));
+            *known = spec.clone();
             Ok(FragmentStatus {
                 instance: spec.instance.clone(),
                 index: spec.index,
@@ -177,7 +234,7 @@ impl Site for MemorySite {
                 error: None,
             })
         };
-        self.call(format!("create_fragment {node}"), effect).await
+        self.call_node(node, format!("create_fragment {node}"), effect).await
     }
 
     async fn delete_fragment(&self, node: &str, instance: &str) -> Result<(), ApiError> {
@@ -186,32 +243,34 @@ impl Site for MemorySite {
             world.fragments.remove(&key);
             Ok(())
         };
-        self.call(format!("delete_fragment {node}"), effect).await
+        self.call_node(node, format!("delete_fragment {node}"), effect).await
     }
 
-    async fn mount(&self, _node: &str, spec: &MountSpec) -> Result<MountStatus, ApiError> {
+    async fn mount(&self, node: &str, spec: &MountSpec) -> Result<MountStatus, ApiError> {
+        let key = self.key(node, &spec.id);
         let effect = |world: &mut World| {
-            let known = world.mounts.entry(spec.id.clone()).or_insert_with(|| spec.clone());
+            let known = world.mounts.entry(key.clone()).or_insert_with(|| spec.clone());
             assert_eq!(known, spec, "a repeated request is the same request");
             Ok(mounted(spec, world.interruptions))
         };
-        self.call(format!("mount {}", spec.id), effect).await
+        self.call_node(node, format!("mount {key}"), effect).await
     }
 
-    async fn unmount(&self, _node: &str, id: &str, hurry: bool) -> Result<(), ApiError> {
+    async fn unmount(&self, node: &str, id: &str, how: Unmount) -> Result<(), ApiError> {
+        let key = self.key(node, id);
         let effect = |world: &mut World| {
-            world.mounts.remove(id);
+            world.mounts.remove(&key);
             Ok(())
         };
-        self.call(format!("unmount {id} hurry={hurry}"), effect).await
+        self.call_node(node, format!("unmount {key} {how:?}"), effect).await
     }
 
-    async fn start_stage(&self, _node: &str, spec: &StageSpec) -> Result<StageStatus, ApiError> {
+    async fn start_stage(&self, node: &str, spec: &StageSpec) -> Result<StageStatus, ApiError> {
         let effect = |world: &mut World| {
             let status = outcome(world, spec);
             Ok(world.stages.entry(spec.id.clone()).or_insert(status).clone())
         };
-        self.call(format!("start_stage {}", spec.id), effect).await
+        self.call_node(node, format!("start_stage {}", spec.id), effect).await
     }
 
     async fn stage(&self, _node: &str, id: &str) -> Result<StageStatus, ApiError> {
@@ -219,12 +278,12 @@ impl Site for MemorySite {
         self.call(format!("stage {id}"), |world| world.stages.get(id).cloned().ok_or_else(unknown)).await
     }
 
-    async fn delete_stage(&self, _node: &str, id: &str) -> Result<(), ApiError> {
+    async fn delete_stage(&self, node: &str, id: &str) -> Result<(), ApiError> {
         let effect = |world: &mut World| {
             world.stages.remove(id);
             Ok(())
         };
-        self.call(format!("delete_stage {id}"), effect).await
+        self.call_node(node, format!("delete_stage {id}"), effect).await
     }
 
     fn remove_mount_folder(&self, _token: &str) {}

@@ -1,23 +1,75 @@
-//! The pool `local`: the disk behind the state folder.
+//! Pools: how much flash there is, how much of it is free, and which nodes an instance gets.
 //!
-//! Space that is promised to an instance and not yet written still shows as available on the disk; it is counted as
-//! taken here, so that what is free can really be filled.
+//! Embedded, the one pool is the disk behind the state folder; on a cluster each storage node brings its capacity.
+//! Either way what is promised to an instance counts as taken, so that what is free can really be filled.
+
+mod disk;
+mod nodes;
 
 use daemon::error::{site, user};
-use model::size::display;
+use model::size::{self, display};
 use wire::control::{ApiError, PoolStatus, VolumeKind};
 
-use crate::script::{GRANULARITY_BYTES, POOL};
-use crate::site::DiskSpace;
+use crate::site::{ClusterSetting, DiskSpace, NodeView, PoolSetting, Site};
 use crate::state::instances::Instance;
 
-/// What an instance takes of the disk.
-#[derive(Clone, Copy, Debug)]
+/// The pool of one machine.
+pub const LOCAL_POOL: &str = "local";
+
+/// Bytes in a grain of it.
+pub const LOCAL_GRANULARITY_BYTES: u64 = 1 << 20;
+
+/// What can be allocated from, as it is known at one moment.
+#[derive(Clone, Debug)]
+pub enum Ground {
+    /// One disk under every node of this machine.
+    Disk(DiskSpace),
+    /// Nodes with flash of their own.
+    Nodes {
+        /// The cluster's pools.
+        setting: ClusterSetting,
+        /// The nodes as they were seen last.
+        views: Vec<NodeView>,
+    },
+}
+
+/// What an instance takes.
+#[derive(Clone, Debug)]
 pub struct Share {
-    /// Bytes allocated.
+    /// The pool.
+    pub pool: String,
+    /// Bytes allocated on all fragments.
     pub capacity_bytes: u64,
     /// Bytes that the disk already counts.
     pub on_disk_bytes: u64,
+    /// The node of each fragment.
+    pub nodes: Vec<String>,
+}
+
+/// Where an instance goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Placement {
+    /// The pool.
+    pub pool: String,
+    /// Bytes in a grain.
+    pub granularity_bytes: u64,
+    /// Bytes on each fragment.
+    pub fragment_bytes: u64,
+    /// Bytes on all fragments.
+    pub capacity_bytes: u64,
+    /// The node of each fragment, in order.
+    pub nodes: Vec<String>,
+}
+
+/// What is asked of a pool.
+#[derive(Clone, Debug)]
+pub struct Wish<'a> {
+    /// Bytes.
+    pub requested_bytes: u64,
+    /// `None`: the default pool.
+    pub pool: Option<&'a str>,
+    /// Over how many nodes; `None`: as the pool does it.
+    pub fragments: Option<u32>,
 }
 
 impl Share {
@@ -28,58 +80,151 @@ impl Share {
             // Preallocated whole.
             VolumeKind::Image => instance.capacity_bytes,
         };
-        Share { capacity_bytes: instance.capacity_bytes, on_disk_bytes }
+        Share {
+            pool: instance.pool.clone(),
+            capacity_bytes: instance.capacity_bytes,
+            on_disk_bytes,
+            nodes: instance.nodes.clone(),
+        }
+    }
+
+    /// Bytes on each of its nodes.
+    pub fn fragment_bytes(&self) -> u64 {
+        self.capacity_bytes / (self.nodes.len() as u64).max(1)
     }
 }
 
-/// The pool as everybody sees it.
-pub fn status(disk: DiskSpace, shares: &[Share]) -> PoolStatus {
-    let allocated: u64 = shares.iter().map(|share| share.capacity_bytes).sum();
-    let promised: u64 = shares.iter().map(|share| share.capacity_bytes - share.on_disk_bytes).sum();
-    let free = disk.available_bytes.saturating_sub(promised);
-    PoolStatus {
-        name: POOL.to_owned(),
-        granularity_bytes: GRANULARITY_BYTES,
-        quantity: (allocated + free) / GRANULARITY_BYTES,
-        free: free / GRANULARITY_BYTES,
+impl Ground {
+    /// What `site` has now.
+    ///
+    /// # Errors
+    /// The disk cannot be asked.
+    pub fn of(site: &impl Site) -> Result<Ground, ApiError> {
+        Ok(match site.cluster() {
+            None => Ground::Disk(site.disk()?),
+            Some(setting) => Ground::Nodes { setting, views: site.nodes() },
+        })
+    }
+
+    /// The pools, the default first.
+    pub fn settings(&self) -> Vec<PoolSetting> {
+        match self {
+            Ground::Disk(_) => {
+                vec![PoolSetting { name: LOCAL_POOL.to_owned(), granularity_bytes: LOCAL_GRANULARITY_BYTES }]
+            }
+            Ground::Nodes { setting, .. } => setting.pools.clone(),
+        }
+    }
+
+    /// Every pool as everybody sees it.
+    pub fn statuses(&self, shares: &[Share]) -> Vec<PoolStatus> {
+        self.settings().iter().map(|pool| self.status(pool, shares)).collect()
+    }
+
+    /// The pool of that name; `None` names the default pool.
+    ///
+    /// # Errors
+    /// `unknown_pool`, with those that there are.
+    pub fn pool(&self, name: Option<&str>) -> Result<PoolSetting, ApiError> {
+        let pools = self.settings();
+        let found = match name {
+            None => pools.first(),
+            Some(name) => pools.iter().find(|pool| pool.name == name),
+        };
+        found.cloned().ok_or_else(|| {
+            let names: Vec<&str> = pools.iter().map(|pool| pool.name.as_str()).collect();
+            let message = format!("there is no pool {} here", name.unwrap_or_default());
+            user("unknown_pool", message, format!("write pool={} or leave it out", names.join(" or pool=")))
+        })
+    }
+
+    /// How much a wish would take at least, checked against the size of the whole pool.
+    ///
+    /// # Errors
+    /// An unknown pool, or one that could never hold it.
+    pub fn check(&self, wish: &Wish<'_>, shares: &[Share]) -> Result<(PoolSetting, u64), ApiError> {
+        let pool = self.pool(wish.pool)?;
+        // On one machine the number of nodes is the caller's; on a cluster fewer nodes take less.
+        let count = match self {
+            Ground::Disk(_) => wish.fragments.unwrap_or(1).into(),
+            Ground::Nodes { .. } => 1,
+        };
+        let (_, bytes) = equal_parts(wish.requested_bytes, pool.granularity_bytes, count)?;
+        check_total(&self.status(&pool, shares), bytes)?;
+        Ok((pool, bytes))
+    }
+
+    /// Finds room.
+    ///
+    /// # Errors
+    /// An unknown pool, one that could never hold the wish, or one that is too full now.
+    pub fn place(&self, wish: &Wish<'_>, shares: &[Share]) -> Result<Placement, ApiError> {
+        let (pool, _) = self.check(wish, shares)?;
+        let status = self.status(&pool, shares);
+        match self {
+            Ground::Disk(_) => disk::place(&pool, &status, wish),
+            Ground::Nodes { setting, views } => nodes::place(&pool, setting, views, &status, wish, shares),
+        }
+    }
+
+    fn status(&self, pool: &PoolSetting, shares: &[Share]) -> PoolStatus {
+        match self {
+            Ground::Disk(space) => disk::status(*space, shares),
+            Ground::Nodes { setting, views } => nodes::status(pool, setting, views, shares),
+        }
     }
 }
 
-/// Whether the pool could ever hold that much.
+/// Rounds up so that each of `count` fragments gets the same whole number of grains: bytes of one, bytes of all.
 ///
 /// # Errors
-/// `pool_too_small`, with both numbers.
-pub fn check_total(pool: &PoolStatus, capacity_bytes: u64) -> Result<(), ApiError> {
+/// More than 2^64 bytes.
+pub fn equal_parts(requested_bytes: u64, granularity_bytes: u64, count: u64) -> Result<(u64, u64), ApiError> {
+    let parts = || {
+        let grains = size::grains(requested_bytes, granularity_bytes)?.div_ceil(count.max(1));
+        let fragment_bytes = grains.checked_mul(granularity_bytes)?;
+        Some((fragment_bytes, fragment_bytes.checked_mul(count.max(1))?))
+    };
+    let too_large =
+        || user("too_large", format!("a buffer of {requested_bytes} bytes is not possible"), "ask for less");
+    parts().ok_or_else(too_large)
+}
+
+/// The remark on rounding; `None` where nothing was rounded.
+pub fn rounding_note(requested_bytes: u64, capacity_bytes: u64, granularity_bytes: u64) -> Option<String> {
+    let grains = capacity_bytes / granularity_bytes.max(1);
+    (capacity_bytes != requested_bytes).then(|| {
+        format!(
+            "capacity {requested_bytes} bytes rounded up to {grains} grains of {} ({capacity_bytes} bytes)",
+            display(granularity_bytes)
+        )
+    })
+}
+
+fn check_total(pool: &PoolStatus, capacity_bytes: u64) -> Result<(), ApiError> {
     let total = pool.quantity * pool.granularity_bytes;
     if capacity_bytes <= total {
         return Ok(());
     }
     let message =
-        format!("the buffer asks for {}, pool {POOL} has {}", numbers(capacity_bytes), numbers(total));
-    Err(user("pool_too_small", message, "ask for less, or use --dir on a larger disk"))
+        format!("the buffer asks for {}, pool {} has {}", numbers(capacity_bytes), pool.name, numbers(total));
+    let advice = match pool.name == LOCAL_POOL {
+        true => "ask for less, or use --dir on a larger disk",
+        false => "ask for less",
+    };
+    Err(user("pool_too_small", message, advice))
 }
 
-/// Whether the pool can hold that much now.
-///
-/// # Errors
-/// `pool_full`, with all three numbers.
-pub fn check_free(pool: &PoolStatus, capacity_bytes: u64) -> Result<(), ApiError> {
-    check_total(pool, capacity_bytes)?;
-    let free = pool.free * pool.granularity_bytes;
-    if capacity_bytes <= free {
-        return Ok(());
-    }
+fn full(pool: &PoolStatus, capacity_bytes: u64) -> ApiError {
     let total = display(pool.quantity * pool.granularity_bytes);
     let message = format!(
-        "the buffer asks for {}, pool {POOL} has {} free of {total}",
+        "the buffer asks for {}, pool {} has {} free of {total}",
         numbers(capacity_bytes),
-        numbers(free)
+        pool.name,
+        numbers(pool.free * pool.granularity_bytes)
     );
-    Err(site(
-        "pool_full",
-        message,
-        "ask for less, or remove buffers: `forebay status` lists them, `forebay rm` removes one",
-    ))
+    let advice = "ask for less, or remove buffers: `forebay status` lists them, `forebay rm` removes one";
+    site("pool_full", message, advice)
 }
 
 fn numbers(bytes: u64) -> String {
@@ -91,16 +236,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_promised_but_not_written_is_not_free() {
-        let disk = DiskSpace { available_bytes: 100 << 20 };
-        let directory = Share { capacity_bytes: 40 << 20, on_disk_bytes: 10 << 20 };
-        let image = Share { capacity_bytes: 20 << 20, on_disk_bytes: 20 << 20 };
-        let pool = status(disk, &[directory, image]);
-        assert_eq!((pool.free, pool.quantity), (70, 130));
-        check_free(&pool, 70 << 20).unwrap();
-        assert_eq!(check_free(&pool, 71 << 20).unwrap_err().code, "pool_full");
-        let error = check_free(&pool, 131 << 20).unwrap_err();
-        assert_eq!(error.code, "pool_too_small");
-        assert!(error.message.contains("131 MiB") && error.message.contains("130 MiB"), "{}", error.message);
+    fn every_fragment_gets_the_same_whole_number_of_grains() {
+        assert_eq!(equal_parts(10_000_000_000, 1 << 20, 1).unwrap(), (9537 << 20, 9537 << 20));
+        assert_eq!(equal_parts(10_000_000_000, 1 << 20, 4).unwrap(), (2385 << 20, 9540 << 20));
+        assert!(equal_parts(u64::MAX, 1 << 20, 4).is_err());
+        assert_eq!(rounding_note(1 << 30, 1 << 30, 1 << 20), None);
+        let note = rounding_note(10_000_000_000, 9537 << 20, 1 << 20).unwrap();
+        assert!(note.contains("9537 grains of 1 MiB"), "{note}");
     }
 }

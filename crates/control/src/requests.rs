@@ -1,38 +1,82 @@
-//! The control API: which request goes where. The types and their meaning are in [`wire::control`].
+//! The control API: which request goes where, and who may ask it. The types and their meaning are in [`wire::control`].
 
+mod metrics;
+mod nodes;
 mod service;
 mod sessions;
 
 use std::sync::Arc;
 
 use axum::Router;
-use axum::routing::{get, post};
+use axum::routing::{delete, get, post};
+use daemon::http::Caller;
 use tokio::sync::Notify;
+use wire::control::ApiError;
 
-use crate::control::Control;
+use crate::control::{Control, no_such_session};
+use crate::rights::{Policy, Rights};
 use crate::site::Site;
+use crate::state::sessions::Session;
 
 /// What every request can use.
 pub struct Door<S> {
     /// The service.
     pub control: Arc<Control<S>>,
+    /// Who may do what.
+    pub policy: Policy,
     /// Told when the process is to end.
     pub ending: Arc<Notify>,
 }
 
 impl<S> Clone for Door<S> {
     fn clone(&self) -> Self {
-        Door { control: Arc::clone(&self.control), ending: Arc::clone(&self.ending) }
+        Door {
+            control: Arc::clone(&self.control),
+            policy: self.policy.clone(),
+            ending: Arc::clone(&self.ending),
+        }
     }
+}
+
+impl<S: Site> Door<S> {
+    fn rights(&self, caller: Caller) -> Rights {
+        self.policy.rights(caller)
+    }
+
+    /// The session, if the caller may touch it. Somebody else's is not there for him.
+    async fn own(&self, caller: Caller, token: &str) -> Result<Session, ApiError> {
+        let session = self.control.session(token).await?;
+        if self.rights(caller).cover(session.owner.uid) { Ok(session) } else { Err(no_such_session(token)) }
+    }
+
+    /// The same, to look only: persistent buffers that are shared are there for everybody.
+    async fn visible(&self, caller: Caller, token: &str) -> Result<Session, ApiError> {
+        let session = self.control.session(token).await?;
+        let visible = session.shared || self.rights(caller).cover(session.owner.uid);
+        if visible { Ok(session) } else { Err(no_such_session(token)) }
+    }
+}
+
+/// What everybody may read.
+pub fn metrics_router<S: Site>(door: Door<S>) -> Router {
+    Router::new().route("/metrics", get(metrics::metrics::<S>)).with_state(door)
 }
 
 /// Every route.
 pub fn router<S: Site>(door: Door<S>) -> Router {
     Router::new()
+        .route("/metrics", get(metrics::metrics::<S>))
         .route("/v1/status", get(service::status::<S>))
+        .route("/v1/objects", get(service::objects::<S>))
+        .route("/v1/pools", get(service::pools::<S>))
         .route("/v1/shutdown", post(service::shutdown::<S>))
         .route("/v1/job_process", post(service::job_process::<S>))
         .route("/v1/tokens", post(service::new_token::<S>))
+        .route("/v1/persistent", post(service::create_persistent::<S>))
+        .route("/v1/nodes", post(nodes::register::<S>))
+        .route("/v1/nodes/{name}", delete(nodes::forget::<S>))
+        .route("/v1/nodes/{name}/drain", post(nodes::drain::<S>))
+        .route("/v1/nodes/{name}/resume", post(nodes::resume::<S>))
         .route("/v1/sessions/{token}", get(sessions::status::<S>))
         .route("/v1/sessions/{token}/setup", post(sessions::setup::<S>))
         .route("/v1/sessions/{token}/data_in", post(sessions::data_in::<S>))

@@ -2,7 +2,6 @@
 
 use model::directive::{self, BufferRoot, Capacity, Directive, JobDw, RequestedMode};
 use model::phase::{AccessMode, Direction, StageState};
-use model::size;
 use model::symbols::Symbols;
 use wire::control::{ApiError, Script};
 
@@ -10,33 +9,33 @@ use daemon::error::{bug, user};
 
 use crate::state::stages::Stage;
 
-/// Bytes in a grain of the pool.
-pub const GRANULARITY_BYTES: u64 = 1 << 20;
-
-/// The one pool.
-pub const POOL: &str = "local";
-
 /// What `%j` stands for while there is no job yet; a path with it cannot be looked at.
 pub const UNKNOWN_JOB_ID: &str = "<job-id>";
 
 /// What a script asks for.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
-    /// Bytes that the directives ask for.
-    pub requested_bytes: u64,
-    /// In the script's order.
-    pub access_modes: Vec<AccessMode>,
+    /// The job's own buffer; `None` where it only uses persistent ones.
+    pub own: Option<Own>,
+    /// The persistent buffers that the job uses, in the script's order.
+    pub uses: Vec<String>,
+    /// Persistent buffers that the script creates: bytes and pool of each. The workload manager asks for them.
+    pub creates: Vec<(u64, Option<String>)>,
+    /// Whether it has `#BB` lines, which the workload manager carries out.
+    pub has_bb: bool,
     /// Every `stage_in` in the script's order, then every `stage_out`.
     pub stages: Vec<Stage>,
 }
 
-/// A capacity in whole grains.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Allocation {
-    /// Bytes on each fragment.
-    pub fragment_bytes: u64,
-    /// Bytes on all fragments.
-    pub capacity_bytes: u64,
+/// A buffer of the job's own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Own {
+    /// Bytes that the directives ask for.
+    pub requested_bytes: u64,
+    /// In the script's order.
+    pub access_modes: Vec<AccessMode>,
+    /// `None`: the default pool.
+    pub pool: Option<String>,
 }
 
 /// Reads a script for the job `job_id`.
@@ -52,39 +51,31 @@ pub fn plan(script: &Script, job_id: &str) -> Result<Plan, ApiError> {
         return Err(refusal(script, "not_built", &unsupported));
     }
     let directives: Vec<&Directive> = parsed.directives.iter().map(|located| &located.directive).collect();
-    let job = directives.iter().find_map(|directive| match directive {
-        Directive::JobDw(job) => Some(job),
-        _ => None,
-    });
-    let job = job.ok_or_else(|| nothing_to_do(script))?;
-    check_pool(job)?;
-    Ok(Plan { requested_bytes: bytes(job)?, access_modes: access_modes(job)?, stages: stages(&directives)? })
-}
-
-/// Rounds up so that every fragment gets the same whole number of grains.
-///
-/// # Errors
-/// More than 2^64 bytes.
-pub fn allocate(requested_bytes: u64, fragments: u32) -> Result<Allocation, ApiError> {
-    let count = u64::from(fragments.max(1));
-    let allocation = || {
-        let grains = size::grains(requested_bytes, GRANULARITY_BYTES)?.div_ceil(count);
-        let fragment_bytes = grains.checked_mul(GRANULARITY_BYTES)?;
-        Some(Allocation { fragment_bytes, capacity_bytes: fragment_bytes.checked_mul(count)? })
-    };
-    let too_large =
-        || user("too_large", format!("a buffer of {requested_bytes} bytes is not possible"), "ask for less");
-    allocation().ok_or_else(too_large)
-}
-
-/// The remark on rounding; `None` where nothing was rounded.
-pub fn rounding_note(requested_bytes: u64, capacity_bytes: u64) -> Option<String> {
-    let grains = capacity_bytes / GRANULARITY_BYTES;
-    (capacity_bytes != requested_bytes).then(|| {
-        format!(
-            "capacity {requested_bytes} bytes rounded up to {grains} grains of 1 MiB ({capacity_bytes} bytes)"
-        )
-    })
+    let mut plan =
+        Plan { own: None, uses: Vec::new(), creates: Vec::new(), has_bb: false, stages: Vec::new() };
+    for directive in &directives {
+        match directive {
+            Directive::JobDw(job) => {
+                plan.own = Some(Own {
+                    requested_bytes: bytes(job.capacity)?,
+                    access_modes: access_modes(job)?,
+                    pool: job.pool.clone(),
+                });
+            }
+            Directive::PersistentDw { name } => plan.uses.push(name.clone()),
+            Directive::CreatePersistent(create) => {
+                plan.creates.push((bytes(create.capacity)?, create.pool.clone()));
+                plan.has_bb = true;
+            }
+            Directive::DestroyPersistent { .. } => plan.has_bb = true,
+            Directive::StageIn(_) | Directive::StageOut(_) | Directive::Swap { .. } => {}
+        }
+    }
+    if plan.own.is_none() && plan.uses.is_empty() && !plan.has_bb {
+        return Err(nothing_to_do(script));
+    }
+    plan.stages = stages(&directives, &plan)?;
+    Ok(plan)
 }
 
 fn symbols(script: &Script, job_id: &str) -> Symbols {
@@ -116,18 +107,8 @@ fn nothing_to_do(script: &Script) -> ApiError {
     )
 }
 
-fn check_pool(job: &JobDw) -> Result<(), ApiError> {
-    match &job.pool {
-        Some(pool) if pool != POOL => {
-            let advice = format!("write pool={POOL} or leave it out");
-            Err(user("unknown_pool", format!("there is no pool {pool} here"), advice))
-        }
-        _ => Ok(()),
-    }
-}
-
-fn bytes(job: &JobDw) -> Result<u64, ApiError> {
-    match job.capacity {
+fn bytes(capacity: Capacity) -> Result<u64, ApiError> {
+    match capacity {
         Capacity::Bytes(bytes) => Ok(bytes),
         Capacity::Nodes(_) => Err(bug("unplanned", "a capacity in nodes was not refused")),
     }
@@ -142,7 +123,7 @@ fn access_modes(job: &JobDw) -> Result<Vec<AccessMode>, ApiError> {
     job.access_modes.iter().map(|request| mode(request.mode)).collect()
 }
 
-fn stages(directives: &[&Directive]) -> Result<Vec<Stage>, ApiError> {
+fn stages(directives: &[&Directive], plan: &Plan) -> Result<Vec<Stage>, ApiError> {
     let ins = directives.iter().filter_map(|directive| match directive {
         Directive::StageIn(stage) => Some((Direction::In, stage)),
         _ => None,
@@ -153,20 +134,26 @@ fn stages(directives: &[&Directive]) -> Result<Vec<Stage>, ApiError> {
     });
     (0u32..)
         .zip(ins.chain(outs))
-        .map(|(position, (direction, stage))| planned(position, direction, stage))
+        .map(|(position, (direction, stage))| planned(position, direction, stage, plan))
         .collect()
 }
 
-fn planned(position: u32, direction: Direction, stage: &directive::Stage) -> Result<Stage, ApiError> {
-    let (access_mode, buffer_path) = match &stage.buffer {
-        // A list's lines name the buffer themselves.
-        None => (AccessMode::Striped, String::new()),
-        Some(buffer) => (mode_of(&buffer.root)?, buffer.path.clone()),
+fn planned(
+    position: u32,
+    direction: Direction,
+    stage: &directive::Stage,
+    plan: &Plan,
+) -> Result<Stage, ApiError> {
+    let ((buffer, access_mode), buffer_path) = match &stage.buffer {
+        // A list's lines name the buffer themselves: the job's own, else the first persistent one.
+        None => ((buffer_of_lists(plan), AccessMode::Striped), String::new()),
+        Some(buffer) => (namespace_of(&buffer.root), buffer.path.clone()),
     };
     Ok(Stage {
         position,
         direction,
         kind: stage.kind,
+        buffer,
         access_mode,
         pfs_path: stage.pfs.clone().into(),
         buffer_path,
@@ -180,11 +167,20 @@ fn planned(position: u32, direction: Direction, stage: &directive::Stage) -> Res
     })
 }
 
-fn mode_of(root: &BufferRoot) -> Result<AccessMode, ApiError> {
+/// The persistent buffer (empty: the job's own) and the namespace in it.
+fn namespace_of(root: &BufferRoot) -> (String, AccessMode) {
     match root {
-        BufferRoot::JobStriped => Ok(AccessMode::Striped),
-        BufferRoot::JobPrivate => Ok(AccessMode::Private),
-        _ => Err(bug("unplanned", format!("a stage with {root} was not refused"))),
+        BufferRoot::JobStriped => (String::new(), AccessMode::Striped),
+        BufferRoot::JobPrivate => (String::new(), AccessMode::Private),
+        BufferRoot::PersistentStriped(name) => (name.clone(), AccessMode::Striped),
+        BufferRoot::PersistentPrivate(name) => (name.clone(), AccessMode::Private),
+    }
+}
+
+fn buffer_of_lists(plan: &Plan) -> String {
+    match plan.own {
+        Some(_) => String::new(),
+        None => plan.uses.first().cloned().unwrap_or_default(),
     }
 }
 
@@ -211,7 +207,7 @@ mod tests {
              #DW stage_in type=file source=/pfs/a destination=$DW_JOB_STRIPED/a\n"
         );
         let plan = plan(&script(&text), "7").unwrap();
-        assert_eq!(plan.requested_bytes, 10_000_000_000);
+        assert_eq!(plan.own.unwrap().requested_bytes, 10_000_000_000);
         let stages: Vec<_> =
             plan.stages.iter().map(|s| (s.position, s.direction, s.pfs_path.to_str().unwrap())).collect();
         assert_eq!(stages, [(0, Direction::In, "/pfs/a"), (1, Direction::Out, "/pfs/u/out-7")]);
@@ -226,25 +222,28 @@ mod tests {
 
     #[test]
     fn what_is_not_built_is_refused_with_its_line() {
-        let error = plan(&script("#!/bin/sh\n#DW persistentdw name=x\n"), "1").unwrap_err();
+        let error = plan(&script("#!/bin/sh\n#DW swap 1GiB\n"), "1").unwrap_err();
         assert_eq!(error.code, "not_built");
         assert!(error.message.contains("line 2"), "{}", error.message);
     }
 
     #[test]
-    fn another_pool_is_refused_by_name() {
-        let error = plan(&script(&format!("{} pool=wlm\n", JOB.trim_end())), "1").unwrap_err();
-        assert!(error.message.contains("wlm") && error.advice.contains("local"));
+    fn a_job_may_use_persistent_buffers_only() {
+        let text = "#!/bin/sh\n#DW persistentdw name=shared\n\
+            #DW stage_in type=file source=/pfs/a destination=$DW_PERSISTENT_STRIPED_shared/a\n";
+        let plan = plan(&script(text), "1").unwrap();
+        assert_eq!((plan.own, plan.uses), (None, vec!["shared".to_owned()]));
+        assert_eq!(
+            (plan.stages[0].buffer.as_str(), plan.stages[0].access_mode),
+            ("shared", AccessMode::Striped)
+        );
     }
 
     #[test]
-    fn every_fragment_gets_the_same_whole_number_of_grains() {
-        let one = allocate(10_000_000_000, 1).unwrap();
-        assert_eq!(one.capacity_bytes, 9537 << 20);
-        let four = allocate(10_000_000_000, 4).unwrap();
-        assert_eq!((four.fragment_bytes, four.capacity_bytes), (2385 << 20, 9540 << 20));
-        assert!(allocate(u64::MAX, 4).is_err());
-        assert_eq!(rounding_note(1 << 30, 1 << 30), None);
-        assert!(rounding_note(10_000_000_000, one.capacity_bytes).unwrap().contains("9537 grains"));
+    fn lines_of_the_workload_manager_are_no_reason_to_refuse() {
+        let text = "#!/bin/sh\n#BB create_persistent name=x capacity=1GiB pool=fast\n#BB destroy_persistent name=y\n";
+        let plan = plan(&script(text), "1").unwrap();
+        assert_eq!((plan.own, plan.has_bb), (None, true));
+        assert_eq!(plan.creates, [(1 << 30, Some("fast".to_owned()))]);
     }
 }

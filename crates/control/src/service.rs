@@ -1,4 +1,4 @@
-//! The control process: its lock, its socket, its start and its end.
+//! The control process: its lock, its doors, its start and its end; for one machine or for a cluster.
 
 use std::io;
 use std::os::unix::net::UnixStream;
@@ -6,19 +6,33 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use daemon::http::BindError;
+use daemon::error::chain;
+use daemon::http::{BindError, OpenTo};
 use daemon::lock::{FolderLock, LockError};
+use daemon::munge::{Munge, MungeError};
 use tokio::sync::Notify;
 use wire::control::ApiError;
 
+use crate::cluster_nodes::ClusterNodes;
+use crate::cluster_site::ClusterSite;
+use crate::config::Config;
 use crate::control::Control;
+use crate::leftovers;
 use crate::local_nodes::{self, LocalNodes};
 use crate::local_site::LocalSite;
 use crate::requests::{self, Door};
-use crate::state::{Database, StateError, instances};
+use crate::rights::Policy;
+use crate::site::Site;
+use crate::state::{Database, StateError, instances, nodes};
+
+/// What control is called in MUNGE credentials.
+const AUDIENCE: &str = "control";
 
 /// How long another control may take to end: requests in flight have two seconds.
 const ENDING_WITHIN: Duration = Duration::from_secs(5);
+
+/// How often it is looked whether a node is back that left something behind.
+const TIDY_PERIOD: Duration = Duration::from_secs(2);
 
 /// Why control does not run.
 #[derive(Debug, thiserror::Error)]
@@ -35,9 +49,21 @@ pub enum ControlError {
     /// What is in the database cannot be read.
     #[error(transparent)]
     Api(#[from] ApiError),
+    /// Who calls over the network cannot be told.
+    #[error(transparent)]
+    Munge(#[from] MungeError),
     /// The nodes' folders or program.
     #[error("prepare the nodes")]
     Nodes(#[source] io::Error),
+    /// The state folder's mode.
+    #[error("open the state folder {} to its socket's callers", path.display())]
+    Folder {
+        /// The folder.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
     /// The service broke.
     #[error("serve requests")]
     Serve(#[source] io::Error),
@@ -54,14 +80,64 @@ pub async fn run(
 ) -> Result<(), ControlError> {
     // Checked before anything is started; n63 has the longest name.
     daemon::http::check_socket_path(&local_nodes::socket(&folder, "n63"))?;
-    let _lock = take_over(&folder).await?;
+    let _lock = take_over(&folder, &folder.join("control.sock")).await?;
     let database = Database::open(&folder.join("control.db"))?;
     let known = database.transact(instances::all).await?;
     let needed = known.iter().map(|instance| instance.nodes.len()).max().unwrap_or(0);
     let needed = u32::try_from(needed).unwrap_or(u32::MAX);
     let nodes = LocalNodes::open(folder.clone(), needed).map_err(ControlError::Nodes)?;
-    let listener = daemon::http::bind(&folder.join("control.sock"))?;
+    let doors = vec![daemon::http::bind(&folder.join("control.sock"), OpenTo::Ourselves)?];
     let control = Arc::new(Control::new(database, LocalSite::new(folder.clone(), nodes)));
+    tracing::info!(folder = %folder.display(), sessions = known.len(), "control runs");
+    serve(control, Policy::Own, doors, stop).await
+}
+
+/// Runs the control of a cluster until `stop` completes or it is asked to shut down. The nodes are services of their own.
+///
+/// # Errors
+/// See [`ControlError`].
+pub async fn run_cluster(
+    config: Config,
+    stop: impl Future<Output = ()> + Send + 'static,
+) -> Result<(), ControlError> {
+    open_folder(&config.folder)?;
+    let _lock = take_over(&config.folder, &config.socket).await?;
+    let database = Database::open(&config.folder.join("control.db"))?;
+    let munge = Munge::load(config.munge_socket.clone());
+    let mut doors = vec![daemon::http::bind(&config.socket, OpenTo::Everybody)?];
+    let munge = match &config.listen {
+        Some(address) => {
+            let munge = munge?;
+            doors.push(daemon::http::bind_tcp(address, munge.clone(), AUDIENCE).await?);
+            Some(munge)
+        }
+        None => munge.ok(),
+    };
+    let site = ClusterSite::new(config.setting.clone(), ClusterNodes::new(munge), config.node_timeout);
+    for node in database.transact(nodes::all).await? {
+        site.admit(node)?;
+    }
+    let control = Arc::new(Control::new(database, site));
+    tokio::spawn(tidy(Arc::clone(&control)));
+    if let Some(address) = config.metrics.clone() {
+        let ending = Arc::new(Notify::new());
+        let door = Door { control: Arc::clone(&control), policy: config.policy.clone(), ending };
+        tokio::spawn(async move {
+            if let Err(error) = daemon::http::serve_to_all(&address, requests::metrics_router(door)).await {
+                tracing::error!(error = chain(&error), "nobody can read the metrics");
+            }
+        });
+    }
+    tracing::info!(folder = %config.folder.display(), "control of a cluster runs");
+    serve(control, config.policy, doors, stop).await
+}
+
+async fn serve<S: Site>(
+    control: Arc<Control<S>>,
+    policy: Policy,
+    doors: Vec<daemon::http::Door>,
+    stop: impl Future<Output = ()> + Send + 'static,
+) -> Result<(), ControlError> {
     let ending = Arc::new(Notify::new());
     let asked = Arc::clone(&ending);
     let end = async move {
@@ -70,24 +146,36 @@ pub async fn run(
             () = asked.notified() => {}
         }
     };
-    tracing::info!(folder = %folder.display(), sessions = known.len(), "control runs");
-    daemon::http::serve(listener, requests::router(Door { control, ending }), end)
-        .await
-        .map_err(ControlError::Serve)?;
+    let router = requests::router(Door { control, policy, ending });
+    daemon::http::serve(doors, router, end).await.map_err(ControlError::Serve)?;
     tracing::info!("control ended");
     Ok(())
 }
 
+/// Every local user may reach the socket in the folder, and nothing else in it: the database has the buffers' keys.
+fn open_folder(folder: &Path) -> Result<(), ControlError> {
+    use std::os::unix::fs::PermissionsExt;
+    rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
+    std::fs::set_permissions(folder, std::fs::Permissions::from_mode(0o711))
+        .map_err(|source| ControlError::Folder { path: folder.into(), source })
+}
+
+async fn tidy<S: Site>(control: Arc<Control<S>>) {
+    loop {
+        if let Err(error) = leftovers::tidy(&control).await {
+            tracing::warn!(%error, "what nodes left behind is looked at later");
+        }
+        tokio::time::sleep(TIDY_PERIOD).await;
+    }
+}
+
 /// The lock of the state folder. One who holds it and does not answer is ending, and is waited for.
-async fn take_over(folder: &Path) -> Result<FolderLock, LockError> {
+async fn take_over(folder: &Path, socket: &Path) -> Result<FolderLock, LockError> {
     let begin = Instant::now();
     loop {
         let taken = daemon::lock::exclusive(&folder.join("control.lock"));
         let held = matches!(taken, Err(LockError::Held { .. }));
-        if !held
-            || begin.elapsed() > ENDING_WITHIN
-            || UnixStream::connect(folder.join("control.sock")).is_ok()
-        {
+        if !held || begin.elapsed() > ENDING_WITHIN || UnixStream::connect(socket).is_ok() {
             return taken;
         }
         tokio::time::sleep(Duration::from_millis(10)).await;

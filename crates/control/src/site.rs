@@ -3,10 +3,31 @@
 
 use std::path::{Path, PathBuf};
 
-use wire::control::{ApiError, StageStatus, VolumeKind};
+use crate::state::nodes::Known;
+use wire::control::{ApiError, NodeRole, RegisterNode, StageStatus};
 use wire::node::{
     FragmentSpec, FragmentStatus, MountSpec, MountStatus, NodeHealth, StageSpec, StorageAddress,
 };
+
+/// What a cluster's control is told in its configuration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClusterSetting {
+    /// Pools of flash, the default first; at least one.
+    pub pools: Vec<PoolSetting>,
+    /// Where nodes mount, as jobs are told before they are there.
+    pub mount_root: PathBuf,
+    /// How many seconds files may stay open at the end of a job before its mounts are ended by force.
+    pub fence_grace_s: u64,
+}
+
+/// A pool of flash.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PoolSetting {
+    /// Its name.
+    pub name: String,
+    /// Bytes in a grain.
+    pub granularity_bytes: u64,
+}
 
 /// What is known of one node.
 #[derive(Clone, Debug, Default)]
@@ -19,6 +40,17 @@ pub struct NodeView {
     pub last_error: Option<String>,
     /// What it said last, perhaps before it went offline.
     pub health: Option<NodeHealth>,
+    /// What it said of itself when it registered; `None`: control runs it by itself.
+    pub registration: Option<RegisterNode>,
+    /// Why it gets nothing new; `None`: it does.
+    pub drained: Option<String>,
+}
+
+impl NodeView {
+    /// Whether it has the role. Nodes that control runs have both.
+    pub fn has(&self, role: NodeRole) -> bool {
+        self.registration.as_ref().is_none_or(|node| node.roles.contains(&role))
+    }
 }
 
 /// The disk behind the pool.
@@ -30,8 +62,20 @@ pub struct DiskSpace {
 
 /// The machine and its nodes. Calls to a node are repeated while it restarts; what comes back as an error is final.
 pub trait Site: Send + Sync + 'static {
-    /// Where namespaces are mounted unless the caller names a place: a folder for each token.
+    /// Where namespaces are mounted on the machine of control: a folder for each token.
     fn mount_folder(&self) -> PathBuf;
+
+    /// The cluster; `None`: all is on this machine.
+    fn cluster(&self) -> Option<ClusterSetting>;
+
+    /// Takes a node up that registered, or that changed.
+    ///
+    /// # Errors
+    /// It cannot be called.
+    fn admit(&self, node: Known) -> Result<(), ApiError>;
+
+    /// Stops watching a node.
+    fn forget(&self, name: &str);
 
     /// The disk behind the pool.
     ///
@@ -39,8 +83,8 @@ pub trait Site: Send + Sync + 'static {
     /// It cannot be asked.
     fn disk(&self) -> Result<DiskSpace, ApiError>;
 
-    /// Whether a fragment of `fragment_bytes` can live in an image of its own.
-    fn images_work(&self, fragment_bytes: u64) -> bool;
+    /// The smallest fragment that may live in an image of its own, bytes; `None`: none may.
+    fn image_bytes_min(&self) -> Option<u64>;
 
     /// Nodes as they were seen last.
     fn nodes(&self) -> Vec<NodeView>;
@@ -51,11 +95,15 @@ pub trait Site: Send + Sync + 'static {
     /// It is not.
     fn check_mountpoint(&self, path: &Path) -> Result<PathBuf, ApiError>;
 
-    /// Runs at least `count` nodes, `n0`, `n1`, …; replies where each one's data path listens.
+    /// Waits until the storage nodes `names` answer (starts those that control runs); replies where each one's data path
+    /// listens, in order.
     ///
     /// # Errors
     /// A node does not come up.
-    fn ensure_nodes(&self, count: u32) -> impl Future<Output = Result<Vec<StorageAddress>, ApiError>> + Send;
+    fn ensure_nodes(
+        &self,
+        names: &[String],
+    ) -> impl Future<Output = Result<Vec<StorageAddress>, ApiError>> + Send;
 
     /// Stops every node.
     ///
@@ -103,8 +151,12 @@ pub trait Site: Send + Sync + 'static {
     ///
     /// # Errors
     /// The node's.
-    fn unmount(&self, node: &str, id: &str, hurry: bool)
-    -> impl Future<Output = Result<(), ApiError>> + Send;
+    fn unmount(
+        &self,
+        node: &str,
+        id: &str,
+        how: Unmount,
+    ) -> impl Future<Output = Result<(), ApiError>> + Send;
 
     /// `PUT /v1/stages/{id}`.
     ///
@@ -132,7 +184,13 @@ pub trait Site: Send + Sync + 'static {
     fn remove_mount_folder(&self, token: &str);
 }
 
-/// The default of [`Site::images_work`]'s caller as a wire type.
-pub fn volume_for(site: &impl Site, wanted: Option<VolumeKind>, fragment_bytes: u64) -> VolumeKind {
-    wanted.unwrap_or(if site.images_work(fragment_bytes) { VolumeKind::Image } else { VolumeKind::Directory })
+/// How long files may stay open under a mount that is taken away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unmount {
+    /// As long as writing back may take.
+    Patient,
+    /// So many seconds.
+    WithinSeconds(u64),
+    /// Hardly.
+    Hurry,
 }

@@ -6,6 +6,10 @@
 pub mod activations;
 pub mod counters;
 pub mod instances;
+pub mod leftovers;
+pub mod nodes;
+pub mod numbers;
+pub mod registrations;
 pub mod sessions;
 pub mod stages;
 mod text;
@@ -19,7 +23,7 @@ use rusqlite::{Connection, Transaction, TransactionBehavior};
 use wire::control::ApiError;
 
 /// The schema, one step after the other; a step is never changed once it was released.
-const MIGRATIONS: [&str; 1] = [include_str!("migrations/1.sql")];
+const MIGRATIONS: [&str; 2] = [include_str!("migrations/1.sql"), include_str!("migrations/2.sql")];
 
 /// Why the state cannot be read or written.
 #[derive(Debug, thiserror::Error)]
@@ -66,8 +70,10 @@ impl Database {
         connection.pragma_update(None, "journal_mode", "WAL")?;
         // In WAL mode NORMAL loses nothing when a process dies; power loss may lose the last commits, never the whole.
         connection.pragma_update(None, "synchronous", "NORMAL")?;
-        connection.pragma_update(None, "foreign_keys", true)?;
+        // Off while tables are made anew: dropping one would take what refers to it along.
+        connection.pragma_update(None, "foreign_keys", false)?;
         migrate(&mut connection, path)?;
+        connection.pragma_update(None, "foreign_keys", true)?;
         Ok(Database { connection: Arc::new(Mutex::new(connection)) })
     }
 
@@ -109,6 +115,35 @@ fn migrate(connection: &mut Connection, path: &Path) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_the_first_schema_holds_is_there_in_the_newest() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("control.db");
+        let old = Connection::open(&path).unwrap();
+        old.execute_batch(MIGRATIONS[0]).unwrap();
+        old.pragma_update(None, "user_version", 1).unwrap();
+        old.execute_batch(
+            "INSERT INTO sessions VALUES ('7', 1, 1000, 1000, 't', '/p', '/w', 'j', 'u', 'mounted', 1, NULL, NULL, '[]');
+             INSERT INTO instances VALUES ('7', 'i1', 'k', 5, 6, 'directory');
+             INSERT INTO fragments VALUES ('7', 0, 'n0'), ('7', 1, 'n1');
+             INSERT INTO namespaces VALUES ('7', 0, 'striped');
+             INSERT INTO activations VALUES ('7', 'striped', 'n0', '/m', 1, 2);
+             INSERT INTO stages VALUES ('7', 0, 'in', 'file', 'striped', '/a', 'a', 's', 'd', 'complete', NULL);",
+        )
+        .unwrap();
+        drop(old);
+        Database::open(&path).unwrap();
+        let mut connection = Connection::open(&path).unwrap();
+        let tx = connection.transaction().unwrap();
+        let session = sessions::find(&tx, "7").unwrap().unwrap();
+        assert_eq!((session.handle.as_str(), session.number, session.was_mounted), ("7", 1, true));
+        assert_eq!(instances::find(&tx, "7").unwrap().unwrap().nodes, ["n0", "n1"]);
+        assert_eq!(activations::of(&tx, "7").unwrap()[0].interruptions, 2);
+        assert_eq!(stages::of(&tx, "7").unwrap().len(), 1);
+        let aside = sessions::set_aside(&tx, "7", "old").unwrap();
+        assert_eq!(instances::find(&tx, &aside).unwrap().unwrap().nodes.len(), 2, "all follows the token");
+    }
 
     #[test]
     fn a_database_is_opened_again_and_a_newer_one_is_refused() {

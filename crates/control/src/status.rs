@@ -1,17 +1,18 @@
 //! A session as people see it: what the database says, made fresh with what the nodes said last.
 
-use model::phase::Function;
+use model::phase::{Direction, Function, StageState};
 use rusqlite::Transaction;
-use wire::control::{ActivationStatus, InstanceStatus, SessionStatus, StageStatus};
+use wire::control::{ActivationStatus, InstanceStatus, PersistentStatus, SessionStatus, StageStatus};
 use wire::node::MountStatus;
 
+use crate::control::now_unix;
 use crate::lifecycle::mounts::mount_id;
 use crate::site::NodeView;
 use crate::state::activations::{self, Activation};
 use crate::state::instances::{self, Instance};
 use crate::state::sessions::Session;
 use crate::state::stages::{self, Stage};
-use crate::state::{self, timings};
+use crate::state::{self, registrations, timings};
 
 /// Everything that the database has on one session.
 pub struct Rows {
@@ -20,6 +21,10 @@ pub struct Rows {
     activations: Vec<Activation>,
     stages: Vec<Stage>,
     timings_ms: Vec<(Function, u64)>,
+    /// The persistent buffers that it uses.
+    uses: Vec<String>,
+    /// The sessions that use it, if it is a persistent buffer.
+    users: Vec<String>,
 }
 
 impl Rows {
@@ -34,6 +39,8 @@ impl Rows {
             activations: activations::of(tx, token)?,
             stages: stages::of(tx, token)?,
             timings_ms: timings::of(tx, token)?,
+            uses: registrations::buffers_of(tx, token)?,
+            users: registrations::users_of(tx, token)?,
             session,
         })
     }
@@ -41,9 +48,13 @@ impl Rows {
     /// For the reply.
     pub fn describe(self, busy: Option<Function>, nodes: &[NodeView]) -> SessionStatus {
         let token = self.session.token;
+        let handle = &self.session.handle;
         let activations =
-            self.activations.into_iter().map(|activation| describe(&token, activation, nodes)).collect();
+            self.activations.into_iter().map(|activation| describe(handle, activation, nodes)).collect();
         let stages: Vec<StageStatus> = self.stages.iter().map(|stage| stage.status(&token)).collect();
+        let instance =
+            self.instance.map(|instance| describe_instance(instance, self.session.created_unix, nodes));
+        let used_bytes = instance.as_ref().map_or(0, |instance| instance.used_bytes);
         SessionStatus {
             owner: self.session.owner,
             script: self.session.script,
@@ -51,19 +62,41 @@ impl Rows {
             phase: self.session.phase,
             busy,
             failed: self.session.failed,
-            instance: self.instance.map(|instance| describe_instance(instance, nodes)),
+            bytes_dirty: bytes_dirty(&stages, used_bytes, self.session.was_mounted),
+            bytes_left: bytes_left(&stages),
+            instance,
             activations,
             stages,
             timings_ms: self.timings_ms,
             kept: self.session.kept,
             notes: self.session.notes,
+            caller: self.session.caller,
+            persistent: (self.session.persistent)
+                .then_some(PersistentStatus { shared: self.session.shared, users: self.users }),
+            uses: self.uses,
+            quarantined: self.session.quarantined,
             token,
         }
     }
 }
 
-fn describe(token: &str, activation: Activation, nodes: &[NodeView]) -> ActivationStatus {
-    let id = mount_id(token, activation.access_mode);
+/// What stage-outs may still have to save: all that is in the buffer, less what they have saved and verified. A job that
+/// never ran wrote nothing.
+fn bytes_dirty(stages: &[StageStatus], used_bytes: u64, was_mounted: bool) -> u64 {
+    let outs = || stages.iter().filter(|stage| stage.direction == Direction::Out);
+    if !was_mounted || outs().all(|stage| stage.state == StageState::Complete) {
+        return 0;
+    }
+    used_bytes.saturating_sub(outs().map(|stage| stage.progress.bytes_verified).sum())
+}
+
+fn bytes_left(stages: &[StageStatus]) -> u64 {
+    let active = stages.iter().filter(|stage| stage.state == StageState::Active);
+    active.map(|stage| stage.progress.bytes_total.saturating_sub(stage.progress.bytes_done)).sum()
+}
+
+fn describe(handle: &str, activation: Activation, nodes: &[NodeView]) -> ActivationStatus {
+    let id = mount_id(handle, &activation.buffer, activation.access_mode);
     let seen = if activation.mounted { seen_mount(nodes, &activation.node, &id) } else { None };
     ActivationStatus {
         // Until the node's next report, what it replied to the request counts.
@@ -72,17 +105,21 @@ fn describe(token: &str, activation: Activation, nodes: &[NodeView]) -> Activati
         node: activation.node,
         access_mode: activation.access_mode,
         mountpoint: activation.mountpoint,
+        persistent: (!activation.buffer.is_empty()).then_some(activation.buffer),
     }
 }
 
-fn seen_mount<'a>(nodes: &'a [NodeView], node: &str, id: &str) -> Option<&'a MountStatus> {
+/// What a node said last of a mount.
+pub fn seen_mount<'a>(nodes: &'a [NodeView], node: &str, id: &str) -> Option<&'a MountStatus> {
     let health = nodes.iter().find(|view| view.name == node)?.health.as_ref()?;
     health.mounts.iter().find(|mount| mount.id == id)
 }
 
-fn describe_instance(instance: Instance, nodes: &[NodeView]) -> InstanceStatus {
+fn describe_instance(instance: Instance, created_unix: u64, nodes: &[NodeView]) -> InstanceStatus {
     InstanceStatus {
         used_bytes: used_bytes(&instance.id, nodes),
+        intact: is_intact(&instance, created_unix, nodes),
+        pool: instance.pool,
         id: instance.id,
         requested_bytes: instance.requested_bytes,
         capacity_bytes: instance.capacity_bytes,
@@ -90,6 +127,21 @@ fn describe_instance(instance: Instance, nodes: &[NodeView]) -> InstanceStatus {
         volume: instance.volume,
         access_modes: instance.access_modes,
     }
+}
+
+/// How long after a session's start a node's last report may be older than the fragment, seconds.
+const SETTLED_S: u64 = 30;
+
+/// Whether no node says that it cannot serve its fragment, or does not have it. A node that is silent says nothing.
+pub fn is_intact(instance: &Instance, created_unix: u64, nodes: &[NodeView]) -> bool {
+    let settled = now_unix().saturating_sub(created_unix) > SETTLED_S;
+    instance.nodes.iter().all(|name| {
+        let view = nodes.iter().find(|view| view.name == *name && view.online);
+        view.and_then(|view| view.health.as_ref()).is_none_or(|health| {
+            let fragment = health.fragments.iter().find(|fragment| fragment.instance == instance.id);
+            fragment.map_or(!settled, |fragment| fragment.error.is_none())
+        })
+    })
 }
 
 /// Bytes in use in an instance, as its nodes said last.

@@ -1,9 +1,15 @@
-//! HTTP/1.1 with JSON bodies over a unix socket: the client, and the server that a service's routes run on.
+//! HTTP/1.1 with JSON bodies over a unix socket or TCP: the client, and the server that a service's routes run on.
 //!
-//! Both ends believe only the kernel: a server answers its own user and root, which it knows by `SO_PEERCRED`.
+//! **Invariant:** every request that reaches a route has a [`Caller`]: the kernel's word (`SO_PEERCRED`) on a unix socket,
+//! MUNGE's over TCP.
 
 mod client;
+mod identity;
 mod server;
 
 pub use client::{CallError, Client};
-pub use server::{BindError, Body, SOCKET_PATH_MAX, bind, bind_std, check_socket_path, serve};
+pub use identity::Caller;
+pub use server::{
+    BindError, Body, Door, OpenTo, SOCKET_PATH_MAX, bind, bind_std, bind_tcp, check_socket_path, serve,
+    serve_to_all,
+};

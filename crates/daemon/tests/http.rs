@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use daemon::error::{Refusal, site};
-use daemon::http::{self, BindError, Body, CallError, Client};
+use daemon::http::{self, BindError, Body, CallError, Client, OpenTo};
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
@@ -20,9 +20,9 @@ fn router() -> Router {
 
 /// Serves until the sender is dropped or used.
 fn start(socket: &Path) -> (oneshot::Sender<()>, tokio::task::JoinHandle<std::io::Result<()>>) {
-    let listener = http::bind(socket).expect("the folder is empty");
+    let listener = http::bind(socket, OpenTo::Ourselves).expect("the folder is empty");
     let (stop, stopped) = oneshot::channel();
-    let task = tokio::spawn(http::serve(listener, router(), async {
+    let task = tokio::spawn(http::serve(vec![listener], router(), async {
         let _ = stopped.await;
     }));
     (stop, task)
@@ -72,7 +72,7 @@ async fn a_stale_socket_is_replaced_and_a_live_one_is_not() {
     let dir = tempfile::tempdir().unwrap();
     drop(std::os::unix::net::UnixListener::bind(socket(&dir)).unwrap());
     let _server = start(&socket(&dir));
-    assert!(matches!(http::bind(&socket(&dir)), Err(BindError::InUse { .. })));
+    assert!(matches!(http::bind(&socket(&dir), OpenTo::Ourselves), Err(BindError::InUse { .. })));
     assert_eq!(Client::new(socket(&dir)).get::<u32>("/number").await.unwrap(), 7);
 }
 
@@ -87,7 +87,7 @@ async fn the_socket_is_for_its_owner_alone() {
 #[tokio::test]
 async fn a_path_that_fits_no_socket_says_what_to_do() {
     let path = Path::new("/").join("x".repeat(120)).join("s.sock");
-    assert!(http::bind(&path).unwrap_err().to_string().contains("choose a shorter --dir"));
+    assert!(http::bind(&path, OpenTo::Ourselves).unwrap_err().to_string().contains("choose a shorter --dir"));
 }
 
 #[tokio::test]

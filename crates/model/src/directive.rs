@@ -183,6 +183,17 @@ pub struct CreatePersistent {
     pub pool: Option<String>,
 }
 
+impl CreatePersistent {
+    /// The modifier of an access mode that opens a buffer to other users: `access_mode=striped(shared=yes)`. Forebay's own.
+    pub const SHARED: &str = "shared";
+
+    /// Whether every user's jobs may use it.
+    pub fn is_shared(&self) -> bool {
+        let mut modifiers = self.access_modes.iter().flat_map(|request| &request.modifiers);
+        modifiers.any(|(name, value)| name == Self::SHARED && value == "yes")
+    }
+}
+
 /// `#DW stage_in` or `#DW stage_out`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stage {

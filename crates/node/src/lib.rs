@@ -1,6 +1,7 @@
 //! The node service: one process on a machine that stores fragments, mounts namespaces, or both.
 //!
 //! ```text
+//! config.rs   the configuration file of a cluster's node; registration.rs says to control that the node is there
 //! requests/   one file per group of wire::node's requests
 //! storage.rs  the storage role: fragments, served by the store crate
 //! mounts/     the compute role: one supervising task per forebay-mount process
@@ -10,11 +11,13 @@
 //! **Invariants:** whatever a restart needs is in the node's folder before it is acted on. Mount processes outlive the
 //! node; stage workers do not, and go on from their journal.
 
+pub mod config;
 mod folder;
 mod keep;
 pub mod mount_table;
 pub mod mounts;
 pub mod process;
+mod registration;
 pub mod requests;
 pub mod service;
 pub mod stages;

@@ -4,22 +4,33 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Context;
-use clap::Parser;
-use node::service::{self, Config, Role};
+use clap::{Parser, ValueEnum};
+use node::service::{self, Config};
+use wire::control::NodeRole;
 
-/// Stores fragments of burst buffers, mounts them and copies their stages. Started by forebay-control.
+/// Stores fragments of burst buffers, mounts them and copies their stages. On a cluster started with --config; on one
+/// machine by forebay-control.
 #[derive(Debug, Parser)]
 #[command(version)]
 struct Arguments {
+    /// The configuration of a cluster's node.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["dir", "name", "roles"])]
+    config: Option<PathBuf>,
     /// The node's folder; made if missing.
-    #[arg(long, value_name = "FOLDER")]
-    dir: PathBuf,
+    #[arg(long, value_name = "FOLDER", required_unless_present = "config")]
+    dir: Option<PathBuf>,
     /// The node's name.
-    #[arg(long)]
-    name: String,
+    #[arg(long, required_unless_present = "config")]
+    name: Option<String>,
     /// What the node does.
     #[arg(long, value_delimiter = ',', default_value = "storage,compute")]
     roles: Vec<Role>,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Role {
+    Storage,
+    Compute,
 }
 
 fn main() -> ExitCode {
@@ -35,8 +46,10 @@ fn main() -> ExitCode {
 }
 
 fn run(arguments: Arguments) -> anyhow::Result<()> {
-    let folder = daemon::state::folder(Some(arguments.dir))?;
-    let config = Config { folder, name: arguments.name, roles: arguments.roles };
+    let config = match &arguments.config {
+        Some(file) => node::config::load(file)?,
+        None => embedded(arguments)?,
+    };
     let runtime = tokio::runtime::Runtime::new().context("start threads")?;
     let result = runtime.block_on(async {
         let stop = daemon::signal::terminated().context("watch for signals")?;
@@ -45,4 +58,18 @@ fn run(arguments: Arguments) -> anyhow::Result<()> {
     // Tasks that supervise mounts never end by themselves.
     runtime.shutdown_background();
     result
+}
+
+/// As control on the same machine starts it.
+fn embedded(arguments: Arguments) -> anyhow::Result<Config> {
+    let role = |role| match role {
+        Role::Storage => NodeRole::Storage,
+        Role::Compute => NodeRole::Compute,
+    };
+    Ok(Config {
+        folder: daemon::state::folder(arguments.dir)?,
+        name: arguments.name.context("--name is missing")?,
+        roles: arguments.roles.into_iter().map(role).collect(),
+        cluster: None,
+    })
 }

@@ -20,7 +20,7 @@ use crate::mount_table::MountTable;
 use supervisor::{Supervisor, View};
 
 pub(crate) use launch::last_line;
-pub use supervisor::Wanted;
+pub use supervisor::{HURRY, WRITE_BACK, Wanted};
 
 /// How long a request waits for a mount that was lost to come back. Longer than one attempt ([`launch::READY_WITHIN`]).
 const MOUNTED_WITHIN: Duration = Duration::from_secs(45);
@@ -100,11 +100,7 @@ impl<T: MountTable> Mounts<T> {
     /// It cannot be unmounted.
     pub async fn delete(&self, id: &str, wanted: Wanted) -> Result<(), ApiError> {
         let Some(mut handle) = self.lock().get(id).cloned() else { return Ok(()) };
-        handle.wanted.send_if_modified(|now| {
-            let more = wanted > *now;
-            *now = (*now).max(wanted);
-            more
-        });
+        handle.wanted.send_if_modified(|now| now.press(wanted));
         let ended = handle.view.wait_for(|view| view.end.is_some()).await;
         match ended.map_err(|_| bug("mount_lost", "the supervisor of a mount ended"))?.end.clone() {
             Some(Err(error)) => Err(error),

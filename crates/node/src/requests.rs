@@ -2,26 +2,53 @@
 
 mod fragments;
 mod health;
+mod metrics;
 mod mounts;
 mod stages;
 
 use std::sync::Arc;
 
 use axum::Router;
+use axum::extract::{Request, State};
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::Response;
 use axum::routing::{get, post, put};
 use daemon::error::{Refusal, user};
+use daemon::http::Caller;
 
 use crate::service::Node;
+
+/// What everybody may read.
+pub fn metrics_router(node: Arc<Node>) -> Router {
+    Router::new().route("/metrics", get(metrics::metrics)).with_state(node)
+}
 
 /// Every route.
 pub fn router(node: Arc<Node>) -> Router {
     Router::new()
+        .route("/metrics", get(metrics::metrics))
         .route("/v1/health", get(health::health))
         .route("/v1/shutdown", post(health::shutdown))
         .route("/v1/fragments/{instance}", put(fragments::create).delete(fragments::delete))
         .route("/v1/mounts/{id}", put(mounts::create).delete(mounts::delete))
         .route("/v1/stages/{id}", put(stages::create).get(stages::status).delete(stages::delete))
+        .layer(from_fn_with_state(Arc::clone(&node), only_control))
         .with_state(node)
+}
+
+/// A node does what control says, and root, and its own user; nobody else may even look.
+async fn only_control(
+    State(node): State<Arc<Node>>,
+    caller: Caller,
+    request: Request,
+    next: Next,
+) -> Result<Response, Refusal> {
+    let own = rustix::process::geteuid().as_raw();
+    if [Some(0), Some(own), node.control_uid].contains(&Some(caller.uid)) {
+        return Ok(next.run(request).await);
+    }
+    let message = format!("user {} may not tell a node what to do", caller.uid);
+    Err(Refusal(user("not_control", message, "ask the control service")))
 }
 
 /// The name in a path and the name in its body must be one.

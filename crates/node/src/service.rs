@@ -1,31 +1,25 @@
 //! The node as a whole: its roles, its start and its end.
 
 use std::io;
+use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use daemon::error::user;
-use daemon::http::BindError;
+use daemon::http::{BindError, OpenTo};
 use daemon::lock::{FolderLock, LockError};
+use daemon::munge::{Munge, MungeError};
 use tokio::sync::Notify;
-use wire::control::ApiError;
+use wire::control::{ApiError, NodeRole};
 use wire::node::{NodeHealth, StorageAddress};
 
 use crate::folder::NodeFolder;
 use crate::mount_table::KernelTable;
 use crate::mounts::{self, Mounts};
+use crate::registration;
 use crate::requests;
 use crate::stages::{self, Stages};
-use crate::storage::{Storage, StorageError};
-
-/// What a node does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum Role {
-    /// Holds fragments.
-    Storage,
-    /// Mounts namespaces and copies stages.
-    Compute,
-}
+use crate::storage::{Listen, Storage, StorageError};
 
 /// How to run a node.
 #[derive(Clone, Debug)]
@@ -35,7 +29,34 @@ pub struct Config {
     /// Its name.
     pub name: String,
     /// What it does.
-    pub roles: Vec<Role>,
+    pub roles: Vec<NodeRole>,
+    /// The cluster that it belongs to; `None`: control on this machine started it and knows all about it.
+    pub cluster: Option<Cluster>,
+}
+
+/// What a node of a cluster knows besides.
+#[derive(Clone, Debug)]
+pub struct Cluster {
+    /// Where control is: `host:port`, or the path of a socket.
+    pub control: String,
+    /// Where the others reach this node; `None`: only on this machine.
+    pub listen: Option<IpAddr>,
+    /// The TCP port of its API.
+    pub api_port: u16,
+    /// The TCP port of its data path.
+    pub data_port: u16,
+    /// The pool of its flash; `None`: the default pool.
+    pub pool: Option<String>,
+    /// Bytes of flash that it may give to instances.
+    pub capacity_bytes: u64,
+    /// Where it mounts namespaces.
+    pub mount_root: PathBuf,
+    /// The user that control runs as.
+    pub control_uid: u32,
+    /// munged's socket; `None`: the usual one.
+    pub munge_socket: Option<PathBuf>,
+    /// Where everybody may read its metrics.
+    pub metrics: Option<String>,
 }
 
 /// Why a node does not run.
@@ -53,6 +74,18 @@ pub enum NodeError {
     /// What an earlier life kept of mounts and stages, or the programs for them.
     #[error("start the compute role")]
     Compute(#[source] io::Error),
+    /// Who calls over the network cannot be told.
+    #[error(transparent)]
+    Munge(#[from] MungeError),
+    /// The folder of the mount points.
+    #[error("make the mount root {}", path.display())]
+    MountRoot {
+        /// The folder.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
     /// The service broke.
     #[error("serve requests")]
     Serve(#[source] io::Error),
@@ -61,16 +94,13 @@ pub enum NodeError {
 /// A node.
 pub struct Node {
     name: String,
+    /// Who may call besides root and the user of this process.
+    pub(crate) control_uid: Option<u32>,
     storage: Option<Storage>,
-    compute: Option<Compute>,
+    compute: Option<Mounts<KernelTable>>,
+    stages: Stages,
     /// Told by `POST /v1/shutdown`.
     pub(crate) stopping: Notify,
-}
-
-/// The compute role.
-pub(crate) struct Compute {
-    pub mounts: Mounts<KernelTable>,
-    pub stages: Stages,
 }
 
 /// Runs a node until `stop` completes or control asks it to end.
@@ -82,7 +112,19 @@ pub async fn run(config: Config, stop: impl Future<Output = ()> + Send + 'static
     let _lock: FolderLock = daemon::lock::exclusive(&folder.lock())?;
     let node = Arc::new(Node::open(&folder, &config)?);
     // Bound only now: whoever can connect is answered.
-    let listener = daemon::http::bind(&folder.node_socket())?;
+    let mut doors = vec![daemon::http::bind(&folder.node_socket(), OpenTo::Ourselves)?];
+    let mut tasks = tokio::task::JoinSet::new();
+    if let Some(cluster) = &config.cluster {
+        join(&config, cluster, &folder, &mut doors, &mut tasks).await?;
+        if let Some(address) = cluster.metrics.clone() {
+            let router = requests::metrics_router(Arc::clone(&node));
+            tasks.spawn(async move {
+                if let Err(error) = daemon::http::serve_to_all(&address, router).await {
+                    tracing::error!(error = daemon::error::chain(&error), "nobody can read the metrics");
+                }
+            });
+        }
+    }
     tracing::info!(node = node.name, folder = %folder.0.display(), "node runs");
     let asked = Arc::clone(&node);
     let end = async move {
@@ -91,33 +133,69 @@ pub async fn run(config: Config, stop: impl Future<Output = ()> + Send + 'static
             () = asked.stopping.notified() => {}
         }
     };
-    daemon::http::serve(listener, requests::router(Arc::clone(&node)), end)
-        .await
-        .map_err(NodeError::Serve)?;
+    daemon::http::serve(doors, requests::router(Arc::clone(&node)), end).await.map_err(NodeError::Serve)?;
     node.close().await;
     tracing::info!(node = node.name, "node ended");
     Ok(())
 }
 
+/// Opens the door to the network and says to control that this node is there, again and again.
+async fn join(
+    config: &Config,
+    cluster: &Cluster,
+    folder: &NodeFolder,
+    doors: &mut Vec<daemon::http::Door>,
+    tasks: &mut tokio::task::JoinSet<()>,
+) -> Result<(), NodeError> {
+    let munge = Munge::load(cluster.munge_socket.clone());
+    let address = match cluster.listen {
+        Some(ip) => {
+            let address = std::net::SocketAddr::new(ip, cluster.api_port).to_string();
+            doors.push(
+                daemon::http::bind_tcp(&address, munge.as_ref().map_err(copy)?.clone(), &config.name).await?,
+            );
+            address
+        }
+        None => folder.node_socket().display().to_string(),
+    };
+    let client = match cluster.control.starts_with('/') {
+        true => daemon::http::Client::new(&cluster.control),
+        false => daemon::http::Client::over_tcp(&cluster.control, registration::AUDIENCE, munge?),
+    };
+    tasks.spawn(registration::run(client, registration::of(config, cluster, address)));
+    Ok(())
+}
+
+fn copy(error: &MungeError) -> MungeError {
+    MungeError::Library(error.to_string())
+}
+
 impl Node {
     fn open(folder: &NodeFolder, config: &Config) -> Result<Node, NodeError> {
+        let listen = match &config.cluster {
+            Some(Cluster { listen: Some(ip), data_port, .. }) => Listen { ip: *ip, port: Some(*data_port) },
+            _ => Listen { ip: Ipv4Addr::LOCALHOST.into(), port: None },
+        };
         // Storage first: mounts that are made anew need it.
-        let storage = match config.roles.contains(&Role::Storage) {
-            true => Some(Storage::open(folder, &config.name)?),
+        let storage = match config.roles.contains(&NodeRole::Storage) {
+            true => Some(Storage::open(folder, &config.name, listen)?),
             false => None,
         };
-        let compute = match config.roles.contains(&Role::Compute) {
-            true => Some(Compute::open(folder).map_err(NodeError::Compute)?),
+        if let Some(cluster) = &config.cluster {
+            make_mount_root(cluster)?;
+        }
+        let compute = match config.roles.contains(&NodeRole::Compute) {
+            true => Some(open_mounts(folder).map_err(NodeError::Compute)?),
             false => None,
         };
-        Ok(Node { name: config.name.clone(), storage, compute, stopping: Notify::new() })
+        let stages = open_stages(folder).map_err(NodeError::Compute)?;
+        let control_uid = config.cluster.as_ref().map(|cluster| cluster.control_uid);
+        Ok(Node { name: config.name.clone(), control_uid, storage, compute, stages, stopping: Notify::new() })
     }
 
     /// Stage workers end and fragments are closed; mounts stay: control deletes those that are not wanted.
     async fn close(&self) {
-        if let Some(compute) = &self.compute {
-            compute.stages.shutdown().await;
-        }
+        self.stages.shutdown().await;
         if let Some(storage) = &self.storage
             && let Err(error) = storage.shutdown().await
         {
@@ -131,14 +209,13 @@ impl Node {
             Some(storage) => (storage.address().clone(), storage.fragments().await?),
             None => (StorageAddress { node: self.name.clone(), tcp: String::new(), unix: None }, Vec::new()),
         };
-        let compute = self.compute.as_ref();
         Ok(NodeHealth {
             name: self.name.clone(),
             pid: std::process::id(),
             data,
             fragments,
-            mounts: compute.map(|compute| compute.mounts.statuses()).unwrap_or_default(),
-            stages: compute.map(|compute| compute.stages.statuses()).unwrap_or_default(),
+            mounts: self.compute.as_ref().map(Mounts::statuses).unwrap_or_default(),
+            stages: self.stages.statuses(),
         })
     }
 
@@ -147,9 +224,14 @@ impl Node {
         self.storage.as_ref().ok_or_else(|| self.no_role("storage"))
     }
 
-    /// The compute role, for a request that needs it.
-    pub(crate) fn compute(&self) -> Result<&Compute, ApiError> {
+    /// The mounts, for a request that needs them.
+    pub(crate) fn mounts(&self) -> Result<&Mounts<KernelTable>, ApiError> {
         self.compute.as_ref().ok_or_else(|| self.no_role("compute"))
+    }
+
+    /// The stages: a node of either role can copy.
+    pub(crate) fn stages(&self) -> &Stages {
+        &self.stages
     }
 
     fn no_role(&self, role: &str) -> ApiError {
@@ -157,15 +239,19 @@ impl Node {
     }
 }
 
-impl Compute {
-    fn open(folder: &NodeFolder) -> io::Result<Compute> {
-        let mounts = mounts::Setting {
-            folder: folder.mounts(),
-            program: daemon::spawn::sibling("forebay-mount")?,
-            table: KernelTable,
-        };
-        let stages =
-            stages::Setting { folder: folder.stages(), program: daemon::spawn::sibling("forebay-stage")? };
-        Ok(Compute { mounts: Mounts::open(mounts)?, stages: Stages::open(stages)? })
-    }
+fn open_mounts(folder: &NodeFolder) -> io::Result<Mounts<KernelTable>> {
+    let program = daemon::spawn::sibling("forebay-mount")?;
+    Mounts::open(mounts::Setting { folder: folder.mounts(), program, table: KernelTable })
+}
+
+fn open_stages(folder: &NodeFolder) -> io::Result<Stages> {
+    let program = daemon::spawn::sibling("forebay-stage")?;
+    Stages::open(stages::Setting { folder: folder.stages(), program })
+}
+
+/// Users of every kind pass through the mount root to their buffers.
+fn make_mount_root(cluster: &Cluster) -> Result<(), NodeError> {
+    rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
+    std::fs::create_dir_all(&cluster.mount_root)
+        .map_err(|source| NodeError::MountRoot { path: cluster.mount_root.clone(), source })
 }

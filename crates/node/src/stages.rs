@@ -158,17 +158,9 @@ impl Handle {
     }
 }
 
-/// The stage's folder belongs to the user whose rights the worker has: it writes its journal there.
 fn keep_spec(spec: &StageSpec, folder: &Path) -> io::Result<()> {
     std::fs::create_dir_all(folder)?;
-    let path = folder.join("spec.json");
-    keep::write(&path, spec)?;
-    if let Some(owner) = worker::other_user(&spec.owner) {
-        for path in [folder, &path] {
-            std::os::unix::fs::chown(path, Some(owner.uid), Some(owner.gid))?;
-        }
-    }
-    Ok(())
+    keep::write(&folder.join("spec.json"), spec)
 }
 
 #[cfg(test)]

@@ -1,12 +1,12 @@
 //! The storage role: this node's fragments, served by the store crate, which blocks and so runs on threads of its own.
 
 use std::io;
-use std::net::{Ipv4Addr, TcpListener};
+use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use daemon::error::bug;
-use daemon::http::BindError;
+use daemon::http::{BindError, OpenTo};
 use wire::control::ApiError;
 use wire::node::{FragmentSpec, FragmentStatus, StorageAddress};
 
@@ -16,6 +16,15 @@ use crate::folder::NodeFolder;
 pub struct Storage {
     server: Arc<store::Server>,
     address: StorageAddress,
+}
+
+/// Where the data path listens.
+#[derive(Clone, Copy, Debug)]
+pub struct Listen {
+    /// The address that clients reach.
+    pub ip: IpAddr,
+    /// The port; `None`: the one of the first start, which was any.
+    pub port: Option<u16>,
 }
 
 /// Why a node cannot store.
@@ -28,11 +37,11 @@ pub enum StorageError {
     #[error(transparent)]
     Socket(BindError),
     /// The data path's TCP port. Clients have its number, so another one would not do.
-    #[error("listen on the TCP port 127.0.0.1:{port} that {} names", kept.display())]
+    #[error("listen on the TCP address {address} (ports that were any are kept in {})", kept.display())]
     Port {
-        /// The port; 0 for any.
-        port: u16,
-        /// Where it is kept.
+        /// The address; port 0 for any.
+        address: SocketAddr,
+        /// Where the port is kept that was any.
         kept: PathBuf,
         /// Why.
         #[source]
@@ -48,16 +57,14 @@ impl Storage {
     ///
     /// # Errors
     /// See [`StorageError`]. A fragment that cannot be served says so in its own status.
-    pub fn open(folder: &NodeFolder, name: &str) -> Result<Storage, StorageError> {
+    pub fn open(folder: &NodeFolder, name: &str, listen: Listen) -> Result<Storage, StorageError> {
         let server = store::Server::open(folder.fragments(), name.to_owned()).map_err(StorageError::Open)?;
-        let unix = daemon::http::bind_std(&folder.data_socket()).map_err(StorageError::Socket)?;
-        let (tcp, port) = listen_on_kept_port(&folder.data_port())?;
+        let unix =
+            daemon::http::bind_std(&folder.data_socket(), OpenTo::Ourselves).map_err(StorageError::Socket)?;
+        let (tcp, at) = listen_at(listen, &folder.data_port())?;
         server.listen(tcp, unix).map_err(StorageError::Listen)?;
-        let address = StorageAddress {
-            node: name.to_owned(),
-            tcp: format!("{}:{port}", Ipv4Addr::LOCALHOST),
-            unix: Some(folder.data_socket()),
-        };
+        let address =
+            StorageAddress { node: name.to_owned(), tcp: at.to_string(), unix: Some(folder.data_socket()) };
         Ok(Storage { server, address })
     }
 
@@ -109,30 +116,45 @@ impl Storage {
     }
 }
 
-/// The port in the file `kept`, or any free one, which is then kept.
-fn listen_on_kept_port(kept: &Path) -> Result<(TcpListener, u16), StorageError> {
-    let known = std::fs::read_to_string(kept).ok().and_then(|text| text.trim().parse().ok());
-    let port = known.unwrap_or(0);
-    let failed = |source| StorageError::Port { port, kept: kept.into(), source };
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).map_err(failed)?;
-    let port = listener.local_addr().map_err(failed)?.port();
-    if known.is_none() {
-        std::fs::write(kept, format!("{port}\n")).map_err(failed)?;
+/// Listens at the port that is wished for, else at the one in the file `kept`, else at any free one, which is then kept.
+fn listen_at(listen: Listen, kept: &Path) -> Result<(TcpListener, SocketAddr), StorageError> {
+    let known = || std::fs::read_to_string(kept).ok().and_then(|text| text.trim().parse().ok());
+    let port = listen.port.or_else(known);
+    let address = SocketAddr::new(listen.ip, port.unwrap_or(0));
+    let failed = |source| StorageError::Port { address, kept: kept.into(), source };
+    let listener = TcpListener::bind(address).map_err(failed)?;
+    let address = listener.local_addr().map_err(failed)?;
+    if port.is_none() {
+        std::fs::write(kept, format!("{}\n", address.port())).map_err(failed)?;
     }
-    Ok((listener, port))
+    Ok((listener, address))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::net::Ipv4Addr;
+
     use super::*;
+
+    const ANY: Listen = Listen { ip: IpAddr::V4(Ipv4Addr::LOCALHOST), port: None };
 
     #[test]
     fn the_port_of_the_first_start_is_the_port_of_the_next() {
         let dir = tempfile::tempdir().unwrap();
         let kept = dir.path().join("data.port");
-        let (first, port) = listen_on_kept_port(&kept).unwrap();
-        assert!(matches!(listen_on_kept_port(&kept), Err(StorageError::Port { port: p, .. }) if p == port));
+        let (first, at) = listen_at(ANY, &kept).unwrap();
+        assert!(matches!(listen_at(ANY, &kept), Err(StorageError::Port { address, .. }) if address == at));
         drop(first);
-        assert_eq!(listen_on_kept_port(&kept).unwrap().1, port);
+        assert_eq!(listen_at(ANY, &kept).unwrap().1, at);
+    }
+
+    #[test]
+    fn an_address_that_is_wished_for_is_used_and_not_kept() {
+        let dir = tempfile::tempdir().unwrap();
+        let kept = dir.path().join("data.port");
+        let port = listen_at(ANY, &dir.path().join("any")).unwrap().1.port();
+        let wished = Listen { ip: Ipv4Addr::new(127, 0, 0, 2).into(), port: Some(port) };
+        assert_eq!(listen_at(wished, &kept).unwrap().1.to_string(), format!("127.0.0.2:{port}"));
+        assert!(!kept.exists());
     }
 }

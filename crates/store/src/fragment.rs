@@ -17,7 +17,7 @@ use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use wire::control::VolumeKind;
 use wire::data::Stream;
@@ -57,10 +57,13 @@ pub enum FragmentError {
 
 /// A fragment that is served.
 pub struct Fragment {
+    folder: PathBuf,
+    node_session: [u8; 16],
+    /// As it was opened: its namespaces are in `namespaces`, which grows.
     spec: FragmentSpec,
     key: Key,
     space: Arc<Space>,
-    namespaces: HashMap<u32, Namespace>,
+    namespaces: RwLock<HashMap<u32, Namespace>>,
     closed: AtomicBool,
     connections: Mutex<HashMap<u64, Stream>>,
     next_connection: AtomicU64,
@@ -86,42 +89,62 @@ impl Fragment {
         node_session: [u8; 16],
     ) -> Result<Fragment, FragmentError> {
         let key = Key::from_hex(&spec.key).ok_or(FragmentError::Key)?;
-        let (space, objects_root) = match spec.volume {
-            VolumeKind::Directory => (Space::counted(spec.capacity_bytes), folder.join("objects")),
-            VolumeKind::Image => {
-                (volume::open(folder, spec.capacity_bytes)?, volume::mountpoint_of(folder).join("objects"))
-            }
+        let space = match spec.volume {
+            VolumeKind::Directory => Space::counted(spec.capacity_bytes),
+            VolumeKind::Image => volume::open(folder, spec.capacity_bytes)?,
         };
-        let space = Arc::new(space);
-        let mut namespaces = HashMap::new();
-        for namespace in &spec.namespaces {
-            let root = objects_root.join(namespace.id.to_string());
-            let objects = Objects::open(root.clone(), space.clone()).map_err(|cause| FragmentError::Io {
-                operation: "open the objects below",
-                path: root,
-                cause,
-            })?;
-            let objects = Arc::new(objects);
-            let shard = if namespace.home == spec.index {
-                let peers = Arc::new(Peers::new(&spec, namespace.id, key.clone(), node_session));
-                Some(open_shard(folder, namespace, objects.clone(), peers)?)
-            } else {
-                None
-            };
-            namespaces.insert(namespace.id, Namespace { objects, shard });
-        }
-        Ok(Fragment {
+        let namespaces = spec.namespaces.clone();
+        let fragment = Fragment {
+            folder: folder.into(),
+            node_session,
             spec,
             key,
-            space,
-            namespaces,
+            space: Arc::new(space),
+            namespaces: RwLock::default(),
             closed: AtomicBool::new(false),
             connections: Mutex::default(),
             next_connection: AtomicU64::new(0),
-        })
+        };
+        fragment.add(&namespaces)?;
+        Ok(fragment)
     }
 
-    /// What it was asked to be.
+    /// Opens those of `namespaces` that are not open, making whatever is missing.
+    ///
+    /// # Errors
+    /// [`FragmentError`].
+    pub fn add(&self, namespaces: &[NamespaceSpec]) -> Result<(), FragmentError> {
+        for namespace in namespaces {
+            if self.namespace(namespace.id).is_none() {
+                let opened = self.open_namespace(namespace)?;
+                self.namespaces.write().unwrap_or_else(PoisonError::into_inner).insert(namespace.id, opened);
+            }
+        }
+        Ok(())
+    }
+
+    fn open_namespace(&self, namespace: &NamespaceSpec) -> Result<Namespace, FragmentError> {
+        let objects = match self.spec.volume {
+            VolumeKind::Directory => self.folder.join("objects"),
+            VolumeKind::Image => volume::mountpoint_of(&self.folder).join("objects"),
+        };
+        let root = objects.join(namespace.id.to_string());
+        let objects = Objects::open(root.clone(), self.space.clone()).map_err(|cause| FragmentError::Io {
+            operation: "open the objects below",
+            path: root,
+            cause,
+        })?;
+        let objects = Arc::new(objects);
+        let shard = if namespace.home == self.spec.index {
+            let peers = Arc::new(Peers::new(&self.spec, namespace.id, self.key.clone(), self.node_session));
+            Some(open_shard(&self.folder, namespace, objects.clone(), peers)?)
+        } else {
+            None
+        };
+        Ok(Namespace { objects, shard })
+    }
+
+    /// What it was asked to be when it was opened.
     pub fn spec(&self) -> &FragmentSpec {
         &self.spec
     }
@@ -137,8 +160,8 @@ impl Fragment {
     }
 
     /// A namespace's part.
-    pub fn namespace(&self, id: u32) -> Option<&Namespace> {
-        self.namespaces.get(&id)
+    pub fn namespace(&self, id: u32) -> Option<Namespace> {
+        self.namespaces.read().unwrap_or_else(PoisonError::into_inner).get(&id).cloned()
     }
 
     /// What it says of itself.
@@ -177,7 +200,7 @@ impl Fragment {
             std::mem::take(&mut *connections)
         };
         connections.values().for_each(Stream::shutdown);
-        for namespace in self.namespaces.values() {
+        for namespace in self.namespaces.read().unwrap_or_else(PoisonError::into_inner).values() {
             namespace.shard.iter().for_each(|shard| shard.close());
         }
     }

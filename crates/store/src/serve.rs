@@ -20,7 +20,7 @@ pub(crate) fn serve(server: &Server, mut stream: Stream) {
     let greeted = stream.set_timeout(Some(HELLO_TIMEOUT)).map_err(HelloError::from).and_then(|()| {
         hello::welcome(&mut stream, server.boot(), |claim| {
             let fragment = server.fragment(&claim.instance).ok_or(Refusal::NoSuchFragment)?;
-            let namespace = fragment.namespace(claim.namespace).cloned().ok_or(Refusal::NoSuchFragment)?;
+            let namespace = fragment.namespace(claim.namespace).ok_or(Refusal::NoSuchFragment)?;
             if fragment.spec().index != claim.fragment {
                 return Err(Refusal::NoSuchFragment);
             }

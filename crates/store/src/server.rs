@@ -103,16 +103,19 @@ impl Server {
         thread("accept-unix", move || server.accept_all(accept_unix))
     }
 
-    /// Makes a fragment, or confirms the one that is there.
+    /// Makes a fragment, or confirms the one that is there, with the namespaces that it does not have yet.
     ///
     /// # Errors
     /// Blames the site: no space, no privilege, no tool. Nothing is left behind.
     pub fn create_fragment(&self, spec: &FragmentSpec) -> Result<FragmentStatus, ApiError> {
         let _alone = self.changing.lock().expect(POISON);
+        let folder = self.folder(&spec.instance)?;
+        if let Some(fragment) = self.fragment(&spec.instance) {
+            self.extend(&folder, &fragment, spec)?;
+        }
         if let Some(status) = self.status_of(&spec.instance) {
             return Ok(status);
         }
-        let folder = self.folder(&spec.instance)?;
         self.check_space(spec)?;
         let made = std::fs::create_dir_all(&folder)
             .map_err(|cause| FragmentError::Io { operation: "create", path: folder.clone(), cause })
@@ -261,6 +264,24 @@ impl Server {
         self.slots().insert(instance, slot);
     }
 
+    /// Adds namespaces to a fragment that is served. Kept first: what a client was told of must be there after a restart.
+    fn extend(&self, folder: &Path, fragment: &Fragment, spec: &FragmentSpec) -> Result<(), ApiError> {
+        if spec.namespaces.iter().all(|namespace| fragment.namespace(namespace.id).is_some()) {
+            return Ok(());
+        }
+        let kept = read_spec(folder).unwrap_or_else(|| fragment.spec().clone());
+        let mut namespaces = kept.namespaces;
+        for namespace in &spec.namespaces {
+            if namespaces.iter().all(|known| known.id != namespace.id) {
+                namespaces.push(namespace.clone());
+            }
+        }
+        let more = FragmentSpec { namespaces, ..fragment.spec().clone() };
+        write_spec(folder, &more)
+            .and_then(|()| fragment.add(&more.namespaces))
+            .map_err(|error| self.cannot("namespace_not_added", "extend", &spec.instance, &error))
+    }
+
     fn status_of(&self, instance: &str) -> Option<FragmentStatus> {
         self.fragments.read().expect(POISON).get(instance).map(Slot::status)
     }
@@ -348,5 +369,51 @@ fn raise_descriptor_limit() {
     limit.current = Some(limit.maximum.unwrap_or(65_536).min(65_536));
     if let Err(error) = setrlimit(Resource::Nofile, limit) {
         tracing::warn!(%error, "cannot raise the limit of open files");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use model::stripe::Layout;
+    use wire::control::Owner;
+    use wire::node::NamespaceSpec;
+
+    use super::*;
+
+    fn spec(namespaces: &[u32]) -> FragmentSpec {
+        let namespace = |id: &u32| NamespaceSpec {
+            id: *id,
+            layout: Layout::striped(1),
+            home: 0,
+            owner: Owner { uid: 0, gid: 0 },
+            mode: 0o700,
+        };
+        FragmentSpec {
+            instance: "i1".into(),
+            index: 0,
+            capacity_bytes: 1 << 20,
+            volume: VolumeKind::Directory,
+            key: "ab".repeat(32),
+            peers: Vec::new(),
+            namespaces: namespaces.iter().map(namespace).collect(),
+        }
+    }
+
+    #[test]
+    fn namespaces_are_added_to_a_fragment_and_are_there_after_a_restart() {
+        let dir = tempfile::tempdir().unwrap();
+        let has = |server: &Server| {
+            let fragment = server.fragment("i1").unwrap();
+            [0, 16, 17].map(|id| fragment.namespace(id).is_some_and(|namespace| namespace.shard.is_some()))
+        };
+        let server = Server::open(dir.path().into(), "n0".into()).unwrap();
+        server.create_fragment(&spec(&[0])).unwrap();
+        assert_eq!(has(&server), [true, false, false]);
+        server.create_fragment(&spec(&[0, 16])).unwrap();
+        server.create_fragment(&spec(&[0, 17])).unwrap();
+        assert_eq!(has(&server), [true, true, true]);
+        server.shutdown();
+        let server = Server::open(dir.path().into(), "n0".into()).unwrap();
+        assert_eq!(has(&server), [true, true, true]);
     }
 }

@@ -1,4 +1,8 @@
-//! The control service's API: HTTP with JSON bodies, on a unix socket (`control.sock` in the state folder).
+//! The control service's API: HTTP with JSON bodies, on a unix socket (`control.sock` in the state folder) and, on a
+//! cluster, over TCP with a MUNGE credential in each request.
+//!
+//! Who may ask for what: the operator (root, the service's own user, `admin_users`) for everything; a workload manager
+//! (`wlm_users`) for everything in an owner's name; an owner for what is his. Sessions of others are not shown.
 //!
 //! Every life-cycle function is `POST /v1/sessions/{token}/FUNCTION`, is idempotent, is serialised per token, and goes
 //! on when the caller goes away: a second caller of the same function joins the first. The reply comes when the
@@ -19,13 +23,28 @@
 //! | `POST /v1/sessions/{token}/cancel` | `{}` | [`SessionStatus`]: stops a running `data_in` or `data_out` |
 //! | `GET  /v1/sessions/{token}` | | [`SessionStatus`] |
 //! | `GET  /v1/status` | | [`Status`] |
+//! | `POST /v1/persistent` | [`CreatePersistent`] | [`SessionStatus`], whose token is the name |
+//! | `GET  /v1/objects` | | [`Objects`] |
+//! | `GET  /v1/pools` | | a list of [`PoolStatus`], the default pool first |
+//! | `POST /v1/nodes` | [`RegisterNode`] | [`Registered`]: a node says that it is there |
+//! | `POST /v1/nodes/{name}/drain` | [`Drain`] | [`NodeStatus`] |
+//! | `POST /v1/nodes/{name}/resume` | `{}` | [`NodeStatus`] |
+//! | `DELETE /v1/nodes/{name}` | | `{}`: forgets a node that is offline and holds nothing |
 //! | `POST /v1/shutdown` | `{}` | [`ShutdownReply`]: stops nodes and control if nothing is mounted or running |
+//! | `GET  /metrics` | | text, for Prometheus |
+
+mod objects;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use model::phase::{AccessMode, Direction, Function, Phase, StageKind, StageState};
 use serde::{Deserialize, Serialize};
+
+pub use objects::{
+    ActivationObject, ConfigurationObject, FragmentObject, Goal, InstanceObject, ObjectState, Objects,
+    RegistrationObject, SessionObject,
+};
 
 /// Whose fault an error is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -132,6 +151,44 @@ pub struct Setup {
     pub fragments: Option<u32>,
     /// `None` chooses `image` where it works, else `directory`.
     pub volume: Option<VolumeKind>,
+    /// Who asks, as `SLURM`; shown as the session's creator. [`CLI`] for a person's own command.
+    #[serde(default = "cli")]
+    pub caller: String,
+    /// What the workload manager counted, as `wlm_pool:16GiB`. The script counts; this is only noted in the log.
+    #[serde(default)]
+    pub capacity: Option<String>,
+    /// Where the job may come to run. A guess of the workload manager's: [`PreRun::hosts`] decides.
+    #[serde(default)]
+    pub hosts: Vec<String>,
+}
+
+/// The [`Setup::caller`] of a person's own command.
+pub const CLI: &str = "CLI";
+
+fn cli() -> String {
+    CLI.to_owned()
+}
+
+/// Allocates an instance that outlives jobs.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct CreatePersistent {
+    /// Its name, which becomes the session's token. Begins with a letter: numbers are job ids.
+    pub name: String,
+    /// Who owns it.
+    pub owner: Owner,
+    /// Bytes asked for.
+    pub capacity_bytes: u64,
+    /// `None`: the default pool.
+    pub pool: Option<String>,
+    /// Its namespaces; empty: striped.
+    #[serde(default)]
+    pub access_modes: Vec<AccessMode>,
+    /// Whether every user's jobs may use it (and, by the modes of its files, read and write it).
+    #[serde(default)]
+    pub shared: bool,
+    /// Who asks, as [`Setup::caller`].
+    #[serde(default = "cli")]
+    pub caller: String,
 }
 
 /// Mounts an instance's namespaces.
@@ -139,12 +196,16 @@ pub struct Setup {
 pub struct PreRun {
     /// Mount the (single) namespace here instead of at a path below the state folder. The folder must exist.
     pub mountpoint: Option<PathBuf>,
+    /// The nodes of the job, by name. Empty: the local node.
+    #[serde(default)]
+    pub hosts: Vec<String>,
 }
 
 /// Unmounts an instance's namespaces.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct PostRun {
     /// Detach at once, even where files are open.
+    #[serde(default)]
     pub hurry: bool,
 }
 
@@ -152,6 +213,7 @@ pub struct PostRun {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Teardown {
     /// Destroy data that was to be staged out and is not.
+    #[serde(default)]
     pub hurry: bool,
 }
 
@@ -160,6 +222,10 @@ pub struct Teardown {
 pub struct TeardownReply {
     /// `None`: everything is released. Else why the data is kept, in one line.
     pub kept: Option<String>,
+    /// The token under which it is kept, as `7-kept-1`; `None` where that is still the old one. A workload manager's
+    /// sessions are renamed, so that it can forget them: for it the teardown succeeded.
+    #[serde(default)]
+    pub renamed: Option<String>,
 }
 
 /// The job's environment.
@@ -198,12 +264,12 @@ pub struct PoolStatus {
     pub granularity_bytes: u64,
     /// Grains in all.
     pub quantity: u64,
-    /// Grains not allocated.
+    /// Grains that can be allocated now. Grains of nodes that are offline or drained cannot.
     pub free: u64,
 }
 
 /// One node.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct NodeStatus {
     /// Its name.
     pub name: String,
@@ -211,6 +277,73 @@ pub struct NodeStatus {
     pub online: bool,
     /// Why not, or the last thing that went wrong.
     pub last_error: Option<String>,
+    /// What it does.
+    #[serde(default)]
+    pub roles: Vec<NodeRole>,
+    /// The pool that its flash belongs to; `None` where it stores nothing.
+    #[serde(default)]
+    pub pool: Option<String>,
+    /// Why it gets no new fragments and mounts; `None`: it does.
+    #[serde(default)]
+    pub drained: Option<String>,
+    /// Where its API is reached, as `10.0.0.7:7071` or the path of a socket.
+    #[serde(default)]
+    pub address: String,
+    /// Bytes of flash that it may give to instances.
+    #[serde(default)]
+    pub capacity_bytes: u64,
+    /// Bytes of these that are allocated.
+    #[serde(default)]
+    pub allocated_bytes: u64,
+    /// Fragments on it.
+    #[serde(default)]
+    pub fragments: u32,
+    /// Namespaces mounted on it.
+    #[serde(default)]
+    pub activations: u32,
+}
+
+/// What a node does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NodeRole {
+    /// Holds fragments, and copies stages.
+    Storage,
+    /// Mounts namespaces for jobs.
+    Compute,
+}
+
+/// A node says that it is there: at its start, and again from time to time, so that control may be restarted.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RegisterNode {
+    /// Its name: the workload manager's name of that host.
+    pub name: String,
+    /// What it does.
+    pub roles: Vec<NodeRole>,
+    /// Where its API is reached: `host:port`, or the absolute path of a unix socket on control's machine.
+    pub address: String,
+    /// The pool of its flash.
+    pub pool: Option<String>,
+    /// Bytes of flash that it may give to instances; 0 without the storage role.
+    pub capacity_bytes: u64,
+    /// Where it mounts namespaces: a folder for each token.
+    pub mount_root: PathBuf,
+    /// The Forebay version that it runs.
+    pub version: String,
+}
+
+/// What control replies to a node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Registered {
+    /// After how many seconds the node should say so again.
+    pub again_s: u64,
+}
+
+/// Takes a node out of use for what comes next; what is on it stays.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Drain {
+    /// Shown in every status.
+    pub reason: String,
 }
 
 /// One session.
@@ -242,6 +375,33 @@ pub struct SessionStatus {
     pub kept: Option<String>,
     /// Remarks for the user, as in [`JobSummary::notes`].
     pub notes: Vec<String>,
+    /// Who made it, as [`Setup::caller`].
+    #[serde(default = "cli")]
+    pub caller: String,
+    /// Set for a persistent buffer.
+    #[serde(default)]
+    pub persistent: Option<PersistentStatus>,
+    /// The persistent buffers that it uses.
+    #[serde(default)]
+    pub uses: Vec<String>,
+    /// The token that it had before it was set aside, as its data was still owed; `None`: it was not.
+    #[serde(default)]
+    pub quarantined: Option<String>,
+    /// Bytes in the buffer that a stage-out may still have to save: at most these.
+    #[serde(default)]
+    pub bytes_dirty: u64,
+    /// Bytes that the stages under way still have to copy, as far as they are found.
+    #[serde(default)]
+    pub bytes_left: u64,
+}
+
+/// What a persistent buffer has besides.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PersistentStatus {
+    /// Whether every user's jobs may use it.
+    pub shared: bool,
+    /// The sessions that use it now.
+    pub users: Vec<String>,
 }
 
 /// One allocation.
@@ -261,6 +421,16 @@ pub struct InstanceStatus {
     pub volume: VolumeKind,
     /// Its access modes.
     pub access_modes: Vec<AccessMode>,
+    /// The pool that it is allocated from.
+    #[serde(default)]
+    pub pool: String,
+    /// Whether all its fragments are served, as far as is known.
+    #[serde(default = "yes")]
+    pub intact: bool,
+}
+
+fn yes() -> bool {
+    true
 }
 
 /// One mount of one namespace.
@@ -276,6 +446,9 @@ pub struct ActivationStatus {
     pub mounted: bool,
     /// How often the mount was lost (its process died) and made anew: files that were open then are lost to the job.
     pub interruptions: u32,
+    /// The persistent buffer that is mounted; `None`: the session's own.
+    #[serde(default)]
+    pub persistent: Option<String>,
 }
 
 /// One stage of a session; also what a stage worker reports while it copies.

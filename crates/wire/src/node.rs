@@ -1,10 +1,10 @@
-//! The node service's API: HTTP with JSON bodies, on a unix socket (`node.sock` in the node's folder). Only the control
-//! service calls it. Every `PUT` is idempotent: the same specification again answers as the first did.
+//! The node service's API: HTTP with JSON bodies, on a unix socket (`node.sock` in the node's folder) and, on a cluster,
+//! over TCP with a MUNGE credential in each request. Only the control service calls it. Every `PUT` is idempotent: the same specification again answers as the first did.
 //!
 //! | request | body | reply |
 //! |---|---|---|
 //! | `GET /v1/health` | | [`NodeHealth`] |
-//! | `PUT /v1/fragments/{instance}` | [`FragmentSpec`] | [`FragmentStatus`] |
+//! | `PUT /v1/fragments/{instance}` | [`FragmentSpec`] | [`FragmentStatus`]; namespaces may be added to one that is there |
 //! | `DELETE /v1/fragments/{instance}` | | `{}`; also when there is none |
 //! | `PUT /v1/mounts/{id}` | [`MountSpec`] | [`MountStatus`], once mounted |
 //! | `DELETE /v1/mounts/{id}?hurry=BOOL` | | `{}`, once unmounted; also when there is none |
@@ -12,6 +12,7 @@
 //! | `GET /v1/stages/{id}` | | [`StageStatus`] |
 //! | `DELETE /v1/stages/{id}` | | `{}`; stops the workers, then forgets the stage |
 //! | `POST /v1/shutdown` | `{}` | `{}` |
+//! | `GET /metrics` | | text, for Prometheus |
 
 use std::path::PathBuf;
 

@@ -4,7 +4,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use model::phase::Phase;
-use wire::control::{JobProcess, JobSummary, NewToken, PreRun, Script, Setup};
+use wire::control::{CLI, JobProcess, JobSummary, NewToken, PreRun, Script, Setup};
 
 use super::{Context, checked_token};
 use crate::arguments::Mount;
@@ -58,7 +58,15 @@ async fn mount_new(context: &Context, arguments: &Mount, path: &Path) -> Result<
         context.output.note(&format!("forebay: note: {note}"));
     }
     let NewToken { token } = context.service.post("/v1/tokens", &serde_json::json!({})).await?;
-    let setup = Setup { owner, script, fragments: arguments.nodes, volume: arguments.volume.map(Into::into) };
+    let setup = Setup {
+        owner,
+        script,
+        fragments: arguments.nodes,
+        volume: arguments.volume.map(Into::into),
+        caller: CLI.to_owned(),
+        capacity: None,
+        hosts: Vec::new(),
+    };
     match set_up_and_mount(context, checked_token(&token)?, &setup, path).await {
         Ok(status) => Ok(status),
         Err(failure) => {
@@ -79,7 +87,10 @@ async fn set_up_and_mount(context: &Context, token: &str, setup: &Setup, path: &
 }
 
 async fn pre_run(context: &Context, token: &str, path: &Path) -> Result<u8, Failure> {
-    let status = context.session(token).pre_run(&PreRun { mountpoint: Some(path.into()) }).await?;
+    let status = context
+        .session(token)
+        .pre_run(&PreRun { mountpoint: Some(path.into()), ..PreRun::default() })
+        .await?;
     let room = status.instance.map_or(0, |instance| instance.capacity_bytes);
     let output = &context.output;
     output.say(&format!(

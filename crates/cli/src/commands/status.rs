@@ -223,7 +223,12 @@ mod tests {
                 quantity: 2048,
                 free: 1024,
             }],
-            nodes: vec![NodeStatus { name: "n0".into(), online: false, last_error: Some("killed".into()) }],
+            nodes: vec![NodeStatus {
+                name: "n0".into(),
+                online: false,
+                last_error: Some("killed".into()),
+                ..NodeStatus::default()
+            }],
             sessions: vec![Row { session, run, advice }],
         }
     }

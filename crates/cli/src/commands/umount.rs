@@ -83,6 +83,7 @@ mod tests {
             mountpoint: "/a".into(),
             mounted: false,
             interruptions: 0,
+            persistent: None,
         }];
         assert!(!is_at(&session, Path::new("/a")));
         session.phase = Phase::Mounted;

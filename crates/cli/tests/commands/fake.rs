@@ -14,8 +14,8 @@ use daemon::error::Refusal;
 use model::phase::{AccessMode, Direction, Function, Phase, StageKind, StageState};
 use serde_json::json;
 use wire::control::{
-    ActivationStatus, FileFailure, InstanceStatus, JobSummary, NewToken, Owner, Paths, Script, SessionStatus,
-    Side, StageProgress, StageStatus, TeardownReply, VolumeKind,
+    ActivationStatus, CLI, FileFailure, InstanceStatus, JobSummary, NewToken, Owner, Paths, Script,
+    SessionStatus, Side, StageProgress, StageStatus, TeardownReply, VolumeKind,
 };
 
 /// A service, its state folder, and a folder for scripts.
@@ -68,7 +68,7 @@ impl Fake {
             tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let listener = {
             let _inside = runtime.enter();
-            daemon::http::bind(&folder.path().join("state/control.sock")).unwrap()
+            tokio::net::UnixListener::bind(folder.path().join("state/control.sock")).unwrap()
         };
         let router = Router::new().fallback(answer).with_state(inner.clone());
         runtime.spawn(async move { axum::serve(listener, router).await });
@@ -223,7 +223,7 @@ impl Inner {
             "data_out" => self.complete(1, Phase::StagedOut),
             "teardown" => {
                 self.session.phase = Phase::TornDown;
-                return json_reply(&TeardownReply { kept: None });
+                return json_reply(&TeardownReply { kept: None, renamed: None });
             }
             // A cancelled copy stops, and is not complete.
             "cancel" => {
@@ -282,6 +282,7 @@ fn activation(buffer: &Path) -> ActivationStatus {
         mountpoint: buffer.into(),
         mounted: true,
         interruptions: 0,
+        persistent: None,
     }
 }
 
@@ -334,6 +335,8 @@ fn session() -> SessionStatus {
             nodes: vec!["n0".into()],
             volume: VolumeKind::Directory,
             access_modes: vec![AccessMode::Striped],
+            pool: "local".into(),
+            intact: true,
         }),
         activations: vec![],
         stages: vec![
@@ -343,5 +346,11 @@ fn session() -> SessionStatus {
         timings_ms: vec![],
         kept: None,
         notes: vec![],
+        caller: CLI.into(),
+        persistent: None,
+        uses: vec![],
+        quarantined: None,
+        bytes_dirty: 0,
+        bytes_left: 0,
     }
 }

@@ -1,8 +1,12 @@
 //! The life-cycle rules, against a site in memory and a real database.
 
+mod buffers;
+mod callers;
 mod crash;
 mod door;
+mod hosts;
 mod out_of_order;
+mod reuse;
 mod staging;
 
 use std::path::Path;
@@ -10,7 +14,7 @@ use std::sync::Arc;
 
 use model::phase::{AccessMode, Function, Phase, StageState};
 use tempfile::TempDir;
-use wire::control::{Owner, PostRun, PreRun, Script, SessionStatus, Setup, Teardown, VolumeKind};
+use wire::control::{CLI, Owner, PostRun, PreRun, Script, SessionStatus, Setup, Teardown, VolumeKind};
 
 use super::*;
 use crate::lifecycle::paths;
@@ -87,7 +91,15 @@ fn request(text: &str) -> Setup {
         job_name: "job".into(),
         user: "u".into(),
     };
-    Setup { owner: Owner { uid: 1000, gid: 1000 }, script, fragments: Some(2), volume: None }
+    Setup {
+        owner: Owner { uid: 1000, gid: 1000 },
+        script,
+        fragments: Some(2),
+        volume: None,
+        caller: CLI.to_owned(),
+        capacity: None,
+        hosts: Vec::new(),
+    }
 }
 
 fn pre_run() -> Request {
@@ -228,7 +240,7 @@ async fn a_buffer_used_by_hand_is_mounted_where_asked_and_again_later() {
     let it = Fixture::new();
     let script = "#DW jobdw type=scratch access_mode=striped capacity=1GiB\n";
     it.setup(request(script)).await.unwrap();
-    let here = || Request::PreRun(PreRun { mountpoint: Some("/home/u/fast".into()) });
+    let here = || Request::PreRun(PreRun { mountpoint: Some("/home/u/fast".into()), ..PreRun::default() });
     it.run(here()).await.unwrap();
     assert_eq!(it.site.world().mounts["7-striped"].mountpoint, Path::new("/home/u/fast"));
     assert_eq!(paths::paths(&it.control, TOKEN).await.unwrap().variables["DW_JOB_STRIPED"], "/home/u/fast/");
@@ -244,7 +256,7 @@ async fn two_namespaces_do_not_fit_one_mount_point() {
     let it = Fixture::new();
     it.ready().await;
     it.run(Request::DataIn).await.unwrap();
-    let here = Request::PreRun(PreRun { mountpoint: Some("/home/u/fast".into()) });
+    let here = Request::PreRun(PreRun { mountpoint: Some("/home/u/fast".into()), ..PreRun::default() });
     assert_eq!(it.run(here).await.unwrap_err().code, "one_mountpoint");
     let status = it.status().await;
     assert_eq!(status.instance.unwrap().access_modes, [AccessMode::Striped, AccessMode::Private]);

@@ -4,7 +4,7 @@ use model::phase::{Direction, Phase};
 use wire::control::ApiError;
 
 use super::staging::{self, AfterFailure};
-use super::{Done, require_instance};
+use super::{Done, require_set_up};
 use crate::control::Control;
 use crate::site::Site;
 use crate::state::sessions;
@@ -16,7 +16,7 @@ use crate::turns::Cancelled;
 /// The first stage that failed, or `cancelled`; called again it goes on there.
 pub async fn run<S: Site>(control: &Control<S>, token: &str, cancelled: Cancelled) -> Result<Done, ApiError> {
     let session = control.session(token).await?;
-    require_instance(&session)?;
+    require_set_up(&session)?;
     if session.phase >= Phase::StagedIn {
         return Ok(Done::Already);
     }

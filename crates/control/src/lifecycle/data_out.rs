@@ -4,10 +4,10 @@ use model::phase::{Direction, Phase};
 use wire::control::ApiError;
 
 use super::staging::{self, AfterFailure};
-use super::{Done, require_instance, wrong_phase};
+use super::{Done, require_set_up, wrong_phase};
 use crate::control::Control;
 use crate::site::Site;
-use crate::state::{activations, sessions};
+use crate::state::{activations, sessions, stages};
 use crate::turns::Cancelled;
 
 /// Stages out.
@@ -16,11 +16,15 @@ use crate::turns::Cancelled;
 /// The first stage that failed, after all were tried, or `cancelled`; called again it tries those that are not complete.
 pub async fn run<S: Site>(control: &Control<S>, token: &str, cancelled: Cancelled) -> Result<Done, ApiError> {
     let session = control.session(token).await?;
-    require_instance(&session)?;
+    require_set_up(&session)?;
     if session.phase >= Phase::StagedOut {
         return Ok(Done::Already);
     }
     if session.phase < Phase::Mounted {
+        if has_nothing_to_stage(control, token).await? {
+            // A job that only creates or destroys persistent buffers has no pre_run, and Slurm calls this all the same.
+            return Ok(Done::Already);
+        }
         return Err(wrong_phase(
             &session,
             "its job never ran, there is nothing to stage out",
@@ -40,4 +44,10 @@ pub async fn run<S: Site>(control: &Control<S>, token: &str, cancelled: Cancelle
     };
     control.database.transact(finish).await?;
     Ok(Done::Now)
+}
+
+async fn has_nothing_to_stage<S: Site>(control: &Control<S>, token: &str) -> Result<bool, ApiError> {
+    let name = token.to_owned();
+    let stages = control.database.transact(move |tx| stages::of(tx, &name)).await?;
+    Ok(stages.iter().all(|stage| stage.direction != Direction::Out))
 }

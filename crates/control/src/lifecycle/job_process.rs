@@ -8,13 +8,12 @@ use daemon::error::user;
 use model::phase::{Direction, StageKind};
 use wire::control::{ApiError, JobProcess, JobSummary};
 
+use super::setup;
 use crate::control::Control;
-use crate::pool;
+use crate::pool::{self, Ground, Wish};
 use crate::script::{self, UNKNOWN_JOB_ID};
 use crate::site::Site;
-use crate::state::instances;
 use crate::state::stages::Stage;
-use crate::status::used_bytes;
 
 /// Checks the script, its sizes against the pool, and its sources against the file system.
 ///
@@ -22,37 +21,45 @@ use crate::status::used_bytes;
 /// The first reason to refuse the script.
 pub async fn run<S: Site>(control: &Control<S>, request: JobProcess) -> Result<JobSummary, ApiError> {
     let plan = script::plan(&request.script, UNKNOWN_JOB_ID)?;
-    let allocation = script::allocate(plan.requested_bytes, 1)?;
-    pool::check_total(&pool_status(control).await?, allocation.capacity_bytes)?;
-    // Another user's rights cannot be told from here; the stage itself then finds out.
-    if request.owner.uid == rustix::process::geteuid().as_raw() {
+    setup::check_here(control, &plan)?;
+    let (ground, views) = (Ground::of(&control.site)?, control.site.nodes());
+    let shares = control.database.transact(move |tx| setup::shares(tx, &views)).await?;
+    let mut sums = (0, 0, Vec::new());
+    let own = plan.own.iter().map(|own| (own.requested_bytes, own.pool.clone()));
+    for (requested_bytes, pool) in own.chain(plan.creates.iter().cloned()) {
+        let wish = Wish { requested_bytes, pool: pool.as_deref(), fragments: None };
+        let (pool, bytes) = ground.check(&wish, &shares)?;
+        sums.0 += requested_bytes;
+        sums.1 += bytes;
+        sums.2.extend(pool::rounding_note(requested_bytes, bytes, pool.granularity_bytes));
+    }
+    let (requested_bytes, capacity_bytes, notes) = sums;
+    // Another user's rights cannot be told from here, nor another host's files; the stage itself then finds out.
+    let here = control.site.cluster().is_none();
+    if here && request.owner.uid == rustix::process::geteuid().as_raw() {
         let stages = plan.stages.clone();
         let checked = tokio::task::spawn_blocking(move || stages.iter().try_for_each(check_source)).await;
         checked.map_err(|error| daemon::error::bug("check_panicked", error.to_string()))??;
     }
     let count = |direction| plan.stages.iter().filter(|stage| stage.direction == direction).count();
     Ok(JobSummary {
-        requested_bytes: plan.requested_bytes,
-        capacity_bytes: allocation.capacity_bytes,
+        requested_bytes,
+        capacity_bytes,
         stage_ins: count(Direction::In),
         stage_outs: count(Direction::Out),
-        access_modes: plan.access_modes,
-        notes: script::rounding_note(plan.requested_bytes, allocation.capacity_bytes).into_iter().collect(),
+        access_modes: plan.own.map(|own| own.access_modes).unwrap_or_default(),
+        notes,
     })
 }
 
-/// The pool with every instance's share.
+/// The pools with every instance's share, the default first.
 ///
 /// # Errors
 /// The disk or the database cannot be asked.
-pub async fn pool_status<S: Site>(control: &Control<S>) -> Result<wire::control::PoolStatus, ApiError> {
-    let instances = control.database.transact(instances::all).await?;
-    let nodes = control.site.nodes();
-    let shares: Vec<_> = instances
-        .iter()
-        .map(|instance| pool::Share::of(instance, used_bytes(&instance.id, &nodes)))
-        .collect();
-    Ok(pool::status(control.site.disk()?, &shares))
+pub async fn pools<S: Site>(control: &Control<S>) -> Result<Vec<wire::control::PoolStatus>, ApiError> {
+    let (ground, views) = (Ground::of(&control.site)?, control.site.nodes());
+    let shares = control.database.transact(move |tx| setup::shares(tx, &views)).await?;
+    Ok(ground.statuses(&shares))
 }
 
 /// Whether a `stage_in` source is there, is what the directive calls it, and can be read.

@@ -1,13 +1,16 @@
 //! What `pre_run`, `post_run` and `teardown` share: where mounts are and how they are taken away.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use model::phase::AccessMode;
 use wire::control::ApiError;
 
+use super::{absent, join_all};
 use crate::control::Control;
-use crate::site::Site;
+use crate::site::{Site, Unmount};
 use crate::state::activations::{self, Activation};
+use crate::state::leftovers::{self, Kind, Leftover};
+use crate::state::sessions::Session;
 
 /// The compute node of jobs on one machine.
 pub const COMPUTE_NODE: &str = "n0";
@@ -20,32 +23,76 @@ pub fn word(mode: AccessMode) -> &'static str {
     }
 }
 
+/// A namespace's folder below the token's: `striped`, `private`, and for the persistent buffer x `persistent-x` and
+/// `persistent-x-private`.
+pub fn place(buffer: &str, mode: AccessMode) -> String {
+    match (buffer, mode) {
+        ("", mode) => word(mode).to_owned(),
+        (name, AccessMode::Striped) => format!("persistent-{name}"),
+        (name, AccessMode::Private) => format!("persistent-{name}-private"),
+    }
+}
+
 /// The node's name for a session's mount.
-pub fn mount_id(token: &str, mode: AccessMode) -> String {
-    format!("{token}-{}", word(mode))
+pub fn mount_id(handle: &str, buffer: &str, mode: AccessMode) -> String {
+    format!("{handle}-{}", place(buffer, mode))
 }
 
-/// Where a namespace is mounted unless the caller names a place.
-pub fn default_mountpoint<S: Site>(control: &Control<S>, token: &str, mode: AccessMode) -> PathBuf {
-    control.site.mount_folder().join(token).join(word(mode))
+/// Where a namespace is mounted below `root` unless the caller names a place.
+pub fn default_mountpoint(root: &Path, token: &str, buffer: &str, mode: AccessMode) -> PathBuf {
+    root.join(token).join(place(buffer, mode))
 }
 
-/// Unmounts all that the session has mounted. The counts of interruptions are kept for the summary.
+/// Unmounts all that the session has mounted, on all nodes at once. The counts of interruptions are kept for the
+/// summary. On a cluster a node that does not answer is left behind: its mounts are taken away when it is back.
 ///
 /// # Errors
-/// A node does not let go; the rest is still noted as mounted.
-pub async fn unmount_all<S: Site>(control: &Control<S>, token: &str, hurry: bool) -> Result<(), ApiError> {
-    let name = token.to_owned();
+/// A node does not let go; what is still there is still noted as mounted.
+pub async fn unmount_all<S: Site>(
+    control: &Control<S>,
+    session: &Session,
+    how: Unmount,
+) -> Result<(), ApiError> {
+    let name = session.token.clone();
     let all = control.database.transact(move |tx| activations::of(tx, &name)).await?;
-    for activation in all.into_iter().filter(|activation| activation.mounted) {
-        let id = mount_id(token, activation.access_mode);
-        let last = control.site.health(&activation.node).await.ok();
-        let seen = last.iter().flat_map(|health| &health.mounts).find(|mount| mount.id == id);
-        let interruptions = seen.map_or(activation.interruptions, |mount| mount.interruptions);
-        control.site.unmount(&activation.node, &id, hurry).await?;
-        let gone = Activation { mounted: false, interruptions, ..activation };
-        let name = token.to_owned();
-        control.database.transact(move |tx| activations::set(tx, &name, &gone)).await?;
-    }
-    Ok(())
+    let mounted = all.into_iter().filter(|activation| activation.mounted);
+    let ends = join_all(mounted.map(|activation| unmount(control, session, activation, how))).await;
+    ends.into_iter().collect()
+}
+
+async fn unmount<S: Site>(
+    control: &Control<S>,
+    session: &Session,
+    activation: Activation,
+    how: Unmount,
+) -> Result<(), ApiError> {
+    let node = activation.node.clone();
+    let id = mount_id(&session.handle, &activation.buffer, activation.access_mode);
+    let interruptions = match control.site.cluster() {
+        // Asked once more, as nothing asks later; on a cluster the last health check will do.
+        None => {
+            let last = control.site.health(&node).await.ok();
+            last.and_then(|health| health.mounts.into_iter().find(|mount| mount.id == id))
+        }
+        Some(_) => {
+            let views = control.site.nodes();
+            crate::status::seen_mount(&views, &node, &id).cloned()
+        }
+    };
+    let interruptions = interruptions.map_or(activation.interruptions, |mount| mount.interruptions);
+    let left = match control.site.unmount(&node, &id, how).await {
+        Ok(()) => None,
+        Err(error) if absent(&control.site, &error) => {
+            tracing::warn!(token = session.token, node, id, %error, "a mount is left behind until its node is back");
+            Some(Leftover { node, kind: Kind::Mount, id })
+        }
+        Err(error) => return Err(error),
+    };
+    let gone = Activation { mounted: false, interruptions, ..activation };
+    let name = session.token.clone();
+    let note = move |tx: &rusqlite::Transaction<'_>| {
+        left.iter().try_for_each(|left| leftovers::add(tx, left))?;
+        activations::set(tx, &name, &gone)
+    };
+    control.database.transact(note).await
 }

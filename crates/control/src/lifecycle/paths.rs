@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use model::phase::AccessMode;
 use wire::control::{ApiError, Paths, RealSize};
 
+use super::buffers;
 use super::mounts::default_mountpoint;
-use super::require_instance;
+use super::require_set_up;
 use crate::control::Control;
 use crate::site::Site;
 use crate::state::{activations, instances};
@@ -17,19 +18,21 @@ use crate::state::{activations, instances};
 /// `no_such_session`, or nothing is allocated.
 pub async fn paths<S: Site>(control: &Control<S>, token: &str) -> Result<Paths, ApiError> {
     let session = control.session(token).await?;
-    require_instance(&session)?;
+    require_set_up(&session)?;
     let name = token.to_owned();
-    let read =
-        move |tx: &rusqlite::Transaction<'_>| Ok((instances::find(tx, &name)?, activations::of(tx, &name)?));
-    let (instance, mounts) = control.database.transact(read).await?;
+    let mounts = control.database.transact(move |tx| activations::of(tx, &name)).await?;
     let mut variables = BTreeMap::new();
-    for mode in instance.map(|instance| instance.access_modes).unwrap_or_default() {
-        let mounted = mounts.iter().find(|activation| activation.access_mode == mode && activation.mounted);
-        let mountpoint = mounted.map_or_else(
-            || default_mountpoint(control, token, mode),
-            |activation| activation.mountpoint.clone(),
-        );
-        variables.insert(variable(mode).to_owned(), format!("{}/", mountpoint.display()));
+    for buffer in buffers::of(control, &session).await? {
+        for mode in buffer.described.instance.access_modes {
+            let mounted = mounts.iter().find(|activation| {
+                activation.mounted && activation.access_mode == mode && activation.buffer == buffer.name
+            });
+            let mountpoint = mounted.map_or_else(
+                || default_mountpoint(&control.site.mount_folder(), token, &buffer.name, mode),
+                |activation| activation.mountpoint.clone(),
+            );
+            variables.insert(variable(&buffer.name, mode), format!("{}/", mountpoint.display()));
+        }
     }
     Ok(Paths { variables })
 }
@@ -40,16 +43,19 @@ pub async fn paths<S: Site>(control: &Control<S>, token: &str) -> Result<Paths, 
 /// `no_such_session`, or nothing is allocated.
 pub async fn real_size<S: Site>(control: &Control<S>, token: &str) -> Result<RealSize, ApiError> {
     let session = control.session(token).await?;
-    require_instance(&session)?;
+    require_set_up(&session)?;
     let name = token.to_owned();
     let instance = control.database.transact(move |tx| instances::find(tx, &name)).await?;
     let capacity = instance.map(|instance| instance.capacity_bytes).unwrap_or_default();
     Ok(RealSize { capacity, units: "bytes".to_owned() })
 }
 
-fn variable(mode: AccessMode) -> &'static str {
+/// The environment variable that names a namespace.
+pub fn variable(buffer: &str, mode: AccessMode) -> String {
+    let (whose, name) =
+        if buffer.is_empty() { ("JOB", String::new()) } else { ("PERSISTENT", format!("_{buffer}")) };
     match mode {
-        AccessMode::Striped => "DW_JOB_STRIPED",
-        AccessMode::Private => "DW_JOB_PRIVATE",
+        AccessMode::Striped => format!("DW_{whose}_STRIPED{name}"),
+        AccessMode::Private => format!("DW_{whose}_PRIVATE{name}"),
     }
 }

@@ -1,12 +1,16 @@
 //! `post_run`: fence the clients and unmount. What they held is written back, unless in a hurry.
+//!
+//! A workload manager calls this while processes of the job may still run and write. The mounts leave the tree at once;
+//! files that are open may stay so for the grace period, then the mount's process is ended: nothing of the job writes
+//! during the stage-out.
 
 use model::phase::Phase;
 use wire::control::{ApiError, PostRun};
 
 use super::mounts::unmount_all;
-use super::{Done, require_instance};
+use super::{Done, require_set_up};
 use crate::control::Control;
-use crate::site::Site;
+use crate::site::{Site, Unmount};
 use crate::state::sessions;
 
 /// Unmounts. Also takes away what a `pre_run` left that did not finish.
@@ -15,12 +19,21 @@ use crate::state::sessions;
 /// A node does not let go.
 pub async fn run<S: Site>(control: &Control<S>, token: &str, how: PostRun) -> Result<Done, ApiError> {
     let session = control.session(token).await?;
-    require_instance(&session)?;
-    unmount_all(control, token, how.hurry).await?;
+    require_set_up(&session)?;
+    unmount_all(control, &session, unmount_of(&control.site, how.hurry)).await?;
     if session.phase != Phase::Mounted {
         return Ok(Done::Already);
     }
     let token = token.to_owned();
     control.database.transact(move |tx| sessions::set_phase(tx, &token, Phase::Unmounted)).await?;
     Ok(Done::Now)
+}
+
+/// How mounts are taken away here.
+pub fn unmount_of(site: &impl Site, hurry: bool) -> Unmount {
+    match site.cluster() {
+        _ if hurry => Unmount::Hurry,
+        Some(setting) => Unmount::WithinSeconds(setting.fence_grace_s),
+        None => Unmount::Patient,
+    }
 }

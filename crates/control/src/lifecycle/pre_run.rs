@@ -1,4 +1,4 @@
-//! `pre_run`: mount every namespace of the instance on the job's node.
+//! `pre_run`: mount every namespace that the session uses on every node of the job, all at once.
 //!
 //! A buffer that is used by hand may be unmounted and mounted again, as long as nothing was staged out.
 
@@ -6,48 +6,73 @@ use std::path::PathBuf;
 
 use daemon::error::user;
 use model::phase::{AccessMode, Direction, Phase, StageState};
-use wire::control::{ApiError, PreRun};
+use wire::control::{ApiError, NodeRole, PreRun};
 use wire::node::{MountSpec, StorageAddress};
 
+use super::buffers::{self, Buffer};
 use super::mounts::{COMPUTE_NODE, default_mountpoint, mount_id, unmount_all};
-use super::{Done, require_instance, target, wrong_phase};
+use super::{Done, join_all, require_set_up, target, wrong_phase};
 use crate::control::Control;
-use crate::site::Site;
+use crate::site::{Site, Unmount};
 use crate::state::activations::{self, Activation};
-use crate::state::instances::{self, Instance};
+use crate::state::instances;
 use crate::state::sessions::{self, Session};
 use crate::state::stages::{self, Stage};
+
+/// One mount that the job needs.
+#[derive(Clone, Debug)]
+struct Place {
+    /// Empty: the session's own.
+    buffer: String,
+    mode: AccessMode,
+    node: String,
+    mountpoint: PathBuf,
+}
+
+impl Place {
+    fn is(&self, activation: &Activation) -> bool {
+        (&self.buffer, self.mode, &self.node, &self.mountpoint)
+            == (&activation.buffer, activation.access_mode, &activation.node, &activation.mountpoint)
+    }
+}
+
+/// A compute node of the job and where it mounts.
+struct Host {
+    name: String,
+    mount_root: PathBuf,
+}
 
 /// Mounts.
 ///
 /// # Errors
-/// A `stage_in` is missing, the mount point is no folder, or the node cannot mount; then nothing stays mounted.
+/// A `stage_in` is missing, the mount point is no folder, or a node cannot mount; then nothing stays mounted.
 pub async fn run<S: Site>(control: &Control<S>, token: &str, request: PreRun) -> Result<Done, ApiError> {
     let session = control.session(token).await?;
-    require_instance(&session)?;
+    require_set_up(&session)?;
     let name = token.to_owned();
-    let read = move |tx: &rusqlite::Transaction<'_>| {
-        Ok((instances::find(tx, &name)?, stages::of(tx, &name)?, activations::of(tx, &name)?))
-    };
-    let (instance, stages, known) = control.database.transact(read).await?;
-    let instance =
-        instance.ok_or_else(|| wrong_phase(&session, "nothing is allocated", "call setup first"))?;
+    let read =
+        move |tx: &rusqlite::Transaction<'_>| Ok((stages::of(tx, &name)?, activations::of(tx, &name)?));
+    let (stages, known) = control.database.transact(read).await?;
     check_ready(&session, &stages)?;
-    let wanted = places(control, &instance, token, &request)?;
-    let again = session.phase == Phase::Mounted && all_mounted(&wanted, &known);
-    let nodes = target::addresses(control, &instance).await?;
-    let fresh =
-        |place: &(AccessMode, PathBuf)| !known.iter().any(|old| old.mounted && same_place(old, place));
-    for place in &wanted {
-        let interruptions =
-            known.iter().find(|old| same_place(old, place)).map_or(0, |old| old.interruptions);
-        let mounted = mount(control, token, &instance, place, interruptions, nodes.clone()).await;
-        if let Err(error) = mounted {
-            if wanted.iter().any(fresh) {
-                unmount_all(control, token, true).await?;
-            }
-            return Err(error);
+    let hosts = hosts(control, &request)?;
+    let mut used = buffers::of(control, &session).await?;
+    let wanted = places(control, &session, &used, &hosts, &request)?;
+    let done = |place: &Place| known.iter().any(|old| old.mounted && place.is(old));
+    let again = session.phase == Phase::Mounted && wanted.iter().all(done);
+    if control.site.cluster().is_some() {
+        add_private(control, &mut used, &hosts).await?;
+    }
+    let mounts = wanted.iter().map(|place| {
+        let interruptions = known.iter().find(|old| place.is(old)).map_or(0, |old| old.interruptions);
+        mount(control, &session, &used, place, interruptions, hosts.len() == 1)
+    });
+    // Every one is waited for, also when one fails: what comes after must find them all settled.
+    let results: Result<(), ApiError> = join_all(mounts).await.into_iter().collect();
+    if let Err(error) = results {
+        if !wanted.iter().all(done) {
+            give_up(control, &session).await;
         }
+        return Err(error);
     }
     if again {
         return Ok(Done::Already);
@@ -55,6 +80,13 @@ pub async fn run<S: Site>(control: &Control<S>, token: &str, request: PreRun) ->
     let name = token.to_owned();
     control.database.transact(move |tx| sessions::set_phase(tx, &name, Phase::Mounted)).await?;
     Ok(Done::Now)
+}
+
+/// The reason that mounting failed matters more than what cannot be taken away; that is still noted as mounted.
+async fn give_up<S: Site>(control: &Control<S>, session: &Session) {
+    if let Err(error) = unmount_all(control, session, Unmount::Hurry).await {
+        tracing::warn!(token = session.token, %error, "a mount of a job that does not start stays for now");
+    }
 }
 
 fn check_ready(session: &Session, stages: &[Stage]) -> Result<(), ApiError> {
@@ -72,60 +104,125 @@ fn check_ready(session: &Session, stages: &[Stage]) -> Result<(), ApiError> {
     }
 }
 
-/// Each mode and where it goes.
+/// The nodes of the job.
+fn hosts<S: Site>(control: &Control<S>, request: &PreRun) -> Result<Vec<Host>, ApiError> {
+    if control.site.cluster().is_none() {
+        return Ok(vec![Host { name: COMPUTE_NODE.to_owned(), mount_root: control.site.mount_folder() }]);
+    }
+    if request.hosts.is_empty() {
+        return Err(user("no_hosts", "pre_run does not say which nodes the job has", "name its hosts"));
+    }
+    let views = control.site.nodes();
+    let host = |name: &String| {
+        let view = views.iter().find(|view| view.name == *name && view.has(NodeRole::Compute));
+        let registration = view.and_then(|view| view.registration.as_ref()).ok_or_else(|| {
+            let message = format!("node {name} of the job has no Forebay compute node");
+            daemon::error::site(
+                "no_such_node",
+                message,
+                "start forebay-node there, with that name in its file",
+            )
+        })?;
+        Ok(Host { name: name.clone(), mount_root: registration.mount_root.clone() })
+    };
+    request.hosts.iter().map(host).collect()
+}
+
+/// Each namespace on each node, and where it goes.
 fn places<S: Site>(
     control: &Control<S>,
-    instance: &Instance,
-    token: &str,
+    session: &Session,
+    used: &[Buffer],
+    hosts: &[Host],
     request: &PreRun,
-) -> Result<Vec<(AccessMode, PathBuf)>, ApiError> {
+) -> Result<Vec<Place>, ApiError> {
+    let namespaces = used.iter().flat_map(|buffer| {
+        buffer.described.instance.access_modes.iter().map(move |mode| (buffer.name.clone(), *mode))
+    });
+    let namespaces: Vec<(String, AccessMode)> = namespaces.collect();
     let Some(chosen) = &request.mountpoint else {
-        let place = |mode: &AccessMode| (*mode, default_mountpoint(control, token, *mode));
-        return Ok(instance.access_modes.iter().map(place).collect());
+        let places = hosts.iter().flat_map(|host| {
+            namespaces.iter().map(|(buffer, mode)| Place {
+                buffer: buffer.clone(),
+                mode: *mode,
+                node: host.name.clone(),
+                mountpoint: default_mountpoint(&host.mount_root, &session.token, buffer, *mode),
+            })
+        });
+        return Ok(places.collect());
     };
-    match instance.access_modes.as_slice() {
-        [mode] => Ok(vec![(*mode, control.site.check_mountpoint(chosen)?)]),
-        modes => {
-            let message = format!("{} access modes cannot be mounted at one place", modes.len());
+    match (namespaces.as_slice(), hosts) {
+        ([(buffer, mode)], [host]) => Ok(vec![Place {
+            buffer: buffer.clone(),
+            mode: *mode,
+            node: host.name.clone(),
+            mountpoint: control.site.check_mountpoint(chosen)?,
+        }]),
+        (namespaces, _) => {
+            let message = format!("{} namespaces cannot be mounted at one place", namespaces.len());
             Err(user("one_mountpoint", message, "leave the mount point out"))
         }
     }
 }
 
-fn same_place(activation: &Activation, place: &(AccessMode, PathBuf)) -> bool {
-    activation.access_mode == place.0 && activation.mountpoint == place.1
-}
-
-fn all_mounted(wanted: &[(AccessMode, PathBuf)], known: &[Activation]) -> bool {
-    wanted.iter().all(|place| known.iter().any(|old| old.mounted && same_place(old, place)))
+/// Gives each node a private namespace of its own where an instance has private ones.
+async fn add_private<S: Site>(
+    control: &Control<S>,
+    used: &mut [Buffer],
+    hosts: &[Host],
+) -> Result<(), ApiError> {
+    let names: Vec<String> = hosts.iter().map(|host| host.name.clone()).collect();
+    for buffer in used.iter_mut() {
+        if !buffer.described.instance.access_modes.contains(&AccessMode::Private) {
+            continue;
+        }
+        let (token, names) = (buffer.token.clone(), names.clone());
+        let add = move |tx: &rusqlite::Transaction<'_>| instances::add_private_namespaces(tx, &token, &names);
+        buffer.described.private = control.database.transact(add).await?;
+        super::setup::make_fragments(control, &buffer.described).await?;
+    }
+    Ok(())
 }
 
 /// Notes the activation, then asks for it: also a mount whose reply is lost is then known and can be taken away.
 async fn mount<S: Site>(
     control: &Control<S>,
-    token: &str,
-    instance: &Instance,
-    (mode, mountpoint): &(AccessMode, PathBuf),
+    session: &Session,
+    used: &[Buffer],
+    place: &Place,
     interruptions: u32,
-    nodes: Vec<StorageAddress>,
+    one_host: bool,
 ) -> Result<(), ApiError> {
+    let Some(buffer) = used.iter().find(|buffer| buffer.name == place.buffer) else { return Ok(()) };
     let activation = Activation {
-        access_mode: *mode,
-        node: COMPUTE_NODE.to_owned(),
-        mountpoint: mountpoint.clone(),
+        buffer: place.buffer.clone(),
+        access_mode: place.mode,
+        node: place.node.clone(),
+        mountpoint: place.mountpoint.clone(),
         mounted: true,
         interruptions,
     };
-    let (name, noted) = (token.to_owned(), activation.clone());
+    let (name, noted) = (session.token.clone(), activation.clone());
     control.database.transact(move |tx| activations::set(tx, &name, &noted)).await?;
+    let addresses: Vec<StorageAddress> = target::addresses(control, &buffer.described.instance).await?;
+    let nodes = target::usable(&control.site, &addresses);
     let spec = MountSpec {
-        id: mount_id(token, *mode),
-        mountpoint: mountpoint.clone(),
-        target: target::namespace(instance, *mode, nodes),
-        // One machine, one mount of each namespace.
-        exclusive: true,
+        id: mount_id(&session.handle, &place.buffer, place.mode),
+        mountpoint: place.mountpoint.clone(),
+        target: target::namespace(&buffer.described, place.mode, &place.node, nodes),
+        // A private namespace has one node; a persistent buffer may be mounted for another job any time.
+        exclusive: place.buffer.is_empty() && (one_host || place.mode == AccessMode::Private),
     };
-    let status = control.site.mount(COMPUTE_NODE, &spec).await?;
-    let (name, noted) = (token.to_owned(), Activation { interruptions: status.interruptions, ..activation });
+    let status = control.site.mount(&place.node, &spec).await.map_err(|error| on_node(&place.node, error))?;
+    let (name, noted) =
+        (session.token.clone(), Activation { interruptions: status.interruptions, ..activation });
     control.database.transact(move |tx| activations::set(tx, &name, &noted)).await
+}
+
+/// Errors name the node, once.
+fn on_node(node: &str, error: ApiError) -> ApiError {
+    if error.message.contains(&format!("node {node}")) || node == COMPUTE_NODE {
+        return error;
+    }
+    ApiError { message: format!("node {node}: {}", error.message), ..error }
 }

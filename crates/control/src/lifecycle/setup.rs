@@ -7,39 +7,110 @@ use model::phase::Phase;
 use wire::control::{ApiError, Blame, Setup, VolumeKind};
 use wire::node::FragmentSpec;
 
-use super::{Done, target};
+use super::target::Described;
+use super::{Done, absent, aside, buffers, join_all, target};
 use crate::control::{Control, now_unix};
-use crate::lifecycle::job_process::pool_status;
-use crate::pool;
-use crate::script::{self, Plan};
-use crate::site::{Site, volume_for};
+use crate::pool::{self, Ground, Share, Wish};
+use crate::script::{self, Own};
+use crate::site::Site;
 use crate::state::counters::{self, Counter};
 use crate::state::instances::{self, Instance};
+use crate::state::leftovers::{self, Kind, Leftover};
 use crate::state::sessions::{self, Session};
-use crate::state::stages;
+use crate::state::stages::{self, Stage};
+use crate::state::{self, registrations};
+use crate::status::used_bytes;
 
-/// The most storage nodes on one machine: each is a process.
-const FRAGMENTS_MAX: u32 = 64;
+/// What is to be allocated for a session.
+pub struct Order {
+    /// The session, as it is to be registered.
+    pub session: Session,
+    /// Its own instance.
+    pub own: Option<Own>,
+    /// Over how many nodes; `None`: as the pool does it.
+    pub fragments: Option<u32>,
+    /// `None`: what works.
+    pub volume: Option<VolumeKind>,
+    /// Its stages.
+    pub stages: Vec<Stage>,
+    /// The persistent buffers that it uses.
+    pub uses: Vec<String>,
+}
 
 /// Allocates.
 ///
 /// # Errors
 /// The script's mistakes, a pool without room, a node that does not make its fragment; nothing is left allocated then.
 pub async fn run<S: Site>(control: &Control<S>, token: &str, request: Setup) -> Result<Done, ApiError> {
-    if is_set_up(control, token).await? {
-        return Ok(Done::Already);
+    if let Some(known) = living(control, token).await? {
+        if known.persistent {
+            let message = format!("{token} is the name of a persistent buffer");
+            return Err(user("name_taken", message, "use the job's id as its token"));
+        }
+        if aside::is_reused(&known, &request) {
+            aside::make_room(control, &known).await?;
+        } else if known.phase != Phase::Registered {
+            return Ok(Done::Already);
+        }
     }
     let plan = script::plan(&request.script, token)?;
-    let session = register(control, token, &request, &plan).await?;
+    check_here(control, &plan)?;
+    buffers::check_usable(control, &plan.uses, &request.owner).await?;
+    tracing::info!(token, caller = request.caller, counted = request.capacity, hosts = ?request.hosts, "set up");
+    let session =
+        Session::new(token, &request.caller, now_unix(), request.owner.clone(), request.script.clone());
+    let order = Order {
+        session,
+        own: plan.own,
+        fragments: request.fragments,
+        volume: request.volume,
+        stages: plan.stages,
+        uses: plan.uses,
+    };
+    allocate(control, order).await?;
+    Ok(Done::Now)
+}
+
+/// What this service cannot do, beyond what no service can.
+///
+/// # Errors
+/// The script asks for it.
+pub fn check_here<S: Site>(control: &Control<S>, plan: &script::Plan) -> Result<(), ApiError> {
+    let private = |stage: &&Stage| stage.access_mode == model::phase::AccessMode::Private;
+    match control.site.cluster() {
+        None if plan.has_bb => {
+            let message = "#BB lines are carried out by a workload manager, and there is none here";
+            Err(user("no_manager", message, "remove them, or submit the script with sbatch"))
+        }
+        Some(_) => match plan.stages.iter().find(private) {
+            Some(stage) => {
+                let message =
+                    format!("{} cannot be staged: every node has a private buffer of its own", stage.source);
+                Err(user("private_stage", message, "stage with $DW_JOB_STRIPED and copy within the job"))
+            }
+            None => Ok(()),
+        },
+        None => Ok(()),
+    }
+}
+
+/// Allocates what is ordered, or goes on where an earlier call broke off.
+///
+/// # Errors
+/// A pool without room, or a node that does not make its fragment; nothing is left allocated then.
+pub async fn allocate<S: Site>(control: &Control<S>, order: Order) -> Result<(), ApiError> {
+    let session = register(control, &order).await?;
+    let token = session.token.as_str();
+    let Some(own) = &order.own else { return finish(control, &order, &session, None).await };
     let mut instance = match find_instance(control, token).await? {
         // An earlier call broke off: its specification goes on.
         Some(instance) => instance,
-        None => choose(control, token, &request, &plan).await?,
+        None => choose(control, token, own, &order).await?,
     };
-    let mut made = make_fragments(control, &session, &instance).await;
-    if may_fall_back(&made, &request, &instance) {
+    let mut made = make_fragments(control, &described(&session, &instance)).await;
+    if may_fall_back(control, &made, &order, &instance) {
         instance = fall_back(control, token, instance).await?;
-        made = make_fragments(control, &session, &instance).await;
+        made = make_fragments(control, &described(&session, &instance)).await;
     }
     if let Err(error) = made {
         destroy_fragments(control, &instance).await?;
@@ -47,35 +118,27 @@ pub async fn run<S: Site>(control: &Control<S>, token: &str, request: Setup) -> 
         control.database.transact(move |tx| instances::delete(tx, &token)).await?;
         return Err(error);
     }
-    finish(control, session, &instance).await?;
-    Ok(Done::Now)
+    finish(control, &order, &session, Some(&instance)).await
 }
 
-async fn is_set_up<S: Site>(control: &Control<S>, token: &str) -> Result<bool, ApiError> {
+fn described(session: &Session, instance: &Instance) -> Described {
+    let (owner, shared) = (session.owner.clone(), session.shared);
+    Described { instance: instance.clone(), owner, shared, private: Vec::new() }
+}
+
+/// The session of the token, unless it is torn down.
+///
+/// # Errors
+/// The database's.
+pub async fn living<S: Site>(control: &Control<S>, token: &str) -> Result<Option<Session>, ApiError> {
     let token = token.to_owned();
     let found = control.database.transact(move |tx| sessions::find(tx, &token)).await?;
-    Ok(found.is_some_and(|session| !matches!(session.phase, Phase::Registered | Phase::TornDown)))
+    Ok(found.filter(|session| session.phase != Phase::TornDown))
 }
 
 /// The session's row, new or from a call that broke off. A workload manager may use the token of a finished job again.
-async fn register<S: Site>(
-    control: &Control<S>,
-    token: &str,
-    request: &Setup,
-    plan: &Plan,
-) -> Result<Session, ApiError> {
-    let session = Session {
-        token: token.to_owned(),
-        created_unix: now_unix(),
-        owner: request.owner.clone(),
-        script: request.script.clone(),
-        phase: Phase::Registered,
-        was_mounted: false,
-        failed: None,
-        kept: None,
-        notes: Vec::new(),
-    };
-    let planned = plan.stages.clone();
+async fn register<S: Site>(control: &Control<S>, order: &Order) -> Result<Session, ApiError> {
+    let (session, planned) = (order.session.clone(), order.stages.clone());
     let register = move |tx: &rusqlite::Transaction<'_>| {
         let known = sessions::find(tx, &session.token)?;
         if let Some(known) = known
@@ -83,7 +146,7 @@ async fn register<S: Site>(
         {
             return Ok(known);
         }
-        sessions::replace(tx, &session)?;
+        let session = sessions::replace(tx, &session)?;
         stages::insert(tx, &session.token, &planned)?;
         Ok(session)
     };
@@ -95,37 +158,51 @@ async fn find_instance<S: Site>(control: &Control<S>, token: &str) -> Result<Opt
     control.database.transact(move |tx| instances::find(tx, &token)).await
 }
 
-/// Decides size, nodes and volume, and notes it.
+/// Decides size, nodes and volume, and notes it, in one transaction: two setups at once do not get the same room.
 async fn choose<S: Site>(
     control: &Control<S>,
     token: &str,
-    request: &Setup,
-    plan: &Plan,
+    own: &Own,
+    order: &Order,
 ) -> Result<Instance, ApiError> {
-    let count = request.fragments.unwrap_or(1);
-    if !(1..=FRAGMENTS_MAX).contains(&count) {
-        let message = format!("a buffer over {count} storage nodes is not possible");
-        return Err(user("bad_fragments", message, format!("choose 1 to {FRAGMENTS_MAX}")));
-    }
-    let allocation = script::allocate(plan.requested_bytes, count)?;
-    pool::check_free(&pool_status(control).await?, allocation.capacity_bytes)?;
-    let instance = Instance {
-        id: String::new(),
-        key: new_key()?,
-        requested_bytes: plan.requested_bytes,
-        capacity_bytes: allocation.capacity_bytes,
-        volume: volume_for(&control.site, request.volume, allocation.fragment_bytes),
-        nodes: (0..count).map(|index| format!("n{index}")).collect(),
-        access_modes: plan.access_modes.clone(),
+    let (ground, views, key) = (Ground::of(&control.site)?, control.site.nodes(), new_key()?);
+    let (token, own, fragments) = (token.to_owned(), own.clone(), order.fragments);
+    let (wanted, image_from) = (order.volume, control.site.image_bytes_min());
+    let volume_of = move |bytes| {
+        let image = image_from.is_some_and(|from| bytes >= from);
+        wanted.unwrap_or(if image { VolumeKind::Image } else { VolumeKind::Directory })
     };
-    let token = token.to_owned();
     let note = move |tx: &rusqlite::Transaction<'_>| {
-        let id = format!("i{}", counters::next(tx, Counter::Instance)?);
-        let instance = Instance { id, ..instance };
+        let shares = shares(tx, &views)?;
+        let wish = Wish { requested_bytes: own.requested_bytes, pool: own.pool.as_deref(), fragments };
+        let placement = match ground.place(&wish, &shares) {
+            Ok(placement) => placement,
+            Err(refused) => return Ok(Err(refused)),
+        };
+        let instance = Instance {
+            id: format!("i{}", counters::next(tx, Counter::Instance)?),
+            key,
+            requested_bytes: own.requested_bytes,
+            capacity_bytes: placement.capacity_bytes,
+            volume: volume_of(placement.fragment_bytes),
+            pool: placement.pool,
+            granularity_bytes: placement.granularity_bytes,
+            nodes: placement.nodes,
+            access_modes: own.access_modes,
+        };
         instances::insert(tx, &token, &instance)?;
-        Ok(instance)
+        Ok(Ok(instance))
     };
-    control.database.transact(note).await
+    control.database.transact(note).await?
+}
+
+/// What every instance takes.
+///
+/// # Errors
+/// The database's.
+pub fn shares(tx: &rusqlite::Transaction<'_>, views: &[crate::site::NodeView]) -> state::Result<Vec<Share>> {
+    let all = instances::all(tx)?;
+    Ok(all.iter().map(|instance| Share::of(instance, used_bytes(&instance.id, views))).collect())
 }
 
 /// 32 random bytes in hexadecimal.
@@ -136,14 +213,13 @@ fn new_key() -> Result<String, ApiError> {
 }
 
 /// All fragments at once: an image takes its time.
-async fn make_fragments<S: Site>(
-    control: &Control<S>,
-    session: &Session,
-    instance: &Instance,
-) -> Result<(), ApiError> {
-    let peers = target::addresses(control, instance).await?;
-    let specs = target::fragments(instance, &session.owner, &peers);
-    let all = instance.nodes.iter().zip(&specs).map(|(node, spec)| make_fragment(control, node, spec));
+///
+/// # Errors
+/// The first node that does not make its fragment.
+pub async fn make_fragments<S: Site>(control: &Control<S>, of: &Described) -> Result<(), ApiError> {
+    let peers = target::addresses(control, &of.instance).await?;
+    let specs = target::fragments(&control.site, of, &peers);
+    let all = of.instance.nodes.iter().zip(&specs).map(|(node, spec)| make_fragment(control, node, spec));
     // Every one is waited for, also when one fails: what comes after must find them all settled.
     join_all(all).await.into_iter().collect()
 }
@@ -163,19 +239,34 @@ async fn make_fragment<S: Site>(
     }
 }
 
-/// Destroys every fragment that was made.
+/// Destroys every fragment that was made. On a cluster a node that does not answer is left behind: its fragment is
+/// destroyed when it is back.
 ///
 /// # Errors
 /// A node does not let go; the instance must stay noted then.
 pub async fn destroy_fragments<S: Site>(control: &Control<S>, instance: &Instance) -> Result<(), ApiError> {
-    let all = instance.nodes.iter().map(|node| control.site.delete_fragment(node, &instance.id));
+    let all = instance.nodes.iter().map(async |node| {
+        match control.site.delete_fragment(node, &instance.id).await {
+            Err(error) if absent(&control.site, &error) => {
+                tracing::warn!(node, instance = instance.id, %error, "a fragment is left behind until its node is back");
+                let left = Leftover { node: node.clone(), kind: Kind::Fragment, id: instance.id.clone() };
+                control.database.transact(move |tx| leftovers::add(tx, &left)).await
+            }
+            result => result,
+        }
+    });
     join_all(all).await.into_iter().collect()
 }
 
 /// An image was our own choice and the machine does not let us have one.
-fn may_fall_back(made: &Result<(), ApiError>, request: &Setup, instance: &Instance) -> bool {
-    let refused = matches!(made, Err(error) if error.blame == Blame::Site);
-    refused && request.volume.is_none() && instance.volume == VolumeKind::Image
+fn may_fall_back<S: Site>(
+    control: &Control<S>,
+    made: &Result<(), ApiError>,
+    order: &Order,
+    instance: &Instance,
+) -> bool {
+    let refused = matches!(made, Err(error) if error.blame == Blame::Site && !absent(&control.site, error));
+    refused && order.volume.is_none() && instance.volume == VolumeKind::Image
 }
 
 async fn fall_back<S: Site>(
@@ -197,31 +288,23 @@ async fn fall_back<S: Site>(
 
 async fn finish<S: Site>(
     control: &Control<S>,
-    session: Session,
-    instance: &Instance,
+    order: &Order,
+    session: &Session,
+    instance: Option<&Instance>,
 ) -> Result<(), ApiError> {
-    let notes: Vec<String> =
-        script::rounding_note(instance.requested_bytes, instance.capacity_bytes).into_iter().collect();
+    let note = instance
+        .and_then(|of| pool::rounding_note(of.requested_bytes, of.capacity_bytes, of.granularity_bytes));
+    let notes: Vec<String> = note.into_iter().collect();
+    let own = instance.map(|instance| instance.access_modes.clone()).unwrap_or_default();
+    let (token, uses) = (session.token.clone(), order.uses.clone());
     let finish = move |tx: &rusqlite::Transaction<'_>| {
-        sessions::set_notes(tx, &session.token, &notes)?;
-        sessions::set_phase(tx, &session.token, Phase::Ready)
+        registrations::add(tx, &token, "", &own)?;
+        for name in &uses {
+            let modes = instances::find(tx, name)?.map(|instance| instance.access_modes).unwrap_or_default();
+            registrations::add(tx, &token, name, &modes)?;
+        }
+        sessions::set_notes(tx, &token, &notes)?;
+        sessions::set_phase(tx, &token, Phase::Ready)
     };
     control.database.transact(finish).await
-}
-
-/// Runs futures at once and collects their results in order.
-async fn join_all<F: Future>(futures: impl Iterator<Item = F>) -> Vec<F::Output> {
-    let mut pending: Vec<_> = futures.map(|future| (Box::pin(future), None)).collect();
-    std::future::poll_fn(|context| {
-        let mut all_done = true;
-        for (future, output) in pending.iter_mut().filter(|(_, output)| output.is_none()) {
-            match future.as_mut().poll(context) {
-                std::task::Poll::Ready(done) => *output = Some(done),
-                std::task::Poll::Pending => all_done = false,
-            }
-        }
-        if all_done { std::task::Poll::Ready(()) } else { std::task::Poll::Pending }
-    })
-    .await;
-    pending.into_iter().filter_map(|(_, output)| output).collect()
 }

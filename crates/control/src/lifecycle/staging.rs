@@ -9,16 +9,14 @@ use model::phase::{AccessMode, Direction, StageState};
 use wire::control::{ApiError, Blame, FileFailure, Side, StageStatus};
 use wire::node::StageSpec;
 
+use super::buffers::{self, Buffer};
 use super::target;
 use crate::control::Control;
 use crate::site::Site;
-use crate::state::instances::{self, Instance};
+use crate::state::instances;
 use crate::state::sessions::Session;
 use crate::state::stages::{self, Stage};
 use crate::turns::Cancelled;
-
-/// The node that coordinates stages on one machine.
-pub const STAGE_NODE: &str = "n0";
 
 /// Pauses between questions how far a stage is: short at first, so that a small stage does not wait for the next one;
 /// then four times a second, which is smooth for a progress bar.
@@ -45,16 +43,13 @@ pub async fn run<S: Site>(
     mut cancelled: Cancelled,
 ) -> Result<(), ApiError> {
     let token = session.token.clone();
-    let read =
-        move |tx: &rusqlite::Transaction<'_>| Ok((instances::find(tx, &token)?, stages::of(tx, &token)?));
-    let (instance, stages) = control.database.transact(read).await?;
-    let instance =
-        instance.ok_or_else(|| super::wrong_phase(session, "nothing is allocated", "call setup first"))?;
+    let stages = control.database.transact(move |tx| stages::of(tx, &token)).await?;
+    let used = buffers::of(control, session).await?;
     let mut first_error = None;
     for stage in
         stages.into_iter().filter(|stage| stage.direction == direction && stage.state != StageState::Complete)
     {
-        let result = run_stage(control, session, &instance, &stage, &mut cancelled).await;
+        let result = run_stage(control, session, &used, &stage, &mut cancelled).await;
         let Err(error) = result else { continue };
         let stop = after_failure == AfterFailure::Stop || error.code == "cancelled";
         first_error.get_or_insert(error);
@@ -69,49 +64,69 @@ pub async fn run<S: Site>(
 ///
 /// # Errors
 /// The node does not answer.
-pub async fn stop_leftovers<S: Site>(control: &Control<S>, token: &str) -> Result<(), ApiError> {
-    let name = token.to_owned();
+pub async fn stop_leftovers<S: Site>(control: &Control<S>, session: &Session) -> Result<(), ApiError> {
+    let name = session.token.clone();
     let all = control.database.transact(move |tx| stages::of(tx, &name)).await?;
     for stage in all.iter().filter(|stage| stage.state == StageState::Active) {
-        stop(control, token, stage).await?;
+        stop(control, session, stage).await?;
     }
     Ok(())
+}
+
+/// The node that copies a stage: it has the metadata of the buffer. `None`: the buffer is gone.
+///
+/// # Errors
+/// The database's.
+pub async fn node_of<S: Site>(
+    control: &Control<S>,
+    session: &Session,
+    stage: &Stage,
+) -> Result<Option<String>, ApiError> {
+    let token = if stage.buffer.is_empty() { session.token.clone() } else { stage.buffer.clone() };
+    let instance = control.database.transact(move |tx| instances::find(tx, &token)).await?;
+    Ok(instance.and_then(|instance| instance.nodes.first().cloned()))
 }
 
 async fn run_stage<S: Site>(
     control: &Control<S>,
     session: &Session,
-    instance: &Instance,
+    used: &[Buffer],
     stage: &Stage,
     cancelled: &mut Cancelled,
 ) -> Result<(), ApiError> {
-    let id = stage.id(&session.token);
+    let id = stage.id(&session.handle);
+    let buffer = used.iter().find(|buffer| buffer.name == stage.buffer);
+    let buffer =
+        buffer.ok_or_else(|| super::wrong_phase(session, "nothing is allocated", "call setup first"))?;
+    let described = &buffer.described;
+    let node = described.instance.nodes.first().cloned().unwrap_or_default();
     if stage.state == StageState::Failed {
         // The node answers a known stage with its old report; a retry is a new one.
-        control.site.delete_stage(STAGE_NODE, &id).await?;
+        control.site.delete_stage(&node, &id).await?;
     }
-    let nodes = target::addresses(control, instance).await?;
+    let addresses = target::addresses(control, &described.instance).await?;
+    let nodes = target::usable(&control.site, &addresses);
     let spec = StageSpec {
         id,
         direction: stage.direction,
         kind: stage.kind,
         pfs_path: stage.pfs_path.clone(),
         buffer_path: stage.buffer_path.clone(),
-        buffer_name: buffer_name(stage.access_mode).to_owned(),
+        buffer_name: buffer_name(&stage.buffer, stage.access_mode),
         source: stage.source.clone(),
         destination: stage.destination.clone(),
-        target: target::namespace(instance, stage.access_mode, nodes),
+        target: target::namespace(described, stage.access_mode, &node, nodes),
         owner: session.owner.clone(),
     };
     // Noted before it is started: a cancel after a crash must know that it may run.
     let active = StageStatus { state: StageState::Active, error: None, ..fresh(stage, &session.token) };
     note(control, &session.token, stage, &active).await?;
     // Not cut off by a cancel: a start that is still on its way could arrive after the stop.
-    let started = control.site.start_stage(STAGE_NODE, &spec).await?;
+    let started = control.site.start_stage(&node, &spec).await?;
     let end = tokio::select! {
-        end = follow(control, &session.token, stage, &spec, started) => end,
+        end = follow(control, session, &node, stage, &spec, started) => end,
         () = told_to_stop(cancelled) => {
-            stop(control, &session.token, stage).await?;
+            stop(control, session, stage).await?;
             return Err(cancelled_error(&session.token, stage));
         }
     };
@@ -129,24 +144,25 @@ async fn told_to_stop(cancelled: &mut Cancelled) {
 /// Asks until the stage ends.
 async fn follow<S: Site>(
     control: &Control<S>,
-    token: &str,
+    session: &Session,
+    node: &str,
     stage: &Stage,
     spec: &StageSpec,
     started: StageStatus,
 ) -> Result<StageStatus, ApiError> {
     let mut last = started;
-    note(control, token, stage, &last).await?;
+    note(control, &session.token, stage, &last).await?;
     let mut pause = POLL.0;
     while !matches!(last.state, StageState::Complete | StageState::Failed) {
         tokio::time::sleep(pause).await;
         pause = (pause * 2).min(POLL.1);
-        let now = match control.site.stage(STAGE_NODE, &spec.id).await {
+        let now = match control.site.stage(node, &spec.id).await {
             // The node lost it: its folder was lost, or somebody deleted it.
-            Err(error) if error.code == "no_such_stage" => control.site.start_stage(STAGE_NODE, spec).await?,
+            Err(error) if error.code == "no_such_stage" => control.site.start_stage(node, spec).await?,
             other => other?,
         };
         if now != last {
-            note(control, token, stage, &now).await?;
+            note(control, &session.token, stage, &now).await?;
             last = now;
         }
     }
@@ -163,8 +179,11 @@ async fn note<S: Site>(
     control.database.transact(move |tx| stages::set_report(tx, &token, position, &report)).await
 }
 
-async fn stop<S: Site>(control: &Control<S>, token: &str, stage: &Stage) -> Result<(), ApiError> {
-    control.site.delete_stage(STAGE_NODE, &stage.id(token)).await?;
+async fn stop<S: Site>(control: &Control<S>, session: &Session, stage: &Stage) -> Result<(), ApiError> {
+    let token = session.token.as_str();
+    if let Some(node) = node_of(control, session, stage).await? {
+        control.site.delete_stage(&node, &stage.id(&session.handle)).await?;
+    }
     let name = token.to_owned();
     let all = control.database.transact(move |tx| stages::of(tx, &name)).await?;
     let last = all.iter().find(|other| other.position == stage.position).unwrap_or(stage).status(token);
@@ -246,9 +265,6 @@ pub fn directive(direction: Direction) -> &'static str {
 }
 
 /// How a namespace is written in directives and list files.
-fn buffer_name(mode: AccessMode) -> &'static str {
-    match mode {
-        AccessMode::Striped => "$DW_JOB_STRIPED",
-        AccessMode::Private => "$DW_JOB_PRIVATE",
-    }
+fn buffer_name(buffer: &str, mode: AccessMode) -> String {
+    format!("${}", super::paths::variable(buffer, mode))
 }

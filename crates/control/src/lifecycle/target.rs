@@ -18,8 +18,30 @@ const GRACE_MS: u64 = 120_000;
 /// Permission bits of a namespace's root: the buffer is its owner's alone.
 const ROOT_MODE: u32 = 0o700;
 
+/// The same for a shared buffer: as `/tmp`, everybody may make files and touch only his own.
+const SHARED_ROOT_MODE: u32 = 0o1777;
+
 /// The fragment whose node keeps a namespace's metadata.
 const HOME: u32 = 0;
+
+/// The number of the namespace that every node shares.
+const STRIPED: u32 = 0;
+
+/// The number of the private namespace where there is one compute node only.
+const PRIVATE: u32 = 1;
+
+/// An instance, and what is needed of its session to describe it.
+#[derive(Clone, Debug)]
+pub struct Described {
+    /// The instance.
+    pub instance: Instance,
+    /// Whose its roots are.
+    pub owner: Owner,
+    /// Whether every user may use it.
+    pub shared: bool,
+    /// The private namespaces of compute nodes.
+    pub private: Vec<(String, u32)>,
+}
 
 /// Where the data paths of the instance's nodes listen, in order. Starts the nodes that do not run.
 ///
@@ -29,25 +51,47 @@ pub async fn addresses<S: Site>(
     control: &Control<S>,
     instance: &Instance,
 ) -> Result<Vec<StorageAddress>, ApiError> {
-    let count = u32::try_from(instance.nodes.len()).unwrap_or(u32::MAX);
-    control.site.ensure_nodes(count).await
+    control.site.ensure_nodes(&instance.nodes).await
 }
 
-/// A namespace for a client.
-pub fn namespace(instance: &Instance, mode: AccessMode, nodes: Vec<StorageAddress>) -> NamespaceTarget {
+/// The same addresses as every process can use them. The unix sockets of other hosts are not there; and over those of the
+/// same host files would be handed to the kernel, whose writers cannot be fenced at the end of a job.
+pub fn usable(site: &impl Site, addresses: &[StorageAddress]) -> Vec<StorageAddress> {
+    let here = site.cluster().is_none();
+    let usable = |address: &StorageAddress| StorageAddress {
+        unix: address.unix.clone().filter(|_| here),
+        ..address.clone()
+    };
+    addresses.iter().map(usable).collect()
+}
+
+/// A namespace for a client on `node`.
+pub fn namespace(
+    of: &Described,
+    mode: AccessMode,
+    node: &str,
+    nodes: Vec<StorageAddress>,
+) -> NamespaceTarget {
+    let number = match mode {
+        AccessMode::Striped => STRIPED,
+        AccessMode::Private => {
+            of.private.iter().find(|(owner, _)| owner == node).map_or(PRIVATE, |(_, number)| *number)
+        }
+    };
     NamespaceTarget {
-        instance: instance.id.clone(),
-        namespace: number(mode),
-        key: instance.key.clone(),
-        layout: layout(instance, mode),
-        home: HOME,
+        instance: of.instance.id.clone(),
+        namespace: number,
+        key: of.instance.key.clone(),
+        layout: layout(&of.instance, mode),
+        home: home(&of.instance, number),
         nodes,
         grace_ms: GRACE_MS,
     }
 }
 
 /// Every fragment for its node, in order.
-pub fn fragments(instance: &Instance, owner: &Owner, peers: &[StorageAddress]) -> Vec<FragmentSpec> {
+pub fn fragments(site: &impl Site, of: &Described, peers: &[StorageAddress]) -> Vec<FragmentSpec> {
+    let instance = &of.instance;
     let count = instance.nodes.len() as u64;
     let spec = |index| FragmentSpec {
         instance: instance.id.clone(),
@@ -55,27 +99,39 @@ pub fn fragments(instance: &Instance, owner: &Owner, peers: &[StorageAddress]) -
         capacity_bytes: instance.capacity_bytes / count.max(1),
         volume: instance.volume,
         key: instance.key.clone(),
-        peers: peers.to_vec(),
-        namespaces: instance.access_modes.iter().map(|mode| namespace_spec(instance, *mode, owner)).collect(),
+        peers: usable(site, peers),
+        namespaces: namespaces(of),
     };
     (0u32..).zip(&instance.nodes).map(|(index, _)| spec(index)).collect()
 }
 
-fn namespace_spec(instance: &Instance, mode: AccessMode, owner: &Owner) -> NamespaceSpec {
-    NamespaceSpec {
-        id: number(mode),
-        layout: layout(instance, mode),
-        home: HOME,
-        owner: owner.clone(),
-        mode: ROOT_MODE,
+fn namespaces(of: &Described) -> Vec<NamespaceSpec> {
+    let spec = |id, mode| NamespaceSpec {
+        id,
+        layout: layout(&of.instance, mode),
+        home: home(&of.instance, id),
+        owner: of.owner.clone(),
+        mode: if of.shared { SHARED_ROOT_MODE } else { ROOT_MODE },
+    };
+    let mut all = Vec::new();
+    for mode in &of.instance.access_modes {
+        match mode {
+            AccessMode::Striped => all.push(spec(STRIPED, *mode)),
+            AccessMode::Private => {
+                all.push(spec(PRIVATE, *mode));
+                all.extend(of.private.iter().map(|(_, number)| spec(*number, *mode)));
+            }
+        }
     }
+    all
 }
 
-/// A namespace's number says its mode, whichever modes an instance has.
-fn number(mode: AccessMode) -> u32 {
-    match mode {
-        AccessMode::Striped => 0,
-        AccessMode::Private => 1,
+/// Private namespaces of many nodes have their metadata on many nodes.
+fn home(instance: &Instance, number: u32) -> u32 {
+    let count = u32::try_from(instance.nodes.len()).unwrap_or(u32::MAX).max(1);
+    match number {
+        STRIPED | PRIVATE => HOME,
+        number => number % count,
     }
 }
 

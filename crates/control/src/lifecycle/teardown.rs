@@ -2,18 +2,20 @@
 //!
 //! Without `hurry` the data of a session that was ever mounted is kept until every `stage_out` is complete.
 
+use daemon::error::user;
 use model::phase::{Direction, Phase, StageState};
 use wire::control::{ApiError, Teardown};
 
 use super::mounts::unmount_all;
+use super::post_run::unmount_of;
 use super::setup::destroy_fragments;
-use super::staging::STAGE_NODE;
-use super::{Done, target};
+use super::{Done, absent, aside, staging, target};
 use crate::control::Control;
 use crate::site::Site;
+use crate::state::leftovers::{self, Kind, Leftover};
 use crate::state::sessions::{self, Session};
 use crate::state::stages::{self, Stage};
-use crate::state::{activations, instances};
+use crate::state::{activations, instances, registrations};
 
 /// Releases, or notes why the data is kept.
 ///
@@ -24,20 +26,25 @@ pub async fn run<S: Site>(control: &Control<S>, token: &str, how: Teardown) -> R
     if session.phase == Phase::TornDown {
         return Ok(Done::Already);
     }
-    unmount_all(control, token, how.hurry).await?;
+    check_unused(control, &session).await?;
+    unmount_all(control, &session, unmount_of(&control.site, how.hurry)).await?;
     let name = token.to_owned();
     let read =
         move |tx: &rusqlite::Transaction<'_>| Ok((instances::find(tx, &name)?, stages::of(tx, &name)?));
     let (instance, stages) = control.database.transact(read).await?;
-    if let Some(stage) = owed(&session, &stages).filter(|_| !how.hurry && instance.is_some()) {
+    if let Some(stage) = owed(&session, &stages).filter(|_| !how.hurry) {
         return keep(control, &session, stage).await;
     }
-    if let Some(instance) = instance {
-        target::addresses(control, &instance).await?;
-        for stage in stages.iter().filter(|stage| was_started(stage)) {
-            control.site.delete_stage(STAGE_NODE, &stage.id(token)).await?;
-        }
-        destroy_fragments(control, &instance).await?;
+    if let Some(instance) = &instance
+        && control.site.cluster().is_none()
+    {
+        target::addresses(control, instance).await?;
+    }
+    for stage in stages.iter().filter(|stage| was_started(stage)) {
+        delete_stage(control, &session, stage).await?;
+    }
+    if let Some(instance) = &instance {
+        destroy_fragments(control, instance).await?;
     }
     control.site.remove_mount_folder(token);
     let name = token.to_owned();
@@ -45,6 +52,7 @@ pub async fn run<S: Site>(control: &Control<S>, token: &str, how: Teardown) -> R
         instances::delete(tx, &name)?;
         stages::delete(tx, &name)?;
         activations::delete(tx, &name)?;
+        registrations::delete(tx, &name)?;
         sessions::set_kept(tx, &name, None)?;
         sessions::set_phase(tx, &name, Phase::TornDown)?;
         sessions::prune(tx)
@@ -54,13 +62,48 @@ pub async fn run<S: Site>(control: &Control<S>, token: &str, how: Teardown) -> R
 }
 
 /// A `stage_out` whose data would be lost: the job could write, and its files are not all at their destination.
-fn owed<'a>(session: &Session, stages: &'a [Stage]) -> Option<&'a Stage> {
+pub fn owed<'a>(session: &Session, stages: &'a [Stage]) -> Option<&'a Stage> {
     let owed = |stage: &&Stage| stage.direction == Direction::Out && stage.state != StageState::Complete;
     stages.iter().find(owed).filter(|_| session.was_mounted)
 }
 
+fn was_cancelled(stage: &Stage) -> bool {
+    let error = stage.report.as_ref().and_then(|report| report.error.as_ref());
+    error.is_some_and(|error| error.code == "cancelled")
+}
+
 fn was_started(stage: &Stage) -> bool {
     !matches!(stage.state, StageState::Pending | StageState::Deferred)
+}
+
+/// A persistent buffer stays while jobs use it.
+async fn check_unused<S: Site>(control: &Control<S>, session: &Session) -> Result<(), ApiError> {
+    if !session.persistent {
+        return Ok(());
+    }
+    let name = session.token.clone();
+    let users = control.database.transact(move |tx| registrations::users_of(tx, &name)).await?;
+    if users.is_empty() {
+        return Ok(());
+    }
+    let message = format!("the persistent buffer {} is used by {}", session.token, users.join(", "));
+    Err(user("buffer_in_use", message, "wait for the end of these jobs, or cancel them"))
+}
+
+async fn delete_stage<S: Site>(
+    control: &Control<S>,
+    session: &Session,
+    stage: &Stage,
+) -> Result<(), ApiError> {
+    let id = stage.id(&session.handle);
+    let Some(node) = staging::node_of(control, session, stage).await? else { return Ok(()) };
+    match control.site.delete_stage(&node, &id).await {
+        Err(error) if absent(&control.site, &error) => {
+            let left = Leftover { node, kind: Kind::Stage, id };
+            control.database.transact(move |tx| leftovers::add(tx, &left)).await
+        }
+        result => result,
+    }
 }
 
 async fn keep<S: Site>(control: &Control<S>, session: &Session, stage: &Stage) -> Result<Done, ApiError> {
@@ -70,6 +113,15 @@ async fn keep<S: Site>(control: &Control<S>, session: &Session, stage: &Stage) -
     };
     let why = reason.or_else(failure).unwrap_or_else(|| "it was not tried".to_owned());
     let kept = format!("the stage_out of {} to {} is not complete: {why}", stage.source, stage.destination);
+    // Its manager is told that the teardown succeeded: it would ask again for ever.
+    if session.is_managed() && session.quarantined.is_none() {
+        let aside = aside::rename(control, session, "kept", kept).await?;
+        // What was cut short, not refused, is finished by ourselves.
+        if session.phase == Phase::Unmounted && was_cancelled(stage) {
+            control.finish_later(aside);
+        }
+        return Ok(Done::Already);
+    }
     tracing::warn!(token = session.token, kept, "data kept");
     let (token, unmounted) = (session.token.clone(), session.phase == Phase::Mounted);
     let note = move |tx: &rusqlite::Transaction<'_>| {

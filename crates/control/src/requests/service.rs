@@ -2,46 +2,68 @@
 
 use axum::Json;
 use axum::extract::State;
-use daemon::error::{Refusal, bug};
-use daemon::http::Body;
-use wire::control::{JobProcess, JobSummary, NewToken, NodeStatus, ShutdownReply, Status};
+use daemon::error::{Refusal, user};
+use daemon::http::{Body, Caller};
+use wire::control::{
+    ApiError, CreatePersistent, JobProcess, JobSummary, NewToken, Objects, PoolStatus, SessionStatus,
+    ShutdownReply, Status,
+};
 
-use super::Door;
+use super::{Door, nodes};
+use crate::control::Request;
 use crate::lifecycle::job_process;
-use crate::site::{NodeView, Site};
+use crate::objects;
+use crate::rights::Rights;
+use crate::site::Site;
 use crate::state::counters::{self, Counter};
 use crate::state::sessions;
 
 type Reply<T> = Result<Json<T>, Refusal>;
 
-/// Everything an operator sees.
-pub async fn status<S: Site>(State(door): State<Door<S>>) -> Reply<Status> {
-    let control = &door.control;
+/// Everything that the caller may see.
+pub async fn status<S: Site>(State(door): State<Door<S>>, caller: Caller) -> Reply<Status> {
+    let (control, rights) = (&door.control, door.rights(caller));
     let mut all = Vec::new();
     for session in control.database.transact(sessions::living).await? {
-        all.push(control.describe(session).await?);
+        if session.shared || rights.cover(session.owner.uid) {
+            all.push(control.describe(session).await?);
+        }
     }
     Ok(Json(Status {
-        pools: vec![job_process::pool_status(control).await?],
-        nodes: control.site.nodes().into_iter().map(describe).collect(),
+        pools: job_process::pools(control).await?,
+        nodes: nodes::describe_all(&door).await?,
         sessions: all,
     }))
 }
 
-fn describe(view: NodeView) -> NodeStatus {
-    NodeStatus { name: view.name, online: view.online, last_error: view.last_error }
+/// The same as numbered objects.
+pub async fn objects<S: Site>(State(door): State<Door<S>>, caller: Caller) -> Reply<Objects> {
+    let (control, rights) = (std::sync::Arc::clone(&door.control), door.rights(caller));
+    let views = control.site.nodes();
+    let busy = std::sync::Arc::clone(&control);
+    let read =
+        move |tx: &rusqlite::Transaction<'_>| objects::read(tx, &views, rights, |token| busy.running(token));
+    let objects = control.database.transact(read).await?;
+    Ok(Json(Objects {
+        pools: job_process::pools(&control).await?,
+        nodes: nodes::describe_all(&door).await?,
+        ..objects
+    }))
 }
 
-/// Ends the service after this reply, if nothing needs it. Goes on when the caller goes away.
-pub async fn shutdown<S: Site>(State(door): State<Door<S>>) -> Reply<ShutdownReply> {
-    let done = tokio::spawn(async move {
-        let reply = door.control.shutdown().await?;
-        if reply.busy.is_none() {
-            door.ending.notify_one();
-        }
-        Ok(Json(reply))
-    });
-    done.await.map_err(|error| bug("shutdown_panicked", error.to_string()))?
+/// The pools.
+pub async fn pools<S: Site>(State(door): State<Door<S>>) -> Reply<Vec<PoolStatus>> {
+    Ok(Json(job_process::pools(&door.control).await?))
+}
+
+/// Ends the service after this reply, if nothing needs it.
+pub async fn shutdown<S: Site>(State(door): State<Door<S>>, caller: Caller) -> Reply<ShutdownReply> {
+    door.rights(caller).require_operator("stop the service")?;
+    let reply = door.control.shutdown().await?;
+    if reply.busy.is_none() {
+        door.ending.notify_one();
+    }
+    Ok(Json(reply))
 }
 
 /// Would this script be accepted?
@@ -61,4 +83,27 @@ pub async fn new_token<S: Site>(State(door): State<Door<S>>) -> Reply<NewToken> 
         }
     };
     Ok(Json(NewToken { token: door.control.database.transact(draw).await? }))
+}
+
+/// Creates a persistent buffer.
+pub async fn create_persistent<S: Site>(
+    State(door): State<Door<S>>,
+    caller: Caller,
+    Body(create): Body<CreatePersistent>,
+) -> Reply<SessionStatus> {
+    let rights = door.rights(caller);
+    rights.require_manager("create a buffer")?;
+    check_owner(rights, create.owner.uid)?;
+    let name = create.name.clone();
+    door.control.run(&name, Request::Create(Box::new(create))).await?;
+    Ok(Json(door.control.status_of(&name).await?))
+}
+
+/// A workload manager acts for users, and root is none: who can speak for its user must not copy files as root.
+pub fn check_owner(rights: Rights, owner: u32) -> Result<(), ApiError> {
+    if rights == Rights::Manager && owner == 0 {
+        let advice = "use an ordinary account for jobs";
+        return Err(user("not_allowed", "a workload manager cannot make buffers for root", advice));
+    }
+    Ok(())
 }

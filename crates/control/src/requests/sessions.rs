@@ -3,10 +3,11 @@
 use axum::Json;
 use axum::extract::{Path, State};
 use daemon::error::Refusal;
-use daemon::http::Body;
+use daemon::http::{Body, Caller};
 use wire::control::{Paths, PostRun, PreRun, RealSize, SessionStatus, Setup, Teardown, TeardownReply};
 
 use super::Door;
+use super::service::check_owner;
 use crate::control::Request;
 use crate::lifecycle;
 use crate::site::Site;
@@ -14,75 +15,109 @@ use crate::site::Site;
 type Reply<T> = Result<Json<T>, Refusal>;
 
 /// How far the session is.
-pub async fn status<S: Site>(State(door): State<Door<S>>, Path(token): Path<String>) -> Reply<SessionStatus> {
+pub async fn status<S: Site>(
+    State(door): State<Door<S>>,
+    caller: Caller,
+    Path(token): Path<String>,
+) -> Reply<SessionStatus> {
+    door.visible(caller, &token).await?;
     Ok(Json(door.control.status_of(&token).await?))
 }
 
 /// Allocates.
 pub async fn setup<S: Site>(
     State(door): State<Door<S>>,
+    caller: Caller,
     Path(token): Path<String>,
     Body(setup): Body<Setup>,
 ) -> Reply<SessionStatus> {
+    let rights = door.rights(caller);
+    rights.require_manager("set up a buffer")?;
+    check_owner(rights, setup.owner.uid)?;
     run(&door, &token, Request::Setup(Box::new(setup))).await
 }
 
 /// Stages in.
 pub async fn data_in<S: Site>(
     State(door): State<Door<S>>,
+    caller: Caller,
     Path(token): Path<String>,
 ) -> Reply<SessionStatus> {
+    door.own(caller, &token).await?;
     run(&door, &token, Request::DataIn).await
 }
 
 /// Mounts.
 pub async fn pre_run<S: Site>(
     State(door): State<Door<S>>,
+    caller: Caller,
     Path(token): Path<String>,
     Body(how): Body<PreRun>,
 ) -> Reply<SessionStatus> {
+    door.rights(caller).require_manager("mount a buffer")?;
     run(&door, &token, Request::PreRun(how)).await
 }
 
 /// Unmounts.
 pub async fn post_run<S: Site>(
     State(door): State<Door<S>>,
+    caller: Caller,
     Path(token): Path<String>,
     Body(how): Body<PostRun>,
 ) -> Reply<SessionStatus> {
+    door.rights(caller).require_manager("unmount a buffer")?;
     run(&door, &token, Request::PostRun(how)).await
 }
 
 /// Stages out.
 pub async fn data_out<S: Site>(
     State(door): State<Door<S>>,
+    caller: Caller,
     Path(token): Path<String>,
 ) -> Reply<SessionStatus> {
+    door.own(caller, &token).await?;
     run(&door, &token, Request::DataOut).await
 }
 
 /// Releases everything, or says why not.
 pub async fn teardown<S: Site>(
     State(door): State<Door<S>>,
+    caller: Caller,
     Path(token): Path<String>,
     Body(how): Body<Teardown>,
 ) -> Reply<TeardownReply> {
+    door.own(caller, &token).await?;
     Ok(Json(door.control.teardown(&token, how).await?))
 }
 
 /// Stops a running `data_in` or `data_out`.
-pub async fn cancel<S: Site>(State(door): State<Door<S>>, Path(token): Path<String>) -> Reply<SessionStatus> {
+pub async fn cancel<S: Site>(
+    State(door): State<Door<S>>,
+    caller: Caller,
+    Path(token): Path<String>,
+) -> Reply<SessionStatus> {
+    door.own(caller, &token).await?;
     door.control.cancel(&token).await?;
     Ok(Json(door.control.status_of(&token).await?))
 }
 
 /// The job's environment.
-pub async fn paths<S: Site>(State(door): State<Door<S>>, Path(token): Path<String>) -> Reply<Paths> {
+pub async fn paths<S: Site>(
+    State(door): State<Door<S>>,
+    caller: Caller,
+    Path(token): Path<String>,
+) -> Reply<Paths> {
+    door.own(caller, &token).await?;
     Ok(Json(lifecycle::paths::paths(&door.control, &token).await?))
 }
 
 /// What was really allocated.
-pub async fn real_size<S: Site>(State(door): State<Door<S>>, Path(token): Path<String>) -> Reply<RealSize> {
+pub async fn real_size<S: Site>(
+    State(door): State<Door<S>>,
+    caller: Caller,
+    Path(token): Path<String>,
+) -> Reply<RealSize> {
+    door.own(caller, &token).await?;
     Ok(Json(lifecycle::paths::real_size(&door.control, &token).await?))
 }
 

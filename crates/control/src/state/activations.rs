@@ -11,6 +11,8 @@ use super::text::Word;
 /// One mount of one namespace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Activation {
+    /// The persistent buffer; empty: the session's own instance.
+    pub buffer: String,
     /// Which namespace.
     pub access_mode: AccessMode,
     /// The compute node.
@@ -23,16 +25,18 @@ pub struct Activation {
     pub interruptions: u32,
 }
 
-/// Notes an activation, in place of an earlier one of that mode.
+/// Notes an activation, in place of an earlier one of that namespace and node.
 ///
 /// # Errors
 /// The database's.
 pub fn set(tx: &Transaction<'_>, token: &str, activation: &Activation) -> Result<()> {
     tx.execute(
-        "INSERT OR REPLACE INTO activations (token, access_mode, node, mountpoint, mounted, interruptions)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+        "INSERT INTO activations (token, buffer, access_mode, node, mountpoint, mounted, interruptions)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
+         ON CONFLICT DO UPDATE SET mountpoint = ?5, mounted = ?6, interruptions = ?7",
         params![
             token,
+            activation.buffer,
             Word(activation.access_mode),
             activation.node,
             activation.mountpoint.to_string_lossy(),
@@ -48,9 +52,10 @@ pub fn set(tx: &Transaction<'_>, token: &str, activation: &Activation) -> Result
 /// # Errors
 /// The database's.
 pub fn of(tx: &Transaction<'_>, token: &str) -> Result<Vec<Activation>> {
-    let mut query = tx.prepare("SELECT * FROM activations WHERE token = ?1 ORDER BY rowid")?;
+    let mut query = tx.prepare("SELECT * FROM activations WHERE token = ?1 ORDER BY number")?;
     let rows = query.query_map([token], |row| {
         Ok(Activation {
+            buffer: row.get("buffer")?,
             access_mode: row.get::<_, Word<AccessMode>>("access_mode")?.0,
             node: row.get("node")?,
             mountpoint: row.get::<_, String>("mountpoint")?.into(),
@@ -78,4 +83,14 @@ pub fn any_mounted(tx: &Transaction<'_>) -> Result<Option<(String, PathBuf)>> {
 pub fn delete(tx: &Transaction<'_>, token: &str) -> Result<()> {
     tx.execute("DELETE FROM activations WHERE token = ?1", [token])?;
     Ok(())
+}
+
+/// How many namespaces are mounted on each node that has any.
+///
+/// # Errors
+/// The database's.
+pub fn mounted_by_node(tx: &Transaction<'_>) -> Result<Vec<(String, u32)>> {
+    let mut query = tx.prepare("SELECT node, COUNT(*) FROM activations WHERE mounted GROUP BY node")?;
+    let rows = query.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    Ok(rows.collect::<rusqlite::Result<_>>()?)
 }

@@ -20,6 +20,10 @@ pub struct Instance {
     pub capacity_bytes: u64,
     /// Where the fragments' bytes live.
     pub volume: VolumeKind,
+    /// The pool that it is allocated from.
+    pub pool: String,
+    /// Bytes in a grain of that pool when it was allocated.
+    pub granularity_bytes: u64,
     /// The node of each fragment, in order.
     pub nodes: Vec<String>,
     /// Its namespaces, in the script's order.
@@ -32,21 +36,29 @@ pub struct Instance {
 /// The database's; the session has one already.
 pub fn insert(tx: &Transaction<'_>, token: &str, instance: &Instance) -> Result<()> {
     tx.execute(
-        "INSERT INTO instances (token, id, key, requested_bytes, capacity_bytes, volume) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+        "INSERT INTO instances VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
         params![
             token,
             instance.id,
             instance.key,
             instance.requested_bytes,
             instance.capacity_bytes,
-            Word(instance.volume)
+            Word(instance.volume),
+            instance.pool,
+            instance.granularity_bytes,
         ],
     )?;
     for (position, node) in instance.nodes.iter().enumerate() {
-        tx.execute("INSERT INTO fragments VALUES (?1, ?2, ?3)", params![token, position, node])?;
+        tx.execute(
+            "INSERT INTO fragments (token, position, node) VALUES (?1, ?2, ?3)",
+            params![token, position, node],
+        )?;
     }
     for (position, mode) in instance.access_modes.iter().enumerate() {
-        tx.execute("INSERT INTO namespaces VALUES (?1, ?2, ?3)", params![token, position, Word(mode)])?;
+        tx.execute(
+            "INSERT INTO namespaces (token, position, access_mode) VALUES (?1, ?2, ?3)",
+            params![token, position, Word(mode)],
+        )?;
     }
     Ok(())
 }
@@ -64,6 +76,8 @@ pub fn find(tx: &Transaction<'_>, token: &str) -> Result<Option<Instance>> {
                 requested_bytes: row.get("requested_bytes")?,
                 capacity_bytes: row.get("capacity_bytes")?,
                 volume: row.get::<_, Word<VolumeKind>>("volume")?.0,
+                pool: row.get("pool")?,
+                granularity_bytes: row.get("granularity_bytes")?,
                 nodes: Vec::new(),
                 access_modes: Vec::new(),
             })
@@ -86,6 +100,36 @@ pub fn all(tx: &Transaction<'_>) -> Result<Vec<Instance>> {
     let mut query = tx.prepare("SELECT token FROM instances ORDER BY rowid")?;
     let tokens: Vec<String> = query.query_map([], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?;
     tokens.iter().filter_map(|token| find(tx, token).transpose()).collect()
+}
+
+/// The first number of a private namespace of a compute node.
+const PRIVATE_FIRST: u32 = 16;
+
+/// The private namespaces of the instance: which node has which number, in order of their numbers.
+///
+/// # Errors
+/// The database's.
+pub fn private_namespaces(tx: &Transaction<'_>, token: &str) -> Result<Vec<(String, u32)>> {
+    let mut query = tx.prepare("SELECT node, id FROM private_namespaces WHERE token = ?1 ORDER BY id")?;
+    let rows = query.query_map([token], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    Ok(rows.collect::<rusqlite::Result<_>>()?)
+}
+
+/// Gives each of `nodes` that has none a private namespace; replies all.
+///
+/// # Errors
+/// The database's.
+pub fn add_private_namespaces(
+    tx: &Transaction<'_>,
+    token: &str,
+    nodes: &[String],
+) -> Result<Vec<(String, u32)>> {
+    let sql = "INSERT OR IGNORE INTO private_namespaces
+         SELECT ?1, ?2, COALESCE(MAX(id) + 1, ?3) FROM private_namespaces WHERE token = ?1";
+    for node in nodes {
+        tx.execute(sql, params![token, node, PRIVATE_FIRST])?;
+    }
+    private_namespaces(tx, token)
 }
 
 /// Forgets the session's instance: its fragments are gone.

@@ -13,8 +13,14 @@ const TORN_DOWN_MAX: u32 = 1000;
 /// One session.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Session {
+    /// Its number, never given twice; 0 until it is noted.
+    pub number: u64,
     /// Job id or name.
     pub token: String,
+    /// What nodes know its mounts and stages by.
+    pub handle: String,
+    /// Who made it, as `SLURM`.
+    pub caller: String,
     /// Seconds since 1970.
     pub created_unix: u64,
     /// Who owns it.
@@ -31,17 +37,54 @@ pub struct Session {
     pub kept: Option<String>,
     /// Remarks for the user.
     pub notes: Vec<String>,
+    /// Whether it is a persistent buffer.
+    pub persistent: bool,
+    /// Whether every user's jobs may use it.
+    pub shared: bool,
+    /// The token that it had before it was set aside.
+    pub quarantined: Option<String>,
 }
 
-/// Registers a session, in place of one of that token that is torn down or was never set up.
+impl Session {
+    /// A session that nobody knows yet.
+    pub fn new(token: &str, caller: &str, created_unix: u64, owner: Owner, script: Script) -> Session {
+        Session {
+            number: 0,
+            token: token.to_owned(),
+            handle: String::new(),
+            caller: caller.to_owned(),
+            created_unix,
+            owner,
+            script,
+            phase: Phase::Registered,
+            was_mounted: false,
+            failed: None,
+            kept: None,
+            notes: Vec::new(),
+            persistent: false,
+            shared: false,
+            quarantined: None,
+        }
+    }
+
+    /// Whether a workload manager made it, which forgets it when its teardown succeeds.
+    pub fn is_managed(&self) -> bool {
+        self.caller != wire::control::CLI
+    }
+}
+
+/// Registers a session, in place of one of that token that is torn down or was never set up. Replies it with its number
+/// and its handle.
 ///
 /// # Errors
 /// The database's.
-pub fn replace(tx: &Transaction<'_>, session: &Session) -> Result<()> {
+pub fn replace(tx: &Transaction<'_>, session: &Session) -> Result<Session> {
     tx.execute("DELETE FROM sessions WHERE token = ?1", [&session.token])?;
+    let handle = free_handle(tx, &session.token)?;
     let sql =
         "INSERT INTO sessions (token, created_unix, owner_uid, owner_gid, script_text, script_path, workdir,
-               job_name, user_name, phase, notes_json) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)";
+         job_name, user_name, phase, notes_json, handle, caller, persistent, shared)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)";
     let script = &session.script;
     tx.execute(
         sql,
@@ -57,9 +100,54 @@ pub fn replace(tx: &Transaction<'_>, session: &Session) -> Result<()> {
             script.user,
             Word(session.phase),
             to_json(&session.notes),
+            handle,
+            session.caller,
+            session.persistent,
+            session.shared,
         ],
     )?;
-    Ok(())
+    let number = u64::try_from(tx.last_insert_rowid()).unwrap_or_default();
+    Ok(Session { number, handle, ..session.clone() })
+}
+
+/// The token, or where nodes may still know something by that name, the token with a number.
+fn free_handle(tx: &Transaction<'_>, token: &str) -> Result<String> {
+    let mut taken = tx.prepare(
+        "SELECT EXISTS (SELECT 1 FROM sessions WHERE handle = ?1 AND phase != ?2)
+         OR EXISTS (SELECT 1 FROM leftovers WHERE id LIKE ?1 || '-%' OR id LIKE ?1 || '.%')",
+    )?;
+    let mut handle = token.to_owned();
+    for again in 2.. {
+        if !taken.query_row(params![handle, Word(Phase::TornDown)], |row| row.get(0))? {
+            break;
+        }
+        handle = format!("{token}-r{again}");
+    }
+    Ok(handle)
+}
+
+/// Sets the session aside: its token becomes `TOKEN-WORD-N`, which is replied.
+///
+/// # Errors
+/// The database's.
+pub fn set_aside(tx: &Transaction<'_>, token: &str, word: &str) -> Result<String> {
+    let mut aside = String::new();
+    for n in 1.. {
+        aside = format!("{token}-{word}-{n}");
+        if find(tx, &aside)?.is_none() {
+            break;
+        }
+    }
+    tx.execute("UPDATE sessions SET token = ?2, quarantined = ?1 WHERE token = ?1", params![token, aside])?;
+    Ok(aside)
+}
+
+/// The session of a number.
+///
+/// # Errors
+/// The database's.
+pub fn numbered(tx: &Transaction<'_>, number: u64) -> Result<Option<Session>> {
+    Ok(tx.query_row("SELECT * FROM sessions WHERE number = ?1", [number], read).optional()?)
 }
 
 /// The session of a token.
@@ -75,7 +163,7 @@ pub fn find(tx: &Transaction<'_>, token: &str) -> Result<Option<Session>> {
 /// # Errors
 /// The database's.
 pub fn living(tx: &Transaction<'_>) -> Result<Vec<Session>> {
-    let mut query = tx.prepare("SELECT * FROM sessions WHERE phase != ?1 ORDER BY created_unix, rowid")?;
+    let mut query = tx.prepare("SELECT * FROM sessions WHERE phase != ?1 ORDER BY number")?;
     let rows = query.query_map([Word(Phase::TornDown)], read)?;
     Ok(rows.collect::<rusqlite::Result<_>>()?)
 }
@@ -127,7 +215,7 @@ pub fn set_notes(tx: &Transaction<'_>, token: &str, notes: &[String]) -> Result<
 pub fn prune(tx: &Transaction<'_>) -> Result<()> {
     tx.execute(
         "DELETE FROM sessions WHERE phase = ?1 AND rowid NOT IN
-         (SELECT rowid FROM sessions WHERE phase = ?1 ORDER BY created_unix DESC, rowid DESC LIMIT ?2)",
+         (SELECT rowid FROM sessions WHERE phase = ?1 ORDER BY number DESC LIMIT ?2)",
         params![Word(Phase::TornDown), TORN_DOWN_MAX],
     )?;
     Ok(())
@@ -135,7 +223,10 @@ pub fn prune(tx: &Transaction<'_>) -> Result<()> {
 
 fn read(row: &Row<'_>) -> rusqlite::Result<Session> {
     Ok(Session {
+        number: row.get("number")?,
         token: row.get("token")?,
+        handle: row.get("handle")?,
+        caller: row.get("caller")?,
         created_unix: row.get("created_unix")?,
         owner: Owner { uid: row.get("owner_uid")?, gid: row.get("owner_gid")? },
         script: Script {
@@ -150,5 +241,8 @@ fn read(row: &Row<'_>) -> rusqlite::Result<Session> {
         failed: from_json(row.get("failed_json")?),
         kept: row.get("kept")?,
         notes: from_json(row.get("notes_json")?).unwrap_or_default(),
+        persistent: row.get("persistent")?,
+        shared: row.get("shared")?,
+        quarantined: row.get("quarantined")?,
     })
 }

@@ -18,6 +18,8 @@ pub struct Stage {
     pub direction: Direction,
     /// What the source names.
     pub kind: StageKind,
+    /// The persistent buffer that is staged; empty: the session's own instance.
+    pub buffer: String,
     /// Which namespace is the buffer side.
     pub access_mode: AccessMode,
     /// The PFS side: an absolute path.
@@ -35,7 +37,7 @@ pub struct Stage {
 }
 
 impl Stage {
-    /// The stage's id in session `token`.
+    /// The stage's id for people, in session `token`; and for nodes, in the session's handle.
     pub fn id(&self, token: &str) -> String {
         format!("{token}.{}", self.position)
     }
@@ -54,7 +56,8 @@ impl Stage {
             failures: Vec::new(),
             error: None,
         };
-        StageStatus { state: self.state, ..self.report.clone().unwrap_or_else(fresh) }
+        let id = self.id(token);
+        StageStatus { id, state: self.state, ..self.report.clone().unwrap_or_else(fresh) }
     }
 }
 
@@ -66,7 +69,7 @@ pub fn insert(tx: &Transaction<'_>, token: &str, stages: &[Stage]) -> Result<()>
     for stage in stages {
         tx.execute(
             "INSERT INTO stages (token, position, direction, kind, access_mode, pfs_path, buffer_path, source,
-             destination, state) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+             destination, state, buffer) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
             params![
                 token,
                 stage.position,
@@ -78,6 +81,7 @@ pub fn insert(tx: &Transaction<'_>, token: &str, stages: &[Stage]) -> Result<()>
                 stage.source,
                 stage.destination,
                 Word(stage.state),
+                stage.buffer,
             ],
         )?;
     }
@@ -95,6 +99,7 @@ pub fn of(tx: &Transaction<'_>, token: &str) -> Result<Vec<Stage>> {
             position: row.get("position")?,
             direction: row.get::<_, Word<Direction>>("direction")?.0,
             kind: row.get::<_, Word<StageKind>>("kind")?.0,
+            buffer: row.get("buffer")?,
             access_mode: row.get::<_, Word<AccessMode>>("access_mode")?.0,
             pfs_path: row.get::<_, String>("pfs_path")?.into(),
             buffer_path: row.get("buffer_path")?,

@@ -13,15 +13,18 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use axum::serve::IncomingStream;
 use serde::de::DeserializeOwned;
-use tokio::net::UnixListener;
+use tokio::net::{TcpListener, UnixListener};
+use tokio::sync::watch;
 
+use super::identity::{self, Caller};
 use crate::error::{Refusal, user};
+use crate::munge::Munge;
 
 /// The longest path of a socket, bytes: the kernel takes 107 (unix(7)), and a little is left for other systems.
 pub const SOCKET_PATH_MAX: usize = 100;
 
 /// The largest request, bytes: Slurm's largest batch script is 4 MiB, and JSON may escape some of it.
-const REQUEST_BYTES_MAX: usize = 16 << 20;
+pub(super) const REQUEST_BYTES_MAX: usize = 16 << 20;
 
 /// How long requests in flight may take to finish when the service stops.
 const DRAIN: Duration = Duration::from_secs(2);
@@ -50,6 +53,55 @@ pub enum BindError {
         #[source]
         source: io::Error,
     },
+    /// The kernel refused.
+    #[error("listen on the TCP address {address}")]
+    Tcp {
+        /// The address.
+        address: String,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+}
+
+/// Answers whoever asks at `address`, without asking back: for what everybody may know, as metrics.
+///
+/// # Errors
+/// See [`BindError`]; and never returns otherwise.
+pub async fn serve_to_all(address: &str, router: Router) -> Result<(), BindError> {
+    let failed = |source| BindError::Tcp { address: address.to_owned(), source };
+    let listener = TcpListener::bind(address).await.map_err(failed)?;
+    axum::serve(listener, router).await.map_err(failed)
+}
+
+/// Where a service listens, and whom it believes there.
+#[derive(Debug)]
+pub enum Door {
+    /// A unix socket: the kernel says who calls.
+    Unix {
+        /// The socket.
+        listener: UnixListener,
+        /// Whom it lets in at all.
+        open_to: OpenTo,
+    },
+    /// TCP: a MUNGE credential in each request says who calls; whoever has one is let in.
+    Tcp {
+        /// The socket.
+        listener: TcpListener,
+        /// What checks the credentials.
+        munge: Munge,
+        /// What this service is called in them ([`crate::munge::binding`]).
+        audience: String,
+    },
+}
+
+/// Whom a unix socket lets in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OpenTo {
+    /// Root and the user of this process.
+    Ourselves,
+    /// Every local user; each request is then judged by its [`Caller`].
+    Everybody,
 }
 
 /// Whether `path` fits into a socket address.
@@ -64,12 +116,12 @@ pub fn check_socket_path(path: &Path) -> Result<(), BindError> {
     }
 }
 
-/// Listens on the socket `path`, mode 0600. Replaces a socket that nobody answers on. Two processes that do so at the
+/// Listens on the socket `path`, mode 0600, or 0666 where it is open to everybody. Replaces a socket that nobody answers on. Two processes that do so at the
 /// same time must be kept apart by a lock ([`crate::lock`]).
 ///
 /// # Errors
 /// See [`BindError`].
-pub fn bind_std(path: &Path) -> Result<StdListener, BindError> {
+pub fn bind_std(path: &Path, open_to: OpenTo) -> Result<StdListener, BindError> {
     check_socket_path(path)?;
     let io = |source| BindError::Io { path: path.into(), source };
     if StdStream::connect(path).is_ok() {
@@ -80,75 +132,113 @@ pub fn bind_std(path: &Path) -> Result<StdListener, BindError> {
         _ => {}
     }
     let listener = StdListener::bind(path).map_err(io)?;
-    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).map_err(io)?;
+    let mode = match open_to {
+        OpenTo::Ourselves => 0o600,
+        OpenTo::Everybody => 0o666,
+    };
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).map_err(io)?;
     Ok(listener)
 }
 
-/// [`bind_std`] for [`serve`]. Must be called inside a tokio runtime.
+/// [`bind_std`] as a [`Door`]. Must be called inside a tokio runtime.
 ///
 /// # Errors
 /// See [`BindError`].
-pub fn bind(path: &Path) -> Result<UnixListener, BindError> {
+pub fn bind(path: &Path, open_to: OpenTo) -> Result<Door, BindError> {
     let io = |source| BindError::Io { path: path.into(), source };
-    let listener = bind_std(path)?;
+    let listener = bind_std(path, open_to)?;
     listener.set_nonblocking(true).map_err(io)?;
-    UnixListener::from_std(listener).map_err(io)
+    Ok(Door::Unix { listener: UnixListener::from_std(listener).map_err(io)?, open_to })
 }
 
-/// Answers requests until `shutdown` completes, then takes no new ones and gives those in flight two seconds.
-///
-/// Only root and the user of this process may call; any other path than the router's is an [`wire::control::ApiError`].
+/// Listens on the TCP address `address` (`host:port`).
 ///
 /// # Errors
-/// The listener broke.
+/// See [`BindError`].
+pub async fn bind_tcp(address: &str, munge: Munge, audience: &str) -> Result<Door, BindError> {
+    let listener = TcpListener::bind(address).await;
+    let listener = listener.map_err(|source| BindError::Tcp { address: address.to_owned(), source })?;
+    Ok(Door::Tcp { listener, munge, audience: audience.to_owned() })
+}
+
+/// Answers requests at every door until `shutdown` completes, then takes no new ones and gives those in flight two
+/// seconds. Any other path than the router's is an [`wire::control::ApiError`].
+///
+/// # Errors
+/// A listener broke.
 pub async fn serve(
-    listener: UnixListener,
+    doors: Vec<Door>,
     router: Router,
     shutdown: impl Future<Output = ()> + Send + 'static,
 ) -> io::Result<()> {
-    let (stopping, stopped) = tokio::sync::oneshot::channel();
-    let service = router
-        .fallback(no_such_route)
-        .layer(DefaultBodyLimit::max(REQUEST_BYTES_MAX))
-        .layer(axum::middleware::from_fn(only_ourselves))
-        .into_make_service_with_connect_info::<Caller>();
-    let serving = axum::serve(listener, service).with_graceful_shutdown(async move {
-        shutdown.await;
-        let _ = stopping.send(());
-    });
-    let drained = async {
-        let _ = stopped.await;
-        tokio::time::sleep(DRAIN).await;
-    };
+    let router = router.fallback(no_such_route).layer(DefaultBodyLimit::max(REQUEST_BYTES_MAX));
+    let (stop, stopping) = watch::channel(false);
+    let mut serving: tokio::task::JoinSet<io::Result<()>> =
+        doors.into_iter().map(|door| serve_door(door, router.clone(), stopping.clone())).collect();
+    tokio::pin!(shutdown);
     tokio::select! {
-        result = serving => result,
-        () = drained => Ok(()),
+        Some(broken) = serving.join_next() => return broken.unwrap_or_else(|error| Err(io::Error::other(error))),
+        () = &mut shutdown => {}
+    }
+    stop.send_replace(true);
+    // Those that are not done by then are cut off with their tasks.
+    let _ = tokio::time::timeout(DRAIN, async { while serving.join_next().await.is_some() {} }).await;
+    Ok(())
+}
+
+async fn serve_door(door: Door, router: Router, mut stopping: watch::Receiver<bool>) -> io::Result<()> {
+    let stopped = async move {
+        let _ = stopping.wait_for(|stop| *stop).await;
+    };
+    match door {
+        Door::Unix { listener, open_to } => {
+            let service = router
+                .layer(axum::middleware::from_fn(move |peer, request, next| {
+                    let_in(open_to, peer, request, next)
+                }))
+                .into_make_service_with_connect_info::<Peer>();
+            axum::serve(listener, service).with_graceful_shutdown(stopped).await
+        }
+        Door::Tcp { listener, munge, audience } => {
+            let check = std::sync::Arc::new(identity::Check { munge, audience });
+            let service = router
+                .layer(axum::middleware::from_fn_with_state(check, identity::check))
+                .into_make_service();
+            axum::serve(listener, service).with_graceful_shutdown(stopped).await
+        }
     }
 }
 
-/// Who is at the other end of a connection.
+/// Who is at the other end of a unix socket.
 #[derive(Clone, Copy, Debug)]
-struct Caller {
-    uid: Option<u32>,
-}
+struct Peer(Option<Caller>);
 
-impl Connected<IncomingStream<'_, UnixListener>> for Caller {
-    fn connect_info(stream: IncomingStream<'_, UnixListener>) -> Caller {
-        Caller { uid: stream.io().peer_cred().ok().map(|cred| cred.uid()) }
+impl Connected<IncomingStream<'_, UnixListener>> for Peer {
+    fn connect_info(stream: IncomingStream<'_, UnixListener>) -> Peer {
+        Peer(stream.io().peer_cred().ok().map(|cred| Caller { uid: cred.uid(), gid: cred.gid() }))
     }
 }
 
-async fn only_ourselves(ConnectInfo(caller): ConnectInfo<Caller>, request: Request, next: Next) -> Response {
-    if may_call(caller.uid, rustix::process::geteuid().as_raw()) {
-        return next.run(request).await;
+async fn let_in(
+    open_to: OpenTo,
+    ConnectInfo(peer): ConnectInfo<Peer>,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    match peer.0 {
+        Some(caller) if may_call(caller.uid, rustix::process::geteuid().as_raw(), open_to) => {
+            request.extensions_mut().insert(caller);
+            next.run(request).await
+        }
+        _ => {
+            let advice = "start your own with another --dir";
+            Refusal(user("not_yours", "this service belongs to another user", advice)).into_response()
+        }
     }
-    let error =
-        user("not_yours", "this service belongs to another user", "start your own with another --dir");
-    Refusal(error).into_response()
 }
 
-fn may_call(caller: Option<u32>, own: u32) -> bool {
-    caller.is_some_and(|uid| uid == 0 || uid == own)
+fn may_call(caller: u32, own: u32, open_to: OpenTo) -> bool {
+    open_to == OpenTo::Everybody || caller == 0 || caller == own
 }
 
 async fn no_such_route(request: Request) -> Refusal {
@@ -179,10 +269,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_root_and_the_own_user_may_call() {
-        assert!(may_call(Some(0), 1000));
-        assert!(may_call(Some(1000), 1000));
-        assert!(!may_call(Some(1001), 1000));
-        assert!(!may_call(None, 1000));
+    fn only_root_and_the_own_user_may_call_unless_everybody_may() {
+        assert!(may_call(0, 1000, OpenTo::Ourselves));
+        assert!(may_call(1000, 1000, OpenTo::Ourselves));
+        assert!(!may_call(1001, 1000, OpenTo::Ourselves));
+        assert!(may_call(1001, 1000, OpenTo::Everybody));
     }
 }

@@ -2,7 +2,8 @@
 //! buffer it asked for loses its data or its allocation.
 
 use super::{
-    AccessModeRequest, Capacity, Directive, InstanceType, JobDw, Located, RequestedMode, Script, ScriptError,
+    AccessModeRequest, Capacity, CreatePersistent, Directive, InstanceType, JobDw, Located, RequestedMode,
+    Script, ScriptError,
 };
 
 /// What is well written but not yet built in this release, to be refused in the same words everywhere. Empty where
@@ -15,39 +16,73 @@ fn refusals(located: &Located) -> Vec<ScriptError> {
     let whole = |what: &str, instead: &str| {
         vec![located.error_at("", format!("{what} is not built in this release; {instead}"))]
     };
-    let job_buffer = "use a buffer of the job: #DW jobdw type=scratch access_mode=striped";
     match &located.directive {
         Directive::JobDw(job) => jobdw(located, job),
-        Directive::PersistentDw { .. } => whole("persistentdw", job_buffer),
-        Directive::CreatePersistent(_) => whole("create_persistent", job_buffer),
-        Directive::DestroyPersistent { .. } => whole("destroy_persistent", "remove the line"),
+        Directive::CreatePersistent(create) => create_persistent(located, create),
         Directive::Swap { .. } => whole("swap", "remove the line if the job's memory suffices without"),
-        Directive::StageIn(_) | Directive::StageOut(_) => Vec::new(),
+        Directive::PersistentDw { .. }
+        | Directive::DestroyPersistent { .. }
+        | Directive::StageIn(_)
+        | Directive::StageOut(_) => Vec::new(),
     }
 }
 
 fn jobdw(located: &Located, job: &JobDw) -> Vec<ScriptError> {
-    let mut errors = Vec::new();
-    let mut refuse = |option: &str, what: &str, instead: &str| {
-        errors.push(located.error_at(option, format!("{what} is not built in this release; {instead}")));
-    };
-    if job.kind == InstanceType::Cache {
-        refuse("type", "type=cache", "use type=scratch, with stage_in and stage_out for the files");
-    }
-    for AccessModeRequest { mode, modifiers } in &job.access_modes {
-        if *mode == RequestedMode::Ldbalance {
-            refuse("access_mode", "access_mode=ldbalance", "use striped");
-        }
-        for (name, value) in modifiers {
-            refuse("access_mode", &format!("the modifier {name}={value}"), "remove it");
-        }
-    }
-    if let Capacity::Nodes(nodes) = job.capacity {
-        refuse("capacity", &format!("a capacity of {nodes} nodes"), "give it in bytes, as 10GiB");
-    }
+    let mut errors = instance(located, Some(job.kind), &job.access_modes, job.capacity);
+    errors.extend(modifiers(located, &job.access_modes, |_, _| false));
     for (name, _) in &job.options {
-        refuse(name, &format!("{name}="), "remove it");
+        errors.push(refusal(located, name, &format!("{name}="), "remove it"));
     }
     errors.sort_by_key(|error| (error.line, error.column));
     errors
+}
+
+fn create_persistent(located: &Located, create: &CreatePersistent) -> Vec<ScriptError> {
+    let mut errors = instance(located, create.kind, &create.access_modes, create.capacity);
+    let known = |name: &str, value: &str| name == CreatePersistent::SHARED && matches!(value, "yes" | "no");
+    errors.extend(modifiers(located, &create.access_modes, known));
+    errors.sort_by_key(|error| (error.line, error.column));
+    errors
+}
+
+/// What a job's buffer and a persistent one have in common.
+fn instance(
+    located: &Located,
+    kind: Option<InstanceType>,
+    modes: &[AccessModeRequest],
+    capacity: Capacity,
+) -> Vec<ScriptError> {
+    let mut errors = Vec::new();
+    let mut refuse = |option: &str, what: &str, instead: &str| {
+        errors.push(refusal(located, option, what, instead));
+    };
+    if kind == Some(InstanceType::Cache) {
+        refuse("type", "type=cache", "use type=scratch, with stage_in and stage_out for the files");
+    }
+    if modes.iter().any(|request| request.mode == RequestedMode::Ldbalance) {
+        refuse("access_mode", "access_mode=ldbalance", "use striped");
+    }
+    if let Capacity::Nodes(nodes) = capacity {
+        refuse("capacity", &format!("a capacity of {nodes} nodes"), "give it in bytes, as 10GiB");
+    }
+    errors
+}
+
+/// Modifiers of access modes, except the known.
+fn modifiers(
+    located: &Located,
+    modes: &[AccessModeRequest],
+    known: impl Fn(&str, &str) -> bool,
+) -> Vec<ScriptError> {
+    let all = modes.iter().flat_map(|request| &request.modifiers);
+    let unknown = all.filter(|(name, value)| !known(name, value));
+    unknown
+        .map(|(name, value)| {
+            refusal(located, "access_mode", &format!("the modifier {name}={value}"), "remove it")
+        })
+        .collect()
+}
+
+fn refusal(located: &Located, option: &str, what: &str, instead: &str) -> ScriptError {
+    located.error_at(option, format!("{what} is not built in this release; {instead}"))
 }

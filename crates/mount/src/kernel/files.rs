@@ -64,7 +64,10 @@ impl<F: FileSystem> Kernel<F> {
             return Ok((self.filesystem.getattr(before.ino)?, handle(before.backing_id)));
         }
         let (id, parent, mode) = (request.unique(), request.ino(), create.mode & 0o7777);
-        let attr = self.filesystem.create(id, parent, name, mode, &creator(request))?;
+        let attr = self
+            .filesystem
+            .create(id, parent, name, mode, &creator(request))
+            .map_err(|errno| not_created(errno, create.flags))?;
         // The file is open for writing; a creator who only wants to read closes that and opens again.
         if !writes(create.flags) {
             self.filesystem.open(attr.ino, false)?;
@@ -208,6 +211,13 @@ fn handle(backing_id: u32) -> OpenOut {
         },
         _ => OpenOut { fh: PASSED_THROUGH, open_flags: open_flag::PASSTHROUGH, backing_id },
     }
+}
+
+/// Another node may have made the file since the kernel looked. Who did not ask for a new one is to open that: the kernel
+/// looks again, with all its checks, when the open fails with ESTALE (`do_filp_open` in fs/namei.c).
+fn not_created(errno: Errno, flags: u32) -> Errno {
+    let exclusive = OFlags::from_bits_retain(flags).contains(OFlags::EXCL);
+    if errno == Errno::EXIST && !exclusive { Errno::STALE } else { errno }
 }
 
 fn writes(flags: u32) -> bool {

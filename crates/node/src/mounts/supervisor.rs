@@ -37,23 +37,36 @@ const HEALTHY: Duration = Duration::from_secs(30);
 
 /// How long a mount process may write back what it holds after SIGTERM. More than the two minutes that it keeps trying
 /// a dead storage node for.
-const WRITE_BACK: Duration = Duration::from_secs(150);
+pub const WRITE_BACK: Duration = Duration::from_secs(150);
 
 /// The same when the caller is in a hurry.
-const HURRY: Duration = Duration::from_secs(2);
+pub const HURRY: Duration = Duration::from_secs(2);
 
 /// How many mounts on top of each other are taken away; more would be somebody else's doing.
 const STACKED_MAX: usize = 8;
 
-/// What the requests want of a mount. Grows only.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+/// What the requests want of a mount. Becomes only more urgent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wanted {
     /// Keep it mounted.
     Mounted,
-    /// Unmount it when everything is written back.
-    Unmounted,
-    /// Unmount it at once.
-    UnmountedNow,
+    /// Take it out of the tree, and end it after this time if files are still open then.
+    UnmountedWithin(Duration),
+}
+
+impl Wanted {
+    /// Takes the more urgent of the two; replies whether that is the new one.
+    pub fn press(&mut self, new: Wanted) -> bool {
+        let more = match (*self, new) {
+            (_, Wanted::Mounted) => false,
+            (Wanted::Mounted, Wanted::UnmountedWithin(_)) => true,
+            (Wanted::UnmountedWithin(old), Wanted::UnmountedWithin(new)) => new < old,
+        };
+        if more {
+            *self = new;
+        }
+        more
+    }
 }
 
 /// What the requests see of a mount.
@@ -125,7 +138,7 @@ impl<T: MountTable> Supervisor<T> {
         let mut orders = self.orders.clone();
         let failed = tokio::select! {
             failed = self.keep_mounted() => Some(failed),
-            _ = orders.wait_for(|wanted| *wanted > Wanted::Mounted) => None,
+            _ = orders.wait_for(|wanted| *wanted != Wanted::Mounted) => None,
         };
         let cleared = self.unmount().await;
         if let Some(reason) = &failed {
@@ -287,20 +300,24 @@ impl<T: MountTable> Supervisor<T> {
             let mountpoint = self.spec.mountpoint.display();
             tracing::error!(%mountpoint, %error, "what was written below the mount while it was lost is still there");
         }
+        // The folder above is the token's; the last of its mounts takes it along.
+        let _ = self.spec.mountpoint.parent().map(std::fs::remove_dir);
     }
 
     /// Whether the process ends within the time that the orders leave; they may become more urgent meanwhile.
     async fn ends_in_time(&mut self, process: &Process) -> bool {
         let mut orders = self.orders.clone();
-        let patient = tokio::time::sleep(WRITE_BACK);
-        let hurried = async {
-            let _ = orders.wait_for(|wanted| *wanted == Wanted::UnmountedNow).await;
-            tokio::time::sleep(HURRY).await;
-        };
-        tokio::select! {
-            () = process.ended() => true,
-            () = patient => false,
-            () = hurried => false,
+        loop {
+            let limit = match *orders.borrow_and_update() {
+                Wanted::Mounted => WRITE_BACK,
+                Wanted::UnmountedWithin(limit) => limit,
+            };
+            tokio::select! {
+                () = process.ended() => return true,
+                () = tokio::time::sleep(limit) => return false,
+                // Every change is to less time, so that beginning anew does not add up.
+                Ok(()) = orders.changed() => {}
+            }
         }
     }
 

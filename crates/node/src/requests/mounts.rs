@@ -1,6 +1,7 @@
 //! `PUT` and `DELETE /v1/mounts/{id}`.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Json;
 use axum::extract::{Path, Query, State};
@@ -11,7 +12,7 @@ use serde_json::{Value, json};
 use wire::node::{MountSpec, MountStatus};
 
 use super::same_id;
-use crate::mounts::Wanted;
+use crate::mounts::{HURRY, WRITE_BACK, Wanted};
 use crate::service::Node;
 
 /// How to unmount.
@@ -20,6 +21,8 @@ pub struct How {
     /// At once, even where files are open.
     #[serde(default)]
     hurry: bool,
+    /// How many seconds files may stay open that are; absent: as long as writing back may take.
+    grace_s: Option<u64>,
 }
 
 /// Mounts; replies once mounted.
@@ -29,7 +32,7 @@ pub async fn create(
     Body(spec): Body<MountSpec>,
 ) -> Result<Json<MountStatus>, Refusal> {
     same_id(&id, &spec.id)?;
-    Ok(Json(node.compute()?.mounts.create(spec).await?))
+    Ok(Json(node.mounts()?.create(spec).await?))
 }
 
 /// Unmounts; replies once unmounted.
@@ -38,7 +41,11 @@ pub async fn delete(
     Path(id): Path<String>,
     Query(how): Query<How>,
 ) -> Result<Json<Value>, Refusal> {
-    let wanted = if how.hurry { Wanted::UnmountedNow } else { Wanted::Unmounted };
-    node.compute()?.mounts.delete(&id, wanted).await?;
+    let wanted = match (how.hurry, how.grace_s) {
+        (true, _) => Wanted::UnmountedWithin(HURRY),
+        (false, Some(seconds)) => Wanted::UnmountedWithin(Duration::from_secs(seconds)),
+        (false, None) => Wanted::UnmountedWithin(WRITE_BACK),
+    };
+    node.mounts()?.delete(&id, wanted).await?;
     Ok(Json(json!({})))
 }

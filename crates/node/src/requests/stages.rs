@@ -21,7 +21,7 @@ pub async fn create(
 ) -> Result<Json<StageStatus>, Refusal> {
     same_id(&id, &spec.id)?;
     // It syncs a small file.
-    Ok(Json(tokio::task::block_in_place(|| node.compute()?.stages.create(spec))?))
+    Ok(Json(tokio::task::block_in_place(|| node.stages().create(spec))?))
 }
 
 /// How far a stage is.
@@ -29,11 +29,11 @@ pub async fn status(
     State(node): State<Arc<Node>>,
     Path(id): Path<String>,
 ) -> Result<Json<StageStatus>, Refusal> {
-    Ok(Json(node.compute()?.stages.status(&id)?))
+    Ok(Json(node.stages().status(&id)?))
 }
 
 /// Stops and forgets a stage.
 pub async fn delete(State(node): State<Arc<Node>>, Path(id): Path<String>) -> Result<Json<Value>, Refusal> {
-    node.compute()?.stages.delete(&id).await?;
+    node.stages().delete(&id).await?;
     Ok(Json(json!({})))
 }

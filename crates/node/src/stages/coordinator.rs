@@ -120,7 +120,7 @@ impl Coordinator {
     }
 
     fn start_worker(&self) -> io::Result<worker::Worker> {
-        let worker = worker::start(&self.setting.program, &self.folder, &self.spec.owner)?;
+        let worker = worker::start(&self.setting.program, &self.folder)?;
         keep::write(&self.folder.join("worker.json"), &worker.id)?;
         Ok(worker)
     }

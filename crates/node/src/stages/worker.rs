@@ -10,7 +10,7 @@ use std::process::{ExitStatus, Stdio};
 use model::phase::StageState;
 use tokio::io::{AsyncBufReadExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdout, Command};
-use wire::control::{Owner, StageStatus};
+use wire::control::StageStatus;
 
 use crate::process::{Process, ProcessId};
 
@@ -34,25 +34,16 @@ pub enum End {
     Broken(String),
 }
 
-/// The owner, where the worker must change its user to be it: only root can.
-pub fn other_user(owner: &Owner) -> Option<&Owner> {
-    let own = rustix::process::geteuid();
-    (own.is_root() && owner.uid != own.as_raw()).then_some(owner)
-}
-
-/// Starts `program --spec FOLDER/spec.json --journal FOLDER/journal` with the owner's rights. Supplementary groups are
-/// dropped with the change of user.
+/// Starts `program --spec FOLDER/spec.json --journal FOLDER/journal`. It starts with the rights of this process and takes
+/// on the owner's by itself, with all the owner's groups, once its journal is open.
 ///
 /// # Errors
 /// The program or the folder is not there.
-pub fn start(program: &Path, folder: &Path, owner: &Owner) -> io::Result<Worker> {
+pub fn start(program: &Path, folder: &Path) -> io::Result<Worker> {
     let log = OpenOptions::new().append(true).create(true).mode(0o600).open(folder.join("log"))?;
     let mut command = Command::new(program);
     command.arg("--spec").arg(folder.join("spec.json")).arg("--journal").arg(folder.join("journal"));
     command.process_group(0).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log).current_dir("/");
-    if let Some(owner) = other_user(owner) {
-        command.uid(owner.uid).gid(owner.gid);
-    }
     let mut child =
         command.spawn().map_err(|e| io::Error::new(e.kind(), format!("start {}: {e}", program.display())))?;
     let pid = child.id().ok_or(io::ErrorKind::NotFound)?;

@@ -8,12 +8,19 @@ fn life() -> Runtime {
     Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a runtime")
 }
 
-/// The functions of a whole job, in order.
-fn functions() -> Vec<fn() -> Request> {
+/// The functions of a whole job, in order, on one machine or on two hosts of a cluster.
+fn functions(hosts: bool) -> Vec<fn() -> Request> {
+    let setup: fn() -> Request = match hosts {
+        true => || {
+            let job = JOB.replace("10GB", "4GiB");
+            Request::Setup(Box::new(hosts::job(&job)))
+        },
+        false => || Request::Setup(Box::new(request(JOB))),
+    };
     vec![
-        || Request::Setup(Box::new(request(JOB))),
+        setup,
         || Request::DataIn,
-        pre_run,
+        if hosts { || hosts::on(&["c1", "c2"]) } else { pre_run },
         post_run,
         || Request::DataOut,
         || Request::Teardown(Teardown::default()),
@@ -25,7 +32,8 @@ fn run_job(dir: &Arc<TempDir>, site: &MemorySite) -> bool {
     let mut died = false;
     let mut runtime = life();
     let mut it = runtime.block_on(async { Fixture::over(Arc::clone(dir), site.clone()) });
-    for function in functions() {
+    let on_hosts = site.cluster().is_some();
+    for function in functions(on_hosts) {
         let result = runtime.block_on(async {
             tokio::select! {
                 result = it.run(function()) => Some(result),
@@ -50,10 +58,19 @@ fn run_job(dir: &Arc<TempDir>, site: &MemorySite) -> bool {
 
 #[test]
 fn a_death_at_any_step_of_a_job_is_made_good_by_calling_again() {
+    die_everywhere(MemorySite::default);
+}
+
+#[test]
+fn the_same_holds_on_a_cluster() {
+    die_everywhere(hosts::cluster);
+}
+
+fn die_everywhere(site: fn() -> MemorySite) {
     let mut steps = 0;
     loop {
         let dir = Arc::new(tempfile::tempdir().unwrap());
-        let site = MemorySite::default();
+        let site = site();
         site.world().die_at = Some(steps + 1);
         if !run_job(&dir, &site) {
             break;

@@ -1,6 +1,6 @@
 //! The API as a client sees it: requests over a real socket; and `job_process`, which only looks.
 
-use daemon::http::{CallError, Client};
+use daemon::http::{CallError, Client, OpenTo};
 use serde_json::json;
 use tokio::sync::Notify;
 use wire::control::{JobProcess, JobSummary, NewToken, RealSize, Status};
@@ -8,12 +8,14 @@ use wire::control::{JobProcess, JobSummary, NewToken, RealSize, Status};
 use super::*;
 use crate::lifecycle::job_process;
 use crate::requests::{Door, router};
+use crate::rights::Policy;
 
 fn serve(it: &Fixture) -> Client {
     let socket = it.dir.path().join("control.sock");
-    let listener = daemon::http::bind(&socket).expect("the folder is ours");
-    let door = Door { control: Arc::clone(&it.control), ending: Arc::new(Notify::new()) };
-    tokio::spawn(daemon::http::serve(listener, router(door), std::future::pending()));
+    let listener = daemon::http::bind(&socket, OpenTo::Ourselves).expect("the folder is ours");
+    let door =
+        Door { control: Arc::clone(&it.control), policy: Policy::Own, ending: Arc::new(Notify::new()) };
+    tokio::spawn(daemon::http::serve(vec![listener], router(door), std::future::pending()));
     Client::new(socket)
 }
 

@@ -1,0 +1,170 @@
+//! The nodes of a cluster: they register, control asks each one how it is.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use daemon::error::{chain, site};
+use daemon::http::Client;
+use daemon::munge::Munge;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use wire::control::ApiError;
+use wire::node::NodeHealth;
+
+use crate::site::NodeView;
+use crate::state::nodes::Known;
+
+/// How often a node is asked how it is.
+const HEALTH_PERIOD: Duration = Duration::from_secs(1);
+
+/// How long a node may take to say how it is. A busy machine is no dead node.
+const HEALTH_WITHIN: Duration = Duration::from_secs(10);
+
+/// Every node that registered.
+pub struct ClusterNodes {
+    munge: Option<Munge>,
+    watched: Mutex<BTreeMap<String, Watched>>,
+}
+
+/// One node.
+struct Watched {
+    known: Known,
+    client: Client,
+    seen: watch::Receiver<Seen>,
+    task: JoinHandle<()>,
+}
+
+/// What asking told.
+#[derive(Clone, Debug)]
+pub struct Seen {
+    /// For people.
+    pub online: bool,
+    /// Why not, or the last thing that went wrong.
+    pub last_error: Option<String>,
+    /// What it said last.
+    pub health: Option<NodeHealth>,
+    /// When it answered last; before that, when it was first known.
+    pub answered: Instant,
+}
+
+impl ClusterNodes {
+    /// No nodes yet. `munge` is for those on other machines.
+    pub fn new(munge: Option<Munge>) -> ClusterNodes {
+        ClusterNodes { munge, watched: Mutex::default() }
+    }
+
+    /// Watches a node, or takes note of what changed.
+    ///
+    /// # Errors
+    /// It is on another machine and there is no MUNGE here.
+    pub fn admit(&self, known: Known) -> Result<(), ApiError> {
+        let name = known.registration.name.clone();
+        let mut watched = self.lock();
+        if let Some(node) = watched.get_mut(&name)
+            && node.known.registration.address == known.registration.address
+        {
+            node.known = known;
+            return Ok(());
+        }
+        let client = self.client_of(&known)?;
+        let (shown, seen) = watch::channel(Seen {
+            online: false,
+            last_error: Some("it was not asked yet".to_owned()),
+            health: None,
+            answered: Instant::now(),
+        });
+        let task = tokio::spawn(watch_node(name.clone(), client.clone(), shown));
+        if let Some(old) = watched.insert(name, Watched { known, client, seen, task }) {
+            old.task.abort();
+        }
+        Ok(())
+    }
+
+    /// Stops watching a node.
+    pub fn forget(&self, name: &str) {
+        if let Some(node) = self.lock().remove(name) {
+            node.task.abort();
+        }
+    }
+
+    /// Every node as it was seen last.
+    pub fn views(&self) -> Vec<NodeView> {
+        self.lock().values().map(Watched::view).collect()
+    }
+
+    /// A client of a node, and what is seen of it.
+    ///
+    /// # Errors
+    /// `no_such_node`.
+    pub fn find(&self, name: &str) -> Result<(Client, watch::Receiver<Seen>), ApiError> {
+        let found = self.lock().get(name).map(|node| (node.client.clone(), node.seen.clone()));
+        found.ok_or_else(|| {
+            let message = format!("node {name} never registered with this control service");
+            site(
+                "no_such_node",
+                message,
+                "start forebay-node there, with its name and this control in its file",
+            )
+        })
+    }
+
+    fn client_of(&self, known: &Known) -> Result<Client, ApiError> {
+        let node = &known.registration;
+        if node.address.starts_with('/') {
+            return Ok(Client::new(&node.address));
+        }
+        let munge = self.munge.clone().ok_or_else(|| {
+            let message = format!("node {} is at {}, and this service has no MUNGE", node.name, node.address);
+            site("no_munge", message, "install libmunge2 and run munged, then restart control")
+        })?;
+        Ok(Client::over_tcp(&node.address, &node.name, munge))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Watched>> {
+        self.watched.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Watched {
+    fn view(&self) -> NodeView {
+        let seen = self.seen.borrow().clone();
+        NodeView {
+            name: self.known.registration.name.clone(),
+            online: seen.online,
+            last_error: seen.last_error,
+            health: seen.health,
+            registration: Some(self.known.registration.clone()),
+            drained: self.known.drained.clone(),
+        }
+    }
+}
+
+/// Asks for ever.
+async fn watch_node(name: String, client: Client, shown: watch::Sender<Seen>) {
+    let client = client.with_timeout(HEALTH_WITHIN);
+    loop {
+        let asked: Result<NodeHealth, _> = client.get("/v1/health").await;
+        match asked {
+            Ok(health) => shown.send_modify(|seen| {
+                if !seen.online {
+                    tracing::info!(node = name, "node is online");
+                    // What was said before it was ever asked is no error of the node's.
+                    seen.last_error = seen.last_error.take().filter(|_| seen.health.is_some());
+                }
+                seen.online = true;
+                seen.answered = Instant::now();
+                seen.health = Some(health);
+            }),
+            Err(error) => shown.send_modify(|seen| {
+                let reason = chain(&error);
+                if seen.online {
+                    tracing::warn!(node = name, reason, "node is offline");
+                }
+                seen.online = false;
+                seen.last_error = Some(reason);
+            }),
+        }
+        tokio::time::sleep(HEALTH_PERIOD).await;
+    }
+}

@@ -1,0 +1,208 @@
+//! The site of a cluster: nodes on many hosts, called over the network. A node that does not answer is waited for a
+//! bounded time, and named.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use daemon::error::{bug, chain, site, user};
+use daemon::http::CallError;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use tokio::sync::watch;
+use wire::control::{ApiError, StageStatus};
+use wire::node::{
+    FragmentSpec, FragmentStatus, MountSpec, MountStatus, NodeHealth, StageSpec, StorageAddress,
+};
+
+use crate::cluster_nodes::{ClusterNodes, Seen};
+use crate::local_site::unmount_path;
+use crate::site::{ClusterSetting, DiskSpace, NodeView, Site, Unmount};
+use crate::state::nodes::Known;
+
+/// Between two tries of a call.
+const REPEAT_PAUSE: Duration = Duration::from_millis(250);
+
+/// The error of a node that does not answer.
+pub const ABSENT: &str = "node_absent";
+
+/// Every host of the cluster.
+pub struct ClusterSite {
+    setting: ClusterSetting,
+    nodes: ClusterNodes,
+    /// How long a node may be silent before a call to it is given up.
+    patience: Duration,
+}
+
+impl ClusterSite {
+    /// With no nodes yet.
+    pub fn new(setting: ClusterSetting, nodes: ClusterNodes, patience: Duration) -> ClusterSite {
+        ClusterSite { setting, nodes, patience }
+    }
+
+    /// Repeats an idempotent call while nobody answers, until the node was silent for too long. A call that was taken is
+    /// waited for as long as the node shows otherwise that it lives.
+    async fn repeat<R, F: Future<Output = Result<R, CallError>>>(
+        &self,
+        node: &str,
+        seen: &watch::Receiver<Seen>,
+        mut call: impl FnMut() -> F,
+    ) -> Result<R, ApiError> {
+        loop {
+            let result = tokio::select! {
+                result = call() => result,
+                () = self.silent(seen.clone()) => {
+                    let last = seen.borrow().last_error.clone().unwrap_or_default();
+                    return Err(self.absent(node, &last));
+                }
+            };
+            match result {
+                Ok(reply) => return Ok(reply),
+                Err(CallError::Api(error)) => return Err(error),
+                Err(CallError::Garbled(reason)) => {
+                    return Err(bug("node_garbled", format!("node {node}: {reason}")));
+                }
+                // A node that does not take the call is silent before long, or back.
+                Err(error) => {
+                    tracing::debug!(node, error = chain(&error), "a call is repeated");
+                    tokio::time::sleep(REPEAT_PAUSE).await;
+                }
+            }
+        }
+    }
+
+    /// Completes when the node has not answered for as long as we are patient.
+    async fn silent(&self, seen: watch::Receiver<Seen>) {
+        loop {
+            let (online, answered) = {
+                let seen = seen.borrow();
+                (seen.online, seen.answered)
+            };
+            let left = self.patience.saturating_sub(answered.elapsed());
+            if left.is_zero() && !online {
+                return;
+            }
+            tokio::time::sleep(left.max(REPEAT_PAUSE)).await;
+        }
+    }
+
+    fn absent(&self, node: &str, why: &str) -> ApiError {
+        let message = format!("node {node} does not answer within {} s: {why}", self.patience.as_secs());
+        site(ABSENT, message, "`forebay status` shows when it is back; look into forebay-node's log there")
+    }
+
+    async fn get<R: DeserializeOwned>(&self, node: &str, path: &str) -> Result<R, ApiError> {
+        let (client, seen) = self.nodes.find(node)?;
+        self.repeat(node, &seen, || client.get(path)).await
+    }
+
+    async fn put<B: Serialize, R: DeserializeOwned>(
+        &self,
+        node: &str,
+        path: &str,
+        body: &B,
+    ) -> Result<R, ApiError> {
+        let (client, seen) = self.nodes.find(node)?;
+        self.repeat(node, &seen, || client.put(path, body)).await
+    }
+
+    async fn delete(&self, node: &str, path: &str) -> Result<(), ApiError> {
+        let (client, seen) = self.nodes.find(node)?;
+        self.repeat(node, &seen, || client.delete::<Value>(path)).await.map(|_| ())
+    }
+}
+
+impl Site for ClusterSite {
+    fn mount_folder(&self) -> PathBuf {
+        self.setting.mount_root.clone()
+    }
+
+    fn cluster(&self) -> Option<ClusterSetting> {
+        Some(self.setting.clone())
+    }
+
+    fn admit(&self, node: Known) -> Result<(), ApiError> {
+        self.nodes.admit(node)
+    }
+
+    fn forget(&self, name: &str) {
+        self.nodes.forget(name);
+    }
+
+    fn disk(&self) -> Result<DiskSpace, ApiError> {
+        Err(bug("no_disk", "a cluster has no single disk"))
+    }
+
+    fn image_bytes_min(&self) -> Option<u64> {
+        // A host that cannot have an image refuses, and directories are used.
+        Some(crate::local_site::IMAGE_BYTES_MIN)
+    }
+
+    fn nodes(&self) -> Vec<NodeView> {
+        self.nodes.views()
+    }
+
+    fn check_mountpoint(&self, path: &Path) -> Result<PathBuf, ApiError> {
+        let message = format!("mount at {}: on a cluster mounts have a place of their own", path.display());
+        Err(user("bad_mountpoint", message, "leave the mount point out"))
+    }
+
+    async fn ensure_nodes(&self, names: &[String]) -> Result<Vec<StorageAddress>, ApiError> {
+        let mut addresses = Vec::new();
+        for name in names {
+            let known = self.nodes.find(name)?.1.borrow().health.as_ref().map(|health| health.data.clone());
+            // Where a node's data path is does not change: one that restarts just now need not be waited for.
+            let address = match known {
+                Some(address) => address,
+                None => self.health(name).await?.data,
+            };
+            if address.tcp.is_empty() {
+                let message = format!("node {name} has no storage role any more");
+                return Err(site("no_storage", message, "give it the role back, or remove the buffer"));
+            }
+            addresses.push(address);
+        }
+        Ok(addresses)
+    }
+
+    async fn stop_nodes(&self) -> Result<(), ApiError> {
+        // They are services of their hosts.
+        Ok(())
+    }
+
+    async fn health(&self, node: &str) -> Result<NodeHealth, ApiError> {
+        self.get(node, "/v1/health").await
+    }
+
+    async fn create_fragment(&self, node: &str, spec: &FragmentSpec) -> Result<FragmentStatus, ApiError> {
+        self.put(node, &format!("/v1/fragments/{}", spec.instance), spec).await
+    }
+
+    async fn delete_fragment(&self, node: &str, instance: &str) -> Result<(), ApiError> {
+        self.delete(node, &format!("/v1/fragments/{instance}")).await
+    }
+
+    async fn mount(&self, node: &str, spec: &MountSpec) -> Result<MountStatus, ApiError> {
+        self.put(node, &format!("/v1/mounts/{}", spec.id), spec).await
+    }
+
+    async fn unmount(&self, node: &str, id: &str, how: Unmount) -> Result<(), ApiError> {
+        self.delete(node, &unmount_path(id, how)).await
+    }
+
+    async fn start_stage(&self, node: &str, spec: &StageSpec) -> Result<StageStatus, ApiError> {
+        self.put(node, &format!("/v1/stages/{}", spec.id), spec).await
+    }
+
+    async fn stage(&self, node: &str, id: &str) -> Result<StageStatus, ApiError> {
+        self.get(node, &format!("/v1/stages/{id}")).await
+    }
+
+    async fn delete_stage(&self, node: &str, id: &str) -> Result<(), ApiError> {
+        self.delete(node, &format!("/v1/stages/{id}")).await
+    }
+
+    fn remove_mount_folder(&self, _token: &str) {
+        // Each node removes its own.
+    }
+}

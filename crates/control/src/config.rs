@@ -1,0 +1,194 @@
+//! The configuration file of a cluster's control. `packaging/control.toml` is the same with an explanation of every key.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use model::size;
+use serde::Deserialize;
+
+use crate::rights::Policy;
+use crate::site::{ClusterSetting, PoolSetting};
+
+/// What the file says.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct File {
+    /// The database.
+    pub state_dir: PathBuf,
+    /// The unix socket; empty: `control.sock` in the state folder.
+    pub socket: String,
+    /// `host:port` for nodes and for tools on other hosts; empty: this machine only.
+    pub listen: String,
+    /// Users that may act for any owner.
+    pub wlm_users: Vec<String>,
+    /// Users that may do everything, besides root.
+    pub admin_users: Vec<String>,
+    /// Where nodes mount.
+    pub mount_root: PathBuf,
+    /// How long a node may be silent before a function gives it up, seconds.
+    pub node_timeout_s: u64,
+    /// How long files may stay open after a job's end before its mounts are ended by force, seconds.
+    pub fence_grace_s: u64,
+    /// munged's socket; empty: the usual one.
+    pub munge_socket: String,
+    /// `host:port` where everybody may read `/metrics`; empty: nowhere.
+    pub metrics: String,
+    /// Pools of flash, the default first.
+    pub pools: Vec<Pool>,
+}
+
+/// A pool in the file.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Pool {
+    /// Its name.
+    pub name: String,
+    /// Bytes in a grain, as `16GiB`.
+    pub granularity: String,
+}
+
+impl Default for File {
+    fn default() -> File {
+        File {
+            state_dir: "/var/lib/forebay/control".into(),
+            socket: String::new(),
+            listen: String::new(),
+            wlm_users: vec!["slurm".to_owned()],
+            admin_users: Vec::new(),
+            mount_root: "/var/lib/forebay/mnt".into(),
+            node_timeout_s: 30,
+            fence_grace_s: 30,
+            munge_socket: String::new(),
+            metrics: String::new(),
+            pools: vec![Pool { name: "wlm_pool".to_owned(), granularity: "16GiB".to_owned() }],
+        }
+    }
+}
+
+/// What is run.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// The state folder, which exists.
+    pub folder: PathBuf,
+    /// The unix socket.
+    pub socket: PathBuf,
+    /// The TCP address.
+    pub listen: Option<String>,
+    /// Who may do what.
+    pub policy: Policy,
+    /// The cluster.
+    pub setting: ClusterSetting,
+    /// How long a node may be silent.
+    pub node_timeout: Duration,
+    /// munged's socket, where it is not the usual one.
+    pub munge_socket: Option<PathBuf>,
+    /// Where everybody may read the metrics.
+    pub metrics: Option<String>,
+}
+
+/// Why a file that can be read cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum FileError {
+    /// The file as such.
+    #[error(transparent)]
+    Load(#[from] daemon::config::ConfigError),
+    /// One value.
+    #[error("the configuration {}: {key}: {reason}", path.display())]
+    Value {
+        /// The file.
+        path: PathBuf,
+        /// The key.
+        key: &'static str,
+        /// What is wrong.
+        reason: String,
+    },
+    /// The state folder.
+    #[error(transparent)]
+    State(#[from] daemon::state::StateError),
+}
+
+/// Reads the file `path` and makes the state folder.
+///
+/// # Errors
+/// See [`FileError`].
+pub fn load(path: &Path) -> Result<Config, FileError> {
+    let file: File = daemon::config::load(path)?;
+    let wrong = |key, reason: String| FileError::Value { path: path.into(), key, reason };
+    let pools = pools(&file.pools).map_err(|reason| wrong("pools", reason))?;
+    let admins = daemon::config::uids_of(&file.admin_users).map_err(|reason| wrong("admin_users", reason))?;
+    let folder = daemon::state::folder(Some(file.state_dir.clone()))?;
+    let some = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+    Ok(Config {
+        socket: some(&file.socket).map_or_else(|| folder.join("control.sock"), PathBuf::from),
+        folder,
+        listen: some(&file.listen),
+        policy: Policy::cluster(wlm_uids(&file.wlm_users), admins),
+        setting: ClusterSetting {
+            pools,
+            mount_root: file.mount_root.clone(),
+            fence_grace_s: file.fence_grace_s,
+        },
+        node_timeout: Duration::from_secs(file.node_timeout_s),
+        munge_socket: some(&file.munge_socket).map(PathBuf::from),
+        metrics: some(&file.metrics),
+    })
+}
+
+/// A machine without the workload manager's user is no mistake: the manager may be installed later.
+fn wlm_uids(users: &[String]) -> Vec<u32> {
+    let uid = |user: &String| {
+        daemon::config::uid_of(user)
+            .inspect_err(|reason| tracing::warn!(reason, "a workload manager's user cannot act for others"))
+            .ok()
+    };
+    users.iter().filter_map(uid).collect()
+}
+
+fn pools(pools: &[Pool]) -> Result<Vec<PoolSetting>, String> {
+    if pools.is_empty() {
+        return Err("at least one is needed".to_owned());
+    }
+    let mut settings: Vec<PoolSetting> = Vec::new();
+    for pool in pools {
+        let granularity_bytes = size::parse(&pool.granularity).map_err(|e| format!("{}: {e}", pool.name))?;
+        let plain = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
+        if pool.name.is_empty() || !pool.name.chars().all(plain) {
+            return Err(format!("{:?} is no name: use letters, digits, '_', '-' and '.'", pool.name));
+        }
+        if granularity_bytes == 0 {
+            return Err(format!("{}: the granularity is 0", pool.name));
+        }
+        if settings.iter().any(|known| known.name == pool.name) {
+            return Err(format!("{} is there twice", pool.name));
+        }
+        settings.push(PoolSetting { name: pool.name.clone(), granularity_bytes });
+    }
+    Ok(settings)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_packaged_file_is_the_default() {
+        let packaged = include_str!("../../../packaging/control.toml");
+        assert_eq!(daemon::config::parse::<File>(packaged), Ok(File::default()));
+    }
+
+    #[test]
+    fn pools_have_names_and_grains() {
+        let pool =
+            |name: &str, granularity: &str| Pool { name: name.into(), granularity: granularity.into() };
+        assert_eq!(pools(&[pool("a", "16MiB")]).unwrap()[0].granularity_bytes, 16 << 20);
+        for wrong in [vec![], vec![pool("a b", "1GiB")], vec![pool("a", "0")], vec![pool("a", "1GiB"); 2]] {
+            assert!(pools(&wrong).is_err(), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn a_mistyped_key_is_refused() {
+        let error = daemon::config::parse::<File>("wlm_user = [\"slurm\"]").unwrap_err();
+        assert!(error.contains("wlm_user"), "{error}");
+    }
+}

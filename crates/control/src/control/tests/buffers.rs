@@ -1,0 +1,123 @@
+//! Persistent buffers, and whose they are.
+
+use super::hosts::{fixture, job, on};
+use super::*;
+use crate::objects;
+use crate::rights::Rights;
+use wire::control::CreatePersistent;
+
+fn create(name: &str) -> CreatePersistent {
+    CreatePersistent {
+        name: name.into(),
+        owner: Owner { uid: 1000, gid: 1000 },
+        capacity_bytes: 2 << 30,
+        pool: None,
+        access_modes: Vec::new(),
+        shared: false,
+        caller: "CLI".into(),
+    }
+}
+
+async fn made(it: &Fixture, create: CreatePersistent) -> Result<(), ApiError> {
+    let name = create.name.clone();
+    it.control.run(&name, Request::Create(Box::new(create))).await
+}
+
+const USES: &str = "#!/bin/sh\n#DW persistentdw name=data\n\
+    #DW stage_in type=file source=/pfs/a destination=$DW_PERSISTENT_STRIPED_data/a\n";
+
+#[tokio::test]
+async fn a_persistent_buffer_is_made_once_and_its_name_is_taken() {
+    let it = fixture();
+    made(&it, create("data")).await.unwrap();
+    made(&it, create("data")).await.unwrap();
+    assert_eq!(it.site.world().fragments.len(), 2, "one grain on each node");
+    let other = CreatePersistent { owner: Owner { uid: 2002, gid: 2002 }, ..create("data") };
+    assert_eq!(made(&it, other).await.unwrap_err().code, "name_taken");
+    assert_eq!(made(&it, create("7")).await.unwrap_err().code, "bad_name");
+    assert_eq!(made(&it, create("../x")).await.unwrap_err().code, "bad_token");
+    let status = it.control.status_of("data").await.unwrap();
+    assert!(status.persistent.is_some() && status.phase == Phase::Ready);
+}
+
+#[tokio::test]
+async fn a_job_uses_stages_and_mounts_a_persistent_buffer_and_leaves_it() {
+    let it = fixture();
+    made(&it, create("data")).await.unwrap();
+    it.setup(job(USES)).await.unwrap();
+    assert_eq!(it.status().await.uses, ["data"]);
+    it.run(Request::DataIn).await.unwrap();
+    it.run(on(&["c1"])).await.unwrap();
+    {
+        let world = it.site.world();
+        let mount = &world.mounts["c1/7-persistent-data"];
+        assert_eq!(mount.mountpoint, Path::new("/mnt/7/persistent-data"));
+        assert!(!mount.exclusive, "another job may mount it any time");
+    }
+    let variables = paths::paths(&it.control, TOKEN).await.unwrap().variables;
+    assert_eq!(variables["DW_PERSISTENT_STRIPED_data"], "/mnt/7/persistent-data/");
+    assert_eq!(paths::real_size(&it.control, TOKEN).await.unwrap().capacity, 0);
+
+    let error = it.control.teardown("data", Teardown { hurry: true }).await.unwrap_err();
+    assert!(error.code == "buffer_in_use" && error.message.contains('7'), "{error}");
+    it.run(post_run()).await.unwrap();
+    it.control.teardown(TOKEN, Teardown::default()).await.unwrap();
+    assert_eq!(it.site.world().fragments.len(), 2, "the buffer is still there");
+    it.control.teardown("data", Teardown::default()).await.unwrap();
+    assert!(it.is_empty());
+}
+
+#[tokio::test]
+async fn another_users_buffer_is_refused_at_setup_unless_it_is_shared() {
+    let it = fixture();
+    let stranger = || Setup { owner: Owner { uid: 2002, gid: 2002 }, ..job(USES) };
+    assert_eq!(it.setup(stranger()).await.unwrap_err().code, "no_such_buffer");
+    made(&it, create("data")).await.unwrap();
+    assert_eq!(it.setup(stranger()).await.unwrap_err().code, "not_yours");
+    assert_eq!(it.control.status_of(TOKEN).await.unwrap_err().code, "no_such_session");
+    made(&it, CreatePersistent { shared: true, ..create("open") }).await.unwrap();
+    let text = "#!/bin/sh\n#DW persistentdw name=open\n";
+    it.setup(Setup { owner: Owner { uid: 2002, gid: 2002 }, ..job(text) }).await.unwrap();
+    let mode = it.site.world().fragments[&("s1".to_owned(), "i2".to_owned())].namespaces[0].mode;
+    assert_eq!(mode, 0o1777, "as a folder that everybody may use");
+}
+
+#[tokio::test]
+async fn a_job_with_bb_lines_only_has_a_session_without_a_buffer() {
+    let it = fixture();
+    it.setup(job("#!/bin/sh\n#BB create_persistent name=data capacity=2GiB\n")).await.unwrap();
+    it.run(Request::DataIn).await.unwrap();
+    it.run(post_run()).await.unwrap();
+    it.control.teardown(TOKEN, Teardown::default()).await.unwrap();
+    assert!(it.is_empty());
+    let alone = Fixture::new();
+    let error = alone.setup(request("#!/bin/sh\n#BB destroy_persistent name=data\n")).await.unwrap_err();
+    assert_eq!(error.code, "no_manager", "nobody would carry the line out");
+}
+
+#[tokio::test]
+async fn objects_have_numbers_that_fit_together_and_owners_see_their_own() {
+    let it = fixture();
+    made(&it, CreatePersistent { shared: true, ..create("data") }).await.unwrap();
+    let text = format!("{USES}#DW jobdw type=scratch access_mode=striped,private capacity=1GiB\n");
+    it.setup(job(&text)).await.unwrap();
+    it.run(Request::DataIn).await.unwrap();
+    it.run(on(&["c1", "c2"])).await.unwrap();
+    let read = async |rights| {
+        let views = it.site.nodes();
+        it.control.database.transact(move |tx| objects::read(tx, &views, rights, |_| None)).await.unwrap()
+    };
+    let all = read(Rights::Operator).await;
+    assert_eq!((all.sessions.len(), all.instances.len(), all.fragments.len()), (2, 2, 3));
+    assert_eq!((all.configurations.len(), all.registrations.len(), all.activations.len()), (3, 4, 6));
+    let job = all.sessions.iter().find(|session| session.token == TOKEN).unwrap();
+    assert_eq!(job.hosts, ["c1", "c2"]);
+    let instance = all.instances.iter().find(|instance| instance.session == job.id).unwrap();
+    assert_eq!((instance.capacity_bytes, instance.nodes, instance.label.as_str()), (1 << 30, 1, TOKEN));
+    let shared = all.configurations.iter().find(|c| c.instance != instance.id).unwrap();
+    assert_eq!(shared.activations, 2);
+    assert!(all.registrations.iter().any(|r| r.session == job.id && r.configuration == shared.id));
+    let stranger = read(Rights::Owner(2002)).await;
+    assert_eq!(stranger.sessions.len(), 1, "the shared buffer only");
+    assert!(stranger.activations.is_empty());
+}

@@ -1,0 +1,130 @@
+//! Who may ask for what: requests over a real socket, by callers of different user ids.
+
+use axum::extract::Request as HttpRequest;
+use axum::middleware::{Next, from_fn};
+use daemon::http::{CallError, Caller, Client, OpenTo};
+use serde_json::{Value, json};
+use tokio::sync::Notify;
+use wire::control::{CreatePersistent, JobSummary, NodeStatus, Objects, Status, TeardownReply};
+
+use super::hosts::{fixture, job};
+use super::*;
+use crate::requests::{Door, router};
+use crate::rights::Policy;
+
+const SLURM: u32 = 64030;
+const ADMIN: u32 = 7;
+
+/// A client that is taken for user `uid`.
+fn client(it: &Fixture, uid: u32) -> Client {
+    let socket = it.dir.path().join(format!("{uid}.sock"));
+    let door = daemon::http::bind(&socket, OpenTo::Everybody).expect("the folder is ours");
+    let policy = Policy::Cluster { wlm: vec![SLURM], admins: vec![ADMIN] };
+    let routes = router(Door { control: Arc::clone(&it.control), policy, ending: Arc::new(Notify::new()) });
+    let routes = routes.layer(from_fn(move |mut request: HttpRequest, next: Next| {
+        request.extensions_mut().insert(Caller { uid, gid: uid });
+        next.run(request)
+    }));
+    tokio::spawn(daemon::http::serve(vec![door], routes, std::future::pending()));
+    Client::new(socket)
+}
+
+fn code<T: std::fmt::Debug>(result: Result<T, CallError>) -> String {
+    match result {
+        Err(CallError::Api(error)) => error.code,
+        other => panic!("{other:?} is no refusal"),
+    }
+}
+
+fn of(uid: u32) -> Setup {
+    let text = "#!/bin/sh\n#DW jobdw type=scratch access_mode=striped capacity=1GiB\n";
+    Setup { owner: Owner { uid, gid: uid }, ..job(text) }
+}
+
+#[tokio::test]
+async fn a_user_sees_and_touches_his_own_sessions_only() {
+    let it = fixture();
+    let (slurm, ada) = (client(&it, SLURM), client(&it, 1000));
+    for (token, uid) in [("1", 1000), ("2", 2002)] {
+        let path = format!("/v1/sessions/{token}/setup");
+        let _: SessionStatus = slurm.post(&path, &of(uid)).await.unwrap();
+    }
+    let status: Status = ada.get("/v1/status").await.unwrap();
+    let tokens: Vec<&str> = status.sessions.iter().map(|session| session.token.as_str()).collect();
+    assert_eq!((tokens, status.nodes.len()), (vec!["1"], 4));
+    let objects: Objects = ada.get("/v1/objects").await.unwrap();
+    assert_eq!((objects.sessions.len(), objects.fragments.len()), (1, 1));
+    assert_eq!(code(ada.get::<SessionStatus>("/v1/sessions/2").await), "no_such_session");
+    for function in ["data_in", "data_out", "teardown", "cancel"] {
+        let path = format!("/v1/sessions/2/{function}");
+        assert_eq!(code(ada.post::<_, Value>(&path, &json!({})).await), "no_such_session", "{function}");
+    }
+    let all: Status = slurm.get("/v1/status").await.unwrap();
+    assert_eq!(all.sessions.len(), 2);
+    let _: TeardownReply = ada.post("/v1/sessions/1/teardown", &json!({})).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_user_gets_buffers_and_mounts_through_the_workload_manager_only() {
+    let it = fixture();
+    let (slurm, ada) = (client(&it, SLURM), client(&it, 1000));
+    assert_eq!(code(ada.post::<_, Value>("/v1/sessions/1/setup", &of(1000)).await), "not_allowed");
+    let _: SessionStatus = slurm.post("/v1/sessions/1/setup", &of(1000)).await.unwrap();
+    let pre_run = json!({"mountpoint": "/etc", "hosts": ["c1"]});
+    assert_eq!(code(ada.post::<_, Value>("/v1/sessions/1/pre_run", &pre_run).await), "not_allowed");
+    let create = CreatePersistent {
+        name: "data".into(),
+        owner: Owner { uid: 1000, gid: 1000 },
+        capacity_bytes: 1,
+        pool: None,
+        access_modes: Vec::new(),
+        shared: false,
+        caller: "CLI".into(),
+    };
+    assert_eq!(code(ada.post::<_, Value>("/v1/persistent", &create).await), "not_allowed");
+    let script = of(1000).script;
+    let ask = json!({"script": script, "owner": {"uid": 1000, "gid": 1000}});
+    let _: JobSummary = ada.post("/v1/job_process", &ask).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_workload_manager_cannot_act_for_root_nor_for_the_operator() {
+    let it = fixture();
+    let (slurm, admin) = (client(&it, SLURM), client(&it, ADMIN));
+    assert_eq!(code(slurm.post::<_, Value>("/v1/sessions/1/setup", &of(0)).await), "not_allowed");
+    let drain = json!({"reason": "a fan"});
+    assert_eq!(code(slurm.post::<_, Value>("/v1/nodes/s1/drain", &drain).await), "not_allowed");
+    assert_eq!(code(slurm.post::<_, Value>("/v1/shutdown", &json!({})).await), "not_allowed");
+    let register = json!({"name": "evil", "roles": ["compute"], "address": "10.0.0.9:1", "pool": null,
+        "capacity_bytes": 0, "mount_root": "/mnt", "version": "1"});
+    assert_eq!(code(slurm.post::<_, Value>("/v1/nodes", &register).await), "not_allowed");
+    let _: Value = admin.post("/v1/nodes", &register).await.unwrap();
+    let _: SessionStatus = admin.post("/v1/sessions/1/setup", &of(0)).await.unwrap();
+}
+
+#[tokio::test]
+async fn an_operator_drains_resumes_and_forgets_nodes() {
+    let it = fixture();
+    let admin = client(&it, ADMIN);
+    let register = |name: &str| {
+        json!({"name": name, "roles": ["storage"], "address": "a:1", "pool": null,
+        "capacity_bytes": 1 << 30, "mount_root": "/mnt", "version": "1"})
+    };
+    let _: Value = admin.post("/v1/nodes", &register("s3")).await.unwrap();
+    let drained: NodeStatus = admin.post("/v1/nodes/s3/drain", &json!({"reason": "a fan"})).await.unwrap();
+    assert_eq!(drained.drained.as_deref(), Some("a fan"));
+    let _: Value = admin.post("/v1/nodes", &register("s3")).await.unwrap();
+    let status: Status = admin.get("/v1/status").await.unwrap();
+    let s3 = status.nodes.iter().find(|node| node.name == "s3").unwrap();
+    assert!(s3.drained.is_some(), "a node that starts again stays drained");
+    assert_eq!(status.pools[0].free, 8, "without its grain");
+    let resumed: NodeStatus = admin.post("/v1/nodes/s3/resume", &json!({})).await.unwrap();
+    assert_eq!(resumed.drained, None);
+    assert_eq!(code(admin.delete::<Value>("/v1/nodes/s3").await), "node_in_use");
+    it.site.world().silent.insert("s3".to_owned());
+    let _: Value = admin.delete("/v1/nodes/s3").await.unwrap();
+    assert_eq!(code(admin.post::<_, Value>("/v1/nodes/s3/resume", &json!({})).await), "no_such_node");
+    let wrong = json!({"name": "../x", "roles": [], "address": "", "pool": null,
+        "capacity_bytes": 0, "mount_root": "/mnt", "version": "1"});
+    assert_eq!(code(admin.post::<_, Value>("/v1/nodes", &wrong).await), "bad_node");
+}

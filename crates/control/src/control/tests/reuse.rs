@@ -1,0 +1,146 @@
+//! Tokens that a workload manager uses again, and sessions that it is to forget.
+
+use super::hosts::{fixture, job, on};
+use super::*;
+
+const JOB: &str = "#!/bin/sh\n\
+    #DW jobdw type=scratch access_mode=striped capacity=1GiB\n\
+    #DW stage_out type=file source=$DW_JOB_STRIPED/x destination=/pfs/x\n";
+
+async fn mounted(it: &Fixture) {
+    it.setup(job(JOB)).await.unwrap();
+    it.run(Request::DataIn).await.unwrap();
+    it.run(on(&["c1"])).await.unwrap();
+}
+
+async fn tokens(it: &Fixture) -> Vec<String> {
+    let living = it.control.database.transact(sessions::living).await.unwrap();
+    living.into_iter().map(|session| session.token).collect()
+}
+
+#[tokio::test]
+async fn what_is_owed_at_teardown_is_kept_under_another_token_and_the_manager_may_forget() {
+    let it = fixture();
+    mounted(&it).await;
+    it.site.world().failing.insert("$DW_JOB_STRIPED/x".into());
+    it.run(post_run()).await.unwrap();
+    it.run(Request::DataOut).await.unwrap_err();
+    let reply = it.control.teardown(TOKEN, Teardown::default()).await.unwrap();
+    assert_eq!(reply.renamed.as_deref(), Some("7-kept-1"));
+    assert!(reply.kept.unwrap().contains("$DW_JOB_STRIPED/x"));
+    let gone = it.control.teardown(TOKEN, Teardown::default()).await.unwrap_err();
+    assert!(gone.message.contains("token not found"));
+    assert_eq!(it.site.world().fragments.len(), 1);
+
+    let again = it.control.teardown("7-kept-1", Teardown::default()).await.unwrap();
+    assert_eq!((again.renamed, again.kept.is_some()), (None, true), "it keeps its token and its data");
+    it.site.world().failing.clear();
+    it.control.run("7-kept-1", Request::DataOut).await.unwrap();
+    it.control.teardown("7-kept-1", Teardown::default()).await.unwrap();
+    assert!(it.is_empty() && tokens(&it).await.is_empty());
+}
+
+#[tokio::test]
+async fn a_second_session_that_is_kept_gets_the_next_number() {
+    let it = fixture();
+    for expected in ["7-kept-1", "7-kept-2"] {
+        mounted(&it).await;
+        let reply = it.control.teardown(TOKEN, Teardown::default()).await.unwrap();
+        assert_eq!(reply.renamed.as_deref(), Some(expected));
+    }
+    assert_eq!(it.site.world().fragments.len(), 2);
+}
+
+#[tokio::test]
+async fn a_hurried_teardown_keeps_nothing() {
+    let it = fixture();
+    mounted(&it).await;
+    let reply = it.control.teardown(TOKEN, Teardown { hurry: true }).await.unwrap();
+    assert_eq!((reply.kept, reply.renamed), (None, None));
+    assert!(it.is_empty());
+}
+
+#[tokio::test]
+async fn another_owner_or_script_under_a_token_sets_the_old_session_aside() {
+    let it = fixture();
+    mounted(&it).await;
+    let other = Setup { owner: Owner { uid: 2002, gid: 2002 }, ..job(JOB) };
+    it.setup(other).await.unwrap();
+    assert_eq!(tokens(&it).await, ["7-old-1", "7"]);
+    let aside = it.control.status_of("7-old-1").await.unwrap();
+    assert_eq!((aside.owner.uid, aside.quarantined.as_deref()), (1000, Some("7")));
+    assert!(aside.kept.is_some(), "its job was not over: a person decides");
+    assert_eq!(it.status().await.owner.uid, 2002);
+    assert!(it.site.world().mounts.is_empty());
+    assert_eq!(it.site.world().fragments.len(), 2);
+}
+
+#[tokio::test]
+async fn a_session_that_owes_nothing_makes_room_by_itself() {
+    let it = fixture();
+    it.setup(job(JOB)).await.unwrap();
+    it.setup(job("#!/bin/sh\n#DW jobdw type=scratch access_mode=striped capacity=2GiB\n")).await.unwrap();
+    assert_eq!(tokens(&it).await, ["7"]);
+    let instance = it.status().await.instance.unwrap();
+    assert_eq!((instance.id.as_str(), instance.capacity_bytes), ("i2", 2 << 30));
+}
+
+#[tokio::test]
+async fn a_stage_out_that_ran_when_its_token_was_used_again_is_finished_by_control() {
+    let it = fixture();
+    mounted(&it).await;
+    it.run(post_run()).await.unwrap();
+    it.site.world().hanging.insert("$DW_JOB_STRIPED/x".into());
+    let control = Arc::clone(&it.control);
+    let running = tokio::spawn(async move { control.run(TOKEN, Request::DataOut).await });
+    while it.site.world().count("start_stage 7.0") == 0 {
+        tokio::task::yield_now().await;
+    }
+    it.site.world().hanging.clear();
+    // The manager lost the job's state and runs the very same job again.
+    it.setup(job(JOB)).await.unwrap();
+    assert_eq!(running.await.unwrap().unwrap_err().code, "cancelled");
+    while tokens(&it).await != ["7"] {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(it.status().await.phase, Phase::Ready);
+    assert_eq!(it.site.world().count("start_stage 7.0"), 2, "the old one's, again");
+    assert_eq!(it.site.world().fragments.len(), 1, "the new one's");
+    it.run(Request::DataIn).await.unwrap();
+    it.run(on(&["c1"])).await.unwrap();
+    it.run(post_run()).await.unwrap();
+    it.run(Request::DataOut).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_stage_out_whose_manager_forgot_the_job_is_finished_by_control() {
+    let it = fixture();
+    mounted(&it).await;
+    it.run(post_run()).await.unwrap();
+    it.site.world().hanging.insert("$DW_JOB_STRIPED/x".into());
+    let control = Arc::clone(&it.control);
+    let running = tokio::spawn(async move { control.run(TOKEN, Request::DataOut).await });
+    while it.site.world().count("start_stage 7.0") == 0 {
+        tokio::task::yield_now().await;
+    }
+    it.site.world().hanging.clear();
+    let reply = it.control.teardown(TOKEN, Teardown::default()).await.unwrap();
+    assert_eq!(reply.renamed.as_deref(), Some("7-kept-1"), "it does not wait for the stage-out");
+    assert_eq!(running.await.unwrap().unwrap_err().code, "cancelled");
+    while !tokens(&it).await.is_empty() {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(it.site.world().count("start_stage 7.0"), 2);
+    assert!(it.is_empty());
+}
+
+#[tokio::test]
+async fn the_same_setup_before_the_job_runs_is_the_same_session() {
+    let it = fixture();
+    it.setup(job(JOB)).await.unwrap();
+    it.run(Request::DataIn).await.unwrap();
+    let calls = it.site.world().calls.len();
+    it.setup(job(JOB)).await.unwrap();
+    assert_eq!(it.site.world().calls.len(), calls);
+    assert_eq!(it.status().await.phase, Phase::StagedIn);
+}

@@ -1,0 +1,72 @@
+//! Sessions that are set aside: their data is still owed to their owner, but their token is needed, or their workload
+//! manager is to forget them.
+//!
+//! **Invariant:** a session that owes a `stage_out` is never destroyed here. It gets another token and keeps everything.
+
+use model::phase::{Function, Phase};
+use wire::control::{ApiError, Setup, Teardown};
+
+use super::mounts::unmount_all;
+use super::teardown;
+use crate::control::Control;
+use crate::site::{Site, Unmount};
+use crate::state::sessions::{self, Session};
+use crate::state::stages;
+
+/// Whether a workload manager's setup is for another job than the one that had the token: job ids are used again after a
+/// crash. Also the same job is another one when its earlier run came to its end here.
+pub fn is_reused(known: &Session, request: &Setup) -> bool {
+    let managed = request.caller != wire::control::CLI;
+    let differs = known.owner.uid != request.owner.uid || known.script.text != request.script.text;
+    let over = known.phase > Phase::Mounted || known.was_mounted;
+    managed && known.phase != Phase::TornDown && (differs || over)
+}
+
+/// Frees the token of `known`: destroys it if nothing is owed, else sets it aside. A stage-out that had begun goes on
+/// under the new token, by itself.
+///
+/// # Errors
+/// A node does not let go.
+pub async fn make_room<S: Site>(control: &Control<S>, known: &Session) -> Result<(), ApiError> {
+    tracing::warn!(token = known.token, owner = known.owner.uid, phase = ?known.phase, "the token is used again");
+    unmount_all(control, known, Unmount::Hurry).await?;
+    let token = known.token.clone();
+    let stages = control.database.transact(move |tx| stages::of(tx, &token)).await?;
+    if teardown::owed(known, &stages).is_none() {
+        teardown::run(control, &known.token, Teardown { hurry: true }).await?;
+        return Ok(());
+    }
+    let kept = "its token was used again before its data was staged out".to_owned();
+    let aside = rename(control, known, "old", kept).await?;
+    // The manager had asked for the stage-out: it is owed, and only its caller is gone.
+    if known.phase > Phase::Mounted {
+        control.finish_later(aside);
+    }
+    Ok(())
+}
+
+/// Gives the session another token and says why; replies it.
+///
+/// # Errors
+/// The database's.
+pub async fn rename<S: Site>(
+    control: &Control<S>,
+    session: &Session,
+    word: &'static str,
+    kept: String,
+) -> Result<String, ApiError> {
+    let (token, mounted) = (session.token.clone(), session.phase == Phase::Mounted);
+    let rename = move |tx: &rusqlite::Transaction<'_>| {
+        if mounted {
+            sessions::set_phase(tx, &token, Phase::Unmounted)?;
+        }
+        sessions::set_kept(tx, &token, Some(&kept))?;
+        sessions::set_aside(tx, &token, word)
+    };
+    let aside = control.database.transact(rename).await?;
+    tracing::warn!(token = session.token, aside, "set aside, its data is kept");
+    Ok(aside)
+}
+
+/// The functions of an earlier run that a new setup of the token does not wait for.
+pub const CUT_SHORT: [Function; 2] = [Function::DataIn, Function::DataOut];

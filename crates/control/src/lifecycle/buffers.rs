@@ -1,0 +1,94 @@
+//! The buffers that a session uses: its own instance, and persistent ones by name.
+
+use daemon::error::user;
+use model::phase::Phase;
+use wire::control::{ApiError, Owner};
+
+use super::target::Described;
+use crate::control::Control;
+use crate::site::Site;
+use crate::state::sessions::{self, Session};
+use crate::state::{self, instances, registrations};
+
+/// One buffer of a session.
+#[derive(Clone, Debug)]
+pub struct Buffer {
+    /// The persistent buffer's name; empty: the session's own.
+    pub name: String,
+    /// The session that the instance belongs to.
+    pub token: String,
+    /// The instance.
+    pub described: Described,
+}
+
+/// Every buffer of the session, its own first.
+///
+/// # Errors
+/// A persistent one is gone.
+pub async fn of<S: Site>(control: &Control<S>, session: &Session) -> Result<Vec<Buffer>, ApiError> {
+    let session = session.clone();
+    let read = move |tx: &rusqlite::Transaction<'_>| {
+        let own = describe(tx, &session)?;
+        let mut buffers: Vec<Result<Buffer, String>> = Vec::new();
+        buffers.extend(
+            own.map(|described| Ok(Buffer { name: String::new(), token: session.token.clone(), described })),
+        );
+        for name in registrations::buffers_of(tx, &session.token)? {
+            let found = match sessions::find(tx, &name)? {
+                Some(other) => describe(tx, &other)?,
+                None => None,
+            };
+            buffers.push(match found {
+                Some(described) => Ok(Buffer { name: name.clone(), token: name, described }),
+                None => Err(name),
+            });
+        }
+        Ok(buffers)
+    };
+    let found = control.database.transact(read).await?;
+    found.into_iter().map(|buffer| buffer.map_err(|name| gone(&name))).collect()
+}
+
+/// The session's instance with all that describes it.
+///
+/// # Errors
+/// The database's.
+pub fn describe(tx: &rusqlite::Transaction<'_>, session: &Session) -> state::Result<Option<Described>> {
+    let Some(instance) = instances::find(tx, &session.token)? else { return Ok(None) };
+    Ok(Some(Described {
+        instance,
+        owner: session.owner.clone(),
+        shared: session.shared,
+        private: instances::private_namespaces(tx, &session.token)?,
+    }))
+}
+
+/// Checks that `owner`'s job may use each of the persistent buffers `names`.
+///
+/// # Errors
+/// One is not there, or is another user's and not shared.
+pub async fn check_usable<S: Site>(
+    control: &Control<S>,
+    names: &[String],
+    owner: &Owner,
+) -> Result<(), ApiError> {
+    let names = names.to_vec();
+    let read = move |tx: &rusqlite::Transaction<'_>| {
+        let found = names.iter().map(|name| Ok((name.clone(), sessions::find(tx, name)?)));
+        found.collect::<state::Result<Vec<_>>>()
+    };
+    for (name, found) in control.database.transact(read).await? {
+        let ready = |session: &Session| session.persistent && session.phase == Phase::Ready;
+        let buffer = found.filter(ready).ok_or_else(|| gone(&name))?;
+        if buffer.owner.uid != owner.uid && !buffer.shared {
+            let message = format!("the persistent buffer {name} belongs to user {}", buffer.owner.uid);
+            return Err(user("not_yours", message, "ask its owner to make a shared one, or create your own"));
+        }
+    }
+    Ok(())
+}
+
+fn gone(name: &str) -> ApiError {
+    let message = format!("there is no persistent buffer {name}");
+    user("no_such_buffer", message, "create it first: #BB create_persistent, in another job")
+}

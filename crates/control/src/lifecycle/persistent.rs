@@ -1,0 +1,75 @@
+//! Persistent buffers: instances that outlive jobs, each with a session whose token is its name.
+
+use daemon::error::user;
+use model::phase::{AccessMode, Phase};
+use wire::control::{ApiError, CreatePersistent, Script};
+
+use super::Done;
+use super::setup::{self, Order};
+use crate::control::{Control, now_unix};
+use crate::script::Own;
+use crate::site::Site;
+use crate::state::sessions::Session;
+
+/// Creates.
+///
+/// # Errors
+/// Another user has a buffer of that name, or another one of the same user; a pool without room; a node that does not
+/// make its fragment.
+pub async fn run<S: Site>(control: &Control<S>, request: CreatePersistent) -> Result<Done, ApiError> {
+    check_name(&request.name)?;
+    if request.capacity_bytes == 0 {
+        return Err(user("no_capacity", "a persistent buffer of 0 bytes is asked for", "ask for some bytes"));
+    }
+    if let Some(known) = setup::living(control, &request.name).await?
+        && known.phase != Phase::Registered
+    {
+        return same(&known, &request).map(|()| Done::Already);
+    }
+    let script = Script {
+        text: String::new(),
+        path: "/".into(),
+        workdir: "/".into(),
+        job_name: request.name.clone(),
+        user: request.owner.uid.to_string(),
+    };
+    let modes = match request.access_modes.is_empty() {
+        true => vec![AccessMode::Striped],
+        false => request.access_modes,
+    };
+    let session = Session {
+        persistent: true,
+        shared: request.shared,
+        ..Session::new(&request.name, &request.caller, now_unix(), request.owner, script)
+    };
+    let own =
+        Own { requested_bytes: request.capacity_bytes, access_modes: modes, pool: request.pool.clone() };
+    let order = Order {
+        session,
+        own: Some(own),
+        fragments: None,
+        volume: None,
+        stages: Vec::new(),
+        uses: Vec::new(),
+    };
+    setup::allocate(control, order).await?;
+    Ok(Done::Now)
+}
+
+/// A workload manager asks twice where the first reply was lost.
+fn same(known: &Session, request: &CreatePersistent) -> Result<(), ApiError> {
+    if known.persistent && known.owner.uid == request.owner.uid {
+        return Ok(());
+    }
+    let message =
+        format!("there is a buffer or session {} already, of user {}", request.name, known.owner.uid);
+    Err(user("name_taken", message, "choose another name"))
+}
+
+fn check_name(name: &str) -> Result<(), ApiError> {
+    if name.starts_with(|c: char| c.is_ascii_alphabetic()) {
+        return Ok(());
+    }
+    let message = format!("{name:?} is no name for a persistent buffer");
+    Err(user("bad_name", message, "begin it with a letter: numbers are job ids"))
+}

@@ -1,0 +1,71 @@
+//! The pool `local`: the disk behind the state folder of one machine.
+
+use daemon::error::user;
+use wire::control::{ApiError, PoolStatus};
+
+use super::{LOCAL_GRANULARITY_BYTES, LOCAL_POOL, Placement, Share, Wish, equal_parts, full};
+use crate::local_nodes::name_of;
+use crate::site::{DiskSpace, PoolSetting};
+
+/// The most storage nodes on one machine: each is a process.
+const FRAGMENTS_MAX: u32 = 64;
+
+/// The pool as everybody sees it. Space that is promised and not yet written still shows as available on the disk.
+pub fn status(disk: DiskSpace, shares: &[Share]) -> PoolStatus {
+    let allocated: u64 = shares.iter().map(|share| share.capacity_bytes).sum();
+    let promised: u64 = shares.iter().map(|share| share.capacity_bytes - share.on_disk_bytes).sum();
+    let free = disk.available_bytes.saturating_sub(promised);
+    PoolStatus {
+        name: LOCAL_POOL.to_owned(),
+        granularity_bytes: LOCAL_GRANULARITY_BYTES,
+        quantity: (allocated + free) / LOCAL_GRANULARITY_BYTES,
+        free: free / LOCAL_GRANULARITY_BYTES,
+    }
+}
+
+/// Nodes are processes on one disk: as many as are wished for, else one.
+pub fn place(pool: &PoolSetting, status: &PoolStatus, wish: &Wish<'_>) -> Result<Placement, ApiError> {
+    let count = wish.fragments.unwrap_or(1);
+    if !(1..=FRAGMENTS_MAX).contains(&count) {
+        let message = format!("a buffer over {count} storage nodes is not possible");
+        return Err(user("bad_fragments", message, format!("choose 1 to {FRAGMENTS_MAX}")));
+    }
+    let (fragment_bytes, capacity_bytes) =
+        equal_parts(wish.requested_bytes, pool.granularity_bytes, count.into())?;
+    if capacity_bytes > status.free * status.granularity_bytes {
+        return Err(full(status, capacity_bytes));
+    }
+    Ok(Placement {
+        pool: pool.name.clone(),
+        granularity_bytes: pool.granularity_bytes,
+        fragment_bytes,
+        capacity_bytes,
+        nodes: (0..count).map(name_of).collect(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Ground;
+    use super::*;
+
+    fn share(capacity_bytes: u64, on_disk_bytes: u64) -> Share {
+        Share { pool: LOCAL_POOL.into(), capacity_bytes, on_disk_bytes, nodes: vec!["n0".into()] }
+    }
+
+    #[test]
+    fn what_is_promised_but_not_written_is_not_free() {
+        let ground = Ground::Disk(DiskSpace { available_bytes: 100 << 20 });
+        let shares = [share(40 << 20, 10 << 20), share(20 << 20, 20 << 20)];
+        let pool = &ground.statuses(&shares)[0];
+        assert_eq!((pool.free, pool.quantity), (70, 130));
+        let place = |mib: u64| {
+            ground.place(&Wish { requested_bytes: mib << 20, pool: None, fragments: None }, &shares)
+        };
+        assert_eq!(place(70).unwrap().nodes, ["n0"]);
+        assert_eq!(place(71).unwrap_err().code, "pool_full");
+        let error = place(131).unwrap_err();
+        assert_eq!(error.code, "pool_too_small");
+        assert!(error.message.contains("131 MiB") && error.message.contains("130 MiB"), "{}", error.message);
+    }
+}

@@ -1,0 +1,187 @@
+//! The pools of a cluster: every storage node brings its capacity, in whole grains.
+//!
+//! An instance is spread over as many nodes as it has grains, as far as there are nodes with room: capacity decides
+//! bandwidth. All its fragments have the same size.
+
+use wire::control::{ApiError, NodeRole, PoolStatus};
+
+use super::{Placement, Share, Wish, equal_parts, full};
+use crate::site::{ClusterSetting, NodeView, PoolSetting};
+
+/// A storage node's part of a pool, grains.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Part {
+    node: String,
+    /// Online and not drained.
+    usable: bool,
+    capacity: u64,
+    allocated: u64,
+}
+
+impl Part {
+    fn free(&self) -> u64 {
+        if self.usable { self.capacity.saturating_sub(self.allocated) } else { 0 }
+    }
+
+    /// What it counts for: a node that gets nothing new, for what it holds.
+    fn quantity(&self) -> u64 {
+        self.allocated + self.free()
+    }
+}
+
+/// The pool as everybody sees it.
+pub fn status(
+    pool: &PoolSetting,
+    setting: &ClusterSetting,
+    views: &[NodeView],
+    shares: &[Share],
+) -> PoolStatus {
+    let parts = parts(pool, setting, views, shares);
+    PoolStatus {
+        name: pool.name.clone(),
+        granularity_bytes: pool.granularity_bytes,
+        quantity: parts.iter().map(Part::quantity).sum(),
+        free: parts.iter().map(Part::free).sum(),
+    }
+}
+
+/// Spreads the wish over the nodes with most room.
+pub fn place(
+    pool: &PoolSetting,
+    setting: &ClusterSetting,
+    views: &[NodeView],
+    status: &PoolStatus,
+    wish: &Wish<'_>,
+    shares: &[Share],
+) -> Result<Placement, ApiError> {
+    let mut parts = parts(pool, setting, views, shares);
+    parts.retain(|part| part.free() > 0);
+    // Most room first; the name decides among equals, so that the same state gives the same answer.
+    parts.sort_by(|a, b| b.free().cmp(&a.free()).then_with(|| a.node.cmp(&b.node)));
+    let grains = wish.requested_bytes.div_ceil(pool.granularity_bytes).max(1);
+    let most = wish.fragments.map_or(grains, u64::from).min(grains).min(parts.len() as u64);
+    for count in (1..=most).rev() {
+        let (fragment_bytes, capacity_bytes) =
+            equal_parts(wish.requested_bytes.max(1), pool.granularity_bytes, count)?;
+        let chosen = &parts[..usize::try_from(count).unwrap_or(parts.len())];
+        if chosen.iter().all(|part| part.free() * pool.granularity_bytes >= fragment_bytes) {
+            return Ok(Placement {
+                pool: pool.name.clone(),
+                granularity_bytes: pool.granularity_bytes,
+                fragment_bytes,
+                capacity_bytes,
+                nodes: chosen.iter().map(|part| part.node.clone()).collect(),
+            });
+        }
+    }
+    Err(full(status, grains * pool.granularity_bytes))
+}
+
+fn parts(pool: &PoolSetting, setting: &ClusterSetting, views: &[NodeView], shares: &[Share]) -> Vec<Part> {
+    let default = setting.pools.first().map(|pool| pool.name.as_str());
+    let belongs = |view: &&NodeView| {
+        let named = view.registration.as_ref().and_then(|node| node.pool.as_deref());
+        view.has(NodeRole::Storage) && named.or(default) == Some(pool.name.as_str())
+    };
+    let part = |view: &NodeView| {
+        let on_it = shares.iter().filter(|share| share.pool == pool.name);
+        let allocated: u64 = on_it
+            .map(|share| {
+                let fragments = share.nodes.iter().filter(|node| **node == view.name).count() as u64;
+                fragments * share.fragment_bytes()
+            })
+            .sum();
+        let capacity = view.registration.as_ref().map_or(0, |node| node.capacity_bytes);
+        Part {
+            node: view.name.clone(),
+            usable: view.online && view.drained.is_none(),
+            capacity: capacity / pool.granularity_bytes,
+            allocated: allocated / pool.granularity_bytes,
+        }
+    };
+    views.iter().filter(belongs).map(part).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use wire::control::RegisterNode;
+
+    use super::super::Ground;
+    use super::*;
+
+    fn view(name: &str, grains: u64) -> NodeView {
+        let registration = RegisterNode {
+            name: name.into(),
+            roles: vec![NodeRole::Storage],
+            address: String::new(),
+            pool: None,
+            capacity_bytes: grains << 30,
+            mount_root: "/m".into(),
+            version: String::new(),
+        };
+        NodeView { name: name.into(), online: true, registration: Some(registration), ..NodeView::default() }
+    }
+
+    fn ground(views: Vec<NodeView>) -> Ground {
+        let pool = |name: &str| PoolSetting { name: name.into(), granularity_bytes: 1 << 30 };
+        let setting = ClusterSetting {
+            pools: vec![pool("wlm_pool"), pool("other")],
+            mount_root: "/m".into(),
+            fence_grace_s: 30,
+        };
+        Ground::Nodes { setting, views }
+    }
+
+    fn share(grains: u64, nodes: &[&str]) -> Share {
+        let nodes = nodes.iter().map(|node| (*node).to_owned()).collect();
+        Share { pool: "wlm_pool".into(), capacity_bytes: grains << 30, on_disk_bytes: 0, nodes }
+    }
+
+    fn place(ground: &Ground, grains: u64, shares: &[Share]) -> Result<(u64, Vec<String>), ApiError> {
+        let wish = Wish { requested_bytes: grains << 30, pool: None, fragments: None };
+        ground.place(&wish, shares).map(|placement| (placement.capacity_bytes >> 30, placement.nodes))
+    }
+
+    fn names(names: &[&str]) -> Vec<String> {
+        names.iter().map(|name| (*name).to_owned()).collect()
+    }
+
+    #[test]
+    fn one_grain_goes_to_each_node_and_all_fragments_are_equal() {
+        let ground = ground(vec![view("a", 4), view("b", 4), view("c", 4)]);
+        assert_eq!(place(&ground, 1, &[]).unwrap(), (1, names(&["a"])));
+        assert_eq!(place(&ground, 2, &[]).unwrap(), (2, names(&["a", "b"])));
+        assert_eq!(place(&ground, 4, &[]).unwrap(), (6, names(&["a", "b", "c"])));
+        assert_eq!(place(&ground, 12, &[]).unwrap(), (12, names(&["a", "b", "c"])));
+    }
+
+    #[test]
+    fn nodes_with_more_room_come_first_and_full_ones_not_at_all() {
+        let ground = ground(vec![view("a", 4), view("b", 4), view("c", 4)]);
+        let shares = [share(4, &["a"]), share(1, &["b"])];
+        assert_eq!(place(&ground, 1, &shares).unwrap(), (1, names(&["c"])));
+        assert_eq!(place(&ground, 6, &shares).unwrap(), (6, names(&["c", "b"])));
+        assert_eq!(place(&ground, 8, &shares).unwrap_err().code, "pool_full");
+        assert_eq!(place(&ground, 13, &shares).unwrap_err().code, "pool_too_small");
+    }
+
+    #[test]
+    fn nodes_that_are_offline_or_drained_give_nothing_and_count_for_what_they_hold() {
+        let mut views = vec![view("a", 4), view("b", 4), view("c", 4)];
+        views[0].online = false;
+        views[1].drained = Some("a fan".into());
+        let ground = ground(views);
+        let shares = [share(1, &["a"]), share(2, &["b"])];
+        let pools = ground.statuses(&shares);
+        assert_eq!((pools[0].quantity, pools[0].free), (7, 4));
+        assert_eq!((pools[1].quantity, pools[1].free), (0, 0), "the other pool has no node");
+        assert_eq!(place(&ground, 3, &shares).unwrap().1, ["c"]);
+    }
+
+    #[test]
+    fn an_unknown_pool_is_refused_with_those_that_there_are() {
+        let wish = Wish { requested_bytes: 1, pool: Some("fast"), fragments: None };
+        let error = ground(vec![]).place(&wish, &[]).unwrap_err();
+        assert!(error.message.contains("fast") && error.advice.contains("pool=wlm_pool"), "{error}");
+    }
+}

@@ -1,0 +1,75 @@
+//! `GET /metrics`.
+
+use axum::extract::State;
+use daemon::error::Refusal;
+use daemon::metrics::{Metrics, number};
+use model::phase::StageState;
+use wire::control::{NodeStatus, PoolStatus, SessionStatus};
+
+use super::{Door, nodes};
+use crate::lifecycle::job_process;
+use crate::site::Site;
+use crate::state::sessions;
+
+/// Pools, nodes and sessions, in numbers. Names of users and jobs are not among them: everybody may read this.
+pub async fn metrics<S: Site>(State(door): State<Door<S>>) -> Result<Metrics, Refusal> {
+    let control = &door.control;
+    let mut all = Vec::new();
+    for session in control.database.transact(sessions::living).await? {
+        all.push(control.describe(session).await?);
+    }
+    let mut metrics = Metrics::new("control");
+    add_pools(&mut metrics, &job_process::pools(control).await?);
+    add_nodes(&mut metrics, &nodes::describe_all(&door).await?);
+    add_sessions(&mut metrics, &all);
+    Ok(metrics)
+}
+
+fn add_pools(metrics: &mut Metrics, pools: &[PoolStatus]) {
+    let mut add = |name, help, value: fn(&PoolStatus) -> u64| {
+        let numbers = pools.iter().map(|pool| (vec![("pool", pool.name.clone())], number(value(pool))));
+        metrics.add(name, help, numbers);
+    };
+    add("pool_bytes", "Bytes in a pool", |pool| pool.quantity * pool.granularity_bytes);
+    add("pool_free_bytes", "Bytes that can be allocated", |pool| pool.free * pool.granularity_bytes);
+    add("pool_granularity_bytes", "Bytes in a grain", |pool| pool.granularity_bytes);
+}
+
+fn add_nodes(metrics: &mut Metrics, nodes: &[NodeStatus]) {
+    let mut add = |name, help, value: fn(&NodeStatus) -> u64| {
+        let numbers = nodes.iter().map(|node| (vec![("node", node.name.clone())], number(value(node))));
+        metrics.add(name, help, numbers);
+    };
+    add("node_online", "Whether a node answers", |node| node.online.into());
+    add("node_drained", "Whether a node gets nothing new", |node| node.drained.is_some().into());
+    add("node_capacity_bytes", "Bytes of flash on a node", |node| node.capacity_bytes);
+    add("node_allocated_bytes", "Bytes of them that are allocated", |node| node.allocated_bytes);
+    add("node_activations", "Namespaces mounted on a node", |node| node.activations.into());
+}
+
+fn add_sessions(metrics: &mut Metrics, sessions: &[SessionStatus]) {
+    let phase = |session: &SessionStatus| {
+        serde_json::to_value(session.phase)
+            .ok()
+            .and_then(|word| word.as_str().map(str::to_owned))
+            .unwrap_or_default()
+    };
+    let mut phases: Vec<String> = sessions.iter().map(phase).collect();
+    phases.sort();
+    phases.dedup();
+    let count =
+        |wanted: &String| number(sessions.iter().filter(|session| phase(session) == *wanted).count() as u64);
+    let by_phase: Vec<_> =
+        phases.iter().map(|phase| (vec![("phase", phase.clone())], count(phase))).collect();
+    metrics.add("sessions", "Sessions by the last function that they completed", by_phase);
+    let mut add = |name, help, value: u64| metrics.add(name, help, [(Vec::new(), number(value))]);
+    let total = |value: fn(&SessionStatus) -> u64| sessions.iter().map(value).sum();
+    add("sessions_failed", "Sessions whose last function failed", total(|s| s.failed.is_some().into()));
+    add("sessions_kept", "Sessions that are kept as their data is owed", total(|s| s.kept.is_some().into()));
+    add("dirty_bytes", "Bytes that stage-outs may still have to save", total(|s| s.bytes_dirty));
+    add("left_bytes", "Bytes that active stages still have to copy", total(|s| s.bytes_left));
+    let failed = |session: &SessionStatus| {
+        session.stages.iter().filter(|stage| stage.state == StageState::Failed).count() as u64
+    };
+    add("stages_failed", "Stages that failed and were not done since", sessions.iter().map(failed).sum());
+}

@@ -1,0 +1,161 @@
+//! Requests about nodes: they join, are drained, and leave.
+
+use axum::Json;
+use axum::extract::{Path, State};
+use daemon::error::{Refusal, user};
+use daemon::http::{Body, Caller};
+use serde_json::{Value, json};
+use wire::control::{ApiError, Drain, NodeRole, NodeStatus, RegisterNode, Registered};
+
+use super::Door;
+use crate::lifecycle::setup;
+use crate::pool::Share;
+use crate::site::{NodeView, Site};
+use crate::state::{activations, nodes};
+
+type Reply<T> = Result<Json<T>, Refusal>;
+
+/// How often nodes say that they are there: after a restart control knows them all soon.
+const AGAIN_S: u64 = 10;
+
+/// A node joins, or says that it is still there.
+pub async fn register<S: Site>(
+    State(door): State<Door<S>>,
+    caller: Caller,
+    Body(node): Body<RegisterNode>,
+) -> Reply<Registered> {
+    door.rights(caller).require_operator("register a node")?;
+    check(&door, &node)?;
+    let known = door.control.database.transact(move |tx| nodes::set(tx, &node)).await?;
+    door.control.site.admit(known)?;
+    Ok(Json(Registered { again_s: AGAIN_S }))
+}
+
+fn check<S: Site>(door: &Door<S>, node: &RegisterNode) -> Result<(), ApiError> {
+    let refuse = |message: String, advice: &str| Err(user("bad_node", message, advice));
+    let plain = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
+    if node.name.is_empty() || node.name.len() > 64 || !node.name.chars().all(plain) {
+        return refuse(format!("{:?} is no node's name", node.name), "use letters, digits, '_', '-' and '.'");
+    }
+    let Some(setting) = door.control.site.cluster() else { return Ok(()) };
+    if let Some(pool) = &node.pool
+        && setting.pools.iter().all(|known| known.name != *pool)
+    {
+        let message = format!("node {}: there is no pool {pool}", node.name);
+        return refuse(message, "name a pool of control's configuration");
+    }
+    if node.roles.contains(&NodeRole::Compute) && node.mount_root != setting.mount_root {
+        tracing::debug!(
+            node = node.name,
+            mount_root = %node.mount_root.display(),
+            "the node mounts at another place than jobs are told before they start"
+        );
+    }
+    Ok(())
+}
+
+/// Takes a node out of use for what comes next.
+pub async fn drain<S: Site>(
+    State(door): State<Door<S>>,
+    caller: Caller,
+    Path(name): Path<String>,
+    Body(drain): Body<Drain>,
+) -> Reply<NodeStatus> {
+    let reason = if drain.reason.is_empty() { "drained".to_owned() } else { drain.reason };
+    set_drained(&door, caller, name, Some(reason)).await
+}
+
+/// Puts a node to use again.
+pub async fn resume<S: Site>(
+    State(door): State<Door<S>>,
+    caller: Caller,
+    Path(name): Path<String>,
+) -> Reply<NodeStatus> {
+    set_drained(&door, caller, name, None).await
+}
+
+/// Forgets a node that is gone for good.
+pub async fn forget<S: Site>(
+    State(door): State<Door<S>>,
+    caller: Caller,
+    Path(name): Path<String>,
+) -> Reply<Value> {
+    door.rights(caller).require_operator("forget a node")?;
+    let node = find(&door, &name).await?;
+    if node.online || node.fragments > 0 || node.activations > 0 {
+        let message =
+            format!("node {name} is in use: {} fragments, {} mounts", node.fragments, node.activations);
+        let advice = "drain it, remove what is on it, and stop it";
+        return Err(user("node_in_use", message, advice).into());
+    }
+    door.control.site.forget(&name);
+    door.control.database.transact(move |tx| nodes::delete(tx, &name)).await?;
+    Ok(Json(json!({})))
+}
+
+async fn set_drained<S: Site>(
+    door: &Door<S>,
+    caller: Caller,
+    name: String,
+    drained: Option<String>,
+) -> Reply<NodeStatus> {
+    door.rights(caller).require_operator("drain or resume a node")?;
+    let wanted = name.clone();
+    let set = move |tx: &rusqlite::Transaction<'_>| nodes::set_drained(tx, &wanted, drained.as_deref());
+    let known = door.control.database.transact(set).await?.ok_or_else(|| no_such_node(&name))?;
+    door.control.site.admit(known)?;
+    Ok(Json(find(door, &name).await?))
+}
+
+async fn find<S: Site>(door: &Door<S>, name: &str) -> Result<NodeStatus, ApiError> {
+    let all = describe_all(door).await?;
+    all.into_iter().find(|node| node.name == name).ok_or_else(|| no_such_node(name))
+}
+
+fn no_such_node(name: &str) -> ApiError {
+    user("no_such_node", format!("there is no node {name}"), "`forebay status` lists the nodes")
+}
+
+/// Every node for people.
+///
+/// # Errors
+/// The database's.
+pub async fn describe_all<S: Site>(door: &Door<S>) -> Result<Vec<NodeStatus>, ApiError> {
+    let views = door.control.site.nodes();
+    let seen = views.clone();
+    let read = move |tx: &rusqlite::Transaction<'_>| {
+        Ok((setup::shares(tx, &seen)?, activations::mounted_by_node(tx)?))
+    };
+    let (shares, mounts) = door.control.database.transact(read).await?;
+    let default = door.control.site.cluster().and_then(|setting| setting.pools.first().cloned());
+    let default = default.map(|pool| pool.name);
+    let describe = |view: NodeView| {
+        let activations = mounts.iter().find(|(node, _)| *node == view.name).map_or(0, |(_, count)| *count);
+        describe(view, &shares, activations, default.as_deref())
+    };
+    Ok(views.into_iter().map(describe).collect())
+}
+
+fn describe(view: NodeView, shares: &[Share], activations: u32, default: Option<&str>) -> NodeStatus {
+    let on_it = || {
+        shares.iter().flat_map(|share| {
+            share.nodes.iter().filter(|node| **node == view.name).map(|_| share.fragment_bytes())
+        })
+    };
+    let registration = view.registration.as_ref();
+    let pool = registration.map(|node| node.pool.clone().or_else(|| default.map(str::to_owned)));
+    let stores = view.has(NodeRole::Storage);
+    NodeStatus {
+        online: view.online,
+        last_error: view.last_error.clone(),
+        roles: [NodeRole::Storage, NodeRole::Compute].into_iter().filter(|role| view.has(*role)).collect(),
+        pool: pool.unwrap_or_else(|| Some(crate::pool::LOCAL_POOL.to_owned())).filter(|_| stores),
+        drained: view.drained.clone(),
+        address: registration.map(|node| node.address.clone()).unwrap_or_default(),
+        capacity_bytes: registration.map_or(0, |node| node.capacity_bytes),
+        allocated_bytes: on_it().sum(),
+        fragments: u32::try_from(on_it().count()).unwrap_or(u32::MAX),
+        activations,
+        name: view.name,
+    }
+}

@@ -1,0 +1,77 @@
+//! Table `leftovers`: what was to be taken from a node that did not answer. It is taken when the node is back.
+
+use rusqlite::{Transaction, params};
+
+use super::Result;
+
+/// What is left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A mount.
+    Mount,
+    /// A fragment.
+    Fragment,
+    /// A stage.
+    Stage,
+}
+
+/// Something on a node that nobody needs any more.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Leftover {
+    /// The node.
+    pub node: String,
+    /// What it is.
+    pub kind: Kind,
+    /// The node's name for it.
+    pub id: String,
+}
+
+impl Kind {
+    fn word(self) -> &'static str {
+        match self {
+            Kind::Mount => "mount",
+            Kind::Fragment => "fragment",
+            Kind::Stage => "stage",
+        }
+    }
+}
+
+/// Notes one.
+///
+/// # Errors
+/// The database's.
+pub fn add(tx: &Transaction<'_>, leftover: &Leftover) -> Result<()> {
+    let Leftover { node, kind, id } = leftover;
+    tx.execute("INSERT OR IGNORE INTO leftovers VALUES (?1, ?2, ?3)", params![node, kind.word(), id])?;
+    Ok(())
+}
+
+/// All.
+///
+/// # Errors
+/// The database's.
+pub fn all(tx: &Transaction<'_>) -> Result<Vec<Leftover>> {
+    let mut query = tx.prepare("SELECT node, kind, id FROM leftovers ORDER BY rowid")?;
+    let rows = query.query_map([], |row| {
+        let kind = match row.get::<_, String>(1)?.as_str() {
+            "mount" => Kind::Mount,
+            "fragment" => Kind::Fragment,
+            _ => Kind::Stage,
+        };
+        Ok(Leftover { node: row.get(0)?, kind, id: row.get(2)? })
+    })?;
+    Ok(rows.collect::<rusqlite::Result<_>>()?)
+}
+
+/// Forgets one: it is gone.
+///
+/// # Errors
+/// The database's.
+pub fn delete(tx: &Transaction<'_>, leftover: &Leftover) -> Result<()> {
+    let Leftover { node, kind, id } = leftover;
+    tx.execute(
+        "DELETE FROM leftovers WHERE node = ?1 AND kind = ?2 AND id = ?3",
+        params![node, kind.word(), id],
+    )?;
+    Ok(())
+}

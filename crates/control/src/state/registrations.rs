@@ -1,0 +1,65 @@
+//! Table `registrations`: which session uses the namespaces of which instance, its own or a persistent buffer's.
+
+use model::phase::{AccessMode, Phase};
+use rusqlite::{Transaction, params};
+
+use super::Result;
+use super::text::Word;
+
+/// One use.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Registration {
+    /// Its number.
+    pub number: u64,
+    /// The persistent buffer; empty: the session's own instance.
+    pub buffer: String,
+    /// Which namespace.
+    pub access_mode: AccessMode,
+}
+
+/// Notes that session `token` uses `buffer` (empty: its own instance). Nothing changes where that is noted.
+///
+/// # Errors
+/// The database's.
+pub fn add(tx: &Transaction<'_>, token: &str, buffer: &str, modes: &[AccessMode]) -> Result<()> {
+    for mode in modes {
+        tx.execute(
+            "INSERT OR IGNORE INTO registrations (token, buffer, access_mode) VALUES (?1, ?2, ?3)",
+            params![token, buffer, Word(mode)],
+        )?;
+    }
+    Ok(())
+}
+
+/// The persistent buffers that the session uses.
+///
+/// # Errors
+/// The database's.
+pub fn buffers_of(tx: &Transaction<'_>, token: &str) -> Result<Vec<String>> {
+    let mut query = tx.prepare(
+        "SELECT buffer FROM registrations WHERE token = ?1 AND buffer != '' GROUP BY buffer ORDER BY MIN(number)",
+    )?;
+    Ok(query.query_map([token], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?)
+}
+
+/// The sessions that use the persistent buffer `name`.
+///
+/// # Errors
+/// The database's.
+pub fn users_of(tx: &Transaction<'_>, name: &str) -> Result<Vec<String>> {
+    let mut query = tx.prepare(
+        "SELECT DISTINCT token FROM registrations JOIN sessions USING (token)
+         WHERE buffer = ?1 AND phase != ?2 ORDER BY token",
+    )?;
+    let rows = query.query_map(params![name, Word(Phase::TornDown)], |row| row.get(0))?;
+    Ok(rows.collect::<rusqlite::Result<_>>()?)
+}
+
+/// Forgets what the session uses.
+///
+/// # Errors
+/// The database's.
+pub fn delete(tx: &Transaction<'_>, token: &str) -> Result<()> {
+    tx.execute("DELETE FROM registrations WHERE token = ?1", [token])?;
+    Ok(())
+}

@@ -1,0 +1,6 @@
+//! A cluster on one machine: control and two nodes, each a process with an address of its own, that find each other over
+//! TCP and believe each other by MUNGE. Needs root, `munged`, FUSE, and the other programs built beside this one.
+
+mod hosts;
+mod jobs;
+mod trouble;

@@ -1,0 +1,73 @@
+//! Who calls: what the kernel says on a unix socket, what MUNGE says over TCP.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::{FromRequestParts, Request, State};
+use axum::http::header::AUTHORIZATION;
+use axum::http::request::Parts;
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+
+use super::server::REQUEST_BYTES_MAX;
+use crate::error::{Refusal, bug, chain, user};
+use crate::munge::{Identity, Munge, binding};
+
+/// The scheme in the `Authorization` header: `Munge CREDENTIAL`.
+pub(super) const SCHEME: &str = "Munge ";
+
+/// Who made a request. Handlers take it as an argument.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Caller {
+    /// User id.
+    pub uid: u32,
+    /// Group id.
+    pub gid: u32,
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for Caller {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Caller, Refusal> {
+        let known = parts.extensions.get::<Caller>().copied();
+        known.ok_or_else(|| Refusal(bug("no_caller", "a request came through no door")))
+    }
+}
+
+/// How requests over TCP are checked.
+pub(super) struct Check {
+    pub munge: Munge,
+    pub audience: String,
+}
+
+/// Lets a request through that has a good credential, and says whose it is.
+pub(super) async fn check(State(check): State<Arc<Check>>, request: Request, next: Next) -> Response {
+    match identify(check, request).await {
+        Ok(request) => next.run(request).await,
+        Err(refusal) => refusal.into_response(),
+    }
+}
+
+async fn identify(check: Arc<Check>, request: Request) -> Result<Request, Refusal> {
+    let (mut parts, body) = request.into_parts();
+    let credential = parts
+        .headers
+        .get(AUTHORIZATION)
+        .and_then(|value| value.to_str().ok()?.strip_prefix(SCHEME).map(str::to_owned))
+        .ok_or_else(|| refused("it has no MUNGE credential".to_owned()))?;
+    let body = axum::body::to_bytes(body, REQUEST_BYTES_MAX).await;
+    let body = body.map_err(|error| refused(format!("its body cannot be read: {error}")))?;
+    let path = parts.uri.path_and_query().map_or("/", |path| path.as_str());
+    let bound = binding(&check.audience, parts.method.as_str(), path, &body);
+    // The library talks to munged and blocks.
+    let decoded = tokio::task::spawn_blocking(move || check.munge.decode(&credential, &bound)).await;
+    let decoded = decoded.map_err(|error| Refusal(bug("munge_panicked", error.to_string())))?;
+    let Identity { uid, gid } = decoded.map_err(|error| refused(chain(&error)))?;
+    parts.extensions.insert(Caller { uid, gid });
+    Ok(Request::from_parts(parts, Body::from(body)))
+}
+
+fn refused(why: String) -> Refusal {
+    let advice = "check that munged runs on both machines, with the same key and the same time";
+    Refusal(user("not_authenticated", format!("the request is not believed: {why}"), advice))
+}

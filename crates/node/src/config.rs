@@ -1,0 +1,157 @@
+//! The configuration file of a node of a cluster. `packaging/node.toml` is the same with an explanation of every key.
+
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+
+use model::size;
+use serde::Deserialize;
+use wire::control::NodeRole;
+
+use crate::service::{Cluster, Config};
+
+/// What the file says.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct File {
+    /// The node's name, as the workload manager has it; empty: the host's name.
+    pub name: String,
+    /// What it keeps for its restarts, and the fragments.
+    pub state_dir: PathBuf,
+    /// What it does.
+    pub roles: Vec<NodeRole>,
+    /// Control: `host:port`, or the path of its socket on this machine.
+    pub control: String,
+    /// The address that control and clients reach it at; empty: this machine only.
+    pub listen: String,
+    /// The TCP port of its API.
+    pub api_port: u16,
+    /// The TCP port of its data path.
+    pub data_port: u16,
+    /// The pool that its flash belongs to; empty: the default pool.
+    pub pool: String,
+    /// How much flash it may give to instances, as `1.5TiB`; needed for the storage role.
+    pub capacity: String,
+    /// Where it mounts namespaces: a folder for each token.
+    pub mount_root: PathBuf,
+    /// The user that control runs as: who else asks is refused. Root may always ask.
+    pub control_user: String,
+    /// munged's socket; empty: the usual one.
+    pub munge_socket: String,
+    /// `host:port` where everybody may read `/metrics`; empty: nowhere.
+    pub metrics: String,
+}
+
+impl Default for File {
+    fn default() -> File {
+        File {
+            name: String::new(),
+            state_dir: "/var/lib/forebay/node".into(),
+            roles: vec![NodeRole::Storage, NodeRole::Compute],
+            control: "/var/lib/forebay/control/control.sock".to_owned(),
+            listen: String::new(),
+            api_port: 7071,
+            data_port: 7072,
+            pool: String::new(),
+            capacity: String::new(),
+            mount_root: "/var/lib/forebay/mnt".into(),
+            control_user: "root".to_owned(),
+            munge_socket: String::new(),
+            metrics: String::new(),
+        }
+    }
+}
+
+/// Why a file that can be read cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum FileError {
+    /// The file as such.
+    #[error(transparent)]
+    Load(#[from] daemon::config::ConfigError),
+    /// One value.
+    #[error("the configuration {}: {key}: {reason}", path.display())]
+    Value {
+        /// The file.
+        path: PathBuf,
+        /// The key.
+        key: &'static str,
+        /// What is wrong.
+        reason: String,
+    },
+    /// The state folder.
+    #[error(transparent)]
+    State(#[from] daemon::state::StateError),
+}
+
+/// Reads the file `path` and makes the state folder.
+///
+/// # Errors
+/// See [`FileError`].
+pub fn load(path: &Path) -> Result<Config, FileError> {
+    let file: File = daemon::config::load(path)?;
+    let wrong = |key, reason: String| FileError::Value { path: path.into(), key, reason };
+    let folder = daemon::state::folder(Some(file.state_dir.clone()))?;
+    let capacity_bytes = capacity(&file).map_err(|reason| wrong("capacity", reason))?;
+    let name = if file.name.is_empty() { host_name() } else { file.name.clone() };
+    let cluster = Cluster {
+        control: file.control.clone(),
+        listen: address(&file.listen).map_err(|reason| wrong("listen", reason))?,
+        api_port: file.api_port,
+        data_port: file.data_port,
+        pool: some(&file.pool),
+        capacity_bytes,
+        mount_root: file.mount_root.clone(),
+        control_uid: daemon::config::uid_of(&file.control_user)
+            .map_err(|reason| wrong("control_user", reason))?,
+        munge_socket: some(&file.munge_socket).map(PathBuf::from),
+        metrics: some(&file.metrics),
+    };
+    Ok(Config { folder, name, roles: file.roles, cluster: Some(cluster) })
+}
+
+fn capacity(file: &File) -> Result<u64, String> {
+    if !file.roles.contains(&NodeRole::Storage) {
+        return Ok(0);
+    }
+    if file.capacity.is_empty() {
+        return Err("the storage role needs it, as capacity = \"1.5TiB\"".to_owned());
+    }
+    size::parse(&file.capacity).map_err(|error| error.to_string())
+}
+
+fn address(text: &str) -> Result<Option<IpAddr>, String> {
+    some(text).map(|text| text.parse().map_err(|_| format!("{text} is no IP address"))).transpose()
+}
+
+fn some(text: &str) -> Option<String> {
+    (!text.is_empty()).then(|| text.to_owned())
+}
+
+/// The first part of the host's name: what Slurm calls a node unless told otherwise.
+fn host_name() -> String {
+    let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    name.split('.').next().unwrap_or_default().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_packaged_file_is_the_default() {
+        let packaged = include_str!("../../../packaging/node.toml");
+        assert_eq!(daemon::config::parse::<File>(packaged), Ok(File::default()));
+    }
+
+    #[test]
+    fn a_storage_node_must_say_how_much_it_has() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("node.toml");
+        let text = format!("name = \"n1\"\nstate_dir = \"{}\"\n", dir.path().display());
+        std::fs::write(&path, &text).unwrap();
+        assert!(load(&path).unwrap_err().to_string().contains("capacity"));
+        std::fs::write(&path, format!("{text}capacity = \"10GiB\"\n")).unwrap();
+        assert_eq!(load(&path).unwrap().cluster.unwrap().capacity_bytes, 10 << 30);
+        std::fs::write(&path, format!("{text}capcity = \"10GiB\"\n")).unwrap();
+        assert!(load(&path).unwrap_err().to_string().contains("capcity"));
+    }
+}

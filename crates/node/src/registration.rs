@@ -1,0 +1,61 @@
+//! Tells control that this node is there: at the start, and again, so that a control that was restarted, or a new one,
+//! knows it soon.
+
+use std::time::Duration;
+
+use daemon::error::chain;
+use daemon::http::Client;
+use wire::control::{RegisterNode, Registered};
+
+use crate::service::{Cluster, Config};
+
+/// What control is called in MUNGE credentials.
+pub const AUDIENCE: &str = "control";
+
+/// Before control is asked again that did not answer.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// How long control may take to reply.
+const WITHIN: Duration = Duration::from_secs(10);
+
+/// What this node says of itself; its API is reached at `address`.
+pub fn of(config: &Config, cluster: &Cluster, address: String) -> RegisterNode {
+    RegisterNode {
+        name: config.name.clone(),
+        roles: config.roles.clone(),
+        address,
+        pool: cluster.pool.clone(),
+        capacity_bytes: cluster.capacity_bytes,
+        mount_root: cluster.mount_root.clone(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+    }
+}
+
+/// Registers for ever.
+pub async fn run(control: Client, registration: RegisterNode) {
+    let control = control.with_timeout(WITHIN);
+    let mut known = None;
+    loop {
+        let pause = match control.post::<_, Registered>("/v1/nodes", &registration).await {
+            Ok(registered) => {
+                if known != Some(true) {
+                    tracing::info!(node = registration.name, "control knows this node");
+                }
+                known = Some(true);
+                Duration::from_secs(registered.again_s.max(1))
+            }
+            Err(error) => {
+                if known != Some(false) {
+                    tracing::warn!(
+                        node = registration.name,
+                        error = chain(&error),
+                        "control does not register this node; it is tried again"
+                    );
+                }
+                known = Some(false);
+                RETRY
+            }
+        };
+        tokio::time::sleep(pause).await;
+    }
+}

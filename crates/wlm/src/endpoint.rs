@@ -1,0 +1,59 @@
+//! Where the control service is.
+
+use std::fmt;
+use std::path::PathBuf;
+
+/// Where it listens unless somebody says otherwise: what `packaging/control.toml` gives.
+pub const SOCKET_DEFAULT: &str = "/run/forebay/control.sock";
+
+/// A file of one line that says where it listens, for machines that control does not run on.
+pub const ADDRESS_FILE: &str = "/etc/forebay/control";
+
+/// An address of the control service.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Endpoint {
+    /// A unix socket on this machine.
+    Unix(PathBuf),
+    /// `HOST:PORT`; callers prove with MUNGE who they are.
+    Tcp(String),
+}
+
+impl Endpoint {
+    /// `$FOREBAY_CONTROL`, else the line in [`ADDRESS_FILE`], else [`SOCKET_DEFAULT`].
+    pub fn find() -> Endpoint {
+        Endpoint::choose(std::env::var("FOREBAY_CONTROL").ok(), std::fs::read_to_string(ADDRESS_FILE).ok())
+    }
+
+    fn choose(variable: Option<String>, file: Option<String>) -> Endpoint {
+        let texts = [variable, file].into_iter().flatten();
+        let chosen = texts.map(|text| text.trim().to_owned()).find(|text| !text.is_empty());
+        Endpoint::parse(chosen.as_deref().unwrap_or(SOCKET_DEFAULT))
+    }
+
+    /// What has a slash is a socket's path.
+    fn parse(text: &str) -> Endpoint {
+        if text.contains('/') { Endpoint::Unix(text.into()) } else { Endpoint::Tcp(text.into()) }
+    }
+}
+
+impl fmt::Display for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Endpoint::Unix(path) => path.display().fmt(f),
+            Endpoint::Tcp(address) => address.fmt(f),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_variable_wins_over_the_file_and_the_file_over_the_default() {
+        let some = |text: &str| Some(text.to_owned());
+        assert_eq!(Endpoint::choose(some("head:7400"), some("/x")), Endpoint::Tcp("head:7400".into()));
+        assert_eq!(Endpoint::choose(None, some("head:7400\n")), Endpoint::Tcp("head:7400".into()));
+        assert_eq!(Endpoint::choose(some(""), None), Endpoint::Unix(SOCKET_DEFAULT.into()));
+    }
+}

@@ -1,0 +1,85 @@
+//! `job_process`: would this script work? Slurm asks inside `sbatch`, and shows the user what is wrong.
+
+use model::directive;
+use model::symbols::Symbols;
+use wire::control::{JobProcess, JobSummary, Owner};
+
+use super::answer::Answer;
+use super::arguments::Arguments;
+use super::submission;
+use crate::control::Control;
+
+/// What symbols stand for as long as there is no job. Control does not look at paths that have it.
+const UNKNOWN: &str = "<job-id>";
+
+pub(super) fn run(arguments: &Arguments, control: &Control) -> Answer {
+    check(arguments, control).unwrap_or_else(|failure| failure)
+}
+
+fn check(arguments: &Arguments, control: &Control) -> Result<Answer, Answer> {
+    let script = submission::read_submitted(arguments.need(&arguments.job, "--job")?, UNKNOWN)?;
+    refuse_what_slurm_would_lose(&script.text)?;
+    // Slurm does not say whose job it is.
+    let owner = Owner { uid: rustix::process::getuid().as_raw(), gid: rustix::process::getgid().as_raw() };
+    match control.post::<_, JobSummary>("/v1/job_process", &JobProcess { script, owner }) {
+        Ok(_) => Ok(Answer::Done(String::new())),
+        Err(error) => Err(Answer::failed(error)),
+    }
+}
+
+/// Where a directive has a symbol, Slurm gives the later functions only the directives above the first command, and it
+/// replaces symbols only there.
+fn refuse_what_slurm_would_lose(text: &str) -> Result<(), Answer> {
+    // Mistakes are told by control, in all its words.
+    let Ok(parsed) = directive::parse(text, &symbols()) else { return Ok(()) };
+    let lines: Vec<&str> = text.lines().collect();
+    let is_plain = |line: &&str| !line.is_empty() && !line.starts_with('#');
+    let first_command = lines.iter().position(is_plain).unwrap_or(lines.len());
+    let is_directive = |line: &&&str| line.starts_with("#DW") || line.starts_with("#BB");
+    let has_symbols = lines.iter().filter(is_directive).any(|line| line.contains('%'));
+    let late = parsed.directives.iter().find(|located| located.line as usize > first_command);
+    match late {
+        Some(late) if has_symbols => Err(Answer::failed(format!(
+            "line {}: this directive stands below the first command, where Slurm forgets it if any directive has a \
+             symbol as %j; move it above the first command",
+            late.line
+        ))),
+        _ => Ok(()),
+    }
+}
+
+fn symbols() -> Symbols {
+    let unknown = || UNKNOWN.to_owned();
+    Symbols {
+        job_id: unknown(),
+        array_job_id: unknown(),
+        array_task_id: "0".to_owned(),
+        workdir: format!("/{UNKNOWN}"),
+        user: unknown(),
+        job_name: unknown(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const JOB: &str = "#!/bin/sh\n#DW jobdw type=scratch access_mode=striped capacity=1GiB\n";
+
+    #[test]
+    fn a_directive_below_a_command_is_fine_as_long_as_slurm_keeps_the_script() {
+        let late = "hostname\n#DW stage_out type=file source=$DW_JOB_STRIPED/a destination=/pfs/a\n";
+        assert_eq!(refuse_what_slurm_would_lose(&format!("{JOB}{late}")), Ok(()));
+    }
+
+    #[test]
+    fn a_directive_that_slurm_would_forget_is_refused_with_its_line() {
+        let late = "hostname\n#DW stage_out type=file source=$DW_JOB_STRIPED/a destination=/pfs/a.%j\n";
+        let Err(Answer::Failed(line)) = refuse_what_slurm_would_lose(&format!("{JOB}{late}")) else {
+            panic!("it was accepted")
+        };
+        assert!(line.starts_with("line 4: "), "{line}");
+        let above = "#DW stage_out type=file source=$DW_JOB_STRIPED/a destination=/pfs/a.%j\nhostname\n";
+        assert_eq!(refuse_what_slurm_would_lose(&format!("{JOB}{above}")), Ok(()));
+    }
+}

@@ -1,0 +1,20 @@
+//! `pre_run`: mount on the job's nodes. Slurm sets no limit of its own here, so control does.
+
+use wire::control::{PreRun, SessionStatus};
+
+use super::answer::Answer;
+use super::arguments::Arguments;
+use super::submission;
+use crate::control::{Control, session_path};
+
+pub(super) fn run(arguments: &Arguments, control: &Control) -> Answer {
+    mount(arguments, control).unwrap_or_else(|failure| failure)
+}
+
+fn mount(arguments: &Arguments, control: &Control) -> Result<Answer, Answer> {
+    let token = arguments.token()?;
+    let hosts = submission::hosts(arguments.need(&arguments.nodehostnamefile, "--nodehostnamefile")?)?;
+    let request = PreRun { mountpoint: None, hosts };
+    control.post::<_, SessionStatus>(&session_path(token, "/pre_run"), &request).map_err(Answer::failed)?;
+    Ok(Answer::Done(String::new()))
+}

@@ -1,0 +1,131 @@
+//! `scancel` in each phase, with `--hurry` and without: what Slurm then calls is in its plugin, and differs each time.
+
+use std::fs;
+use std::path::Path;
+
+use rustix::process::Signal;
+
+use crate::job::{Job, read};
+use crate::site::{ADA, Site, own};
+
+/// A script that waits in its job for ever, with output that is to be staged out.
+fn waiting(pfs: &Path, options: &str) -> String {
+    format!(
+        "#!/bin/bash\n#SBATCH {options}\n#DW jobdw type=scratch access_mode=striped capacity=32MiB\n\
+         #DW stage_out type=file source=$DW_JOB_STRIPED/out destination={p}/out\n\
+         echo precious > $DW_JOB_STRIPED/out\ntouch {p}/running\nsleep 600\n",
+        p = pfs.display()
+    )
+}
+
+fn running_job<'a>(site: &'a Site, pfs: &Path) -> Job<'a> {
+    let job = site.submit(ADA, pfs, &waiting(pfs, "-N 2"));
+    job.wait_until("the job runs", || pfs.join("running").exists());
+    job
+}
+
+/// Without hurry the output is saved, with hurry it is not; both release everything.
+pub fn running(site: &Site) {
+    let [patient, hurried] = ["cancel", "cancel-hurry"].map(|name| site.pfs(ADA, name));
+    let (first, second) = (running_job(site, &patient), running_job(site, &hurried));
+    first.cancel(&[]);
+    second.cancel(&["--hurry"]);
+    first.wait_end();
+    second.wait_end();
+    assert_eq!(read(&patient.join("out")), "precious\n");
+    assert!(!hurried.join("out").exists());
+}
+
+/// In setup, data_in and pre_run, each held by a service that is stopped and goes on after the cancel.
+pub fn before_the_job(site: &Site) {
+    for hurry in [&[][..], &["--hurry"]] {
+        let pfs = site.pfs(ADA, "cancel-early");
+        let input = pfs.join("input");
+        fs::create_dir(&input).expect("ours");
+        (0..2000).for_each(|n| fs::write(input.join(format!("f{n}")), "x").expect("ours"));
+        own(&input, ADA);
+
+        let storage = site.node("n1");
+        storage.signal(Signal::STOP);
+        let job = site.submit(ADA, &pfs, &waiting(&pfs, "-N 1"));
+        job.wait_buffer("staging-in");
+        job.cancel(hurry);
+        storage.signal(Signal::CONT);
+        job.wait_end();
+
+        let staging = waiting(&pfs, "-N 1").replace(
+            "#DW stage_out",
+            &format!(
+                "#DW stage_in type=directory source={} destination=$DW_JOB_STRIPED/in\n#DW stage_out",
+                input.display()
+            ),
+        );
+        let job = site.submit(ADA, &pfs, &staging);
+        let id = job.id.to_string();
+        job.wait_until("a stage worker works", || !site.processes("forebay-stage", &id).is_empty());
+        job.cancel(hurry);
+        job.wait_end();
+
+        let compute = site.node("n4");
+        compute.signal(Signal::STOP);
+        let job = site.submit(ADA, &pfs, &waiting(&pfs, "-w n4"));
+        job.wait_buffer("pre-run");
+        job.cancel(hurry);
+        compute.signal(Signal::CONT);
+        job.wait_end();
+        assert!(!pfs.join("running").exists() && !pfs.join("out").exists());
+    }
+}
+
+/// `scancel` does nothing to a stage-out; `scancel --hurry` ends it and gives the data up.
+pub fn stage_out(site: &Site) {
+    let pfs = site.pfs(ADA, "cancel-stage-out");
+    let script = format!(
+        "#!/bin/bash\n#DW jobdw type=scratch access_mode=striped capacity=64MiB\n\
+         #DW stage_out type=directory source=$DW_JOB_STRIPED/d destination={p}/d\n\
+         mkdir $DW_JOB_STRIPED/d; cd $DW_JOB_STRIPED/d; for n in $(seq 1500); do echo $n > $n; done\n",
+        p = pfs.display()
+    );
+    let job = site.submit(ADA, &pfs, &script);
+    let id = job.id.to_string();
+    let mut workers = Vec::new();
+    job.wait_until("a stage worker works", || {
+        workers = site.processes("forebay-stage", &id);
+        !workers.is_empty()
+    });
+    // Held, so that it cannot end first.
+    workers.iter().for_each(|worker| worker.signal(Signal::STOP));
+    job.wait_buffer("staging-out");
+    job.cancel(&[]);
+    std::thread::sleep(std::time::Duration::from_secs(1));
+    assert_eq!(job.field("BurstBufferState"), "staging-out");
+    job.cancel(&["--hurry"]);
+    workers.iter().for_each(|worker| worker.signal(Signal::CONT));
+    job.wait_end();
+}
+
+/// A destination that cannot be written: the job stays in its stage-out and says why; what was written is kept through
+/// a teardown without hurry (a restart of slurmctld that has forgotten the job), and an operator can retry.
+pub fn failed_stage_out(site: &Site) {
+    let pfs = site.pfs(ADA, "no-room");
+    let target = pfs.join("target");
+    fs::create_dir(&target).expect("ours");
+    let script = format!(
+        "#!/bin/bash\n#DW jobdw type=scratch access_mode=striped capacity=16MiB\n\
+         #DW stage_out type=file source=$DW_JOB_STRIPED/out destination={}/out\n\
+         echo precious > $DW_JOB_STRIPED/out\n",
+        target.display()
+    );
+    let job = site.submit(ADA, &pfs, &script);
+    job.wait_shown(&["Permission denied", "staging-out"]);
+    let number = site.dwstat("sessions");
+    let line =
+        number.lines().find(|line| line.contains(&format!(" {} ", job.id))).expect("the session is kept");
+    let number = line.split_whitespace().next().expect("a table").to_owned();
+    own(&target, ADA);
+    let retried = site.dwcli(&["stage", "out", "--session", &number]);
+    assert!(retried.status.success(), "{}{}", retried.stdout, retried.stderr);
+    assert_eq!(read(&target.join("out")), "precious\n");
+    job.cancel(&["--hurry"]);
+    job.wait_end();
+}

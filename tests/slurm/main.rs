@@ -1,0 +1,59 @@
+//! Stock Slurm drives Forebay: real jobs of ordinary users on a cluster of namespaces on this machine (`scripts/cluster`).
+//!
+//! All tests share one cluster, which is started first and removed at the end, so this is a program of its own: first the
+//! tests that get along with each other, some at a time, then one by one those that kill and cancel. After each of those,
+//! and after the first lot, nothing may be allocated or mounted.
+//!
+//! `slurm [WORD]...` runs the tests with one of the words in their names.
+
+mod cancel;
+mod crowd;
+mod daemons;
+mod job;
+mod lost_nodes;
+mod persistent;
+mod refusals;
+mod runner;
+mod scripts;
+mod site;
+mod slurmctld;
+mod tools;
+
+use runner::{Runner, Test};
+
+/// Tests that leave the services alone.
+const TOGETHER: &[Test] = &[
+    ("a_seed_script_is_staged_in_and_out_byte_by_byte", scripts::files_directories_and_lists),
+    ("a_striped_namespace_is_one_on_all_nodes", scripts::striped_on_all_nodes),
+    ("a_private_namespace_is_each_nodes_own", scripts::private_on_each_node),
+    ("symbols_are_replaced_and_array_tasks_have_buffers_of_their_own", scripts::arrays_and_symbols),
+    ("a_job_that_fails_is_staged_out_all_the_same", scripts::failing_job),
+    ("srun_and_salloc_have_buffers_and_variables", scripts::interactive),
+    ("a_missing_source_is_told_to_the_user", scripts::source_that_vanishes),
+    ("a_persistent_buffer_is_its_owners_alone", persistent::owners_alone),
+    ("a_shared_persistent_buffer_is_used_by_two_users_at_once", persistent::shared_by_two_users),
+    ("twelve_malformed_submissions_are_refused_with_their_reasons", refusals::all),
+];
+
+/// Tests that need the cluster for themselves.
+const ALONE: &[Test] = &[
+    ("dwstat_and_dwcli_show_what_is_there", tools::pipelines),
+    ("scancel_of_a_running_job_stages_out_and_hurry_does_not", cancel::running),
+    ("scancel_ends_every_phase_before_the_job", cancel::before_the_job),
+    ("scancel_hurry_ends_a_stage_out", cancel::stage_out),
+    ("a_stage_out_that_fails_keeps_its_data", cancel::failed_stage_out),
+    ("slurmctld_may_be_restarted_in_every_phase", slurmctld::terminated),
+    ("slurmctld_may_be_killed_in_every_phase", slurmctld::killed),
+    ("each_daemon_may_be_killed_in_every_phase", daemons::killed),
+    ("pools_are_known_while_control_is_down", daemons::control_is_down),
+    ("a_hundred_jobs_pass_through_a_small_pool", crowd::hundred_jobs),
+    ("a_node_that_never_answers_is_named_in_bounded_time", lost_nodes::silent_at_pre_run),
+    ("a_node_that_dies_takes_no_other_job_with_it", lost_nodes::dies_during_the_job),
+];
+
+fn main() {
+    let runner = Runner::start();
+    runner.together(TOGETHER, 4);
+    runner.one_by_one(ALONE);
+    std::process::exit(runner.finish());
+}

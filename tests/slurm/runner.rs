@@ -1,0 +1,102 @@
+//! Runs tests on the one cluster, says what it does, and sums up in the words of Rust's own test runner.
+
+#![expect(clippy::print_stdout, reason = "it is what a test runner is for")]
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Mutex;
+use std::time::Instant;
+
+use crate::site::Site;
+
+/// A name that is a sentence, and what it does.
+pub type Test = (&'static str, fn(&Site));
+
+/// The cluster and what became of the tests.
+pub struct Runner {
+    site: Site,
+    words: Vec<String>,
+    started: Instant,
+    outcome: Mutex<Outcome>,
+}
+
+#[derive(Default)]
+struct Outcome {
+    passed: Vec<&'static str>,
+    failed: Vec<&'static str>,
+}
+
+impl Runner {
+    /// Starts the cluster.
+    pub fn start() -> Runner {
+        let started = Instant::now();
+        let words = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
+        let site = Site::up();
+        println!("the cluster is up after {:.1} s", started.elapsed().as_secs_f64());
+        Runner { site, words, started, outcome: Mutex::default() }
+    }
+
+    /// Runs tests, `width` at a time; then nothing may be left.
+    pub fn together(&self, tests: &[Test], width: usize) {
+        let queue =
+            Mutex::new(tests.iter().filter(|test| self.is_wanted(test)).collect::<Vec<_>>().into_iter());
+        let next = || queue.lock().expect("no test panics with the queue").next();
+        std::thread::scope(|scope| {
+            for _ in 0..width {
+                scope.spawn(|| {
+                    while let Some(test) = next() {
+                        self.run(test.0, || test.1(&self.site));
+                    }
+                });
+            }
+        });
+        if tests.iter().any(|test| self.is_wanted(test)) {
+            self.run("afterwards_nothing_is_allocated_or_mounted", || self.site.assert_nothing_left());
+        }
+    }
+
+    /// Runs tests one after the other; after each nothing may be left.
+    pub fn one_by_one(&self, tests: &[Test]) {
+        for (name, test) in tests.iter().filter(|test| self.is_wanted(test)) {
+            self.run(name, || {
+                test(&self.site);
+                self.site.assert_nothing_left();
+            });
+        }
+    }
+
+    /// Removes the cluster; the program's exit status.
+    pub fn finish(self) -> i32 {
+        let outcome = self.outcome.into_inner().expect("no test panics with the outcome");
+        if outcome.failed.is_empty() {
+            self.site.down();
+        } else {
+            self.site.print_logs();
+            println!("\nfailures:\n    {}", outcome.failed.join("\n    "));
+            self.site.down();
+        }
+        let word = if outcome.failed.is_empty() { "ok" } else { "FAILED" };
+        println!(
+            "\ntest result: {word}. {} passed; {} failed; finished in {:.2}s",
+            outcome.passed.len(),
+            outcome.failed.len(),
+            self.started.elapsed().as_secs_f64()
+        );
+        i32::from(!outcome.failed.is_empty())
+    }
+
+    fn is_wanted(&self, test: &Test) -> bool {
+        self.words.is_empty() || self.words.iter().any(|word| test.0.contains(word.as_str()))
+    }
+
+    fn run(&self, name: &'static str, test: impl FnOnce()) {
+        let started = Instant::now();
+        let result = catch_unwind(AssertUnwindSafe(test));
+        let word = if result.is_ok() { "ok" } else { "FAILED" };
+        println!("test {name} ... {word} ({:.1} s)", started.elapsed().as_secs_f64());
+        let mut outcome = self.outcome.lock().expect("no test panics with the outcome");
+        match result {
+            Ok(()) => outcome.passed.push(name),
+            Err(_) => outcome.failed.push(name),
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! `dwstat` and `dwcli` beside a job that runs.
+
+use crate::site::{ADA, Site};
+
+/// The lines that public scripts have, in a job on a compute node: `dwstat` reaches control over the network there.
+pub fn pipelines(site: &Site) {
+    let pfs = site.pfs(ADA, "dwstat");
+    let script = "#!/bin/bash\n#DW jobdw type=scratch access_mode=striped capacity=48MiB\n\
+         sessID=$(dwstat sessions | grep $SLURM_JOBID | awk '{print $1}')\n\
+         instID=$(dwstat instances | grep $sessID | awk '{print $1}')\n\
+         dwstat instances | grep $sessID | awk '{print $5}'\n\
+         dwstat fragments | grep $instID | wc -l\n\
+         set -- $(dwstat -b); echo ${10}\n";
+    let job = site.submit(ADA, &pfs, script);
+    job.wait_success();
+    assert_eq!(job.output(), "2\n2\n16777216\n", "the pipelines");
+
+    let relayed = site.on("head/grace", &["scontrol", "show", "dwstat", "nodes"]).stdout;
+    assert!(relayed.contains("n4") && relayed.contains("online"), "{relayed}");
+
+    let created =
+        site.on("head/grace", &["dwcli", "create", "instance", "--label", "hand", "--capacity", "16MiB"]);
+    assert!(created.status.success(), "{}", created.stderr);
+    let other = site.on("head/ada", &["dwstat", "sessions"]).stdout;
+    assert!(!other.contains("hand"), "another user sees it:\n{other}");
+    let own =
+        site.on("head/grace", &["bash", "-c", "dwcli ls instances | grep hand | awk '{print $1}'"]).stdout;
+    let refused = site.on("head/ada", &["dwcli", "rm", "instance", "--id", own.trim()]);
+    assert!(!refused.status.success(), "another user removed it");
+    let removed = site.on("head/grace", &["dwcli", "rm", "instance", "--id", own.trim()]);
+    assert!(removed.status.success(), "{}", removed.stderr);
+
+    let drained = site.dwcli(&["update", "node", "--name", "n4", "--drain", "--reason", "test"]);
+    assert!(drained.status.success(), "{}", drained.stderr);
+    let line = site.dwstat("nodes").lines().find(|line| line.contains("n4")).map(str::to_owned);
+    let resumed = site.dwcli(&["update", "node", "--name", "n4", "--no-drain"]);
+    assert!(resumed.status.success(), "{}", resumed.stderr);
+    assert!(line.is_some_and(|line| line.contains("drain")), "n4 does not show its drain");
+}
