@@ -26,7 +26,7 @@ use wire::node::NamespaceTarget;
 
 use files::Files;
 pub use files::Held;
-use nodes::Nodes;
+use nodes::{Ask, Nodes};
 pub use numbered::Numbered;
 
 /// The result of a file operation.
@@ -315,6 +315,14 @@ impl Client {
     fn ask_as(&self, id: u64, fragment: u32, request: &Request, payload: &[u8]) -> Result<Reply> {
         let recall = || self.files().held();
         self.nodes.call(fragment, id, request, payload, &mut [], &recall).map(|(reply, _)| reply)
+    }
+
+    /// Asks several fragments at once; the first error counts.
+    fn ask_each(&self, requests: impl Iterator<Item = (u32, Request)>) -> Result<Vec<Reply>> {
+        let ask = |(fragment, request)| Ask { fragment, id: self.id(), request, payload: &[], into: &mut [] };
+        let mut asks: Vec<Ask<'_>> = requests.map(ask).collect();
+        let answers = self.nodes.exchange(&mut asks, &|| self.files().held());
+        answers.into_iter().map(|answer| answer.map(|(reply, _)| reply)).collect()
     }
 
     fn id(&self) -> u64 {

@@ -24,6 +24,21 @@ const PAUSE_MAX: Duration = Duration::from_millis(500);
 /// What is open and locked, for a home shard that forgot.
 pub type Recall<'a> = &'a dyn Fn() -> Held;
 
+/// One of several requests.
+#[derive(Debug)]
+pub struct Ask<'a> {
+    /// Whom.
+    pub fragment: u32,
+    /// The request's number.
+    pub id: u64,
+    /// What.
+    pub request: Request,
+    /// Bytes that go with it.
+    pub payload: &'a [u8],
+    /// Where the bytes land that come with the answer.
+    pub into: &'a mut [u8],
+}
+
 /// Every storage node of an instance, in the order of its fragments.
 pub struct Nodes {
     nodes: Vec<Node>,
@@ -113,37 +128,50 @@ impl Nodes {
         })
     }
 
-    /// Sends a request to each of several nodes at once, then collects the answers, in order.
+    /// Sends several requests at once, those to one node over one connection, and collects the answers with the lengths
+    /// of their payloads. A node does its own in order; while it works on one it has the next already.
     ///
     /// # Errors
-    /// The first that failed, as [`Nodes::call`].
-    pub fn call_each(
-        &self,
-        requests: &[(u32, u64, Request)],
-        recall: Recall<'_>,
-    ) -> Result<Vec<Reply>, Errno> {
-        let under_way: Vec<Option<Connection>> = requests
-            .iter()
-            .map(|(fragment, id, request)| {
-                let mut connection = self.checkout(self.node(*fragment).ok()?, *fragment, recall).ok()?;
-                connection.send(*id, request, &[]).ok()?;
-                Some(connection)
-            })
-            .collect();
-        let mut replies = Vec::with_capacity(requests.len());
-        for ((fragment, id, request), connection) in requests.iter().zip(under_way) {
-            let answer = connection.and_then(|mut connection| {
-                let answer = receive(&mut connection, *id, &mut []).ok()?;
-                self.node(*fragment).ok()?.give_back(connection);
-                Some(answer.0)
+    /// For each its own, as [`Nodes::call`].
+    pub fn exchange(&self, asks: &mut [Ask<'_>], recall: Recall<'_>) -> Vec<Result<(Reply, usize), Errno>> {
+        let mut under_way: Vec<(u32, Option<Connection>)> = Vec::with_capacity(asks.len());
+        for ask in asks.iter() {
+            let known = under_way.iter().position(|(fragment, _)| *fragment == ask.fragment);
+            let at = known.unwrap_or_else(|| {
+                let node = self.node(ask.fragment).ok();
+                let connection = node.and_then(|node| self.checkout(node, ask.fragment, recall).ok());
+                under_way.push((ask.fragment, connection));
+                under_way.len() - 1
             });
-            replies.push(match answer {
-                Some(Reply::Failed(errno)) => return Err(Errno::from_raw_os_error(errno)),
-                Some(reply) => reply,
-                None => self.call(*fragment, *id, request, &[], &mut [], recall)?.0,
-            });
+            let connection = &mut under_way[at].1;
+            let sent = connection.as_mut().map(|to| to.send(ask.id, &ask.request, ask.payload));
+            if !matches!(sent, Some(Ok(()))) {
+                *connection = None;
+            }
         }
-        Ok(replies)
+        let answers = asks.iter_mut().map(|ask| {
+            let (_, connection) = under_way.iter_mut().find(|(fragment, _)| *fragment == ask.fragment)?;
+            let answer = receive(connection.as_mut()?, ask.id, ask.into);
+            if answer.is_err() {
+                *connection = None;
+            }
+            answer.ok()
+        });
+        let answers: Vec<_> = answers.collect();
+        for (fragment, connection) in under_way {
+            if let (Ok(node), Some(connection)) = (self.node(fragment), connection) {
+                node.give_back(connection);
+            }
+        }
+        asks.iter_mut()
+            .zip(answers)
+            .map(|(ask, answer)| match answer {
+                Some((Reply::Failed(errno), _)) => Err(Errno::from_raw_os_error(errno)),
+                Some(answer) => Ok(answer),
+                // The connection broke: once more, one by one, and as often as it takes.
+                None => self.call(ask.fragment, ask.id, &ask.request, ask.payload, ask.into, recall),
+            })
+            .collect()
     }
 
     /// The object of an inode, as a descriptor.
