@@ -67,9 +67,13 @@ impl<'a> Phases<'a> {
     }
 
     fn release(&self, site: &Site) {
-        ["n2", "n4"].map(|host| site.node(host).signal(Signal::CONT));
+        for host in ["n2", "n4"] {
+            site.node(host).signal(Signal::CONT);
+        }
         site.start_slurmctld();
-        [&self.setup, &self.pre_run, &self.runs].map(|(_, pfs)| go(pfs));
+        for (_, pfs) in [&self.setup, &self.pre_run, &self.runs] {
+            go(pfs);
+        }
         // Slurm would wait for a minute before it stages in again.
         let id = format!("JobId={}", self.setup.0.id);
         site.on("head", &["scontrol", "update", &id, "StartTime=now"]);
