@@ -1,10 +1,11 @@
 //! Connections to the storage nodes: a few idle ones for each, made when needed, made anew when they break.
 //!
 //! A request is sent again, with its first id, until it is answered or the grace period is over; the storage node knows
-//! what it has done already. When the home shard was restarted, the first connection to it says which files are open.
+//! what it has done already. The first connection after a loss fences off the lost ones; to a home shard that was
+//! restarted it says which files are open.
 
 use std::os::fd::OwnedFd;
-use std::sync::Mutex;
+use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
@@ -40,9 +41,25 @@ pub struct Nodes {
 struct Node {
     address: StorageAddress,
     via: Via,
-    idle: Mutex<Vec<Connection>>,
-    /// Which start of the node we know; `None` before the first connection.
-    boot: Mutex<Option<u64>>,
+    /// Of the present life only.
+    idle: Mutex<Vec<Link>>,
+    life: Mutex<Life>,
+}
+
+/// What is between two losses of connections to a node. The first connection of a life fences off those of the last, so
+/// that no request that was under way then is done after one that is sent again.
+#[derive(Clone, Copy, Default)]
+struct Life {
+    number: u64,
+    begun: bool,
+    /// Which start of the node we know.
+    boot: Option<u64>,
+}
+
+/// A connection, and the life that it belongs to.
+struct Link {
+    connection: Connection,
+    life: u64,
 }
 
 impl Nodes {
@@ -54,7 +71,7 @@ impl Nodes {
             address: address.clone(),
             via,
             idle: Mutex::default(),
-            boot: Mutex::default(),
+            life: Mutex::default(),
         };
         Nodes {
             nodes: target.nodes.iter().map(node).collect(),
@@ -81,8 +98,8 @@ impl Nodes {
     /// Connects to one node, without trying again.
     pub fn check(&self, fragment: u32) -> Result<(), HelloError> {
         let node = self.node(fragment).map_err(std::io::Error::from)?;
-        let connection = self.connect(node, fragment, &Held::default)?;
-        node.give_back(connection);
+        let link = self.connect(node, fragment, &Held::default)?;
+        node.give_back(link);
         Ok(())
     }
 
@@ -101,11 +118,10 @@ impl Nodes {
     ) -> Result<(Reply, usize), Errno> {
         let node = self.node(fragment)?;
         self.persist(node, || {
-            let mut connection = self.checkout(node, fragment, recall)?;
-            connection.send(id, request, payload)?;
-            let answer = receive(&mut connection, id, into)?;
-            node.give_back(connection);
-            Ok(answer)
+            let mut link = self.checkout(node, fragment, recall)?;
+            let sent = link.connection.send(id, request, payload).map_err(HelloError::from);
+            let answer = sent.and_then(|()| receive(&mut link.connection, id, into));
+            node.done_with(link, answer)
         })
         .and_then(|(reply, len)| match reply {
             Reply::Failed(errno) => Err(Errno::from_raw_os_error(errno)),
@@ -122,24 +138,27 @@ impl Nodes {
         requests: &[(u32, u64, Request)],
         recall: Recall<'_>,
     ) -> Result<Vec<Reply>, Errno> {
-        let under_way: Vec<Option<Connection>> = requests
+        let under_way: Vec<Option<Link>> = requests
             .iter()
             .map(|(fragment, id, request)| {
-                let mut connection = self.checkout(self.node(*fragment).ok()?, *fragment, recall).ok()?;
-                connection.send(*id, request, &[]).ok()?;
-                Some(connection)
+                let node = self.node(*fragment).ok()?;
+                let mut link = self.checkout(node, *fragment, recall).ok()?;
+                if link.connection.send(*id, request, &[]).is_err() {
+                    node.lost(link.life);
+                    return None;
+                }
+                Some(link)
             })
             .collect();
         let mut replies = Vec::with_capacity(requests.len());
-        for ((fragment, id, request), connection) in requests.iter().zip(under_way) {
-            let answer = connection.and_then(|mut connection| {
-                let answer = receive(&mut connection, *id, &mut []).ok()?;
-                self.node(*fragment).ok()?.give_back(connection);
-                Some(answer.0)
+        for ((fragment, id, request), link) in requests.iter().zip(under_way) {
+            let answer = link.and_then(|mut link| {
+                let answer = receive(&mut link.connection, *id, &mut []);
+                self.node(*fragment).ok()?.done_with(link, answer).ok()
             });
             replies.push(match answer {
-                Some(Reply::Failed(errno)) => return Err(Errno::from_raw_os_error(errno)),
-                Some(reply) => reply,
+                Some((Reply::Failed(errno), _)) => return Err(Errno::from_raw_os_error(errno)),
+                Some((reply, _)) => reply,
                 None => self.call(*fragment, *id, request, &[], &mut [], recall)?.0,
             });
         }
@@ -153,22 +172,16 @@ impl Nodes {
     pub fn descriptor(&self, fragment: u32, id: u64, ino: u64, recall: Recall<'_>) -> Result<OwnedFd, Errno> {
         let node = self.node(fragment)?;
         self.persist(node, || {
-            let mut connection = self.checkout(node, fragment, recall)?;
-            connection.send(id, &Request::OpenObject { ino }, &[])?;
-            let answer = match receive(&mut connection, id, &mut [])?.0 {
-                Reply::Descriptor => Ok(connection.receive_descriptor()?),
-                Reply::Failed(errno) => Err(Errno::from_raw_os_error(errno)),
-                _ => Err(Errno::PROTO),
-            };
-            node.give_back(connection);
-            Ok(answer)
+            let mut link = self.checkout(node, fragment, recall)?;
+            let answer = ask_for_object(&mut link.connection, id, ino);
+            node.done_with(link, answer)
         })?
     }
 
     /// Tells the home shard that the session ends, if a connection is at hand.
     pub fn goodbye(&self, fragment: u32, id: u64) {
         let Ok(node) = self.node(fragment) else { return };
-        let Some(mut connection) = node.idle().pop() else { return };
+        let Some(Link { mut connection, .. }) = node.idle().pop() else { return };
         if connection.send(id, &Request::Goodbye, &[]).is_ok() {
             // Its answer matters to nobody, but hanging up before it could lose the request.
             let _answer = receive(&mut connection, id, &mut []);
@@ -213,35 +226,63 @@ impl Nodes {
         }
     }
 
-    fn checkout(&self, node: &Node, fragment: u32, recall: Recall<'_>) -> Result<Connection, HelloError> {
+    fn checkout(&self, node: &Node, fragment: u32, recall: Recall<'_>) -> Result<Link, HelloError> {
         let idle = node.idle().pop();
         idle.map_or_else(|| self.connect(node, fragment, recall), Ok)
     }
 
-    fn connect(&self, node: &Node, fragment: u32, recall: Recall<'_>) -> Result<Connection, HelloError> {
+    fn connect(&self, node: &Node, fragment: u32, recall: Recall<'_>) -> Result<Link, HelloError> {
+        let present = *node.life();
+        if present.begun {
+            let (connection, boot) = self.dial(node, fragment)?;
+            if present.boot == Some(boot) {
+                return Ok(Link { connection, life: present.number });
+            }
+            node.lost(present.number);
+        }
+        // Held until the life has begun: whoever else connects waits.
+        let mut life = node.life();
+        let (mut connection, boot) = self.dial(node, fragment)?;
+        if !life.begun || life.boot != Some(boot) {
+            self.begin(&life, fragment, &mut connection, boot, recall)?;
+            *life = Life { begun: true, boot: Some(boot), ..*life };
+        }
+        Ok(Link { connection, life: life.number })
+    }
+
+    /// Fences off what was before this life, and tells a home shard that does not know it what is held.
+    fn begin(
+        &self,
+        life: &Life,
+        fragment: u32,
+        connection: &mut Connection,
+        boot: u64,
+        recall: Recall<'_>,
+    ) -> Result<(), HelloError> {
+        let first = life.boot.is_none();
+        if first && !self.resumed {
+            return Ok(());
+        }
+        connection.send(0, &Request::Fence, &[])?;
+        receive(connection, 0, &mut [])?;
+        if fragment == self.home && (first || life.boot != Some(boot)) {
+            let held = recall();
+            connection.send(0, &Request::Reclaim { opens: held.opens }, &[])?;
+            receive(connection, 0, &mut [])?;
+            connection.send(0, &Request::ReclaimLocks { locks: held.locks }, &[])?;
+            receive(connection, 0, &mut [])?;
+        }
+        Ok(())
+    }
+
+    fn dial(&self, node: &Node, fragment: u32) -> Result<(Connection, u64), HelloError> {
         let claim = Claim {
             instance: self.instance.clone(),
             namespace: self.namespace,
             fragment,
             session: self.session,
         };
-        let (mut connection, boot) = dial(&node.address, node.via, &self.key, &claim)?;
-        let mut known = node.boot.lock().expect(POISON);
-        if *known != Some(boot) {
-            if known.is_some() || self.resumed {
-                // What is idle belongs to the node's former life.
-                node.idle().clear();
-                if fragment == self.home {
-                    let held = recall();
-                    connection.send(0, &Request::Reclaim { opens: held.opens }, &[])?;
-                    receive(&mut connection, 0, &mut [])?;
-                    connection.send(0, &Request::ReclaimLocks { locks: held.locks }, &[])?;
-                    receive(&mut connection, 0, &mut [])?;
-                }
-            }
-            *known = Some(boot);
-        }
-        Ok(connection)
+        dial(&node.address, node.via, &self.key, &claim)
     }
 
     fn node(&self, fragment: u32) -> Result<&Node, Errno> {
@@ -250,19 +291,55 @@ impl Nodes {
 }
 
 impl Node {
-    fn idle(&self) -> std::sync::MutexGuard<'_, Vec<Connection>> {
+    fn idle(&self) -> MutexGuard<'_, Vec<Link>> {
         self.idle.lock().expect(POISON)
     }
 
-    fn give_back(&self, connection: Connection) {
+    fn life(&self) -> MutexGuard<'_, Life> {
+        self.life.lock().expect(POISON)
+    }
+
+    /// Keeps a connection that was used, or finds the life over that broke with it.
+    fn done_with<T>(&self, link: Link, answer: Result<T, HelloError>) -> Result<T, HelloError> {
+        match &answer {
+            Ok(_) => self.give_back(link),
+            Err(_) => self.lost(link.life),
+        }
+        answer
+    }
+
+    fn give_back(&self, link: Link) {
         let mut idle = self.idle();
         if idle.len() < IDLE_MAX {
-            idle.push(connection);
+            idle.push(link);
+        }
+    }
+
+    /// A connection of this life broke. The others may still stand; the next life ends them.
+    fn lost(&self, number: u64) {
+        let mut life = self.life();
+        if life.number == number {
+            *life = Life { number: number + 1, begun: false, ..*life };
+            self.idle().clear();
         }
     }
 }
 
 const POISON: &str = "no thread panics while it holds a node's connections";
+
+/// A refusal is an answer, too.
+fn ask_for_object(
+    connection: &mut Connection,
+    id: u64,
+    ino: u64,
+) -> Result<Result<OwnedFd, Errno>, HelloError> {
+    connection.send(id, &Request::OpenObject { ino }, &[])?;
+    Ok(match receive(connection, id, &mut [])?.0 {
+        Reply::Descriptor => Ok(connection.receive_descriptor()?),
+        Reply::Failed(errno) => Err(Errno::from_raw_os_error(errno)),
+        _ => Err(Errno::PROTO),
+    })
+}
 
 /// Takes one answer; its payload, if any, lands at the start of `into`.
 fn receive(connection: &mut Connection, id: u64, into: &mut [u8]) -> Result<(Reply, usize), HelloError> {
