@@ -11,7 +11,10 @@ use client::{Client, Creator, Errno, FileLock, Held, LockKind, ROOT, SetAttr, Ti
 use model::stripe::Layout;
 use store::Server;
 use wire::control::{Owner, VolumeKind};
+use wire::data::dial::{Via, dial};
+use wire::data::hello::{Claim, Key};
 use wire::data::message::{AllocateMode, RenameMode};
+use wire::data::{Reply, Request};
 use wire::node::{FragmentSpec, NamespaceSpec, NamespaceTarget, StorageAddress};
 
 const ME: Creator = Creator { uid: 1000, gid: 100 };
@@ -387,6 +390,34 @@ fn a_change_with_a_number_is_done_once_whoever_asks() {
         let first = numbered(8).append(made.ino, b"once").unwrap();
         assert_eq!(numbered(8).append(made.ino, b"once").unwrap(), first);
         assert_eq!(successor.getattr(made.ino).unwrap().size, 4);
+    });
+}
+
+#[test]
+fn a_fence_ends_what_the_session_has_under_way_and_nobody_elses() {
+    everywhere(|cluster, client| {
+        let ino = client.create(ROOT, b"f", 0o644, &ME).unwrap().ino;
+        let lock = range(LockKind::Exclusive, 0, 9);
+        client.set_lock(ino, 1, &lock).unwrap();
+        let dial = |session| {
+            let claim = Claim { instance: "i1".into(), namespace: 0, fragment: 0, session };
+            let (mut connection, _) =
+                dial(&cluster.target.nodes[0], Via::Tcp, &Key::from_hex(KEY).unwrap(), &claim).unwrap();
+            connection.send(1, &Request::Ping, &[]).unwrap();
+            assert_eq!(connection.receive::<Reply>().unwrap().message, Reply::Done);
+            connection
+        };
+        let (mut dead, mut other, mut successor) = (dial([1; 16]), dial([2; 16]), dial([1; 16]));
+        let wait = Request::SetLock { ino, owner: 7, lock, wait_ms: 400 };
+        for connection in [&mut dead, &mut other] {
+            connection.send(2, &wait, &[]).unwrap();
+        }
+        successor.send(2, &Request::Fence, &[]).unwrap();
+        assert_eq!(successor.receive::<Reply>().unwrap().message, Reply::Done);
+        // Nobody is left who would answer, or do, what the dead one asked.
+        assert!(dead.receive::<Reply>().is_err());
+        let refused = Reply::Failed(Errno::AGAIN.raw_os_error());
+        assert_eq!(other.receive::<Reply>().unwrap().message, refused);
     });
 }
 

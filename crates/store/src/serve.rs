@@ -35,10 +35,12 @@ pub(crate) fn serve(server: &Server, mut stream: Stream) {
         }
     };
     let handles = stream.set_timeout(None).and_then(|()| stream.try_clone());
-    let Some(number) = handles.ok().and_then(|stream| fragment.connected(stream)) else { return };
     let session = claim.session;
+    let noted = handles.ok().and_then(|stream| fragment.connected(stream, session, claim.namespace));
+    let Some(number) = noted else { return };
     namespace.shard.iter().for_each(|shard| shard.connected(session));
-    let mut worker = Worker { fragment: fragment.clone(), namespace, session, buffer: Vec::new(), filled: 0 };
+    let mut worker =
+        Worker { fragment: fragment.clone(), namespace, session, number, buffer: Vec::new(), filled: 0 };
     let end = worker.run(Connection::new(stream));
     tracing::debug!(instance = claim.instance, end = %end, "a client's connection ended");
     worker.namespace.shard.iter().for_each(|shard| shard.disconnected(session));
@@ -49,6 +51,8 @@ struct Worker {
     fragment: Arc<Fragment>,
     namespace: Namespace,
     session: [u8; 16],
+    /// The connection's, in the fragment.
+    number: u64,
     /// Payload of a write that came in or of a read that goes out: the first `filled` bytes. Only ever grows, to the
     /// largest that was asked for: clearing it for each read would cost as much as the read.
     buffer: Vec<u8>,
@@ -105,6 +109,10 @@ impl Worker {
             }
             Request::Destroy { ino } => self.namespace.objects.destroy(ino).map(|()| Reply::Done),
             Request::Usage => self.usage(),
+            Request::Fence => {
+                self.fragment.fence(self.number);
+                Ok(Reply::Done)
+            }
             metadata => match &self.namespace.shard {
                 Some(shard) => Ok(shard.handle(Caller { session: self.session, id }, metadata)),
                 // A client asks the wrong node: its picture of the instance is not ours.

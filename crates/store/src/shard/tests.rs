@@ -46,7 +46,7 @@ impl Home {
             peers: Vec::new(),
             namespaces: vec![namespace.clone()],
         };
-        let peers = Arc::new(Peers::new(&spec, 0, Key::from_hex(&spec.key).unwrap(), [0; 16]));
+        let peers = Arc::new(Peers::new(&spec, 0, Key::from_hex(&spec.key).unwrap()));
         Shard::open(&folder.join("meta.log"), &namespace, objects, peers).unwrap()
     }
 

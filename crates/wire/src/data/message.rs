@@ -101,6 +101,11 @@ pub enum Request {
     ReserveEnd { ino: u64, size: u64, len: u64 },
     /// Nothing: shows that the client lives. Answer: [`Reply::Done`].
     Ping,
+
+    // --- every fragment ---
+    /// Ends this session's other connections to the namespace here, and waits until nothing that came by them is being
+    /// done any more: so that no old write lands after what is asked next. Answer: [`Reply::Done`].
+    Fence,
 }
 
 /// What a client wrote through the handles that it closes.
