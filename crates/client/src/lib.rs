@@ -3,8 +3,10 @@
 //! Knows nothing of FUSE: the mount and the stage workers use the same calls. Every method blocks; a storage node that
 //! does not answer is tried again for the target's grace period, and the call then fails with EIO.
 //!
-//! **Invariant:** nothing is kept back. What [`Client::write`] returned for has been answered by the storage nodes.
+//! **Invariant:** no bytes and no names are kept back. What [`Client::write`] returned for has been answered by the storage
+//! nodes.
 
+mod closing;
 mod data;
 mod files;
 mod locks;
@@ -24,6 +26,7 @@ pub use wire::data::{Attr, Creator, DirEntry, FileKind, FileLock, LockKind, ROOT
 use wire::data::{Reply, Request};
 use wire::node::NamespaceTarget;
 
+use closing::Closer;
 use files::Files;
 pub use files::Held;
 use nodes::{Ask, Nodes};
@@ -77,6 +80,7 @@ pub struct Client {
     home: u32,
     nodes: Nodes,
     files: Mutex<Files>,
+    closer: Closer,
     next_id: AtomicU64,
 }
 
@@ -126,6 +130,7 @@ impl Client {
             home: target.home,
             nodes,
             files: Mutex::new(files),
+            closer: Closer::default(),
             next_id: AtomicU64::new(OWN_IDS | u64::from_le_bytes(first) >> 2),
         })
     }
@@ -190,22 +195,14 @@ impl Client {
         self.numbered(self.id()).create(parent, name, mode, creator)
     }
 
-    /// Opens a regular file. Each open is closed once, with the same `write`.
-    pub fn open(&self, ino: u64, write: bool) -> Result<Attr> {
+    /// Opens a regular file; tells its permission bits. Each open is closed once, with the same `write`.
+    pub fn open(&self, ino: u64, write: bool) -> Result<u32> {
+        if let Some(mode) = self.files().reopen(ino, write) {
+            return Ok(mode);
+        }
         let opened = self.inode(Request::Open { ino, write })?;
         self.files().opened(write, &opened);
-        Ok(opened.attr)
-    }
-
-    /// Closes one handle.
-    pub fn close(&self, ino: u64, write: bool) -> Result<()> {
-        let written = if write { self.files().report(ino) } else { None };
-        let reply = self.home(&Request::Close { ino, write, written })?;
-        self.files().closed(ino, write);
-        match reply {
-            Reply::Measure { epoch } => self.settle(ino, epoch),
-            _ => Ok(()),
-        }
+        Ok(opened.attr.mode)
     }
 
     /// Takes a name away from anything but a directory.
@@ -305,7 +302,7 @@ impl Client {
 
     /// Asks the home shard.
     fn home(&self, request: &Request) -> Result<Reply> {
-        self.ask(self.home, request, &[])
+        self.ask_home(self.id(), request)
     }
 
     fn ask(&self, fragment: u32, request: &Request, payload: &[u8]) -> Result<Reply> {
@@ -336,8 +333,10 @@ impl Client {
 
 impl Drop for Client {
     fn drop(&mut self) {
+        self.closer.end();
         // Best effort: a home shard that does not hear it ends the session after its grace period.
-        self.nodes.goodbye(self.home, self.id());
+        let handles = self.files().take_held();
+        self.nodes.say(self.home, &[(self.id(), Request::Close { handles }), (self.id(), Request::Goodbye)]);
     }
 }
 

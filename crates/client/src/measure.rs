@@ -35,6 +35,8 @@ impl Client {
 
     /// How full the instance is.
     pub fn usage(&self) -> Result<Usage> {
+        // Files that were removed hold their space until they are closed.
+        self.send_held()?;
         let replies = self.ask_each((0..self.layout.fragments).map(|fragment| (fragment, Request::Usage)))?;
         let mut sum = Usage { capacity: 0, used: 0, inodes: 0 };
         for reply in replies {

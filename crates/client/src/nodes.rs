@@ -198,13 +198,16 @@ impl Nodes {
         })?
     }
 
-    /// Tells the home shard that the session ends, if a connection is at hand.
-    pub fn goodbye(&self, fragment: u32, id: u64) {
+    /// Says something to a node, if a connection is at hand.
+    pub fn say(&self, fragment: u32, requests: &[(u64, Request)]) {
         let Ok(node) = self.node(fragment) else { return };
         let Some(Link { mut connection, .. }) = node.idle().pop() else { return };
-        if connection.send(id, &Request::Goodbye, &[]).is_ok() {
-            // Its answer matters to nobody, but hanging up before it could lose the request.
-            let _answer = receive(&mut connection, id, &mut []);
+        for (id, request) in requests {
+            // The answer matters to nobody, but hanging up before it could lose the request.
+            let said = connection.send(*id, request, &[]).map_err(HelloError::from);
+            if said.and_then(|()| receive(&mut connection, *id, &mut [])).is_err() {
+                return;
+            }
         }
     }
 

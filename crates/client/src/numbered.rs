@@ -111,7 +111,7 @@ impl Numbered<'_> {
 
     /// Asks the home shard.
     pub(super) fn home(&self, request: &Request) -> Result<Reply> {
-        self.client.ask_as(self.id, self.client.home, request, &[])
+        self.client.ask_home(self.id, request)
     }
 
     /// `numbers`: permission bits and device number.

@@ -68,8 +68,8 @@ pub trait FileSystem: Send + Sync + 'static {
         new_name: &[u8],
         mode: RenameMode,
     ) -> Result<()>;
-    /// Opens a regular file.
-    fn open(&self, ino: u64, write: bool) -> Result<Attr>;
+    /// Opens a regular file; tells its permission bits.
+    fn open(&self, ino: u64, write: bool) -> Result<u32>;
     /// Closes one handle.
     fn close(&self, ino: u64, write: bool) -> Result<()>;
     /// The file itself, for the kernel to use without us; ENOTSUP where that cannot be.

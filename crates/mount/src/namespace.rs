@@ -22,7 +22,7 @@ pub struct Namespace {
 impl Namespace {
     /// The namespace that `client` uses; `exclusive`: nobody else does.
     pub fn new(client: Client, exclusive: bool) -> Namespace {
-        let client = Arc::new(client);
+        let client = client.hold_closes();
         if !exclusive {
             // What it locks is locked for other nodes too, and must stay so while it does nothing else.
             client.keep_alive();
@@ -88,7 +88,7 @@ impl FileSystem for Namespace {
         self.client.numbered(id).rename(parent, name, new_parent, new_name, mode)
     }
 
-    fn open(&self, ino: u64, write: bool) -> Result<Attr> {
+    fn open(&self, ino: u64, write: bool) -> Result<u32> {
         self.client.open(ino, write)
     }
 

@@ -186,7 +186,7 @@ impl Shard {
                 _ => Err(Errno::INVAL),
             },
             Request::Open { ino, write } => self.open_file(caller, ino, write),
-            Request::Close { ino, write, written } => self.close_file(caller, ino, write, written),
+            Request::Close { handles } => self.close_files(caller, &handles),
             Request::Settle { ino, size, mtime, epoch } => self.settle(ino, size, mtime, epoch),
             Request::Reclaim { opens } => {
                 self.lock().sessions.reclaim(caller.session, &opens);

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use wire::control::{Owner, VolumeKind};
 use wire::data::hello::Key;
-use wire::data::message::XattrMode;
+use wire::data::message::{ClosedHandle, XattrMode};
 use wire::data::{SetAttr, Time};
 use wire::node::FragmentSpec;
 
@@ -106,7 +106,9 @@ fn walk(home: &mut Home, steps: Vec<Step>) {
                 let made =
                     home.ask(Request::Create { parent: folder(d), name: name(n), mode: 0o644, creator: ME });
                 if let Some(ino) = inode(made) {
-                    home.ask(Request::Close { ino, write: true, written: None });
+                    home.ask(Request::Close {
+                        handles: vec![ClosedHandle { ino, write: true, written: None }],
+                    });
                 }
             }
             Step::Mkdir(d, n) => {

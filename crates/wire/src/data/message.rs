@@ -42,9 +42,9 @@ pub enum Request {
     ReadLink { ino: u64 },
     /// Notes that this session has the file open. Answer: [`Reply::Inode`].
     Open { ino: u64, write: bool },
-    /// Notes that this session closed one handle. Answer: [`Reply::Done`], or [`Reply::Measure`] when the shard cannot
-    /// know the size: the client then measures every fragment and says so with `Settle`.
-    Close { ino: u64, write: bool, written: Option<Written> },
+    /// Notes that this session closed handles. Answer: [`Reply::Measure`] with those files whose size the shard cannot
+    /// know: the client then measures every fragment and says so with `Settle`.
+    Close { handles: Vec<ClosedHandle> },
     /// The size of a file that nobody writes any more, measured at `epoch`. Answer: [`Reply::Done`].
     Settle { ino: u64, size: u64, mtime: Time, epoch: u64 },
     /// After a restart of the shard: the files that this session has open, as (inode, readers, writers).
@@ -106,6 +106,17 @@ pub enum Request {
     /// Ends this session's other connections to the namespace here, and waits until nothing that came by them is being
     /// done any more: so that no old write lands after what is asked next. Answer: [`Reply::Done`].
     Fence,
+}
+
+/// A handle that is closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClosedHandle {
+    /// On which file.
+    pub ino: u64,
+    /// Whether it could write.
+    pub write: bool,
+    /// What the client wrote through it.
+    pub written: Option<Written>,
 }
 
 /// What a client wrote through the handles that it closes.
@@ -175,8 +186,8 @@ pub enum Reply {
     Data,
     /// Written at this time.
     Stored { mtime: Time },
-    /// The last writer closed, and the size is not known: measure it.
-    Measure { epoch: u64 },
+    /// The last writers of these files closed, and the sizes are not known: measure them. As (inode, epoch).
+    Measure(Vec<(u64, u64)>),
     /// An object's length, bytes, its time of change, and its space in units of 512 bytes.
     Object { size: u64, mtime: Time, blocks: u64 },
     /// A range of an object that has data; `None`: only a hole to its end.
