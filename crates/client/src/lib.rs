@@ -9,6 +9,7 @@
 mod closing;
 mod data;
 mod files;
+mod known;
 mod locks;
 mod measure;
 mod nodes;
@@ -29,6 +30,7 @@ use wire::node::NamespaceTarget;
 use closing::Closer;
 use files::Files;
 pub use files::Held;
+use known::{Known, Moment};
 use nodes::{Ask, Nodes};
 pub use numbered::Numbered;
 
@@ -74,6 +76,9 @@ pub struct Usage {
 /// must not use its ids again.
 const OWN_IDS: u64 = 1 << 63;
 
+/// A root folder with no more entries than this is known from the start.
+const KNOWN_ROOT_MAX: usize = 100;
+
 /// A client of one namespace.
 pub struct Client {
     layout: Layout,
@@ -81,6 +86,8 @@ pub struct Client {
     nodes: Nodes,
     files: Mutex<Files>,
     closer: Closer,
+    /// Where nobody else uses the namespace.
+    known: Option<Known>,
     next_id: AtomicU64,
 }
 
@@ -131,8 +138,26 @@ impl Client {
             nodes,
             files: Mutex::new(files),
             closer: Closer::default(),
+            known: None,
             next_id: AtomicU64::new(OWN_IDS | u64::from_le_bytes(first) >> 2),
         })
+    }
+
+    /// Nobody else uses the namespace: what follows from this client's own changes is not asked for.
+    #[must_use]
+    pub fn alone(mut self) -> Client {
+        self.known = Some(Known::default());
+        self
+    }
+
+    /// Looks into the root folder: of a new namespace, all names are known then.
+    pub fn look_around(&self) {
+        let Some(known) = &self.known else { return };
+        // Where it cannot be listed now, every name is asked for.
+        let Ok(entries) = self.readdir(ROOT, 0) else { return };
+        if entries.len() <= KNOWN_ROOT_MAX {
+            known.contents(ROOT, entries.iter().map(|entry| entry.name.as_slice()));
+        }
     }
 
     /// What the storage nodes know this client by; a successor needs it.
@@ -147,13 +172,21 @@ impl Client {
 
     /// The inode behind a name.
     pub fn lookup(&self, parent: u64, name: &[u8]) -> Result<Attr> {
+        if self.known.as_ref().is_some_and(|known| known.is_absent(parent, name)) {
+            return Err(Errno::NOENT);
+        }
         let found = self.inode(Request::Lookup { parent, name: name.to_vec() })?;
         self.with_live_size(found)
     }
 
     /// An inode's attributes.
     pub fn getattr(&self, ino: u64) -> Result<Attr> {
+        let asked = self.known.as_ref().map(Known::moment);
+        if let Some(attr) = self.known.as_ref().and_then(|known| known.attr(ino)) {
+            return Ok(attr);
+        }
         let found = self.inode(Request::GetAttr { ino })?;
+        self.learn(&found.attr, asked);
         self.with_live_size(found)
     }
 
@@ -287,6 +320,13 @@ impl Client {
             return Err(Errno::NOTSUP);
         }
         self.nodes.descriptor(self.home, self.id(), ino, &|| self.files().held())
+    }
+
+    /// Remembers a folder's attributes that came with the answer to what was asked at a moment.
+    fn learn(&self, attr: &Attr, asked: Option<Moment>) {
+        if let (Some(known), Some(asked)) = (&self.known, asked) {
+            known.learn(attr, asked);
+        }
     }
 
     fn inode(&self, request: Request) -> Result<InodeReply> {

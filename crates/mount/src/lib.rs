@@ -4,7 +4,6 @@
 //! translates between [`filesystem`] and the `fuse` crate. A process of a mount may die: [`ledger`] and [`handover`] have
 //! what its successor needs to go on under the application's open files.
 
-mod absent;
 pub mod filesystem;
 pub mod handover;
 pub mod kernel;

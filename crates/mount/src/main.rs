@@ -57,7 +57,7 @@ fn mount(spec: &MountSpec, ledger: &Path) -> anyhow::Result<Mounted> {
     let name = format!("forebay-{}", spec.target.instance);
     let ledger = |negotiated| Ledger::create(ledger, Identity { session, negotiated });
     let namespace = Namespace::new(client, spec.exclusive);
-    namespace.know_root();
+    namespace.look_around();
     kernel::mount(namespace, &spec.mountpoint, &name, ledger)
         .with_context(|| format!("mount at {}", spec.mountpoint.display()))
 }

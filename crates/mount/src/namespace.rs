@@ -4,65 +4,45 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-use client::{Attr, Client, Creator, DirEntry, Errno, FileKind, FileLock, ROOT, SetAttr, Usage};
+use client::{Attr, Client, Creator, DirEntry, Errno, FileKind, FileLock, SetAttr, Usage};
 use wire::data::message::{AllocateMode, RenameMode, XattrMode};
 
-use crate::absent::Absent;
 use crate::filesystem::{FileSystem, NewInode, Result, Seek};
 
 /// With no other client, what the kernel knows stays true: it made every change itself. Not for ever, so that a mistake
 /// in that belief would heal.
 const EXCLUSIVE_CACHE: Duration = Duration::from_secs(60);
 
-/// A root folder with no more entries than this is known from the start.
-const KNOWN_ROOT_MAX: usize = 100;
-
 /// One mounted namespace.
 pub struct Namespace {
     client: Arc<Client>,
-    /// Where nobody else uses the namespace.
-    alone: Option<Absent>,
+    exclusive: bool,
 }
 
 impl Namespace {
     /// The namespace that `client` uses; `exclusive`: nobody else does.
     pub fn new(client: Client, exclusive: bool) -> Namespace {
-        let client = client.hold_closes();
         if exclusive {
-            return Namespace { client, alone: Some(Absent::default()) };
+            return Namespace { client: client.alone().hold_closes(), exclusive };
         }
+        let client = client.hold_closes();
         // What it locks is locked for other nodes too, and must stay so while it does nothing else.
         client.keep_alive();
-        Namespace { client, alone: None }
+        Namespace { client, exclusive }
     }
 
-    /// Looks into the root folder: of a new namespace, which is empty, all names are known then.
-    pub fn know_root(&self) {
-        let Some(absent) = &self.alone else { return };
-        // Where it cannot be listed now, every name is asked for.
-        let Ok(entries) = self.client.readdir(ROOT, 0) else { return };
-        if entries.len() <= KNOWN_ROOT_MAX {
-            absent.know(ROOT, entries.iter().map(|entry| entry.name.as_slice()));
-        }
-    }
-
-    /// A name is about to be put into a folder.
-    fn put(&self, parent: u64, name: &[u8]) {
-        if let Some(absent) = &self.alone {
-            absent.add(parent, name);
-        }
+    /// Looks at what is there, for what need not be asked then.
+    pub fn look_around(&self) {
+        self.client.look_around();
     }
 }
 
 impl FileSystem for Namespace {
     fn cache_for(&self) -> Duration {
-        if self.alone.is_some() { EXCLUSIVE_CACHE } else { Duration::ZERO }
+        if self.exclusive { EXCLUSIVE_CACHE } else { Duration::ZERO }
     }
 
     fn lookup(&self, parent: u64, name: &[u8]) -> Result<Attr> {
-        if self.alone.as_ref().is_some_and(|absent| absent.is_absent(parent, name)) {
-            return Err(Errno::NOENT);
-        }
         self.client.lookup(parent, name)
     }
 
@@ -75,22 +55,14 @@ impl FileSystem for Namespace {
     }
 
     fn make(&self, id: u64, parent: u64, name: &[u8], new: &NewInode<'_>) -> Result<Attr> {
-        self.put(parent, name);
         match new.kind {
-            FileKind::Directory => {
-                let made = self.client.numbered(id).mkdir(parent, name, new.mode, &new.creator)?;
-                if let Some(absent) = &self.alone {
-                    absent.know(made.ino, std::iter::empty());
-                }
-                Ok(made)
-            }
+            FileKind::Directory => self.client.numbered(id).mkdir(parent, name, new.mode, &new.creator),
             FileKind::Symlink => self.client.numbered(id).symlink(parent, name, new.target, &new.creator),
             kind => self.client.numbered(id).mknod(parent, name, kind, new.mode, new.rdev, &new.creator),
         }
     }
 
     fn create(&self, id: u64, parent: u64, name: &[u8], mode: u32, creator: &Creator) -> Result<Attr> {
-        self.put(parent, name);
         self.client.numbered(id).create(parent, name, mode, creator)
     }
 
@@ -99,7 +71,6 @@ impl FileSystem for Namespace {
     }
 
     fn link(&self, id: u64, ino: u64, parent: u64, name: &[u8]) -> Result<Attr> {
-        self.put(parent, name);
         self.client.numbered(id).link(ino, parent, name)
     }
 
@@ -120,7 +91,6 @@ impl FileSystem for Namespace {
         new_name: &[u8],
         mode: RenameMode,
     ) -> Result<()> {
-        self.put(new_parent, new_name);
         self.client.numbered(id).rename(parent, name, new_parent, new_name, mode)
     }
 
@@ -145,7 +115,7 @@ impl FileSystem for Namespace {
     }
 
     fn append(&self, id: u64, ino: u64, offset: u64, bytes: &[u8]) -> Result<()> {
-        if self.alone.is_some() {
+        if self.exclusive {
             // Only this kernel writes, so the end is where it believes.
             return self.client.write(ino, offset, bytes);
         }
@@ -204,7 +174,7 @@ impl FileSystem for Namespace {
 
     fn locks(&self) -> bool {
         // With no other client, the kernel's own locks say all, and cost nothing.
-        self.alone.is_none()
+        !self.exclusive
     }
 
     fn test_lock(&self, ino: u64, owner: u64, lock: &FileLock) -> Result<Option<FileLock>> {

@@ -163,19 +163,27 @@ impl Shard {
             Request::GetAttr { ino } => self.inode_reply(&self.lock(), ino),
             Request::SetAttr { ino, set } => self.set_attr(caller, ino, &set),
             Request::Create { parent, name, mode, creator } => {
-                self.create(caller, parent, &name, mode, creator)
+                let made = self.create(caller, parent, &name, mode, creator)?;
+                Ok(self.with_parent(made, parent))
             }
             Request::Make { parent, name, kind, mode, rdev, target, creator } => {
                 let new = NewInode { kind, mode, rdev, target: &target, creator, live: false };
-                self.make(caller, parent, &name, &new)
+                let made = self.make(caller, parent, &name, &new)?;
+                Ok(self.with_parent(made, parent))
             }
             Request::Link { ino, parent, name } => self.changing(caller, |state, time| {
                 Ok((names::link(&state.tree, ino, parent, &name, time)?, Outcome::Inode(ino)))
             }),
-            Request::Unlink { parent, name } => self.unlink(caller, parent, &name),
-            Request::Rmdir { parent, name } => self.changing(caller, |state, time| {
-                Ok((names::rmdir(&state.tree, parent, &name, time)?, Outcome::Done))
-            }),
+            Request::Unlink { parent, name } => {
+                let removed = self.unlink(caller, parent, &name)?;
+                Ok(self.with_parent(removed, parent))
+            }
+            Request::Rmdir { parent, name } => {
+                let removed = self.changing(caller, |state, time| {
+                    Ok((names::rmdir(&state.tree, parent, &name, time)?, Outcome::Done))
+                })?;
+                Ok(self.with_parent(removed, parent))
+            }
             Request::Rename { parent, name, new_parent, new_name, mode } => {
                 let rename = names::Move { parent, name: &name, new_parent, new_name: &new_name, mode };
                 self.rename(caller, &rename)
@@ -216,6 +224,15 @@ impl Shard {
             Request::ReserveEnd { ino, size, len } => self.reserve_end(caller, ino, size, len),
             Request::Ping => Ok(Reply::Done),
             _ => Err(Errno::NOTSUP),
+        }
+    }
+
+    /// Adds the attributes that the folder has after a change in it, if it is still there.
+    fn with_parent(&self, reply: Reply, parent: u64) -> Reply {
+        match (reply, self.lock().tree.get(parent).map(|inode| inode.attr(parent))) {
+            (Reply::Inode(inode), Some(parent)) => Reply::Made { inode, parent },
+            (Reply::Done, Some(parent)) => Reply::Removed { parent },
+            (reply, _) => reply,
         }
     }
 

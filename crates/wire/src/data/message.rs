@@ -16,9 +16,9 @@ pub enum Request {
     GetAttr { ino: u64 },
     /// Changes attributes; a size also on every fragment. Answer: [`Reply::Inode`].
     SetAttr { ino: u64, set: SetAttr },
-    /// Makes a regular file that must not exist yet and opens it for writing. Answer: [`Reply::Inode`].
+    /// Makes a regular file that must not exist yet and opens it for writing. Answer: [`Reply::Made`].
     Create { parent: u64, name: Vec<u8>, mode: u32, creator: Creator },
-    /// Makes any other inode; `target` is a symbolic link's text. Answer: [`Reply::Inode`].
+    /// Makes any other inode; `target` is a symbolic link's text. Answer: [`Reply::Made`].
     Make {
         parent: u64,
         name: Vec<u8>,
@@ -30,9 +30,9 @@ pub enum Request {
     },
     /// Gives an inode one more name. Answer: [`Reply::Inode`].
     Link { ino: u64, parent: u64, name: Vec<u8> },
-    /// Takes a name away from anything but a directory. Answer: [`Reply::Done`].
+    /// Takes a name away from anything but a directory. Answer: [`Reply::Removed`].
     Unlink { parent: u64, name: Vec<u8> },
-    /// Removes an empty directory. Answer: [`Reply::Done`].
+    /// Removes an empty directory. Answer: [`Reply::Removed`].
     Rmdir { parent: u64, name: Vec<u8> },
     /// Moves a name. Answer: [`Reply::Done`].
     Rename { parent: u64, name: Vec<u8>, new_parent: u64, new_name: Vec<u8>, mode: RenameMode },
@@ -200,6 +200,10 @@ pub enum Reply {
     Lock(Option<FileLock>),
     /// A place in a file.
     Offset(u64),
+    /// A new inode, and its folder's attributes now.
+    Made { inode: InodeReply, parent: Attr },
+    /// A name was removed; its folder's attributes now.
+    Removed { parent: Attr },
 }
 
 /// An inode as the home shard knows it.
