@@ -58,7 +58,7 @@ impl Home {
 
 fn inode(reply: Reply) -> Option<u64> {
     match reply {
-        Reply::Inode(inode) => Some(inode.attr.ino),
+        Reply::Inode(inode) | Reply::Made { inode, .. } => Some(inode.attr.ino),
         _ => None,
     }
 }
