@@ -27,12 +27,12 @@ impl Client {
     /// Takes, changes or gives up a lock.
     ///
     /// # Errors
-    /// EAGAIN when somebody else's lock is in the way.
+    /// EAGAIN when somebody else's lock is in the way; EINPROGRESS when a restarted shard does not know yet whether one is.
     pub fn set_lock(&self, ino: u64, owner: u64, lock: &FileLock) -> Result<()> {
         self.lock_within(ino, owner, lock, 0)
     }
 
-    /// Takes a lock, waiting for it.
+    /// Takes a lock, waiting until it is known whether somebody else's is in the way and, if `blocking`, until none is.
     ///
     /// # Errors
     /// EINTR when `cancelled` says so; it is asked ten times a second.
@@ -41,12 +41,14 @@ impl Client {
         ino: u64,
         owner: u64,
         lock: &FileLock,
+        blocking: bool,
         cancelled: &dyn Fn() -> bool,
     ) -> Result<()> {
         loop {
             match self.lock_within(ino, owner, lock, WAIT_MS) {
-                Err(Errno::AGAIN) if cancelled() => return Err(Errno::INTR),
-                Err(Errno::AGAIN) => {}
+                Err(Errno::AGAIN) if !blocking => return Err(Errno::AGAIN),
+                Err(Errno::AGAIN | Errno::INPROGRESS) if cancelled() => return Err(Errno::INTR),
+                Err(Errno::AGAIN | Errno::INPROGRESS) => {}
                 other => return other,
             }
         }

@@ -35,7 +35,7 @@ impl<F: FileSystem> Kernel<F> {
         }
     }
 
-    pub(super) fn set_lock(&self, ino: u64, asked: &LockIn) -> Result<()> {
+    fn set_lock(&self, ino: u64, asked: &LockIn) -> Result<()> {
         let lock = file_lock(asked)?;
         self.filesystem.set_lock(ino, asked.owner, &lock)?;
         self.ledger.locked(ino, asked.owner, &lock);
@@ -49,10 +49,11 @@ impl<F: FileSystem> Kernel<F> {
         Ok(())
     }
 
-    pub(super) fn wait_lock(&self, request: &Request<'_>, asked: &LockIn, reply: Reply) {
+    pub(super) fn lock(&self, request: &Request<'_>, asked: &LockIn, blocking: bool, reply: Reply) {
         let ino = request.ino();
         match self.set_lock(ino, asked) {
-            Err(Errno::AGAIN) => {}
+            Err(Errno::AGAIN) if blocking => {}
+            Err(Errno::INPROGRESS) => {}
             at_once => return done(at_once, reply),
         }
         let Some(place) = self.waiting.enter() else { return reply.error(Errno::NOLCK) };
@@ -63,7 +64,7 @@ impl<F: FileSystem> Kernel<F> {
         let (filesystem, ledger) = (Arc::clone(&self.filesystem), Arc::clone(&self.ledger));
         let (owner, cancel) = (asked.owner, request.cancellable());
         let wait = move || {
-            let granted = filesystem.wait_lock(ino, owner, &lock, &|| cancel.is_cancelled());
+            let granted = filesystem.wait_lock(ino, owner, &lock, blocking, &|| cancel.is_cancelled());
             done(granted.map(|()| ledger.locked(ino, owner, &lock)), reply);
             drop(place);
         };

@@ -219,7 +219,11 @@ impl Tree {
                 self.orphans.remove(ino);
                 self.inodes.remove(ino);
             }
-            Record::Answered { .. } => {}
+            Record::Answered { .. }
+            | Record::Began { .. }
+            | Record::Ended { .. }
+            | Record::Reserved { .. }
+            | Record::Placed { .. } => {}
         }
     }
 
