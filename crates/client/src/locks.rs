@@ -5,7 +5,7 @@ use std::sync::Weak;
 use std::time::Duration;
 
 use rustix::io::Errno;
-use wire::data::{FileLock, Reply, Request};
+use wire::data::{FileLock, LockKind, Reply, Request};
 
 use super::{Client, Numbered, Result};
 
@@ -59,9 +59,9 @@ impl Client {
         if !self.files().may_hold(ino, owner) {
             return Ok(());
         }
-        self.home(&Request::ReleaseLocks { ino, owner })?;
+        // Noted first: a shard that is restarted meanwhile may have given them to others already.
         self.files().unlocked(ino, owner);
-        Ok(())
+        self.home(&Request::ReleaseLocks { ino, owner }).map(drop)
     }
 
     /// Writes all of `bytes` at the end of the file, wherever that is by then. Tells where it was.
@@ -92,7 +92,13 @@ impl Client {
     }
 
     fn lock_within(&self, ino: u64, owner: u64, lock: &FileLock, wait_ms: u32) -> Result<()> {
-        self.home(&Request::SetLock { ino, owner, lock: *lock, wait_ms })?;
+        let request = Request::SetLock { ino, owner, lock: *lock, wait_ms };
+        if lock.kind == LockKind::Unlock {
+            // Noted first: a shard that is restarted meanwhile may have given it to another already.
+            self.files().locked(ino, owner, lock);
+            return self.home(&request).map(drop);
+        }
+        self.home(&request)?;
         self.files().locked(ino, owner, lock);
         Ok(())
     }

@@ -37,16 +37,24 @@ impl<F: FileSystem> Kernel<F> {
 
     fn set_lock(&self, ino: u64, asked: &LockIn) -> Result<()> {
         let lock = file_lock(asked)?;
+        if lock.kind == LockKind::Unlock {
+            return self.unlock(ino, asked.owner, &lock);
+        }
         self.filesystem.set_lock(ino, asked.owner, &lock)?;
         self.ledger.locked(ino, asked.owner, &lock);
         Ok(())
     }
 
+    /// In the ledger first: a successor must not claim what may be another's already.
+    fn unlock(&self, ino: u64, owner: u64, lock: &FileLock) -> Result<()> {
+        self.ledger.locked(ino, owner, lock);
+        self.filesystem.set_lock(ino, owner, lock)
+    }
+
     /// A file is closed by a process, perhaps not for good: its range locks end.
     pub(super) fn release_ranges(&self, ino: u64, owner: u64) -> Result<()> {
-        self.filesystem.release_locks(ino, owner)?;
         self.ledger.unlocked(ino, owner);
-        Ok(())
+        self.filesystem.release_locks(ino, owner)
     }
 
     pub(super) fn lock(&self, request: &Request<'_>, asked: &LockIn, blocking: bool, reply: Reply) {
@@ -77,9 +85,7 @@ impl<F: FileSystem> Kernel<F> {
     /// A handle that has locked the whole file is closed for good.
     pub(super) fn release_flock(&self, ino: u64, owner: u64) -> Result<()> {
         let all = FileLock { kind: LockKind::Unlock, start: 0, end: u64::MAX, pid: 0, whole_file: true };
-        self.filesystem.set_lock(ino, owner, &all)?;
-        self.ledger.locked(ino, owner, &all);
-        Ok(())
+        self.unlock(ino, owner, &all)
     }
 }
 

@@ -261,6 +261,24 @@ fn a_place_that_an_append_was_given_is_not_given_again_after_a_restart() {
 }
 
 #[test]
+fn a_time_that_was_set_outlives_a_restart_that_writes_the_log_anew_while_the_file_is_open() {
+    let mut home = Home::new();
+    let create = Request::Create { parent: ROOT, name: b"f".to_vec(), mode: 0o600, creator: ME };
+    let ino = inode(home.ask(create)).unwrap();
+    let set = SetAttr { mtime: Some(Time { seconds: 5, nanos: 6 }), ..SetAttr::default() };
+    // As with several fragments: somebody writes, and only they know the size.
+    home.shard.lock().record(None, Record::Opened { ino }).unwrap();
+    home.ask(Request::SetAttr { ino, set });
+    home.shard.lock().compact().unwrap();
+    let again = Home::open(home.folder.path());
+    let settle = Request::Settle { ino, size: 7, mtime: Time { seconds: 900, nanos: 0 }, epoch: 0 };
+    again.handle(Caller { session: SESSION, id: 0 }, settle);
+    let state = again.lock();
+    let inode = state.tree.get(ino).unwrap();
+    assert_eq!((inode.size, inode.mtime), (7, Time { seconds: 5, nanos: 6 }));
+}
+
+#[test]
 fn pages_of_a_directory_go_on_while_entries_come_and_go() {
     let mut home = Home::new();
     let create =
