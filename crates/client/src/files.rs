@@ -10,7 +10,7 @@ use wire::data::{FileLock, LockKind, SetAttr, Time};
 #[derive(Debug, Default)]
 pub struct Files {
     files: HashMap<u64, File>,
-    /// Every lock request that was granted, in order, by inode and owner: repeating them gives the same locks.
+    /// By inode and owner.
     locks: HashMap<(u64, u64), Vec<FileLock>>,
     /// Handles that are closed, but not for the home shard; as (inode, write).
     held: Vec<(u64, bool)>,
@@ -21,7 +21,7 @@ pub struct Files {
 pub struct Held {
     /// (inode, readers, writers).
     pub opens: Vec<(u64, u32, u32)>,
-    /// (inode, owner, lock), to be taken in this order.
+    /// (inode, owner, lock).
     pub locks: Vec<(u64, u64, FileLock)>,
 }
 
@@ -138,13 +138,11 @@ impl Files {
     /// A lock was taken or given up.
     pub fn locked(&mut self, ino: u64, owner: u64, lock: &FileLock) {
         let granted = self.locks.entry((ino, owner)).or_default();
-        // What this one covers does not matter any more.
-        let covered = |old: &FileLock| {
-            old.whole_file == lock.whole_file && lock.start <= old.start && old.end <= lock.end
-        };
-        granted.retain(|old| !covered(old));
-        granted.push(*lock);
-        if granted.iter().all(|lock| lock.kind == LockKind::Unlock) {
+        *granted = granted.iter().flat_map(|old| old.outside(lock)).collect();
+        if lock.kind != LockKind::Unlock {
+            granted.push(*lock);
+        }
+        if granted.is_empty() {
             self.locks.remove(&(ino, owner));
         }
     }

@@ -299,14 +299,14 @@ fn a_lock_keeps_another_client_out_until_it_is_given_up_or_its_holder_is_gone() 
         Some(range(LockKind::Exclusive, 0, 99))
     );
     b.set_lock(ino, 1, &range(LockKind::Exclusive, 100, 199)).unwrap();
-    assert_eq!(b.wait_lock(ino, 1, &range(LockKind::Shared, 0, 9), &|| true), Err(Errno::INTR));
+    assert_eq!(b.wait_lock(ino, 1, &range(LockKind::Shared, 0, 9), true, &|| true), Err(Errno::INTR));
     std::thread::scope(|scope| {
-        let waits = scope.spawn(|| b.wait_lock(ino, 1, &range(LockKind::Shared, 0, 9), &|| false));
+        let waits = scope.spawn(|| b.wait_lock(ino, 1, &range(LockKind::Shared, 0, 9), true, &|| false));
         a.set_lock(ino, 1, &range(LockKind::Unlock, 0, 49)).unwrap();
         waits.join().unwrap().unwrap();
     });
     drop(a);
-    b.wait_lock(ino, 1, &range(LockKind::Exclusive, 0, u64::MAX), &|| false).unwrap();
+    b.wait_lock(ino, 1, &range(LockKind::Exclusive, 0, u64::MAX), true, &|| false).unwrap();
 }
 
 #[test]
@@ -321,7 +321,7 @@ fn locks_survive_a_restart_of_the_shard() {
     cluster.servers[0].shutdown();
     cluster.servers[0] = cluster.serve(0, &tcp);
     // `a` does nothing but live; `b` asks for its lock at once and for as long as the shard recovers.
-    b.wait_lock(ino, 1, &range(LockKind::Exclusive, 10, 19), &|| false).unwrap();
+    b.wait_lock(ino, 1, &range(LockKind::Exclusive, 10, 19), true, &|| false).unwrap();
     assert_eq!(b.set_lock(ino, 1, &range(LockKind::Shared, 20, 20)), Err(Errno::AGAIN));
 }
 

@@ -185,8 +185,15 @@ impl FileSystem for Namespace {
         self.client.set_lock(ino, owner, lock)
     }
 
-    fn wait_lock(&self, ino: u64, owner: u64, lock: &FileLock, cancelled: &dyn Fn() -> bool) -> Result<()> {
-        self.client.wait_lock(ino, owner, lock, cancelled)
+    fn wait_lock(
+        &self,
+        ino: u64,
+        owner: u64,
+        lock: &FileLock,
+        blocking: bool,
+        cancelled: &dyn Fn() -> bool,
+    ) -> Result<()> {
+        self.client.wait_lock(ino, owner, lock, blocking, cancelled)
     }
 
     fn release_locks(&self, ino: u64, owner: u64) -> Result<()> {

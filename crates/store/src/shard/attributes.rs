@@ -62,10 +62,7 @@ impl Shard {
             change.mtime = change.mtime.or(Some(time));
             Ok((Record::SetAttr { ino, change }, Outcome::Inode(ino)))
         })?;
-        let mut state = self.lock();
-        state.tree.bump_epoch(ino);
-        state.ends.remove(&ino);
-        drop(state);
+        self.lock().tree.bump_epoch(ino);
         match reply {
             Reply::Inode(_) => self.inode_reply(&self.lock(), ino),
             other => Ok(other),

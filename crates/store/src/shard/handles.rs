@@ -18,6 +18,11 @@ impl Shard {
         if inode.kind != FileKind::Regular {
             return Err(Errno::INVAL);
         }
+        if !state.sessions.has_room(caller.session) {
+            return Err(Errno::NFILE);
+        }
+        state.hold(caller.session)?;
+        let inode = state.tree.get(ino).ok_or(Errno::STALE)?;
         // Live without a writer: one was lost, and the last size that the shard knows may be wrong.
         let left_live = inode.live && !state.sessions.is_written(ino);
         if write && !inode.live && !self.measures_itself() {
@@ -25,12 +30,25 @@ impl Shard {
         }
         let reply = self.inode_reply(&state, ino)?;
         // Last, so that nothing is counted when the answer is an error.
-        state.sessions.open(caller.session, ino, write);
+        state.sessions.open_by(caller.session, caller.id, ino, write);
         if write && left_live {
             state.sessions.size_unknown(ino);
         }
         state.sessions.answer(caller.session, caller.id, Outcome::Inode(ino));
         Ok(reply)
+    }
+
+    /// What the session has open is this and no more.
+    pub(super) fn reclaim(&self, caller: Caller, opens: &[(u64, u32, u32)]) -> Result<Reply, Errno> {
+        let mut state = self.lock();
+        if !opens.is_empty() {
+            state.hold(caller.session)?;
+        }
+        let before = state.sessions.reclaim(caller.session, opens);
+        drop(state);
+        // A former process may have opened what it did not live to tell of.
+        before.into_iter().for_each(|ino| self.destroy_if_gone(ino));
+        Ok(Reply::Done)
     }
 
     pub(super) fn close_files(&self, caller: Caller, handles: &[ClosedHandle]) -> Result<Reply, Errno> {
@@ -67,8 +85,8 @@ impl Shard {
             None => Ok(None),
         };
         let closed = state.sessions.close(caller.session, ino, write, report);
-        if !state.sessions.is_written(ino) {
-            state.ends.remove(&ino);
+        if !state.sessions.is_written(ino) && state.ends.contains_key(&ino) {
+            state.record(None, Record::Reserved { ino, offset: 0, end: 0 })?;
         }
         match closed {
             Closed::LastWriter(file) if !self.measures_itself() => self.last_writer_closed(state, ino, &file),

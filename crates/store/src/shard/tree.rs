@@ -34,7 +34,7 @@ pub struct Inode {
     pub ctime: Time,
     /// Truncations since the shard started; not kept on disk.
     pub epoch: u64,
-    /// Times that `mtime` was set since the shard started; not kept on disk either.
+    /// Times that `mtime` was set; kept on disk while the inode is live.
     pub times: u64,
     /// `None` where there are none: most inodes have none.
     pub xattrs: Option<Xattrs>,
@@ -161,7 +161,9 @@ impl Tree {
                 })
             })
         });
-        std::iter::once(Record::NextIno { next: self.next_ino }).chain(inodes).chain(entries)
+        let timed = self.inodes.iter().filter(|(_, inode)| inode.live && inode.times > 0);
+        let timed = timed.map(|(&ino, inode)| Record::Timed { ino, times: inode.times });
+        std::iter::once(Record::NextIno { next: self.next_ino }).chain(inodes).chain(entries).chain(timed)
     }
 
     /// Applies one change.
@@ -215,11 +217,16 @@ impl Tree {
                     (inode.mtime, inode.ctime) = (*mtime, inode.ctime.max(*mtime));
                 }
             }),
+            Record::Timed { ino, times } => self.change(*ino, |inode| inode.times = *times),
             Record::Destroyed { ino } => {
                 self.orphans.remove(ino);
                 self.inodes.remove(ino);
             }
-            Record::Answered { .. } => {}
+            Record::Answered { .. }
+            | Record::Began { .. }
+            | Record::Ended { .. }
+            | Record::Reserved { .. }
+            | Record::Placed { .. } => {}
         }
     }
 

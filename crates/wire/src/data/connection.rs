@@ -29,7 +29,32 @@ pub enum Stream {
     Unix(UnixStream),
 }
 
+/// How long a host may be unreachable before a connection to it is given up, though nobody has closed it: its power may
+/// be gone, or the network. Well within the grace periods.
+const UNREACHABLE: Duration = Duration::from_secs(30);
+
+/// After so long without a word it is asked whether it is there, and so often within [`UNREACHABLE`].
+const PROBE_AFTER: Duration = Duration::from_secs(10);
+const PROBES: u32 = 4;
+
 impl Stream {
+    /// A TCP connection, set up for the data path.
+    ///
+    /// # Errors
+    /// The errno of `setsockopt`.
+    pub fn tcp(stream: TcpStream) -> io::Result<Stream> {
+        use rustix::net::sockopt;
+        // Messages are small and each is waited for: holding them back to fill packets only costs time.
+        stream.set_nodelay(true)?;
+        sockopt::set_socket_keepalive(&stream, true)?;
+        sockopt::set_tcp_keepidle(&stream, PROBE_AFTER)?;
+        sockopt::set_tcp_keepintvl(&stream, (UNREACHABLE - PROBE_AFTER) / PROBES)?;
+        sockopt::set_tcp_keepcnt(&stream, PROBES)?;
+        let unreachable = u32::try_from(UNREACHABLE.as_millis()).expect("30 s are few milliseconds");
+        sockopt::set_tcp_user_timeout(&stream, unreachable)?;
+        Ok(Stream::Tcp(stream))
+    }
+
     /// How long one read or write may take; `None`: for ever.
     ///
     /// # Errors
