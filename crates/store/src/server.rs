@@ -92,9 +92,7 @@ impl Server {
         self.listeners.lock().expect(POISON).extend([tcp.try_clone()?.into(), unix.try_clone()?.into()]);
         let accept_tcp = move || {
             let (stream, _) = tcp.accept()?;
-            // Answers are small and awaited: holding them back to fill packets only costs time.
-            stream.set_nodelay(true)?;
-            Ok(Stream::Tcp(stream))
+            Stream::tcp(stream)
         };
         let accept_unix = move || unix.accept().map(|(stream, _)| Stream::Unix(stream));
         let server = self.clone();
@@ -396,6 +394,7 @@ mod tests {
             key: "ab".repeat(32),
             peers: Vec::new(),
             namespaces: namespaces.iter().map(namespace).collect(),
+            grace_ms: wire::node::GRACE_MS,
         }
     }
 
