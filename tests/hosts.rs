@@ -5,6 +5,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use crate::cluster::{Outcome, program_folder};
@@ -22,12 +23,47 @@ impl Hosts {
     /// # Panics
     /// They do not start.
     pub fn up(nodes: usize, settings: &[(&str, &str)]) -> Hosts {
-        let folder = PathBuf::from(format!("/var/tmp/forebay-test-{}", std::process::id()));
+        static STARTED: AtomicU32 = AtomicU32::new(0);
+        let number = STARTED.fetch_add(1, Ordering::Relaxed);
+        let folder = PathBuf::from(format!("/var/tmp/forebay-test-{}-{number}", std::process::id()));
         let hosts = Hosts { folder, names: (1..=nodes).map(|number| format!("n{number}")).collect() };
         let mut command = hosts.script("up");
         command.arg(nodes.to_string()).envs(settings.iter().copied()).stdout(Stdio::null());
         assert!(command.status().expect("bash is there").success(), "the cluster does not start");
         hosts
+    }
+
+    /// Makes a striped buffer of root's for the session `token`, as a workload manager does, and mounts it on every node;
+    /// `options` are more words of its directive. Where it is mounted, for processes on the nodes.
+    #[track_caller]
+    pub fn mount_buffer(&self, token: &str, options: &str) -> PathBuf {
+        let (script, names) = (self.folder.join(format!("job-{token}")), self.folder.join("names"));
+        let directive =
+            format!("#!/bin/sh\n#DW jobdw type=scratch access_mode=striped capacity=1GiB {options}\n");
+        fs::write(&script, directive).expect("the folder is ours");
+        fs::write(&names, self.names.join("\n")).expect("the folder is ours");
+        let (script, names) = (plain(&script), plain(&names));
+        let owner = ["--caller", "tests", "--user", "0", "--groupid", "0", "--capacity", "wlm_pool:1GiB"];
+        let job = ["--job", script, "--nodehostnamefile", names];
+        self.manage("setup", token, &[&owner[..], &job].concat());
+        self.manage("data_in", token, &["--job", script]);
+        self.manage("pre_run", token, &job);
+        self.folder.join("mnt").join(token).join("striped")
+    }
+
+    /// A path of a host's own mount table, as this process reaches it: through a process of the host.
+    pub fn seen_from(&self, host: &str, path: &Path) -> PathBuf {
+        let root = PathBuf::from(format!("/proc/{}/root", self.first_process(host)));
+        root.join(path.strip_prefix("/").expect("the path is absolute"))
+    }
+
+    /// Calls a function of the workload manager's interface.
+    #[track_caller]
+    fn manage(&self, function: &str, token: &str, arguments: &[&str]) {
+        let program = self.program("dw_wlm_cli");
+        let words = [&[program.as_str(), "--function", function, "--token", token], arguments].concat();
+        let outcome = self.on("head", &words);
+        assert!(outcome.status.success(), "{function}: {}{}", outcome.stdout, outcome.stderr);
     }
 
     /// Removes it, and looks whether that is true.
@@ -70,7 +106,7 @@ impl Hosts {
 
     /// One of the programs under test, as it is installed in the cluster.
     pub fn program(&self, name: &str) -> String {
-        self.folder.join("bin").join(name).to_str().expect("our folders have plain names").to_owned()
+        plain(&self.folder.join("bin").join(name)).to_owned()
     }
 
     /// Every process of the cluster's programs named `name`, with `word` in its command line.
@@ -166,6 +202,11 @@ impl Hosts {
             println!("---- {name}.log\n{}", lines[lines.len().saturating_sub(40)..].join("\n"));
         }
     }
+}
+
+/// A path of ours as text.
+pub fn plain(path: &Path) -> &str {
+    path.to_str().expect("our folders have plain names")
 }
 
 fn run(command: &mut Command) -> Outcome {
