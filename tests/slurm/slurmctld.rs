@@ -67,13 +67,9 @@ impl<'a> Phases<'a> {
     }
 
     fn release(&self, site: &Site) {
-        for host in ["n2", "n4"] {
-            site.node(host).signal(Signal::CONT);
-        }
+        ["n2", "n4"].iter().for_each(|host| site.node(host).signal(Signal::CONT));
         site.start_slurmctld();
-        for (_, pfs) in [&self.setup, &self.pre_run, &self.runs] {
-            go(pfs);
-        }
+        [&self.setup, &self.pre_run, &self.runs].iter().for_each(|(_, pfs)| go(pfs));
         // Slurm would wait for a minute before it stages in again.
         let id = format!("JobId={}", self.setup.0.id);
         site.on("head", &["scontrol", "update", &id, "StartTime=now"]);

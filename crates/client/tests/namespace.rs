@@ -66,6 +66,7 @@ impl Cluster {
                 key: KEY.into(),
                 peers: cluster.target.nodes.clone(),
                 namespaces,
+                grace_ms: wire::node::GRACE_MS,
             };
             cluster.servers[index as usize].create_fragment(&spec).unwrap();
         }

@@ -123,6 +123,8 @@ fn agree(filesystem: &impl FileSystem, device: &Device, privileged: bool) -> io:
     }
     if filesystem.locks() {
         capabilities |= capability::POSIX_LOCKS | capability::FLOCK_LOCKS;
+        // Others write, too: pages of a mapping are dropped when the file is seen to have changed.
+        capabilities |= capability::AUTO_INVAL_DATA;
     }
     let wanted = Wanted { capabilities, max_write: REQUEST_BYTES_MAX, max_readahead: REQUEST_BYTES_MAX };
     let negotiated = negotiate(device, &wanted)?;

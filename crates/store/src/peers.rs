@@ -10,8 +10,6 @@ use wire::data::hello::{Claim, HelloError, Key};
 use wire::data::{Connection, Reply, Request};
 use wire::node::{FragmentSpec, StorageAddress};
 
-/// How long a fragment that does not answer is tried: as long as clients try a storage node.
-const GRACE: Duration = Duration::from_secs(120);
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// Connections to the other fragments.
@@ -22,6 +20,7 @@ pub struct Peers {
     key: Key,
     session: [u8; 16],
     nodes: Vec<Peer>,
+    grace: Duration,
     next_id: AtomicU64,
 }
 
@@ -45,6 +44,7 @@ impl Peers {
             key,
             session: session_of(spec.index),
             nodes,
+            grace: Duration::from_millis(spec.grace_ms),
             next_id: AtomicU64::new(1),
         }
     }
@@ -54,12 +54,17 @@ impl Peers {
         fragment == self.own_index
     }
 
+    /// The instance's grace period: how long a fragment that does not answer is tried, as by clients.
+    pub fn grace(&self) -> Duration {
+        self.grace
+    }
+
     /// Sets the length of an object on another fragment.
     ///
     /// # Errors
     /// The fragment's errno; EIO when it did not answer for the grace period.
     pub fn resize(&self, fragment: u32, ino: u64, size: u64) -> Result<(), Errno> {
-        self.call(fragment, &Request::Resize { ino, size }, GRACE)
+        self.call(fragment, &Request::Resize { ino, size }, self.grace)
     }
 
     /// Removes an object on another fragment.

@@ -391,6 +391,7 @@ mod tests {
             key: "ab".repeat(32),
             peers: Vec::new(),
             namespaces: namespaces.iter().map(namespace).collect(),
+            grace_ms: wire::node::GRACE_MS,
         }
     }
 

@@ -37,10 +37,6 @@ use record::{AttrChange, Entry, InodeRecord, Kind, Origin, Record};
 use sessions::{Outcome, Sessions};
 use tree::{Inode, Tree};
 
-/// How long a client may be away before its open files are closed for it; the clients' own grace period, and as long as
-/// an operator needs to start a node again.
-const SESSION_GRACE: Duration = Duration::from_secs(120);
-
 /// Entries in one page of a directory, and bytes of names: a page must fit one message.
 const PAGE_ENTRIES_MAX: usize = 512;
 const PAGE_NAME_BYTES_MAX: usize = 64 << 10;

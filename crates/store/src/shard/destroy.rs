@@ -6,8 +6,8 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, Weak};
 use std::time::{Duration, Instant};
 
+use super::Shard;
 use super::record::Record;
-use super::{SESSION_GRACE, Shard};
 
 /// How often lost sessions are looked for, and how soon a fragment that did not answer is asked again.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -97,7 +97,7 @@ fn run(shard: &Weak<Shard>) {
             continue;
         }
         expired = Instant::now();
-        let lost = shard.lock().sessions.expire(expired, SESSION_GRACE);
+        let lost = shard.lock().sessions.expire(expired, shard.peers.grace());
         for (session, closed) in lost {
             shard.session_ended(session);
             closed.into_iter().for_each(|ino| shard.destroy_if_gone(ino));

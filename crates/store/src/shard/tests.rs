@@ -45,6 +45,7 @@ impl Home {
             key: "00".repeat(32),
             peers: Vec::new(),
             namespaces: vec![namespace.clone()],
+            grace_ms: wire::node::GRACE_MS,
         };
         let peers = Arc::new(Peers::new(&spec, 0, Key::from_hex(&spec.key).unwrap()));
         Shard::open(&folder.join("meta.log"), &namespace, objects, peers).unwrap()
