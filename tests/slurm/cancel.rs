@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use rustix::process::Signal;
+use tests::processes::Process;
 
 use crate::job::{Job, read};
 use crate::site::{ADA, Site, own};
@@ -45,12 +45,11 @@ pub fn before_the_job(site: &Site) {
         (0..2000).for_each(|n| fs::write(input.join(format!("f{n}")), "x").expect("ours"));
         own(&input, ADA);
 
-        let storage = site.node("n1");
-        storage.signal(Signal::STOP);
+        let stopped = site.node("n1").stop();
         let job = site.submit(ADA, &pfs, &waiting(&pfs, "-N 1"));
         job.wait_buffer("staging-in");
         job.cancel(hurry);
-        storage.signal(Signal::CONT);
+        drop(stopped);
         job.wait_end();
 
         let staging = waiting(&pfs, "-N 1").replace(
@@ -66,12 +65,11 @@ pub fn before_the_job(site: &Site) {
         job.cancel(hurry);
         job.wait_end();
 
-        let compute = site.node("n4");
-        compute.signal(Signal::STOP);
+        let stopped = site.node("n4").stop();
         let job = site.submit(ADA, &pfs, &waiting(&pfs, "-w n4"));
         job.wait_buffer("pre-run");
         job.cancel(hurry);
-        compute.signal(Signal::CONT);
+        drop(stopped);
         job.wait_end();
         assert!(!pfs.join("running").exists() && !pfs.join("out").exists());
     }
@@ -88,19 +86,18 @@ pub fn stage_out(site: &Site) {
     );
     let job = site.submit(ADA, &pfs, &script);
     let id = job.id.to_string();
-    let mut workers = Vec::new();
-    job.wait_until("a stage worker works", || {
-        workers = site.processes("forebay-stage", &id);
-        !workers.is_empty()
-    });
     // Held, so that it cannot end first.
-    workers.iter().for_each(|worker| worker.signal(Signal::STOP));
+    let mut stopped = Vec::new();
+    job.wait_until("a stage worker works", || {
+        stopped.extend(site.processes("forebay-stage", &id).iter().map(Process::stop));
+        !stopped.is_empty()
+    });
     job.wait_buffer("staging-out");
     job.cancel(&[]);
     std::thread::sleep(std::time::Duration::from_secs(1));
     assert_eq!(job.field("BurstBufferState"), "staging-out");
     job.cancel(&["--hurry"]);
-    workers.iter().for_each(|worker| worker.signal(Signal::CONT));
+    drop(stopped);
     job.wait_end();
 }
 

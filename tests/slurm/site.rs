@@ -5,7 +5,7 @@ use std::ops::Deref;
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use tests::cluster::Outcome;
 use tests::hosts::Hosts;
@@ -127,6 +127,12 @@ impl Site {
         let command =
             format!("kill -{signal} {0}; while [ -e /proc/{0}/exe ]; do sleep 0.05; done", pid.trim());
         self.on("head", &["bash", "-c", &command]);
+    }
+
+    /// When slurmctld last wrote down its jobs.
+    pub fn slurmctld_saved(&self) -> SystemTime {
+        let file = self.folder().join("state/slurmctld/job_state");
+        fs::metadata(file).and_then(|file| file.modified()).unwrap_or(SystemTime::UNIX_EPOCH)
     }
 
     /// Starts slurmctld again and waits until it answers.

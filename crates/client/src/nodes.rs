@@ -19,6 +19,9 @@ use crate::files::Held;
 /// Idle connections kept for each node: as many as a mount has threads, and some.
 const IDLE_MAX: usize = 16;
 
+/// How long the first connection is tried for: a node that died is back in seconds.
+const FIRST_WITHIN: Duration = Duration::from_secs(15);
+
 const PAUSE_MIN: Duration = Duration::from_millis(5);
 const PAUSE_MAX: Duration = Duration::from_millis(500);
 
@@ -110,12 +113,25 @@ impl Nodes {
         self.session
     }
 
-    /// Connects to one node, without trying again.
+    /// Connects to one node for the first time. It may be just starting again, so a broken connection is tried again, but
+    /// not for the whole grace period: nobody uses the namespace yet, and somebody waits to hear why it cannot be used.
     pub fn check(&self, fragment: u32) -> Result<(), HelloError> {
         let node = self.node(fragment).map_err(std::io::Error::from)?;
-        let link = self.connect(node, fragment, &Held::default)?;
-        node.give_back(link);
-        Ok(())
+        let (started, limit) = (Instant::now(), self.grace.min(FIRST_WITHIN));
+        let mut pause = PAUSE_MIN;
+        loop {
+            match self.connect(node, fragment, &Held::default) {
+                Ok(connection) => {
+                    node.give_back(connection);
+                    return Ok(());
+                }
+                Err(HelloError::Io(_)) if started.elapsed() < limit => {
+                    std::thread::sleep(pause);
+                    pause = (pause * 2).min(PAUSE_MAX);
+                }
+                Err(error) => return Err(error),
+            }
+        }
     }
 
     /// Sends one request and waits for its answer, whose payload lands in `into`. Gives the payload's length too.

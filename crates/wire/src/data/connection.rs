@@ -18,6 +18,9 @@ use super::{META_BYTES_MAX, PAYLOAD_BYTES_MAX};
 
 const HEAD_BYTES: usize = 16;
 
+/// Enough for all but the rarest messages; of a payload, so much at most is copied once more.
+const INBOX_BYTES: usize = 512;
+
 /// How long the other side may be silent before its kernel is asked whether it is still there; then how often, and how
 /// often in vain. A machine that lost its power or its cable says nothing: it is given up after 11 s.
 const PROBE_AFTER: Duration = Duration::from_secs(5);
