@@ -1,0 +1,30 @@
+//! What is measured: a file for each group of lines.
+
+pub mod names;
+pub mod network;
+pub mod raw;
+pub mod rounds;
+pub mod small_read;
+
+use anyhow::Result;
+
+use crate::report::Measurement;
+
+/// How much is done.
+#[derive(Clone, Copy, Debug)]
+pub struct Effort {
+    /// How often each side does its work; the median counts.
+    pub pairs: usize,
+}
+
+/// One group of lines, and its word on the command line.
+pub type Group = (&'static str, fn(Effort) -> Result<Vec<Measurement>>);
+
+/// Every group, in the order of the table.
+pub const GROUPS: [Group; 5] = [
+    ("raw", raw::measure),
+    ("names", names::measure),
+    ("rounds", rounds::measure),
+    ("network", network::measure),
+    ("small-read", small_read::measure),
+];
