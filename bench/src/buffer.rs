@@ -76,6 +76,11 @@ impl Buffer {
         format!("{}, {} node{}", self.medium.name, self.nodes, if self.nodes == 1 { "" } else { "s" })
     }
 
+    /// The cluster.
+    pub fn cluster(&self) -> &Cluster {
+        &self.cluster
+    }
+
     /// A new folder `name` that is not in the buffer.
     pub fn folder_beside(&self, name: &str) -> PathBuf {
         self.cluster.pfs(name)

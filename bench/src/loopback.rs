@@ -8,18 +8,20 @@
 mod inodes;
 mod server;
 
-use std::io::{BufRead, BufReader, Write};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::io::Write;
+use std::path::Path;
+use std::process::Command;
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use fuse::abi::capability;
-use fuse::mount::{Options, Unmount, mount, unmount};
+use fuse::mount::Options;
 use fuse::session::{Session, Wanted, negotiate};
 
 use inodes::Inodes;
 use server::Server;
+
+use crate::mount_process::{MOUNTED, MountProcess};
 
 /// As `crates/mount` has them.
 const THREADS: usize = 8;
@@ -35,9 +37,6 @@ const CAPABILITIES: u64 = capability::ASYNC_READ
     | capability::CACHE_SYMLINKS
     | capability::HAS_RESEND;
 
-/// The line that the process prints when it is mounted.
-const MOUNTED: &str = "mounted";
-
 /// Whether others may change the namespace, as `MountSpec::exclusive` has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sharing {
@@ -47,42 +46,14 @@ pub enum Sharing {
     Shared,
 }
 
-/// A mounted loopback file system, until it is dropped.
-pub struct Loopback {
-    child: Child,
-    mountpoint: PathBuf,
-}
-
-impl Loopback {
-    /// Mounts `backing` at `mountpoint`.
-    pub fn mount(backing: &Path, mountpoint: &Path, sharing: Sharing) -> Result<Loopback> {
-        let mut child = Command::new(std::env::current_exe()?)
-            .arg("loopback")
-            .args([backing, mountpoint])
-            .args((sharing == Sharing::Shared).then_some("--shared"))
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .spawn()
-            .context("start the loopback file system")?;
-        let mut line = String::new();
-        BufReader::new(child.stdout.take().expect("it is a pipe")).read_line(&mut line)?;
-        let loopback = Loopback { child, mountpoint: mountpoint.to_owned() };
-        ensure!(line.trim_end() == MOUNTED, "the loopback file system does not start");
-        Ok(loopback)
-    }
-
-    /// Where it is mounted.
-    pub fn mountpoint(&self) -> &Path {
-        &self.mountpoint
-    }
-}
-
-impl Drop for Loopback {
-    fn drop(&mut self) {
-        // Without its mount the process ends by itself.
-        drop(unmount(&self.mountpoint, Unmount::Detach));
-        drop(self.child.wait());
-    }
+/// Mounts `backing` at `mountpoint`, served by a process of its own.
+pub fn mount(backing: &Path, mountpoint: &Path, sharing: Sharing) -> Result<MountProcess> {
+    let mut command = Command::new(std::env::current_exe()?);
+    command
+        .arg("loopback")
+        .args([backing, mountpoint])
+        .args((sharing == Sharing::Shared).then_some("--shared"));
+    MountProcess::start(command, mountpoint)
 }
 
 /// What the process does: serves until it is unmounted.
@@ -95,7 +66,8 @@ pub fn serve(backing: &Path, mountpoint: &Path, sharing: Sharing) -> Result<()> 
         max_read: REQUEST_BYTES_MAX,
     };
     let inodes = Inodes::open(backing).with_context(|| format!("open {}", backing.display()))?;
-    let device = mount(mountpoint, &options).with_context(|| format!("mount at {}", mountpoint.display()))?;
+    let device = fuse::mount::mount(mountpoint, &options)
+        .with_context(|| format!("mount at {}", mountpoint.display()))?;
     let (cache_for, capabilities) = match sharing {
         Sharing::Exclusive => (EXCLUSIVE_CACHE, CAPABILITIES),
         Sharing::Shared => (Duration::ZERO, CAPABILITIES | capability::POSIX_LOCKS | capability::FLOCK_LOCKS),

@@ -6,6 +6,8 @@
 mod buffer;
 mod cases;
 mod loopback;
+mod mount_process;
+mod namespace;
 mod pairs;
 mod report;
 mod tcp;

@@ -2,6 +2,7 @@
 
 pub mod data;
 pub mod names;
+pub mod records;
 
 pub mod rounds;
 

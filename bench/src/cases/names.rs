@@ -4,7 +4,7 @@ use anyhow::Result;
 
 use super::Effort;
 use crate::buffer::{Buffer, Volume, media};
-use crate::loopback::{Loopback, Sharing};
+use crate::loopback::{self, Sharing};
 use crate::pairs::{alternate, nth};
 use crate::report::{Line, Measurement};
 use crate::work::names;
@@ -26,7 +26,7 @@ pub fn measure(effort: Effort) -> Result<Vec<Measurement>> {
 
 fn compare(buffer: &Buffer, effort: Effort) -> Result<Vec<Measurement>> {
     let loopback =
-        Loopback::mount(&buffer.backing()?, &buffer.folder_beside("loopback"), Sharing::Exclusive)?;
+        loopback::mount(&buffer.backing()?, &buffer.folder_beside("loopback"), Sharing::Exclusive)?;
     let rates =
         alternate(effort.pairs, || names::run(buffer.mountpoint()), || names::run(loopback.mountpoint()))?;
     let lines = names::CASES.into_iter().enumerate().map(|(index, case)| {

@@ -4,7 +4,7 @@ use anyhow::Result;
 
 use super::Effort;
 use crate::buffer::{Buffer, Volume, memory};
-use crate::loopback::{Loopback, Sharing};
+use crate::loopback::{self, Sharing};
 use crate::pairs::alternate;
 use crate::report::{Line, Measurement};
 use crate::work::rounds;
@@ -22,7 +22,7 @@ pub fn measure(effort: Effort) -> Result<Vec<Measurement>> {
     for nodes in [1, 4] {
         let buffer = Buffer::mount(medium, nodes, Volume::Default)?;
         let backing = buffer.backing()?;
-        let loopback = Loopback::mount(&backing, &buffer.folder_beside("loopback"), Sharing::Exclusive)?;
+        let loopback = loopback::mount(&backing, &buffer.folder_beside("loopback"), Sharing::Exclusive)?;
         let ours = || rounds::run(buffer.mountpoint(), count);
         let both = || Ok((rounds::run(loopback.mountpoint(), count)?, rounds::run(&backing, count)?));
         let rates = alternate(effort.pairs, ours, both)?;

@@ -4,7 +4,7 @@ use anyhow::Result;
 
 use super::Effort;
 use crate::buffer::{Buffer, Volume, memory};
-use crate::loopback::{Loopback, Sharing};
+use crate::loopback::{self, Sharing};
 use crate::pairs::alternate;
 use crate::report::{Line, Measurement};
 use crate::tcp::{REQUEST_BYTES, round_trip};
@@ -17,7 +17,7 @@ pub fn measure(effort: Effort) -> Result<Vec<Measurement>> {
     let Some(medium) = memory() else { return Ok(Vec::new()) };
     let buffer = Buffer::mount(medium, 4, Volume::Directory)?;
     let loopback =
-        Loopback::mount(&buffer.backing()?, &buffer.folder_beside("loopback"), Sharing::Exclusive)?;
+        loopback::mount(&buffer.backing()?, &buffer.folder_beside("loopback"), Sharing::Exclusive)?;
     let [ours, bare] = [&buffer.mountpoint(), &loopback.mountpoint()].map(|folder| folder.join("data"));
     data::sequential_write(&ours)?;
     data::sequential_write(&bare)?;
