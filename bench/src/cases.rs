@@ -4,6 +4,7 @@ pub mod names;
 pub mod network;
 pub mod raw;
 pub mod rounds;
+pub mod shard;
 pub mod shared_file;
 pub mod small_read;
 
@@ -22,11 +23,12 @@ pub struct Effort {
 pub type Group = (&'static str, fn(Effort) -> Result<Vec<Measurement>>);
 
 /// Every group, in the order of the table.
-pub const GROUPS: [Group; 6] = [
+pub const GROUPS: [Group; 7] = [
     ("raw", raw::measure),
     ("names", names::measure),
     ("rounds", rounds::measure),
     ("network", network::measure),
     ("small-read", small_read::measure),
     ("shared-file", shared_file::measure),
+    ("shard", shard::measure),
 ];

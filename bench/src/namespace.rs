@@ -5,6 +5,7 @@ use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, Result};
+use client::Client;
 use tests::cluster::program_folder;
 use wire::node::MountSpec;
 
@@ -12,13 +13,18 @@ use crate::buffer::Buffer;
 use crate::mount_process::MountProcess;
 
 /// What the buffer's own mount was started with.
-pub fn spec(buffer: &Buffer) -> Result<MountSpec> {
+fn spec(buffer: &Buffer) -> Result<MountSpec> {
     let mounts = buffer.cluster().state.join("nodes/n0/mounts");
     let entry = fs::read_dir(&mounts).and_then(|mut entries| entries.next().transpose());
     let path =
         entry.with_context(|| format!("list {}", mounts.display()))?.context("there is one mount")?.path();
     let text = fs::read(path.join(SPEC)).with_context(|| format!("read {}", path.display()))?;
     Ok(serde_json::from_slice(&text)?)
+}
+
+/// A client of the namespace in this process, without FUSE.
+pub fn connect(buffer: &Buffer) -> Result<Client> {
+    Ok(Client::connect(&spec(buffer)?.target)?)
 }
 
 /// The file of a mount's folder that says how it was started.

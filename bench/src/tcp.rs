@@ -3,41 +3,57 @@
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::process::{Command, Stdio};
-use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
 
-const ROUND_TRIPS: u32 = 20_000;
+use crate::work::rate;
+
+const ROUND_TRIPS: usize = 20_000;
 
 /// Bytes of a request without payload, about.
 pub const REQUEST_BYTES: usize = 64;
 
 /// Seconds for one round trip: `there` bytes one way, `back` bytes the other.
 pub fn round_trip(there: usize, back: usize) -> Result<f64> {
+    Ok(1.0 / round_trips(1, there, back)?)
+}
+
+/// Round trips per second on several connections at once, each between two threads of its own.
+pub fn round_trips(connections: usize, there: usize, back: usize) -> Result<f64> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
     let address = listener.local_addr()?;
-    std::thread::scope(|scope| {
-        let server = scope.spawn(move || -> std::io::Result<()> {
-            let (mut stream, _) = listener.accept()?;
-            stream.set_nodelay(true)?;
-            let (mut request, reply) = (vec![0; there], vec![0; back]);
-            for _ in 0..ROUND_TRIPS {
-                stream.read_exact(&mut request)?;
-                stream.write_all(&reply)?;
-            }
-            Ok(())
-        });
-        let mut stream = TcpStream::connect(address)?;
-        stream.set_nodelay(true)?;
-        let (request, mut reply) = (vec![0; there], vec![0; back]);
-        let start = Instant::now();
-        for _ in 0..ROUND_TRIPS {
+    let rates: Vec<f64> = std::thread::scope(|scope| {
+        let clients: Vec<_> = (0..connections)
+            .map(|_| {
+                let stream = TcpStream::connect(address)?;
+                let (accepted, _) = listener.accept()?;
+                scope.spawn(move || serve(&accepted, there, back));
+                Ok(scope.spawn(move || ask(&stream, there, back)))
+            })
+            .collect::<Result<_>>()?;
+        clients.into_iter().map(|client| client.join().expect("it does not panic")).collect::<Result<_>>()
+    })?;
+    Ok(rates.iter().sum())
+}
+
+fn serve(mut stream: &TcpStream, there: usize, back: usize) -> std::io::Result<()> {
+    stream.set_nodelay(true)?;
+    let (mut request, reply) = (vec![0; there], vec![0; back]);
+    (0..ROUND_TRIPS).try_for_each(|_| {
+        stream.read_exact(&mut request)?;
+        stream.write_all(&reply)
+    })
+}
+
+/// Round trips per second.
+fn ask(mut stream: &TcpStream, there: usize, back: usize) -> Result<f64> {
+    stream.set_nodelay(true)?;
+    let (request, mut reply) = (vec![0; there], vec![0; back]);
+    rate("round trips over TCP", ROUND_TRIPS, || {
+        (0..ROUND_TRIPS).try_for_each(|_| {
             stream.write_all(&request)?;
-            stream.read_exact(&mut reply)?;
-        }
-        let elapsed = start.elapsed();
-        server.join().expect("it does not panic")?;
-        Ok(elapsed.as_secs_f64() / f64::from(ROUND_TRIPS))
+            stream.read_exact(&mut reply)
+        })
     })
 }
 
