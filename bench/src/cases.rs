@@ -1,5 +1,6 @@
 //! What is measured: a file for each group of lines.
 
+pub mod million;
 pub mod names;
 pub mod network;
 pub mod raw;
@@ -23,7 +24,7 @@ pub struct Effort {
 pub type Group = (&'static str, fn(Effort) -> Result<Vec<Measurement>>);
 
 /// Every group, in the order of the table.
-pub const GROUPS: [Group; 7] = [
+pub const GROUPS: [Group; 8] = [
     ("raw", raw::measure),
     ("names", names::measure),
     ("rounds", rounds::measure),
@@ -31,4 +32,5 @@ pub const GROUPS: [Group; 7] = [
     ("small-read", small_read::measure),
     ("shared-file", shared_file::measure),
     ("shard", shard::measure),
+    ("million", million::measure),
 ];

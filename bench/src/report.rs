@@ -59,6 +59,11 @@ impl Line {
         self.with_ratio(pairs, |ours, theirs| ours / theirs)
     }
 
+    /// Medians over pairs of (ours, what it may be), both costs: the ratio is what it may be / ours.
+    pub fn of_costs(self, pairs: &[(f64, f64)]) -> Measurement {
+        self.with_ratio(pairs, |ours, may_be| may_be / ours)
+    }
+
     fn with_ratio(self, pairs: &[(f64, f64)], ratio: impl Fn(f64, f64) -> f64) -> Measurement {
         let median_of =
             |value: &dyn Fn(f64, f64) -> f64| median(pairs.iter().map(|&(a, b)| value(a, b)).collect());
@@ -145,6 +150,11 @@ mod tests {
     fn the_ratio_is_the_median_of_the_pairs_and_not_of_the_sides() {
         let line = stat().of(&[(1.0, 2.0), (10.0, 10.0), (100.0, 25.0)]);
         assert_eq!((line.value, line.baseline, line.ratio), (10.0, 10.0, 1.0));
+    }
+
+    #[test]
+    fn of_costs_the_smaller_is_the_better() {
+        assert_eq!(stat().of_costs(&[(100.0, 200.0)]).ratio, 2.0);
     }
 
     #[test]
