@@ -1,5 +1,6 @@
 //! What is measured: a file for each group of lines.
 
+pub mod growth;
 pub mod million;
 pub mod names;
 pub mod network;
@@ -8,6 +9,7 @@ pub mod rounds;
 pub mod shard;
 pub mod shared_file;
 pub mod small_read;
+pub mod unmatched;
 
 use anyhow::Result;
 
@@ -24,7 +26,7 @@ pub struct Effort {
 pub type Group = (&'static str, fn(Effort) -> Result<Vec<Measurement>>);
 
 /// Every group, in the order of the table.
-pub const GROUPS: [Group; 8] = [
+pub const GROUPS: [Group; 10] = [
     ("raw", raw::measure),
     ("names", names::measure),
     ("rounds", rounds::measure),
@@ -33,4 +35,6 @@ pub const GROUPS: [Group; 8] = [
     ("shared-file", shared_file::measure),
     ("shard", shard::measure),
     ("million", million::measure),
+    ("growth", growth::measure),
+    ("unmatched", unmatched::measure),
 ];

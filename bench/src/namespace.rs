@@ -27,6 +27,11 @@ pub fn connect(buffer: &Buffer) -> Result<Client> {
     Ok(Client::connect(&spec(buffer)?.target)?)
 }
 
+/// Several of them.
+pub fn clients(buffer: &Buffer, count: usize) -> Result<Vec<Client>> {
+    (0..count).map(|_| connect(buffer)).collect()
+}
+
 /// The file of a mount's folder that says how it was started.
 const SPEC: &str = "spec.json";
 

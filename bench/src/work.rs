@@ -6,6 +6,7 @@ pub mod names;
 pub mod records;
 
 pub mod rounds;
+pub mod streams;
 
 use std::io;
 use std::time::Instant;
@@ -28,4 +29,13 @@ pub fn rate(what: &str, count: usize, action: impl FnOnce() -> io::Result<()>) -
 /// A block whose bytes tell where they are.
 pub fn block(len: usize) -> Vec<u8> {
     (0..len).map(|at| (at % 251) as u8).collect()
+}
+
+/// Does `action` for each of `0..count` at once, in a thread each.
+pub fn at_once<T: Send>(count: usize, action: impl Fn(usize) -> Result<T> + Sync) -> Result<Vec<T>> {
+    let action = &action;
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..count).map(|number| scope.spawn(move || action(number))).collect();
+        threads.into_iter().map(|thread| thread.join().expect("it does not panic")).collect()
+    })
 }

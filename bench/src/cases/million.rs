@@ -31,7 +31,7 @@ pub fn measure(effort: Effort) -> Result<Vec<Measurement>> {
     let buffer = Buffer::mount(medium, 1, Volume::Directory)?;
     let node = buffer.cluster().process("forebay-node", "");
     let before = resident_bytes(&node)?;
-    creates::fill(&namespace::connect(&buffer)?, FILLERS, FILES)?;
+    creates::fill(&namespace::clients(&buffer, FILLERS)?, FILES)?;
     let bytes = (resident_bytes(&node)? - before) / FILES as f64;
     // Else it starts the node again before we do.
     buffer.cluster().process("forebay-control", "").kill();

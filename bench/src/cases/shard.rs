@@ -1,4 +1,4 @@
-//! Creates at the metadata shard with FUSE taken away: two threads of a client, a TCP connection each.
+//! Creates at the metadata shard with FUSE taken away: two clients, a TCP connection each.
 
 use anyhow::Result;
 
@@ -23,10 +23,10 @@ const CREATED_BYTES: usize = 128;
 pub fn measure(effort: Effort) -> Result<Vec<Measurement>> {
     let Some(medium) = memory() else { return Ok(Vec::new()) };
     let buffer = Buffer::mount(medium, 4, Volume::Directory)?;
-    let client = namespace::connect(&buffer)?;
+    let clients = namespace::clients(&buffer, CONNECTIONS)?;
     let rates = alternate(
         effort.pairs,
-        || creates::run(&client, CONNECTIONS, FILES),
+        || creates::run(&clients, FILES),
         || tcp::round_trips(CONNECTIONS, CREATE_BYTES, CREATED_BYTES),
     )?;
     let wanted: Vec<_> = rates.iter().map(|&(ours, _)| (ours, WANTED)).collect();
@@ -35,7 +35,7 @@ pub fn measure(effort: Effort) -> Result<Vec<Measurement>> {
         Line::new(case.clone(), "1/s", "what is wanted", 1.0).of(&wanted),
         Line::shown(case, "1/s", "round trips of as many bytes on as many connections").of(&rates),
     ];
-    drop(client);
+    drop(clients);
     buffer.unmount()?;
     Ok(lines)
 }
