@@ -148,6 +148,12 @@ impl Site {
         self.on("head", &[&[self.program("dwcli").as_str()], words].concat())
     }
 
+    /// `forebay WORDS...`, as an operator.
+    pub fn forebay(&self, words: &[&str]) -> Outcome {
+        let program = self.folder.join("bin/forebay");
+        self.on("head", &[&[program.to_str().expect("a plain name")], words].concat())
+    }
+
     /// `dw_wlm_cli WORDS...`, as Slurm's user.
     pub fn shim(&self, words: &[&str]) -> Outcome {
         let cache = self.cache();

@@ -204,7 +204,9 @@ impl Row {
             _ => format!("  {}: {}", progress::title(stage), progress::describe_end(stage)),
         }));
         if let Some((function, error)) = &session.failed {
-            lines.push(format!("  {} failed, {}: {error}", render::function(*function), fault(error)));
+            // What to do was said with the token that it had then.
+            let what = if session.quarantined.is_some() { error.message.clone() } else { error.to_string() };
+            lines.push(format!("  {} failed, {}: {what}", render::function(*function), fault(error)));
         }
         lines.extend(session.kept.iter().map(|why| format!("  kept: {why}")));
         if !self.advice.is_empty() {
@@ -235,11 +237,14 @@ impl Row {
         };
         let whose =
             if self.run == Run::Cluster { format!(" of user {}", session.owner.uid) } else { String::new() };
+        let name = match session.script.job_name.as_str() {
+            "" => String::new(),
+            name => format!(" ({name})"),
+        };
         let live = if self.run == Run::Live { ", being run" } else { "" };
         format!(
-            "buffer {} ({}){whose}: {}{busy}{live}{room}{dirty}",
+            "buffer {}{name}{whose}: {}{busy}{live}{room}{dirty}",
             session.token,
-            session.script.job_name,
             render::phase(session.phase)
         )
     }
