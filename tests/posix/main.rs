@@ -84,7 +84,14 @@ impl Mounted {
         let (folder, mut command) = (self.inside().join(folder), Command::new("env"));
         if let Home::Shared { hosts, .. } = &self.home {
             command = Command::new("nsenter");
-            command.args(["--target", &hosts.first_process("n2").to_string(), "--mount", "--", "env"]);
+            command.args([
+                "--target",
+                &hosts.first_process("n2").to_string(),
+                "--mount",
+                "--pid",
+                "--",
+                "env",
+            ]);
         }
         command.arg("--chdir").arg(folder).arg(program);
         command
