@@ -7,10 +7,11 @@ use std::path::Path;
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
+use tests::processes::wait_until;
 
 use crate::random::Random;
 use crate::setting;
-use crate::site::{Plan, Site};
+use crate::site::{HANGS_AFTER, Plan, Site};
 use crate::writers::Writer;
 
 /// As many as a short run takes.
@@ -43,6 +44,7 @@ fn run(plan: Plan) {
     for _ in 0..kills {
         std::thread::sleep(Duration::from_millis(random.below(300)));
         kill_one(&mut site, &mut random);
+        writers.iter_mut().for_each(Writer::assert_works);
     }
     let counts: Vec<Vec<u64>> = writers.iter_mut().map(Writer::stop).collect();
     eprintln!("(appends, flocks, fcntl locks, steps) of each mount: {counts:?}");
@@ -81,20 +83,30 @@ fn kill_one(site: &mut Site, random: &mut Random) {
         }
         4..=6 => {
             let victim = random.below(site.compute.len() as u64) as usize;
-            let pid = Pid::from_raw(site.compute[victim].mount_pid()).expect("no process has the number 0");
-            // It may have ended by another kill's doing.
-            let _gone = kill_process(pid, Signal::KILL);
+            let pid = site.compute[victim].mount_pid();
+            // It may have been killed just before, and its node not know yet.
+            let _gone = kill_process(Pid::from_raw(pid).expect("no process has the number 0"), Signal::KILL);
+            assert!(wait_until(HANGS_AFTER, || !is_alive(pid)), "process {pid} outlives kill -9");
         }
         _ => {
             let victim = random.below(site.compute.len() as u64) as usize;
-            // Node and mount at once is more than is promised: the successor of a mount that was just killed first.
-            site.compute[victim].mount_pid();
-            site.compute[victim].kill();
+            let node = &mut site.compute[victim];
+            // Node and mount at once are more than is promised: a mount that was just killed has its successor first.
+            let replaced = wait_until(HANGS_AFTER, || is_alive(node.mount_pid()));
+            assert!(replaced, "no successor for the mount:\n{}", node.log());
+            node.kill();
             std::thread::sleep(Duration::from_millis(random.below(200)));
-            site.compute[victim].start();
-            site.compute[victim].mount_pid();
+            node.start();
+            // It holds the mount again when it says so.
+            node.mount_pid();
         }
     }
+}
+
+/// Whether the process is there, and no zombie.
+fn is_alive(pid: i32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
 }
 
 /// Every record is there once and whole.

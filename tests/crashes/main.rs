@@ -9,6 +9,8 @@
 )]
 
 mod away;
+mod disk;
+mod hostile;
 mod kills;
 mod random;
 mod site;

@@ -16,9 +16,10 @@ use tests::cluster::program_folder;
 use tests::processes::{self, wait_until};
 
 /// Nothing that is waited for takes longer, even on a busy machine; what does hangs.
-const HANGS_AFTER: Duration = Duration::from_secs(90);
+pub const HANGS_AFTER: Duration = Duration::from_secs(90);
 
-const KEY: &str = "c0ffee00c0ffee00c0ffee00c0ffee00c0ffee00c0ffee00c0ffee00c0ffee00";
+/// The instance's.
+pub const KEY: &str = "c0ffee00c0ffee00c0ffee00c0ffee00c0ffee00c0ffee00c0ffee00c0ffee00";
 
 /// What a site is to be like.
 #[derive(Clone)]
@@ -209,6 +210,11 @@ impl Node {
     /// What it has logged.
     pub fn log(&self) -> String {
         fs::read_to_string(self.folder.join("log")).unwrap_or_default()
+    }
+
+    /// Where it keeps everything.
+    pub fn folder(&self) -> &Path {
+        &self.folder
     }
 
     /// Asks its API.

@@ -28,6 +28,14 @@ impl Writer {
         writer
     }
 
+    /// It works; if not, why it ended.
+    #[track_caller]
+    pub fn assert_works(&mut self) {
+        if self.process.try_wait().expect("it is our child").is_some() {
+            self.hear("work");
+        }
+    }
+
     /// Ends its work; the numbers that it answers.
     #[track_caller]
     pub fn stop(&mut self) -> Vec<u64> {

@@ -150,7 +150,7 @@ impl Site {
 
     /// `forebay WORDS...`, as an operator.
     pub fn forebay(&self, words: &[&str]) -> Outcome {
-        let program = self.folder.join("bin/forebay");
+        let program = self.folder().join("bin/forebay");
         self.on("head", &[&[program.to_str().expect("a plain name")], words].concat())
     }
 

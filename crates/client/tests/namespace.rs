@@ -12,7 +12,7 @@ use wire::data::hello::{Claim, Key};
 use wire::data::message::{AllocateMode, RenameMode};
 use wire::data::{Reply, Request};
 
-use support::{Cluster, ME, everywhere, pattern};
+use support::{Cluster, KEY, ME, everywhere, pattern};
 
 #[test]
 fn bytes_come_back_across_stripes_and_to_another_client() {

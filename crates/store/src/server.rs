@@ -16,6 +16,7 @@ use wire::node::{FragmentSpec, FragmentStatus};
 
 use crate::fragment::{Fragment, FragmentError, volume};
 use crate::serve::serve;
+use crate::shard::log::sync_folder;
 
 /// Connections at once, each with a thread and up to 1 MiB of buffer. One more is not accepted until another ends.
 const CONNECTIONS_MAX: usize = 1024;
@@ -354,7 +355,7 @@ fn write_spec(folder: &Path, spec: &FragmentSpec) -> Result<(), FragmentError> {
         std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&temporary);
     let mut file = file.map_err(failed)?;
     io::Write::write_all(&mut file, &text).and_then(|()| file.sync_all()).map_err(failed)?;
-    std::fs::rename(&temporary, &path).map_err(failed)
+    std::fs::rename(&temporary, &path).and_then(|()| sync_folder(&path)).map_err(failed)
 }
 
 /// Objects are kept open: 65,536 descriptors where the system lets us, or as many as it does.

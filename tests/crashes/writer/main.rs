@@ -5,7 +5,8 @@
 //! ```
 //!
 //! Driven over its standard input, a line each: `stop` ends the work; `verify FOLDER` compares the buffer, mounted there,
-//! with what is known; the end of the input ends the program. Every line is answered by one, `ok ...` or `failed: ...`.
+//! with what is known; the end of the input ends the program. Every line is answered by one, `ok ...` or `failed: ...`. When
+//! a call fails that must not, it says so at once and ends.
 //!
 //! `load` works until it is told to stop, and no call may fail. `durable` has one thread; its buffer's disk may be cut
 //! off at any moment, after which only what an fsync confirmed is compared.
@@ -23,7 +24,6 @@ mod unlinked;
 
 use std::io::BufRead;
 use std::path::Path;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use folder::Folder;
@@ -38,7 +38,7 @@ fn failed<E: std::fmt::Display>(what: &str, place: impl std::fmt::Debug) -> impl
     move |error| format!("{what} {place}: {error}")
 }
 
-/// Tells the threads to stop: by order, or because one of them failed.
+/// Tells the threads to stop.
 static STOP: AtomicBool = AtomicBool::new(false);
 
 fn main() {
@@ -68,49 +68,36 @@ fn obey(mut order: impl FnMut(&str, &str) -> Result<String, Failure>) {
     }
 }
 
-/// What failed in any thread.
-#[derive(Default)]
-struct Failures(Mutex<Vec<Failure>>);
-
-impl Failures {
-    /// Notes a failure, which stops the other threads.
-    fn note<T>(&self, result: Result<T, Failure>) -> Option<T> {
-        let noted = result.inspect_err(|failure| {
-            STOP.store(true, Ordering::Relaxed);
-            self.0.lock().expect("no thread panics with it").push(failure.clone());
-        });
-        noted.ok()
-    }
+/// What a thread did. If it failed, that is told, and the program ends: what comes after means nothing.
+fn worked<T>(result: Result<T, Failure>) -> T {
+    result.unwrap_or_else(|failure| {
+        println!("failed: {failure}");
+        std::process::exit(1)
+    })
 }
 
 fn load(mount: &Path, number: u64, seed: u64) {
-    let failures = Failures::default();
     let (folders, counts) = std::thread::scope(|scope| {
-        let failures = &failures;
         let folders = [0, 1].map(|n| {
-            scope.spawn(move || {
-                failures.note(work_in_folder(mount, &format!("folder-{number}-{n}"), seed * 10 + n))
-            })
+            scope.spawn(move || worked(work_in_folder(mount, &format!("folder-{number}-{n}"), seed * 10 + n)))
         });
-        let appends = scope.spawn(|| failures.note(shared::append(mount, number)));
-        let flocks = scope.spawn(|| failures.note(shared::count(mount, shared::Lock::Whole)));
-        let ranges = scope.spawn(|| failures.note(shared::count(mount, shared::Lock::Range)));
-        scope.spawn(move || failures.note(unlinked::work(mount, number, seed)));
+        let counts = [
+            scope.spawn(|| worked(shared::append(mount, number))),
+            scope.spawn(|| worked(shared::count(mount, shared::Lock::Whole))),
+            scope.spawn(|| worked(shared::count(mount, shared::Lock::Range))),
+            scope.spawn(|| worked(unlinked::work(mount, number, seed))),
+        ];
         println!("ok begun");
         wait_for_stop();
         let folders = folders.map(|worker| worker.join().expect("it does not panic"));
-        (folders, [appends, flocks, ranges].map(|worker| worker.join().expect("it does not panic")))
+        (folders, counts.map(|worker| worker.join().expect("it does not panic")))
     });
-    let steps: u64 = folders.iter().flatten().map(Folder::steps).sum();
-    match (failures.0.into_inner().expect("no thread panics with it").join("; "), counts) {
-        (none, [Some(appends), Some(flocks), Some(ranges)]) if none.is_empty() => {
-            println!("ok {appends} {flocks} {ranges} {steps}");
-        }
-        (failures, _) => println!("failed: {failures}"),
-    }
+    let steps: u64 = folders.iter().map(Folder::steps).sum();
+    let [appends, flocks, ranges, _] = counts;
+    println!("ok {appends} {flocks} {ranges} {steps}");
     obey(|word, place| match word {
         "verify" => {
-            folders.iter().flatten().try_for_each(|folder| folder.verify(Path::new(place)))?;
+            folders.iter().try_for_each(|folder| folder.verify(Path::new(place)))?;
             Ok(String::new())
         }
         _ => Err(format!("unknown order {word}")),
@@ -125,7 +112,7 @@ fn work_in_folder(mount: &Path, name: &str, seed: u64) -> Result<Folder, Failure
     Ok(folder)
 }
 
-/// Waits for the order to stop, or for a thread that failed: then the order that comes is answered with that.
+/// Waits for the order to stop.
 fn wait_for_stop() {
     let mut line = String::new();
     // The end of the input is an order to stop, too.

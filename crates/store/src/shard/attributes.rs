@@ -126,6 +126,9 @@ impl Shard {
         mtime: wire::data::Time,
         epoch: u64,
     ) -> Result<Reply, Errno> {
+        if i64::try_from(size).is_err() {
+            return Err(Errno::FBIG);
+        }
         let mut state = self.lock();
         let Some(inode) = state.tree.get(ino) else { return Ok(Reply::Done) };
         // Somebody truncated or opened it meanwhile: the measure is of no use, and it stays live.

@@ -76,7 +76,7 @@ impl Shard {
         let ClosedHandle { ino, write, written } = *handle;
         let (epoch, times) = state.tree.get(ino).map_or((0, 0), |inode| (inode.epoch, inode.times));
         let report = match written {
-            Some(written) if written.epoch != epoch => Err(()),
+            Some(written) if written.epoch != epoch || i64::try_from(written.end).is_err() => Err(()),
             // The close can arrive after a change of times that the program made after it: that is what stays.
             Some(written) => Ok(Some(Report {
                 end: written.end,

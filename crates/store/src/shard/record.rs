@@ -49,6 +49,8 @@ pub enum Record {
     Placed { offset: u64 },
     /// Snapshot: how often the time of change of a file that may be written was set.
     Timed { ino: u64, times: u64 },
+    /// The log up to this length, bytes, survives a power loss.
+    Synced { length: u64 },
 }
 
 /// An inode as the log keeps it.

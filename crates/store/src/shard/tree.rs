@@ -4,6 +4,7 @@
 //! that it fits, and a log replays what was checked then. (A log of another tree would not fit; recovery checks that.)
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::ops::Bound;
 use std::sync::Arc;
 
 use wire::data::{Attr, FileKind, ROOT, Time};
@@ -71,7 +72,9 @@ impl Directory {
 
     /// Entries after `cookie`, in the order in which they were made: (cookie, name, inode).
     pub fn after(&self, cookie: u64) -> impl Iterator<Item = (u64, &Name, u64)> {
-        self.by_cookie.range(cookie + 1..).filter_map(|(&cookie, name)| Some((cookie, name, self.get(name)?)))
+        self.by_cookie
+            .range((Bound::Excluded(cookie), Bound::Unbounded))
+            .filter_map(|(&cookie, name)| Some((cookie, name, self.get(name)?)))
     }
 
     fn insert(&mut self, name: &[u8], ino: u64) {
@@ -226,7 +229,8 @@ impl Tree {
             | Record::Began { .. }
             | Record::Ended { .. }
             | Record::Reserved { .. }
-            | Record::Placed { .. } => {}
+            | Record::Placed { .. }
+            | Record::Synced { .. } => {}
         }
     }
 
