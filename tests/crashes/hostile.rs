@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use wire::data::dial::{Via, dial};
 use wire::data::hello::{Claim, Key};
-use wire::data::message::{AllocateMode, RenameMode, Written, XattrMode};
+use wire::data::message::{AllocateMode, ClosedHandle, RenameMode, Written, XattrMode};
 use wire::data::{Creator, FileKind, FileLock, LockKind, Request, SetAttr, Stream, Time};
 use wire::node::StorageAddress;
 
@@ -172,7 +172,7 @@ fn any_request(random: &mut Random) -> Request {
         },
         Request::ReadDir { ino, cookie: offset },
         Request::Open { ino, write: true },
-        Request::Close { ino, write: true, written },
+        Request::Close { handles: vec![ClosedHandle { ino, write: true, written }; 3] },
         Request::Settle { ino, size, mtime: time, epoch: other },
         Request::Reclaim { opens: vec![(ino, size as u32, other as u32); 3] },
         Request::SetXattr { ino, name, value: vec![1; (size % 70_000) as usize], mode: XattrMode::Any },
