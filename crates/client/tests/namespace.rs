@@ -339,3 +339,71 @@ fn a_client_that_goes_on_for_another_holds_what_that_held() {
         }
     });
 }
+
+#[test]
+fn what_a_client_that_is_alone_knows_of_a_folder_is_what_the_shard_knows() {
+    let cluster = Cluster::start(3, 64 << 20);
+    let alone = cluster.client().alone();
+    alone.look_around();
+    let folder = alone.mkdir(ROOT, b"d", 0o755, &ME).unwrap().ino;
+    // A client for each look: it has asked nobody before.
+    let agrees = |step: &str| {
+        assert_eq!(alone.getattr(folder).unwrap(), cluster.client().getattr(folder).unwrap(), "{step}");
+        for name in [&b"a"[..], b"b", b"c", b"sub"] {
+            let looked = |client: &Client| client.lookup(folder, name).map(|attr| attr.ino);
+            assert_eq!(looked(&alone), looked(&cluster.client()), "{step}");
+        }
+    };
+    agrees("mkdir");
+    let file = alone.create(folder, b"a", 0o644, &ME).unwrap().ino;
+    agrees("create");
+    alone.close(file, true).unwrap();
+    alone.mkdir(folder, b"sub", 0o755, &ME).unwrap();
+    agrees("mkdir in it");
+    alone.link(file, folder, b"b").unwrap();
+    agrees("link");
+    alone.rename(folder, b"a", folder, b"c").unwrap();
+    agrees("rename");
+    alone.setattr(folder, &SetAttr { mode: Some(0o700), ..SetAttr::default() }).unwrap();
+    agrees("chmod");
+    alone.setxattr(folder, b"user.x", b"1").unwrap();
+    agrees("setxattr");
+    alone.unlink(folder, b"c").unwrap();
+    agrees("unlink");
+    alone.rmdir(folder, b"sub").unwrap();
+    agrees("rmdir");
+    alone.symlink(folder, b"a", b"elsewhere", &ME).unwrap();
+    agrees("symlink");
+}
+
+#[test]
+fn space_of_a_file_that_was_closed_and_removed_a_moment_ago_is_free() {
+    let cluster = Cluster::start(1, 4 << 20);
+    let client = cluster.client().hold_closes();
+    for round in 0..20 {
+        let ino = client.create(ROOT, b"f", 0o644, &ME).unwrap().ino;
+        client.write(ino, 0, &pattern(3 << 20, round)).unwrap();
+        client.close(ino, true).unwrap();
+        client.unlink(ROOT, b"f").unwrap();
+    }
+}
+
+#[test]
+fn a_file_that_is_opened_again_and_again_has_its_size_when_its_client_is_gone() {
+    let cluster = Cluster::start(3, 64 << 20);
+    let client = cluster.client().hold_closes();
+    let bytes = pattern(200_000, 7);
+    let ino = client.create(ROOT, b"f", 0o600, &ME).unwrap().ino;
+    client.close(ino, true).unwrap();
+    for (n, piece) in bytes.chunks(1000).enumerate() {
+        assert_eq!(client.open(ino, true).unwrap(), 0o600);
+        client.write(ino, n as u64 * 1000, piece).unwrap();
+        client.close(ino, true).unwrap();
+    }
+    drop(client);
+    let other = cluster.client();
+    assert_eq!(other.getattr(ino).unwrap().size, 200_000);
+    let mut back = vec![0; 200_000];
+    assert_eq!(other.read(ino, 0, &mut back).unwrap(), 200_000);
+    assert_eq!(back, bytes);
+}
