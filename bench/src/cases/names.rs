@@ -14,8 +14,9 @@ use crate::work::names;
 
 const TARGET: f64 = 0.8;
 
-const BOUND: &str = "each name takes one round trip more than the bare FUSE file system, and on two cores the two task \
-    switches of a round trip cost as much as those of a FUSE request; Forebay's own code is below a tenth of the samples";
+const BOUND: &str = "a create is four FUSE requests (the folder's attributes, lookup, create, release), each with a round trip to the \
+    shard, and with one node one more for the object's descriptor; half of the samples of mount and node are task switches, a tenth \
+    is Forebay's own code";
 
 /// On each medium, with one node and with four; and as on a cluster, where other nodes may change the namespace any time.
 pub fn measure(effort: Effort) -> Result<Vec<Measurement>> {
