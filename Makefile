@@ -2,6 +2,7 @@
 # make test         everything that must pass before a change lands; under 20 minutes on 2 cores
 # make check        formatting and lints only
 # make bench        measure, print a table, write bench/results.json; under 10 minutes (ARGS="--only names")
+# make bench-peers  the same work on us and on GlusterFS (root); writes bench/peers.json
 # make build        the programs, in target/release
 # make cluster      a Slurm cluster with Forebay on this machine, NODES=4 nodes (root); says how to use it
 # make cluster-down end it and remove every trace of it
@@ -14,7 +15,7 @@ NODES   := 4
 CARGO   := cargo
 FLAGS   := --release --locked
 
-.PHONY: run build check test bench cluster cluster-down clean
+.PHONY: run build check test bench bench-peers cluster cluster-down clean
 .DEFAULT_GOAL := build
 
 build:
@@ -40,6 +41,11 @@ bench:
 	@scripts/install-deps build run bench
 	@$(CARGO) build $(FLAGS) --workspace --bins
 	@target/release/bench $(ARGS)
+
+bench-peers:
+	@scripts/install-deps build run peers
+	@$(CARGO) build $(FLAGS) --workspace --bins
+	@target/release/bench --only peers --out bench/peers.json
 
 cluster:
 	@scripts/install-deps build run slurm

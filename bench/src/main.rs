@@ -5,6 +5,7 @@
 
 mod buffer;
 mod cases;
+mod gluster;
 mod loopback;
 mod mount_process;
 mod namespace;
@@ -30,8 +31,8 @@ struct Options {
     /// How often each piece of work is done on each side; the median counts
     #[arg(long, default_value_t = 5)]
     pairs: usize,
-    /// Only these groups of lines [default: all]
-    #[arg(long, value_name = "GROUP", num_args = 1.., value_parser = GROUPS.map(|(name, _)| name))]
+    /// Only these groups of lines [default: all but peers]
+    #[arg(long, value_name = "GROUP", num_args = 1.., value_parser = GROUPS.map(|group| group.name))]
     only: Vec<String>,
     #[command(subcommand)]
     part: Option<Part>,
@@ -66,9 +67,12 @@ fn main() -> Result<()> {
 fn measure(options: &Options) -> Result<()> {
     ensure!(options.pairs % 2 == 1, "--pairs must be odd, so that there is a median");
     let effort = Effort { pairs: options.pairs };
-    let wanted = |group: &&Group| options.only.is_empty() || options.only.iter().any(|name| name == group.0);
+    let wanted = |group: &&Group| match options.only.as_slice() {
+        [] => group.by_default,
+        only => only.iter().any(|name| name == group.name),
+    };
     let mut measurements = Vec::new();
-    for (name, measure) in GROUPS.iter().filter(wanted) {
+    for Group { name, measure, .. } in GROUPS.iter().filter(wanted) {
         report::note(&format!("measuring: {name}"));
         measurements.extend(measure(effort).with_context(|| format!("measure {name}"))?);
     }

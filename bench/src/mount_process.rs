@@ -3,12 +3,17 @@
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use fuse::mount::{Unmount, unmount};
+use tests::processes::wait_until;
 
 /// The line that such a process prints when it is mounted: `forebay-mount` and our own.
 pub const MOUNTED: &str = "mounted";
+
+/// How long such a process may take to end.
+const END_LIMIT: Duration = Duration::from_secs(5);
 
 /// A mount with its process, until it is dropped.
 pub struct MountProcess {
@@ -39,8 +44,10 @@ impl MountProcess {
 
 impl Drop for MountProcess {
     fn drop(&mut self) {
-        // Without its mount the process ends by itself.
         drop(unmount(&self.mountpoint, Unmount::Detach));
+        // Without its mount the process ends by itself; but a mount namespace that was made meanwhile may hold the mount.
+        wait_until(END_LIMIT, || matches!(self.child.try_wait(), Ok(Some(_))));
+        drop(self.child.kill());
         drop(self.child.wait());
     }
 }

@@ -54,6 +54,11 @@ impl Line {
         Line { case, unit, against, target: None, bound: None }
     }
 
+    /// Says what keeps the ratio below the target.
+    pub fn bounded_by(self, text: &'static str) -> Line {
+        Line { bound: Some(text), ..self }
+    }
+
     /// Medians over pairs of (ours, baseline), both rates: the ratio is ours / baseline.
     pub fn of(self, pairs: &[(f64, f64)]) -> Measurement {
         self.with_ratio(pairs, |ours, theirs| ours / theirs)
@@ -143,7 +148,7 @@ mod tests {
     use super::*;
 
     fn stat() -> Line {
-        Line { bound: Some("the weather"), ..Line::new("stat".into(), "1/s", "the backing folder", 0.5) }
+        Line::new("stat".into(), "1/s", "the backing folder", 0.5).bounded_by("the weather")
     }
 
     #[test]

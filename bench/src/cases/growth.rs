@@ -19,7 +19,7 @@ const NODES_OF_CLIENTS: u32 = 4;
 
 /// In all, whatever the number of clients.
 const MEBIBYTES: usize = 128;
-const CREATES: usize = 16_000;
+const CREATES: usize = 4_000;
 
 /// What [`rates`] measures, in its order: name and unit.
 const CASES: [(&str, &str); 3] =

@@ -11,6 +11,9 @@ use crate::work::data;
 
 const TARGET: f64 = 0.6;
 
+const BOUND: &str = "a byte is copied four times, one copy after the other: between program and mount, into and out of a socket, \
+    and by the storage node's file system; iperf3's stream has the two of the socket, at the same time";
+
 /// Writing and reading a large file, on each medium.
 pub fn measure(effort: Effort) -> Result<Vec<Measurement>> {
     let mut lines = Vec::new();
@@ -27,7 +30,7 @@ pub fn measure(effort: Effort) -> Result<Vec<Measurement>> {
         let reads: Vec<_> = rates.iter().map(|&((_, read), stream)| (read, stream)).collect();
         for ((case, unit), pairs) in [(data::SEQUENTIAL_WRITE, writes), (data::SEQUENTIAL_READ, reads)] {
             let case = format!("{case}, {}", buffer.name());
-            lines.push(Line::new(case, unit, "one iperf3 stream", TARGET).of(&pairs));
+            lines.push(Line::new(case, unit, "one iperf3 stream", TARGET).bounded_by(BOUND).of(&pairs));
         }
         buffer.unmount()?;
     }

@@ -15,6 +15,9 @@ const FILES: usize = 20_000;
 /// What we want, per second, on two cores.
 const WANTED: f64 = 100_000.0;
 
+const BOUND: &str = "a connection has one request under way: two of them cannot do more than the round trips beside it, whatever \
+    the shard does";
+
 /// Bytes of a create and of its answer, about.
 const CREATE_BYTES: usize = 64;
 const CREATED_BYTES: usize = 128;
@@ -32,7 +35,7 @@ pub fn measure(effort: Effort) -> Result<Vec<Measurement>> {
     let wanted: Vec<_> = rates.iter().map(|&(ours, _)| (ours, WANTED)).collect();
     let case = format!("create at the shard, {CONNECTIONS} connections, {}", medium.name);
     let lines = vec![
-        Line::new(case.clone(), "1/s", "what is wanted", 1.0).of(&wanted),
+        Line::new(case.clone(), "1/s", "what is wanted", 1.0).bounded_by(BOUND).of(&wanted),
         Line::shown(case, "1/s", "round trips of as many bytes on as many connections").of(&rates),
     ];
     drop(clients);
