@@ -170,11 +170,27 @@ impl Site {
         assert!(wait_until(Duration::from_secs(20), answers), "slurmctld does not answer");
     }
 
+    /// Where buffers are mounted on each host.
+    pub fn mount_root(&self) -> PathBuf {
+        self.folder.join("mnt")
+    }
+
+    /// Where the `forebay-node` of a host keeps its state.
+    pub fn state_of(&self, host: &str) -> PathBuf {
+        self.folder.join("state").join(host)
+    }
+
+    /// The first process of a host.
+    pub fn host_process(&self, host: &str) -> String {
+        let pid = fs::read_to_string(self.folder.join("hosts").join(host).join("pid"));
+        pid.unwrap_or_default().trim().to_owned()
+    }
+
     /// Mounts of buffers on a host, as its own mount table has them.
     pub fn mounts(&self, host: &str) -> Vec<String> {
-        let pid = fs::read_to_string(self.folder.join("hosts").join(host).join("pid")).unwrap_or_default();
-        let table = fs::read_to_string(format!("/proc/{}/mountinfo", pid.trim())).unwrap_or_default();
-        let root = self.folder.join("mnt");
+        let pid = self.host_process(host);
+        let table = fs::read_to_string(format!("/proc/{pid}/mountinfo")).unwrap_or_default();
+        let root = self.mount_root();
         let points = table.lines().filter_map(|line| line.split(' ').nth(4));
         points.filter(|point| Path::new(point).starts_with(&root)).map(str::to_owned).collect()
     }
@@ -213,9 +229,8 @@ impl Site {
 
     /// Ends everything on a host at once, as a power cut does.
     pub fn kill_host(&self, host: &str) {
-        let file = self.folder.join("hosts").join(host).join("pid");
-        let pid = fs::read_to_string(file).expect("`up` wrote it");
-        let pid = pid.trim().parse().ok().and_then(rustix::process::Pid::from_raw).expect("a process id");
+        let pid = self.host_process(host);
+        let pid = pid.parse().ok().and_then(rustix::process::Pid::from_raw).expect("a process id");
         rustix::process::kill_process(pid, rustix::process::Signal::KILL).expect("the host lives");
     }
 
