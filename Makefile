@@ -37,7 +37,7 @@ test:
 	@scripts/test
 
 bench:
-	@scripts/install-deps build run
+	@scripts/install-deps build run slurm
 	@$(CARGO) build $(FLAGS) --workspace --bins
 	@target/release/bench --out bench/results.json
 

@@ -5,6 +5,7 @@
 //! numbers mean.
 
 mod report;
+mod slurm;
 mod target;
 mod work;
 
@@ -23,6 +24,9 @@ struct Options {
     /// Where to write the results as JSON.
     #[arg(long, default_value = "bench/results.json")]
     out: PathBuf,
+    /// Only what Slurm waits for, printed and not written.
+    #[arg(long)]
+    slurm: bool,
     /// How often each piece of work is done on each side; the median counts.
     #[arg(long, default_value_t = 5)]
     pairs: usize,
@@ -37,6 +41,10 @@ const NODE_COUNTS: [u32; 2] = [1, 4];
 fn main() -> Result<()> {
     let options = Options::parse();
     ensure!(options.pairs % 2 == 1, "--pairs must be odd, so that there is a median");
+    if options.slurm {
+        report::print(&slurm::measure(options.pairs)?);
+        return Ok(());
+    }
     let mut measurements = Vec::new();
     for (medium, folder) in MEDIA {
         if !Path::new(folder).is_dir() {
@@ -46,6 +54,11 @@ fn main() -> Result<()> {
         for nodes in NODE_COUNTS {
             measurements.extend(measure(medium, Path::new(folder), nodes, options.pairs)?);
         }
+    }
+    if rustix::process::geteuid().is_root() {
+        measurements.extend(slurm::measure(options.pairs)?);
+    } else {
+        report::note("a Slurm cluster needs root: nothing is measured for Slurm");
     }
     report::print(&measurements);
     report::write(&measurements, &options.out).with_context(|| format!("write {}", options.out.display()))

@@ -49,9 +49,15 @@ pub fn summarise(medium: &str, nodes: u32, pairs: &[(Vec<Rate>, Vec<Rate>)]) -> 
 }
 
 /// The middle one; of an even number, the upper middle.
-fn median(mut values: Vec<f64>) -> f64 {
+pub fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     values[values.len() / 2]
+}
+
+/// Three digits that matter, or all before the point.
+fn short(value: f64) -> String {
+    let digits = if value < 10.0 { 2 } else { 0 };
+    format!("{value:.digits$}")
 }
 
 /// Prints the table.
@@ -65,8 +71,13 @@ pub fn print(measurements: &[Measurement]) {
     for m in measurements {
         let verdict = if m.ratio >= m.target { "" } else { "  below target" };
         line(format!(
-            "{:<42} {:>12.0} {:>12.0}  {:<6} {:>6.2} {:>7.2}{verdict}",
-            m.case, m.value, m.baseline, m.unit, m.ratio, m.target
+            "{:<42} {:>12} {:>12}  {:<6} {:>6.2} {:>7.2}{verdict}",
+            m.case,
+            short(m.value),
+            short(m.baseline),
+            m.unit,
+            m.ratio,
+            m.target
         ));
     }
 }

@@ -2,6 +2,12 @@
 
 use crate::work::Case;
 
+/// A buffer on many nodes, beside one on one node. The nodes mount at the same time; here they share two processors.
+pub const READY: f64 = 0.2;
+
+/// A job with a buffer, beside the same without: Slurm looks at its jobs about once a second, and has to twice.
+pub const JOB: f64 = 0.3;
+
 /// The least ratio to the backing folder that satisfies us.
 pub fn ratio(case: Case, nodes: u32) -> f64 {
     match (case, nodes) {
