@@ -14,13 +14,17 @@ mod lost_nodes;
 mod persistent;
 mod refusals;
 mod rights;
-mod runner;
 mod scripts;
 mod site;
 mod slurmctld;
 mod tools;
 
-use runner::{Runner, Test};
+use tests::runner::Runner;
+
+use site::Site;
+
+/// A test on this cluster.
+type Test = tests::runner::Test<Site>;
 
 /// Tests that leave the services alone.
 const TOGETHER: &[Test] = &[
@@ -61,7 +65,7 @@ const ALONE: &[Test] = &[
 ];
 
 fn main() {
-    let runner = Runner::start();
+    let runner = Runner::start(Site::up);
     runner.together(TOGETHER, 4);
     runner.one_by_one(ALONE);
     std::process::exit(runner.finish());

@@ -89,7 +89,7 @@ fn target_of(site: &Site, job: &Job<'_>) -> NamespaceTarget {
 
 /// Connects as a program on n3 would: a thread of ours goes into its network.
 fn connect(site: &Site, target: &NamespaceTarget) -> Result<(), ConnectError> {
-    let network = File::open(format!("/proc/{}/ns/net", site.host_process("n3"))).expect("n3 lives");
+    let network = File::open(format!("/proc/{}/ns/net", site.first_process("n3"))).expect("n3 lives");
     std::thread::scope(|scope| {
         let tried = scope.spawn(|| {
             move_into_link_name_space(network.as_fd(), Some(LinkNameSpaceType::Network)).expect("root may");
