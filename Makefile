@@ -38,7 +38,7 @@ test:
 	@scripts/test
 
 bench:
-	@scripts/install-deps build run bench
+	@scripts/install-deps build run bench slurm
 	@$(CARGO) build $(FLAGS) --workspace --bins
 	@target/release/bench $(ARGS)
 

@@ -9,6 +9,7 @@ pub mod raw;
 pub mod rounds;
 pub mod shard;
 pub mod shared_file;
+pub mod slurm;
 pub mod small_read;
 pub mod unmatched;
 
@@ -34,7 +35,7 @@ pub struct Group {
 }
 
 /// Every group, in the order of the table.
-pub const GROUPS: [Group; 11] = [
+pub const GROUPS: [Group; 12] = [
     ours("raw", raw::measure),
     ours("names", names::measure),
     ours("rounds", rounds::measure),
@@ -45,6 +46,7 @@ pub const GROUPS: [Group; 11] = [
     ours("million", million::measure),
     ours("growth", growth::measure),
     ours("unmatched", unmatched::measure),
+    ours("slurm", slurm::measure),
     // Needs another file system's packages.
     Group { by_default: false, ..ours("peers", peers::measure) },
 ];

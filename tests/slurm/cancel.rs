@@ -37,6 +37,47 @@ pub fn running(site: &Site) {
     assert!(!hurried.join("out").exists());
 }
 
+/// A job that the pool has no room for yet has nothing, and leaves nothing.
+pub fn waiting_for_room(site: &Site) {
+    let [first, second] = ["fills", "waits"].map(|name| site.pfs(ADA, name));
+    let whole = |pfs: &Path| waiting(pfs, "-N 1").replace("capacity=32MiB", "capacity=1GiB");
+    let holder = site.submit(ADA, &first, &whole(&first));
+    holder.wait_until("the job runs", || first.join("running").exists());
+    for hurry in [&[][..], &["--hurry"]] {
+        let job = site.submit(ADA, &second, &whole(&second));
+        job.wait_shown(&["Reason=BurstBufferResources"]);
+        job.cancel(hurry);
+        job.wait_end();
+    }
+    assert!(!second.join("running").exists());
+    holder.cancel(&["--hurry"]);
+    holder.wait_end();
+}
+
+/// `scontrol requeue`: what the first run wrote is staged out, and the second begins with an empty buffer.
+pub fn requeued(site: &Site) {
+    let pfs = site.pfs(ADA, "requeue");
+    let script = format!(
+        "#!/bin/bash\n#DW jobdw type=scratch access_mode=striped capacity=32MiB\n\
+         #DW stage_out type=file source=$DW_JOB_STRIPED/out destination={p}/out\n\
+         echo run $SLURM_RESTART_COUNT >> $DW_JOB_STRIPED/out; touch {p}/running\n\
+         [ -n \"$SLURM_RESTART_COUNT\" ] || sleep 600\n",
+        p = pfs.display()
+    );
+    let job = site.submit(ADA, &pfs, &script);
+    job.wait_until("the job runs", || pfs.join("running").exists());
+    let id = job.id.to_string();
+    let requeued = site.on("head", &["scontrol", "requeue", &id]);
+    assert!(requeued.status.success(), "{}", requeued.stderr);
+    job.wait_until("the first output", || read(&pfs.join("out")) == "run\n");
+    // Slurm would wait for two minutes.
+    job.wait_until("its second run", || {
+        site.on("head", &["scontrol", "update", &format!("JobId={id}"), "StartTime=now"]);
+        read(&pfs.join("out")) == "run 1\n"
+    });
+    job.wait_success();
+}
+
 /// In setup, data_in and pre_run, each held by a service that is stopped and goes on after the cancel.
 pub fn before_the_job(site: &Site) {
     for hurry in [&[][..], &["--hurry"]] {

@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use tests::processes::Process;
+
 use crate::job::read;
 use crate::site::{ADA, Site};
 
@@ -47,4 +49,40 @@ pub fn dies_during_the_job(site: &Site) {
     assert_eq!(read(&doomed.join("out")), "precious\n");
     let nodes = site.dwstat("nodes");
     assert!(nodes.lines().any(|line| line.contains("n4") && line.contains("offline")), "{nodes}");
+}
+
+/// A storage node dies for good while its data is staged out: the job says so in bounded time and names the node; with
+/// hurry the job ends, and nothing is left on the nodes that live.
+pub fn dies_during_the_stage_out(site: &Site) {
+    let pfs = site.pfs(ADA, "dies-out");
+    // One grain: all of it on one storage node.
+    let script = format!(
+        "#!/bin/bash\n#SBATCH -w n3\n#DW jobdw type=scratch access_mode=striped capacity=16MiB\n\
+         #DW stage_out type=file source=$DW_JOB_STRIPED/out destination={}/out\n\
+         head -c 8M /dev/zero > $DW_JOB_STRIPED/out\n",
+        pfs.display()
+    );
+    let job = site.submit(ADA, &pfs, &script);
+    let id = job.id.to_string();
+    let mut held = Vec::new();
+    job.wait_until("a stage worker works", || {
+        held.extend(site.processes("forebay-stage", &id).iter().map(Process::stop));
+        !held.is_empty()
+    });
+    job.wait_buffer("staging-out");
+    let fragments = site.dwstat("fragments");
+    let node = fragments.split_whitespace().last().expect("a table").to_owned();
+    site.kill_host(&node);
+    drop(held);
+    let started = Instant::now();
+    job.wait_shown(&["staging-out", &format!("node {node} does not answer")]);
+    assert!(started.elapsed() < Duration::from_secs(60), "it took {:?}", started.elapsed());
+    let status = site.forebay(&["status"]).stdout;
+    assert!(
+        status.contains(&format!("node {node}: offline")) && status.contains("the site's fault"),
+        "{status}"
+    );
+    assert!(!pfs.join("out").exists());
+    job.cancel(&["--hurry"]);
+    job.wait_end();
 }

@@ -13,6 +13,7 @@ mod job;
 mod lost_nodes;
 mod persistent;
 mod refusals;
+mod rights;
 mod scripts;
 mod site;
 mod slurmctld;
@@ -36,6 +37,8 @@ const TOGETHER: &[Test] = &[
     ("a_missing_source_is_told_to_the_user", scripts::source_that_vanishes),
     ("a_persistent_buffer_is_its_owners_alone", persistent::owners_alone),
     ("a_shared_persistent_buffer_is_used_by_two_users_at_once", persistent::shared_by_two_users),
+    ("what_a_user_cannot_read_is_not_staged_in", rights::unreadable_source),
+    ("a_user_reaches_no_buffer_of_another", rights::other_instances),
     ("twelve_malformed_submissions_are_refused_with_their_reasons", refusals::all),
 ];
 
@@ -44,17 +47,21 @@ const ALONE: &[Test] = &[
     ("dwstat_and_dwcli_show_what_is_there", tools::pipelines),
     ("every_daemon_has_metrics_that_prometheus_reads", tools::metrics),
     ("scancel_of_a_running_job_stages_out_and_hurry_does_not", cancel::running),
+    ("scancel_of_a_waiting_job_leaves_nothing", cancel::waiting_for_room),
+    ("a_requeued_job_stages_out_and_begins_again", cancel::requeued),
     ("scancel_ends_every_phase_before_the_job", cancel::before_the_job),
     ("scancel_hurry_ends_a_stage_out", cancel::stage_out),
     ("a_stage_out_that_fails_keeps_its_data", cancel::failed_stage_out),
     ("what_teardown_may_not_destroy_is_set_aside", cancel::quarantined),
     ("slurmctld_may_be_restarted_in_every_phase", slurmctld::terminated),
     ("slurmctld_may_be_killed_in_every_phase", slurmctld::killed),
+    ("slurmctld_starts_while_control_is_down", slurmctld::without_control),
     ("each_daemon_may_be_killed_in_every_phase", daemons::killed),
     ("pools_are_known_while_control_is_down", daemons::control_is_down),
     ("a_hundred_jobs_pass_through_a_small_pool", crowd::hundred_jobs),
     ("a_node_that_never_answers_is_named_in_bounded_time", lost_nodes::silent_at_pre_run),
     ("a_node_that_dies_takes_no_other_job_with_it", lost_nodes::dies_during_the_job),
+    ("a_storage_node_that_dies_in_a_stage_out_is_named", lost_nodes::dies_during_the_stage_out),
 ];
 
 fn main() {

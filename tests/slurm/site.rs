@@ -143,6 +143,16 @@ impl Site {
         assert!(wait_until(Duration::from_secs(20), answers), "slurmctld does not answer");
     }
 
+    /// Where buffers are mounted on each host.
+    pub fn mount_root(&self) -> PathBuf {
+        self.folder().join("mnt")
+    }
+
+    /// Where the `forebay-node` of a host keeps its state.
+    pub fn state_of(&self, host: &str) -> PathBuf {
+        self.folder().join("state").join(host)
+    }
+
     /// `dwcli WORDS...`, as an operator.
     pub fn dwcli(&self, words: &[&str]) -> Outcome {
         self.on("head", &[&[self.program("dwcli").as_str()], words].concat())

@@ -36,6 +36,24 @@ pub fn killed(site: &Site) {
     }
 }
 
+/// slurmctld starts while control does not answer: it learns the pools from the last answer, and a job that ended meanwhile
+/// is staged out when control is back.
+pub fn without_control(site: &Site) {
+    let held = Held::submit(site, "no-control", "-N 1", true);
+    held.job.wait_until("the job runs", || held.pfs.join("running").exists());
+    let held_at = SystemTime::now();
+    wait_until(WRITTEN_DOWN, || site.slurmctld_saved() > held_at);
+    let control = site.control().stop();
+    site.stop_slurmctld("TERM");
+    site.start_slurmctld();
+    let pools = site.on("head", &["scontrol", "show", "burstbuffer"]).stdout;
+    assert!(pools.contains("TotalSpace=1GiB"), "{pools}");
+    held.go();
+    held.job.wait_buffer("post-run");
+    drop(control);
+    held.finish();
+}
+
 /// A job that waits in its script for a file `go`.
 struct Held<'a> {
     job: Job<'a>,
