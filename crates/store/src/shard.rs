@@ -122,7 +122,10 @@ impl Shard {
 
     /// A connection of this session went.
     pub fn disconnected(&self, session: [u8; 16]) {
-        self.lock().sessions.disconnected(session, Instant::now());
+        // A thread that panicked with the lock has left nothing to keep right.
+        if let Ok(mut state) = self.state.lock() {
+            state.sessions.disconnected(session, Instant::now());
+        }
     }
 
     /// The object of a file, for the kernel to use without us.
