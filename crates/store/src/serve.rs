@@ -149,6 +149,7 @@ impl Worker {
             Request::Usage => self.usage(),
             Request::Fence => {
                 self.fragment.fence(self.number);
+                self.namespace.shard.iter().for_each(|shard| shard.fenced(self.session));
                 Ok(Reply::Done)
             }
             metadata => match &self.namespace.shard {

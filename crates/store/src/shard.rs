@@ -120,6 +120,11 @@ impl Shard {
         self.lock().sessions.connected(session);
     }
 
+    /// This session has lost connections, and begins anew.
+    pub fn fenced(&self, session: [u8; 16]) {
+        self.lock().sessions.keep_answers(session);
+    }
+
     /// A connection of this session went.
     pub fn disconnected(&self, session: [u8; 16]) {
         // A thread that panicked with the lock has left nothing to keep right.
