@@ -22,7 +22,7 @@ const PLAN: Plan =
 const MEMORY_MAX_KIB: u64 = 160 << 10;
 
 /// Connections of each kind in a short run.
-const ROUNDS: u64 = 150;
+const ROUNDS: u64 = 60;
 
 /// Ends the test when the node hangs.
 const PATIENCE: Duration = Duration::from_secs(20);

@@ -7,11 +7,12 @@ use std::path::Path;
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
+use tests::cluster::Cluster;
 use tests::processes::wait_until;
 
 use crate::random::Random;
 use crate::setting;
-use crate::site::{HANGS_AFTER, Plan, Site};
+use crate::site::{self, HANGS_AFTER, Plan, Site};
 use crate::writers::Writer;
 
 /// As many as a short run takes.
@@ -56,16 +57,68 @@ fn run(plan: Plan) {
         writer.verify(&site.mountpoint(n));
         writer.verify(&site.mountpoint(fresh));
     }
-    assert_appended(&site.mountpoint(fresh).join("appended"), &counts);
-    for (which, name) in [(1, "counted-flock"), (2, "counted-fcntl")] {
-        let bytes = fs::read(site.mountpoint(fresh).join(name)).expect("the counter is there");
-        let found = u64::from_le_bytes(bytes.try_into().expect("a counter has 8 bytes"));
-        assert_eq!(found, counts.iter().map(|counts| counts[which]).sum::<u64>(), "{name}");
-    }
+    assert_shared(&site.mountpoint(fresh), &counts);
     for n in 0..mounts {
         let mount = &site.compute[n].call("GET", "/v1/health", None)["mounts"][0];
         assert_eq!(mount["interruptions"], 0, "a mount was lost and made anew: {mount}");
     }
+}
+
+#[test]
+fn nothing_acknowledged_is_lost_when_control_and_its_nodes_are_killed() {
+    let seed = setting("FOREBAY_CRASH_SEED", u64::from(std::process::id()));
+    let kills = setting("FOREBAY_CRASH_KILLS", KILLS);
+    eprintln!("seed {seed}, {kills} kills");
+    let cluster = Cluster::new();
+    let mount = cluster.pfs("mnt");
+    let path = mount.to_str().expect("temporary folders have plain names");
+    cluster.forebay(&["mount", path, "--capacity", "512MiB", "--nodes", "4"]).expect_success();
+    let mut writer = Writer::start("load", &mount, 0, seed);
+    let mut random = Random::new(seed);
+    for _ in 0..kills {
+        std::thread::sleep(Duration::from_millis(random.below(300)));
+        match random.below(6) {
+            0 => {
+                cluster.process("forebay-control", "").kill();
+                // The next command of a user starts another.
+                cluster.status();
+            }
+            1 | 2 => {
+                cluster.process("forebay-mount", "").kill();
+                await_supervised(&cluster);
+            }
+            // The first supervises the mount, too.
+            3 => {
+                await_supervised(&cluster);
+                cluster.process("forebay-node", "n0").kill();
+                await_supervised(&cluster);
+            }
+            n => cluster.process("forebay-node", &format!("n{}", n - 3 + random.below(2))).kill(),
+        }
+        writer.assert_works();
+    }
+    let counts = writer.stop();
+    eprintln!("(appends, flocks, fcntl locks, steps): {counts:?}");
+    for n in 0..4 {
+        cluster.process("forebay-node", &format!("n{n}")).kill();
+    }
+    writer.verify(&mount);
+    assert_shared(&mount, &[counts]);
+    drop(writer);
+    cluster.forebay(&["umount", path]).expect_success();
+    cluster.assert_nothing_left();
+}
+
+/// Waits until the mount's process lives and its node holds the mount.
+#[track_caller]
+fn await_supervised(cluster: &Cluster) {
+    let supervised = wait_until(HANGS_AFTER, || {
+        let health = site::ask(&cluster.state.join("nodes/n0/node.sock"), "GET", "/v1/health", None);
+        let mount = health.map(|health| health["mounts"][0].clone()).unwrap_or_default();
+        let pid = mount["pid"].as_i64().and_then(|pid| i32::try_from(pid).ok());
+        mount["mounted"] == true && pid.is_some_and(is_alive)
+    });
+    assert!(supervised, "the mount is not back");
 }
 
 /// Kills one process, or several storage nodes at once; what is not started again by others is, after a moment.
@@ -107,6 +160,16 @@ fn kill_one(site: &mut Site, random: &mut Random) {
 fn is_alive(pid: i32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
+}
+
+/// What the writers did together is there: each record, and each count.
+fn assert_shared(mount: &Path, counts: &[Vec<u64>]) {
+    assert_appended(&mount.join("appended"), counts);
+    for (which, name) in [(1, "counted-flock"), (2, "counted-fcntl")] {
+        let bytes = fs::read(mount.join(name)).expect("the counter is there");
+        let found = u64::from_le_bytes(bytes.try_into().expect("a counter has 8 bytes"));
+        assert_eq!(found, counts.iter().map(|counts| counts[which]).sum::<u64>(), "{name}");
+    }
 }
 
 /// Every record is there once and whole.

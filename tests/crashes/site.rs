@@ -226,22 +226,27 @@ impl Node {
 
     /// Asks its API, which may refuse or be away.
     pub fn try_call(&self, method: &str, path: &str, body: Option<&Value>) -> Result<Value, String> {
-        let mut socket = UnixStream::connect(self.folder.join("node.sock")).map_err(|e| e.to_string())?;
-        let body = body.map(Value::to_string).unwrap_or_default();
-        let head = format!(
-            "{method} {path} HTTP/1.1\r\nhost: node\r\nconnection: close\r\ncontent-type: application/json\r\n\
-             content-length: {}\r\n\r\n",
-            body.len()
-        );
-        let mut answer = String::new();
-        socket
-            .write_all([head, body].concat().as_bytes())
-            .and_then(|()| socket.read_to_string(&mut answer))
-            .map_err(|e| e.to_string())?;
-        let (head, body) = answer.split_once("\r\n\r\n").ok_or("no answer")?;
-        if !head.starts_with("HTTP/1.1 2") {
-            return Err(answer);
-        }
-        serde_json::from_str(body).map_err(|e| format!("{e}: {answer}"))
+        ask(&self.folder.join("node.sock"), method, path, body)
     }
+}
+
+/// Asks the API of the node with this socket, which may refuse or be away.
+pub fn ask(socket: &Path, method: &str, path: &str, body: Option<&Value>) -> Result<Value, String> {
+    let mut socket = UnixStream::connect(socket).map_err(|e| e.to_string())?;
+    let body = body.map(Value::to_string).unwrap_or_default();
+    let head = format!(
+        "{method} {path} HTTP/1.1\r\nhost: node\r\nconnection: close\r\ncontent-type: application/json\r\n\
+         content-length: {}\r\n\r\n",
+        body.len()
+    );
+    let mut answer = String::new();
+    socket
+        .write_all([head, body].concat().as_bytes())
+        .and_then(|()| socket.read_to_string(&mut answer))
+        .map_err(|e| e.to_string())?;
+    let (head, body) = answer.split_once("\r\n\r\n").ok_or("no answer")?;
+    if !head.starts_with("HTTP/1.1 2") {
+        return Err(answer);
+    }
+    serde_json::from_str(body).map_err(|e| format!("{e}: {answer}"))
 }

@@ -16,6 +16,8 @@ pub fn init() {
         .with_ansi(false)
         .with_max_level(level)
         .with_target(false)
+        // It would be told on standard error, too, whose failure is a panic: a full disk must not end our threads.
+        .log_internal_errors(false)
         .try_init();
 }
 

@@ -193,9 +193,11 @@ impl Fragment {
         Some(number)
     }
 
-    /// Forgets a connection that ended.
+    /// Ends and forgets a connection that is not served any more.
     pub fn disconnected(&self, number: u64) {
-        self.connections.lock().expect(POISON).remove(&number);
+        if let Some(served) = self.connections.lock().expect(POISON).remove(&number) {
+            served.stream.shutdown();
+        }
         self.served.notify_all();
     }
 

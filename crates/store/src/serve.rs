@@ -39,12 +39,9 @@ pub(crate) fn serve(server: &Server, mut stream: Stream) {
     let noted = handles.ok().and_then(|stream| fragment.connected(stream, session, claim.namespace));
     let Some(number) = noted else { return };
     namespace.shard.iter().for_each(|shard| shard.connected(session));
-    let mut worker =
-        Worker { fragment: fragment.clone(), namespace, session, number, buffer: Vec::new(), filled: 0 };
+    let mut worker = Worker { fragment, namespace, session, number, buffer: Vec::new(), filled: 0 };
     let end = worker.run(Connection::new(stream));
     tracing::debug!(instance = claim.instance, end = %end, "a client's connection ended");
-    worker.namespace.shard.iter().for_each(|shard| shard.disconnected(session));
-    fragment.disconnected(number);
 }
 
 /// A stream that fails when its time is over, however many small pieces come in.
@@ -90,6 +87,14 @@ struct Worker {
     /// largest that was asked for: clearing it for each read would cost as much as the read.
     buffer: Vec<u8>,
     filled: usize,
+}
+
+/// Also when it panics: a client must not wait for a connection that nobody serves.
+impl Drop for Worker {
+    fn drop(&mut self) {
+        self.fragment.disconnected(self.number);
+        self.namespace.shard.iter().for_each(|shard| shard.disconnected(self.session));
+    }
 }
 
 impl Worker {
@@ -144,6 +149,7 @@ impl Worker {
             Request::Usage => self.usage(),
             Request::Fence => {
                 self.fragment.fence(self.number);
+                self.namespace.shard.iter().for_each(|shard| shard.fenced(self.session));
                 Ok(Reply::Done)
             }
             metadata => match &self.namespace.shard {

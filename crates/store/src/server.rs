@@ -227,13 +227,8 @@ impl Server {
             tracing::warn!(limit = CONNECTIONS_MAX, "refused a connection past the limit");
             return;
         }
-        let server = self.clone();
-        let spawned = thread("data", move || {
-            serve(&server, stream);
-            server.connections.fetch_sub(1, Ordering::AcqRel);
-        });
-        if let Err(error) = spawned {
-            self.connections.fetch_sub(1, Ordering::AcqRel);
+        let place = Place(self.clone());
+        if let Err(error) = thread("data", move || serve(&place.0, stream)) {
             tracing::warn!(%error, "no thread for a connection");
         }
     }
@@ -322,6 +317,15 @@ impl Server {
             message: format!("node {} cannot {verb} its part of {instance}: {error}", self.node),
             advice: "mend what the message names, then try again".into(),
         }
+    }
+}
+
+/// One of the connections that a node takes at once, until it is dropped.
+struct Place(Arc<Server>);
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.connections.fetch_sub(1, Ordering::AcqRel);
     }
 }
 

@@ -116,9 +116,17 @@ impl Shard {
         self.lock().sessions.connected(session);
     }
 
+    /// This session has lost connections, and begins anew.
+    pub fn fenced(&self, session: [u8; 16]) {
+        self.lock().sessions.keep_answers(session);
+    }
+
     /// A connection of this session went.
     pub fn disconnected(&self, session: [u8; 16]) {
-        self.lock().sessions.disconnected(session, Instant::now());
+        // A thread that panicked with the lock has left nothing to keep right.
+        if let Ok(mut state) = self.state.lock() {
+            state.sessions.disconnected(session, Instant::now());
+        }
     }
 
     /// The object of a file, for the kernel to use without us.

@@ -11,7 +11,7 @@ use super::random::Random;
 use super::{Failure, failed};
 
 /// Names that files have.
-const NAMES: u64 = 24;
+const NAMES: u64 = 60;
 
 /// No file is longer, bytes: a few stripes of 64 KiB.
 const BYTES_MAX: u64 = 400_000;

@@ -9,8 +9,13 @@ use std::time::{Duration, Instant};
 
 use wire::data::Time;
 
-/// How many answered requests are remembered for each session: more than a client can have in flight.
-const ANSWERS_MAX: usize = 256;
+/// How many answered requests are remembered for each session: many more than a client can have in flight, as one of them
+/// may be slow to hear its answer while others go on.
+const ANSWERS_MAX: usize = 1024;
+
+/// How many more are remembered from before the session lost connections: one of those may be asked again at any time,
+/// however much is asked meanwhile.
+const KEPT_MAX: usize = 4096;
 
 /// The most files that one session has open: it must be able to name them in one message when the shard was restarted.
 const OPEN_FILES_MAX: usize = 65_536;
@@ -45,8 +50,11 @@ struct Session {
     /// inode -> (readers, writers).
     opens: HashMap<u64, (u32, u32)>,
     answers: HashMap<u64, Outcome>,
+    /// The requests of `answers` since connections were lost last, in order.
     order: VecDeque<u64>,
-    /// The requests, of those in `order`, whose handle is among the opens: asked again, they open nothing more.
+    /// Those before.
+    kept: VecDeque<u64>,
+    /// The requests, of those in `answers`, whose handle is among the opens: asked again, they open nothing more.
     counted: HashSet<u64>,
 }
 
@@ -112,15 +120,27 @@ impl Sessions {
         }
     }
 
+    /// The session has lost connections, and may ask again for whatever was answered so far.
+    pub fn keep_answers(&mut self, session: [u8; 16]) {
+        let Some(session) = self.sessions.get_mut(&session) else { return };
+        session.kept.append(&mut session.order);
+        let surplus = session.kept.len().saturating_sub(KEPT_MAX);
+        for oldest in session.kept.drain(..surplus) {
+            session.answers.remove(&oldest);
+            session.counted.remove(&oldest);
+        }
+    }
+
     /// How a request ended, if it was done already.
     pub fn answered(&self, session: [u8; 16], id: u64) -> Option<Outcome> {
         self.sessions.get(&session)?.answers.get(&id).copied()
     }
 
-    /// Every answer that is remembered.
+    /// Every answer that is remembered, those of each session in order.
     pub fn answers(&self) -> impl Iterator<Item = ([u8; 16], u64, Outcome)> {
         self.sessions.iter().flat_map(|(&id, session)| {
-            session.answers.iter().map(move |(&request, &outcome)| (id, request, outcome))
+            let requests = session.kept.iter().chain(&session.order);
+            requests.filter_map(move |request| Some((id, *request, *session.answers.get(request)?)))
         })
     }
 
@@ -236,6 +256,7 @@ impl Sessions {
         if let Some(session) = self.sessions.get_mut(&session) {
             session.answers.clear();
             session.order.clear();
+            session.kept.clear();
             session.counted.clear();
             session.noted = false;
         }
@@ -349,12 +370,30 @@ mod tests {
     #[test]
     fn what_was_answered_is_remembered_and_bounded() {
         let mut sessions = Sessions::default();
-        for id in 0..1000 {
+        for id in 0..3000 {
             sessions.answer(A, id, Outcome::Inode(id));
         }
-        assert_eq!(sessions.answered(A, 999), Some(Outcome::Inode(999)));
+        assert_eq!(sessions.answered(A, 2999), Some(Outcome::Inode(2999)));
         assert_eq!(sessions.answered(A, 1), None);
-        assert_eq!(sessions.answered(B, 999), None);
+        assert_eq!(sessions.answered(B, 2999), None);
+    }
+
+    #[test]
+    fn what_was_answered_before_connections_were_lost_is_not_displaced_by_what_comes_after() {
+        let mut sessions = Sessions::default();
+        sessions.answer(A, 7, Outcome::Offset(70));
+        sessions.keep_answers(A);
+        for id in 1000..5000 {
+            sessions.answer(A, id, Outcome::Done);
+        }
+        assert_eq!(sessions.answered(A, 7), Some(Outcome::Offset(70)));
+        assert_eq!(sessions.answers().next(), Some((A, 7, Outcome::Offset(70))));
+        for _ in 0..10 {
+            (10_000..11_000).for_each(|id| sessions.answer(A, id, Outcome::Done));
+            sessions.keep_answers(A);
+        }
+        assert_eq!(sessions.answered(A, 7), None);
+        assert!(sessions.answers().count() <= KEPT_MAX);
     }
 
     #[test]
