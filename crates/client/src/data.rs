@@ -146,7 +146,7 @@ impl Client {
         Ok(done)
     }
 
-    fn store(&self, fragment: u32, request: &Request, payload: &[u8]) -> Result<Time> {
+    pub(super) fn store(&self, fragment: u32, request: &Request, payload: &[u8]) -> Result<Time> {
         let reply = match self.ask(fragment, request, payload) {
             Err(Errno::NOSPC) => {
                 // Files that were just removed give their space back in the background: wait for that, then once more.

@@ -6,6 +6,7 @@
 //! **Invariant:** nothing is kept back. What [`Client::write`] returned for has been answered by the storage nodes.
 
 mod data;
+mod extents;
 mod files;
 mod locks;
 mod measure;

@@ -102,7 +102,9 @@ impl<F: FileSystem> Kernel<F> {
 
     pub(super) fn flush(&self, ino: u64, flush: &FlushIn, reply: Reply) {
         if self.filesystem.locks() {
-            return done(self.release_ranges(ino, flush.lock_owner), reply);
+            let flushed = self.filesystem.flush(ino);
+            // Whatever came of that, locks do not stay.
+            return done(self.release_ranges(ino, flush.lock_owner).and(flushed), reply);
         }
         // Nothing is held back, so there is nothing to do at close: ENOSYS tells the kernel not to ask again.
         reply.error(Errno::NOSYS);

@@ -101,6 +101,11 @@ pub enum Request {
     ReserveEnd { ino: u64, size: u64, len: u64 },
     /// Nothing: shows that the client lives. Answer: [`Reply::Done`].
     Ping,
+
+    // --- data again: every fragment answers for its own objects ---
+    /// Writes the payload into several places of an object, as (offset, length), one after the other. Answer:
+    /// [`Reply::Stored`].
+    WriteExtents { ino: u64, extents: Vec<(u64, u32)> },
 }
 
 /// What a client wrote through the handles that it closes.
