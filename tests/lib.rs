@@ -7,6 +7,8 @@ pub mod cluster;
 pub mod gate;
 pub mod hosts;
 pub mod processes;
+#[cfg(test)]
+mod promises;
 pub mod runner;
 pub mod star_catalogue;
 pub mod tree;

@@ -1,6 +1,6 @@
 //! One test's folder, seen from each node, and what several nodes do in it at once.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Barrier;
 
 use crate::peer::Peer;
@@ -10,18 +10,19 @@ use crate::site::{NODES, Site};
 pub struct Folder<'a> {
     /// The cluster.
     pub site: &'a Site,
+    mountpoint: &'a Path,
     name: String,
 }
 
 impl<'a> Folder<'a> {
-    /// The folder `name` at the buffer's root.
-    pub fn new(site: &'a Site, name: String) -> Folder<'a> {
-        Folder { site, name }
+    /// The folder `name` at the root of the buffer at `mountpoint`.
+    pub fn new(site: &'a Site, mountpoint: &'a Path, name: String) -> Folder<'a> {
+        Folder { site, mountpoint, name }
     }
 
     /// A file in it through the mount of `node`, for this process; an empty name is the folder.
     pub fn at(&self, node: usize, file: &str) -> PathBuf {
-        self.site.buffer(node).join(&self.name).join(file)
+        self.site.seen(node, self.mountpoint).join(&self.name).join(file)
     }
 
     /// The same file in every node, the first first.
@@ -31,7 +32,7 @@ impl<'a> Folder<'a> {
 
     /// A file in it, for processes on the nodes.
     pub fn inside(&self, file: &str) -> PathBuf {
-        self.site.mountpoint.join(&self.name).join(file)
+        self.mountpoint.join(&self.name).join(file)
     }
 
     /// A Python process on `node`.

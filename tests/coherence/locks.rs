@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use crate::folder::Folder;
 use crate::peer::Peer;
 use crate::site::Site;
 
@@ -54,8 +55,16 @@ pub fn whole_files(site: &Site) {
 }
 
 pub fn counter(site: &Site) {
+    count(&site.folder());
+}
+
+/// Commit coherence: an unlock makes visible what was written under the lock.
+pub fn counter_held_back(site: &Site) {
+    count(&site.commit_folder());
+}
+
+fn count(folder: &Folder<'_>) {
     const STEPS: usize = 40;
-    let folder = site.folder();
     fs::write(folder.at(0, "shared"), "0").expect("the buffer is writable");
     let step = format!(
         "exec('for n in range({STEPS}):\\n {}\\n v = int(os.pread(f, 9, 0))\\n os.pwrite(f, b\"%d\" % (v + 1), 0)\\n {}')",

@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
 
-use tests::processes::wait_until;
+use tests::processes::{Process, wait_until};
 
 use crate::site::{GRACE, Site};
 
@@ -24,7 +24,7 @@ pub fn mount_process(site: &Site) {
     let (mut holder, mut other) = (folder.peer(0, "shared"), folder.peer(1, "shared"));
     assert_eq!(holder.ask("f = os.open(path, os.O_RDWR | os.O_CREAT)"), "done");
     assert_eq!(holder.ask("fcntl.flock(f, fcntl.LOCK_EX)"), "None");
-    site.mount_process(0).kill();
+    site.mount_processes(0).iter().for_each(Process::kill);
     assert_eq!(holder.ask("os.pwrite(f, b'still open', 0)"), "10", "another process has taken over");
     assert_eq!(other.ask(LOCK), "EAGAIN", "and has the lock");
     assert_eq!(holder.ask("fcntl.flock(f, fcntl.LOCK_UN)"), "None");

@@ -1,13 +1,15 @@
-//! One namespace on five compute nodes: what docs/SEMANTICS.md promises of several nodes, through real mounts.
+//! Namespaces on five compute nodes: what docs/SEMANTICS.md promises of several nodes, through real mounts.
 //!
 //! The nodes are network namespaces of this machine (`scripts/cluster`, without Slurm), each with a mount of its own; three
-//! of them also store. All tests share one buffer, each has a folder in it, and what a test leaves there is removed before
-//! the buffer must be empty.
+//! of them also store. All tests share two buffers, one with each coherence, and each has folders in them, and what a test leaves there is removed before
+//! the buffers must be empty.
 //!
 //! `coherence [WORD]...` runs the tests with one of the words in their names.
 
 mod appends;
+mod commit;
 mod folder;
+mod kept;
 mod locks;
 mod lost;
 mod mapped;
@@ -36,6 +38,9 @@ const TOGETHER: &[Test] = &[
     ("a_truncated_file_ends_there_on_every_node", visible::truncation),
     ("a_hole_that_one_node_punched_reads_as_zeros_on_every_node", visible::holes),
     ("a_file_without_a_name_lives_while_another_node_has_it_open", visible::unlinked),
+    ("a_time_that_was_set_stays_and_reading_changes_none", kept::times),
+    ("extended_attributes_are_the_same_on_every_node_and_acls_are_refused", kept::xattrs),
+    ("set_user_id_programs_and_device_nodes_have_no_power", kept::powerless),
     ("a_new_mapping_shows_what_other_nodes_wrote", mapped::new_mapping),
     ("a_mapping_shows_what_other_nodes_wrote_once_the_file_is_looked_at", mapped::old_mapping),
     ("what_was_stored_through_a_mapping_is_seen_on_every_node_after_msync", mapped::synced),
@@ -49,6 +54,10 @@ const TOGETHER: &[Test] = &[
     ("after_a_storm_every_node_sees_the_same_tree", names::storm),
     ("range_locks_hold_across_nodes_and_end_with_their_process", locks::ranges),
     ("flock_holds_across_nodes_and_ends_with_its_process", locks::whole_files),
+    ("records_that_are_held_back_are_whole_on_a_fifth_node", records::held_back),
+    ("with_commit_coherence_fsync_and_close_make_writes_visible", commit::visible),
+    ("with_commit_coherence_a_node_sees_its_own_writes_at_once", commit::own),
+    ("with_commit_coherence_an_unlock_makes_writes_visible", locks::counter_held_back),
     ("a_counter_behind_a_lock_loses_no_step_of_four_nodes", locks::counter),
     ("a_signal_ends_the_wait_for_a_lock", locks::interrupted),
     ("sqlite_on_two_nodes_keeps_every_row", programs::sqlite),
@@ -60,6 +69,8 @@ const TOGETHER: &[Test] = &[
 /// Tests that end nodes, or take their cables out. The last ends one for good.
 const ALONE: &[Test] = &[
     ("a_lock_outlives_the_mount_process_that_took_it", lost::mount_process),
+    ("what_was_held_back_survives_the_mount_process", commit::killed),
+    ("an_error_of_a_write_that_was_held_back_is_told_at_fsync_or_close", commit::error),
     ("a_storage_node_that_falls_silent_is_an_error_that_names_it", lost::silent_storage),
     ("what_a_node_locked_and_opened_ends_when_it_falls_silent", lost::silent_node),
     ("what_a_node_locked_and_opened_ends_when_it_dies", lost::dead_node),

@@ -8,11 +8,11 @@ use crate::site::Site;
 const ROWS: usize = 25;
 
 /// Inserts rows from two nodes at once, each in a transaction of its own.
-fn insert(folder: &Folder<'_>, mode: &str) -> Vec<std::process::Output> {
+fn insert(folder: &Folder<'_>) -> Vec<std::process::Output> {
     let database = folder.inside("rows.db");
     let sql = |node: usize| {
         let insert = |n| format!("insert into rows(text) values('{node}-{n}');\n");
-        format!("pragma journal_mode={mode};\n") + &(0..ROWS).map(insert).collect::<String>()
+        (0..ROWS).map(insert).collect::<String>()
     };
     at_once(2, |node| {
         let words = ["sqlite3", "-bail", "-cmd", ".timeout 60000", plain(&database), &sql(node)];
@@ -30,14 +30,19 @@ fn ask(folder: &Folder<'_>, node: usize, sql: &str) -> String {
 }
 
 pub fn sqlite(site: &Site) {
-    let folder = site.folder();
-    create(&folder);
-    for output in insert(&folder, "delete") {
+    for folder in [site.folder(), site.commit_folder()] {
+        keep_rows(&folder);
+    }
+}
+
+fn keep_rows(folder: &Folder<'_>) {
+    create(folder);
+    for output in insert(folder) {
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     }
     for node in 0..3 {
-        assert_eq!(ask(&folder, node, "select count(distinct text) from rows"), (2 * ROWS).to_string());
-        assert_eq!(ask(&folder, node, "pragma integrity_check"), "ok");
+        assert_eq!(ask(folder, node, "select count(distinct text) from rows"), (2 * ROWS).to_string());
+        assert_eq!(ask(folder, node, "pragma integrity_check"), "ok");
     }
 }
 

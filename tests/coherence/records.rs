@@ -17,6 +17,11 @@ pub fn small(site: &Site) {
     strided(&site.folder(), 100, 8_000);
 }
 
+pub fn held_back(site: &Site) {
+    strided(&site.commit_folder(), 47_008, 480);
+    strided(&site.commit_folder(), 100, 8_000);
+}
+
 /// Record n of the file is written by the node n modulo 4.
 fn strided(folder: &Folder<'_>, record: usize, count: usize) {
     File::create(folder.at(0, "shared")).expect("the buffer is writable");

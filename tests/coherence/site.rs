@@ -1,7 +1,7 @@
-//! The cluster of the tests, and the buffer that is mounted on all its nodes.
+//! The cluster of the tests, and the buffers that are mounted on all its nodes.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -21,35 +21,51 @@ pub const GRACE: Duration = Duration::from_secs(6);
 /// Space is given back in the background.
 const EMPTY_WITHIN: Duration = Duration::from_secs(20);
 
-/// A running cluster with a buffer.
+/// A running cluster with its buffers.
 pub struct Site {
     /// Its hosts.
     pub hosts: Hosts,
-    /// Where the buffer is mounted, for processes on the nodes.
-    pub mountpoint: PathBuf,
+    /// Where a buffer with POSIX coherence is mounted, for processes on the nodes.
+    posix: PathBuf,
+    /// Where one with commit coherence is.
+    commit: PathBuf,
     numbers: AtomicU32,
 }
 
 impl Site {
-    /// Starts it and mounts the buffer on every node.
+    /// Starts it and mounts the buffers on every node.
     pub fn up() -> Site {
         let grace = GRACE.as_secs().to_string();
-        let settings = [("FOREBAY_CLUSTER_SLURM", "no"), ("FOREBAY_CLUSTER_GRACE", grace.as_str())];
+        let settings = [
+            ("FOREBAY_CLUSTER_SLURM", "no"),
+            ("FOREBAY_CLUSTER_CAPACITY", "1GiB"),
+            ("FOREBAY_CLUSTER_GRACE", grace.as_str()),
+        ];
         let hosts = Hosts::up(NODES, &settings);
-        let mountpoint = hosts.mount_buffer("1", "");
-        Site { hosts, mountpoint, numbers: AtomicU32::new(0) }
+        let (posix, commit) = (hosts.mount_buffer("1", ""), hosts.mount_buffer("2", "coherence=commit"));
+        Site { hosts, posix, commit, numbers: AtomicU32::new(0) }
     }
 
-    /// A new folder of the buffer, for one test.
+    /// A new folder for one test.
     pub fn folder(&self) -> Folder<'_> {
-        let name = format!("test-{}", self.numbers.fetch_add(1, Ordering::Relaxed));
-        fs::create_dir(self.buffer(0).join(&name)).expect("the buffer is writable");
-        Folder::new(self, name)
+        self.folder_in(&self.posix)
     }
 
-    /// The buffer as a node has it mounted, for this process.
-    pub fn buffer(&self, node: usize) -> PathBuf {
-        self.hosts.seen_from(&self.hosts.names()[node], &self.mountpoint)
+    /// A new folder for one test in the buffer with commit coherence.
+    pub fn commit_folder(&self) -> Folder<'_> {
+        self.folder_in(&self.commit)
+    }
+
+    fn folder_in<'a>(&'a self, mountpoint: &'a Path) -> Folder<'a> {
+        let name = format!("test-{}", self.numbers.fetch_add(1, Ordering::Relaxed));
+        let folder = Folder::new(self, mountpoint, name);
+        fs::create_dir(folder.at(0, "")).expect("the buffer is writable");
+        folder
+    }
+
+    /// What a node has mounted at `mountpoint`, for this process.
+    pub fn seen(&self, node: usize, mountpoint: &Path) -> PathBuf {
+        self.hosts.seen_from(&self.hosts.names()[node], mountpoint)
     }
 
     /// A command on a node, still to be started.
@@ -67,9 +83,9 @@ impl Site {
         outcome.stdout
     }
 
-    /// The process that serves the buffer's mount on a node.
-    pub fn mount_process(&self, node: usize) -> Process {
-        self.hosts.process("forebay-mount", &format!("/state/{}/", self.hosts.names()[node]))
+    /// The processes that serve a node's mounts.
+    pub fn mount_processes(&self, node: usize) -> Vec<Process> {
+        self.hosts.processes("forebay-mount", &format!("/state/{}/", self.hosts.names()[node]))
     }
 
     /// What that process and its predecessors logged.
@@ -87,16 +103,21 @@ impl Site {
     }
 
     fn used_bytes(&self) -> u64 {
-        let stat = rustix::fs::statvfs(self.buffer(0)).expect("the buffer is mounted");
-        (stat.f_blocks - stat.f_bfree) * stat.f_frsize
+        let used = |mountpoint| {
+            let stat = rustix::fs::statvfs(self.seen(0, mountpoint)).expect("the buffer is mounted");
+            (stat.f_blocks - stat.f_bfree) * stat.f_frsize
+        };
+        used(&self.posix) + used(&self.commit)
     }
 }
 
 impl runner::Site for Site {
     /// Removing what is there must give all space back: no node keeps a file alive.
     fn assert_nothing_left(&self) {
-        for entry in fs::read_dir(self.buffer(0)).expect("the buffer is mounted").flatten() {
-            fs::remove_dir_all(entry.path()).expect("tests leave only what can be removed");
+        for mountpoint in [&self.posix, &self.commit] {
+            for entry in fs::read_dir(self.seen(0, mountpoint)).expect("the buffer is mounted").flatten() {
+                fs::remove_dir_all(entry.path()).expect("tests leave only what can be removed");
+            }
         }
         let empty = wait_until(EMPTY_WITHIN, || self.used_bytes() == 0);
         assert!(empty, "{} bytes are still in use", self.used_bytes());

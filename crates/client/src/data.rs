@@ -153,7 +153,7 @@ impl Client {
         })
     }
 
-    fn store(&self, fragment: u32, request: &Request, payload: &[u8]) -> Result<Time> {
+    pub(super) fn store(&self, fragment: u32, request: &Request, payload: &[u8]) -> Result<Time> {
         match self.ask(fragment, request, payload) {
             Err(Errno::NOSPC) => self.store_once_more(fragment, request, payload),
             reply => stored(reply?),

@@ -8,6 +8,7 @@
 
 mod closing;
 mod data;
+mod extents;
 mod files;
 mod known;
 mod locks;

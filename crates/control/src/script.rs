@@ -1,7 +1,7 @@
 //! From a batch script to what is to be allocated and staged: pure.
 
 use model::directive::{self, BufferRoot, Capacity, Directive, JobDw, RequestedMode};
-use model::phase::{AccessMode, Direction, StageState};
+use model::phase::{AccessMode, Coherence, Direction, StageState};
 use model::symbols::Symbols;
 use wire::control::{ApiError, Script};
 
@@ -36,6 +36,8 @@ pub struct Own {
     pub access_modes: Vec<AccessMode>,
     /// `None`: the default pool.
     pub pool: Option<String>,
+    /// When nodes see what others wrote.
+    pub coherence: Coherence,
 }
 
 /// Reads a script for the job `job_id`.
@@ -60,6 +62,7 @@ pub fn plan(script: &Script, job_id: &str) -> Result<Plan, ApiError> {
                     requested_bytes: bytes(job.capacity)?,
                     access_modes: access_modes(job)?,
                     pool: job.pool.clone(),
+                    coherence: job.coherence,
                 });
             }
             Directive::PersistentDw { name } => plan.uses.push(name.clone()),

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! #DW jobdw        type=scratch|cache  access_mode=MODE[,MODE]  capacity=SIZE  [pool=NAME]  [pfs=PATH]
+//!                  [coherence=posix|commit]
 //! #DW persistentdw name=NAME
 //! #DW stage_in     type=file|directory  source=PFSPATH     destination=BUFFERPATH
 //! #DW stage_out    type=file|directory  source=BUFFERPATH  destination=PFSPATH
@@ -40,7 +41,7 @@ pub use buffer_path::parse_buffer_path;
 pub use list::parse_list_line;
 pub use unsupported::unsupported;
 
-use crate::phase::{Direction, StageKind};
+use crate::phase::{Coherence, Direction, StageKind};
 use crate::symbols::Symbols;
 use lines::{Family, Item, Statement, Word};
 use options::closest;
@@ -163,6 +164,8 @@ pub struct JobDw {
     pub pool: Option<String>,
     /// The cached directory: present for a cache, absent for scratch.
     pub pfs: Option<String>,
+    /// When nodes see what others wrote.
+    pub coherence: Coherence,
     /// Options that DataWarp is known to have and that change how the instance behaves, as
     /// `("write_window_length", "86400")`, unchecked, in the script's order.
     pub options: Vec<(String, String)>,

@@ -89,6 +89,17 @@ pub enum StageState {
     Failed,
 }
 
+/// When a node sees what another wrote.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Coherence {
+    /// At once, as POSIX wants it.
+    #[default]
+    Posix,
+    /// Once the writer has called fsync, closed the file or given up a lock on it.
+    Commit,
+}
+
 /// How a namespace is shared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

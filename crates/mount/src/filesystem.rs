@@ -84,6 +84,8 @@ pub trait FileSystem: Send + Sync + 'static {
     fn allocate(&self, ino: u64, offset: u64, len: u64, mode: AllocateMode) -> Result<()>;
     /// The next data or hole at or after `offset`; ENXIO past the end.
     fn seek(&self, ino: u64, offset: u64, to: Seek) -> Result<u64>;
+    /// A program closes one of its handles: errors of what was held back are told.
+    fn flush(&self, ino: u64) -> Result<()>;
     /// Makes a file survive a power loss.
     fn fsync(&self, ino: u64) -> Result<()>;
     /// Makes names survive a power loss.

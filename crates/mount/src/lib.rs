@@ -4,6 +4,7 @@
 //! translates between [`filesystem`] and the `fuse` crate. A process of a mount may die: [`ledger`] and [`handover`] have
 //! what its successor needs to go on under the application's open files.
 
+pub mod behind;
 pub mod filesystem;
 pub mod handover;
 pub mod kernel;

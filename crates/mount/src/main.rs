@@ -9,6 +9,8 @@ use clap::Parser;
 use client::Client;
 use fuse::device::Device;
 use fuse::session::Session;
+use model::phase::Coherence;
+use mount::behind::Behind;
 use mount::handover;
 use mount::kernel::{self, Mounted};
 use mount::ledger::{Identity, Ledger};
@@ -55,20 +57,30 @@ fn mount(spec: &MountSpec, ledger: &Path) -> anyhow::Result<Mounted> {
     let client = Client::connect(&spec.target).context("connect to the namespace")?;
     let session = client.session();
     let name = format!("forebay-{}", spec.target.instance);
+    let behind = journal_of(spec, ledger).map(|journal| Behind::create(&journal)).transpose();
+    let behind = behind.context("make the journal of what is held back")?;
     let ledger = |negotiated| Ledger::create(ledger, Identity { session, negotiated });
-    let namespace = Namespace::new(client, spec.exclusive);
+    let namespace = Namespace::new(client, spec.exclusive, behind);
     namespace.look_around();
     kernel::mount(namespace, &spec.mountpoint, &name, ledger)
         .with_context(|| format!("mount at {}", spec.mountpoint.display()))
 }
 
-fn resume(spec: &MountSpec, ledger: &Path) -> anyhow::Result<Mounted> {
+fn resume(spec: &MountSpec, path: &Path) -> anyhow::Result<Mounted> {
     let device = Device::from(std::io::stdin().as_fd().try_clone_to_owned().context("take the device")?);
-    let (ledger, identity) = Ledger::open(ledger).with_context(|| format!("read {}", ledger.display()))?;
+    let (ledger, identity) = Ledger::open(path).with_context(|| format!("read {}", path.display()))?;
     let client = Client::resume(&spec.target, identity.session, ledger.held())
         .context("go on with the former session")?;
-    let namespace = Namespace::new(client, spec.exclusive);
+    let behind = journal_of(spec, path).map(|journal| Behind::open(&journal)).transpose();
+    let behind = behind.context("read the journal of what was held back")?;
+    let namespace = Namespace::new(client, spec.exclusive, behind);
     kernel::resume(namespace, device, &identity.negotiated, ledger).context("take the mount over")
+}
+
+/// Where the journal of what is held back is, beside the ledger; `None` where nothing may be, or nobody could see it.
+fn journal_of(spec: &MountSpec, ledger: &Path) -> Option<PathBuf> {
+    let holds = spec.coherence == Coherence::Commit && !spec.exclusive;
+    holds.then(|| ledger.with_file_name("held"))
 }
 
 fn serve(session: Session, mountpoint: &Path) -> anyhow::Result<()> {

@@ -4,9 +4,10 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-use client::{Attr, Client, Creator, DirEntry, Errno, FileKind, FileLock, SetAttr, Usage};
+use client::{Attr, Client, Creator, DirEntry, Errno, FileKind, FileLock, LockKind, SetAttr, Usage};
 use wire::data::message::{AllocateMode, RenameMode, XattrMode};
 
+use crate::behind::Behind;
 use crate::filesystem::{FileSystem, NewInode, Result, Seek};
 
 /// With no other client, what the kernel knows stays true: it made every change itself. Not for ever, so that a mistake
@@ -17,18 +18,37 @@ const EXCLUSIVE_CACHE: Duration = Duration::from_secs(60);
 pub struct Namespace {
     client: Arc<Client>,
     exclusive: bool,
+    /// Where commit coherence is enough.
+    behind: Option<Behind>,
 }
 
 impl Namespace {
-    /// The namespace that `client` uses; `exclusive`: nobody else does.
-    pub fn new(client: Client, exclusive: bool) -> Namespace {
+    /// The namespace that `client` uses; `exclusive`: nobody else does; `behind`: small writes may be held back there.
+    pub fn new(client: Client, exclusive: bool, behind: Option<Behind>) -> Namespace {
         if exclusive {
-            return Namespace { client: client.alone().hold_closes(), exclusive };
+            return Namespace { client: client.alone().hold_closes(), exclusive, behind };
         }
         let client = client.hold_closes();
         // What it locks is locked for other nodes too, and must stay so while it does nothing else.
         client.keep_alive();
-        Namespace { client, exclusive }
+        Namespace { client, exclusive, behind }
+    }
+
+    /// Sends what is held back of a file. Returns whether there was anything.
+    fn settle(&self, ino: u64) -> bool {
+        self.behind.as_ref().is_some_and(|behind| behind.settle(&self.client, ino))
+    }
+
+    /// Whoever is let in by an unlock must see what was written under the lock. An error is told at fsync or close.
+    fn settle_for(&self, ino: u64, lock: &FileLock) {
+        if lock.kind != LockKind::Exclusive {
+            self.settle(ino);
+        }
+    }
+
+    /// The attributes of a file as this node must see it: with what it holds back.
+    fn settled(&self, attr: Attr) -> Result<Attr> {
+        if self.settle(attr.ino) { self.client.getattr(attr.ino) } else { Ok(attr) }
     }
 
     /// Looks at what is there, for what need not be asked then.
@@ -43,14 +63,16 @@ impl FileSystem for Namespace {
     }
 
     fn lookup(&self, parent: u64, name: &[u8]) -> Result<Attr> {
-        self.client.lookup(parent, name)
+        self.client.lookup(parent, name).and_then(|attr| self.settled(attr))
     }
 
     fn getattr(&self, ino: u64) -> Result<Attr> {
+        self.settle(ino);
         self.client.getattr(ino)
     }
 
     fn setattr(&self, id: u64, ino: u64, set: &SetAttr) -> Result<Attr> {
+        self.settle(ino);
         self.client.numbered(id).setattr(ino, set)
     }
 
@@ -99,7 +121,10 @@ impl FileSystem for Namespace {
     }
 
     fn close(&self, ino: u64, write: bool) -> Result<()> {
-        self.client.close(ino, write)
+        self.settle(ino);
+        let closed = self.client.close(ino, write);
+        self.behind.iter().for_each(|behind| behind.closed(ino));
+        closed
     }
 
     fn object(&self, ino: u64) -> Result<OwnedFd> {
@@ -107,11 +132,15 @@ impl FileSystem for Namespace {
     }
 
     fn read(&self, ino: u64, offset: u64, buffer: &mut [u8]) -> Result<usize> {
+        self.settle(ino);
         self.client.read(ino, offset, buffer)
     }
 
     fn write(&self, ino: u64, offset: u64, bytes: &[u8]) -> Result<()> {
-        self.client.write(ino, offset, bytes)
+        match &self.behind {
+            Some(behind) => behind.write(&self.client, ino, offset, bytes),
+            None => self.client.write(ino, offset, bytes),
+        }
     }
 
     fn append(&self, id: u64, ino: u64, offset: u64, bytes: &[u8]) -> Result<()> {
@@ -119,14 +148,17 @@ impl FileSystem for Namespace {
             // Only this kernel writes, so the end is where it believes.
             return self.client.write(ino, offset, bytes);
         }
+        self.settle(ino);
         self.client.numbered(id).append(ino, bytes).map(drop)
     }
 
     fn allocate(&self, ino: u64, offset: u64, len: u64, mode: AllocateMode) -> Result<()> {
+        self.settle(ino);
         self.client.allocate(ino, offset, len, mode)
     }
 
     fn seek(&self, ino: u64, offset: u64, to: Seek) -> Result<u64> {
+        self.settle(ino);
         let size = self.client.getattr(ino)?.size;
         if offset >= size {
             return Err(Errno::NXIO);
@@ -140,7 +172,12 @@ impl FileSystem for Namespace {
         }
     }
 
+    fn flush(&self, ino: u64) -> Result<()> {
+        self.behind.as_ref().map_or(Ok(()), |behind| behind.commit(&self.client, ino))
+    }
+
     fn fsync(&self, ino: u64) -> Result<()> {
+        self.flush(ino)?;
         self.client.fsync(ino)
     }
 
@@ -149,7 +186,11 @@ impl FileSystem for Namespace {
     }
 
     fn readdir(&self, ino: u64, cookie: u64) -> Result<Vec<DirEntry>> {
-        self.client.readdir(ino, cookie)
+        let mut entries = self.client.readdir(ino, cookie)?;
+        for entry in &mut entries {
+            entry.attr = self.settled(entry.attr)?;
+        }
+        Ok(entries)
     }
 
     fn usage(&self) -> Result<Usage> {
@@ -182,6 +223,7 @@ impl FileSystem for Namespace {
     }
 
     fn set_lock(&self, ino: u64, owner: u64, lock: &FileLock) -> Result<()> {
+        self.settle_for(ino, lock);
         self.client.set_lock(ino, owner, lock)
     }
 
@@ -193,6 +235,7 @@ impl FileSystem for Namespace {
         blocking: bool,
         cancelled: &dyn Fn() -> bool,
     ) -> Result<()> {
+        self.settle_for(ino, lock);
         self.client.wait_lock(ino, owner, lock, blocking, cancelled)
     }
 

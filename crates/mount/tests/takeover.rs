@@ -40,7 +40,13 @@ impl Mounted {
         let (server, target) = storage(folder.path());
         let mountpoint = folder.path().join("mnt");
         std::fs::create_dir(&mountpoint).unwrap();
-        let spec = MountSpec { id: "1-striped".into(), mountpoint, target, exclusive: false };
+        let spec = MountSpec {
+            id: "1-striped".into(),
+            mountpoint,
+            target,
+            exclusive: false,
+            coherence: Default::default(),
+        };
         std::fs::write(folder.path().join("spec.json"), serde_json::to_vec(&spec).unwrap()).unwrap();
         let process = start(folder.path(), None);
         let socket = UnixStream::connect(folder.path().join("device.sock")).unwrap();

@@ -131,6 +131,7 @@ impl Worker {
             Request::Write { ino, offset } => {
                 self.namespace.objects.write(ino, offset, &self.buffer[..self.filled]).map(stored)
             }
+            Request::WriteExtents { ino, extents } => self.write_extents(ino, &extents),
             Request::Resize { ino, size } => self.namespace.objects.resize(ino, size).map(|()| Reply::Done),
             Request::Allocate { ino, offset, len, mode } => {
                 self.namespace.objects.allocate(ino, offset, len, mode).map(stored)
@@ -165,6 +166,17 @@ impl Worker {
             }
             Reply::Failed(errno.raw_os_error())
         })
+    }
+
+    /// The extents must make up the payload. Where one fails those before it are written.
+    fn write_extents(&self, ino: u64, extents: &[(u64, u32)]) -> io::Result<Reply> {
+        let (mut rest, mut mtime) = (&self.buffer[..self.filled], Time::default());
+        for &(offset, len) in extents {
+            let (bytes, after) = rest.split_at_checked(len as usize).ok_or(Errno::INVAL)?;
+            mtime = self.namespace.objects.write(ino, offset, bytes)?;
+            rest = after;
+        }
+        if rest.is_empty() { Ok(stored(mtime)) } else { Err(Errno::INVAL.into()) }
     }
 
     fn read(&mut self, ino: u64, offset: u64, len: u32) -> io::Result<Reply> {

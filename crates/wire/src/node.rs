@@ -16,7 +16,7 @@
 
 use std::path::PathBuf;
 
-use model::phase::{Direction, StageKind};
+use model::phase::{Coherence, Direction, StageKind};
 use model::stripe::Layout;
 use serde::{Deserialize, Serialize};
 
@@ -141,6 +141,9 @@ pub struct MountSpec {
     pub target: NamespaceTarget,
     /// No other client uses the namespace meanwhile: names and attributes may be cached without asking again.
     pub exclusive: bool,
+    /// When other clients must see what is written here.
+    #[serde(default)]
+    pub coherence: Coherence,
 }
 
 /// What a mount's supervisor says of it.

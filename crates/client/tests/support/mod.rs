@@ -13,6 +13,7 @@ use wire::node::{FragmentSpec, NamespaceSpec, NamespaceTarget, StorageAddress};
 
 /// Whose files are made.
 pub const ME: Creator = Creator { uid: 1000, gid: 100 };
+/// The instance's key.
 pub const KEY: &str = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
 
 /// One namespace on some nodes.

@@ -1,7 +1,7 @@
 //! Persistent buffers: instances that outlive jobs, each with a session whose token is its name.
 
 use daemon::error::user;
-use model::phase::{AccessMode, Phase};
+use model::phase::{AccessMode, Coherence, Phase};
 use wire::control::{ApiError, CreatePersistent, Script};
 
 use super::Done;
@@ -42,8 +42,13 @@ pub async fn run<S: Site>(control: &Control<S>, request: CreatePersistent) -> Re
         shared: request.shared,
         ..Session::new(&request.name, &request.caller, now_unix(), request.owner, script)
     };
-    let own =
-        Own { requested_bytes: request.capacity_bytes, access_modes: modes, pool: request.pool.clone() };
+    let own = Own {
+        requested_bytes: request.capacity_bytes,
+        access_modes: modes,
+        pool: request.pool.clone(),
+        // Jobs that know nothing of each other share it.
+        coherence: Coherence::Posix,
+    };
     let order = Order {
         session,
         own: Some(own),

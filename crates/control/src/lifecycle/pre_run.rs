@@ -212,6 +212,7 @@ async fn mount<S: Site>(
         target: target::namespace(&control.site, &buffer.described, place.mode, &place.node, nodes),
         // A private namespace has one node; a persistent buffer may be mounted for another job any time.
         exclusive: place.buffer.is_empty() && (one_host || place.mode == AccessMode::Private),
+        coherence: buffer.described.instance.coherence,
     };
     let status = control.site.mount(&place.node, &spec).await.map_err(|error| on_node(&place.node, error))?;
     let (name, noted) =

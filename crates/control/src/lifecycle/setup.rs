@@ -189,6 +189,7 @@ async fn choose<S: Site>(
             granularity_bytes: placement.granularity_bytes,
             nodes: placement.nodes,
             access_modes: own.access_modes,
+            coherence: own.coherence,
         };
         instances::insert(tx, &token, &instance)?;
         Ok(Ok(instance))

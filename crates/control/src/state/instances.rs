@@ -1,6 +1,6 @@
 //! Tables `instances`, `fragments` and `namespaces`: what is allocated, and where.
 
-use model::phase::AccessMode;
+use model::phase::{AccessMode, Coherence};
 use rusqlite::{OptionalExtension, Transaction, params};
 use wire::control::VolumeKind;
 
@@ -28,6 +28,8 @@ pub struct Instance {
     pub nodes: Vec<String>,
     /// Its namespaces, in the script's order.
     pub access_modes: Vec<AccessMode>,
+    /// When nodes see what others wrote.
+    pub coherence: Coherence,
 }
 
 /// Notes the session's instance.
@@ -36,7 +38,7 @@ pub struct Instance {
 /// The database's; the session has one already.
 pub fn insert(tx: &Transaction<'_>, token: &str, instance: &Instance) -> Result<()> {
     tx.execute(
-        "INSERT INTO instances VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+        "INSERT INTO instances VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
         params![
             token,
             instance.id,
@@ -46,6 +48,7 @@ pub fn insert(tx: &Transaction<'_>, token: &str, instance: &Instance) -> Result<
             Word(instance.volume),
             instance.pool,
             instance.granularity_bytes,
+            Word(instance.coherence),
         ],
     )?;
     for (position, node) in instance.nodes.iter().enumerate() {
@@ -80,6 +83,7 @@ pub fn find(tx: &Transaction<'_>, token: &str) -> Result<Option<Instance>> {
                 granularity_bytes: row.get("granularity_bytes")?,
                 nodes: Vec::new(),
                 access_modes: Vec::new(),
+                coherence: row.get::<_, Word<Coherence>>("coherence")?.0,
             })
         })
         .optional()?;

@@ -4,8 +4,9 @@
 use super::lines::{Statement, Word};
 use super::options::{Known, Options};
 use super::paths::{check_persistent_name, check_pfs_path};
-use super::values::{access_modes, capacity, instance_type};
+use super::values::{access_modes, capacity, coherence, instance_type};
 use super::{CreatePersistent, Directive, InstanceType, JobDw};
+use crate::phase::Coherence;
 
 /// Options that change how an instance behaves. From memory of Cray's manual S-2558, no public script uses them;
 /// `drain` is Forebay's own.
@@ -22,8 +23,11 @@ const TUNING: [&str; 10] = [
     "drain",
 ];
 
-const JOBDW: Known =
-    Known { options: &["type", "access_mode", "capacity", "pool", "pfs"], rare: &TUNING, plain: None };
+const JOBDW: Known = Known {
+    options: &["type", "access_mode", "capacity", "pool", "pfs", "coherence"],
+    rare: &TUNING,
+    plain: None,
+};
 const PERSISTENTDW: Known = Known { options: &["name"], rare: &[], plain: None };
 const SWAP: Known = Known { options: &["pool"], rare: &[], plain: Some("SIZE") };
 const CREATE: Known =
@@ -45,6 +49,10 @@ pub(super) fn jobdw(keyword: &Word, statement: &Statement) -> Read {
     });
     let capacity = required_capacity(&mut options);
     let pfs = pfs(&mut options, kind);
+    let coherence = match options.get("coherence") {
+        Some(word) => options.note(&word, coherence(&word.text)),
+        None => Some(Coherence::default()),
+    };
     let directive = (|| {
         Some(Directive::JobDw(JobDw {
             kind: kind?,
@@ -52,6 +60,7 @@ pub(super) fn jobdw(keyword: &Word, statement: &Statement) -> Read {
             capacity: capacity?,
             pool: text_of(&options, "pool"),
             pfs,
+            coherence: coherence?,
             options: options.among(&TUNING),
         }))
     })();

@@ -2,7 +2,7 @@
 
 use super::options::closest;
 use super::{AccessModeRequest, Capacity, InstanceType, RequestedMode};
-use crate::phase::StageKind;
+use crate::phase::{Coherence, StageKind};
 use crate::size;
 
 const TYPES: [(&str, InstanceType); 2] = [("scratch", InstanceType::Scratch), ("cache", InstanceType::Cache)];
@@ -15,6 +15,8 @@ const MODES: [(&str, RequestedMode); 3] = [
     ("private", RequestedMode::Private),
     ("ldbalance", RequestedMode::Ldbalance),
 ];
+
+const COHERENCES: [(&str, Coherence); 2] = [("posix", Coherence::Posix), ("commit", Coherence::Commit)];
 
 /// A size, or a number of nodes such as `2nodes`; not 0.
 pub(super) fn capacity(text: &str) -> Result<Capacity, String> {
@@ -38,6 +40,11 @@ pub(super) fn capacity(text: &str) -> Result<Capacity, String> {
 /// `scratch` or `cache`.
 pub(super) fn instance_type(text: &str) -> Result<InstanceType, String> {
     one_of("type", text, &TYPES)
+}
+
+/// `posix` or `commit`.
+pub(super) fn coherence(text: &str) -> Result<Coherence, String> {
+    one_of("coherence", text, &COHERENCES)
 }
 
 /// `file`, `directory` or `list`.

@@ -104,7 +104,9 @@ impl<F: FileSystem> Kernel<F> {
 
     pub(super) fn flush(&self, ino: u64, flush: &FlushIn, reply: Reply) {
         if self.filesystem.locks() {
-            return done(self.release_ranges(ino, flush.lock_owner), reply);
+            let flushed = self.filesystem.flush(ino);
+            // Whatever came of that, locks do not stay.
+            return done(self.release_ranges(ino, flush.lock_owner).and(flushed), reply);
         }
         // Nothing is held back, so there is nothing to do at close: ENOSYS tells the kernel not to ask again.
         reply.error(Errno::NOSYS);
@@ -136,11 +138,14 @@ impl<F: FileSystem> Kernel<F> {
             // The kernel's numbers are even: the next is free for this change.
             self.drop_privileges(id + 1, ino)?;
         }
-        if OFlags::from_bits_retain(write.flags).contains(OFlags::APPEND) {
-            self.filesystem.append(id, ino, write.offset, bytes)
+        let flags = OFlags::from_bits_retain(write.flags);
+        if flags.contains(OFlags::APPEND) {
+            self.filesystem.append(id, ino, write.offset, bytes)?;
         } else {
-            self.filesystem.write(ino, write.offset, bytes)
+            self.filesystem.write(ino, write.offset, bytes)?;
         }
+        // Of files open for direct I/O the kernel leaves O_SYNC and O_DSYNC to us.
+        if flags.contains(OFlags::DSYNC) { self.filesystem.fsync(ino) } else { Ok(()) }
     }
 
     pub(super) fn allocate(&self, ino: u64, range: &AllocateIn) -> Result<()> {

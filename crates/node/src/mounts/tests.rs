@@ -36,7 +36,13 @@ fn spec(dir: &Path) -> MountSpec {
         nodes: vec![],
         grace_ms: 1,
     };
-    MountSpec { id: "3-striped".into(), mountpoint: dir.join("mnt/striped"), target, exclusive: true }
+    MountSpec {
+        id: "3-striped".into(),
+        mountpoint: dir.join("mnt/striped"),
+        target,
+        exclusive: true,
+        coherence: Default::default(),
+    }
 }
 
 /// Ends a mount process and waits for its end.

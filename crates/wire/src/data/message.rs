@@ -106,6 +106,11 @@ pub enum Request {
     /// Ends this session's other connections to the namespace here, and waits until nothing that came by them is being
     /// done any more: so that no old write lands after what is asked next. Answer: [`Reply::Done`].
     Fence,
+
+    // --- data again: every fragment answers for its own objects ---
+    /// Writes the payload into several places of an object, as (offset, length), one after the other. Answer:
+    /// [`Reply::Stored`].
+    WriteExtents { ino: u64, extents: Vec<(u64, u32)> },
 }
 
 /// A handle that is closed.

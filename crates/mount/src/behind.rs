@@ -1,0 +1,163 @@
+//! Write-behind, where a namespace asks only for commit coherence: small writes are held back and sent many at a time.
+//!
+//! What is held back of a file is sent before anything on this node could tell that it was not (a read, `stat`, truncation,
+//! append), and before the calls after which other nodes may look: fsync, close, unlock. Only the bytes that were written
+//! are kept and sent, so that neighbours' bytes stay what they are. An error of sending is told by the next fsync or close.
+//!
+//! Every held write is also in a journal, a file beside the mount's ledger, so that a successor of this process has it.
+//! Like the ledger it survives the process, not the machine, and is not synced.
+//!
+//! **Invariant:** no more than [`MOUNT_BYTES_MAX`] and one write are held.
+
+mod extents;
+mod journal;
+
+use std::collections::HashMap;
+use std::io;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use client::{Client, Errno};
+
+use crate::filesystem::Result;
+use extents::Extents;
+use journal::Journal;
+
+/// Writes from this size on are sent at once: they cost a request each in any case.
+const SMALL_MAX: usize = 256 << 10;
+
+/// Of one file, so much is held before it is sent; in requests of 1 MiB.
+const FILE_BYTES_MAX: usize = 4 << 20;
+
+/// Of all files.
+const MOUNT_BYTES_MAX: usize = 64 << 20;
+
+/// What a mount holds back.
+#[derive(Debug)]
+pub struct Behind {
+    files: Mutex<HashMap<u64, Arc<Mutex<File>>>>,
+    journal: Mutex<Journal>,
+}
+
+#[derive(Debug, Default)]
+struct File {
+    extents: Extents,
+    /// Bytes of the writes that are held, also of those that others cover.
+    bytes: usize,
+    /// What sending failed with, until somebody is told.
+    error: Option<Errno>,
+}
+
+impl Behind {
+    /// Nothing is held. What an old journal has is dropped: whoever wrote it lost the open files, too.
+    ///
+    /// # Errors
+    /// What the file system says of the journal.
+    pub fn create(journal: &Path) -> io::Result<Behind> {
+        Ok(Behind { files: Mutex::default(), journal: Mutex::new(Journal::create(journal)?) })
+    }
+
+    /// Takes over what a process held that died.
+    ///
+    /// # Errors
+    /// What the file system says of the journal.
+    pub fn open(journal: &Path) -> io::Result<Behind> {
+        let (journal, held) = Journal::open(journal)?;
+        let mut files: HashMap<u64, Arc<Mutex<File>>> = HashMap::new();
+        for (ino, offset, bytes) in held {
+            lock(files.entry(ino).or_default()).hold(offset, &bytes);
+        }
+        Ok(Behind { files: Mutex::new(files), journal: Mutex::new(journal) })
+    }
+
+    /// Writes all of `bytes`, now or later.
+    ///
+    /// # Errors
+    /// Those of [`Client::write`], perhaps of earlier writes that had to be sent to make room.
+    pub fn write(&self, client: &Client, ino: u64, offset: u64, bytes: &[u8]) -> Result<()> {
+        if bytes.len() >= SMALL_MAX {
+            self.settle(client, ino);
+            return client.write(ino, offset, bytes);
+        }
+        let file = Arc::clone(lock(&self.files).entry(ino).or_default());
+        let mut file = lock(&file);
+        let (all, is_long) = {
+            let mut journal = lock(&self.journal);
+            journal.hold(ino, offset, bytes).map_err(|error| {
+                tracing::error!(%error, "cannot keep a write that is held back");
+                Errno::IO
+            })?;
+            (journal.held(), journal.is_long())
+        };
+        file.hold(offset, bytes);
+        if file.bytes < FILE_BYTES_MAX && all < MOUNT_BYTES_MAX && !is_long {
+            return Ok(());
+        }
+        self.send(client, ino, &mut file);
+        let result = file.error.map_or(Ok(()), Err);
+        drop(file);
+        if is_long {
+            let others: Vec<u64> = lock(&self.files).keys().copied().collect();
+            others.into_iter().for_each(|other| {
+                self.settle(client, other);
+            });
+        }
+        result
+    }
+
+    /// Sends what is held of a file. An error is kept for [`Behind::commit`].
+    ///
+    /// Returns whether there was anything.
+    pub fn settle(&self, client: &Client, ino: u64) -> bool {
+        let Some(file) = lock(&self.files).get(&ino).cloned() else { return false };
+        let mut file = lock(&file);
+        let any = file.bytes > 0;
+        if any {
+            self.send(client, ino, &mut file);
+        }
+        any
+    }
+
+    /// Sends what is held of a file, and tells what went wrong since the last time.
+    ///
+    /// # Errors
+    /// Those of [`Client::write`].
+    pub fn commit(&self, client: &Client, ino: u64) -> Result<()> {
+        self.settle(client, ino);
+        let Some(file) = lock(&self.files).get(&ino).cloned() else { return Ok(()) };
+        lock(&file).error.take().map_or(Ok(()), Err)
+    }
+
+    /// A handle was closed for good: a file of which nothing is held is forgotten.
+    pub fn closed(&self, ino: u64) {
+        let mut files = lock(&self.files);
+        // Whoever else has the file in hand has counted it.
+        if files.get(&ino).is_some_and(|file| Arc::strong_count(file) == 1 && lock(file).is_clean()) {
+            files.remove(&ino);
+        }
+    }
+
+    fn send(&self, client: &Client, ino: u64, file: &mut File) {
+        if let Err(errno) = client.write_extents(ino, file.extents.iter()) {
+            tracing::error!(ino, %errno, bytes = file.bytes, "writes that were held back are lost");
+            file.error = Some(errno);
+        }
+        file.extents.clear();
+        lock(&self.journal).sent(ino, std::mem::take(&mut file.bytes));
+    }
+}
+
+impl File {
+    fn hold(&mut self, offset: u64, bytes: &[u8]) {
+        self.extents.insert(offset, bytes);
+        self.bytes += bytes.len();
+    }
+
+    fn is_clean(&self) -> bool {
+        self.bytes == 0 && self.error.is_none()
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().expect("no thread panics while it holds what is held back")
+}

@@ -1,0 +1,35 @@
+//! docs/SEMANTICS.md names the tests that show each of its sentences: they are there.
+
+use std::fs;
+use std::path::Path;
+
+fn sources(folder: &Path, into: &mut String) {
+    for entry in fs::read_dir(folder).expect("the source tree is there").flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            sources(&path, into);
+        } else if path.extension().is_some_and(|kind| kind == "rs") {
+            *into += &fs::read_to_string(&path).expect("sources are text");
+        }
+    }
+}
+
+#[test]
+fn every_sentence_has_its_row_and_every_test_that_is_named_exists() {
+    let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let text = fs::read_to_string(repository.join("docs/SEMANTICS.md")).expect("the document is there");
+    let (promises, table) = text.split_once("## Which tests show it").expect("there is a table");
+    let mut code = String::new();
+    for folder in ["crates", "tests"] {
+        sources(&repository.join(folder), &mut code);
+    }
+    let number = |line: &str| line.split('.').next().and_then(|word| word.parse::<u32>().ok());
+    let sentences: Vec<u32> = promises.lines().filter_map(number).collect();
+    let row = |line: &str| line.strip_prefix("| ")?.split(' ').next()?.parse::<u32>().ok();
+    let rows: Vec<u32> = table.lines().filter_map(row).collect();
+    assert_eq!(sentences, rows);
+    for name in table.split('`').skip(1).step_by(2) {
+        let is_test = code.contains(&format!("fn {name}(")) || code.contains(&format!("\"{name}\""));
+        assert!(is_test, "no test is named {name}");
+    }
+}
