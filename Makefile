@@ -1,5 +1,5 @@
 # make run          install what is missing, build, run the example job (or JOB=path) and check its result
-# make test         everything that must pass before a change lands; under 15 minutes on 2 cores
+# make test         everything that must pass before a change lands; under 20 minutes on 2 cores
 # make check        formatting and lints only
 # make bench        measure, print a table, write bench/results.json; under 10 minutes (ARGS="--only names")
 # make bench-peers  the same work on us and on GlusterFS (root); writes bench/peers.json
@@ -34,7 +34,7 @@ check:
 	$(CARGO) clippy $(FLAGS) --workspace --all-targets -- -D warnings
 
 test:
-	@scripts/install-deps build run example test posix
+	@scripts/install-deps build run example test posix slurm-test
 	@scripts/test
 
 bench:

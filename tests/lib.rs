@@ -5,7 +5,9 @@
 
 pub mod cluster;
 pub mod gate;
+pub mod hosts;
 pub mod processes;
+pub mod runner;
 pub mod star_catalogue;
 pub mod tree;
 pub mod xattr;

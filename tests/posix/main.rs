@@ -13,50 +13,111 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use tests::cluster::Cluster;
+use tests::hosts::{Hosts, plain};
 
 /// A mounted buffer.
 struct Mounted {
-    _cluster: Cluster,
+    home: Home,
+    /// For this process.
     path: PathBuf,
 }
 
-/// One kind of mount: options of `forebay mount`.
-#[derive(Clone, Copy)]
-struct Kind(&'static [&'static str]);
+/// What holds the mount.
+enum Home {
+    /// A state folder of this machine.
+    Local { _cluster: Cluster },
+    /// One of two hosts that have the same buffer mounted, and where.
+    Shared { hosts: Hosts, mountpoint: PathBuf },
+}
+
+/// One kind of mount.
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    /// Options of `forebay mount`.
+    Alone(&'static [&'static str]),
+    /// On a node of a cluster, where another node has the same namespace mounted.
+    Shared,
+}
 
 /// One storage node in a volume: files are passed through to the kernel.
-const PASSTHROUGH: Kind = Kind(&["--nodes", "1", "--volume", "image"]);
+const PASSTHROUGH: Kind = Kind::Alone(&["--nodes", "1", "--volume", "image"]);
 /// One storage node whose bytes are counted: every read and write goes through it.
-const COUNTED: Kind = Kind(&["--nodes", "1", "--volume", "directory"]);
+const COUNTED: Kind = Kind::Alone(&["--nodes", "1", "--volume", "directory"]);
 /// Stripes over four storage nodes, over TCP.
-const STRIPED: Kind = Kind(&["--nodes", "4", "--volume", "directory"]);
+const STRIPED: Kind = Kind::Alone(&["--nodes", "4", "--volume", "directory"]);
 /// Whole files on one of three storage nodes.
-const PRIVATE: Kind = Kind(&["--nodes", "3", "--access-mode", "private", "--volume", "directory"]);
+const PRIVATE: Kind = Kind::Alone(&["--nodes", "3", "--access-mode", "private", "--volume", "directory"]);
 
 impl Kind {
     #[track_caller]
     fn mount(self) -> Mounted {
-        let cluster = Cluster::new();
-        let path = cluster.pfs("mnt");
-        let text = path.to_str().expect("temporary folders have plain names");
-        cluster.forebay(&[&["mount", text, "--capacity", "1GiB"], self.0].concat()).expect_success();
-        Mounted { _cluster: cluster, path }
+        match self {
+            Kind::Alone(options) => {
+                let cluster = Cluster::new();
+                let path = cluster.pfs("mnt");
+                let mount = ["mount", plain(&path), "--capacity", "1GiB"];
+                cluster.forebay(&[&mount, options].concat()).expect_success();
+                Mounted { home: Home::Local { _cluster: cluster }, path }
+            }
+            Kind::Shared => {
+                let hosts =
+                    Hosts::up(2, &[("FOREBAY_CLUSTER_SLURM", "no"), ("FOREBAY_CLUSTER_CAPACITY", "1GiB")]);
+                let mountpoint = hosts.mount_buffer("1", "");
+                let path = hosts.seen_from("n2", &mountpoint);
+                Mounted { home: Home::Shared { hosts, mountpoint }, path }
+            }
+        }
     }
 }
 
-/// Runs a command in `folder`; its output is shown when it fails.
+impl Mounted {
+    /// Where it is mounted, for the commands that [`Mounted::command`] makes.
+    fn inside(&self) -> &Path {
+        match &self.home {
+            Home::Local { .. } => &self.path,
+            Home::Shared { mountpoint, .. } => mountpoint,
+        }
+    }
+
+    /// A command that is started in the folder `folder` of the mount.
+    fn command(&self, program: &Path, folder: &str) -> Command {
+        let (folder, mut command) = (self.inside().join(folder), Command::new("env"));
+        if let Home::Shared { hosts, .. } = &self.home {
+            command = Command::new("nsenter");
+            command.args([
+                "--target",
+                &hosts.first_process("n2").to_string(),
+                "--mount",
+                "--pid",
+                "--",
+                "env",
+            ]);
+        }
+        command.arg("--chdir").arg(folder).arg(program);
+        command
+    }
+
+    /// Runs a script of bash in the mount's root; the first command that fails ends it.
+    #[track_caller]
+    fn bash(&self, script: &str) {
+        run(self.command(Path::new("bash"), "").args(["-euo", "pipefail", "-c", script]));
+    }
+}
+
+impl Drop for Home {
+    fn drop(&mut self) {
+        if let Home::Shared { hosts, .. } = self {
+            hosts.down();
+        }
+    }
+}
+
+/// Runs a command; its output is shown when it fails.
 #[track_caller]
-fn run(command: &mut Command, folder: &Path) -> String {
-    let output =
-        command.current_dir(folder).output().unwrap_or_else(|error| panic!("start {command:?}: {error}"));
+fn run(command: &mut Command) -> String {
+    let output = command.output().unwrap_or_else(|error| panic!("start {command:?}: {error}"));
     let said =
         format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{command:?} failed with {}:\n{said}", output.status);
     said
-}
-
-/// Runs a script of bash in `folder`; the first command that fails ends it.
-#[track_caller]
-fn bash(script: &str, folder: &Path) {
-    run(Command::new("bash").args(["-euo", "pipefail", "-c", script]), folder);
 }

@@ -1,12 +1,11 @@
 //! Programs that users run, doing what they do.
 
-use super::{COUNTED, Kind, PASSTHROUGH, STRIPED, bash};
+use super::{COUNTED, Kind, PASSTHROUGH, STRIPED};
 
 fn everywhere(script: &str) {
-    for kind in [PASSTHROUGH, COUNTED, STRIPED] {
-        let Kind(options) = kind;
-        println!("on {options:?}");
-        bash(script, &kind.mount().path);
+    for kind in [PASSTHROUGH, COUNTED, STRIPED, Kind::Shared] {
+        println!("on {kind:?}");
+        kind.mount().bash(script);
     }
 }
 

@@ -2,10 +2,9 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::PathBuf;
 
-use super::{COUNTED, Kind, PASSTHROUGH, PRIVATE, STRIPED, bash, run};
+use super::{COUNTED, Kind, PASSTHROUGH, PRIVATE, STRIPED, run};
 
 /// Operations of one run of `fsx`.
 const FSX_OPERATIONS: &str = "20000";
@@ -31,10 +30,8 @@ fn pjdfstest(kind: Kind) {
         fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("the folder is ours");
     }
     let configuration = concat!(env!("CARGO_MANIFEST_DIR"), "/posix/pjdfstest.toml");
-    let said = run(
-        Command::new(suite("pjdfstest")).args(["-c", configuration, "-s", "/", "-p"]).arg(&folder),
-        Path::new("/"),
-    );
+    let mut command = mounted.command(&suite("pjdfstest"), "p");
+    let said = run(command.args(["-c", configuration, "-s", "/", "-p"]).arg(mounted.inside().join("p")));
     let summary = said
         .lines()
         .find(|line| line.starts_with("Summary"))
@@ -48,9 +45,8 @@ fn fsx(kind: Kind) {
     let mounted = kind.mount();
     let configuration = concat!(env!("CARGO_MANIFEST_DIR"), "/posix/fsx.toml");
     for seed in FSX_SEEDS {
-        let file = mounted.path.join(format!("fsx-{seed}"));
         let arguments = ["-q", "-N", FSX_OPERATIONS, "-S", seed, "-f", configuration, "-P", "/tmp"];
-        run(Command::new(suite("fsx")).args(arguments).arg(&file), Path::new("/"));
+        run(mounted.command(&suite("fsx"), "").args(arguments).arg(format!("fsx-{seed}")));
     }
 }
 
@@ -72,6 +68,16 @@ fn pjdfstest_passes_with_four_storage_nodes() {
 #[test]
 fn pjdfstest_passes_in_private_mode() {
     pjdfstest(PRIVATE);
+}
+
+#[test]
+fn pjdfstest_passes_where_another_node_has_the_namespace_mounted() {
+    pjdfstest(Kind::Shared);
+}
+
+#[test]
+fn fsx_passes_where_another_node_has_the_namespace_mounted() {
+    fsx(Kind::Shared);
 }
 
 #[test]
@@ -98,10 +104,9 @@ fn fsx_passes_in_private_mode() {
 fn fio_reads_back_what_it_wrote_from_four_threads() {
     for kind in [PASSTHROUGH, STRIPED] {
         let mounted = kind.mount();
-        bash(
+        mounted.bash(
             "fio --name=v --directory=. --size=24m --numjobs=4 --rw=randrw --bsrange=1k-256k --verify=crc32c \
                  --verify_fatal=1 --ioengine=psync --group_reporting --minimal > /dev/null",
-            &mounted.path,
         );
     }
 }
@@ -113,12 +118,11 @@ fn stress_ng_finds_no_fault() {
         let stressors = "--chdir 1 --chmod 1 --dentry 1 --dir 1 --fallocate 1 --fiemap 0 --file-ioctl 0 --filename 1 \
                          --flock 1 --fstat 1 --getdent 1 --hdd 1 --lease 0 --link 1 --lockf 1 --open 1 --rename 1 \
                          --seek 1 --symlink 1 --utime 1 --xattr 1";
-        bash(
+        mounted.bash(
             &format!(
                 "stress-ng --temp-path . --timeout 12 --verify --hdd-bytes 16m --fallocate-bytes 16m --seek-size 16m \
                  --dentries 500 {stressors} > log 2>&1 || {{ cat log; exit 1; }}"
             ),
-            &mounted.path,
         );
     }
 }
@@ -127,9 +131,6 @@ fn stress_ng_finds_no_fault() {
 fn dbench_runs_clean() {
     for kind in [PASSTHROUGH, STRIPED] {
         let mounted = kind.mount();
-        bash(
-            "dbench -t 6 -D . 2 > log 2>&1 && grep -q Throughput log || { tail -20 log; exit 1; }",
-            &mounted.path,
-        );
+        mounted.bash("dbench -t 6 -D . 2 > log 2>&1 && grep -q Throughput log || { tail -20 log; exit 1; }");
     }
 }

@@ -1,109 +1,18 @@
-//! A client against real storage nodes: in this process, on loopback sockets, with folders that are thrown away.
+//! A client against real storage nodes.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-use std::net::TcpListener;
-use std::os::unix::net::UnixListener;
-use std::path::PathBuf;
+mod support;
+
 use std::sync::Arc;
 
-use client::{Client, Creator, Errno, FileLock, Held, LockKind, ROOT, SetAttr, Time};
-use model::stripe::Layout;
-use store::Server;
-use wire::control::{Owner, VolumeKind};
+use client::{Client, Errno, FileLock, Held, LockKind, ROOT, SetAttr, Time};
+use wire::data::dial::{Via, dial};
+use wire::data::hello::{Claim, Key};
 use wire::data::message::{AllocateMode, RenameMode};
-use wire::node::{FragmentSpec, NamespaceSpec, NamespaceTarget, StorageAddress};
+use wire::data::{Reply, Request};
 
-const ME: Creator = Creator { uid: 1000, gid: 100 };
-const KEY: &str = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
-
-struct Cluster {
-    _folder: tempfile::TempDir,
-    roots: Vec<PathBuf>,
-    servers: Vec<Arc<Server>>,
-    target: NamespaceTarget,
-}
-
-impl Cluster {
-    fn start(fragments: u32, capacity_each: u64) -> Cluster {
-        let folder = tempfile::tempdir().unwrap();
-        let roots: Vec<PathBuf> = (0..fragments).map(|n| folder.path().join(format!("n{n}"))).collect();
-        let layout = Layout { stripe_size_bytes: 65536, ..Layout::striped(fragments) };
-        let mut cluster = Cluster {
-            _folder: folder,
-            servers: Vec::new(),
-            target: NamespaceTarget {
-                instance: "i1".into(),
-                namespace: 0,
-                key: KEY.into(),
-                layout,
-                home: 0,
-                nodes: Vec::new(),
-                grace_ms: 10_000,
-            },
-            roots,
-        };
-        for n in 0..fragments as usize {
-            let server = cluster.serve(n, "127.0.0.1:0");
-            cluster.servers.push(server);
-        }
-        for index in 0..fragments {
-            let namespaces = vec![NamespaceSpec {
-                id: 0,
-                layout,
-                home: 0,
-                owner: Owner { uid: ME.uid, gid: ME.gid },
-                mode: 0o700,
-            }];
-            let spec = FragmentSpec {
-                instance: "i1".into(),
-                index,
-                capacity_bytes: capacity_each,
-                volume: VolumeKind::Directory,
-                key: KEY.into(),
-                peers: cluster.target.nodes.clone(),
-                namespaces,
-            };
-            cluster.servers[index as usize].create_fragment(&spec).unwrap();
-        }
-        cluster
-    }
-
-    /// Opens node `n`'s folder and listens; appends or replaces its address.
-    fn serve(&mut self, n: usize, tcp: &str) -> Arc<Server> {
-        let server = Server::open(self.roots[n].join("fragments"), format!("n{n}")).unwrap();
-        let tcp = bind(tcp);
-        let socket = self.roots[n].join("data.sock");
-        let _absent = std::fs::remove_file(&socket);
-        let address = StorageAddress {
-            node: format!("n{n}"),
-            tcp: tcp.local_addr().unwrap().to_string(),
-            unix: Some(socket.clone()),
-        };
-        server.listen(tcp, UnixListener::bind(&socket).unwrap()).unwrap();
-        if n < self.target.nodes.len() {
-            self.target.nodes[n] = address;
-        } else {
-            self.target.nodes.push(address);
-        }
-        server
-    }
-
-    fn client(&self) -> Client {
-        Client::connect(&self.target).unwrap()
-    }
-}
-
-fn pattern(len: usize, seed: usize) -> Vec<u8> {
-    (0..len).map(|i| u8::try_from((i * 31 + i / 251 + seed) % 251).unwrap()).collect()
-}
-
-fn everywhere(test: impl Fn(&Cluster, &Client)) {
-    for fragments in [1, 3] {
-        let cluster = Cluster::start(fragments, 64 << 20);
-        test(&cluster, &cluster.client());
-    }
-}
+use support::{Cluster, KEY, ME, everywhere, pattern};
 
 #[test]
 fn bytes_come_back_across_stripes_and_to_another_client() {
@@ -296,14 +205,14 @@ fn a_lock_keeps_another_client_out_until_it_is_given_up_or_its_holder_is_gone() 
         Some(range(LockKind::Exclusive, 0, 99))
     );
     b.set_lock(ino, 1, &range(LockKind::Exclusive, 100, 199)).unwrap();
-    assert_eq!(b.wait_lock(ino, 1, &range(LockKind::Shared, 0, 9), &|| true), Err(Errno::INTR));
+    assert_eq!(b.wait_lock(ino, 1, &range(LockKind::Shared, 0, 9), true, &|| true), Err(Errno::INTR));
     std::thread::scope(|scope| {
-        let waits = scope.spawn(|| b.wait_lock(ino, 1, &range(LockKind::Shared, 0, 9), &|| false));
+        let waits = scope.spawn(|| b.wait_lock(ino, 1, &range(LockKind::Shared, 0, 9), true, &|| false));
         a.set_lock(ino, 1, &range(LockKind::Unlock, 0, 49)).unwrap();
         waits.join().unwrap().unwrap();
     });
     drop(a);
-    b.wait_lock(ino, 1, &range(LockKind::Exclusive, 0, u64::MAX), &|| false).unwrap();
+    b.wait_lock(ino, 1, &range(LockKind::Exclusive, 0, u64::MAX), true, &|| false).unwrap();
 }
 
 #[test]
@@ -318,7 +227,7 @@ fn locks_survive_a_restart_of_the_shard() {
     cluster.servers[0].shutdown();
     cluster.servers[0] = cluster.serve(0, &tcp);
     // `a` does nothing but live; `b` asks for its lock at once and for as long as the shard recovers.
-    b.wait_lock(ino, 1, &range(LockKind::Exclusive, 10, 19), &|| false).unwrap();
+    b.wait_lock(ino, 1, &range(LockKind::Exclusive, 10, 19), true, &|| false).unwrap();
     assert_eq!(b.set_lock(ino, 1, &range(LockKind::Shared, 20, 20)), Err(Errno::AGAIN));
 }
 
@@ -360,18 +269,6 @@ fn appends_from_several_clients_lose_nothing() {
     });
 }
 
-/// The former life's thread needs a moment to let go of the port.
-fn bind(address: &str) -> TcpListener {
-    let give_up = std::time::Instant::now() + std::time::Duration::from_secs(10);
-    loop {
-        match TcpListener::bind(address) {
-            Ok(listener) => return listener,
-            Err(error) if std::time::Instant::now() > give_up => panic!("cannot bind {address}: {error}"),
-            Err(_) => std::thread::sleep(std::time::Duration::from_millis(10)),
-        }
-    }
-}
-
 #[test]
 fn a_change_with_a_number_is_done_once_whoever_asks() {
     everywhere(|cluster, client| {
@@ -387,6 +284,34 @@ fn a_change_with_a_number_is_done_once_whoever_asks() {
         let first = numbered(8).append(made.ino, b"once").unwrap();
         assert_eq!(numbered(8).append(made.ino, b"once").unwrap(), first);
         assert_eq!(successor.getattr(made.ino).unwrap().size, 4);
+    });
+}
+
+#[test]
+fn a_fence_ends_what_the_session_has_under_way_and_nobody_elses() {
+    everywhere(|cluster, client| {
+        let ino = client.create(ROOT, b"f", 0o644, &ME).unwrap().ino;
+        let lock = range(LockKind::Exclusive, 0, 9);
+        client.set_lock(ino, 1, &lock).unwrap();
+        let dial = |session| {
+            let claim = Claim { instance: "i1".into(), namespace: 0, fragment: 0, session };
+            let (mut connection, _) =
+                dial(&cluster.target.nodes[0], Via::Tcp, &Key::from_hex(KEY).unwrap(), &claim).unwrap();
+            connection.send(1, &Request::Ping, &[]).unwrap();
+            assert_eq!(connection.receive::<Reply>().unwrap().message, Reply::Done);
+            connection
+        };
+        let (mut dead, mut other, mut successor) = (dial([1; 16]), dial([2; 16]), dial([1; 16]));
+        let wait = Request::SetLock { ino, owner: 7, lock, wait_ms: 400 };
+        for connection in [&mut dead, &mut other] {
+            connection.send(2, &wait, &[]).unwrap();
+        }
+        successor.send(2, &Request::Fence, &[]).unwrap();
+        assert_eq!(successor.receive::<Reply>().unwrap().message, Reply::Done);
+        // Nobody is left who would answer, or do, what the dead one asked.
+        assert!(dead.receive::<Reply>().is_err());
+        let refused = Reply::Failed(Errno::AGAIN.raw_os_error());
+        assert_eq!(other.receive::<Reply>().unwrap().message, refused);
     });
 }
 

@@ -29,6 +29,8 @@ pub struct File {
     pub node_timeout_s: u64,
     /// How long files may stay open after a job's end before its mounts are ended by force, seconds.
     pub fence_grace_s: u64,
+    /// How long storage nodes and mounts that do not see each other wait for each other, seconds.
+    pub grace_s: u64,
     /// munged's socket; empty: the usual one.
     pub munge_socket: String,
     /// `host:port` where everybody may read `/metrics`; empty: nowhere.
@@ -58,6 +60,7 @@ impl Default for File {
             mount_root: "/var/lib/forebay/mnt".into(),
             node_timeout_s: 30,
             fence_grace_s: 30,
+            grace_s: 120,
             munge_socket: String::new(),
             metrics: String::new(),
             pools: vec![Pool { name: "wlm_pool".to_owned(), granularity: "16GiB".to_owned() }],
@@ -127,6 +130,7 @@ pub fn load(path: &Path) -> Result<Config, FileError> {
             pools,
             mount_root: file.mount_root.clone(),
             fence_grace_s: file.fence_grace_s,
+            grace_s: file.grace_s,
         },
         node_timeout: Duration::from_secs(file.node_timeout_s),
         munge_socket: some(&file.munge_socket).map(PathBuf::from),

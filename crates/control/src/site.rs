@@ -18,6 +18,8 @@ pub struct ClusterSetting {
     pub mount_root: PathBuf,
     /// How many seconds files may stay open at the end of a job before its mounts are ended by force.
     pub fence_grace_s: u64,
+    /// The grace period of storage nodes and mounts for each other, seconds: see [`wire::node::GRACE_MS`].
+    pub grace_s: u64,
 }
 
 /// A pool of flash.

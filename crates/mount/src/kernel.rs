@@ -123,6 +123,8 @@ fn agree(filesystem: &impl FileSystem, device: &Device, privileged: bool) -> io:
     }
     if filesystem.locks() {
         capabilities |= capability::POSIX_LOCKS | capability::FLOCK_LOCKS;
+        // Others write, too: pages of a mapping are dropped when the file is seen to have changed.
+        capabilities |= capability::AUTO_INVAL_DATA;
     }
     let wanted = Wanted { capabilities, max_write: REQUEST_BYTES_MAX, max_readahead: REQUEST_BYTES_MAX };
     let negotiated = negotiate(device, &wanted)?;
@@ -188,8 +190,8 @@ impl<F: FileSystem> Handler for Kernel<F> {
             Operation::RemoveXattr { name } => done(fs.removexattr(id, ino, name), reply),
 
             Operation::TestLock(lock) => self.test_lock(ino, &lock, reply),
-            Operation::SetLock(lock) => done(self.set_lock(ino, &lock), reply),
-            Operation::WaitLock(lock) => self.wait_lock(request, &lock, reply),
+            Operation::SetLock(lock) => self.lock(request, &lock, false, reply),
+            Operation::WaitLock(lock) => self.lock(request, &lock, true, reply),
 
             // ENOSYS tells the kernel not to ask again.
             Operation::Unknown { .. } => reply.error(Errno::NOSYS),

@@ -56,7 +56,9 @@ fn mount(spec: &MountSpec, ledger: &Path) -> anyhow::Result<Mounted> {
     let session = client.session();
     let name = format!("forebay-{}", spec.target.instance);
     let ledger = |negotiated| Ledger::create(ledger, Identity { session, negotiated });
-    kernel::mount(Namespace::new(client, spec.exclusive), &spec.mountpoint, &name, ledger)
+    let namespace = Namespace::new(client, spec.exclusive);
+    namespace.look_around();
+    kernel::mount(namespace, &spec.mountpoint, &name, ledger)
         .with_context(|| format!("mount at {}", spec.mountpoint.display()))
 }
 

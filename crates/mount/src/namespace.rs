@@ -22,12 +22,18 @@ pub struct Namespace {
 impl Namespace {
     /// The namespace that `client` uses; `exclusive`: nobody else does.
     pub fn new(client: Client, exclusive: bool) -> Namespace {
-        let client = Arc::new(client);
-        if !exclusive {
-            // What it locks is locked for other nodes too, and must stay so while it does nothing else.
-            client.keep_alive();
+        if exclusive {
+            return Namespace { client: client.alone().hold_closes(), exclusive };
         }
+        let client = client.hold_closes();
+        // What it locks is locked for other nodes too, and must stay so while it does nothing else.
+        client.keep_alive();
         Namespace { client, exclusive }
+    }
+
+    /// Looks at what is there, for what need not be asked then.
+    pub fn look_around(&self) {
+        self.client.look_around();
     }
 }
 
@@ -88,7 +94,7 @@ impl FileSystem for Namespace {
         self.client.numbered(id).rename(parent, name, new_parent, new_name, mode)
     }
 
-    fn open(&self, ino: u64, write: bool) -> Result<Attr> {
+    fn open(&self, ino: u64, write: bool) -> Result<u32> {
         self.client.open(ino, write)
     }
 
@@ -179,8 +185,15 @@ impl FileSystem for Namespace {
         self.client.set_lock(ino, owner, lock)
     }
 
-    fn wait_lock(&self, ino: u64, owner: u64, lock: &FileLock, cancelled: &dyn Fn() -> bool) -> Result<()> {
-        self.client.wait_lock(ino, owner, lock, cancelled)
+    fn wait_lock(
+        &self,
+        ino: u64,
+        owner: u64,
+        lock: &FileLock,
+        blocking: bool,
+        cancelled: &dyn Fn() -> bool,
+    ) -> Result<()> {
+        self.client.wait_lock(ino, owner, lock, blocking, cancelled)
     }
 
     fn release_locks(&self, ino: u64, owner: u64) -> Result<()> {

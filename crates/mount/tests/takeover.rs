@@ -96,6 +96,7 @@ fn storage(folder: &Path) -> (Arc<Server>, NamespaceTarget) {
         key: target.key.clone(),
         peers: target.nodes.clone(),
         namespaces: vec![NamespaceSpec { id: 0, layout: target.layout, home: 0, owner, mode: 0o755 }],
+        grace_ms: wire::node::GRACE_MS,
     };
     server.create_fragment(&fragment).unwrap();
     (server, target)

@@ -10,8 +10,6 @@ use wire::data::hello::{Claim, HelloError, Key};
 use wire::data::{Connection, Reply, Request};
 use wire::node::{FragmentSpec, StorageAddress};
 
-/// How long a fragment that does not answer is tried: as long as clients try a storage node.
-const GRACE: Duration = Duration::from_secs(120);
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// Connections to the other fragments.
@@ -22,6 +20,7 @@ pub struct Peers {
     key: Key,
     session: [u8; 16],
     nodes: Vec<Peer>,
+    grace: Duration,
     next_id: AtomicU64,
 }
 
@@ -32,7 +31,7 @@ struct Peer {
 
 impl Peers {
     /// The peers of one namespace; nothing is connected before it is needed.
-    pub fn new(spec: &FragmentSpec, namespace: u32, key: Key, session: [u8; 16]) -> Peers {
+    pub fn new(spec: &FragmentSpec, namespace: u32, key: Key) -> Peers {
         let nodes = spec
             .peers
             .iter()
@@ -43,8 +42,9 @@ impl Peers {
             instance: spec.instance.clone(),
             namespace,
             key,
-            session,
+            session: session_of(spec.index),
             nodes,
+            grace: Duration::from_millis(spec.grace_ms),
             next_id: AtomicU64::new(1),
         }
     }
@@ -54,12 +54,17 @@ impl Peers {
         fragment == self.own_index
     }
 
+    /// The instance's grace period: how long a fragment that does not answer is tried, as by clients.
+    pub fn grace(&self) -> Duration {
+        self.grace
+    }
+
     /// Sets the length of an object on another fragment.
     ///
     /// # Errors
     /// The fragment's errno; EIO when it did not answer for the grace period.
     pub fn resize(&self, fragment: u32, ino: u64, size: u64) -> Result<(), Errno> {
-        self.call(fragment, &Request::Resize { ino, size }, GRACE)
+        self.call(fragment, &Request::Resize { ino, size }, self.grace)
     }
 
     /// Removes an object on another fragment.
@@ -94,12 +99,26 @@ impl Peers {
             None => {
                 let (instance, session) = (self.instance.clone(), self.session);
                 let claim = Claim { instance, namespace: self.namespace, fragment, session };
-                dial(&peer.address, Via::Tcp, &self.key, &claim)?.0
+                let mut connection = dial(&peer.address, Via::Tcp, &self.key, &claim)?.0;
+                // What was asked by a connection that broke, perhaps before a restart of ours, must not be done later.
+                self.ask(&mut connection, &Request::Fence)?;
+                connection
             }
         };
-        connection.send(self.next_id.fetch_add(1, Ordering::Relaxed), request, &[])?;
-        let reply = connection.receive::<Reply>()?.message;
+        let reply = self.ask(&mut connection, request)?;
         *idle = Some(connection);
         Ok(reply)
     }
+
+    fn ask(&self, connection: &mut Connection, request: &Request) -> Result<Reply, HelloError> {
+        connection.send(self.next_id.fetch_add(1, Ordering::Relaxed), request, &[])?;
+        Ok(connection.receive::<Reply>()?.message)
+    }
+}
+
+/// The session of a fragment with its peers: the same in each of its node's lives, and no client's, as those are drawn.
+fn session_of(fragment: u32) -> [u8; 16] {
+    let mut session = [0xff; 16];
+    session[..4].copy_from_slice(&fragment.to_le_bytes());
+    session
 }

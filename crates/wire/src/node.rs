@@ -22,6 +22,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::control::{Owner, StageStatus, VolumeKind};
 
+/// How long a client keeps trying a storage node that does not answer, and a home shard keeps what a client that is gone
+/// had open and locked, milliseconds: where no other is configured. A process that died is back in seconds; two minutes also
+/// cover the recovery of a large fragment.
+pub const GRACE_MS: u64 = 120_000;
+
 /// How to reach a storage node's data path.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StorageAddress {
@@ -67,6 +72,13 @@ pub struct FragmentSpec {
     pub peers: Vec<StorageAddress>,
     /// The namespaces in the instance.
     pub namespaces: Vec<NamespaceSpec>,
+    /// The grace period, milliseconds: see [`GRACE_MS`].
+    #[serde(default = "default_grace_ms")]
+    pub grace_ms: u64,
+}
+
+fn default_grace_ms() -> u64 {
+    GRACE_MS
 }
 
 /// One file tree.
@@ -114,7 +126,7 @@ pub struct NamespaceTarget {
     pub home: u32,
     /// Every fragment's node, in order.
     pub nodes: Vec<StorageAddress>,
-    /// How long a client keeps trying a storage node that does not answer, milliseconds. After that EIO.
+    /// How long a client keeps trying a storage node that does not answer, milliseconds (see [`GRACE_MS`]). After that EIO.
     pub grace_ms: u64,
 }
 

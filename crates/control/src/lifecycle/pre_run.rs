@@ -209,7 +209,7 @@ async fn mount<S: Site>(
     let spec = MountSpec {
         id: mount_id(&session.handle, &place.buffer, place.mode),
         mountpoint: place.mountpoint.clone(),
-        target: target::namespace(&buffer.described, place.mode, &place.node, nodes),
+        target: target::namespace(&control.site, &buffer.described, place.mode, &place.node, nodes),
         // A private namespace has one node; a persistent buffer may be mounted for another job any time.
         exclusive: place.buffer.is_empty() && (one_host || place.mode == AccessMode::Private),
     };

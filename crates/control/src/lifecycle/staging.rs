@@ -115,7 +115,7 @@ async fn run_stage<S: Site>(
         buffer_name: buffer_name(&stage.buffer, stage.access_mode),
         source: stage.source.clone(),
         destination: stage.destination.clone(),
-        target: target::namespace(described, stage.access_mode, &node, nodes),
+        target: target::namespace(&control.site, described, stage.access_mode, &node, nodes),
         owner: session.owner.clone(),
     };
     // Noted before it is started: a cancel after a crash must know that it may run.
@@ -211,10 +211,8 @@ fn judge(token: &str, stage: &Stage, end: &StageStatus) -> Result<(), ApiError> 
     };
     let failed = end.progress.entries_failed.max(1);
     let message = format!(
-        "{what}: {failed} of {} entries failed; the first: {} {}: {}",
+        "{what}: {failed} of {} entries failed; the first: {}",
         end.progress.entries_total.max(failed),
-        first.operation,
-        first.path,
         first.message
     );
     let error = if is_users(first) { user } else { site };

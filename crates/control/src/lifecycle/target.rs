@@ -5,15 +5,11 @@
 use model::phase::AccessMode;
 use model::stripe::Layout;
 use wire::control::{ApiError, Owner};
-use wire::node::{FragmentSpec, NamespaceSpec, NamespaceTarget, StorageAddress};
+use wire::node::{FragmentSpec, GRACE_MS, NamespaceSpec, NamespaceTarget, StorageAddress};
 
 use crate::control::Control;
 use crate::site::Site;
 use crate::state::instances::Instance;
-
-/// How long a client keeps trying a storage node that does not answer, milliseconds. A node that died is back in
-/// seconds; two minutes also cover the recovery of a large fragment.
-const GRACE_MS: u64 = 120_000;
 
 /// Permission bits of a namespace's root: the buffer is its owner's alone.
 const ROOT_MODE: u32 = 0o700;
@@ -67,6 +63,7 @@ pub fn usable(site: &impl Site, addresses: &[StorageAddress]) -> Vec<StorageAddr
 
 /// A namespace for a client on `node`.
 pub fn namespace(
+    site: &impl Site,
     of: &Described,
     mode: AccessMode,
     node: &str,
@@ -85,7 +82,7 @@ pub fn namespace(
         layout: layout(&of.instance, mode),
         home: home(&of.instance, number),
         nodes,
-        grace_ms: GRACE_MS,
+        grace_ms: grace_ms(site),
     }
 }
 
@@ -101,8 +98,13 @@ pub fn fragments(site: &impl Site, of: &Described, peers: &[StorageAddress]) -> 
         key: instance.key.clone(),
         peers: usable(site, peers),
         namespaces: namespaces(of),
+        grace_ms: grace_ms(site),
     };
     (0u32..).zip(&instance.nodes).map(|(index, _)| spec(index)).collect()
+}
+
+fn grace_ms(site: &impl Site) -> u64 {
+    site.cluster().map_or(GRACE_MS, |setting| setting.grace_s.saturating_mul(1000))
 }
 
 fn namespaces(of: &Described) -> Vec<NamespaceSpec> {

@@ -128,6 +128,7 @@ mod tests {
             pools: vec![pool("wlm_pool"), pool("other")],
             mount_root: "/m".into(),
             fence_grace_s: 30,
+            grace_s: 120,
         };
         Ground::Nodes { setting, views }
     }

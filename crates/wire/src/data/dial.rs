@@ -32,7 +32,7 @@ pub fn dial(
 ) -> Result<(Connection, u64), HelloError> {
     let mut stream = match (&address.unix, via) {
         (Some(path), Via::Unix) => Stream::Unix(UnixStream::connect(path)?),
-        _ => Stream::Tcp(connect_tcp(&address.tcp)?),
+        _ => Stream::tcp(connect_tcp(&address.tcp)?)?,
     };
     stream.set_timeout(Some(TIMEOUT))?;
     let boot = hello::greet(&mut stream, key, claim)?;
@@ -45,11 +45,7 @@ fn connect_tcp(address: &str) -> std::io::Result<TcpStream> {
     let mut last = std::io::Error::from(std::io::ErrorKind::AddrNotAvailable);
     for address in address.to_socket_addrs()? {
         match TcpStream::connect_timeout(&address, TIMEOUT) {
-            Ok(stream) => {
-                // Requests are small and each waits for its answer: holding them back to fill packets only costs time.
-                stream.set_nodelay(true)?;
-                return Ok(stream);
-            }
+            Ok(stream) => return Ok(stream),
             Err(error) => last = error,
         }
     }

@@ -18,6 +18,7 @@ pub fn cluster() -> MemorySite {
         pools: vec![PoolSetting { name: "wlm_pool".into(), granularity_bytes: 1 << 30 }],
         mount_root: "/mnt".into(),
         fence_grace_s: 7,
+        grace_s: 120,
     });
     for (name, role) in [
         ("s1", NodeRole::Storage),

@@ -45,6 +45,7 @@ impl Cluster {
                 key: KEY.into(),
                 peers: nodes.clone(),
                 namespaces: vec![namespace.clone()],
+                grace_ms: wire::node::GRACE_MS,
             };
             server.create_fragment(&spec).unwrap();
         }

@@ -1,4 +1,4 @@
-//! Runs tests on the one cluster, says what it does, and sums up in the words of Rust's own test runner.
+//! Runs tests that share one cluster, says what it does, and sums up in the words of Rust's own test runner.
 
 #![expect(clippy::print_stdout, reason = "it is what a test runner is for")]
 
@@ -6,14 +6,24 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 use std::time::Instant;
 
-use crate::site::Site;
+/// What tests share.
+pub trait Site: Sync {
+    /// Nothing is allocated or mounted that the tests had not found; waits for what is still on its way.
+    fn assert_nothing_left(&self);
+
+    /// The last lines of the services' logs.
+    fn print_logs(&self);
+
+    /// Removes it, and looks whether that is true.
+    fn down(&self);
+}
 
 /// A name that is a sentence, and what it does.
-pub type Test = (&'static str, fn(&Site));
+pub type Test<S> = (&'static str, fn(&S));
 
 /// The cluster and what became of the tests.
-pub struct Runner {
-    site: Site,
+pub struct Runner<S> {
+    site: S,
     words: Vec<String>,
     started: Instant,
     outcome: Mutex<Outcome>,
@@ -25,18 +35,18 @@ struct Outcome {
     failed: Vec<&'static str>,
 }
 
-impl Runner {
-    /// Starts the cluster.
-    pub fn start() -> Runner {
+impl<S: Site> Runner<S> {
+    /// Starts the cluster with `up`.
+    pub fn start(up: impl FnOnce() -> S) -> Runner<S> {
         let started = Instant::now();
         let words = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
-        let site = Site::up();
+        let site = up();
         println!("the cluster is up after {:.1} s", started.elapsed().as_secs_f64());
         Runner { site, words, started, outcome: Mutex::default() }
     }
 
     /// Runs tests, `width` at a time; then nothing may be left.
-    pub fn together(&self, tests: &[Test], width: usize) {
+    pub fn together(&self, tests: &[Test<S>], width: usize) {
         let queue =
             Mutex::new(tests.iter().filter(|test| self.is_wanted(test)).collect::<Vec<_>>().into_iter());
         let next = || queue.lock().expect("no test panics with the queue").next();
@@ -55,7 +65,7 @@ impl Runner {
     }
 
     /// Runs tests one after the other; after each nothing may be left.
-    pub fn one_by_one(&self, tests: &[Test]) {
+    pub fn one_by_one(&self, tests: &[Test<S>]) {
         for (name, test) in tests.iter().filter(|test| self.is_wanted(test)) {
             self.run(name, || {
                 test(&self.site);
@@ -67,12 +77,9 @@ impl Runner {
     /// Removes the cluster; the program's exit status.
     pub fn finish(self) -> i32 {
         let outcome = self.outcome.into_inner().expect("no test panics with the outcome");
-        if outcome.failed.is_empty() {
-            self.site.down();
-        } else {
-            self.site.print_logs();
+        self.site.down();
+        if !outcome.failed.is_empty() {
             println!("\nfailures:\n    {}", outcome.failed.join("\n    "));
-            self.site.down();
         }
         let word = if outcome.failed.is_empty() { "ok" } else { "FAILED" };
         println!(
@@ -84,7 +91,7 @@ impl Runner {
         i32::from(!outcome.failed.is_empty())
     }
 
-    fn is_wanted(&self, test: &Test) -> bool {
+    fn is_wanted(&self, test: &Test<S>) -> bool {
         self.words.is_empty() || self.words.iter().any(|word| test.0.contains(word.as_str()))
     }
 
@@ -96,7 +103,10 @@ impl Runner {
         let mut outcome = self.outcome.lock().expect("no test panics with the outcome");
         match result {
             Ok(()) => outcome.passed.push(name),
-            Err(_) => outcome.failed.push(name),
+            Err(_) => {
+                self.site.print_logs();
+                outcome.failed.push(name);
+            }
         }
     }
 }

@@ -1,0 +1,122 @@
+//! Storage nodes in this process, on loopback sockets, with folders that are thrown away.
+
+use std::net::TcpListener;
+use std::os::unix::net::UnixListener;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use client::{Client, Creator};
+use model::stripe::Layout;
+use store::Server;
+use wire::control::{Owner, VolumeKind};
+use wire::node::{FragmentSpec, NamespaceSpec, NamespaceTarget, StorageAddress};
+
+/// Whose files are made.
+pub const ME: Creator = Creator { uid: 1000, gid: 100 };
+pub const KEY: &str = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
+
+/// One namespace on some nodes.
+pub struct Cluster {
+    _folder: tempfile::TempDir,
+    roots: Vec<PathBuf>,
+    pub servers: Vec<Arc<Server>>,
+    pub target: NamespaceTarget,
+}
+
+impl Cluster {
+    /// Starts them, with stripes of 64 KiB.
+    pub fn start(fragments: u32, capacity_each: u64) -> Cluster {
+        let folder = tempfile::tempdir().unwrap();
+        let roots: Vec<PathBuf> = (0..fragments).map(|n| folder.path().join(format!("n{n}"))).collect();
+        let layout = Layout { stripe_size_bytes: 65536, ..Layout::striped(fragments) };
+        let mut cluster = Cluster {
+            _folder: folder,
+            servers: Vec::new(),
+            target: NamespaceTarget {
+                instance: "i1".into(),
+                namespace: 0,
+                key: KEY.into(),
+                layout,
+                home: 0,
+                nodes: Vec::new(),
+                grace_ms: 10_000,
+            },
+            roots,
+        };
+        for n in 0..fragments as usize {
+            let server = cluster.serve(n, "127.0.0.1:0");
+            cluster.servers.push(server);
+        }
+        for index in 0..fragments {
+            let namespaces = vec![NamespaceSpec {
+                id: 0,
+                layout,
+                home: 0,
+                owner: Owner { uid: ME.uid, gid: ME.gid },
+                mode: 0o700,
+            }];
+            let spec = FragmentSpec {
+                instance: "i1".into(),
+                index,
+                capacity_bytes: capacity_each,
+                volume: VolumeKind::Directory,
+                key: KEY.into(),
+                peers: cluster.target.nodes.clone(),
+                namespaces,
+                grace_ms: wire::node::GRACE_MS,
+            };
+            cluster.servers[index as usize].create_fragment(&spec).unwrap();
+        }
+        cluster
+    }
+
+    /// Opens node `n`'s folder and listens; appends or replaces its address.
+    pub fn serve(&mut self, n: usize, tcp: &str) -> Arc<Server> {
+        let server = Server::open(self.roots[n].join("fragments"), format!("n{n}")).unwrap();
+        let tcp = bind(tcp);
+        let socket = self.roots[n].join("data.sock");
+        let _absent = std::fs::remove_file(&socket);
+        let address = StorageAddress {
+            node: format!("n{n}"),
+            tcp: tcp.local_addr().unwrap().to_string(),
+            unix: Some(socket.clone()),
+        };
+        server.listen(tcp, UnixListener::bind(&socket).unwrap()).unwrap();
+        if n < self.target.nodes.len() {
+            self.target.nodes[n] = address;
+        } else {
+            self.target.nodes.push(address);
+        }
+        server
+    }
+
+    /// One more client.
+    pub fn client(&self) -> Client {
+        Client::connect(&self.target).unwrap()
+    }
+}
+
+/// Bytes that differ from seed to seed.
+pub fn pattern(len: usize, seed: usize) -> Vec<u8> {
+    (0..len).map(|i| u8::try_from((i * 31 + i / 251 + seed) % 251).unwrap()).collect()
+}
+
+/// Runs a test with one and with three storage nodes.
+pub fn everywhere(test: impl Fn(&Cluster, &Client)) {
+    for fragments in [1, 3] {
+        let cluster = Cluster::start(fragments, 64 << 20);
+        test(&cluster, &cluster.client());
+    }
+}
+
+/// The former life's thread needs a moment to let go of the port.
+fn bind(address: &str) -> TcpListener {
+    let give_up = std::time::Instant::now() + std::time::Duration::from_secs(10);
+    loop {
+        match TcpListener::bind(address) {
+            Ok(listener) => return listener,
+            Err(error) if std::time::Instant::now() > give_up => panic!("cannot bind {address}: {error}"),
+            Err(_) => std::thread::sleep(std::time::Duration::from_millis(10)),
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! One test's folder, seen from each node, and what several nodes do in it at once.
+
+use std::path::PathBuf;
+use std::sync::Barrier;
+
+use crate::peer::Peer;
+use crate::site::{NODES, Site};
+
+/// A folder of the shared buffer.
+pub struct Folder<'a> {
+    /// The cluster.
+    pub site: &'a Site,
+    name: String,
+}
+
+impl<'a> Folder<'a> {
+    /// The folder `name` at the buffer's root.
+    pub fn new(site: &'a Site, name: String) -> Folder<'a> {
+        Folder { site, name }
+    }
+
+    /// A file in it through the mount of `node`, for this process; an empty name is the folder.
+    pub fn at(&self, node: usize, file: &str) -> PathBuf {
+        self.site.buffer(node).join(&self.name).join(file)
+    }
+
+    /// The same file in every node, the first first.
+    pub fn everywhere(&self, file: &str) -> Vec<PathBuf> {
+        (0..NODES).map(|node| self.at(node, file)).collect()
+    }
+
+    /// A file in it, for processes on the nodes.
+    pub fn inside(&self, file: &str) -> PathBuf {
+        self.site.mountpoint.join(&self.name).join(file)
+    }
+
+    /// A Python process on `node`.
+    pub fn peer(&self, node: usize, file: &str) -> Peer {
+        Peer::start(self.site, node, &self.inside(file))
+    }
+}
+
+/// Does `action` on the nodes 0 to `count` - 1 at the same moment; what each gave.
+pub fn at_once<T: Send>(count: usize, action: impl Fn(usize) -> T + Sync) -> Vec<T> {
+    let start = Barrier::new(count);
+    let run = |node| {
+        start.wait();
+        action(node)
+    };
+    std::thread::scope(|scope| {
+        let running: Vec<_> = (0..count)
+            .map(|node| {
+                scope.spawn({
+                    let run = &run;
+                    move || run(node)
+                })
+            })
+            .collect();
+        running
+            .into_iter()
+            .map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+            .collect()
+    })
+}

@@ -1,0 +1,73 @@
+//! One namespace on five compute nodes: what docs/SEMANTICS.md promises of several nodes, through real mounts.
+//!
+//! The nodes are network namespaces of this machine (`scripts/cluster`, without Slurm), each with a mount of its own; three
+//! of them also store. All tests share one buffer, each has a folder in it, and what a test leaves there is removed before
+//! the buffer must be empty.
+//!
+//! `coherence [WORD]...` runs the tests with one of the words in their names.
+
+mod appends;
+mod folder;
+mod locks;
+mod lost;
+mod mapped;
+mod mpi;
+mod names;
+mod peer;
+mod programs;
+mod records;
+mod site;
+mod visible;
+
+use tests::runner::Runner;
+
+use site::Site;
+
+/// A test on this cluster.
+type Test = tests::runner::Test<Site>;
+
+/// Tests that leave the nodes alone.
+const TOGETHER: &[Test] = &[
+    ("records_of_47008_bytes_from_four_nodes_are_whole_on_a_fifth", records::large),
+    ("records_of_100_bytes_from_four_nodes_are_whole_on_a_fifth", records::small),
+    ("what_a_write_returned_is_read_at_once_on_every_node", visible::bytes),
+    ("size_and_times_are_the_same_on_every_node_at_once", visible::attributes),
+    ("a_name_that_one_node_changed_is_changed_on_every_node", visible::names),
+    ("a_truncated_file_ends_there_on_every_node", visible::truncation),
+    ("a_hole_that_one_node_punched_reads_as_zeros_on_every_node", visible::holes),
+    ("a_file_without_a_name_lives_while_another_node_has_it_open", visible::unlinked),
+    ("a_new_mapping_shows_what_other_nodes_wrote", mapped::new_mapping),
+    ("a_mapping_shows_what_other_nodes_wrote_once_the_file_is_looked_at", mapped::old_mapping),
+    ("what_was_stored_through_a_mapping_is_seen_on_every_node_after_msync", mapped::synced),
+    ("appends_from_four_nodes_are_whole_and_none_is_lost", appends::records),
+    ("of_four_exclusive_creates_one_wins", names::exclusive),
+    ("a_name_that_four_nodes_remove_is_removed_once", names::removals),
+    ("a_name_that_four_nodes_move_is_in_one_place", names::moves),
+    ("four_files_moved_to_one_name_leave_one", names::replacements),
+    ("a_folder_that_is_removed_and_filled_at_once_is_one_or_the_other", names::rmdir_and_create),
+    ("two_folders_moved_into_each_other_make_no_ring", names::ring),
+    ("after_a_storm_every_node_sees_the_same_tree", names::storm),
+    ("range_locks_hold_across_nodes_and_end_with_their_process", locks::ranges),
+    ("flock_holds_across_nodes_and_ends_with_its_process", locks::whole_files),
+    ("a_counter_behind_a_lock_loses_no_step_of_four_nodes", locks::counter),
+    ("a_signal_ends_the_wait_for_a_lock", locks::interrupted),
+    ("sqlite_on_two_nodes_keeps_every_row", programs::sqlite),
+    ("hdf5_with_locking_keeps_writers_of_two_nodes_apart", programs::hdf5),
+    ("mpich_writes_atomically_and_through_data_sieving", mpi::mpich),
+    ("open_mpi_writes_atomically_and_through_data_sieving", mpi::open_mpi),
+];
+
+/// Tests that end nodes, or take their cables out. The last ends one for good.
+const ALONE: &[Test] = &[
+    ("a_lock_outlives_the_mount_process_that_took_it", lost::mount_process),
+    ("a_storage_node_that_falls_silent_is_an_error_that_names_it", lost::silent_storage),
+    ("what_a_node_locked_and_opened_ends_when_it_falls_silent", lost::silent_node),
+    ("what_a_node_locked_and_opened_ends_when_it_dies", lost::dead_node),
+];
+
+fn main() {
+    let runner = Runner::start(Site::up);
+    runner.together(TOGETHER, 2);
+    runner.one_by_one(ALONE);
+    std::process::exit(runner.finish());
+}
