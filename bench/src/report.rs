@@ -121,10 +121,20 @@ pub fn print(measurements: &[Measurement]) {
             m.against
         ));
     }
-    for m in measurements.iter().filter(|m| m.missed()) {
-        line(format!("{}: {}", m.case, m.bound.unwrap_or("below target for a reason not known yet")));
+    let mut told = Vec::new();
+    for bound in measurements.iter().filter(|m| m.missed()).map(|m| m.bound.unwrap_or(UNKNOWN)) {
+        if !told.contains(&bound) {
+            told.push(bound);
+            line(String::new());
+            let same = measurements.iter().filter(|m| m.missed() && m.bound.unwrap_or(UNKNOWN) == bound);
+            same.for_each(|m| line(m.case.clone()));
+            line(format!("    {bound}"));
+        }
     }
 }
+
+/// What is said of a target that is missed and was not looked into.
+const UNKNOWN: &str = "below target for a reason that is not known yet";
 
 /// Small figures need their decimals.
 fn figure(value: f64) -> String {
