@@ -64,7 +64,8 @@ impl Disk {
     }
 
     fn attach(&self) {
-        run(Command::new("mount").args(["-o", "loop"]).arg(self.image()).arg(self.folder()));
+        // The dead one, which this is a copy of, may still be there.
+        run(Command::new("mount").args(["-o", "loop,nouuid"]).arg(self.image()).arg(self.folder()));
     }
 
     /// From here on nothing reaches the disk any more, and what was not synced is gone.
