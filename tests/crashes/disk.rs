@@ -8,7 +8,7 @@ use std::time::Duration;
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, UnmountFlags};
 use tempfile::TempDir;
-use tests::processes::{self, wait_until};
+use tests::processes;
 
 use crate::random::Random;
 use crate::setting;
@@ -24,6 +24,8 @@ const ONE: Plan =
 /// A disk of the storage nodes' own.
 struct Disk {
     base: TempDir,
+    /// How often the power failed.
+    losses: u32,
 }
 
 impl Disk {
@@ -48,13 +50,13 @@ impl Disk {
 
     fn empty() -> Disk {
         let base = tempfile::Builder::new().prefix("fbd").tempdir().expect("temporary folders are writable");
-        let disk = Disk { base };
+        let disk = Disk { base, losses: 0 };
         fs::create_dir(disk.folder()).expect("the folder is ours");
         disk
     }
 
     fn image(&self) -> PathBuf {
-        self.base.path().join("image")
+        self.base.path().join(format!("image-{}", self.losses))
     }
 
     fn folder(&self) -> PathBuf {
@@ -62,7 +64,8 @@ impl Disk {
     }
 
     fn attach(&self) {
-        run(Command::new("mount").args(["-o", "loop"]).arg(self.image()).arg(self.folder()));
+        // The dead one, which this is a copy of, may still be there.
+        run(Command::new("mount").args(["-o", "loop,nouuid"]).arg(self.image()).arg(self.folder()));
     }
 
     /// From here on nothing reaches the disk any more, and what was not synced is gone.
@@ -70,27 +73,26 @@ impl Disk {
         run(Command::new("xfs_io").args(["-x", "-c", "shutdown"]).arg(self.folder()));
     }
 
-    /// The machine is on again. Nobody may use the disk any more.
-    fn restore(&self) {
+    /// The machine is on again, with what is on the disk: a copy of that, as another mount namespace of this machine may hold
+    /// on to the dead file system, which the image would then be found to be.
+    fn restore(&mut self) {
         self.detach();
+        let dead = self.image();
+        self.losses += 1;
+        run(Command::new("cp").arg("--sparse=always").arg(dead).arg(self.image()));
         self.attach();
     }
 
     fn detach(&self) {
-        let gone = wait_until(Duration::from_secs(30), || {
-            let mut points = processes::mounts_of(&self.folder());
-            points.reverse();
-            points.iter().all(|point| rustix::mount::unmount(point, UnmountFlags::empty()).is_ok())
-        });
-        assert!(gone, "still used: {:?}", processes::mounts_of(&self.folder()));
+        for point in processes::mounts_of(&self.folder()).iter().rev() {
+            let _gone = rustix::mount::unmount(point, UnmountFlags::DETACH);
+        }
     }
 }
 
 impl Drop for Disk {
     fn drop(&mut self) {
-        for point in processes::mounts_of(&self.folder()).iter().rev() {
-            let _gone = rustix::mount::unmount(point, UnmountFlags::DETACH);
-        }
+        self.detach();
     }
 }
 
@@ -116,7 +118,7 @@ fn survives_power_losses(plan: &Plan) {
     let mut compared = 0;
     for round in 0..losses {
         eprintln!("seed {seed}, power loss {round} of {losses}");
-        let disk = Disk::xfs();
+        let mut disk = Disk::xfs();
         let mut site = Site::start(plan.clone(), Some(&disk.folder()));
         let mut writer = Writer::start("durable", &site.mountpoint(0), 0, seed + round);
         std::thread::sleep(Duration::from_millis(300 + random.below(1200)));

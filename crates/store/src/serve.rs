@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
-use wire::data::hello::{self, Refusal};
+use wire::data::hello::{self, Claim, HelloError, Refusal};
 use wire::data::message::Reply;
 use wire::data::{Connection, PAYLOAD_BYTES_MAX, Request, Stream, Time};
 
@@ -18,30 +18,39 @@ const HELLO_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Serves a connection to its end.
 pub(crate) fn serve(server: &Server, mut stream: Stream) {
-    let mut hurried = Hurried { stream: &mut stream, until: Instant::now() + HELLO_TIMEOUT };
-    let greeted = hello::welcome(&mut hurried, server.boot(), |claim| {
+    let mut worker = match greet(server, &mut stream) {
+        Ok(worker) => worker,
+        Err(error) => {
+            tracing::debug!(error = &error as &dyn std::error::Error, "turned a connection away");
+            return;
+        }
+    };
+    let end = match stream.set_timeout(None) {
+        Ok(()) => worker.run(Connection::new(stream)),
+        Err(error) => error,
+    };
+    tracing::debug!(instance = worker.fragment.spec().instance, end = %end, "a client's connection ended");
+}
+
+/// The handshake. The connection is noted before the client is welcome: a fence that comes after the client's death must
+/// find all that it could have sent something by.
+fn greet(server: &Server, stream: &mut Stream) -> Result<Worker, HelloError> {
+    let handle = stream.try_clone()?;
+    let mut hurried = Hurried { stream, until: Instant::now() + HELLO_TIMEOUT };
+    let find = |claim: &Claim| {
         let fragment = server.fragment(&claim.instance).ok_or(Refusal::NoSuchFragment)?;
         let namespace = fragment.namespace(claim.namespace).ok_or(Refusal::NoSuchFragment)?;
         if fragment.spec().index != claim.fragment {
             return Err(Refusal::NoSuchFragment);
         }
         Ok((fragment.key().clone(), (fragment, namespace)))
-    });
-    let (claim, (fragment, namespace)) = match greeted {
-        Ok(greeted) => greeted,
-        Err(error) => {
-            tracing::debug!(error = &error as &dyn std::error::Error, "turned a connection away");
-            return;
-        }
     };
-    let handles = stream.set_timeout(None).and_then(|()| stream.try_clone());
-    let session = claim.session;
-    let noted = handles.ok().and_then(|stream| fragment.connected(stream, session, claim.namespace));
-    let Some(number) = noted else { return };
-    namespace.shard.iter().for_each(|shard| shard.connected(session));
-    let mut worker = Worker { fragment, namespace, session, number, buffer: Vec::new(), filled: 0 };
-    let end = worker.run(Connection::new(stream));
-    tracing::debug!(instance = claim.instance, end = %end, "a client's connection ended");
+    hello::welcome(&mut hurried, server.boot(), find, |claim, (fragment, namespace)| {
+        let session = claim.session;
+        let number = fragment.connected(handle, session, claim.namespace).ok_or(Refusal::NoSuchFragment)?;
+        namespace.shard.iter().for_each(|shard| shard.connected(session));
+        Ok(Worker { fragment, namespace, session, number, buffer: Vec::new(), filled: 0 })
+    })
 }
 
 /// A stream that fails when its time is over, however many small pieces come in.

@@ -406,6 +406,9 @@ impl State {
         })?;
         self.tree.apply(&entry.record);
         keep_ends(&mut self.ends, &entry.record);
+        if let Record::SetAttr { ino, change: AttrChange { size: Some(_), .. } } = entry.record {
+            self.sessions.truncated(ino);
+        }
         if self.log.len() > COMPACT_BYTES_MIN
             && self.log.len() > 8 * snapshot_bytes(&self.tree)
             && let Err(error) = self.compact()

@@ -56,17 +56,12 @@ impl Shard {
                 self.peers.resize(fragment, ino, object_size)?;
             }
         }
-        let reply = self.changing(caller, |state, time| {
+        self.changing(caller, |state, time| {
             let inode = state.tree.get(ino).ok_or(Errno::STALE)?;
             let mut change = change(inode, set, time);
             change.mtime = change.mtime.or(Some(time));
             Ok((Record::SetAttr { ino, change }, Outcome::Inode(ino)))
-        })?;
-        self.lock().tree.bump_epoch(ino);
-        match reply {
-            Reply::Inode(_) => self.inode_reply(&self.lock(), ino),
-            other => Ok(other),
-        }
+        })
     }
 
     pub(super) fn xattr(&self, caller: Caller, request: Request) -> Result<Reply, Errno> {

@@ -47,8 +47,8 @@ pub enum Record {
     Reserved { ino: u64, offset: u64, end: u64 },
     /// Snapshot: the entry's origin was answered, with this place in a file.
     Placed { offset: u64 },
-    /// Snapshot: how often the time of change of a file that may be written was set.
-    Timed { ino: u64, times: u64 },
+    /// Snapshot: how often the time of change of a file that may be written was set, and how often it was truncated.
+    Counted { ino: u64, times: u64, epoch: u64 },
     /// The log up to this length, bytes, survives a power loss.
     Synced { length: u64 },
 }

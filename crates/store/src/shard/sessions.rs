@@ -195,6 +195,13 @@ impl Sessions {
         *all += 1;
     }
 
+    /// What writers reported before a truncation says nothing of the size after it.
+    pub fn truncated(&mut self, ino: u64) {
+        if let Some((end, _)) = self.files.get_mut(&ino).and_then(|file| file.written.as_mut()) {
+            *end = 0;
+        }
+    }
+
     /// Notes that nobody knows the size of a file that is open for writing.
     pub fn size_unknown(&mut self, ino: u64) {
         self.files.entry(ino).or_default().unknown = true;
@@ -394,6 +401,19 @@ mod tests {
         }
         assert_eq!(sessions.answered(A, 7), None);
         assert!(sessions.answers().count() <= KEPT_MAX);
+    }
+
+    #[test]
+    fn what_was_reported_before_a_truncation_does_not_make_the_file_longer() {
+        let mut sessions = Sessions::default();
+        sessions.open(A, 7, true);
+        sessions.open(A, 7, true);
+        sessions.close(A, 7, true, written(900));
+        sessions.truncated(7);
+        let Closed::LastWriter(file) = sessions.close(A, 7, true, written(50)) else {
+            panic!("it was the last writer")
+        };
+        assert_eq!(file.written.map(|(end, _)| end), Some(50));
     }
 
     #[test]

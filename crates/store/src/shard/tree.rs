@@ -33,7 +33,7 @@ pub struct Inode {
     pub atime: Time,
     pub mtime: Time,
     pub ctime: Time,
-    /// Truncations since the shard started; not kept on disk.
+    /// Truncations; kept on disk while the inode is live.
     pub epoch: u64,
     /// Times that `mtime` was set; kept on disk while the inode is live.
     pub times: u64,
@@ -140,13 +140,6 @@ impl Tree {
         self.orphans.iter().copied()
     }
 
-    /// Counts a truncation.
-    pub fn bump_epoch(&mut self, ino: u64) {
-        if let Some(inode) = self.inodes.get_mut(&ino) {
-            inode.epoch += 1;
-        }
-    }
-
     /// The records that make this tree from an empty one.
     pub fn snapshot(&self) -> impl Iterator<Item = Record> {
         let inodes = self.inodes.iter().map(|(&ino, inode)| Record::Inode { ino, inode: inode.to_record() });
@@ -164,9 +157,10 @@ impl Tree {
                 })
             })
         });
-        let timed = self.inodes.iter().filter(|(_, inode)| inode.live && inode.times > 0);
-        let timed = timed.map(|(&ino, inode)| Record::Timed { ino, times: inode.times });
-        std::iter::once(Record::NextIno { next: self.next_ino }).chain(inodes).chain(entries).chain(timed)
+        let counted = self.inodes.iter().filter(|(_, inode)| inode.live && inode.times + inode.epoch > 0);
+        let counted =
+            counted.map(|(&ino, inode)| Record::Counted { ino, times: inode.times, epoch: inode.epoch });
+        std::iter::once(Record::NextIno { next: self.next_ino }).chain(inodes).chain(entries).chain(counted)
     }
 
     /// Applies one change.
@@ -202,6 +196,7 @@ impl Tree {
             Record::SetAttr { ino, change } => self.change(*ino, |inode| {
                 inode.set(change);
                 inode.times += u64::from(change.mtime.is_some());
+                inode.epoch += u64::from(change.size.is_some());
             }),
             Record::SetXattr { ino, name, value, time } => self.change(*ino, |inode| {
                 inode.xattrs.get_or_insert_default().insert(name.clone(), value.clone());
@@ -220,7 +215,9 @@ impl Tree {
                     (inode.mtime, inode.ctime) = (*mtime, inode.ctime.max(*mtime));
                 }
             }),
-            Record::Timed { ino, times } => self.change(*ino, |inode| inode.times = *times),
+            Record::Counted { ino, times, epoch } => {
+                self.change(*ino, |inode| (inode.times, inode.epoch) = (*times, *epoch));
+            }
             Record::Destroyed { ino } => {
                 self.orphans.remove(ino);
                 self.inodes.remove(ino);

@@ -159,15 +159,17 @@ fn encode_claim(claim: &Claim, proof: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// The server's side. `accept` looks the claim up and gives the instance's key and whatever the server needs later.
+/// The server's side. `accept` looks the claim up and gives the instance's key and whatever the server needs later. `admit`
+/// gets that when the claim is proven: before the client knows, and so before it can have sent a request.
 ///
 /// # Errors
 /// [`HelloError::Refused`] when the client was turned away; it has been told.
-pub fn welcome<T>(
+pub fn welcome<T, U>(
     stream: &mut (impl Read + Write),
     boot: u64,
     accept: impl FnOnce(&Claim) -> Result<(Key, T), Refusal>,
-) -> Result<(Claim, T), HelloError> {
+    admit: impl FnOnce(&Claim, T) -> Result<U, Refusal>,
+) -> Result<U, HelloError> {
     let mut nonce = [0; 32];
     getrandom::fill(&mut nonce).map_err(io::Error::other)?;
     let mut greeting = [0; 38];
@@ -179,7 +181,7 @@ pub fn welcome<T>(
     let verdict = read_claim(stream)?.and_then(|(claim, proof)| {
         let (key, found) = accept(&claim)?;
         key.mac(&nonce, &claim).verify_slice(&proof).map_err(|_| Refusal::WrongKey)?;
-        Ok((claim, found))
+        admit(&claim, found)
     });
     let mut answer = [0; 9];
     answer[0] = verdict.as_ref().err().map_or(0, |refusal| refusal.code());
@@ -230,7 +232,8 @@ mod tests {
 
     fn shake(server_key: Key, client_key: Key) -> (Result<u64, HelloError>, Result<(Claim, ()), HelloError>) {
         let (mut a, mut b) = UnixStream::pair().unwrap();
-        let server = std::thread::spawn(move || welcome(&mut a, 77, |_| Ok((server_key, ()))));
+        let admit = |claim: &Claim, ()| Ok((claim.clone(), ()));
+        let server = std::thread::spawn(move || welcome(&mut a, 77, |_| Ok((server_key, ())), admit));
         let client = greet(&mut b, &client_key, &claim());
         (client, server.join().unwrap())
     }
@@ -253,7 +256,8 @@ mod tests {
     fn a_stranger_is_told_apart() {
         let (mut a, mut b) = UnixStream::pair().unwrap();
         b.write_all(b"GET / HTTP/1.1\r\nHost: somewhere\r\n\r\n").unwrap();
-        assert!(matches!(welcome(&mut a, 1, |_| Ok((key("ab"), ()))), Err(HelloError::NotForebay)));
+        let end = welcome(&mut a, 1, |_| Ok((key("ab"), ())), |_, ()| Ok(()));
+        assert!(matches!(end, Err(HelloError::NotForebay)));
     }
 
     #[test]
