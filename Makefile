@@ -1,7 +1,7 @@
 # make run          install what is missing, build, run the example job (or JOB=path) and check its result
-# make test         everything that must pass before a change lands; under 15 minutes on 2 cores
+# make test         everything that must pass before a change lands; under 20 minutes on 2 cores
 # make check        formatting and lints only
-# make bench        measure, print a table, write bench/results.json
+# make bench        measure, print a table, write bench/results.json; under 10 minutes (ARGS="--only names")
 # make build        the programs, in target/release
 # make cluster      a Slurm cluster with Forebay on this machine, NODES=4 nodes (root); says how to use it
 # make cluster-down end it and remove every trace of it
@@ -33,13 +33,13 @@ check:
 	$(CARGO) clippy $(FLAGS) --workspace --all-targets -- -D warnings
 
 test:
-	@scripts/install-deps build run example test posix
+	@scripts/install-deps build run example test posix slurm-test
 	@scripts/test
 
 bench:
-	@scripts/install-deps build run
+	@scripts/install-deps build run bench
 	@$(CARGO) build $(FLAGS) --workspace --bins
-	@target/release/bench --out bench/results.json
+	@target/release/bench $(ARGS)
 
 cluster:
 	@scripts/install-deps build run slurm

@@ -43,11 +43,28 @@ impl Process {
         }
     }
 
+    /// Stops it for as long as the result lives, also when the test fails meanwhile.
+    #[must_use]
+    pub fn stop(&self) -> Stopped {
+        self.signal(Signal::STOP);
+        Stopped(self.clone())
+    }
+
     /// `kill -9`, and waits until it is gone.
     pub fn kill(&self) {
         self.signal(Signal::KILL);
         let gone = wait_until(Duration::from_secs(20), || !self.is_alive());
         assert!(gone, "{self:?} is still there 20 s after kill -9");
+    }
+}
+
+/// A process that is stopped; it goes on when this is dropped.
+#[derive(Debug)]
+pub struct Stopped(Process);
+
+impl Drop for Stopped {
+    fn drop(&mut self) {
+        self.0.signal(Signal::CONT);
     }
 }
 

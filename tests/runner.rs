@@ -77,12 +77,9 @@ impl<S: Site> Runner<S> {
     /// Removes the cluster; the program's exit status.
     pub fn finish(self) -> i32 {
         let outcome = self.outcome.into_inner().expect("no test panics with the outcome");
-        if outcome.failed.is_empty() {
-            self.site.down();
-        } else {
-            self.site.print_logs();
+        self.site.down();
+        if !outcome.failed.is_empty() {
             println!("\nfailures:\n    {}", outcome.failed.join("\n    "));
-            self.site.down();
         }
         let word = if outcome.failed.is_empty() { "ok" } else { "FAILED" };
         println!(
@@ -106,7 +103,10 @@ impl<S: Site> Runner<S> {
         let mut outcome = self.outcome.lock().expect("no test panics with the outcome");
         match result {
             Ok(()) => outcome.passed.push(name),
-            Err(_) => outcome.failed.push(name),
+            Err(_) => {
+                self.site.print_logs();
+                outcome.failed.push(name);
+            }
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Medians, the table, and `results.json`.
+//! Lines of the results: medians, the table, and `results.json`.
 
 use std::fs;
 use std::io::Write;
@@ -7,45 +7,85 @@ use std::path::Path;
 use anyhow::Result;
 use serde::Serialize;
 
-use crate::target;
-use crate::work::Rate;
-
-/// One line of the results; every later benchmark adds lines of the same shape.
-#[derive(Debug, Serialize)]
-pub struct Measurement {
+/// What a line is about, before anything is measured.
+#[derive(Clone, Debug)]
+pub struct Line {
     /// What was measured, on what, with how many nodes.
     pub case: String,
-    /// The buffer's rate: the median of all pairs.
-    pub value: f64,
-    /// What the rates count.
+    /// What both figures count.
     pub unit: &'static str,
-    /// The backing folder's rate: the median of all pairs.
-    pub baseline: f64,
-    /// The median of every pair's own ratio.
-    pub ratio: f64,
-    /// The least ratio that satisfies us.
-    pub target: f64,
+    /// What the baseline is.
+    pub against: &'static str,
+    /// The least ratio that satisfies us; `None` for a line that is only shown.
+    pub target: Option<f64>,
+    /// What keeps the ratio below the target, where it is known.
+    pub bound: Option<&'static str>,
 }
 
-/// Medians over all pairs of (buffer, backing folder).
-pub fn summarise(medium: &str, nodes: u32, pairs: &[(Vec<Rate>, Vec<Rate>)]) -> Vec<Measurement> {
-    let cases = pairs.first().map_or(0, |(ours, _)| ours.len());
-    (0..cases)
-        .map(|index| {
-            let case = pairs[0].0[index].0;
-            let median_of = |value: &dyn Fn(f64, f64) -> f64| {
-                median(pairs.iter().map(|(ours, theirs)| value(ours[index].1, theirs[index].1)).collect())
-            };
-            Measurement {
-                case: format!("{}, {medium}, {nodes} node{}", case.name(), if nodes == 1 { "" } else { "s" }),
-                value: median_of(&|ours, _| ours),
-                unit: case.unit(),
-                baseline: median_of(&|_, theirs| theirs),
-                ratio: median_of(&|ours, theirs| ours / theirs),
-                target: target::ratio(case, nodes),
-            }
-        })
-        .collect()
+/// One line of the results.
+#[derive(Debug, Serialize)]
+pub struct Measurement {
+    /// See [`Line::case`].
+    pub case: String,
+    /// Ours: the median of all pairs.
+    pub value: f64,
+    /// See [`Line::unit`].
+    pub unit: &'static str,
+    /// What it is compared with: the median of all pairs.
+    pub baseline: f64,
+    /// What the baseline is.
+    pub against: &'static str,
+    /// The median of every pair's own ratio; more is better, whatever the unit.
+    pub ratio: f64,
+    /// See [`Line::target`].
+    pub target: Option<f64>,
+    /// See [`Line::bound`]; only where the target is missed.
+    pub bound: Option<&'static str>,
+}
+
+impl Line {
+    /// A line with a target.
+    pub fn new(case: String, unit: &'static str, against: &'static str, target: f64) -> Line {
+        Line { case, unit, against, target: Some(target), bound: None }
+    }
+
+    /// A line without one.
+    pub fn shown(case: String, unit: &'static str, against: &'static str) -> Line {
+        Line { case, unit, against, target: None, bound: None }
+    }
+
+    /// Medians over pairs of (ours, baseline), both rates: the ratio is ours / baseline.
+    pub fn of(self, pairs: &[(f64, f64)]) -> Measurement {
+        self.with_ratio(pairs, |ours, theirs| ours / theirs)
+    }
+
+    /// Medians over pairs of (ours, what it may be), both costs: the ratio is what it may be / ours.
+    pub fn of_costs(self, pairs: &[(f64, f64)]) -> Measurement {
+        self.with_ratio(pairs, |ours, may_be| may_be / ours)
+    }
+
+    fn with_ratio(self, pairs: &[(f64, f64)], ratio: impl Fn(f64, f64) -> f64) -> Measurement {
+        let median_of =
+            |value: &dyn Fn(f64, f64) -> f64| median(pairs.iter().map(|&(a, b)| value(a, b)).collect());
+        let ratio = median_of(&ratio);
+        let missed = self.target.is_some_and(|target| ratio < target);
+        Measurement {
+            case: self.case,
+            value: median_of(&|ours, _| ours),
+            unit: self.unit,
+            baseline: median_of(&|_, theirs| theirs),
+            against: self.against,
+            ratio,
+            target: self.target,
+            bound: self.bound.filter(|_| missed),
+        }
+    }
+}
+
+impl Measurement {
+    fn missed(&self) -> bool {
+        self.target.is_some_and(|target| self.ratio < target)
+    }
 }
 
 /// The middle one; of an even number, the upper middle.
@@ -54,21 +94,36 @@ fn median(mut values: Vec<f64>) -> f64 {
     values[values.len() / 2]
 }
 
-/// Prints the table.
+/// Prints the table, and below it what bounds the lines that miss their targets.
 pub fn print(measurements: &[Measurement]) {
     let mut out = std::io::stdout().lock();
     let mut line = |text: String| drop(writeln!(out, "{text}"));
+    let width = measurements.iter().map(|m| m.case.len()).max().unwrap_or(0);
     line(format!(
-        "{:<42} {:>12} {:>12}  {:<6} {:>6} {:>7}",
-        "case", "buffer", "backing", "unit", "ratio", "target"
+        "{:<width$} {:>10} {:>10} {:<6} {:>6} {:>7}",
+        "", "ours", "baseline", "", "ratio", "target"
     ));
     for m in measurements {
-        let verdict = if m.ratio >= m.target { "" } else { "  below target" };
+        let target = m.target.map_or_else(|| "-".into(), |target| format!("{target:.2}"));
+        let verdict = if m.missed() { "below target: " } else { "" };
         line(format!(
-            "{:<42} {:>12.0} {:>12.0}  {:<6} {:>6.2} {:>7.2}{verdict}",
-            m.case, m.value, m.baseline, m.unit, m.ratio, m.target
+            "{:<width$} {:>10} {:>10} {:<6} {:>6.2} {target:>7}  {verdict}of {}",
+            m.case,
+            figure(m.value),
+            figure(m.baseline),
+            m.unit,
+            m.ratio,
+            m.against
         ));
     }
+    for m in measurements.iter().filter(|m| m.missed()) {
+        line(format!("{}: {}", m.case, m.bound.unwrap_or("below target for a reason not known yet")));
+    }
+}
+
+/// Small figures need their decimals.
+fn figure(value: f64) -> String {
+    if value < 100.0 { format!("{value:.2}") } else { format!("{value:.0}") }
 }
 
 /// Writes them as a JSON array; the old file stays until the new one is whole.
@@ -86,21 +141,32 @@ pub fn note(text: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::work::Case;
 
-    #[test]
-    fn the_ratio_is_the_median_of_the_pairs_and_not_of_the_sides() {
-        let pair = |ours, theirs| (vec![(Case::Stat, ours)], vec![(Case::Stat, theirs)]);
-        let lines = summarise("disk", 4, &[pair(1.0, 2.0), pair(10.0, 10.0), pair(100.0, 25.0)]);
-        assert_eq!(lines[0].case, "stat, disk, 4 nodes");
-        assert_eq!((lines[0].value, lines[0].baseline, lines[0].ratio), (10.0, 10.0, 1.0));
+    fn stat() -> Line {
+        Line { bound: Some("the weather"), ..Line::new("stat".into(), "1/s", "the backing folder", 0.5) }
     }
 
     #[test]
-    fn the_results_are_an_array_with_the_agreed_fields() {
-        let lines = summarise("disk", 1, &[(vec![(Case::Stat, 2.0)], vec![(Case::Stat, 4.0)])]);
-        let json = serde_json::to_value(&lines).unwrap();
-        let fields: Vec<&String> = json[0].as_object().unwrap().keys().collect();
-        assert_eq!(fields, ["baseline", "case", "ratio", "target", "unit", "value"]);
+    fn the_ratio_is_the_median_of_the_pairs_and_not_of_the_sides() {
+        let line = stat().of(&[(1.0, 2.0), (10.0, 10.0), (100.0, 25.0)]);
+        assert_eq!((line.value, line.baseline, line.ratio), (10.0, 10.0, 1.0));
+    }
+
+    #[test]
+    fn of_costs_the_smaller_is_the_better() {
+        assert_eq!(stat().of_costs(&[(100.0, 200.0)]).ratio, 2.0);
+    }
+
+    #[test]
+    fn a_bound_is_told_where_the_target_is_missed_and_only_there() {
+        assert_eq!(stat().of(&[(1.0, 1.0)]).bound, None);
+        assert_eq!(stat().of(&[(1.0, 4.0)]).bound, Some("the weather"));
+    }
+
+    #[test]
+    fn the_results_have_the_agreed_fields() {
+        let json = serde_json::to_value(stat().of(&[(2.0, 4.0)])).unwrap();
+        let fields: Vec<&String> = json.as_object().unwrap().keys().collect();
+        assert_eq!(fields, ["against", "baseline", "bound", "case", "ratio", "target", "unit", "value"]);
     }
 }

@@ -70,7 +70,11 @@ fn a_script_that_is_not_there_is_refused() {
 fn what_is_not_built_yet_is_refused_and_not_ignored() {
     script_is_refused("#DW jobdw capacity=64MiB access_mode=striped type=cache pfs=/tmp", &["cache"]);
     script_is_refused(&format!("{JOBDW}\n#DW swap 1GiB"), &["swap"]);
-    script_is_refused("#DW persistentdw name=shared", &["persistentdw"]);
+}
+
+#[test]
+fn a_persistent_buffer_that_is_not_there_is_refused() {
+    script_is_refused("#DW persistentdw name=shared", &["no persistent buffer shared", "create_persistent"]);
 }
 
 #[test]

@@ -1,9 +1,10 @@
 //! `scancel` in each phase, with `--hurry` and without: what Slurm then calls is in its plugin, and differs each time.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use rustix::process::Signal;
+use tests::processes::{Process, wait_until};
 
 use crate::job::{Job, read};
 use crate::site::{ADA, Site, own};
@@ -45,12 +46,11 @@ pub fn before_the_job(site: &Site) {
         (0..2000).for_each(|n| fs::write(input.join(format!("f{n}")), "x").expect("ours"));
         own(&input, ADA);
 
-        let storage = site.node("n1");
-        storage.signal(Signal::STOP);
+        let stopped = site.node("n1").stop();
         let job = site.submit(ADA, &pfs, &waiting(&pfs, "-N 1"));
         job.wait_buffer("staging-in");
         job.cancel(hurry);
-        storage.signal(Signal::CONT);
+        drop(stopped);
         job.wait_end();
 
         let staging = waiting(&pfs, "-N 1").replace(
@@ -66,12 +66,11 @@ pub fn before_the_job(site: &Site) {
         job.cancel(hurry);
         job.wait_end();
 
-        let compute = site.node("n4");
-        compute.signal(Signal::STOP);
+        let stopped = site.node("n4").stop();
         let job = site.submit(ADA, &pfs, &waiting(&pfs, "-w n4"));
         job.wait_buffer("pre-run");
         job.cancel(hurry);
-        compute.signal(Signal::CONT);
+        drop(stopped);
         job.wait_end();
         assert!(!pfs.join("running").exists() && !pfs.join("out").exists());
     }
@@ -88,36 +87,46 @@ pub fn stage_out(site: &Site) {
     );
     let job = site.submit(ADA, &pfs, &script);
     let id = job.id.to_string();
-    let mut workers = Vec::new();
-    job.wait_until("a stage worker works", || {
-        workers = site.processes("forebay-stage", &id);
-        !workers.is_empty()
-    });
     // Held, so that it cannot end first.
-    workers.iter().for_each(|worker| worker.signal(Signal::STOP));
+    let mut stopped = Vec::new();
+    job.wait_until("a stage worker works", || {
+        stopped.extend(site.processes("forebay-stage", &id).iter().map(Process::stop));
+        !stopped.is_empty()
+    });
     job.wait_buffer("staging-out");
+    let status = site.forebay(&["status", "--json"]).stdout;
+    let status: serde_json::Value = serde_json::from_str(&status).expect("JSON");
+    let session = &status["sessions"][0];
+    assert_eq!((&session["token"], &session["busy"]), (&id.into(), &"data_out".into()), "{session}");
+    assert!(session["bytes_dirty"].is_u64() && session["bytes_left"].is_u64(), "{session}");
+    assert_eq!(session["stages"][0]["state"], "active", "{session}");
     job.cancel(&[]);
-    std::thread::sleep(std::time::Duration::from_secs(1));
+    std::thread::sleep(Duration::from_secs(1));
     assert_eq!(job.field("BurstBufferState"), "staging-out");
     job.cancel(&["--hurry"]);
-    workers.iter().for_each(|worker| worker.signal(Signal::CONT));
+    drop(stopped);
     job.wait_end();
 }
 
-/// A destination that cannot be written: the job stays in its stage-out and says why; what was written is kept through
-/// a teardown without hurry (a restart of slurmctld that has forgotten the job), and an operator can retry.
-pub fn failed_stage_out(site: &Site) {
-    let pfs = site.pfs(ADA, "no-room");
+/// A job that cannot write its output where it is to go; it stays in its stage-out and says why.
+fn failing<'a>(site: &'a Site, pfs: &Path) -> (Job<'a>, PathBuf) {
     let target = pfs.join("target");
-    fs::create_dir(&target).expect("ours");
+    fs::create_dir_all(&target).expect("ours");
     let script = format!(
         "#!/bin/bash\n#DW jobdw type=scratch access_mode=striped capacity=16MiB\n\
          #DW stage_out type=file source=$DW_JOB_STRIPED/out destination={}/out\n\
          echo precious > $DW_JOB_STRIPED/out\n",
         target.display()
     );
-    let job = site.submit(ADA, &pfs, &script);
+    let job = site.submit(ADA, pfs, &script);
     job.wait_shown(&["Permission denied", "staging-out"]);
+    (job, target)
+}
+
+/// The data is kept, and an operator can retry when the cause is gone.
+pub fn failed_stage_out(site: &Site) {
+    let pfs = site.pfs(ADA, "no-room");
+    let (job, target) = failing(site, &pfs);
     let number = site.dwstat("sessions");
     let line =
         number.lines().find(|line| line.contains(&format!(" {} ", job.id))).expect("the session is kept");
@@ -128,4 +137,48 @@ pub fn failed_stage_out(site: &Site) {
     assert_eq!(read(&target.join("out")), "precious\n");
     job.cancel(&["--hurry"]);
     job.wait_end();
+}
+
+/// Teardown without hurry, as after a crash of slurmctld that lost the job: what is not staged out is set aside, shown to
+/// its owner, and waits until somebody stages it out or removes it.
+pub fn quarantined(site: &Site) {
+    let pfs = ["aside-retried", "aside-removed"].map(|name| site.pfs(ADA, name));
+    let [retried, removed] = [0, 1].map(|n| failing(site, &pfs[n]));
+    let aside = |job: &Job<'_>| format!("{}-kept-1", job.id);
+    for (job, _) in [&retried, &removed] {
+        let outcome = site.shim(&["--function", "teardown", "--token", &job.id.to_string()]);
+        assert!(outcome.status.success(), "{}", outcome.stdout);
+        // Nodes report what they hold once a second.
+        let mut status = String::new();
+        wait_until(Duration::from_secs(20), || {
+            status = site.on("head/ada", &["forebay", "status"]).stdout;
+            status.contains("4 KiB not staged out")
+        });
+        for word in [&format!("buffer {}", aside(job)), "Permission denied", "fault", "4 KiB not staged out"]
+        {
+            assert!(status.contains(word), "`{word}` is not in:\n{status}");
+        }
+        assert!(
+            status.contains(&format!("`forebay stage retry {0}` or `forebay rm {0}`", aside(job))),
+            "{status}"
+        );
+    }
+    let stranger = site.on("head/grace", &["forebay", "status"]).stdout;
+    assert!(stranger.contains("no buffers"), "{stranger}");
+    let stolen = site.on("head/grace", &["forebay", "rm", &aside(&removed.0)]);
+    assert!(!stolen.status.success() && stolen.stderr.contains("token not found"), "{}", stolen.stderr);
+
+    let again = site.on("head/ada", &["forebay", "stage", "retry", &aside(&retried.0)]);
+    assert!(!again.status.success() && again.stderr.contains("Permission denied"), "{}", again.stderr);
+    own(&retried.1, ADA);
+    let again = site.on("head/ada", &["forebay", "stage", "retry", &aside(&retried.0)]);
+    assert!(again.status.success(), "{}", again.stderr);
+    assert_eq!(read(&retried.1.join("out")), "precious\n");
+    let gone = site.on("head/ada", &["forebay", "rm", &aside(&removed.0)]);
+    assert!(gone.status.success(), "{}", gone.stderr);
+    assert!(!removed.1.join("out").exists());
+    for (job, _) in [retried, removed] {
+        job.cancel(&["--hurry"]);
+        job.wait_end();
+    }
 }

@@ -7,8 +7,6 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use rustix::process::Signal;
-
 use crate::job::{Job, read};
 use crate::site::{ADA, Site, own};
 
@@ -88,11 +86,10 @@ fn submit(site: &Site) -> (Job<'_>, PathBuf) {
 
 /// While control is stopped `pools` answers with what it last knew, in Slurm's form, and nothing on standard error.
 pub fn control_is_down(site: &Site) {
-    let control = site.control();
-    control.signal(Signal::STOP);
+    let stopped = site.control().stop();
     let outcome = site.shim(&["--function", "pools"]);
     let refused = site.shim(&["--function", "show_sessions"]);
-    control.signal(Signal::CONT);
+    drop(stopped);
     let value: serde_json::Value = serde_json::from_str(&outcome.stdout).expect("JSON");
     assert_eq!(value["pools"][0]["granularity"], 16 << 20, "{}", outcome.stdout);
     assert_eq!(outcome.stderr, "");

@@ -60,7 +60,9 @@ impl Job<'_> {
                 last.as_str(),
                 "COMPLETED" | "FAILED" | "CANCELLED" | "TIMEOUT" | "NODE_FAIL" | "OUT_OF_MEMORY"
             );
-            ended && matches!(value("BurstBufferState=").trim(), "complete" | "") && !self.is_in_buffer_list()
+            // A teardown that ended while slurmctld was down is over, but shown as long as the job is.
+            let released = matches!(value("BurstBufferState=").trim(), "complete" | "teardown" | "");
+            ended && released && !self.is_in_buffer_list()
         });
         last
     }
@@ -75,11 +77,6 @@ impl Job<'_> {
             "{}",
             self.output()
         );
-    }
-
-    /// Whether Slurm knows the job: one that it forgot may have given its id to another.
-    pub fn is_known(&self) -> bool {
-        Path::new(&self.field("WorkDir")) == self.folder
     }
 
     /// Waits until something else holds; `what` names it.

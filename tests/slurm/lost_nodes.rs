@@ -2,22 +2,19 @@
 
 use std::time::{Duration, Instant};
 
-use rustix::process::Signal;
-
 use crate::job::read;
 use crate::site::{ADA, Site};
 
 /// A compute node whose daemon never answers: pre_run fails in bounded time and names it.
 pub fn silent_at_pre_run(site: &Site) {
     let pfs = site.pfs(ADA, "silent");
-    let node = site.node("n4");
-    node.signal(Signal::STOP);
+    let stopped = site.node("n4").stop();
     let started = Instant::now();
     let script = "#!/bin/bash\n#SBATCH -N 1 -w n4\n#DW jobdw type=scratch access_mode=striped capacity=16MiB\necho ran\n";
     let job = site.submit(ADA, &pfs, script);
     job.wait_shown(&["pre_run", "node n4"]);
     let took = started.elapsed();
-    node.signal(Signal::CONT);
+    drop(stopped);
     assert!(took < Duration::from_secs(60), "it took {took:?}");
     job.cancel(&["--hurry"]);
     job.wait_end();

@@ -42,10 +42,12 @@ const TOGETHER: &[Test] = &[
 /// Tests that need the cluster for themselves.
 const ALONE: &[Test] = &[
     ("dwstat_and_dwcli_show_what_is_there", tools::pipelines),
+    ("every_daemon_has_metrics_that_prometheus_reads", tools::metrics),
     ("scancel_of_a_running_job_stages_out_and_hurry_does_not", cancel::running),
     ("scancel_ends_every_phase_before_the_job", cancel::before_the_job),
     ("scancel_hurry_ends_a_stage_out", cancel::stage_out),
     ("a_stage_out_that_fails_keeps_its_data", cancel::failed_stage_out),
+    ("what_teardown_may_not_destroy_is_set_aside", cancel::quarantined),
     ("slurmctld_may_be_restarted_in_every_phase", slurmctld::terminated),
     ("slurmctld_may_be_killed_in_every_phase", slurmctld::killed),
     ("each_daemon_may_be_killed_in_every_phase", daemons::killed),

@@ -29,7 +29,11 @@ const MALFORMED: [(&str, &str, &[&str]); 12] = [
         &["capcity"],
     ),
     ("no type", "#DW jobdw access_mode=striped capacity=16MiB", &["type="]),
-    ("an unknown pool", "#DW jobdw type=scratch access_mode=striped capacity=16MiB pool=gold", &["gold"]),
+    (
+        "no destination",
+        "#DW jobdw type=scratch access_mode=striped capacity=16MiB\n#DW stage_in type=file source=/etc/hostname",
+        &["line 3", "destination="],
+    ),
     (
         "a relative path",
         "#DW jobdw type=scratch access_mode=striped capacity=16MiB\n\
@@ -71,6 +75,10 @@ pub fn all(site: &Site) {
             }
         }
     }
+    // Slurm itself looks for the pool, and does not say what is wrong.
+    let gold = "#!/bin/bash\n#DW jobdw type=scratch access_mode=striped capacity=16MiB pool=gold\n";
+    let text = site.try_submit(ADA, &pfs, gold, &[]).err().expect("a pool that nobody has is refused");
+    assert!(text.contains("Burst Buffer request invalid"), "{text}");
     assert!(!pfs.join("ran").exists());
     fs::remove_dir_all(&pfs).expect("ours");
 }

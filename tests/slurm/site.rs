@@ -5,7 +5,7 @@ use std::ops::Deref;
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use tests::cluster::Outcome;
 use tests::hosts::Hosts;
@@ -129,6 +129,12 @@ impl Site {
         self.on("head", &["bash", "-c", &command]);
     }
 
+    /// When slurmctld last wrote down its jobs.
+    pub fn slurmctld_saved(&self) -> SystemTime {
+        let file = self.folder().join("state/slurmctld/job_state");
+        fs::metadata(file).and_then(|file| file.modified()).unwrap_or(SystemTime::UNIX_EPOCH)
+    }
+
     /// Starts slurmctld again and waits until it answers.
     pub fn start_slurmctld(&self) {
         let outcome = self.on("head", &["env", &self.cache(), "slurmctld"]);
@@ -140,6 +146,12 @@ impl Site {
     /// `dwcli WORDS...`, as an operator.
     pub fn dwcli(&self, words: &[&str]) -> Outcome {
         self.on("head", &[&[self.program("dwcli").as_str()], words].concat())
+    }
+
+    /// `forebay WORDS...`, as an operator.
+    pub fn forebay(&self, words: &[&str]) -> Outcome {
+        let program = self.folder().join("bin/forebay");
+        self.on("head", &[&[program.to_str().expect("a plain name")], words].concat())
     }
 
     /// `dw_wlm_cli WORDS...`, as Slurm's user.

@@ -18,8 +18,11 @@ pub fn pipelines(site: &Site) {
     let relayed = site.on("head/grace", &["scontrol", "show", "dwstat", "nodes"]).stdout;
     assert!(relayed.contains("n4") && relayed.contains("online"), "{relayed}");
 
-    let created =
-        site.on("head/grace", &["dwcli", "create", "instance", "--label", "hand", "--capacity", "16MiB"]);
+    // Slurm counts what users have, so they get buffers from it alone; operators can make them.
+    let create = ["create", "instance", "--label", "hand", "--capacity", "16MiB"];
+    let refused = site.on("head/grace", &[&["dwcli"], &create[..]].concat());
+    assert!(!refused.status.success() && refused.stderr.contains("#BB lines"), "{}", refused.stderr);
+    let created = site.dwcli(&[&create[..], &["--owner", "2002", "--group", "2002"]].concat());
     assert!(created.status.success(), "{}", created.stderr);
     let other = site.on("head/ada", &["dwstat", "sessions"]).stdout;
     assert!(!other.contains("hand"), "another user sees it:\n{other}");
@@ -36,4 +39,44 @@ pub fn pipelines(site: &Site) {
     let resumed = site.dwcli(&["update", "node", "--name", "n4", "--no-drain"]);
     assert!(resumed.status.success(), "{}", resumed.stderr);
     assert!(line.is_some_and(|line| line.contains("drain")), "n4 does not show its drain");
+}
+
+/// `/metrics` of control and of nodes of each role, while a job runs: `promtool` finds nothing wrong with them.
+pub fn metrics(site: &Site) {
+    let pfs = site.pfs(ADA, "metrics");
+    let script = format!(
+        "#!/bin/bash\n#SBATCH -w n3\n#DW jobdw type=scratch access_mode=striped capacity=32MiB\n\
+         for i in $(seq 1200); do [ -e {}/go ] && break; sleep 0.1; done\n",
+        pfs.display()
+    );
+    let job = site.submit(ADA, &pfs, &script);
+    job.wait_buffer("running");
+    for (daemon, lines) in [
+        (
+            "head",
+            &[
+                "forebay_pool_bytes{pool=\"wlm_pool\"} 1073741824.0",
+                "forebay_sessions{phase=\"mounted\"} 1.0",
+            ][..],
+        ),
+        (
+            "n1",
+            &["forebay_fragment_capacity_bytes{node=\"n1\",instance=\"i", "forebay_mounts{node=\"n1\"} 0.0"],
+        ),
+        ("n3", &["forebay_mounts{node=\"n3\"} 1.0"]),
+    ] {
+        let ask = format!(
+            "set -o pipefail; curl -fsS http://{daemon}:7401/metrics | tee /run/metrics | promtool check metrics"
+        );
+        let checked = site.on("head", &["bash", "-c", &ask]);
+        let text = site.on("head", &["cat", "/run/metrics"]).stdout;
+        assert!(checked.status.success(), "{daemon}: {}{}\n{text}", checked.stdout, checked.stderr);
+        for line in lines {
+            assert!(text.contains(line), "{daemon}: no {line} in:\n{text}");
+        }
+    }
+    std::fs::write(pfs.join("go"), "").expect("ours");
+    job.wait_success();
+    let watched = site.on("head/ada", &["timeout", "2", "forebay", "status", "--watch", "--json"]).stdout;
+    assert!(watched.lines().count() >= 2, "{watched}");
 }

@@ -1,5 +1,6 @@
 //! The commands, a file each, and what they share: the state folder, its service, the terminal.
 
+mod cluster;
 pub mod mount;
 pub mod rm;
 pub mod run;
@@ -110,23 +111,40 @@ pub fn run(command: Command, dir: Option<PathBuf>) -> u8 {
         Command::Status(status) => (status.json, false),
         _ => (false, false),
     };
-    let output = Output::new(json, dir.clone());
-    let ended = block_on(async {
-        match command {
-            Command::Run(arguments) => run::run(arguments, &output, dir).await,
-            Command::Status(arguments) => status::run(&arguments, &output, dir).await,
-            Command::Rm(arguments) => rm::run(&arguments, &output, dir).await,
-            Command::Stage(Stage::Retry { token, .. }) => stage::retry(&token, &output, dir).await,
-            Command::Mount(arguments) => mount::run(&arguments, &output, dir).await,
-            Command::Umount(arguments) => umount::run(&arguments, &output, dir).await,
-            Command::Srun { .. } | Command::SrunRank { .. } => Ok(ExitCode::Bug.number()),
-        }
-    });
+    let cluster = cluster::is_meant(dir.as_deref());
+    // Commands that we advise find the buffer where it is.
+    let own = match &command {
+        Command::Status(_) | Command::Rm(_) | Command::Stage(_) => dir.clone(),
+        _ if cluster => daemon::state::folder(None).ok(),
+        _ => dir.clone(),
+    };
+    let output = Output::new(json, own);
+    let ended = match &command {
+        Command::Status(arguments) if cluster => cluster::status(arguments, &output),
+        Command::Rm(arguments) if cluster => cluster::rm(arguments, &output),
+        Command::Stage(Stage::Retry { token, json }) if cluster => cluster::retry(token, *json, &output),
+        _ => run_own(command, &output, dir),
+    };
     ended.unwrap_or_else(|failure| {
         output.note(&failure.shown());
         if json && summarised {
             output.object(&Summary::of_refusal(failure.exit_code(), failure.as_api_error()));
         }
         failure.exit_code().number()
+    })
+}
+
+/// The same with this user's own control service.
+fn run_own(command: Command, output: &Output, dir: Option<PathBuf>) -> Result<u8, Failure> {
+    block_on(async {
+        match command {
+            Command::Run(arguments) => run::run(arguments, output, dir).await,
+            Command::Status(arguments) => status::run(&arguments, output, dir).await,
+            Command::Rm(arguments) => rm::run(&arguments, output, dir).await,
+            Command::Stage(Stage::Retry { token, .. }) => stage::retry(&token, output, dir).await,
+            Command::Mount(arguments) => mount::run(&arguments, output, dir).await,
+            Command::Umount(arguments) => umount::run(&arguments, output, dir).await,
+            Command::Srun { .. } | Command::SrunRank { .. } => Ok(ExitCode::Bug.number()),
+        }
     })
 }

@@ -6,29 +6,38 @@ use rustix::io::Errno;
 use wire::data::message::AllocateMode;
 use wire::data::{PAYLOAD_BYTES_MAX, Reply, Request, Time};
 
-use super::{Client, Result};
+use super::{Ask, Client, Result};
 
 impl Client {
     /// Reads into `buffer`; fewer bytes at the file's end. Holes read as zeros.
     pub fn read(&self, ino: u64, offset: u64, buffer: &mut [u8]) -> Result<usize> {
-        let mut short = None;
-        for piece in self.layout.pieces(ino, offset, buffer.len() as u64) {
-            let start = index(piece.file_offset - offset);
-            let wanted = &mut buffer[start..start + index(piece.len)];
-            let read = self.read_piece(ino, piece.fragment, piece.object_offset, wanted)?;
-            if read < wanted.len() {
-                wanted[read..].fill(0);
+        let len = buffer.len();
+        let mut rest = &mut *buffer;
+        let mut asks = Vec::new();
+        for part in self.parts(ino, offset, len) {
+            let (into, after) = rest.split_at_mut(part.len);
+            rest = after;
+            let request = Request::Read { ino, offset: part.object_offset, len: part.len_u32() };
+            asks.push(Ask { fragment: part.fragment, id: self.id(), request, payload: &[], into });
+        }
+        let answers = self.nodes.exchange(&mut asks, &|| self.files().held());
+        let (mut start, mut short) = (0, None);
+        for (ask, answer) in asks.iter_mut().zip(answers) {
+            let (_, read) = answer?;
+            if read < ask.into.len() {
+                ask.into[read..].fill(0);
                 short.get_or_insert(start + read);
             }
+            start += ask.into.len();
         }
         match short {
-            None => Ok(buffer.len()),
+            None => Ok(len),
             // The object is the whole file: it ends where the file does.
             Some(end) if self.layout.width == 1 => Ok(end),
             // Some other object may go on: the file's size decides.
             Some(_) => {
                 let size = self.getattr(ino)?.size;
-                Ok(buffer.len().min(index(size.saturating_sub(offset))))
+                Ok(len.min(index(size.saturating_sub(offset))))
             }
         }
     }
@@ -38,15 +47,23 @@ impl Client {
     /// # Errors
     /// ENOSPC when they do not fit the capacity; a part of them may have been written then.
     pub fn write(&self, ino: u64, offset: u64, bytes: &[u8]) -> Result<()> {
-        for piece in self.layout.pieces(ino, offset, bytes.len() as u64) {
-            let start = index(piece.file_offset - offset);
-            let piece_bytes = &bytes[start..start + index(piece.len)];
-            for (n, chunk) in piece_bytes.chunks(PAYLOAD_BYTES_MAX).enumerate() {
-                let at = (n * PAYLOAD_BYTES_MAX) as u64;
-                let request = Request::Write { ino, offset: piece.object_offset + at };
-                let mtime = self.store(piece.fragment, &request, chunk)?;
-                self.files().written(ino, piece.file_offset + at + chunk.len() as u64, mtime);
-            }
+        let mut asks = Vec::new();
+        let mut ends = Vec::new();
+        let mut rest = bytes;
+        for part in self.parts(ino, offset, bytes.len()) {
+            let (payload, after) = rest.split_at(part.len);
+            rest = after;
+            let request = Request::Write { ino, offset: part.object_offset };
+            asks.push(Ask { fragment: part.fragment, id: self.id(), request, payload, into: &mut [] });
+            ends.push(part.file_offset + part.len as u64);
+        }
+        let answers = self.nodes.exchange(&mut asks, &|| self.files().held());
+        for ((ask, answer), end) in asks.iter().zip(answers).zip(ends) {
+            let mtime = match answer {
+                Err(Errno::NOSPC) => self.store_once_more(ask.fragment, &ask.request, ask.payload)?,
+                answer => stored(answer?.0)?,
+            };
+            self.files().written(ino, end, mtime);
         }
         Ok(())
     }
@@ -70,13 +87,8 @@ impl Client {
 
     /// Makes the file's contents and every metadata change so far survive a power loss of the storage nodes.
     pub fn fsync(&self, ino: u64) -> Result<()> {
-        let mut requests: Vec<_> = self
-            .layout
-            .fragments_of(ino)
-            .map(|fragment| (fragment, self.id(), Request::Sync { ino }))
-            .collect();
-        requests.push((self.home, self.id(), Request::SyncMetadata));
-        self.nodes.call_each(&requests, &|| self.files().held()).map(drop)
+        let objects = self.layout.fragments_of(ino).map(|fragment| (fragment, Request::Sync { ino }));
+        self.ask_each(objects.chain([(self.home, Request::SyncMetadata)])).map(drop)
     }
 
     /// Makes every metadata change so far survive a power loss of the home shard's node.
@@ -111,11 +123,8 @@ impl Client {
     fn next_runs(&self, ino: u64, offset: u64) -> Result<Vec<Run>> {
         let place = |fragment| self.layout.object_size(ino, fragment, offset).unwrap_or(0);
         let fragments: Vec<u32> = self.layout.fragments_of(ino).collect();
-        let requests: Vec<_> = fragments
-            .iter()
-            .map(|&fragment| (fragment, self.id(), Request::NextData { ino, offset: place(fragment) }))
-            .collect();
-        let replies = self.nodes.call_each(&requests, &|| self.files().held())?;
+        let next = |&fragment: &u32| (fragment, Request::NextData { ino, offset: place(fragment) });
+        let replies = self.ask_each(fragments.iter().map(next))?;
         fragments
             .into_iter()
             .zip(replies)
@@ -131,34 +140,55 @@ impl Client {
         self.layout.file_size(ino, fragment, object_offset + 1) - 1
     }
 
-    fn read_piece(&self, ino: u64, fragment: u32, offset: u64, buffer: &mut [u8]) -> Result<usize> {
-        let mut done = 0;
-        for chunk in buffer.chunks_mut(PAYLOAD_BYTES_MAX) {
-            let len = u32::try_from(chunk.len()).expect("a chunk is at most 1 MiB");
-            let request = Request::Read { ino, offset: offset + done as u64, len };
-            let recall = || self.files().held();
-            let (_, read) = self.nodes.call(fragment, self.id(), &request, &[], chunk, &recall)?;
-            done += read;
-            if read < chunk.len() {
-                break;
-            }
-        }
-        Ok(done)
+    /// A range of the file, cut where its objects end and into pieces that are sent behind each other: while a node stores
+    /// or loads one, the network has the next.
+    fn parts(&self, ino: u64, offset: u64, len: usize) -> impl Iterator<Item = Part> {
+        self.layout.pieces(ino, offset, len as u64).flat_map(|piece| {
+            (0..piece.len).step_by(PART_BYTES_MAX).map(move |at| Part {
+                fragment: piece.fragment,
+                object_offset: piece.object_offset + at,
+                file_offset: piece.file_offset + at,
+                len: index(piece.len - at).min(PART_BYTES_MAX),
+            })
+        })
     }
 
     pub(super) fn store(&self, fragment: u32, request: &Request, payload: &[u8]) -> Result<Time> {
-        let reply = match self.ask(fragment, request, payload) {
-            Err(Errno::NOSPC) => {
-                // Files that were just removed give their space back in the background: wait for that, then once more.
-                self.home(&Request::AwaitDestroyed)?;
-                self.ask(fragment, request, payload)?
-            }
-            other => other?,
-        };
-        match reply {
-            Reply::Stored { mtime } => Ok(mtime),
-            _ => Err(Errno::PROTO),
+        match self.ask(fragment, request, payload) {
+            Err(Errno::NOSPC) => self.store_once_more(fragment, request, payload),
+            reply => stored(reply?),
         }
+    }
+
+    /// Files that were just removed give their space back in the background: waits for that, and tries again.
+    fn store_once_more(&self, fragment: u32, request: &Request, payload: &[u8]) -> Result<Time> {
+        self.home(&Request::AwaitDestroyed)?;
+        stored(self.ask(fragment, request, payload)?)
+    }
+}
+
+/// The most that one request of several carries: a quarter of what the kernel asks for at once.
+const PART_BYTES_MAX: usize = PAYLOAD_BYTES_MAX / 4;
+
+/// What one request of several reads or writes.
+#[derive(Clone, Copy, Debug)]
+struct Part {
+    fragment: u32,
+    object_offset: u64,
+    file_offset: u64,
+    len: usize,
+}
+
+impl Part {
+    fn len_u32(&self) -> u32 {
+        u32::try_from(self.len).expect("at most PART_BYTES_MAX")
+    }
+}
+
+fn stored(reply: Reply) -> Result<Time> {
+    match reply {
+        Reply::Stored { mtime } => Ok(mtime),
+        _ => Err(Errno::PROTO),
     }
 }
 

@@ -3,15 +3,17 @@
 
 use std::collections::HashMap;
 
-use wire::data::message::{InodeReply, Written};
+use wire::data::message::{ClosedHandle, InodeReply, Written};
 use wire::data::{FileLock, LockKind, SetAttr, Time};
 
 /// Every open file by its inode.
 #[derive(Debug, Default)]
 pub struct Files {
     files: HashMap<u64, File>,
-    /// Every lock request that was granted, in order, by inode and owner: repeating them gives the same locks.
+    /// By inode and owner.
     locks: HashMap<(u64, u64), Vec<FileLock>>,
+    /// Handles that are closed, but not for the home shard; as (inode, write).
+    held: Vec<(u64, bool)>,
 }
 
 /// What a client holds at the home shard; told to one that was restarted, or by a client that goes on for another.
@@ -19,7 +21,7 @@ pub struct Files {
 pub struct Held {
     /// (inode, readers, writers).
     pub opens: Vec<(u64, u32, u32)>,
-    /// (inode, owner, lock), to be taken in this order.
+    /// (inode, owner, lock).
     pub locks: Vec<(u64, u64, FileLock)>,
 }
 
@@ -27,6 +29,8 @@ pub struct Held {
 struct File {
     readers: u32,
     writers: u32,
+    /// Permission bits, as far as we know.
+    mode: u32,
     /// Truncation count that `end` belongs to.
     epoch: u64,
     /// Count of times that were set, that `mtime` came after.
@@ -56,10 +60,37 @@ impl Files {
             times: inode.times,
             ..File::default()
         });
+        file.mode = inode.attr.mode;
         *(if write { &mut file.writers } else { &mut file.readers }) += 1;
     }
 
-    /// A handle was closed.
+    /// A handle was closed; the home shard is told later. How many are held now.
+    pub fn hold(&mut self, ino: u64, write: bool) -> usize {
+        self.held.push((ino, write));
+        self.held.len()
+    }
+
+    /// Takes a handle back that is closed but not for the home shard; the file's permission bits.
+    pub fn reopen(&mut self, ino: u64, write: bool) -> Option<u32> {
+        let at = self.held.iter().position(|held| *held == (ino, write))?;
+        self.held.swap_remove(at);
+        self.files.get(&ino).map(|file| file.mode)
+    }
+
+    /// Everything that is held, with what is to be said of it.
+    pub fn take_held(&mut self) -> Vec<ClosedHandle> {
+        let held = std::mem::take(&mut self.held);
+        self.closing(held)
+    }
+
+    /// What to say when these handles are closed, as (inode, write).
+    pub fn closing(&self, handles: Vec<(u64, bool)>) -> Vec<ClosedHandle> {
+        let say =
+            |(ino, write)| ClosedHandle { ino, write, written: if write { self.report(ino) } else { None } };
+        handles.into_iter().map(say).collect()
+    }
+
+    /// The home shard knows that a handle is closed.
     pub fn closed(&mut self, ino: u64, write: bool) {
         let Some(file) = self.files.get_mut(&ino) else { return };
         let handles = if write { &mut file.writers } else { &mut file.readers };
@@ -84,6 +115,7 @@ impl Files {
     /// Attributes were set; the answer was `changed`.
     pub fn attributes_set(&mut self, ino: u64, set: &SetAttr, changed: &InodeReply) {
         let Some(file) = self.files.get_mut(&ino) else { return };
+        file.mode = changed.attr.mode;
         if set.size.is_some() {
             (file.end, file.epoch) = (None, changed.epoch);
         }
@@ -93,7 +125,7 @@ impl Files {
     }
 
     /// What to say when a writer closes.
-    pub fn report(&self, ino: u64) -> Option<Written> {
+    fn report(&self, ino: u64) -> Option<Written> {
         let file = self.files.get(&ino)?;
         Some(Written { end: file.end?, mtime: file.mtime, epoch: file.epoch, times: file.times })
     }
@@ -106,13 +138,11 @@ impl Files {
     /// A lock was taken or given up.
     pub fn locked(&mut self, ino: u64, owner: u64, lock: &FileLock) {
         let granted = self.locks.entry((ino, owner)).or_default();
-        // What this one covers does not matter any more.
-        let covered = |old: &FileLock| {
-            old.whole_file == lock.whole_file && lock.start <= old.start && old.end <= lock.end
-        };
-        granted.retain(|old| !covered(old));
-        granted.push(*lock);
-        if granted.iter().all(|lock| lock.kind == LockKind::Unlock) {
+        *granted = granted.iter().flat_map(|old| old.outside(lock)).collect();
+        if lock.kind != LockKind::Unlock {
+            granted.push(*lock);
+        }
+        if granted.is_empty() {
             self.locks.remove(&(ino, owner));
         }
     }

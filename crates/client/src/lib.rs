@@ -3,11 +3,14 @@
 //! Knows nothing of FUSE: the mount and the stage workers use the same calls. Every method blocks; a storage node that
 //! does not answer is tried again for the target's grace period, and the call then fails with EIO.
 //!
-//! **Invariant:** nothing is kept back. What [`Client::write`] returned for has been answered by the storage nodes.
+//! **Invariant:** no bytes and no names are kept back. What [`Client::write`] returned for has been answered by the storage
+//! nodes.
 
+mod closing;
 mod data;
 mod extents;
 mod files;
+mod known;
 mod locks;
 mod measure;
 mod nodes;
@@ -25,9 +28,11 @@ pub use wire::data::{Attr, Creator, DirEntry, FileKind, FileLock, LockKind, ROOT
 use wire::data::{Reply, Request};
 use wire::node::NamespaceTarget;
 
+use closing::Closer;
 use files::Files;
 pub use files::Held;
-use nodes::Nodes;
+use known::{Known, Moment};
+use nodes::{Ask, Nodes};
 pub use numbered::Numbered;
 
 /// The result of a file operation.
@@ -72,12 +77,18 @@ pub struct Usage {
 /// must not use its ids again.
 const OWN_IDS: u64 = 1 << 63;
 
+/// A root folder with no more entries than this is known from the start.
+const KNOWN_ROOT_MAX: usize = 100;
+
 /// A client of one namespace.
 pub struct Client {
     layout: Layout,
     home: u32,
     nodes: Nodes,
     files: Mutex<Files>,
+    closer: Closer,
+    /// Where nobody else uses the namespace.
+    known: Option<Known>,
     next_id: AtomicU64,
 }
 
@@ -127,8 +138,27 @@ impl Client {
             home: target.home,
             nodes,
             files: Mutex::new(files),
+            closer: Closer::default(),
+            known: None,
             next_id: AtomicU64::new(OWN_IDS | u64::from_le_bytes(first) >> 2),
         })
+    }
+
+    /// Nobody else uses the namespace: what follows from this client's own changes is not asked for.
+    #[must_use]
+    pub fn alone(mut self) -> Client {
+        self.known = Some(Known::default());
+        self
+    }
+
+    /// Looks into the root folder: of a new namespace, all names are known then.
+    pub fn look_around(&self) {
+        let Some(known) = &self.known else { return };
+        // Where it cannot be listed now, every name is asked for.
+        let Ok(entries) = self.readdir(ROOT, 0) else { return };
+        if entries.len() <= KNOWN_ROOT_MAX {
+            known.contents(ROOT, entries.iter().map(|entry| entry.name.as_slice()));
+        }
     }
 
     /// What the storage nodes know this client by; a successor needs it.
@@ -143,13 +173,21 @@ impl Client {
 
     /// The inode behind a name.
     pub fn lookup(&self, parent: u64, name: &[u8]) -> Result<Attr> {
+        if self.known.as_ref().is_some_and(|known| known.is_absent(parent, name)) {
+            return Err(Errno::NOENT);
+        }
         let found = self.inode(Request::Lookup { parent, name: name.to_vec() })?;
         self.with_live_size(found)
     }
 
     /// An inode's attributes.
     pub fn getattr(&self, ino: u64) -> Result<Attr> {
+        let asked = self.known.as_ref().map(Known::moment);
+        if let Some(attr) = self.known.as_ref().and_then(|known| known.attr(ino)) {
+            return Ok(attr);
+        }
         let found = self.inode(Request::GetAttr { ino })?;
+        self.learn(&found.attr, asked);
         self.with_live_size(found)
     }
 
@@ -191,22 +229,14 @@ impl Client {
         self.numbered(self.id()).create(parent, name, mode, creator)
     }
 
-    /// Opens a regular file. Each open is closed once, with the same `write`.
-    pub fn open(&self, ino: u64, write: bool) -> Result<Attr> {
+    /// Opens a regular file; tells its permission bits. Each open is closed once, with the same `write`.
+    pub fn open(&self, ino: u64, write: bool) -> Result<u32> {
+        if let Some(mode) = self.files().reopen(ino, write) {
+            return Ok(mode);
+        }
         let opened = self.inode(Request::Open { ino, write })?;
         self.files().opened(write, &opened);
-        Ok(opened.attr)
-    }
-
-    /// Closes one handle.
-    pub fn close(&self, ino: u64, write: bool) -> Result<()> {
-        let written = if write { self.files().report(ino) } else { None };
-        let reply = self.home(&Request::Close { ino, write, written })?;
-        self.files().closed(ino, write);
-        match reply {
-            Reply::Measure { epoch } => self.settle(ino, epoch),
-            _ => Ok(()),
-        }
+        Ok(opened.attr.mode)
     }
 
     /// Takes a name away from anything but a directory.
@@ -293,6 +323,13 @@ impl Client {
         self.nodes.descriptor(self.home, self.id(), ino, &|| self.files().held())
     }
 
+    /// Remembers a folder's attributes that came with the answer to what was asked at a moment.
+    fn learn(&self, attr: &Attr, asked: Option<Moment>) {
+        if let (Some(known), Some(asked)) = (&self.known, asked) {
+            known.learn(attr, asked);
+        }
+    }
+
     fn inode(&self, request: Request) -> Result<InodeReply> {
         inode_of(self.home(&request)?)
     }
@@ -306,7 +343,7 @@ impl Client {
 
     /// Asks the home shard.
     fn home(&self, request: &Request) -> Result<Reply> {
-        self.ask(self.home, request, &[])
+        self.ask_home(self.id(), request)
     }
 
     fn ask(&self, fragment: u32, request: &Request, payload: &[u8]) -> Result<Reply> {
@@ -316,6 +353,14 @@ impl Client {
     fn ask_as(&self, id: u64, fragment: u32, request: &Request, payload: &[u8]) -> Result<Reply> {
         let recall = || self.files().held();
         self.nodes.call(fragment, id, request, payload, &mut [], &recall).map(|(reply, _)| reply)
+    }
+
+    /// Asks several fragments at once; the first error counts.
+    fn ask_each(&self, requests: impl Iterator<Item = (u32, Request)>) -> Result<Vec<Reply>> {
+        let ask = |(fragment, request)| Ask { fragment, id: self.id(), request, payload: &[], into: &mut [] };
+        let mut asks: Vec<Ask<'_>> = requests.map(ask).collect();
+        let answers = self.nodes.exchange(&mut asks, &|| self.files().held());
+        answers.into_iter().map(|answer| answer.map(|(reply, _)| reply)).collect()
     }
 
     fn id(&self) -> u64 {
@@ -329,8 +374,10 @@ impl Client {
 
 impl Drop for Client {
     fn drop(&mut self) {
+        self.closer.end();
         // Best effort: a home shard that does not hear it ends the session after its grace period.
-        self.nodes.goodbye(self.home, self.id());
+        let handles = self.files().take_held();
+        self.nodes.say(self.home, &[(self.id(), Request::Close { handles }), (self.id(), Request::Goodbye)]);
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Weak;
 use std::time::Duration;
 
 use rustix::io::Errno;
-use wire::data::{FileLock, Reply, Request};
+use wire::data::{FileLock, LockKind, Reply, Request};
 
 use super::{Client, Numbered, Result};
 
@@ -27,12 +27,12 @@ impl Client {
     /// Takes, changes or gives up a lock.
     ///
     /// # Errors
-    /// EAGAIN when somebody else's lock is in the way.
+    /// EAGAIN when somebody else's lock is in the way; EINPROGRESS when a restarted shard does not know yet whether one is.
     pub fn set_lock(&self, ino: u64, owner: u64, lock: &FileLock) -> Result<()> {
         self.lock_within(ino, owner, lock, 0)
     }
 
-    /// Takes a lock, waiting for it.
+    /// Takes a lock, waiting until it is known whether somebody else's is in the way and, if `blocking`, until none is.
     ///
     /// # Errors
     /// EINTR when `cancelled` says so; it is asked ten times a second.
@@ -41,12 +41,14 @@ impl Client {
         ino: u64,
         owner: u64,
         lock: &FileLock,
+        blocking: bool,
         cancelled: &dyn Fn() -> bool,
     ) -> Result<()> {
         loop {
             match self.lock_within(ino, owner, lock, WAIT_MS) {
-                Err(Errno::AGAIN) if cancelled() => return Err(Errno::INTR),
-                Err(Errno::AGAIN) => {}
+                Err(Errno::AGAIN) if !blocking => return Err(Errno::AGAIN),
+                Err(Errno::AGAIN | Errno::INPROGRESS) if cancelled() => return Err(Errno::INTR),
+                Err(Errno::AGAIN | Errno::INPROGRESS) => {}
                 other => return other,
             }
         }
@@ -57,9 +59,9 @@ impl Client {
         if !self.files().may_hold(ino, owner) {
             return Ok(());
         }
-        self.home(&Request::ReleaseLocks { ino, owner })?;
+        // Noted first: a shard that is restarted meanwhile may have given them to others already.
         self.files().unlocked(ino, owner);
-        Ok(())
+        self.home(&Request::ReleaseLocks { ino, owner }).map(drop)
     }
 
     /// Writes all of `bytes` at the end of the file, wherever that is by then. Tells where it was.
@@ -90,7 +92,13 @@ impl Client {
     }
 
     fn lock_within(&self, ino: u64, owner: u64, lock: &FileLock, wait_ms: u32) -> Result<()> {
-        self.home(&Request::SetLock { ino, owner, lock: *lock, wait_ms })?;
+        let request = Request::SetLock { ino, owner, lock: *lock, wait_ms };
+        if lock.kind == LockKind::Unlock {
+            // Noted first: a shard that is restarted meanwhile may have given it to another already.
+            self.files().locked(ino, owner, lock);
+            return self.home(&request).map(drop);
+        }
+        self.home(&request)?;
         self.files().locked(ino, owner, lock);
         Ok(())
     }

@@ -35,9 +35,9 @@ impl Client {
 
     /// How full the instance is.
     pub fn usage(&self) -> Result<Usage> {
-        let requests: Vec<_> =
-            (0..self.layout.fragments).map(|fragment| (fragment, self.id(), Request::Usage)).collect();
-        let replies = self.nodes.call_each(&requests, &|| self.files().held())?;
+        // Files that were removed hold their space until they are closed.
+        self.send_held()?;
+        let replies = self.ask_each((0..self.layout.fragments).map(|fragment| (fragment, Request::Usage)))?;
         let mut sum = Usage { capacity: 0, used: 0, inodes: 0 };
         for reply in replies {
             let Reply::Usage { capacity, used, inodes } = reply else { return Err(Errno::PROTO) };
@@ -52,9 +52,8 @@ impl Client {
 
     fn measure(&self, ino: u64) -> Result<(u64, u64, Time)> {
         let fragments: Vec<u32> = self.layout.fragments_of(ino).collect();
-        let requests: Vec<_> =
-            fragments.iter().map(|&fragment| (fragment, self.id(), Request::Measure { ino })).collect();
-        let replies = self.nodes.call_each(&requests, &|| self.files().held())?;
+        let replies =
+            self.ask_each(fragments.iter().map(|&fragment| (fragment, Request::Measure { ino })))?;
         let mut found = (0, 0, Time::default());
         for (fragment, reply) in fragments.into_iter().zip(replies) {
             let Reply::Object { size, mtime, blocks } = reply else { return Err(Errno::PROTO) };

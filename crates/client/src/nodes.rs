@@ -1,10 +1,11 @@
 //! Connections to the storage nodes: a few idle ones for each, made when needed, made anew when they break.
 //!
 //! A request is sent again, with its first id, until it is answered or the grace period is over; the storage node knows
-//! what it has done already. When the home shard was restarted, the first connection to it says which files are open.
+//! what it has done already. The first connection after a loss fences off the lost ones; to a home shard that was
+//! restarted it says which files are open.
 
 use std::os::fd::OwnedFd;
-use std::sync::Mutex;
+use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
@@ -18,11 +19,29 @@ use crate::files::Held;
 /// Idle connections kept for each node: as many as a mount has threads, and some.
 const IDLE_MAX: usize = 16;
 
+/// How long the first connection is tried for: a node that died is back in seconds.
+const FIRST_WITHIN: Duration = Duration::from_secs(15);
+
 const PAUSE_MIN: Duration = Duration::from_millis(5);
 const PAUSE_MAX: Duration = Duration::from_millis(500);
 
 /// What is open and locked, for a home shard that forgot.
 pub type Recall<'a> = &'a dyn Fn() -> Held;
+
+/// One of several requests.
+#[derive(Debug)]
+pub struct Ask<'a> {
+    /// Whom.
+    pub fragment: u32,
+    /// The request's number.
+    pub id: u64,
+    /// What.
+    pub request: Request,
+    /// Bytes that go with it.
+    pub payload: &'a [u8],
+    /// Where the bytes land that come with the answer.
+    pub into: &'a mut [u8],
+}
 
 /// Every storage node of an instance, in the order of its fragments.
 pub struct Nodes {
@@ -40,9 +59,25 @@ pub struct Nodes {
 struct Node {
     address: StorageAddress,
     via: Via,
-    idle: Mutex<Vec<Connection>>,
-    /// Which start of the node we know; `None` before the first connection.
-    boot: Mutex<Option<u64>>,
+    /// Of the present life only.
+    idle: Mutex<Vec<Link>>,
+    life: Mutex<Life>,
+}
+
+/// What is between two losses of connections to a node. The first connection of a life fences off those of the last, so
+/// that no request that was under way then is done after one that is sent again.
+#[derive(Clone, Copy, Default)]
+struct Life {
+    number: u64,
+    begun: bool,
+    /// Which start of the node we know.
+    boot: Option<u64>,
+}
+
+/// A connection, and the life that it belongs to.
+struct Link {
+    connection: Connection,
+    life: u64,
 }
 
 impl Nodes {
@@ -54,7 +89,7 @@ impl Nodes {
             address: address.clone(),
             via,
             idle: Mutex::default(),
-            boot: Mutex::default(),
+            life: Mutex::default(),
         };
         Nodes {
             nodes: target.nodes.iter().map(node).collect(),
@@ -78,12 +113,25 @@ impl Nodes {
         self.session
     }
 
-    /// Connects to one node, without trying again.
+    /// Connects to one node for the first time. It may be just starting again, so a broken connection is tried again, but
+    /// not for the whole grace period: nobody uses the namespace yet, and somebody waits to hear why it cannot be used.
     pub fn check(&self, fragment: u32) -> Result<(), HelloError> {
         let node = self.node(fragment).map_err(std::io::Error::from)?;
-        let connection = self.connect(node, fragment, &Held::default)?;
-        node.give_back(connection);
-        Ok(())
+        let (started, limit) = (Instant::now(), self.grace.min(FIRST_WITHIN));
+        let mut pause = PAUSE_MIN;
+        loop {
+            match self.connect(node, fragment, &Held::default) {
+                Ok(connection) => {
+                    node.give_back(connection);
+                    return Ok(());
+                }
+                Err(HelloError::Io(_)) if started.elapsed() < limit => {
+                    std::thread::sleep(pause);
+                    pause = (pause * 2).min(PAUSE_MAX);
+                }
+                Err(error) => return Err(error),
+            }
+        }
     }
 
     /// Sends one request and waits for its answer, whose payload lands in `into`. Gives the payload's length too.
@@ -101,11 +149,10 @@ impl Nodes {
     ) -> Result<(Reply, usize), Errno> {
         let node = self.node(fragment)?;
         self.persist(node, || {
-            let mut connection = self.checkout(node, fragment, recall)?;
-            connection.send(id, request, payload)?;
-            let answer = receive(&mut connection, id, into)?;
-            node.give_back(connection);
-            Ok(answer)
+            let mut link = self.checkout(node, fragment, recall)?;
+            let sent = link.connection.send(id, request, payload).map_err(HelloError::from);
+            let answer = sent.and_then(|()| receive(&mut link.connection, id, into));
+            node.done_with(link, answer)
         })
         .and_then(|(reply, len)| match reply {
             Reply::Failed(errno) => Err(Errno::from_raw_os_error(errno)),
@@ -113,37 +160,45 @@ impl Nodes {
         })
     }
 
-    /// Sends a request to each of several nodes at once, then collects the answers, in order.
+    /// Sends several requests at once, those to one node over one connection, and collects the answers with the lengths
+    /// of their payloads. A node does its own in order; while it works on one it has the next already.
     ///
     /// # Errors
-    /// The first that failed, as [`Nodes::call`].
-    pub fn call_each(
-        &self,
-        requests: &[(u32, u64, Request)],
-        recall: Recall<'_>,
-    ) -> Result<Vec<Reply>, Errno> {
-        let under_way: Vec<Option<Connection>> = requests
-            .iter()
-            .map(|(fragment, id, request)| {
-                let mut connection = self.checkout(self.node(*fragment).ok()?, *fragment, recall).ok()?;
-                connection.send(*id, request, &[]).ok()?;
-                Some(connection)
-            })
-            .collect();
-        let mut replies = Vec::with_capacity(requests.len());
-        for ((fragment, id, request), connection) in requests.iter().zip(under_way) {
-            let answer = connection.and_then(|mut connection| {
-                let answer = receive(&mut connection, *id, &mut []).ok()?;
-                self.node(*fragment).ok()?.give_back(connection);
-                Some(answer.0)
+    /// For each its own, as [`Nodes::call`].
+    pub fn exchange(&self, asks: &mut [Ask<'_>], recall: Recall<'_>) -> Vec<Result<(Reply, usize), Errno>> {
+        let mut lines: Vec<Line<'_>> = Vec::with_capacity(asks.len());
+        for ask in asks.iter() {
+            let known = lines.iter().position(|line| line.fragment == ask.fragment);
+            let at = known.unwrap_or_else(|| {
+                lines.push(self.line(ask.fragment, recall));
+                lines.len() - 1
             });
-            replies.push(match answer {
-                Some(Reply::Failed(errno)) => return Err(Errno::from_raw_os_error(errno)),
-                Some(reply) => reply,
-                None => self.call(*fragment, *id, request, &[], &mut [], recall)?.0,
-            });
+            lines[at].with(|connection| Ok(connection.send(ask.id, &ask.request, ask.payload)?));
         }
-        Ok(replies)
+        let mut answers = Vec::with_capacity(asks.len());
+        for ask in asks.iter_mut() {
+            let line = lines.iter_mut().find(|line| line.fragment == ask.fragment);
+            answers.push(line.and_then(|line| line.with(|connection| receive(connection, ask.id, ask.into))));
+        }
+        drop(lines);
+        asks.iter_mut()
+            .zip(answers)
+            .map(|(ask, answer)| match answer {
+                Some((Reply::Failed(errno), _)) => Err(Errno::from_raw_os_error(errno)),
+                Some(answer) => Ok(answer),
+                // The connection broke: once more, one by one, and as often as it takes.
+                None => self.call(ask.fragment, ask.id, &ask.request, ask.payload, ask.into, recall),
+            })
+            .collect()
+    }
+
+    /// A line to a node; one that is broken already where it cannot be had at once.
+    fn line(&self, fragment: u32, recall: Recall<'_>) -> Line<'_> {
+        let up = self.node(fragment).ok().and_then(|node| {
+            let link = self.checkout(node, fragment, recall).ok()?;
+            Some((node, link))
+        });
+        Line { fragment, up }
     }
 
     /// The object of an inode, as a descriptor.
@@ -153,25 +208,22 @@ impl Nodes {
     pub fn descriptor(&self, fragment: u32, id: u64, ino: u64, recall: Recall<'_>) -> Result<OwnedFd, Errno> {
         let node = self.node(fragment)?;
         self.persist(node, || {
-            let mut connection = self.checkout(node, fragment, recall)?;
-            connection.send(id, &Request::OpenObject { ino }, &[])?;
-            let answer = match receive(&mut connection, id, &mut [])?.0 {
-                Reply::Descriptor => Ok(connection.receive_descriptor()?),
-                Reply::Failed(errno) => Err(Errno::from_raw_os_error(errno)),
-                _ => Err(Errno::PROTO),
-            };
-            node.give_back(connection);
-            Ok(answer)
+            let mut link = self.checkout(node, fragment, recall)?;
+            let answer = ask_for_object(&mut link.connection, id, ino);
+            node.done_with(link, answer)
         })?
     }
 
-    /// Tells the home shard that the session ends, if a connection is at hand.
-    pub fn goodbye(&self, fragment: u32, id: u64) {
+    /// Says something to a node, if a connection is at hand.
+    pub fn say(&self, fragment: u32, requests: &[(u64, Request)]) {
         let Ok(node) = self.node(fragment) else { return };
-        let Some(mut connection) = node.idle().pop() else { return };
-        if connection.send(id, &Request::Goodbye, &[]).is_ok() {
-            // Its answer matters to nobody, but hanging up before it could lose the request.
-            let _answer = receive(&mut connection, id, &mut []);
+        let Some(Link { mut connection, .. }) = node.idle().pop() else { return };
+        for (id, request) in requests {
+            // The answer matters to nobody, but hanging up before it could lose the request.
+            let said = connection.send(*id, request, &[]).map_err(HelloError::from);
+            if said.and_then(|()| receive(&mut connection, *id, &mut [])).is_err() {
+                return;
+            }
         }
     }
 
@@ -213,35 +265,63 @@ impl Nodes {
         }
     }
 
-    fn checkout(&self, node: &Node, fragment: u32, recall: Recall<'_>) -> Result<Connection, HelloError> {
+    fn checkout(&self, node: &Node, fragment: u32, recall: Recall<'_>) -> Result<Link, HelloError> {
         let idle = node.idle().pop();
         idle.map_or_else(|| self.connect(node, fragment, recall), Ok)
     }
 
-    fn connect(&self, node: &Node, fragment: u32, recall: Recall<'_>) -> Result<Connection, HelloError> {
+    fn connect(&self, node: &Node, fragment: u32, recall: Recall<'_>) -> Result<Link, HelloError> {
+        let present = *node.life();
+        if present.begun {
+            let (connection, boot) = self.dial(node, fragment)?;
+            if present.boot == Some(boot) {
+                return Ok(Link { connection, life: present.number });
+            }
+            node.lost(present.number);
+        }
+        // Held until the life has begun: whoever else connects waits.
+        let mut life = node.life();
+        let (mut connection, boot) = self.dial(node, fragment)?;
+        if !life.begun || life.boot != Some(boot) {
+            self.begin(&life, fragment, &mut connection, boot, recall)?;
+            *life = Life { begun: true, boot: Some(boot), ..*life };
+        }
+        Ok(Link { connection, life: life.number })
+    }
+
+    /// Fences off what was before this life, and tells a home shard that does not know it what is held.
+    fn begin(
+        &self,
+        life: &Life,
+        fragment: u32,
+        connection: &mut Connection,
+        boot: u64,
+        recall: Recall<'_>,
+    ) -> Result<(), HelloError> {
+        let first = life.boot.is_none();
+        if first && !self.resumed {
+            return Ok(());
+        }
+        connection.send(0, &Request::Fence, &[])?;
+        receive(connection, 0, &mut [])?;
+        if fragment == self.home && (first || life.boot != Some(boot)) {
+            let held = recall();
+            connection.send(0, &Request::Reclaim { opens: held.opens }, &[])?;
+            receive(connection, 0, &mut [])?;
+            connection.send(0, &Request::ReclaimLocks { locks: held.locks }, &[])?;
+            receive(connection, 0, &mut [])?;
+        }
+        Ok(())
+    }
+
+    fn dial(&self, node: &Node, fragment: u32) -> Result<(Connection, u64), HelloError> {
         let claim = Claim {
             instance: self.instance.clone(),
             namespace: self.namespace,
             fragment,
             session: self.session,
         };
-        let (mut connection, boot) = dial(&node.address, node.via, &self.key, &claim)?;
-        let mut known = node.boot.lock().expect(POISON);
-        if *known != Some(boot) {
-            if known.is_some() || self.resumed {
-                // What is idle belongs to the node's former life.
-                node.idle().clear();
-                if fragment == self.home {
-                    let held = recall();
-                    connection.send(0, &Request::Reclaim { opens: held.opens }, &[])?;
-                    receive(&mut connection, 0, &mut [])?;
-                    connection.send(0, &Request::ReclaimLocks { locks: held.locks }, &[])?;
-                    receive(&mut connection, 0, &mut [])?;
-                }
-            }
-            *known = Some(boot);
-        }
-        Ok(connection)
+        dial(&node.address, node.via, &self.key, &claim)
     }
 
     fn node(&self, fragment: u32) -> Result<&Node, Errno> {
@@ -249,20 +329,83 @@ impl Nodes {
     }
 }
 
+/// A connection that several requests go over. Given back when it is dropped, unless it broke.
+struct Line<'a> {
+    fragment: u32,
+    up: Option<(&'a Node, Link)>,
+}
+
+impl Line<'_> {
+    /// Uses the connection; `None` when it breaks, or broke before.
+    fn with<T>(&mut self, action: impl FnOnce(&mut Connection) -> Result<T, HelloError>) -> Option<T> {
+        let (node, link) = self.up.as_mut()?;
+        let done = action(&mut link.connection);
+        if done.is_err() {
+            node.lost(link.life);
+            self.up = None;
+        }
+        done.ok()
+    }
+}
+
+impl Drop for Line<'_> {
+    fn drop(&mut self) {
+        if let Some((node, link)) = self.up.take() {
+            node.give_back(link);
+        }
+    }
+}
+
 impl Node {
-    fn idle(&self) -> std::sync::MutexGuard<'_, Vec<Connection>> {
+    fn idle(&self) -> MutexGuard<'_, Vec<Link>> {
         self.idle.lock().expect(POISON)
     }
 
-    fn give_back(&self, connection: Connection) {
+    fn life(&self) -> MutexGuard<'_, Life> {
+        self.life.lock().expect(POISON)
+    }
+
+    /// Keeps a connection that was used, or finds the life over that broke with it.
+    fn done_with<T>(&self, link: Link, answer: Result<T, HelloError>) -> Result<T, HelloError> {
+        match &answer {
+            Ok(_) => self.give_back(link),
+            Err(_) => self.lost(link.life),
+        }
+        answer
+    }
+
+    fn give_back(&self, link: Link) {
         let mut idle = self.idle();
         if idle.len() < IDLE_MAX {
-            idle.push(connection);
+            idle.push(link);
+        }
+    }
+
+    /// A connection of this life broke. The others may still stand; the next life ends them.
+    fn lost(&self, number: u64) {
+        let mut life = self.life();
+        if life.number == number {
+            *life = Life { number: number + 1, begun: false, ..*life };
+            self.idle().clear();
         }
     }
 }
 
 const POISON: &str = "no thread panics while it holds a node's connections";
+
+/// A refusal is an answer, too.
+fn ask_for_object(
+    connection: &mut Connection,
+    id: u64,
+    ino: u64,
+) -> Result<Result<OwnedFd, Errno>, HelloError> {
+    connection.send(id, &Request::OpenObject { ino }, &[])?;
+    Ok(match receive(connection, id, &mut [])?.0 {
+        Reply::Descriptor => Ok(connection.receive_descriptor()?),
+        Reply::Failed(errno) => Err(Errno::from_raw_os_error(errno)),
+        _ => Err(Errno::PROTO),
+    })
+}
 
 /// Takes one answer; its payload, if any, lands at the start of `into`.
 fn receive(connection: &mut Connection, id: u64, into: &mut [u8]) -> Result<(Reply, usize), HelloError> {

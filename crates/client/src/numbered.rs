@@ -3,10 +3,11 @@
 //! The storage nodes do a change once, however often they are asked under the same number. So whoever is asked twice for
 //! something, perhaps in two lives of a process, can pass that on.
 
-use wire::data::message::{RenameMode, XattrMode};
+use rustix::io::Errno;
+use wire::data::message::{InodeReply, RenameMode, XattrMode};
 use wire::data::{Attr, Creator, FileKind, Reply, Request, SetAttr};
 
-use super::{Client, Result, inode_of};
+use super::{Client, Known, Result, inode_of};
 
 /// A client whose next change has this number.
 #[derive(Clone, Copy)]
@@ -26,13 +27,18 @@ impl Numbered<'_> {
     /// Changes attributes.
     pub fn setattr(&self, ino: u64, set: &SetAttr) -> Result<Attr> {
         let changed = inode_of(self.home(&Request::SetAttr { ino, set: *set })?)?;
+        self.forget(ino);
         self.client.files().attributes_set(ino, set, &changed);
         self.client.with_live_size(changed)
     }
 
     /// Makes a directory.
     pub fn mkdir(&self, parent: u64, name: &[u8], mode: u32, creator: &Creator) -> Result<Attr> {
-        self.make(parent, name, FileKind::Directory, (mode, 0), b"", creator)
+        let made = self.make(parent, name, FileKind::Directory, (mode, 0), b"", creator)?;
+        if let Some(known) = &self.client.known {
+            known.contents(made.ino, std::iter::empty());
+        }
+        Ok(made)
     }
 
     /// Makes a named pipe, socket, device node or empty regular file.
@@ -60,26 +66,31 @@ impl Numbered<'_> {
 
     /// Gives an inode one more name.
     pub fn link(&self, ino: u64, parent: u64, name: &[u8]) -> Result<Attr> {
+        self.put(parent, name);
         let linked = inode_of(self.home(&Request::Link { ino, parent, name: name.to_vec() })?)?;
+        self.forget(parent);
         self.client.with_live_size(linked)
     }
 
     /// Makes a regular file, which must not exist, and opens it for writing.
     pub fn create(&self, parent: u64, name: &[u8], mode: u32, creator: &Creator) -> Result<Attr> {
         let request = Request::Create { parent, name: name.to_vec(), mode, creator: *creator };
-        let made = inode_of(self.home(&request)?)?;
+        let made = self.add(parent, name, &request)?;
         self.client.files().opened(true, &made);
         Ok(made.attr)
     }
 
     /// Takes a name away from anything but a directory.
     pub fn unlink(&self, parent: u64, name: &[u8]) -> Result<()> {
-        self.home(&Request::Unlink { parent, name: name.to_vec() }).map(drop)
+        self.remove(&Request::Unlink { parent, name: name.to_vec() })
     }
 
     /// Removes an empty directory.
     pub fn rmdir(&self, parent: u64, name: &[u8]) -> Result<()> {
-        self.home(&Request::Rmdir { parent, name: name.to_vec() }).map(drop)
+        let removed = self.remove(&Request::Rmdir { parent, name: name.to_vec() });
+        // The folder may still be open somewhere, and we do not know its inode.
+        self.forget_all();
+        removed
     }
 
     /// Moves a name, or swaps two.
@@ -91,18 +102,25 @@ impl Numbered<'_> {
         new_name: &[u8],
         mode: RenameMode,
     ) -> Result<()> {
+        self.put(new_parent, new_name);
         let (name, new_name) = (name.to_vec(), new_name.to_vec());
-        self.home(&Request::Rename { parent, name, new_parent, new_name, mode }).map(drop)
+        let renamed = self.home(&Request::Rename { parent, name, new_parent, new_name, mode });
+        self.forget_all();
+        renamed.map(drop)
     }
 
     /// Sets an extended attribute that may, must or must not exist.
     pub fn setxattr(&self, ino: u64, name: &[u8], value: &[u8], mode: XattrMode) -> Result<()> {
-        self.home(&Request::SetXattr { ino, name: name.to_vec(), value: value.to_vec(), mode }).map(drop)
+        self.home(&Request::SetXattr { ino, name: name.to_vec(), value: value.to_vec(), mode })?;
+        self.forget(ino);
+        Ok(())
     }
 
     /// Removes an extended attribute.
     pub fn removexattr(&self, ino: u64, name: &[u8]) -> Result<()> {
-        self.home(&Request::RemoveXattr { ino, name: name.to_vec() }).map(drop)
+        self.home(&Request::RemoveXattr { ino, name: name.to_vec() })?;
+        self.forget(ino);
+        Ok(())
     }
 
     pub(super) fn client(&self) -> &Client {
@@ -111,7 +129,7 @@ impl Numbered<'_> {
 
     /// Asks the home shard.
     pub(super) fn home(&self, request: &Request) -> Result<Reply> {
-        self.client.ask_as(self.id, self.client.home, request, &[])
+        self.client.ask_home(self.id, request)
     }
 
     /// `numbers`: permission bits and device number.
@@ -125,7 +143,54 @@ impl Numbered<'_> {
         creator: &Creator,
     ) -> Result<Attr> {
         let ((mode, rdev), creator) = (numbers, *creator);
-        let (name, target) = (name.to_vec(), target.to_vec());
-        Ok(inode_of(self.home(&Request::Make { parent, name, kind, mode, rdev, target, creator })?)?.attr)
+        let (new_name, target) = (name.to_vec(), target.to_vec());
+        let request = Request::Make { parent, name: new_name, kind, mode, rdev, target, creator };
+        Ok(self.add(parent, name, &request)?.attr)
+    }
+
+    /// Makes an inode with a name.
+    fn add(&self, parent: u64, name: &[u8], request: &Request) -> Result<InodeReply> {
+        self.put(parent, name);
+        let asked = self.client.known.as_ref().map(Known::moment);
+        match self.home(request)? {
+            Reply::Made { inode, parent } => {
+                self.client.learn(&parent, asked);
+                Ok(inode)
+            }
+            // Done before, and the folder is gone since.
+            Reply::Inode(inode) => Ok(inode),
+            _ => Err(Errno::PROTO),
+        }
+    }
+
+    /// Takes a name away.
+    fn remove(&self, request: &Request) -> Result<()> {
+        let asked = self.client.known.as_ref().map(Known::moment);
+        match self.home(request)? {
+            Reply::Removed { parent } => {
+                self.client.learn(&parent, asked);
+                Ok(())
+            }
+            Reply::Done => Ok(()),
+            _ => Err(Errno::PROTO),
+        }
+    }
+
+    fn put(&self, parent: u64, name: &[u8]) {
+        if let Some(known) = &self.client.known {
+            known.put(parent, name);
+        }
+    }
+
+    fn forget(&self, ino: u64) {
+        if let Some(known) = &self.client.known {
+            known.forget(ino);
+        }
+    }
+
+    fn forget_all(&self) {
+        if let Some(known) = &self.client.known {
+            known.forget_all();
+        }
     }
 }

@@ -7,9 +7,12 @@ mod support;
 use std::sync::Arc;
 
 use client::{Client, Errno, FileLock, Held, LockKind, ROOT, SetAttr, Time};
+use wire::data::dial::{Via, dial};
+use wire::data::hello::{Claim, Key};
 use wire::data::message::{AllocateMode, RenameMode};
+use wire::data::{Reply, Request};
 
-use support::{Cluster, ME, everywhere, pattern};
+use support::{Cluster, KEY, ME, everywhere, pattern};
 
 #[test]
 fn bytes_come_back_across_stripes_and_to_another_client() {
@@ -202,14 +205,14 @@ fn a_lock_keeps_another_client_out_until_it_is_given_up_or_its_holder_is_gone() 
         Some(range(LockKind::Exclusive, 0, 99))
     );
     b.set_lock(ino, 1, &range(LockKind::Exclusive, 100, 199)).unwrap();
-    assert_eq!(b.wait_lock(ino, 1, &range(LockKind::Shared, 0, 9), &|| true), Err(Errno::INTR));
+    assert_eq!(b.wait_lock(ino, 1, &range(LockKind::Shared, 0, 9), true, &|| true), Err(Errno::INTR));
     std::thread::scope(|scope| {
-        let waits = scope.spawn(|| b.wait_lock(ino, 1, &range(LockKind::Shared, 0, 9), &|| false));
+        let waits = scope.spawn(|| b.wait_lock(ino, 1, &range(LockKind::Shared, 0, 9), true, &|| false));
         a.set_lock(ino, 1, &range(LockKind::Unlock, 0, 49)).unwrap();
         waits.join().unwrap().unwrap();
     });
     drop(a);
-    b.wait_lock(ino, 1, &range(LockKind::Exclusive, 0, u64::MAX), &|| false).unwrap();
+    b.wait_lock(ino, 1, &range(LockKind::Exclusive, 0, u64::MAX), true, &|| false).unwrap();
 }
 
 #[test]
@@ -224,7 +227,7 @@ fn locks_survive_a_restart_of_the_shard() {
     cluster.servers[0].shutdown();
     cluster.servers[0] = cluster.serve(0, &tcp);
     // `a` does nothing but live; `b` asks for its lock at once and for as long as the shard recovers.
-    b.wait_lock(ino, 1, &range(LockKind::Exclusive, 10, 19), &|| false).unwrap();
+    b.wait_lock(ino, 1, &range(LockKind::Exclusive, 10, 19), true, &|| false).unwrap();
     assert_eq!(b.set_lock(ino, 1, &range(LockKind::Shared, 20, 20)), Err(Errno::AGAIN));
 }
 
@@ -281,6 +284,34 @@ fn a_change_with_a_number_is_done_once_whoever_asks() {
         let first = numbered(8).append(made.ino, b"once").unwrap();
         assert_eq!(numbered(8).append(made.ino, b"once").unwrap(), first);
         assert_eq!(successor.getattr(made.ino).unwrap().size, 4);
+    });
+}
+
+#[test]
+fn a_fence_ends_what_the_session_has_under_way_and_nobody_elses() {
+    everywhere(|cluster, client| {
+        let ino = client.create(ROOT, b"f", 0o644, &ME).unwrap().ino;
+        let lock = range(LockKind::Exclusive, 0, 9);
+        client.set_lock(ino, 1, &lock).unwrap();
+        let dial = |session| {
+            let claim = Claim { instance: "i1".into(), namespace: 0, fragment: 0, session };
+            let (mut connection, _) =
+                dial(&cluster.target.nodes[0], Via::Tcp, &Key::from_hex(KEY).unwrap(), &claim).unwrap();
+            connection.send(1, &Request::Ping, &[]).unwrap();
+            assert_eq!(connection.receive::<Reply>().unwrap().message, Reply::Done);
+            connection
+        };
+        let (mut dead, mut other, mut successor) = (dial([1; 16]), dial([2; 16]), dial([1; 16]));
+        let wait = Request::SetLock { ino, owner: 7, lock, wait_ms: 400 };
+        for connection in [&mut dead, &mut other] {
+            connection.send(2, &wait, &[]).unwrap();
+        }
+        successor.send(2, &Request::Fence, &[]).unwrap();
+        assert_eq!(successor.receive::<Reply>().unwrap().message, Reply::Done);
+        // Nobody is left who would answer, or do, what the dead one asked.
+        assert!(dead.receive::<Reply>().is_err());
+        let refused = Reply::Failed(Errno::AGAIN.raw_os_error());
+        assert_eq!(other.receive::<Reply>().unwrap().message, refused);
     });
 }
 

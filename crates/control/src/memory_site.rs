@@ -312,7 +312,7 @@ fn outcome(world: &World, spec: &StageSpec) -> StageStatus {
         side: Side::Pfs,
         operation: "create".into(),
         errno: 13,
-        message: "Permission denied".into(),
+        message: "create /pfs/a: Permission denied".into(),
         advice: "make the folder writable".into(),
     };
     assert_ne!(spec.kind, StageKind::List, "no test has a list");

@@ -68,8 +68,8 @@ pub trait FileSystem: Send + Sync + 'static {
         new_name: &[u8],
         mode: RenameMode,
     ) -> Result<()>;
-    /// Opens a regular file.
-    fn open(&self, ino: u64, write: bool) -> Result<Attr>;
+    /// Opens a regular file; tells its permission bits.
+    fn open(&self, ino: u64, write: bool) -> Result<u32>;
     /// Closes one handle.
     fn close(&self, ino: u64, write: bool) -> Result<()>;
     /// The file itself, for the kernel to use without us; ENOTSUP where that cannot be.
@@ -106,10 +106,18 @@ pub trait FileSystem: Send + Sync + 'static {
     fn locks(&self) -> bool;
     /// A lock that is in the way of this one.
     fn test_lock(&self, ino: u64, owner: u64, lock: &FileLock) -> Result<Option<FileLock>>;
-    /// Takes, changes or gives up a lock; EAGAIN where another is in the way.
+    /// Takes, changes or gives up a lock; EAGAIN where another is in the way, EINPROGRESS where that is not known yet.
     fn set_lock(&self, ino: u64, owner: u64, lock: &FileLock) -> Result<()>;
-    /// Takes a lock, waiting for it; EINTR when `cancelled` says so.
-    fn wait_lock(&self, ino: u64, owner: u64, lock: &FileLock, cancelled: &dyn Fn() -> bool) -> Result<()>;
+    /// Takes a lock, waiting until it is known whether another is in the way and, if `blocking`, until none is; EINTR when
+    /// `cancelled` says so.
+    fn wait_lock(
+        &self,
+        ino: u64,
+        owner: u64,
+        lock: &FileLock,
+        blocking: bool,
+        cancelled: &dyn Fn() -> bool,
+    ) -> Result<()>;
     /// Gives up all range locks of an owner on a file.
     fn release_locks(&self, ino: u64, owner: u64) -> Result<()>;
 }

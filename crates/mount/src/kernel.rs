@@ -190,8 +190,8 @@ impl<F: FileSystem> Handler for Kernel<F> {
             Operation::RemoveXattr { name } => done(fs.removexattr(id, ino, name), reply),
 
             Operation::TestLock(lock) => self.test_lock(ino, &lock, reply),
-            Operation::SetLock(lock) => done(self.set_lock(ino, &lock), reply),
-            Operation::WaitLock(lock) => self.wait_lock(request, &lock, reply),
+            Operation::SetLock(lock) => self.lock(request, &lock, false, reply),
+            Operation::WaitLock(lock) => self.lock(request, &lock, true, reply),
 
             // ENOSYS tells the kernel not to ask again.
             Operation::Unknown { .. } => reply.error(Errno::NOSYS),

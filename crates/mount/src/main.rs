@@ -60,7 +60,9 @@ fn mount(spec: &MountSpec, ledger: &Path) -> anyhow::Result<Mounted> {
     let behind = journal_of(spec, ledger).map(|journal| Behind::create(&journal)).transpose();
     let behind = behind.context("make the journal of what is held back")?;
     let ledger = |negotiated| Ledger::create(ledger, Identity { session, negotiated });
-    kernel::mount(Namespace::new(client, spec.exclusive, behind), &spec.mountpoint, &name, ledger)
+    let namespace = Namespace::new(client, spec.exclusive, behind);
+    namespace.look_around();
+    kernel::mount(namespace, &spec.mountpoint, &name, ledger)
         .with_context(|| format!("mount at {}", spec.mountpoint.display()))
 }
 

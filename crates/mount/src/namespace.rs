@@ -25,11 +25,12 @@ pub struct Namespace {
 impl Namespace {
     /// The namespace that `client` uses; `exclusive`: nobody else does; `behind`: small writes may be held back there.
     pub fn new(client: Client, exclusive: bool, behind: Option<Behind>) -> Namespace {
-        let client = Arc::new(client);
-        if !exclusive {
-            // What it locks is locked for other nodes too, and must stay so while it does nothing else.
-            client.keep_alive();
+        if exclusive {
+            return Namespace { client: client.alone().hold_closes(), exclusive, behind };
         }
+        let client = client.hold_closes();
+        // What it locks is locked for other nodes too, and must stay so while it does nothing else.
+        client.keep_alive();
         Namespace { client, exclusive, behind }
     }
 
@@ -48,6 +49,11 @@ impl Namespace {
     /// The attributes of a file as this node must see it: with what it holds back.
     fn settled(&self, attr: Attr) -> Result<Attr> {
         if self.settle(attr.ino) { self.client.getattr(attr.ino) } else { Ok(attr) }
+    }
+
+    /// Looks at what is there, for what need not be asked then.
+    pub fn look_around(&self) {
+        self.client.look_around();
     }
 }
 
@@ -110,7 +116,7 @@ impl FileSystem for Namespace {
         self.client.numbered(id).rename(parent, name, new_parent, new_name, mode)
     }
 
-    fn open(&self, ino: u64, write: bool) -> Result<Attr> {
+    fn open(&self, ino: u64, write: bool) -> Result<u32> {
         self.client.open(ino, write)
     }
 
@@ -221,9 +227,16 @@ impl FileSystem for Namespace {
         self.client.set_lock(ino, owner, lock)
     }
 
-    fn wait_lock(&self, ino: u64, owner: u64, lock: &FileLock, cancelled: &dyn Fn() -> bool) -> Result<()> {
+    fn wait_lock(
+        &self,
+        ino: u64,
+        owner: u64,
+        lock: &FileLock,
+        blocking: bool,
+        cancelled: &dyn Fn() -> bool,
+    ) -> Result<()> {
         self.settle_for(ino, lock);
-        self.client.wait_lock(ino, owner, lock, cancelled)
+        self.client.wait_lock(ino, owner, lock, blocking, cancelled)
     }
 
     fn release_locks(&self, ino: u64, owner: u64) -> Result<()> {

@@ -17,7 +17,7 @@ use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Condvar, Mutex, PoisonError, RwLock};
 
 use wire::control::VolumeKind;
 use wire::data::Stream;
@@ -58,16 +58,26 @@ pub enum FragmentError {
 /// A fragment that is served.
 pub struct Fragment {
     folder: PathBuf,
-    node_session: [u8; 16],
     /// As it was opened: its namespaces are in `namespaces`, which grows.
     spec: FragmentSpec,
     key: Key,
     space: Arc<Space>,
     namespaces: RwLock<HashMap<u32, Namespace>>,
     closed: AtomicBool,
-    connections: Mutex<HashMap<u64, Stream>>,
+    connections: Mutex<HashMap<u64, Served>>,
     next_connection: AtomicU64,
+    /// Told whenever a connection was served to its end.
+    served: Condvar,
 }
+
+/// A connection that is served.
+struct Served {
+    stream: Stream,
+    whose: Whose,
+}
+
+/// Whose a connection is: a session, in a namespace.
+type Whose = ([u8; 16], u32);
 
 /// One namespace's part of a fragment.
 #[derive(Clone)]
@@ -83,11 +93,7 @@ impl Fragment {
     ///
     /// # Errors
     /// [`FragmentError`].
-    pub fn open(
-        folder: &Path,
-        spec: FragmentSpec,
-        node_session: [u8; 16],
-    ) -> Result<Fragment, FragmentError> {
+    pub fn open(folder: &Path, spec: FragmentSpec) -> Result<Fragment, FragmentError> {
         let key = Key::from_hex(&spec.key).ok_or(FragmentError::Key)?;
         let space = match spec.volume {
             VolumeKind::Directory => Space::counted(spec.capacity_bytes),
@@ -96,7 +102,6 @@ impl Fragment {
         let namespaces = spec.namespaces.clone();
         let fragment = Fragment {
             folder: folder.into(),
-            node_session,
             spec,
             key,
             space: Arc::new(space),
@@ -104,6 +109,7 @@ impl Fragment {
             closed: AtomicBool::new(false),
             connections: Mutex::default(),
             next_connection: AtomicU64::new(0),
+            served: Condvar::new(),
         };
         fragment.add(&namespaces)?;
         Ok(fragment)
@@ -136,7 +142,7 @@ impl Fragment {
         })?;
         let objects = Arc::new(objects);
         let shard = if namespace.home == self.spec.index {
-            let peers = Arc::new(Peers::new(&self.spec, namespace.id, self.key.clone(), self.node_session));
+            let peers = Arc::new(Peers::new(&self.spec, namespace.id, self.key.clone()));
             Some(open_shard(&self.folder, namespace, objects.clone(), peers)?)
         } else {
             None
@@ -177,19 +183,36 @@ impl Fragment {
     }
 
     /// Notes a connection, so that it can be ended with the fragment. Gives its number; `None` once it is closed.
-    pub fn connected(&self, stream: Stream) -> Option<u64> {
+    pub fn connected(&self, stream: Stream, session: [u8; 16], namespace: u32) -> Option<u64> {
         let mut connections = self.connections.lock().expect(POISON);
         if self.closed.load(Ordering::Acquire) {
             return None;
         }
         let number = self.next_connection.fetch_add(1, Ordering::Relaxed);
-        connections.insert(number, stream);
+        connections.insert(number, Served { stream, whose: (session, namespace) });
         Some(number)
     }
 
     /// Forgets a connection that ended.
     pub fn disconnected(&self, number: u64) {
         self.connections.lock().expect(POISON).remove(&number);
+        self.served.notify_all();
+    }
+
+    /// Ends every other connection of the session that the connection `own` belongs to, and waits until they are served to
+    /// their ends.
+    pub fn fence(&self, own: u64) {
+        let connections = self.connections.lock().expect(POISON);
+        let Some(whose) = connections.get(&own).map(|served| served.whose) else { return };
+        let others: Vec<u64> = connections
+            .iter()
+            .filter(|(number, served)| **number != own && served.whose == whose)
+            .inspect(|(_, served)| served.stream.shutdown())
+            .map(|(&number, _)| number)
+            .collect();
+        let still =
+            |connections: &mut HashMap<u64, Served>| others.iter().any(|n| connections.contains_key(n));
+        drop(self.served.wait_while(connections, still).expect(POISON));
     }
 
     /// Ends every connection and serves nothing any more.
@@ -199,7 +222,8 @@ impl Fragment {
             self.closed.store(true, Ordering::Release);
             std::mem::take(&mut *connections)
         };
-        connections.values().for_each(Stream::shutdown);
+        connections.values().for_each(|served| served.stream.shutdown());
+        self.served.notify_all();
         for namespace in self.namespaces.read().unwrap_or_else(PoisonError::into_inner).values() {
             namespace.shard.iter().for_each(|shard| shard.close());
         }

@@ -31,7 +31,7 @@ struct Peer {
 
 impl Peers {
     /// The peers of one namespace; nothing is connected before it is needed.
-    pub fn new(spec: &FragmentSpec, namespace: u32, key: Key, session: [u8; 16]) -> Peers {
+    pub fn new(spec: &FragmentSpec, namespace: u32, key: Key) -> Peers {
         let nodes = spec
             .peers
             .iter()
@@ -42,7 +42,7 @@ impl Peers {
             instance: spec.instance.clone(),
             namespace,
             key,
-            session,
+            session: session_of(spec.index),
             nodes,
             grace: Duration::from_millis(spec.grace_ms),
             next_id: AtomicU64::new(1),
@@ -99,12 +99,26 @@ impl Peers {
             None => {
                 let (instance, session) = (self.instance.clone(), self.session);
                 let claim = Claim { instance, namespace: self.namespace, fragment, session };
-                dial(&peer.address, Via::Tcp, &self.key, &claim)?.0
+                let mut connection = dial(&peer.address, Via::Tcp, &self.key, &claim)?.0;
+                // What was asked by a connection that broke, perhaps before a restart of ours, must not be done later.
+                self.ask(&mut connection, &Request::Fence)?;
+                connection
             }
         };
-        connection.send(self.next_id.fetch_add(1, Ordering::Relaxed), request, &[])?;
-        let reply = connection.receive::<Reply>()?.message;
+        let reply = self.ask(&mut connection, request)?;
         *idle = Some(connection);
         Ok(reply)
     }
+
+    fn ask(&self, connection: &mut Connection, request: &Request) -> Result<Reply, HelloError> {
+        connection.send(self.next_id.fetch_add(1, Ordering::Relaxed), request, &[])?;
+        Ok(connection.receive::<Reply>()?.message)
+    }
+}
+
+/// The session of a fragment with its peers: the same in each of its node's lives, and no client's, as those are drawn.
+fn session_of(fragment: u32) -> [u8; 16] {
+    let mut session = [0xff; 16];
+    session[..4].copy_from_slice(&fragment.to_le_bytes());
+    session
 }

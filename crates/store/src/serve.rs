@@ -1,10 +1,11 @@
 //! One connection: handshake, then requests in turn, each answered before the next is read.
 
-use std::io;
+use std::io::{self, Read, Write};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
-use wire::data::hello::{self, HelloError, Refusal};
+use wire::data::hello::{self, Refusal};
 use wire::data::message::Reply;
 use wire::data::{Connection, PAYLOAD_BYTES_MAX, Request, Stream, Time};
 
@@ -12,20 +13,19 @@ use crate::fragment::{Fragment, Namespace};
 use crate::server::Server;
 use crate::shard::{Caller, errno_of};
 
-/// How long a stranger may take for the handshake.
-const HELLO_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(5);
+/// How long a stranger may take for the whole handshake.
+const HELLO_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Serves a connection to its end.
 pub(crate) fn serve(server: &Server, mut stream: Stream) {
-    let greeted = stream.set_timeout(Some(HELLO_TIMEOUT)).map_err(HelloError::from).and_then(|()| {
-        hello::welcome(&mut stream, server.boot(), |claim| {
-            let fragment = server.fragment(&claim.instance).ok_or(Refusal::NoSuchFragment)?;
-            let namespace = fragment.namespace(claim.namespace).ok_or(Refusal::NoSuchFragment)?;
-            if fragment.spec().index != claim.fragment {
-                return Err(Refusal::NoSuchFragment);
-            }
-            Ok((fragment.key().clone(), (fragment, namespace)))
-        })
+    let mut hurried = Hurried { stream: &mut stream, until: Instant::now() + HELLO_TIMEOUT };
+    let greeted = hello::welcome(&mut hurried, server.boot(), |claim| {
+        let fragment = server.fragment(&claim.instance).ok_or(Refusal::NoSuchFragment)?;
+        let namespace = fragment.namespace(claim.namespace).ok_or(Refusal::NoSuchFragment)?;
+        if fragment.spec().index != claim.fragment {
+            return Err(Refusal::NoSuchFragment);
+        }
+        Ok((fragment.key().clone(), (fragment, namespace)))
     });
     let (claim, (fragment, namespace)) = match greeted {
         Ok(greeted) => greeted,
@@ -35,20 +35,57 @@ pub(crate) fn serve(server: &Server, mut stream: Stream) {
         }
     };
     let handles = stream.set_timeout(None).and_then(|()| stream.try_clone());
-    let Some(number) = handles.ok().and_then(|stream| fragment.connected(stream)) else { return };
     let session = claim.session;
+    let noted = handles.ok().and_then(|stream| fragment.connected(stream, session, claim.namespace));
+    let Some(number) = noted else { return };
     namespace.shard.iter().for_each(|shard| shard.connected(session));
-    let mut worker = Worker { fragment: fragment.clone(), namespace, session, buffer: Vec::new(), filled: 0 };
+    let mut worker =
+        Worker { fragment: fragment.clone(), namespace, session, number, buffer: Vec::new(), filled: 0 };
     let end = worker.run(Connection::new(stream));
     tracing::debug!(instance = claim.instance, end = %end, "a client's connection ended");
     worker.namespace.shard.iter().for_each(|shard| shard.disconnected(session));
     fragment.disconnected(number);
 }
 
+/// A stream that fails when its time is over, however many small pieces come in.
+struct Hurried<'a> {
+    stream: &'a mut Stream,
+    until: Instant,
+}
+
+impl Hurried<'_> {
+    fn hurry(&mut self) -> io::Result<&mut Stream> {
+        let left = self.until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        self.stream.set_timeout(Some(left))?;
+        Ok(self.stream)
+    }
+}
+
+impl Read for Hurried<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.hurry()?.read(buffer)
+    }
+}
+
+impl Write for Hurried<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.hurry()?.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
 struct Worker {
     fragment: Arc<Fragment>,
     namespace: Namespace,
     session: [u8; 16],
+    /// The connection's, in the fragment.
+    number: u64,
     /// Payload of a write that came in or of a read that goes out: the first `filled` bytes. Only ever grows, to the
     /// largest that was asked for: clearing it for each read would cost as much as the read.
     buffer: Vec<u8>,
@@ -106,6 +143,10 @@ impl Worker {
             }
             Request::Destroy { ino } => self.namespace.objects.destroy(ino).map(|()| Reply::Done),
             Request::Usage => self.usage(),
+            Request::Fence => {
+                self.fragment.fence(self.number);
+                Ok(Reply::Done)
+            }
             metadata => match &self.namespace.shard {
                 Some(shard) => Ok(shard.handle(Caller { session: self.session, id }, metadata)),
                 // A client asks the wrong node: its picture of the instance is not ours.

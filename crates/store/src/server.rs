@@ -16,6 +16,7 @@ use wire::node::{FragmentSpec, FragmentStatus};
 
 use crate::fragment::{Fragment, FragmentError, volume};
 use crate::serve::serve;
+use crate::shard::log::sync_folder;
 
 /// Connections at once, each with a thread and up to 1 MiB of buffer. One more is not accepted until another ends.
 const CONNECTIONS_MAX: usize = 1024;
@@ -37,7 +38,6 @@ pub struct Server {
     root: PathBuf,
     node: String,
     boot: u64,
-    session: [u8; 16],
     fragments: RwLock<HashMap<String, Slot>>,
     /// Making and deleting fragments is done one at a time.
     changing: Mutex<()>,
@@ -61,14 +61,12 @@ impl Server {
         let failed = |operation, source| OpenError { operation, path: root.clone(), source };
         raise_descriptor_limit();
         std::fs::create_dir_all(&root).map_err(|e| failed("create", e))?;
-        let mut random = [0; 24];
-        getrandom::fill(&mut random).map_err(|e| failed("draw random numbers for", io::Error::other(e)))?;
-        let (boot, session) = random.split_at(8);
+        let mut boot = [0; 8];
+        getrandom::fill(&mut boot).map_err(|e| failed("draw random numbers for", io::Error::other(e)))?;
         let server = Server {
             root: root.clone(),
             node: node_name,
-            boot: u64::from_le_bytes(boot.try_into().expect("8 bytes")),
-            session: session.try_into().expect("24 - 8 bytes are 16"),
+            boot: u64::from_le_bytes(boot),
             fragments: RwLock::default(),
             changing: Mutex::default(),
             connections: AtomicUsize::new(0),
@@ -117,7 +115,7 @@ impl Server {
         self.check_space(spec)?;
         let made = std::fs::create_dir_all(&folder)
             .map_err(|cause| FragmentError::Io { operation: "create", path: folder.clone(), cause })
-            .and_then(|()| Fragment::open(&folder, spec.clone(), self.session))
+            .and_then(|()| Fragment::open(&folder, spec.clone()))
             .and_then(|fragment| write_spec(&folder, spec).map(|()| fragment));
         match made {
             Ok(fragment) => {
@@ -242,7 +240,7 @@ impl Server {
 
     fn load(&self, folder: &Path, spec: FragmentSpec) {
         let instance = spec.instance.clone();
-        let slot = match Fragment::open(folder, spec.clone(), self.session) {
+        let slot = match Fragment::open(folder, spec.clone()) {
             Ok(fragment) => Slot::Served(Arc::new(fragment)),
             Err(error) => {
                 tracing::error!(
@@ -357,7 +355,7 @@ fn write_spec(folder: &Path, spec: &FragmentSpec) -> Result<(), FragmentError> {
         std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&temporary);
     let mut file = file.map_err(failed)?;
     io::Write::write_all(&mut file, &text).and_then(|()| file.sync_all()).map_err(failed)?;
-    std::fs::rename(&temporary, &path).map_err(failed)
+    std::fs::rename(&temporary, &path).and_then(|()| sync_folder(&path)).map_err(failed)
 }
 
 /// Objects are kept open: 65,536 descriptors where the system lets us, or as many as it does.

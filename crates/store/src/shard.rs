@@ -33,7 +33,7 @@ use destroy::Destroyer;
 use locks::Locks;
 use log::{Log, LogError};
 use names::NewInode;
-use record::{Entry, InodeRecord, Kind, Origin, Record};
+use record::{AttrChange, Entry, InodeRecord, Kind, Origin, Record};
 use sessions::{Outcome, Sessions};
 use tree::{Inode, Tree};
 
@@ -58,9 +58,6 @@ pub struct Shard {
     destroyer: Destroyer,
     /// Told whenever a lock was given up.
     unlocked: Condvar,
-    started: Instant,
-    /// The shard had a former life whose clients may hold locks that it does not know yet.
-    recovered: bool,
 }
 
 struct State {
@@ -92,8 +89,7 @@ impl Shard {
         objects: Arc<Objects>,
         peers: Arc<Peers>,
     ) -> Result<Arc<Shard>, LogError> {
-        let recovered = log_path.exists();
-        let mut state = if recovered { recover(log_path)? } else { create(log_path, spec)? };
+        let mut state = if log_path.exists() { recover(log_path)? } else { create(log_path, spec)? };
         if state.log.len() > 4 * snapshot_bytes(&state.tree) {
             state.compact()?;
         }
@@ -105,8 +101,6 @@ impl Shard {
             truncating: [const { Mutex::new(()) }; 64],
             destroyer: Destroyer::default(),
             unlocked: Condvar::new(),
-            started: Instant::now(),
-            recovered,
         });
         destroy::start(&shard);
         Ok(shard)
@@ -159,19 +153,27 @@ impl Shard {
             Request::GetAttr { ino } => self.inode_reply(&self.lock(), ino),
             Request::SetAttr { ino, set } => self.set_attr(caller, ino, &set),
             Request::Create { parent, name, mode, creator } => {
-                self.create(caller, parent, &name, mode, creator)
+                let made = self.create(caller, parent, &name, mode, creator)?;
+                Ok(self.with_parent(made, parent))
             }
             Request::Make { parent, name, kind, mode, rdev, target, creator } => {
                 let new = NewInode { kind, mode, rdev, target: &target, creator, live: false };
-                self.make(caller, parent, &name, &new)
+                let made = self.make(caller, parent, &name, &new)?;
+                Ok(self.with_parent(made, parent))
             }
             Request::Link { ino, parent, name } => self.changing(caller, |state, time| {
                 Ok((names::link(&state.tree, ino, parent, &name, time)?, Outcome::Inode(ino)))
             }),
-            Request::Unlink { parent, name } => self.unlink(caller, parent, &name),
-            Request::Rmdir { parent, name } => self.changing(caller, |state, time| {
-                Ok((names::rmdir(&state.tree, parent, &name, time)?, Outcome::Done))
-            }),
+            Request::Unlink { parent, name } => {
+                let removed = self.unlink(caller, parent, &name)?;
+                Ok(self.with_parent(removed, parent))
+            }
+            Request::Rmdir { parent, name } => {
+                let removed = self.changing(caller, |state, time| {
+                    Ok((names::rmdir(&state.tree, parent, &name, time)?, Outcome::Done))
+                })?;
+                Ok(self.with_parent(removed, parent))
+            }
             Request::Rename { parent, name, new_parent, new_name, mode } => {
                 let rename = names::Move { parent, name: &name, new_parent, new_name: &new_name, mode };
                 self.rename(caller, &rename)
@@ -182,12 +184,9 @@ impl Shard {
                 _ => Err(Errno::INVAL),
             },
             Request::Open { ino, write } => self.open_file(caller, ino, write),
-            Request::Close { ino, write, written } => self.close_file(caller, ino, write, written),
+            Request::Close { handles } => self.close_files(caller, &handles),
             Request::Settle { ino, size, mtime, epoch } => self.settle(ino, size, mtime, epoch),
-            Request::Reclaim { opens } => {
-                self.lock().sessions.reclaim(caller.session, &opens);
-                Ok(Reply::Done)
-            }
+            Request::Reclaim { opens } => self.reclaim(caller, &opens),
             Request::GetXattr { .. }
             | Request::SetXattr { .. }
             | Request::ListXattr { .. }
@@ -199,8 +198,8 @@ impl Shard {
             }
             Request::Goodbye => {
                 let closed = self.lock().sessions.goodbye(caller.session);
-                closed.into_iter().for_each(|ino| self.destroy_if_gone(ino));
                 self.session_ended(caller.session);
+                closed.into_iter().for_each(|ino| self.destroy_if_gone(ino));
                 Ok(Reply::Done)
             }
             Request::TestLock { ino, owner, lock } => Ok(self.test_lock(caller, ino, owner, &lock)),
@@ -208,10 +207,19 @@ impl Shard {
                 self.set_lock(caller, ino, owner, &lock, wait_ms)
             }
             Request::ReleaseLocks { ino, owner } => Ok(self.release_locks(caller, ino, owner)),
-            Request::ReclaimLocks { locks } => Ok(self.reclaim_locks(caller, &locks)),
+            Request::ReclaimLocks { locks } => self.reclaim_locks(caller, &locks),
             Request::ReserveEnd { ino, size, len } => self.reserve_end(caller, ino, size, len),
             Request::Ping => Ok(Reply::Done),
             _ => Err(Errno::NOTSUP),
+        }
+    }
+
+    /// Adds the attributes that the folder has after a change in it, if it is still there.
+    fn with_parent(&self, reply: Reply, parent: u64) -> Reply {
+        match (reply, self.lock().tree.get(parent).map(|inode| inode.attr(parent))) {
+            (Reply::Inode(inode), Some(parent)) => Reply::Made { inode, parent },
+            (Reply::Done, Some(parent)) => Reply::Removed { parent },
+            (reply, _) => reply,
         }
     }
 
@@ -232,9 +240,16 @@ impl Shard {
             // With one fragment the object itself tells size and time at any moment.
             live: !self.measures_itself(),
         };
+        {
+            let mut state = self.lock();
+            if !state.sessions.has_room(caller.session) {
+                return Err(Errno::NFILE);
+            }
+            state.hold(caller.session)?;
+        }
         let reply = self.make(caller, parent, name, &new)?;
         if let Reply::Inode(InodeReply { attr, .. }) = &reply {
-            self.lock().sessions.open(caller.session, attr.ino, true);
+            self.lock().sessions.open_by(caller.session, caller.id, attr.ino, true);
         }
         Ok(reply)
     }
@@ -343,8 +358,11 @@ impl Shard {
         if let Some((file, length)) = prepared {
             // The lock is not held: other requests go on while the disk works.
             let result = file.sync_data();
-            self.lock().log.synced(length, &result);
+            let mut state = self.lock();
+            state.log.synced(length, &result);
             result.map_err(|e| errno_of(&e))?;
+            // For whoever finds damage: before this it is none that a power loss can do. Not needed for the answer.
+            let _noted = state.record(None, Record::Synced { length });
         }
         Ok(Reply::Done)
     }
@@ -355,6 +373,15 @@ impl Shard {
 }
 
 impl State {
+    /// Before a session holds anything: after a restart the shard waits for it.
+    fn hold(&mut self, session: [u8; 16]) -> Result<(), Errno> {
+        if !self.sessions.is_noted(session) {
+            self.record(None, Record::Began { session })?;
+            self.sessions.note(session);
+        }
+        Ok(())
+    }
+
     /// Logs, applies and remembers one change.
     fn commit(&mut self, caller: Caller, record: Record, outcome: Outcome) -> Result<(), Errno> {
         let origin = Origin { session: caller.session, id: caller.id };
@@ -370,6 +397,7 @@ impl State {
             errno_of(&error)
         })?;
         self.tree.apply(&entry.record);
+        keep_ends(&mut self.ends, &entry.record);
         if self.log.len() > COMPACT_BYTES_MIN
             && self.log.len() > 8 * snapshot_bytes(&self.tree)
             && let Err(error) = self.compact()
@@ -384,15 +412,16 @@ impl State {
         let snapshot = self.tree.snapshot().map(|record| Entry { origin: None, record });
         let answers = self.sessions.answers().map(|(session, id, outcome)| Entry {
             origin: Some(Origin { session, id }),
-            record: Record::Answered {
-                ino: match outcome {
-                    Outcome::Inode(ino) => Some(ino),
-                    // Where an append went is forgotten with the reservations themselves.
-                    Outcome::Done | Outcome::Offset(_) => None,
-                },
+            record: match outcome {
+                Outcome::Done => Record::Answered { ino: None },
+                Outcome::Inode(ino) => Record::Answered { ino: Some(ino) },
+                Outcome::Offset(offset) => Record::Placed { offset },
             },
         });
-        self.log = Log::create(self.log.path(), snapshot.chain(answers))?;
+        let noted = self.sessions.noted().map(|session| Record::Began { session });
+        let reserved = self.ends.iter().map(|(&ino, &end)| Record::Reserved { ino, offset: end, end });
+        let rest = noted.chain(reserved).map(|record| Entry { origin: None, record });
+        self.log = Log::create(self.log.path(), snapshot.chain(answers).chain(rest))?;
         Ok(())
     }
 }
@@ -422,16 +451,39 @@ fn create(log_path: &Path, spec: &NamespaceSpec) -> Result<State, LogError> {
 }
 
 fn recover(log_path: &Path) -> Result<State, LogError> {
-    let (mut tree, mut sessions) = (Tree::empty(), Sessions::default());
+    let (mut tree, mut sessions, mut ends) = (Tree::empty(), Sessions::default(), HashMap::new());
     let log = Log::open(log_path, |entry| {
         tree.apply(&entry.record);
+        keep_ends(&mut ends, &entry.record);
+        match entry.record {
+            Record::Began { session } => sessions.note(session),
+            Record::Ended { session } => sessions.forget(session),
+            _ => {}
+        }
         if let Some(origin) = entry.origin {
             sessions.answer(origin.session, origin.id, outcome_of(&entry.record));
         }
     })?;
     sessions.all_lost(Instant::now());
     tracing::info!(path = %log_path.display(), inodes = tree.len(), bytes = log.len(), "recovered the namespace");
-    Ok(State { tree, log, sessions, locks: Locks::default(), ends: HashMap::new() })
+    Ok(State { tree, log, sessions, locks: Locks::default(), ends })
+}
+
+/// What a change does to the places that appends were given.
+fn keep_ends(ends: &mut HashMap<u64, u64>, record: &Record) {
+    match record {
+        Record::Reserved { ino, end, .. } if *end > 0 => {
+            ends.insert(*ino, *end);
+        }
+        Record::SetAttr { change: AttrChange { size: None, .. }, .. } => {}
+        Record::Reserved { ino, .. }
+        | Record::SetAttr { ino, .. }
+        | Record::Settled { ino, .. }
+        | Record::Destroyed { ino } => {
+            ends.remove(ino);
+        }
+        _ => {}
+    }
 }
 
 /// How the request ended that made this record.
@@ -441,6 +493,7 @@ fn outcome_of(record: &Record) -> Outcome {
             Outcome::Inode(*ino)
         }
         Record::Answered { ino: Some(ino) } => Outcome::Inode(*ino),
+        Record::Reserved { offset, .. } | Record::Placed { offset } => Outcome::Offset(*offset),
         _ => Outcome::Done,
     }
 }

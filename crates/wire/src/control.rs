@@ -516,7 +516,7 @@ pub struct FileFailure {
     pub operation: String,
     /// The errno; 0 for a checksum that does not match.
     pub errno: i32,
-    /// One line in words.
+    /// One line in words, with what was tried and the path.
     pub message: String,
     /// What to do next.
     pub advice: String,

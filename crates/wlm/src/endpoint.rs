@@ -1,7 +1,7 @@
 //! Where the control service is.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Where it listens unless somebody says otherwise: what `packaging/control.toml` gives.
 pub const SOCKET_DEFAULT: &str = "/run/forebay/control.sock";
@@ -22,6 +22,13 @@ impl Endpoint {
     /// `$FOREBAY_CONTROL`, else the line in [`ADDRESS_FILE`], else [`SOCKET_DEFAULT`].
     pub fn find() -> Endpoint {
         Endpoint::choose(std::env::var("FOREBAY_CONTROL").ok(), std::fs::read_to_string(ADDRESS_FILE).ok())
+    }
+
+    /// The same where this machine is one of a cluster: something says where its control is, or it is here.
+    pub fn of_cluster() -> Option<Endpoint> {
+        let named = std::env::var_os("FOREBAY_CONTROL").is_some_and(|value| !value.is_empty());
+        let found = named || [ADDRESS_FILE, SOCKET_DEFAULT].iter().any(|path| Path::new(path).exists());
+        found.then(Endpoint::find)
     }
 
     fn choose(variable: Option<String>, file: Option<String>) -> Endpoint {

@@ -211,10 +211,8 @@ fn judge(token: &str, stage: &Stage, end: &StageStatus) -> Result<(), ApiError> 
     };
     let failed = end.progress.entries_failed.max(1);
     let message = format!(
-        "{what}: {failed} of {} entries failed; the first: {} {}: {}",
+        "{what}: {failed} of {} entries failed; the first: {}",
         end.progress.entries_total.max(failed),
-        first.operation,
-        first.path,
         first.message
     );
     let error = if is_users(first) { user } else { site };

@@ -108,9 +108,7 @@ async fn delete_stage<S: Site>(
 
 async fn keep<S: Site>(control: &Control<S>, session: &Session, stage: &Stage) -> Result<Done, ApiError> {
     let reason = stage.status(&session.token).error.map(|error| error.message);
-    let failure = || {
-        stage.report.as_ref()?.failures.first().map(|f| format!("{} {}: {}", f.operation, f.path, f.message))
-    };
+    let failure = || stage.report.as_ref()?.failures.first().map(|failure| failure.message.clone());
     let why = reason.or_else(failure).unwrap_or_else(|| "it was not tried".to_owned());
     let kept = format!("the stage_out of {} to {} is not complete: {why}", stage.source, stage.destination);
     // Its manager is told that the teardown succeeded: it would ask again for ever.

@@ -45,7 +45,9 @@ impl<F: FileSystem> Kernel<F> {
             return reply.opened(&handle(before.backing_id));
         }
         match self.filesystem.open(request.ino(), writes(open.flags)) {
-            Ok(attr) => reply.opened(&self.handle_on(request, &attr, writes(open.flags))),
+            Ok(mode) => {
+                reply.opened(&self.handle_on(request, (request.ino(), mode), writes(open.flags)));
+            }
             Err(errno) => reply.error(errno),
         }
     }
@@ -73,7 +75,7 @@ impl<F: FileSystem> Kernel<F> {
             self.filesystem.open(attr.ino, false)?;
             self.filesystem.close(attr.ino, true)?;
         }
-        Ok((attr, self.handle_on(request, &attr, writes(create.flags))))
+        Ok((attr, self.handle_on(request, (attr.ino, attr.mode), writes(create.flags))))
     }
 
     pub(super) fn release(&self, request: &Request<'_>, release: &ReleaseIn, reply: Reply) {
@@ -178,22 +180,22 @@ impl<F: FileSystem> Kernel<F> {
         }
     }
 
-    /// The answer to an open of a file that the file system has opened, once it is in the ledger.
-    fn handle_on(&self, request: &Request<'_>, attr: &Attr, write: bool) -> OpenOut {
+    /// The answer to an open of a file, with these permission bits, that the file system has opened, once it is in the ledger.
+    fn handle_on(&self, request: &Request<'_>, (ino, mode): (u64, u32), write: bool) -> OpenOut {
         let register = || {
-            let object = self.filesystem.object(attr.ino)?;
+            let object = self.filesystem.object(ino)?;
             BackingId::register(&self.device, object.as_fd())
         };
-        let backing = if self.may_pass(attr) { self.passthrough.open(attr.ino, register) } else { None };
+        let backing = if self.may_pass(ino, mode) { self.passthrough.open(ino, register) } else { None };
         let backing_id = backing.unwrap_or(NO_BACKING);
-        self.ledger.opened(request.unique(), attr.ino, write, backing_id);
+        self.ledger.opened(request.unique(), ino, write, backing_id);
         handle(backing_id)
     }
 
     /// Whether an open of this file may be passed through. The kernel does not tell us of writes then, so a file whose
     /// set-user-id bit a write must clear is not, unless other opens of it are already.
-    fn may_pass(&self, attr: &Attr) -> bool {
-        attr.mode & 0o6000 == 0 || self.passthrough.is_open(attr.ino)
+    fn may_pass(&self, ino: u64, mode: u32) -> bool {
+        mode & 0o6000 == 0 || self.passthrough.is_open(ino)
     }
 
     /// A write by an unprivileged user clears set-user-id and set-group-id.

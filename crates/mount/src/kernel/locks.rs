@@ -35,24 +35,33 @@ impl<F: FileSystem> Kernel<F> {
         }
     }
 
-    pub(super) fn set_lock(&self, ino: u64, asked: &LockIn) -> Result<()> {
+    fn set_lock(&self, ino: u64, asked: &LockIn) -> Result<()> {
         let lock = file_lock(asked)?;
+        if lock.kind == LockKind::Unlock {
+            return self.unlock(ino, asked.owner, &lock);
+        }
         self.filesystem.set_lock(ino, asked.owner, &lock)?;
         self.ledger.locked(ino, asked.owner, &lock);
         Ok(())
     }
 
-    /// A file is closed by a process, perhaps not for good: its range locks end.
-    pub(super) fn release_ranges(&self, ino: u64, owner: u64) -> Result<()> {
-        self.filesystem.release_locks(ino, owner)?;
-        self.ledger.unlocked(ino, owner);
-        Ok(())
+    /// In the ledger first: a successor must not claim what may be another's already.
+    fn unlock(&self, ino: u64, owner: u64, lock: &FileLock) -> Result<()> {
+        self.ledger.locked(ino, owner, lock);
+        self.filesystem.set_lock(ino, owner, lock)
     }
 
-    pub(super) fn wait_lock(&self, request: &Request<'_>, asked: &LockIn, reply: Reply) {
+    /// A file is closed by a process, perhaps not for good: its range locks end.
+    pub(super) fn release_ranges(&self, ino: u64, owner: u64) -> Result<()> {
+        self.ledger.unlocked(ino, owner);
+        self.filesystem.release_locks(ino, owner)
+    }
+
+    pub(super) fn lock(&self, request: &Request<'_>, asked: &LockIn, blocking: bool, reply: Reply) {
         let ino = request.ino();
         match self.set_lock(ino, asked) {
-            Err(Errno::AGAIN) => {}
+            Err(Errno::AGAIN) if blocking => {}
+            Err(Errno::INPROGRESS) => {}
             at_once => return done(at_once, reply),
         }
         let Some(place) = self.waiting.enter() else { return reply.error(Errno::NOLCK) };
@@ -63,7 +72,7 @@ impl<F: FileSystem> Kernel<F> {
         let (filesystem, ledger) = (Arc::clone(&self.filesystem), Arc::clone(&self.ledger));
         let (owner, cancel) = (asked.owner, request.cancellable());
         let wait = move || {
-            let granted = filesystem.wait_lock(ino, owner, &lock, &|| cancel.is_cancelled());
+            let granted = filesystem.wait_lock(ino, owner, &lock, blocking, &|| cancel.is_cancelled());
             done(granted.map(|()| ledger.locked(ino, owner, &lock)), reply);
             drop(place);
         };
@@ -76,9 +85,7 @@ impl<F: FileSystem> Kernel<F> {
     /// A handle that has locked the whole file is closed for good.
     pub(super) fn release_flock(&self, ino: u64, owner: u64) -> Result<()> {
         let all = FileLock { kind: LockKind::Unlock, start: 0, end: u64::MAX, pid: 0, whole_file: true };
-        self.filesystem.set_lock(ino, owner, &all)?;
-        self.ledger.locked(ino, owner, &all);
-        Ok(())
+        self.unlock(ino, owner, &all)
     }
 }
 

@@ -89,7 +89,7 @@ impl Record {
 #[derive(Debug, Default)]
 pub struct Book {
     files: HashMap<u64, Handles>,
-    /// Granted, in order, by inode and owner: granting them again gives the same locks.
+    /// By inode and owner.
     locks: HashMap<(u64, u64), Vec<FileLock>>,
     done: VecDeque<Record>,
 }
@@ -198,12 +198,12 @@ impl Book {
 
     fn grant(&mut self, record: &Record) {
         let (key, new) = ((record.ino, record.owner), record.lock());
-        // What this one covers does not matter any more.
-        self.retain_locks(key, |old| {
-            old.whole_file != new.whole_file || old.start < new.start || new.end < old.end
-        });
-        self.locks.entry(key).or_default().push(new);
-        if self.locks[&key].iter().all(|lock| lock.kind == LockKind::Unlock) {
+        let granted = self.locks.entry(key).or_default();
+        *granted = granted.iter().flat_map(|old| old.outside(&new)).collect();
+        if new.kind != LockKind::Unlock {
+            granted.push(new);
+        }
+        if granted.is_empty() {
             self.locks.remove(&key);
         }
     }

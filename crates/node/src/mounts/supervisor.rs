@@ -357,7 +357,7 @@ impl<T: MountTable> Supervisor<T> {
         site(
             &format!("{tried}_failed"),
             message,
-            "check that /dev/fuse and fusermount3 can be used, then try again",
+            "`forebay status` tells whether a storage node is down; a mount also needs /dev/fuse and fusermount3",
         )
     }
 }

@@ -18,6 +18,7 @@ use rustix::fs::FallocateFlags;
 use rustix::mount::{MountFlags, UnmountFlags};
 
 use super::space::Space;
+use crate::shard::log::sync_folder;
 
 /// mkfs.xfs of xfsprogs 5.19 and later refuses less than 300 MiB; some room beside.
 const IMAGE_BYTES_MIN: u64 = 320 << 20;
@@ -136,10 +137,13 @@ fn create(fragment: &Path, capacity: u64) -> Result<(), VolumeError> {
     }
     let objects = mountpoint.join("objects");
     std::fs::create_dir(&objects).map_err(|e| failed("create", &objects, e))?;
-    // Written last: whoever finds it finds a finished volume.
+    // Written last, and durably: whoever finds it finds a finished volume, and a volume without it is made anew.
     let marker = fragment.join("volume.empty");
     let empty = self::available(&mountpoint)?.to_string();
-    std::fs::write(&marker, empty).map_err(|e| failed("write", &marker, e))
+    File::create(&marker)
+        .and_then(|mut file| io::Write::write_all(&mut file, empty.as_bytes()).and_then(|()| file.sync_all()))
+        .and_then(|()| sync_folder(&marker))
+        .map_err(|e| failed("write", &marker, e))
 }
 
 fn available(mountpoint: &Path) -> Result<u64, VolumeError> {

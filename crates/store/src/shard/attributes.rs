@@ -62,10 +62,7 @@ impl Shard {
             change.mtime = change.mtime.or(Some(time));
             Ok((Record::SetAttr { ino, change }, Outcome::Inode(ino)))
         })?;
-        let mut state = self.lock();
-        state.tree.bump_epoch(ino);
-        state.ends.remove(&ino);
-        drop(state);
+        self.lock().tree.bump_epoch(ino);
         match reply {
             Reply::Inode(_) => self.inode_reply(&self.lock(), ino),
             other => Ok(other),
@@ -129,6 +126,9 @@ impl Shard {
         mtime: wire::data::Time,
         epoch: u64,
     ) -> Result<Reply, Errno> {
+        if i64::try_from(size).is_err() {
+            return Err(Errno::FBIG);
+        }
         let mut state = self.lock();
         let Some(inode) = state.tree.get(ino) else { return Ok(Reply::Done) };
         // Somebody truncated or opened it meanwhile: the measure is of no use, and it stays live.

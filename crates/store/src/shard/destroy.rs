@@ -24,6 +24,8 @@ struct Queue {
     waiting: VecDeque<u64>,
     working: bool,
     closed: bool,
+    /// What the log had without a name is in the queue, or open.
+    swept: bool,
 }
 
 impl Destroyer {
@@ -50,7 +52,7 @@ impl Destroyer {
         let queue = self.lock();
         drop(
             self.changed
-                .wait_timeout_while(queue, bound, |q| q.working || !q.waiting.is_empty())
+                .wait_timeout_while(queue, bound, |q| q.working || !q.waiting.is_empty() || !q.swept)
                 .expect(POISON),
         );
     }
@@ -83,11 +85,11 @@ pub(super) fn start(shard: &Arc<Shard>) {
 
 fn run(shard: &Weak<Shard>) {
     let mut expired = Instant::now();
-    let mut orphans_queued = false;
     while let Some(shard) = shard.upgrade() {
         if shard.destroyer.is_closed() {
             return;
         }
+        shard.sweep();
         if let Some(ino) = shard.destroyer.next() {
             shard.destroy(ino);
         }
@@ -100,23 +102,34 @@ fn run(shard: &Weak<Shard>) {
             shard.session_ended(session);
             closed.into_iter().for_each(|ino| shard.destroy_if_gone(ino));
         }
-        // Files without a name that the log still had: their readers had the grace period to come back.
-        if !orphans_queued && shard.started.elapsed() > shard.peers.grace() {
-            orphans_queued = true;
-            let orphans: Vec<u64> = shard.lock().tree.orphans().collect();
-            orphans.into_iter().for_each(|ino| shard.destroy_if_gone(ino));
-        }
     }
 }
 
 impl Shard {
-    /// Queues the objects of a file for removal, if it has no name and nobody has it open.
+    /// Queues the objects of a file for removal, if it has no name and nobody has it open. While it is not known yet who
+    /// has what open, it is left to the sweep.
     pub(super) fn destroy_if_gone(&self, ino: u64) {
         let state = self.lock();
         let nameless = state.tree.get(ino).is_some_and(|inode| inode.nlink == 0);
-        if nameless && !state.sessions.is_open(ino) {
+        if nameless && !state.sessions.is_open(ino) && !state.sessions.is_awaiting() {
             self.destroyer.push(ino);
         }
+    }
+
+    /// Once, when all sessions from before a restart have said what they have open: files without a name that the log still
+    /// had, and those that lost it since.
+    fn sweep(&self) {
+        if self.destroyer.lock().swept {
+            return;
+        }
+        let state = self.lock();
+        if state.sessions.is_awaiting() {
+            return;
+        }
+        let orphans: Vec<u64> = state.tree.orphans().filter(|ino| !state.sessions.is_open(*ino)).collect();
+        let mut queue = self.destroyer.lock();
+        queue.waiting.extend(orphans);
+        queue.swept = true;
     }
 
     fn destroy(&self, ino: u64) {

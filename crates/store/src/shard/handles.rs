@@ -1,7 +1,7 @@
 //! Opening and closing: who may be writing, and what size a file has when nobody does any more.
 
 use rustix::io::Errno;
-use wire::data::message::Written;
+use wire::data::message::ClosedHandle;
 use wire::data::{FileKind, Reply};
 
 use super::record::Record;
@@ -18,6 +18,11 @@ impl Shard {
         if inode.kind != FileKind::Regular {
             return Err(Errno::INVAL);
         }
+        if !state.sessions.has_room(caller.session) {
+            return Err(Errno::NFILE);
+        }
+        state.hold(caller.session)?;
+        let inode = state.tree.get(ino).ok_or(Errno::STALE)?;
         // Live without a writer: one was lost, and the last size that the shard knows may be wrong.
         let left_live = inode.live && !state.sessions.is_written(ino);
         if write && !inode.live && !self.measures_itself() {
@@ -25,7 +30,7 @@ impl Shard {
         }
         let reply = self.inode_reply(&state, ino)?;
         // Last, so that nothing is counted when the answer is an error.
-        state.sessions.open(caller.session, ino, write);
+        state.sessions.open_by(caller.session, caller.id, ino, write);
         if write && left_live {
             state.sessions.size_unknown(ino);
         }
@@ -33,20 +38,45 @@ impl Shard {
         Ok(reply)
     }
 
-    pub(super) fn close_file(
-        &self,
-        caller: Caller,
-        ino: u64,
-        write: bool,
-        written: Option<Written>,
-    ) -> Result<Reply, Errno> {
+    /// What the session has open is this and no more.
+    pub(super) fn reclaim(&self, caller: Caller, opens: &[(u64, u32, u32)]) -> Result<Reply, Errno> {
         let mut state = self.lock();
-        if state.sessions.answered(caller.session, caller.id).is_some() {
-            return Ok(Reply::Done);
+        if !opens.is_empty() {
+            state.hold(caller.session)?;
         }
+        let before = state.sessions.reclaim(caller.session, opens);
+        drop(state);
+        // A former process may have opened what it did not live to tell of.
+        before.into_iter().for_each(|ino| self.destroy_if_gone(ino));
+        Ok(Reply::Done)
+    }
+
+    pub(super) fn close_files(&self, caller: Caller, handles: &[ClosedHandle]) -> Result<Reply, Errno> {
+        let mut state = self.lock();
+        let mut unknown = Vec::new();
+        if state.sessions.answered(caller.session, caller.id).is_none() {
+            for handle in handles {
+                let epoch = self.close_file(&mut state, caller, handle)?;
+                unknown.extend(epoch.map(|epoch| (handle.ino, epoch)));
+            }
+            state.sessions.answer(caller.session, caller.id, Outcome::Done);
+        }
+        drop(state);
+        handles.iter().for_each(|handle| self.destroy_if_gone(handle.ino));
+        Ok(Reply::Measure(unknown))
+    }
+
+    /// Notes one handle's end. The file's epoch, if its last writer closed and its size is not known.
+    fn close_file(
+        &self,
+        state: &mut super::State,
+        caller: Caller,
+        handle: &ClosedHandle,
+    ) -> Result<Option<u64>, Errno> {
+        let ClosedHandle { ino, write, written } = *handle;
         let (epoch, times) = state.tree.get(ino).map_or((0, 0), |inode| (inode.epoch, inode.times));
         let report = match written {
-            Some(written) if written.epoch != epoch => Err(()),
+            Some(written) if written.epoch != epoch || i64::try_from(written.end).is_err() => Err(()),
             // The close can arrive after a change of times that the program made after it: that is what stays.
             Some(written) => Ok(Some(Report {
                 end: written.end,
@@ -55,19 +85,13 @@ impl Shard {
             None => Ok(None),
         };
         let closed = state.sessions.close(caller.session, ino, write, report);
-        state.sessions.answer(caller.session, caller.id, Outcome::Done);
-        if !state.sessions.is_written(ino) {
-            state.ends.remove(&ino);
+        if !state.sessions.is_written(ino) && state.ends.contains_key(&ino) {
+            state.record(None, Record::Reserved { ino, offset: 0, end: 0 })?;
         }
-        let reply = match closed {
-            Closed::LastWriter(file) if !self.measures_itself() => {
-                self.last_writer_closed(&mut state, ino, &file)?
-            }
-            _ => Reply::Done,
-        };
-        drop(state);
-        self.destroy_if_gone(ino);
-        Ok(reply)
+        match closed {
+            Closed::LastWriter(file) if !self.measures_itself() => self.last_writer_closed(state, ino, &file),
+            _ => Ok(None),
+        }
     }
 
     fn last_writer_closed(
@@ -75,17 +99,17 @@ impl Shard {
         state: &mut super::State,
         ino: u64,
         file: &OpenFile,
-    ) -> Result<Reply, Errno> {
-        let Some(inode) = state.tree.get(ino) else { return Ok(Reply::Done) };
+    ) -> Result<Option<u64>, Errno> {
+        let Some(inode) = state.tree.get(ino) else { return Ok(None) };
         if inode.nlink == 0 {
-            return Ok(Reply::Done);
+            return Ok(None);
         }
         if file.unknown {
-            return Ok(Reply::Measure { epoch: inode.epoch });
+            return Ok(Some(inode.epoch));
         }
         let (end, mtime) = file.written.unwrap_or_default();
         let (size, mtime) = (inode.size.max(end), mtime.unwrap_or(inode.mtime));
         state.record(None, Record::Settled { ino, size, mtime })?;
-        Ok(Reply::Done)
+        Ok(None)
     }
 }

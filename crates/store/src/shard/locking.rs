@@ -5,13 +5,10 @@ use std::time::{Duration, Instant};
 use rustix::io::Errno;
 use wire::data::{FileLock, LockKind, Reply};
 
-use super::locks::Holder;
+use super::locks::{Holder, Verdict};
+use super::record::Record;
 use super::sessions::Outcome;
 use super::{Caller, Shard};
-
-/// After a restart nothing new is granted for so long: living clients show themselves every second and say first what
-/// they hold.
-const RECOVERY: Duration = Duration::from_secs(3);
 
 /// The longest that one request waits for a lock; the client asks again. So a client that gave up is noticed.
 const WAIT_MAX: Duration = Duration::from_millis(500);
@@ -29,20 +26,33 @@ impl Shard {
         lock: &FileLock,
         wait_ms: u32,
     ) -> Result<Reply, Errno> {
+        if !lock.is_sound() {
+            return Err(Errno::INVAL);
+        }
         let holder = Holder { session: caller.session, owner };
         let give_up = Instant::now() + Duration::from_millis(u64::from(wait_ms)).min(WAIT_MAX);
         let mut state = self.lock();
         loop {
             state.tree.get(ino).ok_or(Errno::STALE)?;
-            let recovering = self.recovered && self.started.elapsed() < RECOVERY;
-            if (lock.kind == LockKind::Unlock || !recovering) && state.locks.set(ino, holder, lock) {
+            let takes = lock.kind != LockKind::Unlock;
+            let refusal = if takes && state.sessions.is_awaiting() {
+                Errno::INPROGRESS
+            } else if takes && state.locks.conflict(ino, holder, lock).is_some() {
+                Errno::AGAIN
+            } else {
+                if takes {
+                    state.hold(caller.session)?;
+                }
+                if state.locks.set(ino, holder, lock) != Verdict::Granted {
+                    return Err(Errno::NOLCK);
+                }
                 // Giving up and downgrading may let others in.
                 self.unlocked.notify_all();
                 return Ok(Reply::Done);
-            }
+            };
             let left = give_up.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                return Err(Errno::AGAIN);
+                return Err(refusal);
             }
             state =
                 self.unlocked.wait_timeout(state, left).expect("no thread panics while it holds the lock").0;
@@ -55,19 +65,35 @@ impl Shard {
         Reply::Done
     }
 
-    pub(super) fn reclaim_locks(&self, caller: Caller, locks: &[(u64, u64, FileLock)]) -> Reply {
+    /// What the session holds is this and no more: what its former process was granted and did not hear of is given up.
+    pub(super) fn reclaim_locks(
+        &self,
+        caller: Caller,
+        locks: &[(u64, u64, FileLock)],
+    ) -> Result<Reply, Errno> {
         let mut state = self.lock();
-        for (ino, owner, lock) in locks {
-            if !state.locks.set(*ino, Holder { session: caller.session, owner: *owner }, lock) {
-                tracing::error!(ino, "a client came back too late: its lock was given to another");
+        state.locks.release_session(caller.session);
+        if !locks.is_empty() {
+            state.hold(caller.session)?;
+        }
+        for (ino, owner, lock) in locks.iter().filter(|(_, _, lock)| lock.is_sound()) {
+            let holder = Holder { session: caller.session, owner: *owner };
+            if state.locks.set(*ino, holder, lock) != Verdict::Granted {
+                // It may have been about to give it up; or it was away for longer than the grace period.
+                tracing::warn!(ino, "a lock that a client says it holds is another's by now");
             }
         }
-        Reply::Done
+        state.sessions.came_back(caller.session);
+        self.unlocked.notify_all();
+        Ok(Reply::Done)
     }
 
     /// A session is over: nothing is locked by it any more.
     pub(super) fn session_ended(&self, session: [u8; 16]) {
-        self.lock().locks.release_session(session);
+        let mut state = self.lock();
+        state.locks.release_session(session);
+        // If the log cannot take it, a restarted shard waits for the session in vain, until the grace period is over.
+        let _logged = state.record(None, Record::Ended { session });
         self.unlocked.notify_all();
     }
 
@@ -79,10 +105,10 @@ impl Shard {
         }
         // With one fragment the file's size is known here; else the client has measured it.
         let size = size.max(if self.measures_itself() { self.inode(&state, ino)?.attr.size } else { 0 });
-        let end = state.ends.entry(ino).or_default();
-        let offset = (*end).max(size);
-        *end = offset.checked_add(len).ok_or(Errno::FBIG)?;
-        state.sessions.answer(caller.session, caller.id, Outcome::Offset(offset));
+        let offset = state.ends.get(&ino).copied().unwrap_or(0).max(size);
+        let end = offset.checked_add(len).ok_or(Errno::FBIG)?;
+        // In the log, so that nobody else is given the place before it is written, not even after a restart.
+        state.commit(caller, Record::Reserved { ino, offset, end }, Outcome::Offset(offset))?;
         Ok(Reply::Offset(offset))
     }
 }

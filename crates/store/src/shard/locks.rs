@@ -14,10 +14,24 @@ pub struct Holder {
     pub owner: u64,
 }
 
+/// The most locks of one session: what it holds must fit one message when the shard was restarted.
+const LOCKS_MAX: usize = 16_384;
+
+/// What became of a request for a lock. Nothing has changed unless it was granted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    Granted,
+    /// Somebody else's lock is.
+    InTheWay,
+    /// The session has as many as it may.
+    TooMany,
+}
+
 /// Every lock of one namespace.
 #[derive(Debug, Default)]
 pub struct Locks {
     files: HashMap<u64, Vec<(Holder, FileLock)>>,
+    counts: HashMap<[u8; 16], usize>,
 }
 
 impl Locks {
@@ -27,44 +41,63 @@ impl Locks {
         held.iter().find(|(other, held)| *other != holder && conflicts(held, lock)).map(|(_, held)| *held)
     }
 
-    /// Takes, changes or gives up a lock. False when somebody else's is in the way; nothing has changed then.
-    pub fn set(&mut self, ino: u64, holder: Holder, lock: &FileLock) -> bool {
+    /// Takes, changes or gives up a lock.
+    pub fn set(&mut self, ino: u64, holder: Holder, lock: &FileLock) -> Verdict {
         if lock.kind != LockKind::Unlock && self.conflict(ino, holder, lock).is_some() {
-            return false;
+            return Verdict::InTheWay;
         }
-        let held = self.files.entry(ino).or_default();
-        let own = |(other, held): &(Holder, FileLock)| *other == holder && held.whole_file == lock.whole_file;
-        let (mine, others): (Vec<_>, Vec<_>) = held.drain(..).partition(own);
-        *held = others;
-        held.extend(mine.into_iter().flat_map(|(_, old)| outside(&old, lock)).map(|rest| (holder, rest)));
+        let held = self.files.get(&ino).map_or(&[][..], Vec::as_slice);
+        let (mine, mut all): (Vec<_>, Vec<_>) = held.iter().partition(|(other, _)| *other == holder);
+        let others = all.len();
+        all.extend(mine.iter().flat_map(|(_, old)| old.outside(lock)).map(|rest| (holder, rest)));
         if lock.kind != LockKind::Unlock {
-            held.push((holder, *lock));
+            all.push((holder, *lock));
         }
-        if held.is_empty() {
+        let count = self.counts.get(&holder.session).copied().unwrap_or(0) + all.len() - others - mine.len();
+        if all.len() - others > mine.len() && count > LOCKS_MAX {
+            return Verdict::TooMany;
+        }
+        self.count(holder.session, count);
+        if all.is_empty() {
             self.files.remove(&ino);
+        } else {
+            self.files.insert(ino, all);
         }
-        true
+        Verdict::Granted
     }
 
     /// Gives up every range lock of one holder on one file.
     pub fn release(&mut self, ino: u64, holder: Holder) {
-        self.retain(ino, |(other, lock)| *other != holder || lock.whole_file);
+        let gone = self.remove(ino, |(other, lock)| *other == holder && !lock.whole_file);
+        let count = self.counts.get(&holder.session).copied().unwrap_or(0);
+        self.count(holder.session, count - gone);
     }
 
     /// Gives up every lock of one session.
     pub fn release_session(&mut self, session: [u8; 16]) {
         let inodes: Vec<u64> = self.files.keys().copied().collect();
         for ino in inodes {
-            self.retain(ino, |(other, _)| other.session != session);
+            self.remove(ino, |(other, _)| other.session == session);
         }
+        self.counts.remove(&session);
     }
 
-    fn retain(&mut self, ino: u64, keep: impl Fn(&(Holder, FileLock)) -> bool) {
-        if let Some(held) = self.files.get_mut(&ino) {
-            held.retain(keep);
-            if held.is_empty() {
-                self.files.remove(&ino);
-            }
+    fn remove(&mut self, ino: u64, which: impl Fn(&(Holder, FileLock)) -> bool) -> usize {
+        let Some(held) = self.files.get_mut(&ino) else { return 0 };
+        let before = held.len();
+        held.retain(|lock| !which(lock));
+        let gone = before - held.len();
+        if held.is_empty() {
+            self.files.remove(&ino);
+        }
+        gone
+    }
+
+    fn count(&mut self, session: [u8; 16], count: usize) {
+        if count == 0 {
+            self.counts.remove(&session);
+        } else {
+            self.counts.insert(session, count);
         }
     }
 }
@@ -73,13 +106,6 @@ fn conflicts(a: &FileLock, b: &FileLock) -> bool {
     let overlap = a.start <= b.end && b.start <= a.end;
     let exclusive = a.kind == LockKind::Exclusive || b.kind == LockKind::Exclusive;
     a.whole_file == b.whole_file && overlap && exclusive
-}
-
-/// What is left of `old` outside the range of `new`: nothing, one part, or one on each side.
-fn outside(old: &FileLock, new: &FileLock) -> impl Iterator<Item = FileLock> + use<> {
-    let before = (old.start < new.start).then(|| FileLock { end: old.end.min(new.start - 1), ..*old });
-    let after = (old.end > new.end).then(|| FileLock { start: old.start.max(new.end + 1), ..*old });
-    before.into_iter().chain(after)
 }
 
 #[cfg(test)]
@@ -112,7 +138,8 @@ mod tests {
                         Some(held) => *held == LockKind::Shared && kind == LockKind::Shared,
                     }
                 }));
-                prop_assert_eq!(locks.set(9, holder(owner), &lock(kind, start, start + len)), free);
+                let verdict = locks.set(9, holder(owner), &lock(kind, start, start + len));
+                prop_assert_eq!(verdict == Verdict::Granted, free);
                 if free {
                     for byte in range {
                         match kind {
@@ -125,7 +152,7 @@ mod tests {
             for owner in 0..3 {
                 locks.release(9, holder(owner));
             }
-            prop_assert!(locks.files.is_empty());
+            prop_assert!(locks.files.is_empty() && locks.counts.is_empty());
         }
     }
 
@@ -133,11 +160,25 @@ mod tests {
     fn flock_and_range_locks_do_not_see_each_other() {
         let mut locks = Locks::default();
         let flock = FileLock { whole_file: true, ..lock(LockKind::Exclusive, 0, u64::MAX) };
-        assert!(locks.set(9, holder(0), &lock(LockKind::Exclusive, 0, u64::MAX)));
-        assert!(locks.set(9, holder(1), &flock));
+        assert_eq!(locks.set(9, holder(0), &lock(LockKind::Exclusive, 0, u64::MAX)), Verdict::Granted);
+        assert_eq!(locks.set(9, holder(1), &flock), Verdict::Granted);
         locks.release(9, holder(1));
-        assert!(!locks.set(9, holder(2), &flock), "closing gives up range locks only");
+        assert_eq!(locks.set(9, holder(2), &flock), Verdict::InTheWay, "closing gives up range locks only");
         locks.release_session(holder(1).session);
-        assert!(locks.set(9, holder(2), &flock));
+        assert_eq!(locks.set(9, holder(2), &flock), Verdict::Granted);
+    }
+
+    #[test]
+    fn a_session_has_so_many_locks_and_no_more_until_it_gives_some_up() {
+        let mut locks = Locks::default();
+        let every_other = |n| lock(LockKind::Shared, 2 * n, 2 * n);
+        for n in 0..LOCKS_MAX as u64 {
+            // Not all on one file: that is searched from end to end for each.
+            assert_eq!(locks.set(n % 512, holder(0), &every_other(n)), Verdict::Granted);
+        }
+        assert_eq!(locks.set(600, holder(0), &every_other(0)), Verdict::TooMany);
+        assert_eq!(locks.set(600, holder(1), &every_other(0)), Verdict::Granted);
+        locks.release(0, holder(0));
+        assert_eq!(locks.set(600, holder(0), &every_other(0)), Verdict::Granted);
     }
 }

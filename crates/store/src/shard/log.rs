@@ -10,14 +10,15 @@
 //! could not write), and the shard serves no change until it is opened anew.
 //!
 //! Recovery tells a torn tail (the last entry was being written: cut off, it was never acknowledged) from damage in the
-//! middle (an entry that does not match its checksum although valid ones follow: reported, nothing is served).
+//! middle (an entry that does not match its checksum although valid ones follow: reported, nothing is served). What was
+//! never synced may lack pages after a power loss: zeros, after which later pages may have reached the disk.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use super::record::Entry;
+use super::record::{Entry, Record};
 
 const MAGIC: &[u8; 8] = b"FRBYMETA";
 const VERSION: u32 = 1;
@@ -26,6 +27,9 @@ const ENTRY_HEAD_BYTES: usize = 16;
 
 /// No entry is longer, bytes: two names, a symbolic link and a full set of extended attributes fit many times.
 const BODY_BYTES_MAX: usize = 1 << 20;
+
+/// What the page cache writes at once, bytes.
+const PAGE_BYTES: usize = 4096;
 
 /// Why a log cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -123,13 +127,14 @@ impl Log {
         if bytes.get(..8) != Some(MAGIC.as_slice()) || version != Some(VERSION.to_le_bytes().as_slice()) {
             return Err(LogError::Foreign { path: path.to_owned() });
         }
-        let (mut at, mut sequence) = (FILE_HEAD_BYTES, 0);
+        let (mut at, mut sequence, mut synced) = (FILE_HEAD_BYTES, 0, 0);
         while let Some((entry, next)) = decode(&bytes, at, sequence) {
+            synced = synced.max(synced_to(&entry));
             each(entry);
             (at, sequence) = (next, sequence + 1);
         }
         if at < bytes.len() {
-            if valid_entry_after(&bytes, at, sequence) {
+            if is_damaged(&bytes, at, sequence, synced) {
                 return Err(LogError::Damaged { path: path.to_owned(), offset: at });
             }
             tracing::warn!(path = %path.display(), offset = at, "cut off the torn tail of the metadata log");
@@ -244,14 +249,38 @@ fn decode(bytes: &[u8], at: usize, sequence: u64) -> Option<(Entry, usize)> {
     Some((postcard::from_bytes(&bytes[at + ENTRY_HEAD_BYTES..end]).ok()?, end))
 }
 
-/// Whether any later entry is whole: then the one at `at` was acknowledged and is damaged, not torn.
-fn valid_entry_after(bytes: &[u8], at: usize, sequence: u64) -> bool {
-    (at + 1..bytes.len().saturating_sub(ENTRY_HEAD_BYTES)).any(|candidate| {
+/// The length that an entry says was synced.
+fn synced_to(entry: &Entry) -> u64 {
+    if let Record::Synced { length } = entry.record { length } else { 0 }
+}
+
+/// Whether what is at `at`, and no entry, was acknowledged: whole entries follow, and it was either synced or is not what
+/// a page looks like that a power loss kept from the disk.
+fn is_damaged(bytes: &[u8], at: usize, sequence: u64, synced: u64) -> bool {
+    let mut later = later_entries(bytes, at, sequence).peekable();
+    if later.peek().is_none() {
+        return false;
+    }
+    let synced = later.map(|entry| synced_to(&entry)).fold(synced, u64::max);
+    synced > at as u64 || !lacks_a_page(bytes, at)
+}
+
+/// Whole entries after the one that should be at `at`.
+fn later_entries(bytes: &[u8], at: usize, sequence: u64) -> impl Iterator<Item = Entry> {
+    (at + 1..bytes.len().saturating_sub(ENTRY_HEAD_BYTES)).filter_map(move |candidate| {
         let found = u64::from_le_bytes(bytes[candidate + 8..candidate + 16].try_into().expect("8 bytes"));
         // A later entry has a later number, and no entry is shorter than its head.
         let plausible = found > sequence && found - sequence <= (bytes.len() / ENTRY_HEAD_BYTES) as u64;
-        plausible && decode(bytes, candidate, found).is_some()
+        if plausible { decode(bytes, candidate, found).map(|(entry, _)| entry) } else { None }
     })
+}
+
+/// Whether the entry at `at` lies where a page, or the rest of one, is zeros.
+fn lacks_a_page(bytes: &[u8], at: usize) -> bool {
+    let zeros = |range: &[u8]| range.iter().all(|byte| *byte == 0);
+    let next_page = at.next_multiple_of(PAGE_BYTES).min(bytes.len());
+    let of_entry = &bytes[next_page..bytes.len().min(next_page + BODY_BYTES_MAX)];
+    (next_page > at && zeros(&bytes[at..next_page])) || of_entry.chunks_exact(PAGE_BYTES).any(zeros)
 }
 
 /// Makes a new or renamed name in the folder of `path` survive a power loss.

@@ -39,6 +39,18 @@ pub enum Record {
     Destroyed { ino: u64 },
     /// Snapshot: the entry's origin was answered, with this inode if there was one.
     Answered { ino: Option<u64> },
+    /// A session is about to hold something: files that are open, locks. After a restart it is waited for.
+    Began { session: [u8; 16] },
+    /// It holds nothing any more and does not come back.
+    Ended { session: [u8; 16] },
+    /// An append got the place from `offset` to `end`; an `end` of 0: nobody appends any more.
+    Reserved { ino: u64, offset: u64, end: u64 },
+    /// Snapshot: the entry's origin was answered, with this place in a file.
+    Placed { offset: u64 },
+    /// Snapshot: how often the time of change of a file that may be written was set.
+    Timed { ino: u64, times: u64 },
+    /// The log up to this length, bytes, survives a power loss.
+    Synced { length: u64 },
 }
 
 /// An inode as the log keeps it.

@@ -4,13 +4,16 @@
 //! period and still has its files open. What is here is in memory only; after a restart of the shard clients say again
 //! what they have open, and the log says again which requests were done.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::time::{Duration, Instant};
 
 use wire::data::Time;
 
 /// How many answered requests are remembered for each session: more than a client can have in flight.
 const ANSWERS_MAX: usize = 256;
+
+/// The most files that one session has open: it must be able to name them in one message when the shard was restarted.
+const OPEN_FILES_MAX: usize = 65_536;
 
 /// How a request that changed something ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,10 +31,14 @@ pub enum Outcome {
 pub struct Sessions {
     sessions: HashMap<[u8; 16], Session>,
     files: HashMap<u64, OpenFile>,
+    /// Those that held something before the shard was restarted, and have not said yet what.
+    awaited: HashSet<[u8; 16]>,
 }
 
 #[derive(Debug, Default)]
 struct Session {
+    /// The log says that it may hold something.
+    noted: bool,
     connections: usize,
     /// When the last connection went; `None` while there is one, or before the first after a restart.
     lost: Option<Instant>,
@@ -39,6 +46,8 @@ struct Session {
     opens: HashMap<u64, (u32, u32)>,
     answers: HashMap<u64, Outcome>,
     order: VecDeque<u64>,
+    /// The requests, of those in `order`, whose handle is among the opens: asked again, they open nothing more.
+    counted: HashSet<u64>,
 }
 
 /// What a writer says when it closes, as far as it still holds.
@@ -99,6 +108,7 @@ impl Sessions {
             && let Some(oldest) = session.order.pop_front()
         {
             session.answers.remove(&oldest);
+            session.counted.remove(&oldest);
         }
     }
 
@@ -114,8 +124,49 @@ impl Sessions {
         })
     }
 
-    /// Notes one handle.
-    pub fn open(&mut self, session: [u8; 16], ino: u64, write: bool) {
+    /// Whether the log says that the session may hold something.
+    pub fn is_noted(&self, session: [u8; 16]) -> bool {
+        self.sessions.get(&session).is_some_and(|session| session.noted)
+    }
+
+    /// The log says so now.
+    pub fn note(&mut self, session: [u8; 16]) {
+        self.sessions.entry(session).or_default().noted = true;
+    }
+
+    /// Every session that the log must name.
+    pub fn noted(&self) -> impl Iterator<Item = [u8; 16]> {
+        self.sessions.iter().filter(|(_, session)| session.noted).map(|(&id, _)| id)
+    }
+
+    /// The log says that the session ended.
+    pub fn forget(&mut self, session: [u8; 16]) {
+        self.sessions.remove(&session);
+    }
+
+    /// Whether sessions may hold what nobody here knows of yet.
+    pub fn is_awaiting(&self) -> bool {
+        !self.awaited.is_empty()
+    }
+
+    /// The session has said what it holds.
+    pub fn came_back(&mut self, session: [u8; 16]) {
+        self.awaited.remove(&session);
+    }
+
+    /// Whether the session may open one more file.
+    pub fn has_room(&self, session: [u8; 16]) -> bool {
+        self.sessions.get(&session).is_none_or(|session| session.opens.len() < OPEN_FILES_MAX)
+    }
+
+    /// Notes the handle that the request `id` opened; asked again, once.
+    pub fn open_by(&mut self, session: [u8; 16], id: u64, ino: u64, write: bool) {
+        if self.sessions.entry(session).or_default().counted.insert(id) {
+            self.open(session, ino, write);
+        }
+    }
+
+    fn open(&mut self, session: [u8; 16], ino: u64, write: bool) {
         let handles = self.sessions.entry(session).or_default().opens.entry(ino).or_default();
         let file = self.files.entry(ino).or_default();
         let (mine, all) =
@@ -129,9 +180,13 @@ impl Sessions {
         self.files.entry(ino).or_default().unknown = true;
     }
 
-    /// After a restart of the shard: notes all of a session's handles. Said twice, it counts once.
-    pub fn reclaim(&mut self, session: [u8; 16], opens: &[(u64, u32, u32)]) {
-        self.close_all(session);
+    /// After a restart of the shard, or by a successor: notes all of a session's handles. Said twice, it counts once.
+    /// Returns the files that it had open here.
+    pub fn reclaim(&mut self, session: [u8; 16], opens: &[(u64, u32, u32)]) -> Vec<u64> {
+        let closed = self.close_all(session);
+        if let Some(session) = self.sessions.get_mut(&session) {
+            session.counted.clear();
+        }
         for &(ino, readers, writers) in opens {
             self.sessions.entry(session).or_default().opens.insert(ino, (readers, writers));
             let file = self.files.entry(ino).or_default();
@@ -140,6 +195,7 @@ impl Sessions {
             // What was written before the restart is not in anybody's report any more.
             file.unknown |= writers > 0;
         }
+        closed
     }
 
     /// Notes that a handle is gone. `written`: what its holder wrote; `Err`: a report that does not fit any more.
@@ -180,7 +236,10 @@ impl Sessions {
         if let Some(session) = self.sessions.get_mut(&session) {
             session.answers.clear();
             session.order.clear();
+            session.counted.clear();
+            session.noted = false;
         }
+        self.awaited.remove(&session);
         closed
     }
 
@@ -194,6 +253,7 @@ impl Sessions {
             .map(|id| {
                 let closed = self.close_all(id);
                 self.sessions.remove(&id);
+                self.awaited.remove(&id);
                 (id, closed)
             })
             .collect()
@@ -204,6 +264,7 @@ impl Sessions {
         for session in self.sessions.values_mut() {
             session.lost = Some(now);
         }
+        self.awaited = self.noted().collect();
     }
 
     fn close_all(&mut self, session: [u8; 16]) -> Vec<u64> {

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use wire::control::{Owner, VolumeKind};
 use wire::data::hello::Key;
-use wire::data::message::XattrMode;
+use wire::data::message::{ClosedHandle, XattrMode};
 use wire::data::{SetAttr, Time};
 use wire::node::FragmentSpec;
 
@@ -47,7 +47,7 @@ impl Home {
             namespaces: vec![namespace.clone()],
             grace_ms: wire::node::GRACE_MS,
         };
-        let peers = Arc::new(Peers::new(&spec, 0, Key::from_hex(&spec.key).unwrap(), [0; 16]));
+        let peers = Arc::new(Peers::new(&spec, 0, Key::from_hex(&spec.key).unwrap()));
         Shard::open(&folder.join("meta.log"), &namespace, objects, peers).unwrap()
     }
 
@@ -59,7 +59,7 @@ impl Home {
 
 fn inode(reply: Reply) -> Option<u64> {
     match reply {
-        Reply::Inode(inode) => Some(inode.attr.ino),
+        Reply::Inode(inode) | Reply::Made { inode, .. } => Some(inode.attr.ino),
         _ => None,
     }
 }
@@ -107,7 +107,9 @@ fn walk(home: &mut Home, steps: Vec<Step>) {
                 let made =
                     home.ask(Request::Create { parent: folder(d), name: name(n), mode: 0o644, creator: ME });
                 if let Some(ino) = inode(made) {
-                    home.ask(Request::Close { ino, write: true, written: None });
+                    home.ask(Request::Close {
+                        handles: vec![ClosedHandle { ino, write: true, written: None }],
+                    });
                 }
             }
             Step::Mkdir(d, n) => {
@@ -207,6 +209,76 @@ fn a_request_that_is_sent_again_after_a_crash_is_done_once() {
     assert_eq!(inode(Home::open(home.folder.path()).handle(caller, create.clone())), first);
     let other = Caller { session: SESSION, id: 78 };
     assert_eq!(again.handle(other, create), Reply::Failed(Errno::EXIST.raw_os_error()));
+}
+
+fn lock(ino: u64, kind: wire::data::LockKind) -> Request {
+    let lock = wire::data::FileLock { kind, start: 0, end: 9, pid: 1, whole_file: false };
+    Request::SetLock { ino, owner: 1, lock, wait_ms: 0 }
+}
+
+const FAILED: fn(Errno) -> Reply = |errno| Reply::Failed(errno.raw_os_error());
+
+#[test]
+fn what_is_held_over_a_restart_is_nobody_elses_until_the_holder_has_spoken() {
+    use wire::data::LockKind::Exclusive;
+    let mut home = Home::new();
+    let create = Request::Create { parent: ROOT, name: b"f".to_vec(), mode: 0o600, creator: ME };
+    let ino = inode(home.ask(create)).unwrap();
+    assert_eq!(home.ask(lock(ino, Exclusive)), Reply::Done);
+    let other = |id| Caller { session: [4; 16], id };
+    let again = Home::open(home.folder.path());
+    assert_eq!(again.handle(other(1), lock(ino, Exclusive)), FAILED(Errno::INPROGRESS));
+    assert_eq!(again.handle(other(2), Request::Unlink { parent: ROOT, name: b"f".to_vec() }), Reply::Done);
+    assert_eq!(again.lock().tree.orphans().count(), 1);
+    let me = Caller { session: SESSION, id: 0 };
+    assert_eq!(again.handle(me, Request::Reclaim { opens: vec![(ino, 0, 1)] }), Reply::Done);
+    let Request::SetLock { lock: held, .. } = lock(ino, Exclusive) else { panic!("made above") };
+    assert_eq!(again.handle(me, Request::ReclaimLocks { locks: vec![(ino, 1, held)] }), Reply::Done);
+    assert_eq!(again.handle(other(3), lock(ino, Exclusive)), FAILED(Errno::AGAIN));
+    assert_eq!(again.handle(Caller { id: 99, ..me }, Request::Goodbye), Reply::Done);
+    again.handle(other(4), Request::AwaitDestroyed);
+    assert_eq!(again.lock().tree.orphans().count(), 0);
+    // Who said goodbye is not waited for.
+    let third = Home::open(home.folder.path());
+    let caller = Caller { session: [5; 16], id: 1 };
+    let make = Request::Create { parent: ROOT, name: b"g".to_vec(), mode: 0o600, creator: ME };
+    let ino = inode(third.handle(caller, make)).unwrap();
+    assert_eq!(third.handle(Caller { id: 2, ..caller }, lock(ino, Exclusive)), Reply::Done);
+}
+
+#[test]
+fn a_place_that_an_append_was_given_is_not_given_again_after_a_restart() {
+    let mut home = Home::new();
+    let create = Request::Create { parent: ROOT, name: b"f".to_vec(), mode: 0o600, creator: ME };
+    let ino = inode(home.ask(create)).unwrap();
+    let reserve = Request::ReserveEnd { ino, size: 0, len: 10 };
+    assert_eq!(home.ask(reserve.clone()), Reply::Offset(0));
+    let (asked, next) = (Caller { session: SESSION, id: home.next_id }, home.next_id + 1);
+    let again = Home::open(home.folder.path());
+    assert_eq!(again.handle(asked, reserve.clone()), Reply::Offset(0), "the same request");
+    assert_eq!(again.handle(Caller { id: next, ..asked }, reserve.clone()), Reply::Offset(10));
+    again.lock().compact().unwrap();
+    let third = Home::open(home.folder.path());
+    assert_eq!(third.handle(asked, reserve.clone()), Reply::Offset(0));
+    assert_eq!(third.handle(Caller { id: next + 1, ..asked }, reserve), Reply::Offset(20));
+}
+
+#[test]
+fn a_time_that_was_set_outlives_a_restart_that_writes_the_log_anew_while_the_file_is_open() {
+    let mut home = Home::new();
+    let create = Request::Create { parent: ROOT, name: b"f".to_vec(), mode: 0o600, creator: ME };
+    let ino = inode(home.ask(create)).unwrap();
+    let set = SetAttr { mtime: Some(Time { seconds: 5, nanos: 6 }), ..SetAttr::default() };
+    // As with several fragments: somebody writes, and only they know the size.
+    home.shard.lock().record(None, Record::Opened { ino }).unwrap();
+    home.ask(Request::SetAttr { ino, set });
+    home.shard.lock().compact().unwrap();
+    let again = Home::open(home.folder.path());
+    let settle = Request::Settle { ino, size: 7, mtime: Time { seconds: 900, nanos: 0 }, epoch: 0 };
+    again.handle(Caller { session: SESSION, id: 0 }, settle);
+    let state = again.lock();
+    let inode = state.tree.get(ino).unwrap();
+    assert_eq!((inode.size, inode.mtime), (7, Time { seconds: 5, nanos: 6 }));
 }
 
 #[test]

@@ -4,6 +4,7 @@
 //! that it fits, and a log replays what was checked then. (A log of another tree would not fit; recovery checks that.)
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::ops::Bound;
 use std::sync::Arc;
 
 use wire::data::{Attr, FileKind, ROOT, Time};
@@ -34,7 +35,7 @@ pub struct Inode {
     pub ctime: Time,
     /// Truncations since the shard started; not kept on disk.
     pub epoch: u64,
-    /// Times that `mtime` was set since the shard started; not kept on disk either.
+    /// Times that `mtime` was set; kept on disk while the inode is live.
     pub times: u64,
     /// `None` where there are none: most inodes have none.
     pub xattrs: Option<Xattrs>,
@@ -71,7 +72,9 @@ impl Directory {
 
     /// Entries after `cookie`, in the order in which they were made: (cookie, name, inode).
     pub fn after(&self, cookie: u64) -> impl Iterator<Item = (u64, &Name, u64)> {
-        self.by_cookie.range(cookie + 1..).filter_map(|(&cookie, name)| Some((cookie, name, self.get(name)?)))
+        self.by_cookie
+            .range((Bound::Excluded(cookie), Bound::Unbounded))
+            .filter_map(|(&cookie, name)| Some((cookie, name, self.get(name)?)))
     }
 
     fn insert(&mut self, name: &[u8], ino: u64) {
@@ -161,7 +164,9 @@ impl Tree {
                 })
             })
         });
-        std::iter::once(Record::NextIno { next: self.next_ino }).chain(inodes).chain(entries)
+        let timed = self.inodes.iter().filter(|(_, inode)| inode.live && inode.times > 0);
+        let timed = timed.map(|(&ino, inode)| Record::Timed { ino, times: inode.times });
+        std::iter::once(Record::NextIno { next: self.next_ino }).chain(inodes).chain(entries).chain(timed)
     }
 
     /// Applies one change.
@@ -215,11 +220,17 @@ impl Tree {
                     (inode.mtime, inode.ctime) = (*mtime, inode.ctime.max(*mtime));
                 }
             }),
+            Record::Timed { ino, times } => self.change(*ino, |inode| inode.times = *times),
             Record::Destroyed { ino } => {
                 self.orphans.remove(ino);
                 self.inodes.remove(ino);
             }
-            Record::Answered { .. } => {}
+            Record::Answered { .. }
+            | Record::Began { .. }
+            | Record::Ended { .. }
+            | Record::Reserved { .. }
+            | Record::Placed { .. }
+            | Record::Synced { .. } => {}
         }
     }
 

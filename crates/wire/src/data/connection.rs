@@ -1,7 +1,11 @@
 //! Frames over a stream. Lengths are checked before anything is allocated for them.
+//!
+//! What arrives is taken from the socket in pieces of up to [`INBOX_BYTES`], so that a small frame costs one system call
+//! and not one for each of its parts; of a long payload, all but its beginning goes straight to where it belongs.
 
 use std::io::{self, IoSlice, Read, Write};
 use std::net::TcpStream;
+use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
@@ -13,6 +17,9 @@ use serde::de::DeserializeOwned;
 use super::{META_BYTES_MAX, PAYLOAD_BYTES_MAX};
 
 const HEAD_BYTES: usize = 16;
+
+/// Enough for all but the rarest messages; of a payload, so much at most is copied once more.
+const INBOX_BYTES: usize = 512;
 
 /// How long the other side may be silent before its kernel is asked whether it is still there; then how often, and how
 /// often in vain. A machine that lost its power or its cable says nothing: it is given up after 11 s.
@@ -119,6 +126,7 @@ pub struct Connection {
     out: Vec<u8>,
     /// Message of the frame that came in.
     meta: Vec<u8>,
+    inbox: Inbox,
 }
 
 /// A frame's message; its payload is still in the stream and must be taken with [`Connection::payload`].
@@ -135,7 +143,18 @@ pub struct Frame<M> {
 impl Connection {
     /// Wraps a stream whose handshake is done.
     pub fn new(stream: Stream) -> Connection {
-        Connection { stream, out: Vec::with_capacity(512), meta: Vec::with_capacity(512) }
+        Connection {
+            stream,
+            out: Vec::with_capacity(INBOX_BYTES),
+            meta: Vec::with_capacity(INBOX_BYTES),
+            inbox: Inbox::default(),
+        }
+    }
+
+    /// The stream, for who wants to speak differently. What was taken from it and not asked for is gone: for connections that
+    /// wait for nothing.
+    pub fn into_stream(self) -> Stream {
+        self.stream
     }
 
     /// Sends one frame.
@@ -167,14 +186,14 @@ impl Connection {
     /// no valid message: the connection is of no more use then.
     pub fn receive<M: DeserializeOwned>(&mut self) -> io::Result<Frame<M>> {
         let mut head = [0; HEAD_BYTES];
-        self.stream.read_exact(&mut head)?;
+        self.inbox.take(&mut self.stream, &mut head)?;
         let number = |at: usize| u32::from_le_bytes(head[at..at + 4].try_into().expect("4 bytes")) as usize;
         let (meta_len, payload_len) = (number(0), number(4));
         if meta_len > META_BYTES_MAX || payload_len > PAYLOAD_BYTES_MAX {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "frame longer than the protocol allows"));
         }
         self.meta.resize(meta_len, 0);
-        self.stream.read_exact(&mut self.meta)?;
+        self.inbox.take(&mut self.stream, &mut self.meta)?;
         let message = postcard::from_bytes(&self.meta)
             .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "frame holds no valid message"))?;
         let id = u64::from_le_bytes(head[8..16].try_into().expect("8 bytes"));
@@ -186,7 +205,7 @@ impl Connection {
     /// # Errors
     /// The errno of the read.
     pub fn payload(&mut self, buffer: &mut [u8]) -> io::Result<()> {
-        self.stream.read_exact(buffer)
+        self.inbox.take(&mut self.stream, buffer)
     }
 
     /// Sends a file descriptor after a frame.
@@ -207,21 +226,11 @@ impl Connection {
     /// Receives the file descriptor that follows a frame.
     ///
     /// # Errors
-    /// Unsupported over TCP; InvalidData when none came; else the errno of `recvmsg`.
+    /// InvalidData when none came; else the errno of `recvmsg`.
     pub fn receive_descriptor(&mut self) -> io::Result<OwnedFd> {
-        use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
-        let socket = self.unix()?;
-        let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-        let mut ancillary = RecvAncillaryBuffer::new(&mut space);
-        let mut byte = [0];
-        recvmsg(socket, &mut [io::IoSliceMut::new(&mut byte)], &mut ancillary, RecvFlags::CMSG_CLOEXEC)?;
-        ancillary
-            .drain()
-            .find_map(|message| match message {
-                RecvAncillaryMessage::ScmRights(mut descriptors) => descriptors.next(),
-                _ => None,
-            })
-            .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "no descriptor came with the reply"))
+        self.inbox.take(&mut self.stream, &mut [0])?;
+        let none = || io::Error::new(io::ErrorKind::InvalidData, "no descriptor came with the reply");
+        self.inbox.descriptor.take().ok_or_else(none)
     }
 
     fn unix(&self) -> io::Result<BorrowedFd<'_>> {
@@ -232,6 +241,76 @@ impl Connection {
             }
         }
     }
+}
+
+/// What was taken from the socket and not asked for yet.
+#[derive(Debug)]
+struct Inbox {
+    bytes: [u8; INBOX_BYTES],
+    taken: Range<usize>,
+    /// The last descriptor that came with any of them.
+    descriptor: Option<OwnedFd>,
+}
+
+impl Default for Inbox {
+    fn default() -> Inbox {
+        Inbox { bytes: [0; INBOX_BYTES], taken: 0..0, descriptor: None }
+    }
+}
+
+impl Inbox {
+    /// Fills `buffer`.
+    fn take(&mut self, stream: &mut Stream, buffer: &mut [u8]) -> io::Result<()> {
+        let mut done = 0;
+        while done < buffer.len() {
+            if self.taken.is_empty() {
+                if buffer.len() - done >= INBOX_BYTES {
+                    return stream.read_exact(&mut buffer[done..]);
+                }
+                self.refill(stream)?;
+            }
+            let ready = &self.bytes[self.taken.clone()];
+            let len = ready.len().min(buffer.len() - done);
+            buffer[done..done + len].copy_from_slice(&ready[..len]);
+            self.taken.start += len;
+            done += len;
+        }
+        Ok(())
+    }
+
+    fn refill(&mut self, stream: &mut Stream) -> io::Result<()> {
+        let len = match stream {
+            Stream::Tcp(tcp) => rustix::io::retry_on_intr(|| rustix::io::read(&*tcp, &mut self.bytes[..]))?,
+            Stream::Unix(unix) => self.refill_with_descriptor(unix)?,
+        };
+        if len == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        self.taken = 0..len;
+        Ok(())
+    }
+
+    /// Whoever takes bytes that a descriptor came with must take the descriptor too, or it is lost.
+    fn refill_with_descriptor(&mut self, unix: &UnixStream) -> io::Result<usize> {
+        use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
+        let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+        let received = rustix::io::retry_on_intr(|| {
+            let mut bytes = [io::IoSliceMut::new(&mut self.bytes)];
+            recvmsg(unix, &mut bytes, &mut ancillary, RecvFlags::CMSG_CLOEXEC)
+        })?;
+        let descriptor = ancillary.drain().find_map(|message| match message {
+            RecvAncillaryMessage::ScmRights(mut descriptors) => descriptors.next(),
+            _ => None,
+        });
+        self.descriptor = descriptor.or(self.descriptor.take());
+        Ok(received.bytes)
+    }
+}
+
+/// A message as it is in a frame.
+pub fn encode<M: Serialize>(message: &M) -> Vec<u8> {
+    postcard::to_extend(message, Vec::new()).expect("messages can be encoded")
 }
 
 /// Writes `head` and then `tail`, in one system call where the socket takes all.
@@ -254,7 +333,8 @@ fn write_both(stream: &mut Stream, mut head: &[u8], mut tail: &[u8]) -> io::Resu
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::{Reply, Request};
+    use super::super::message::{RenameMode, XattrMode};
+    use super::super::{FileLock, LockKind, Reply, Request};
     use super::*;
 
     fn pair() -> (Connection, UnixStream) {
@@ -283,10 +363,14 @@ mod tests {
         let (a, b) = UnixStream::pair().unwrap();
         let (mut a, mut b) = (Connection::new(Stream::Unix(a)), Connection::new(Stream::Unix(b)));
         let file = std::fs::File::open("/proc/self/status").unwrap();
+        a.send(1, &Reply::Descriptor, &[]).unwrap();
         a.send_descriptor(file.as_fd()).unwrap();
+        a.send(2, &Reply::Done, &[]).unwrap();
+        assert_eq!(b.receive::<Reply>().unwrap().message, Reply::Descriptor);
         let mut text = String::new();
         std::fs::File::from(b.receive_descriptor().unwrap()).read_to_string(&mut text).unwrap();
         assert!(text.starts_with("Name:"));
+        assert_eq!(b.receive::<Reply>().unwrap().id, 2, "what follows is a frame again");
     }
 
     proptest! {
@@ -297,6 +381,33 @@ mod tests {
             drop(other);
             let frame = connection.receive::<Request>();
             prop_assert!(frame.is_err() || connection.meta.len() <= META_BYTES_MAX);
+        }
+
+        #[test]
+        fn a_damaged_message_is_refused_or_no_longer_than_it_came(
+            which in 0usize..4,
+            damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..8),
+        ) {
+            let lock = FileLock { kind: LockKind::Shared, start: 1, end: 1 << 40, pid: 9, whole_file: false };
+            let (ino, name) = (1 << 33, b"name".repeat(9));
+            let messages = [
+                Request::Reclaim { opens: vec![(ino, 1, 2); 30] },
+                Request::ReclaimLocks { locks: vec![(ino, u64::MAX, lock); 20] },
+                Request::SetXattr { ino, name: name.clone(), value: vec![3; 300], mode: XattrMode::Any },
+                Request::Rename {
+                    parent: ino,
+                    name: name.clone(),
+                    new_parent: 2,
+                    new_name: name,
+                    mode: RenameMode::Exchange,
+                },
+            ];
+            let mut bytes = encode(&messages[which]);
+            let len = bytes.len();
+            damage.iter().for_each(|(at, byte)| bytes[at.index(len)] = *byte);
+            if let Ok(message) = postcard::from_bytes::<Request>(&bytes) {
+                prop_assert!(encode(&message).len() <= len);
+            }
         }
 
         #[test]

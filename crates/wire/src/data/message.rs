@@ -16,9 +16,9 @@ pub enum Request {
     GetAttr { ino: u64 },
     /// Changes attributes; a size also on every fragment. Answer: [`Reply::Inode`].
     SetAttr { ino: u64, set: SetAttr },
-    /// Makes a regular file that must not exist yet and opens it for writing. Answer: [`Reply::Inode`].
+    /// Makes a regular file that must not exist yet and opens it for writing. Answer: [`Reply::Made`].
     Create { parent: u64, name: Vec<u8>, mode: u32, creator: Creator },
-    /// Makes any other inode; `target` is a symbolic link's text. Answer: [`Reply::Inode`].
+    /// Makes any other inode; `target` is a symbolic link's text. Answer: [`Reply::Made`].
     Make {
         parent: u64,
         name: Vec<u8>,
@@ -30,9 +30,9 @@ pub enum Request {
     },
     /// Gives an inode one more name. Answer: [`Reply::Inode`].
     Link { ino: u64, parent: u64, name: Vec<u8> },
-    /// Takes a name away from anything but a directory. Answer: [`Reply::Done`].
+    /// Takes a name away from anything but a directory. Answer: [`Reply::Removed`].
     Unlink { parent: u64, name: Vec<u8> },
-    /// Removes an empty directory. Answer: [`Reply::Done`].
+    /// Removes an empty directory. Answer: [`Reply::Removed`].
     Rmdir { parent: u64, name: Vec<u8> },
     /// Moves a name. Answer: [`Reply::Done`].
     Rename { parent: u64, name: Vec<u8>, new_parent: u64, new_name: Vec<u8>, mode: RenameMode },
@@ -42,9 +42,9 @@ pub enum Request {
     ReadLink { ino: u64 },
     /// Notes that this session has the file open. Answer: [`Reply::Inode`].
     Open { ino: u64, write: bool },
-    /// Notes that this session closed one handle. Answer: [`Reply::Done`], or [`Reply::Measure`] when the shard cannot
-    /// know the size: the client then measures every fragment and says so with `Settle`.
-    Close { ino: u64, write: bool, written: Option<Written> },
+    /// Notes that this session closed handles. Answer: [`Reply::Measure`] with those files whose size the shard cannot
+    /// know: the client then measures every fragment and says so with `Settle`.
+    Close { handles: Vec<ClosedHandle> },
     /// The size of a file that nobody writes any more, measured at `epoch`. Answer: [`Reply::Done`].
     Settle { ino: u64, size: u64, mtime: Time, epoch: u64 },
     /// After a restart of the shard: the files that this session has open, as (inode, readers, writers).
@@ -102,10 +102,26 @@ pub enum Request {
     /// Nothing: shows that the client lives. Answer: [`Reply::Done`].
     Ping,
 
+    // --- every fragment ---
+    /// Ends this session's other connections to the namespace here, and waits until nothing that came by them is being
+    /// done any more: so that no old write lands after what is asked next. Answer: [`Reply::Done`].
+    Fence,
+
     // --- data again: every fragment answers for its own objects ---
     /// Writes the payload into several places of an object, as (offset, length), one after the other. Answer:
     /// [`Reply::Stored`].
     WriteExtents { ino: u64, extents: Vec<(u64, u32)> },
+}
+
+/// A handle that is closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClosedHandle {
+    /// On which file.
+    pub ino: u64,
+    /// Whether it could write.
+    pub write: bool,
+    /// What the client wrote through it.
+    pub written: Option<Written>,
 }
 
 /// What a client wrote through the handles that it closes.
@@ -175,8 +191,8 @@ pub enum Reply {
     Data,
     /// Written at this time.
     Stored { mtime: Time },
-    /// The last writer closed, and the size is not known: measure it.
-    Measure { epoch: u64 },
+    /// The last writers of these files closed, and the sizes are not known: measure them. As (inode, epoch).
+    Measure(Vec<(u64, u64)>),
     /// An object's length, bytes, its time of change, and its space in units of 512 bytes.
     Object { size: u64, mtime: Time, blocks: u64 },
     /// A range of an object that has data; `None`: only a hole to its end.
@@ -189,6 +205,10 @@ pub enum Reply {
     Lock(Option<FileLock>),
     /// A place in a file.
     Offset(u64),
+    /// A new inode, and its folder's attributes now.
+    Made { inode: InodeReply, parent: Attr },
+    /// A name was removed; its folder's attributes now.
+    Removed { parent: Attr },
 }
 
 /// An inode as the home shard knows it.

@@ -113,6 +113,25 @@ pub struct FileLock {
     pub whole_file: bool,
 }
 
+impl FileLock {
+    /// Whether it is a range at all.
+    pub fn is_sound(&self) -> bool {
+        self.start <= self.end
+    }
+
+    /// What is left of this lock when its holder takes or gives up `new`: nothing, one part, or one on each side.
+    pub fn outside(&self, new: &FileLock) -> impl Iterator<Item = FileLock> + use<> {
+        let parts = if self.whole_file != new.whole_file {
+            [Some(*self), None]
+        } else {
+            let before = (self.start < new.start).then(|| self.end.min(new.start - 1));
+            let after = (self.end > new.end).then(|| self.start.max(new.end + 1));
+            [before.map(|end| FileLock { end, ..*self }), after.map(|start| FileLock { start, ..*self })]
+        };
+        parts.into_iter().flatten()
+    }
+}
+
 /// What a lock lets others do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum LockKind {

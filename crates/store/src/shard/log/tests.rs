@@ -1,5 +1,6 @@
 //! What a log keeps when its file is cut off or damaged at any place.
 
+use proptest::prelude::*;
 use wire::data::{FileKind, ROOT, Time};
 
 use super::super::record::{AttrChange, InodeRecord, Kind, Record};
@@ -94,6 +95,62 @@ fn damage_before_the_last_entry_is_reported_whatever_byte_it_hits() {
             matches!(read(&path), Err(LogError::Damaged { .. })),
             "a flipped bit in byte {at} went unnoticed"
         );
+    }
+}
+
+#[test]
+fn pages_that_a_power_loss_kept_from_the_disk_are_no_damage_unless_they_were_synced() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("meta.log");
+    let ends = written(&path, 300);
+    let mut bytes = std::fs::read(&path).unwrap();
+    bytes[2 * PAGE_BYTES..3 * PAGE_BYTES].fill(0);
+    std::fs::write(&path, &bytes).unwrap();
+    let kept = ends.iter().filter(|&&end| end <= 2 * PAGE_BYTES as u64).count();
+    assert_eq!(read(&path).unwrap(), (0..kept as u64).map(entry).collect::<Vec<_>>());
+
+    written(&path, 300);
+    let mut log = Log::open(&path, |_| {}).unwrap();
+    log.append(&Entry { origin: None, record: Record::Synced { length: log.len() } }).unwrap();
+    let mut bytes = std::fs::read(&path).unwrap();
+    bytes[2 * PAGE_BYTES..3 * PAGE_BYTES].fill(0);
+    std::fs::write(&path, &bytes).unwrap();
+    assert!(matches!(read(&path), Err(LogError::Damaged { .. })));
+}
+
+proptest! {
+    #[test]
+    fn a_log_that_is_damaged_in_many_places_is_refused_or_gives_what_was_before(
+        damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..20),
+        cut in any::<prop::sample::Index>(),
+    ) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("meta.log");
+        written(&path, 12);
+        let mut bytes = std::fs::read(&path).unwrap();
+        let len = bytes.len();
+        damage.iter().for_each(|(at, byte)| bytes[at.index(len)] = *byte);
+        bytes.truncate(FILE_HEAD_BYTES + cut.index(len));
+        std::fs::write(&path, &bytes).unwrap();
+        if let Ok(entries) = read(&path) {
+            prop_assert_eq!(&entries, &(0..entries.len() as u64).map(entry).collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn entries_that_make_no_sense_do_not_make_the_tree_panic(
+        damage in prop::collection::vec((0u64..12, any::<prop::sample::Index>(), any::<u8>()), 1..30)
+    ) {
+        let mut tree = super::super::tree::Tree::empty();
+        for (n, at, byte) in damage {
+            let mut body = postcard::to_extend(&entry(n), Vec::new()).unwrap();
+            let at = at.index(body.len());
+            body[at] = byte;
+            if let Ok(entry) = postcard::from_bytes::<Entry>(&body) {
+                tree.apply(&entry.record);
+            }
+        }
+        prop_assert!(tree.snapshot().count() > 0);
     }
 }
 

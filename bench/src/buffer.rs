@@ -1,0 +1,108 @@
+//! Buffers to measure: the real processes, in a folder of their own, on a medium.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use tests::cluster::Cluster;
+
+use crate::report;
+
+/// Where a buffer's bytes lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Medium {
+    /// As the results call it.
+    pub name: &'static str,
+    folder: &'static str,
+}
+
+/// In memory nothing but our own work costs time.
+const MEDIA: [Medium; 2] =
+    [Medium { name: "disk", folder: "/var/tmp" }, Medium { name: "memory", folder: "/dev/shm" }];
+
+/// The media that this machine has.
+pub fn media() -> impl Iterator<Item = Medium> {
+    MEDIA.into_iter().filter(|medium| Path::new(medium.folder).is_dir())
+}
+
+/// The medium that no disk slows down.
+pub fn memory() -> Option<Medium> {
+    let found = media().find(|medium| medium.name == "memory");
+    if found.is_none() {
+        report::note("there is no /dev/shm: what is measured in memory only is left out");
+    }
+    found
+}
+
+/// How a fragment keeps its bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Volume {
+    /// As users get it: an image where that works, so that the kernel can be handed whole files.
+    Default,
+    /// A folder of the medium itself: nothing between the storage node and the medium.
+    Directory,
+}
+
+/// A mounted buffer.
+pub struct Buffer {
+    cluster: Cluster,
+    mountpoint: PathBuf,
+    medium: Medium,
+    nodes: u32,
+}
+
+impl Buffer {
+    /// Makes one.
+    pub fn mount(medium: Medium, nodes: u32, volume: Volume) -> Result<Buffer> {
+        let cluster = Cluster::new_in(Path::new(medium.folder));
+        let mountpoint = cluster.pfs("mnt");
+        let path = text(&mountpoint)?;
+        let count = nodes.to_string();
+        let mut arguments = vec!["mount", path, "--capacity", "2GiB", "--nodes", &count];
+        if volume == Volume::Directory {
+            arguments.extend(["--volume", "directory"]);
+        }
+        cluster.forebay(&arguments).expect_success();
+        Ok(Buffer { cluster, mountpoint, medium, nodes })
+    }
+
+    /// Where it is mounted.
+    pub fn mountpoint(&self) -> &Path {
+        &self.mountpoint
+    }
+
+    /// How results call it: the medium and the number of nodes.
+    pub fn name(&self) -> String {
+        format!("{}, {} node{}", self.medium.name, self.nodes, if self.nodes == 1 { "" } else { "s" })
+    }
+
+    /// The cluster.
+    pub fn cluster(&self) -> &Cluster {
+        &self.cluster
+    }
+
+    /// A new folder `name` that is not in the buffer.
+    pub fn folder_beside(&self, name: &str) -> PathBuf {
+        self.cluster.pfs(name)
+    }
+
+    /// A folder on the file system that holds the buffer's objects: in the first fragment's volume where there is one,
+    /// else in the state folder. The same each time.
+    pub fn backing(&self) -> Result<PathBuf> {
+        let fragments = self.cluster.state.join("nodes/n0/fragments");
+        let volume = self.cluster.mounts().into_iter().find(|point| point.starts_with(&fragments));
+        let folder = volume.unwrap_or_else(|| self.cluster.state.clone()).join("bench-baseline");
+        fs::create_dir_all(&folder).with_context(|| format!("create {}", folder.display()))?;
+        Ok(folder)
+    }
+
+    /// Unmounts it and removes everything.
+    pub fn unmount(self) -> Result<()> {
+        self.cluster.forebay(&["umount", text(&self.mountpoint)?]).expect_success();
+        Ok(())
+    }
+}
+
+fn text(path: &Path) -> Result<&str> {
+    path.to_str().context("temporary folders have plain names")
+}

@@ -1,0 +1,85 @@
+//! One large file: in order and at random.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{Read, Write};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use anyhow::Result;
+
+use super::{MEBIBYTE, PAGE, block, rate};
+
+/// Long enough for a tenth of a second at memory speed, short enough for five pairs on a slow disk.
+const FILE_MEBIBYTES: usize = 128;
+const RANDOM_REQUESTS: usize = 16384;
+
+/// What [`run`] measures, in its order: name and unit.
+pub const CASES: [(&str, &str); 4] = [SEQUENTIAL_WRITE, SEQUENTIAL_READ, RANDOM_READ, RANDOM_WRITE];
+
+/// 1 MiB writes in order to a new file, and one fsync.
+pub const SEQUENTIAL_WRITE: (&str, &str) = ("1 MiB sequential write", "MiB/s");
+/// 1 MiB reads in order of the file just written.
+pub const SEQUENTIAL_READ: (&str, &str) = ("1 MiB sequential read", "MiB/s");
+/// 4 KiB reads at random places of it.
+pub const RANDOM_READ: (&str, &str) = ("4 KiB random read", "1/s");
+/// 4 KiB overwrites at random places of it, and one fsync.
+pub const RANDOM_WRITE: (&str, &str) = ("4 KiB random write", "1/s");
+
+/// All of it, in `folder`, which is left as it was.
+pub fn run(folder: &Path) -> Result<Vec<f64>> {
+    let path = folder.join("data");
+    let rates =
+        vec![sequential_write(&path)?, sequential_read(&path)?, random_read(&path)?, random_write(&path)?];
+    fs::remove_file(&path)?;
+    Ok(rates)
+}
+
+/// Writes the file: the others need it.
+pub fn sequential_write(path: &Path) -> Result<f64> {
+    let block = block(MEBIBYTE);
+    rate("write in order", FILE_MEBIBYTES, || {
+        let mut file = File::create(path)?;
+        for _ in 0..FILE_MEBIBYTES {
+            file.write_all(&block)?;
+        }
+        file.sync_all()
+    })
+}
+
+/// Reads the file.
+pub fn sequential_read(path: &Path) -> Result<f64> {
+    rate("read in order", FILE_MEBIBYTES, || {
+        let mut file = File::open(path)?;
+        let mut buffer = vec![0; MEBIBYTE];
+        (0..FILE_MEBIBYTES).try_for_each(|_| file.read_exact(&mut buffer))
+    })
+}
+
+/// Reads pages of the file.
+pub fn random_read(path: &Path) -> Result<f64> {
+    let file = File::open(path)?;
+    let mut page = vec![0; PAGE];
+    rate("read at random", RANDOM_REQUESTS, || {
+        pages().try_for_each(|number| file.read_exact_at(&mut page, number * PAGE as u64))
+    })
+}
+
+/// Writes pages of the file.
+pub fn random_write(path: &Path) -> Result<f64> {
+    let file = OpenOptions::new().write(true).open(path)?;
+    let page = block(PAGE);
+    rate("write at random", RANDOM_REQUESTS, || {
+        pages().try_for_each(|number| file.write_all_at(&page, number * PAGE as u64))?;
+        file.sync_all()
+    })
+}
+
+/// Page numbers of the file that look random and are the same every time.
+fn pages() -> impl Iterator<Item = u64> {
+    let count = (FILE_MEBIBYTES * MEBIBYTE / PAGE) as u64;
+    let mut state = 0x9E37_79B9_7F4A_7C15_u64;
+    (0..RANDOM_REQUESTS).map(move |_| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) % count
+    })
+}

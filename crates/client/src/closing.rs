@@ -1,0 +1,160 @@
+//! Closes that the home shard is told a moment later.
+//!
+//! Who closes a file often opens it again at once, or makes the next one. So a close is held for [`HELD_FOR`]: an open of
+//! the same file takes it back, and else it goes along with the next request to the home shard, in front of it, so that
+//! nothing this client asks is answered as if the file were still open.
+
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, Weak};
+use std::time::Duration;
+
+use wire::data::message::ClosedHandle;
+use wire::data::{Reply, Request};
+
+use super::{Ask, Client, Result};
+
+/// How long a close waits for company. Other nodes see the file as open, and the space of a removed one is not free, for
+/// so much longer.
+const HELD_FOR: Duration = Duration::from_millis(20);
+
+/// How many closes are held.
+const HELD_MAX: usize = 64;
+
+/// The thread that sends what nothing else took along.
+#[derive(Debug, Default)]
+pub struct Closer {
+    shared: Option<Arc<Shared>>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum State {
+    #[default]
+    Idle,
+    Due,
+    Ended,
+}
+
+impl Client {
+    /// Holds closes from now on; a thread that ends with the client sends what nothing else takes along.
+    ///
+    /// # Panics
+    /// When the system has no thread left.
+    pub fn hold_closes(mut self) -> Arc<Client> {
+        let shared = Arc::<Shared>::default();
+        self.closer.shared = Some(Arc::clone(&shared));
+        let client = Arc::new(self);
+        let weak = Arc::downgrade(&client);
+        std::thread::Builder::new()
+            .name("closer".into())
+            .spawn(move || shared.run(&weak))
+            .expect("the system has a thread for closes");
+        client
+    }
+
+    /// Closes one handle.
+    pub fn close(&self, ino: u64, write: bool) -> Result<()> {
+        let Some(closer) = &self.closer.shared else {
+            let handles = self.files().closing(vec![(ino, write)]);
+            return self.send_closes(handles);
+        };
+        match self.files().hold(ino, write) {
+            1 => closer.wake(),
+            HELD_MAX.. => return self.send_held(),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Tells the home shard every close that is held.
+    pub(super) fn send_held(&self) -> Result<()> {
+        let held = self.files().take_held();
+        if held.is_empty() { Ok(()) } else { self.send_closes(held) }
+    }
+
+    /// Asks the home shard, once it knows every close that is held.
+    pub(super) fn ask_home(&self, id: u64, request: &Request) -> Result<Reply> {
+        let held = if goes_alone(request) { Vec::new() } else { self.files().take_held() };
+        if held.is_empty() {
+            return self.ask_as(id, self.home, request, &[]);
+        }
+        let ask = |id, request| Ask { fragment: self.home, id, request, payload: &[], into: &mut [] };
+        let mut asks = [ask(self.id(), Request::Close { handles: held.clone() }), ask(id, request.clone())];
+        let mut answers = self.nodes.exchange(&mut asks, &|| self.files().held()).into_iter();
+        let closed = answers.next().expect("an answer for each request");
+        // A file whose size could not be settled stays one that is measured: no reason to fail what was asked.
+        let _settled = self.closed(&held, closed.map(|(reply, _)| reply));
+        answers.next().expect("an answer for each request").map(|(reply, _)| reply)
+    }
+
+    fn send_closes(&self, handles: Vec<ClosedHandle>) -> Result<()> {
+        let reply = self.ask_as(self.id(), self.home, &Request::Close { handles: handles.clone() }, &[]);
+        self.closed(&handles, reply)
+    }
+
+    fn closed(&self, handles: &[ClosedHandle], reply: Result<Reply>) -> Result<()> {
+        let reply = reply?;
+        handles.iter().for_each(|handle| self.files().closed(handle.ino, handle.write));
+        if let Reply::Measure(files) = reply {
+            files.into_iter().try_for_each(|(ino, epoch)| self.settle(ino, epoch))?;
+        }
+        Ok(())
+    }
+}
+
+/// What says nothing about files that were closed, and is asked for often while closes come in.
+fn goes_alone(request: &Request) -> bool {
+    matches!(request, Request::Open { .. } | Request::Create { .. } | Request::Settle { .. })
+}
+
+impl Closer {
+    /// Ends the thread.
+    pub fn end(&self) {
+        if let Some(shared) = &self.shared {
+            shared.set(State::Ended);
+        }
+    }
+}
+
+impl Shared {
+    fn run(&self, client: &Weak<Client>) {
+        loop {
+            let mut state = self.state();
+            while *state == State::Idle {
+                state = self.changed.wait(state).expect(POISON);
+            }
+            if *state == State::Ended {
+                return;
+            }
+            *state = State::Idle;
+            drop(state);
+            std::thread::sleep(HELD_FOR);
+            let Some(client) = client.upgrade() else { return };
+            // A node that was lost has been logged; the handles end with the session.
+            let _closed = client.send_held();
+        }
+    }
+
+    /// There is something to send.
+    fn wake(&self) {
+        self.set(State::Due);
+    }
+
+    fn set(&self, new: State) {
+        let mut state = self.state();
+        if *state != new && *state != State::Ended {
+            *state = new;
+            self.changed.notify_one();
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect(POISON)
+    }
+}
+
+const POISON: &str = "no thread panics while it holds the closer's state";

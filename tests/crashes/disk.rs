@@ -1,0 +1,209 @@
+//! What is on the disk: after a power loss, when it is full, and when a bit of it is wrong.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use rustix::io::Errno;
+use rustix::mount::{MountFlags, UnmountFlags};
+use tempfile::TempDir;
+use tests::processes::{self, wait_until};
+
+use crate::random::Random;
+use crate::setting;
+use crate::site::{Plan, Site};
+use crate::writers::Writer;
+
+/// So many times the power fails in a short run, on each kind of volume.
+const POWER_LOSSES: u64 = 3;
+
+const ONE: Plan =
+    Plan { storage_nodes: 1, mounts: 1, volume: "directory", grace_ms: 1000, capacity: 24 << 20 };
+
+/// A disk of the storage nodes' own.
+struct Disk {
+    base: TempDir,
+}
+
+impl Disk {
+    /// XFS on an image.
+    fn xfs() -> Disk {
+        let disk = Disk::empty();
+        let image = disk.image();
+        fs::File::create(&image).and_then(|file| file.set_len(2 << 30)).expect("the folder is ours");
+        run(Command::new("mkfs.xfs").arg("-q").arg(&image));
+        disk.attach();
+        disk
+    }
+
+    /// Memory.
+    fn tmpfs(bytes: u64) -> Disk {
+        let disk = Disk::empty();
+        let size = std::ffi::CString::new(format!("size={bytes}")).expect("no zero bytes");
+        rustix::mount::mount("tmpfs", disk.folder(), "tmpfs", MountFlags::empty(), Some(size.as_c_str()))
+            .expect("we are root");
+        disk
+    }
+
+    fn empty() -> Disk {
+        let base = tempfile::Builder::new().prefix("fbd").tempdir().expect("temporary folders are writable");
+        let disk = Disk { base };
+        fs::create_dir(disk.folder()).expect("the folder is ours");
+        disk
+    }
+
+    fn image(&self) -> PathBuf {
+        self.base.path().join("image")
+    }
+
+    fn folder(&self) -> PathBuf {
+        self.base.path().join("disk")
+    }
+
+    fn attach(&self) {
+        run(Command::new("mount").args(["-o", "loop"]).arg(self.image()).arg(self.folder()));
+    }
+
+    /// From here on nothing reaches the disk any more, and what was not synced is gone.
+    fn lose_power(&self) {
+        run(Command::new("xfs_io").args(["-x", "-c", "shutdown"]).arg(self.folder()));
+    }
+
+    /// The machine is on again. Nobody may use the disk any more.
+    fn restore(&self) {
+        self.detach();
+        self.attach();
+    }
+
+    fn detach(&self) {
+        let gone = wait_until(Duration::from_secs(30), || {
+            let mut points = processes::mounts_of(&self.folder());
+            points.reverse();
+            points.iter().all(|point| rustix::mount::unmount(point, UnmountFlags::empty()).is_ok())
+        });
+        assert!(gone, "still used: {:?}", processes::mounts_of(&self.folder()));
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        for point in processes::mounts_of(&self.folder()).iter().rev() {
+            let _gone = rustix::mount::unmount(point, UnmountFlags::DETACH);
+        }
+    }
+}
+
+fn run(command: &mut Command) {
+    let output = command.output().unwrap_or_else(|error| panic!("start {command:?}: {error}"));
+    assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn what_fsync_confirmed_survives_a_power_loss_of_two_nodes_with_folders() {
+    survives_power_losses(&Plan { storage_nodes: 2, capacity: 256 << 20, ..ONE });
+}
+
+#[test]
+fn what_fsync_confirmed_survives_a_power_loss_of_a_node_with_a_volume() {
+    survives_power_losses(&Plan { volume: "image", capacity: 512 << 20, ..ONE });
+}
+
+fn survives_power_losses(plan: &Plan) {
+    let seed = setting("FOREBAY_CRASH_SEED", u64::from(std::process::id()));
+    let losses = setting("FOREBAY_CRASH_POWER_LOSSES", POWER_LOSSES);
+    let mut random = Random::new(seed);
+    let mut compared = 0;
+    for round in 0..losses {
+        eprintln!("seed {seed}, power loss {round} of {losses}");
+        let disk = Disk::xfs();
+        let mut site = Site::start(plan.clone(), Some(&disk.folder()));
+        let mut writer = Writer::start("durable", &site.mountpoint(0), 0, seed + round);
+        std::thread::sleep(Duration::from_millis(300 + random.below(1200)));
+        disk.lose_power();
+        let worked = writer.stop();
+        site.storage.iter_mut().for_each(|node| node.kill());
+        disk.restore();
+        site.storage.iter_mut().for_each(|node| node.start());
+        let fresh = site.add_mount();
+        let found = writer.verify(&site.mountpoint(fresh));
+        eprintln!("{worked:?} (steps, fsyncs), {found:?} names compared");
+        compared += found[0];
+    }
+    assert!(compared > 0, "the work was never confirmed before the power was lost");
+}
+
+#[test]
+fn a_full_disk_under_the_metadata_is_enospc_and_nothing_acknowledged_is_lost() {
+    let disk = Disk::tmpfs(32 << 20);
+    let mut site = Site::start(ONE, Some(&disk.folder()));
+    let folder = site.mountpoint(0);
+    fs::write(folder.join("before"), vec![5; 100_000]).expect("there is room");
+    let ballast = disk.folder().join("ballast");
+    let filled = fs::write(&ballast, vec![1; 40 << 20]).expect_err("it is larger than the disk");
+    assert_eq!(filled.raw_os_error(), Some(Errno::NOSPC.raw_os_error()));
+
+    let mut made: Vec<String> = Vec::new();
+    let error = loop {
+        let name = format!("made-{:05}", made.len());
+        match fs::File::create_new(folder.join(&name)) {
+            Ok(_) => made.push(name),
+            Err(error) => break error,
+        }
+        assert!(made.len() < 100_000, "the disk is not full");
+    };
+    assert_eq!(error.raw_os_error(), Some(Errno::NOSPC.raw_os_error()));
+    assert_names(&folder, &made);
+    // Also after a crash while it is full.
+    site.storage[0].kill();
+    site.storage[0].start();
+    assert_names(&folder, &made);
+    fs::remove_file(&ballast).expect("the disk is ours");
+    fs::write(folder.join("after"), vec![6; 100_000]).expect("there is room again");
+    site.storage[0].kill();
+    site.storage[0].start();
+    made.push("after".into());
+    assert_names(&folder, &made);
+    assert_eq!(fs::read(folder.join("before")).expect("it was acknowledged"), vec![5; 100_000]);
+    assert_eq!(fs::read(folder.join("after")).expect("it was acknowledged"), vec![6; 100_000]);
+}
+
+#[track_caller]
+fn assert_names(folder: &Path, made: &[String]) {
+    let entries = fs::read_dir(folder).expect("it is mounted");
+    let mut found: Vec<_> = entries
+        .map(|entry| entry.expect("it is mounted").file_name().to_string_lossy().into_owned())
+        .collect();
+    let mut expected: Vec<String> = made.iter().cloned().chain(["before".into()]).collect();
+    found.sort();
+    expected.sort();
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn a_wrong_bit_in_the_metadata_is_reported_and_never_served() {
+    let mut site = Site::start(ONE, None);
+    let folder = site.mountpoint(0);
+    for n in 0..200 {
+        fs::write(folder.join(format!("file-{n}")), "contents").expect("there is room");
+    }
+    site.storage[0].kill();
+    let log = site.storage[0].folder().join("fragments/i1/namespaces/0/meta.log");
+    let whole = fs::read(&log).expect("the node made it");
+    let mut damaged = whole.clone();
+    damaged[whole.len() / 2] ^= 4;
+    fs::write(&log, &damaged).expect("the folder is ours");
+    site.storage[0].start();
+    let error = fs::read_dir(&folder).map(drop).expect_err("the names are not to be trusted");
+    assert_eq!(error.raw_os_error(), Some(Errno::IO.raw_os_error()));
+    let health = site.storage[0].call("GET", "/v1/health", None);
+    let said = health["fragments"][0]["error"].as_str().unwrap_or_default();
+    assert!(said.contains("meta.log") && said.contains("damaged at byte"), "{health}");
+    assert!(site.storage[0].log().contains("damaged at byte"), "{}", site.storage[0].log());
+
+    // What an operator who has a copy does.
+    site.storage[0].kill();
+    fs::write(&log, &whole).expect("the folder is ours");
+    site.storage[0].start();
+    assert_eq!(fs::read_dir(&folder).expect("it is whole again").count(), 200);
+}

@@ -1,0 +1,127 @@
+//! Storage nodes, mounts' processes and the nodes that supervise them are killed under programs that work: no call fails,
+//! and nothing that was acknowledged is lost or torn.
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+use tests::processes::wait_until;
+
+use crate::random::Random;
+use crate::setting;
+use crate::site::{HANGS_AFTER, Plan, Site};
+use crate::writers::Writer;
+
+/// As many as a short run takes.
+const KILLS: u64 = 40;
+
+#[test]
+fn nothing_acknowledged_is_lost_on_four_storage_nodes_and_three_mounts() {
+    run(Plan { storage_nodes: 4, mounts: 3, volume: "directory", grace_ms: 120_000, capacity: 256 << 20 });
+}
+
+#[test]
+fn nothing_acknowledged_is_lost_when_the_kernel_has_the_files() {
+    run(Plan { storage_nodes: 1, mounts: 1, volume: "image", grace_ms: 120_000, capacity: 512 << 20 });
+}
+
+#[test]
+fn nothing_acknowledged_is_lost_on_one_storage_node_and_two_mounts() {
+    run(Plan { storage_nodes: 1, mounts: 2, volume: "directory", grace_ms: 120_000, capacity: 512 << 20 });
+}
+
+fn run(plan: Plan) {
+    let seed = setting("FOREBAY_CRASH_SEED", u64::from(std::process::id()));
+    let kills = setting("FOREBAY_CRASH_KILLS", KILLS);
+    eprintln!("seed {seed}, {kills} kills");
+    let mounts = plan.mounts;
+    let mut site = Site::start(plan, None);
+    let mut writers: Vec<Writer> =
+        (0..mounts).map(|n| Writer::start("load", &site.mountpoint(n), n, seed + n as u64)).collect();
+    let mut random = Random::new(seed);
+    for _ in 0..kills {
+        std::thread::sleep(Duration::from_millis(random.below(300)));
+        kill_one(&mut site, &mut random);
+        writers.iter_mut().for_each(Writer::assert_works);
+    }
+    let counts: Vec<Vec<u64>> = writers.iter_mut().map(Writer::stop).collect();
+    eprintln!("(appends, flocks, fcntl locks, steps) of each mount: {counts:?}");
+    // Nothing is left in anybody's memory.
+    site.storage.iter_mut().for_each(|node| node.kill());
+    site.storage.iter_mut().for_each(|node| node.start());
+    let fresh = site.add_mount();
+    for (n, writer) in writers.iter_mut().enumerate() {
+        writer.verify(&site.mountpoint(n));
+        writer.verify(&site.mountpoint(fresh));
+    }
+    assert_appended(&site.mountpoint(fresh).join("appended"), &counts);
+    for (which, name) in [(1, "counted-flock"), (2, "counted-fcntl")] {
+        let bytes = fs::read(site.mountpoint(fresh).join(name)).expect("the counter is there");
+        let found = u64::from_le_bytes(bytes.try_into().expect("a counter has 8 bytes"));
+        assert_eq!(found, counts.iter().map(|counts| counts[which]).sum::<u64>(), "{name}");
+    }
+    for n in 0..mounts {
+        let mount = &site.compute[n].call("GET", "/v1/health", None)["mounts"][0];
+        assert_eq!(mount["interruptions"], 0, "a mount was lost and made anew: {mount}");
+    }
+}
+
+/// Kills one process, or several storage nodes at once; what is not started again by others is, after a moment.
+fn kill_one(site: &mut Site, random: &mut Random) {
+    match random.below(8) {
+        0..=2 => {
+            let victim = random.below(site.storage.len() as u64) as usize;
+            site.storage[victim].kill();
+            std::thread::sleep(Duration::from_millis(random.below(200)));
+            site.storage[victim].start();
+        }
+        3 => {
+            site.storage.iter_mut().for_each(|node| node.kill());
+            site.storage.iter_mut().for_each(|node| node.start());
+        }
+        4..=6 => {
+            let victim = random.below(site.compute.len() as u64) as usize;
+            let pid = site.compute[victim].mount_pid();
+            // It may have been killed just before, and its node not know yet.
+            let _gone = kill_process(Pid::from_raw(pid).expect("no process has the number 0"), Signal::KILL);
+            assert!(wait_until(HANGS_AFTER, || !is_alive(pid)), "process {pid} outlives kill -9");
+        }
+        _ => {
+            let victim = random.below(site.compute.len() as u64) as usize;
+            let node = &mut site.compute[victim];
+            // Node and mount at once are more than is promised: a mount that was just killed has its successor first.
+            let replaced = wait_until(HANGS_AFTER, || is_alive(node.mount_pid()));
+            assert!(replaced, "no successor for the mount:\n{}", node.log());
+            node.kill();
+            std::thread::sleep(Duration::from_millis(random.below(200)));
+            node.start();
+            // It holds the mount again when it says so.
+            node.mount_pid();
+        }
+    }
+}
+
+/// Whether the process is there, and no zombie.
+fn is_alive(pid: i32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
+}
+
+/// Every record is there once and whole.
+fn assert_appended(path: &Path, counts: &[Vec<u64>]) {
+    let text = fs::read_to_string(path).expect("records are text");
+    let mut next: HashMap<u64, u64> = HashMap::new();
+    for line in text.lines() {
+        let mut words = line.split(' ');
+        let mut number = || words.next().and_then(|word| word.parse::<u64>().ok());
+        let (Some(writer), Some(count)) = (number(), number()) else { panic!("a torn record: {line:?}") };
+        let expected = next.entry(writer).or_default();
+        assert_eq!(count, *expected, "the next record of writer {writer}");
+        assert_eq!(words.count() as u64, 3 + count % 5, "a torn record: {line:?}");
+        *expected += 1;
+    }
+    let acknowledged: HashMap<u64, u64> = (0..).zip(counts.iter().map(|counts| counts[0])).collect();
+    assert_eq!(next, acknowledged, "records that are there, and that were acknowledged");
+}

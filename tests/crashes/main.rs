@@ -1,0 +1,22 @@
+//! Crashes under load: `kill -9` at random moments, nodes that stay away or hang, disks that lose what was not synced.
+//!
+//! As root only. The seed of each run is printed; `FOREBAY_CRASH_SEED` repeats it as far as the machine's timing allows,
+//! and `FOREBAY_CRASH_KILLS` says how many processes each of the runs under load kills.
+
+#![expect(
+    clippy::print_stderr,
+    reason = "clippy.toml allows it in tests, but sees only functions marked #[test]"
+)]
+
+mod away;
+mod disk;
+mod hostile;
+mod kills;
+mod random;
+mod site;
+mod writers;
+
+/// The number in an environment variable.
+fn setting(name: &str, default: u64) -> u64 {
+    std::env::var(name).map_or(default, |text| text.parse().unwrap_or_else(|_| panic!("{name} is no number")))
+}

@@ -1,0 +1,247 @@
+//! Storage nodes and mounts without a control service: the test starts, kills and starts again each process itself.
+//!
+//! Each mount has a compute node of its own, so that a mount's process and the node that replaces it do not die together.
+
+use std::fs::{self, File};
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use rustix::process::Signal;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tests::cluster::program_folder;
+use tests::processes::{self, wait_until};
+
+/// Nothing that is waited for takes longer, even on a busy machine; what does hangs.
+pub const HANGS_AFTER: Duration = Duration::from_secs(90);
+
+/// The instance's.
+pub const KEY: &str = "c0ffee00c0ffee00c0ffee00c0ffee00c0ffee00c0ffee00c0ffee00c0ffee00";
+
+/// What a site is to be like.
+#[derive(Clone)]
+pub struct Plan {
+    pub storage_nodes: usize,
+    pub mounts: usize,
+    /// `image` or `directory`.
+    pub volume: &'static str,
+    /// How long mounts wait for a storage node, milliseconds.
+    pub grace_ms: u64,
+    /// Bytes of each storage node.
+    pub capacity: u64,
+}
+
+/// Some storage nodes and some mounts.
+pub struct Site {
+    pub plan: Plan,
+    base: TempDir,
+    pub storage: Vec<Node>,
+    pub compute: Vec<Node>,
+}
+
+/// One `forebay-node`.
+pub struct Node {
+    folder: PathBuf,
+    name: String,
+    roles: &'static str,
+    process: Option<Child>,
+}
+
+impl Site {
+    /// Starts the nodes and makes the mounts, with the storage nodes' folders in `storage`, if it is given.
+    #[track_caller]
+    pub fn start(plan: Plan, storage: Option<&Path>) -> Site {
+        let base = tempfile::Builder::new().prefix("fbc").tempdir().expect("temporary folders are writable");
+        let storage_folder = storage.unwrap_or(base.path()).to_owned();
+        let node = |folder: &Path, name: String, roles| Node {
+            folder: folder.join(&name),
+            name,
+            roles,
+            process: None,
+        };
+        let mut site = Site {
+            storage: (0..plan.storage_nodes)
+                .map(|n| node(&storage_folder, format!("n{n}"), "storage"))
+                .collect(),
+            compute: (0..plan.mounts).map(|n| node(base.path(), format!("c{n}"), "compute")).collect(),
+            plan,
+            base,
+        };
+        site.storage.iter_mut().chain(&mut site.compute).for_each(Node::start);
+        site.make_fragments();
+        (0..site.compute.len()).for_each(|n| site.mount(n));
+        site
+    }
+
+    /// Where the mount of compute node `n` is.
+    pub fn mountpoint(&self, n: usize) -> PathBuf {
+        self.base.path().join(format!("m{n}"))
+    }
+
+    /// One more compute node with a mount: a client that knows nothing yet. Returns its number.
+    #[track_caller]
+    pub fn add_mount(&mut self) -> usize {
+        let n = self.compute.len();
+        let name = format!("c{n}");
+        let mut node = Node { folder: self.base.path().join(&name), name, roles: "compute", process: None };
+        node.start();
+        self.compute.push(node);
+        self.mount(n);
+        n
+    }
+
+    /// What the mount of compute node `n` has logged.
+    pub fn mount_log(&self, n: usize) -> String {
+        fs::read_to_string(self.compute[n].folder.join("mounts/m/log")).unwrap_or_default()
+    }
+
+    fn addresses(&self) -> Vec<Value> {
+        self.storage.iter().map(|node| node.call("GET", "/v1/health", None)["data"].clone()).collect()
+    }
+
+    fn layout(&self) -> Value {
+        let nodes = self.plan.storage_nodes;
+        json!({ "fragments": nodes, "width": nodes, "stripe_size_bytes": 65536 })
+    }
+
+    fn make_fragments(&self) {
+        let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+        let namespace = json!({
+            "id": 0, "layout": self.layout(), "home": 0, "owner": { "uid": uid, "gid": gid }, "mode": 0o755
+        });
+        for (index, node) in self.storage.iter().enumerate() {
+            let spec = json!({
+                "instance": "i1", "index": index, "capacity_bytes": self.plan.capacity, "volume": self.plan.volume,
+                "key": KEY, "peers": self.addresses(), "namespaces": [namespace]
+            });
+            node.call("PUT", "/v1/fragments/i1", Some(&spec));
+        }
+    }
+
+    #[track_caller]
+    fn mount(&self, n: usize) {
+        let target = json!({
+            "instance": "i1", "namespace": 0, "key": KEY, "layout": self.layout(), "home": 0,
+            "nodes": self.addresses(), "grace_ms": self.plan.grace_ms
+        });
+        let spec = json!({
+            "id": "m", "mountpoint": self.mountpoint(n), "exclusive": self.plan.mounts == 1, "target": target
+        });
+        self.compute[n].call("PUT", "/v1/mounts/m", Some(&spec));
+    }
+
+    /// Every process's last words, for a test that failed.
+    fn print_logs(&self) {
+        let logs = self.storage.iter().chain(&self.compute);
+        let logs = logs.flat_map(|node| [node.folder.join("log"), node.folder.join("mounts/m/log")]);
+        for log in logs.filter(|log| log.exists()) {
+            let text = fs::read_to_string(&log).unwrap_or_default();
+            let lines: Vec<&str> = text.lines().collect();
+            eprintln!("---- {}\n{}", log.display(), lines[lines.len().saturating_sub(60)..].join("\n"));
+        }
+    }
+}
+
+impl Drop for Site {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.print_logs();
+        }
+        self.compute.iter_mut().chain(&mut self.storage).for_each(Node::kill);
+        // Mounts' processes are no children of ours.
+        wait_until(HANGS_AFTER, || {
+            let left = processes::of_folder(self.base.path());
+            left.iter().for_each(|process| process.signal(Signal::KILL));
+            left.is_empty()
+        });
+        let storage = self.storage[0].folder.parent().expect("it lies in a folder").to_owned();
+        let mounted = [processes::mounts_of(self.base.path()), processes::mounts_of(&storage)].concat();
+        for point in mounted.iter().rev().filter(|point| **point != storage) {
+            let _gone = rustix::mount::unmount(point, rustix::mount::UnmountFlags::DETACH);
+        }
+    }
+}
+
+impl Node {
+    /// Starts it, and waits until it answers.
+    #[track_caller]
+    pub fn start(&mut self) {
+        fs::create_dir_all(&self.folder).expect("the folder is ours");
+        let log = File::options().create(true).append(true).open(self.folder.join("log"));
+        let log = log.expect("the folder is ours");
+        let mut command = Command::new(program_folder().join("forebay-node"));
+        command.args(["--name", &self.name, "--roles", self.roles, "--dir"]).arg(&self.folder);
+        command.stdin(Stdio::null()).stdout(log.try_clone().expect("a file can be shared")).stderr(log);
+        self.process = Some(command.spawn().expect("the program is built"));
+        let answers = wait_until(HANGS_AFTER, || self.try_call("GET", "/v1/health", None).is_ok());
+        assert!(answers, "node {} does not start:\n{}", self.name, self.log());
+    }
+
+    /// `kill -9`, if it runs.
+    pub fn kill(&mut self) {
+        if let Some(mut process) = self.process.take() {
+            process.kill().expect("it is not reaped yet");
+            process.wait().expect("it is our child");
+        }
+    }
+
+    /// Sends it a signal.
+    pub fn signal(&self, signal: Signal) {
+        let process = self.process.as_ref().expect("it runs");
+        rustix::process::kill_process(rustix::process::Pid::from_child(process), signal).expect("it runs");
+    }
+
+    /// The process of its mount, once it is mounted.
+    #[track_caller]
+    pub fn mount_pid(&self) -> i32 {
+        let mut pid = None;
+        let mounted = wait_until(HANGS_AFTER, || {
+            let mount = &self.call("GET", "/v1/health", None)["mounts"][0];
+            pid = mount["pid"].as_i64().filter(|_| mount["mounted"] == true);
+            pid.is_some()
+        });
+        assert!(mounted, "the mount of {} does not come back:\n{}", self.name, self.log());
+        i32::try_from(pid.expect("it is mounted")).expect("a process's number is 32 bits")
+    }
+
+    /// What it has logged.
+    pub fn log(&self) -> String {
+        fs::read_to_string(self.folder.join("log")).unwrap_or_default()
+    }
+
+    /// Where it keeps everything.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Asks its API.
+    #[track_caller]
+    pub fn call(&self, method: &str, path: &str, body: Option<&Value>) -> Value {
+        self.try_call(method, path, body)
+            .unwrap_or_else(|error| panic!("{method} {path} on {}: {error}", self.name))
+    }
+
+    /// Asks its API, which may refuse or be away.
+    pub fn try_call(&self, method: &str, path: &str, body: Option<&Value>) -> Result<Value, String> {
+        let mut socket = UnixStream::connect(self.folder.join("node.sock")).map_err(|e| e.to_string())?;
+        let body = body.map(Value::to_string).unwrap_or_default();
+        let head = format!(
+            "{method} {path} HTTP/1.1\r\nhost: node\r\nconnection: close\r\ncontent-type: application/json\r\n\
+             content-length: {}\r\n\r\n",
+            body.len()
+        );
+        let mut answer = String::new();
+        socket
+            .write_all([head, body].concat().as_bytes())
+            .and_then(|()| socket.read_to_string(&mut answer))
+            .map_err(|e| e.to_string())?;
+        let (head, body) = answer.split_once("\r\n\r\n").ok_or("no answer")?;
+        if !head.starts_with("HTTP/1.1 2") {
+            return Err(answer);
+        }
+        serde_json::from_str(body).map_err(|e| format!("{e}: {answer}"))
+    }
+}
