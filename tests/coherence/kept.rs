@@ -46,7 +46,10 @@ pub fn xattrs(site: &Site) {
     }
     assert_eq!(set("user.d", &value), Err(Errno::NOSPC), "256 KiB with the names");
     assert_eq!(set("user.d", &[0; 65_537]), Err(Errno::TOOBIG));
-    assert_eq!(set("system.posix_acl_access", b"x"), Err(Errno::OPNOTSUPP));
+    // Well-formed, as the kernel looks first: version 2; then owner, group and others with tag, rights and no id.
+    let entry = |tag: u8| [tag, 0, 6, 0, 255, 255, 255, 255];
+    let acl = [&[2, 0, 0, 0][..], &entry(1), &entry(4), &entry(32)].concat();
+    assert_eq!(set("system.posix_acl_access", &acl), Err(Errno::OPNOTSUPP));
     for node in 0..NODES {
         let mut read = vec![0; 65_536];
         for name in names {

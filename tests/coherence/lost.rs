@@ -37,6 +37,7 @@ fn until_given_up(site: &Site, silence: impl FnOnce()) -> Duration {
     let (mut holder, mut other) = (folder.peer(LOST, "shared"), folder.peer(1, "shared"));
     assert_eq!(holder.ask(LOCK), "None");
     assert_eq!(other.ask(LOCK), "EAGAIN");
+    assert_eq!(holder.ask("os.pwrite(os.open(path, os.O_RDWR), b'answered', 0)"), "8");
     // Open there and without a name: its space comes back only when the node is given up.
     assert_eq!(holder.ask("g = os.open(path + '2', os.O_RDWR | os.O_CREAT)"), "done");
     assert_eq!(holder.ask("os.pwrite(g, b'x' * 100000, 0)"), "100000");
@@ -48,7 +49,13 @@ fn until_given_up(site: &Site, silence: impl FnOnce()) -> Duration {
         wait_until(GIVEN_UP_WITHIN, || other.ask(LOCK) == "None"),
         "the lock of a lost node is kept for ever"
     );
-    begin.elapsed()
+    let waited = begin.elapsed();
+    assert_eq!(
+        fs::read(folder.at(1, "shared")).expect("it is there"),
+        b"answered",
+        "what was answered is lost"
+    );
+    waited
 }
 
 pub fn silent_node(site: &Site) {

@@ -178,6 +178,7 @@ fn any_request(random: &mut Random) -> Request {
         Request::SetXattr { ino, name, value: vec![1; (size % 70_000) as usize], mode: XattrMode::Any },
         Request::Read { ino, offset, len: size as u32 },
         Request::Write { ino, offset },
+        Request::WriteExtents { ino, extents: vec![(offset, size as u32); 3] },
         Request::Resize { ino, size },
         Request::Allocate { ino, offset, len: size, mode: AllocateMode::Zero },
         Request::Allocate { ino, offset, len: size, mode: AllocateMode::PunchHole },
