@@ -62,7 +62,9 @@ impl Client {
             let handles = self.files().closing(vec![(ino, write)]);
             return self.send_closes(handles);
         };
-        match self.files().hold(ino, write) {
+        // Not in the match: the table would stay locked in its arms.
+        let held = self.files().hold(ino, write);
+        match held {
             1 => closer.wake(),
             HELD_MAX.. => return self.send_held(),
             _ => {}

@@ -10,3 +10,4 @@ pub mod handover;
 pub mod kernel;
 pub mod ledger;
 pub mod namespace;
+mod usage;

@@ -9,6 +9,7 @@ use wire::data::message::{AllocateMode, RenameMode, XattrMode};
 
 use crate::behind::Behind;
 use crate::filesystem::{FileSystem, NewInode, Result, Seek};
+use crate::usage::LastUsage;
 
 /// With no other client, what the kernel knows stays true: it made every change itself. Not for ever, so that a mistake
 /// in that belief would heal.
@@ -20,18 +21,18 @@ pub struct Namespace {
     exclusive: bool,
     /// Where commit coherence is enough.
     behind: Option<Behind>,
+    usage: Arc<LastUsage>,
 }
 
 impl Namespace {
     /// The namespace that `client` uses; `exclusive`: nobody else does; `behind`: small writes may be held back there.
     pub fn new(client: Client, exclusive: bool, behind: Option<Behind>) -> Namespace {
-        if exclusive {
-            return Namespace { client: client.alone().hold_closes(), exclusive, behind };
+        let client = if exclusive { client.alone() } else { client }.hold_closes();
+        if !exclusive {
+            // What it locks is locked for other nodes too, and must stay so while it does nothing else.
+            client.keep_alive();
         }
-        let client = client.hold_closes();
-        // What it locks is locked for other nodes too, and must stay so while it does nothing else.
-        client.keep_alive();
-        Namespace { client, exclusive, behind }
+        Namespace { client, exclusive, behind, usage: Arc::default() }
     }
 
     /// Sends what is held back of a file. Returns whether there was anything.
@@ -54,6 +55,8 @@ impl Namespace {
     /// Looks at what is there, for what need not be asked then.
     pub fn look_around(&self) {
         self.client.look_around();
+        // What cannot be known now will be asked for again.
+        let _known = self.usage.ask(&self.client);
     }
 }
 
@@ -194,7 +197,7 @@ impl FileSystem for Namespace {
     }
 
     fn usage(&self) -> Result<Usage> {
-        self.client.usage()
+        self.usage.ask(&self.client)
     }
 
     fn getxattr(&self, ino: u64, name: &[u8]) -> Result<Vec<u8>> {
