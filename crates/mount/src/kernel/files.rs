@@ -34,6 +34,9 @@ const NO_BACKING: u32 = 0;
 const SEEK_DATA: u32 = 3;
 const SEEK_HOLE: u32 = 4;
 
+/// O_DSYNC of open(2), which O_SYNC includes; the constant `DSYNC` of rustix is O_SYNC on some targets.
+const O_DSYNC: u32 = 0o10_000;
+
 thread_local! {
     /// One read's bytes; kept, so that a read costs no allocation.
     static READ_BUFFER: RefCell<Vec<u8>> = RefCell::default();
@@ -145,7 +148,7 @@ impl<F: FileSystem> Kernel<F> {
             self.filesystem.write(ino, write.offset, bytes)?;
         }
         // Of files open for direct I/O the kernel leaves O_SYNC and O_DSYNC to us.
-        if flags.contains(OFlags::DSYNC) { self.filesystem.fsync(ino) } else { Ok(()) }
+        if write.flags & O_DSYNC != 0 { self.filesystem.fsync(ino) } else { Ok(()) }
     }
 
     pub(super) fn allocate(&self, ino: u64, range: &AllocateIn) -> Result<()> {
