@@ -407,3 +407,18 @@ fn a_file_that_is_opened_again_and_again_has_its_size_when_its_client_is_gone() 
     assert_eq!(other.read(ino, 0, &mut back).unwrap(), 200_000);
     assert_eq!(back, bytes);
 }
+
+#[test]
+fn files_that_are_made_and_closed_in_a_row_are_all_there_and_closed() {
+    let cluster = Cluster::start(3, 64 << 20);
+    let client = cluster.client().hold_closes();
+    // More than are held at once, faster than they are sent by themselves.
+    for n in 0..300_u64 {
+        let ino = client.create(ROOT, format!("f{n}").as_bytes(), 0o600, &ME).unwrap().ino;
+        client.write(ino, 0, &pattern(10, 3)).unwrap();
+        client.close(ino, true).unwrap();
+    }
+    let entries = cluster.client().readdir(ROOT, 0).unwrap();
+    assert_eq!(entries.len(), 300);
+    assert!(entries.iter().all(|entry| entry.attr.size == 10));
+}
