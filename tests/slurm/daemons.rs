@@ -97,3 +97,25 @@ pub fn control_is_down(site: &Site) {
     assert_eq!(refused.stdout.lines().count(), 1);
     assert!(serde_json::from_str::<serde_json::Value>(&refused.stdout).is_err(), "{}", refused.stdout);
 }
+
+/// Control is away when a job could start: `paths` fails while Slurm still waits for it, with all its locks held. Slurm
+/// holds the job and keeps its buffer; once it is cancelled nothing is left.
+pub fn paths_without_control(site: &Site) {
+    let pfs = site.pfs(ADA, "paths");
+    let alone = ["-w", "n4", "--exclusive"];
+    let occupy = format!("#!/bin/bash\nwhile [ ! -e {}/go ]; do sleep 0.1; done\n", pfs.display());
+    let occupant = site.try_submit(ADA, &pfs, &occupy, &alone).expect("Slurm is up");
+    occupant.wait_state("RUNNING");
+    let script = "#!/bin/bash\n#DW jobdw type=scratch access_mode=striped capacity=16MiB\necho ran\n";
+    let job = site.try_submit(ADA, &pfs, script, &alone).expect("Slurm is up");
+    job.wait_buffer("staged-in");
+    let stopped = site.control().stop();
+    fs::write(pfs.join("go"), "").expect("ours");
+    job.wait_until("Slurm holds it", || job.field("Reason") == "JobHeldAdmin");
+    drop(stopped);
+    assert!(site.dwstat("sessions").contains(&format!(" {} ", job.id)), "its buffer is kept");
+    job.cancel(&[]);
+    job.wait_end();
+    occupant.wait_end();
+    assert_eq!(job.output(), "");
+}

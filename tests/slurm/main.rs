@@ -58,6 +58,7 @@ const ALONE: &[Test] = &[
     ("slurmctld_starts_while_control_is_down", slurmctld::without_control),
     ("each_daemon_may_be_killed_in_every_phase", daemons::killed),
     ("pools_are_known_while_control_is_down", daemons::control_is_down),
+    ("a_job_that_cannot_be_told_its_paths_is_held", daemons::paths_without_control),
     ("a_hundred_jobs_pass_through_a_small_pool", crowd::hundred_jobs),
     ("a_node_that_never_answers_is_named_in_bounded_time", lost_nodes::silent_at_pre_run),
     ("a_node_that_dies_takes_no_other_job_with_it", lost_nodes::dies_during_the_job),
