@@ -67,11 +67,12 @@ fn tar_and_rsync_bring_modes_links_times_and_attributes_there_and_back() {
 #[test]
 fn find_du_and_df_agree_with_what_is_there() {
     everywhere(
+        // A volume's own file system takes up to 20 MiB of it, and the shared kind has two.
         "mkdir -p a/b && for i in $(seq 700); do echo $i > a/b/$i; done\n\
          [ $(find . -type f | wc -l) = 700 ] && [ $(find a -newermt '1 hour ago' -name '1*' | wc -l) = 111 ]\n\
          head -c 50M /dev/urandom > big && [ $(du -m big | cut -f1) = 50 ]\n\
-         used=$(df --output=used -m . | tail -1) && [ $used -ge 50 ] && [ $used -le 70 ]\n\
+         used=$(df --output=used -m . | tail -1) && [ $used -ge 50 ] && [ $used -le 90 ]\n\
          [ $(df --output=size -m . | tail -1) = 1024 ]\n\
-         rm -r a big && sleep 1 && [ $(df --output=used -m . | tail -1) -le 20 ]",
+         rm -r a big && sleep 1 && [ $(df --output=used -m . | tail -1) -le 40 ]",
     );
 }

@@ -25,7 +25,7 @@ pub use rustix::io::Errno;
 use wire::data::hello::{HelloError, Key};
 use wire::data::message::{InodeReply, RenameMode, XattrMode};
 pub use wire::data::{Attr, Creator, DirEntry, FileKind, FileLock, LockKind, ROOT, SetAttr, Time};
-use wire::data::{Reply, Request};
+use wire::data::{NAME_BYTES_MAX, Reply, Request};
 use wire::node::NamespaceTarget;
 
 use closing::Closer;
@@ -173,7 +173,9 @@ impl Client {
 
     /// The inode behind a name.
     pub fn lookup(&self, parent: u64, name: &[u8]) -> Result<Attr> {
-        if self.known.as_ref().is_some_and(|known| known.is_absent(parent, name)) {
+        if name.len() <= NAME_BYTES_MAX
+            && self.known.as_ref().is_some_and(|known| known.is_absent(parent, name))
+        {
             return Err(Errno::NOENT);
         }
         let found = self.inode(Request::Lookup { parent, name: name.to_vec() })?;

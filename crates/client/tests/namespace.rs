@@ -355,6 +355,7 @@ fn what_a_client_that_is_alone_knows_of_a_folder_is_what_the_shard_knows() {
         }
     };
     agrees("mkdir");
+    assert_eq!(alone.lookup(folder, &[b'x'; 256]).map(|attr| attr.ino), Err(Errno::NAMETOOLONG));
     let file = alone.create(folder, b"a", 0o644, &ME).unwrap().ino;
     agrees("create");
     alone.close(file, true).unwrap();
