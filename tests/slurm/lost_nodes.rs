@@ -55,11 +55,11 @@ pub fn dies_during_the_job(site: &Site) {
 /// hurry the job ends, and nothing is left on the nodes that live.
 pub fn dies_during_the_stage_out(site: &Site) {
     let pfs = site.pfs(ADA, "dies-out");
-    // One grain: all of it on one storage node.
+    // One grain: all of it on one storage node. Many files: there is time to stop who copies them.
     let script = format!(
         "#!/bin/bash\n#SBATCH -w n3\n#DW jobdw type=scratch access_mode=striped capacity=16MiB\n\
-         #DW stage_out type=file source=$DW_JOB_STRIPED/out destination={}/out\n\
-         head -c 8M /dev/zero > $DW_JOB_STRIPED/out\n",
+         #DW stage_out type=directory source=$DW_JOB_STRIPED/d destination={}/d\n\
+         mkdir $DW_JOB_STRIPED/d; cd $DW_JOB_STRIPED/d; for n in $(seq 1500); do echo $n > $n; done\n",
         pfs.display()
     );
     let job = site.submit(ADA, &pfs, &script);
@@ -82,7 +82,8 @@ pub fn dies_during_the_stage_out(site: &Site) {
         status.contains(&format!("node {node}: offline")) && status.contains("the site's fault"),
         "{status}"
     );
-    assert!(!pfs.join("out").exists());
+    let staged = std::fs::read_dir(pfs.join("d")).map_or(0, Iterator::count);
+    assert!(staged < 1500, "all was staged out");
     job.cancel(&["--hurry"]);
     job.wait_end();
 }
