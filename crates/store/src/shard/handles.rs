@@ -6,6 +6,7 @@ use wire::data::{FileKind, Reply};
 
 use super::record::Record;
 use super::sessions::{Closed, OpenFile, Outcome, Report};
+use super::state::State;
 use super::{Caller, Shard};
 
 impl Shard {
@@ -69,7 +70,7 @@ impl Shard {
     /// Notes one handle's end. The file's epoch, if its last writer closed and its size is not known.
     fn close_file(
         &self,
-        state: &mut super::State,
+        state: &mut State,
         caller: Caller,
         handle: &ClosedHandle,
     ) -> Result<Option<u64>, Errno> {
@@ -94,12 +95,7 @@ impl Shard {
         }
     }
 
-    fn last_writer_closed(
-        &self,
-        state: &mut super::State,
-        ino: u64,
-        file: &OpenFile,
-    ) -> Result<Option<u64>, Errno> {
+    fn last_writer_closed(&self, state: &mut State, ino: u64, file: &OpenFile) -> Result<Option<u64>, Errno> {
         let Some(inode) = state.tree.get(ino) else { return Ok(None) };
         if inode.nlink == 0 {
             return Ok(None);

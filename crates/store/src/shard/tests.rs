@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use wire::control::{Owner, VolumeKind};
 use wire::data::hello::Key;
 use wire::data::message::{ClosedHandle, XattrMode};
-use wire::data::{SetAttr, Time};
+use wire::data::{ROOT, SetAttr, Time};
 use wire::node::FragmentSpec;
 
 use super::*;
