@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use rustix::io::Errno;
 use wire::data::dial::{Via, dial};
 use wire::data::hello::{Claim, HelloError, Key};
+use wire::data::message::JUST_MADE;
 use wire::data::{Connection, Reply, Request};
 use wire::node::{NamespaceTarget, StorageAddress};
 
@@ -214,6 +215,29 @@ impl Nodes {
         })?
     }
 
+    /// Makes a file with `request`, and has its object as a descriptor, where the node hands it out, by the same round trip.
+    ///
+    /// # Errors
+    /// As [`Nodes::call`].
+    pub fn make_with_descriptor(
+        &self,
+        fragment: u32,
+        (id, request): (u64, &Request),
+        second_id: u64,
+        recall: Recall<'_>,
+    ) -> Result<(Reply, Option<OwnedFd>), Errno> {
+        let node = self.node(fragment)?;
+        let (made, object) = self.persist(node, || {
+            let mut link = self.checkout(node, fragment, recall)?;
+            let answer = make_and_open(&mut link.connection, (id, request), second_id);
+            node.done_with(link, answer)
+        })?;
+        match made {
+            Reply::Failed(errno) => Err(Errno::from_raw_os_error(errno)),
+            made => Ok((made, object.ok())),
+        }
+    }
+
     /// Says something to a node, if a connection is at hand.
     pub fn say(&self, fragment: u32, requests: &[(u64, Request)]) {
         let Ok(node) = self.node(fragment) else { return };
@@ -393,13 +417,28 @@ impl Node {
 
 const POISON: &str = "no thread panics while it holds a node's connections";
 
-/// A refusal is an answer, too.
+fn make_and_open(
+    connection: &mut Connection,
+    (id, request): (u64, &Request),
+    second_id: u64,
+) -> Result<(Reply, Result<OwnedFd, Errno>), HelloError> {
+    connection.send(id, request, &[])?;
+    connection.send(second_id, &Request::OpenObject { ino: JUST_MADE }, &[])?;
+    let (made, _) = receive(connection, id, &mut [])?;
+    Ok((made, receive_object(connection, second_id)?))
+}
+
 fn ask_for_object(
     connection: &mut Connection,
     id: u64,
     ino: u64,
 ) -> Result<Result<OwnedFd, Errno>, HelloError> {
     connection.send(id, &Request::OpenObject { ino }, &[])?;
+    receive_object(connection, id)
+}
+
+/// A refusal is an answer, too.
+fn receive_object(connection: &mut Connection, id: u64) -> Result<Result<OwnedFd, Errno>, HelloError> {
     Ok(match receive(connection, id, &mut [])?.0 {
         Reply::Descriptor => Ok(connection.receive_descriptor()?),
         Reply::Failed(errno) => Err(Errno::from_raw_os_error(errno)),

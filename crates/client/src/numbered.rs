@@ -3,6 +3,8 @@
 //! The storage nodes do a change once, however often they are asked under the same number. So whoever is asked twice for
 //! something, perhaps in two lives of a process, can pass that on.
 
+use std::os::fd::OwnedFd;
+
 use rustix::io::Errno;
 use wire::data::message::{InodeReply, RenameMode, XattrMode};
 use wire::data::{Attr, Creator, FileKind, Reply, Request, SetAttr};
@@ -80,6 +82,32 @@ impl Numbered<'_> {
         Ok(made.attr)
     }
 
+    /// The same; with the file itself, where [`Client::object`] would give it and it comes with the answer.
+    pub fn create_with_object(
+        &self,
+        parent: u64,
+        name: &[u8],
+        mode: u32,
+        creator: &Creator,
+    ) -> Result<(Attr, Option<OwnedFd>)> {
+        let client = self.client;
+        if client.layout.fragments > 1 {
+            return Ok((self.create(parent, name, mode, creator)?, None));
+        }
+        let request = Request::Create { parent, name: name.to_vec(), mode, creator: *creator };
+        let mut object = None;
+        let made = self.add_by(parent, name, || {
+            let recall = || client.files().held();
+            let numbered = (self.id, &request);
+            let (reply, opened) =
+                client.nodes.make_with_descriptor(client.home, numbered, client.id(), &recall)?;
+            object = opened;
+            Ok(reply)
+        })?;
+        client.files().opened(true, &made);
+        Ok((made.attr, object))
+    }
+
     /// Takes a name away from anything but a directory.
     pub fn unlink(&self, parent: u64, name: &[u8]) -> Result<()> {
         self.remove(&Request::Unlink { parent, name: name.to_vec() })
@@ -150,9 +178,14 @@ impl Numbered<'_> {
 
     /// Makes an inode with a name.
     fn add(&self, parent: u64, name: &[u8], request: &Request) -> Result<InodeReply> {
+        self.add_by(parent, name, || self.home(request))
+    }
+
+    /// Adds a name by what `ask` asks the home shard.
+    fn add_by(&self, parent: u64, name: &[u8], ask: impl FnOnce() -> Result<Reply>) -> Result<InodeReply> {
         self.put(parent, name);
         let asked = self.client.known.as_ref().map(Known::moment);
-        match self.home(request)? {
+        match ask()? {
             Reply::Made { inode, parent } => {
                 self.client.learn(&parent, asked);
                 Ok(inode)

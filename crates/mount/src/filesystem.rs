@@ -48,8 +48,17 @@ pub trait FileSystem: Send + Sync + 'static {
     fn setattr(&self, id: u64, ino: u64, set: &SetAttr) -> Result<Attr>;
     /// Makes an inode.
     fn make(&self, id: u64, parent: u64, name: &[u8], new: &NewInode<'_>) -> Result<Attr>;
-    /// Makes a regular file, which must not exist, and opens it for writing.
-    fn create(&self, id: u64, parent: u64, name: &[u8], mode: u32, creator: &Creator) -> Result<Attr>;
+    /// Makes a regular file, which must not exist, and opens it for writing. If `with_object`, the file itself comes along,
+    /// as [`FileSystem::object`] gives it, where that costs nothing.
+    fn create(
+        &self,
+        id: u64,
+        parent: u64,
+        name: &[u8],
+        mode: u32,
+        creator: &Creator,
+        with_object: bool,
+    ) -> Result<(Attr, Option<OwnedFd>)>;
     /// A symbolic link's text.
     fn readlink(&self, ino: u64) -> Result<Vec<u8>>;
     /// One more name for an inode.

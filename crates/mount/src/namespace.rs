@@ -87,8 +87,20 @@ impl FileSystem for Namespace {
         }
     }
 
-    fn create(&self, id: u64, parent: u64, name: &[u8], mode: u32, creator: &Creator) -> Result<Attr> {
-        self.client.numbered(id).create(parent, name, mode, creator)
+    fn create(
+        &self,
+        id: u64,
+        parent: u64,
+        name: &[u8],
+        mode: u32,
+        creator: &Creator,
+        with_object: bool,
+    ) -> Result<(Attr, Option<OwnedFd>)> {
+        let numbered = self.client.numbered(id);
+        if with_object {
+            return numbered.create_with_object(parent, name, mode, creator);
+        }
+        Ok((numbered.create(parent, name, mode, creator)?, None))
     }
 
     fn readlink(&self, ino: u64) -> Result<Vec<u8>> {

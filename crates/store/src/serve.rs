@@ -1,12 +1,13 @@
 //! One connection: handshake, then requests in turn, each answered before the next is read.
 
 use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 use wire::data::hello::{self, Claim, HelloError, Refusal};
-use wire::data::message::Reply;
+use wire::data::message::{JUST_MADE, Reply};
 use wire::data::{Connection, PAYLOAD_BYTES_MAX, Request, Stream, Time};
 
 use crate::fragment::{Fragment, Namespace};
@@ -49,7 +50,7 @@ fn greet(server: &Server, stream: &mut Stream) -> Result<Worker, HelloError> {
         let session = claim.session;
         let number = fragment.connected(handle, session, claim.namespace).ok_or(Refusal::NoSuchFragment)?;
         namespace.shard.iter().for_each(|shard| shard.connected(session));
-        Ok(Worker { fragment, namespace, session, number, buffer: Vec::new(), filled: 0 })
+        Ok(Worker { fragment, namespace, session, number, made: None, buffer: Vec::new(), filled: 0 })
     })
 }
 
@@ -92,6 +93,8 @@ struct Worker {
     session: [u8; 16],
     /// The connection's, in the fragment.
     number: u64,
+    /// The file that the last request made.
+    made: Option<u64>,
     /// Payload of a write that came in or of a read that goes out: the first `filled` bytes. Only ever grows, to the
     /// largest that was asked for: clearing it for each read would cost as much as the read.
     buffer: Vec<u8>,
@@ -119,19 +122,28 @@ impl Worker {
     fn turn(&mut self, connection: &mut Connection) -> io::Result<()> {
         let frame = connection.receive::<Request>()?;
         connection.payload(self.fill(frame.payload_len))?;
+        let made = self.made.take();
         if let Request::OpenObject { ino } = frame.message {
-            let shard = self.namespace.shard.as_ref().ok_or(io::Error::from(Errno::NOTSUP));
-            return match shard.and_then(|shard| shard.descriptor(ino)) {
+            return match self.object(if ino == JUST_MADE { made } else { Some(ino) }) {
                 Ok(descriptor) => {
                     connection.send(frame.id, &Reply::Descriptor, &[])?;
-                    connection.send_descriptor(std::os::fd::AsFd::as_fd(&descriptor))
+                    connection.send_descriptor(descriptor.as_fd())
                 }
                 Err(error) => connection.send(frame.id, &Reply::Failed(errno_of(&error).raw_os_error()), &[]),
             };
         }
+        let makes = matches!(frame.message, Request::Create { .. });
         let reply = self.answer(frame.id, frame.message);
+        if let (true, Reply::Made { inode, .. } | Reply::Inode(inode)) = (makes, &reply) {
+            self.made = Some(inode.attr.ino);
+        }
         let payload = if reply == Reply::Data { &self.buffer[..self.filled] } else { &[] };
         connection.send(frame.id, &reply, payload)
+    }
+
+    fn object(&self, ino: Option<u64>) -> io::Result<OwnedFd> {
+        let shard = self.namespace.shard.as_ref().ok_or(Errno::NOTSUP)?;
+        shard.descriptor(ino.ok_or(Errno::NOENT)?)
     }
 
     fn answer(&mut self, id: u64, request: Request) -> Reply {

@@ -4,7 +4,7 @@
 //! same to any process that serves the mount.
 
 use std::cell::RefCell;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 
 use client::{Attr, Errno, SetAttr};
 use fuse::abi::{
@@ -49,7 +49,7 @@ impl<F: FileSystem> Kernel<F> {
         }
         match self.filesystem.open(request.ino(), writes(open.flags)) {
             Ok(mode) => {
-                reply.opened(&self.handle_on(request, (request.ino(), mode), writes(open.flags)));
+                reply.opened(&self.handle_on(request, (request.ino(), mode), writes(open.flags), None));
             }
             Err(errno) => reply.error(errno),
         }
@@ -69,16 +69,17 @@ impl<F: FileSystem> Kernel<F> {
             return Ok((self.filesystem.getattr(before.ino)?, handle(before.backing_id)));
         }
         let (id, parent, mode) = (request.unique(), request.ino(), create.mode & 0o7777);
-        let attr = self
+        let with_object = self.passthrough.usable() && may_begin_to_pass(mode);
+        let (attr, object) = self
             .filesystem
-            .create(id, parent, name, mode, &creator(request))
+            .create(id, parent, name, mode, &creator(request), with_object)
             .map_err(|errno| not_created(errno, create.flags))?;
         // The file is open for writing; a creator who only wants to read closes that and opens again.
         if !writes(create.flags) {
             self.filesystem.open(attr.ino, false)?;
             self.filesystem.close(attr.ino, true)?;
         }
-        Ok((attr, self.handle_on(request, (attr.ino, attr.mode), writes(create.flags))))
+        Ok((attr, self.handle_on(request, (attr.ino, attr.mode), writes(create.flags), object)))
     }
 
     pub(super) fn release(&self, request: &Request<'_>, release: &ReleaseIn, reply: Reply) {
@@ -184,9 +185,15 @@ impl<F: FileSystem> Kernel<F> {
     }
 
     /// The answer to an open of a file, with these permission bits, that the file system has opened, once it is in the ledger.
-    fn handle_on(&self, request: &Request<'_>, (ino, mode): (u64, u32), write: bool) -> OpenOut {
+    fn handle_on(
+        &self,
+        request: &Request<'_>,
+        (ino, mode): (u64, u32),
+        write: bool,
+        object: Option<OwnedFd>,
+    ) -> OpenOut {
         let register = || {
-            let object = self.filesystem.object(ino)?;
+            let object = object.map_or_else(|| self.filesystem.object(ino), Ok)?;
             BackingId::register(&self.device, object.as_fd())
         };
         let backing = if self.may_pass(ino, mode) { self.passthrough.open(ino, register) } else { None };
@@ -198,7 +205,7 @@ impl<F: FileSystem> Kernel<F> {
     /// Whether an open of this file may be passed through. The kernel does not tell us of writes then, so a file whose
     /// set-user-id bit a write must clear is not, unless other opens of it are already.
     fn may_pass(&self, ino: u64, mode: u32) -> bool {
-        mode & 0o6000 == 0 || self.passthrough.is_open(ino)
+        may_begin_to_pass(mode) || self.passthrough.is_open(ino)
     }
 
     /// A write by an unprivileged user clears set-user-id and set-group-id.
@@ -209,6 +216,11 @@ impl<F: FileSystem> Kernel<F> {
         }
         Ok(())
     }
+}
+
+/// Whether a file with these permission bits, that has no handle, may be passed through.
+fn may_begin_to_pass(mode: u32) -> bool {
+    mode & 0o6000 == 0
 }
 
 /// A handle on a file with this backing file, or without one.

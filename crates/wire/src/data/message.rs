@@ -85,7 +85,8 @@ pub enum Request {
     /// How full the fragment is. Answer: [`Reply::Usage`].
     Usage,
     /// The object itself, as a file descriptor that follows the reply (unix sockets only). Answer: [`Reply::Descriptor`],
-    /// or ENOTSUP where the kernel could not keep the capacity without us.
+    /// or ENOTSUP where the kernel could not keep the capacity without us. [`JUST_MADE`] is the file that the request before
+    /// on the same connection made, so that both go in one round trip; ENOENT where that made none.
     OpenObject { ino: u64 },
 
     // --- metadata again: the home shard answers ---
@@ -171,6 +172,9 @@ pub enum AllocateMode {
     /// Makes the range read as zeros; keeps the object's length.
     Zero,
 }
+
+/// No inode has this number.
+pub const JUST_MADE: u64 = 0;
 
 /// What a storage node answers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
