@@ -76,3 +76,11 @@ fn find_du_and_df_agree_with_what_is_there() {
          rm -r a big && sleep 1 && [ $(df --output=used -m . | tail -1) -le 40 ]",
     );
 }
+
+#[test]
+fn the_space_of_a_file_that_was_removed_while_it_was_open_is_free_when_it_is_closed() {
+    everywhere(
+        "exec 3<>first && fallocate -l 600M first && rm first && ! fallocate -l 600M second && rm -f second\n\
+         exec 3>&- && for i in $(seq 100); do fallocate -l 600M second && exit; sleep 0.1; done; false",
+    );
+}
