@@ -6,6 +6,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 use client::Client;
+use model::phase::Coherence;
 use tests::cluster::program_folder;
 use wire::node::MountSpec;
 
@@ -36,7 +37,7 @@ pub fn clients(buffer: &Buffer, count: usize) -> Result<Vec<Client>> {
 const SPEC: &str = "spec.json";
 
 /// Mounts the namespace `count` times more, each in a process of its own, all of them aware of each other.
-pub fn mount_shared(buffer: &Buffer, count: usize) -> Result<Vec<MountProcess>> {
+pub fn mount_shared(buffer: &Buffer, count: usize, coherence: Coherence) -> Result<Vec<MountProcess>> {
     let spec = spec(buffer)?;
     (0..count)
         .map(|number| {
@@ -44,7 +45,7 @@ pub fn mount_shared(buffer: &Buffer, count: usize) -> Result<Vec<MountProcess>> 
             let mountpoint = folder.join("mnt");
             fs::create_dir(&mountpoint)?;
             let id = format!("{}-{number}", spec.id);
-            let spec = MountSpec { id, mountpoint, exclusive: false, ..spec.clone() };
+            let spec = MountSpec { id, mountpoint, exclusive: false, coherence, ..spec.clone() };
             start(&spec, &folder)
         })
         .collect()

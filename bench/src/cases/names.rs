@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use anyhow::Result;
+use model::phase::Coherence;
 
 use super::Effort;
 use crate::buffer::{Buffer, Volume, media};
@@ -26,7 +27,7 @@ pub fn measure(effort: Effort) -> Result<Vec<Measurement>> {
             let buffer = Buffer::mount(medium, nodes, Volume::Default)?;
             lines.extend(compare(&buffer, buffer.mountpoint(), Sharing::Exclusive, effort)?);
             if nodes > 1 {
-                let mounts = namespace::mount_shared(&buffer, 1)?;
+                let mounts = namespace::mount_shared(&buffer, 1, Coherence::Posix)?;
                 lines.extend(compare(&buffer, mounts[0].mountpoint(), Sharing::Shared, effort)?);
             }
             buffer.unmount()?;

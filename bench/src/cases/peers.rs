@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::Result;
+use model::phase::Coherence;
 use rustix::fs::Advice;
 
 use super::Effort;
@@ -62,7 +63,7 @@ fn compare(buffer: &Buffer, gluster: &Gluster, effort: Effort) -> Result<Vec<Mea
         .enumerate()
         .map(|(index, (case, unit, target))| line(buffer, case, unit, target).of(&nth(&pairs, index)))
         .collect();
-    let mounts = namespace::mount_shared(buffer, CLIENTS)?;
+    let mounts = namespace::mount_shared(buffer, CLIENTS, Coherence::Posix)?;
     let ours: Vec<&Path> = mounts.iter().map(|mount| mount.mountpoint()).collect();
     let theirs: Vec<&Path> = theirs.iter().map(|path| path.as_path()).collect();
     let pairs = alternate(effort.pairs, || records::shared(&ours), || records::shared(&theirs))?;

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Bound;
 use std::sync::Arc;
 
+use foldhash::fast::FixedState;
 use wire::data::{Attr, FileKind, ROOT, Time};
 
 use super::record::{AttrChange, InodeRecord, Kind, Record};
@@ -101,7 +102,9 @@ impl Directory {
 /// The whole namespace.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tree {
-    inodes: HashMap<u64, Inode>,
+    /// Boxed: half of the table's places may be free, and an inode has 160 bytes. Numbers are given by us, so nobody can
+    /// choose them to collide.
+    inodes: HashMap<u64, Box<Inode>, FixedState>,
     /// Regular files without a name whose objects may still exist.
     orphans: BTreeSet<u64>,
     next_ino: u64,
@@ -110,19 +113,19 @@ pub struct Tree {
 impl Tree {
     /// A tree with nothing but its root.
     pub fn new(root: InodeRecord) -> Tree {
-        let mut tree = Tree { inodes: HashMap::new(), orphans: BTreeSet::new(), next_ino: ROOT + 1 };
-        tree.inodes.insert(ROOT, inode_from(root));
+        let mut tree = Tree { inodes: HashMap::default(), orphans: BTreeSet::new(), next_ino: ROOT + 1 };
+        tree.inodes.insert(ROOT, Box::new(inode_from(root)));
         tree
     }
 
     /// A tree with nothing at all, to apply a snapshot to.
     pub fn empty() -> Tree {
-        Tree { inodes: HashMap::new(), orphans: BTreeSet::new(), next_ino: ROOT + 1 }
+        Tree { inodes: HashMap::default(), orphans: BTreeSet::new(), next_ino: ROOT + 1 }
     }
 
     /// The inode of this number.
     pub fn get(&self, ino: u64) -> Option<&Inode> {
-        self.inodes.get(&ino)
+        self.inodes.get(&ino).map(Box::as_ref)
     }
 
     /// The number that the next new inode gets.
@@ -170,7 +173,7 @@ impl Tree {
                 if inode.nlink == 0 {
                     self.orphans.insert(*ino);
                 }
-                self.inodes.insert(*ino, inode_from(inode.clone()));
+                self.inodes.insert(*ino, Box::new(inode_from(inode.clone())));
             }
             Record::Entry { parent, name, ino, cookie } => {
                 if let Some(directory) = self.directory(*parent) {
@@ -233,7 +236,7 @@ impl Tree {
 
     fn make(&mut self, parent: u64, name: &[u8], ino: u64, record: &InodeRecord) {
         let time = record.ctime;
-        self.inodes.insert(ino, inode_from(record.clone()));
+        self.inodes.insert(ino, Box::new(inode_from(record.clone())));
         self.next_ino = self.next_ino.max(ino + 1);
         self.enter(parent, name, ino, time);
         if record.kind == Kind::Directory {
