@@ -7,6 +7,7 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::time::{Duration, Instant};
 
+use foldhash::fast::RandomState;
 use wire::data::Time;
 
 /// How many answered requests are remembered for each session: many more than a client can have in flight, as one of them
@@ -35,7 +36,7 @@ pub enum Outcome {
 #[derive(Debug, Default)]
 pub struct Sessions {
     sessions: HashMap<[u8; 16], Session>,
-    files: HashMap<u64, OpenFile>,
+    files: HashMap<u64, OpenFile, RandomState>,
     /// Those that held something before the shard was restarted, and have not said yet what.
     awaited: HashSet<[u8; 16]>,
 }
@@ -49,7 +50,7 @@ struct Session {
     lost: Option<Instant>,
     /// inode -> (readers, writers).
     opens: HashMap<u64, (u32, u32)>,
-    answers: HashMap<u64, Outcome>,
+    answers: HashMap<u64, Outcome, RandomState>,
     /// The requests of `answers` since connections were lost last, in order.
     order: VecDeque<u64>,
     /// Those before.
