@@ -1,9 +1,12 @@
-//! The contents of a regular file: copied, and read back, with a checksum of each. Large files in chunks, several
-//! threads at a time; holes are skipped.
+//! The contents of a regular file: copied, and read back, with a checksum of each chunk. Large files by several threads
+//! at a time; holes are skipped.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
+
+use wire::control::Side;
 
 use crate::checksum::Checksum;
 use crate::context::Context;
@@ -11,8 +14,9 @@ use crate::fault::{Cause, Fault, Tried};
 use crate::monitor::Tally;
 use crate::tree::{OpenFile, Tree};
 
-/// What one worker copies before it takes the next piece; a whole number of stripes.
-const CHUNK_BYTES: u64 = 64 << 20;
+/// What one worker copies before it takes the next piece, and what at most is copied again by each worker after it was
+/// killed; a whole number of stripes.
+pub(crate) const CHUNK_BYTES: u64 = 16 << 20;
 
 /// What is read and written at once: the largest request of the data path.
 const BLOCK_BYTES: usize = 1 << 20;
@@ -27,42 +31,89 @@ pub(crate) struct Opened {
     pub(crate) sparse: bool,
 }
 
-/// Copies `size` bytes; gives their checksum.
+/// CRC32C of each chunk of a file.
+pub(crate) struct Sums {
+    size: u64,
+    chunks: Vec<u32>,
+}
+
+impl Sums {
+    /// The file's size, bytes.
+    pub(crate) fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// CRC32C of the whole file.
+    pub(crate) fn whole(&self) -> u32 {
+        let join = |whole: Checksum, (index, part): (usize, &u32)| {
+            let Range { start, end } = chunk(index, self.size);
+            whole.then_part(*part, end - start)
+        };
+        self.chunks.iter().enumerate().fold(Checksum::default(), join).value()
+    }
+
+    /// The checksums of the first chunk that is not the same in both.
+    pub(crate) fn first_difference(&self, other: &Sums) -> Option<(u32, u32)> {
+        let pairs = self.chunks.iter().copied().zip(other.chunks.iter().copied());
+        pairs.into_iter().find(|(ours, theirs)| ours != theirs)
+    }
+}
+
+/// Copies `size` bytes but for the chunks that are there already.
 pub(crate) fn copy(
     context: &Arc<Context>,
     source: &Opened,
     target: &Opened,
     size: u64,
+    there: BTreeMap<usize, u32>,
     tally: &Arc<Tally>,
-) -> Result<u32, Fault> {
+) -> Result<Sums, Fault> {
     if source.sparse {
         target.file.set_size(size).tried(&*target.tree, &target.path, "set the size of")?;
     }
     let (source, target, tally, shared) = (source.clone(), target.clone(), tally.clone(), context.clone());
-    in_chunks(context, size, move |range| {
-        read_range(&shared, &source, range, |part| {
+    in_chunks(context, size, move |index, range| {
+        if let Some(checksum) = there.get(&index) {
+            tally.copied(range.end - range.start);
+            return Ok(*checksum);
+        }
+        let checksum = read_range(&shared, &source, range, |part| {
             if let Piece::Data(offset, bytes) = part {
+                shared.pace(part.length());
                 shared.retrying(|| {
                     let written = target.file.write_at(bytes, *offset);
                     written.tried(&*target.tree, &target.path, "write")
                 })?;
             }
             tally.copied(part.length());
+            shared.monitor.moved(part.length());
             Ok(())
-        })
+        })?;
+        if size > CHUNK_BYTES {
+            shared.journal.chunk(&target.path, index, checksum);
+        }
+        Ok(checksum)
     })
 }
 
-/// Reads `size` bytes back; gives their checksum.
+/// Reads the chosen chunks of what was written back; the checksums of the others are taken over.
 pub(crate) fn read_back(
     context: &Arc<Context>,
     file: &Opened,
-    size: u64,
+    written: &Sums,
+    chosen: impl Fn(usize) -> bool + Send + Sync + 'static,
     tally: &Arc<Tally>,
-) -> Result<u32, Fault> {
+) -> Result<Sums, Fault> {
     let (file, tally, shared) = (file.clone(), tally.clone(), context.clone());
-    in_chunks(context, size, move |range| {
+    let known = written.chunks.clone();
+    in_chunks(context, written.size, move |index, range| {
+        if !chosen(index) {
+            return Ok(known[index]);
+        }
         read_range(&shared, &file, range, |part| {
+            if file.tree.side() == Side::Pfs {
+                shared.pace(part.length());
+            }
             tally.verified(part.length());
             Ok(())
         })
@@ -84,20 +135,21 @@ impl Piece<'_> {
     }
 }
 
-/// Runs `work` on every chunk and joins the checksums. The first fault keeps the chunks that are not begun from being
-/// copied in vain.
+/// The bytes of a chunk of a file.
+fn chunk(index: usize, size: u64) -> Range<u64> {
+    let start = u64::try_from(index).expect("an index fits 64 bits") * CHUNK_BYTES;
+    start..size.min(start + CHUNK_BYTES)
+}
+
+/// Runs `work` on every chunk. The first fault keeps the chunks that are not begun from being copied in vain.
 fn in_chunks(
     context: &Arc<Context>,
     size: u64,
-    work: impl Fn(Range<u64>) -> Result<u32, Fault> + Send + Sync + 'static,
-) -> Result<u32, Fault> {
+    work: impl Fn(usize, Range<u64>) -> Result<u32, Fault> + Send + Sync + 'static,
+) -> Result<Sums, Fault> {
     if size <= CHUNK_BYTES {
-        return work(0..size);
+        return Ok(Sums { size, chunks: vec![work(0, 0..size)?] });
     }
-    let chunk = move |index: usize| {
-        let start = u64::try_from(index).expect("an index fits 64 bits") * CHUNK_BYTES;
-        start..size.min(start + CHUNK_BYTES)
-    };
     let count = usize::try_from(size.div_ceil(CHUNK_BYTES)).expect("Forebay runs on 64-bit machines");
     let results = Arc::new(Mutex::new(Ok(vec![0; count])));
     let shared = results.clone();
@@ -105,7 +157,7 @@ fn in_chunks(
         if shared.lock().expect("no thread panics with the lock").is_err() {
             return;
         }
-        let outcome = work(chunk(index));
+        let outcome = work(index, chunk(index, size));
         let mut results = shared.lock().expect("no thread panics with the lock");
         match (outcome, &mut *results) {
             (Ok(checksum), Ok(checksums)) => checksums[index] = checksum,
@@ -113,13 +165,9 @@ fn in_chunks(
             (_, Err(_)) => {}
         }
     });
-    let checksums =
-        std::mem::replace(&mut *results.lock().expect("no thread panics with the lock"), Ok(vec![]))?;
-    let joined = checksums.into_iter().enumerate().fold(Checksum::default(), |whole, (index, part)| {
-        let Range { start, end } = chunk(index);
-        whole.then_part(part, end - start)
-    });
-    Ok(joined.value())
+    let results =
+        std::mem::replace(&mut *results.lock().expect("no thread panics with the lock"), Ok(vec![]));
+    Ok(Sums { size, chunks: results? })
 }
 
 /// Hands every part of a range to `take`, in order; gives the checksum.

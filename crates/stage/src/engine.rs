@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::Duration;
 
-use model::phase::Direction;
+use model::phase::{Direction, StageState};
 use wire::control::{ApiError, Blame, StageStatus};
 use wire::data::Creator;
 use wire::node::StageSpec;
@@ -16,11 +16,13 @@ use crate::entry;
 use crate::identity::Identity;
 use crate::journal::Journal;
 use crate::links::Links;
+use crate::manifest::Manifest;
 use crate::monitor::Monitor;
 use crate::pfs::Pfs;
 use crate::plan;
 use crate::queue::{CloseOnDrop, Queue};
 use crate::tree::Tree;
+use crate::watched::Watched;
 
 /// As many workers as one stage has at most: files are in turn read, written, synced and read back, so that a few more
 /// than the processors keep both sides busy; a multiple of that only makes disks seek.
@@ -57,7 +59,14 @@ impl Engine {
 
     /// Runs the stage with the rights of the calling thread. Returns when it is over: complete or failed.
     pub fn run(&self, spec: &StageSpec, journal: Journal, monitor: &Arc<Monitor>) -> StageStatus {
-        let context = Arc::new(self.context(spec, journal, monitor));
+        let manifest = match Manifest::begin(spec.policy.manifest.as_deref(), &spec.id) {
+            Ok(manifest) => manifest,
+            Err(error) => {
+                monitor.fail_stage(error);
+                return monitor.verdict();
+            }
+        };
+        let context = Arc::new(self.context(spec, journal, manifest, monitor));
         std::thread::scope(|scope| {
             for _ in 0..self.workers {
                 scope.spawn(|| context.queue.work(|entry| entry::stage(&context, entry)));
@@ -74,13 +83,32 @@ impl Engine {
         if monitor.is_buffer_full() {
             monitor.fail_stage(self.buffer_full(spec, monitor));
         }
-        monitor.verdict()
+        if let Err(error) = context.manifest.publish(&monitor.verdict()) {
+            monitor.fail_stage(error);
+        }
+        let verdict = monitor.verdict();
+        if verdict.state == StageState::Complete {
+            // Files that were begun and are not in the source any more. What cannot be removed does no harm.
+            for place in context.journal.abandoned() {
+                let _ = context.target.remove(&place);
+            }
+        }
+        verdict
     }
 
-    fn context(&self, spec: &StageSpec, journal: Journal, monitor: &Arc<Monitor>) -> Context {
+    fn context(
+        &self,
+        spec: &StageSpec,
+        journal: Journal,
+        manifest: Manifest,
+        monitor: &Arc<Monitor>,
+    ) -> Context {
+        let watched =
+            |tree: &Arc<dyn Tree>| -> Arc<dyn Tree> { Arc::new(Watched::new(tree.clone(), monitor)) };
+        let (pfs, buffer) = (watched(&self.pfs), watched(&self.buffer));
         let (source, target) = match spec.direction {
-            Direction::In => (self.pfs.clone(), self.buffer.clone()),
-            Direction::Out => (self.buffer.clone(), self.pfs.clone()),
+            Direction::In => (pfs, buffer),
+            Direction::Out => (buffer, pfs),
         };
         Context {
             id: spec.id.clone(),
@@ -90,11 +118,14 @@ impl Engine {
             identity: Identity::current(),
             monitor: monitor.clone(),
             journal: Arc::new(journal),
+            manifest,
+            verify: spec.policy.verify,
             queue: Queue::new(),
             links: Links::default(),
             retry_pause: self.retry_pause,
             parts: AtomicU64::new(0),
             owner_remarked: AtomicBool::new(false),
+            no_room: AtomicBool::new(false),
         }
     }
 

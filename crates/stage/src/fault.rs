@@ -93,10 +93,16 @@ impl Fault {
             && match self.cause {
                 Cause::Refused(errno) => {
                     matches!(errno, Errno::IO | Errno::INTR | Errno::AGAIN | Errno::STALE)
+                        || self.is_no_room()
                 }
                 Cause::Differs { .. } | Cause::WrongSize { .. } | Cause::Changed => true,
                 Cause::Stopped | Cause::FirstNameFailed { .. } => false,
             }
+    }
+
+    /// Whether the PFS has no room now: others may make some. A buffer is the job's own, and what fills it is this stage.
+    pub(crate) fn is_no_room(&self) -> bool {
+        self.side == Side::Pfs && matches!(self.errno(), Some(Errno::NOSPC | Errno::DQUOT))
     }
 
     /// For the list of failures.
@@ -218,8 +224,10 @@ mod tests {
 
     #[test]
     fn what_cannot_pass_is_not_tried_again() {
-        assert!(fault(Errno::IO).may_pass());
-        for errno in [Errno::ACCESS, Errno::NOENT, Errno::NOSPC, Errno::DQUOT, Errno::ROFS] {
+        for errno in [Errno::IO, Errno::NOSPC, Errno::DQUOT] {
+            assert!(fault(errno).may_pass(), "{errno:?}");
+        }
+        for errno in [Errno::ACCESS, Errno::NOENT, Errno::PERM, Errno::ROFS] {
             assert!(!fault(errno).may_pass(), "{errno:?}");
         }
     }

@@ -2,30 +2,34 @@
 //!
 //! ```text
 //! journal := record*                    one JSON object a line, appended; a torn last line is cut off at the next start
-//! record  := start | file | made | remark
+//! record  := start | part | chunk | file | made | remark
 //! start   := {"start":{"stage","source","destination","run"}}      first of each run; run counts from 1
-//! file    := {"file":{"target","size","mtime","crc32c"}}           a regular file that is verified and has its name
+//! part    := {"part":{"target","place","size","mtime"}}            a file of several chunks, begun at `place`
+//! chunk   := {"chunk":{"target","index","crc32c"}}                 a chunk of it, written there
+//! file    := {"file":{"target","size","mtime","crc32c","attempts","verified","finished_ms"}}   a regular file that is done
 //! made    := {"made":{"target"}}                                    the destination folder, about to be made by us
 //! remark  := {"remark":{"path","text"}}                             metadata that could not be kept, or an attempt that failed
 //! ```
 //!
 //! `target` and `path` are text, or an array of bytes where they are not UTF-8.
 //!
-//! **Invariant:** a `file` record is a hint, not a proof: the caller compares it with both sides before it believes it.
+//! **Invariant:** a `file` or `chunk` record is a hint, not a proof: the caller compares it with both sides before it
+//! believes it.
 
 mod record;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs::File;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{self, BufRead, BufReader, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
-use wire::data::Time;
-use wire::node::StageSpec;
+use wire::data::{Attr, Time};
+use wire::node::{StageSpec, Verify};
 
-use self::record::{FileRecord, MadeRecord, PathText, Record, RemarkRecord, StartRecord};
+pub(crate) use self::record::PathText;
+use self::record::{ChunkRecord, FileRecord, MadeRecord, PartRecord, Record, RemarkRecord, StartRecord};
 
 /// Records between two syncs: what a power loss can make a stage copy again.
 const RECORDS_UNSYNCED_MAX: u32 = 256;
@@ -39,6 +43,25 @@ pub struct Finished {
     pub mtime: Time,
     /// CRC32C of its contents.
     pub crc32c: u32,
+    /// How often it was tried, the last time with success.
+    pub attempts: u32,
+    /// What was read back.
+    pub verified: Verify,
+    /// When, milliseconds since 1970.
+    pub finished_ms: u64,
+}
+
+/// A file of several chunks that an earlier run began.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unfinished {
+    /// Where it is at the target.
+    pub place: PathBuf,
+    /// The source's size then, bytes.
+    pub size: u64,
+    /// The source's time of change then.
+    pub mtime: Time,
+    /// CRC32C of the chunks that are written, by their index.
+    pub chunks: BTreeMap<usize, u32>,
 }
 
 /// The journal of one stage.
@@ -46,6 +69,9 @@ pub struct Journal {
     path: PathBuf,
     run: u64,
     finished: HashMap<u64, Finished>,
+    unfinished: Mutex<HashMap<PathBuf, Unfinished>>,
+    /// The places of what is in `unfinished`, also after it was taken.
+    places: HashSet<PathBuf>,
     made: HashSet<PathBuf>,
     output: Mutex<Output>,
 }
@@ -87,8 +113,10 @@ impl Journal {
             .and_then(|()| file.sync_data())
             .map_err(failed("write"))?;
         let output = Mutex::new(Output { file, unsynced: 0, broken: false });
-        let Past { run, finished, made } = past;
-        Ok(Journal { path: path.to_owned(), run, finished, made, output })
+        let Past { run, finished, unfinished, made } = past;
+        let places = unfinished.values().map(|file| file.place.clone()).collect();
+        let unfinished = Mutex::new(unfinished);
+        Ok(Journal { path: path.to_owned(), run, finished, unfinished, places, made, output })
     }
 
     /// Which run of the stage this is, from 1.
@@ -101,9 +129,35 @@ impl Journal {
         self.finished.get(&key(target)).copied()
     }
 
+    /// What an earlier run began to make of this path of the target. It is given away once.
+    pub fn take_unfinished(&self, target: &Path) -> Option<Unfinished> {
+        self.unfinished.lock().expect("no thread panics with the lock").remove(target)
+    }
+
+    /// Whether an earlier run began a file at this place.
+    pub fn is_place(&self, path: &Path) -> bool {
+        self.places.contains(path)
+    }
+
+    /// Places of files that were begun and that nobody asked for in this run.
+    pub fn abandoned(&self) -> Vec<PathBuf> {
+        let mut unfinished = self.unfinished.lock().expect("no thread panics with the lock");
+        unfinished.drain().map(|(_, file)| file.place).collect()
+    }
+
     /// Whether an earlier run made this folder.
     pub fn was_made(&self, target: &Path) -> bool {
         self.made.contains(target)
+    }
+
+    /// Records that a file of several chunks is made at `place`; `source` are its attributes.
+    pub fn begin(&self, target: &Path, place: &Path, source: &Attr) {
+        self.append(&Record::Part(PartRecord::new(target, place, source)));
+    }
+
+    /// Records that a chunk of it is written.
+    pub fn chunk(&self, target: &Path, index: usize, crc32c: u32) {
+        self.append(&Record::Chunk(ChunkRecord { target: PathText::from(target), index, crc32c }));
     }
 
     /// Records a finished file.
@@ -158,6 +212,7 @@ impl Journal {
 struct Past {
     run: u64,
     finished: HashMap<u64, Finished>,
+    unfinished: HashMap<PathBuf, Unfinished>,
     made: HashSet<PathBuf>,
 }
 
@@ -182,8 +237,18 @@ impl Past {
     fn add(&mut self, record: Record) {
         match record {
             Record::Start(start) => self.run = start.run,
+            Record::Part(part) => {
+                self.unfinished.insert(part.target.to_path(), part.unfinished());
+            }
+            Record::Chunk(chunk) => {
+                if let Some(file) = self.unfinished.get_mut(&chunk.target.to_path()) {
+                    file.chunks.insert(chunk.index, chunk.crc32c);
+                }
+            }
             Record::File(file) => {
-                self.finished.insert(key(&file.target.to_path()), file.done());
+                let target = file.target.to_path();
+                self.unfinished.remove(&target);
+                self.finished.insert(key(&target), file.done());
             }
             Record::Made(made) => {
                 self.made.insert(made.target.to_path());

@@ -2,7 +2,8 @@
 //!
 //! Prints a status line (JSON) on standard output at least twice a second and a last one at the end; log lines go to
 //! standard error. Exits 0 when the stage is complete, 1 when it failed, and at once when nobody reads the lines any
-//! more. SIGTERM cancels. Started again with the same journal it goes on where it was.
+//! more. Lines on standard input (JSON, `StageControl`) change its pace. SIGTERM cancels. Started again with the same
+//! journal it goes on where it was.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -20,7 +21,7 @@ use stage::identity;
 use stage::journal::Journal;
 use stage::monitor::Monitor;
 use wire::control::{ApiError, Blame, StageStatus};
-use wire::node::StageSpec;
+use wire::node::{StageControl, StageSpec};
 
 /// Pause between two status lines; the node is promised two a second.
 const REPORT_PERIOD: Duration = Duration::from_millis(400);
@@ -89,12 +90,26 @@ fn run(
     monitor: &Arc<Monitor>,
 ) -> anyhow::Result<StageStatus> {
     cancel_on_signal(monitor).context("wait for signals")?;
+    obey(monitor);
     let (over, reporter) = start_reporter(monitor);
     let status = Engine::new(spec, client).run(spec, journal, monitor);
     // The reporter must be silent before the last line: nothing may come after it.
     drop(over);
     reporter.join().expect("the reporter does not panic");
     Ok(status)
+}
+
+/// Follows what the node says on standard input.
+fn obey(monitor: &Arc<Monitor>) {
+    let monitor = monitor.clone();
+    std::thread::spawn(move || {
+        for line in std::io::stdin().lines().map_while(Result::ok) {
+            match serde_json::from_str::<StageControl>(&line) {
+                Ok(control) => monitor.control(&control),
+                Err(error) => tracing::warn!(line, %error, "an order of the node is not understood"),
+            }
+        }
+    });
 }
 
 /// Prints status lines until its sender is dropped.

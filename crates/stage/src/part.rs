@@ -22,6 +22,11 @@ impl<'a> Part<'a> {
         Part { context, path, published: false }
     }
 
+    /// Where it is until then.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Gives it its name, in place of what has it now.
     pub(crate) fn publish(mut self, target: &Path) -> Result<(), Fault> {
         if self.path != target {

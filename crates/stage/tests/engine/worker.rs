@@ -55,6 +55,13 @@ impl Work {
         end_of(self.start(spec))
     }
 
+    /// The chunks that are in the journal.
+    fn chunks(&self, spec: &StageSpec) -> Vec<u64> {
+        let text = fs::read_to_string(self.journal(spec)).unwrap_or_default();
+        let records = text.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
+        records.filter_map(|record| record["chunk"]["index"].as_u64()).collect()
+    }
+
     /// Waits until some files are in the journal.
     fn until_some_are_done(&self, spec: &StageSpec) {
         let lines = || fs::read_to_string(self.journal(spec)).unwrap_or_default().lines().count();
@@ -137,6 +144,36 @@ fn a_worker_that_is_killed_goes_on_with_its_journal() {
             assert_same(&before, &work.site.pfs(folder));
         }
     }
+}
+
+#[test]
+fn a_large_file_goes_on_with_the_chunk_that_it_was_at_when_its_worker_was_killed() {
+    const CHUNK: u64 = 16 * MIB;
+    const SIZE: u64 = 6 * CHUNK + 777;
+    let work = Work::new(2, 200 * MIB);
+    fs::create_dir(work.site.pfs("set")).unwrap();
+    fs::write(work.site.pfs("set/large"), bytes(1, usize::try_from(SIZE).unwrap())).unwrap();
+    for (id, direction, folder) in [("1.0", Direction::In, "set"), ("1.1", Direction::Out, "out")] {
+        let mut spec = work.spec(id, direction, folder, "");
+        // So slow that it cannot be over before it is killed.
+        spec.policy.bandwidth_bytes_per_s = Some(100 << 20);
+        let mut first = work.start(&spec);
+        while work.chunks(&spec).is_empty() {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        first.kill().unwrap();
+        assert!(first.wait().unwrap().code().is_none(), "it was over before it was killed");
+        let chunks = work.chunks(&spec);
+        let there: u64 = chunks.iter().map(|index| CHUNK.min(SIZE - index * CHUNK)).sum();
+
+        spec.policy.bandwidth_bytes_per_s = None;
+        let status = work.run(&spec);
+        assert_eq!(status.state, StageState::Complete, "{status:?}");
+        assert_eq!(status.progress.bytes_moved, SIZE - there, "chunks {chunks:?} were there");
+        assert_eq!((status.progress.bytes_done, status.progress.bytes_verified), (SIZE, SIZE));
+    }
+    assert!(fs::read(work.site.pfs("set/large")).unwrap() == fs::read(work.site.pfs("out/large")).unwrap());
+    assert_eq!(fs::read_dir(work.site.pfs("out")).unwrap().count(), 1, "a part was left behind");
 }
 
 #[test]
