@@ -192,7 +192,7 @@ impl Node {
             false => None,
         };
         let bandwidth = config.cluster.as_ref().and_then(|cluster| cluster.stage_bandwidth);
-        let stages = open_stages(folder, bandwidth).map_err(NodeError::Compute)?;
+        let stages = open_stages(folder, storage.as_ref(), bandwidth).map_err(NodeError::Compute)?;
         let control_uid = config.cluster.as_ref().map(|cluster| cluster.control_uid);
         Ok(Node { name: config.name.clone(), control_uid, storage, compute, stages, stopping: Notify::new() })
     }
@@ -248,9 +248,11 @@ fn open_mounts(folder: &NodeFolder) -> io::Result<Mounts<KernelTable>> {
     Mounts::open(mounts::Setting { folder: folder.mounts(), program, table: KernelTable })
 }
 
-fn open_stages(folder: &NodeFolder, bandwidth: Option<u64>) -> io::Result<Stages> {
+fn open_stages(folder: &NodeFolder, storage: Option<&Storage>, bandwidth: Option<u64>) -> io::Result<Stages> {
     let program = daemon::spawn::sibling("forebay-stage")?;
-    Stages::open(stages::Setting { folder: folder.stages(), program, shares: Shares::new(bandwidth) })
+    let data_address = storage.map(|storage| storage.address().tcp.clone());
+    let folder = folder.stages();
+    Stages::open(stages::Setting { folder, program, data_address, shares: Shares::new(bandwidth) })
 }
 
 /// Users of every kind pass through the mount root to their buffers.

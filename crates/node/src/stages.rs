@@ -31,6 +31,8 @@ pub struct Setting {
     pub folder: PathBuf,
     /// The worker program, `forebay-stage`.
     pub program: PathBuf,
+    /// Where this node's data path listens, if it has one: the other nodes of a buffer help with its stages.
+    pub data_address: Option<String>,
     /// The bandwidth that they share.
     pub shares: Arc<Shares>,
 }

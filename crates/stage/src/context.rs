@@ -18,7 +18,9 @@ use crate::journal::Journal;
 use crate::links::Links;
 use crate::manifest::Manifest;
 use crate::monitor::Monitor;
+use crate::movers::Crew;
 use crate::queue::Queue;
+use crate::transfer::Copier;
 use crate::tree::{Placement, Tree};
 
 /// How often something that may pass is tried again.
@@ -40,7 +42,13 @@ pub(crate) struct Context {
     pub(crate) journal: Arc<Journal>,
     pub(crate) manifest: Manifest,
     pub(crate) verify: Verify,
-    pub(crate) queue: Queue<Entry>,
+    pub(crate) queue: Queue<Entry, dyn Copier>,
+    /// This host.
+    pub(crate) here: Arc<dyn Copier>,
+    /// Hosts that help.
+    pub(crate) crew: Crew,
+    /// What sets the names of this host's parts apart from those of the coordinator: empty for that, else as `m2-`.
+    pub(crate) hand: String,
     pub(crate) links: Links,
     /// Pause before the first retry; each later one is four times as long.
     pub(crate) retry_pause: Duration,
@@ -113,7 +121,7 @@ impl Context {
             Placement::InPlace => target.to_owned(),
             Placement::Renamed => {
                 let part = self.parts.fetch_add(1, Ordering::Relaxed);
-                target.with_file_name(format!("{}{part}{PART_SUFFIX}", self.part_prefix()))
+                target.with_file_name(format!("{}{}{part}{PART_SUFFIX}", self.part_prefix(), self.hand))
             }
         }
     }
@@ -123,6 +131,12 @@ impl Context {
         name.starts_with(self.stage_prefix().as_bytes())
             && name.ends_with(PART_SUFFIX.as_bytes())
             && !name.starts_with(self.part_prefix().as_bytes())
+    }
+
+    /// Whether a path is that of a part of this run's that this hand has made.
+    pub(crate) fn is_of_hand(&self, path: &Path, hand: &str) -> bool {
+        let prefix = format!("{}{hand}", self.part_prefix());
+        path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(prefix.as_bytes()))
     }
 
     fn stage_prefix(&self) -> String {

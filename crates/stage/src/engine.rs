@@ -18,9 +18,11 @@ use crate::journal::Journal;
 use crate::links::Links;
 use crate::manifest::Manifest;
 use crate::monitor::Monitor;
+use crate::movers::{Crew, Recruit};
 use crate::pfs::Pfs;
 use crate::plan;
 use crate::queue::{CloseOnDrop, Queue};
+use crate::transfer::Here;
 use crate::tree::Tree;
 use crate::watched::Watched;
 
@@ -34,6 +36,9 @@ pub struct Engine {
     buffer: Arc<dyn Tree>,
     retry_pause: Duration,
     workers: usize,
+    /// The fragment that is on this host.
+    here: Option<u32>,
+    recruits: Arc<Vec<Recruit>>,
 }
 
 impl Engine {
@@ -48,13 +53,25 @@ impl Engine {
     pub fn between(pfs: Arc<dyn Tree>, buffer: Arc<dyn Tree>) -> Engine {
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         let workers = WORKERS_MAX.min(2 * processors);
-        Engine { pfs, buffer, retry_pause: Duration::from_millis(250), workers }
+        let retry_pause = Duration::from_millis(250);
+        Engine { pfs, buffer, retry_pause, workers, here: None, recruits: Arc::default() }
     }
 
     /// Waits this long before the first retry of something that may pass, four and sixteen times as long before the
     /// next two. Default: 250 ms.
     pub fn with_retry_pause(self, retry_pause: Duration) -> Engine {
         Engine { retry_pause, ..self }
+    }
+
+    /// Has these help when there is much to do; `here` is the fragment that is on this host.
+    pub fn with_movers(self, here: Option<u32>, recruits: Vec<Recruit>) -> Engine {
+        Engine { here, recruits: Arc::new(recruits), ..self }
+    }
+
+    /// What a mover works with; `name` sets its parts apart.
+    pub(crate) fn hand(&self, spec: &StageSpec, run: u64, name: String, monitor: &Arc<Monitor>) -> Context {
+        let context = self.context(spec, Journal::detached(run), Manifest::default(), monitor);
+        Context { hand: name, ..context }
     }
 
     /// Runs the stage with the rights of the calling thread. Returns when it is over: complete or failed.
@@ -69,8 +86,9 @@ impl Engine {
         let context = Arc::new(self.context(spec, journal, manifest, monitor));
         std::thread::scope(|scope| {
             for _ in 0..self.workers {
-                scope.spawn(|| context.queue.work(|entry| entry::stage(&context, entry)));
+                scope.spawn(|| context.queue.work(&context.here, |entry| entry::stage(&context, entry)));
             }
+            scope.spawn(|| context.crew.recruit(scope, &context, spec));
             // Also if the planner panics: the workers would wait for ever.
             let _closing = CloseOnDrop(&context.queue);
             match plan::plan(&context, spec) {
@@ -121,6 +139,9 @@ impl Engine {
             manifest,
             verify: spec.policy.verify,
             queue: Queue::new(),
+            here: Arc::new(Here { fragment: self.here }),
+            crew: Crew::new(spec.target.layout, self.recruits.clone()),
+            hand: String::new(),
             links: Links::default(),
             retry_pause: self.retry_pause,
             parts: AtomicU64::new(0),

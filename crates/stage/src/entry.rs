@@ -69,7 +69,8 @@ fn note(context: &Context, entry: &Entry, outcome: &Result<(), Fault>) {
     }
 }
 
-fn finish(context: &Context, entry: Entry, outcome: Result<(), Fault>) {
+/// Counts an entry and lets go of its folder.
+pub(crate) fn finish(context: &Context, entry: Entry, outcome: Result<(), Fault>) {
     match outcome {
         Ok(()) => context.monitor.done(),
         Err(fault) => context.fail(&fault),

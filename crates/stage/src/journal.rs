@@ -2,10 +2,10 @@
 //!
 //! ```text
 //! journal := record*                    one JSON object a line, appended; a torn last line is cut off at the next start
-//! record  := start | part | chunk | file | made | remark
+//! record  := start | part | blocks | file | made | remark
 //! start   := {"start":{"stage","source","destination","run"}}      first of each run; run counts from 1
-//! part    := {"part":{"target","place","size","mtime"}}            a file of several chunks, begun at `place`
-//! chunk   := {"chunk":{"target","index","crc32c"}}                 a chunk of it, written there
+//! part    := {"part":{"target","place","size","mtime"}}            a large file, begun at `place`
+//! blocks  := {"blocks":{"target","blocks":[[number, crc32c],...]}} blocks of it, written there
 //! file    := {"file":{"target","size","mtime","crc32c","attempts","verified","finished_ms"}}   a regular file that is done
 //! made    := {"made":{"target"}}                                    the destination folder, about to be made by us
 //! remark  := {"remark":{"path","text"}}                             metadata that could not be kept, or an attempt that failed
@@ -13,7 +13,7 @@
 //!
 //! `target` and `path` are text, or an array of bytes where they are not UTF-8.
 //!
-//! **Invariant:** a `file` or `chunk` record is a hint, not a proof: the caller compares it with both sides before it
+//! **Invariant:** a `file` or `blocks` record is a hint, not a proof: the caller compares it with both sides before it
 //! believes it.
 
 mod record;
@@ -29,7 +29,7 @@ use wire::data::{Attr, Time};
 use wire::node::{StageSpec, Verify};
 
 pub(crate) use self::record::PathText;
-use self::record::{ChunkRecord, FileRecord, MadeRecord, PartRecord, Record, RemarkRecord, StartRecord};
+use self::record::{BlocksRecord, FileRecord, MadeRecord, PartRecord, Record, RemarkRecord, StartRecord};
 
 /// Records between two syncs: what a power loss can make a stage copy again.
 const RECORDS_UNSYNCED_MAX: u32 = 256;
@@ -51,7 +51,7 @@ pub struct Finished {
     pub finished_ms: u64,
 }
 
-/// A file of several chunks that an earlier run began.
+/// A large file that an earlier run began.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unfinished {
     /// Where it is at the target.
@@ -60,8 +60,8 @@ pub struct Unfinished {
     pub size: u64,
     /// The source's time of change then.
     pub mtime: Time,
-    /// CRC32C of the chunks that are written, by their index.
-    pub chunks: BTreeMap<usize, u32>,
+    /// CRC32C of the blocks of 1 MiB that are written, by their number.
+    pub blocks: BTreeMap<usize, u32>,
 }
 
 /// The journal of one stage.
@@ -89,7 +89,8 @@ pub struct JournalError {
 }
 
 struct Output {
-    file: File,
+    /// `None`: nothing is kept.
+    file: Option<File>,
     unsynced: u32,
     broken: bool,
 }
@@ -112,11 +113,25 @@ impl Journal {
             .and_then(|_| file.write_all(&start.line()))
             .and_then(|()| file.sync_data())
             .map_err(failed("write"))?;
-        let output = Mutex::new(Output { file, unsynced: 0, broken: false });
+        let output = Mutex::new(Output { file: Some(file), unsynced: 0, broken: false });
         let Past { run, finished, unfinished, made } = past;
         let places = unfinished.values().map(|file| file.place.clone()).collect();
         let unfinished = Mutex::new(unfinished);
         Ok(Journal { path: path.to_owned(), run, finished, unfinished, places, made, output })
+    }
+
+    /// The journal of a mover, whose coordinator keeps the real one: nothing is kept and nothing known.
+    pub fn detached(run: u64) -> Journal {
+        let output = Mutex::new(Output { file: None, unsynced: 0, broken: false });
+        Journal {
+            path: PathBuf::new(),
+            run,
+            finished: HashMap::new(),
+            unfinished: Mutex::default(),
+            places: HashSet::new(),
+            made: HashSet::new(),
+            output,
+        }
     }
 
     /// Which run of the stage this is, from 1.
@@ -150,14 +165,15 @@ impl Journal {
         self.made.contains(target)
     }
 
-    /// Records that a file of several chunks is made at `place`; `source` are its attributes.
+    /// Records that a large file is made at `place`; `source` are its attributes.
     pub fn begin(&self, target: &Path, place: &Path, source: &Attr) {
         self.append(&Record::Part(PartRecord::new(target, place, source)));
     }
 
-    /// Records that a chunk of it is written.
-    pub fn chunk(&self, target: &Path, index: usize, crc32c: u32) {
-        self.append(&Record::Chunk(ChunkRecord { target: PathText::from(target), index, crc32c }));
+    /// Records that blocks of it are written, with their checksums.
+    pub fn blocks(&self, target: &Path, blocks: impl Iterator<Item = usize>, crc32c: &[u32]) {
+        let blocks = blocks.zip(crc32c.iter().copied()).collect();
+        self.append(&Record::Blocks(BlocksRecord { target: PathText::from(target), blocks }));
     }
 
     /// Records a finished file.
@@ -178,20 +194,18 @@ impl Journal {
     /// Makes what is recorded so far survive a power loss.
     pub fn sync(&self) {
         let mut output = self.output.lock().expect("no thread panics with the lock");
-        let synced = output.file.sync_data();
+        let synced = output.file.as_ref().map_or(Ok(()), File::sync_data);
         self.check(&mut output, synced);
     }
 
     fn append(&self, record: &Record) {
         let mut output = self.output.lock().expect("no thread panics with the lock");
-        if output.broken {
-            return;
-        }
-        let mut written = output.file.write_all(&record.line());
-        output.unsynced += 1;
-        if written.is_ok() && output.unsynced >= RECORDS_UNSYNCED_MAX {
-            output.unsynced = 0;
-            written = output.file.sync_data();
+        let Output { file: Some(file), unsynced, broken: false } = &mut *output else { return };
+        let mut written = file.write_all(&record.line());
+        *unsynced += 1;
+        if written.is_ok() && *unsynced >= RECORDS_UNSYNCED_MAX {
+            *unsynced = 0;
+            written = file.sync_data();
         }
         self.check(&mut output, written);
     }
@@ -240,9 +254,9 @@ impl Past {
             Record::Part(part) => {
                 self.unfinished.insert(part.target.to_path(), part.unfinished());
             }
-            Record::Chunk(chunk) => {
-                if let Some(file) = self.unfinished.get_mut(&chunk.target.to_path()) {
-                    file.chunks.insert(chunk.index, chunk.crc32c);
+            Record::Blocks(written) => {
+                if let Some(file) = self.unfinished.get_mut(&written.target.to_path()) {
+                    file.blocks.extend(written.blocks);
                 }
             }
             Record::File(file) => {

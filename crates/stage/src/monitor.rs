@@ -3,6 +3,7 @@
 //! **Invariant:** a stage is `complete` only if its source was walked to the end, every entry found is done, nothing
 //! failed and nobody cancelled it.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -40,6 +41,7 @@ pub struct Monitor {
     failures: Mutex<Vec<FileFailure>>,
     remarks: Mutex<Vec<Remark>>,
     remarks_total: AtomicU64,
+    helpers: Mutex<BTreeMap<String, u64>>,
     error: Mutex<Option<ApiError>>,
     gauge: Mutex<Gauge>,
     stall_after: Duration,
@@ -67,6 +69,7 @@ impl Monitor {
             failures: Mutex::default(),
             remarks: Mutex::default(),
             remarks_total: AtomicU64::new(0),
+            helpers: Mutex::default(),
             error: Mutex::default(),
             gauge: Mutex::default(),
             stall_after: STALL_AFTER,
@@ -113,11 +116,13 @@ impl Monitor {
     }
 
     fn notes(&self) -> StageNotes {
+        let helpers = self.helpers.lock().expect("no thread panics with the lock");
         StageNotes {
             paused: self.pace.is_paused(),
             stalled: self.stalls.longer_than(self.stall_after),
             remarks: self.remarks.lock().expect("no thread panics with the lock").clone(),
             remarks_total: self.remarks_total.load(Ordering::Relaxed),
+            helpers: helpers.clone().into_iter().collect(),
         }
     }
 
@@ -186,6 +191,27 @@ impl Monitor {
 
     pub(crate) fn done(&self) {
         self.entries_done.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Another storage node has copied so much.
+    pub(crate) fn helped(&self, node: &str, bytes: u64) {
+        let mut helpers = self.helpers.lock().expect("no thread panics with the lock");
+        match helpers.get_mut(node) {
+            Some(all) => *all += bytes,
+            None => drop(helpers.insert(node.to_owned(), bytes)),
+        }
+    }
+
+    /// Whether so much was found, in one way or the other.
+    pub(crate) fn has_found(&self, bytes: u64, entries: u64) -> bool {
+        self.bytes_total.load(Ordering::Relaxed) >= bytes
+            || self.entries_total.load(Ordering::Relaxed) >= entries
+    }
+
+    /// Takes the remarks that are listed, as (path, text).
+    pub(crate) fn take_remarks(&self) -> Vec<(String, String)> {
+        let remarks = std::mem::take(&mut *self.remarks.lock().expect("no thread panics with the lock"));
+        remarks.into_iter().map(|remark| (remark.path, remark.text)).collect()
     }
 
     pub(crate) fn planned(&self) {

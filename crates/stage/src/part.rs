@@ -27,6 +27,12 @@ impl<'a> Part<'a> {
         &self.path
     }
 
+    /// Leaves it where it is, for another process to give it its name.
+    pub(crate) fn keep(mut self) -> PathBuf {
+        self.published = true;
+        std::mem::take(&mut self.path)
+    }
+
     /// Gives it its name, in place of what has it now.
     pub(crate) fn publish(mut self, target: &Path) -> Result<(), Fault> {
         if self.path != target {

@@ -1,8 +1,10 @@
-//! Which chunks of a file are read back and compared.
+//! Which parts of a file are read back and compared; a sample is made of chunks of 16 MiB.
 
+use wire::control::Side;
 use wire::node::Verify;
 
-use crate::content::CHUNK_BYTES;
+use crate::blocks::{UNIT_BLOCKS, UNIT_BYTES as CHUNK_BYTES};
+use crate::context::Context;
 
 /// Up to this size a file is read back as a whole where the policy leaves the choice: reading back costs about as much
 /// time as writing did, and with larger files a stage would wait for that more than for anything else.
@@ -22,12 +24,20 @@ pub(crate) fn of_size(policy: Verify, size: u64) -> Verify {
     }
 }
 
-/// Whether a chunk is read back.
-pub(crate) fn includes(policy: Verify, size: u64, index: usize) -> bool {
+/// Whether a block is read back.
+pub(crate) fn includes(policy: Verify, size: u64, block: usize) -> bool {
+    let index = block / UNIT_BLOCKS;
     match of_size(policy, size) {
         Verify::Off => false,
         Verify::Full | Verify::BySize => true,
         Verify::Sampled => index.is_multiple_of(SAMPLE_EVERY) || index == last(size),
+    }
+}
+
+/// Waits until so many bytes may be read back: those of the PFS are under its limit.
+pub(crate) fn pace(context: &Context, side: Side, bytes: u64) {
+    if side == Side::Pfs {
+        context.pace(bytes);
     }
 }
 
@@ -55,7 +65,8 @@ mod tests {
     #[test]
     fn a_sample_has_both_ends_and_an_eighth_of_the_rest() {
         let size = 100 * CHUNK_BYTES + 5;
-        let read: Vec<usize> = (0..=100).filter(|index| includes(Verify::Sampled, size, *index)).collect();
+        let read: Vec<usize> =
+            (0..=100).filter(|index| includes(Verify::Sampled, size, *index * UNIT_BLOCKS)).collect();
         assert_eq!((read[0], *read.last().unwrap(), read.len()), (0, 100, 14));
         assert_eq!(bytes(Verify::Sampled, size), 13 * CHUNK_BYTES + 5);
     }

@@ -491,6 +491,8 @@ pub struct StageNotes {
     pub remarks: Vec<Remark>,
     /// How many there are in all.
     pub remarks_total: u64,
+    /// Storage nodes that help, and bytes that each has copied; the rest was copied by the node that the stage is on.
+    pub helpers: Vec<(String, u64)>,
 }
 
 /// Something about an entry that is no failure.

@@ -166,7 +166,8 @@ impl Coordinator {
     }
 
     fn start_worker(&self) -> io::Result<worker::Worker> {
-        let worker = worker::start(&self.setting.program, &self.folder)?;
+        let worker =
+            worker::start(&self.setting.program, &self.folder, self.setting.data_address.as_deref())?;
         keep::write(&self.folder.join("worker.json"), &worker.id)?;
         Ok(worker)
     }

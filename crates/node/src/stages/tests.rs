@@ -11,7 +11,7 @@ use super::*;
 
 fn setting(dir: &Path) -> Setting {
     let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fake-stage");
-    Setting { folder: dir.join("stages"), program, shares: Shares::new(None) }
+    Setting { folder: dir.join("stages"), program, data_address: None, shares: Shares::new(None) }
 }
 
 /// A stage whose worker does what `what` says.

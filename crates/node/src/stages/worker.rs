@@ -39,15 +39,18 @@ pub enum End {
     Broken(String),
 }
 
-/// Starts `program --spec FOLDER/spec.json --journal FOLDER/journal`. It starts with the rights of this process and takes
+/// Starts `program --spec FOLDER/spec.json --journal FOLDER/journal`, with the address of this node's data path. It starts with the rights of this process and takes
 /// on the owner's by itself, with all the owner's groups, once its journal is open.
 ///
 /// # Errors
 /// The program or the folder is not there.
-pub fn start(program: &Path, folder: &Path) -> io::Result<Worker> {
+pub fn start(program: &Path, folder: &Path, data_address: Option<&str>) -> io::Result<Worker> {
     let log = OpenOptions::new().append(true).create(true).mode(0o600).open(folder.join("log"))?;
     let mut command = Command::new(program);
     command.arg("--spec").arg(folder.join("spec.json")).arg("--journal").arg(folder.join("journal"));
+    if let Some(address) = data_address {
+        command.arg("--data-address").arg(address);
+    }
     command.process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(log).current_dir("/");
     let mut child =
         command.spawn().map_err(|e| io::Error::new(e.kind(), format!("start {}: {e}", program.display())))?;

@@ -16,7 +16,7 @@ use super::{Finished, Unfinished};
 pub(super) enum Record {
     Start(StartRecord),
     Part(PartRecord),
-    Chunk(ChunkRecord),
+    Blocks(BlocksRecord),
     File(FileRecord),
     Made(MadeRecord),
     Remark(RemarkRecord),
@@ -52,10 +52,10 @@ pub(super) struct PartRecord {
 }
 
 #[derive(Serialize, Deserialize)]
-pub(super) struct ChunkRecord {
+pub(super) struct BlocksRecord {
     pub(super) target: PathText,
-    pub(super) index: usize,
-    pub(super) crc32c: u32,
+    /// Number of each block, and its CRC32C.
+    pub(super) blocks: Vec<(usize, u32)>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -105,7 +105,7 @@ impl PartRecord {
     pub(super) fn unfinished(&self) -> Unfinished {
         let (seconds, nanos) = self.mtime;
         let mtime = Time { seconds, nanos };
-        Unfinished { place: self.place.to_path(), size: self.size, mtime, chunks: BTreeMap::new() }
+        Unfinished { place: self.place.to_path(), size: self.size, mtime, blocks: BTreeMap::new() }
     }
 }
 

@@ -4,6 +4,7 @@
 
 mod faults;
 mod lists;
+mod movers;
 mod policy;
 mod resume;
 mod round_trip;

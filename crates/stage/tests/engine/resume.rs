@@ -114,7 +114,8 @@ fn killed_in_the_second_chunk(found: impl FnOnce(&[u8]) -> Vec<u8>) -> (Site, St
     let journal = site.journal(&spec);
     let source = site.namespace().lookup(ROOT, b"large").unwrap();
     journal.begin(&site.pfs("out/large"), &place, &source);
-    journal.chunk(&site.pfs("out/large"), 0, crc32c::crc32c(&contents[..CHUNK]));
+    let sums: Vec<u32> = contents[..CHUNK].chunks(1 << 20).map(crc32c::crc32c).collect();
+    journal.blocks(&site.pfs("out/large"), 0..16, &sums);
     (site, spec, place)
 }
 

@@ -17,24 +17,28 @@ use crate::support::forest::{assert_same, bytes, grow, survey};
 
 const MIB: u64 = 1 << 20;
 
-struct Work {
-    site: Site,
-    cluster: Cluster,
+pub struct Work {
+    pub site: Site,
+    pub cluster: Cluster,
 }
 
 impl Work {
-    fn new(nodes: u32, capacity_bytes: u64) -> Work {
+    pub fn new(nodes: u32, capacity_bytes: u64) -> Work {
         let site = Site::new();
         let cluster = Cluster::start(&site.path().join("nodes"), nodes, capacity_bytes, &site.owner);
         Work { site, cluster }
     }
 
-    fn spec(&self, id: &str, direction: Direction, pfs: &str, buffer: &str) -> StageSpec {
+    pub fn spec(&self, id: &str, direction: Direction, pfs: &str, buffer: &str) -> StageSpec {
         let spec = self.site.spec(direction, StageKind::Directory, pfs, buffer);
         StageSpec { id: id.into(), target: self.cluster.target.clone(), ..spec }
     }
 
     fn start(&self, spec: &StageSpec) -> Child {
+        self.start_with(spec, &[])
+    }
+
+    pub fn start_with(&self, spec: &StageSpec, arguments: &[&str]) -> Child {
         let file = self.site.path().join(format!("{}.json", spec.id));
         fs::write(&file, serde_json::to_vec(spec).unwrap()).unwrap();
         Command::new(env!("CARGO_BIN_EXE_forebay-stage"))
@@ -42,6 +46,7 @@ impl Work {
             .arg(file)
             .arg("--journal")
             .arg(self.journal(spec))
+            .args(arguments)
             .stdout(Stdio::piped())
             .spawn()
             .unwrap()
@@ -55,11 +60,13 @@ impl Work {
         end_of(self.start(spec))
     }
 
-    /// The chunks that are in the journal.
-    fn chunks(&self, spec: &StageSpec) -> Vec<u64> {
+    /// The blocks of large files that are in the journal.
+    pub fn blocks(&self, spec: &StageSpec) -> Vec<u64> {
         let text = fs::read_to_string(self.journal(spec)).unwrap_or_default();
         let records = text.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
-        records.filter_map(|record| record["chunk"]["index"].as_u64()).collect()
+        let blocks =
+            |record: serde_json::Value| record["blocks"]["blocks"].as_array().cloned().unwrap_or_default();
+        records.flat_map(blocks).filter_map(|block| block[0].as_u64()).collect()
     }
 
     /// Waits until some files are in the journal.
@@ -72,7 +79,7 @@ impl Work {
 }
 
 /// The last status line; its state and the exit status say the same.
-fn end_of(mut child: Child) -> StageStatus {
+pub fn end_of(mut child: Child) -> StageStatus {
     let lines = BufReader::new(child.stdout.take().unwrap()).lines();
     let last = lines.map(Result::unwrap).last().expect("a last line");
     let status: StageStatus = serde_json::from_str(&last).unwrap();
@@ -147,9 +154,8 @@ fn a_worker_that_is_killed_goes_on_with_its_journal() {
 }
 
 #[test]
-fn a_large_file_goes_on_with_the_chunk_that_it_was_at_when_its_worker_was_killed() {
-    const CHUNK: u64 = 16 * MIB;
-    const SIZE: u64 = 6 * CHUNK + 777;
+fn a_large_file_goes_on_where_it_was_when_its_worker_was_killed() {
+    const SIZE: u64 = 96 * MIB + 777;
     let work = Work::new(2, 200 * MIB);
     fs::create_dir(work.site.pfs("set")).unwrap();
     fs::write(work.site.pfs("set/large"), bytes(1, usize::try_from(SIZE).unwrap())).unwrap();
@@ -158,18 +164,18 @@ fn a_large_file_goes_on_with_the_chunk_that_it_was_at_when_its_worker_was_killed
         // So slow that it cannot be over before it is killed.
         spec.policy.bandwidth_bytes_per_s = Some(100 << 20);
         let mut first = work.start(&spec);
-        while work.chunks(&spec).is_empty() {
+        while work.blocks(&spec).is_empty() {
             std::thread::sleep(Duration::from_millis(5));
         }
         first.kill().unwrap();
         assert!(first.wait().unwrap().code().is_none(), "it was over before it was killed");
-        let chunks = work.chunks(&spec);
-        let there: u64 = chunks.iter().map(|index| CHUNK.min(SIZE - index * CHUNK)).sum();
+        let blocks = work.blocks(&spec);
+        let there: u64 = blocks.iter().map(|number| MIB.min(SIZE - number * MIB)).sum();
 
         spec.policy.bandwidth_bytes_per_s = None;
         let status = work.run(&spec);
         assert_eq!(status.state, StageState::Complete, "{status:?}");
-        assert_eq!(status.progress.bytes_moved, SIZE - there, "chunks {chunks:?} were there");
+        assert_eq!(status.progress.bytes_moved, SIZE - there, "blocks {blocks:?} were there");
         assert_eq!((status.progress.bytes_done, status.progress.bytes_verified), (SIZE, SIZE));
     }
     assert!(fs::read(work.site.pfs("set/large")).unwrap() == fs::read(work.site.pfs("out/large")).unwrap());
