@@ -149,6 +149,27 @@ fn a_source_that_never_stops_changing_is_a_failure() {
 }
 
 #[test]
+fn a_folder_that_changes_while_it_is_listed_is_listed_again() {
+    let site = site_with(3, 100);
+    let pfs = FaultyPfs::default();
+    pfs.shared.growing.store(2, Ordering::Relaxed);
+    let status = site.run_on(Arc::new(pfs), &site.spec(Direction::In, StageKind::Directory, "set", ""));
+    assert_eq!((status.state, status.progress.entries_done), (StageState::Complete, 5), "{status:?}");
+    assert!(site.buffer("late1").exists() && site.buffer("late2").exists());
+}
+
+#[test]
+fn a_folder_that_never_stops_changing_is_a_failure() {
+    let site = site_with(3, 100);
+    let pfs = FaultyPfs::default();
+    pfs.shared.growing.store(-1, Ordering::Relaxed);
+    let status = site.run_on(Arc::new(pfs), &site.spec(Direction::In, StageKind::Directory, "set", ""));
+    assert_one_failure(&status, "set", Side::Pfs, 0);
+    assert!(status.failures[0].message.contains("list folder"), "{status:?}");
+    assert!(status.failures[0].message.contains("changed"), "{status:?}");
+}
+
+#[test]
 fn attributes_that_the_target_cannot_hold_are_remarked_and_fail_nothing() {
     let site = site_with(1, 100);
     let flags = rustix::fs::XattrFlags::empty();

@@ -113,6 +113,31 @@ fn every_kind_of_entry_survives_a_real_buffer() {
 }
 
 #[test]
+fn an_access_control_list_that_a_buffer_cannot_hold_is_told() {
+    let work = Work::new(1, 10 * MIB);
+    fs::create_dir(work.site.pfs("set")).unwrap();
+    fs::write(work.site.pfs("set/f"), b"x").unwrap();
+    // Version 2; owner rw, user 1234 r, group r, mask r, others nothing: acl(5), and xattr's posix_acl_xattr.h.
+    let mut list = 2_u32.to_le_bytes().to_vec();
+    for (tag, mode, id) in
+        [(1, 6, u32::MAX), (2, 4, 1234), (4, 4, u32::MAX), (16, 4, u32::MAX), (32, 0, u32::MAX)]
+    {
+        list.extend([u16::to_le_bytes(tag), u16::to_le_bytes(mode)].concat());
+        list.extend(id.to_le_bytes());
+    }
+    let flags = rustix::fs::XattrFlags::empty();
+    rustix::fs::setxattr(work.site.pfs("set/f"), "system.posix_acl_access", &list, flags).unwrap();
+    let mut spec = work.spec("1.0", Direction::In, "set", "");
+    spec.policy.manifest = Some(work.site.pfs("manifest"));
+    let status = work.run(&spec);
+    assert_eq!((status.state, status.notes.remarks_total), (StageState::Complete, 1), "{status:?}");
+    let remark = &status.notes.remarks[0];
+    assert_eq!(remark.path, "$DW_JOB_STRIPED/f");
+    assert!(remark.text.contains("system.posix_acl_access"), "{remark:?}");
+    assert!(fs::read_to_string(work.site.pfs("manifest")).unwrap().contains(&remark.text));
+}
+
+#[test]
 fn a_large_file_is_striped_and_comes_back_whole() {
     let work = Work::new(3, 100 * MIB);
     fs::create_dir(work.site.pfs("set")).unwrap();

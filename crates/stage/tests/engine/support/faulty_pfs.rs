@@ -23,6 +23,8 @@ pub struct FaultyPfs {
 pub struct Shared {
     /// So many writes fail with ENOSPC; negative: all.
     pub no_room: AtomicI64,
+    /// So many listings of a folder are surprised by a file that is made meanwhile; negative: all.
+    pub growing: AtomicI64,
     /// Writes so far.
     pub writes: AtomicU64,
     /// Writes hang while this is held.
@@ -66,7 +68,13 @@ impl Tree for FaultyPfs {
         Pfs.locate(path)
     }
     fn list<'a>(&'a self, folder: &Found) -> Result<Listing<'a>> {
-        Pfs.list(folder)
+        let entries: Vec<_> = Pfs.list(folder)?.collect();
+        let left = self.shared.growing.load(Ordering::Relaxed);
+        if left != 0 {
+            self.shared.growing.fetch_sub(1, Ordering::Relaxed);
+            std::fs::write(folder.path.join(format!("late{left}")), b"late").unwrap();
+        }
+        Ok(Box::new(entries.into_iter()))
     }
     fn open(&self, file: &Found) -> Result<Box<dyn OpenFile>> {
         Pfs.open(file)
