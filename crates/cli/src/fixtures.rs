@@ -2,8 +2,8 @@
 
 use model::phase::{AccessMode, Direction, Function, Phase, StageKind, StageState};
 use wire::control::{
-    ApiError, Blame, CLI, FileFailure, InstanceStatus, Owner, Script, SessionStatus, Side, StageProgress,
-    StageStatus, VolumeKind,
+    ApiError, Blame, CLI, FileFailure, InstanceStatus, Owner, Script, SessionStatus, Side, StageNotes,
+    StageProgress, StageStatus, VolumeKind,
 };
 
 /// A stage-in that is complete.
@@ -23,10 +23,12 @@ pub fn stage_in() -> StageStatus {
             bytes_verified: 38 << 20,
             entries_failed: 0,
             planned: true,
+            ..StageProgress::default()
         },
         elapsed_ms: 2_000,
         failures: vec![],
         error: None,
+        notes: StageNotes::default(),
     }
 }
 
@@ -46,6 +48,7 @@ pub fn failed_stage_out() -> StageStatus {
             bytes_verified: 2 << 20,
             entries_failed: 1,
             planned: true,
+            ..StageProgress::default()
         },
         failures: vec![FileFailure {
             path: "/pfs/results/stars.h5".into(),

@@ -19,7 +19,7 @@ const WINDOW: Duration = Duration::from_secs(5);
 
 /// How fast one stage goes.
 ///
-/// A byte is work twice, once copied and once read back and compared, so the time left is that of both.
+/// A byte is work twice where the stage's policy says so, once copied and once read back and compared, so the time left is that of both.
 #[derive(Debug, Default)]
 pub struct Gauge {
     samples: VecDeque<Sample>,
@@ -58,7 +58,7 @@ impl Gauge {
         }
         let work = self.slope(|sample| sample.work).filter(|slope| *slope > 0.0)?;
         let done = progress.bytes_done.saturating_add(progress.bytes_verified);
-        let rest = progress.bytes_total.saturating_mul(2).saturating_sub(done);
+        let rest = progress.bytes_total.saturating_add(progress.bytes_to_verify).saturating_sub(done);
         #[expect(clippy::cast_precision_loss, reason = "an estimate for people")]
         Duration::try_from_secs_f64(rest as f64 / work).ok()
     }
@@ -87,7 +87,7 @@ pub fn describe(progress: &StageProgress, gauge: &Gauge) -> String {
         parts.push(format!("{} failed", progress.entries_failed));
     }
     let copied = progress.planned && progress.bytes_done >= progress.bytes_total;
-    if copied && progress.bytes_verified < progress.bytes_total {
+    if copied && progress.bytes_verified < progress.bytes_to_verify {
         parts.push(format!("{} verified", render::bytes(progress.bytes_verified)));
     } else if let Some(rate) = gauge.rate() {
         parts.push(render::rate(rate));
@@ -187,8 +187,10 @@ mod tests {
             bytes_total: 100 << 20,
             bytes_done: done << 20,
             bytes_verified: verified << 20,
+            bytes_to_verify: 100 << 20,
             entries_failed: 0,
             planned,
+            ..StageProgress::default()
         }
     }
 

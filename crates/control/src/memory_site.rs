@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use daemon::error::{site, user};
 use model::phase::{StageKind, StageState};
 use tokio::sync::Notify;
-use wire::control::{ApiError, FileFailure, Side, StageProgress, StageStatus};
+use wire::control::{ApiError, FileFailure, Side, StageNotes, StageProgress, StageStatus};
 use wire::node::{
     FragmentSpec, FragmentStatus, MountSpec, MountStatus, NodeHealth, StageSpec, StorageAddress,
 };
@@ -330,5 +330,6 @@ fn outcome(world: &World, spec: &StageSpec) -> StageStatus {
         elapsed_ms: 1,
         failures: if state == StageState::Failed { vec![failure] } else { Vec::new() },
         error: None,
+        notes: StageNotes::default(),
     }
 }

@@ -32,6 +32,9 @@ pub struct File {
     pub pool: String,
     /// How much flash it may give to instances, as `1.5TiB`; needed for the storage role.
     pub capacity: String,
+    /// How many bytes a second its stages may read from the parallel file system and write to it, as `2GiB`; empty: as many
+    /// as they can.
+    pub stage_bandwidth: String,
     /// Where it mounts namespaces: a folder for each token.
     pub mount_root: PathBuf,
     /// The user that control runs as: who else asks is refused. Root may always ask.
@@ -54,6 +57,7 @@ impl Default for File {
             data_port: 7072,
             pool: String::new(),
             capacity: String::new(),
+            stage_bandwidth: String::new(),
             mount_root: "/var/lib/forebay/mnt".into(),
             control_user: "root".to_owned(),
             munge_socket: String::new(),
@@ -79,6 +83,7 @@ pub fn load(path: &Path) -> Result<Config, ConfigError> {
         data_port: file.data_port,
         pool: some(&file.pool),
         capacity_bytes,
+        stage_bandwidth: stage_bandwidth(&file).map_err(|reason| wrong("stage_bandwidth", reason))?,
         mount_root: file.mount_root.clone(),
         control_uid: daemon::config::uid_of(&file.control_user)
             .map_err(|reason| wrong("control_user", reason))?,
@@ -96,6 +101,10 @@ fn capacity(file: &File) -> Result<u64, String> {
         return Err("the storage role needs it, as capacity = \"1.5TiB\"".to_owned());
     }
     size::parse(&file.capacity).map_err(|error| error.to_string())
+}
+
+fn stage_bandwidth(file: &File) -> Result<Option<u64>, String> {
+    some(&file.stage_bandwidth).map(|text| size::parse(&text).map_err(|error| error.to_string())).transpose()
 }
 
 fn address(text: &str) -> Result<Option<IpAddr>, String> {

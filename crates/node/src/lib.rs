@@ -16,6 +16,7 @@ mod folder;
 mod keep;
 pub mod mount_table;
 pub mod mounts;
+mod mover;
 pub mod process;
 mod registration;
 pub mod requests;

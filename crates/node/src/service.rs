@@ -18,6 +18,7 @@ use crate::mount_table::KernelTable;
 use crate::mounts::{self, Mounts};
 use crate::registration;
 use crate::requests;
+use crate::stages::shares::Shares;
 use crate::stages::{self, Stages};
 use crate::storage::{Listen, Storage, StorageError};
 
@@ -49,6 +50,8 @@ pub struct Cluster {
     pub pool: Option<String>,
     /// Bytes of flash that it may give to instances.
     pub capacity_bytes: u64,
+    /// Bytes a second that its stages may move on the PFS; `None`: no limit.
+    pub stage_bandwidth: Option<u64>,
     /// Where it mounts namespaces.
     pub mount_root: PathBuf,
     /// The user that control runs as.
@@ -188,7 +191,8 @@ impl Node {
             true => Some(open_mounts(folder).map_err(NodeError::Compute)?),
             false => None,
         };
-        let stages = open_stages(folder).map_err(NodeError::Compute)?;
+        let bandwidth = config.cluster.as_ref().and_then(|cluster| cluster.stage_bandwidth);
+        let stages = open_stages(folder, storage.as_ref(), bandwidth).map_err(NodeError::Compute)?;
         let control_uid = config.cluster.as_ref().map(|cluster| cluster.control_uid);
         Ok(Node { name: config.name.clone(), control_uid, storage, compute, stages, stopping: Notify::new() })
     }
@@ -244,9 +248,11 @@ fn open_mounts(folder: &NodeFolder) -> io::Result<Mounts<KernelTable>> {
     Mounts::open(mounts::Setting { folder: folder.mounts(), program, table: KernelTable })
 }
 
-fn open_stages(folder: &NodeFolder) -> io::Result<Stages> {
+fn open_stages(folder: &NodeFolder, storage: Option<&Storage>, bandwidth: Option<u64>) -> io::Result<Stages> {
     let program = daemon::spawn::sibling("forebay-stage")?;
-    Stages::open(stages::Setting { folder: folder.stages(), program })
+    let data_address = storage.map(|storage| storage.address().tcp.clone());
+    let folder = folder.stages();
+    Stages::open(stages::Setting { folder, program, data_address, shares: Shares::new(bandwidth) })
 }
 
 /// Users of every kind pass through the mount root to their buffers.

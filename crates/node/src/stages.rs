@@ -2,6 +2,7 @@
 //! to them.
 
 mod coordinator;
+pub mod shares;
 mod worker;
 
 use std::collections::HashMap;
@@ -13,11 +14,15 @@ use daemon::error::{site, user};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use wire::control::{ApiError, StageStatus};
-use wire::node::StageSpec;
+use wire::node::{StageControl, StageSpec};
 
 use crate::folder::of_id;
 use crate::keep;
-use coordinator::Coordinator;
+use coordinator::{Coordinator, Orders, Stop};
+use shares::Shares;
+
+/// What a stage was told, in its folder.
+const CONTROL: &str = "control.json";
 
 /// Where stages are kept and what runs them.
 #[derive(Clone, Debug)]
@@ -26,6 +31,10 @@ pub struct Setting {
     pub folder: PathBuf,
     /// The worker program, `forebay-stage`.
     pub program: PathBuf,
+    /// Where this node's data path listens, if it has one: the other nodes of a buffer help with its stages.
+    pub data_address: Option<String>,
+    /// The bandwidth that they share.
+    pub shares: Arc<Shares>,
 }
 
 /// All stages of a node.
@@ -38,7 +47,8 @@ pub struct Stages {
 struct Handle {
     spec: StageSpec,
     status: watch::Receiver<StageStatus>,
-    stop: watch::Sender<bool>,
+    stop: watch::Sender<Stop>,
+    control: watch::Sender<StageControl>,
     task: JoinHandle<()>,
 }
 
@@ -101,6 +111,23 @@ impl Stages {
         self.lock().get(id).map(|handle| handle.status.borrow().clone()).ok_or_else(unknown)
     }
 
+    /// Changes the pace of stage `id`, also for the node's next life.
+    ///
+    /// # Errors
+    /// `no_such_stage`, or the node's disk failed.
+    pub fn control(&self, id: &str, control: StageControl) -> Result<StageStatus, ApiError> {
+        let status = self.status(id)?;
+        let path = of_id(&self.setting.folder, id)?.join(CONTROL);
+        keep::write(&path, &control).map_err(|error| {
+            let message = format!("keep the pace of stage {id} in {}: {error}", path.display());
+            site("node_disk", message, "check the state folder's disk")
+        })?;
+        if let Some(handle) = self.lock().get(id) {
+            handle.control.send_replace(control);
+        }
+        Ok(status)
+    }
+
     /// Stops the worker of stage `id` and forgets the stage; nothing to do where there is none.
     ///
     /// # Errors
@@ -108,7 +135,7 @@ impl Stages {
     pub async fn delete(&self, id: &str) -> Result<(), ApiError> {
         let folder = of_id(&self.setting.folder, id)?;
         let Some(handle) = self.lock().remove(id) else { return Ok(()) };
-        handle.stop().await;
+        handle.stop(Stop::ForGood).await;
         std::fs::remove_dir_all(&folder).map_err(|error| {
             site(
                 "node_disk",
@@ -123,10 +150,10 @@ impl Stages {
         let handles: Vec<Handle> = self.lock().drain().map(|(_, handle)| handle).collect();
         // All are told before the first is waited for.
         for handle in &handles {
-            handle.stop.send_replace(true);
+            handle.stop.send_replace(Stop::ForNow);
         }
         for handle in handles {
-            handle.stop().await;
+            handle.stop(Stop::ForNow).await;
         }
     }
 
@@ -139,10 +166,14 @@ impl Stages {
     }
 
     fn start(&self, spec: StageSpec, folder: PathBuf) -> Handle {
-        let (stop, stopped) = watch::channel(false);
+        let (stop, stopped) = watch::channel(Stop::No);
+        // One that cannot be read is none: the stage goes on as its specification says.
+        let kept = keep::read(&folder.join(CONTROL)).ok().flatten().unwrap_or_default();
+        let (control, controlled) = watch::channel(kept);
+        let orders = Orders { stop: stopped, control: controlled };
         let (shown, status) = watch::channel(coordinator::pending(&spec));
-        let coordinator = Coordinator::new(Arc::clone(&self.setting), spec.clone(), folder, shown, stopped);
-        Handle { spec, status, stop, task: tokio::spawn(coordinator.run()) }
+        let coordinator = Coordinator::new(Arc::clone(&self.setting), spec.clone(), folder, shown, orders);
+        Handle { spec, status, stop, control, task: tokio::spawn(coordinator.run()) }
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<String, Handle>> {
@@ -151,8 +182,8 @@ impl Stages {
 }
 
 impl Handle {
-    async fn stop(self) {
-        self.stop.send_replace(true);
+    async fn stop(self, how: Stop) {
+        self.stop.send_replace(how);
         // An error would be a panic of the task, which has been logged; its worker then ends with its broken pipe.
         let _ = self.task.await;
     }

@@ -61,6 +61,10 @@ impl Storage {
         let server = store::Server::open(folder.fragments(), name.to_owned()).map_err(StorageError::Open)?;
         let unix =
             daemon::http::bind_std(&folder.data_socket(), OpenTo::Ourselves).map_err(StorageError::Socket)?;
+        let program = daemon::spawn::sibling("forebay-stage").map_err(StorageError::Listen)?;
+        server.run_movers_with(Box::new(move |socket, fragment, namespace| {
+            crate::mover::run(&program, socket, fragment, namespace)
+        }));
         let (tcp, at) = listen_at(listen, &folder.data_port())?;
         server.listen(tcp, unix).map_err(StorageError::Listen)?;
         let address =

@@ -41,7 +41,9 @@ pub trait Namespace: Send + Sync {
     /// Makes a regular file that must not exist; it is then open for writing.
     fn create(&self, parent: u64, name: &[u8], mode: u32, creator: &Creator) -> Result<Attr>;
     fn open(&self, ino: u64) -> Result<()>;
-    /// Closes what `create` (`write`) or `open` opened.
+    /// Opens a file for writing.
+    fn reopen(&self, ino: u64) -> Result<()>;
+    /// Closes what `create` and `reopen` (`write`) or `open` opened.
     fn close(&self, ino: u64, write: bool) -> Result<()>;
     fn read(&self, ino: u64, offset: u64, buffer: &mut [u8]) -> Result<usize>;
     fn write(&self, ino: u64, offset: u64, bytes: &[u8]) -> Result<()>;
@@ -161,6 +163,11 @@ impl<N: Namespace + 'static> Tree for Buffer<N> {
     fn open(&self, file: &Found) -> Result<Box<dyn OpenFile>> {
         self.namespace.open(file.attr.ino)?;
         Ok(Box::new(BufferFile::for_reading(self.namespace.clone(), file.attr.ino)))
+    }
+
+    fn reopen(&self, file: &Found) -> Result<Box<dyn OpenFile>> {
+        self.namespace.reopen(file.attr.ino)?;
+        Ok(Box::new(BufferFile::for_writing(self.namespace.clone(), file.attr.ino)))
     }
 
     fn create(&self, path: &Path) -> Result<(Found, Box<dyn OpenFile>)> {

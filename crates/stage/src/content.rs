@@ -1,21 +1,14 @@
-//! The contents of a regular file: copied, and read back, with a checksum of each. Large files in chunks, several
-//! threads at a time; holes are skipped.
+//! The contents of blocks of a regular file: copied, or read back, with a checksum of each block. Holes are skipped.
 
 use std::ops::Range;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, LazyLock};
 
+use crate::blocks::{self, BLOCK_BYTES};
 use crate::checksum::Checksum;
 use crate::context::Context;
 use crate::fault::{Cause, Fault, Tried};
-use crate::monitor::Tally;
 use crate::tree::{OpenFile, Tree};
-
-/// What one worker copies before it takes the next piece; a whole number of stripes.
-const CHUNK_BYTES: u64 = 64 << 20;
-
-/// What is read and written at once: the largest request of the data path.
-const BLOCK_BYTES: usize = 1 << 20;
 
 /// An open file and where it is.
 #[derive(Clone)]
@@ -27,56 +20,14 @@ pub(crate) struct Opened {
     pub(crate) sparse: bool,
 }
 
-/// Copies `size` bytes; gives their checksum.
-pub(crate) fn copy(
-    context: &Arc<Context>,
-    source: &Opened,
-    target: &Opened,
-    size: u64,
-    tally: &Arc<Tally>,
-) -> Result<u32, Fault> {
-    if source.sparse {
-        target.file.set_size(size).tried(&*target.tree, &target.path, "set the size of")?;
-    }
-    let (source, target, tally, shared) = (source.clone(), target.clone(), tally.clone(), context.clone());
-    in_chunks(context, size, move |range| {
-        read_range(&shared, &source, range, |part| {
-            if let Piece::Data(offset, bytes) = part {
-                shared.retrying(|| {
-                    let written = target.file.write_at(bytes, *offset);
-                    written.tried(&*target.tree, &target.path, "write")
-                })?;
-            }
-            tally.copied(part.length());
-            Ok(())
-        })
-    })
-}
-
-/// Reads `size` bytes back; gives their checksum.
-pub(crate) fn read_back(
-    context: &Arc<Context>,
-    file: &Opened,
-    size: u64,
-    tally: &Arc<Tally>,
-) -> Result<u32, Fault> {
-    let (file, tally, shared) = (file.clone(), tally.clone(), context.clone());
-    in_chunks(context, size, move |range| {
-        read_range(&shared, &file, range, |part| {
-            tally.verified(part.length());
-            Ok(())
-        })
-    })
-}
-
 /// A part of a file, in order.
-enum Piece<'a> {
+pub(crate) enum Piece<'a> {
     Data(u64, &'a [u8]),
     Hole(u64),
 }
 
 impl Piece<'_> {
-    fn length(&self) -> u64 {
+    pub(crate) fn length(&self) -> u64 {
         match self {
             Piece::Data(_, bytes) => u64::try_from(bytes.len()).expect("a block's length fits 64 bits"),
             Piece::Hole(length) => *length,
@@ -84,71 +35,106 @@ impl Piece<'_> {
     }
 }
 
-/// Runs `work` on every chunk and joins the checksums. The first fault keeps the chunks that are not begun from being
-/// copied in vain.
-fn in_chunks(
-    context: &Arc<Context>,
+/// Copies blocks of a file of `size` bytes; gives their checksums. `moved` is told of every piece before it is written.
+pub(crate) fn copy(
+    context: &Context,
+    source: &Opened,
+    target: &Opened,
     size: u64,
-    work: impl Fn(Range<u64>) -> Result<u32, Fault> + Send + Sync + 'static,
-) -> Result<u32, Fault> {
-    if size <= CHUNK_BYTES {
-        return work(0..size);
-    }
-    let chunk = move |index: usize| {
-        let start = u64::try_from(index).expect("an index fits 64 bits") * CHUNK_BYTES;
-        start..size.min(start + CHUNK_BYTES)
-    };
-    let count = usize::try_from(size.div_ceil(CHUNK_BYTES)).expect("Forebay runs on 64-bit machines");
-    let results = Arc::new(Mutex::new(Ok(vec![0; count])));
-    let shared = results.clone();
-    context.queue.share(count, move |index| {
-        if shared.lock().expect("no thread panics with the lock").is_err() {
-            return;
-        }
-        let outcome = work(chunk(index));
-        let mut results = shared.lock().expect("no thread panics with the lock");
-        match (outcome, &mut *results) {
-            (Ok(checksum), Ok(checksums)) => checksums[index] = checksum,
-            (Err(fault), Ok(_)) => *results = Err(fault),
-            (_, Err(_)) => {}
-        }
-    });
-    let checksums =
-        std::mem::replace(&mut *results.lock().expect("no thread panics with the lock"), Ok(vec![]))?;
-    let joined = checksums.into_iter().enumerate().fold(Checksum::default(), |whole, (index, part)| {
-        let Range { start, end } = chunk(index);
-        whole.then_part(part, end - start)
-    });
-    Ok(joined.value())
+    runs: &[Range<usize>],
+    moved: impl Fn(&Piece<'_>),
+) -> Result<Vec<u32>, Fault> {
+    read(context, source, size, runs, |piece| {
+        moved(piece);
+        let Piece::Data(offset, bytes) = piece else { return Ok(()) };
+        context.retrying(|| {
+            let written = target.file.write_at(bytes, *offset);
+            written.tried(&*target.tree, &target.path, "write")
+        })
+    })
 }
 
-/// Hands every part of a range to `take`, in order; gives the checksum.
-fn read_range(
+/// Hands every piece of the blocks to `take`, in order; gives the blocks' checksums.
+pub(crate) fn read(
     context: &Context,
     from: &Opened,
-    range: Range<u64>,
+    size: u64,
+    runs: &[Range<usize>],
     mut take: impl FnMut(&Piece<'_>) -> Result<(), Fault>,
-) -> Result<u32, Fault> {
-    let mut checksum = Checksum::default();
-    let mut block = vec![0; BLOCK_BYTES.min(usize::try_from(range.end - range.start).unwrap_or(BLOCK_BYTES))];
-    let mut position = range.start;
-    while position < range.end {
-        let data = next_data(from, position, range.end)?;
-        if data.start > position {
-            checksum = checksum.then_zeros(data.start - position);
-            take(&Piece::Hole(data.start - position))?;
+) -> Result<Vec<u32>, Fault> {
+    let mut sums = Blocks::default();
+    let longest = runs.iter().map(|run| blocks::bytes(run, size)).map(|range| range.end - range.start).max();
+    let longest = longest.unwrap_or(0).min(BLOCK_BYTES);
+    let mut block = vec![0; usize::try_from(longest).expect("a block's length fits memory")];
+    for range in runs.iter().map(|run| blocks::bytes(run, size)) {
+        let mut position = range.start;
+        while position < range.end {
+            let data = next_data(from, position, range.end)?;
+            if data.start > position {
+                sums.zeros(position, data.start - position);
+                take(&Piece::Hole(data.start - position))?;
+            }
+            position = data.start;
+            while position < data.end {
+                // Not beyond the block: its checksum ends there.
+                let end = data.end.min((position / BLOCK_BYTES + 1) * BLOCK_BYTES);
+                let want = usize::try_from(end - position).expect("a block's length fits memory");
+                let bytes = read_some(context, from, position, &mut block[..want])?;
+                sums.data(position, bytes);
+                let piece = Piece::Data(position, bytes);
+                take(&piece)?;
+                position += piece.length();
+            }
         }
-        position = data.start;
-        while position < data.end {
-            let want = BLOCK_BYTES.min(usize::try_from(data.end - position).unwrap_or(BLOCK_BYTES));
-            let bytes = read_block(context, from, position, &mut block[..want])?;
-            checksum = checksum.then(bytes);
-            let part = Piece::Data(position, bytes);
-            take(&part)?;
-            position += part.length();
+        sums.finish();
+    }
+    Ok(sums.done)
+}
+
+/// The checksum of a block that is all hole: of files that are nearly all hole there are very many.
+static ZEROS: LazyLock<u32> = LazyLock::new(|| Checksum::default().then_zeros(BLOCK_BYTES).value());
+
+/// Checksums of blocks, one after the other.
+#[derive(Default)]
+struct Blocks {
+    done: Vec<u32>,
+    current: Checksum,
+    /// The current one has bytes.
+    begun: bool,
+}
+
+impl Blocks {
+    fn data(&mut self, position: u64, bytes: &[u8]) {
+        self.current = self.current.then(bytes);
+        self.advance(position + u64::try_from(bytes.len()).expect("a length fits 64 bits"));
+    }
+
+    fn zeros(&mut self, mut position: u64, mut length: u64) {
+        while length > 0 {
+            let part = length.min(BLOCK_BYTES - position % BLOCK_BYTES);
+            if part == BLOCK_BYTES {
+                self.done.push(*ZEROS);
+            } else {
+                self.current = self.current.then_zeros(part);
+                self.advance(position + part);
+            }
+            position += part;
+            length -= part;
         }
     }
-    Ok(checksum.value())
+
+    fn advance(&mut self, position: u64) {
+        self.begun = true;
+        if position.is_multiple_of(BLOCK_BYTES) {
+            self.finish();
+        }
+    }
+
+    fn finish(&mut self) {
+        if std::mem::take(&mut self.begun) {
+            self.done.push(std::mem::take(&mut self.current).value());
+        }
+    }
 }
 
 /// Where data comes next in `position..end`; empty at `end` if there is none.
@@ -162,7 +148,7 @@ fn next_data(from: &Opened, position: u64, end: u64) -> Result<Range<u64>, Fault
 }
 
 /// Reads some bytes, at least one.
-fn read_block<'b>(
+fn read_some<'b>(
     context: &Context,
     from: &Opened,
     offset: u64,

@@ -9,14 +9,18 @@ use std::time::{Duration, Instant};
 use model::phase::Direction;
 use rustix::io::Errno;
 use wire::control::Side;
+use wire::node::Verify;
 
 use crate::entry::Entry;
 use crate::fault::{Cause, Fault};
 use crate::identity::Identity;
 use crate::journal::Journal;
 use crate::links::Links;
+use crate::manifest::Manifest;
 use crate::monitor::Monitor;
+use crate::movers::Crew;
 use crate::queue::Queue;
+use crate::transfer::Copier;
 use crate::tree::{Placement, Tree};
 
 /// How often something that may pass is tried again.
@@ -36,12 +40,22 @@ pub(crate) struct Context {
     pub(crate) identity: Identity,
     pub(crate) monitor: Arc<Monitor>,
     pub(crate) journal: Arc<Journal>,
-    pub(crate) queue: Queue<Entry>,
+    pub(crate) manifest: Manifest,
+    pub(crate) verify: Verify,
+    pub(crate) queue: Queue<Entry, dyn Copier>,
+    /// This host.
+    pub(crate) here: Arc<dyn Copier>,
+    /// Hosts that help.
+    pub(crate) crew: Crew,
+    /// What sets the names of this host's parts apart from those of the coordinator: empty for that, else as `m2-`.
+    pub(crate) hand: String,
     pub(crate) links: Links,
     /// Pause before the first retry; each later one is four times as long.
     pub(crate) retry_pause: Duration,
     pub(crate) parts: AtomicU64,
     pub(crate) owner_remarked: AtomicBool,
+    /// A file was given up because the PFS has no room: waiting again with each of a million others would be in vain.
+    pub(crate) no_room: AtomicBool,
 }
 
 impl Context {
@@ -57,13 +71,17 @@ impl Context {
             self.monitor.note_buffer_full();
         }
         tracing::warn!("stage {}: {fault}", self.id);
-        self.monitor.failed(fault.failure(self.direction));
+        let failure = fault.failure(self.direction);
+        self.manifest.failure(&failure);
+        self.monitor.failed(failure);
     }
 
     /// Records what the owner of the files should know and what is no failure.
     pub(crate) fn remark(&self, path: &str, text: &str) {
         tracing::info!("stage {}: {path}: {text}", self.id);
         self.journal.remark(path, text);
+        self.manifest.remark(path, text);
+        self.monitor.remark(path, text);
     }
 
     /// Runs `attempt` until it works, or fails in a way that does not pass, or has failed four times.
@@ -71,7 +89,7 @@ impl Context {
         let mut pause = self.retry_pause;
         for _ in 0..RETRIES {
             match attempt() {
-                Err(fault) if fault.may_pass() && !self.monitor.is_stopping() => {
+                Err(fault) if self.may_pass(&fault) && !self.monitor.is_stopping() => {
                     self.remark(&fault.path, &format!("{}: {}; tried again", fault.operation, fault.cause));
                 }
                 outcome => return outcome,
@@ -79,7 +97,22 @@ impl Context {
             self.sleep(pause);
             pause *= 4;
         }
-        attempt().map_err(|fault| Fault { exhausted: true, ..fault })
+        attempt().map_err(|fault| {
+            if fault.is_no_room() {
+                self.no_room.store(true, Ordering::Relaxed);
+            }
+            Fault { exhausted: true, ..fault }
+        })
+    }
+
+    /// Whether a fault is worth another try.
+    fn may_pass(&self, fault: &Fault) -> bool {
+        fault.may_pass() && !(fault.is_no_room() && self.no_room.load(Ordering::Relaxed))
+    }
+
+    /// Waits until so many bytes may be read from the PFS or written to it.
+    pub(crate) fn pace(&self, bytes: u64) {
+        self.monitor.pace.take(bytes, || self.monitor.is_stopping());
     }
 
     /// Where an entry that is to become `target` is made: beside it under a name of ours, or right there.
@@ -88,7 +121,7 @@ impl Context {
             Placement::InPlace => target.to_owned(),
             Placement::Renamed => {
                 let part = self.parts.fetch_add(1, Ordering::Relaxed);
-                target.with_file_name(format!("{}{part}{PART_SUFFIX}", self.part_prefix()))
+                target.with_file_name(format!("{}{}{part}{PART_SUFFIX}", self.part_prefix(), self.hand))
             }
         }
     }
@@ -98,6 +131,12 @@ impl Context {
         name.starts_with(self.stage_prefix().as_bytes())
             && name.ends_with(PART_SUFFIX.as_bytes())
             && !name.starts_with(self.part_prefix().as_bytes())
+    }
+
+    /// Whether a path is that of a part of this run's that this hand has made.
+    pub(crate) fn is_of_hand(&self, path: &Path, hand: &str) -> bool {
+        let prefix = format!("{}{hand}", self.part_prefix());
+        path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(prefix.as_bytes()))
     }
 
     fn stage_prefix(&self) -> String {

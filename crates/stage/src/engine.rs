@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::Duration;
 
-use model::phase::Direction;
+use model::phase::{Direction, StageState};
 use wire::control::{ApiError, Blame, StageStatus};
 use wire::data::Creator;
 use wire::node::StageSpec;
@@ -16,11 +16,15 @@ use crate::entry;
 use crate::identity::Identity;
 use crate::journal::Journal;
 use crate::links::Links;
+use crate::manifest::Manifest;
 use crate::monitor::Monitor;
+use crate::movers::{Crew, Recruit};
 use crate::pfs::Pfs;
 use crate::plan;
 use crate::queue::{CloseOnDrop, Queue};
+use crate::transfer::Here;
 use crate::tree::Tree;
+use crate::watched::Watched;
 
 /// As many workers as one stage has at most: files are in turn read, written, synced and read back, so that a few more
 /// than the processors keep both sides busy; a multiple of that only makes disks seek.
@@ -32,6 +36,9 @@ pub struct Engine {
     buffer: Arc<dyn Tree>,
     retry_pause: Duration,
     workers: usize,
+    /// The fragment that is on this host.
+    here: Option<u32>,
+    recruits: Arc<Vec<Recruit>>,
 }
 
 impl Engine {
@@ -46,7 +53,8 @@ impl Engine {
     pub fn between(pfs: Arc<dyn Tree>, buffer: Arc<dyn Tree>) -> Engine {
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         let workers = WORKERS_MAX.min(2 * processors);
-        Engine { pfs, buffer, retry_pause: Duration::from_millis(250), workers }
+        let retry_pause = Duration::from_millis(250);
+        Engine { pfs, buffer, retry_pause, workers, here: None, recruits: Arc::default() }
     }
 
     /// Waits this long before the first retry of something that may pass, four and sixteen times as long before the
@@ -55,13 +63,32 @@ impl Engine {
         Engine { retry_pause, ..self }
     }
 
+    /// Has these help when there is much to do; `here` is the fragment that is on this host.
+    pub fn with_movers(self, here: Option<u32>, recruits: Vec<Recruit>) -> Engine {
+        Engine { here, recruits: Arc::new(recruits), ..self }
+    }
+
+    /// What a mover works with; `name` sets its parts apart.
+    pub(crate) fn hand(&self, spec: &StageSpec, run: u64, name: String, monitor: &Arc<Monitor>) -> Context {
+        let context = self.context(spec, Journal::detached(run), Manifest::default(), monitor);
+        Context { hand: name, ..context }
+    }
+
     /// Runs the stage with the rights of the calling thread. Returns when it is over: complete or failed.
     pub fn run(&self, spec: &StageSpec, journal: Journal, monitor: &Arc<Monitor>) -> StageStatus {
-        let context = Arc::new(self.context(spec, journal, monitor));
+        let manifest = match Manifest::begin(spec.policy.manifest.as_deref(), &spec.id) {
+            Ok(manifest) => manifest,
+            Err(error) => {
+                monitor.fail_stage(error);
+                return monitor.verdict();
+            }
+        };
+        let context = Arc::new(self.context(spec, journal, manifest, monitor));
         std::thread::scope(|scope| {
             for _ in 0..self.workers {
-                scope.spawn(|| context.queue.work(|entry| entry::stage(&context, entry)));
+                scope.spawn(|| context.queue.work(&context.here, |entry| entry::stage(&context, entry)));
             }
+            scope.spawn(|| context.crew.recruit(scope, &context, spec));
             // Also if the planner panics: the workers would wait for ever.
             let _closing = CloseOnDrop(&context.queue);
             match plan::plan(&context, spec) {
@@ -74,13 +101,32 @@ impl Engine {
         if monitor.is_buffer_full() {
             monitor.fail_stage(self.buffer_full(spec, monitor));
         }
-        monitor.verdict()
+        if let Err(error) = context.manifest.publish(&monitor.verdict()) {
+            monitor.fail_stage(error);
+        }
+        let verdict = monitor.verdict();
+        if verdict.state == StageState::Complete {
+            // Files that were begun and are not in the source any more. What cannot be removed does no harm.
+            for place in context.journal.abandoned() {
+                let _ = context.target.remove(&place);
+            }
+        }
+        verdict
     }
 
-    fn context(&self, spec: &StageSpec, journal: Journal, monitor: &Arc<Monitor>) -> Context {
+    fn context(
+        &self,
+        spec: &StageSpec,
+        journal: Journal,
+        manifest: Manifest,
+        monitor: &Arc<Monitor>,
+    ) -> Context {
+        let watched =
+            |tree: &Arc<dyn Tree>| -> Arc<dyn Tree> { Arc::new(Watched::new(tree.clone(), monitor)) };
+        let (pfs, buffer) = (watched(&self.pfs), watched(&self.buffer));
         let (source, target) = match spec.direction {
-            Direction::In => (self.pfs.clone(), self.buffer.clone()),
-            Direction::Out => (self.buffer.clone(), self.pfs.clone()),
+            Direction::In => (pfs, buffer),
+            Direction::Out => (buffer, pfs),
         };
         Context {
             id: spec.id.clone(),
@@ -90,11 +136,17 @@ impl Engine {
             identity: Identity::current(),
             monitor: monitor.clone(),
             journal: Arc::new(journal),
+            manifest,
+            verify: spec.policy.verify,
             queue: Queue::new(),
+            here: Arc::new(Here { fragment: self.here }),
+            crew: Crew::new(spec.target.layout, self.recruits.clone()),
+            hand: String::new(),
             links: Links::default(),
             retry_pause: self.retry_pause,
             parts: AtomicU64::new(0),
             owner_remarked: AtomicBool::new(false),
+            no_room: AtomicBool::new(false),
         }
     }
 

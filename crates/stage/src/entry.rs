@@ -22,6 +22,7 @@ pub(crate) struct Entry {
 
 /// Stages one entry, and those that waited for it.
 pub(crate) fn stage(context: &Arc<Context>, entry: Entry) {
+    context.pace(0);
     if context.monitor.is_stopping() {
         return;
     }
@@ -32,6 +33,7 @@ pub(crate) fn stage(context: &Arc<Context>, entry: Entry) {
         }
         Role::Alone => {
             let outcome = special::stage(context, &entry);
+            note(context, &entry, &outcome);
             finish(context, entry, outcome);
         }
         Role::First => {
@@ -48,6 +50,7 @@ fn join(context: &Arc<Context>, entry: Entry) {
     match context.links.join(entry) {
         Join::Link(entry, first) => {
             let outcome = special::link(context, &entry, &first);
+            note(context, &entry, &outcome);
             finish(context, entry, outcome);
         }
         Join::FirstNameFailed(entry, first) => {
@@ -59,7 +62,15 @@ fn join(context: &Arc<Context>, entry: Entry) {
     }
 }
 
-fn finish(context: &Context, entry: Entry, outcome: Result<(), Fault>) {
+/// Puts what is not copied byte by byte into the manifest.
+fn note(context: &Context, entry: &Entry, outcome: &Result<(), Fault>) {
+    if outcome.is_ok() {
+        context.manifest.entry(&entry.target, entry.source.attr.kind);
+    }
+}
+
+/// Counts an entry and lets go of its folder.
+pub(crate) fn finish(context: &Context, entry: Entry, outcome: Result<(), Fault>) {
     match outcome {
         Ok(()) => context.monitor.done(),
         Err(fault) => context.fail(&fault),

@@ -2,6 +2,7 @@
 //!
 //! **Invariant:** every fault names a side, a path, and what was tried.
 
+use std::borrow::Cow;
 use std::path::Path;
 
 use model::phase::Direction;
@@ -19,7 +20,7 @@ pub struct Fault {
     /// The path on that side, as users know it.
     pub path: String,
     /// What was tried, as `open for reading`.
-    pub operation: &'static str,
+    pub operation: Cow<'static, str>,
     /// Why it did not work.
     pub cause: Cause,
     /// It was tried again already and is not to be tried once more.
@@ -76,7 +77,13 @@ impl<T> Tried<T> for tree::Result<T> {
 
 impl Fault {
     pub(crate) fn new(tree: &dyn Tree, path: &Path, operation: &'static str, cause: Cause) -> Fault {
-        Fault { side: tree.side(), path: tree.show(path), operation, cause, exhausted: false }
+        Fault {
+            side: tree.side(),
+            path: tree.show(path),
+            operation: Cow::Borrowed(operation),
+            cause,
+            exhausted: false,
+        }
     }
 
     /// The errno, if there is one.
@@ -93,10 +100,16 @@ impl Fault {
             && match self.cause {
                 Cause::Refused(errno) => {
                     matches!(errno, Errno::IO | Errno::INTR | Errno::AGAIN | Errno::STALE)
+                        || self.is_no_room()
                 }
                 Cause::Differs { .. } | Cause::WrongSize { .. } | Cause::Changed => true,
                 Cause::Stopped | Cause::FirstNameFailed { .. } => false,
             }
+    }
+
+    /// Whether the PFS has no room now: others may make some. A buffer is the job's own, and what fills it is this stage.
+    pub(crate) fn is_no_room(&self) -> bool {
+        self.side == Side::Pfs && matches!(self.errno(), Some(Errno::NOSPC | Errno::DQUOT))
     }
 
     /// For the list of failures.
@@ -104,7 +117,7 @@ impl Fault {
         FileFailure {
             path: self.path.clone(),
             side: self.side,
-            operation: self.operation.to_owned(),
+            operation: self.operation.to_string(),
             errno: self.errno().map_or(0, Errno::raw_os_error),
             message: self.to_string(),
             advice: self.advice(direction).to_owned(),
@@ -218,8 +231,10 @@ mod tests {
 
     #[test]
     fn what_cannot_pass_is_not_tried_again() {
-        assert!(fault(Errno::IO).may_pass());
-        for errno in [Errno::ACCESS, Errno::NOENT, Errno::NOSPC, Errno::DQUOT, Errno::ROFS] {
+        for errno in [Errno::IO, Errno::NOSPC, Errno::DQUOT] {
+            assert!(fault(errno).may_pass(), "{errno:?}");
+        }
+        for errno in [Errno::ACCESS, Errno::NOENT, Errno::PERM, Errno::ROFS] {
             assert!(!fault(errno).may_pass(), "{errno:?}");
         }
     }

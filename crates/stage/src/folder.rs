@@ -70,7 +70,10 @@ fn finish(context: &Context, folder: &Folder) {
     }
     match context.retrying(|| settle(context, folder)) {
         Err(fault) => folder.fail(context, &fault),
-        Ok(()) if folder.counted && !folder.failed.load(Ordering::Relaxed) => context.monitor.done(),
+        Ok(()) if folder.counted && !folder.failed.load(Ordering::Relaxed) => {
+            context.manifest.entry(&folder.target.path, folder.target.attr.kind);
+            context.monitor.done();
+        }
         Ok(()) => {}
     }
 }

@@ -2,30 +2,34 @@
 //!
 //! ```text
 //! journal := record*                    one JSON object a line, appended; a torn last line is cut off at the next start
-//! record  := start | file | made | remark
+//! record  := start | part | blocks | file | made | remark
 //! start   := {"start":{"stage","source","destination","run"}}      first of each run; run counts from 1
-//! file    := {"file":{"target","size","mtime","crc32c"}}           a regular file that is verified and has its name
+//! part    := {"part":{"target","place","size","mtime"}}            a large file, begun at `place`
+//! blocks  := {"blocks":{"target","blocks":[[number, crc32c],...]}} blocks of it, written there
+//! file    := {"file":{"target","size","mtime","crc32c","attempts","verified","finished_ms"}}   a regular file that is done
 //! made    := {"made":{"target"}}                                    the destination folder, about to be made by us
 //! remark  := {"remark":{"path","text"}}                             metadata that could not be kept, or an attempt that failed
 //! ```
 //!
 //! `target` and `path` are text, or an array of bytes where they are not UTF-8.
 //!
-//! **Invariant:** a `file` record is a hint, not a proof: the caller compares it with both sides before it believes it.
+//! **Invariant:** a `file` or `blocks` record is a hint, not a proof: the caller compares it with both sides before it
+//! believes it.
 
 mod record;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs::File;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{self, BufRead, BufReader, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
-use wire::data::Time;
-use wire::node::StageSpec;
+use wire::data::{Attr, Time};
+use wire::node::{StageSpec, Verify};
 
-use self::record::{FileRecord, MadeRecord, PathText, Record, RemarkRecord, StartRecord};
+pub(crate) use self::record::PathText;
+use self::record::{BlocksRecord, FileRecord, MadeRecord, PartRecord, Record, RemarkRecord, StartRecord};
 
 /// Records between two syncs: what a power loss can make a stage copy again.
 const RECORDS_UNSYNCED_MAX: u32 = 256;
@@ -39,6 +43,25 @@ pub struct Finished {
     pub mtime: Time,
     /// CRC32C of its contents.
     pub crc32c: u32,
+    /// How often it was tried, the last time with success.
+    pub attempts: u32,
+    /// What was read back.
+    pub verified: Verify,
+    /// When, milliseconds since 1970.
+    pub finished_ms: u64,
+}
+
+/// A large file that an earlier run began.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unfinished {
+    /// Where it is at the target.
+    pub place: PathBuf,
+    /// The source's size then, bytes.
+    pub size: u64,
+    /// The source's time of change then.
+    pub mtime: Time,
+    /// CRC32C of the blocks of 1 MiB that are written, by their number.
+    pub blocks: BTreeMap<usize, u32>,
 }
 
 /// The journal of one stage.
@@ -46,6 +69,9 @@ pub struct Journal {
     path: PathBuf,
     run: u64,
     finished: HashMap<u64, Finished>,
+    unfinished: Mutex<HashMap<PathBuf, Unfinished>>,
+    /// The places of what is in `unfinished`, also after it was taken.
+    places: HashSet<PathBuf>,
     made: HashSet<PathBuf>,
     output: Mutex<Output>,
 }
@@ -63,7 +89,8 @@ pub struct JournalError {
 }
 
 struct Output {
-    file: File,
+    /// `None`: nothing is kept.
+    file: Option<File>,
     unsynced: u32,
     broken: bool,
 }
@@ -86,9 +113,25 @@ impl Journal {
             .and_then(|_| file.write_all(&start.line()))
             .and_then(|()| file.sync_data())
             .map_err(failed("write"))?;
-        let output = Mutex::new(Output { file, unsynced: 0, broken: false });
-        let Past { run, finished, made } = past;
-        Ok(Journal { path: path.to_owned(), run, finished, made, output })
+        let output = Mutex::new(Output { file: Some(file), unsynced: 0, broken: false });
+        let Past { run, finished, unfinished, made } = past;
+        let places = unfinished.values().map(|file| file.place.clone()).collect();
+        let unfinished = Mutex::new(unfinished);
+        Ok(Journal { path: path.to_owned(), run, finished, unfinished, places, made, output })
+    }
+
+    /// The journal of a mover, whose coordinator keeps the real one: nothing is kept and nothing known.
+    pub fn detached(run: u64) -> Journal {
+        let output = Mutex::new(Output { file: None, unsynced: 0, broken: false });
+        Journal {
+            path: PathBuf::new(),
+            run,
+            finished: HashMap::new(),
+            unfinished: Mutex::default(),
+            places: HashSet::new(),
+            made: HashSet::new(),
+            output,
+        }
     }
 
     /// Which run of the stage this is, from 1.
@@ -101,9 +144,36 @@ impl Journal {
         self.finished.get(&key(target)).copied()
     }
 
+    /// What an earlier run began to make of this path of the target. It is given away once.
+    pub fn take_unfinished(&self, target: &Path) -> Option<Unfinished> {
+        self.unfinished.lock().expect("no thread panics with the lock").remove(target)
+    }
+
+    /// Whether an earlier run began a file at this place.
+    pub fn is_place(&self, path: &Path) -> bool {
+        self.places.contains(path)
+    }
+
+    /// Places of files that were begun and that nobody asked for in this run.
+    pub fn abandoned(&self) -> Vec<PathBuf> {
+        let mut unfinished = self.unfinished.lock().expect("no thread panics with the lock");
+        unfinished.drain().map(|(_, file)| file.place).collect()
+    }
+
     /// Whether an earlier run made this folder.
     pub fn was_made(&self, target: &Path) -> bool {
         self.made.contains(target)
+    }
+
+    /// Records that a large file is made at `place`; `source` are its attributes.
+    pub fn begin(&self, target: &Path, place: &Path, source: &Attr) {
+        self.append(&Record::Part(PartRecord::new(target, place, source)));
+    }
+
+    /// Records that blocks of it are written, with their checksums.
+    pub fn blocks(&self, target: &Path, blocks: impl Iterator<Item = usize>, crc32c: &[u32]) {
+        let blocks = blocks.zip(crc32c.iter().copied()).collect();
+        self.append(&Record::Blocks(BlocksRecord { target: PathText::from(target), blocks }));
     }
 
     /// Records a finished file.
@@ -124,20 +194,18 @@ impl Journal {
     /// Makes what is recorded so far survive a power loss.
     pub fn sync(&self) {
         let mut output = self.output.lock().expect("no thread panics with the lock");
-        let synced = output.file.sync_data();
+        let synced = output.file.as_ref().map_or(Ok(()), File::sync_data);
         self.check(&mut output, synced);
     }
 
     fn append(&self, record: &Record) {
         let mut output = self.output.lock().expect("no thread panics with the lock");
-        if output.broken {
-            return;
-        }
-        let mut written = output.file.write_all(&record.line());
-        output.unsynced += 1;
-        if written.is_ok() && output.unsynced >= RECORDS_UNSYNCED_MAX {
-            output.unsynced = 0;
-            written = output.file.sync_data();
+        let Output { file: Some(file), unsynced, broken: false } = &mut *output else { return };
+        let mut written = file.write_all(&record.line());
+        *unsynced += 1;
+        if written.is_ok() && *unsynced >= RECORDS_UNSYNCED_MAX {
+            *unsynced = 0;
+            written = file.sync_data();
         }
         self.check(&mut output, written);
     }
@@ -158,6 +226,7 @@ impl Journal {
 struct Past {
     run: u64,
     finished: HashMap<u64, Finished>,
+    unfinished: HashMap<PathBuf, Unfinished>,
     made: HashSet<PathBuf>,
 }
 
@@ -182,8 +251,18 @@ impl Past {
     fn add(&mut self, record: Record) {
         match record {
             Record::Start(start) => self.run = start.run,
+            Record::Part(part) => {
+                self.unfinished.insert(part.target.to_path(), part.unfinished());
+            }
+            Record::Blocks(written) => {
+                if let Some(file) = self.unfinished.get_mut(&written.target.to_path()) {
+                    file.blocks.extend(written.blocks);
+                }
+            }
             Record::File(file) => {
-                self.finished.insert(key(&file.target.to_path()), file.done());
+                let target = file.target.to_path();
+                self.unfinished.remove(&target);
+                self.finished.insert(key(&target), file.done());
             }
             Record::Made(made) => {
                 self.made.insert(made.target.to_path());

@@ -1,8 +1,8 @@
 //! Staging: copies between the PFS and a buffer that are complete and verified, or failed and say so.
 //!
 //! ```text
-//! spec -> plan --queue--> entry (workers) -> regular -> content      journal: what need not be done again
-//!           |                             -> special -> metadata     monitor: counters, failures, cancellation
+//! spec -> plan --queue--> entry (workers) -> regular -> resume, transfer  journal: what need not be done again
+//!           |                             -> special -> metadata          monitor: counters, failures, cancellation
 //!           +-> folder (finished when its last entry is)
 //!                 both sides as a Tree: Pfs, Buffer over a Namespace
 //! ```
@@ -11,23 +11,33 @@
 //!
 //! **Invariant:** `complete` is said only of a stage whose every byte was read back from the target and compared.
 
+mod blocks;
 pub mod buffer;
 mod checksum;
 mod content;
 mod context;
 pub mod engine;
 mod entry;
+mod eta;
 pub mod fault;
 mod folder;
 pub mod identity;
 pub mod journal;
 mod links;
+mod manifest;
 mod metadata;
 pub mod monitor;
+pub mod movers;
+mod pace;
 mod part;
 pub mod pfs;
 mod plan;
 mod queue;
 mod regular;
+mod resume;
 mod special;
+mod stalls;
+mod transfer;
 pub mod tree;
+mod verify;
+mod watched;

@@ -1,10 +1,13 @@
-//! `forebay-stage`: runs one stage in the foreground, for the node service that supervises it.
+//! `forebay-stage`: runs one stage in the foreground, for the node service that supervises it; or copies for one on
+//! another storage node (`--fragment`), for the node service that was asked to by the coordinator there.
 //!
 //! Prints a status line (JSON) on standard output at least twice a second and a last one at the end; log lines go to
 //! standard error. Exits 0 when the stage is complete, 1 when it failed, and at once when nobody reads the lines any
-//! more. SIGTERM cancels. Started again with the same journal it goes on where it was.
+//! more. Lines on standard input (JSON, `StageControl`) change its pace. SIGTERM cancels. Started again with the same
+//! journal it goes on where it was.
 
 use std::io::Write;
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -15,39 +18,80 @@ use anyhow::Context;
 use clap::Parser;
 use client::Client;
 use model::phase::StageState;
+use rustix::net::AddressFamily;
+use serde::de::DeserializeOwned;
 use stage::engine::Engine;
 use stage::identity;
 use stage::journal::Journal;
 use stage::monitor::Monitor;
+use stage::movers::{self, Recruit};
 use wire::control::{ApiError, Blame, StageStatus};
-use wire::node::StageSpec;
+use wire::data::dial::{Via, dial};
+use wire::data::hello::{Claim, Key};
+use wire::data::{Reply, Request, Stream};
+use wire::node::{FragmentSpec, NamespaceTarget, StageControl, StageSpec, StorageAddress};
 
 /// Pause between two status lines; the node is promised two a second.
 const REPORT_PERIOD: Duration = Duration::from_millis(400);
 
-/// Runs one stage.
+/// Runs one stage, or copies for one that another node runs.
 #[derive(Parser)]
 #[command(version)]
 struct Arguments {
     /// The stage, as the node service writes it (JSON).
-    #[arg(long)]
-    spec: PathBuf,
+    #[arg(long, requires = "journal", required_unless_present = "fragment")]
+    spec: Option<PathBuf>,
     /// What earlier runs finished; made if missing.
     #[arg(long)]
-    journal: PathBuf,
+    journal: Option<PathBuf>,
+    /// Where this node's data path listens: the buffer's other nodes are to help.
+    #[arg(long, requires = "spec")]
+    data_address: Option<String>,
+    /// Copy for the coordinator on standard input, a socket; this is the fragment here, as the node keeps it (JSON).
+    #[arg(long, requires = "namespace", conflicts_with = "spec")]
+    fragment: Option<PathBuf>,
+    /// The namespace in it.
+    #[arg(long)]
+    namespace: Option<u32>,
 }
 
 fn main() -> anyhow::Result<ExitCode> {
     let arguments = Arguments::parse();
     daemon::logging::init();
-    let spec = read_spec(&arguments.spec)?;
+    match arguments {
+        Arguments { fragment: Some(fragment), namespace: Some(namespace), .. } => help(&fragment, namespace),
+        Arguments { spec: Some(spec), journal: Some(journal), data_address, .. } => {
+            coordinate(&spec, &journal, data_address.as_deref())
+        }
+        _ => unreachable!("clap has checked what goes with what"),
+    }
+}
+
+/// A mover's life.
+fn help(fragment: &Path, namespace: u32) -> anyhow::Result<ExitCode> {
+    let spec: FragmentSpec = read(fragment)?;
+    let socket = std::io::stdin().as_fd().try_clone_to_owned().context("use standard input as a socket")?;
+    let stream = match rustix::net::sockopt::socket_domain(&socket).context("standard input is no socket")? {
+        AddressFamily::UNIX => Stream::Unix(socket.into()),
+        _ => Stream::Tcp(socket.into()),
+    };
+    movers::serve(&stream, &spec, namespace)?;
+    // Whatever threads are still at: the coordinator has others do it.
+    std::process::exit(0)
+}
+
+fn coordinate(spec: &Path, journal: &Path, data_address: Option<&str>) -> anyhow::Result<ExitCode> {
+    let spec: StageSpec = read(spec)?;
     // A predecessor whose node died before it knew of it may still be at work, and two must not work on one stage.
-    let _alone = daemon::lock::take_over(&arguments.journal.with_extension("lock"))?;
+    let _alone = daemon::lock::take_over(&journal.with_extension("lock"))?;
     // Before the change of identity: the state folder and the sockets in it are the service's, not the user's.
-    let journal = Journal::open(&arguments.journal, &spec)?;
+    let journal = Journal::open(journal, &spec)?;
     let monitor = Arc::new(Monitor::new(&spec));
     let status = match prepare(&spec) {
-        Ok(client) => run(&spec, client, journal, &monitor)?,
+        Ok(client) => {
+            let recruits = recruits(&spec.target, client.session(), data_address);
+            run(&spec, client, recruits, journal, &monitor)?
+        }
         Err(error) => {
             monitor.fail_stage(error);
             monitor.verdict()
@@ -57,9 +101,44 @@ fn main() -> anyhow::Result<ExitCode> {
     Ok(if status.state == StageState::Complete { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn read_spec(path: &Path) -> anyhow::Result<StageSpec> {
-    let text = std::fs::read(path).with_context(|| format!("read stage specification {}", path.display()))?;
-    serde_json::from_slice(&text).with_context(|| format!("parse stage specification {}", path.display()))
+fn read<T: DeserializeOwned>(path: &Path) -> anyhow::Result<T> {
+    let text = std::fs::read(path).with_context(|| format!("read specification {}", path.display()))?;
+    serde_json::from_slice(&text).with_context(|| format!("parse specification {}", path.display()))
+}
+
+/// The fragment that is here, and the nodes of the others, which can help.
+fn recruits(target: &NamespaceTarget, session: [u8; 16], here: Option<&str>) -> (Option<u32>, Vec<Recruit>) {
+    let (mut own, mut others) = (None, Vec::new());
+    let Some(here) = here else { return (own, others) };
+    for (fragment, node) in (0..).zip(&target.nodes) {
+        if node.tcp == here {
+            own = Some(fragment);
+        } else if node.unix.is_none() {
+            // With a socket that we could use it is on this host, where another process would be in the way.
+            others.push(recruit(target, session, fragment, node));
+        }
+    }
+    (own, others)
+}
+
+fn recruit(target: &NamespaceTarget, session: [u8; 16], fragment: u32, node: &StorageAddress) -> Recruit {
+    let (target, address) = (target.clone(), node.clone());
+    // Not the client's own: a node ends all connections of a session when one of them was lost.
+    let session = session.map(|byte| !byte);
+    let hire = move || {
+        let key = Key::from_hex(&target.key).ok_or(std::io::ErrorKind::InvalidInput)?;
+        let (instance, namespace) = (target.instance.clone(), target.namespace);
+        let claim = Claim { instance, namespace, fragment, session };
+        let dialled = dial(&address, Via::Tcp, &key, &claim);
+        let (mut connection, _) = dialled.map_err(|error| std::io::Error::other(chain(&error)))?;
+        connection.send(0, &Request::StartMover, &[])?;
+        match connection.receive::<Reply>()?.message {
+            Reply::Done => Ok(connection.into_stream()),
+            Reply::Failed(errno) => Err(std::io::Error::from_raw_os_error(errno)),
+            _ => Err(std::io::ErrorKind::InvalidData.into()),
+        }
+    };
+    Recruit { node: node.node.clone(), fragment, hire: Box::new(hire) }
 }
 
 /// Connects to the buffer and takes on the owner's rights.
@@ -85,16 +164,31 @@ fn prepare(spec: &StageSpec) -> Result<Client, ApiError> {
 fn run(
     spec: &StageSpec,
     client: Client,
+    (here, recruits): (Option<u32>, Vec<Recruit>),
     journal: Journal,
     monitor: &Arc<Monitor>,
 ) -> anyhow::Result<StageStatus> {
     cancel_on_signal(monitor).context("wait for signals")?;
+    obey(monitor);
     let (over, reporter) = start_reporter(monitor);
-    let status = Engine::new(spec, client).run(spec, journal, monitor);
+    let status = Engine::new(spec, client).with_movers(here, recruits).run(spec, journal, monitor);
     // The reporter must be silent before the last line: nothing may come after it.
     drop(over);
     reporter.join().expect("the reporter does not panic");
     Ok(status)
+}
+
+/// Follows what the node says on standard input.
+fn obey(monitor: &Arc<Monitor>) {
+    let monitor = monitor.clone();
+    std::thread::spawn(move || {
+        for line in std::io::stdin().lines().map_while(Result::ok) {
+            match serde_json::from_str::<StageControl>(&line) {
+                Ok(control) => monitor.control(&control),
+                Err(error) => tracing::warn!(line, %error, "an order of the node is not understood"),
+            }
+        }
+    });
 }
 
 /// Prints status lines until its sender is dropped.

@@ -3,16 +3,25 @@
 //! **Invariant:** a stage is `complete` only if its source was walked to the end, every entry found is done, nothing
 //! failed and nobody cancelled it.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use model::phase::StageState;
-use wire::control::{ApiError, Blame, FileFailure, StageProgress, StageStatus};
-use wire::node::StageSpec;
+use wire::control::{ApiError, Blame, FileFailure, Remark, StageNotes, StageProgress, StageStatus};
+use wire::node::{StageControl, StageSpec};
 
-/// As many failures as a status lists.
-const FAILURES_LISTED_MAX: usize = 100;
+use crate::eta::Gauge;
+use crate::pace::Pace;
+use crate::stalls::Stalls;
+use crate::verify;
+
+/// As many failures and as many remarks as a status lists.
+const LISTED_MAX: usize = 100;
+
+/// What a busy file system answers at the latest, as a rule.
+const STALL_AFTER: Duration = Duration::from_secs(30);
 
 /// The state of one run of a stage, shared by all its threads.
 pub struct Monitor {
@@ -23,18 +32,27 @@ pub struct Monitor {
     bytes_total: AtomicU64,
     bytes_done: AtomicU64,
     bytes_verified: AtomicU64,
+    bytes_moved: AtomicU64,
+    bytes_to_verify: AtomicU64,
     entries_failed: AtomicU64,
     planned: AtomicBool,
     cancelled: AtomicBool,
     buffer_full: AtomicBool,
     failures: Mutex<Vec<FileFailure>>,
+    remarks: Mutex<Vec<Remark>>,
+    remarks_total: AtomicU64,
+    helpers: Mutex<BTreeMap<String, u64>>,
     error: Mutex<Option<ApiError>>,
+    gauge: Mutex<Gauge>,
+    stall_after: Duration,
+    pub(crate) pace: Pace,
+    pub(crate) stalls: Stalls,
 }
 
 impl Monitor {
     /// A stage that starts now.
     pub fn new(spec: &StageSpec) -> Monitor {
-        Monitor {
+        let monitor = Monitor {
             spec: spec.clone(),
             started: Instant::now(),
             entries_total: AtomicU64::new(0),
@@ -42,13 +60,35 @@ impl Monitor {
             bytes_total: AtomicU64::new(0),
             bytes_done: AtomicU64::new(0),
             bytes_verified: AtomicU64::new(0),
+            bytes_moved: AtomicU64::new(0),
+            bytes_to_verify: AtomicU64::new(0),
             entries_failed: AtomicU64::new(0),
             planned: AtomicBool::new(false),
             cancelled: AtomicBool::new(false),
             buffer_full: AtomicBool::new(false),
             failures: Mutex::default(),
+            remarks: Mutex::default(),
+            remarks_total: AtomicU64::new(0),
+            helpers: Mutex::default(),
             error: Mutex::default(),
-        }
+            gauge: Mutex::default(),
+            stall_after: STALL_AFTER,
+            pace: Pace::default(),
+            stalls: Stalls::default(),
+        };
+        monitor.pace.limit(spec.policy.bandwidth_bytes_per_s);
+        monitor
+    }
+
+    /// Names an operation in the status when it does not come back for so long. Default: 30 s.
+    pub fn with_stall_after(self, stall_after: Duration) -> Monitor {
+        Monitor { stall_after, ..self }
+    }
+
+    /// Changes the stage's pace.
+    pub fn control(&self, control: &StageControl) {
+        self.pace.pause(control.paused);
+        self.pace.limit(control.bandwidth_bytes_per_s);
     }
 
     /// Asks the stage to stop soon. What is copied so far stays, and a later run goes on from there.
@@ -67,11 +107,31 @@ impl Monitor {
             source: self.spec.source.clone(),
             destination: self.spec.destination.clone(),
             state,
-            progress: self.progress(),
-            elapsed_ms: u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX),
+            progress: self.estimated(),
+            elapsed_ms: milliseconds(self.started.elapsed()),
             failures,
             error,
+            notes: self.notes(),
         }
+    }
+
+    fn notes(&self) -> StageNotes {
+        let helpers = self.helpers.lock().expect("no thread panics with the lock");
+        StageNotes {
+            paused: self.pace.is_paused(),
+            stalled: self.stalls.longer_than(self.stall_after),
+            remarks: self.remarks.lock().expect("no thread panics with the lock").clone(),
+            remarks_total: self.remarks_total.load(Ordering::Relaxed),
+            helpers: helpers.clone().into_iter().collect(),
+        }
+    }
+
+    /// The counters and the time left.
+    fn estimated(&self) -> StageProgress {
+        let mut gauge = self.gauge.lock().expect("no thread panics with the lock");
+        let progress = self.progress();
+        let left = gauge.observe(self.started.elapsed(), self.pace.is_paused(), &progress);
+        StageProgress { eta_ms: left.map(milliseconds), ..progress }
     }
 
     /// The status at the end: complete or failed, whatever the invariant above says.
@@ -99,20 +159,59 @@ impl Monitor {
             entries_done,
             bytes_done,
             bytes_verified: get(&self.bytes_verified),
+            bytes_moved: get(&self.bytes_moved),
             entries_failed: get(&self.entries_failed),
             planned: self.planned.load(Ordering::Acquire),
             entries_total: get(&self.entries_total),
             bytes_total: get(&self.bytes_total),
+            bytes_to_verify: get(&self.bytes_to_verify),
+            eta_ms: None,
         }
     }
 
+    /// An entry was found; so many bytes are to be copied.
     pub(crate) fn found(&self, bytes: u64) {
+        self.bytes_to_verify.fetch_add(verify::bytes(self.spec.policy.verify, bytes), Ordering::Relaxed);
         self.bytes_total.fetch_add(bytes, Ordering::Relaxed);
         self.entries_total.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// Bytes were really copied, whatever becomes of the attempt.
+    pub(crate) fn moved(&self, bytes: u64) {
+        self.bytes_moved.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    pub(crate) fn remark(&self, path: &str, text: &str) {
+        self.remarks_total.fetch_add(1, Ordering::Relaxed);
+        let mut remarks = self.remarks.lock().expect("no thread panics with the lock");
+        if remarks.len() < LISTED_MAX {
+            remarks.push(Remark { path: path.to_owned(), text: text.to_owned() });
+        }
+    }
+
     pub(crate) fn done(&self) {
         self.entries_done.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Another storage node has copied so much.
+    pub(crate) fn helped(&self, node: &str, bytes: u64) {
+        let mut helpers = self.helpers.lock().expect("no thread panics with the lock");
+        match helpers.get_mut(node) {
+            Some(all) => *all += bytes,
+            None => drop(helpers.insert(node.to_owned(), bytes)),
+        }
+    }
+
+    /// Whether so much was found, in one way or the other.
+    pub(crate) fn has_found(&self, bytes: u64, entries: u64) -> bool {
+        self.bytes_total.load(Ordering::Relaxed) >= bytes
+            || self.entries_total.load(Ordering::Relaxed) >= entries
+    }
+
+    /// Takes the remarks that are listed, as (path, text).
+    pub(crate) fn take_remarks(&self) -> Vec<(String, String)> {
+        let remarks = std::mem::take(&mut *self.remarks.lock().expect("no thread panics with the lock"));
+        remarks.into_iter().map(|remark| (remark.path, remark.text)).collect()
     }
 
     pub(crate) fn planned(&self) {
@@ -122,7 +221,7 @@ impl Monitor {
     pub(crate) fn failed(&self, failure: FileFailure) {
         self.entries_failed.fetch_add(1, Ordering::Relaxed);
         let mut failures = self.failures.lock().expect("no thread panics with the lock");
-        if failures.len() < FAILURES_LISTED_MAX {
+        if failures.len() < LISTED_MAX {
             failures.push(failure);
         }
     }
@@ -186,6 +285,10 @@ impl Drop for Tally {
             self.monitor.bytes_verified.fetch_sub(self.verified.load(Ordering::Relaxed), Ordering::Relaxed);
         }
     }
+}
+
+fn milliseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 fn cancelled() -> ApiError {

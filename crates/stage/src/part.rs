@@ -22,6 +22,17 @@ impl<'a> Part<'a> {
         Part { context, path, published: false }
     }
 
+    /// Where it is until then.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Leaves it where it is, for another process to give it its name.
+    pub(crate) fn keep(mut self) -> PathBuf {
+        self.published = true;
+        std::mem::take(&mut self.path)
+    }
+
     /// Gives it its name, in place of what has it now.
     pub(crate) fn publish(mut self, target: &Path) -> Result<(), Fault> {
         if self.path != target {

@@ -63,14 +63,11 @@ impl Tree for Pfs {
     }
 
     fn open(&self, file: &Found) -> Result<Box<dyn OpenFile>> {
-        // Without NONBLOCK the open would hang if somebody put a pipe in the file's place meanwhile.
-        let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
-        let opened = fs::OpenOptions::new().read(true).custom_flags(raw(flags)).open(&file.path);
-        let opened = PfsFile::new(opened.map_err(errno)?);
-        if opened.attributes()?.kind != FileKind::Regular {
-            return Err(Errno::STALE);
-        }
-        Ok(Box::new(opened))
+        open_regular(fs::OpenOptions::new().read(true), &file.path)
+    }
+
+    fn reopen(&self, file: &Found) -> Result<Box<dyn OpenFile>> {
+        open_regular(fs::OpenOptions::new().read(true).write(true), &file.path)
     }
 
     fn create(&self, path: &Path) -> Result<(Found, Box<dyn OpenFile>)> {
@@ -146,6 +143,17 @@ impl Tree for Pfs {
     fn usage(&self) -> Option<Usage> {
         None
     }
+}
+
+/// Opens a file that must be a regular one.
+fn open_regular(options: &mut fs::OpenOptions, path: &Path) -> Result<Box<dyn OpenFile>> {
+    // Without NONBLOCK the open would hang if somebody put a pipe in the file's place meanwhile.
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
+    let opened = PfsFile::new(options.custom_flags(raw(flags)).open(path).map_err(errno)?);
+    if opened.attributes()?.kind != FileKind::Regular {
+        return Err(Errno::STALE);
+    }
+    Ok(Box::new(opened))
 }
 
 /// Changes permission bits without following a link: `fchmodat` cannot on kernels before 6.6, so the way is a

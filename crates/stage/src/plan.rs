@@ -212,7 +212,10 @@ fn ensure(context: &Context, path: &Path) -> Result<Found, Fault> {
 fn sweep(context: &Context, folder: &Found) -> Result<(), Fault> {
     use std::os::unix::ffi::OsStrExt;
     let target = &*context.target;
-    let is_leftover = |path: &Path| path.file_name().is_some_and(|name| context.is_leftover(name.as_bytes()));
+    let is_leftover = |path: &Path| {
+        path.file_name().is_some_and(|name| context.is_leftover(name.as_bytes()))
+            && !context.journal.is_place(path)
+    };
     for entry in target.list(folder).tried(target, &folder.path, "list folder")?.flatten() {
         if is_leftover(&entry.path) {
             target.remove(&entry.path).tried(target, &entry.path, "remove left-over")?;

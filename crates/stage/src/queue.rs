@@ -1,55 +1,67 @@
-//! The work that waits for the workers: whole entries in a bounded queue, and the chunks of large files that idle
+//! The work that waits for the workers: whole entries in a bounded queue, and the units of large files that idle
 //! workers help with.
 //!
 //! ```text
-//! planner --push--> items --next--> worker --share(chunks)--> its own loop over the chunks
-//!                                                   \--next--> idle workers' loops over the same chunks
+//! planner --push--> items --next--> worker --share(units)--> its own loop over the units
+//!                                                   \--next--> idle workers' loops over the same units
 //! ```
+//!
+//! Each worker works with a [`Hand`] and takes the units first that are where its hand is.
 //!
 //! **Invariant:** a worker is sent home only when no item is left or in work, so that whoever shares a large file late
 //! still finds help.
 
-use std::collections::VecDeque;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
 /// Entries that wait; about 300 bytes each. Enough that the planner is ahead and the totals are known early.
 const ITEMS_MAX: usize = 16 * 1024;
 
+/// The numbers of the units that nobody has taken, by the fragment that they are on.
+struct Left(BTreeMap<Option<u32>, VecDeque<usize>>);
+
 /// A bounded queue with a side entrance for shared work.
-pub(crate) struct Queue<T> {
-    state: Mutex<State<T>>,
+pub(crate) struct Queue<T, H: ?Sized> {
+    state: Mutex<State<T, H>>,
     /// Something to do came, or nothing will.
     work: Condvar,
     /// There is room for an item.
     room: Condvar,
 }
 
-struct State<T> {
+struct State<T, H: ?Sized> {
     items: VecDeque<T>,
-    shared: Vec<Arc<Shared>>,
+    shared: Vec<Arc<Shared<H>>>,
     /// Items that were taken and are not finished.
     busy: usize,
     closed: bool,
 }
 
-enum Next<T> {
+enum Next<T, H: ?Sized> {
     Item(T),
-    Help(Arc<Shared>),
+    Help(Arc<Shared<H>>),
     GoHome,
 }
 
-/// Numbered chunks that several threads work off.
-struct Shared {
-    count: usize,
-    next: AtomicUsize,
-    work: Box<dyn Fn(usize) + Send + Sync>,
+/// What a worker does its work with: the host that it copies on.
+pub(crate) trait Hand: Send + Sync {
+    /// The fragment that is on that host.
+    fn fragment(&self) -> Option<u32>;
+}
+
+/// What is done with a unit, by its number, and with whose hand.
+type Work<H> = dyn Fn(usize, &Arc<H>) + Send + Sync;
+
+/// Numbered units that several threads work off.
+struct Shared<H: ?Sized> {
+    left: Mutex<Left>,
+    work: Box<Work<H>>,
     helpers: Mutex<usize>,
     last_helper_left: Condvar,
 }
 
-impl<T> Queue<T> {
-    pub(crate) fn new() -> Queue<T> {
+impl<T, H: Hand + ?Sized> Queue<T, H> {
+    pub(crate) fn new() -> Queue<T, H> {
         let state = State { items: VecDeque::new(), shared: Vec::new(), busy: 0, closed: false };
         Queue { state: Mutex::new(state), work: Condvar::new(), room: Condvar::new() }
     }
@@ -57,7 +69,7 @@ impl<T> Queue<T> {
     /// Adds an item; waits while the queue is full.
     pub(crate) fn push(&self, item: T) {
         let state = self.lock();
-        let full = |state: &mut State<T>| state.items.len() >= ITEMS_MAX;
+        let full = |state: &mut State<T, H>| state.items.len() >= ITEMS_MAX;
         let mut state = self.room.wait_while(state, full).expect("no thread panics with the lock");
         state.items.push_back(item);
         drop(state);
@@ -70,8 +82,8 @@ impl<T> Queue<T> {
         self.work.notify_all();
     }
 
-    /// Works until the queue is closed and everything in it is done.
-    pub(crate) fn work(&self, mut item: impl FnMut(T)) {
+    /// Works with `hand` until the queue is closed and everything in it is done.
+    pub(crate) fn work(&self, hand: &Arc<H>, mut item: impl FnMut(T)) {
         loop {
             match self.next() {
                 Next::Item(next) => {
@@ -80,30 +92,56 @@ impl<T> Queue<T> {
                 }
                 Next::Help(shared) => {
                     let _helper = Helper(&shared);
-                    shared.help();
+                    shared.help(hand);
                 }
                 Next::GoHome => return,
             }
         }
     }
 
-    /// Runs `work` for `0..count`, each number once, on this thread and on idle workers. Returns when all are done.
-    pub(crate) fn share(&self, count: usize, work: impl Fn(usize) + Send + Sync + 'static) {
+    /// Takes at most `count` items more, as long as they are `wanted`: only while an item that was handed out is worked
+    /// on, which is over when all of them are.
+    pub(crate) fn take_more(&self, count: usize, mut wanted: impl FnMut(&T) -> bool) -> Vec<T> {
+        let mut state = self.lock();
+        let mut taken = Vec::new();
+        while taken.len() < count && state.items.front().is_some_and(&mut wanted) {
+            taken.extend(state.items.pop_front());
+        }
+        drop(state);
+        self.room.notify_all();
+        taken
+    }
+
+    /// Whether all items were handed out and done.
+    pub(crate) fn is_over(&self) -> bool {
+        let state = self.lock();
+        state.closed && state.items.is_empty() && state.busy == 0
+    }
+
+    /// Runs `work` for each unit, of which the fragments are known, with this thread's `hand` and on idle workers with
+    /// theirs. Returns when all are done.
+    pub(crate) fn share(
+        &self,
+        homes: impl Iterator<Item = Option<u32>>,
+        hand: &Arc<H>,
+        work: impl Fn(usize, &Arc<H>) + Send + Sync + 'static,
+    ) {
+        let mut left = BTreeMap::<_, VecDeque<usize>>::new();
+        homes.enumerate().for_each(|(number, home)| left.entry(home).or_default().push_back(number));
         let shared = Arc::new(Shared {
-            count,
-            next: AtomicUsize::new(0),
+            left: Mutex::new(Left(left)),
             work: Box::new(work),
             helpers: Mutex::new(0),
             last_helper_left: Condvar::new(),
         });
         self.lock().shared.push(shared.clone());
         self.work.notify_all();
-        shared.help();
+        shared.help(hand);
         self.lock().shared.retain(|other| !Arc::ptr_eq(other, &shared));
         shared.wait_for_helpers();
     }
 
-    fn next(&self) -> Next<T> {
+    fn next(&self) -> Next<T, H> {
         let mut state = self.lock();
         loop {
             if let Some(item) = state.items.pop_front() {
@@ -124,24 +162,36 @@ impl<T> Queue<T> {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State<T>> {
+    fn lock(&self) -> MutexGuard<'_, State<T, H>> {
         self.state.lock().expect("no thread panics with the lock")
     }
 }
 
-impl Shared {
+impl Left {
+    /// A unit at home, else one of the fragment with most left.
+    fn take(&mut self, home: Option<u32>) -> Option<usize> {
+        if let Some(number) = self.0.get_mut(&home).and_then(VecDeque::pop_front) {
+            return Some(number);
+        }
+        self.0.values_mut().max_by_key(|units| units.len())?.pop_front()
+    }
+}
+
+impl<H: Hand + ?Sized> Shared<H> {
     fn is_exhausted(&self) -> bool {
-        self.next.load(Ordering::Relaxed) >= self.count
+        self.left().0.values().all(VecDeque::is_empty)
     }
 
-    fn help(&self) {
+    fn help(&self, hand: &Arc<H>) {
         loop {
-            let index = self.next.fetch_add(1, Ordering::Relaxed);
-            if index >= self.count {
-                return;
-            }
-            (self.work)(index);
+            let next = self.left().take(hand.fragment());
+            let Some(number) = next else { return };
+            (self.work)(number, hand);
         }
+    }
+
+    fn left(&self) -> MutexGuard<'_, Left> {
+        self.left.lock().expect("no thread panics with the lock")
     }
 
     fn enter(&self) {
@@ -156,18 +206,18 @@ impl Shared {
 }
 
 /// Closes a queue when the one who fills it is done.
-pub(crate) struct CloseOnDrop<'a, T>(pub(crate) &'a Queue<T>);
+pub(crate) struct CloseOnDrop<'a, T, H: Hand + ?Sized>(pub(crate) &'a Queue<T, H>);
 
-impl<T> Drop for CloseOnDrop<'_, T> {
+impl<T, H: Hand + ?Sized> Drop for CloseOnDrop<'_, T, H> {
     fn drop(&mut self) {
         self.0.close();
     }
 }
 
 /// An item in work; over on drop, so that a worker that panics does not leave the others waiting for it.
-struct Busy<'a, T>(&'a Queue<T>);
+struct Busy<'a, T, H: Hand + ?Sized>(&'a Queue<T, H>);
 
-impl<T> Drop for Busy<'_, T> {
+impl<T, H: Hand + ?Sized> Drop for Busy<'_, T, H> {
     fn drop(&mut self) {
         self.0.lock().busy -= 1;
         self.0.work.notify_all();
@@ -175,9 +225,9 @@ impl<T> Drop for Busy<'_, T> {
 }
 
 /// A helper at its chunks; gone on drop, as above.
-struct Helper<'a>(&'a Shared);
+struct Helper<'a, H: ?Sized>(&'a Shared<H>);
 
-impl Drop for Helper<'_> {
+impl<H: ?Sized> Drop for Helper<'_, H> {
     fn drop(&mut self) {
         *self.0.helpers.lock().expect("no thread panics with the lock") -= 1;
         self.0.last_helper_left.notify_all();
@@ -186,25 +236,36 @@ impl Drop for Helper<'_> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::AtomicBool;
+    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
     use super::*;
 
+    struct Here(Option<u32>);
+
+    impl Hand for Here {
+        fn fragment(&self) -> Option<u32> {
+            self.0
+        }
+    }
+
     #[test]
-    fn every_item_and_every_chunk_is_worked_on_once() {
-        let queue = Arc::new(Queue::new());
-        let chunks = Arc::new((0..100).map(|_| AtomicUsize::new(0)).collect::<Vec<_>>());
+    fn every_item_and_every_unit_is_worked_on_once() {
+        let queue = Arc::new(Queue::<usize, Here>::new());
+        let units = Arc::new((0..100).map(|_| AtomicUsize::new(0)).collect::<Vec<_>>());
         let items = AtomicUsize::new(0);
         std::thread::scope(|scope| {
-            for _ in 0..4 {
-                scope.spawn(|| {
-                    queue.work(|item: usize| {
-                        items.fetch_add(item, Ordering::Relaxed);
+            for fragment in 0..4 {
+                let (queue, units, items) = (&queue, &units, &items);
+                scope.spawn(move || {
+                    let hand = Arc::new(Here((fragment > 0).then_some(fragment)));
+                    queue.work(&hand, |item| {
+                        let more = queue.take_more(3, |item| !item.is_multiple_of(7));
+                        items.fetch_add(item + more.iter().sum::<usize>(), Ordering::Relaxed);
                         if item == 7 {
-                            let chunks = chunks.clone();
-                            let count = chunks.len();
-                            queue.share(count, move |index| {
-                                chunks[index].fetch_add(1, Ordering::Relaxed);
+                            let homes = (0..100).map(|unit| (unit > 50).then_some(unit % 3));
+                            let units = units.clone();
+                            queue.share(homes, &hand, move |unit, _| {
+                                units[unit].fetch_add(1, Ordering::Relaxed);
                             });
                         }
                     });
@@ -213,21 +274,23 @@ mod tests {
             (0..1000).for_each(|item| queue.push(item));
             queue.close();
         });
+        assert!(queue.is_over());
         assert_eq!(items.into_inner(), 499_500);
-        assert!(chunks.iter().all(|times| times.load(Ordering::Relaxed) == 1));
+        assert!(units.iter().all(|times| times.load(Ordering::Relaxed) == 1));
     }
 
     #[test]
     fn an_idle_worker_helps_with_a_file_that_is_shared_after_the_queue_was_closed() {
-        let queue = Arc::new(Queue::new());
+        let queue = Arc::new(Queue::<(), Here>::new());
         let helped = Arc::new(AtomicBool::new(false));
         queue.push(());
         queue.close();
         let work = || {
-            queue.work(|()| {
+            let hand = Arc::new(Here(None));
+            queue.work(&hand, |()| {
                 let (owner, seen) = (std::thread::current().id(), helped.clone());
-                // The owner's chunk ends only after somebody else took the other one.
-                queue.share(2, move |_| {
+                // The owner's unit ends only after somebody else took the other one.
+                queue.share([None, None].into_iter(), &hand, move |_, _| {
                     if std::thread::current().id() != owner {
                         seen.store(true, Ordering::Release);
                     }
@@ -242,5 +305,17 @@ mod tests {
             scope.spawn(work);
         });
         assert!(helped.load(Ordering::Acquire));
+    }
+
+    #[test]
+    fn a_unit_goes_to_the_host_that_it_is_on_while_there_is_one() {
+        let queue = Queue::<(), Here>::new();
+        let order = Arc::new(Mutex::new(Vec::new()));
+        let seen = order.clone();
+        let homes = [0, 0, 0, 1, 1].map(Some);
+        queue.share(homes.into_iter(), &Arc::new(Here(Some(1))), move |unit, _| {
+            seen.lock().unwrap().push(unit)
+        });
+        assert_eq!(*order.lock().unwrap(), [3, 4, 0, 1, 2]);
     }
 }

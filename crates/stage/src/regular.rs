@@ -6,29 +6,42 @@
 //! ```
 //!
 //! **Invariant:** a file is journalled and counted as done only after what the target gives back was compared with
-//! what was read from the source. A step that fails leaves nothing at the target; what had the name before is still
+//! what was read from the source, as far as the stage's policy says. A step that fails leaves nothing at the target; what had the name before is still
 //! there (on the PFS; in a buffer the name is taken at once).
 
+use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
+use model::phase::Direction;
 use wire::data::{Attr, FileKind};
+use wire::node::Verify;
 
-use crate::content::{self, Opened};
+use crate::blocks::Sums;
+use crate::content::Opened;
 use crate::context::Context;
 use crate::entry::Entry;
 use crate::fault::{Cause, Fault, Tried};
 use crate::journal::Finished;
 use crate::metadata;
 use crate::monitor::Tally;
-use crate::part::{Part, make_afresh};
+use crate::part::Part;
+use crate::resume::{self, Begun};
+use crate::transfer::Transfer;
 use crate::tree::Found;
+use crate::verify;
 
 /// Stages a file; gives its entry at the target.
 pub(crate) fn stage(context: &Arc<Context>, entry: &Entry) -> Result<Found, Fault> {
     if let Some(there) = already_staged(context, entry) {
         return Ok(there);
     }
-    context.retrying(|| attempt(context, entry))
+    let mut attempts = 0;
+    context.retrying(|| {
+        attempts += 1;
+        attempt(context, entry, attempts)
+    })
 }
 
 /// The target's entry, if an earlier run finished it and neither side has changed since.
@@ -42,48 +55,86 @@ fn already_staged(context: &Arc<Context>, entry: &Entry) -> Option<Found> {
     same.then(|| {
         let tally = Tally::new(&context.monitor);
         tally.copied(done.size);
-        tally.verified(done.size);
+        tally.verified(verify::bytes(done.verified, done.size));
         tally.keep();
+        context.manifest.file(&entry.target, &done);
         there
     })
 }
 
-fn attempt(context: &Arc<Context>, entry: &Entry) -> Result<Found, Fault> {
-    let (source, before) = open_source(context, entry)?;
-    let size = before.attr.size;
-    let workplace = context.workplace(&entry.target);
-    let (made, file) =
-        make_afresh(context, (&workplace, &entry.target), "make file", || context.target.create(&workplace))?;
-    let part = Part::new(context, workplace);
-    // Faults name the file that it is to become.
-    let path = entry.target.clone();
-    let target = Opened { tree: context.target.clone(), path, file: Arc::from(file), sparse: false };
-    let tally = Arc::new(Tally::new(&context.monitor));
-
-    let written = content::copy(context, &source, &target, size, &tally)?;
-    target.file.sync().tried(&*target.tree, &target.path, "fsync")?;
-    check_unchanged(&source, &before.attr)?;
-    verify(context, target.clone(), size, written, &tally)?;
-    target.file.close().tried(&*target.tree, &target.path, "close")?;
-    metadata::keep(context, &before, &made, &entry.target)?;
-    part.publish(&entry.target)?;
-
-    tally.keep();
-    let done = Finished { size, mtime: before.attr.mtime, crc32c: written };
-    context.journal.finish(&entry.target, done);
-    Ok(Found { path: entry.target.clone(), ..made })
+fn attempt(context: &Arc<Context>, entry: &Entry, attempts: u32) -> Result<Found, Fault> {
+    let copy = make(context, &entry.source, &entry.target, attempts)?;
+    copy.part.publish(&entry.target)?;
+    copy.tally.keep();
+    note(context, &entry.target, copy.done);
+    Ok(Found { path: entry.target.clone(), ..copy.made })
 }
 
-fn open_source(context: &Context, entry: &Entry) -> Result<(Opened, Found), Fault> {
-    let (tree, path) = (&context.source, &entry.source.path);
-    let file = tree.open(&entry.source).tried(&**tree, path, "open for reading")?;
+/// A verified copy with all but its name.
+pub(crate) struct Copy<'a> {
+    pub(crate) made: Found,
+    pub(crate) part: Part<'a>,
+    pub(crate) done: Finished,
+    pub(crate) tally: Arc<Tally>,
+}
+
+/// Makes a verified copy with the source's metadata, which is to become `target`.
+pub(crate) fn make<'a>(
+    context: &'a Arc<Context>,
+    source: &Found,
+    target: &Path,
+    attempts: u32,
+) -> Result<Copy<'a>, Fault> {
+    let (source, found) = open_source(context, source)?;
+    let size = found.attr.size;
+    let Begun { made, part, target, blocks } = resume::begin(context, target, &found)?;
+    let tally = Arc::new(Tally::new(&context.monitor));
+    let layout = context.crew.layout_for(size).filter(|_| !source.sparse);
+    let spread = layout.map(|layout| (layout, buffer_ino(context, &found, &made)));
+    let file = Arc::new(Transfer { size, source, found, target, made, spread });
+
+    let written = file.copy(context, &blocks, &tally)?;
+    check_unchanged(&file)?;
+    verify(context, &file, &written, &blocks, &tally)?;
+    file.target.file.close().tried(&*file.target.tree, file.name(), "close")?;
+    metadata::keep(context, &file.found, &file.made, file.name())?;
+    let done = Finished {
+        size,
+        mtime: file.found.attr.mtime,
+        crc32c: written.whole(),
+        attempts,
+        verified: verify::of_size(context.verify, size),
+        finished_ms: now_ms(),
+    };
+    Ok(Copy { made: file.made.clone(), part, done, tally })
+}
+
+/// Notes a file that has its name.
+pub(crate) fn note(context: &Context, target: &Path, done: Finished) {
+    context.no_room.store(false, Ordering::Relaxed);
+    context.journal.finish(target, done);
+    context.manifest.file(target, &done);
+}
+
+fn open_source(context: &Context, source: &Found) -> Result<(Opened, Found), Fault> {
+    let (tree, path) = (&context.source, &source.path);
+    let file = tree.open(source).tried(&**tree, path, "open for reading")?;
     let attr = file.attributes().tried(&**tree, path, "look at")?;
     let sparse = file.has_holes(&attr).tried(&**tree, path, "look for holes in")?;
     let opened = Opened { tree: tree.clone(), path: path.clone(), file: Arc::from(file), sparse };
-    Ok((opened, Found { attr, ..entry.source.clone() }))
+    Ok((opened, Found { attr, ..source.clone() }))
 }
 
-fn check_unchanged(source: &Opened, before: &Attr) -> Result<(), Fault> {
+/// The inode of the file in the buffer, whichever side that is.
+fn buffer_ino(context: &Context, source: &Found, made: &Found) -> u64 {
+    match context.direction {
+        Direction::In => made.attr.ino,
+        Direction::Out => source.attr.ino,
+    }
+}
+
+fn check_unchanged(file: &Transfer) -> Result<(), Fault> {
+    let (source, before) = (&file.source, &file.found.attr);
     let after = source.file.attributes().tried(&*source.tree, &source.path, "look at")?;
     if (after.size, after.mtime) == (before.size, before.mtime) {
         return Ok(());
@@ -91,26 +142,30 @@ fn check_unchanged(source: &Opened, before: &Attr) -> Result<(), Fault> {
     Err(Fault::new(&*source.tree, &source.path, "read", Cause::Changed))
 }
 
-/// Compares what the target gives back with what was written.
+/// Compares what the target gives back with what was written, as far as the policy says; blocks that an earlier run
+/// wrote in any case, as nobody knows what became of its writes.
 fn verify(
     context: &Arc<Context>,
-    target: Opened,
-    size: u64,
-    written: u32,
+    file: &Arc<Transfer>,
+    written: &Sums,
+    resumed: &BTreeMap<usize, u32>,
     tally: &Arc<Tally>,
 ) -> Result<(), Fault> {
-    let (tree, path) = (context.target.clone(), target.path.clone());
-    let attr = target.file.attributes().tried(&*tree, &path, "look at")?;
+    let (target, size) = (&file.target, file.size);
+    let attr = target.file.attributes().tried(&*target.tree, &target.path, "look at")?;
     if attr.size != size {
         let cause = Cause::WrongSize { expected: size, found: attr.size };
-        return Err(Fault::new(&*tree, &path, "verify", cause));
+        return Err(Fault::new(&*target.tree, &target.path, "verify", cause));
     }
-    target.file.forget_cached().tried(&*tree, &path, "drop the cache of")?;
-    let sparse = target.file.has_holes(&attr).tried(&*tree, &path, "look for holes in")?;
-    let found = content::read_back(context, &Opened { sparse, ..target }, size, tally)?;
-    if found != written {
-        let cause = Cause::Differs { expected: written, found };
-        return Err(Fault::new(&*tree, &path, "verify", cause));
+    if verify::of_size(context.verify, size) == Verify::Off && resumed.is_empty() {
+        return Ok(());
     }
-    Ok(())
+    target.file.forget_cached().tried(&*target.tree, &target.path, "drop the cache of")?;
+    let chosen = |block: usize| verify::includes(context.verify, size, block) || resumed.contains_key(&block);
+    file.read_back(context, written, chosen, tally)
+}
+
+fn now_ms() -> u64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }

@@ -89,6 +89,9 @@ pub trait Tree: Send + Sync {
     /// Opens a regular file for reading.
     fn open(&self, file: &Found) -> Result<Box<dyn OpenFile>>;
 
+    /// Opens for reading and writing a regular file that an earlier run of ours made.
+    fn reopen(&self, file: &Found) -> Result<Box<dyn OpenFile>>;
+
     /// Makes a regular file that must not exist, readable and writable for its owner only, and opens it.
     fn create(&self, path: &Path) -> Result<(Found, Box<dyn OpenFile>)>;
 

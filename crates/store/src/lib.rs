@@ -8,4 +8,4 @@ mod serve;
 mod server;
 mod shard;
 
-pub use server::{OpenError, Server};
+pub use server::{OpenError, RunMover, Server};

@@ -27,7 +27,7 @@ pub(crate) fn serve(server: &Server, mut stream: Stream) {
         }
     };
     let end = match stream.set_timeout(None) {
-        Ok(()) => worker.run(Connection::new(stream)),
+        Ok(()) => worker.run(server, Connection::new(stream)),
         Err(error) => error,
     };
     tracing::debug!(instance = worker.fragment.spec().instance, end = %end, "a client's connection ended");
@@ -50,7 +50,16 @@ fn greet(server: &Server, stream: &mut Stream) -> Result<Worker, HelloError> {
         let session = claim.session;
         let number = fragment.connected(handle, session, claim.namespace).ok_or(Refusal::NoSuchFragment)?;
         namespace.shard.iter().for_each(|shard| shard.connected(session));
-        Ok(Worker { fragment, namespace, session, number, made: None, buffer: Vec::new(), filled: 0 })
+        Ok(Worker {
+            fragment,
+            namespace,
+            namespace_id: claim.namespace,
+            session,
+            number,
+            made: None,
+            buffer: Vec::new(),
+            filled: 0,
+        })
     })
 }
 
@@ -90,6 +99,7 @@ impl Write for Hurried<'_> {
 struct Worker {
     fragment: Arc<Fragment>,
     namespace: Namespace,
+    namespace_id: u32,
     session: [u8; 16],
     /// The connection's, in the fragment.
     number: u64,
@@ -111,15 +121,15 @@ impl Drop for Worker {
 
 impl Worker {
     /// Answers requests until the connection ends, and tells why it did.
-    fn run(&mut self, mut connection: Connection) -> io::Error {
+    fn run(&mut self, server: &Server, mut connection: Connection) -> io::Error {
         loop {
-            if let Err(end) = self.turn(&mut connection) {
+            if let Err(end) = self.turn(server, &mut connection) {
                 return end;
             }
         }
     }
 
-    fn turn(&mut self, connection: &mut Connection) -> io::Result<()> {
+    fn turn(&mut self, server: &Server, connection: &mut Connection) -> io::Result<()> {
         let frame = connection.receive::<Request>()?;
         connection.payload(self.fill(frame.payload_len))?;
         let made = self.made.take();
@@ -131,6 +141,9 @@ impl Worker {
                 }
                 Err(error) => connection.send(frame.id, &Reply::Failed(errno_of(&error).raw_os_error()), &[]),
             };
+        }
+        if frame.message == Request::StartMover {
+            return self.hand_over(server, frame.id, connection);
         }
         let makes = matches!(frame.message, Request::Create { .. });
         let reply = self.answer(frame.id, frame.message);
@@ -144,6 +157,20 @@ impl Worker {
     fn object(&self, ino: Option<u64>) -> io::Result<OwnedFd> {
         let shard = self.namespace.shard.as_ref().ok_or(Errno::NOTSUP)?;
         shard.descriptor(ino.ok_or(Errno::NOENT)?)
+    }
+
+    /// Lets a mover speak on the connection, to its end or the fragment's.
+    fn hand_over(&mut self, server: &Server, id: u64, connection: &mut Connection) -> io::Result<()> {
+        let Some((run, spec)) = server.mover(&self.fragment.spec().instance) else {
+            return connection.send(id, &Reply::Failed(Errno::NOTSUP.raw_os_error()), &[]);
+        };
+        let stream = connection.try_clone_stream()?;
+        connection.send(id, &Reply::Done, &[])?;
+        let ran = run(stream.into(), &spec, self.namespace_id);
+        if let Err(error) = &ran {
+            tracing::error!(instance = self.fragment.spec().instance, %error, "a mover of a stage cannot be run");
+        }
+        Err(ran.err().unwrap_or_else(|| io::ErrorKind::UnexpectedEof.into()))
     }
 
     fn answer(&mut self, id: u64, request: Request) -> Reply {

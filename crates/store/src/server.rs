@@ -7,7 +7,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, RwLock};
+use std::sync::{Arc, Mutex, OnceLock, RwLock};
 use std::time::{Duration, Instant};
 
 use wire::control::{ApiError, Blame, VolumeKind};
@@ -33,6 +33,10 @@ pub struct OpenError {
     source: io::Error,
 }
 
+/// Runs a mover of a stage on a connection, for the fragment with this specification on disk and a namespace of it; returns
+/// when the mover has ended.
+pub type RunMover = dyn Fn(OwnedFd, &Path, u32) -> io::Result<()> + Send + Sync;
+
 /// The storage role of one node.
 pub struct Server {
     root: PathBuf,
@@ -44,6 +48,7 @@ pub struct Server {
     connections: AtomicUsize,
     stopping: AtomicBool,
     listeners: Mutex<Vec<OwnedFd>>,
+    run_mover: OnceLock<Box<RunMover>>,
 }
 
 enum Slot {
@@ -72,6 +77,7 @@ impl Server {
             connections: AtomicUsize::new(0),
             stopping: AtomicBool::new(false),
             listeners: Mutex::default(),
+            run_mover: OnceLock::new(),
         };
         for entry in std::fs::read_dir(&root).map_err(|e| failed("list", e))? {
             let folder = entry.map_err(|e| failed("list", e))?.path();
@@ -97,6 +103,16 @@ impl Server {
         thread("accept-tcp", move || server.accept_all(accept_tcp))?;
         let server = self.clone();
         thread("accept-unix", move || server.accept_all(accept_unix))
+    }
+
+    /// Lets stages have movers started here. The first call counts.
+    pub fn run_movers_with(&self, run: Box<RunMover>) {
+        let _set = self.run_mover.set(run);
+    }
+
+    /// What runs movers, and where the specification of an instance's fragment is on disk.
+    pub(crate) fn mover(&self, instance: &str) -> Option<(&RunMover, PathBuf)> {
+        Some((&**self.run_mover.get()?, self.folder(instance).ok()?.join("spec.json")))
     }
 
     /// Makes a fragment, or confirms the one that is there, with the namespaces that it does not have yet.

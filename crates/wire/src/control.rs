@@ -474,6 +474,47 @@ pub struct StageStatus {
     pub failures: Vec<FileFailure>,
     /// The failure that ended the stage before any file was tried, as an unreadable source.
     pub error: Option<ApiError>,
+    /// What else its owner should know.
+    #[serde(default)]
+    pub notes: StageNotes,
+}
+
+/// What the owner of a stage should know besides its progress and its failures.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct StageNotes {
+    /// It was told to wait.
+    pub paused: bool,
+    /// An operation that does not come back, as on a mount whose server is away.
+    pub stalled: Option<Stall>,
+    /// The first 100 things that could not be kept, and attempts that failed and were repeated.
+    pub remarks: Vec<Remark>,
+    /// How many there are in all.
+    pub remarks_total: u64,
+    /// Storage nodes that help, and bytes that each has copied; the rest was copied by the node that the stage is on.
+    pub helpers: Vec<(String, u64)>,
+}
+
+/// Something about an entry that is no failure.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Remark {
+    /// The path, as users know it.
+    pub path: String,
+    /// What, in words.
+    pub text: String,
+}
+
+/// An operation of a stage that does not come back.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stall {
+    /// On which side.
+    pub side: Side,
+    /// The path, as users know it.
+    pub path: String,
+    /// What was tried, as `write`.
+    pub operation: String,
+    /// For how long, milliseconds.
+    pub for_ms: u64,
 }
 
 /// Counters of one stage.
@@ -489,6 +530,16 @@ pub struct StageProgress {
     pub bytes_done: u64,
     /// Bytes read back at the destination and found equal.
     pub bytes_verified: u64,
+    /// Bytes that the worker has copied in its present life, also those of attempts that failed; without what an earlier
+    /// life had copied.
+    #[serde(default)]
+    pub bytes_moved: u64,
+    /// Bytes of those in `bytes_total` that are to be read back, as the policy says.
+    #[serde(default)]
+    pub bytes_to_verify: u64,
+    /// Time until the end, milliseconds, if it goes on as it did lately; `None`: not known yet, or paused.
+    #[serde(default)]
+    pub eta_ms: Option<u64>,
     /// Entries that failed.
     pub entries_failed: u64,
     /// Whether the source has been walked to its end.

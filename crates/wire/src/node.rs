@@ -10,6 +10,7 @@
 //! | `DELETE /v1/mounts/{id}?hurry=BOOL` | | `{}`, once unmounted; also when there is none |
 //! | `PUT /v1/stages/{id}` | [`StageSpec`] | [`StageStatus`], at once |
 //! | `GET /v1/stages/{id}` | | [`StageStatus`] |
+//! | `PUT /v1/stages/{id}/control` | [`StageControl`] | [`StageStatus`] |
 //! | `DELETE /v1/stages/{id}` | | `{}`; stops the workers, then forgets the stage |
 //! | `POST /v1/shutdown` | `{}` | `{}` |
 //! | `GET /metrics` | | text, for Prometheus |
@@ -187,4 +188,45 @@ pub struct StageSpec {
     pub target: NamespaceTarget,
     /// Whose rights on the PFS apply.
     pub owner: Owner,
+    /// How it is done.
+    #[serde(default)]
+    pub policy: StagePolicy,
+}
+
+/// What may be chosen about a stage.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct StagePolicy {
+    /// What is read back and compared.
+    pub verify: Verify,
+    /// Where on the PFS to write the manifest: a line of JSON for each entry. It must not be below a folder that the stage
+    /// copies.
+    pub manifest: Option<PathBuf>,
+    /// Bytes a second that it may read from or write to the PFS; `None`: as many as can be.
+    pub bandwidth_bytes_per_s: Option<u64>,
+}
+
+/// What a stage reads back from its target and compares with what it wrote. Sizes are compared in any case.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verify {
+    /// Files up to 1 GiB as `Full`, larger ones as `Sampled`.
+    #[default]
+    BySize,
+    /// Every byte.
+    Full,
+    /// Of each file the first 16 MiB, the last, and an eighth of what is between.
+    Sampled,
+    /// Nothing.
+    Off,
+}
+
+/// What may be changed about a stage that is under way. The node keeps it for its own restart.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct StageControl {
+    /// Nothing is copied until this is false again.
+    pub paused: bool,
+    /// In place of [`StagePolicy::bandwidth_bytes_per_s`] from now on, where it is some.
+    pub bandwidth_bytes_per_s: Option<u64>,
 }

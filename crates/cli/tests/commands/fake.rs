@@ -309,6 +309,7 @@ fn stage(number: u32, direction: Direction, source: &str, destination: &str) -> 
         elapsed_ms: 10,
         failures: vec![],
         error: None,
+        notes: wire::control::StageNotes::default(),
     }
 }
 

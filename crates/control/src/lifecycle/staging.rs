@@ -7,7 +7,7 @@ use std::time::Duration;
 use daemon::error::{site, user};
 use model::phase::{AccessMode, Direction, StageState};
 use wire::control::{ApiError, Blame, FileFailure, Side, StageStatus};
-use wire::node::StageSpec;
+use wire::node::{StagePolicy, StageSpec};
 
 use super::buffers::{self, Buffer};
 use super::target;
@@ -117,6 +117,7 @@ async fn run_stage<S: Site>(
         destination: stage.destination.clone(),
         target: target::namespace(&control.site, described, stage.access_mode, &node, nodes),
         owner: session.owner.clone(),
+        policy: StagePolicy::default(),
     };
     // Noted before it is started: a cancel after a crash must know that it may run.
     let active = StageStatus { state: StageState::Active, error: None, ..fresh(stage, &session.token) };

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use model::phase::{AccessMode, Direction, StageKind, StageState};
 use rusqlite::{Transaction, params};
-use wire::control::{StageProgress, StageStatus};
+use wire::control::{StageNotes, StageProgress, StageStatus};
 
 use super::Result;
 use super::text::{Word, from_json, to_json};
@@ -55,6 +55,7 @@ impl Stage {
             elapsed_ms: 0,
             failures: Vec::new(),
             error: None,
+            notes: StageNotes::default(),
         };
         let id = self.id(token);
         StageStatus { id, state: self.state, ..self.report.clone().unwrap_or_else(fresh) }

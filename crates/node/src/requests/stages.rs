@@ -1,4 +1,4 @@
-//! `PUT`, `GET` and `DELETE /v1/stages/{id}`.
+//! `PUT`, `GET` and `DELETE /v1/stages/{id}`, and `PUT /v1/stages/{id}/control`.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use daemon::error::Refusal;
 use daemon::http::Body;
 use serde_json::{Value, json};
 use wire::control::StageStatus;
-use wire::node::StageSpec;
+use wire::node::{StageControl, StageSpec};
 
 use super::same_id;
 use crate::service::Node;
@@ -30,6 +30,16 @@ pub async fn status(
     Path(id): Path<String>,
 ) -> Result<Json<StageStatus>, Refusal> {
     Ok(Json(node.stages().status(&id)?))
+}
+
+/// Pauses a stage, lets it go on, or limits it.
+pub async fn control(
+    State(node): State<Arc<Node>>,
+    Path(id): Path<String>,
+    Body(control): Body<StageControl>,
+) -> Result<Json<StageStatus>, Refusal> {
+    // It syncs a small file.
+    Ok(Json(tokio::task::block_in_place(|| node.stages().control(&id, control))?))
 }
 
 /// Stops and forgets a stage.

@@ -1,6 +1,7 @@
 //! The task that owns one stage from `PUT` to `DELETE`: it runs the stage's worker, again after each death by a signal,
 //! and keeps the final report.
 
+use std::convert::Infallible;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -9,8 +10,8 @@ use std::time::Duration;
 use daemon::error::{bug, site};
 use model::phase::StageState;
 use tokio::sync::watch;
-use wire::control::{ApiError, StageProgress, StageStatus};
-use wire::node::StageSpec;
+use wire::control::{ApiError, StageNotes, StageProgress, StageStatus};
+use wire::node::{StageControl, StageSpec};
 
 use super::Setting;
 use super::worker::{self, End};
@@ -37,6 +38,7 @@ pub fn pending(spec: &StageSpec) -> StageStatus {
         elapsed_ms: 0,
         failures: Vec::new(),
         error: None,
+        notes: StageNotes::default(),
     }
 }
 
@@ -46,7 +48,26 @@ pub struct Coordinator {
     spec: StageSpec,
     folder: PathBuf,
     shown: watch::Sender<StageStatus>,
-    stop: watch::Receiver<bool>,
+    orders: Orders,
+}
+
+/// What the node wants of a stage.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Stop {
+    /// That it goes on.
+    #[default]
+    No,
+    /// That it ends and leaves nothing half done.
+    ForGood,
+    /// That it ends now, to go on in the node's next life.
+    ForNow,
+}
+
+/// What may be told to a stage while it runs.
+#[derive(Clone)]
+pub struct Orders {
+    pub stop: watch::Receiver<Stop>,
+    pub control: watch::Receiver<StageControl>,
 }
 
 impl Coordinator {
@@ -56,9 +77,9 @@ impl Coordinator {
         spec: StageSpec,
         folder: PathBuf,
         shown: watch::Sender<StageStatus>,
-        stop: watch::Receiver<bool>,
+        orders: Orders,
     ) -> Coordinator {
-        Coordinator { setting, spec, folder, shown, stop }
+        Coordinator { setting, spec, folder, shown, orders }
     }
 
     /// Runs the stage to its end, or until it is stopped.
@@ -97,21 +118,27 @@ impl Coordinator {
 
     /// Runs workers until one reports the stage's end. `None`: stopped.
     async fn work(&self) -> Result<Option<StageStatus>, ApiError> {
-        let mut stop = self.stop.clone();
+        let mut stop = self.orders.stop.clone();
         for restart in 0..=RESTARTS_MAX {
             let mut worker = self.start_worker().map_err(|error| self.not_started(&error))?;
+            let pipe = worker.orders();
             let end = tokio::select! {
-                end = worker.run(|status| self.show(status)) => Some(end),
-                _ = stop.wait_for(|stop| *stop) => None,
+                end = worker.run(|status| self.show(status)) => Ok(end),
+                told = stop.wait_for(|stop| *stop != Stop::No) => Err(told.map_or(Stop::ForNow, |told| *told)),
+                never = self.pass_on(pipe) => match never {},
             };
             match end {
-                None => {
-                    worker.stop().await;
+                Err(stop) => {
+                    if stop == Stop::ForNow {
+                        worker.kill().await
+                    } else {
+                        worker.stop().await
+                    }
                     return Ok(None);
                 }
-                Some(End::Reported(status)) => return Ok(Some(*status)),
-                Some(End::Broken(reason)) => return Err(self.broken(&reason)),
-                Some(End::Killed(signal)) => {
+                Ok(End::Reported(status)) => return Ok(Some(*status)),
+                Ok(End::Broken(reason)) => return Err(self.broken(&reason)),
+                Ok(End::Killed(signal)) => {
                     tracing::warn!(stage = self.spec.id, signal, restart, "a signal ended the stage worker");
                 }
             }
@@ -119,8 +146,28 @@ impl Coordinator {
         Err(self.killed())
     }
 
+    /// Tells the worker its pace, now and whenever it changes.
+    async fn pass_on(&self, mut worker: worker::Orders) -> Infallible {
+        let mut share = self.setting.shares.join();
+        let mut control = self.orders.control.clone();
+        loop {
+            let pace = share.apply(&self.spec.policy, &control.borrow_and_update());
+            worker.give(&pace).await;
+            tokio::select! {
+                changed = control.changed() => {
+                    if changed.is_err() {
+                        // The stage is being forgotten; it is stopped by another way.
+                        std::future::pending::<()>().await;
+                    }
+                }
+                () = share.changed() => {}
+            }
+        }
+    }
+
     fn start_worker(&self) -> io::Result<worker::Worker> {
-        let worker = worker::start(&self.setting.program, &self.folder)?;
+        let worker =
+            worker::start(&self.setting.program, &self.folder, self.setting.data_address.as_deref())?;
         keep::write(&self.folder.join("worker.json"), &worker.id)?;
         Ok(worker)
     }

@@ -5,13 +5,13 @@ use std::path::Path;
 use model::phase::{Direction, StageKind, StageState};
 use model::stripe::Layout;
 use wire::control::Owner;
-use wire::node::NamespaceTarget;
+use wire::node::{NamespaceTarget, StagePolicy};
 
 use super::*;
 
 fn setting(dir: &Path) -> Setting {
     let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fake-stage");
-    Setting { folder: dir.join("stages"), program }
+    Setting { folder: dir.join("stages"), program, data_address: None, shares: Shares::new(None) }
 }
 
 /// A stage whose worker does what `what` says.
@@ -37,6 +37,7 @@ fn spec(what: &str) -> StageSpec {
         destination: String::new(),
         target,
         owner: own,
+        policy: StagePolicy::default(),
     }
 }
 
@@ -133,4 +134,20 @@ async fn another_specification_under_the_same_id_is_refused() {
     let stages = Stages::open(setting(dir.path())).unwrap();
     stages.create(spec("complete")).unwrap();
     assert_eq!(stages.create(spec("failed")).unwrap_err().code, "stage_differs");
+}
+
+#[tokio::test]
+async fn a_stage_is_paused_also_over_a_restart_and_goes_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let stages = Stages::open(setting(dir.path())).unwrap();
+    stages.create(spec("obey")).unwrap();
+    let paused = StageControl { paused: true, ..StageControl::default() };
+    stages.control("3.0", paused).unwrap();
+    until(&stages, |status| status.progress.bytes_done == 1).await;
+    stages.shutdown().await;
+    let stages = Stages::open(setting(dir.path())).unwrap();
+    until(&stages, |status| status.progress.bytes_done == 1).await;
+    stages.control("3.0", StageControl::default()).unwrap();
+    assert_eq!(until(&stages, ended).await.state, StageState::Complete);
+    assert_eq!(stages.control("9.9", paused).unwrap_err().code, "no_such_stage");
 }

@@ -8,9 +8,10 @@ use std::path::Path;
 use std::process::{ExitStatus, Stdio};
 
 use model::phase::StageState;
-use tokio::io::{AsyncBufReadExt, BufReader, Lines};
-use tokio::process::{Child, ChildStdout, Command};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
+use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use wire::control::StageStatus;
+use wire::node::StageControl;
 
 use crate::process::{Process, ProcessId};
 
@@ -21,7 +22,11 @@ pub struct Worker {
     process: Process,
     child: Child,
     lines: Lines<BufReader<ChildStdout>>,
+    orders: Option<ChildStdin>,
 }
+
+/// The way to tell a worker what has changed.
+pub struct Orders(Option<ChildStdin>);
 
 /// How a worker's life ended.
 #[derive(Debug, PartialEq)]
@@ -34,23 +39,27 @@ pub enum End {
     Broken(String),
 }
 
-/// Starts `program --spec FOLDER/spec.json --journal FOLDER/journal`. It starts with the rights of this process and takes
+/// Starts `program --spec FOLDER/spec.json --journal FOLDER/journal`, with the address of this node's data path. It starts with the rights of this process and takes
 /// on the owner's by itself, with all the owner's groups, once its journal is open.
 ///
 /// # Errors
 /// The program or the folder is not there.
-pub fn start(program: &Path, folder: &Path) -> io::Result<Worker> {
+pub fn start(program: &Path, folder: &Path, data_address: Option<&str>) -> io::Result<Worker> {
     let log = OpenOptions::new().append(true).create(true).mode(0o600).open(folder.join("log"))?;
     let mut command = Command::new(program);
     command.arg("--spec").arg(folder.join("spec.json")).arg("--journal").arg(folder.join("journal"));
-    command.process_group(0).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log).current_dir("/");
+    if let Some(address) = data_address {
+        command.arg("--data-address").arg(address);
+    }
+    command.process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(log).current_dir("/");
     let mut child =
         command.spawn().map_err(|e| io::Error::new(e.kind(), format!("start {}: {e}", program.display())))?;
     let pid = child.id().ok_or(io::ErrorKind::NotFound)?;
+    let orders = child.stdin.take();
     let output = child.stdout.take().ok_or(io::ErrorKind::BrokenPipe)?;
     let id = ProcessId::of_child(pid)?;
     let process = Process::of_child(pid)?;
-    Ok(Worker { id, process, child, lines: BufReader::new(output).lines() })
+    Ok(Worker { id, process, child, lines: BufReader::new(output).lines(), orders })
 }
 
 impl Worker {
@@ -75,12 +84,37 @@ impl Worker {
         }
     }
 
-    /// Asks the worker to end, waits a little, then ends it.
+    /// The way to tell it something; there is one.
+    pub fn orders(&mut self) -> Orders {
+        Orders(self.orders.take())
+    }
+
+    /// Asks the worker to end and to remove what it has not finished, waits a little, then ends it.
     pub async fn stop(&mut self) {
         self.process.terminate();
         if tokio::time::timeout(super::coordinator::STOP_WITHIN, self.child.wait()).await.is_err() {
-            self.process.kill();
-            let _ = self.child.wait().await;
+            self.kill().await;
+        }
+    }
+
+    /// Ends the worker at once: what it has not finished stays for the next one.
+    pub async fn kill(&mut self) {
+        self.process.kill();
+        if tokio::time::timeout(super::coordinator::STOP_WITHIN, self.child.wait()).await.is_err() {
+            // Its successor waits for the journal's lock, which it holds until then.
+            tracing::error!(worker = ?self.id, "a killed stage worker ends when its file system answers");
+        }
+    }
+}
+
+impl Orders {
+    /// Tells the worker its pace. One that does not listen any more ends, and its successor is told anew.
+    pub async fn give(&mut self, control: &StageControl) {
+        let Some(pipe) = &mut self.0 else { return };
+        let Ok(mut line) = serde_json::to_vec(control) else { return };
+        line.push(b'\n');
+        if pipe.write_all(&line).await.is_err() {
+            self.0 = None;
         }
     }
 }

@@ -45,6 +45,10 @@ impl Namespace for Client {
         Client::open(self, ino, false).map(drop)
     }
 
+    fn reopen(&self, ino: u64) -> Result<()> {
+        Client::open(self, ino, true).map(drop)
+    }
+
     fn close(&self, ino: u64, write: bool) -> Result<()> {
         Client::close(self, ino, write)
     }

@@ -1,19 +1,22 @@
 //! The records of a journal as they stand on disk.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
-use wire::data::Time;
-use wire::node::StageSpec;
+use wire::data::{Attr, Time};
+use wire::node::{StageSpec, Verify};
 
-use super::Finished;
+use super::{Finished, Unfinished};
 
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Record {
     Start(StartRecord),
+    Part(PartRecord),
+    Blocks(BlocksRecord),
     File(FileRecord),
     Made(MadeRecord),
     Remark(RemarkRecord),
@@ -34,6 +37,25 @@ pub(super) struct FileRecord {
     /// Seconds and nanoseconds.
     mtime: (i64, u32),
     crc32c: u32,
+    attempts: u32,
+    verified: Verify,
+    finished_ms: u64,
+}
+
+#[derive(Serialize, Deserialize)]
+pub(super) struct PartRecord {
+    pub(super) target: PathText,
+    place: PathText,
+    size: u64,
+    /// Seconds and nanoseconds.
+    mtime: (i64, u32),
+}
+
+#[derive(Serialize, Deserialize)]
+pub(super) struct BlocksRecord {
+    pub(super) target: PathText,
+    /// Number of each block, and its CRC32C.
+    pub(super) blocks: Vec<(usize, u32)>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -50,7 +72,7 @@ pub(super) struct RemarkRecord {
 /// A path in JSON, whatever its bytes are.
 #[derive(Serialize, Deserialize)]
 #[serde(untagged)]
-pub(super) enum PathText {
+pub(crate) enum PathText {
     Text(String),
     Bytes(Vec<u8>),
 }
@@ -74,15 +96,29 @@ impl StartRecord {
     }
 }
 
+impl PartRecord {
+    pub(super) fn new(target: &Path, place: &Path, source: &Attr) -> PartRecord {
+        let mtime = (source.mtime.seconds, source.mtime.nanos);
+        PartRecord { target: target.into(), place: place.into(), size: source.size, mtime }
+    }
+
+    pub(super) fn unfinished(&self) -> Unfinished {
+        let (seconds, nanos) = self.mtime;
+        let mtime = Time { seconds, nanos };
+        Unfinished { place: self.place.to_path(), size: self.size, mtime, blocks: BTreeMap::new() }
+    }
+}
+
 impl FileRecord {
     pub(super) fn new(target: &Path, done: Finished) -> FileRecord {
-        let mtime = (done.mtime.seconds, done.mtime.nanos);
-        FileRecord { target: PathText::from(target), size: done.size, mtime, crc32c: done.crc32c }
+        let Finished { size, mtime, crc32c, attempts, verified, finished_ms } = done;
+        let mtime = (mtime.seconds, mtime.nanos);
+        FileRecord { target: PathText::from(target), size, mtime, crc32c, attempts, verified, finished_ms }
     }
 
     pub(super) fn done(&self) -> Finished {
-        let (seconds, nanos) = self.mtime;
-        Finished { size: self.size, mtime: Time { seconds, nanos }, crc32c: self.crc32c }
+        let FileRecord { size, mtime: (seconds, nanos), crc32c, attempts, verified, finished_ms, .. } = *self;
+        Finished { size, mtime: Time { seconds, nanos }, crc32c, attempts, verified, finished_ms }
     }
 }
 

@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use model::phase::{Direction, StageKind};
 use model::stripe::Layout;
 use wire::control::Owner;
-use wire::node::NamespaceTarget;
+use wire::node::{NamespaceTarget, StagePolicy};
 
 use super::*;
 
@@ -31,11 +31,19 @@ fn spec(id: &str) -> StageSpec {
         destination: "$DW_JOB_STRIPED".into(),
         target,
         owner: Owner { uid: 0, gid: 0 },
+        policy: StagePolicy::default(),
     }
 }
 
 fn done(size: u64) -> Finished {
-    Finished { size, mtime: Time { seconds: 5, nanos: 6 }, crc32c: 7 }
+    Finished {
+        size,
+        mtime: Time { seconds: 5, nanos: 6 },
+        crc32c: 7,
+        attempts: 1,
+        verified: Verify::Full,
+        finished_ms: 8,
+    }
 }
 
 #[test]

@@ -1,6 +1,8 @@
 //! Walks a folder of the source to its end, makes its folders at the target and queues the rest.
 
+use std::collections::HashSet;
 use std::ffi::OsStr;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -8,7 +10,7 @@ use rustix::io::Errno;
 
 use super::{FOLDER_MODE_MEANWHILE, make_usable, queue, sweep};
 use crate::context::Context;
-use crate::fault::{Fault, Tried};
+use crate::fault::{Cause, Fault, Tried};
 use crate::folder::{Folder, release};
 use crate::tree::{Found, New};
 
@@ -29,48 +31,81 @@ pub(super) fn walk(context: &Arc<Context>, source: Found, folder: Arc<Folder>) {
     }
 }
 
+/// Lists a folder, again if it was changed meanwhile, until its list is one that it had at one moment.
 fn level(
     context: &Arc<Context>,
     source: &Found,
     folder: &Arc<Folder>,
     ahead: &mut Vec<(Found, Arc<Folder>)>,
 ) -> Result<(), Fault> {
+    let tree = &*context.source;
+    let time_of_change =
+        || Ok(tree.find(&source.path).tried(tree, &source.path, "look at folder")?.attr.mtime);
+    let mut seen = HashSet::new();
+    context.retrying(|| {
+        let before = time_of_change()?;
+        list(context, source, folder, ahead, &mut seen)?;
+        if context.monitor.is_stopping() || time_of_change()? == before {
+            return Ok(());
+        }
+        Err(Fault::new(tree, &source.path, "list folder", Cause::Changed))
+    })
+}
+
+/// Queues the entries of a folder that were not seen before, of which hashes of the names are kept.
+fn list(
+    context: &Arc<Context>,
+    source: &Found,
+    folder: &Arc<Folder>,
+    ahead: &mut Vec<(Found, Arc<Folder>)>,
+    seen: &mut HashSet<u64>,
+) -> Result<(), Fault> {
     for entry in context.source.list(source).tried(&*context.source, &source.path, "list folder")? {
         if context.monitor.is_cancelled() {
             return Ok(());
         }
         let entry = match entry {
-            Ok(entry) => entry,
             Err((path, errno)) if path == source.path => {
                 return Err(errno).tried(&*context.source, &path, "list folder");
             }
+            entry => entry,
+        };
+        let path = entry.as_ref().map_or_else(|(path, _)| path, |found| &found.path);
+        let mut hasher = DefaultHasher::new();
+        path.hash(&mut hasher);
+        if !seen.insert(hasher.finish()) {
+            continue;
+        }
+        match entry {
+            Ok(entry) => take(context, entry, folder, ahead),
             Err((path, errno)) => {
                 context.monitor.found(0);
                 let failed: Result<(), Fault> = Err(errno).tried(&*context.source, &path, "look at");
                 failed.unwrap_or_else(|fault| context.fail(&fault));
-                continue;
             }
-        };
-        let name = entry.path.file_name().unwrap_or(OsStr::new("")).to_owned();
-        let target = folder.target.path.join(name);
-        if !entry.is_folder() {
-            queue(context, entry, target, folder.clone());
-            continue;
-        }
-        context.monitor.found(0);
-        if context.monitor.is_stopping() {
-            ahead.push((entry, folder.clone()));
-            continue;
-        }
-        match context.retrying(|| make(context, &target)) {
-            Ok(made) => {
-                let below = Folder::below(folder, entry.clone(), made);
-                ahead.push((entry, below));
-            }
-            Err(fault) => context.fail(&fault),
         }
     }
     Ok(())
+}
+
+/// Makes a folder at the target, to be walked later, or queues anything else.
+fn take(context: &Arc<Context>, entry: Found, folder: &Arc<Folder>, ahead: &mut Vec<(Found, Arc<Folder>)>) {
+    let name = entry.path.file_name().unwrap_or(OsStr::new("")).to_owned();
+    let target = folder.target.path.join(name);
+    if !entry.is_folder() {
+        return queue(context, entry, target, folder.clone());
+    }
+    context.monitor.found(0);
+    if context.monitor.is_stopping() {
+        return ahead.push((entry, folder.clone()));
+    }
+    match context.retrying(|| make(context, &target)) {
+        Ok(made) => {
+            let below = Folder::below(folder, entry.clone(), made);
+            ahead.push((entry, below));
+        }
+        Err(fault) => context.fail(&fault),
+    }
 }
 
 /// The folder at `path` of the target; what is there already is used, but not through a link, and nothing else is

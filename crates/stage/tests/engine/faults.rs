@@ -13,7 +13,7 @@ use stage::monitor::Monitor;
 use wire::control::{Blame, Owner, Side, StageStatus};
 
 use crate::support::Site;
-use crate::support::flipping_pfs::FlippingPfs;
+use crate::support::faulty_pfs::FaultyPfs;
 use crate::support::folder_namespace::FolderNamespace;
 use crate::support::forest::bytes;
 
@@ -56,7 +56,7 @@ fn a_bit_that_the_pfs_flips_is_caught_and_nothing_gets_the_name() {
     fs::create_dir(site.pfs("out")).unwrap();
     fs::write(site.pfs("out/bad"), b"the old version").unwrap();
     let spec = site.spec(Direction::Out, StageKind::Directory, "out", "");
-    let status = site.run_on(Arc::new(FlippingPfs { size: 300_000 }), &spec);
+    let status = site.run_on(Arc::new(FaultyPfs { flipped_size: 300_000, ..FaultyPfs::default() }), &spec);
     assert_one_failure(&status, "out/bad", Side::Pfs, 0);
     assert_eq!(fs::read(site.pfs("out/bad")).unwrap(), b"the old version");
     assert_eq!(fs::read(site.pfs("out/good")).unwrap(), bytes(1, 200_000));
@@ -149,12 +149,35 @@ fn a_source_that_never_stops_changing_is_a_failure() {
 }
 
 #[test]
+fn a_folder_that_changes_while_it_is_listed_is_listed_again() {
+    let site = site_with(3, 100);
+    let pfs = FaultyPfs::default();
+    pfs.shared.growing.store(2, Ordering::Relaxed);
+    let status = site.run_on(Arc::new(pfs), &site.spec(Direction::In, StageKind::Directory, "set", ""));
+    assert_eq!((status.state, status.progress.entries_done), (StageState::Complete, 5), "{status:?}");
+    assert!(site.buffer("late1").exists() && site.buffer("late2").exists());
+}
+
+#[test]
+fn a_folder_that_never_stops_changing_is_a_failure() {
+    let site = site_with(3, 100);
+    let pfs = FaultyPfs::default();
+    pfs.shared.growing.store(-1, Ordering::Relaxed);
+    let status = site.run_on(Arc::new(pfs), &site.spec(Direction::In, StageKind::Directory, "set", ""));
+    assert_one_failure(&status, "set", Side::Pfs, 0);
+    assert!(status.failures[0].message.contains("list folder"), "{status:?}");
+    assert!(status.failures[0].message.contains("changed"), "{status:?}");
+}
+
+#[test]
 fn attributes_that_the_target_cannot_hold_are_remarked_and_fail_nothing() {
     let site = site_with(1, 100);
     let flags = rustix::fs::XattrFlags::empty();
     rustix::fs::setxattr(site.pfs("set/f0"), "user.origin", b"x", flags).unwrap();
     site.faults.no_xattrs.store(true, Ordering::Relaxed);
-    assert_eq!(site.stage_in(StageKind::Directory, "set", "").state, StageState::Complete);
+    let status = site.stage_in(StageKind::Directory, "set", "");
+    assert_eq!(status.state, StageState::Complete);
+    assert_eq!(status.notes.remarks_total, 1);
     let journal = fs::read_to_string(site.path().join("journal")).unwrap();
     let remark = journal.lines().find(|line| line.contains("remark")).unwrap();
     assert!(remark.contains("$DW_JOB_STRIPED/f0") && remark.contains("user.origin"), "{remark}");
@@ -189,6 +212,61 @@ fn whoever_watches_the_target_never_sees_a_part_under_a_files_name() {
         watcher.join().unwrap();
     });
     assert_eq!(fs::read_dir(site.pfs("out")).unwrap().count(), 20);
+}
+
+#[test]
+fn a_pfs_that_is_full_for_a_moment_is_waited_for() {
+    let site = Site::new();
+    fs::write(site.buffer("a"), bytes(1, 10_000)).unwrap();
+    let pfs = FaultyPfs::default();
+    pfs.shared.no_room.store(3, Ordering::Relaxed);
+    let spec = site.spec(Direction::Out, StageKind::Directory, "out", "");
+    let status = site.run_on(Arc::new(pfs), &spec);
+    assert_eq!(status.state, StageState::Complete, "{status:?}");
+    assert_eq!(status.notes.remarks_total, 3);
+    assert!(status.notes.remarks[0].text.contains("No space left"), "{:?}", status.notes);
+}
+
+#[test]
+fn a_pfs_that_stays_full_is_not_waited_for_with_each_file_anew() {
+    let site = Site::new();
+    for index in 0..200 {
+        fs::write(site.buffer(&format!("f{index}")), bytes(index, 1000)).unwrap();
+    }
+    let pfs = FaultyPfs::default();
+    pfs.shared.no_room.store(-1, Ordering::Relaxed);
+    let spec = site.spec(Direction::Out, StageKind::Directory, "out", "");
+    let status = site.run_on(Arc::new(pfs.clone()), &spec);
+    assert_eq!((status.state, status.progress.entries_failed), (StageState::Failed, 200));
+    assert_eq!((status.failures[0].side, status.failures[0].errno), (Side::Pfs, 28));
+    // Each of at most eight workers may have been at its retries when the first gave up.
+    let writes = pfs.shared.writes.load(Ordering::Relaxed);
+    assert!(writes <= 200 + 8 * 3, "{writes} writes");
+    assert_eq!(fs::read_dir(site.pfs("out")).unwrap().count(), 0, "parts were left behind");
+}
+
+#[test]
+fn a_pfs_that_hangs_is_named_while_it_does() {
+    let site = Site::new();
+    fs::write(site.buffer("a"), bytes(1, 10_000)).unwrap();
+    let pfs = FaultyPfs::default();
+    let spec = site.spec(Direction::Out, StageKind::Directory, "out", "");
+    let monitor = Arc::new(Monitor::new(&spec).with_stall_after(Duration::from_millis(50)));
+    std::thread::scope(|scope| {
+        let hang = pfs.shared.hang.lock().unwrap();
+        let stage = scope.spawn(|| site.watch_on(Arc::new(pfs.clone()), &spec, &monitor));
+        let stall = loop {
+            match monitor.status(StageState::Active).notes.stalled {
+                Some(stall) if stall.operation == "write" => break stall,
+                _ => std::thread::sleep(Duration::from_millis(5)),
+            }
+        };
+        assert_eq!(stall.side, Side::Pfs);
+        assert!(stall.path.starts_with(site.pfs("out").to_str().unwrap()), "{stall:?}");
+        drop(hang);
+        let status = stage.join().unwrap();
+        assert_eq!((status.state, status.notes.stalled), (StageState::Complete, None));
+    });
 }
 
 /// Runs a stage with the rights of an ordinary user; only root can.

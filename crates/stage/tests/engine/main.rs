@@ -4,6 +4,8 @@
 
 mod faults;
 mod lists;
+mod movers;
+mod policy;
 mod resume;
 mod round_trip;
 mod support;

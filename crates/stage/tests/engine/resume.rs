@@ -2,11 +2,15 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use model::phase::{Direction, StageKind, StageState};
+use stage::buffer::Namespace;
 use stage::monitor::Monitor;
+use wire::data::ROOT;
+use wire::node::{StageSpec, Verify};
 
 use crate::support::Site;
 use crate::support::forest::{assert_same, bytes, grow, survey};
@@ -94,4 +98,70 @@ fn the_destination_folder_gets_its_mode_also_when_a_later_run_finishes() {
     site.faults.failing_reads.store(0, Ordering::Relaxed);
     assert_eq!(site.run(&spec).state, StageState::Complete);
     assert_eq!(fs::metadata(site.pfs("out")).unwrap().permissions().mode() & 0o7777, 0o550);
+}
+
+const CHUNK: usize = 16 << 20;
+
+/// Two chunks and a bit in the buffer, and what a killed stage-out left: the first chunk, as `found` at the PFS.
+fn killed_in_the_second_chunk(found: impl FnOnce(&[u8]) -> Vec<u8>) -> (Site, StageSpec, PathBuf) {
+    let site = Site::new();
+    fs::create_dir(site.pfs("out")).unwrap();
+    let contents = bytes(1, 2 * CHUNK + 5);
+    fs::write(site.buffer("large"), &contents).unwrap();
+    let spec = site.spec(Direction::Out, StageKind::Directory, "out", "");
+    let place = site.pfs("out/.forebay.7.0.1-0.part");
+    fs::write(&place, found(&contents[..CHUNK])).unwrap();
+    let journal = site.journal(&spec);
+    let source = site.namespace().lookup(ROOT, b"large").unwrap();
+    journal.begin(&site.pfs("out/large"), &place, &source);
+    let sums: Vec<u32> = contents[..CHUNK].chunks(1 << 20).map(crc32c::crc32c).collect();
+    journal.blocks(&site.pfs("out/large"), 0..16, &sums);
+    (site, spec, place)
+}
+
+fn assert_only_large(site: &Site) {
+    assert!(fs::read(site.buffer("large")).unwrap() == fs::read(site.pfs("out/large")).unwrap());
+    assert_eq!(fs::read_dir(site.pfs("out")).unwrap().count(), 1, "something was left behind");
+}
+
+#[test]
+fn a_chunk_that_was_copied_before_is_not_copied_again() {
+    let (site, mut spec, _) = killed_in_the_second_chunk(<[u8]>::to_vec);
+    spec.policy.verify = Verify::Off;
+    let status = site.run(&spec);
+    assert_eq!(status.state, StageState::Complete, "{status:?}");
+    assert_eq!(status.progress.bytes_moved, CHUNK as u64 + 5);
+    assert_eq!(
+        status.progress.bytes_verified, CHUNK as u64,
+        "what another life wrote is read back in any case"
+    );
+    assert_only_large(&site);
+}
+
+#[test]
+fn a_chunk_that_the_journal_has_and_the_pfs_lost_is_noticed_and_copied() {
+    let (site, spec, _) = killed_in_the_second_chunk(|chunk| vec![0; chunk.len()]);
+    let status = site.run(&spec);
+    assert_eq!(status.state, StageState::Complete, "{status:?}");
+    assert_eq!(status.progress.bytes_moved, 3 * CHUNK as u64 + 10, "first the rest, then all of it");
+    assert_only_large(&site);
+}
+
+#[test]
+fn a_part_is_of_no_use_once_the_source_has_changed() {
+    let (site, spec, place) = killed_in_the_second_chunk(<[u8]>::to_vec);
+    fs::write(site.buffer("large"), bytes(2, 2 * CHUNK)).unwrap();
+    let status = site.run(&spec);
+    assert_eq!(status.state, StageState::Complete, "{status:?}");
+    assert_eq!(status.progress.bytes_moved, 2 * CHUNK as u64);
+    assert!(!place.exists());
+    assert_only_large(&site);
+}
+
+#[test]
+fn a_part_of_a_file_that_is_gone_is_removed() {
+    let (site, spec, place) = killed_in_the_second_chunk(<[u8]>::to_vec);
+    fs::remove_file(site.buffer("large")).unwrap();
+    assert_eq!(site.run(&spec).state, StageState::Complete);
+    assert!(!place.exists());
 }

@@ -1,7 +1,7 @@
 //! What the tests of the engine share: a stage between two plain folders, one of which plays the buffer.
 
 pub mod cluster;
-pub mod flipping_pfs;
+pub mod faulty_pfs;
 pub mod folder_namespace;
 pub mod forest;
 
@@ -18,7 +18,7 @@ use stage::monitor::Monitor;
 use stage::tree::Tree;
 use wire::control::{Owner, StageStatus};
 use wire::data::Creator;
-use wire::node::{NamespaceTarget, StageSpec};
+use wire::node::{NamespaceTarget, StagePolicy, StageSpec};
 
 use self::folder_namespace::{Faults, FolderNamespace};
 
@@ -82,6 +82,7 @@ impl Site {
                 grace_ms: 0,
             },
             owner: self.owner.clone(),
+            policy: StagePolicy::default(),
         }
     }
 
@@ -99,9 +100,13 @@ impl Site {
 
     /// Runs a stage with another PFS than the real one.
     pub fn run_on(&self, pfs: Arc<dyn Tree>, spec: &StageSpec) -> StageStatus {
+        self.watch_on(pfs, spec, &Arc::new(Monitor::new(spec)))
+    }
+
+    pub fn watch_on(&self, pfs: Arc<dyn Tree>, spec: &StageSpec, monitor: &Arc<Monitor>) -> StageStatus {
         let creator = Creator { uid: self.owner.uid, gid: self.owner.gid };
         let buffer = Buffer::new(self.namespace(), "$DW_JOB_STRIPED", creator);
-        self.start(Engine::between(pfs, Arc::new(buffer)), spec, &Arc::new(Monitor::new(spec)))
+        self.start(Engine::between(pfs, Arc::new(buffer)), spec, monitor)
     }
 
     fn start(&self, engine: Engine, spec: &StageSpec, monitor: &Arc<Monitor>) -> StageStatus {

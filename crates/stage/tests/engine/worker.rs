@@ -17,24 +17,28 @@ use crate::support::forest::{assert_same, bytes, grow, survey};
 
 const MIB: u64 = 1 << 20;
 
-struct Work {
-    site: Site,
-    cluster: Cluster,
+pub struct Work {
+    pub site: Site,
+    pub cluster: Cluster,
 }
 
 impl Work {
-    fn new(nodes: u32, capacity_bytes: u64) -> Work {
+    pub fn new(nodes: u32, capacity_bytes: u64) -> Work {
         let site = Site::new();
         let cluster = Cluster::start(&site.path().join("nodes"), nodes, capacity_bytes, &site.owner);
         Work { site, cluster }
     }
 
-    fn spec(&self, id: &str, direction: Direction, pfs: &str, buffer: &str) -> StageSpec {
+    pub fn spec(&self, id: &str, direction: Direction, pfs: &str, buffer: &str) -> StageSpec {
         let spec = self.site.spec(direction, StageKind::Directory, pfs, buffer);
         StageSpec { id: id.into(), target: self.cluster.target.clone(), ..spec }
     }
 
     fn start(&self, spec: &StageSpec) -> Child {
+        self.start_with(spec, &[])
+    }
+
+    pub fn start_with(&self, spec: &StageSpec, arguments: &[&str]) -> Child {
         let file = self.site.path().join(format!("{}.json", spec.id));
         fs::write(&file, serde_json::to_vec(spec).unwrap()).unwrap();
         Command::new(env!("CARGO_BIN_EXE_forebay-stage"))
@@ -42,6 +46,7 @@ impl Work {
             .arg(file)
             .arg("--journal")
             .arg(self.journal(spec))
+            .args(arguments)
             .stdout(Stdio::piped())
             .spawn()
             .unwrap()
@@ -55,6 +60,15 @@ impl Work {
         end_of(self.start(spec))
     }
 
+    /// The blocks of large files that are in the journal.
+    pub fn blocks(&self, spec: &StageSpec) -> Vec<u64> {
+        let text = fs::read_to_string(self.journal(spec)).unwrap_or_default();
+        let records = text.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
+        let blocks =
+            |record: serde_json::Value| record["blocks"]["blocks"].as_array().cloned().unwrap_or_default();
+        records.flat_map(blocks).filter_map(|block| block[0].as_u64()).collect()
+    }
+
     /// Waits until some files are in the journal.
     fn until_some_are_done(&self, spec: &StageSpec) {
         let lines = || fs::read_to_string(self.journal(spec)).unwrap_or_default().lines().count();
@@ -65,7 +79,7 @@ impl Work {
 }
 
 /// The last status line; its state and the exit status say the same.
-fn end_of(mut child: Child) -> StageStatus {
+pub fn end_of(mut child: Child) -> StageStatus {
     let lines = BufReader::new(child.stdout.take().unwrap()).lines();
     let last = lines.map(Result::unwrap).last().expect("a last line");
     let status: StageStatus = serde_json::from_str(&last).unwrap();
@@ -96,6 +110,31 @@ fn every_kind_of_entry_survives_a_real_buffer() {
         assert_eq!((status.state, &status.failures), (StageState::Complete, &vec![]), "{nodes} nodes");
         assert_same(&before, &work.site.pfs("out"));
     }
+}
+
+#[test]
+fn an_access_control_list_that_a_buffer_cannot_hold_is_told() {
+    let work = Work::new(1, 10 * MIB);
+    fs::create_dir(work.site.pfs("set")).unwrap();
+    fs::write(work.site.pfs("set/f"), b"x").unwrap();
+    // Version 2; owner rw, user 1234 r, group r, mask r, others nothing: acl(5), and xattr's posix_acl_xattr.h.
+    let mut list = 2_u32.to_le_bytes().to_vec();
+    for (tag, mode, id) in
+        [(1, 6, u32::MAX), (2, 4, 1234), (4, 4, u32::MAX), (16, 4, u32::MAX), (32, 0, u32::MAX)]
+    {
+        list.extend([u16::to_le_bytes(tag), u16::to_le_bytes(mode)].concat());
+        list.extend(id.to_le_bytes());
+    }
+    let flags = rustix::fs::XattrFlags::empty();
+    rustix::fs::setxattr(work.site.pfs("set/f"), "system.posix_acl_access", &list, flags).unwrap();
+    let mut spec = work.spec("1.0", Direction::In, "set", "");
+    spec.policy.manifest = Some(work.site.pfs("manifest"));
+    let status = work.run(&spec);
+    assert_eq!((status.state, status.notes.remarks_total), (StageState::Complete, 1), "{status:?}");
+    let remark = &status.notes.remarks[0];
+    assert_eq!(remark.path, "$DW_JOB_STRIPED/f");
+    assert!(remark.text.contains("system.posix_acl_access"), "{remark:?}");
+    assert!(fs::read_to_string(work.site.pfs("manifest")).unwrap().contains(&remark.text));
 }
 
 #[test]
@@ -137,6 +176,35 @@ fn a_worker_that_is_killed_goes_on_with_its_journal() {
             assert_same(&before, &work.site.pfs(folder));
         }
     }
+}
+
+#[test]
+fn a_large_file_goes_on_where_it_was_when_its_worker_was_killed() {
+    const SIZE: u64 = 96 * MIB + 777;
+    let work = Work::new(2, 200 * MIB);
+    fs::create_dir(work.site.pfs("set")).unwrap();
+    fs::write(work.site.pfs("set/large"), bytes(1, usize::try_from(SIZE).unwrap())).unwrap();
+    for (id, direction, folder) in [("1.0", Direction::In, "set"), ("1.1", Direction::Out, "out")] {
+        let mut spec = work.spec(id, direction, folder, "");
+        // So slow that it cannot be over before it is killed.
+        spec.policy.bandwidth_bytes_per_s = Some(100 << 20);
+        let mut first = work.start(&spec);
+        while work.blocks(&spec).is_empty() {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        first.kill().unwrap();
+        assert!(first.wait().unwrap().code().is_none(), "it was over before it was killed");
+        let blocks = work.blocks(&spec);
+        let there: u64 = blocks.iter().map(|number| MIB.min(SIZE - number * MIB)).sum();
+
+        spec.policy.bandwidth_bytes_per_s = None;
+        let status = work.run(&spec);
+        assert_eq!(status.state, StageState::Complete, "{status:?}");
+        assert_eq!(status.progress.bytes_moved, SIZE - there, "blocks {blocks:?} were there");
+        assert_eq!((status.progress.bytes_done, status.progress.bytes_verified), (SIZE, SIZE));
+    }
+    assert!(fs::read(work.site.pfs("set/large")).unwrap() == fs::read(work.site.pfs("out/large")).unwrap());
+    assert_eq!(fs::read_dir(work.site.pfs("out")).unwrap().count(), 1, "a part was left behind");
 }
 
 #[test]

@@ -89,6 +89,15 @@ impl Stream {
     }
 }
 
+impl From<Stream> for OwnedFd {
+    fn from(stream: Stream) -> OwnedFd {
+        match stream {
+            Stream::Tcp(stream) => stream.into(),
+            Stream::Unix(stream) => stream.into(),
+        }
+    }
+}
+
 impl Read for Stream {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         match self {
@@ -155,6 +164,14 @@ impl Connection {
     /// wait for nothing.
     pub fn into_stream(self) -> Stream {
         self.stream
+    }
+
+    /// A second handle on its stream.
+    ///
+    /// # Errors
+    /// The errno of `dup`.
+    pub fn try_clone_stream(&self) -> io::Result<Stream> {
+        self.stream.try_clone()
     }
 
     /// Sends one frame.

@@ -112,6 +112,12 @@ pub enum Request {
     /// Writes the payload into several places of an object, as (offset, length), one after the other. Answer:
     /// [`Reply::Stored`].
     WriteExtents { ino: u64, extents: Vec<(u64, u32)> },
+
+    // --- every fragment ---
+    /// Hands this connection over to a process on the node that copies for a stage, with the rights of the namespace's
+    /// owner: see `wire::mover`. Answer: [`Reply::Done`], after which nothing of the data path is said any more; or ENOTSUP
+    /// where the node starts none.
+    StartMover,
 }
 
 /// A handle that is closed.

@@ -86,6 +86,7 @@ mod tests {
             elapsed_ms: 0,
             failures: Vec::new(),
             error: None,
+            notes: wire::control::StageNotes::default(),
         };
         let eighth = |row: String| row.split_whitespace().nth(7).map(str::to_owned);
         assert_eq!(eighth(row(&stage(StageState::Active, 2))).as_deref(), Some("3"));

@@ -1,9 +1,12 @@
 //! Real storage nodes in this process, with one instance.
 
+use std::collections::BTreeMap;
 use std::net::TcpListener;
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixListener;
-use std::path::Path;
-use std::sync::Arc;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::{Arc, Mutex};
 
 use model::stripe::Layout;
 use store::Server;
@@ -15,13 +18,43 @@ const KEY: &str = "00112233445566778899aabbccddeeff00112233445566778899aabbccdde
 pub struct Cluster {
     servers: Vec<Arc<Server>>,
     pub target: NamespaceTarget,
+    pub movers: Arc<Movers>,
+}
+
+/// The movers that nodes were asked to run.
+#[derive(Default)]
+pub struct Movers {
+    /// Nodes whose movers see an empty folder in place of this one.
+    pub blind: Mutex<Option<(u32, PathBuf)>>,
+    /// The process of each node's last one.
+    pub running: Mutex<BTreeMap<u32, u32>>,
+}
+
+impl Movers {
+    fn run(&self, node: u32, socket: OwnedFd, fragment: &Path, namespace: u32) -> std::io::Result<()> {
+        let program = env!("CARGO_BIN_EXE_forebay-stage");
+        let blind = self.blind.lock().unwrap().clone().filter(|(blind, _)| *blind == node);
+        let mut command = match blind {
+            None => Command::new(program),
+            Some((_, folder)) => {
+                let mut command = Command::new("unshare");
+                let script = format!("mount -t tmpfs none {} && exec \"$@\"", folder.display());
+                command.args(["--mount", "--", "sh", "-c", &script, "mover", program]);
+                command
+            }
+        };
+        command.arg("--fragment").arg(fragment).arg("--namespace").arg(namespace.to_string());
+        let mut child = command.stdin(socket).stdout(Stdio::null()).spawn()?;
+        self.running.lock().unwrap().insert(node, child.id());
+        child.wait().map(drop)
+    }
 }
 
 impl Cluster {
     /// Starts `count` nodes below `folder` with an instance of `capacity_bytes` on each.
     pub fn start(folder: &Path, count: u32, capacity_bytes: u64, owner: &Owner) -> Cluster {
         let layout = Layout::striped(count);
-        let (mut servers, mut nodes) = (Vec::new(), Vec::new());
+        let (mut servers, mut nodes, programs) = (Vec::new(), Vec::new(), Arc::<Movers>::default());
         for index in 0..count {
             let (node, root) = (format!("n{index}"), folder.join(format!("n{index}")));
             let server = Server::open(root.join("fragments"), node.clone()).unwrap();
@@ -32,6 +65,10 @@ impl Cluster {
                 tcp: tcp.local_addr().unwrap().to_string(),
                 unix: Some(unix.clone()),
             });
+            let programs = programs.clone();
+            server.run_movers_with(Box::new(move |socket, fragment, namespace| {
+                programs.run(index, socket, fragment, namespace)
+            }));
             server.listen(tcp, UnixListener::bind(unix).unwrap()).unwrap();
             servers.push(server);
         }
@@ -58,7 +95,7 @@ impl Cluster {
             nodes,
             grace_ms: 2000,
         };
-        Cluster { servers, target }
+        Cluster { servers, target, movers: programs }
     }
 }
 

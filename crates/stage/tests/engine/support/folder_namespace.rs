@@ -164,6 +164,10 @@ impl Namespace for FolderNamespace {
         self.path(ino).map(drop)
     }
 
+    fn reopen(&self, ino: u64) -> Result<()> {
+        self.path(ino).map(drop)
+    }
+
     fn close(&self, _ino: u64, _write: bool) -> Result<()> {
         Ok(())
     }

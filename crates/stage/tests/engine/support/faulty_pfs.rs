@@ -1,27 +1,55 @@
-//! The PFS, but for files of one size, which come back from it with a bit flipped.
+//! The PFS, with faults on demand.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
+use rustix::io::Errno;
 use stage::pfs::Pfs;
 use stage::tree::{Found, Listing, New, OpenFile, Placement, Result, Tree, Usage, Xattr};
 use wire::control::Side;
 use wire::data::{Attr, SetAttr};
 
-pub struct FlippingPfs {
-    /// The size of the files that it spoils, bytes.
-    pub size: u64,
+#[derive(Clone, Default)]
+pub struct FaultyPfs {
+    /// Files of this size come back with a bit flipped; 0: none.
+    pub flipped_size: u64,
+    pub shared: Arc<Shared>,
 }
 
-struct FlippingFile {
+/// What may change while a stage runs.
+#[derive(Default)]
+pub struct Shared {
+    /// So many writes fail with ENOSPC; negative: all.
+    pub no_room: AtomicI64,
+    /// So many listings of a folder are surprised by a file that is made meanwhile; negative: all.
+    pub growing: AtomicI64,
+    /// Writes so far.
+    pub writes: AtomicU64,
+    /// Writes hang while this is held.
+    pub hang: Mutex<()>,
+}
+
+struct FaultyFile {
     file: Box<dyn OpenFile>,
-    size: u64,
+    pfs: FaultyPfs,
 }
 
-impl Tree for FlippingPfs {
+impl FaultyPfs {
+    fn wrap(&self, file: Box<dyn OpenFile>) -> Box<dyn OpenFile> {
+        Box::new(FaultyFile { file, pfs: self.clone() })
+    }
+}
+
+impl Tree for FaultyPfs {
     fn create(&self, path: &Path) -> Result<(Found, Box<dyn OpenFile>)> {
         let (found, file) = Pfs.create(path)?;
-        Ok((found, Box::new(FlippingFile { file, size: self.size })))
+        Ok((found, self.wrap(file)))
+    }
+
+    fn reopen(&self, file: &Found) -> Result<Box<dyn OpenFile>> {
+        Ok(self.wrap(Pfs.reopen(file)?))
     }
 
     fn side(&self) -> Side {
@@ -40,7 +68,13 @@ impl Tree for FlippingPfs {
         Pfs.locate(path)
     }
     fn list<'a>(&'a self, folder: &Found) -> Result<Listing<'a>> {
-        Pfs.list(folder)
+        let entries: Vec<_> = Pfs.list(folder)?.collect();
+        let left = self.shared.growing.load(Ordering::Relaxed);
+        if left != 0 {
+            self.shared.growing.fetch_sub(1, Ordering::Relaxed);
+            std::fs::write(folder.path.join(format!("late{left}")), b"late").unwrap();
+        }
+        Ok(Box::new(entries.into_iter()))
     }
     fn open(&self, file: &Found) -> Result<Box<dyn OpenFile>> {
         Pfs.open(file)
@@ -77,10 +111,10 @@ impl Tree for FlippingPfs {
     }
 }
 
-impl OpenFile for FlippingFile {
+impl OpenFile for FaultyFile {
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize> {
         let length = self.file.read_at(buffer, offset)?;
-        if length > 0 && self.file.attributes()?.size == self.size {
+        if length > 0 && self.file.attributes()?.size == self.pfs.flipped_size {
             buffer[length - 1] ^= 1;
         }
         Ok(length)
@@ -90,6 +124,13 @@ impl OpenFile for FlippingFile {
         self.file.attributes()
     }
     fn write_at(&self, bytes: &[u8], offset: u64) -> Result<()> {
+        self.pfs.shared.writes.fetch_add(1, Ordering::Relaxed);
+        drop(self.pfs.shared.hang.lock().unwrap());
+        let left = self.pfs.shared.no_room.load(Ordering::Relaxed);
+        if left != 0 {
+            self.pfs.shared.no_room.fetch_sub(i64::from(left > 0), Ordering::Relaxed);
+            return Err(Errno::NOSPC);
+        }
         self.file.write_at(bytes, offset)
     }
     fn has_holes(&self, attr: &Attr) -> Result<bool> {

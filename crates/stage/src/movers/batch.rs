@@ -1,0 +1,122 @@
+//! Small files: a mover copies many of them with one order, whole, up to their last step, which is the coordinator's.
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustix::io::Errno;
+use wire::data::FileKind;
+use wire::mover::{Answer, Made, Order, Outcome, WholeFile};
+
+use super::lane::{bytes, known, path};
+use super::link::Link;
+use super::record;
+use crate::blocks::UNIT_BYTES;
+use crate::context::Context;
+use crate::entry::{self, Entry};
+use crate::fault::{Fault, Tried};
+use crate::journal::Finished;
+use crate::links::Role;
+use crate::monitor::Tally;
+use crate::tree::Placement;
+use crate::{regular, verify};
+
+/// Files in an order, and bytes after which no more are added: a mover that is lost has at most so much to be done again.
+const FILES_MAX: usize = 64;
+const BYTES_MAX: u64 = UNIT_BYTES;
+
+/// Whether an entry is one that movers take: a regular file with one name that one worker copies, and not done before.
+pub(super) fn takes(context: &Context, entry: &Entry) -> bool {
+    entry.role == Role::Alone
+        && entry.source.attr.kind == FileKind::Regular
+        && entry.source.attr.size <= UNIT_BYTES
+        && context.journal.finished(&entry.target).is_none()
+}
+
+/// Has a file copied by a mover, and those that come after it.
+pub(super) fn stage(context: &Arc<Context>, link: &Link, first: Entry) {
+    let mut total = first.source.attr.size;
+    let mut entries = vec![first];
+    entries.extend(context.queue.take_more(FILES_MAX - 1, |next| {
+        total = total.saturating_add(next.source.attr.size);
+        total <= BYTES_MAX && takes(context, next)
+    }));
+    context.pace(entries.iter().map(|entry| entry.source.attr.size).sum());
+    let whole = |entry: &Entry| WholeFile {
+        source: known(&entry.source),
+        folder: known(&entry.folder.target),
+        target: bytes(&entry.target),
+    };
+    let order = Order::Files(entries.iter().map(whole).collect());
+    match link.order(context, &entries[0].target, &order) {
+        Some(Answer::Files { files, remarks }) if files.len() == entries.len() => {
+            remarks.iter().for_each(|(path, text)| context.remark(path, text));
+            entries.into_iter().zip(files).for_each(|(entry, outcome)| settle(context, link, entry, outcome));
+        }
+        _ => {
+            link.give_up(context, "its mover ended; what it was at is copied by others");
+            sweep(context, link, &entries);
+            entries.into_iter().for_each(|entry| entry::stage(context, entry));
+        }
+    }
+}
+
+fn settle(context: &Arc<Context>, link: &Link, entry: Entry, outcome: Outcome) {
+    match outcome {
+        Outcome::Failed(fault) => entry::finish(context, entry, Err(record::fault(fault))),
+        Outcome::Foreign(why) => {
+            link.give_up(context, &why);
+            entry::stage(context, entry);
+        }
+        Outcome::Made(made) => match publish(context, &entry, &made) {
+            Err(fault) if fault.errno() == Some(Errno::NOENT) => {
+                link.give_up(context, &format!("what it makes is not seen here: {fault}"));
+                entry::stage(context, entry);
+            }
+            published => {
+                if published.is_ok() {
+                    context.monitor.helped(&link.node, made.size);
+                    note(context, &entry, made);
+                }
+                entry::finish(context, entry, published);
+            }
+        },
+    }
+}
+
+/// Gives a file that a mover made its name.
+fn publish(context: &Context, entry: &Entry, made: &Made) -> Result<(), Fault> {
+    let place: PathBuf = path(made.place.clone());
+    if place == entry.target {
+        return Ok(());
+    }
+    let target = &*context.target;
+    context
+        .retrying(|| target.rename(&place, &entry.target).tried(target, &entry.target, "rename into place"))
+}
+
+fn note(context: &Arc<Context>, entry: &Entry, made: Made) {
+    let Made { size, mtime, crc32c, attempts, verified, finished_ms, .. } = made;
+    let tally = Tally::new(&context.monitor);
+    tally.copied(size);
+    tally.verified(verify::bytes(verified, size));
+    tally.keep();
+    context.monitor.moved(size);
+    regular::note(context, &entry.target, Finished { size, mtime, crc32c, attempts, verified, finished_ms });
+}
+
+/// Removes what a lost mover left in the folders of its files.
+fn sweep(context: &Context, link: &Link, entries: &[Entry]) {
+    if context.target.placement() == Placement::InPlace || context.monitor.is_stopping() {
+        return;
+    }
+    let folders: HashSet<&Path> = entries.iter().map(|entry| entry.folder.target.path.as_path()).collect();
+    for folder in folders {
+        // What cannot be removed now is removed by the next run.
+        let Ok(found) = context.target.find(folder) else { continue };
+        let Ok(listing) = context.target.list(&found) else { continue };
+        for left in listing.flatten().filter(|left| context.is_of_hand(&left.path, &link.name)) {
+            let _ = context.target.remove(&left.path);
+        }
+    }
+}

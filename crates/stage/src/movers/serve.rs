@@ -1,0 +1,222 @@
+//! A mover: takes the orders of a coordinator until the connection ends.
+
+use std::ops::Range;
+use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, Mutex};
+
+use client::{Client, ConnectError};
+use model::stripe::Layout;
+use wire::data::{Attr, Connection, Stream};
+use wire::mover::{Answer, Known, Made, Order, Outcome, Part, WholeFile};
+use wire::node::{FragmentSpec, NamespaceTarget, StageSpec};
+
+use super::lane::{bytes, path};
+use super::{LANES, record};
+use crate::content::{self, Opened};
+use crate::context::Context;
+use crate::engine::Engine;
+use crate::fault::{Fault, Tried};
+use crate::identity;
+use crate::monitor::Monitor;
+use crate::regular;
+use crate::tree::{Found, Tree};
+
+/// Why a mover ended before the stage did.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// The coordinator's connection.
+    #[error("speak to the coordinator of the stage")]
+    Connection(#[from] std::io::Error),
+    /// A thread could not be started, or the first order was another.
+    #[error("the coordinator did not begin with a stage")]
+    NotBegun,
+}
+
+/// Works for the coordinator behind `stream`, on the host of a fragment, until the connection ends. The process is to end
+/// then, whatever its threads still do: nobody waits for it.
+///
+/// The calling thread, and those that it starts, take on the rights of the owner of the fragment's `namespace`.
+///
+/// # Errors
+/// See [`ServeError`].
+pub fn serve(stream: &Stream, fragment: &FragmentSpec, namespace: u32) -> Result<(), ServeError> {
+    let mut orders = Connection::new(stream.try_clone()?);
+    let answers = Arc::new(Mutex::new(Connection::new(stream.try_clone()?)));
+    let first = orders.receive::<Order>()?;
+    let Order::Begin { stage, run, name } = first.message else { return Err(ServeError::NotBegun) };
+    let context = match begin(&stage, run, name, fragment, namespace) {
+        Ok(context) => Arc::new(context),
+        Err(why) => return Ok(answer(&answers, first.id, &Answer::Refused(why))?),
+    };
+    answer(&answers, first.id, &Answer::Ready)?;
+    let (sender, waiting) = channel::<(u64, Order)>();
+    let waiting = Arc::new(Mutex::new(waiting));
+    for _ in 0..LANES {
+        let (waiting, answers, context) = (waiting.clone(), answers.clone(), context.clone());
+        std::thread::Builder::new().name("mover".into()).spawn(move || work(&waiting, &answers, &context))?;
+    }
+    loop {
+        match orders.receive::<Order>() {
+            Ok(frame) => drop(sender.send((frame.id, frame.message))),
+            Err(end) if end.kind() == std::io::ErrorKind::UnexpectedEof => return Ok(()),
+            Err(end) => return Err(end.into()),
+        }
+    }
+}
+
+/// Connects to the buffer, with what this host knows of it, and takes on the owner's rights.
+fn begin(
+    stage: &[u8],
+    run: u64,
+    name: String,
+    fragment: &FragmentSpec,
+    namespace: u32,
+) -> Result<Context, String> {
+    let mut spec: StageSpec = serde_json::from_slice(stage).map_err(|error| error.to_string())?;
+    let known = fragment.namespaces.iter().find(|known| known.id == namespace);
+    let known = known.ok_or("it does not have the namespace")?;
+    // Whoever has the key of a buffer may read and write it; on the PFS that makes nobody but its owner of him.
+    if known.owner != spec.owner {
+        return Err(format!(
+            "the buffer belongs to user {}, the stage to {}",
+            known.owner.uid, spec.owner.uid
+        ));
+    }
+    spec.target = target(fragment, namespace, known.layout, known.home);
+    let client = Client::connect(&spec.target).map_err(|error: ConnectError| error.to_string())?;
+    identity::assume(&spec.owner).map_err(|error| error.to_string())?;
+    rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
+    let monitor = Arc::new(Monitor::new(&spec));
+    // The coordinator keeps the pace of all.
+    monitor.control(&wire::node::StageControl::default());
+    Ok(Engine::new(&spec, client).hand(&spec, run, name, &monitor))
+}
+
+fn target(fragment: &FragmentSpec, namespace: u32, layout: Layout, home: u32) -> NamespaceTarget {
+    NamespaceTarget {
+        instance: fragment.instance.clone(),
+        namespace,
+        key: fragment.key.clone(),
+        layout,
+        home,
+        nodes: fragment.peers.clone(),
+        grace_ms: fragment.grace_ms,
+    }
+}
+
+fn work(waiting: &Mutex<Receiver<(u64, Order)>>, answers: &Mutex<Connection>, context: &Arc<Context>) {
+    loop {
+        let next = waiting.lock().expect("no thread panics with the lock").recv();
+        let Ok((number, order)) = next else { return };
+        let reply = match order {
+            Order::Begin { .. } => Answer::Refused("the stage has begun".to_owned()),
+            Order::Copy(part) => sums(copy(context, part)),
+            Order::ReadBack(part) => sums(read_back(context, part)),
+            Order::Files(files) => {
+                let files = files.into_iter().map(|file| whole(context, file)).collect();
+                Answer::Files { files, remarks: context.monitor.take_remarks() }
+            }
+        };
+        if answer(answers, number, &reply).is_err() {
+            // The thread that listens sees it too.
+            return;
+        }
+    }
+}
+
+fn answer(answers: &Mutex<Connection>, number: u64, reply: &Answer) -> std::io::Result<()> {
+    answers.lock().expect("no thread panics with the lock").send(number, reply, &[])
+}
+
+/// Why something is not done.
+enum Refused {
+    Foreign(String),
+    Fault(Fault),
+}
+
+impl From<Fault> for Refused {
+    fn from(fault: Fault) -> Refused {
+        Refused::Fault(fault)
+    }
+}
+
+fn sums(outcome: Result<Vec<u32>, Refused>) -> Answer {
+    match outcome {
+        Ok(sums) => Answer::Sums(sums),
+        Err(Refused::Foreign(why)) => Answer::Foreign(why),
+        Err(Refused::Fault(fault)) => Answer::Failed(record::sent(&fault)),
+    }
+}
+
+/// Copies blocks onto stable storage.
+fn copy(context: &Context, part: Part) -> Result<Vec<u32>, Refused> {
+    let (source, made) = (&*context.source, &*context.target);
+    let found = recognise(source, &part.source)?;
+    let place = recognise(made, &part.made)?;
+    let (name, runs) = (path(part.target), runs(&part.runs));
+    let file = source.open(&found).tried(source, &found.path, "open for reading")?;
+    let from =
+        Opened { tree: context.source.clone(), path: found.path, file: file.into(), sparse: part.sparse };
+    let file = made.reopen(&place).tried(made, &name, "open for writing")?;
+    let to = Opened { tree: context.target.clone(), path: name, file: file.into(), sparse: false };
+    let sums = content::copy(context, &from, &to, found.attr.size, &runs, |_| ())?;
+    to.file.sync().tried(made, &to.path, "fsync")?;
+    to.file.close().tried(made, &to.path, "close")?;
+    Ok(sums)
+}
+
+/// Reads blocks of the copy back.
+fn read_back(context: &Context, part: Part) -> Result<Vec<u32>, Refused> {
+    let made = &*context.target;
+    let place = recognise(made, &part.made)?;
+    let name = path(part.target);
+    let file = made.open(&place).tried(made, &name, "open for reading")?;
+    file.forget_cached().tried(made, &name, "drop the cache of")?;
+    let from = Opened { tree: context.target.clone(), path: name, file: file.into(), sparse: part.sparse };
+    let size = part.source.attr.size;
+    Ok(content::read(context, &from, size, &runs(&part.runs), |_| Ok(()))?)
+}
+
+/// Copies a whole file, up to its name.
+fn whole(context: &Arc<Context>, file: WholeFile) -> Outcome {
+    let folder = recognise(&*context.target, &file.folder);
+    let source = folder.and_then(|_| recognise(&*context.source, &file.source));
+    let made = source.and_then(|source| {
+        let target: PathBuf = path(file.target);
+        let mut attempts = 0;
+        Ok(context.retrying(|| {
+            attempts += 1;
+            let copy = regular::make(context, &source, &target, attempts)?;
+            Ok((copy.made, copy.part.keep(), copy.done))
+        })?)
+    });
+    match made {
+        Ok((made, place, done)) => Outcome::Made(Made {
+            place: bytes(&place),
+            attr: made.attr,
+            size: done.size,
+            mtime: done.mtime,
+            crc32c: done.crc32c,
+            attempts: done.attempts,
+            verified: done.verified,
+            finished_ms: done.finished_ms,
+        }),
+        Err(Refused::Foreign(why)) => Outcome::Foreign(why),
+        Err(Refused::Fault(fault)) => Outcome::Failed(record::sent(&fault)),
+    }
+}
+
+/// The entry as it is here, if it is the one that the coordinator means.
+fn recognise(tree: &dyn Tree, known: &Known) -> Result<Found, Refused> {
+    let place = path(known.path.clone());
+    let foreign = |what: &str| Refused::Foreign(format!("{} {what} there", tree.show(&place)));
+    let found = tree.find(&place).map_err(|errno| foreign(&format!("cannot be looked up ({errno})")))?;
+    let is_same = |attr: &Attr| (attr.ino, attr.kind) == (known.attr.ino, known.attr.kind);
+    if is_same(&found.attr) { Ok(found) } else { Err(foreign("is another file")) }
+}
+
+fn runs(sent: &[(u64, u64)]) -> Vec<Range<usize>> {
+    let number = |block: u64| usize::try_from(block).expect("Forebay runs on 64-bit machines");
+    sent.iter().map(|(start, end)| number(*start)..number(*end)).collect()
+}

@@ -1,0 +1,69 @@
+//! Where the copy of a file begins: afresh, or with the blocks that an earlier run wrote before it was killed.
+//!
+//! **Invariant:** blocks are believed only while the source has the size and the time of change that it had when they
+//! were copied, and only once: should the whole then not compare, the next attempt begins afresh.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use wire::data::FileKind;
+
+use crate::blocks::UNIT_BYTES;
+use crate::content::Opened;
+use crate::context::Context;
+use crate::fault::Fault;
+use crate::journal::Unfinished;
+use crate::part::{Part, make_afresh};
+use crate::tree::Found;
+
+/// A file that is being made.
+pub(crate) struct Begun<'a> {
+    /// It, under its working name.
+    pub(crate) made: Found,
+    pub(crate) part: Part<'a>,
+    pub(crate) target: Opened,
+    /// CRC32C of the blocks that are there already, by their number.
+    pub(crate) blocks: BTreeMap<usize, u32>,
+}
+
+/// Begins the copy of `source`, a file as it is now that becomes `name`, or goes on with one.
+pub(crate) fn begin<'a>(context: &'a Context, name: &Path, source: &Found) -> Result<Begun<'a>, Fault> {
+    if let Some(unfinished) = context.journal.take_unfinished(name) {
+        let place = unfinished.place.clone();
+        if let Some(begun) = go_on(context, name, source, unfinished) {
+            return Ok(begun);
+        }
+        // It is of no use, and may be large. What cannot be removed fails the next step or does no harm.
+        let _ = context.target.remove(&place);
+    }
+    let workplace = context.workplace(name);
+    let (made, file) =
+        make_afresh(context, (&workplace, name), "make file", || context.target.create(&workplace))?;
+    let part = Part::new(context, workplace);
+    if source.attr.size > UNIT_BYTES {
+        context.journal.begin(name, part.path(), &source.attr);
+    }
+    Ok(Begun { made, part, target: opened(context, name, file), blocks: BTreeMap::new() })
+}
+
+fn go_on<'a>(context: &'a Context, name: &Path, source: &Found, unfinished: Unfinished) -> Option<Begun<'a>> {
+    if (unfinished.size, unfinished.mtime) != (source.attr.size, source.attr.mtime) {
+        return None;
+    }
+    let made = context.target.find(&unfinished.place).ok()?;
+    // Nobody but us may have had a hand in it.
+    let is_ours = made.attr.kind == FileKind::Regular
+        && made.attr.nlink == 1
+        && context.identity.may_give_to_user(made.attr.uid);
+    let file = is_ours.then(|| context.target.reopen(&made).ok())??;
+    let done = unfinished.blocks.len();
+    tracing::info!("stage {}: go on with {}: {done} MiB are there", context.id, name.display());
+    let part = Part::new(context, unfinished.place);
+    Some(Begun { made, part, target: opened(context, name, file), blocks: unfinished.blocks })
+}
+
+/// The file at its working name; faults name the file that it is to become.
+fn opened(context: &Context, name: &Path, file: Box<dyn crate::tree::OpenFile>) -> Opened {
+    Opened { tree: context.target.clone(), path: name.to_owned(), file: Arc::from(file), sparse: false }
+}

@@ -1,0 +1,167 @@
+//! A tree whose operations are noted while they are under way: see [`Stalls`].
+
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use wire::control::Side;
+use wire::data::{Attr, SetAttr};
+
+use crate::monitor::Monitor;
+use crate::tree::{Found, Listing, New, OpenFile, Placement, Result, Tree, Usage, Xattr};
+
+/// A tree, watched.
+pub(crate) struct Watched {
+    tree: Arc<dyn Tree>,
+    monitor: Arc<Monitor>,
+}
+
+/// A file of it.
+struct WatchedFile {
+    file: Box<dyn OpenFile>,
+    monitor: Arc<Monitor>,
+    side: Side,
+    path: PathBuf,
+}
+
+impl Watched {
+    pub(crate) fn new(tree: Arc<dyn Tree>, monitor: &Arc<Monitor>) -> Watched {
+        Watched { tree, monitor: monitor.clone() }
+    }
+
+    fn watch<T>(&self, operation: &'static str, path: &Path, run: impl FnOnce() -> T) -> T {
+        self.monitor.stalls.watch(self.side(), operation, path, run)
+    }
+
+    fn file(&self, path: &Path, file: Box<dyn OpenFile>) -> Box<dyn OpenFile> {
+        let (monitor, side) = (self.monitor.clone(), self.side());
+        Box::new(WatchedFile { file, monitor, side, path: path.to_owned() })
+    }
+}
+
+impl Tree for Watched {
+    fn side(&self) -> Side {
+        self.tree.side()
+    }
+
+    fn show(&self, path: &Path) -> String {
+        self.tree.show(path)
+    }
+
+    fn placement(&self) -> Placement {
+        self.tree.placement()
+    }
+
+    fn find(&self, path: &Path) -> Result<Found> {
+        self.watch("look up", path, || self.tree.find(path))
+    }
+
+    fn locate(&self, path: &Path) -> Result<Found> {
+        self.watch("look up", path, || self.tree.locate(path))
+    }
+
+    fn list<'a>(&'a self, folder: &Found) -> Result<Listing<'a>> {
+        let path = folder.path.clone();
+        let mut entries = self.watch("list", &path, || self.tree.list(folder))?;
+        Ok(Box::new(std::iter::from_fn(move || self.watch("list", &path, || entries.next()))))
+    }
+
+    fn open(&self, file: &Found) -> Result<Box<dyn OpenFile>> {
+        let opened = self.watch("open for reading", &file.path, || self.tree.open(file))?;
+        Ok(self.file(&file.path, opened))
+    }
+
+    fn reopen(&self, file: &Found) -> Result<Box<dyn OpenFile>> {
+        let opened = self.watch("open for writing", &file.path, || self.tree.reopen(file))?;
+        Ok(self.file(&file.path, opened))
+    }
+
+    fn create(&self, path: &Path) -> Result<(Found, Box<dyn OpenFile>)> {
+        let (found, file) = self.watch("make file", path, || self.tree.create(path))?;
+        Ok((found, self.file(path, file)))
+    }
+
+    fn read_link(&self, link: &Found) -> Result<PathBuf> {
+        self.watch("read link", &link.path, || self.tree.read_link(link))
+    }
+
+    fn make(&self, path: &Path, new: New<'_>) -> Result<Found> {
+        self.watch("make", path, || self.tree.make(path, new))
+    }
+
+    fn link(&self, existing: &Found, path: &Path) -> Result<()> {
+        self.watch("make hard link", path, || self.tree.link(existing, path))
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> Result<()> {
+        self.watch("rename to", to, || self.tree.rename(from, to))
+    }
+
+    fn remove(&self, path: &Path) -> Result<()> {
+        self.watch("remove", path, || self.tree.remove(path))
+    }
+
+    fn sync_folder(&self, path: &Path) -> Result<()> {
+        self.watch("fsync folder", path, || self.tree.sync_folder(path))
+    }
+
+    fn set(&self, entry: &Found, change: &SetAttr) -> Result<()> {
+        self.watch("set attributes of", &entry.path, || self.tree.set(entry, change))
+    }
+
+    fn xattrs(&self, entry: &Found) -> Result<Vec<Xattr>> {
+        self.watch("read extended attributes of", &entry.path, || self.tree.xattrs(entry))
+    }
+
+    fn set_xattr(&self, entry: &Found, xattr: &Xattr) -> Result<()> {
+        self.watch("set an extended attribute of", &entry.path, || self.tree.set_xattr(entry, xattr))
+    }
+
+    fn usage(&self) -> Option<Usage> {
+        self.tree.usage()
+    }
+}
+
+impl WatchedFile {
+    fn watch<T>(&self, operation: &'static str, run: impl FnOnce() -> T) -> T {
+        self.monitor.stalls.watch(self.side, operation, &self.path, run)
+    }
+}
+
+impl OpenFile for WatchedFile {
+    fn attributes(&self) -> Result<Attr> {
+        self.watch("look at", || self.file.attributes())
+    }
+
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize> {
+        self.watch("read", || self.file.read_at(buffer, offset))
+    }
+
+    fn write_at(&self, bytes: &[u8], offset: u64) -> Result<()> {
+        self.watch("write", || self.file.write_at(bytes, offset))
+    }
+
+    fn has_holes(&self, attr: &Attr) -> Result<bool> {
+        self.watch("look for holes in", || self.file.has_holes(attr))
+    }
+
+    fn next_data(&self, offset: u64) -> Result<Option<Range<u64>>> {
+        self.watch("look for holes in", || self.file.next_data(offset))
+    }
+
+    fn set_size(&self, size: u64) -> Result<()> {
+        self.watch("set the size of", || self.file.set_size(size))
+    }
+
+    fn sync(&self) -> Result<()> {
+        self.watch("fsync", || self.file.sync())
+    }
+
+    fn forget_cached(&self) -> Result<()> {
+        self.watch("drop the cache of", || self.file.forget_cached())
+    }
+
+    fn close(&self) -> Result<()> {
+        self.watch("close", || self.file.close())
+    }
+}

@@ -1,0 +1,134 @@
+//! Stages that all storage nodes work on.
+
+use std::fs;
+use std::process::Child;
+use std::time::Duration;
+
+use model::phase::{Direction, StageState};
+use rustix::process::{Pid, Signal, kill_process};
+use wire::control::StageStatus;
+use wire::node::StageSpec;
+
+use crate::support::forest::{assert_same, bytes, survey};
+use crate::worker::{Work, end_of};
+
+const MIB: u64 = 1 << 20;
+
+/// Starts the worker on the first node; the others are on other hosts, as far as it can see.
+fn start(work: &Work, spec: &StageSpec) -> Child {
+    let mut spec = spec.clone();
+    spec.target.nodes.iter_mut().for_each(|node| node.unix = None);
+    let here = spec.target.nodes[0].tcp.clone();
+    work.start_with(&spec, &["--data-address", &here])
+}
+
+fn run(work: &Work, spec: &StageSpec) -> StageStatus {
+    end_of(start(work, spec))
+}
+
+fn helped(status: &StageStatus, node: &str) -> u64 {
+    status.notes.helpers.iter().find(|(name, _)| name == node).map_or(0, |(_, bytes)| *bytes)
+}
+
+#[test]
+fn every_storage_node_copies_a_part_of_a_large_file() {
+    let work = Work::new(3, 200 * MIB);
+    fs::create_dir(work.site.pfs("set")).unwrap();
+    let contents = bytes(1, (200 << 20) + 777);
+    fs::write(work.site.pfs("set/large"), &contents).unwrap();
+    let mut way_in = work.spec("1.0", Direction::In, "set", "");
+    let mut way_out = work.spec("1.1", Direction::Out, "out", "");
+    // What is fast on one disk is over before the last node has begun.
+    for spec in [&mut way_in, &mut way_out] {
+        spec.policy.bandwidth_bytes_per_s = Some(400 * MIB);
+        let status = run(&work, spec);
+        assert_eq!((status.state, &status.failures), (StageState::Complete, &vec![]));
+        assert_eq!(status.notes.remarks, []);
+        assert_eq!(status.progress.bytes_verified, contents.len() as u64);
+        for node in ["n1", "n2"] {
+            assert!(helped(&status, node) > 16 * MIB, "{:?}", status.notes);
+        }
+    }
+    assert!(fs::read(work.site.pfs("out/large")).unwrap() == contents);
+    assert_eq!(fs::read_dir(work.site.pfs("out")).unwrap().count(), 1, "a part was left behind");
+}
+
+/// Six folders with 200 files each, of up to 20 kB.
+fn small_files(work: &Work) {
+    for folder in 0..6 {
+        fs::create_dir_all(work.site.pfs(&format!("set/d{folder}"))).unwrap();
+        for file in 0..200 {
+            let contents = bytes(folder * 1000 + file, (file * 100) as usize);
+            fs::write(work.site.pfs(&format!("set/d{folder}/f{file}")), contents).unwrap();
+        }
+    }
+}
+
+#[test]
+fn every_storage_node_copies_some_of_many_small_files() {
+    let work = Work::new(3, 200 * MIB);
+    small_files(&work);
+    let before = survey(&work.site.pfs("set"));
+    for (id, direction, folder) in [("1.0", Direction::In, "set"), ("1.1", Direction::Out, "out")] {
+        let mut spec = work.spec(id, direction, folder, "");
+        spec.policy.manifest = Some(work.site.pfs(&format!("manifest{id}")));
+        let status = run(&work, &spec);
+        assert_eq!((status.state, &status.failures), (StageState::Complete, &vec![]));
+        assert_eq!((status.progress.entries_done, &status.notes.remarks), (1206, &vec![]));
+        for node in ["n1", "n2"] {
+            assert!(helped(&status, node) > 0, "{:?}", status.notes.helpers);
+        }
+        let manifest = fs::read_to_string(spec.policy.manifest.unwrap()).unwrap();
+        assert_eq!(manifest.matches("crc32c").count(), 1200);
+    }
+    assert_same(&before, &work.site.pfs("out"));
+}
+
+#[test]
+fn what_a_mover_was_at_when_it_was_killed_is_copied_by_others() {
+    let work = Work::new(2, 200 * MIB);
+    small_files(&work);
+    fs::write(work.site.pfs("set/large"), bytes(9, 100 << 20)).unwrap();
+    let before = survey(&work.site.pfs("set"));
+    for (id, direction, folder) in [("1.0", Direction::In, "set"), ("1.1", Direction::Out, "out")] {
+        let mut spec = work.spec(id, direction, folder, "");
+        // So slow that it cannot be over before the mover is killed.
+        spec.policy.bandwidth_bytes_per_s = Some(100 * MIB);
+        work.cluster.movers.running.lock().unwrap().clear();
+        let child = start(&work, &spec);
+        let mover = loop {
+            match work.cluster.movers.running.lock().unwrap().get(&1) {
+                Some(mover) => break *mover,
+                None => std::thread::sleep(Duration::from_millis(2)),
+            }
+        };
+        while work.blocks(&spec).is_empty() {
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        kill_process(Pid::from_raw(mover as i32).unwrap(), Signal::KILL).unwrap();
+        let status = end_of(child);
+        assert_eq!((status.state, &status.failures), (StageState::Complete, &vec![]));
+        assert!(status.notes.remarks[0].text.contains("n1 does not help any more"), "{:?}", status.notes);
+    }
+    assert_same(&before, &work.site.pfs("out"));
+}
+
+#[test]
+fn a_node_with_another_file_system_under_the_path_is_left_out_and_named() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let work = Work::new(3, 200 * MIB);
+    small_files(&work);
+    fs::write(work.site.pfs("set/large"), bytes(9, 100 << 20)).unwrap();
+    let before = survey(&work.site.pfs("set"));
+    *work.cluster.movers.blind.lock().unwrap() = Some((2, work.site.pfs("")));
+    for (id, direction, folder) in [("1.0", Direction::In, "set"), ("1.1", Direction::Out, "out")] {
+        let status = run(&work, &work.spec(id, direction, folder, ""));
+        assert_eq!((status.state, &status.failures), (StageState::Complete, &vec![]));
+        assert_eq!(helped(&status, "n2"), 0);
+        let remarks = &status.notes.remarks;
+        assert!(remarks.len() == 1 && remarks[0].text.contains("n2 does not help"), "{remarks:?}");
+    }
+    assert_same(&before, &work.site.pfs("out"));
+}
