@@ -31,19 +31,26 @@
 //! | `POST /v1/nodes/{name}/resume` | `{}` | [`NodeStatus`] |
 //! | `DELETE /v1/nodes/{name}` | | `{}`: forgets a node that is offline and holds nothing |
 //! | `POST /v1/shutdown` | `{}` | [`ShutdownReply`]: stops nodes and control if nothing is mounted or running |
+//! | `POST /v1/stages…` | | stages on demand: see `control/stages.rs` |
 //! | `GET  /metrics` | | text, for Prometheus |
 
 mod objects;
+mod stages;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use model::phase::{AccessMode, Direction, Function, Phase, StageKind, StageState};
+use model::phase::{AccessMode, Function, Phase};
 use serde::{Deserialize, Serialize};
 
 pub use objects::{
     ActivationObject, ConfigurationObject, FragmentObject, Goal, InstanceObject, ObjectState, Objects,
     RegistrationObject, SessionObject,
+};
+pub use stages::{
+    BufferStatus, Change, FailedStage, FileFailure, PAIRS_MAX, Place, Side, StageChange, StageConcurrency,
+    StageCounts, StageDemand, StageDue, StagePair, StageProgress, StageQuery, StageScope, StageStatus,
+    StageTickets,
 };
 
 /// Whose fault an error is.
@@ -367,7 +374,8 @@ pub struct SessionStatus {
     pub instance: Option<InstanceStatus>,
     /// Mounted namespaces.
     pub activations: Vec<ActivationStatus>,
-    /// Stages in the order of the script: every `stage_in`, then every `stage_out`.
+    /// Stages in the order of the script: every `stage_in`, then every `stage_out`; then those on demand, at most a
+    /// thousand of them.
     pub stages: Vec<StageStatus>,
     /// How long each completed function took, milliseconds, in order of completion.
     pub timings_ms: Vec<(Function, u64)>,
@@ -449,77 +457,6 @@ pub struct ActivationStatus {
     /// The persistent buffer that is mounted; `None`: the session's own.
     #[serde(default)]
     pub persistent: Option<String>,
-}
-
-/// One stage of a session; also what a stage worker reports while it copies.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct StageStatus {
-    /// Its id, as `3.0`: token and position in the script.
-    pub id: String,
-    /// Which way.
-    pub direction: Direction,
-    /// What the source names.
-    pub kind: StageKind,
-    /// Source as the directive has it, symbols replaced.
-    pub source: String,
-    /// Destination as the directive has it, symbols replaced; for a list, its file again.
-    pub destination: String,
-    /// State.
-    pub state: StageState,
-    /// Counters.
-    pub progress: StageProgress,
-    /// Milliseconds from start to now or to the end.
-    pub elapsed_ms: u64,
-    /// The first 100 failures.
-    pub failures: Vec<FileFailure>,
-    /// The failure that ended the stage before any file was tried, as an unreadable source.
-    pub error: Option<ApiError>,
-}
-
-/// Counters of one stage.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct StageProgress {
-    /// Entries (files, folders, links, …) found so far; final once `planned`.
-    pub entries_total: u64,
-    /// Entries that are done and verified.
-    pub entries_done: u64,
-    /// Bytes in them so far; final once `planned`.
-    pub bytes_total: u64,
-    /// Bytes copied.
-    pub bytes_done: u64,
-    /// Bytes read back at the destination and found equal.
-    pub bytes_verified: u64,
-    /// Entries that failed.
-    pub entries_failed: u64,
-    /// Whether the source has been walked to its end.
-    pub planned: bool,
-}
-
-/// Which side of a stage refused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Side {
-    /// The parallel file system.
-    Pfs,
-    /// The buffer.
-    Buffer,
-}
-
-/// One entry that a stage could not copy.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FileFailure {
-    /// The path on the side that refused.
-    pub path: String,
-    /// That side.
-    pub side: Side,
-    /// What was tried, as `open for reading`.
-    pub operation: String,
-    /// The errno; 0 for a checksum that does not match.
-    pub errno: i32,
-    /// One line in words, with what was tried and the path.
-    pub message: String,
-    /// What to do next.
-    pub advice: String,
 }
 
 /// Whether the services stopped.

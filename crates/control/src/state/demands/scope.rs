@@ -1,0 +1,112 @@
+//! Which stages on demand a question is about, and how they count.
+
+use model::phase::{AccessMode, StageKind, StageState};
+use rusqlite::{Transaction, params};
+use wire::control::{StageCounts, StageScope};
+
+use super::super::Result;
+use super::super::text::Word;
+use super::{Demand, above, select};
+
+/// The stages that `scope` means, oldest first. With a file, also the newest of a folder above it, where that is newer.
+///
+/// # Errors
+/// The database's.
+pub fn of_scope(
+    tx: &Transaction<'_>,
+    token: &str,
+    mode: AccessMode,
+    scope: &StageScope,
+) -> Result<Vec<Demand>> {
+    match scope {
+        StageScope::All => {
+            select(tx, "token = ?1 AND access_mode = ?2 ORDER BY number", params![token, Word(mode)])
+        }
+        StageScope::Directory(path) => below(tx, token, mode, path),
+        StageScope::Files(paths) => {
+            let mut found = Vec::new();
+            for path in paths {
+                found.extend(of_file(tx, token, mode, path)?);
+            }
+            found.sort_by_key(|demand| demand.number);
+            found.dedup_by_key(|demand| demand.number);
+            Ok(found)
+        }
+        StageScope::Ids(ids) => {
+            let numbers = ids.iter().filter_map(|id| Demand::number_in(id));
+            let found = numbers.map(|number| super::find(tx, number));
+            let found = found.collect::<Result<Vec<_>>>()?;
+            // A number of another buffer is none of this one's.
+            Ok(found.into_iter().flatten().filter(|demand| demand.token == token).collect())
+        }
+    }
+}
+
+/// Of a folder and all below it.
+fn below(tx: &Transaction<'_>, token: &str, mode: AccessMode, path: &str) -> Result<Vec<Demand>> {
+    if path.is_empty() {
+        return of_scope(tx, token, mode, &StageScope::All);
+    }
+    // All names that begin with `path/` are from `path/` to before `path0`, which is the next character.
+    let sql = "token = ?1 AND access_mode = ?2 AND (buffer_path = ?3 OR (buffer_path >= ?3 || '/' AND buffer_path < ?3 || '0'))
+         ORDER BY number";
+    select(tx, sql, params![token, Word(mode), path])
+}
+
+/// Of a file: its own, or the newest of a folder above it.
+fn of_file(tx: &Transaction<'_>, token: &str, mode: AccessMode, path: &str) -> Result<Vec<Demand>> {
+    let own = "token = ?1 AND access_mode = ?2 AND buffer_path = ?3 ORDER BY number";
+    let mut found = select(tx, own, params![token, Word(mode), path])?;
+    for folder in above(path) {
+        let sql = "token = ?1 AND access_mode = ?2 AND buffer_path = ?3 AND kind = ?4 ORDER BY number";
+        found.extend(select(tx, sql, params![token, Word(mode), folder, Word(StageKind::Directory)])?);
+    }
+    found.sort_by_key(|demand| demand.number);
+    Ok(found.pop().into_iter().collect())
+}
+
+/// Counts the files of stages: of each path and direction the newest. A folder counts what is in it; one that is complete at
+/// least once, so that who waits for `complete` sees it also of an empty one.
+pub fn counts(demands: &[Demand]) -> StageCounts {
+    let mut counts = StageCounts::default();
+    let newer = |older: &Demand, at: usize| {
+        let same =
+            |other: &Demand| (&other.buffer_path, other.direction) == (&older.buffer_path, older.direction);
+        // One that runs is followed by at most one that waits, so there is never far to look in practice.
+        older.state == StageState::Active && demands[at + 1..].iter().any(same)
+    };
+    for (at, demand) in demands.iter().enumerate() {
+        if !newer(demand, at) {
+            count(&mut counts, demand);
+        }
+    }
+    counts
+}
+
+fn count(counts: &mut StageCounts, demand: &Demand) {
+    let progress = demand.report.as_ref().map(|report| report.progress).unwrap_or_default();
+    let of_folder = demand.kind == StageKind::Directory;
+    let left = progress.entries_total.saturating_sub(progress.entries_done + progress.entries_failed);
+    match demand.state {
+        StageState::Complete => counts.complete += if of_folder { progress.entries_done.max(1) } else { 1 },
+        StageState::Deferred => counts.deferred += 1,
+        StageState::Pending => counts.pending += 1,
+        StageState::Active => {
+            if of_folder {
+                counts.complete += progress.entries_done;
+                counts.failed += progress.entries_failed;
+            }
+            counts.pending += if of_folder { left.max(1) } else { 1 };
+        }
+        StageState::Failed => {
+            if of_folder {
+                counts.complete += progress.entries_done;
+            }
+            counts.failed += if of_folder { (left + progress.entries_failed).max(1) } else { 1 };
+            let first = demand.report.as_ref().and_then(|report| report.failures.first());
+            if counts.errno == 0 {
+                counts.errno = first.map_or(0, |failure| failure.errno);
+            }
+        }
+    }
+}
