@@ -21,7 +21,7 @@ use model::phase::{AccessMode, Direction, Phase, StageKind, StageState};
 use tokio::sync::watch;
 use wire::control::{
     ApiError, BufferStatus, Change, FailedStage, PAIRS_MAX, Place, StageChange, StageConcurrency,
-    StageCounts, StageDemand, StageDue, StageQuery, StageStatus, StageTickets,
+    StageCounts, StageDemand, StageDue, StageQuery, StageScope, StageStatus, StageTickets,
 };
 
 use crate::control::Control;
@@ -149,7 +149,7 @@ pub async fn counts<S: Site>(
     let mut changes = control.demands.changes.subscribe();
     loop {
         changes.mark_unchanged();
-        let counts = demands::counts(&of_query(control, &located, &query).await?);
+        let counts = read(control, &located, &query.scope, demands::count).await?;
         let left = deadline.saturating_duration_since(Instant::now());
         if counts.pending == 0 || left.is_zero() {
             return Ok(counts);
@@ -170,7 +170,7 @@ pub async fn list<S: Site>(
     counts(control, rights, query.clone()).await?;
     let located = locate(control, rights, query.place.clone()).await?;
     let name = buffer_name(&located.buffer, located.access_mode);
-    let found = of_query(control, &located, &query).await?;
+    let found = read(control, &located, &query.scope, demands::telling).await?;
     Ok(found.iter().map(|demand| demand.status(&name)).collect())
 }
 
@@ -185,7 +185,7 @@ pub async fn failed<S: Site>(
 ) -> Result<Vec<FailedStage>, ApiError> {
     let located = locate(control, rights, query.place.clone()).await?;
     let name = buffer_name(&located.buffer, located.access_mode);
-    let found = of_query(control, &located, &query).await?;
+    let found = read(control, &located, &query.scope, demands::named).await?;
     let failed = found.iter().filter(|demand| demand.state == StageState::Failed);
     Ok(failed.flat_map(|demand| paths::failures(demand, &name)).collect())
 }
@@ -200,8 +200,7 @@ pub async fn change<S: Site>(
     how: StageChange,
 ) -> Result<StageCounts, ApiError> {
     let located = locate(control, rights, how.place.clone()).await?;
-    let query = StageQuery { place: how.place, scope: how.scope, wait_ms: 0 };
-    let found = of_query(control, &located, &query).await?;
+    let found = read(control, &located, &how.scope, demands::named).await?;
     let concerned = |demand: &Demand| match how.change {
         Change::Revoke | Change::Activate => demand.state == StageState::Deferred,
         Change::Terminate => demand.state != StageState::Complete,
@@ -254,12 +253,14 @@ pub async fn buffer<S: Site>(
     Ok(BufferStatus { token: located.token, access_mode: located.access_mode, instance })
 }
 
-async fn of_query<S: Site>(
+/// Asks one of the state's questions about a scope.
+async fn read<S: Site, R: Send + 'static>(
     control: &Control<S>,
     located: &Located,
-    query: &StageQuery,
-) -> Result<Vec<Demand>, ApiError> {
+    scope: &StageScope,
+    question: fn(&rusqlite::Transaction<'_>, &str, AccessMode, &StageScope) -> crate::state::Result<R>,
+) -> Result<R, ApiError> {
     let (token, mode) = (located.token.clone(), located.access_mode);
-    let scope = paths::of_scope(&query.scope)?;
-    control.database.transact(move |tx| demands::of_scope(tx, &token, mode, &scope)).await
+    let scope = paths::of_scope(scope)?;
+    control.database.transact(move |tx| question(tx, &token, mode, &scope)).await
 }

@@ -14,7 +14,7 @@ use wire::control::{ApiError, Owner, StageProgress, StageStatus};
 use super::Result;
 use super::text::{Word, from_json, to_json};
 
-pub use scope::{counts, of_scope};
+pub use scope::{count, counts, named, telling};
 
 /// How many stages of one buffer are remembered. Beyond that the oldest complete ones are forgotten.
 pub const DEMANDS_MAX: u64 = 200_000;

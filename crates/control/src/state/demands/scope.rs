@@ -8,44 +8,67 @@ use super::super::Result;
 use super::super::text::Word;
 use super::{Demand, above, select};
 
-/// The stages that `scope` means, oldest first. With a file, also the newest of a folder above it, where that is newer.
+/// The stages that `scope` names themselves, oldest first.
 ///
 /// # Errors
 /// The database's.
-pub fn of_scope(
-    tx: &Transaction<'_>,
-    token: &str,
-    mode: AccessMode,
-    scope: &StageScope,
-) -> Result<Vec<Demand>> {
+pub fn named(tx: &Transaction<'_>, token: &str, mode: AccessMode, scope: &StageScope) -> Result<Vec<Demand>> {
     match scope {
         StageScope::All => {
             select(tx, "token = ?1 AND access_mode = ?2 ORDER BY number", params![token, Word(mode)])
         }
         StageScope::Directory(path) => below(tx, token, mode, path),
         StageScope::Files(paths) => {
-            let mut found = Vec::new();
-            for path in paths {
-                found.extend(of_file(tx, token, mode, path)?);
-            }
-            found.sort_by_key(|demand| demand.number);
-            found.dedup_by_key(|demand| demand.number);
-            Ok(found)
+            let found = paths.iter().map(|path| at(tx, token, mode, path));
+            Ok(found.collect::<Result<Vec<_>>>()?.into_iter().flatten().collect())
         }
         StageScope::Ids(ids) => {
             let numbers = ids.iter().filter_map(|id| Demand::number_in(id));
-            let found = numbers.map(|number| super::find(tx, number));
-            let found = found.collect::<Result<Vec<_>>>()?;
+            let found = numbers.map(|number| super::find(tx, number)).collect::<Result<Vec<_>>>()?;
             // A number of another buffer is none of this one's.
             Ok(found.into_iter().flatten().filter(|demand| demand.token == token).collect())
         }
     }
 }
 
+/// The stages that say how `scope` is: of files, also those of folders above them. Oldest first.
+///
+/// # Errors
+/// The database's.
+pub fn telling(
+    tx: &Transaction<'_>,
+    token: &str,
+    mode: AccessMode,
+    scope: &StageScope,
+) -> Result<Vec<Demand>> {
+    let StageScope::Files(paths) = scope else { return named(tx, token, mode, scope) };
+    let found = paths.iter().map(|path| of_file(tx, token, mode, path));
+    let mut found: Vec<Demand> = found.collect::<Result<Vec<_>>>()?.into_iter().flatten().collect();
+    found.sort_by_key(|demand| demand.number);
+    found.dedup_by_key(|demand| demand.number);
+    Ok(found)
+}
+
+/// Counts the files of a scope by the state of their newest stage.
+///
+/// # Errors
+/// The database's.
+pub fn count(tx: &Transaction<'_>, token: &str, mode: AccessMode, scope: &StageScope) -> Result<StageCounts> {
+    let StageScope::Files(paths) = scope else { return Ok(counts(&named(tx, token, mode, scope)?)) };
+    let mut counts = StageCounts::default();
+    for path in paths {
+        if let Some(demand) = of_file(tx, token, mode, path)? {
+            // One file of a folder is one file.
+            add(&mut counts, &Demand { kind: StageKind::File, ..demand });
+        }
+    }
+    Ok(counts)
+}
+
 /// Of a folder and all below it.
 fn below(tx: &Transaction<'_>, token: &str, mode: AccessMode, path: &str) -> Result<Vec<Demand>> {
     if path.is_empty() {
-        return of_scope(tx, token, mode, &StageScope::All);
+        return named(tx, token, mode, &StageScope::All);
     }
     // All names that begin with `path/` are from `path/` to before `path0`, which is the next character.
     let sql = "token = ?1 AND access_mode = ?2 AND (buffer_path = ?3 OR (buffer_path >= ?3 || '/' AND buffer_path < ?3 || '0'))
@@ -53,16 +76,21 @@ fn below(tx: &Transaction<'_>, token: &str, mode: AccessMode, path: &str) -> Res
     select(tx, sql, params![token, Word(mode), path])
 }
 
-/// Of a file: its own, or the newest of a folder above it.
-fn of_file(tx: &Transaction<'_>, token: &str, mode: AccessMode, path: &str) -> Result<Vec<Demand>> {
+/// Of a path itself.
+fn at(tx: &Transaction<'_>, token: &str, mode: AccessMode, path: &str) -> Result<Vec<Demand>> {
     let own = "token = ?1 AND access_mode = ?2 AND buffer_path = ?3 ORDER BY number";
-    let mut found = select(tx, own, params![token, Word(mode), path])?;
+    select(tx, own, params![token, Word(mode), path])
+}
+
+/// The newest of a file: its own, or of a folder above it.
+fn of_file(tx: &Transaction<'_>, token: &str, mode: AccessMode, path: &str) -> Result<Option<Demand>> {
+    let mut newest = at(tx, token, mode, path)?.pop();
     for folder in above(path) {
-        let sql = "token = ?1 AND access_mode = ?2 AND buffer_path = ?3 AND kind = ?4 ORDER BY number";
-        found.extend(select(tx, sql, params![token, Word(mode), folder, Word(StageKind::Directory)])?);
+        let folders = at(tx, token, mode, folder)?.into_iter();
+        let last = folders.filter(|demand| demand.kind == StageKind::Directory).next_back();
+        newest = newest.into_iter().chain(last).max_by_key(|demand| demand.number);
     }
-    found.sort_by_key(|demand| demand.number);
-    Ok(found.pop().into_iter().collect())
+    Ok(newest)
 }
 
 /// Counts the files of stages: of each path and direction the newest. A folder counts what is in it; one that is complete at
@@ -77,13 +105,13 @@ pub fn counts(demands: &[Demand]) -> StageCounts {
     };
     for (at, demand) in demands.iter().enumerate() {
         if !newer(demand, at) {
-            count(&mut counts, demand);
+            add(&mut counts, demand);
         }
     }
     counts
 }
 
-fn count(counts: &mut StageCounts, demand: &Demand) {
+fn add(counts: &mut StageCounts, demand: &Demand) {
     let progress = demand.report.as_ref().map(|report| report.progress).unwrap_or_default();
     let of_folder = demand.kind == StageKind::Directory;
     let left = progress.entries_total.saturating_sub(progress.entries_done + progress.entries_failed);
