@@ -11,6 +11,7 @@ mod bad_input;
 mod cancel;
 mod capacity;
 mod crashes;
+mod datawarp;
 mod interactive;
 mod job;
 mod staging;

@@ -11,10 +11,10 @@ use wire::node::StageSpec;
 use crate::control::{Control, no_such_session};
 use crate::lifecycle::buffers;
 use crate::lifecycle::staging::{self, Row, buffer_name};
-use crate::lifecycle::target;
+use crate::lifecycle::{mounts, target};
 use crate::site::Site;
 use crate::state::demands::{self, Demand};
-use crate::state::sessions;
+use crate::state::sessions::{self, Session};
 
 /// Goes on with what an earlier life of control accepted.
 ///
@@ -125,7 +125,10 @@ async fn stage<S: Site>(
     name: &str,
     stopped: &mut watch::Receiver<bool>,
 ) -> Result<StageStatus, ApiError> {
-    let (spec, node) = spec(control, demand, name).await?;
+    let (spec, node, session) = spec(control, demand, name).await?;
+    if demand.direction == Direction::In {
+        mounts::share(control, &session, demand.access_mode).await?;
+    }
     let row = Row::Demand(demand.number);
     let end = tokio::select! {
         end = staging::follow(control, &node, &row, &spec) => Some(end),
@@ -151,7 +154,7 @@ async fn spec<S: Site>(
     control: &Control<S>,
     demand: &Demand,
     name: &str,
-) -> Result<(StageSpec, String), ApiError> {
+) -> Result<(StageSpec, String, Session), ApiError> {
     let token = demand.token.clone();
     let read = move |tx: &rusqlite::Transaction<'_>| {
         let Some(session) = sessions::find(tx, &token)? else { return Ok(None) };
@@ -176,7 +179,7 @@ async fn spec<S: Site>(
         target: target::namespace(&control.site, &described, demand.access_mode, &node, nodes),
         owner: demand.owner.clone(),
     };
-    Ok((spec, node))
+    Ok((spec, node, session))
 }
 
 /// How the job that asked writes the namespace.

@@ -307,6 +307,16 @@ pub fn resume(tx: &Transaction<'_>) -> Result<Vec<String>> {
     Ok(query.query_map([], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?)
 }
 
+/// Whether a stage-in was ever asked for in a namespace of the session's instance.
+///
+/// # Errors
+/// The database's.
+pub fn any_in(tx: &Transaction<'_>, token: &str, mode: AccessMode) -> Result<bool> {
+    let sql =
+        "SELECT EXISTS (SELECT 1 FROM demands WHERE token = ?1 AND access_mode = ?2 AND direction = 'in')";
+    Ok(tx.query_row(sql, params![token, Word(mode)], |row| row.get(0))?)
+}
+
 /// A session with stages on demand that wait or run.
 ///
 /// # Errors

@@ -45,6 +45,13 @@ pub struct StageStatus {
     pub error: Option<ApiError>,
 }
 
+impl StageStatus {
+    /// Whether it was asked for while the buffer lived, and is none of the script's.
+    pub fn is_on_demand(&self) -> bool {
+        self.id.rsplit_once('.').is_some_and(|(_, last)| last.starts_with('d'))
+    }
+}
+
 /// Counters of one stage.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StageProgress {

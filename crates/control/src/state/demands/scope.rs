@@ -86,8 +86,8 @@ fn at(tx: &Transaction<'_>, token: &str, mode: AccessMode, path: &str) -> Result
 fn of_file(tx: &Transaction<'_>, token: &str, mode: AccessMode, path: &str) -> Result<Option<Demand>> {
     let mut newest = at(tx, token, mode, path)?.pop();
     for folder in above(path) {
-        let folders = at(tx, token, mode, folder)?.into_iter();
-        let last = folders.filter(|demand| demand.kind == StageKind::Directory).next_back();
+        let mut folders = at(tx, token, mode, folder)?.into_iter();
+        let last = folders.rfind(|demand| demand.kind == StageKind::Directory);
         newest = newest.into_iter().chain(last).max_by_key(|demand| demand.number);
     }
     Ok(newest)
