@@ -14,5 +14,6 @@ mod crashes;
 mod datawarp;
 mod interactive;
 mod job;
+mod on_demand;
 mod staging;
 mod star_catalogue;

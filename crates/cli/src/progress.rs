@@ -114,8 +114,11 @@ pub fn describe_end(stage: &StageStatus) -> String {
     match stage.state {
         StageState::Complete => line += ", verified",
         StageState::Failed => {
-            line +=
-                &format!(", FAILED ({} not copied)", render::counted(not_copied(stage), "entry", "entries"));
+            line += ", FAILED";
+            let left = not_copied(stage);
+            if left > 0 {
+                line += &format!(" ({} not copied)", render::counted(left, "entry", "entries"));
+            }
         }
         state => line += &format!(", {}", state.word()),
     }

@@ -28,12 +28,15 @@ use crate::control::Control;
 use crate::lifecycle::staging::buffer_name;
 use crate::rights::Rights;
 use crate::site::Site;
-use crate::state::demands::{self, Demand};
+use crate::state::demands::{self, Demand, Space};
 use crate::state::instances;
 use place::{Located, locate};
 
 /// A reply is never held back for longer, so that nobody takes the silence for a death.
 const WAIT_MAX: Duration = Duration::from_secs(30);
+
+/// Between two looks of one who waits: a thousand ranks may wait while a thousand files are staged.
+const BREATH: Duration = Duration::from_millis(10);
 
 /// What runs now, and who waits for its end.
 pub struct Running {
@@ -80,11 +83,11 @@ pub async fn ask<S: Site>(
         let (buffer_path, pfs_path) = paths::of_pair(&demand, pair)?;
         Ok(Demand {
             number: 0,
-            token: located.token.clone(),
+            token: located.space.token.clone(),
             job: Some(located.job.token.clone()),
             direction: demand.direction,
             kind: demand.kind,
-            access_mode: located.access_mode,
+            access_mode: located.space.access_mode,
             buffer_path,
             pfs_path,
             owner: located.job.owner.clone(),
@@ -96,7 +99,7 @@ pub async fn ask<S: Site>(
         })
     });
     let asked = asked.collect::<Result<Vec<Demand>, ApiError>>()?;
-    let token = located.token.clone();
+    let token = located.space.token.clone();
     let note = move |tx: &rusqlite::Transaction<'_>| {
         if !demands::make_room(tx, &token, asked.len() as u64)? {
             return Ok(None);
@@ -107,17 +110,17 @@ pub async fn ask<S: Site>(
         Ok(Some(noted.iter().map(|demand| demand.id(&demand.token)).collect()))
     };
     let Some(ids) = control.database.transact(note).await? else {
-        let message = format!("buffer {} has {} stages under way", located.token, demands::DEMANDS_MAX);
+        let message = format!("buffer {} has {} stages under way", located.space.token, demands::DEMANDS_MAX);
         return Err(user("too_many_stages", message, "wait for some of them, or stage a directory at once"));
     };
     control.demands.changed();
-    runner::kick(control, &located.token).await?;
+    runner::kick(control, &located.space.token).await?;
     Ok(StageTickets { ids })
 }
 
 fn check<S: Site>(control: &Control<S>, located: &Located, demand: &StageDemand) -> Result<(), ApiError> {
     let job = &located.job;
-    if located.access_mode == AccessMode::Private && control.site.cluster().is_some() {
+    if located.space.access_mode == AccessMode::Private && control.site.cluster().is_some() {
         let message = "a private namespace cannot be staged: every node has one of its own";
         return Err(user("private_stage", message, "stage with $DW_JOB_STRIPED and copy within the job"));
     }
@@ -155,6 +158,7 @@ pub async fn counts<S: Site>(
             return Ok(counts);
         }
         let _ = tokio::time::timeout(left, changes.changed()).await;
+        tokio::time::sleep(BREATH).await;
     }
 }
 
@@ -169,7 +173,7 @@ pub async fn list<S: Site>(
 ) -> Result<Vec<StageStatus>, ApiError> {
     counts(control, rights, query.clone()).await?;
     let located = locate(control, rights, query.place.clone()).await?;
-    let name = buffer_name(&located.buffer, located.access_mode);
+    let name = buffer_name(&located.buffer, located.space.access_mode);
     let found = read(control, &located, &query.scope, demands::telling).await?;
     Ok(found.iter().map(|demand| demand.status(&name)).collect())
 }
@@ -184,7 +188,7 @@ pub async fn failed<S: Site>(
     query: StageQuery,
 ) -> Result<Vec<FailedStage>, ApiError> {
     let located = locate(control, rights, query.place.clone()).await?;
-    let name = buffer_name(&located.buffer, located.access_mode);
+    let name = buffer_name(&located.buffer, located.space.access_mode);
     let found = read(control, &located, &query.scope, demands::named).await?;
     let failed = found.iter().filter(|demand| demand.state == StageState::Failed);
     Ok(failed.flat_map(|demand| paths::failures(demand, &name)).collect())
@@ -212,7 +216,7 @@ pub async fn change<S: Site>(
         Change::Revoke | Change::Terminate => runner::forget(control, &found).await?,
         Change::Activate | Change::Retry => {
             runner::set_waiting(control, &found).await?;
-            runner::kick(control, &located.token).await?;
+            runner::kick(control, &located.space.token).await?;
         }
     }
     control.demands.changed();
@@ -232,9 +236,9 @@ pub async fn set_concurrency<S: Site>(
     if wanted.concurrency == 0 {
         return Err(user("bad_stage", "no stage could run", "name at least 1"));
     }
-    let (token, concurrency) = (located.token.clone(), wanted.concurrency);
+    let (token, concurrency) = (located.space.token.clone(), wanted.concurrency);
     control.database.transact(move |tx| instances::set_stage_concurrency(tx, &token, concurrency)).await?;
-    runner::kick(control, &located.token).await
+    runner::kick(control, &located.space.token).await
 }
 
 /// The buffer at a place.
@@ -247,10 +251,10 @@ pub async fn buffer<S: Site>(
     place: Place,
 ) -> Result<BufferStatus, ApiError> {
     let located = locate(control, rights, place).await?;
-    let session = control.session(&located.token).await?;
+    let session = control.session(&located.space.token).await?;
     let instance = control.describe(session).await?.instance;
-    let instance = instance.ok_or_else(|| crate::control::no_such_session(&located.token))?;
-    Ok(BufferStatus { token: located.token, access_mode: located.access_mode, instance })
+    let instance = instance.ok_or_else(|| crate::control::no_such_session(&located.space.token))?;
+    Ok(BufferStatus { token: located.space.token, access_mode: located.space.access_mode, instance })
 }
 
 /// Asks one of the state's questions about a scope.
@@ -258,9 +262,9 @@ async fn read<S: Site, R: Send + 'static>(
     control: &Control<S>,
     located: &Located,
     scope: &StageScope,
-    question: fn(&rusqlite::Transaction<'_>, &str, AccessMode, &StageScope) -> crate::state::Result<R>,
+    question: fn(&rusqlite::Transaction<'_>, &Space, &StageScope) -> crate::state::Result<R>,
 ) -> Result<R, ApiError> {
-    let (token, mode) = (located.token.clone(), located.access_mode);
+    let space = located.space.clone();
     let scope = paths::of_scope(scope)?;
-    control.database.transact(move |tx| question(tx, &token, mode, &scope)).await
+    control.database.transact(move |tx| question(tx, &space, &scope)).await
 }

@@ -144,7 +144,7 @@ fn conclude(stages: &[StageStatus], elapsed: Duration, output: &Output) -> Resul
     let complete = stages.iter().filter(|stage| stage.state == StageState::Complete);
     let bytes = complete.clone().map(|stage| stage.progress.bytes_done).sum();
     output.note(&format!(
-        "forebay: {} of {} complete, {}, {}, verified",
+        "forebay: {} of {} complete and verified, {}, {}",
         complete.count(),
         render::counted(stages.len() as u64, "stage", "stages"),
         render::bytes(bytes),

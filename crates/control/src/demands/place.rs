@@ -1,25 +1,24 @@
 //! From the place that a caller names to the buffer, and the session that he asks for.
 
 use daemon::error::user;
-use model::phase::{AccessMode, Phase};
+use model::phase::Phase;
 use rusqlite::Transaction;
 use wire::control::{ApiError, Place};
 
 use crate::control::{Control, no_such_session};
 use crate::rights::Rights;
 use crate::site::Site;
+use crate::state::demands::Space;
 use crate::state::sessions::{self, Session};
 use crate::state::{self, activations, instances};
 
 /// One namespace, and who asks for it.
 #[derive(Clone, Debug)]
 pub struct Located {
-    /// The session whose instance it is.
-    pub token: String,
+    /// The namespace, with what the caller sees of it.
+    pub space: Space,
     /// The persistent buffer's name as the job knows it; empty: the job's own.
     pub buffer: String,
-    /// Which namespace.
-    pub access_mode: AccessMode,
     /// The session that asks.
     pub job: Session,
 }
@@ -35,7 +34,11 @@ pub async fn locate<S: Site>(
 ) -> Result<Located, ApiError> {
     let wanted = place.clone();
     let found = control.database.transact(move |tx| find(tx, &wanted)).await?;
-    let found = found.filter(|located| rights.cover(located.job.owner.uid)).ok_or_else(|| none(&place))?;
+    let found = found.filter(|located| rights.cover(located.job.owner.uid));
+    let mut found = found.ok_or_else(|| none(&place))?;
+    if rights == Rights::Operator {
+        found.space.owner = None;
+    }
     if found.job.phase == Phase::Registered || found.job.phase == Phase::TornDown {
         return Err(none(&place));
     }
@@ -44,9 +47,12 @@ pub async fn locate<S: Site>(
 
 fn find(tx: &Transaction<'_>, place: &Place) -> state::Result<Option<Located>> {
     let located = |job: Session, buffer: &str, access_mode| Located {
-        token: if buffer.is_empty() { job.token.clone() } else { buffer.to_owned() },
+        space: Space {
+            token: if buffer.is_empty() { job.token.clone() } else { buffer.to_owned() },
+            access_mode,
+            owner: Some(job.owner.uid),
+        },
         buffer: buffer.to_owned(),
-        access_mode,
         job,
     };
     let found = match place {
@@ -60,13 +66,13 @@ fn find(tx: &Transaction<'_>, place: &Place) -> state::Result<Option<Located>> {
     };
     let Some(found) = found else { return Ok(None) };
     let used = found.buffer.is_empty() || registered(tx, &found)?;
-    let instance = instances::find(tx, &found.token)?;
+    let instance = instances::find(tx, &found.space.token)?;
     let fits = |instance: &instances::Instance| {
         let named = match place {
             Place::Mount { instance: id, .. } => *id == instance.id,
             Place::Session { .. } => true,
         };
-        named && instance.access_modes.contains(&found.access_mode)
+        named && instance.access_modes.contains(&found.space.access_mode)
     };
     Ok((used && instance.as_ref().is_some_and(fits)).then_some(found))
 }

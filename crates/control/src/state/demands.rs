@@ -1,6 +1,6 @@
 //! Table `demands`: stages that were asked for while a buffer lived. They belong to the instance.
 //!
-//! **Invariant:** of one path and direction there is at most one stage that has ended, and none that is older than it.
+//! **Invariant:** of one path, direction and owner there is at most one stage that has ended, and none that is older than it.
 
 mod scope;
 
@@ -14,7 +14,7 @@ use wire::control::{ApiError, Owner, StageProgress, StageStatus};
 use super::Result;
 use super::text::{Word, from_json, to_json};
 
-pub use scope::{count, counts, named, telling};
+pub use scope::{Space, count, counts, named, telling};
 
 /// How many stages of one buffer are remembered. Beyond that the oldest complete ones are forgotten.
 pub const DEMANDS_MAX: u64 = 200_000;
@@ -85,49 +85,44 @@ impl Demand {
     }
 }
 
-/// Notes a demand, in place of what has ended for that path. One like it that waits already is that one. Replies its number.
+/// Notes a demand, in place of what has ended for that path. One like it that waits already becomes that one. Stages of other
+/// owners are left alone: each is made with the rights of who asked. Replies its number.
 ///
 /// # Errors
 /// The database's.
 pub fn add(tx: &Transaction<'_>, demand: &Demand) -> Result<u64> {
-    let at = params![
+    const SAME: &str =
+        "token = ?1 AND access_mode = ?2 AND buffer_path = ?3 AND direction = ?4 AND owner_uid = ?5";
+    let pfs_path = demand.pfs_path.to_string_lossy();
+    let (mode, direction) = (Word(demand.access_mode), Word(demand.direction));
+    let (kind, state) = (Word(demand.kind), Word(demand.state));
+    let all = params![
         demand.token,
-        Word(demand.access_mode),
+        mode,
         demand.buffer_path,
-        Word(demand.direction),
-        Word(demand.kind),
-        demand.pfs_path.to_string_lossy(),
-        Word(demand.state),
+        direction,
+        demand.owner.uid,
+        kind,
+        pfs_path,
+        state,
+        demand.job,
+        demand.owner.gid,
     ];
-    tx.execute(
-        "DELETE FROM demands WHERE token = ?1 AND access_mode = ?2 AND buffer_path = ?3 AND direction = ?4
-         AND state IN ('complete', 'failed')",
-        &at[..4],
-    )?;
+    tx.execute(&format!("DELETE FROM demands WHERE {SAME} AND state IN ('complete', 'failed')"), &all[..5])?;
     // It has not begun: it may as well be this one.
-    let waiting =
-        "UPDATE demands SET kind = ?5, pfs_path = ?6, state = ?7 WHERE token = ?1 AND access_mode = ?2
-         AND buffer_path = ?3 AND direction = ?4 AND state IN ('pending', 'deferred') RETURNING number";
-    let known: Vec<u64> =
-        tx.prepare(waiting)?.query_map(at, |row| row.get(0))?.collect::<rusqlite::Result<_>>()?;
+    let waiting = format!(
+        "UPDATE demands SET kind = ?6, pfs_path = ?7, state = ?8, job = ?9, owner_gid = ?10
+         WHERE {SAME} AND state IN ('pending', 'deferred') RETURNING number"
+    );
+    let mut waiting = tx.prepare_cached(&waiting)?;
+    let known: Vec<u64> = waiting.query_map(all, |row| row.get(0))?.collect::<rusqlite::Result<_>>()?;
     if let Some(number) = known.first() {
         return Ok(*number);
     }
     tx.execute(
-        "INSERT INTO demands (token, access_mode, buffer_path, direction, kind, pfs_path, state, job, owner_uid, owner_gid)
+        "INSERT INTO demands (token, access_mode, buffer_path, direction, owner_uid, kind, pfs_path, state, job, owner_gid)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
-        params![
-            demand.token,
-            Word(demand.access_mode),
-            demand.buffer_path,
-            Word(demand.direction),
-            Word(demand.kind),
-            demand.pfs_path.to_string_lossy(),
-            Word(demand.state),
-            demand.job,
-            demand.owner.uid,
-            demand.owner.gid,
-        ],
+        all,
     )?;
     Ok(u64::try_from(tx.last_insert_rowid()).unwrap_or_default())
 }
@@ -233,7 +228,8 @@ pub fn end(tx: &Transaction<'_>, number: u64, report: &StageStatus) -> Result<()
     tx.execute(
         "DELETE FROM demands WHERE number = ?1 AND EXISTS (SELECT 1 FROM demands AS newer
          WHERE newer.token = demands.token AND newer.access_mode = demands.access_mode
-         AND newer.buffer_path = demands.buffer_path AND newer.direction = demands.direction AND newer.number > ?1)",
+         AND newer.buffer_path = demands.buffer_path AND newer.direction = demands.direction
+         AND newer.owner_uid = demands.owner_uid AND newer.number > ?1)",
         [number],
     )?;
     Ok(())

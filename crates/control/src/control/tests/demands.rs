@@ -9,6 +9,8 @@ use wire::control::{
 use super::*;
 use crate::demands as asked;
 use crate::rights::Rights;
+use crate::state;
+use crate::state::demands::{Demand, Space};
 
 const OWNER: Rights = Rights::Owner(1000);
 
@@ -196,6 +198,60 @@ async fn a_cancelled_data_out_stops_what_programs_asked_for_and_keeps_it() {
     assert!(it.control.teardown(TOKEN, Teardown::default()).await.unwrap().kept.is_some());
     assert_eq!(it.control.teardown(TOKEN, Teardown { hurry: true }).await.unwrap().kept, None);
     assert!(it.is_empty());
+}
+
+#[tokio::test]
+async fn users_of_a_shared_buffer_do_not_see_or_change_each_others_stages() {
+    let it = Fixture::running().await;
+    let seen_by = |uid| Space { token: TOKEN.into(), access_mode: AccessMode::Striped, owner: Some(uid) };
+    let of = |uid, pfs: &str| Demand {
+        number: 0,
+        token: TOKEN.into(),
+        job: Some(TOKEN.into()),
+        direction: Direction::Out,
+        kind: StageKind::File,
+        access_mode: AccessMode::Striped,
+        buffer_path: "result".into(),
+        pfs_path: pfs.into(),
+        owner: Owner { uid, gid: uid },
+        state: StageState::Deferred,
+        report: None,
+    };
+    let (first, second) = (of(1000, "/pfs/first"), of(1001, "/pfs/second"));
+    let look = move |tx: &rusqlite::Transaction<'_>| {
+        state::demands::add(tx, &first)?;
+        state::demands::add(tx, &second)?;
+        let seen = |uid| state::demands::named(tx, &seen_by(uid), &StageScope::All);
+        Ok((seen(1000)?, seen(1001)?))
+    };
+    let (first, second) = it.control.database.transact(look).await.unwrap();
+    assert_eq!(
+        (first.len(), first[0].pfs_path.as_path(), first[0].owner.uid),
+        (1, Path::new("/pfs/first"), 1000)
+    );
+    assert_eq!(
+        (second.len(), second[0].pfs_path.as_path(), second[0].owner.uid),
+        (1, Path::new("/pfs/second"), 1001)
+    );
+}
+
+#[tokio::test]
+async fn a_stage_in_is_told_to_mounts_that_were_alone_before_it_begins() {
+    let it = Fixture::running().await;
+    let demand = StageDemand { direction: Direction::In, ..out(&["a"], StageDue::Now) };
+    it.ask(demand).await;
+    assert_eq!(it.counts(files(&["a"]), 20_000).await, [1, 0, 0, 0]);
+    {
+        let world = it.site.world();
+        let at = |call: &str| world.calls.iter().position(|other| other == call);
+        assert!(
+            at("share_mount 7-striped").is_some() && at("share_mount 7-striped") < at("start_stage 7.d1")
+        );
+        assert_eq!(world.count("share_mount 7-private"), 0);
+    }
+    it.run(post_run()).await.unwrap();
+    it.run(pre_run()).await.unwrap();
+    assert_eq!(it.site.world().count("share_mount 7-striped"), 2, "a mount that comes later is told, too");
 }
 
 #[tokio::test]

@@ -8,25 +8,46 @@ use super::super::Result;
 use super::super::text::Word;
 use super::{Demand, above, select};
 
+/// A namespace, as somebody sees it.
+#[derive(Clone, Debug)]
+pub struct Space {
+    /// The session whose instance it is in.
+    pub token: String,
+    /// Which namespace.
+    pub access_mode: AccessMode,
+    /// Only stages of this user; `None`: all.
+    pub owner: Option<u32>,
+}
+
+impl Space {
+    fn seen(&self, found: Result<Vec<Demand>>) -> Result<Vec<Demand>> {
+        let mut found = found?;
+        found.retain(|demand| self.owner.is_none_or(|owner| owner == demand.owner.uid));
+        Ok(found)
+    }
+}
+
 /// The stages that `scope` names themselves, oldest first.
 ///
 /// # Errors
 /// The database's.
-pub fn named(tx: &Transaction<'_>, token: &str, mode: AccessMode, scope: &StageScope) -> Result<Vec<Demand>> {
+pub fn named(tx: &Transaction<'_>, space: &Space, scope: &StageScope) -> Result<Vec<Demand>> {
     match scope {
         StageScope::All => {
-            select(tx, "token = ?1 AND access_mode = ?2 ORDER BY number", params![token, Word(mode)])
+            let sql = "token = ?1 AND access_mode = ?2 ORDER BY number";
+            space.seen(select(tx, sql, params![space.token, Word(space.access_mode)]))
         }
-        StageScope::Directory(path) => below(tx, token, mode, path),
+        StageScope::Directory(path) => below(tx, space, path),
         StageScope::Files(paths) => {
-            let found = paths.iter().map(|path| at(tx, token, mode, path));
+            let found = paths.iter().map(|path| at(tx, space, path));
             Ok(found.collect::<Result<Vec<_>>>()?.into_iter().flatten().collect())
         }
         StageScope::Ids(ids) => {
             let numbers = ids.iter().filter_map(|id| Demand::number_in(id));
             let found = numbers.map(|number| super::find(tx, number)).collect::<Result<Vec<_>>>()?;
             // A number of another buffer is none of this one's.
-            Ok(found.into_iter().flatten().filter(|demand| demand.token == token).collect())
+            let found = found.into_iter().flatten().filter(|demand| demand.token == space.token);
+            space.seen(Ok(found.collect()))
         }
     }
 }
@@ -35,14 +56,9 @@ pub fn named(tx: &Transaction<'_>, token: &str, mode: AccessMode, scope: &StageS
 ///
 /// # Errors
 /// The database's.
-pub fn telling(
-    tx: &Transaction<'_>,
-    token: &str,
-    mode: AccessMode,
-    scope: &StageScope,
-) -> Result<Vec<Demand>> {
-    let StageScope::Files(paths) = scope else { return named(tx, token, mode, scope) };
-    let found = paths.iter().map(|path| of_file(tx, token, mode, path));
+pub fn telling(tx: &Transaction<'_>, space: &Space, scope: &StageScope) -> Result<Vec<Demand>> {
+    let StageScope::Files(paths) = scope else { return named(tx, space, scope) };
+    let found = paths.iter().map(|path| of_file(tx, space, path));
     let mut found: Vec<Demand> = found.collect::<Result<Vec<_>>>()?.into_iter().flatten().collect();
     found.sort_by_key(|demand| demand.number);
     found.dedup_by_key(|demand| demand.number);
@@ -53,11 +69,11 @@ pub fn telling(
 ///
 /// # Errors
 /// The database's.
-pub fn count(tx: &Transaction<'_>, token: &str, mode: AccessMode, scope: &StageScope) -> Result<StageCounts> {
-    let StageScope::Files(paths) = scope else { return Ok(counts(&named(tx, token, mode, scope)?)) };
+pub fn count(tx: &Transaction<'_>, space: &Space, scope: &StageScope) -> Result<StageCounts> {
+    let StageScope::Files(paths) = scope else { return Ok(counts(&named(tx, space, scope)?)) };
     let mut counts = StageCounts::default();
     for path in paths {
-        if let Some(demand) = of_file(tx, token, mode, path)? {
+        if let Some(demand) = of_file(tx, space, path)? {
             // One file of a folder is one file.
             add(&mut counts, &Demand { kind: StageKind::File, ..demand });
         }
@@ -66,27 +82,27 @@ pub fn count(tx: &Transaction<'_>, token: &str, mode: AccessMode, scope: &StageS
 }
 
 /// Of a folder and all below it.
-fn below(tx: &Transaction<'_>, token: &str, mode: AccessMode, path: &str) -> Result<Vec<Demand>> {
+fn below(tx: &Transaction<'_>, space: &Space, path: &str) -> Result<Vec<Demand>> {
     if path.is_empty() {
-        return named(tx, token, mode, &StageScope::All);
+        return named(tx, space, &StageScope::All);
     }
     // All names that begin with `path/` are from `path/` to before `path0`, which is the next character.
     let sql = "token = ?1 AND access_mode = ?2 AND (buffer_path = ?3 OR (buffer_path >= ?3 || '/' AND buffer_path < ?3 || '0'))
          ORDER BY number";
-    select(tx, sql, params![token, Word(mode), path])
+    space.seen(select(tx, sql, params![space.token, Word(space.access_mode), path]))
 }
 
 /// Of a path itself.
-fn at(tx: &Transaction<'_>, token: &str, mode: AccessMode, path: &str) -> Result<Vec<Demand>> {
+fn at(tx: &Transaction<'_>, space: &Space, path: &str) -> Result<Vec<Demand>> {
     let own = "token = ?1 AND access_mode = ?2 AND buffer_path = ?3 ORDER BY number";
-    select(tx, own, params![token, Word(mode), path])
+    space.seen(select(tx, own, params![space.token, Word(space.access_mode), path]))
 }
 
 /// The newest of a file: its own, or of a folder above it.
-fn of_file(tx: &Transaction<'_>, token: &str, mode: AccessMode, path: &str) -> Result<Option<Demand>> {
-    let mut newest = at(tx, token, mode, path)?.pop();
+fn of_file(tx: &Transaction<'_>, space: &Space, path: &str) -> Result<Option<Demand>> {
+    let mut newest = at(tx, space, path)?.pop();
     for folder in above(path) {
-        let mut folders = at(tx, token, mode, folder)?.into_iter();
+        let mut folders = at(tx, space, folder)?.into_iter();
         let last = folders.rfind(|demand| demand.kind == StageKind::Directory);
         newest = newest.into_iter().chain(last).max_by_key(|demand| demand.number);
     }
