@@ -3,7 +3,8 @@
 # make check        formatting and lints only
 # make bench        measure, print a table, write bench/results.json; under 10 minutes (ARGS="--only names")
 # make bench-peers  the same work on us and on GlusterFS (root); writes bench/peers.json
-# make build        the programs, in target/release
+# make build        the programs and libdatawarp, in target/release
+# make install      them, the header and the manual pages, below PREFIX=/usr/local (and DESTDIR=, for packages)
 # make cluster      a Slurm cluster with Forebay on this machine, NODES=4 nodes (root); says how to use it
 # make cluster-down end it and remove every trace of it
 # make clean        remove what was built
@@ -12,15 +13,20 @@ EXAMPLE := examples/star-catalogue/job.sh
 JOB     := $(EXAMPLE)
 ARGS    :=
 NODES   := 4
+PREFIX  := /usr/local
+DESTDIR :=
 CARGO   := cargo
 FLAGS   := --release --locked
 
-.PHONY: run build check test bench bench-peers cluster cluster-down clean
+.PHONY: run build install check test bench bench-peers cluster cluster-down clean
 .DEFAULT_GOAL := build
 
 build:
 	@scripts/install-deps build
-	@$(CARGO) build $(FLAGS) --workspace --bins
+	@$(CARGO) build $(FLAGS) --workspace --bins --lib
+
+install: build
+	@scripts/install $(PREFIX) $(DESTDIR)
 
 run:
 	@scripts/install-deps build run $(if $(filter $(EXAMPLE),$(JOB)),example)

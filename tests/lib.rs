@@ -4,6 +4,7 @@
 //! a test started is ended when its [`cluster::Cluster`] is dropped, also when the test failed.
 
 pub mod cluster;
+pub mod datawarp;
 pub mod gate;
 pub mod hosts;
 pub mod processes;

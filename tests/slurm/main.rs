@@ -9,6 +9,7 @@
 mod cancel;
 mod crowd;
 mod daemons;
+mod datawarp;
 mod job;
 mod lost_nodes;
 mod persistent;
@@ -39,6 +40,7 @@ const TOGETHER: &[Test] = &[
     ("a_shared_persistent_buffer_is_used_by_two_users_at_once", persistent::shared_by_two_users),
     ("what_a_user_cannot_read_is_not_staged_in", rights::unreadable_source),
     ("a_user_reaches_no_buffer_of_another", rights::other_instances),
+    ("a_user_stages_with_libdatawarp", datawarp::functions),
     ("twelve_malformed_submissions_are_refused_with_their_reasons", refusals::all),
 ];
 

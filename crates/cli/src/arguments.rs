@@ -6,6 +6,9 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use wire::control::VolumeKind;
 
+use crate::env;
+use crate::failure::Failure;
+
 /// Burst buffers for job scripts with #DW and #BB directives.
 #[derive(Debug, Parser)]
 #[command(name = "forebay", version, arg_required_else_help = true)]
@@ -27,7 +30,7 @@ pub enum Command {
     Status(Status),
     /// Destroy a buffer and everything in it
     Rm(Rm),
-    /// Work on the stages of a kept buffer
+    /// Stage files in and out while a buffer lives; retry what failed
     #[command(subcommand)]
     Stage(Stage),
     /// Mount a buffer at PATH for interactive use
@@ -99,14 +102,123 @@ pub struct Rm {
 /// `forebay stage`.
 #[derive(Debug, Subcommand)]
 pub enum Stage {
-    /// Stage out again what failed, then release the buffer
-    Retry {
-        /// The buffer's token, as `forebay status` lists it
-        token: String,
-        /// Print the summary as one JSON object
-        #[arg(long)]
-        json: bool,
-    },
+    /// Copy from the parallel file system into a buffer
+    In(Ask),
+    /// Copy from a buffer to the parallel file system
+    Out(Out),
+    /// List what was staged on demand
+    Status(Which),
+    /// Wait for stages on demand, with progress
+    Wait(Which),
+    /// Stage again what failed; with a TOKEN, also the script's stages, then release the buffer
+    Retry(Retry),
+    /// Stop stages on demand and forget them
+    Cancel(Which),
+}
+
+/// What is to be staged.
+#[derive(Debug, Args)]
+pub struct Ask {
+    /// What to copy; with `--type list`, a file of `source destination` lines
+    pub source: PathBuf,
+    /// Where to
+    #[arg(required_unless_present_any = ["kind"])]
+    pub destination: Option<PathBuf>,
+    /// What SOURCE is [default: what is found there]
+    #[arg(long = "type", id = "kind", value_name = "TYPE")]
+    pub kind: Option<Kind>,
+    /// The session whose $DW_JOB_STRIPED is meant [default: the job that this runs in]
+    #[arg(long)]
+    pub token: Option<String>,
+    /// Wait for the end, with progress
+    #[arg(long)]
+    pub wait: bool,
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `forebay stage out`.
+#[derive(Debug, Args)]
+pub struct Out {
+    /// What.
+    #[command(flatten)]
+    pub stage: Ask,
+    /// When the job has ended, not now
+    #[arg(long)]
+    pub at_job_end: bool,
+}
+
+/// `--type`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Kind {
+    /// One file
+    File,
+    /// The contents of a folder
+    Directory,
+    /// The files that a list names
+    List,
+}
+
+/// Which stages.
+#[derive(Debug, Args)]
+pub struct Which {
+    /// A file or folder of a buffer [default: the whole buffer]
+    pub path: Option<PathBuf>,
+    /// The session [default: the job that this runs in]
+    #[arg(long)]
+    pub token: Option<String>,
+    /// Wait for the end, with progress
+    #[arg(long)]
+    pub wait: bool,
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// The session's token, as it was typed or as the job has it.
+///
+/// # Errors
+/// Neither.
+pub fn token_or_usage(typed: Option<&str>) -> Result<String, Failure> {
+    typed.map(str::to_owned).or_else(env::job_token).ok_or_else(|| {
+        Failure::usage("it is not said which buffer is meant", "name its token; `forebay status` lists them")
+    })
+}
+
+/// `forebay stage retry`.
+#[derive(Debug, Args)]
+pub struct Retry {
+    /// The buffer's token, as `forebay status` lists it
+    pub token: Option<String>,
+    /// Only this file or folder of a buffer that is in use
+    #[arg(long, value_name = "PATH", conflicts_with = "token")]
+    pub path: Option<PathBuf>,
+    /// Wait for the end, with progress
+    #[arg(long, requires = "path")]
+    pub wait: bool,
+    /// Print the summary as one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+impl Retry {
+    /// The stages of its path.
+    pub fn which(&self) -> Which {
+        Which { path: self.path.clone(), token: None, wait: self.wait, json: self.json }
+    }
+}
+
+impl Stage {
+    /// Whether the result is for programs.
+    pub fn json(&self) -> bool {
+        match self {
+            Stage::In(ask) => ask.json,
+            Stage::Out(out) => out.stage.json,
+            Stage::Status(which) | Stage::Wait(which) | Stage::Cancel(which) => which.json,
+            Stage::Retry(retry) => retry.json,
+        }
+    }
 }
 
 /// `forebay mount`.
@@ -186,6 +298,21 @@ mod tests {
     #[test]
     fn the_definition_is_sound() {
         Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn the_manual_page_has_every_command_and_option() {
+        fn assert_described(page: &str, command: &clap::Command) {
+            for option in command.get_arguments().filter_map(clap::Arg::get_long) {
+                assert!(page.contains(&format!("--{option}")), "{}: no --{option}", command.get_name());
+            }
+            for below in command.get_subcommands().filter(|below| !below.is_hide_set()) {
+                assert!(page.contains(below.get_name()), "no {}", below.get_name());
+                assert_described(page, below);
+            }
+        }
+        let page = include_str!("../../../packaging/man/forebay.1").replace("\\-", "-");
+        assert_described(&page, &Arguments::command());
     }
 
     #[test]

@@ -13,7 +13,7 @@ use std::path::PathBuf;
 
 use wire::control::SessionStatus;
 
-use crate::arguments::{Command, Stage};
+use crate::arguments::Command;
 use crate::exit_code::ExitCode;
 use crate::failure::Failure;
 use crate::interrupts::Interrupts;
@@ -107,7 +107,7 @@ pub fn checked_token(token: &str) -> Result<&str, Failure> {
 pub fn run(command: Command, dir: Option<PathBuf>) -> u8 {
     let (json, summarised) = match &command {
         Command::Run(run) => (run.json, true),
-        Command::Stage(Stage::Retry { json, .. }) => (*json, true),
+        Command::Stage(stage) => (stage.json(), true),
         Command::Status(status) => (status.json, false),
         _ => (false, false),
     };
@@ -122,8 +122,7 @@ pub fn run(command: Command, dir: Option<PathBuf>) -> u8 {
     let ended = match &command {
         Command::Status(arguments) if cluster => cluster::status(arguments, &output),
         Command::Rm(arguments) if cluster => cluster::rm(arguments, &output),
-        Command::Stage(Stage::Retry { token, json }) if cluster => cluster::retry(token, *json, &output),
-        _ => run_own(command, &output, dir),
+        _ => run_own(command, cluster, &output, dir),
     };
     ended.unwrap_or_else(|failure| {
         output.note(&failure.shown());
@@ -134,14 +133,14 @@ pub fn run(command: Command, dir: Option<PathBuf>) -> u8 {
     })
 }
 
-/// The same with this user's own control service.
-fn run_own(command: Command, output: &Output, dir: Option<PathBuf>) -> Result<u8, Failure> {
+/// The same with this user's own control service; stages also with a cluster's.
+fn run_own(command: Command, cluster: bool, output: &Output, dir: Option<PathBuf>) -> Result<u8, Failure> {
     block_on(async {
         match command {
             Command::Run(arguments) => run::run(arguments, output, dir).await,
             Command::Status(arguments) => status::run(&arguments, output, dir).await,
             Command::Rm(arguments) => rm::run(&arguments, output, dir).await,
-            Command::Stage(Stage::Retry { token, .. }) => stage::retry(&token, output, dir).await,
+            Command::Stage(command) => stage::run(&command, cluster, output, dir).await,
             Command::Mount(arguments) => mount::run(&arguments, output, dir).await,
             Command::Umount(arguments) => umount::run(&arguments, output, dir).await,
             Command::Srun { .. } | Command::SrunRank { .. } => Ok(ExitCode::Bug.number()),

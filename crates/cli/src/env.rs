@@ -10,6 +10,12 @@ pub fn state_folder() -> Option<PathBuf> {
     std::env::var_os("FOREBAY_DIR").filter(|value| !value.is_empty()).map(PathBuf::from)
 }
 
+/// `FOREBAY_TOKEN`, or in a job of Slurm `SLURM_JOB_ID`: the session of the job that this process belongs to.
+pub fn job_token() -> Option<String> {
+    let set = |name| std::env::var(name).ok().filter(|value: &String| !value.is_empty());
+    set("FOREBAY_TOKEN").or_else(|| set("SLURM_JOB_ID"))
+}
+
 /// `PATH`: where programs are looked for; the job gets it with a folder of ours in front.
 pub fn search_path() -> OsString {
     std::env::var_os("PATH").unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into())

@@ -3,7 +3,7 @@
 mod bars;
 mod lines;
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::io::IsTerminal;
 use std::time::Duration;
 
@@ -114,8 +114,11 @@ pub fn describe_end(stage: &StageStatus) -> String {
     match stage.state {
         StageState::Complete => line += ", verified",
         StageState::Failed => {
-            line +=
-                &format!(", FAILED ({} not copied)", render::counted(not_copied(stage), "entry", "entries"));
+            line += ", FAILED";
+            let left = not_copied(stage);
+            if left > 0 {
+                line += &format!(" ({} not copied)", render::counted(left, "entry", "entries"));
+            }
         }
         state => line += &format!(", {}", state.word()),
     }
@@ -141,10 +144,30 @@ pub fn title(stage: &StageStatus) -> String {
     }
 }
 
+/// As many complete stages on demand as are listed.
+const ON_DEMAND_LISTED: usize = 10;
+
+/// The stages to list: of those on demand that are complete only some, as a program may have asked for thousands; and how
+/// many are left out.
+pub fn listed<'a>(stages: impl Iterator<Item = &'a StageStatus>) -> (Vec<&'a StageStatus>, usize) {
+    let (mut of_many, mut left_out) = (0, 0);
+    let is_listed = |stage: &&StageStatus| {
+        if !stage.is_on_demand() || stage.state != StageState::Complete {
+            return true;
+        }
+        of_many += 1;
+        left_out = usize::saturating_sub(of_many, ON_DEMAND_LISTED);
+        left_out == 0
+    };
+    (stages.filter(is_listed).collect(), left_out)
+}
+
 /// Shows the stages of one direction while they run.
 pub struct View {
     direction: Direction,
     shown: Shown,
+    /// Stages on demand that were seen before they were complete: of others nothing is left to say.
+    begun: HashSet<String>,
 }
 
 enum Shown {
@@ -160,15 +183,20 @@ impl View {
         } else {
             Shown::Lines(lines::Lines::default())
         };
-        View { direction, shown }
+        View { direction, shown, begun: HashSet::new() }
     }
 
     /// Shows the stages as they are at the time `at` after the view's start.
     pub fn update(&mut self, at: Duration, stages: &[StageStatus], output: &Output) {
-        let ours = stages.iter().filter(|stage| stage.direction == self.direction);
+        let is_old = |stage: &&StageStatus| {
+            stage.is_on_demand() && stage.state == StageState::Complete && !self.begun.contains(&stage.id)
+        };
+        let ours = stages.iter().filter(|stage| stage.direction == self.direction && !is_old(stage));
+        let ours: Vec<&StageStatus> = ours.collect();
+        self.begun.extend(ours.iter().filter(|stage| stage.is_on_demand()).map(|stage| stage.id.clone()));
         let lines = match &mut self.shown {
-            Shown::Bars(bars) => bars.update(at, ours),
-            Shown::Lines(lines) => lines.update(at, ours),
+            Shown::Bars(bars) => bars.update(at, ours.into_iter()),
+            Shown::Lines(lines) => lines.update(at, ours.into_iter()),
         };
         for line in lines {
             output.note(&line);

@@ -224,7 +224,9 @@ pub fn failure_lines(stages: &[StageStatus], direction: Direction) -> Vec<String
         if let Some(error) = &stage.error {
             lines.push(format!("forebay: {} -> {}: {error}", stage.source, stage.destination));
         }
-        for failure in stage.failures.iter().take(FAILURES_SHOWN) {
+        // What ended the stage as a whole is listed as a failure as well.
+        let said = |text: &str| stage.error.as_ref().is_some_and(|error| error.message == text);
+        for failure in stage.failures.iter().filter(|failure| !said(&failure.message)).take(FAILURES_SHOWN) {
             lines.push(format!("forebay: {}; {}", failure.message, failure.advice));
         }
         let more = stage.progress.entries_failed.saturating_sub(FAILURES_SHOWN as u64);

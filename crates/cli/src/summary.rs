@@ -11,6 +11,9 @@ use crate::life::{Ending, Told};
 use crate::output::Output;
 use crate::{progress, render};
 
+/// As many places with results as people are shown; programs get all.
+const RESULTS_SHOWN: usize = 10;
+
 /// The version of the JSON shape.
 const SCHEMA: u32 = 1;
 
@@ -215,9 +218,9 @@ impl Summary {
             });
             lines.extend(failed.then(|| self.stages_of(Direction::Out)).into_iter().flatten());
         }
-        for result in &self.results {
-            lines.push(format!("  results in {result}"));
-        }
+        lines.extend(self.results.iter().take(RESULTS_SHOWN).map(|result| format!("  results in {result}")));
+        let more = self.results.len().saturating_sub(RESULTS_SHOWN);
+        lines.extend((more > 0).then(|| format!("  and in {more} more places")));
         if let Some(error) = self.error.as_ref() {
             lines.push(format!("  error      {error}"));
         }
@@ -244,15 +247,11 @@ impl Summary {
 
     fn stages_of(&self, direction: Direction) -> Vec<String> {
         let stages = self.stages.iter().map(|stage| &stage.status);
-        stages
-            .filter(|stage| stage.direction == direction)
-            .flat_map(|stage| {
-                [
-                    format!("    {}", progress::title(stage)),
-                    format!("      {}", progress::describe_end(stage)),
-                ]
-            })
-            .collect()
+        let (listed, more) = progress::listed(stages.filter(|stage| stage.direction == direction));
+        let lines = listed.into_iter().flat_map(|stage| {
+            [format!("    {}", progress::title(stage)), format!("      {}", progress::describe_end(stage))]
+        });
+        lines.chain((more > 0).then(|| format!("    and {more} more on demand"))).collect()
     }
 }
 

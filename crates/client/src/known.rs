@@ -27,6 +27,8 @@ struct State {
     count: usize,
     /// How often something was forgotten.
     forgotten: u64,
+    /// Others use the namespace too: nothing is known any more.
+    closed: bool,
 }
 
 #[derive(Debug, Default)]
@@ -41,10 +43,19 @@ struct Folder {
 pub struct Moment(u64);
 
 impl Known {
+    /// Others use the namespace from now on: forgets everything, and remembers nothing.
+    pub fn close(&self) {
+        let mut state = self.state();
+        *state = State { forgotten: state.forgotten + 1, closed: true, ..State::default() };
+    }
+
     /// Nobody has put anything into this folder yet but these names.
     pub fn contents<'a>(&self, folder: u64, names: impl Iterator<Item = &'a [u8]>) {
         let hashes: HashSet<u64> = names.map(|name| self.hasher.hash_one(name)).collect();
         let mut state = self.state();
+        if state.closed {
+            return;
+        }
         state.make_room(hashes.len() + 1);
         state.folders.entry(folder).or_default().names = Some(hashes);
     }
@@ -80,7 +91,7 @@ impl Known {
     /// Remembers the attributes of a folder, which were asked for at a moment, unless they are older than what is known.
     pub fn learn(&self, attr: &Attr, asked: Moment) {
         let mut state = self.state();
-        if attr.kind != FileKind::Directory || state.forgotten != asked.0 {
+        if attr.kind != FileKind::Directory || state.forgotten != asked.0 || state.closed {
             return;
         }
         if !state.folders.contains_key(&attr.ino) {
@@ -117,7 +128,7 @@ impl State {
     fn make_room(&mut self, more: usize) {
         self.count += more;
         if self.count > NAMES_MAX {
-            *self = State { forgotten: self.forgotten + 1, ..State::default() };
+            *self = State { forgotten: self.forgotten + 1, closed: self.closed, ..State::default() };
         }
     }
 }
@@ -154,6 +165,19 @@ mod tests {
         known.put(8, b"elsewhere");
         assert!(!known.is_absent(7, b"old") && !known.is_absent(7, b"new"));
         assert!(known.is_absent(7, b"elsewhere") && !known.is_absent(8, b"a"));
+    }
+
+    #[test]
+    fn where_others_come_nothing_is_known_any_more() {
+        let known = Known::default();
+        known.contents(7, std::iter::empty());
+        let before = known.moment();
+        known.close();
+        known.learn(&folder(5), before);
+        known.learn(&folder(5), known.moment());
+        known.contents(7, std::iter::empty());
+        assert!(!known.is_absent(7, b"a"));
+        assert_eq!(known.attr(3), None);
     }
 
     #[test]

@@ -151,6 +151,11 @@ impl Client {
         self
     }
 
+    /// Others use the namespace from now on: everything is asked for again.
+    pub fn no_longer_alone(&self) {
+        self.known.iter().for_each(Known::close);
+    }
+
     /// Looks into the root folder: of a new namespace, all names are known then.
     pub fn look_around(&self) {
         let Some(known) = &self.known else { return };

@@ -10,6 +10,7 @@ use wire::control::{
     ApiError, CreatePersistent, PostRun, PreRun, SessionStatus, Setup, ShutdownReply, Teardown, TeardownReply,
 };
 
+use crate::demands;
 use crate::lifecycle::{self, Done, aside};
 use crate::node_api::Unmount;
 use crate::site::Site;
@@ -24,6 +25,8 @@ pub struct Control<S> {
     /// The machine and its nodes.
     pub(crate) site: S,
     turns: Arc<Turns>,
+    /// Stages on demand that run.
+    pub(crate) demands: demands::Running,
     /// Sessions that were set aside and are to be finished by ourselves.
     aside: Mutex<Vec<String>>,
 }
@@ -56,7 +59,13 @@ impl Request {
 impl<S: Site> Control<S> {
     /// Over a database that may hold the sessions of an earlier life.
     pub fn new(database: Database, site: S) -> Control<S> {
-        Control { database, site, turns: Arc::default(), aside: Mutex::default() }
+        Control {
+            database,
+            site,
+            turns: Arc::default(),
+            demands: demands::Running::default(),
+            aside: Mutex::default(),
+        }
     }
 
     /// Runs or joins a life-cycle function and replies when it is done.
@@ -196,6 +205,9 @@ impl<S: Site> Control<S> {
         if let Some((token, mountpoint)) = self.database.transact(activations::any_mounted).await? {
             let busy = format!("session {token} is mounted at {}", mountpoint.display());
             return Ok(ShutdownReply { busy: Some(busy) });
+        }
+        if let Some(token) = self.database.transact(crate::state::demands::any_at_work).await? {
+            return Ok(ShutdownReply { busy: Some(format!("a stage of session {token} is under way")) });
         }
         self.site.stop_nodes().await?;
         Ok(ShutdownReply { busy: None })

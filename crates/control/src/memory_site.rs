@@ -270,6 +270,11 @@ impl NodeApi for MemorySite {
         self.call_node(node, format!("unmount {key} {how:?}"), effect).await
     }
 
+    async fn share_mount(&self, node: &str, id: &str) -> Result<(), ApiError> {
+        let key = self.key(node, id);
+        self.call_node(node, format!("share_mount {key}"), |_| Ok(())).await
+    }
+
     async fn start_stage(&self, node: &str, spec: &StageSpec) -> Result<StageStatus, ApiError> {
         let effect = |world: &mut World| {
             let status = outcome(world, spec);

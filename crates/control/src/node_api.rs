@@ -56,6 +56,12 @@ pub trait NodeApi: Send + Sync {
         how: Unmount,
     ) -> impl Future<Output = Result<(), ApiError>> + Send;
 
+    /// `PUT /v1/mounts/{id}/shared`.
+    ///
+    /// # Errors
+    /// The node's.
+    fn share_mount(&self, node: &str, id: &str) -> impl Future<Output = Result<(), ApiError>> + Send;
+
     /// `PUT /v1/stages/{id}`.
     ///
     /// # Errors
@@ -139,6 +145,11 @@ impl<C: Caller> NodeApi for C {
 
     async fn unmount(&self, node: &str, id: &str, how: Unmount) -> Result<(), ApiError> {
         self.delete(node, &unmount_path(id, how)).await
+    }
+
+    async fn share_mount(&self, node: &str, id: &str) -> Result<(), ApiError> {
+        let path = format!("/v1/mounts/{id}/shared");
+        self.put(node, &path, &serde_json::json!({})).await.map(|_: serde_json::Value| ())
     }
 
     async fn start_stage(&self, node: &str, spec: &StageSpec) -> Result<StageStatus, ApiError> {

@@ -4,6 +4,7 @@ mod metrics;
 mod nodes;
 mod service;
 mod sessions;
+mod stages;
 
 use std::sync::Arc;
 
@@ -87,5 +88,12 @@ pub fn router<S: Site>(door: Door<S>) -> Router {
         .route("/v1/sessions/{token}/teardown", post(sessions::teardown::<S>))
         .route("/v1/sessions/{token}/real_size", get(sessions::real_size::<S>))
         .route("/v1/sessions/{token}/cancel", post(sessions::cancel::<S>))
+        .route("/v1/stages", post(stages::ask::<S>))
+        .route("/v1/stages/query", post(stages::query::<S>))
+        .route("/v1/stages/list", post(stages::list::<S>))
+        .route("/v1/stages/failed", post(stages::failed::<S>))
+        .route("/v1/stages/change", post(stages::change::<S>))
+        .route("/v1/stages/concurrency", post(stages::concurrency::<S>))
+        .route("/v1/stages/buffer", post(stages::buffer::<S>))
         .with_state(door)
 }

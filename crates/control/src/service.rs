@@ -17,6 +17,7 @@ use crate::cluster_nodes::ClusterNodes;
 use crate::cluster_site::ClusterSite;
 use crate::config::Config;
 use crate::control::Control;
+use crate::demands;
 use crate::leftovers;
 use crate::local_nodes::{self, LocalNodes};
 use crate::local_site::LocalSite;
@@ -138,6 +139,7 @@ async fn serve<S: Site>(
     doors: Vec<daemon::http::Door>,
     stop: impl Future<Output = ()> + Send + 'static,
 ) -> Result<(), ControlError> {
+    tokio::spawn(resume(Arc::clone(&control)));
     let ending = Arc::new(Notify::new());
     let asked = Arc::clone(&ending);
     let end = async move {
@@ -150,6 +152,12 @@ async fn serve<S: Site>(
     daemon::http::serve(doors, router, end).await.map_err(ControlError::Serve)?;
     tracing::info!("control ended");
     Ok(())
+}
+
+async fn resume<S: Site>(control: Arc<Control<S>>) {
+    if let Err(error) = demands::runner::resume(&control).await {
+        tracing::error!(%error, "stages on demand of an earlier life do not go on");
+    }
 }
 
 /// Every local user may reach the socket in the folder, and nothing else in it: the database has the buffers' keys.

@@ -5,6 +5,7 @@
 
 pub mod activations;
 pub mod counters;
+pub mod demands;
 pub mod instances;
 pub mod leftovers;
 pub mod nodes;
@@ -23,8 +24,12 @@ use rusqlite::{Connection, Transaction, TransactionBehavior};
 use wire::control::ApiError;
 
 /// The schema, one step after the other; a step is never changed once it was released.
-const MIGRATIONS: [&str; 3] =
-    [include_str!("migrations/1.sql"), include_str!("migrations/2.sql"), include_str!("migrations/3.sql")];
+const MIGRATIONS: [&str; 4] = [
+    include_str!("migrations/1.sql"),
+    include_str!("migrations/2.sql"),
+    include_str!("migrations/3.sql"),
+    include_str!("migrations/4.sql"),
+];
 
 /// Why the state cannot be read or written.
 #[derive(Debug, thiserror::Error)]

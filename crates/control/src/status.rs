@@ -7,12 +7,17 @@ use wire::node::MountStatus;
 
 use crate::control::now_unix;
 use crate::lifecycle::mounts::mount_id;
+use crate::lifecycle::staging::buffer_name;
 use crate::site::NodeView;
 use crate::state::activations::{self, Activation};
+use crate::state::demands::{self, Demand};
 use crate::state::instances::{self, Instance};
 use crate::state::sessions::Session;
 use crate::state::stages::{self, Stage};
 use crate::state::{self, registrations, timings};
+
+/// As many stages on demand as a status lists.
+const DEMANDS_SHOWN: u32 = 1000;
 
 /// Everything that the database has on one session.
 pub struct Rows {
@@ -20,6 +25,7 @@ pub struct Rows {
     instance: Option<Instance>,
     activations: Vec<Activation>,
     stages: Vec<Stage>,
+    demands: Vec<Demand>,
     timings_ms: Vec<(Function, u64)>,
     /// The persistent buffers that it uses.
     uses: Vec<String>,
@@ -38,6 +44,7 @@ impl Rows {
             instance: instances::find(tx, token)?,
             activations: activations::of(tx, token)?,
             stages: stages::of(tx, token)?,
+            demands: demands::shown(tx, token, DEMANDS_SHOWN)?,
             timings_ms: timings::of(tx, token)?,
             uses: registrations::buffers_of(tx, token)?,
             users: registrations::users_of(tx, token)?,
@@ -51,7 +58,12 @@ impl Rows {
         let handle = &self.session.handle;
         let activations =
             self.activations.into_iter().map(|activation| describe(handle, activation, nodes)).collect();
-        let stages: Vec<StageStatus> = self.stages.iter().map(|stage| stage.status(&token)).collect();
+        let written = self.stages.iter().map(|stage| stage.status(&token));
+        let asked = self.demands.iter().map(|demand| {
+            let buffer = if demand.token == token { "" } else { &demand.token };
+            demand.status(&buffer_name(buffer, demand.access_mode))
+        });
+        let stages: Vec<StageStatus> = written.chain(asked).collect();
         let instance =
             self.instance.map(|instance| describe_instance(instance, self.session.created_unix, nodes));
         let used_bytes = instance.as_ref().map_or(0, |instance| instance.used_bytes);

@@ -13,6 +13,9 @@ pub const MINOR: u32 = 45;
 /// The oldest that is served: layouts are as below since then, and a request may have 256 pages.
 pub const MINOR_MIN: u32 = 28;
 
+/// From this minor number on the kernel knows [`notification::INC_EPOCH`].
+pub const MINOR_EPOCHS: u32 = 44;
+
 /// Marks a request's number when the kernel sends it again to a successor.
 pub const UNIQUE_RESEND: u64 = 1 << 63;
 
@@ -193,6 +196,7 @@ pub mod notification {
     pub const INVAL_INODE: i32 = 2;
     pub const INVAL_ENTRY: i32 = 3;
     pub const RESEND: i32 = 7;
+    pub const INC_EPOCH: i32 = 8;
 }
 
 #[cfg(test)]

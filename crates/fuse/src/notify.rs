@@ -39,6 +39,14 @@ impl Notifier {
         self.send(notification::INVAL_ENTRY, &[head.as_bytes(), name, &[0]])
     }
 
+    /// Every name may mean something else now, or nothing.
+    ///
+    /// # Errors
+    /// What the device says: EINVAL where the kernel cannot ([`crate::abi::MINOR_EPOCHS`]).
+    pub fn names_changed(&self) -> io::Result<()> {
+        self.send(notification::INC_EPOCH, &[])
+    }
+
     /// Asks for every request that was read and not answered, once more.
     ///
     /// # Errors
@@ -75,6 +83,8 @@ mod tests {
         Notifier::new(&device).inode_changed(9, -1, 0).unwrap();
         let bytes = received(&kernel);
         assert_eq!((bytes.len(), bytes[4], &bytes[24..32]), (40, 2, [0xff; 8].as_slice()));
+        Notifier::new(&device).names_changed().unwrap();
+        assert_eq!(received(&kernel), [16, 0, 0, 0, 8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
         Notifier::new(&device).resend().unwrap();
         assert_eq!(received(&kernel), [16, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
     }

@@ -14,12 +14,14 @@ mod passthrough;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use client::{Attr, Errno};
-use fuse::abi::{StatFsOut, capability};
+use fuse::abi::{MINOR_EPOCHS, StatFsOut, capability};
 use fuse::backing::BackingId;
 use fuse::device::Device;
 use fuse::mount::{Options, Unmount};
+use fuse::notify::Notifier;
 use fuse::reply::Reply;
 use fuse::request::{Operation, Request};
 use fuse::session::{Handler, Negotiated, Session, Wanted, negotiate};
@@ -63,7 +65,38 @@ pub struct Mounted {
     pub device: Device,
     /// Whether this kernel lets a successor go on with the device.
     pub resumable: bool,
+    /// How the kernel forgets names.
+    pub names: Names,
 }
+
+/// The names that the kernel keeps.
+#[derive(Debug)]
+pub struct Names {
+    notifier: Notifier,
+    /// Whether it can be told to look at all of them again.
+    epochs: bool,
+}
+
+impl Names {
+    fn new(device: &Device, negotiated: &Negotiated) -> Names {
+        Names { notifier: Notifier::new(device), epochs: negotiated.minor >= MINOR_EPOCHS }
+    }
+
+    /// Returns when the kernel asks again for every name. Only where [`FileSystem::cache_for`] has become zero.
+    ///
+    /// # Errors
+    /// What the device says.
+    pub fn forget(&self) -> io::Result<()> {
+        if self.epochs {
+            return self.notifier.names_changed();
+        }
+        std::thread::sleep(OLD_KERNELS_CACHE);
+        Ok(())
+    }
+}
+
+/// How long kernels keep names that cannot be told to forget them: no longer than who changes some can wait.
+const OLD_KERNELS_CACHE: Duration = Duration::from_secs(1);
 
 /// Mounts `filesystem` at `mountpoint`, named `name` in the mount table, and serves it in the background. Opens and locks
 /// go into the ledger that `ledger` makes.
@@ -83,7 +116,8 @@ pub fn mount(
     let served = agree(&filesystem, &device, privileged).and_then(|negotiated| {
         let kernel = Kernel::new(filesystem, &device, &negotiated, ledger(negotiated)?);
         let session = Session::serve(&device, &negotiated, kernel, THREADS)?;
-        Ok(Mounted { session, device, resumable: negotiated.has(capability::HAS_RESEND) })
+        let names = Names::new(&device, &negotiated);
+        Ok(Mounted { session, device, resumable: negotiated.has(capability::HAS_RESEND), names })
     });
     if served.is_err() {
         // The first error tells more than this one would.
@@ -104,7 +138,8 @@ pub fn resume(
 ) -> io::Result<Mounted> {
     let kernel = Kernel::new(filesystem, &device, negotiated, ledger);
     let session = Session::resume(&device, negotiated, kernel, THREADS)?;
-    Ok(Mounted { session, device, resumable: true })
+    let names = Names::new(&device, negotiated);
+    Ok(Mounted { session, device, resumable: true, names })
 }
 
 /// Unmounts: EBUSY where files are open.
@@ -138,6 +173,8 @@ fn agree(filesystem: &impl FileSystem, device: &Device, privileged: bool) -> io:
 /// Answers the kernel.
 struct Kernel<F> {
     filesystem: Arc<F>,
+    /// How long the kernel may use names and attributes without asking, at most.
+    cache_max: Duration,
     device: Device,
     passthrough: Passthrough,
     ledger: Arc<Ledger>,
@@ -217,6 +254,7 @@ impl<F: FileSystem> Kernel<F> {
         }
         Kernel {
             filesystem: Arc::new(filesystem),
+            cache_max: if negotiated.minor >= MINOR_EPOCHS { Duration::MAX } else { OLD_KERNELS_CACHE },
             device: device.clone(),
             passthrough,
             ledger: Arc::new(ledger),
@@ -224,16 +262,20 @@ impl<F: FileSystem> Kernel<F> {
         }
     }
 
+    fn cache_for(&self) -> Duration {
+        self.filesystem.cache_for().min(self.cache_max)
+    }
+
     fn entry(&self, result: Result<Attr>, reply: Reply) {
         match result {
-            Ok(attr) => reply.entry(&attributes::entry_out(&attr, self.filesystem.cache_for())),
+            Ok(attr) => reply.entry(&attributes::entry_out(&attr, self.cache_for())),
             Err(errno) => reply.error(errno),
         }
     }
 
     fn attr(&self, result: Result<Attr>, reply: Reply) {
         match result {
-            Ok(attr) => reply.attr(&attributes::attr_out(&attr, self.filesystem.cache_for())),
+            Ok(attr) => reply.attr(&attributes::attr_out(&attr, self.cache_for())),
             Err(errno) => reply.error(errno),
         }
     }

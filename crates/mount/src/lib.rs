@@ -10,4 +10,5 @@ pub mod handover;
 pub mod kernel;
 pub mod ledger;
 pub mod namespace;
+pub mod sharing;
 mod usage;

@@ -8,13 +8,14 @@ use anyhow::Context;
 use clap::Parser;
 use client::Client;
 use fuse::device::Device;
-use fuse::session::Session;
+use fuse::session::{Negotiated, Session};
 use model::phase::Coherence;
 use mount::behind::Behind;
 use mount::handover;
 use mount::kernel::{self, Mounted};
 use mount::ledger::{Identity, Ledger};
 use mount::namespace::Namespace;
+use mount::sharing;
 use tokio::signal::unix::{SignalKind, signal};
 use wire::node::MountSpec;
 
@@ -45,7 +46,27 @@ fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let spec: MountSpec =
         serde_json::from_slice(&text).with_context(|| format!("read {}", path.display()))?;
     let ledger = path.with_file_name("ledger");
-    let mounted = if arguments.resume { resume(&spec, &ledger)? } else { mount(&spec, &ledger)? };
+    let folder = path.parent().unwrap_or(Path::new(""));
+    let listener = spec.exclusive.then(|| sharing::listen(folder)).transpose();
+    let listener = listener.context("listen for who shares the namespace")?;
+    let (client, behind, identity) =
+        if arguments.resume { take_up(&spec, &ledger)? } else { begin(&spec, &ledger)? };
+    let namespace = Namespace::new(client, spec.exclusive, behind);
+    let alone = namespace.alone();
+    if sharing::is_marked(folder) {
+        alone.end();
+    }
+    let mounted = match identity {
+        Some((ledger, negotiated)) => {
+            let device = std::io::stdin().as_fd().try_clone_to_owned().context("take the device")?;
+            kernel::resume(namespace, Device::from(device), &negotiated, ledger)
+                .context("take the mount over")?
+        }
+        None => mount(namespace, &spec, &ledger)?,
+    };
+    if let Some(listener) = listener {
+        sharing::serve(listener, alone, mounted.names).context("wait for who shares the namespace")?;
+    }
     if mounted.resumable {
         handover::offer(mounted.device, &path.with_file_name("device.sock"))
             .context("offer the device to the supervisor")?;
@@ -53,28 +74,33 @@ fn run(arguments: &Arguments) -> anyhow::Result<()> {
     serve(mounted.session, &spec.mountpoint)
 }
 
-fn mount(spec: &MountSpec, ledger: &Path) -> anyhow::Result<Mounted> {
+/// What a process needs of the mount: of one that died, its ledger and what it had agreed with the kernel.
+type Begun = (Client, Option<Behind>, Option<(Ledger, Negotiated)>);
+
+/// For a new mount.
+fn begin(spec: &MountSpec, ledger: &Path) -> anyhow::Result<Begun> {
     let client = Client::connect(&spec.target).context("connect to the namespace")?;
-    let session = client.session();
-    let name = format!("forebay-{}", spec.target.instance);
     let behind = journal_of(spec, ledger).map(|journal| Behind::create(&journal)).transpose();
-    let behind = behind.context("make the journal of what is held back")?;
+    Ok((client, behind.context("make the journal of what is held back")?, None))
+}
+
+fn mount(namespace: Namespace, spec: &MountSpec, ledger: &Path) -> anyhow::Result<Mounted> {
+    let session = namespace.session();
+    let name = format!("forebay-{}", spec.target.instance);
     let ledger = |negotiated| Ledger::create(ledger, Identity { session, negotiated });
-    let namespace = Namespace::new(client, spec.exclusive, behind);
     namespace.look_around();
     kernel::mount(namespace, &spec.mountpoint, &name, ledger)
         .with_context(|| format!("mount at {}", spec.mountpoint.display()))
 }
 
-fn resume(spec: &MountSpec, path: &Path) -> anyhow::Result<Mounted> {
-    let device = Device::from(std::io::stdin().as_fd().try_clone_to_owned().context("take the device")?);
+/// For the mount of a process that died.
+fn take_up(spec: &MountSpec, path: &Path) -> anyhow::Result<Begun> {
     let (ledger, identity) = Ledger::open(path).with_context(|| format!("read {}", path.display()))?;
     let client = Client::resume(&spec.target, identity.session, ledger.held())
         .context("go on with the former session")?;
     let behind = journal_of(spec, path).map(|journal| Behind::open(&journal)).transpose();
     let behind = behind.context("read the journal of what was held back")?;
-    let namespace = Namespace::new(client, spec.exclusive, behind);
-    kernel::resume(namespace, device, &identity.negotiated, ledger).context("take the mount over")
+    Ok((client, behind, Some((ledger, identity.negotiated))))
 }
 
 /// Where the journal of what is held back is, beside the ledger; `None` where nothing may be, or nobody could see it.

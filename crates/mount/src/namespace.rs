@@ -2,6 +2,7 @@
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use client::{Attr, Client, Creator, DirEntry, Errno, FileKind, FileLock, LockKind, SetAttr, Usage};
@@ -19,6 +20,8 @@ const EXCLUSIVE_CACHE: Duration = Duration::from_secs(60);
 pub struct Namespace {
     client: Arc<Client>,
     exclusive: bool,
+    /// Others may have come nevertheless: stages that are asked for meanwhile. They change names and write new files.
+    alone: Arc<AtomicBool>,
     /// Where commit coherence is enough.
     behind: Option<Behind>,
     usage: Arc<LastUsage>,
@@ -32,7 +35,8 @@ impl Namespace {
             // What it locks is locked for other nodes too, and must stay so while it does nothing else.
             client.keep_alive();
         }
-        Namespace { client, exclusive, behind, usage: Arc::default() }
+        let alone = Arc::new(AtomicBool::new(exclusive));
+        Namespace { client, exclusive, alone, behind, usage: Arc::default() }
     }
 
     /// Sends what is held back of a file. Returns whether there was anything.
@@ -52,6 +56,16 @@ impl Namespace {
         if self.settle(attr.ino) { self.client.getattr(attr.ino) } else { Ok(attr) }
     }
 
+    /// What the storage nodes know this mount by.
+    pub fn session(&self) -> [u8; 16] {
+        self.client.session()
+    }
+
+    /// For the end of being alone.
+    pub fn alone(&self) -> Alone {
+        Alone { client: Arc::clone(&self.client), alone: Arc::clone(&self.alone) }
+    }
+
     /// Looks at what is there, for what need not be asked then.
     pub fn look_around(&self) {
         self.client.look_around();
@@ -60,9 +74,24 @@ impl Namespace {
     }
 }
 
+/// What a namespace takes for true because nobody else uses it.
+pub struct Alone {
+    client: Arc<Client>,
+    alone: Arc<AtomicBool>,
+}
+
+impl Alone {
+    /// It is true no more: names and attributes are asked for from now on. What the kernel has been told before is not
+    /// called back.
+    pub fn end(&self) {
+        self.alone.store(false, Ordering::Release);
+        self.client.no_longer_alone();
+    }
+}
+
 impl FileSystem for Namespace {
     fn cache_for(&self) -> Duration {
-        if self.exclusive { EXCLUSIVE_CACHE } else { Duration::ZERO }
+        if self.alone.load(Ordering::Acquire) { EXCLUSIVE_CACHE } else { Duration::ZERO }
     }
 
     fn lookup(&self, parent: u64, name: &[u8]) -> Result<Attr> {

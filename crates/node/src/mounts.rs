@@ -1,6 +1,7 @@
 //! The mounts of this node, by id: one supervising task each ([`supervisor`]); this table hands requests to them.
 
 mod launch;
+mod sharing;
 mod supervisor;
 
 use std::collections::HashMap;

@@ -31,6 +31,7 @@ pub fn router(node: Arc<Node>) -> Router {
         .route("/v1/shutdown", post(health::shutdown))
         .route("/v1/fragments/{instance}", put(fragments::create).delete(fragments::delete))
         .route("/v1/mounts/{id}", put(mounts::create).delete(mounts::delete))
+        .route("/v1/mounts/{id}/shared", put(mounts::share))
         .route("/v1/stages/{id}", put(stages::create).get(stages::status).delete(stages::delete))
         .route("/v1/stages/{id}/control", put(stages::control))
         .layer(from_fn_with_state(Arc::clone(&node), only_control))

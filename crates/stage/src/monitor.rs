@@ -218,6 +218,11 @@ impl Monitor {
         self.planned.store(true, Ordering::Release);
     }
 
+    /// Lists the fault that ends the stage as a whole, so that its errno is known.
+    pub(crate) fn name_failure(&self, failure: FileFailure) {
+        self.failures.lock().expect("no thread panics with the lock").push(failure);
+    }
+
     pub(crate) fn failed(&self, failure: FileFailure) {
         self.entries_failed.fetch_add(1, Ordering::Relaxed);
         let mut failures = self.failures.lock().expect("no thread panics with the lock");

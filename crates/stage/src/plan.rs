@@ -44,11 +44,11 @@ pub(crate) fn plan(context: &Arc<Context>, spec: &StageSpec) -> Result<(), ApiEr
     let outcome = match spec.kind {
         StageKind::File => {
             let (source, target) = sides(spec)?;
-            planner.file(&source, &target).map_err(|fault| fault.stage_error(spec.direction))
+            planner.file(&source, &target).map_err(|fault| whole(context, &fault))
         }
         StageKind::Directory => {
             let (source, target) = sides(spec)?;
-            planner.directory(&source, &target).map_err(|fault| fault.stage_error(spec.direction))
+            planner.directory(&source, &target).map_err(|fault| whole(context, &fault))
         }
         StageKind::List => planner.list(spec),
     };
@@ -56,6 +56,12 @@ pub(crate) fn plan(context: &Arc<Context>, spec: &StageSpec) -> Result<(), ApiEr
         release(context, folder);
     }
     outcome
+}
+
+/// A fault that ends the stage as a whole.
+fn whole(context: &Context, fault: &Fault) -> ApiError {
+    context.monitor.name_failure(fault.failure(context.direction));
+    fault.stage_error(context.direction)
 }
 
 /// A path as the directive has it, with what a slash at its end means.

@@ -7,6 +7,7 @@
 //! | `PUT /v1/fragments/{instance}` | [`FragmentSpec`] | [`FragmentStatus`]; namespaces may be added to one that is there |
 //! | `DELETE /v1/fragments/{instance}` | | `{}`; also when there is none |
 //! | `PUT /v1/mounts/{id}` | [`MountSpec`] | [`MountStatus`], once mounted |
+//! | `PUT /v1/mounts/{id}/shared` | `{}` | `{}`, once an exclusive mount knows that others use its namespace too |
 //! | `DELETE /v1/mounts/{id}?hurry=BOOL` | | `{}`, once unmounted; also when there is none |
 //! | `PUT /v1/stages/{id}` | [`StageSpec`] | [`StageStatus`], at once |
 //! | `GET /v1/stages/{id}` | | [`StageStatus`] |
@@ -140,7 +141,8 @@ pub struct MountSpec {
     pub mountpoint: PathBuf,
     /// What.
     pub target: NamespaceTarget,
-    /// No other client uses the namespace meanwhile: names and attributes may be cached without asking again.
+    /// No other client uses the namespace meanwhile: names and attributes may be cached without asking again. Until it is
+    /// told otherwise (`PUT …/shared`).
     pub exclusive: bool,
     /// When other clients must see what is written here.
     #[serde(default)]

@@ -80,6 +80,11 @@ impl Control {
         Control { endpoint: Endpoint::find(), restart, reply: None }
     }
 
+    /// For calls that a program in a job makes: as patient, but a reply that does not come within `reply` is asked for again.
+    pub fn of_program(restart: Duration, reply: Duration) -> Control {
+        Control { endpoint: Endpoint::of_program(), restart, reply: Some(reply) }
+    }
+
     /// `GET path`.
     ///
     /// # Errors

@@ -31,6 +31,16 @@ impl Endpoint {
         found.then(Endpoint::find)
     }
 
+    /// The same for a program in a job, whoever runs it: `forebay run` says in `$FOREBAY_DIR` where its own control is.
+    pub fn of_program() -> Endpoint {
+        let own = std::env::var_os("FOREBAY_DIR").filter(|folder| !folder.is_empty());
+        let own = own.map(|folder| Path::new(&folder).join("control.sock"));
+        match own.or_else(|| Endpoint::of_cluster().is_none().then(default_socket).flatten()) {
+            Some(socket) if std::env::var_os("FOREBAY_CONTROL").is_none() => Endpoint::Unix(socket),
+            _ => Endpoint::find(),
+        }
+    }
+
     fn choose(variable: Option<String>, file: Option<String>) -> Endpoint {
         let texts = [variable, file].into_iter().flatten();
         let chosen = texts.map(|text| text.trim().to_owned()).find(|text| !text.is_empty());
@@ -41,6 +51,11 @@ impl Endpoint {
     fn parse(text: &str) -> Endpoint {
         if text.contains('/') { Endpoint::Unix(text.into()) } else { Endpoint::Tcp(text.into()) }
     }
+}
+
+/// The socket of the control that this user's commands start.
+fn default_socket() -> Option<PathBuf> {
+    Some(daemon::state::folder(None).ok()?.join("control.sock"))
 }
 
 impl fmt::Display for Endpoint {

@@ -19,7 +19,7 @@ use crate::output::Output;
 use crate::{env, render};
 
 /// How long a control service that is just starting again is waited for.
-const RESTART: Duration = Duration::from_secs(20);
+pub const RESTART: Duration = Duration::from_secs(20);
 
 /// Whether commands without a state folder are for a cluster.
 pub fn is_meant(dir: Option<&Path>) -> bool {
@@ -100,7 +100,8 @@ pub fn retry(token: &str, json: bool, output: &Output) -> Result<u8, Failure> {
     Ok(ExitCode::Success.number())
 }
 
-fn failure(error: CallError) -> Failure {
+/// Why a call failed, in this command's terms.
+pub fn failure(error: CallError) -> Failure {
     match error {
         CallError::Refused(error) => Failure::Api(error),
         CallError::Garbled { .. } => Failure::Garbled(error.to_string()),

@@ -1,82 +1,204 @@
-//! `forebay stage retry`: the stages of a kept buffer again, then its release.
+//! `forebay stage`: stages on demand, in a job and outside, and the retry of a kept buffer's.
+
+mod door;
+mod places;
+mod retry;
 
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
-use model::phase::{Direction, Phase};
+use model::phase::{Direction, StageState};
+use serde::Serialize;
+use wire::control::{
+    Change, Place, StageChange, StageCounts, StageDemand, StageDue, StageQuery, StageScope, StageStatus,
+    StageTickets,
+};
 
-use super::run::conclude;
-use super::{Context, checked_token};
+use self::door::Door;
+use crate::arguments::{self, Stage};
 use crate::exit_code::ExitCode;
 use crate::failure::Failure;
-use crate::life::{Ending, Life};
 use crate::output::Output;
-use crate::run_record::{RunLock, RunRecord};
-use crate::session::Staged;
+use crate::progress::{View, describe_end, title};
+use crate::render;
+use crate::session::failure_lines;
 
-/// Retries; the result is the process's exit status.
+/// Between two looks at running stages, milliseconds: short enough for a smooth bar.
+const LOOK_MS: u64 = 250;
+
+/// What `--json` prints.
+#[derive(Serialize)]
+struct Report<'a> {
+    schema: u32,
+    stages: &'a [StageStatus],
+}
+
+/// Runs one of the commands; the result is the process's exit status.
 ///
 /// # Errors
-/// There is no such buffer, or another process works on it.
-pub async fn retry(token: &str, output: &Output, dir: Option<PathBuf>) -> Result<u8, Failure> {
-    let context = Context::open(output, dir)?;
-    let lock = context.records.lock(checked_token(token)?)?;
-    context.service.ensure_up().await?;
-    let ended = retry_locked(&context, token, lock).await;
-    context.service.stop_if_idle().await;
+/// There is no such buffer, or control refuses.
+pub async fn run(
+    command: &Stage,
+    cluster: bool,
+    output: &Output,
+    dir: Option<PathBuf>,
+) -> Result<u8, Failure> {
+    if let Stage::Retry(retry) = command
+        && retry.path.is_none()
+    {
+        let token = arguments::token_or_usage(retry.token.as_deref())?;
+        return match cluster {
+            true => super::cluster::retry(&token, retry.json, output),
+            false => retry::retry(&token, output, dir).await,
+        };
+    }
+    let door = Door::open(cluster, output, dir).await?;
+    let ended = match command {
+        Stage::In(arguments) => ask(&door, Direction::In, arguments, StageDue::Now, output).await,
+        Stage::Out(out) => {
+            let due = if out.at_job_end { StageDue::AtJobEnd } else { StageDue::Now };
+            ask(&door, Direction::Out, &out.stage, due, output).await
+        }
+        Stage::Status(which) => status(&door, which, output).await,
+        Stage::Wait(which) => wait(&door, which, output).await,
+        Stage::Retry(retry) => change(&door, &retry.which(), Change::Retry, output).await,
+        Stage::Cancel(which) => change(&door, which, Change::Terminate, output).await,
+    };
+    door.close().await;
     ended
 }
 
-async fn retry_locked(context: &Context, token: &str, lock: RunLock) -> Result<u8, Failure> {
-    let status = match context.known(token).await {
-        Ok(status) => status,
-        Err(failure) => {
-            context.records.remove(lock, token);
-            return Err(failure);
-        }
-    };
-    if !status.stages.iter().any(|stage| stage.direction == Direction::Out) {
-        // What follows a stage-out is the release of the buffer, which nobody asked for here.
-        return Err(Failure::usage(
-            format!("buffer {token} has no stage_out"),
-            format!(
-                "copy what you need from it by hand, then `{}`",
-                context.output.command(&format!("rm {token}"))
-            ),
-        ));
+async fn ask(
+    door: &Door,
+    direction: Direction,
+    arguments: &arguments::Ask,
+    due: StageDue,
+    output: &Output,
+) -> Result<u8, Failure> {
+    let (place, kind, pairs) = places::of_request(door, direction, arguments).await?;
+    let count = pairs.len() as u64;
+    let demand = StageDemand { place: place.clone(), direction, kind, due, pairs };
+    let tickets: StageTickets = door.post("", &demand).await?;
+    let scope = StageScope::Ids(tickets.ids.clone());
+    if arguments.wait && due == StageDue::Now {
+        return follow(door, &place, &scope, output).await;
     }
-    context.end_leftover(token).await;
-    if status.phase < Phase::Mounted {
-        return stage_in(context, token, status.phase).await;
+    if output.json() {
+        return report(&list(door, &place, &scope, 0).await?, output);
     }
-    let record = context.records.read(token).unwrap_or_else(|| {
-        RunRecord::new(token.to_owned(), status.script.clone(), status.script.workdir.clone())
-    });
-    let mut life = Life::new(context.session(token), &context.records, lock, record);
-    let ending = life.finish().await;
-    let job = conclude(context, token, &ending, &life);
-    // The job's status was reported when it ended; here the question is whether its results are out.
-    Ok(match ending {
-        Ending::Completed => ExitCode::Success.number(),
-        Ending::StageOutFailed(_) => ExitCode::StageOut.number(),
-        _ => job,
-    })
+    let first = tickets.ids.first().map_or("", String::as_str);
+    let when = if due == StageDue::AtJobEnd { "will be staged at the end of the job" } else { "accepted" };
+    output.say(&format!("forebay: {when}: {} ({first})", render::counted(count, "stage", "stages")));
+    Ok(ExitCode::Success.number())
 }
 
-/// The job has not run, so there is nothing to stage out yet.
-async fn stage_in(context: &Context, token: &str, phase: Phase) -> Result<u8, Failure> {
-    let resume = context.output.command(&format!("run --resume {token}"));
-    let nothing_out = || {
-        Failure::no_input(format!("the job of buffer {token} has not run"), format!("run it with `{resume}`"))
-    };
-    if phase != Phase::Ready {
-        return Err(nothing_out());
+async fn status(door: &Door, which: &arguments::Which, output: &Output) -> Result<u8, Failure> {
+    let (place, scope) = places::of_which(door, which).await?;
+    let stages = list(door, &place, &scope, 0).await?;
+    if output.json() {
+        return report(&stages, output);
     }
-    match context.session(token).stage(Direction::In).await? {
-        Staged::Complete => {
-            context.output.say(&format!("forebay: buffer {token} is staged in; run its job with `{resume}`"));
-            Ok(ExitCode::Success.number())
+    if stages.is_empty() {
+        output.say("forebay: nothing was staged on demand there");
+    }
+    for stage in &stages {
+        output.say(&format!("{} {}: {}", stage.id, title(stage), describe_end(stage)));
+    }
+    Ok(ExitCode::Success.number())
+}
+
+async fn wait(door: &Door, which: &arguments::Which, output: &Output) -> Result<u8, Failure> {
+    let (place, scope) = places::of_which(door, which).await?;
+    let stages = list(door, &place, &scope, 0).await?;
+    if stages.is_empty() {
+        return Err(Failure::no_input(
+            "nothing was staged on demand there",
+            "`forebay stage status` lists what was",
+        ));
+    }
+    follow(door, &place, &scope, output).await
+}
+
+/// Shows stages until none is under way.
+async fn follow(door: &Door, place: &Place, scope: &StageScope, output: &Output) -> Result<u8, Failure> {
+    let begin = Instant::now();
+    let mut views = [Direction::In, Direction::Out].map(|direction| View::new(direction, output));
+    let mut wait_ms = 0;
+    loop {
+        let stages = list(door, place, scope, wait_ms).await?;
+        views.iter_mut().for_each(|view| view.update(begin.elapsed(), &stages, output));
+        let at_work = |stage: &StageStatus| matches!(stage.state, StageState::Pending | StageState::Active);
+        if !stages.iter().any(at_work) {
+            return conclude(&stages, begin.elapsed(), output);
         }
-        Staged::Failed(error) => Err(Failure::Api(error)),
-        Staged::Cancelled => Ok(ExitCode::Cancelled.number()),
+        wait_ms = LOOK_MS;
+        if door.interrupted() {
+            output.note("forebay: the stages go on; `forebay stage cancel` stops them");
+            return Ok(ExitCode::Cancelled.number());
+        }
     }
+}
+
+fn conclude(stages: &[StageStatus], elapsed: Duration, output: &Output) -> Result<u8, Failure> {
+    let failed = stages.iter().any(|stage| stage.state == StageState::Failed);
+    let complete = stages.iter().filter(|stage| stage.state == StageState::Complete);
+    let bytes = complete.clone().map(|stage| stage.progress.bytes_done).sum();
+    output.note(&format!(
+        "forebay: {} of {} complete and verified, {}, {}",
+        complete.count(),
+        render::counted(stages.len() as u64, "stage", "stages"),
+        render::bytes(bytes),
+        render::span(elapsed)
+    ));
+    for direction in [Direction::In, Direction::Out] {
+        failure_lines(stages, direction).iter().for_each(|line| output.note(line));
+    }
+    if output.json() {
+        report(stages, output)?;
+    }
+    Ok(if failed { ExitCode::StageOut } else { ExitCode::Success }.number())
+}
+
+async fn change(
+    door: &Door,
+    which: &arguments::Which,
+    change: Change,
+    output: &Output,
+) -> Result<u8, Failure> {
+    let (place, scope) = places::of_which(door, which).await?;
+    let before = list(door, &place, &scope, 0).await?;
+    let request = StageChange { place: place.clone(), scope: scope.clone(), change };
+    let changed: StageCounts = door.post("/change", &request).await?;
+    if changed.is_empty() {
+        let nothing =
+            if change == Change::Retry { "nothing has failed there" } else { "nothing is under way there" };
+        return Err(Failure::no_input(nothing, "`forebay stage status` lists what was staged"));
+    }
+    if change == Change::Retry && which.wait {
+        return follow(door, &place, &scope, output).await;
+    }
+    if output.json() {
+        return report(&before, output);
+    }
+    let word = if change == Change::Retry { "begun again" } else { "cancelled" };
+    let count = changed.pending + changed.deferred + changed.failed;
+    output.say(&format!("forebay: {word}: {}", render::counted(count, "file", "files")));
+    Ok(ExitCode::Success.number())
+}
+
+fn report(stages: &[StageStatus], output: &Output) -> Result<u8, Failure> {
+    output.object(&Report { schema: 1, stages });
+    Ok(ExitCode::Success.number())
+}
+
+async fn list(
+    door: &Door,
+    place: &Place,
+    scope: &StageScope,
+    wait_ms: u64,
+) -> Result<Vec<StageStatus>, Failure> {
+    let query = StageQuery { place: place.clone(), scope: scope.clone(), wait_ms };
+    tokio::time::timeout(Duration::from_secs(600), door.post("/list", &query))
+        .await
+        .map_err(|_| Failure::unavailable("control does not say how stages are", "repeat the command"))?
 }

@@ -3,6 +3,7 @@
 mod buffers;
 mod callers;
 mod crash;
+mod demands;
 mod door;
 mod hosts;
 mod out_of_order;

@@ -12,7 +12,6 @@ use crate::control::Control;
 use crate::node_api::Unmount;
 use crate::site::Site;
 use crate::state::sessions::{self, Session};
-use crate::state::stages;
 
 /// Whether a workload manager's setup is for another job than the one that had the token: job ids are used again after a
 /// crash. Also the same job is another one when its earlier run came to its end here.
@@ -31,9 +30,7 @@ pub fn is_reused(known: &Session, request: &Setup) -> bool {
 pub async fn make_room<S: Site>(control: &Control<S>, known: &Session) -> Result<(), ApiError> {
     tracing::warn!(token = known.token, owner = known.owner.uid, phase = ?known.phase, "the token is used again");
     unmount_all(control, known, Unmount::Hurry).await?;
-    let token = known.token.clone();
-    let stages = control.database.transact(move |tx| stages::of(tx, &token)).await?;
-    if teardown::owed(known, &stages).is_none() {
+    if teardown::owed(control, known).await?.is_none() {
         teardown::run(control, &known.token, Teardown { hurry: true }).await?;
         return Ok(());
     }

@@ -1,20 +1,27 @@
 //! `data_out`: every `stage_out`, after the job, also after a failed one.
 
+use std::sync::Arc;
+
 use model::phase::{Direction, Phase};
 use wire::control::ApiError;
 
 use super::staging::{self, AfterFailure};
 use super::{Done, require_set_up, wrong_phase};
 use crate::control::Control;
+use crate::demands;
 use crate::site::Site;
-use crate::state::{activations, sessions, stages};
+use crate::state::{self, activations, sessions, stages};
 use crate::turns::Cancelled;
 
 /// Stages out.
 ///
 /// # Errors
 /// The first stage that failed, after all were tried, or `cancelled`; called again it tries those that are not complete.
-pub async fn run<S: Site>(control: &Control<S>, token: &str, cancelled: Cancelled) -> Result<Done, ApiError> {
+pub async fn run<S: Site>(
+    control: &Arc<Control<S>>,
+    token: &str,
+    mut cancelled: Cancelled,
+) -> Result<Done, ApiError> {
     let session = control.session(token).await?;
     require_set_up(&session)?;
     if session.phase >= Phase::StagedOut {
@@ -36,7 +43,10 @@ pub async fn run<S: Site>(control: &Control<S>, token: &str, cancelled: Cancelle
     if session.phase == Phase::Mounted || mounts.iter().any(|activation| activation.mounted) {
         return Err(wrong_phase(&session, "it is still mounted", "call post_run first"));
     }
-    staging::run(control, &session, Direction::Out, AfterFailure::GoOn, cancelled).await?;
+    // What programs asked for, then what the script does; a failure of one keeps nobody from the other.
+    let asked = demands::at_end::finish(control, &session, &mut cancelled).await;
+    let written = staging::run(control, &session, Direction::Out, AfterFailure::GoOn, cancelled).await;
+    asked.and(written)?;
     let name = token.to_owned();
     let finish = move |tx: &rusqlite::Transaction<'_>| {
         sessions::set_kept(tx, &name, None)?;
@@ -48,6 +58,9 @@ pub async fn run<S: Site>(control: &Control<S>, token: &str, cancelled: Cancelle
 
 async fn has_nothing_to_stage<S: Site>(control: &Control<S>, token: &str) -> Result<bool, ApiError> {
     let name = token.to_owned();
-    let stages = control.database.transact(move |tx| stages::of(tx, &name)).await?;
-    Ok(stages.iter().all(|stage| stage.direction != Direction::Out))
+    let read = move |tx: &rusqlite::Transaction<'_>| {
+        Ok((stages::of(tx, &name)?, state::demands::unfinished_of_job(tx, &name)?))
+    };
+    let (stages, asked) = control.database.transact(read).await?;
+    Ok(stages.iter().all(|stage| stage.direction != Direction::Out) && asked.is_empty())
 }

@@ -44,6 +44,30 @@ pub fn default_mountpoint(root: &Path, token: &str, buffer: &str, mode: AccessMo
     root.join(token).join(place(buffer, mode))
 }
 
+/// Tells the mounts of a session's own namespace that stages change names in it. One that does not have it for itself knows.
+///
+/// # Errors
+/// A node's.
+pub async fn share<S: Site>(
+    control: &Control<S>,
+    session: &Session,
+    mode: AccessMode,
+) -> Result<(), ApiError> {
+    let name = session.token.clone();
+    let all = control.database.transact(move |tx| activations::of(tx, &name)).await?;
+    let own =
+        all.into_iter().filter(|mount| mount.mounted && mount.buffer.is_empty() && mount.access_mode == mode);
+    for mount in own {
+        let id = mount_id(&session.handle, "", mode);
+        match control.site.share_mount(&mount.node, &id).await {
+            // Who is cut off is told nothing; its mount is taken away when it is back.
+            Err(error) if absent(&control.site, &error) => {}
+            result => result?,
+        }
+    }
+    Ok(())
+}
+
 /// Unmounts all that the session has mounted, on all nodes at once. The counts of interruptions are kept for the
 /// summary. On a cluster a node that does not answer is left behind: its mounts are taken away when it is back.
 ///

@@ -10,15 +10,15 @@ use wire::control::{ApiError, NodeRole, PreRun};
 use wire::node::{MountSpec, StorageAddress};
 
 use super::buffers::{self, Buffer};
-use super::mounts::{COMPUTE_NODE, default_mountpoint, mount_id, unmount_all};
+use super::mounts::{COMPUTE_NODE, default_mountpoint, mount_id, share, unmount_all};
 use super::{Done, join_all, require_set_up, target, wrong_phase};
 use crate::control::Control;
 use crate::node_api::Unmount;
 use crate::site::Site;
 use crate::state::activations::{self, Activation};
-use crate::state::instances;
 use crate::state::sessions::{self, Session};
 use crate::state::stages::{self, Stage};
+use crate::state::{demands, instances};
 
 /// One mount that the job needs.
 #[derive(Clone, Debug)]
@@ -216,6 +216,11 @@ async fn mount<S: Site>(
         coherence: buffer.described.instance.coherence,
     };
     let status = control.site.mount(&place.node, &spec).await.map_err(|error| on_node(&place.node, error))?;
+    let (token, mode) = (session.token.clone(), place.mode);
+    // One that began after the mount was noted has told it itself.
+    if spec.exclusive && control.database.transact(move |tx| demands::any_in(tx, &token, mode)).await? {
+        share(control, session, mode).await?;
+    }
     let (name, noted) =
         (session.token.clone(), Activation { interruptions: status.interruptions, ..activation });
     control.database.transact(move |tx| activations::set(tx, &name, &noted)).await

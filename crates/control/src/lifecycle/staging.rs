@@ -13,9 +13,9 @@ use super::buffers::{self, Buffer};
 use super::target;
 use crate::control::Control;
 use crate::site::Site;
-use crate::state::instances;
 use crate::state::sessions::Session;
 use crate::state::stages::{self, Stage};
+use crate::state::{demands, instances};
 use crate::turns::Cancelled;
 
 /// Pauses between questions how far a stage is: short at first, so that a small stage does not wait for the next one;
@@ -123,9 +123,10 @@ async fn run_stage<S: Site>(
     let active = StageStatus { state: StageState::Active, error: None, ..fresh(stage, &session.token) };
     note(control, &session.token, stage, &active).await?;
     // Not cut off by a cancel: a start that is still on its way could arrive after the stop.
+    let row = Row::Script { token: session.token.clone(), position: stage.position };
     let started = control.site.start_stage(&node, &spec).await?;
     let end = tokio::select! {
-        end = follow(control, session, &node, stage, &spec, started) => end,
+        end = follow_started(control, &node, &row, &spec, started) => end,
         () = told_to_stop(cancelled) => {
             stop(control, session, stage).await?;
             return Err(cancelled_error(&session.token, stage));
@@ -136,25 +137,73 @@ async fn run_stage<S: Site>(
 }
 
 /// Completes when the caller's stop arrives, if ever.
-async fn told_to_stop(cancelled: &mut Cancelled) {
+pub async fn told_to_stop(cancelled: &mut Cancelled) {
     if cancelled.wait_for(|stop| *stop).await.is_err() {
         std::future::pending::<()>().await;
     }
 }
 
-/// Asks until the stage ends.
-async fn follow<S: Site>(
+/// Where the reports of a stage are noted.
+pub enum Row {
+    /// A stage of the script.
+    Script {
+        /// The session.
+        token: String,
+        /// Its place.
+        position: u32,
+    },
+    /// A stage on demand.
+    Demand(u64),
+}
+
+impl Row {
+    async fn note<S: Site>(&self, control: &Control<S>, report: &StageStatus) -> Result<(), ApiError> {
+        let report = report.clone();
+        match self {
+            Row::Script { token, position } => {
+                let (token, position) = (token.clone(), *position);
+                control.database.transact(move |tx| stages::set_report(tx, &token, position, &report)).await
+            }
+            // Its end is noted once, by who waits for it.
+            Row::Demand(_) if is_end(&report) => Ok(()),
+            Row::Demand(number) => {
+                let number = *number;
+                let active = StageStatus { state: StageState::Active, ..report };
+                control.database.transact(move |tx| demands::set_report(tx, number, &active)).await
+            }
+        }
+    }
+}
+
+fn is_end(report: &StageStatus) -> bool {
+    matches!(report.state, StageState::Complete | StageState::Failed)
+}
+
+/// Starts a stage at its node, which does nothing where it runs, and asks until it ends.
+///
+/// # Errors
+/// The node's, or it stays away.
+pub async fn follow<S: Site>(
     control: &Control<S>,
-    session: &Session,
     node: &str,
-    stage: &Stage,
+    row: &Row,
+    spec: &StageSpec,
+) -> Result<StageStatus, ApiError> {
+    let started = control.site.start_stage(node, spec).await?;
+    follow_started(control, node, row, spec, started).await
+}
+
+async fn follow_started<S: Site>(
+    control: &Control<S>,
+    node: &str,
+    row: &Row,
     spec: &StageSpec,
     started: StageStatus,
 ) -> Result<StageStatus, ApiError> {
     let mut last = started;
-    note(control, &session.token, stage, &last).await?;
+    row.note(control, &last).await?;
     let mut pause = POLL.0;
-    while !matches!(last.state, StageState::Complete | StageState::Failed) {
+    while !is_end(&last) {
         tokio::time::sleep(pause).await;
         pause = (pause * 2).min(POLL.1);
         let now = match control.site.stage(node, &spec.id).await {
@@ -163,7 +212,7 @@ async fn follow<S: Site>(
             other => other?,
         };
         if now != last {
-            note(control, &session.token, stage, &now).await?;
+            row.note(control, &now).await?;
             last = now;
         }
     }
@@ -264,6 +313,6 @@ pub fn directive(direction: Direction) -> &'static str {
 }
 
 /// How a namespace is written in directives and list files.
-fn buffer_name(buffer: &str, mode: AccessMode) -> String {
+pub fn buffer_name(buffer: &str, mode: AccessMode) -> String {
     format!("${}", super::paths::variable(buffer, mode))
 }

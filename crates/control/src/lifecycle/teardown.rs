@@ -4,18 +4,19 @@
 
 use daemon::error::user;
 use model::phase::{Direction, Phase, StageState};
-use wire::control::{ApiError, Teardown};
+use wire::control::{ApiError, StageStatus, Teardown};
 
 use super::mounts::unmount_all;
 use super::post_run::unmount_of;
 use super::setup::destroy_fragments;
 use super::{Done, absent, aside, staging, target};
 use crate::control::Control;
+use crate::demands;
 use crate::site::Site;
 use crate::state::leftovers::{self, Kind, Leftover};
 use crate::state::sessions::{self, Session};
 use crate::state::stages::{self, Stage};
-use crate::state::{activations, instances, registrations};
+use crate::state::{self, activations, instances, registrations};
 
 /// Releases, or notes why the data is kept.
 ///
@@ -32,9 +33,12 @@ pub async fn run<S: Site>(control: &Control<S>, token: &str, how: Teardown) -> R
     let read =
         move |tx: &rusqlite::Transaction<'_>| Ok((instances::find(tx, &name)?, stages::of(tx, &name)?));
     let (instance, stages) = control.database.transact(read).await?;
-    if let Some(stage) = owed(&session, &stages).filter(|_| !how.hurry) {
-        return keep(control, &session, stage).await;
+    if !how.hurry
+        && let Some(owed) = owed(control, &session).await?
+    {
+        return keep(control, &session, &owed).await;
     }
+    demands::at_end::forget(control, &session).await?;
     if let Some(instance) = &instance
         && control.site.cluster().is_none()
     {
@@ -61,15 +65,29 @@ pub async fn run<S: Site>(control: &Control<S>, token: &str, how: Teardown) -> R
     Ok(Done::Now)
 }
 
-/// A `stage_out` whose data would be lost: the job could write, and its files are not all at their destination.
-pub fn owed<'a>(session: &Session, stages: &'a [Stage]) -> Option<&'a Stage> {
-    let owed = |stage: &&Stage| stage.direction == Direction::Out && stage.state != StageState::Complete;
-    stages.iter().find(owed).filter(|_| session.was_mounted)
+/// A stage-out whose data would be lost, of the script or on demand: the job could write, and its files are not all at their
+/// destination.
+///
+/// # Errors
+/// The database's.
+pub async fn owed<S: Site>(control: &Control<S>, session: &Session) -> Result<Option<StageStatus>, ApiError> {
+    if !session.was_mounted {
+        return Ok(None);
+    }
+    let token = session.token.clone();
+    let read = move |tx: &rusqlite::Transaction<'_>| {
+        let written = stages::of(tx, &token)?.into_iter().map(|stage| stage.status(&token));
+        let asked = state::demands::unfinished_of(tx, &token)?;
+        let asked = asked.iter().map(|demand| demand.status(&staging::buffer_name("", demand.access_mode)));
+        let owed =
+            |stage: &StageStatus| stage.direction == Direction::Out && stage.state != StageState::Complete;
+        Ok(written.chain(asked).find(owed))
+    };
+    control.database.transact(read).await
 }
 
-fn was_cancelled(stage: &Stage) -> bool {
-    let error = stage.report.as_ref().and_then(|report| report.error.as_ref());
-    error.is_some_and(|error| error.code == "cancelled")
+fn was_cancelled(stage: &StageStatus) -> bool {
+    stage.error.as_ref().is_some_and(|error| error.code == "cancelled")
 }
 
 fn was_started(stage: &Stage) -> bool {
@@ -106,9 +124,13 @@ async fn delete_stage<S: Site>(
     }
 }
 
-async fn keep<S: Site>(control: &Control<S>, session: &Session, stage: &Stage) -> Result<Done, ApiError> {
-    let reason = stage.status(&session.token).error.map(|error| error.message);
-    let failure = || stage.report.as_ref()?.failures.first().map(|failure| failure.message.clone());
+async fn keep<S: Site>(
+    control: &Control<S>,
+    session: &Session,
+    stage: &StageStatus,
+) -> Result<Done, ApiError> {
+    let reason = stage.error.as_ref().map(|error| error.message.clone());
+    let failure = || stage.failures.first().map(|failure| failure.message.clone());
     let why = reason.or_else(failure).unwrap_or_else(|| "it was not tried".to_owned());
     let kept = format!("the stage_out of {} to {} is not complete: {why}", stage.source, stage.destination);
     // Its manager is told that the teardown succeeded: it would ask again for ever.

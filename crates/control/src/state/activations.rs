@@ -1,9 +1,9 @@
 //! Table `activations`: which namespaces are mounted where. A row stays after the unmount, with its count.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use model::phase::AccessMode;
-use rusqlite::{Transaction, params};
+use rusqlite::{Row, Transaction, params};
 
 use super::Result;
 use super::text::Word;
@@ -53,17 +53,29 @@ pub fn set(tx: &Transaction<'_>, token: &str, activation: &Activation) -> Result
 /// The database's.
 pub fn of(tx: &Transaction<'_>, token: &str) -> Result<Vec<Activation>> {
     let mut query = tx.prepare("SELECT * FROM activations WHERE token = ?1 ORDER BY number")?;
-    let rows = query.query_map([token], |row| {
-        Ok(Activation {
-            buffer: row.get("buffer")?,
-            access_mode: row.get::<_, Word<AccessMode>>("access_mode")?.0,
-            node: row.get("node")?,
-            mountpoint: row.get::<_, String>("mountpoint")?.into(),
-            mounted: row.get("mounted")?,
-            interruptions: row.get("interruptions")?,
-        })
-    })?;
-    Ok(rows.collect::<rusqlite::Result<_>>()?)
+    Ok(query.query_map([token], read)?.collect::<rusqlite::Result<_>>()?)
+}
+
+/// One that is mounted at a path, on whatever node, with the token of its session.
+///
+/// # Errors
+/// The database's.
+pub fn at(tx: &Transaction<'_>, mountpoint: &Path) -> Result<Option<(String, Activation)>> {
+    let mut query = tx.prepare("SELECT * FROM activations WHERE mountpoint = ?1 AND mounted LIMIT 1")?;
+    let mut rows =
+        query.query_map([mountpoint.to_string_lossy()], |row| Ok((row.get("token")?, read(row)?)))?;
+    Ok(rows.next().transpose()?)
+}
+
+fn read(row: &Row<'_>) -> rusqlite::Result<Activation> {
+    Ok(Activation {
+        buffer: row.get("buffer")?,
+        access_mode: row.get::<_, Word<AccessMode>>("access_mode")?.0,
+        node: row.get("node")?,
+        mountpoint: row.get::<_, String>("mountpoint")?.into(),
+        mounted: row.get("mounted")?,
+        interruptions: row.get("interruptions")?,
+    })
 }
 
 /// One that is mounted, of any session: its token and where.

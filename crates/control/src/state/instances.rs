@@ -38,7 +38,8 @@ pub struct Instance {
 /// The database's; the session has one already.
 pub fn insert(tx: &Transaction<'_>, token: &str, instance: &Instance) -> Result<()> {
     tx.execute(
-        "INSERT INTO instances VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+        "INSERT INTO instances (token, id, key, requested_bytes, capacity_bytes, volume, pool, granularity_bytes, coherence)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
         params![
             token,
             instance.id,
@@ -94,6 +95,15 @@ pub fn find(tx: &Transaction<'_>, token: &str) -> Result<Option<Instance>> {
     let modes = modes.query_map([token], |row| Ok(row.get::<_, Word<AccessMode>>(0)?.0))?;
     instance.access_modes = modes.collect::<rusqlite::Result<_>>()?;
     Ok(Some(instance))
+}
+
+/// Sets how many stages on demand of the session's instance may run at once.
+///
+/// # Errors
+/// The database's.
+pub fn set_stage_concurrency(tx: &Transaction<'_>, token: &str, concurrency: u32) -> Result<()> {
+    tx.execute("UPDATE instances SET stage_concurrency = ?2 WHERE token = ?1", params![token, concurrency])?;
+    Ok(())
 }
 
 /// Every instance.

@@ -22,7 +22,7 @@ impl<F: FileSystem> Kernel<F> {
     }
 
     pub(super) fn read_directory_plus(&self, ino: u64, read: &ReadIn, reply: Reply) {
-        let cache_for = self.filesystem.cache_for();
+        let cache_for = self.cache_for();
         let mut listing = Listing::new(read.size);
         let listed = self.list(ino, read.offset, |cookie, name, attr| {
             listing.add_with_attributes(&attributes::entry_out(attr, cache_for), cookie, name)

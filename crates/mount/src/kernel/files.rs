@@ -58,7 +58,7 @@ impl<F: FileSystem> Kernel<F> {
     pub(super) fn create(&self, request: &Request<'_>, create: &CreateIn, name: &[u8], reply: Reply) {
         match self.create_file(request, create, name) {
             Ok((attr, opened)) => {
-                reply.created(&attributes::entry_out(&attr, self.filesystem.cache_for()), &opened);
+                reply.created(&attributes::entry_out(&attr, self.cache_for()), &opened);
             }
             Err(errno) => reply.error(errno),
         }

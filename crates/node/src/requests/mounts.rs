@@ -35,6 +35,12 @@ pub async fn create(
     Ok(Json(node.mounts()?.create(spec).await?))
 }
 
+/// Tells a mount that it does not have its namespace for itself any more; replies once it knows.
+pub async fn share(State(node): State<Arc<Node>>, Path(id): Path<String>) -> Result<Json<Value>, Refusal> {
+    node.mounts()?.share(&id).await?;
+    Ok(Json(json!({})))
+}
+
 /// Unmounts; replies once unmounted.
 pub async fn delete(
     State(node): State<Arc<Node>>,

@@ -190,7 +190,8 @@ impl Row {
                 if self.run == Run::Cluster { format!(" on {}", activation.node) } else { String::new() }
             )
         }));
-        lines.extend(session.stages.iter().map(|stage| match stage.state {
+        let (listed, more) = progress::listed(session.stages.iter());
+        lines.extend(listed.into_iter().map(|stage| match stage.state {
             StageState::Pending | StageState::Deferred => {
                 format!("  {}: {}", progress::title(stage), stage.state.word())
             }
@@ -203,6 +204,7 @@ impl Row {
             }
             _ => format!("  {}: {}", progress::title(stage), progress::describe_end(stage)),
         }));
+        lines.extend((more > 0).then(|| format!("  and {more} more stages on demand, complete")));
         if let Some((function, error)) = &session.failed {
             // What to do was said with the token that it had then.
             let what = if session.quarantined.is_some() { error.message.clone() } else { error.to_string() };

@@ -68,6 +68,49 @@ async fn a_job_uses_stages_and_mounts_a_persistent_buffer_and_leaves_it() {
 }
 
 #[tokio::test]
+async fn what_a_job_staged_in_a_persistent_buffer_a_later_job_sees() {
+    use model::phase::{Direction, StageKind};
+    use wire::control::{Place, StageDemand, StageDue, StagePair, StageQuery, StageScope};
+    let it = fixture();
+    made(&it, create("data")).await.unwrap();
+    it.setup(job("#!/bin/sh\n#DW persistentdw name=data\n")).await.unwrap();
+    it.run(on(&["c1"])).await.unwrap();
+    let place = |token: &str| Place::Session {
+        token: token.into(),
+        persistent: Some("data".into()),
+        access_mode: AccessMode::Striped,
+    };
+    let demand = |name: &str, due| StageDemand {
+        place: place(TOKEN),
+        direction: Direction::Out,
+        kind: StageKind::File,
+        due,
+        pairs: vec![StagePair { buffer: name.into(), pfs: format!("/pfs/{name}").into() }],
+    };
+    let owner = Rights::Owner(1000);
+    for (name, due) in [("now", StageDue::Now), ("later", StageDue::AtJobEnd)] {
+        crate::demands::ask(&it.control, owner, demand(name, due)).await.unwrap();
+    }
+    it.run(post_run()).await.unwrap();
+    assert_eq!(it.site.world().count("start_stage data.d2"), 0, "it waits for the job's end");
+    it.run(Request::DataOut).await.unwrap();
+    it.control.teardown(TOKEN, Teardown::default()).await.unwrap();
+
+    it.control
+        .run("8", Request::Setup(Box::new(job("#!/bin/sh\n#DW persistentdw name=data\n"))))
+        .await
+        .unwrap();
+    it.control.run("8", on(&["c2"])).await.unwrap();
+    let mountpoint = "/mnt/8/persistent-data".into();
+    let mounted = Place::Mount { instance: "i1".into(), mountpoint };
+    for place in [place("8"), mounted] {
+        let query = StageQuery { place, scope: StageScope::All, wait_ms: 0 };
+        let counts = crate::demands::counts(&it.control, owner, query).await.unwrap();
+        assert_eq!((counts.complete, counts.deferred, counts.failed), (2, 0, 0));
+    }
+}
+
+#[tokio::test]
 async fn another_users_buffer_is_refused_at_setup_unless_it_is_shared() {
     let it = fixture();
     let stranger = || Setup { owner: Owner { uid: 2002, gid: 2002 }, ..job(USES) };

@@ -1,0 +1,173 @@
+//! From what the user types to a buffer and paths: a path below a mount, or `$DW_JOB_STRIPED/…` with a token.
+
+use std::path::{Path, PathBuf};
+
+use model::directive::{BufferPath, BufferRoot, parse_buffer_path, parse_list_line};
+use model::phase::{AccessMode, Direction, StageKind};
+use wire::control::{Place, SessionStatus, StagePair, StageScope};
+use wlm::control::session_path;
+use wlm::mounted::{Mounted, absolute};
+
+use super::super::checked_token;
+use super::door::Door;
+use crate::arguments::{Ask, Kind, Which, token_or_usage};
+use crate::env;
+use crate::failure::Failure;
+
+const ADVICE: &str = "name a path below a mounted buffer, or $DW_JOB_STRIPED/PATH and --token TOKEN";
+
+/// A path in a buffer.
+struct Located {
+    place: Place,
+    path: String,
+    is_folder: bool,
+}
+
+/// What `stage in` and `stage out` ask for.
+///
+/// # Errors
+/// A path that is in no buffer, or a list with a mistake.
+pub async fn of_request(
+    door: &Door,
+    direction: Direction,
+    ask: &Ask,
+) -> Result<(Place, StageKind, Vec<StagePair>), Failure> {
+    let token = ask.token.as_deref();
+    let (source, destination) = (ask.source.as_path(), ask.destination.as_deref());
+    if ask.kind == Some(Kind::List) {
+        let (place, pairs) = of_list(door, direction, source, token).await?;
+        return Ok((place, StageKind::File, pairs));
+    }
+    let destination = destination.ok_or_else(|| {
+        Failure::usage("a destination is missing", "name the source and then the destination")
+    })?;
+    let (buffer, pfs) = match direction {
+        Direction::In => (destination, source),
+        Direction::Out => (source, destination),
+    };
+    let buffer = locate(door, buffer, token).await?;
+    let pfs = absolute(pfs).map_err(|e| Failure::local("look up", pfs, &e))?;
+    let is_folder = match direction {
+        Direction::In => pfs.is_dir(),
+        Direction::Out => buffer.is_folder,
+    };
+    let kind = match ask.kind {
+        Some(Kind::Directory) => StageKind::Directory,
+        None if is_folder => StageKind::Directory,
+        _ => StageKind::File,
+    };
+    // A file that goes to a folder keeps its name there; control knows folders by their slash.
+    let into_folder = kind == StageKind::File && direction == Direction::In && buffer.is_folder;
+    let path = if into_folder { format!("{}/", buffer.path) } else { buffer.path };
+    Ok((buffer.place, kind, vec![StagePair { buffer: path, pfs }]))
+}
+
+/// The stages that `status`, `wait`, `retry` and `cancel` are about.
+///
+/// # Errors
+/// A path that is in no buffer.
+pub async fn of_which(door: &Door, which: &Which) -> Result<(Place, StageScope), Failure> {
+    let token = which.token.as_deref();
+    match &which.path {
+        Some(path) => {
+            let located = locate(door, path, token).await?;
+            let scope = match located.is_folder || located.path.is_empty() {
+                true => StageScope::Directory(located.path),
+                false => StageScope::Files(vec![located.path]),
+            };
+            Ok((located.place, scope))
+        }
+        None => {
+            let token = token_or_usage(token)?;
+            let root = of_session(door, &token).await?;
+            Ok((root, StageScope::All))
+        }
+    }
+}
+
+async fn of_list(
+    door: &Door,
+    direction: Direction,
+    file: &Path,
+    token: Option<&str>,
+) -> Result<(Place, Vec<StagePair>), Failure> {
+    let text = std::fs::read_to_string(file).map_err(|e| {
+        Failure::no_input(
+            format!("read {}: {e}", file.display()),
+            "name a file of `source destination` lines",
+        )
+    })?;
+    let mistake = |line: usize, why: String| {
+        Failure::script(format!("list file {}, line {line}: {why}", file.display()), "correct that line")
+    };
+    let mut root: Option<BufferRoot> = None;
+    let mut pairs = Vec::new();
+    for (line, text) in (1..).zip(text.lines()) {
+        let Some(entry) = parse_list_line(text, direction) else { continue };
+        let entry = entry.map_err(|error| mistake(line, error.to_string()))?;
+        if *root.get_or_insert_with(|| entry.buffer.root.clone()) != entry.buffer.root {
+            return Err(mistake(line, "it is in another buffer than the lines before".to_owned()));
+        }
+        pairs.push(StagePair { buffer: entry.buffer.path, pfs: entry.pfs.into() });
+    }
+    let root = root.ok_or_else(|| mistake(1, "the list is empty".to_owned()))?;
+    let located = of_variable(door, BufferPath { root, path: String::new() }, token).await?;
+    Ok((located.place, pairs))
+}
+
+async fn locate(door: &Door, path: &Path, token: Option<&str>) -> Result<Located, Failure> {
+    if let Some(parsed) = path.to_str().and_then(parse_buffer_path) {
+        let parsed = parsed.map_err(|why| Failure::usage(why, ADVICE))?;
+        return of_variable(door, parsed, token).await;
+    }
+    let found = Mounted::of_path(path)
+        .map_err(|e| Failure::no_input(format!("look up {}: {e}", path.display()), "check the spelling"))?;
+    let Some((mounted, below)) = found else {
+        return Err(Failure::usage(format!("{} is in no buffer", path.display()), ADVICE));
+    };
+    let is_folder = path.is_dir() || path.as_os_str().as_encoded_bytes().ends_with(b"/");
+    Ok(Located { place: mounted.place(), path: below, is_folder })
+}
+
+/// A path as directives have it.
+async fn of_variable(door: &Door, path: BufferPath, token: Option<&str>) -> Result<Located, Failure> {
+    let token = match token.map(str::to_owned).or_else(env::job_token) {
+        Some(token) => checked_token(&token)?.to_owned(),
+        None => return Err(Failure::usage(format!("{path} is of no session here"), ADVICE)),
+    };
+    let (persistent, access_mode) = match path.root {
+        BufferRoot::JobStriped => (None, AccessMode::Striped),
+        BufferRoot::JobPrivate => (None, AccessMode::Private),
+        BufferRoot::PersistentStriped(name) => (Some(name), AccessMode::Striped),
+        BufferRoot::PersistentPrivate(name) => (Some(name), AccessMode::Private),
+    };
+    // Where it is mounted here, a folder can be told from a file.
+    let place = Place::Session { token: token.clone(), persistent: persistent.clone(), access_mode };
+    let mounted = mountpoint(door, &token, persistent.as_deref(), access_mode).await;
+    let is_folder = path.path.is_empty()
+        || path.path.ends_with('/')
+        || mounted.is_some_and(|root| root.join(&path.path).is_dir());
+    Ok(Located { place, path: path.path.trim_end_matches('/').to_owned(), is_folder })
+}
+
+async fn mountpoint(
+    door: &Door,
+    token: &str,
+    persistent: Option<&str>,
+    access_mode: AccessMode,
+) -> Option<PathBuf> {
+    let status: SessionStatus = door.get(&session_path(token, "")).await.ok()?;
+    let is_it = |mount: &wire::control::ActivationStatus| {
+        mount.access_mode == access_mode && mount.persistent.as_deref() == persistent && mount.mounted
+    };
+    status.activations.into_iter().find(is_it).map(|mount| mount.mountpoint)
+}
+
+/// A session's own namespace: the striped one, where it has one.
+async fn of_session(door: &Door, token: &str) -> Result<Place, Failure> {
+    let status: SessionStatus = door.get(&session_path(checked_token(token)?, "")).await?;
+    let own = status.instance.as_ref().and_then(|instance| instance.access_modes.first().copied());
+    let persistent = status.uses.first().cloned().filter(|_| own.is_none());
+    let access_mode = own.unwrap_or(AccessMode::Striped);
+    Ok(Place::Session { token: token.to_owned(), persistent, access_mode })
+}

@@ -1,0 +1,82 @@
+//! `forebay stage retry`: the stages of a kept buffer again, then its release.
+
+use std::path::PathBuf;
+
+use model::phase::{Direction, Phase};
+
+use super::super::run::conclude;
+use super::super::{Context, checked_token};
+use crate::exit_code::ExitCode;
+use crate::failure::Failure;
+use crate::life::{Ending, Life};
+use crate::output::Output;
+use crate::run_record::{RunLock, RunRecord};
+use crate::session::Staged;
+
+/// Retries; the result is the process's exit status.
+///
+/// # Errors
+/// There is no such buffer, or another process works on it.
+pub async fn retry(token: &str, output: &Output, dir: Option<PathBuf>) -> Result<u8, Failure> {
+    let context = Context::open(output, dir)?;
+    let lock = context.records.lock(checked_token(token)?)?;
+    context.service.ensure_up().await?;
+    let ended = retry_locked(&context, token, lock).await;
+    context.service.stop_if_idle().await;
+    ended
+}
+
+async fn retry_locked(context: &Context, token: &str, lock: RunLock) -> Result<u8, Failure> {
+    let status = match context.known(token).await {
+        Ok(status) => status,
+        Err(failure) => {
+            context.records.remove(lock, token);
+            return Err(failure);
+        }
+    };
+    if !status.stages.iter().any(|stage| stage.direction == Direction::Out) {
+        // What follows a stage-out is the release of the buffer, which nobody asked for here.
+        return Err(Failure::usage(
+            format!("buffer {token} has no stage_out"),
+            format!(
+                "copy what you need from it by hand, then `{}`",
+                context.output.command(&format!("rm {token}"))
+            ),
+        ));
+    }
+    context.end_leftover(token).await;
+    if status.phase < Phase::Mounted {
+        return stage_in(context, token, status.phase).await;
+    }
+    let record = context.records.read(token).unwrap_or_else(|| {
+        RunRecord::new(token.to_owned(), status.script.clone(), status.script.workdir.clone())
+    });
+    let mut life = Life::new(context.session(token), &context.records, lock, record);
+    let ending = life.finish().await;
+    let job = conclude(context, token, &ending, &life);
+    // The job's status was reported when it ended; here the question is whether its results are out.
+    Ok(match ending {
+        Ending::Completed => ExitCode::Success.number(),
+        Ending::StageOutFailed(_) => ExitCode::StageOut.number(),
+        _ => job,
+    })
+}
+
+/// The job has not run, so there is nothing to stage out yet.
+async fn stage_in(context: &Context, token: &str, phase: Phase) -> Result<u8, Failure> {
+    let resume = context.output.command(&format!("run --resume {token}"));
+    let nothing_out = || {
+        Failure::no_input(format!("the job of buffer {token} has not run"), format!("run it with `{resume}`"))
+    };
+    if phase != Phase::Ready {
+        return Err(nothing_out());
+    }
+    match context.session(token).stage(Direction::In).await? {
+        Staged::Complete => {
+            context.output.say(&format!("forebay: buffer {token} is staged in; run its job with `{resume}`"));
+            Ok(ExitCode::Success.number())
+        }
+        Staged::Failed(error) => Err(Failure::Api(error)),
+        Staged::Cancelled => Ok(ExitCode::Cancelled.number()),
+    }
+}

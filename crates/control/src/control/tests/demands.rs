@@ -1,0 +1,270 @@
+//! Stages on demand: their states, their order, and what becomes of them when somebody dies or a job ends.
+
+use model::phase::{Direction, StageKind};
+use wire::control::{
+    Change, Place, StageChange, StageConcurrency, StageCounts, StageDemand, StageDue, StagePair, StageQuery,
+    StageScope,
+};
+
+use super::*;
+use crate::demands as asked;
+use crate::rights::Rights;
+use crate::state;
+use crate::state::demands::{Demand, Space};
+
+const OWNER: Rights = Rights::Owner(1000);
+
+fn place() -> Place {
+    Place::Mount { instance: "i1".into(), mountpoint: "/dir/mnt/7/striped".into() }
+}
+
+fn out(files: &[&str], due: StageDue) -> StageDemand {
+    let pair = |file: &&str| StagePair { buffer: (*file).into(), pfs: format!("/pfs/{file}").into() };
+    StageDemand {
+        place: place(),
+        direction: Direction::Out,
+        kind: StageKind::File,
+        due,
+        pairs: files.iter().map(pair).collect(),
+    }
+}
+
+fn files(files: &[&str]) -> StageScope {
+    StageScope::Files(files.iter().map(|file| (*file).to_owned()).collect())
+}
+
+/// `[complete, pending, deferred, failed]`
+fn numbers(counts: StageCounts) -> [u64; 4] {
+    [counts.complete, counts.pending, counts.deferred, counts.failed]
+}
+
+impl Fixture {
+    /// A job that runs, with its input.
+    async fn running() -> Fixture {
+        let it = Fixture::new();
+        it.ready().await;
+        it.run(Request::DataIn).await.expect("data_in");
+        it.run(pre_run()).await.expect("pre_run");
+        it
+    }
+
+    async fn ask(&self, demand: StageDemand) -> Vec<String> {
+        asked::ask(&self.control, OWNER, demand).await.expect("accepted").ids
+    }
+
+    async fn counts(&self, scope: StageScope, wait_ms: u64) -> [u64; 4] {
+        let query = StageQuery { place: place(), scope, wait_ms };
+        numbers(asked::counts(&self.control, OWNER, query).await.expect("the buffer is there"))
+    }
+
+    async fn change(&self, scope: StageScope, change: Change) -> [u64; 4] {
+        let how = StageChange { place: place(), scope, change };
+        numbers(asked::change(&self.control, OWNER, how).await.expect("the buffer is there"))
+    }
+
+    async fn until_active(&self, id: &str) {
+        while self.site.world().count(&format!("stage {id}")) == 0 {
+            tokio::task::yield_now().await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_stage_is_seen_after_its_caller_and_control_have_died() {
+    let it = Fixture::running().await;
+    it.site.world().hanging.insert("$DW_JOB_STRIPED/a".into());
+    it.ask(out(&["a", "b"], StageDue::Now)).await;
+    it.until_active("7.d1").await;
+    assert_eq!(it.counts(files(&["a"]), 0).await, [0, 1, 0, 0]);
+    let next = it.restart();
+    {
+        let mut world = next.site.world();
+        world.hanging.clear();
+        world.stages.clear();
+    }
+    asked::runner::resume(&next.control).await.unwrap();
+    assert_eq!(next.counts(files(&["a", "b"]), 20_000).await, [2, 0, 0, 0]);
+    assert_eq!(next.counts(StageScope::All, 0).await, [2, 0, 0, 0]);
+    assert_eq!(next.counts(files(&["c"]), 0).await, [0; 4]);
+}
+
+#[tokio::test]
+async fn a_second_stage_of_a_file_follows_the_first() {
+    let it = Fixture::running().await;
+    it.site.world().hanging.insert("$DW_JOB_STRIPED/a".into());
+    it.ask(out(&["a"], StageDue::Now)).await;
+    it.until_active("7.d1").await;
+    assert_eq!(it.ask(out(&["a"], StageDue::Now)).await, ["7.d2"]);
+    assert_eq!(
+        it.ask(out(&["a"], StageDue::Now)).await,
+        ["7.d2"],
+        "one that waits will see all that is written"
+    );
+    let folder = StageDemand { kind: StageKind::Directory, ..out(&[""], StageDue::Now) };
+    it.ask(folder).await;
+    it.ask(out(&["b"], StageDue::Now)).await;
+    tokio::task::yield_now().await;
+    assert_eq!(it.site.world().count("start_stage"), 1 + 2, "the folder holds both files");
+    {
+        let mut world = it.site.world();
+        world.hanging.clear();
+        let status = world.stages.get_mut("7.d1").expect("it hangs");
+        status.state = StageState::Complete;
+    }
+    assert_eq!(it.counts(files(&["a"]), 20_000).await, [1, 0, 0, 0]);
+    it.counts(StageScope::All, 20_000).await;
+    let starts: Vec<String> = {
+        let world = it.site.world();
+        world.calls.iter().filter(|call| call.starts_with("start_stage 7.d")).cloned().collect()
+    };
+    assert_eq!(
+        starts,
+        ["start_stage 7.d1", "start_stage 7.d2", "start_stage 7.d3", "start_stage 7.d4"],
+        "in the order in which they were asked for"
+    );
+    assert!(it.site.world().stages.keys().all(|id| !id.contains(".d")), "nodes forget what has ended");
+}
+
+#[tokio::test]
+async fn no_more_stages_run_at_once_than_the_buffer_allows() {
+    let it = Fixture::running().await;
+    let names = ["a", "b", "c", "d", "e", "f"];
+    it.site.world().hanging.extend(names.iter().map(|name| format!("$DW_JOB_STRIPED/{name}")));
+    asked::set_concurrency(&it.control, OWNER, StageConcurrency { place: place(), concurrency: 2 })
+        .await
+        .unwrap();
+    it.ask(out(&names, StageDue::Now)).await;
+    it.until_active("7.d2").await;
+    assert_eq!(it.site.world().count("start_stage 7.d"), 2);
+    asked::set_concurrency(&it.control, OWNER, StageConcurrency { place: place(), concurrency: 5 })
+        .await
+        .unwrap();
+    it.until_active("7.d5").await;
+    assert_eq!(it.site.world().count("start_stage 7.d"), 5);
+    assert_eq!(it.change(StageScope::All, Change::Terminate).await, [0, 6, 0, 0]);
+    assert_eq!(it.counts(StageScope::All, 0).await, [0; 4]);
+    assert!(it.site.world().stages.keys().all(|id| !id.contains(".d")));
+    assert_eq!(it.site.world().count("start_stage 7.d"), 5, "none took the place of one that was stopped");
+}
+
+#[tokio::test]
+async fn what_waits_for_the_jobs_end_is_staged_out_then_unless_it_is_revoked() {
+    let it = Fixture::running().await;
+    it.ask(out(&["kept", "revoked", "activated"], StageDue::AtJobEnd)).await;
+    assert_eq!(it.counts(StageScope::All, 0).await, [0, 0, 3, 0]);
+    assert_eq!(it.change(files(&["revoked"]), Change::Revoke).await, [0, 0, 1, 0]);
+    assert_eq!(it.change(files(&["revoked"]), Change::Revoke).await, [0; 4]);
+    assert_eq!(it.change(files(&["activated"]), Change::Activate).await, [0, 0, 1, 0]);
+    assert_eq!(it.counts(files(&["activated"]), 20_000).await, [1, 0, 0, 0]);
+    it.run(post_run()).await.unwrap();
+    assert_eq!(it.site.world().count("start_stage 7.d1"), 0);
+    it.run(Request::DataOut).await.unwrap();
+    assert_eq!(it.site.world().count("start_stage 7.d1"), 1);
+    assert_eq!(it.site.world().count("start_stage 7.d2"), 0);
+    assert_eq!(it.control.teardown(TOKEN, Teardown::default()).await.unwrap().kept, None);
+    assert!(it.is_empty());
+}
+
+#[tokio::test]
+async fn a_stage_out_that_a_program_asked_for_is_owed_until_it_is_done() {
+    let it = Fixture::running().await;
+    it.site.world().failing.insert("$DW_JOB_STRIPED/a".into());
+    it.ask(out(&["a"], StageDue::Now)).await;
+    assert_eq!(it.counts(files(&["a"]), 20_000).await, [0, 0, 0, 1]);
+    let query = StageQuery { place: place(), scope: StageScope::All, wait_ms: 0 };
+    let failed = asked::failed(&it.control, OWNER, query).await.unwrap();
+    assert_eq!((failed[0].path.as_str(), failed[0].errno), ("a", 13));
+    it.run(post_run()).await.unwrap();
+    assert_eq!(it.run(Request::DataOut).await.unwrap_err().code, "stage_failed");
+    let kept = it.control.teardown(TOKEN, Teardown::default()).await.unwrap().kept.unwrap();
+    assert!(kept.contains("$DW_JOB_STRIPED/a to /pfs/a") && kept.contains("Permission denied"), "{kept}");
+    it.site.world().failing.clear();
+    it.run(Request::DataOut).await.unwrap();
+    assert_eq!(it.control.teardown(TOKEN, Teardown::default()).await.unwrap().kept, None);
+    assert!(it.is_empty());
+}
+
+#[tokio::test]
+async fn a_cancelled_data_out_stops_what_programs_asked_for_and_keeps_it() {
+    let it = Fixture::running().await;
+    it.site.world().hanging.insert("$DW_JOB_STRIPED/a".into());
+    it.ask(out(&["a"], StageDue::AtJobEnd)).await;
+    it.run(post_run()).await.unwrap();
+    let control = Arc::clone(&it.control);
+    let running = tokio::spawn(async move { control.run(TOKEN, Request::DataOut).await });
+    it.until_active("7.d1").await;
+    it.control.cancel(TOKEN).await.unwrap();
+    assert_eq!(running.await.unwrap().unwrap_err().code, "cancelled");
+    assert!(it.control.teardown(TOKEN, Teardown::default()).await.unwrap().kept.is_some());
+    assert_eq!(it.control.teardown(TOKEN, Teardown { hurry: true }).await.unwrap().kept, None);
+    assert!(it.is_empty());
+}
+
+#[tokio::test]
+async fn users_of_a_shared_buffer_do_not_see_or_change_each_others_stages() {
+    let it = Fixture::running().await;
+    let seen_by = |uid| Space { token: TOKEN.into(), access_mode: AccessMode::Striped, owner: Some(uid) };
+    let of = |uid, pfs: &str| Demand {
+        number: 0,
+        token: TOKEN.into(),
+        job: Some(TOKEN.into()),
+        direction: Direction::Out,
+        kind: StageKind::File,
+        access_mode: AccessMode::Striped,
+        buffer_path: "result".into(),
+        pfs_path: pfs.into(),
+        owner: Owner { uid, gid: uid },
+        state: StageState::Deferred,
+        report: None,
+    };
+    let (first, second) = (of(1000, "/pfs/first"), of(1001, "/pfs/second"));
+    let look = move |tx: &rusqlite::Transaction<'_>| {
+        state::demands::add(tx, &first)?;
+        state::demands::add(tx, &second)?;
+        let seen = |uid| state::demands::named(tx, &seen_by(uid), &StageScope::All);
+        Ok((seen(1000)?, seen(1001)?))
+    };
+    let (first, second) = it.control.database.transact(look).await.unwrap();
+    assert_eq!(
+        (first.len(), first[0].pfs_path.as_path(), first[0].owner.uid),
+        (1, Path::new("/pfs/first"), 1000)
+    );
+    assert_eq!(
+        (second.len(), second[0].pfs_path.as_path(), second[0].owner.uid),
+        (1, Path::new("/pfs/second"), 1001)
+    );
+}
+
+#[tokio::test]
+async fn a_stage_in_is_told_to_mounts_that_were_alone_before_it_begins() {
+    let it = Fixture::running().await;
+    let demand = StageDemand { direction: Direction::In, ..out(&["a"], StageDue::Now) };
+    it.ask(demand).await;
+    assert_eq!(it.counts(files(&["a"]), 20_000).await, [1, 0, 0, 0]);
+    {
+        let world = it.site.world();
+        let at = |call: &str| world.calls.iter().position(|other| other == call);
+        assert!(
+            at("share_mount 7-striped").is_some() && at("share_mount 7-striped") < at("start_stage 7.d1")
+        );
+        assert_eq!(world.count("share_mount 7-private"), 0);
+    }
+    it.run(post_run()).await.unwrap();
+    it.run(pre_run()).await.unwrap();
+    assert_eq!(it.site.world().count("share_mount 7-striped"), 2, "a mount that comes later is told, too");
+}
+
+#[tokio::test]
+async fn a_buffer_is_its_owners_alone_and_paths_stay_in_it() {
+    let it = Fixture::running().await;
+    let other = asked::ask(&it.control, Rights::Owner(1001), out(&["a"], StageDue::Now)).await.unwrap_err();
+    assert_eq!(other.code, "no_such_buffer");
+    for bad in ["../a", "/etc/passwd", ""] {
+        let error = asked::ask(&it.control, OWNER, out(&[bad], StageDue::Now)).await.unwrap_err();
+        assert_eq!(error.blame, wire::control::Blame::User, "{bad}: {error}");
+    }
+    let mut relative = out(&["a"], StageDue::Now);
+    relative.pairs[0].pfs = "a".into();
+    assert_eq!(asked::ask(&it.control, OWNER, relative).await.unwrap_err().code, "bad_stage");
+    assert_eq!(it.counts(StageScope::All, 0).await, [0; 4]);
+}

@@ -1,0 +1,270 @@
+//! Stages on demand: asked for at any time while a buffer lives, by a program (libdatawarp) or by hand (`forebay stage`).
+//!
+//! ```text
+//! ask -> pending --its turn--> active --> complete, failed        (runner)
+//!     -> deferred --activate, end of the job--> pending            (at_end)
+//! ```
+//!
+//! **Invariant:** what was accepted is in the database; a restart of control goes on with it.
+
+pub mod at_end;
+mod paths;
+mod place;
+pub mod runner;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use daemon::error::user;
+use model::phase::{AccessMode, Direction, Phase, StageKind, StageState};
+use tokio::sync::watch;
+use wire::control::{
+    ApiError, BufferStatus, Change, FailedStage, PAIRS_MAX, Place, StageChange, StageConcurrency,
+    StageCounts, StageDemand, StageDue, StageQuery, StageScope, StageStatus, StageTickets,
+};
+
+use crate::control::Control;
+use crate::lifecycle::staging::buffer_name;
+use crate::rights::Rights;
+use crate::site::Site;
+use crate::state::demands::{self, Demand, Space};
+use crate::state::instances;
+use place::{Located, locate};
+
+/// A reply is never held back for longer, so that nobody takes the silence for a death.
+const WAIT_MAX: Duration = Duration::from_secs(30);
+
+/// Between two looks of one who waits: a thousand ranks may wait while a thousand files are staged.
+const BREATH: Duration = Duration::from_millis(10);
+
+/// What runs now, and who waits for its end.
+pub struct Running {
+    /// How to stop each stage that runs, by its number.
+    stops: Mutex<HashMap<u64, watch::Sender<bool>>>,
+    /// Held while it is decided what runs: what is active in the database has its stop in the table.
+    turn: tokio::sync::Mutex<()>,
+    /// Changes whenever the state of any stage may have.
+    changes: watch::Sender<u64>,
+}
+
+impl Default for Running {
+    fn default() -> Running {
+        Running {
+            stops: Mutex::default(),
+            turn: tokio::sync::Mutex::default(),
+            changes: watch::Sender::new(0),
+        }
+    }
+}
+
+impl Running {
+    fn stops(&self) -> MutexGuard<'_, HashMap<u64, watch::Sender<bool>>> {
+        self.stops.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn changed(&self) {
+        self.changes.send_modify(|count| *count += 1);
+    }
+}
+
+/// Accepts stages.
+///
+/// # Errors
+/// The buffer, a path, or what cannot be staged; nothing is accepted then.
+pub async fn ask<S: Site>(
+    control: &Arc<Control<S>>,
+    rights: Rights,
+    demand: StageDemand,
+) -> Result<StageTickets, ApiError> {
+    let located = locate(control, rights, demand.place.clone()).await?;
+    check(control, &located, &demand)?;
+    let asked = demand.pairs.iter().map(|pair| {
+        let (buffer_path, pfs_path) = paths::of_pair(&demand, pair)?;
+        Ok(Demand {
+            number: 0,
+            token: located.space.token.clone(),
+            job: Some(located.job.token.clone()),
+            direction: demand.direction,
+            kind: demand.kind,
+            access_mode: located.space.access_mode,
+            buffer_path,
+            pfs_path,
+            owner: located.job.owner.clone(),
+            state: match demand.due {
+                StageDue::Now => StageState::Pending,
+                StageDue::AtJobEnd => StageState::Deferred,
+            },
+            report: None,
+        })
+    });
+    let asked = asked.collect::<Result<Vec<Demand>, ApiError>>()?;
+    let token = located.space.token.clone();
+    let note = move |tx: &rusqlite::Transaction<'_>| {
+        if !demands::make_room(tx, &token, asked.len() as u64)? {
+            return Ok(None);
+        }
+        let numbers =
+            asked.iter().map(|demand| Ok(Demand { number: demands::add(tx, demand)?, ..demand.clone() }));
+        let noted = numbers.collect::<crate::state::Result<Vec<Demand>>>()?;
+        Ok(Some(noted.iter().map(|demand| demand.id(&demand.token)).collect()))
+    };
+    let Some(ids) = control.database.transact(note).await? else {
+        let message = format!("buffer {} has {} stages under way", located.space.token, demands::DEMANDS_MAX);
+        return Err(user("too_many_stages", message, "wait for some of them, or stage a directory at once"));
+    };
+    control.demands.changed();
+    runner::kick(control, &located.space.token).await?;
+    Ok(StageTickets { ids })
+}
+
+fn check<S: Site>(control: &Control<S>, located: &Located, demand: &StageDemand) -> Result<(), ApiError> {
+    let job = &located.job;
+    if located.space.access_mode == AccessMode::Private && control.site.cluster().is_some() {
+        let message = "a private namespace cannot be staged: every node has one of its own";
+        return Err(user("private_stage", message, "stage with $DW_JOB_STRIPED and copy within the job"));
+    }
+    if job.phase >= Phase::StagedOut {
+        let message = format!("session {} is staged out already", job.token);
+        return Err(user("wrong_phase", message, "start a new session"));
+    }
+    if demand.kind == StageKind::List || demand.pairs.len() > PAIRS_MAX {
+        let message = format!("at most {PAIRS_MAX} files or directories can be asked for at once");
+        return Err(user("bad_stage", message, "ask for the files of a list one by one"));
+    }
+    if demand.direction == Direction::In && demand.due == StageDue::AtJobEnd {
+        return Err(user("bad_stage", "only a stage-out can wait for the end of the job", "stage in now"));
+    }
+    Ok(())
+}
+
+/// Counts stages, perhaps when they have ended.
+///
+/// # Errors
+/// There is no such buffer.
+pub async fn counts<S: Site>(
+    control: &Control<S>,
+    rights: Rights,
+    query: StageQuery,
+) -> Result<StageCounts, ApiError> {
+    let located = locate(control, rights, query.place.clone()).await?;
+    let deadline = Instant::now() + Duration::from_millis(query.wait_ms).min(WAIT_MAX);
+    let mut changes = control.demands.changes.subscribe();
+    loop {
+        changes.mark_unchanged();
+        let counts = read(control, &located, &query.scope, demands::count).await?;
+        let left = deadline.saturating_duration_since(Instant::now());
+        if counts.pending == 0 || left.is_zero() {
+            return Ok(counts);
+        }
+        let _ = tokio::time::timeout(left, changes.changed()).await;
+        tokio::time::sleep(BREATH).await;
+    }
+}
+
+/// Describes stages, perhaps when they have ended.
+///
+/// # Errors
+/// There is no such buffer.
+pub async fn list<S: Site>(
+    control: &Control<S>,
+    rights: Rights,
+    query: StageQuery,
+) -> Result<Vec<StageStatus>, ApiError> {
+    counts(control, rights, query.clone()).await?;
+    let located = locate(control, rights, query.place.clone()).await?;
+    let name = buffer_name(&located.buffer, located.space.access_mode);
+    let found = read(control, &located, &query.scope, demands::telling).await?;
+    Ok(found.iter().map(|demand| demand.status(&name)).collect())
+}
+
+/// Lists the files that failed; of a folder as many as its stage has listed.
+///
+/// # Errors
+/// There is no such buffer.
+pub async fn failed<S: Site>(
+    control: &Control<S>,
+    rights: Rights,
+    query: StageQuery,
+) -> Result<Vec<FailedStage>, ApiError> {
+    let located = locate(control, rights, query.place.clone()).await?;
+    let name = buffer_name(&located.buffer, located.space.access_mode);
+    let found = read(control, &located, &query.scope, demands::named).await?;
+    let failed = found.iter().filter(|demand| demand.state == StageState::Failed);
+    Ok(failed.flat_map(|demand| paths::failures(demand, &name)).collect())
+}
+
+/// Revokes, activates, terminates or retries stages; replies how many, as they were before.
+///
+/// # Errors
+/// There is no such buffer, or a node does not stop a stage.
+pub async fn change<S: Site>(
+    control: &Arc<Control<S>>,
+    rights: Rights,
+    how: StageChange,
+) -> Result<StageCounts, ApiError> {
+    let located = locate(control, rights, how.place.clone()).await?;
+    let found = read(control, &located, &how.scope, demands::named).await?;
+    let concerned = |demand: &Demand| match how.change {
+        Change::Revoke | Change::Activate => demand.state == StageState::Deferred,
+        Change::Terminate => demand.state != StageState::Complete,
+        Change::Retry => demand.state == StageState::Failed,
+    };
+    let found: Vec<Demand> = found.into_iter().filter(|demand| concerned(demand)).collect();
+    let counts = demands::counts(&found);
+    match how.change {
+        Change::Revoke | Change::Terminate => runner::forget(control, &found).await?,
+        Change::Activate | Change::Retry => {
+            runner::set_waiting(control, &found).await?;
+            runner::kick(control, &located.space.token).await?;
+        }
+    }
+    control.demands.changed();
+    Ok(counts)
+}
+
+/// Sets how many stages of a buffer run at once.
+///
+/// # Errors
+/// There is no such buffer; 0.
+pub async fn set_concurrency<S: Site>(
+    control: &Arc<Control<S>>,
+    rights: Rights,
+    wanted: StageConcurrency,
+) -> Result<(), ApiError> {
+    let located = locate(control, rights, wanted.place).await?;
+    if wanted.concurrency == 0 {
+        return Err(user("bad_stage", "no stage could run", "name at least 1"));
+    }
+    let (token, concurrency) = (located.space.token.clone(), wanted.concurrency);
+    control.database.transact(move |tx| instances::set_stage_concurrency(tx, &token, concurrency)).await?;
+    runner::kick(control, &located.space.token).await
+}
+
+/// The buffer at a place.
+///
+/// # Errors
+/// There is none.
+pub async fn buffer<S: Site>(
+    control: &Control<S>,
+    rights: Rights,
+    place: Place,
+) -> Result<BufferStatus, ApiError> {
+    let located = locate(control, rights, place).await?;
+    let session = control.session(&located.space.token).await?;
+    let instance = control.describe(session).await?.instance;
+    let instance = instance.ok_or_else(|| crate::control::no_such_session(&located.space.token))?;
+    Ok(BufferStatus { token: located.space.token, access_mode: located.space.access_mode, instance })
+}
+
+/// Asks one of the state's questions about a scope.
+async fn read<S: Site, R: Send + 'static>(
+    control: &Control<S>,
+    located: &Located,
+    scope: &StageScope,
+    question: fn(&rusqlite::Transaction<'_>, &Space, &StageScope) -> crate::state::Result<R>,
+) -> Result<R, ApiError> {
+    let space = located.space.clone();
+    let scope = paths::of_scope(scope)?;
+    control.database.transact(move |tx| question(tx, &space, &scope)).await
+}

@@ -1,0 +1,113 @@
+//! Paths as callers name them: checked, and in one form.
+
+use std::path::{Component, Path, PathBuf};
+
+use daemon::error::user;
+use model::phase::{Direction, StageKind, StageState};
+use wire::control::{ApiError, FailedStage, StageDemand, StagePair, StageScope};
+
+use crate::state::demands::Demand;
+
+/// Both sides of one stage. A file that goes to a folder (a path that ends with a slash) keeps its name there.
+///
+/// # Errors
+/// A path that is not absolute, or leads out of the buffer.
+pub fn of_pair(demand: &StageDemand, pair: &StagePair) -> Result<(String, PathBuf), ApiError> {
+    let pfs = &pair.pfs;
+    if !pfs.is_absolute() || pfs.as_os_str().as_encoded_bytes().contains(&0) {
+        let message = format!("{} is no absolute path on the parallel file system", pfs.display());
+        return Err(user("bad_stage", message, "name the whole path, from /"));
+    }
+    let mut buffer = of_buffer(&pair.buffer)?;
+    if demand.kind == StageKind::Directory {
+        return Ok((buffer, pfs.clone()));
+    }
+    let is_folder = pair.buffer.is_empty() || pair.buffer.ends_with('/');
+    if is_folder && demand.direction == Direction::In {
+        let name = pfs.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        buffer = if buffer.is_empty() { name.to_owned() } else { format!("{buffer}/{name}") };
+    }
+    if buffer.is_empty() {
+        return Err(user("bad_stage", "the buffer's root is no file", "stage it as a directory"));
+    }
+    Ok((buffer, pfs.clone()))
+}
+
+/// The same paths in a scope.
+///
+/// # Errors
+/// One leads out of the buffer.
+pub fn of_scope(scope: &StageScope) -> Result<StageScope, ApiError> {
+    Ok(match scope {
+        StageScope::Files(paths) => {
+            StageScope::Files(paths.iter().map(|path| of_buffer(path)).collect::<Result<_, _>>()?)
+        }
+        StageScope::Directory(path) => StageScope::Directory(of_buffer(path)?),
+        other => other.clone(),
+    })
+}
+
+fn of_buffer(path: &str) -> Result<String, ApiError> {
+    let mut parts = Vec::new();
+    for component in Path::new(path).components() {
+        match component {
+            Component::Normal(name) => parts.push(name.to_str().unwrap_or_default()),
+            Component::CurDir => {}
+            Component::ParentDir | Component::RootDir | Component::Prefix(_) => {
+                let message = format!("the path `{path}` leads out of the buffer");
+                return Err(user("stage_path", message, "name a path below the buffer's root, without `..`"));
+            }
+        }
+    }
+    Ok(parts.join("/"))
+}
+
+/// The files of a stage that failed, by their paths in the buffer, which people see below `name`.
+pub fn failures(demand: &Demand, name: &str) -> Vec<FailedStage> {
+    let status = demand.status(name);
+    let own = |errno, message: &str, advice: &str| FailedStage {
+        path: demand.buffer_path.clone(),
+        direction: demand.direction,
+        errno,
+        message: message.to_owned(),
+        advice: advice.to_owned(),
+    };
+    if status.failures.is_empty() || demand.kind != StageKind::Directory {
+        let first = status.failures.first();
+        let said = first.map(|failure| (failure.errno, failure.message.as_str(), failure.advice.as_str()));
+        let error = status.error.as_ref().map(|error| (0, error.message.as_str(), error.advice.as_str()));
+        let (errno, message, advice) = said.or(error).unwrap_or((0, "it did not end", "start it again"));
+        return vec![own(errno, message, advice)];
+    }
+    let of_file = |failure: &wire::control::FileFailure| {
+        let path = in_buffer(demand, name, &failure.path).unwrap_or_else(|| demand.buffer_path.clone());
+        FailedStage { path, ..own(failure.errno, &failure.message, &failure.advice) }
+    };
+    status.failures.iter().map(of_file).collect()
+}
+
+/// The path in the buffer of what a failure names, on whichever side.
+fn in_buffer(demand: &Demand, name: &str, path: &str) -> Option<String> {
+    if let Some(inside) = path.strip_prefix(name) {
+        return Some(inside.trim_start_matches('/').to_owned());
+    }
+    let below = Path::new(path).strip_prefix(&demand.pfs_path).ok()?.to_str()?;
+    let folder = &demand.buffer_path;
+    Some(match (folder.is_empty(), below.is_empty()) {
+        (_, true) => folder.clone(),
+        (true, false) => below.to_owned(),
+        (false, false) => format!("{folder}/{below}"),
+    })
+}
+
+/// Whether there is nothing left to stage out: the file was removed from the buffer.
+pub fn is_removed(demand: &Demand) -> bool {
+    use rustix::io::Errno;
+    use wire::control::Side;
+    let failure = demand.report.as_ref().and_then(|report| report.failures.first());
+    demand.direction == Direction::Out
+        && demand.state == StageState::Failed
+        && failure.is_some_and(|failure| {
+            failure.side == Side::Buffer && failure.errno == Errno::NOENT.raw_os_error()
+        })
+}

@@ -1,0 +1,96 @@
+//! From the place that a caller names to the buffer, and the session that he asks for.
+
+use daemon::error::user;
+use model::phase::Phase;
+use rusqlite::Transaction;
+use wire::control::{ApiError, Place};
+
+use crate::control::{Control, no_such_session};
+use crate::rights::Rights;
+use crate::site::Site;
+use crate::state::demands::Space;
+use crate::state::sessions::{self, Session};
+use crate::state::{self, activations, instances};
+
+/// One namespace, and who asks for it.
+#[derive(Clone, Debug)]
+pub struct Located {
+    /// The namespace, with what the caller sees of it.
+    pub space: Space,
+    /// The persistent buffer's name as the job knows it; empty: the job's own.
+    pub buffer: String,
+    /// The session that asks.
+    pub job: Session,
+}
+
+/// Finds the buffer of a place, if the caller may use it.
+///
+/// # Errors
+/// There is none, or none that is his.
+pub async fn locate<S: Site>(
+    control: &Control<S>,
+    rights: Rights,
+    place: Place,
+) -> Result<Located, ApiError> {
+    let wanted = place.clone();
+    let found = control.database.transact(move |tx| find(tx, &wanted)).await?;
+    let found = found.filter(|located| rights.cover(located.job.owner.uid));
+    let mut found = found.ok_or_else(|| none(&place))?;
+    if rights == Rights::Operator {
+        found.space.owner = None;
+    }
+    if found.job.phase == Phase::Registered || found.job.phase == Phase::TornDown {
+        return Err(none(&place));
+    }
+    Ok(found)
+}
+
+fn find(tx: &Transaction<'_>, place: &Place) -> state::Result<Option<Located>> {
+    let located = |job: Session, buffer: &str, access_mode| Located {
+        space: Space {
+            token: if buffer.is_empty() { job.token.clone() } else { buffer.to_owned() },
+            access_mode,
+            owner: Some(job.owner.uid),
+        },
+        buffer: buffer.to_owned(),
+        job,
+    };
+    let found = match place {
+        Place::Session { token, persistent, access_mode } => sessions::find(tx, token)?
+            .map(|job| located(job, persistent.as_deref().unwrap_or_default(), *access_mode)),
+        Place::Mount { mountpoint, .. } => match activations::at(tx, mountpoint)? {
+            Some((token, activation)) => sessions::find(tx, &token)?
+                .map(|job| located(job, &activation.buffer, activation.access_mode)),
+            None => None,
+        },
+    };
+    let Some(found) = found else { return Ok(None) };
+    let used = found.buffer.is_empty() || registered(tx, &found)?;
+    let instance = instances::find(tx, &found.space.token)?;
+    let fits = |instance: &instances::Instance| {
+        let named = match place {
+            Place::Mount { instance: id, .. } => *id == instance.id,
+            Place::Session { .. } => true,
+        };
+        named && instance.access_modes.contains(&found.space.access_mode)
+    };
+    Ok((used && instance.as_ref().is_some_and(fits)).then_some(found))
+}
+
+fn registered(tx: &Transaction<'_>, located: &Located) -> state::Result<bool> {
+    Ok(state::registrations::buffers_of(tx, &located.job.token)?.contains(&located.buffer))
+}
+
+fn none(place: &Place) -> ApiError {
+    match place {
+        Place::Mount { instance, mountpoint } => {
+            let message = format!("no buffer of yours is mounted at {} ({instance})", mountpoint.display());
+            user("no_such_buffer", message, "`forebay status` lists those that there are")
+        }
+        Place::Session { token, persistent: None, .. } => no_such_session(token),
+        Place::Session { token, persistent: Some(name), .. } => {
+            let message = format!("session {token} uses no persistent buffer {name}");
+            user("no_such_buffer", message, "name one of its #DW persistentdw lines")
+        }
+    }
+}

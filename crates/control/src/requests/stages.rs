@@ -1,0 +1,81 @@
+//! Stages on demand: `/v1/stages…`. Whoever owns the session that asks may.
+
+use axum::Json;
+use axum::extract::State;
+use daemon::error::Refusal;
+use daemon::http::{Body, Caller};
+use serde_json::{Value, json};
+use wire::control::{
+    BufferStatus, FailedStage, Place, StageChange, StageConcurrency, StageCounts, StageDemand, StageQuery,
+    StageStatus, StageTickets,
+};
+
+use super::Door;
+use crate::demands;
+use crate::site::Site;
+
+type Reply<T> = Result<Json<T>, Refusal>;
+
+/// Accepts stages.
+pub async fn ask<S: Site>(
+    State(door): State<Door<S>>,
+    caller: Caller,
+    Body(demand): Body<StageDemand>,
+) -> Reply<StageTickets> {
+    Ok(Json(demands::ask(&door.control, door.rights(caller), demand).await?))
+}
+
+/// Counts them.
+pub async fn query<S: Site>(
+    State(door): State<Door<S>>,
+    caller: Caller,
+    Body(query): Body<StageQuery>,
+) -> Reply<StageCounts> {
+    Ok(Json(demands::counts(&door.control, door.rights(caller), query).await?))
+}
+
+/// Describes them.
+pub async fn list<S: Site>(
+    State(door): State<Door<S>>,
+    caller: Caller,
+    Body(query): Body<StageQuery>,
+) -> Reply<Vec<StageStatus>> {
+    Ok(Json(demands::list(&door.control, door.rights(caller), query).await?))
+}
+
+/// The files that failed.
+pub async fn failed<S: Site>(
+    State(door): State<Door<S>>,
+    caller: Caller,
+    Body(query): Body<StageQuery>,
+) -> Reply<Vec<FailedStage>> {
+    Ok(Json(demands::failed(&door.control, door.rights(caller), query).await?))
+}
+
+/// Revokes, activates, terminates or retries.
+pub async fn change<S: Site>(
+    State(door): State<Door<S>>,
+    caller: Caller,
+    Body(how): Body<StageChange>,
+) -> Reply<StageCounts> {
+    Ok(Json(demands::change(&door.control, door.rights(caller), how).await?))
+}
+
+/// Sets how many run at once.
+pub async fn concurrency<S: Site>(
+    State(door): State<Door<S>>,
+    caller: Caller,
+    Body(wanted): Body<StageConcurrency>,
+) -> Reply<Value> {
+    demands::set_concurrency(&door.control, door.rights(caller), wanted).await?;
+    Ok(Json(json!({})))
+}
+
+/// The buffer at a place.
+pub async fn buffer<S: Site>(
+    State(door): State<Door<S>>,
+    caller: Caller,
+    Body(place): Body<Place>,
+) -> Reply<BufferStatus> {
+    Ok(Json(demands::buffer(&door.control, door.rights(caller), place).await?))
+}

@@ -1,0 +1,156 @@
+//! Which stages on demand a question is about, and how they count.
+
+use model::phase::{AccessMode, StageKind, StageState};
+use rusqlite::{Transaction, params};
+use wire::control::{StageCounts, StageScope};
+
+use super::super::Result;
+use super::super::text::Word;
+use super::{Demand, above, select};
+
+/// A namespace, as somebody sees it.
+#[derive(Clone, Debug)]
+pub struct Space {
+    /// The session whose instance it is in.
+    pub token: String,
+    /// Which namespace.
+    pub access_mode: AccessMode,
+    /// Only stages of this user; `None`: all.
+    pub owner: Option<u32>,
+}
+
+impl Space {
+    fn seen(&self, found: Result<Vec<Demand>>) -> Result<Vec<Demand>> {
+        let mut found = found?;
+        found.retain(|demand| self.owner.is_none_or(|owner| owner == demand.owner.uid));
+        Ok(found)
+    }
+}
+
+/// The stages that `scope` names themselves, oldest first.
+///
+/// # Errors
+/// The database's.
+pub fn named(tx: &Transaction<'_>, space: &Space, scope: &StageScope) -> Result<Vec<Demand>> {
+    match scope {
+        StageScope::All => {
+            let sql = "token = ?1 AND access_mode = ?2 ORDER BY number";
+            space.seen(select(tx, sql, params![space.token, Word(space.access_mode)]))
+        }
+        StageScope::Directory(path) => below(tx, space, path),
+        StageScope::Files(paths) => {
+            let found = paths.iter().map(|path| at(tx, space, path));
+            Ok(found.collect::<Result<Vec<_>>>()?.into_iter().flatten().collect())
+        }
+        StageScope::Ids(ids) => {
+            let numbers = ids.iter().filter_map(|id| Demand::number_in(id));
+            let found = numbers.map(|number| super::find(tx, number)).collect::<Result<Vec<_>>>()?;
+            // A number of another buffer is none of this one's.
+            let found = found.into_iter().flatten().filter(|demand| demand.token == space.token);
+            space.seen(Ok(found.collect()))
+        }
+    }
+}
+
+/// The stages that say how `scope` is: of files, also those of folders above them. Oldest first.
+///
+/// # Errors
+/// The database's.
+pub fn telling(tx: &Transaction<'_>, space: &Space, scope: &StageScope) -> Result<Vec<Demand>> {
+    let StageScope::Files(paths) = scope else { return named(tx, space, scope) };
+    let found = paths.iter().map(|path| of_file(tx, space, path));
+    let mut found: Vec<Demand> = found.collect::<Result<Vec<_>>>()?.into_iter().flatten().collect();
+    found.sort_by_key(|demand| demand.number);
+    found.dedup_by_key(|demand| demand.number);
+    Ok(found)
+}
+
+/// Counts the files of a scope by the state of their newest stage.
+///
+/// # Errors
+/// The database's.
+pub fn count(tx: &Transaction<'_>, space: &Space, scope: &StageScope) -> Result<StageCounts> {
+    let StageScope::Files(paths) = scope else { return Ok(counts(&named(tx, space, scope)?)) };
+    let mut counts = StageCounts::default();
+    for path in paths {
+        if let Some(demand) = of_file(tx, space, path)? {
+            // One file of a folder is one file.
+            add(&mut counts, &Demand { kind: StageKind::File, ..demand });
+        }
+    }
+    Ok(counts)
+}
+
+/// Of a folder and all below it.
+fn below(tx: &Transaction<'_>, space: &Space, path: &str) -> Result<Vec<Demand>> {
+    if path.is_empty() {
+        return named(tx, space, &StageScope::All);
+    }
+    // All names that begin with `path/` are from `path/` to before `path0`, which is the next character.
+    let sql = "token = ?1 AND access_mode = ?2 AND (buffer_path = ?3 OR (buffer_path >= ?3 || '/' AND buffer_path < ?3 || '0'))
+         ORDER BY number";
+    space.seen(select(tx, sql, params![space.token, Word(space.access_mode), path]))
+}
+
+/// Of a path itself.
+fn at(tx: &Transaction<'_>, space: &Space, path: &str) -> Result<Vec<Demand>> {
+    let own = "token = ?1 AND access_mode = ?2 AND buffer_path = ?3 ORDER BY number";
+    space.seen(select(tx, own, params![space.token, Word(space.access_mode), path]))
+}
+
+/// The newest of a file: its own, or of a folder above it.
+fn of_file(tx: &Transaction<'_>, space: &Space, path: &str) -> Result<Option<Demand>> {
+    let mut newest = at(tx, space, path)?.pop();
+    for folder in above(path) {
+        let mut folders = at(tx, space, folder)?.into_iter();
+        let last = folders.rfind(|demand| demand.kind == StageKind::Directory);
+        newest = newest.into_iter().chain(last).max_by_key(|demand| demand.number);
+    }
+    Ok(newest)
+}
+
+/// Counts the files of stages: of each path and direction the newest. A folder counts what is in it; one that is complete at
+/// least once, so that who waits for `complete` sees it also of an empty one.
+pub fn counts(demands: &[Demand]) -> StageCounts {
+    let mut counts = StageCounts::default();
+    let newer = |older: &Demand, at: usize| {
+        let same =
+            |other: &Demand| (&other.buffer_path, other.direction) == (&older.buffer_path, older.direction);
+        // One that runs is followed by at most one that waits, so there is never far to look in practice.
+        older.state == StageState::Active && demands[at + 1..].iter().any(same)
+    };
+    for (at, demand) in demands.iter().enumerate() {
+        if !newer(demand, at) {
+            add(&mut counts, demand);
+        }
+    }
+    counts
+}
+
+fn add(counts: &mut StageCounts, demand: &Demand) {
+    let progress = demand.report.as_ref().map(|report| report.progress).unwrap_or_default();
+    let of_folder = demand.kind == StageKind::Directory;
+    let left = progress.entries_total.saturating_sub(progress.entries_done + progress.entries_failed);
+    match demand.state {
+        StageState::Complete => counts.complete += if of_folder { progress.entries_done.max(1) } else { 1 },
+        StageState::Deferred => counts.deferred += 1,
+        StageState::Pending => counts.pending += 1,
+        StageState::Active => {
+            if of_folder {
+                counts.complete += progress.entries_done;
+                counts.failed += progress.entries_failed;
+            }
+            counts.pending += if of_folder { left.max(1) } else { 1 };
+        }
+        StageState::Failed => {
+            if of_folder {
+                counts.complete += progress.entries_done;
+            }
+            counts.failed += if of_folder { (left + progress.entries_failed).max(1) } else { 1 };
+            let first = demand.report.as_ref().and_then(|report| report.failures.first());
+            if counts.errno == 0 {
+                counts.errno = first.map_or(0, |failure| failure.errno);
+            }
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! Which buffer a path is in, by this machine's mount table.
+
+use std::io;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Component, Path, PathBuf};
+
+use rustix::io::Errno;
+use wire::control::Place;
+
+/// A namespace that is mounted here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mounted {
+    /// The instance, as `i3`.
+    pub instance: String,
+    /// Where.
+    pub mountpoint: PathBuf,
+    /// The device number of its files, major and minor.
+    pub device: (u32, u32),
+}
+
+impl Mounted {
+    /// For the control service.
+    pub fn place(&self) -> Place {
+        Place::Mount { instance: self.instance.clone(), mountpoint: self.mountpoint.clone() }
+    }
+
+    /// The mounted namespaces.
+    ///
+    /// # Errors
+    /// `/proc` is not there.
+    pub fn all() -> io::Result<Vec<Mounted>> {
+        Ok(parse(&std::fs::read("/proc/self/mountinfo")?))
+    }
+
+    /// The namespace that has the file of this `st_dev`.
+    ///
+    /// # Errors
+    /// `/proc` is not there.
+    pub fn of_device(device: u64) -> io::Result<Option<Mounted>> {
+        let device = (rustix::fs::major(device), rustix::fs::minor(device));
+        Ok(Mounted::all()?.into_iter().find(|mounted| mounted.device == device))
+    }
+
+    /// The namespace that a path is in, and the path below its root, without a slash at either end. Symbolic links are followed, but
+    /// not one in the last place that is no folder. What is missing at the end of the path may be missing.
+    ///
+    /// # Errors
+    /// What the path cannot be looked up with; `Ok(None)`: it is in no buffer.
+    pub fn of_path(path: &Path) -> io::Result<Option<(Mounted, String)>> {
+        let real = real(path)?;
+        let all = Mounted::all()?;
+        // The last one mounted at a place is the one that is seen, and of nested ones the innermost has the path.
+        let inside = all.iter().filter(|mounted| real.starts_with(&mounted.mountpoint));
+        let found = inside.max_by_key(|mounted| mounted.mountpoint.as_os_str().len());
+        let Some(found) = found else { return Ok(None) };
+        let below = real.strip_prefix(&found.mountpoint).expect("it starts with it");
+        // Control's requests are JSON.
+        let below = below.to_str().ok_or(Errno::ILSEQ)?;
+        Ok(Some((found.clone(), below.to_owned())))
+    }
+}
+
+/// The path without symbolic links above its last part.
+fn real(path: &Path) -> io::Result<PathBuf> {
+    if path.is_dir() {
+        return path.canonicalize();
+    }
+    let absolute = std::path::absolute(path)?;
+    let mut missing = Vec::new();
+    let mut above = absolute.as_path();
+    loop {
+        let (Some(parent), Some(Component::Normal(name))) = (above.parent(), above.components().next_back())
+        else {
+            // A `..` below what is not there leads nowhere.
+            return Err(Errno::NOENT.into());
+        };
+        missing.push(name.to_owned());
+        match parent.canonicalize() {
+            Ok(parent) => return Ok(missing.iter().rev().fold(parent, |path, name| path.join(name))),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => above = parent,
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Our mounts in the text of `/proc/PID/mountinfo` (proc_pid_mountinfo(5)).
+fn parse(text: &[u8]) -> Vec<Mounted> {
+    text.split(|&byte| byte == b'\n').filter_map(parse_line).collect()
+}
+
+fn parse_line(line: &[u8]) -> Option<Mounted> {
+    let fields: Vec<&[u8]> = line.split(|&byte| byte == b' ').collect();
+    let (device, mountpoint) = (fields.get(2)?, fields.get(4)?);
+    let dash = fields.iter().position(|field| *field == b"-")?;
+    let (kind, source) = (fields.get(dash + 1)?, fields.get(dash + 2)?);
+    let instance = std::str::from_utf8(source).ok()?.strip_prefix("forebay-")?;
+    let (major, minor) = std::str::from_utf8(device).ok()?.split_once(':')?;
+    (*kind == b"fuse.forebay").then_some(())?;
+    Some(Mounted {
+        instance: instance.to_owned(),
+        mountpoint: unescape(mountpoint),
+        device: (major.parse().ok()?, minor.parse().ok()?),
+    })
+}
+
+/// Undoes the kernel's `\ooo` for space, tab, line feed and backslash.
+fn unescape(field: &[u8]) -> PathBuf {
+    let mut bytes = Vec::with_capacity(field.len());
+    let mut rest = field;
+    while let Some((&first, after)) = rest.split_first() {
+        let code =
+            after.get(..3).filter(|_| first == b'\\').and_then(|digits| std::str::from_utf8(digits).ok());
+        match code.and_then(|digits| u8::from_str_radix(digits, 8).ok()) {
+            Some(byte) => {
+                bytes.push(byte);
+                rest = &rest[4..];
+            }
+            None => {
+                bytes.push(first);
+                rest = after;
+            }
+        }
+    }
+    std::ffi::OsString::from_vec(bytes).into()
+}
+
+/// The absolute form of a path on the parallel file system, with its last slash.
+///
+/// # Errors
+/// The working folder is gone.
+pub fn absolute(path: &Path) -> io::Result<PathBuf> {
+    let slash = path.as_os_str().as_bytes().ends_with(b"/");
+    let mut absolute = std::path::absolute(path)?.into_os_string();
+    if slash && !absolute.as_bytes().ends_with(b"/") {
+        absolute.push("/");
+    }
+    Ok(absolute.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn our_mounts_are_told_from_others_and_their_names_are_unescaped() {
+        let text = b"36 25 0:45 / /mnt/7/striped rw,nosuid shared:1 - fuse.forebay forebay-i3 rw,user_id=0\n\
+            37 25 0:46 / /mnt/other rw - fuse.sshfs forebay-i4 rw\n\
+            38 25 8:1 / / rw - ext4 /dev/sda1 rw\n\
+            39 25 0:47 / /home/my\\040buffer rw - fuse.forebay forebay-i12 rw\n";
+        let found = parse(text);
+        assert_eq!(found.len(), 2);
+        assert_eq!((found[0].instance.as_str(), found[0].device), ("i3", (0, 45)));
+        assert_eq!(found[1].mountpoint, Path::new("/home/my buffer"));
+    }
+
+    #[test]
+    fn what_is_missing_at_the_end_of_a_path_may_be_missing_but_leads_nowhere_else() {
+        let folder = tempfile::tempdir().unwrap();
+        let base = folder.path().canonicalize().unwrap();
+        assert_eq!(real(&base.join("a/b")).unwrap(), base.join("a/b"));
+        assert_eq!(real(&base.join("a/../../b")).unwrap_err().kind(), io::ErrorKind::NotFound);
+        std::os::unix::fs::symlink("x", base.join("link")).unwrap();
+        assert_eq!(real(&base.join("link")).unwrap(), base.join("link"), "the link itself");
+    }
+}

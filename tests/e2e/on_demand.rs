@@ -1,0 +1,157 @@
+//! `forebay stage`: staging into and out of a buffer that is in use.
+
+use std::fs;
+use std::path::PathBuf;
+
+use rustix::process::Signal;
+use tests::cluster::Cluster;
+use tests::tree;
+
+/// A buffer that is mounted by hand, and its mount point as text.
+fn mounted(cluster: &Cluster, options: &[&str]) -> (PathBuf, String) {
+    let path = cluster.pfs("mnt");
+    let text = path.to_str().expect("temporary folders have plain names").to_owned();
+    cluster.forebay(&[&["mount", &text, "--capacity", "512MiB"], options].concat()).expect_success();
+    (path, text)
+}
+
+#[track_caller]
+fn what_is_staged_in_is_seen_at_once(mode: &str, nodes: &str) {
+    let cluster = Cluster::new();
+    let original = cluster.pfs("original");
+    tree::generate(&original).expect("the folder is ours");
+    let source = original.to_str().expect("a plain name");
+    let (path, text) = mounted(&cluster, &["--access-mode", mode, "--nodes", nodes]);
+    let target = format!("{text}/tree");
+
+    // The kernel and the mount know that there is nothing, and what is in a file that is to be replaced.
+    assert!(fs::metadata(&target).is_err() && fs::read_dir(&path).unwrap().count() == 0);
+    fs::write(path.join("file"), "old").unwrap();
+    assert_eq!(fs::read_to_string(path.join("file")).unwrap(), "old");
+    cluster.forebay(&["stage", "in", source, &target, "--wait"]).expect_success();
+    tree::assert_equal(&original, &path.join("tree"));
+    let new = cluster.pfs("pfs").join("new");
+    fs::write(&new, "new and longer").unwrap();
+    let file = format!("{text}/file");
+    cluster.forebay(&["stage", "in", new.to_str().unwrap(), &file, "--wait"]).expect_success();
+    assert_eq!(fs::read_to_string(&file).unwrap(), "new and longer");
+
+    // So it is when another process has taken the mount over.
+    cluster.process("forebay-mount", "").kill();
+    assert!(fs::metadata(path.join("later")).is_err());
+    let later = format!("{text}/later");
+    cluster.forebay(&["stage", "in", new.to_str().unwrap(), &later, "--wait"]).expect_success();
+    assert_eq!(fs::read_to_string(&later).unwrap(), "new and longer");
+
+    let returned = cluster.folder().join("returned");
+    cluster.forebay(&["stage", "out", &target, returned.to_str().unwrap(), "--wait"]).expect_success();
+    tree::assert_equal(&original, &returned);
+    cluster.forebay(&["umount", &text]).expect_success();
+    cluster.forebay(&["rm", "1"]).expect_success();
+    cluster.assert_nothing_left();
+}
+
+#[test]
+fn what_is_staged_into_a_mounted_buffer_is_seen_there_at_once_with_one_node() {
+    what_is_staged_in_is_seen_at_once("striped", "1");
+}
+
+#[test]
+fn what_is_staged_into_a_mounted_buffer_is_seen_there_at_once_with_three_nodes() {
+    what_is_staged_in_is_seen_at_once("striped", "3");
+}
+
+#[test]
+fn what_is_staged_into_a_private_buffer_is_seen_there_at_once() {
+    what_is_staged_in_is_seen_at_once("private", "2");
+}
+
+#[test]
+fn a_stage_on_demand_goes_on_when_everybody_who_works_on_it_is_killed() {
+    let cluster = Cluster::new();
+    let pfs = cluster.pfs("pfs");
+    let content = tree::bytes(5, 200 << 20);
+    fs::write(pfs.join("large"), &content).unwrap();
+    let (path, text) = mounted(&cluster, &[]);
+    let (source, target) = (pfs.join("large"), format!("{text}/large"));
+    cluster.forebay(&["stage", "in", source.to_str().unwrap(), &target]).expect_success();
+    for (program, argument) in [("forebay-stage", ""), ("forebay-control", ""), ("forebay-node", "n0")] {
+        // The copy may be over by then; its worker is then gone already.
+        let found = cluster.processes().into_iter().find(|process| {
+            process.program() == program && (argument.is_empty() || process.has_argument(argument))
+        });
+        found.into_iter().for_each(|process| process.signal(Signal::KILL));
+    }
+    let waited = cluster.forebay(&["stage", "wait", &target, "--json"]).expect_success().json();
+    assert_eq!(waited["stages"][0]["state"], "complete", "{waited}");
+    assert_eq!(waited["stages"][0]["progress"]["bytes_verified"], 200 << 20);
+    assert!(fs::read(path.join("large")).unwrap() == content, "the copy differs");
+    cluster.forebay(&["umount", &text]).expect_success();
+    cluster.forebay(&["rm", "1"]).expect_success();
+}
+
+#[test]
+fn a_failed_stage_names_its_file_and_can_be_tried_again_or_given_up() {
+    let cluster = Cluster::new();
+    let pfs = cluster.pfs("pfs");
+    let (path, text) = mounted(&cluster, &[]);
+    fs::write(path.join("result"), "42").unwrap();
+    let obstacle = pfs.join("obstacle");
+    fs::write(&obstacle, "in the way").unwrap();
+    let (source, target) = (format!("{text}/result"), obstacle.join("result"));
+    let failed = cluster.forebay(&["stage", "out", &source, target.to_str().unwrap(), "--wait"]);
+    assert_eq!(failed.code(), 74, "{}{}", failed.stdout, failed.stderr);
+    for word in ["obstacle", "Not a directory", "a file is in the way"] {
+        assert!(failed.stderr.contains(word), "no {word} in\n{}", failed.stderr);
+    }
+    fs::remove_file(&obstacle).unwrap();
+    cluster.forebay(&["stage", "retry", "--path", &source, "--wait"]).expect_success();
+    assert_eq!(fs::read_to_string(&target).unwrap(), "42");
+    let nothing = cluster.forebay(&["stage", "retry", "--path", &source]);
+    assert_eq!(nothing.code(), 66, "{}", nothing.stderr);
+
+    let later = pfs.join("later");
+    let words = ["stage", "out", &source, later.to_str().unwrap(), "--at-job-end"];
+    cluster.forebay(&words).expect_success();
+    let status = cluster.forebay(&["stage", "status", &source, "--json"]).expect_success().json();
+    assert_eq!(status["stages"][0]["state"], "deferred", "{status}");
+    cluster.forebay(&["stage", "cancel", &source]).expect_success();
+    let status = cluster.forebay(&["stage", "status", &source, "--json"]).expect_success().json();
+    assert_eq!(status["stages"].as_array().map(Vec::len), Some(0), "{status}");
+    for wrong in [
+        &["stage", "in", "/etc/hostname", "/etc/x"][..],
+        &["stage", "out", "$DW_JOB_STRIPED/x", "/x", "--token", "9"],
+    ] {
+        assert_ne!(cluster.forebay(wrong).code(), 0, "{wrong:?}");
+    }
+    cluster.forebay(&["umount", &text]).expect_success();
+    cluster.forebay(&["rm", "1"]).expect_success();
+    assert!(!later.exists());
+}
+
+#[test]
+fn a_job_stages_by_itself_and_what_waits_for_its_end_is_there_afterwards() {
+    let cluster = Cluster::new();
+    let pfs = cluster.pfs("pfs");
+    for name in ["a", "b"] {
+        fs::write(pfs.join(name), name).unwrap();
+    }
+    let forebay = tests::cluster::program_folder().join("forebay");
+    let script = format!(
+        "#!/bin/bash\n#DW jobdw capacity=64MiB access_mode=striped type=scratch\nset -e\n\
+         printf '{p}/a $DW_JOB_STRIPED/in/a\\n{p}/b $DW_JOB_STRIPED/in/b\\n' > {p}/list\n\
+         {f} stage in --type list {p}/list --wait\n\
+         cat ${{DW_JOB_STRIPED}}in/a ${{DW_JOB_STRIPED}}in/b > $DW_JOB_STRIPED/ab\n\
+         {f} stage out $DW_JOB_STRIPED/ab {p}/now --wait\n\
+         cat {p}/now\n\
+         {f} stage out $DW_JOB_STRIPED/ab {p}/end --at-job-end\n\
+         [ ! -e {p}/end ]\n\
+         echo again >> $DW_JOB_STRIPED/ab\n",
+        p = pfs.display(),
+        f = forebay.display()
+    );
+    let outcome = cluster.run(&script, &[]).expect_success();
+    assert!(outcome.stdout.contains("ab"), "{}", outcome.stdout);
+    assert_eq!(fs::read_to_string(pfs.join("end")).unwrap(), "abagain\n");
+    cluster.assert_nothing_left();
+}
