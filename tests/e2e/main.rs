@@ -11,6 +11,8 @@ mod bad_input;
 mod cancel;
 mod capacity;
 mod crashes;
+mod drain;
+mod drain_model;
 mod interactive;
 mod job;
 mod staging;

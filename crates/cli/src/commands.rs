@@ -1,6 +1,7 @@
 //! The commands, a file each, and what they share: the state folder, its service, the terminal.
 
 mod cluster;
+mod drain;
 pub mod mount;
 pub mod rm;
 pub mod run;
@@ -120,6 +121,7 @@ pub fn run(command: Command, dir: Option<PathBuf>) -> u8 {
     };
     let output = Output::new(json, own);
     let ended = match &command {
+        Command::Drain(arguments) => drain::run(arguments, &output),
         Command::Status(arguments) if cluster => cluster::status(arguments, &output),
         Command::Rm(arguments) if cluster => cluster::rm(arguments, &output),
         Command::Stage(Stage::Retry { token, json }) if cluster => cluster::retry(token, *json, &output),
@@ -144,7 +146,7 @@ fn run_own(command: Command, output: &Output, dir: Option<PathBuf>) -> Result<u8
             Command::Stage(Stage::Retry { token, .. }) => stage::retry(&token, output, dir).await,
             Command::Mount(arguments) => mount::run(&arguments, output, dir).await,
             Command::Umount(arguments) => umount::run(&arguments, output, dir).await,
-            Command::Srun { .. } | Command::SrunRank { .. } => Ok(ExitCode::Bug.number()),
+            Command::Srun { .. } | Command::SrunRank { .. } | Command::Drain(_) => Ok(ExitCode::Bug.number()),
         }
     })
 }

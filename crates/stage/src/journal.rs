@@ -25,7 +25,8 @@ use std::sync::Mutex;
 use wire::data::Time;
 use wire::node::StageSpec;
 
-use self::record::{FileRecord, MadeRecord, PathText, Record, RemarkRecord, StartRecord};
+pub use self::record::PathText;
+use self::record::{FileRecord, MadeRecord, Record, RemarkRecord, StartRecord};
 
 /// Records between two syncs: what a power loss can make a stage copy again.
 const RECORDS_UNSYNCED_MAX: u32 = 256;

@@ -28,7 +28,7 @@ pub(crate) fn stage(context: &Arc<Context>, entry: &Entry) -> Result<Found, Faul
     if let Some(there) = already_staged(context, entry) {
         return Ok(there);
     }
-    context.retrying(|| attempt(context, entry))
+    context.retrying(|| attempt(context, entry)).map(|(there, _)| there)
 }
 
 /// The target's entry, if an earlier run finished it and neither side has changed since.
@@ -48,7 +48,8 @@ fn already_staged(context: &Arc<Context>, entry: &Entry) -> Option<Found> {
     })
 }
 
-fn attempt(context: &Arc<Context>, entry: &Entry) -> Result<Found, Fault> {
+/// One try, whatever earlier runs did; gives the target's entry and what it holds.
+pub(crate) fn attempt(context: &Arc<Context>, entry: &Entry) -> Result<(Found, Finished), Fault> {
     let (source, before) = open_source(context, entry)?;
     let size = before.attr.size;
     let workplace = context.workplace(&entry.target);
@@ -71,7 +72,7 @@ fn attempt(context: &Arc<Context>, entry: &Entry) -> Result<Found, Fault> {
     tally.keep();
     let done = Finished { size, mtime: before.attr.mtime, crc32c: written };
     context.journal.finish(&entry.target, done);
-    Ok(Found { path: entry.target.clone(), ..made })
+    Ok((Found { path: entry.target.clone(), ..made }, done))
 }
 
 fn open_source(context: &Context, entry: &Entry) -> Result<(Opened, Found), Fault> {
