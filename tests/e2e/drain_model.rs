@@ -123,6 +123,15 @@ fn the_pfs_has_in_the_end_what_a_random_writer_left_though_the_drainer_is_killed
     }
 }
 
+/// Tells a thread to end, also when the test fails before it can.
+struct Ends<'a>(&'a AtomicBool);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 #[test]
 fn a_file_that_is_written_again_and_again_never_goes_back_on_the_pfs() {
     let folder = tempfile::tempdir().unwrap();
@@ -140,9 +149,11 @@ fn a_file_that_is_written_again_and_again_never_goes_back_on_the_pfs() {
                     versions += u64::from(first > last);
                     last = first;
                 }
+                std::thread::sleep(std::time::Duration::from_millis(1));
             }
             versions
         });
+        let end = Ends(&over);
         for version in 1..=600_u64 {
             // In one rename, as careful programs do, or in place.
             let path = node.from.join(if version % 2 == 0 { "file" } else { "new" });
@@ -155,7 +166,7 @@ fn a_file_that_is_written_again_and_again_never_goes_back_on_the_pfs() {
             std::thread::sleep(std::time::Duration::from_millis(3));
         }
         node.drain(&["wait"]).expect_success();
-        over.store(true, Ordering::Relaxed);
+        drop(end);
         reader.join().unwrap()
     });
     assert!(fs::read_to_string(node.to.join("file")).unwrap().starts_with("600\n"));

@@ -100,6 +100,7 @@ impl Board {
                 answers.extend(read(&path)?);
             }
         }
+        answers.sort_by(|a: &Answer, b| a.host.cmp(&b.host));
         Ok(answers)
     }
 

@@ -11,7 +11,7 @@ use stage::tree::Tree;
 use wire::control::Side;
 
 use crate::closed::{Writers, writers};
-use crate::generation::{Kind, Seen, TICK, look};
+use crate::generation::{Generation, Kind, Seen, TICK, look};
 use crate::ledger::Landed;
 use crate::source::Source;
 use crate::status::Trouble;
@@ -51,7 +51,13 @@ pub enum Outcome {
 impl Copier {
     /// Copies the file `path`, below the drained folder, to `target`, unless that is there in this version: `landed`. Calls
     /// `begin` if it is about to copy.
-    pub fn turn(&self, path: &Path, target: &Path, landed: Option<&Landed>, begin: impl FnOnce()) -> Outcome {
+    pub fn turn(
+        &self,
+        path: &Path,
+        target: &Path,
+        landed: Option<&Landed>,
+        begin: impl FnOnce(Generation),
+    ) -> Outcome {
         let source = self.from.join(path);
         let before = match look(&source) {
             Ok(seen) => seen,
@@ -67,7 +73,7 @@ impl Copier {
         if let Some(not_now) = not_now(&source, &before) {
             return not_now;
         }
-        begin();
+        begin(before.generation);
         match self.publish(&source, target) {
             Err(fault) => self.failed(path, &fault),
             Ok(crc32c) => match look(&source) {

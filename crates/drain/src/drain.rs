@@ -137,18 +137,23 @@ impl Drain {
     }
 
     fn turn(&self, path: &Path, target: PathBuf, landed: Option<&Landed>) -> Outcome {
-        let begin = |target: &Path| {
-            if self.lock().table.begin(path) {
+        let begin = |target: &Path, generation| {
+            let mut state = self.lock();
+            let begun = Landed { target: target.to_owned(), generation, crc32c: None };
+            if let Err(error) = state.ledger.begin(path, begun) {
+                tracing::warn!("write the ledger: {error}");
+            }
+            if state.table.begin(path) {
                 self.logs.spectral(Verb::Dequeue, target);
             }
         };
-        match self.copier.turn(path, &target, landed, || begin(&target)) {
+        match self.copier.turn(path, &target, landed, |version| begin(&target, version)) {
             Outcome::Taken(_) if self.same_name == SameName::Suffix => {
                 let mut other = target.into_os_string();
                 other.push(format!(".{}", self.host));
                 let other = PathBuf::from(other);
                 self.lock().diverted.insert(path.to_owned(), other.clone());
-                self.copier.turn(path, &other, landed, || begin(&other))
+                self.copier.turn(path, &other, landed, |version| begin(&other, version))
             }
             outcome => outcome,
         }
@@ -293,7 +298,7 @@ impl State {
 
 /// Names on the PFS that this host has.
 pub(crate) fn kept(ledger: &Ledger) -> HashSet<PathBuf> {
-    ledger.iter().map(|(_, landed)| landed.target.clone()).collect()
+    ledger.targets().cloned().collect()
 }
 
 fn rate(points: &VecDeque<(Instant, u64)>) -> u64 {

@@ -93,12 +93,8 @@ impl Drain {
     pub(crate) fn reconcile(&self) {
         let follow = self.removed == Removed::Follow;
         let state = self.lock();
-        let suspects: Vec<PathBuf> = state
-            .ledger
-            .iter()
-            .filter(|(path, _)| follow || self.lives_on(&state, path))
-            .map(|(path, _)| path.clone())
-            .collect();
+        let suspects: Vec<PathBuf> =
+            state.ledger.paths().filter(|path| follow || self.lives_on(&state, path)).cloned().collect();
         drop(state);
         for path in suspects {
             self.retire_if_gone(&path);
@@ -107,9 +103,9 @@ impl Drain {
 
     /// Whether the file that landed from `path` has another name on the node, from which it landed too.
     fn lives_on(&self, state: &State, path: &Path) -> bool {
-        let file = state.ledger.get(path).map(|landed| landed.generation.file());
+        let files: Vec<_> = state.ledger.traces(path).iter().map(|trace| trace.generation.file()).collect();
         let is_it = |other: &PathBuf| {
-            look(&self.from.join(other)).is_ok_and(|seen| Some(seen.generation.file()) == file)
+            look(&self.from.join(other)).is_ok_and(|seen| files.contains(&seen.generation.file()))
         };
         state.ledger.other_paths(path).iter().any(is_it)
     }
@@ -117,49 +113,51 @@ impl Drain {
     /// Removes what landed from `path` if there is no such file on the node any more.
     fn retire_if_gone(&self, path: &Path) {
         let mut state = self.lock();
-        let Some(landed) = state.ledger.get(path).cloned() else { return };
+        let traces = state.ledger.traces(path);
         let is_there = look(&self.from.join(path)).is_ok();
         // Nobody copies to the name meanwhile: it is in work here.
         if is_there || !state.table.seize(path) {
             return;
         }
         drop(state);
-        self.retire(path, &landed);
+        self.retire(path, &traces);
         self.lock().table.settle(path, Turn::Done, Instant::now());
         self.work.notify_one();
     }
 
-    fn retire(&self, path: &Path, landed: &Landed) {
-        let is_ours = look(&landed.target).is_ok_and(|there| {
-            let (is, was) = (there.generation, landed.generation);
-            (is.size, is.mtime) == (was.size, was.mtime)
-        });
-        if is_ours && let Err(error) = std::fs::remove_file(&landed.target) {
-            tracing::warn!(
-                "remove {}, which was renamed or removed on the node: {error}",
-                landed.target.display()
-            );
-            return;
-        }
-        self.remove_emptied_folders(path, &landed.target);
-        if let Some(claims) = &self.claims {
-            claims.forget(&landed.target);
+    fn retire(&self, path: &Path, traces: &[Landed]) {
+        for trace in traces {
+            let is_ours = look(&trace.target).is_ok_and(|there| {
+                let (is, was) = (there.generation, trace.generation);
+                (is.size, is.mtime) == (was.size, was.mtime)
+            });
+            if !is_ours {
+                continue;
+            }
+            if let Err(error) = std::fs::remove_file(&trace.target) {
+                let target = trace.target.display();
+                tracing::warn!("remove {target}, which was renamed or removed on the node: {error}");
+                return;
+            }
+            self.remove_emptied_folders(path, &trace.target);
+            if let Some(claims) = &self.claims {
+                claims.forget(&trace.target);
+            }
+            self.logs.json(&Event {
+                event: "removed",
+                path,
+                target: &trace.target,
+                size: trace.generation.size,
+                crc32c: trace.crc32c,
+                attempts: 1,
+                trouble: None,
+            });
         }
         let mut state = self.lock();
         state.diverted.remove(path);
         if let Err(error) = state.ledger.gone(path) {
             tracing::warn!("write the ledger: {error}");
         }
-        drop(state);
-        self.logs.json(&Event {
-            event: "removed",
-            path,
-            target: &landed.target,
-            size: landed.generation.size,
-            crc32c: landed.crc32c,
-            attempts: 1,
-            trouble: None,
-        });
     }
 }
 

@@ -2,8 +2,12 @@
 //!
 //! ```text
 //! ledger := record*                 one JSON object a line, appended; a torn last line is cut off at the next start
-//! record := {"landed":{...}} | {"gone":path}
+//! record := {"begun":{...}}       about to be published under this name
+//!         | {"landed":{...}}      verified, under its name, the folder synced
+//!         | {"gone":path}         removed from the PFS again
 //! ```
+//!
+//! What was begun and has not landed may be on the PFS or not; it matters when the file is gone from the node.
 //!
 //! A record that a power loss takes away only makes a file be copied again.
 
@@ -33,6 +37,7 @@ pub struct Landed {
 pub struct Ledger {
     file: File,
     landed: HashMap<PathBuf, Landed>,
+    begun: HashMap<PathBuf, Landed>,
     /// Paths of one file: more than one if it was renamed, or has several names.
     paths: HashMap<(u64, Stamp), Vec<PathBuf>>,
 }
@@ -40,8 +45,33 @@ pub struct Ledger {
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Record {
-    Landed { path: PathText, target: PathText, generation: Generation, crc32c: Option<u32> },
+    Begun(LandedRecord),
+    Landed(LandedRecord),
     Gone(PathText),
+}
+
+#[derive(Serialize, Deserialize)]
+struct LandedRecord {
+    path: PathText,
+    target: PathText,
+    generation: Generation,
+    crc32c: Option<u32>,
+}
+
+impl LandedRecord {
+    fn new(path: &Path, landed: &Landed) -> LandedRecord {
+        LandedRecord {
+            path: path.into(),
+            target: landed.target.as_path().into(),
+            generation: landed.generation,
+            crc32c: landed.crc32c,
+        }
+    }
+
+    fn read(self) -> (PathBuf, Landed) {
+        let LandedRecord { path, target, generation, crc32c } = self;
+        (path.to_path(), Landed { target: target.to_path(), generation, crc32c })
+    }
 }
 
 impl Ledger {
@@ -52,7 +82,8 @@ impl Ledger {
     pub fn open(path: &Path) -> anyhow::Result<Ledger> {
         let open = File::options().read(true).write(true).create(true).truncate(false).open(path);
         let file = open.with_context(|| format!("open the ledger {}", path.display()))?;
-        let mut ledger = Ledger { file, landed: HashMap::new(), paths: HashMap::new() };
+        let mut ledger =
+            Ledger { file, landed: HashMap::new(), begun: HashMap::new(), paths: HashMap::new() };
         let whole = ledger.read().with_context(|| format!("read the ledger {}", path.display()))?;
         ledger.file.set_len(whole).and_then(|()| ledger.file.seek(SeekFrom::End(0))).map(drop)?;
         Ok(ledger)
@@ -65,8 +96,13 @@ impl Ledger {
         while reader.read_until(b'\n', &mut line)? > 0 && line.ends_with(b"\n") {
             length += u64::try_from(line.len()).expect("a length in memory fits 64 bits");
             match serde_json::from_slice(&line) {
-                Ok(Record::Landed { path, target, generation, crc32c }) => {
-                    self.put(path.to_path(), Landed { target: target.to_path(), generation, crc32c });
+                Ok(Record::Begun(record)) => {
+                    let (path, begun) = record.read();
+                    self.put_begun(path, begun);
+                }
+                Ok(Record::Landed(record)) => {
+                    let (path, landed) = record.read();
+                    self.put(path, landed);
                 }
                 Ok(Record::Gone(path)) => self.take(&path.to_path()),
                 // Whatever it was, that file is copied again.
@@ -82,9 +118,20 @@ impl Ledger {
         self.landed.get(path)
     }
 
-    /// All of it.
-    pub fn iter(&self) -> impl Iterator<Item = (&PathBuf, &Landed)> {
-        self.landed.iter()
+    /// Every path that something is or may be on the PFS of.
+    pub fn paths(&self) -> impl Iterator<Item = &PathBuf> {
+        let only_begun = self.begun.keys().filter(|path| !self.landed.contains_key(*path));
+        self.landed.keys().chain(only_begun)
+    }
+
+    /// What is or may be on the PFS of this path: what has landed, and what was begun after that.
+    pub fn traces(&self, path: &Path) -> Vec<Landed> {
+        [&self.begun, &self.landed].into_iter().filter_map(|map| map.get(path)).cloned().collect()
+    }
+
+    /// Names on the PFS that something has landed under.
+    pub fn targets(&self) -> impl Iterator<Item = &PathBuf> {
+        self.landed.values().map(|landed| &landed.target)
     }
 
     /// How many files have landed.
@@ -92,11 +139,22 @@ impl Ledger {
         self.landed.len()
     }
 
-    /// Other paths that the file of `path` landed from.
+    /// Other paths that the files of `path` have, or had.
     pub fn other_paths(&self, path: &Path) -> Vec<PathBuf> {
-        let Some(landed) = self.landed.get(path) else { return Vec::new() };
-        let paths = self.paths.get(&landed.generation.file()).into_iter().flatten();
+        let files = self.traces(path).into_iter().map(|trace| trace.generation.file());
+        let paths = files.flat_map(|file| self.paths.get(&file).into_iter().flatten());
         paths.filter(|other| *other != path).cloned().collect()
+    }
+
+    /// Records that a file is about to be published.
+    ///
+    /// # Errors
+    /// The node's disk.
+    pub fn begin(&mut self, path: &Path, begun: Landed) -> std::io::Result<()> {
+        let mut line = Vec::new();
+        append(&mut line, &Record::Begun(LandedRecord::new(path, &begun)));
+        self.put_begun(path.to_owned(), begun);
+        self.file.write_all(&line)
     }
 
     /// Records files that have landed.
@@ -106,12 +164,7 @@ impl Ledger {
     pub fn land(&mut self, files: &[(PathBuf, Landed)]) -> std::io::Result<()> {
         let mut lines = Vec::new();
         for (path, landed) in files {
-            let record = Record::Landed {
-                path: path.as_path().into(),
-                target: landed.target.as_path().into(),
-                generation: landed.generation,
-                crc32c: landed.crc32c,
-            };
+            let record = Record::Landed(LandedRecord::new(path, landed));
             append(&mut lines, &record);
             self.put(path.clone(), landed.clone());
         }
@@ -139,15 +192,35 @@ impl Ledger {
 
     fn put(&mut self, path: PathBuf, landed: Landed) {
         self.take(&path);
-        self.paths.entry(landed.generation.file()).or_default().push(path.clone());
+        self.index(&path, &landed);
         self.landed.insert(path, landed);
     }
 
+    fn put_begun(&mut self, path: PathBuf, begun: Landed) {
+        if let Some(before) = self.begun.remove(&path) {
+            self.unindex(&path, &before);
+        }
+        self.index(&path, &begun);
+        self.begun.insert(path, begun);
+    }
+
     fn take(&mut self, path: &Path) {
-        let Some(landed) = self.landed.remove(path) else { return };
-        let file = landed.generation.file();
+        for trace in [self.begun.remove(path), self.landed.remove(path)].into_iter().flatten() {
+            self.unindex(path, &trace);
+        }
+    }
+
+    fn index(&mut self, path: &Path, trace: &Landed) {
+        self.paths.entry(trace.generation.file()).or_default().push(path.to_owned());
+    }
+
+    /// Takes away one entry: of a path that is there twice, the other stays.
+    fn unindex(&mut self, path: &Path, trace: &Landed) {
+        let file = trace.generation.file();
         if let Some(paths) = self.paths.get_mut(&file) {
-            paths.retain(|other| other != path);
+            if let Some(place) = paths.iter().position(|other| other == path) {
+                paths.swap_remove(place);
+            }
             if paths.is_empty() {
                 self.paths.remove(&file);
             }
@@ -175,12 +248,15 @@ mod tests {
         let path = folder.path().join("ledger");
         let mut ledger = Ledger::open(&path).unwrap();
         ledger.land(&[("a".into(), landed(1)), ("b".into(), landed(1)), ("c".into(), landed(2))]).unwrap();
+        ledger.begin(Path::new("d"), landed(2)).unwrap();
+        assert_eq!(ledger.other_paths(Path::new("c")), [PathBuf::from("d")]);
         ledger.gone(Path::new("c")).unwrap();
         drop(ledger);
         let mut file = File::options().append(true).open(&path).unwrap();
         file.write_all(b"{\"gone\":\"a").unwrap();
         let mut ledger = Ledger::open(&path).unwrap();
         assert_eq!(ledger.len(), 2);
+        assert_eq!((ledger.get(Path::new("d")), ledger.traces(Path::new("d"))), (None, vec![landed(2)]));
         assert_eq!(ledger.other_paths(Path::new("a")), [PathBuf::from("b")]);
         ledger.gone(Path::new("b")).unwrap();
         drop(ledger);

@@ -4,9 +4,10 @@ use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
+use daemon::lock::{FolderLock, LockError};
 use stage::single::Publisher;
 
 use crate::board::Board;
@@ -24,6 +25,9 @@ use crate::watch::Watch;
 /// How often the logs are written.
 const LOG_PERIOD: Duration = Duration::from_millis(200);
 
+/// How long a killed predecessor may take to end: the kernel first finishes what it has begun to write.
+const PREDECESSOR_LIMIT: Duration = Duration::from_secs(10);
+
 /// How often a folder that cannot be watched whole is walked through.
 const WALK_PERIOD: Duration = Duration::from_secs(10);
 
@@ -34,7 +38,7 @@ const WALK_PERIOD: Duration = Duration::from_secs(10);
 pub fn run(settings: &Settings, limit: Option<u64>) -> anyhow::Result<()> {
     let state = settings.state();
     std::fs::create_dir_all(&state).with_context(|| format!("make the folder {}", state.display()))?;
-    let _alone = daemon::lock::exclusive(&state.join("lock"))?;
+    let _alone = alone(&state.join("lock"))?;
     let board = Board::new(settings.board());
     board.make()?;
     let drain = Arc::new(open(settings, &state, limit)?);
@@ -55,6 +59,17 @@ pub fn run(settings: &Settings, limit: Option<u64>) -> anyhow::Result<()> {
     drain.answer(&state)?;
     drain.logs.flush();
     Ok(())
+}
+
+/// Takes the lock; a predecessor that was killed may need a moment to be gone.
+fn alone(path: &Path) -> Result<FolderLock, LockError> {
+    let give_up = Instant::now() + PREDECESSOR_LIMIT;
+    loop {
+        match daemon::lock::exclusive(path) {
+            Err(LockError::Held { .. }) if Instant::now() < give_up => std::thread::sleep(LOG_PERIOD / 10),
+            outcome => return outcome,
+        }
+    }
 }
 
 fn open(settings: &Settings, state: &Path, limit: Option<u64>) -> anyhow::Result<Drain> {

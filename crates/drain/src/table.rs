@@ -166,7 +166,7 @@ impl Table {
         let pause = match &turn {
             Turn::Done if !again => {
                 self.pending.remove(path);
-                return self.pass(path, |_| {});
+                return self.decide(path, |_| {});
             }
             Turn::Done => {
                 (pending.tries, pending.begun) = (0, false);
@@ -190,10 +190,10 @@ impl Table {
         let tries = pending.tries;
         self.wait(path, now + if again { SETTLE } else { pause });
         match turn {
-            Turn::Done => self.pass(path, |_| {}),
-            Turn::Open if tries >= TRIES => self.pass(path, |barrier| barrier.open.push(path.to_owned())),
+            Turn::Done => self.pass(path),
+            Turn::Open if tries >= TRIES => self.decide(path, |barrier| barrier.open.push(path.to_owned())),
             Turn::Failed(trouble) if tries >= TRIES => {
-                self.pass(path, |barrier| drop(barrier.failed.insert(path.to_owned(), trouble.clone())));
+                self.decide(path, |barrier| drop(barrier.failed.insert(path.to_owned(), trouble.clone())));
             }
             _ => {}
         }
@@ -261,13 +261,22 @@ impl Table {
         self.due.insert((due, number), path.to_owned());
     }
 
-    /// One turn with a path is over for all barriers.
-    fn pass(&mut self, path: &Path, note: impl Fn(&mut Barrier)) {
+    /// A version of a file has landed, and there is a newer one: which of them a barrier waits for it knows.
+    fn pass(&mut self, path: &Path) {
         for barrier in self.barriers.values_mut() {
-            let Some(turns) = barrier.left.get_mut(path) else { continue };
-            *turns -= 1;
-            if *turns == 0 {
-                barrier.left.remove(path);
+            if let Some(turns) = barrier.left.get_mut(path) {
+                *turns -= 1;
+                if *turns == 0 {
+                    barrier.left.remove(path);
+                }
+            }
+        }
+    }
+
+    /// What becomes of a file is known, also of its newest version.
+    fn decide(&mut self, path: &Path, note: impl Fn(&mut Barrier)) {
+        for barrier in self.barriers.values_mut() {
+            if barrier.left.remove(path).is_some() {
                 note(barrier);
             }
         }
@@ -303,6 +312,9 @@ mod tests {
         let barrier = table.raise();
         table.settle(path, Turn::Done, now);
         assert!(table.lower(barrier).is_none(), "the second version is owed");
+        assert_eq!(table.next(now + SETTLE).unwrap(), path);
+        table.settle(path, Turn::Changed, now);
+        assert!(table.lower(barrier).is_none(), "it is still owed");
         assert_eq!(table.next(now + SETTLE).unwrap(), path);
         table.settle(path, Turn::Done, now);
         assert!(table.lower(barrier).is_some());
