@@ -3,30 +3,20 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::FileExt;
-use std::path::Path;
 
 use rustix::fs::{FallocateFlags, fallocate};
 use rustix::io::Errno;
 use tests::processes::Process;
 
+use crate::folder::open_or_make;
 use crate::records::bytes_at;
 use crate::site::Site;
 
-fn open(path: &Path) -> File {
-    OpenOptions::new()
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .open(path)
-        .expect("it can be opened")
-}
-
 pub fn visible(site: &Site) {
     let folder = site.commit_folder();
-    let reader = open(&folder.at(1, "shared"));
+    let reader = open_or_make(&folder.at(1, "shared"));
     for round in 0..20 {
-        let writer = open(&folder.at(0, "shared"));
+        let writer = open_or_make(&folder.at(0, "shared"));
         let (one, two) = (bytes_at(round, 3000), bytes_at(round + 7, 3000));
         let mut read = vec![0; 3000];
         writer.write_all_at(&one, 1_047_000).expect("there is room");
@@ -50,7 +40,7 @@ pub fn visible(site: &Site) {
 /// The node itself sees its writes at once, in every way.
 pub fn own(site: &Site) {
     let folder = site.commit_folder();
-    let mut file = open(&folder.at(0, "shared"));
+    let mut file = open_or_make(&folder.at(0, "shared"));
     let mut read = [0; 4];
     for round in 0..20u8 {
         file.write_all_at(&[round; 4], 10).expect("there is room");
@@ -76,7 +66,7 @@ pub fn own(site: &Site) {
 
 pub fn killed(site: &Site) {
     let folder = site.commit_folder();
-    let files: Vec<File> = (0..3).map(|n| open(&folder.at(0, &format!("file{n}")))).collect();
+    let files: Vec<File> = (0..3).map(|n| open_or_make(&folder.at(0, &format!("file{n}")))).collect();
     for n in 0..300 {
         for (file, seed) in files.iter().zip(0..) {
             file.write_all_at(&bytes_at(n + seed, 1000), (n * 3000) as u64).expect("there is room");
@@ -99,10 +89,10 @@ pub fn killed(site: &Site) {
 /// No room is told at fsync, and at close where nobody asked before.
 pub fn error(site: &Site) {
     let folder = site.commit_folder();
-    let filler = open(&folder.at(0, "filler"));
+    let filler = open_or_make(&folder.at(0, "filler"));
     let stat = rustix::fs::fstatvfs(&filler).expect("the buffer is mounted");
     fallocate(&filler, FallocateFlags::empty(), 0, stat.f_bfree * stat.f_frsize).expect("all of it is free");
-    let file = open(&folder.at(0, "file"));
+    let file = open_or_make(&folder.at(0, "file"));
     file.write_all_at(&[1; 100_000], 0).expect("it is held back");
     let told = file.sync_all().expect_err("nothing is free");
     assert_eq!(told.raw_os_error(), Some(Errno::NOSPC.raw_os_error()));

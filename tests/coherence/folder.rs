@@ -1,5 +1,6 @@
 //! One test's folder, seen from each node, and what several nodes do in it at once.
 
+use std::fs::{File, OpenOptions};
 use std::path::{Path, PathBuf};
 use std::sync::Barrier;
 
@@ -39,6 +40,13 @@ impl<'a> Folder<'a> {
     pub fn peer(&self, node: usize, file: &str) -> Peer {
         Peer::start(self.site, node, &self.inside(file))
     }
+}
+
+/// The file, open for reading and writing; made where it is not there.
+#[track_caller]
+pub fn open_or_make(path: &Path) -> File {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(true).truncate(false).open(path).expect("it can be opened")
 }
 
 /// Does `action` on the nodes 0 to `count` - 1 at the same moment; what each gave.

@@ -1,34 +1,24 @@
 //! Sentences 2, 3, 4 and 8: what one node did, every other sees at once, whatever its kernel remembers.
 
-use std::fs::{self, File, OpenOptions, Permissions};
+use std::fs::{self, File, Permissions};
 use std::io::ErrorKind;
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
 
 use rustix::fs::{FallocateFlags, fallocate};
 
-use crate::folder::Folder;
+use crate::folder::{Folder, open_or_make};
 use crate::records::bytes_at;
 use crate::site::{NODES, Site};
 
 const ROUNDS: usize = 60;
-
-fn open(path: &Path) -> File {
-    OpenOptions::new()
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .open(path)
-        .expect("it can be opened")
-}
 
 fn is_missing(path: &Path) -> bool {
     fs::symlink_metadata(path).is_err_and(|error| error.kind() == ErrorKind::NotFound)
 }
 
 fn open_everywhere(folder: &Folder<'_>, name: &str) -> Vec<File> {
-    folder.everywhere(name).iter().map(|path| open(path)).collect()
+    folder.everywhere(name).iter().map(|path| open_or_make(path)).collect()
 }
 
 pub fn bytes(site: &Site) {
@@ -149,7 +139,7 @@ pub fn unlinked(site: &Site) {
     let folder = site.folder();
     fs::write(folder.at(0, "file"), "kept").expect("the buffer is writable");
     let (reader, writer) =
-        (File::open(folder.at(1, "file")).expect("it is there"), open(&folder.at(2, "file")));
+        (File::open(folder.at(1, "file")).expect("it is there"), open_or_make(&folder.at(2, "file")));
     fs::remove_file(folder.at(3, "file")).expect("it is there");
     writer.write_all_at(b"more", 4).expect("it is open");
     let mut read = [0; 8];

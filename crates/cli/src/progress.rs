@@ -117,7 +117,7 @@ pub fn describe_end(stage: &StageStatus) -> String {
             line +=
                 &format!(", FAILED ({} not copied)", render::counted(not_copied(stage), "entry", "entries"));
         }
-        state => line += &format!(", {}", render::stage_state(state)),
+        state => line += &format!(", {}", state.word()),
     }
     line
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use model::phase::{AccessMode, Function, Phase, StageState};
+use model::phase::{AccessMode, Function, Phase};
 use wire::control::VolumeKind;
 
 /// Bytes, to one decimal.
@@ -64,17 +64,6 @@ pub fn phase(phase: Phase) -> &'static str {
         Phase::Unmounted => "unmounted",
         Phase::StagedOut => "staged out",
         Phase::TornDown => "torn down",
-    }
-}
-
-/// A stage's state.
-pub fn stage_state(state: StageState) -> &'static str {
-    match state {
-        StageState::Pending => "pending",
-        StageState::Active => "active",
-        StageState::Deferred => "deferred",
-        StageState::Complete => "complete",
-        StageState::Failed => "failed",
     }
 }
 

@@ -25,6 +25,17 @@ pub struct Held {
     pub locks: Vec<(u64, u64, FileLock)>,
 }
 
+/// What gave a file its time of change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LastChange {
+    /// It was set, after any write of this client.
+    Set,
+    /// A write of this client, after it was set.
+    Written,
+    /// This client does not know.
+    Unknown,
+}
+
 #[derive(Clone, Copy, Debug, Default)]
 struct File {
     readers: u32,
@@ -130,9 +141,13 @@ impl Files {
         Some(Written { end: file.end?, mtime: file.mtime, epoch: file.epoch, times: file.times })
     }
 
-    /// Whether the shard's time is newer than any write of ours.
-    pub fn mtime_set(&self, ino: u64) -> bool {
-        self.files.get(&ino).is_some_and(|file| file.mtime_set)
+    /// What this client did last to the time of change of a file, where it was set `times` times.
+    pub fn last_change(&self, ino: u64, times: u64) -> LastChange {
+        match self.files.get(&ino) {
+            Some(file) if file.mtime_set => LastChange::Set,
+            Some(file) if file.end.is_some() && file.times == times => LastChange::Written,
+            _ => LastChange::Unknown,
+        }
     }
 
     /// A lock was taken or given up.

@@ -273,9 +273,9 @@ impl Client {
         let Reply::Entries { mut entries, live } = self.home(&Request::ReadDir { ino, cookie })? else {
             return Err(Errno::PROTO);
         };
-        for (entry, live) in entries.iter_mut().zip(live) {
+        for (entry, (live, times)) in entries.iter_mut().zip(live) {
             if live {
-                self.measure_into(&mut entry.attr)?;
+                self.measure_into(&mut entry.attr, times)?;
             }
         }
         Ok(entries)

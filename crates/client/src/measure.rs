@@ -4,6 +4,7 @@ use rustix::io::Errno;
 use wire::data::message::InodeReply;
 use wire::data::{Attr, Reply, Request, Time};
 
+use super::files::LastChange;
 use super::{Client, Result, Usage};
 
 impl Client {
@@ -11,17 +12,19 @@ impl Client {
     pub(super) fn with_live_size(&self, inode: InodeReply) -> Result<Attr> {
         let mut attr = inode.attr;
         if inode.live {
-            self.measure_into(&mut attr)?;
+            self.measure_into(&mut attr, inode.times)?;
         }
         Ok(attr)
     }
 
     /// Replaces size, space and time by what the fragments have.
-    pub(super) fn measure_into(&self, attr: &mut Attr) -> Result<()> {
-        let (size, blocks, mtime) = self.measure(attr.ino)?;
+    pub(super) fn measure_into(&self, attr: &mut Attr, times: u64) -> Result<()> {
+        let (size, blocks, written) = self.measure(attr.ino)?;
         (attr.size, attr.blocks) = (size, blocks);
-        if !self.files().mtime_set(attr.ino) {
-            attr.mtime = attr.mtime.max(mtime);
+        let last = self.files().last_change(attr.ino, times);
+        if last != LastChange::Set {
+            let times = if last == LastChange::Written { 0 } else { times };
+            attr.mtime = attr.changed(times, written);
             attr.ctime = attr.ctime.max(attr.mtime);
         }
         Ok(())

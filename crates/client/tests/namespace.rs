@@ -86,6 +86,29 @@ fn a_time_that_is_set_while_the_close_is_under_way_is_the_last_word() {
 }
 
 #[test]
+fn a_time_that_was_set_holds_for_a_client_that_does_not_know_what_was_written_before() {
+    let cluster = Cluster::start(3, 64 << 20);
+    let first = cluster.client();
+    let ino = first.create(ROOT, b"f", 0o644, &ME).unwrap().ino;
+    first.write(ino, 0, b"data").unwrap();
+    // The first client's process dies before it said that the file was closed.
+    let held = Held { opens: vec![], locks: vec![] };
+    let successor = Client::resume(&cluster.target, first.session(), held).unwrap();
+    let then = Time { seconds: 1_000_000_000, nanos: 5 };
+    successor.setattr(ino, &SetAttr { mtime: Some(then), ..SetAttr::default() }).unwrap();
+    assert_eq!(successor.getattr(ino).unwrap().mtime, then);
+    assert_eq!(successor.readdir(ROOT, 0).unwrap()[0].attr.mtime, then);
+    successor.open(ino, true).unwrap();
+    successor.close(ino, true).unwrap();
+    assert_eq!(cluster.client().getattr(ino).unwrap().mtime, then);
+    successor.open(ino, true).unwrap();
+    // A write moves it on, once the clock of the file system below has ticked; if never, this never ends.
+    while cluster.client().getattr(ino).unwrap().mtime == then {
+        successor.write(ino, 0, b"more").unwrap();
+    }
+}
+
+#[test]
 fn a_full_buffer_refuses_and_removing_a_file_makes_room() {
     let cluster = Cluster::start(3, 1 << 20);
     let client = cluster.client();

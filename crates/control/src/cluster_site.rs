@@ -10,14 +10,12 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::sync::watch;
-use wire::control::{ApiError, StageStatus};
-use wire::node::{
-    FragmentSpec, FragmentStatus, MountSpec, MountStatus, NodeHealth, StageSpec, StorageAddress,
-};
+use wire::control::ApiError;
+use wire::node::StorageAddress;
 
 use crate::cluster_nodes::{ClusterNodes, Seen};
-use crate::local_site::unmount_path;
-use crate::site::{ClusterSetting, DiskSpace, NodeView, Site, Unmount};
+use crate::node_api::{Caller, NodeApi};
+use crate::site::{ClusterSetting, DiskSpace, NodeView, Site};
 use crate::state::nodes::Known;
 
 /// Between two tries of a call.
@@ -90,17 +88,19 @@ impl ClusterSite {
         let message = format!("node {node} does not answer within {} s: {why}", self.patience.as_secs());
         site(ABSENT, message, "`forebay status` shows when it is back; look into forebay-node's log there")
     }
+}
 
-    async fn get<R: DeserializeOwned>(&self, node: &str, path: &str) -> Result<R, ApiError> {
+impl Caller for ClusterSite {
+    async fn get<R: DeserializeOwned + Send>(&self, node: &str, path: &str) -> Result<R, ApiError> {
         let (client, seen) = self.nodes.find(node)?;
         self.repeat(node, &seen, || client.get(path)).await
     }
 
-    async fn put<B: Serialize, R: DeserializeOwned>(
+    async fn put<R: DeserializeOwned + Send>(
         &self,
         node: &str,
         path: &str,
-        body: &B,
+        body: &(impl Serialize + Sync),
     ) -> Result<R, ApiError> {
         let (client, seen) = self.nodes.find(node)?;
         self.repeat(node, &seen, || client.put(path, body)).await
@@ -168,38 +168,6 @@ impl Site for ClusterSite {
     async fn stop_nodes(&self) -> Result<(), ApiError> {
         // They are services of their hosts.
         Ok(())
-    }
-
-    async fn health(&self, node: &str) -> Result<NodeHealth, ApiError> {
-        self.get(node, "/v1/health").await
-    }
-
-    async fn create_fragment(&self, node: &str, spec: &FragmentSpec) -> Result<FragmentStatus, ApiError> {
-        self.put(node, &format!("/v1/fragments/{}", spec.instance), spec).await
-    }
-
-    async fn delete_fragment(&self, node: &str, instance: &str) -> Result<(), ApiError> {
-        self.delete(node, &format!("/v1/fragments/{instance}")).await
-    }
-
-    async fn mount(&self, node: &str, spec: &MountSpec) -> Result<MountStatus, ApiError> {
-        self.put(node, &format!("/v1/mounts/{}", spec.id), spec).await
-    }
-
-    async fn unmount(&self, node: &str, id: &str, how: Unmount) -> Result<(), ApiError> {
-        self.delete(node, &unmount_path(id, how)).await
-    }
-
-    async fn start_stage(&self, node: &str, spec: &StageSpec) -> Result<StageStatus, ApiError> {
-        self.put(node, &format!("/v1/stages/{}", spec.id), spec).await
-    }
-
-    async fn stage(&self, node: &str, id: &str) -> Result<StageStatus, ApiError> {
-        self.get(node, &format!("/v1/stages/{id}")).await
-    }
-
-    async fn delete_stage(&self, node: &str, id: &str) -> Result<(), ApiError> {
-        self.delete(node, &format!("/v1/stages/{id}")).await
     }
 
     fn remove_mount_folder(&self, _token: &str) {

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use daemon::config::ConfigError;
 use model::size;
 use serde::Deserialize;
 
@@ -89,34 +90,13 @@ pub struct Config {
     pub metrics: Option<String>,
 }
 
-/// Why a file that can be read cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub enum FileError {
-    /// The file as such.
-    #[error(transparent)]
-    Load(#[from] daemon::config::ConfigError),
-    /// One value.
-    #[error("the configuration {}: {key}: {reason}", path.display())]
-    Value {
-        /// The file.
-        path: PathBuf,
-        /// The key.
-        key: &'static str,
-        /// What is wrong.
-        reason: String,
-    },
-    /// The state folder.
-    #[error(transparent)]
-    State(#[from] daemon::state::StateError),
-}
-
 /// Reads the file `path` and makes the state folder.
 ///
 /// # Errors
-/// See [`FileError`].
-pub fn load(path: &Path) -> Result<Config, FileError> {
+/// See [`ConfigError`].
+pub fn load(path: &Path) -> Result<Config, ConfigError> {
     let file: File = daemon::config::load(path)?;
-    let wrong = |key, reason: String| FileError::Value { path: path.into(), key, reason };
+    let wrong = |key, reason: String| ConfigError::Value { path: path.into(), key, reason };
     let pools = pools(&file.pools).map_err(|reason| wrong("pools", reason))?;
     let admins = daemon::config::uids_of(&file.admin_users).map_err(|reason| wrong("admin_users", reason))?;
     let folder = daemon::state::folder(Some(file.state_dir.clone()))?;

@@ -11,7 +11,8 @@ use wire::control::{
 };
 
 use crate::lifecycle::{self, Done, aside};
-use crate::site::{Site, Unmount};
+use crate::node_api::Unmount;
+use crate::site::Site;
 use crate::state::{Database, activations, sessions, timings};
 use crate::status;
 use crate::turns::{Call, Turns};

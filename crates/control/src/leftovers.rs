@@ -4,7 +4,8 @@
 use wire::control::ApiError;
 
 use crate::control::Control;
-use crate::site::{Site, Unmount};
+use crate::node_api::Unmount;
+use crate::site::Site;
 use crate::state::leftovers::{self, Kind, Leftover};
 
 /// One round over all that is noted.

@@ -6,6 +6,7 @@
 //! turns.rs     one function of a token at a time
 //! state/       one file per table of the database
 //! site.rs      what the life-cycle asks of the machines: local_*.rs of one, cluster_*.rs of many hosts
+//! node_api.rs  what it asks of a node
 //! pool.rs      how much flash there is, and which nodes an instance gets
 //! rights.rs    who may do what
 //! script.rs    from a script to a plan
@@ -21,6 +22,7 @@ mod leftovers;
 mod lifecycle;
 mod local_nodes;
 mod local_site;
+mod node_api;
 mod objects;
 mod pool;
 mod requests;

@@ -8,13 +8,12 @@ use daemon::http::CallError;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use wire::control::{ApiError, StageStatus};
-use wire::node::{
-    FragmentSpec, FragmentStatus, MountSpec, MountStatus, NodeHealth, StageSpec, StorageAddress,
-};
+use wire::control::ApiError;
+use wire::node::StorageAddress;
 
 use crate::local_nodes::LocalNodes;
-use crate::site::{ClusterSetting, DiskSpace, NodeView, Site, Unmount};
+use crate::node_api::Caller;
+use crate::site::{ClusterSetting, DiskSpace, NodeView, Site};
 use crate::state::nodes::Known;
 
 /// How long a call to a node is repeated while it does not answer: it is being started again meanwhile.
@@ -41,21 +40,22 @@ impl LocalSite {
     pub fn new(folder: PathBuf, nodes: LocalNodes) -> LocalSite {
         LocalSite { folder, nodes }
     }
+}
 
-    /// Repeats `PUT path` until the node answers.
-    async fn put<B: Serialize, R: DeserializeOwned>(
+impl Caller for LocalSite {
+    async fn get<R: DeserializeOwned + Send>(&self, node: &str, path: &str) -> Result<R, ApiError> {
+        let client = self.nodes.client(node);
+        repeat(node, || client.get(path)).await
+    }
+
+    async fn put<R: DeserializeOwned + Send>(
         &self,
         node: &str,
         path: &str,
-        body: &B,
+        body: &(impl Serialize + Sync),
     ) -> Result<R, ApiError> {
         let client = self.nodes.client(node);
         repeat(node, || client.put(path, body)).await
-    }
-
-    async fn get<R: DeserializeOwned>(&self, node: &str, path: &str) -> Result<R, ApiError> {
-        let client = self.nodes.client(node);
-        repeat(node, || client.get(path)).await
     }
 
     async fn delete(&self, node: &str, path: &str) -> Result<(), ApiError> {
@@ -143,50 +143,9 @@ impl Site for LocalSite {
         self.nodes.stop().await
     }
 
-    async fn health(&self, node: &str) -> Result<NodeHealth, ApiError> {
-        self.get(node, "/v1/health").await
-    }
-
-    async fn create_fragment(&self, node: &str, spec: &FragmentSpec) -> Result<FragmentStatus, ApiError> {
-        self.put(node, &format!("/v1/fragments/{}", spec.instance), spec).await
-    }
-
-    async fn delete_fragment(&self, node: &str, instance: &str) -> Result<(), ApiError> {
-        self.delete(node, &format!("/v1/fragments/{instance}")).await
-    }
-
-    async fn mount(&self, node: &str, spec: &MountSpec) -> Result<MountStatus, ApiError> {
-        self.put(node, &format!("/v1/mounts/{}", spec.id), spec).await
-    }
-
-    async fn unmount(&self, node: &str, id: &str, how: Unmount) -> Result<(), ApiError> {
-        self.delete(node, &unmount_path(id, how)).await
-    }
-
-    async fn start_stage(&self, node: &str, spec: &StageSpec) -> Result<StageStatus, ApiError> {
-        self.put(node, &format!("/v1/stages/{}", spec.id), spec).await
-    }
-
-    async fn stage(&self, node: &str, id: &str) -> Result<StageStatus, ApiError> {
-        self.get(node, &format!("/v1/stages/{id}")).await
-    }
-
-    async fn delete_stage(&self, node: &str, id: &str) -> Result<(), ApiError> {
-        self.delete(node, &format!("/v1/stages/{id}")).await
-    }
-
     fn remove_mount_folder(&self, token: &str) {
         // Missing if the user named the place; not empty only if somebody put something there, which stays.
         let _ = std::fs::remove_dir(self.mount_folder().join(token));
-    }
-}
-
-/// The request that takes a mount away.
-pub fn unmount_path(id: &str, how: Unmount) -> String {
-    match how {
-        Unmount::Patient => format!("/v1/mounts/{id}?hurry=false"),
-        Unmount::WithinSeconds(grace_s) => format!("/v1/mounts/{id}?hurry=false&grace_s={grace_s}"),
-        Unmount::Hurry => format!("/v1/mounts/{id}?hurry=true"),
     }
 }
 

@@ -13,7 +13,8 @@ use wire::node::{
     FragmentSpec, FragmentStatus, MountSpec, MountStatus, NodeHealth, StageSpec, StorageAddress,
 };
 
-use crate::site::{ClusterSetting, DiskSpace, NodeView, Site, Unmount};
+use crate::node_api::{NodeApi, Unmount};
+use crate::site::{ClusterSetting, DiskSpace, NodeView, Site};
 use crate::state::nodes::Known;
 
 /// The machine.
@@ -206,6 +207,10 @@ impl Site for MemorySite {
         Ok(())
     }
 
+    fn remove_mount_folder(&self, _token: &str) {}
+}
+
+impl NodeApi for MemorySite {
     async fn health(&self, node: &str) -> Result<NodeHealth, ApiError> {
         let world = self.world();
         Ok(NodeHealth {
@@ -285,8 +290,6 @@ impl Site for MemorySite {
         };
         self.call_node(node, format!("delete_stage {id}"), effect).await
     }
-
-    fn remove_mount_folder(&self, _token: &str) {}
 }
 
 fn mounted(spec: &MountSpec, interruptions: u32) -> MountStatus {

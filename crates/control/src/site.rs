@@ -3,11 +3,11 @@
 
 use std::path::{Path, PathBuf};
 
+use wire::control::{ApiError, NodeRole, RegisterNode};
+use wire::node::{NodeHealth, StorageAddress};
+
+use crate::node_api::NodeApi;
 use crate::state::nodes::Known;
-use wire::control::{ApiError, NodeRole, RegisterNode, StageStatus};
-use wire::node::{
-    FragmentSpec, FragmentStatus, MountSpec, MountStatus, NodeHealth, StageSpec, StorageAddress,
-};
 
 /// What a cluster's control is told in its configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,8 +62,8 @@ pub struct DiskSpace {
     pub available_bytes: u64,
 }
 
-/// The machine and its nodes. Calls to a node are repeated while it restarts; what comes back as an error is final.
-pub trait Site: Send + Sync + 'static {
+/// The machine and its nodes.
+pub trait Site: NodeApi + 'static {
     /// Where namespaces are mounted on the machine of control: a folder for each token.
     fn mount_folder(&self) -> PathBuf;
 
@@ -113,86 +113,6 @@ pub trait Site: Send + Sync + 'static {
     /// One does not end.
     fn stop_nodes(&self) -> impl Future<Output = Result<(), ApiError>> + Send;
 
-    /// A node's own words, now.
-    ///
-    /// # Errors
-    /// The node's, or it stays away.
-    fn health(&self, node: &str) -> impl Future<Output = Result<NodeHealth, ApiError>> + Send;
-
-    /// `PUT /v1/fragments/{instance}`.
-    ///
-    /// # Errors
-    /// The node's, or it stays away; so for all that follow.
-    fn create_fragment(
-        &self,
-        node: &str,
-        spec: &FragmentSpec,
-    ) -> impl Future<Output = Result<FragmentStatus, ApiError>> + Send;
-
-    /// `DELETE /v1/fragments/{instance}`.
-    ///
-    /// # Errors
-    /// The node's.
-    fn delete_fragment(
-        &self,
-        node: &str,
-        instance: &str,
-    ) -> impl Future<Output = Result<(), ApiError>> + Send;
-
-    /// `PUT /v1/mounts/{id}`.
-    ///
-    /// # Errors
-    /// The node's.
-    fn mount(
-        &self,
-        node: &str,
-        spec: &MountSpec,
-    ) -> impl Future<Output = Result<MountStatus, ApiError>> + Send;
-
-    /// `DELETE /v1/mounts/{id}`.
-    ///
-    /// # Errors
-    /// The node's.
-    fn unmount(
-        &self,
-        node: &str,
-        id: &str,
-        how: Unmount,
-    ) -> impl Future<Output = Result<(), ApiError>> + Send;
-
-    /// `PUT /v1/stages/{id}`.
-    ///
-    /// # Errors
-    /// The node's.
-    fn start_stage(
-        &self,
-        node: &str,
-        spec: &StageSpec,
-    ) -> impl Future<Output = Result<StageStatus, ApiError>> + Send;
-
-    /// `GET /v1/stages/{id}`.
-    ///
-    /// # Errors
-    /// The node's; `no_such_stage` where it does not know it.
-    fn stage(&self, node: &str, id: &str) -> impl Future<Output = Result<StageStatus, ApiError>> + Send;
-
-    /// `DELETE /v1/stages/{id}`.
-    ///
-    /// # Errors
-    /// The node's.
-    fn delete_stage(&self, node: &str, id: &str) -> impl Future<Output = Result<(), ApiError>> + Send;
-
     /// Removes the empty folder that a token's mount points were in.
     fn remove_mount_folder(&self, token: &str);
-}
-
-/// How long files may stay open under a mount that is taken away.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unmount {
-    /// As long as writing back may take.
-    Patient,
-    /// So many seconds.
-    WithinSeconds(u64),
-    /// Hardly.
-    Hurry,
 }

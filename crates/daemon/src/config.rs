@@ -5,6 +5,8 @@ use std::process::Command;
 
 use serde::de::DeserializeOwned;
 
+use crate::state::StateError;
+
 /// Why a configuration cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
@@ -25,6 +27,19 @@ pub enum ConfigError {
         /// What and where.
         reason: String,
     },
+    /// One value cannot be used.
+    #[error("the configuration {}: {key}: {reason}", path.display())]
+    Value {
+        /// The file.
+        path: PathBuf,
+        /// The key.
+        key: &'static str,
+        /// What is wrong.
+        reason: String,
+    },
+    /// The state folder that it names.
+    #[error(transparent)]
+    State(#[from] StateError),
 }
 
 /// Reads a configuration. Its types are to have `#[serde(deny_unknown_fields)]`.

@@ -89,6 +89,19 @@ pub enum StageState {
     Failed,
 }
 
+impl StageState {
+    /// Its word, as DataWarp's users know it.
+    pub fn word(self) -> &'static str {
+        match self {
+            StageState::Pending => "pending",
+            StageState::Active => "active",
+            StageState::Deferred => "deferred",
+            StageState::Complete => "complete",
+            StageState::Failed => "failed",
+        }
+    }
+}
+
 /// When a node sees what another wrote.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

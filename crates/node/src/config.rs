@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
+use daemon::config::ConfigError;
 use model::size;
 use serde::Deserialize;
 use wire::control::NodeRole;
@@ -61,34 +62,13 @@ impl Default for File {
     }
 }
 
-/// Why a file that can be read cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub enum FileError {
-    /// The file as such.
-    #[error(transparent)]
-    Load(#[from] daemon::config::ConfigError),
-    /// One value.
-    #[error("the configuration {}: {key}: {reason}", path.display())]
-    Value {
-        /// The file.
-        path: PathBuf,
-        /// The key.
-        key: &'static str,
-        /// What is wrong.
-        reason: String,
-    },
-    /// The state folder.
-    #[error(transparent)]
-    State(#[from] daemon::state::StateError),
-}
-
 /// Reads the file `path` and makes the state folder.
 ///
 /// # Errors
-/// See [`FileError`].
-pub fn load(path: &Path) -> Result<Config, FileError> {
+/// See [`ConfigError`].
+pub fn load(path: &Path) -> Result<Config, ConfigError> {
     let file: File = daemon::config::load(path)?;
-    let wrong = |key, reason: String| FileError::Value { path: path.into(), key, reason };
+    let wrong = |key, reason: String| ConfigError::Value { path: path.into(), key, reason };
     let folder = daemon::state::folder(Some(file.state_dir.clone()))?;
     let capacity_bytes = capacity(&file).map_err(|reason| wrong("capacity", reason))?;
     let name = if file.name.is_empty() { host_name() } else { file.name.clone() };

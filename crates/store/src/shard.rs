@@ -294,7 +294,7 @@ impl Shard {
             }
             let reply = self.inode(&state, ino)?;
             page.push(DirEntry { cookie, name: name.to_vec(), attr: reply.attr });
-            live.push(reply.live);
+            live.push((reply.live, reply.times));
         }
         Ok(Reply::Entries { entries: page, live })
     }

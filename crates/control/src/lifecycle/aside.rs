@@ -9,7 +9,8 @@ use wire::control::{ApiError, Setup, Teardown};
 use super::mounts::unmount_all;
 use super::teardown;
 use crate::control::Control;
-use crate::site::{Site, Unmount};
+use crate::node_api::Unmount;
+use crate::site::Site;
 use crate::state::sessions::{self, Session};
 use crate::state::stages;
 

@@ -7,7 +7,8 @@ use wire::control::ApiError;
 
 use super::{absent, join_all};
 use crate::control::Control;
-use crate::site::{Site, Unmount};
+use crate::node_api::Unmount;
+use crate::site::Site;
 use crate::state::activations::{self, Activation};
 use crate::state::leftovers::{self, Kind, Leftover};
 use crate::state::sessions::Session;

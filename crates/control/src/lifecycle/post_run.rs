@@ -10,7 +10,8 @@ use wire::control::{ApiError, PostRun};
 use super::mounts::unmount_all;
 use super::{Done, require_set_up};
 use crate::control::Control;
-use crate::site::{Site, Unmount};
+use crate::node_api::Unmount;
+use crate::site::Site;
 use crate::state::sessions;
 
 /// Unmounts. Also takes away what a `pre_run` left that did not finish.

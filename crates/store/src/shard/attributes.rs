@@ -128,8 +128,7 @@ impl Shard {
         let Some(inode) = state.tree.get(ino) else { return Ok(Reply::Done) };
         // Somebody truncated or opened it meanwhile: the measure is of no use, and it stays live.
         if inode.live && inode.epoch == epoch && !state.sessions.is_written(ino) {
-            // Where the time was set, it is not known whether a write came after.
-            let mtime = if inode.times > 0 { inode.mtime } else { inode.mtime.max(mtime) };
+            let mtime = inode.attr(ino).changed(inode.times, mtime);
             state.record(None, Record::Settled { ino, size, mtime })?;
         }
         Ok(Reply::Done)

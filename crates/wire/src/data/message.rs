@@ -181,8 +181,9 @@ pub enum Reply {
     Failed(i32),
     /// An inode.
     Inode(InodeReply),
-    /// A page of directory entries; those whose size is not settled have `live` set in step.
-    Entries { entries: Vec<DirEntry>, live: Vec<bool> },
+    /// A page of directory entries. In step: whether somebody may be writing, and how often the time of change was set, as
+    /// in [`InodeReply`].
+    Entries { entries: Vec<DirEntry>, live: Vec<(bool, u64)> },
     /// A value.
     Bytes(Vec<u8>),
     /// Names.

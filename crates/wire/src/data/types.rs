@@ -59,6 +59,16 @@ pub struct Attr {
     pub ctime: Time,
 }
 
+impl Attr {
+    /// When the contents changed last, of a file whose objects were last written at `written` and whose time of change was
+    /// set `times` times. A time that was set holds until the next write; whether one came after it tells the time of the
+    /// setting, which is the inode's last change or earlier. The clock by which file systems date writes is a tick behind
+    /// the one that dates changes of inodes, so a write that follows within a tick is not seen as one.
+    pub fn changed(&self, times: u64, written: Time) -> Time {
+        if times > 0 && written <= self.ctime { self.mtime } else { self.mtime.max(written) }
+    }
+}
+
 /// Which attributes to set.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SetAttr {

@@ -47,7 +47,7 @@ fn row(stage: &StageStatus) -> String {
     format!(
         "{} {} {} {} {} {} {} {files}\n",
         stage.id,
-        state(stage.state),
+        stage.state.word(),
         match stage.direction {
             Direction::In => "in",
             Direction::Out => "out",
@@ -61,16 +61,6 @@ fn row(stage: &StageStatus) -> String {
         stage.destination,
         left(progress.bytes_total, progress.bytes_verified),
     )
-}
-
-fn state(state: StageState) -> &'static str {
-    match state {
-        StageState::Pending => "pending",
-        StageState::Active => "active",
-        StageState::Deferred => "deferred",
-        StageState::Complete => "complete",
-        StageState::Failed => "failed",
-    }
 }
 
 #[cfg(test)]

@@ -192,7 +192,7 @@ impl Row {
         }));
         lines.extend(session.stages.iter().map(|stage| match stage.state {
             StageState::Pending | StageState::Deferred => {
-                format!("  {}: {}", progress::title(stage), render::stage_state(stage.state))
+                format!("  {}: {}", progress::title(stage), stage.state.word())
             }
             StageState::Active => {
                 format!(

@@ -1,0 +1,164 @@
+//! What control asks of a node. How a node is reached differs ([`Caller`]); what is asked does not.
+//!
+//! Calls are idempotent, and repeated while the node restarts; what comes back as an error is final.
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use wire::control::{ApiError, StageStatus};
+use wire::node::{FragmentSpec, FragmentStatus, MountSpec, MountStatus, NodeHealth, StageSpec};
+
+/// The node's API, as `wire::node` describes it.
+pub trait NodeApi: Send + Sync {
+    /// A node's own words, now.
+    ///
+    /// # Errors
+    /// The node's, or it stays away.
+    fn health(&self, node: &str) -> impl Future<Output = Result<NodeHealth, ApiError>> + Send;
+
+    /// `PUT /v1/fragments/{instance}`.
+    ///
+    /// # Errors
+    /// The node's, or it stays away; so for all that follow.
+    fn create_fragment(
+        &self,
+        node: &str,
+        spec: &FragmentSpec,
+    ) -> impl Future<Output = Result<FragmentStatus, ApiError>> + Send;
+
+    /// `DELETE /v1/fragments/{instance}`.
+    ///
+    /// # Errors
+    /// The node's.
+    fn delete_fragment(
+        &self,
+        node: &str,
+        instance: &str,
+    ) -> impl Future<Output = Result<(), ApiError>> + Send;
+
+    /// `PUT /v1/mounts/{id}`.
+    ///
+    /// # Errors
+    /// The node's.
+    fn mount(
+        &self,
+        node: &str,
+        spec: &MountSpec,
+    ) -> impl Future<Output = Result<MountStatus, ApiError>> + Send;
+
+    /// `DELETE /v1/mounts/{id}`.
+    ///
+    /// # Errors
+    /// The node's.
+    fn unmount(
+        &self,
+        node: &str,
+        id: &str,
+        how: Unmount,
+    ) -> impl Future<Output = Result<(), ApiError>> + Send;
+
+    /// `PUT /v1/stages/{id}`.
+    ///
+    /// # Errors
+    /// The node's.
+    fn start_stage(
+        &self,
+        node: &str,
+        spec: &StageSpec,
+    ) -> impl Future<Output = Result<StageStatus, ApiError>> + Send;
+
+    /// `GET /v1/stages/{id}`.
+    ///
+    /// # Errors
+    /// The node's; `no_such_stage` where it does not know it.
+    fn stage(&self, node: &str, id: &str) -> impl Future<Output = Result<StageStatus, ApiError>> + Send;
+
+    /// `DELETE /v1/stages/{id}`.
+    ///
+    /// # Errors
+    /// The node's.
+    fn delete_stage(&self, node: &str, id: &str) -> impl Future<Output = Result<(), ApiError>> + Send;
+}
+
+/// How long files may stay open under a mount that is taken away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unmount {
+    /// As long as writing back may take.
+    Patient,
+    /// So many seconds.
+    WithinSeconds(u64),
+    /// Hardly.
+    Hurry,
+}
+
+/// Who can reach nodes: repeats a call until the node answers, or is given up.
+pub trait Caller: Send + Sync {
+    /// `GET path`.
+    ///
+    /// # Errors
+    /// The node's, or it stays away; so for all that follow.
+    fn get<R: DeserializeOwned + Send>(
+        &self,
+        node: &str,
+        path: &str,
+    ) -> impl Future<Output = Result<R, ApiError>> + Send;
+
+    /// `PUT path`.
+    ///
+    /// # Errors
+    /// The node's.
+    fn put<R: DeserializeOwned + Send>(
+        &self,
+        node: &str,
+        path: &str,
+        body: &(impl Serialize + Sync),
+    ) -> impl Future<Output = Result<R, ApiError>> + Send;
+
+    /// `DELETE path`.
+    ///
+    /// # Errors
+    /// The node's.
+    fn delete(&self, node: &str, path: &str) -> impl Future<Output = Result<(), ApiError>> + Send;
+}
+
+impl<C: Caller> NodeApi for C {
+    async fn health(&self, node: &str) -> Result<NodeHealth, ApiError> {
+        self.get(node, "/v1/health").await
+    }
+
+    async fn create_fragment(&self, node: &str, spec: &FragmentSpec) -> Result<FragmentStatus, ApiError> {
+        self.put(node, &format!("/v1/fragments/{}", spec.instance), spec).await
+    }
+
+    async fn delete_fragment(&self, node: &str, instance: &str) -> Result<(), ApiError> {
+        self.delete(node, &format!("/v1/fragments/{instance}")).await
+    }
+
+    async fn mount(&self, node: &str, spec: &MountSpec) -> Result<MountStatus, ApiError> {
+        self.put(node, &format!("/v1/mounts/{}", spec.id), spec).await
+    }
+
+    async fn unmount(&self, node: &str, id: &str, how: Unmount) -> Result<(), ApiError> {
+        self.delete(node, &unmount_path(id, how)).await
+    }
+
+    async fn start_stage(&self, node: &str, spec: &StageSpec) -> Result<StageStatus, ApiError> {
+        self.put(node, &format!("/v1/stages/{}", spec.id), spec).await
+    }
+
+    async fn stage(&self, node: &str, id: &str) -> Result<StageStatus, ApiError> {
+        self.get(node, &format!("/v1/stages/{id}")).await
+    }
+
+    async fn delete_stage(&self, node: &str, id: &str) -> Result<(), ApiError> {
+        self.delete(node, &format!("/v1/stages/{id}")).await
+    }
+}
+
+/// The request that takes a mount away.
+fn unmount_path(id: &str, how: Unmount) -> String {
+    match how {
+        Unmount::Patient => format!("/v1/mounts/{id}?hurry=false"),
+        Unmount::WithinSeconds(grace_s) => format!("/v1/mounts/{id}?hurry=false&grace_s={grace_s}"),
+        Unmount::Hurry => format!("/v1/mounts/{id}?hurry=true"),
+    }
+}
