@@ -15,5 +15,6 @@ mod drain;
 mod drain_model;
 mod interactive;
 mod job;
+mod local;
 mod staging;
 mod star_catalogue;

@@ -34,6 +34,9 @@ pub enum Command {
     /// Copy what is closed in a folder on this node's flash to the parallel file system, in the background
     #[command(subcommand)]
     Drain(Box<Drain>),
+    /// Private volumes on this node's flash (root; for the prolog and epilog of a workload manager)
+    #[command(subcommand)]
+    Local(Local),
     /// Mount a buffer at PATH for interactive use
     Mount(Mount),
     /// Unmount an interactive buffer; what is in it is kept
@@ -169,6 +172,58 @@ pub struct DrainHere {
     /// Where it keeps what it has done [default: .forebay-drain in the drained folder]
     #[arg(long, value_name = "FOLDER")]
     pub state: Option<PathBuf>,
+}
+
+/// `forebay local`.
+#[derive(Debug, Subcommand)]
+pub enum Local {
+    /// Make the volume of a job and mount it for its user
+    Create {
+        /// The job
+        id: String,
+        /// Its user's name
+        #[arg(long)]
+        user: String,
+        /// Its user's number
+        #[arg(long)]
+        uid: u32,
+        /// Its user's group [default: the same number]
+        #[arg(long)]
+        gid: Option<u32>,
+        /// How much it holds, as 1.4TB [default: as the node is configured]
+        #[arg(long, value_name = "SIZE")]
+        capacity: Option<String>,
+        #[command(flatten)]
+        node: LocalNode,
+    },
+    /// Take the volume of a job from its user: it is drained, if that was asked for, and discarded
+    Release {
+        /// The job
+        id: String,
+        #[command(flatten)]
+        node: LocalNode,
+    },
+    /// Show the volumes of this node, and what keeps them
+    List {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+        #[command(flatten)]
+        node: LocalNode,
+    },
+}
+
+/// The node service of this host.
+#[derive(Debug, Args)]
+pub struct LocalNode {
+    /// Its socket
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "FOREBAY_NODE_SOCKET",
+        default_value = "/var/lib/forebay/node/node.sock"
+    )]
+    pub node: PathBuf,
 }
 
 /// `forebay mount`.

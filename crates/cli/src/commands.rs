@@ -2,6 +2,7 @@
 
 mod cluster;
 mod drain;
+mod local;
 pub mod mount;
 pub mod rm;
 pub mod run;
@@ -122,6 +123,7 @@ pub fn run(command: Command, dir: Option<PathBuf>) -> u8 {
     let output = Output::new(json, own);
     let ended = match &command {
         Command::Drain(arguments) => drain::run(arguments, &output),
+        Command::Local(arguments) => block_on(local::run(arguments, &output)),
         Command::Status(arguments) if cluster => cluster::status(arguments, &output),
         Command::Rm(arguments) if cluster => cluster::rm(arguments, &output),
         Command::Stage(Stage::Retry { token, json }) if cluster => cluster::retry(token, *json, &output),
@@ -146,7 +148,9 @@ fn run_own(command: Command, output: &Output, dir: Option<PathBuf>) -> Result<u8
             Command::Stage(Stage::Retry { token, .. }) => stage::retry(&token, output, dir).await,
             Command::Mount(arguments) => mount::run(&arguments, output, dir).await,
             Command::Umount(arguments) => umount::run(&arguments, output, dir).await,
-            Command::Srun { .. } | Command::SrunRank { .. } | Command::Drain(_) => Ok(ExitCode::Bug.number()),
+            Command::Srun { .. } | Command::SrunRank { .. } | Command::Drain(_) | Command::Local(_) => {
+                Ok(ExitCode::Bug.number())
+            }
         }
     })
 }

@@ -35,4 +35,4 @@ mod throttle;
 pub mod wait;
 mod watch;
 
-pub use door::{Order, order};
+pub use door::{Order, order, settle};

@@ -8,6 +8,10 @@ use clap::{Args, ValueEnum};
 /// The folder with the drainer's own files, in the drained folder and in the one on the PFS.
 pub const OWN_FOLDER: &str = ".forebay-drain";
 
+/// The file in the drainer's folder that asks the node service to run a drainer for a volume of the node: the words of its
+/// command line, as a JSON list.
+pub const REQUEST: &str = "request.json";
+
 /// How one drainer works, as its command line has it.
 #[derive(Clone, Debug, Args)]
 pub struct Settings {

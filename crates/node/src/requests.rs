@@ -2,6 +2,7 @@
 
 mod fragments;
 mod health;
+mod locals;
 mod metrics;
 mod mounts;
 mod stages;
@@ -31,6 +32,8 @@ pub fn router(node: Arc<Node>) -> Router {
         .route("/v1/shutdown", post(health::shutdown))
         .route("/v1/fragments/{instance}", put(fragments::create).delete(fragments::delete))
         .route("/v1/mounts/{id}", put(mounts::create).delete(mounts::delete))
+        .route("/v1/locals", get(locals::list))
+        .route("/v1/locals/{id}", put(locals::create).delete(locals::release))
         .route("/v1/stages/{id}", put(stages::create).get(stages::status).delete(stages::delete))
         .layer(from_fn_with_state(Arc::clone(&node), only_control))
         .with_state(node)

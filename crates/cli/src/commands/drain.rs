@@ -1,6 +1,6 @@
 //! `forebay drain`: the drainers of node-local flash. They are found by their folders; no service is asked.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -45,10 +45,14 @@ fn start(settings: &Settings, output: &Output) -> Result<(), Failure> {
         }
         _ => {}
     }
-    let state = settings.state();
+    let volume = node_volume(settings);
+    let state = volume.as_ref().map_or_else(|| settings.state(), |volume| volume.join(settings::OWN_FOLDER));
     std::fs::create_dir_all(&state).map_err(|error| Failure::local("make", &state, &error))?;
     if let Some(status) = ask(&state, Order::Status)? {
         return already(&status, settings, output);
+    }
+    if let Some(volume) = volume {
+        return ask_node(settings, &volume, output);
     }
     let log = state.join("log");
     let unstarted = |error: &std::io::Error| Failure::local("start the drain of", &settings.from, error);
@@ -71,6 +75,44 @@ fn start(settings: &Settings, output: &Output) -> Result<(), Failure> {
             ));
         }
         std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// The volume of this node that the drained folder is in, if it is: the node service then runs the drainer, which goes on
+/// when the job is over.
+fn node_volume(settings: &Settings) -> Option<PathBuf> {
+    let volume = PathBuf::from(std::env::var_os("FOREBAY_LOCAL")?).canonicalize().ok()?;
+    let from = settings.from.canonicalize().ok()?;
+    (settings.state.is_none() && from.starts_with(&volume)).then_some(volume)
+}
+
+fn ask_node(settings: &Settings, volume: &Path, output: &Output) -> Result<(), Failure> {
+    let state = volume.join(settings::OWN_FOLDER);
+    let failed = |error: &std::io::Error| Failure::local("ask for the drain of", volume, error);
+    let words = settings.words().and_then(|words| {
+        let text = |word: std::ffi::OsString| {
+            word.into_string().map_err(|_| std::io::Error::other("a path is not UTF-8"))
+        };
+        words.into_iter().map(text).collect::<std::io::Result<Vec<String>>>()
+    });
+    let words = words.map_err(|error| failed(&error))?;
+    let (request, new) = (state.join(settings::REQUEST), state.join("request.new"));
+    std::fs::create_dir_all(&state)
+        .and_then(|()| std::fs::write(&new, serde_json::json!(words).to_string()))
+        .and_then(|()| std::fs::rename(&new, &request))
+        .map_err(|error| failed(&error))?;
+    let give_up = Instant::now() + START_LIMIT;
+    loop {
+        if let Some(status) = ask(&state, Order::Status)? {
+            return already(&status, settings, output);
+        }
+        if Instant::now() > give_up {
+            return Err(Failure::unavailable(
+                format!("the node service has not started the drain of {}", volume.display()),
+                "look at its log on this node",
+            ));
+        }
+        std::thread::sleep(Duration::from_millis(20));
     }
 }
 
