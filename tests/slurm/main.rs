@@ -11,6 +11,7 @@ mod crowd;
 mod daemons;
 mod datawarp;
 mod job;
+mod local;
 mod lost_nodes;
 mod persistent;
 mod refusals;
@@ -47,6 +48,8 @@ const TOGETHER: &[Test] = &[
 /// Tests that need the cluster for themselves.
 const ALONE: &[Test] = &[
     ("dwstat_and_dwcli_show_what_is_there", tools::pipelines),
+    ("olcfs_scripts_run_unchanged_on_node_local_flash", local::tutorial),
+    ("a_job_cancelled_before_its_drain_loses_nothing", local::cancelled),
     ("every_daemon_has_metrics_that_prometheus_reads", tools::metrics),
     ("scancel_of_a_running_job_stages_out_and_hurry_does_not", cancel::running),
     ("scancel_of_a_waiting_job_leaves_nothing", cancel::waiting_for_room),

@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use drain::settings::Settings;
 use wire::control::VolumeKind;
 
 use crate::env;
@@ -33,6 +34,12 @@ pub enum Command {
     /// Stage files in and out while a buffer lives; retry what failed
     #[command(subcommand)]
     Stage(Stage),
+    /// Copy what is closed in a folder on this node's flash to the parallel file system, in the background
+    #[command(subcommand)]
+    Drain(Box<Drain>),
+    /// Private volumes on this node's flash (root; for the prolog and epilog of a workload manager)
+    #[command(subcommand)]
+    Local(Local),
     /// Mount a buffer at PATH for interactive use
     Mount(Mount),
     /// Unmount an interactive buffer; what is in it is kept
@@ -219,6 +226,116 @@ impl Stage {
             Stage::Retry(retry) => retry.json,
         }
     }
+}
+
+/// `forebay drain`.
+#[derive(Debug, Subcommand)]
+pub enum Drain {
+    /// Begin; nothing to do where it has begun
+    Start(Settings),
+    /// Show how the drainers of all nodes stand
+    Status(DrainOf),
+    /// Wait until everything that is closed is on the parallel file system, on all nodes; else exit with 74
+    Wait {
+        #[command(flatten)]
+        of: DrainOf,
+        /// Give up after so many seconds
+        #[arg(long, value_name = "SECONDS")]
+        timeout: Option<u64>,
+    },
+    /// Wait likewise, then publish NAME.committed, and `latest` as a link to NAME
+    Commit {
+        /// A file or folder below the folder on the parallel file system, or any other name
+        name: String,
+        #[command(flatten)]
+        of: DrainOf,
+        /// Give up after so many seconds
+        #[arg(long, value_name = "SECONDS")]
+        timeout: Option<u64>,
+    },
+    /// Copy nothing on this node until further notice
+    Pause(DrainHere),
+    /// Go on after a pause
+    Resume(DrainHere),
+    /// End on this node; what is not copied stays there, and `start` goes on
+    Stop(DrainHere),
+}
+
+/// The drainers of all nodes.
+#[derive(Debug, Args)]
+pub struct DrainOf {
+    /// Where they drain to
+    #[arg(long, value_name = "FOLDER", env = "PFS_DIR")]
+    pub to: PathBuf,
+    /// What they have in common [default: the job's id, else `shell`]
+    #[arg(long, value_name = "NAME")]
+    pub session: Option<String>,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// The drainer on this node.
+#[derive(Debug, Args)]
+pub struct DrainHere {
+    /// What it drains
+    #[arg(long, value_name = "FOLDER", env = "PERSIST_DIR")]
+    pub from: PathBuf,
+    /// Where it keeps what it has done [default: .forebay-drain in the drained folder]
+    #[arg(long, value_name = "FOLDER")]
+    pub state: Option<PathBuf>,
+}
+
+/// `forebay local`.
+#[derive(Debug, Subcommand)]
+pub enum Local {
+    /// Make the volume of a job and mount it for its user
+    Create {
+        /// The job
+        id: String,
+        /// Its user's name
+        #[arg(long)]
+        user: String,
+        /// Its user's number
+        #[arg(long)]
+        uid: u32,
+        /// Its user's group [default: the same number]
+        #[arg(long)]
+        gid: Option<u32>,
+        /// How much it holds, as 1.4TB [default: as the node is configured]
+        #[arg(long, value_name = "SIZE")]
+        capacity: Option<String>,
+        #[command(flatten)]
+        node: LocalNode,
+    },
+    /// Take the volume of a job from its user: it is drained, if that was asked for, and discarded
+    Release {
+        /// The job
+        id: String,
+        #[command(flatten)]
+        node: LocalNode,
+    },
+    /// Show the volumes of this node, and what keeps them
+    List {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+        #[command(flatten)]
+        node: LocalNode,
+    },
+}
+
+/// The node service of this host.
+#[derive(Debug, Args)]
+pub struct LocalNode {
+    /// Its socket
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "FOREBAY_NODE_SOCKET",
+        default_value = "/var/lib/forebay/node/node.sock"
+    )]
+    pub node: PathBuf,
 }
 
 /// `forebay mount`.

@@ -1,6 +1,8 @@
 //! The commands, a file each, and what they share: the state folder, its service, the terminal.
 
 mod cluster;
+mod drain;
+mod local;
 pub mod mount;
 pub mod rm;
 pub mod run;
@@ -120,6 +122,8 @@ pub fn run(command: Command, dir: Option<PathBuf>) -> u8 {
     };
     let output = Output::new(json, own);
     let ended = match &command {
+        Command::Drain(arguments) => drain::run(arguments, &output),
+        Command::Local(arguments) => block_on(local::run(arguments, &output)),
         Command::Status(arguments) if cluster => cluster::status(arguments, &output),
         Command::Rm(arguments) if cluster => cluster::rm(arguments, &output),
         _ => run_own(command, cluster, &output, dir),
@@ -143,7 +147,9 @@ fn run_own(command: Command, cluster: bool, output: &Output, dir: Option<PathBuf
             Command::Stage(command) => stage::run(&command, cluster, output, dir).await,
             Command::Mount(arguments) => mount::run(&arguments, output, dir).await,
             Command::Umount(arguments) => umount::run(&arguments, output, dir).await,
-            Command::Srun { .. } | Command::SrunRank { .. } => Ok(ExitCode::Bug.number()),
+            Command::Srun { .. } | Command::SrunRank { .. } | Command::Drain(_) | Command::Local(_) => {
+                Ok(ExitCode::Bug.number())
+            }
         }
     })
 }

@@ -8,7 +8,7 @@ use model::size;
 use serde::Deserialize;
 use wire::control::NodeRole;
 
-use crate::service::{Cluster, Config};
+use crate::service::{Cluster, Config, Local};
 
 /// What the file says.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -37,6 +37,12 @@ pub struct File {
     pub stage_bandwidth: String,
     /// Where it mounts namespaces: a folder for each token.
     pub mount_root: PathBuf,
+    /// Where users find the private volumes of their jobs: a folder for each user.
+    pub local_root: PathBuf,
+    /// How much a private volume holds where nobody said how much, as `1.4TB`; empty: there are none.
+    pub local_capacity: String,
+    /// How much of the flash is never handed out to private volumes.
+    pub local_reserve: String,
     /// The user that control runs as: who else asks is refused. Root may always ask.
     pub control_user: String,
     /// munged's socket; empty: the usual one.
@@ -59,6 +65,9 @@ impl Default for File {
             capacity: String::new(),
             stage_bandwidth: String::new(),
             mount_root: "/var/lib/forebay/mnt".into(),
+            local_root: "/mnt/bb".into(),
+            local_capacity: String::new(),
+            local_reserve: "100GB".to_owned(),
             control_user: "root".to_owned(),
             munge_socket: String::new(),
             metrics: String::new(),
@@ -85,6 +94,7 @@ pub fn load(path: &Path) -> Result<Config, ConfigError> {
         capacity_bytes,
         stage_bandwidth: stage_bandwidth(&file).map_err(|reason| wrong("stage_bandwidth", reason))?,
         mount_root: file.mount_root.clone(),
+        local: local(&file).map_err(|(key, reason)| wrong(key, reason))?,
         control_uid: daemon::config::uid_of(&file.control_user)
             .map_err(|reason| wrong("control_user", reason))?,
         munge_socket: some(&file.munge_socket).map(PathBuf::from),
@@ -105,6 +115,16 @@ fn capacity(file: &File) -> Result<u64, String> {
 
 fn stage_bandwidth(file: &File) -> Result<Option<u64>, String> {
     some(&file.stage_bandwidth).map(|text| size::parse(&text).map_err(|error| error.to_string())).transpose()
+}
+
+fn local(file: &File) -> Result<Option<Local>, (&'static str, String)> {
+    let Some(capacity) = some(&file.local_capacity) else { return Ok(None) };
+    let parse = |key, text: &str| size::parse(text).map_err(|error| (key, error.to_string()));
+    Ok(Some(Local {
+        root: file.local_root.clone(),
+        capacity_bytes: parse("local_capacity", &capacity)?,
+        reserve_bytes: parse("local_reserve", &file.local_reserve)?,
+    }))
 }
 
 fn address(text: &str) -> Result<Option<IpAddr>, String> {

@@ -40,6 +40,11 @@ impl NodeFolder {
         self.0.join("mounts")
     }
 
+    /// One folder for each private volume.
+    pub fn locals(&self) -> PathBuf {
+        self.0.join("locals")
+    }
+
     /// One folder for each stage.
     pub fn stages(&self) -> PathBuf {
         self.0.join("stages")

@@ -6,6 +6,7 @@
 //! storage.rs  the storage role: fragments, served by the store crate
 //! mounts/     the compute role: one supervising task per forebay-mount process
 //! stages/     one supervising task per forebay-stage process
+//! local/      private volumes on this node's flash, and their drainers
 //! ```
 //!
 //! **Invariants:** whatever a restart needs is in the node's folder before it is acted on. Mount processes outlive the
@@ -14,6 +15,7 @@
 pub mod config;
 mod folder;
 mod keep;
+mod local;
 pub mod mount_table;
 pub mod mounts;
 mod mover;

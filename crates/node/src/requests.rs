@@ -2,6 +2,7 @@
 
 mod fragments;
 mod health;
+mod locals;
 mod metrics;
 mod mounts;
 mod stages;
@@ -32,6 +33,8 @@ pub fn router(node: Arc<Node>) -> Router {
         .route("/v1/fragments/{instance}", put(fragments::create).delete(fragments::delete))
         .route("/v1/mounts/{id}", put(mounts::create).delete(mounts::delete))
         .route("/v1/mounts/{id}/shared", put(mounts::share))
+        .route("/v1/locals", get(locals::list))
+        .route("/v1/locals/{id}", put(locals::create).delete(locals::release))
         .route("/v1/stages/{id}", put(stages::create).get(stages::status).delete(stages::delete))
         .route("/v1/stages/{id}/control", put(stages::control))
         .layer(from_fn_with_state(Arc::clone(&node), only_control))

@@ -14,6 +14,7 @@ use wire::control::{ApiError, NodeRole};
 use wire::node::{NodeHealth, StorageAddress};
 
 use crate::folder::NodeFolder;
+use crate::local::{self, Locals};
 use crate::mount_table::KernelTable;
 use crate::mounts::{self, Mounts};
 use crate::registration;
@@ -54,12 +55,25 @@ pub struct Cluster {
     pub stage_bandwidth: Option<u64>,
     /// Where it mounts namespaces.
     pub mount_root: PathBuf,
+    /// Private volumes on its flash; `None`: there are none.
+    pub local: Option<Local>,
     /// The user that control runs as.
     pub control_uid: u32,
     /// munged's socket; `None`: the usual one.
     pub munge_socket: Option<PathBuf>,
     /// Where everybody may read its metrics.
     pub metrics: Option<String>,
+}
+
+/// Private volumes on a node's own flash.
+#[derive(Clone, Debug)]
+pub struct Local {
+    /// Where users find them.
+    pub root: PathBuf,
+    /// Bytes of a volume where nobody said how many.
+    pub capacity_bytes: u64,
+    /// Bytes of the flash that are never handed out.
+    pub reserve_bytes: u64,
 }
 
 /// Why a node does not run.
@@ -102,6 +116,7 @@ pub struct Node {
     storage: Option<Storage>,
     compute: Option<Mounts<KernelTable>>,
     stages: Stages,
+    locals: Option<Arc<Locals>>,
     /// Told by `POST /v1/shutdown`.
     pub(crate) stopping: Notify,
 }
@@ -193,8 +208,17 @@ impl Node {
         };
         let bandwidth = config.cluster.as_ref().and_then(|cluster| cluster.stage_bandwidth);
         let stages = open_stages(folder, storage.as_ref(), bandwidth).map_err(NodeError::Compute)?;
+        let locals = open_locals(folder, config.cluster.as_ref()).map_err(NodeError::Compute)?;
         let control_uid = config.cluster.as_ref().map(|cluster| cluster.control_uid);
-        Ok(Node { name: config.name.clone(), control_uid, storage, compute, stages, stopping: Notify::new() })
+        Ok(Node {
+            name: config.name.clone(),
+            control_uid,
+            storage,
+            compute,
+            stages,
+            locals,
+            stopping: Notify::new(),
+        })
     }
 
     /// Stage workers end and fragments are closed; mounts stay: control deletes those that are not wanted.
@@ -238,6 +262,14 @@ impl Node {
         &self.stages
     }
 
+    /// The private volumes.
+    pub(crate) fn locals(&self) -> Result<&Arc<Locals>, ApiError> {
+        self.locals.as_ref().ok_or_else(|| {
+            let message = format!("node {} gives no flash to private volumes", self.name);
+            user("no_locals", message, "set local_capacity in its configuration")
+        })
+    }
+
     fn no_role(&self, role: &str) -> ApiError {
         user("no_such_role", format!("node {} has no {role} role", self.name), "start it with that role")
     }
@@ -253,6 +285,21 @@ fn open_stages(folder: &NodeFolder, storage: Option<&Storage>, bandwidth: Option
     let data_address = storage.map(|storage| storage.address().tcp.clone());
     let folder = folder.stages();
     Stages::open(stages::Setting { folder, program, data_address, shares: Shares::new(bandwidth) })
+}
+
+fn open_locals(folder: &NodeFolder, cluster: Option<&Cluster>) -> io::Result<Option<Arc<Locals>>> {
+    let Some((cluster, local)) = cluster.and_then(|cluster| Some((cluster, cluster.local.as_ref()?))) else {
+        return Ok(None);
+    };
+    let setting = local::Setting {
+        folder: folder.locals(),
+        mount_root: cluster.mount_root.clone(),
+        local_root: local.root.clone(),
+        reserve_bytes: local.reserve_bytes,
+        capacity_bytes: local.capacity_bytes,
+        program: daemon::spawn::sibling("forebay-drain")?,
+    };
+    Locals::open(setting).map(Some)
 }
 
 /// Users of every kind pass through the mount root to their buffers.

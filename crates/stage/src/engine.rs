@@ -114,7 +114,7 @@ impl Engine {
         verdict
     }
 
-    fn context(
+    pub(crate) fn context(
         &self,
         spec: &StageSpec,
         journal: Journal,

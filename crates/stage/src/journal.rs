@@ -28,7 +28,7 @@ use std::sync::Mutex;
 use wire::data::{Attr, Time};
 use wire::node::{StageSpec, Verify};
 
-pub(crate) use self::record::PathText;
+pub use self::record::PathText;
 use self::record::{BlocksRecord, FileRecord, MadeRecord, PartRecord, Record, RemarkRecord, StartRecord};
 
 /// Records between two syncs: what a power loss can make a stage copy again.

@@ -5,6 +5,7 @@
 //!           |                             -> special -> metadata          monitor: counters, failures, cancellation
 //!           +-> folder (finished when its last entry is)
 //!                 both sides as a Tree: Pfs, Buffer over a Namespace
+//! single: one entry at a time, for who knows what changed (crates/drain)
 //! ```
 //!
 //! `docs/STAGING.md` says what is promised to users.
@@ -35,6 +36,7 @@ mod plan;
 mod queue;
 mod regular;
 mod resume;
+pub mod single;
 mod special;
 mod stalls;
 mod transfer;

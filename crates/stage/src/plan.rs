@@ -198,7 +198,7 @@ fn queue(context: &Arc<Context>, source: Found, target: PathBuf, folder: Arc<Fol
 }
 
 /// The folder at `path`, made if it is missing, with what is missing above it.
-fn ensure(context: &Context, path: &Path) -> Result<Found, Fault> {
+pub(crate) fn ensure(context: &Context, path: &Path) -> Result<Found, Fault> {
     let target = &*context.target;
     match target.locate(path) {
         Ok(there) if there.is_folder() => return Ok(there),
@@ -215,7 +215,7 @@ fn ensure(context: &Context, path: &Path) -> Result<Found, Fault> {
 }
 
 /// Removes the parts that an earlier run of this stage left in a folder when it was killed.
-fn sweep(context: &Context, folder: &Found) -> Result<(), Fault> {
+pub(crate) fn sweep(context: &Context, folder: &Found) -> Result<(), Fault> {
     use std::os::unix::ffi::OsStrExt;
     let target = &*context.target;
     let is_leftover = |path: &Path| {

@@ -40,7 +40,7 @@ pub(crate) fn stage(context: &Arc<Context>, entry: &Entry) -> Result<Found, Faul
     let mut attempts = 0;
     context.retrying(|| {
         attempts += 1;
-        attempt(context, entry, attempts)
+        attempt(context, entry, attempts).map(|(there, _)| there)
     })
 }
 
@@ -62,12 +62,17 @@ fn already_staged(context: &Arc<Context>, entry: &Entry) -> Option<Found> {
     })
 }
 
-fn attempt(context: &Arc<Context>, entry: &Entry, attempts: u32) -> Result<Found, Fault> {
+/// One try, whatever earlier runs did; gives the target's entry and what it holds.
+pub(crate) fn attempt(
+    context: &Arc<Context>,
+    entry: &Entry,
+    attempts: u32,
+) -> Result<(Found, Finished), Fault> {
     let copy = make(context, &entry.source, &entry.target, attempts)?;
     copy.part.publish(&entry.target)?;
     copy.tally.keep();
     note(context, &entry.target, copy.done);
-    Ok(Found { path: entry.target.clone(), ..copy.made })
+    Ok((Found { path: entry.target.clone(), ..copy.made }, copy.done))
 }
 
 /// A verified copy with all but its name.

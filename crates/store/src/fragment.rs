@@ -24,12 +24,12 @@ use wire::data::Stream;
 use wire::data::hello::Key;
 use wire::node::{FragmentSpec, FragmentStatus, NamespaceSpec};
 
+use crate::image::VolumeError;
 use crate::peers::Peers;
 use crate::shard::Shard;
 use crate::shard::log::LogError;
 use objects::Objects;
 use space::Space;
-use volume::VolumeError;
 
 /// Why a fragment cannot be served.
 #[derive(Debug, thiserror::Error)]

@@ -3,6 +3,7 @@
 //! **Invariant:** what was answered survives `kill -9` of this process; what `fsync` answered survives a power loss.
 
 mod fragment;
+pub mod image;
 mod peers;
 mod serve;
 mod server;

@@ -13,6 +13,9 @@
 //! | `GET /v1/stages/{id}` | | [`StageStatus`] |
 //! | `PUT /v1/stages/{id}/control` | [`StageControl`] | [`StageStatus`] |
 //! | `DELETE /v1/stages/{id}` | | `{}`; stops the workers, then forgets the stage |
+//! | `PUT /v1/locals/{id}` | [`LocalSpec`] | [`LocalStatus`], once it can be used |
+//! | `GET /v1/locals` | | a list of [`LocalStatus`] |
+//! | `DELETE /v1/locals/{id}` | | `{}`, at once: it is taken from its user, drained if that was asked for, then discarded |
 //! | `POST /v1/shutdown` | `{}` | `{}` |
 //! | `GET /metrics` | | text, for Prometheus |
 
@@ -231,4 +234,32 @@ pub struct StageControl {
     pub paused: bool,
     /// In place of [`StagePolicy::bandwidth_bytes_per_s`] from now on, where it is some.
     pub bandwidth_bytes_per_s: Option<u64>,
+}
+
+/// A private volume on the node's own flash. The node keeps this specification for its own restart.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LocalSpec {
+    /// Its id: the job's.
+    pub id: String,
+    /// Whose it is.
+    pub owner: Owner,
+    /// That user's name: the volume is mounted at `LOCAL_ROOT/USER`.
+    pub user: String,
+    /// Bytes that it holds; `None`: as the node is configured.
+    pub capacity_bytes: Option<u64>,
+}
+
+/// What the node says of a private volume.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LocalStatus {
+    /// Its id.
+    pub id: String,
+    /// Where its user finds it.
+    pub path: PathBuf,
+    /// Bytes that it holds.
+    pub capacity_bytes: u64,
+    /// Its job has ended: it is drained, then discarded.
+    pub released: bool,
+    /// What keeps it, in one line: what could not be drained, and why.
+    pub kept: Option<String>,
 }

@@ -70,10 +70,12 @@ pub(super) struct RemarkRecord {
 }
 
 /// A path in JSON, whatever its bytes are.
-#[derive(Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
-pub(crate) enum PathText {
+pub enum PathText {
+    /// UTF-8.
     Text(String),
+    /// Anything else.
     Bytes(Vec<u8>),
 }
 
@@ -132,7 +134,8 @@ impl From<&Path> for PathText {
 }
 
 impl PathText {
-    pub(super) fn to_path(&self) -> PathBuf {
+    /// The path again.
+    pub fn to_path(&self) -> PathBuf {
         match self {
             PathText::Text(text) => PathBuf::from(text),
             PathText::Bytes(bytes) => OsString::from_vec(bytes.clone()).into(),

@@ -9,50 +9,20 @@
 //!
 //! The kernel keeps the limit, so files can be passed through to a job's node without us in between.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
-use rustix::fs::FallocateFlags;
-use rustix::mount::{MountFlags, UnmountFlags};
+use rustix::mount::UnmountFlags;
 
 use super::space::Space;
+use crate::image::{
+    self, OVERHEAD_BYTES, VolumeError, available, detach, failed, mount, mounted, preallocate,
+};
 use crate::shard::log::sync_folder;
-
-/// mkfs.xfs of xfsprogs 5.19 and later refuses less than 300 MiB; some room beside.
-const IMAGE_BYTES_MIN: u64 = 320 << 20;
-
-/// What XFS keeps for itself: its log (64 MiB at least on small systems, up to 1/2048 beyond), headers, free-space trees.
-const OVERHEAD_BYTES: u64 = 96 << 20;
 
 /// Room for folders and inodes of objects, beyond the capacity.
 const OBJECT_OVERHEAD_BYTES: u64 = 8 << 20;
-
-/// Why a volume cannot be had.
-#[derive(Debug, thiserror::Error)]
-pub enum VolumeError {
-    /// A system call failed.
-    #[error("{operation} {path}: {cause}")]
-    Io {
-        /// What was tried.
-        operation: &'static str,
-        /// On what.
-        path: PathBuf,
-        /// Why.
-        cause: io::Error,
-    },
-    /// A tool failed.
-    #[error("{tool} for {path}: {output}")]
-    Tool {
-        /// Its name.
-        tool: &'static str,
-        /// On what.
-        path: PathBuf,
-        /// What it said.
-        output: String,
-    },
-}
 
 /// Makes the volume of `capacity` bytes below `fragment`, or mounts the one that is there, and tells its space.
 ///
@@ -92,10 +62,7 @@ pub fn mountpoint_of(fragment: &Path) -> PathBuf {
 /// [`VolumeError::Io`].
 pub fn remove(fragment: &Path) -> Result<(), VolumeError> {
     let mountpoint = mountpoint_of(fragment);
-    while mounted(&mountpoint) {
-        rustix::mount::unmount(&mountpoint, UnmountFlags::DETACH)
-            .map_err(|e| failed("unmount", &mountpoint, e.into()))?;
-    }
+    detach(&mountpoint)?;
     for file in ["volume.img", "volume.empty"] {
         let path = fragment.join(file);
         match std::fs::remove_file(&path) {
@@ -126,8 +93,7 @@ fn create(fragment: &Path, capacity: u64) -> Result<(), VolumeError> {
     remove(fragment)?;
     std::fs::create_dir_all(&mountpoint).map_err(|e| failed("create", &mountpoint, e))?;
     let wanted = capacity + capacity / 64 + OVERHEAD_BYTES + OBJECT_OVERHEAD_BYTES;
-    preallocate(&image, wanted.max(IMAGE_BYTES_MIN))?;
-    run("mkfs.xfs", Command::new("mkfs.xfs").args(["-q", "-K", "-L", "forebay"]).arg(&image), &image)?;
+    image::create(&image, wanted)?;
     mount(&image, &mountpoint)?;
 
     let available = available(&mountpoint)?;
@@ -139,65 +105,9 @@ fn create(fragment: &Path, capacity: u64) -> Result<(), VolumeError> {
     std::fs::create_dir(&objects).map_err(|e| failed("create", &objects, e))?;
     // Written last, and durably: whoever finds it finds a finished volume, and a volume without it is made anew.
     let marker = fragment.join("volume.empty");
-    let empty = self::available(&mountpoint)?.to_string();
+    let empty = image::available(&mountpoint)?.to_string();
     File::create(&marker)
         .and_then(|mut file| io::Write::write_all(&mut file, empty.as_bytes()).and_then(|()| file.sync_all()))
         .and_then(|()| sync_folder(&marker))
         .map_err(|e| failed("write", &marker, e))
-}
-
-fn available(mountpoint: &Path) -> Result<u64, VolumeError> {
-    let stat = rustix::fs::statvfs(mountpoint).map_err(|e| failed("measure", mountpoint, e.into()))?;
-    Ok(stat.f_bavail * stat.f_frsize)
-}
-
-/// Takes the space without writing it: unwritten extents read as zeros.
-fn preallocate(path: &Path, bytes: u64) -> Result<(), VolumeError> {
-    let file: File = OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .open(path)
-        .map_err(|e| failed("create", path, e))?;
-    rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, bytes)
-        .map_err(|e| failed("preallocate the fragment's space in", path, e.into()))
-}
-
-fn mount(image: &Path, mountpoint: &Path) -> Result<(), VolumeError> {
-    // Direct I/O keeps the data out of the host's page cache; a file system without it (an older tmpfs) takes the other.
-    let attach = |direct: &str| {
-        let mut command = Command::new("losetup");
-        command.args(["--find", "--show", direct]).arg(image);
-        run("losetup", &mut command, image)
-    };
-    let device = attach("--direct-io=on").or_else(|_| attach("--direct-io=off"))?;
-    let device = PathBuf::from(device.trim());
-    let mounted =
-        rustix::mount::mount(&device, mountpoint, c"xfs", MountFlags::NOATIME | MountFlags::NODEV, None)
-            .map_err(|e| failed("mount the volume at", mountpoint, e.into()));
-    // Detaching a device in use only marks it: the kernel lets it go with the last unmount, also after a crash of ours.
-    run("losetup", Command::new("losetup").arg("--detach").arg(&device), &device)?;
-    mounted
-}
-
-fn run(tool: &'static str, command: &mut Command, path: &Path) -> Result<String, VolumeError> {
-    let output = command.output().map_err(|e| failed("run a tool (is xfsprogs installed?) for", path, e))?;
-    if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stderr).trim().replace('\n', "; ");
-        return Err(VolumeError::Tool { tool, path: path.to_owned(), output: said });
-    }
-    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
-}
-
-/// Whether something is mounted at `path` itself.
-fn mounted(path: &Path) -> bool {
-    let device = |path: &Path| rustix::fs::stat(path).map(|stat| stat.st_dev);
-    match (device(path), path.parent().map(device)) {
-        (Ok(here), Some(Ok(above))) => here != above,
-        _ => false,
-    }
-}
-
-fn failed(operation: &'static str, path: &Path, cause: io::Error) -> VolumeError {
-    VolumeError::Io { operation, path: path.to_owned(), cause }
 }

@@ -1,0 +1,302 @@
+//! `forebay drain`: the drainers of node-local flash. They are found by their folders; no service is asked.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use drain::settings::{self, Settings};
+use drain::status::{Answer, Status, Trouble};
+use drain::wait::{self, Ending, Sums, Watcher};
+use drain::{Order, order};
+
+use crate::arguments::{Drain, DrainHere, DrainOf};
+use crate::exit_code::ExitCode;
+use crate::failure::Failure;
+use crate::output::Output;
+use crate::render;
+
+/// How long a drainer may take to start: it reads its ledger.
+const START_LIMIT: Duration = Duration::from_secs(30);
+
+/// As many files as are listed in an error.
+const LISTED_MAX: usize = 20;
+
+/// Runs the command; the result is the process's exit status.
+///
+/// # Errors
+/// There is no such drainer, or it did not do it.
+pub fn run(arguments: &Drain, output: &Output) -> Result<u8, Failure> {
+    match arguments {
+        Drain::Start(settings) => start(settings, output),
+        Drain::Status(of) => status(of, output),
+        Drain::Wait { of, timeout } => wait_for(of, *timeout, output).map(drop),
+        Drain::Commit { name, of, timeout } => commit(name, of, *timeout, output),
+        Drain::Pause(here) => tell(here, Order::Pause, "is paused", output),
+        Drain::Resume(here) => tell(here, Order::Resume, "goes on", output),
+        Drain::Stop(here) => tell(here, Order::Stop, "has ended", output),
+    }
+    .map(|()| ExitCode::Success.number())
+}
+
+fn start(settings: &Settings, output: &Output) -> Result<(), Failure> {
+    match std::fs::create_dir(&settings.to) {
+        Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
+            return Err(Failure::local("make", &settings.to, &error));
+        }
+        _ => {}
+    }
+    let volume = node_volume(settings);
+    let state = volume.as_ref().map_or_else(|| settings.state(), |volume| volume.join(settings::OWN_FOLDER));
+    std::fs::create_dir_all(&state).map_err(|error| Failure::local("make", &state, &error))?;
+    if let Some(status) = ask(&state, Order::Status)? {
+        return already(&status, settings, output);
+    }
+    if let Some(volume) = volume {
+        return ask_node(settings, &volume, output);
+    }
+    let log = state.join("log");
+    let unstarted = |error: &std::io::Error| Failure::local("start the drain of", &settings.from, error);
+    let program = daemon::spawn::sibling("forebay-drain").map_err(|error| unstarted(&error))?;
+    let words = settings.words().map_err(|error| unstarted(&error))?;
+    let pid = daemon::spawn::detached(Command::new(program).args(words), &log);
+    let pid = pid.map_err(|error| unstarted(&error))?;
+    let give_up = Instant::now() + START_LIMIT;
+    loop {
+        if let Some(status) = ask(&state, Order::Status)? {
+            say_begun(&status, output);
+            return Ok(());
+        }
+        if !Path::new(&format!("/proc/{pid}")).exists() || Instant::now() > give_up {
+            let text = std::fs::read_to_string(&log).unwrap_or_default();
+            let last = text.lines().last().unwrap_or("it wrote nothing").to_owned();
+            return Err(Failure::unavailable(
+                format!("start the drain of {}: {last}", settings.from.display()),
+                format!("read {}, then repeat the command", log.display()),
+            ));
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// The volume of this node that the drained folder is in, if it is: the node service then runs the drainer, which goes on
+/// when the job is over.
+fn node_volume(settings: &Settings) -> Option<PathBuf> {
+    let volume = PathBuf::from(std::env::var_os("FOREBAY_LOCAL")?).canonicalize().ok()?;
+    let from = settings.from.canonicalize().ok()?;
+    (settings.state.is_none() && from.starts_with(&volume)).then_some(volume)
+}
+
+fn ask_node(settings: &Settings, volume: &Path, output: &Output) -> Result<(), Failure> {
+    let state = volume.join(settings::OWN_FOLDER);
+    let failed = |error: &std::io::Error| Failure::local("ask for the drain of", volume, error);
+    let words = settings.words().and_then(|words| {
+        let text = |word: std::ffi::OsString| {
+            word.into_string().map_err(|_| std::io::Error::other("a path is not UTF-8"))
+        };
+        words.into_iter().map(text).collect::<std::io::Result<Vec<String>>>()
+    });
+    let words = words.map_err(|error| failed(&error))?;
+    let (request, new) = (state.join(settings::REQUEST), state.join("request.new"));
+    std::fs::create_dir_all(&state)
+        .and_then(|()| std::fs::write(&new, serde_json::json!(words).to_string()))
+        .and_then(|()| std::fs::rename(&new, &request))
+        .map_err(|error| failed(&error))?;
+    let give_up = Instant::now() + START_LIMIT;
+    loop {
+        if let Some(status) = ask(&state, Order::Status)? {
+            return already(&status, settings, output);
+        }
+        if Instant::now() > give_up {
+            return Err(Failure::unavailable(
+                format!("the node service has not started the drain of {}", volume.display()),
+                "look at its log on this node",
+            ));
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn already(status: &Status, settings: &Settings, output: &Output) -> Result<(), Failure> {
+    if settings.to.canonicalize().is_ok_and(|to| to == status.to) {
+        say_begun(status, output);
+        return Ok(());
+    }
+    Err(Failure::usage(
+        format!("{} is drained to {} already", status.from.display(), status.to.display()),
+        "end that with `forebay drain stop` first",
+    ))
+}
+
+fn say_begun(status: &Status, output: &Output) {
+    output.note(&format!(
+        "forebay: {} on {} is drained to {}",
+        status.from.display(),
+        status.host,
+        status.to.display()
+    ));
+}
+
+fn status(of: &DrainOf, output: &Output) -> Result<(), Failure> {
+    let folder = settings::board(&of.to, of.session.as_deref());
+    let statuses = drain::board::Board::new(folder).statuses();
+    let statuses = match statuses {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            return Err(Failure::local("read the drainers' board in", &of.to, &error));
+        }
+        Err(_) => return Err(nobody(of)),
+        Ok(statuses) => statuses,
+    };
+    if of.json {
+        for status in &statuses {
+            output.object(status);
+        }
+        return Ok(());
+    }
+    for status in &statuses {
+        output.say(&line(status));
+        for trouble in status.troubles.iter().take(LISTED_MAX) {
+            output.say(&format!("  {}; {}", trouble.message, trouble.advice));
+        }
+    }
+    Ok(())
+}
+
+fn line(status: &Status) -> String {
+    let mut line = format!("{}: {} of {} files done", status.host, status.done, status.enqueued);
+    if status.bytes_left > 0 {
+        line += &format!(", {} to copy", render::bytes(status.bytes_left));
+    }
+    if let Some(seconds) = status.seconds_left().filter(|seconds| *seconds > 0) {
+        line += &format!(", about {seconds} s");
+    }
+    for (count, what) in [(status.failed, "failed"), (status.open, "open for writing")] {
+        if count > 0 {
+            line += &format!(", {count} {what}");
+        }
+    }
+    if status.paused {
+        line += ", paused";
+    }
+    line
+}
+
+fn wait_for(of: &DrainOf, timeout: Option<u64>, output: &Output) -> Result<Vec<Answer>, Failure> {
+    let folder = settings::board(&of.to, of.session.as_deref());
+    let mut told = Told { output, last: None };
+    let ended = wait::wait(&folder, timeout.map(Duration::from_secs), &mut told);
+    let ended = ended.map_err(|error| Failure::local("read the drainers' board in", &of.to, &error))?;
+    match ended {
+        Ending::Nobody => Err(nobody(of)),
+        Ending::Silent(hosts) => Err(Failure::Refused {
+            exit: ExitCode::StageOut,
+            message: format!("the drainers of {} have not answered in time", hosts.join(", ")),
+            advice: "see `forebay drain status`, and whether these nodes are up; what is on them stays there"
+                .into(),
+        }),
+        Ending::Answered(answers) if answers.iter().all(Answer::is_whole) => {
+            output.say("All files moved");
+            Ok(answers)
+        }
+        Ending::Answered(answers) => Err(not_whole(&answers, output)),
+    }
+}
+
+/// Names what is not on the PFS.
+fn not_whole(answers: &[Answer], output: &Output) -> Failure {
+    let failed: Vec<(&str, &Trouble)> =
+        answers.iter().flat_map(|answer| answer.failed.iter().map(|t| (answer.host.as_str(), t))).collect();
+    let open: Vec<(&str, &str)> = answers
+        .iter()
+        .flat_map(|answer| answer.open.iter().map(|path| (answer.host.as_str(), path.as_str())))
+        .collect();
+    for (host, trouble) in failed.iter().take(LISTED_MAX) {
+        output.note(&format!("forebay: {host}: {}; {}", trouble.message, trouble.advice));
+    }
+    for (host, path) in open.iter().take(LISTED_MAX) {
+        output.note(&format!("forebay: {host}: {path} is open for writing"));
+    }
+    Failure::Refused {
+        exit: ExitCode::StageOut,
+        message: format!("{} files could not be drained, {} are open for writing", failed.len(), open.len()),
+        advice: "they are kept on their nodes and tried again; mend the causes above and wait again".into(),
+    }
+}
+
+fn commit(name: &str, of: &DrainOf, timeout: Option<u64>, output: &Output) -> Result<(), Failure> {
+    let plain = Path::new(name).components().all(|part| matches!(part, std::path::Component::Normal(_)));
+    if name.is_empty() || !plain {
+        return Err(Failure::usage(
+            format!("`{name}` is no name below {}", of.to.display()),
+            "name a file or folder there, without `..`",
+        ));
+    }
+    let answers = wait_for(of, timeout, output)?;
+    let made = wait::commit(&of.to, name, &answers);
+    for path in made.map_err(|error| Failure::local("publish the marker in", &of.to, &error))? {
+        output.say(&format!("forebay: {} is published", path.display()));
+    }
+    Ok(())
+}
+
+fn tell(here: &DrainHere, what: Order, done: &str, output: &Output) -> Result<(), Failure> {
+    let state = here.state.clone().unwrap_or_else(|| here.from.join(settings::OWN_FOLDER));
+    let Some(status) = ask(&state, what)? else {
+        return Err(Failure::no_input(
+            format!("nothing drains {}", here.from.display()),
+            "start it with `forebay drain start`",
+        ));
+    };
+    output.say(&format!("forebay: the drain of {} {done}; {}", here.from.display(), line(&status)));
+    Ok(())
+}
+
+fn ask(state: &Path, what: Order) -> Result<Option<Status>, Failure> {
+    order(state, what).map_err(|error| {
+        Failure::unavailable(
+            format!("ask the drainer in {}: {error:#}", state.display()),
+            format!("read {}", state.join("log").display()),
+        )
+    })
+}
+
+fn nobody(of: &DrainOf) -> Failure {
+    Failure::no_input(
+        format!("nothing has been drained to {} in this session", of.to.display()),
+        "start it with `forebay drain start` on each node, in this job or with the same --session",
+    )
+}
+
+/// Prints Spectral's counter lines.
+struct Told<'a> {
+    output: &'a Output,
+    last: Option<Sums>,
+}
+
+impl Watcher for Told<'_> {
+    fn sums(&mut self, sums: Sums) {
+        if self.last.replace(sums) == Some(sums) {
+            return;
+        }
+        let Sums { enqueued, dequeued, done, failed } = sums;
+        let failed = if failed > 0 { format!(" Failed:{failed}") } else { String::new() };
+        self.output.say(&format!("Enqueued:{enqueued} Dequeued:{dequeued} Done:{done}{failed}"));
+    }
+
+    fn silent(&mut self, status: &Status) {
+        self.output.note(&format!(
+            "forebay: the drainer of {} has not been heard of for a minute; what is there stays there until the \
+             node is back",
+            status.host
+        ));
+    }
+
+    fn late(&mut self, status: &Status, seconds_left: u64) {
+        self.output.note(&format!(
+            "forebay: WARNING: {} has {} to drain and will not be ready by the job's time limit: about {} s are missing; \
+             what is left then stays on the node and is drained after the job",
+            status.host,
+            render::bytes(status.bytes_left),
+            seconds_left
+        ));
+    }
+}

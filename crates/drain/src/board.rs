@@ -1,0 +1,203 @@
+//! Where the drainers of a job meet, and those who ask them: files in the session's folder on the PFS. It needs no
+//! network and no service, only what a PFS is for.
+//!
+//! ```text
+//! TO/.forebay-drain/SESSION/HOST.status          Status, renewed every second while something happens
+//!                           HOST.jsonl           see logs
+//!                           HOST.claims          see claims
+//!                           requests/ID          "decide about everything that is closed by now"
+//!                           answers/ID/HOST      Answer
+//! ```
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::Context;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::drain::Drain;
+use crate::status::{Answer, Status, now_ms};
+
+/// How often a drainer looks for requests, and says how it is.
+const PERIOD: Duration = Duration::from_millis(500);
+
+/// How long a silent drainer counts as alive.
+pub const SILENCE_MAX: Duration = Duration::from_secs(60);
+
+/// How often a drainer says that it is there, if nothing changes.
+const HEARTBEAT_MS: u64 = 15_000;
+
+/// The end of a status file's name.
+const STATUS_SUFFIX: &str = ".status";
+
+/// The folder of a session.
+#[derive(Clone, Debug)]
+pub struct Board {
+    folder: PathBuf,
+}
+
+impl Board {
+    /// The board in this folder.
+    pub fn new(folder: PathBuf) -> Board {
+        Board { folder }
+    }
+
+    /// Makes it.
+    ///
+    /// # Errors
+    /// The PFS's.
+    pub fn make(&self) -> anyhow::Result<()> {
+        for folder in ["requests", "answers"] {
+            let path = self.folder.join(folder);
+            std::fs::create_dir_all(&path).with_context(|| format!("make the folder {}", path.display()))?;
+        }
+        Ok(())
+    }
+
+    /// Every drainer that has been here.
+    ///
+    /// # Errors
+    /// The folder cannot be read.
+    pub fn statuses(&self) -> std::io::Result<Vec<Status>> {
+        let mut found: Vec<Status> = Vec::new();
+        for entry in std::fs::read_dir(&self.folder)? {
+            let path = entry?.path();
+            if path.to_str().is_some_and(|name| name.ends_with(STATUS_SUFFIX)) {
+                found.extend(read(&path)?);
+            }
+        }
+        found.sort_by(|a, b| a.host.cmp(&b.host));
+        Ok(found)
+    }
+
+    /// Asks all drainers to decide about everything that is closed by now.
+    ///
+    /// # Errors
+    /// The PFS's.
+    pub fn request(&self) -> std::io::Result<String> {
+        let id = format!(
+            "{}-{}-{}",
+            now_ms(),
+            rustix::system::uname().nodename().to_string_lossy(),
+            std::process::id()
+        );
+        std::fs::create_dir_all(self.folder.join("answers").join(&id))?;
+        std::fs::write(self.folder.join("requests").join(&id), "")?;
+        Ok(id)
+    }
+
+    /// What has been answered so far.
+    ///
+    /// # Errors
+    /// The PFS's.
+    pub fn answers(&self, id: &str) -> std::io::Result<Vec<Answer>> {
+        let mut answers = Vec::new();
+        for entry in std::fs::read_dir(self.folder.join("answers").join(id))? {
+            let path = entry?.path();
+            if !is_temporary(&path) {
+                answers.extend(read(&path)?);
+            }
+        }
+        answers.sort_by(|a: &Answer, b| a.host.cmp(&b.host));
+        Ok(answers)
+    }
+
+    /// Takes a request away again: it has been answered, or nobody waits any more.
+    pub fn withdraw(&self, id: &str) {
+        // What cannot be removed is answered by a later drainer, which harms nobody.
+        let _ = std::fs::remove_file(self.folder.join("requests").join(id));
+        let _ = std::fs::remove_dir_all(self.folder.join("answers").join(id));
+    }
+
+    fn requests(&self) -> Vec<String> {
+        let entries = std::fs::read_dir(self.folder.join("requests")).into_iter().flatten().flatten();
+        entries.filter_map(|entry| entry.file_name().into_string().ok()).collect()
+    }
+
+    fn answer(&self, id: &str, answer: &Answer) -> std::io::Result<()> {
+        write(&self.folder.join("answers").join(id).join(&answer.host), answer)
+    }
+
+    fn publish(&self, status: &Status) -> std::io::Result<()> {
+        write(&self.folder.join(format!("{}{STATUS_SUFFIX}", status.host)), status)
+    }
+}
+
+impl Drain {
+    /// Answers requests and says how it is, for ever.
+    pub(crate) fn attend(&self, board: &Board) {
+        let (mut answered, mut said): (HashSet<String>, Option<Status>) = (HashSet::new(), None);
+        loop {
+            self.say(board, &mut said);
+            let asked = board.requests();
+            answered.retain(|id| asked.contains(id));
+            for id in asked {
+                if !answered.contains(&id) && self.reply(board, &id) {
+                    answered.insert(id);
+                }
+            }
+            std::thread::sleep(PERIOD);
+        }
+    }
+
+    fn reply(&self, board: &Board, id: &str) -> bool {
+        // A drainer that was started again has perhaps answered before.
+        if board.answers(id).is_ok_and(|answers| answers.iter().any(|answer| answer.host == self.host)) {
+            return true;
+        }
+        let answer = self.settle_saying(board);
+        match board.answer(id, &answer) {
+            Ok(()) => true,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => true,
+            Err(error) => {
+                tracing::warn!("write the answer to {id}: {error}");
+                false
+            }
+        }
+    }
+
+    /// Settles, and goes on saying how it is meanwhile.
+    fn settle_saying(&self, board: &Board) -> Answer {
+        std::thread::scope(|scope| {
+            let settling = scope.spawn(|| self.settle());
+            let mut said = None;
+            while !settling.is_finished() {
+                self.say(board, &mut said);
+                std::thread::sleep(PERIOD / 10);
+            }
+            settling.join().expect("settling does not panic")
+        })
+    }
+
+    fn say(&self, board: &Board, said: &mut Option<Status>) {
+        let now = self.status();
+        let same = said.as_ref().is_some_and(|said| {
+            Status { updated_ms: said.updated_ms, bytes_per_s: said.bytes_per_s, ..now.clone() } == *said
+                && now.updated_ms < said.updated_ms + HEARTBEAT_MS
+        });
+        if !same && let Ok(()) = board.publish(&now) {
+            *said = Some(now);
+        }
+    }
+}
+
+fn read<T: DeserializeOwned>(path: &Path) -> std::io::Result<Option<T>> {
+    match std::fs::read(path) {
+        Ok(text) => Ok(serde_json::from_slice(&text).ok()),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Replaces a file as a whole.
+fn write<T: Serialize>(path: &Path, value: &T) -> std::io::Result<()> {
+    let temporary = path.with_extension("tmp");
+    std::fs::write(&temporary, serde_json::to_vec(value)?)?;
+    std::fs::rename(&temporary, path)
+}
+
+fn is_temporary(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "tmp")
+}

@@ -1,0 +1,154 @@
+//! Which node of a job has which name on the PFS: a file for each host in the session's folder there, appended to before
+//! a name is used for the first time.
+//!
+//! ```text
+//! HOST.claims := line*      line := ("+" | "-") path as a JSON string
+//! ```
+//!
+//! **Invariant:** of two nodes that publish one name, at least one finds the other's claim and gives the name up.
+
+use std::collections::{HashMap, HashSet};
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+use rustix::io::Errno;
+
+/// The end of a claims file's name.
+const SUFFIX: &str = ".claims";
+
+/// The claims of this host and what is known of the others'.
+pub struct Claims {
+    folder: PathBuf,
+    own: PathBuf,
+    state: Mutex<State>,
+}
+
+struct State {
+    file: File,
+    /// Names that this host has published under.
+    kept: HashSet<PathBuf>,
+    others: HashMap<PathBuf, Host>,
+}
+
+#[derive(Default)]
+struct Host {
+    offset: u64,
+    claimed: HashSet<String>,
+}
+
+impl Claims {
+    /// The claims of `host` in the session's folder; `kept` are the names that it is known to have.
+    ///
+    /// # Errors
+    /// The file cannot be made.
+    pub fn open(folder: &Path, host: &str, kept: HashSet<PathBuf>) -> std::io::Result<Claims> {
+        let own = folder.join(format!("{host}{SUFFIX}"));
+        let file = File::options().append(true).create(true).open(&own)?;
+        let state = State { file, kept, others: HashMap::new() };
+        Ok(Claims { folder: folder.to_owned(), own, state: Mutex::new(state) })
+    }
+
+    /// Whether this host has published under the name.
+    pub fn has(&self, path: &Path) -> bool {
+        self.lock().kept.contains(path)
+    }
+
+    /// The name is this host's.
+    pub fn keep(&self, path: &Path) {
+        self.lock().kept.insert(path.to_owned());
+    }
+
+    /// Lets go of a name that has been removed.
+    pub fn forget(&self, path: &Path) {
+        self.lock().kept.remove(path);
+    }
+
+    /// Says that this host is about to use the name.
+    ///
+    /// # Errors
+    /// The PFS's.
+    pub fn claim(&self, path: &Path) -> Result<(), Errno> {
+        self.write('+', path)
+    }
+
+    /// Takes a claim back.
+    ///
+    /// # Errors
+    /// The PFS's.
+    pub fn give_up(&self, path: &Path) -> Result<(), Errno> {
+        self.write('-', path)
+    }
+
+    /// Whether another host claims the name.
+    ///
+    /// # Errors
+    /// The PFS's.
+    pub fn is_elsewhere(&self, path: &Path) -> Result<bool, Errno> {
+        let mut state = self.lock();
+        for entry in std::fs::read_dir(&self.folder).map_err(errno)? {
+            let file = entry.map_err(errno)?.path();
+            let is_claims = file.to_str().is_some_and(|name| name.ends_with(SUFFIX));
+            if is_claims && file != self.own {
+                state.others.entry(file.clone()).or_default().read(&file).map_err(errno)?;
+            }
+        }
+        let wanted = text(path);
+        Ok(state.others.values().any(|host| host.claimed.contains(&wanted)))
+    }
+
+    fn write(&self, sign: char, path: &Path) -> Result<(), Errno> {
+        let line = format!("{sign}{}\n", text(path));
+        self.lock().file.write_all(line.as_bytes()).map_err(errno)
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().expect("no thread panics with the lock")
+    }
+}
+
+impl Host {
+    /// Takes in what was appended since.
+    fn read(&mut self, path: &Path) -> std::io::Result<()> {
+        let mut file = File::open(path)?;
+        file.seek(SeekFrom::Start(self.offset))?;
+        let mut new = String::new();
+        file.read_to_string(&mut new)?;
+        for line in new.split_inclusive('\n').filter(|line| line.ends_with('\n')) {
+            self.offset += u64::try_from(line.len()).expect("a length in memory fits 64 bits");
+            let (sign, name) = line.trim_end().split_at(1);
+            match sign {
+                "-" => self.claimed.remove(name),
+                _ => self.claimed.insert(name.to_owned()),
+            };
+        }
+        Ok(())
+    }
+}
+
+fn text(path: &Path) -> String {
+    serde_json::Value::from(path.to_string_lossy()).to_string()
+}
+
+fn errno(error: std::io::Error) -> Errno {
+    Errno::from_io_error(&error).unwrap_or(Errno::IO)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_that_is_claimed_elsewhere_is_known_until_it_is_given_up() {
+        let folder = tempfile::tempdir().unwrap();
+        let of = |host| Claims::open(folder.path(), host, HashSet::new()).unwrap();
+        let (a, b) = (of("a"), of("b"));
+        let name = Path::new("/pfs/out\n1");
+        a.claim(name).unwrap();
+        assert!(b.is_elsewhere(name).unwrap());
+        assert!(!a.is_elsewhere(name).unwrap(), "its own claim is no other's");
+        a.give_up(name).unwrap();
+        assert!(!b.is_elsewhere(name).unwrap());
+    }
+}

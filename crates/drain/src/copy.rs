@@ -1,0 +1,163 @@
+//! One turn with one file: look, copy, look again.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use model::phase::Direction;
+use rustix::io::Errno;
+use stage::fault::{Cause, Fault};
+use stage::single::Publisher;
+use stage::tree::Tree;
+use wire::control::Side;
+
+use crate::closed::{Writers, writers};
+use crate::generation::{Generation, Kind, Seen, TICK, look};
+use crate::ledger::Landed;
+use crate::source::Source;
+use crate::status::Trouble;
+
+/// How long a file must not have changed where nobody can tell whether it is open.
+const QUIET: Duration = Duration::from_secs(1);
+
+/// What a turn needs.
+pub struct Copier {
+    /// The node's side.
+    pub source: Source,
+    /// What makes the copy.
+    pub publisher: Publisher,
+    /// What is drained.
+    pub from: PathBuf,
+}
+
+/// How a turn ended.
+#[derive(Debug)]
+pub enum Outcome {
+    /// The file is under its name on the PFS; its folder is not synced yet.
+    Landed(Landed),
+    /// It is what has landed before.
+    Unchanged,
+    /// There is no such file.
+    Gone,
+    /// It changed.
+    Changed,
+    /// Somebody has it open for writing.
+    Open,
+    /// The name on the PFS is another node's.
+    Taken(Trouble),
+    /// It could not be copied.
+    Failed(Trouble),
+}
+
+impl Copier {
+    /// Copies the file `path`, below the drained folder, to `target`, unless that is there in this version: `landed`. Calls
+    /// `begin` if it is about to copy.
+    pub fn turn(
+        &self,
+        path: &Path,
+        target: &Path,
+        landed: Option<&Landed>,
+        begin: impl FnOnce(Generation),
+    ) -> Outcome {
+        let source = self.from.join(path);
+        let before = match look(&source) {
+            Ok(seen) => seen,
+            Err(Errno::NOENT | Errno::NOTDIR) => return Outcome::Gone,
+            Err(errno) => return Outcome::Failed(local_trouble(path, &source, errno)),
+        };
+        if matches!(before.kind, Kind::Folder | Kind::Other) {
+            return Outcome::Gone;
+        }
+        if landed.is_some_and(|landed| landed.generation == before.generation && landed.target == target) {
+            return Outcome::Unchanged;
+        }
+        if let Some(not_now) = not_now(&source, &before) {
+            return not_now;
+        }
+        begin(before.generation);
+        match self.publish(&source, target) {
+            Err(fault) => self.failed(path, &fault),
+            Ok(crc32c) => match look(&source) {
+                // What was copied may be part of one version and part of the next: the next turn mends that.
+                Ok(after) if after.generation != before.generation => Outcome::Changed,
+                Ok(after) if is_open(&source, &after) => Outcome::Open,
+                // Also if it has been removed or renamed since: what is there is what it was.
+                Ok(_) | Err(_) => Outcome::Landed(Landed {
+                    target: target.to_owned(),
+                    generation: before.generation,
+                    crc32c,
+                }),
+            },
+        }
+    }
+
+    fn publish(&self, source: &Path, target: &Path) -> Result<Option<u32>, Fault> {
+        let found = self.source.find(source).map_err(|errno| Fault {
+            side: Side::Buffer,
+            path: source.display().to_string(),
+            operation: "look up".into(),
+            cause: Cause::Refused(errno),
+            exhausted: false,
+        })?;
+        self.publisher.publish(found, target).map(|published| published.crc32c)
+    }
+
+    fn failed(&self, path: &Path, fault: &Fault) -> Outcome {
+        match (fault.side, fault.errno(), &fault.cause) {
+            (_, _, Cause::Changed | Cause::Stopped) => Outcome::Changed,
+            (Side::Buffer, Some(Errno::NOENT | Errno::STALE), _) => Outcome::Changed,
+            (Side::Pfs, Some(Errno::EXIST), _) if fault.operation == "rename into place" => {
+                Outcome::Taken(Trouble {
+                    path: path.display().to_string(),
+                    errno: Errno::EXIST.raw_os_error(),
+                    message: format!("another node of this job has drained a file to {}", fault.path),
+                    advice: "give the files of each node names of their own, or start the drain with \
+                             --same-name suffix or folder"
+                        .to_owned(),
+                })
+            }
+            _ => Outcome::Failed(trouble(path, fault)),
+        }
+    }
+}
+
+/// Why the file is not copied at this moment.
+fn not_now(source: &Path, seen: &Seen) -> Option<Outcome> {
+    if seen.generation.age() < TICK {
+        return Some(Outcome::Changed);
+    }
+    is_open(source, seen).then_some(Outcome::Open)
+}
+
+fn is_open(source: &Path, seen: &Seen) -> bool {
+    if seen.kind != Kind::File {
+        return false;
+    }
+    match writers(source) {
+        Ok(Writers::None) => false,
+        Ok(Writers::Some) => true,
+        Ok(Writers::Unknown) => seen.generation.age() < QUIET,
+        // Whoever copies it says why that does not work.
+        Err(_) => false,
+    }
+}
+
+fn trouble(path: &Path, fault: &Fault) -> Trouble {
+    let failure = fault.failure(Direction::Out);
+    let advice = match (fault.side, failure.errno) {
+        (Side::Buffer, _) => {
+            "look at the file's permissions and at the node's flash (dmesg); it is tried again".to_owned()
+        }
+        (Side::Pfs, _) => failure.advice,
+    };
+    Trouble { path: path.display().to_string(), errno: failure.errno, message: failure.message, advice }
+}
+
+fn local_trouble(path: &Path, source: &Path, errno: Errno) -> Trouble {
+    Trouble {
+        path: path.display().to_string(),
+        errno: errno.raw_os_error(),
+        message: format!("look at {}: {}", source.display(), std::io::Error::from(errno)),
+        advice: "look at the file's permissions and at the node's flash (dmesg); it is tried again"
+            .to_owned(),
+    }
+}

@@ -1,0 +1,168 @@
+//! A drainer's socket on its node: one word in, one line of JSON out.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+use rustix::fs::{Mode, OFlags};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::drain::Drain;
+use crate::status::{Answer, Status};
+
+/// The socket's name in the drainer's folder.
+const NAME: &str = "door";
+
+/// The longest reply that is read: an answer may name many files.
+const REPLY_BYTES_MAX: u64 = 64 << 20;
+
+/// How long a drainer may take to answer.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// What a drainer may be told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// Say how it is.
+    Status,
+    /// Copy nothing until further notice.
+    Pause,
+    /// Go on.
+    Resume,
+    /// Copy without limit: the time is running out.
+    Hurry,
+    /// Copy without limit, and answer when all that is closed by now is decided.
+    Settle,
+    /// End.
+    Stop,
+}
+
+impl Order {
+    const ALL: [Order; 6] =
+        [Order::Status, Order::Pause, Order::Resume, Order::Hurry, Order::Settle, Order::Stop];
+
+    fn word(self) -> &'static str {
+        match self {
+            Order::Status => "status",
+            Order::Pause => "pause",
+            Order::Resume => "resume",
+            Order::Hurry => "hurry",
+            Order::Settle => "settle",
+            Order::Stop => "stop",
+        }
+    }
+}
+
+/// Tells the drainer whose folder is `state`; gives what it says of itself then. `None`: there is no drainer.
+///
+/// # Errors
+/// It does not answer.
+pub fn order(state: &Path, order: Order) -> anyhow::Result<Option<Status>> {
+    ask(state, order, Some(PATIENCE))
+}
+
+/// Has the drainer whose folder is `state` copy all that is closed by now, however long that takes. `None`: there is no
+/// drainer.
+///
+/// # Errors
+/// It ended meanwhile.
+pub fn settle(state: &Path) -> anyhow::Result<Option<Answer>> {
+    ask(state, Order::Settle, None)
+}
+
+fn ask<T: DeserializeOwned>(
+    state: &Path,
+    order: Order,
+    patience: Option<Duration>,
+) -> anyhow::Result<Option<T>> {
+    let Ok(short) = Short::of(state) else { return Ok(None) };
+    let Ok(mut stream) = UnixStream::connect(short.path()) else { return Ok(None) };
+    let asked = stream
+        .set_read_timeout(patience)
+        .and_then(|()| writeln!(stream, "{}", order.word()))
+        .context("write to the drainer's socket");
+    asked?;
+    let mut line = String::new();
+    let mut reader = BufReader::new(stream.take(REPLY_BYTES_MAX));
+    reader.read_line(&mut line).context("read from the drainer's socket")?;
+    Ok(Some(serde_json::from_str(&line).context("understand the drainer")?))
+}
+
+impl Drain {
+    /// Answers whoever may open the socket, which is the drainer's user, until it is told to stop.
+    pub(crate) fn answer(self: &Arc<Self>, state: &Path) -> anyhow::Result<()> {
+        let listener = listen(state)?;
+        for stream in listener.incoming() {
+            match stream.map(|stream| self.answer_one(stream)) {
+                Ok(Ok(Some(Order::Stop))) => return Ok(()),
+                Ok(Ok(_)) => {}
+                Ok(Err(error)) | Err(error) => tracing::debug!("a caller went away: {error}"),
+            }
+        }
+        Ok(())
+    }
+
+    fn answer_one(self: &Arc<Self>, stream: UnixStream) -> std::io::Result<Option<Order>> {
+        stream.set_read_timeout(Some(PATIENCE))?;
+        let mut line = String::new();
+        BufReader::new(&stream).read_line(&mut line)?;
+        let order = Order::ALL.into_iter().find(|order| order.word() == line.trim());
+        match order {
+            Some(Order::Pause) => self.pause(true),
+            Some(Order::Resume) => self.pause(false),
+            Some(Order::Hurry) => self.throttle.hurry(),
+            Some(Order::Settle) => {
+                let drain = Arc::clone(self);
+                // Whoever asked may be gone when it is settled; the answer then is the next one's.
+                std::thread::Builder::new().spawn(move || {
+                    drain.pause(false);
+                    drain.throttle.hurry();
+                    drop(reply(&stream, &drain.settle()));
+                })?;
+                return Ok(order);
+            }
+            Some(Order::Status | Order::Stop) | None => {}
+        }
+        reply(&stream, &self.status())?;
+        Ok(order)
+    }
+}
+
+fn reply(mut stream: &UnixStream, value: &impl Serialize) -> std::io::Result<()> {
+    let mut line = serde_json::to_vec(value)?;
+    line.push(b'\n');
+    stream.write_all(&line)
+}
+
+fn listen(state: &Path) -> anyhow::Result<UnixListener> {
+    let path = state.join(NAME);
+    // We hold the folder's lock: a socket that is there is nobody's.
+    match std::fs::remove_file(&path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            return Err(error).with_context(|| format!("replace {}", path.display()));
+        }
+        _ => {}
+    }
+    let short = Short::of(state)?;
+    UnixListener::bind(short.path()).with_context(|| format!("listen on {}", path.display()))
+}
+
+/// A socket's path that fits into an address however deep its folder is.
+struct Short(std::os::fd::OwnedFd);
+
+impl Short {
+    fn of(folder: &Path) -> anyhow::Result<Short> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let folder = rustix::fs::open(folder, flags, Mode::empty())
+            .with_context(|| format!("open the folder {}", folder.display()))?;
+        Ok(Short(folder))
+    }
+
+    fn path(&self) -> PathBuf {
+        format!("/proc/self/fd/{}/{NAME}", self.0.as_raw_fd()).into()
+    }
+}

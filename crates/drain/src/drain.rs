@@ -1,0 +1,308 @@
+//! One node's drainer: its parts, its threads, and what they share.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+use crate::claims::Claims;
+use crate::copy::{Copier, Outcome};
+use crate::generation::look;
+use crate::ledger::{Landed, Ledger};
+use crate::logs::{Event, Logs, Verb};
+use crate::settings::{Removed, SameName};
+use crate::status::{Answer, Status, Trouble, now_ms};
+use crate::table::{Table, Turn};
+use crate::throttle::Throttle;
+use crate::watch::{Notice, Watch};
+
+/// As many troubles as a status lists.
+const TROUBLES_MAX: usize = 100;
+
+/// What the rate is measured over.
+const RATE_WINDOW: Duration = Duration::from_secs(10);
+
+/// A running drainer.
+pub struct Drain {
+    pub(crate) host: String,
+    pub(crate) session: String,
+    pub(crate) from: PathBuf,
+    pub(crate) to: PathBuf,
+    pub(crate) same_name: SameName,
+    pub(crate) removed: Removed,
+    pub(crate) deadline: Option<u64>,
+    pub(crate) copier: Copier,
+    pub(crate) claims: Option<Arc<Claims>>,
+    pub(crate) throttle: Arc<Throttle>,
+    pub(crate) watch: Watch,
+    pub(crate) logs: Logs,
+    pub(crate) state: Mutex<State>,
+    /// There may be something to copy.
+    pub(crate) work: Condvar,
+    /// Something was copied.
+    pub(crate) copied: Condvar,
+    /// Something was settled.
+    pub(crate) settled: Condvar,
+}
+
+/// What changes.
+pub(crate) struct State {
+    pub(crate) table: Table,
+    pub(crate) ledger: Ledger,
+    /// Copied, and not known to survive a power loss.
+    pub(crate) landing: Vec<(PathBuf, Landed)>,
+    /// Names on the PFS that are not the files' own, because another node had those.
+    pub(crate) diverted: HashMap<PathBuf, PathBuf>,
+    pub(crate) bytes_done: u64,
+    /// When how many bytes had been copied.
+    pub(crate) rate: VecDeque<(Instant, u64)>,
+}
+
+impl Drain {
+    /// Follows the kernel's notices, for ever.
+    pub(crate) fn follow(&self) {
+        let followed = self.watch.follow(|notice| match notice {
+            Notice::File(path) => self.notice(&path),
+            Notice::Folder(path) => self.scan(&path),
+            Notice::Lost => {
+                tracing::info!("notices were lost: walk through {}", self.from.display());
+                self.scan(Path::new(""));
+            }
+        });
+        if let Err(errno) = followed {
+            tracing::error!("read inotify: {errno}; closed files are found by walks only");
+        }
+    }
+
+    /// Compares what is in a folder with what has landed.
+    pub(crate) fn scan(&self, folder: &Path) {
+        self.watch.walk(folder, &mut |path, seen| {
+            let mut state = self.lock();
+            let landed = state.ledger.get(&path);
+            if landed.is_none_or(|landed| landed.generation != seen.generation)
+                && state.table.found(&path, seen.generation.size, Instant::now())
+            {
+                let target = self.target_of(&state, &path);
+                drop(state);
+                self.enqueued(&target);
+            }
+        });
+        self.work.notify_all();
+    }
+
+    fn notice(&self, path: &Path) {
+        let Ok(seen) = look(&self.from.join(path)) else { return };
+        let mut state = self.lock();
+        if state.table.notice(path, seen.generation.size, Instant::now()) {
+            let target = self.target_of(&state, path);
+            drop(state);
+            self.enqueued(&target);
+        }
+        self.work.notify_one();
+    }
+
+    fn enqueued(&self, target: &Path) {
+        self.logs.spectral(Verb::Enqueue, target);
+    }
+
+    /// Takes files in work, for ever.
+    pub(crate) fn work(&self) {
+        loop {
+            let (path, target, landed, tries) = self.next();
+            let outcome = self.turn(&path, target, landed.as_ref());
+            self.end_turn(path, outcome, tries);
+        }
+    }
+
+    /// The next file, its name on the PFS, what has landed of it, and how often it was tried.
+    fn next(&self) -> (PathBuf, PathBuf, Option<Landed>, u32) {
+        let mut state = self.lock();
+        loop {
+            let now = Instant::now();
+            let due = if self.throttle.is_paused() { Err(None) } else { state.table.next(now) };
+            match due {
+                Ok(path) => {
+                    let target = self.target_of(&state, &path);
+                    let landed = state.ledger.get(&path).cloned();
+                    let tries = state.table.tries(&path);
+                    return (path, target, landed, tries);
+                }
+                Err(Some(due)) => {
+                    let wait = self.work.wait_timeout(state, due.saturating_duration_since(now));
+                    state = wait.expect("no thread panics with the lock").0;
+                }
+                Err(None) => state = self.work.wait(state).expect("no thread panics with the lock"),
+            }
+        }
+    }
+
+    fn turn(&self, path: &Path, target: PathBuf, landed: Option<&Landed>) -> Outcome {
+        let begin = |target: &Path, generation| {
+            let mut state = self.lock();
+            let begun = Landed { target: target.to_owned(), generation, crc32c: None };
+            if let Err(error) = state.ledger.begin(path, begun) {
+                tracing::warn!("write the ledger: {error}");
+            }
+            if state.table.begin(path) {
+                self.logs.spectral(Verb::Dequeue, target);
+            }
+        };
+        match self.copier.turn(path, &target, landed, |version| begin(&target, version)) {
+            Outcome::Taken(_) if self.same_name == SameName::Suffix => {
+                let mut other = target.into_os_string();
+                other.push(format!(".{}", self.host));
+                let other = PathBuf::from(other);
+                self.lock().diverted.insert(path.to_owned(), other.clone());
+                self.copier.turn(path, &other, landed, |version| begin(&other, version))
+            }
+            outcome => outcome,
+        }
+    }
+
+    fn end_turn(&self, path: PathBuf, outcome: Outcome, tries: u32) {
+        let turn = match outcome {
+            Outcome::Landed(landed) => {
+                self.lock().landing.push((path, landed));
+                return self.copied.notify_one();
+            }
+            Outcome::Unchanged | Outcome::Gone => Turn::Done,
+            Outcome::Changed => Turn::Changed,
+            Outcome::Open => Turn::Open,
+            Outcome::Taken(trouble) | Outcome::Failed(trouble) => Turn::Failed(trouble),
+        };
+        if let Turn::Failed(trouble) = &turn {
+            self.log_failure(&path, trouble, tries + 1);
+        }
+        self.lock().table.settle(&path, turn, Instant::now());
+        self.work.notify_one();
+        self.settled.notify_all();
+    }
+
+    pub(crate) fn log_failure(&self, path: &Path, trouble: &Trouble, attempts: u32) {
+        tracing::warn!("{}; {}", trouble.message, trouble.advice);
+        let target = self.target_of(&self.lock(), path);
+        self.logs.json(&Event {
+            event: "failed",
+            path,
+            target: &target,
+            size: 0,
+            crc32c: None,
+            attempts,
+            trouble: Some(trouble),
+        });
+    }
+
+    /// The name on the PFS of a file below the drained folder.
+    pub(crate) fn target_of(&self, state: &State, path: &Path) -> PathBuf {
+        if let Some(diverted) = state.diverted.get(path) {
+            return diverted.clone();
+        }
+        if let Some(landed) = state.ledger.get(path) {
+            return landed.target.clone();
+        }
+        match self.same_name {
+            SameName::Folder => self.to.join(&self.host).join(path),
+            SameName::Suffix | SameName::Error => self.to.join(path),
+        }
+    }
+
+    /// Walks through everything and waits until all that was closed before is decided.
+    pub(crate) fn settle(&self) -> Answer {
+        self.scan(Path::new(""));
+        let mut state = self.lock();
+        state.table.retry_now(Instant::now());
+        let barrier = state.table.raise();
+        self.work.notify_all();
+        let barrier = loop {
+            match state.table.lower(barrier) {
+                Some(barrier) => break barrier,
+                None => state = self.settled.wait(state).expect("no thread panics with the lock"),
+            }
+        };
+        drop(state);
+        self.reconcile();
+        let state = self.lock();
+        let landed = state.ledger.len();
+        if let Err(error) = state.ledger.sync() {
+            tracing::warn!("fsync the ledger: {error}; after a power loss files may be copied again");
+        }
+        drop(state);
+        self.logs.flush();
+        Answer {
+            host: self.host.clone(),
+            landed,
+            failed: barrier.failed.into_values().collect(),
+            open: barrier.open.iter().map(|path| path.display().to_string()).collect(),
+        }
+    }
+
+    /// What the drainer says of itself.
+    pub(crate) fn status(&self) -> Status {
+        let state = self.lock();
+        let counts = state.table.counts();
+        let redone = state.table.paths().filter(|path| state.ledger.get(path).is_some()).count();
+        let done = state.ledger.len() - redone;
+        Status {
+            host: self.host.clone(),
+            session: self.session.clone(),
+            pid: std::process::id(),
+            from: self.from.clone(),
+            to: self.to.clone(),
+            enqueued: done + counts.pending,
+            dequeued: done + counts.running,
+            done,
+            failed: counts.failed,
+            open: counts.open,
+            bytes_left: counts.bytes,
+            bytes_done: state.bytes_done,
+            bytes_per_s: rate(&state.rate),
+            paused: self.throttle.is_paused(),
+            deadline: self.deadline,
+            updated_ms: now_ms(),
+            troubles: state.table.troubles(TROUBLES_MAX),
+        }
+    }
+
+    /// Holds everything, or lets it go on.
+    pub(crate) fn pause(&self, paused: bool) {
+        self.throttle.pause(paused);
+        self.work.notify_all();
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("no thread panics with the lock")
+    }
+}
+
+impl State {
+    pub(crate) fn new(ledger: Ledger) -> State {
+        State {
+            table: Table::default(),
+            ledger,
+            landing: Vec::new(),
+            diverted: HashMap::new(),
+            bytes_done: 0,
+            rate: VecDeque::new(),
+        }
+    }
+
+    /// Counts bytes that have landed.
+    pub(crate) fn count(&mut self, bytes: u64, now: Instant) {
+        self.bytes_done += bytes;
+        self.rate.push_back((now, self.bytes_done));
+        while self.rate.front().is_some_and(|(at, _)| now.duration_since(*at) > RATE_WINDOW) {
+            self.rate.pop_front();
+        }
+    }
+}
+
+/// Names on the PFS that this host has.
+pub(crate) fn kept(ledger: &Ledger) -> HashSet<PathBuf> {
+    ledger.targets().cloned().collect()
+}
+
+fn rate(points: &VecDeque<(Instant, u64)>) -> u64 {
+    let (Some((start, first)), Some((_, last))) = (points.front(), points.back()) else { return 0 };
+    let seconds = start.elapsed().as_secs_f64();
+    if seconds < 0.1 { 0 } else { ((last - first) as f64 / seconds) as u64 }
+}

@@ -1,0 +1,97 @@
+//! Which version of which file a name stands for.
+//!
+//! **Invariant:** two versions of a file that were both closed have different generations, because a copy is not begun
+//! within [`TICK`] of the last change: whatever is changed later gets another time of change, also from a coarse clock.
+
+use std::path::Path;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use rustix::fs::{AtFlags, CWD, FileType, StatxFlags, StatxTimestamp};
+use serde::{Deserialize, Serialize};
+
+/// Longer than the coarsest clock tick that file systems stamp with (10 ms).
+pub const TICK: Duration = Duration::from_millis(20);
+
+/// Seconds and nanoseconds since 1970.
+pub type Stamp = (i64, u32);
+
+/// One version of one file. All of it is changed by the kernel alone, so that setting a time back does not hide a change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Generation {
+    /// Inode number.
+    pub ino: u64,
+    /// When the inode was made, which tells it from an earlier one with its number; zero where nobody knows.
+    pub born: Stamp,
+    /// Size, bytes.
+    pub size: u64,
+    /// Time of change of the contents.
+    pub mtime: Stamp,
+    /// Time of change of anything.
+    pub ctime: Stamp,
+}
+
+/// What is at a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A regular file.
+    File,
+    /// A folder.
+    Folder,
+    /// A symbolic link.
+    Link,
+    /// A pipe, socket or device node: not drained.
+    Other,
+}
+
+/// A file found.
+#[derive(Clone, Copy, Debug)]
+pub struct Seen {
+    /// What it is.
+    pub kind: Kind,
+    /// Which version.
+    pub generation: Generation,
+    /// How many names it has.
+    pub names: u32,
+}
+
+impl Generation {
+    /// Which file it is, whatever it is called and holds.
+    pub fn file(&self) -> (u64, Stamp) {
+        (self.ino, self.born)
+    }
+
+    /// How long ago anything was changed; zero where that is in the future.
+    pub fn age(&self) -> Duration {
+        let (seconds, nanos) = self.ctime;
+        let changed = UNIX_EPOCH + Duration::new(u64::try_from(seconds).unwrap_or(0), nanos);
+        SystemTime::now().duration_since(changed).unwrap_or_default()
+    }
+}
+
+/// What is at `path` itself.
+///
+/// # Errors
+/// Of `statx`.
+pub fn look(path: &Path) -> rustix::io::Result<Seen> {
+    let wanted = StatxFlags::BASIC_STATS | StatxFlags::BTIME;
+    let found = rustix::fs::statx(CWD, path, AtFlags::SYMLINK_NOFOLLOW, wanted)?;
+    let knows_birth = found.stx_mask & StatxFlags::BTIME.bits() != 0;
+    let generation = Generation {
+        ino: found.stx_ino,
+        born: if knows_birth { stamp(found.stx_btime) } else { (0, 0) },
+        size: found.stx_size,
+        mtime: stamp(found.stx_mtime),
+        ctime: stamp(found.stx_ctime),
+    };
+    let kind = match FileType::from_raw_mode(found.stx_mode.into()) {
+        FileType::RegularFile => Kind::File,
+        FileType::Directory => Kind::Folder,
+        FileType::Symlink => Kind::Link,
+        _ => Kind::Other,
+    };
+    Ok(Seen { kind, generation, names: found.stx_nlink })
+}
+
+fn stamp(time: StatxTimestamp) -> Stamp {
+    (time.tv_sec, time.tv_nsec)
+}

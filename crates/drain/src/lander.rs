@@ -1,0 +1,181 @@
+//! The end of a copy: the folder on the PFS is synced, for all files that were copied into it meanwhile at once; then the
+//! ledger and the logs say "done". And what follows from renames and removals on the node.
+
+use std::collections::{HashMap, HashSet};
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use model::phase::Direction;
+use stage::fault::Fault;
+
+use crate::drain::{Drain, State};
+use crate::generation::look;
+use crate::ledger::Landed;
+use crate::logs::{Event, Verb};
+use crate::settings::Removed;
+use crate::status::Trouble;
+use crate::table::Turn;
+
+impl Drain {
+    /// Takes what was copied, for ever.
+    pub(crate) fn land(&self) {
+        loop {
+            let state = self.lock();
+            let waited = self.copied.wait_while(state, |state| state.landing.is_empty());
+            let batch = std::mem::take(&mut waited.expect("no thread panics with the lock").landing);
+            self.land_batch(batch);
+        }
+    }
+
+    fn land_batch(&self, batch: Vec<(PathBuf, Landed)>) {
+        let folders: HashSet<&Path> = batch.iter().filter_map(|(_, landed)| landed.target.parent()).collect();
+        let synced: HashMap<PathBuf, Result<(), Fault>> = folders
+            .into_iter()
+            .map(|folder| (folder.to_owned(), self.copier.publisher.sync_folder(folder)))
+            .collect();
+        let (mut landed, mut lost) = (Vec::new(), Vec::new());
+        for file in batch {
+            match file.1.target.parent().and_then(|folder| synced.get(folder)) {
+                Some(Err(fault)) => lost.push((file.0, unsynced(fault))),
+                _ => landed.push(file),
+            }
+        }
+        for (path, trouble) in lost {
+            self.log_failure(&path, &trouble, 1);
+            self.lock().table.settle(&path, Turn::Failed(trouble), Instant::now());
+        }
+        self.record(&landed);
+        for (path, _) in &landed {
+            self.drop_old_names(path);
+        }
+        self.work.notify_all();
+        self.settled.notify_all();
+    }
+
+    fn record(&self, landed: &[(PathBuf, Landed)]) {
+        let mut state = self.lock();
+        if let Err(error) = state.ledger.land(landed) {
+            tracing::warn!("write the ledger: {error}; after a restart files may be copied again");
+        }
+        let now = Instant::now();
+        for (path, file) in landed {
+            let attempts = state.table.tries(path) + 1;
+            state.count(file.generation.size, now);
+            self.logs.spectral(Verb::Done, &file.target);
+            self.logs.json(&Event {
+                event: "done",
+                path,
+                target: &file.target,
+                size: file.generation.size,
+                crc32c: file.crc32c,
+                attempts,
+                trouble: None,
+            });
+        }
+        for (path, file) in landed {
+            state.table.settle(path, Turn::Done, now);
+            if state.table.is_pending(path) {
+                self.logs.spectral(Verb::Enqueue, &file.target);
+            }
+        }
+    }
+
+    /// The file of `path` may have had another name before, under which it landed too: that goes from the PFS as it has
+    /// gone from the node.
+    fn drop_old_names(&self, path: &Path) {
+        let others = self.lock().ledger.other_paths(path);
+        for other in others {
+            self.retire_if_gone(&other);
+        }
+    }
+
+    /// Finds renames and, where they are followed, removals that nobody noticed.
+    pub(crate) fn reconcile(&self) {
+        let follow = self.removed == Removed::Follow;
+        let state = self.lock();
+        let suspects: Vec<PathBuf> =
+            state.ledger.paths().filter(|path| follow || self.lives_on(&state, path)).cloned().collect();
+        drop(state);
+        for path in suspects {
+            self.retire_if_gone(&path);
+        }
+    }
+
+    /// Whether the file that landed from `path` has another name on the node, from which it landed too.
+    fn lives_on(&self, state: &State, path: &Path) -> bool {
+        let files: Vec<_> = state.ledger.traces(path).iter().map(|trace| trace.generation.file()).collect();
+        let is_it = |other: &PathBuf| {
+            look(&self.from.join(other)).is_ok_and(|seen| files.contains(&seen.generation.file()))
+        };
+        state.ledger.other_paths(path).iter().any(is_it)
+    }
+
+    /// Removes what landed from `path` if there is no such file on the node any more.
+    fn retire_if_gone(&self, path: &Path) {
+        let mut state = self.lock();
+        let traces = state.ledger.traces(path);
+        let is_there = look(&self.from.join(path)).is_ok();
+        // Nobody copies to the name meanwhile: it is in work here.
+        if is_there || !state.table.seize(path) {
+            return;
+        }
+        drop(state);
+        self.retire(path, &traces);
+        self.lock().table.settle(path, Turn::Done, Instant::now());
+        self.work.notify_one();
+    }
+
+    fn retire(&self, path: &Path, traces: &[Landed]) {
+        for trace in traces {
+            let is_ours = look(&trace.target).is_ok_and(|there| {
+                let (is, was) = (there.generation, trace.generation);
+                (is.size, is.mtime) == (was.size, was.mtime)
+            });
+            if !is_ours {
+                continue;
+            }
+            if let Err(error) = std::fs::remove_file(&trace.target) {
+                let target = trace.target.display();
+                tracing::warn!("remove {target}, which was renamed or removed on the node: {error}");
+                return;
+            }
+            self.remove_emptied_folders(path, &trace.target);
+            if let Some(claims) = &self.claims {
+                claims.forget(&trace.target);
+            }
+            self.logs.json(&Event {
+                event: "removed",
+                path,
+                target: &trace.target,
+                size: trace.generation.size,
+                crc32c: trace.crc32c,
+                attempts: 1,
+                trouble: None,
+            });
+        }
+        let mut state = self.lock();
+        state.diverted.remove(path);
+        if let Err(error) = state.ledger.gone(path) {
+            tracing::warn!("write the ledger: {error}");
+        }
+    }
+}
+
+impl Drain {
+    /// Folders go with their last file, if they have gone on the node too.
+    fn remove_emptied_folders(&self, path: &Path, target: &Path) {
+        let here = path.ancestors().skip(1).filter(|folder| !folder.as_os_str().is_empty());
+        for (folder, there) in here.zip(target.ancestors().skip(1)) {
+            // Not empty: that is the end of it.
+            if look(&self.from.join(folder)).is_ok() || std::fs::remove_dir(there).is_err() {
+                return;
+            }
+            self.copier.publisher.forget_folder(there);
+        }
+    }
+}
+
+fn unsynced(fault: &Fault) -> Trouble {
+    let failure = fault.failure(Direction::Out);
+    Trouble { path: failure.path, errno: failure.errno, message: failure.message, advice: failure.advice }
+}

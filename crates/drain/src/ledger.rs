@@ -1,0 +1,267 @@
+//! What has landed on the PFS, on the node's disk: the drainer's memory across `kill -9` and reboots.
+//!
+//! ```text
+//! ledger := record*                 one JSON object a line, appended; a torn last line is cut off at the next start
+//! record := {"begun":{...}}       about to be published under this name
+//!         | {"landed":{...}}      verified, under its name, the folder synced
+//!         | {"gone":path}         removed from the PFS again
+//! ```
+//!
+//! What was begun and has not landed may be on the PFS or not; it matters when the file is gone from the node.
+//!
+//! A record that a power loss takes away only makes a file be copied again.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{BufRead, BufReader, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use serde::{Deserialize, Serialize};
+use stage::journal::PathText;
+
+use crate::generation::{Generation, Stamp};
+
+/// A file that is on the PFS.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Landed {
+    /// Its name there.
+    pub target: PathBuf,
+    /// Which version of the file on the node it is.
+    pub generation: Generation,
+    /// CRC32C of its contents; `None` for a symbolic link.
+    pub crc32c: Option<u32>,
+}
+
+/// Everything that has landed, by the path below the drained folder.
+pub struct Ledger {
+    file: File,
+    landed: HashMap<PathBuf, Landed>,
+    begun: HashMap<PathBuf, Landed>,
+    /// Paths of one file: more than one if it was renamed, or has several names.
+    paths: HashMap<(u64, Stamp), Vec<PathBuf>>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Record {
+    Begun(LandedRecord),
+    Landed(LandedRecord),
+    Gone(PathText),
+}
+
+#[derive(Serialize, Deserialize)]
+struct LandedRecord {
+    path: PathText,
+    target: PathText,
+    generation: Generation,
+    crc32c: Option<u32>,
+}
+
+impl LandedRecord {
+    fn new(path: &Path, landed: &Landed) -> LandedRecord {
+        LandedRecord {
+            path: path.into(),
+            target: landed.target.as_path().into(),
+            generation: landed.generation,
+            crc32c: landed.crc32c,
+        }
+    }
+
+    fn read(self) -> (PathBuf, Landed) {
+        let LandedRecord { path, target, generation, crc32c } = self;
+        (path.to_path(), Landed { target: target.to_path(), generation, crc32c })
+    }
+}
+
+impl Ledger {
+    /// Reads the ledger at `path`, or makes it.
+    ///
+    /// # Errors
+    /// The file cannot be opened, read or written.
+    pub fn open(path: &Path) -> anyhow::Result<Ledger> {
+        let open = File::options().read(true).write(true).create(true).truncate(false).open(path);
+        let file = open.with_context(|| format!("open the ledger {}", path.display()))?;
+        let mut ledger =
+            Ledger { file, landed: HashMap::new(), begun: HashMap::new(), paths: HashMap::new() };
+        let whole = ledger.read().with_context(|| format!("read the ledger {}", path.display()))?;
+        ledger.file.set_len(whole).and_then(|()| ledger.file.seek(SeekFrom::End(0))).map(drop)?;
+        Ok(ledger)
+    }
+
+    /// Takes in all whole lines; gives their length, bytes.
+    fn read(&mut self) -> std::io::Result<u64> {
+        let mut reader = BufReader::new(self.file.try_clone()?);
+        let (mut length, mut line) = (0, Vec::new());
+        while reader.read_until(b'\n', &mut line)? > 0 && line.ends_with(b"\n") {
+            length += u64::try_from(line.len()).expect("a length in memory fits 64 bits");
+            match serde_json::from_slice(&line) {
+                Ok(Record::Begun(record)) => {
+                    let (path, begun) = record.read();
+                    self.put_begun(path, begun);
+                }
+                Ok(Record::Landed(record)) => {
+                    let (path, landed) = record.read();
+                    self.put(path, landed);
+                }
+                Ok(Record::Gone(path)) => self.take(&path.to_path()),
+                // Whatever it was, that file is copied again.
+                Err(error) => tracing::warn!("the ledger has a line that is no record: {error}"),
+            }
+            line.clear();
+        }
+        Ok(length)
+    }
+
+    /// What landed from this path.
+    pub fn get(&self, path: &Path) -> Option<&Landed> {
+        self.landed.get(path)
+    }
+
+    /// Every path that something is or may be on the PFS of.
+    pub fn paths(&self) -> impl Iterator<Item = &PathBuf> {
+        let only_begun = self.begun.keys().filter(|path| !self.landed.contains_key(*path));
+        self.landed.keys().chain(only_begun)
+    }
+
+    /// What is or may be on the PFS of this path: what has landed, and what was begun after that.
+    pub fn traces(&self, path: &Path) -> Vec<Landed> {
+        [&self.begun, &self.landed].into_iter().filter_map(|map| map.get(path)).cloned().collect()
+    }
+
+    /// Names on the PFS that something has landed under.
+    pub fn targets(&self) -> impl Iterator<Item = &PathBuf> {
+        self.landed.values().map(|landed| &landed.target)
+    }
+
+    /// How many files have landed.
+    pub fn len(&self) -> usize {
+        self.landed.len()
+    }
+
+    /// Other paths that the files of `path` have, or had.
+    pub fn other_paths(&self, path: &Path) -> Vec<PathBuf> {
+        let files = self.traces(path).into_iter().map(|trace| trace.generation.file());
+        let paths = files.flat_map(|file| self.paths.get(&file).into_iter().flatten());
+        paths.filter(|other| *other != path).cloned().collect()
+    }
+
+    /// Records that a file is about to be published.
+    ///
+    /// # Errors
+    /// The node's disk.
+    pub fn begin(&mut self, path: &Path, begun: Landed) -> std::io::Result<()> {
+        let mut line = Vec::new();
+        append(&mut line, &Record::Begun(LandedRecord::new(path, &begun)));
+        self.put_begun(path.to_owned(), begun);
+        self.file.write_all(&line)
+    }
+
+    /// Records files that have landed.
+    ///
+    /// # Errors
+    /// The node's disk.
+    pub fn land(&mut self, files: &[(PathBuf, Landed)]) -> std::io::Result<()> {
+        let mut lines = Vec::new();
+        for (path, landed) in files {
+            let record = Record::Landed(LandedRecord::new(path, landed));
+            append(&mut lines, &record);
+            self.put(path.clone(), landed.clone());
+        }
+        self.file.write_all(&lines)
+    }
+
+    /// Records that what landed from `path` was removed again.
+    ///
+    /// # Errors
+    /// The node's disk.
+    pub fn gone(&mut self, path: &Path) -> std::io::Result<()> {
+        let mut line = Vec::new();
+        append(&mut line, &Record::Gone(path.into()));
+        self.take(path);
+        self.file.write_all(&line)
+    }
+
+    /// Makes what was recorded survive a power loss.
+    ///
+    /// # Errors
+    /// The node's disk.
+    pub fn sync(&self) -> std::io::Result<()> {
+        self.file.sync_data()
+    }
+
+    fn put(&mut self, path: PathBuf, landed: Landed) {
+        self.take(&path);
+        self.index(&path, &landed);
+        self.landed.insert(path, landed);
+    }
+
+    fn put_begun(&mut self, path: PathBuf, begun: Landed) {
+        if let Some(before) = self.begun.remove(&path) {
+            self.unindex(&path, &before);
+        }
+        self.index(&path, &begun);
+        self.begun.insert(path, begun);
+    }
+
+    fn take(&mut self, path: &Path) {
+        for trace in [self.begun.remove(path), self.landed.remove(path)].into_iter().flatten() {
+            self.unindex(path, &trace);
+        }
+    }
+
+    fn index(&mut self, path: &Path, trace: &Landed) {
+        self.paths.entry(trace.generation.file()).or_default().push(path.to_owned());
+    }
+
+    /// Takes away one entry: of a path that is there twice, the other stays.
+    fn unindex(&mut self, path: &Path, trace: &Landed) {
+        let file = trace.generation.file();
+        if let Some(paths) = self.paths.get_mut(&file) {
+            if let Some(place) = paths.iter().position(|other| other == path) {
+                paths.swap_remove(place);
+            }
+            if paths.is_empty() {
+                self.paths.remove(&file);
+            }
+        }
+    }
+}
+
+fn append(lines: &mut Vec<u8>, record: &Record) {
+    serde_json::to_writer(&mut *lines, record).expect("records have no maps and no failing serialiser");
+    lines.push(b'\n');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn landed(ino: u64) -> Landed {
+        let generation = Generation { ino, born: (1, 2), size: 3, mtime: (4, 5), ctime: (6, 7) };
+        Landed { target: "/pfs/a".into(), generation, crc32c: Some(8) }
+    }
+
+    #[test]
+    fn a_ledger_remembers_and_cuts_off_what_a_crash_tore() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("ledger");
+        let mut ledger = Ledger::open(&path).unwrap();
+        ledger.land(&[("a".into(), landed(1)), ("b".into(), landed(1)), ("c".into(), landed(2))]).unwrap();
+        ledger.begin(Path::new("d"), landed(2)).unwrap();
+        assert_eq!(ledger.other_paths(Path::new("c")), [PathBuf::from("d")]);
+        ledger.gone(Path::new("c")).unwrap();
+        drop(ledger);
+        let mut file = File::options().append(true).open(&path).unwrap();
+        file.write_all(b"{\"gone\":\"a").unwrap();
+        let mut ledger = Ledger::open(&path).unwrap();
+        assert_eq!(ledger.len(), 2);
+        assert_eq!((ledger.get(Path::new("d")), ledger.traces(Path::new("d"))), (None, vec![landed(2)]));
+        assert_eq!(ledger.other_paths(Path::new("a")), [PathBuf::from("b")]);
+        ledger.gone(Path::new("b")).unwrap();
+        drop(ledger);
+        let ledger = Ledger::open(&path).unwrap();
+        assert_eq!(ledger.get(Path::new("a")), Some(&landed(1)));
+        assert_eq!(ledger.len(), 1);
+    }
+}

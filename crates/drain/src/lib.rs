@@ -1,0 +1,38 @@
+//! The drainer: what is closed below a folder on a node's flash arrives, verified, below a folder on the PFS, while the
+//! program that wrote it goes on.
+//!
+//! ```text
+//! watch (inotify) --\
+//!                    +-> table: what is to be copied, and when --> worker (copy -> stage::single) --> lander
+//! scan (rescans)  --/         ^                                                                      |
+//!                             +------------ failed, changed meanwhile -------------------- ledger, logs
+//! board: requests and answers on the PFS, for all nodes of a job     door: this node's socket
+//! ```
+//!
+//! `docs/NODE-LOCAL.md` says what is promised to users.
+//!
+//! **Invariant:** a file is copied only while nobody has it open for writing, and is in the ledger only with the
+//! [`generation::Generation`] whose contents were verified on the PFS. So comparing the folder with the ledger finds all
+//! that is owed, whatever notices were lost: a rescan is the truth, notices only make it quick.
+
+pub mod board;
+mod claims;
+mod closed;
+mod copy;
+mod door;
+pub mod drain;
+mod generation;
+mod lander;
+mod ledger;
+mod logs;
+pub mod settings;
+mod source;
+pub mod start;
+pub mod status;
+mod table;
+mod target;
+mod throttle;
+pub mod wait;
+mod watch;
+
+pub use door::{Order, order, settle};

@@ -1,0 +1,148 @@
+//! How one drainer works.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use clap::{Args, ValueEnum};
+
+/// The folder with the drainer's own files, in the drained folder and in the one on the PFS.
+pub const OWN_FOLDER: &str = ".forebay-drain";
+
+/// The file in the drainer's folder that asks the node service to run a drainer for a volume of the node: the words of its
+/// command line, as a JSON list.
+pub const REQUEST: &str = "request.json";
+
+/// How one drainer works, as its command line has it.
+#[derive(Clone, Debug, Args)]
+pub struct Settings {
+    /// What is drained: a folder on this node's flash
+    #[arg(long, value_name = "FOLDER", env = "PERSIST_DIR")]
+    pub from: PathBuf,
+    /// Where to: a folder on the parallel file system
+    #[arg(long, value_name = "FOLDER", env = "PFS_DIR")]
+    pub to: PathBuf,
+    /// What the drainers of all nodes of a job have in common [default: the job's id, else `shell`]
+    #[arg(long, value_name = "NAME")]
+    pub session: Option<String>,
+    /// This node's name [default: Slurm's name for it, else the host's]
+    #[arg(long, value_name = "NAME")]
+    pub host: Option<String>,
+    /// When two nodes have files of one name
+    #[arg(long, value_enum, default_value = "suffix")]
+    pub same_name: SameName,
+    /// When a file is removed on the node
+    #[arg(long, value_enum, default_value = "keep")]
+    pub removed: Removed,
+    /// Read at most so many bytes a second, as 500MiB
+    #[arg(long, value_name = "BYTES")]
+    pub limit: Option<String>,
+    /// Stay on these processors, as 0,84-87
+    #[arg(long, value_name = "LIST")]
+    pub cores: Option<String>,
+    /// Files copied at the same time
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..=64))]
+    pub workers: u8,
+    /// When the job's time ends, seconds since 1970
+    #[arg(long, value_name = "SECONDS", env = "SLURM_JOB_END_TIME")]
+    pub deadline: Option<u64>,
+    /// Where the drainer keeps what it has done [default: .forebay-drain in the drained folder]
+    #[arg(long, value_name = "FOLDER")]
+    pub state: Option<PathBuf>,
+}
+
+/// What becomes of files of several nodes that have one name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum SameName {
+    /// The first has it, the others get `.HOST` at the end of theirs
+    Suffix,
+    /// Each node has a folder of its own, TO/HOST
+    Folder,
+    /// The first has it, the others are not drained and counted as failed
+    Error,
+}
+
+/// What becomes of a file on the PFS that is removed on the node. A file that is renamed is renamed in any case.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Removed {
+    /// It stays
+    Keep,
+    /// It is removed, if the drainer put it there and nobody changed it
+    Follow,
+}
+
+impl Settings {
+    /// The drainer's own folder on the node.
+    pub fn state(&self) -> PathBuf {
+        self.state.clone().unwrap_or_else(|| self.from.join(OWN_FOLDER))
+    }
+
+    /// The same as words of a command line, with both folders as they are from here and all that the environment says.
+    ///
+    /// # Errors
+    /// The present folder is not known.
+    pub fn words(&self) -> std::io::Result<Vec<OsString>> {
+        let mut words = vec![];
+        let mut add = |name: &str, value: OsString| words.extend([OsString::from(name), value]);
+        add("--from", std::path::absolute(&self.from)?.into());
+        add("--to", std::path::absolute(&self.to)?.into());
+        add("--session", self.session().into());
+        add("--host", self.host().into());
+        add("--same-name", value_name(self.same_name).into());
+        add("--removed", value_name(self.removed).into());
+        add("--workers", self.workers.to_string().into());
+        if let Some(limit) = &self.limit {
+            add("--limit", limit.into());
+        }
+        if let Some(cores) = &self.cores {
+            add("--cores", cores.into());
+        }
+        if let Some(deadline) = self.deadline {
+            add("--deadline", deadline.to_string().into());
+        }
+        if let Some(state) = &self.state {
+            add("--state", std::path::absolute(state)?.into());
+        }
+        Ok(words)
+    }
+
+    /// What the drainers of all nodes of a job have in common.
+    pub fn session(&self) -> String {
+        session(self.session.as_deref())
+    }
+
+    /// This node's name.
+    pub fn host(&self) -> String {
+        let own = || rustix::system::uname().nodename().to_string_lossy().into_owned();
+        plain(&self.host.clone().or_else(|| variable("SLURMD_NODENAME")).unwrap_or_else(own))
+    }
+
+    /// Where the drainers of a job meet.
+    pub fn board(&self) -> PathBuf {
+        board(&self.to, self.session.as_deref())
+    }
+}
+
+/// Where the drainers of a session meet: the one that is named, else that of this job.
+pub fn board(to: &Path, named: Option<&str>) -> PathBuf {
+    to.join(OWN_FOLDER).join(session(named))
+}
+
+fn session(named: Option<&str>) -> String {
+    let job = || ["SLURM_JOB_ID", "LSB_JOBID", "PBS_JOBID"].iter().find_map(|name| variable(name));
+    plain(&named.map(str::to_owned).or_else(job).unwrap_or_else(|| "shell".to_owned()))
+}
+
+fn value_name(value: impl ValueEnum) -> String {
+    value.to_possible_value().expect("no value is hidden").get_name().to_owned()
+}
+
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
+}
+
+/// A name that is one component of a path.
+fn plain(name: &str) -> String {
+    let kept = |c: char| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '_' };
+    let name: String = name.chars().map(kept).collect();
+    if name.starts_with('.') { format!("_{name}") } else { name }
+}

@@ -1,0 +1,155 @@
+//! The start of a drainer.
+
+use std::collections::hash_map::DefaultHasher;
+use std::hash::{Hash, Hasher};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+use daemon::lock::{FolderLock, LockError};
+use stage::single::Publisher;
+
+use crate::board::Board;
+use crate::claims::Claims;
+use crate::copy::Copier;
+use crate::drain::{Drain, State, kept};
+use crate::ledger::Ledger;
+use crate::logs::Logs;
+use crate::settings::{OWN_FOLDER, SameName, Settings};
+use crate::source::Source;
+use crate::target::Target;
+use crate::throttle::Throttle;
+use crate::watch::Watch;
+
+/// How often the logs are written.
+const LOG_PERIOD: Duration = Duration::from_millis(200);
+
+/// How long a killed predecessor may take to end: the kernel first finishes what it has begun to write.
+const PREDECESSOR_LIMIT: Duration = Duration::from_secs(10);
+
+/// How often a folder that cannot be watched whole is walked through.
+const WALK_PERIOD: Duration = Duration::from_secs(10);
+
+/// Runs a drainer until it is told to stop. What it has not copied then is copied by its successor.
+///
+/// # Errors
+/// It cannot start.
+pub fn run(settings: &Settings, limit: Option<u64>) -> anyhow::Result<()> {
+    let state = settings.state();
+    std::fs::create_dir_all(&state).with_context(|| format!("make the folder {}", state.display()))?;
+    let _alone = alone(&state.join("lock"))?;
+    let board = Board::new(settings.board());
+    board.make()?;
+    let drain = Arc::new(open(settings, &state, limit)?);
+    let spawn = |name: &str, work: Box<dyn FnOnce(&Drain) + Send>| {
+        let drain = Arc::clone(&drain);
+        std::thread::Builder::new().name(name.to_owned()).spawn(move || work(&drain)).map(drop)
+    };
+    // Watched before anything is copied, so that nothing is missed in between.
+    spawn("watch", Box::new(Drain::follow))?;
+    for _ in 0..settings.workers {
+        spawn("copy", Box::new(Drain::work))?;
+    }
+    spawn("land", Box::new(Drain::land))?;
+    spawn("logs", Box::new(Drain::keep_logs))?;
+    spawn("walk", Box::new(Drain::keep_walking))?;
+    spawn("board", Box::new(move |drain| drain.attend(&board)))?;
+    tracing::info!("drain {} to {}", drain.from.display(), drain.to.display());
+    drain.answer(&state)?;
+    drain.logs.flush();
+    Ok(())
+}
+
+/// Takes the lock; a predecessor that was killed may need a moment to be gone.
+fn alone(path: &Path) -> Result<FolderLock, LockError> {
+    let give_up = Instant::now() + PREDECESSOR_LIMIT;
+    loop {
+        match daemon::lock::exclusive(path) {
+            Err(LockError::Held { .. }) if Instant::now() < give_up => std::thread::sleep(LOG_PERIOD / 10),
+            outcome => return outcome,
+        }
+    }
+}
+
+fn open(settings: &Settings, state: &Path, limit: Option<u64>) -> anyhow::Result<Drain> {
+    let (from, to) = (whole(&settings.from)?, whole(&settings.to)?);
+    if from.starts_with(&to) || to.starts_with(&from) {
+        bail!(
+            "{} and {} lie in one another: what is drained would be drained again",
+            from.display(),
+            to.display()
+        );
+    }
+    let (host, board) = (settings.host(), settings.board());
+    let ledger = Ledger::open(&state.join("ledger"))?;
+    let claims = match settings.same_name {
+        SameName::Folder => None,
+        SameName::Suffix | SameName::Error => {
+            let claims = Claims::open(&board, &host, kept(&ledger));
+            Some(Arc::new(claims.with_context(|| format!("open the claims in {}", board.display()))?))
+        }
+    };
+    let throttle = Arc::new(Throttle::new(limit));
+    let publisher = Publisher::open(
+        &format!("drain-{}-{host}-{:08x}", settings.session(), short_hash(&from)),
+        &state.join("remarks"),
+        Arc::new(Source::new(Arc::clone(&throttle))),
+        Arc::new(Target::new(claims.clone())),
+    )?;
+    let copier = Copier { source: Source::new(Arc::clone(&throttle)), publisher, from: from.clone() };
+    let skip = whole(state).unwrap_or_else(|_| from.join(OWN_FOLDER));
+    Ok(Drain {
+        watch: Watch::open(&from, &skip).context("watch the drained folder (inotify)")?,
+        logs: Logs::open(&to, &board, &host).with_context(|| format!("open the logs in {}", to.display()))?,
+        session: settings.session(),
+        host,
+        from,
+        to,
+        same_name: settings.same_name,
+        removed: settings.removed,
+        deadline: settings.deadline,
+        copier,
+        claims,
+        throttle,
+        state: Mutex::new(State::new(ledger)),
+        work: Condvar::new(),
+        copied: Condvar::new(),
+        settled: Condvar::new(),
+    })
+}
+
+impl Drain {
+    /// Writes the logs, for ever.
+    fn keep_logs(&self) {
+        loop {
+            std::thread::sleep(LOG_PERIOD);
+            self.logs.flush();
+        }
+    }
+
+    /// The first walk, and more where not everything can be watched.
+    fn keep_walking(&self) {
+        self.scan(Path::new(""));
+        loop {
+            std::thread::sleep(WALK_PERIOD);
+            if self.watch.is_blind() {
+                self.scan(Path::new(""));
+            }
+        }
+    }
+}
+
+fn whole(folder: &Path) -> anyhow::Result<PathBuf> {
+    let found = folder.canonicalize().with_context(|| format!("find the folder {}", folder.display()))?;
+    if !found.is_dir() {
+        bail!("{} is no folder", folder.display());
+    }
+    Ok(found)
+}
+
+fn short_hash(path: &Path) -> u32 {
+    let mut hasher = DefaultHasher::new();
+    path.hash(&mut hasher);
+    (hasher.finish() >> 32) as u32
+}

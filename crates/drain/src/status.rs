@@ -1,0 +1,94 @@
+//! What a drainer says of itself and of single files: JSON for its socket, its board and its users.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+/// Why a file is not on the PFS yet.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Trouble {
+    /// Its path below the drained folder.
+    pub path: String,
+    /// The errno; 0 where there is none.
+    pub errno: i32,
+    /// What was tried, on which side, and why it did not work.
+    pub message: String,
+    /// What to do.
+    pub advice: String,
+}
+
+/// One node's drainer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Status {
+    /// The node.
+    pub host: String,
+    /// The job, or what it is called without one.
+    pub session: String,
+    /// The process.
+    pub pid: u32,
+    /// What is drained.
+    pub from: PathBuf,
+    /// Where to.
+    pub to: PathBuf,
+    /// Files that are to be on the PFS.
+    pub enqueued: usize,
+    /// Those of them that are being copied, or are there.
+    pub dequeued: usize,
+    /// Those of them that are there, verified.
+    pub done: usize,
+    /// Those that could not be copied at the last try.
+    pub failed: usize,
+    /// Those that somebody has open for writing.
+    pub open: usize,
+    /// Bytes to copy.
+    pub bytes_left: u64,
+    /// Bytes copied and verified by this process.
+    pub bytes_done: u64,
+    /// Bytes a second over the last ten seconds of work; 0 before there is anything to tell from.
+    pub bytes_per_s: u64,
+    /// Nothing is copied because somebody said so.
+    pub paused: bool,
+    /// When the job's time ends, seconds since 1970.
+    pub deadline: Option<u64>,
+    /// When this was written, milliseconds since 1970.
+    pub updated_ms: u64,
+    /// What could not be copied, up to a hundred.
+    pub troubles: Vec<Trouble>,
+}
+
+impl Status {
+    /// Seconds until everything is on the PFS, at the present rate.
+    pub fn seconds_left(&self) -> Option<u64> {
+        match (self.bytes_left, self.bytes_per_s) {
+            (0, _) => Some(0),
+            (_, 0) => None,
+            (left, rate) => Some(left.div_ceil(rate)),
+        }
+    }
+}
+
+/// What became of everything that was closed before a request.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Answer {
+    /// The node.
+    pub host: String,
+    /// Files that are on the PFS, verified.
+    pub landed: usize,
+    /// What is not.
+    pub failed: Vec<Trouble>,
+    /// What is open for writing.
+    pub open: Vec<String>,
+}
+
+impl Answer {
+    /// Whether nothing is owed.
+    pub fn is_whole(&self) -> bool {
+        self.failed.is_empty() && self.open.is_empty()
+    }
+}
+
+/// Milliseconds since 1970.
+pub fn now_ms() -> u64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}

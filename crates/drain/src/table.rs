@@ -1,0 +1,341 @@
+//! What is to be copied, and when: pure, the clock comes from outside.
+//!
+//! ```text
+//!            notice                next                     settle
+//! (nothing) -------> waits(due) -------> in work -----------------------------> (nothing)
+//!                       ^                   |  \-- notice: again
+//!                       +-- open, failed, --+
+//!                           changed, again
+//! ```
+//!
+//! **Invariant:** one path is in work at most once, so an older version is never copied beside a newer one.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use crate::status::Trouble;
+
+/// How long after the close a copy begins: several closes of one file become one copy.
+pub const SETTLE: Duration = Duration::from_millis(25);
+
+/// Longest pause between two looks at a file that is open, or cannot be copied.
+const PAUSE_MAX: Duration = Duration::from_secs(30);
+
+/// Longest pause between two looks at a file that is open for writing: its close is noticed anyhow.
+const OPEN_PAUSE_MAX: Duration = Duration::from_secs(2);
+
+/// How often a file must have failed before a barrier calls it failed.
+const TRIES: u32 = 3;
+
+/// How one turn with a file ended.
+#[derive(Clone, Debug)]
+pub enum Turn {
+    /// It is on the PFS, or there is nothing to copy any more.
+    Done,
+    /// It has just changed.
+    Changed,
+    /// Somebody has it open for writing.
+    Open,
+    /// It could not be copied.
+    Failed(Trouble),
+}
+
+/// Everything that is not done.
+#[derive(Default)]
+pub struct Table {
+    pending: HashMap<PathBuf, Pending>,
+    due: BTreeMap<(Instant, u64), PathBuf>,
+    next_number: u64,
+    barriers: HashMap<u64, Barrier>,
+}
+
+#[derive(Default)]
+struct Pending {
+    work: Work,
+    /// Turns that ended alike, in a row.
+    tries: u32,
+    trouble: Option<Trouble>,
+    open: bool,
+    begun: bool,
+    bytes: u64,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Work {
+    #[default]
+    None,
+    Waits((Instant, u64)),
+    Runs {
+        again: bool,
+    },
+}
+
+/// What was pending at one time, and what became of it.
+#[derive(Clone, Debug, Default)]
+pub struct Barrier {
+    /// Paths, and how many turns with them must end.
+    left: HashMap<PathBuf, u8>,
+    /// What could not be copied, by path.
+    pub failed: BTreeMap<PathBuf, Trouble>,
+    /// What is open for writing.
+    pub open: Vec<PathBuf>,
+}
+
+/// How many files are in which state.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// All that are not done.
+    pub pending: usize,
+    /// Being copied.
+    pub running: usize,
+    /// Could not be copied at the last try.
+    pub failed: usize,
+    /// Open for writing at the last look.
+    pub open: usize,
+    /// Bytes of all that are not done.
+    pub bytes: u64,
+}
+
+impl Table {
+    /// A file may have changed; `bytes` is its size. Says whether it was not pending before.
+    pub fn notice(&mut self, path: &Path, bytes: u64, now: Instant) -> bool {
+        let known = self.pending.get_mut(path);
+        let is_new = known.is_none();
+        match known.map(|pending| (&mut pending.work, &mut pending.bytes)) {
+            Some((Work::Runs { again }, size)) => (*again, *size) = (true, bytes),
+            Some((_, size)) => {
+                *size = bytes;
+                // A close may be what a file that waits for long has waited for.
+                self.wait(path, now + SETTLE);
+            }
+            None => {
+                self.pending.insert(path.to_owned(), Pending { bytes, ..Pending::default() });
+                self.wait(path, now + SETTLE);
+            }
+        }
+        is_new
+    }
+
+    /// A rescan found a version that has not landed: as [`Table::notice`], but who waits goes on waiting.
+    pub fn found(&mut self, path: &Path, bytes: u64, now: Instant) -> bool {
+        let waits = self.pending.get(path).is_some_and(|pending| matches!(pending.work, Work::Waits(_)));
+        !waits && self.notice(path, bytes, now)
+    }
+
+    /// The file to take in work now, or when to ask again.
+    pub fn next(&mut self, now: Instant) -> Result<PathBuf, Option<Instant>> {
+        let Some(entry) = self.due.first_entry() else { return Err(None) };
+        let due = entry.key().0;
+        if due > now {
+            return Err(Some(due));
+        }
+        let path = entry.remove();
+        if let Some(pending) = self.pending.get_mut(&path) {
+            pending.work = Work::Runs { again: false };
+        }
+        Ok(path)
+    }
+
+    /// The copy of a file begins; says whether it is the first since its notice.
+    pub fn begin(&mut self, path: &Path) -> bool {
+        self.pending.get_mut(path).is_some_and(|pending| !std::mem::replace(&mut pending.begun, true))
+    }
+
+    /// Whether a file is not done.
+    pub fn is_pending(&self, path: &Path) -> bool {
+        self.pending.contains_key(path)
+    }
+
+    /// Takes a path in work that is not pending, to do something to it at the PFS.
+    pub fn seize(&mut self, path: &Path) -> bool {
+        if self.pending.contains_key(path) {
+            return false;
+        }
+        let work = Work::Runs { again: false };
+        self.pending.insert(path.to_owned(), Pending { work, ..Pending::default() });
+        true
+    }
+
+    /// A turn with a file has ended.
+    pub fn settle(&mut self, path: &Path, turn: Turn, now: Instant) {
+        let Some(pending) = self.pending.get_mut(path) else { return };
+        let again = pending.work == Work::Runs { again: true };
+        let (was_open, tries) = (pending.open, pending.tries);
+        (pending.open, pending.trouble) = (false, None);
+        let pause = match &turn {
+            Turn::Done if !again => {
+                self.pending.remove(path);
+                return self.decide(path, |_| {});
+            }
+            Turn::Done => {
+                (pending.tries, pending.begun) = (0, false);
+                SETTLE
+            }
+            Turn::Changed => {
+                pending.tries = 0;
+                SETTLE
+            }
+            Turn::Open => {
+                pending.open = true;
+                pending.tries = if was_open { tries + 1 } else { 0 };
+                backoff(Duration::from_millis(50), pending.tries).min(OPEN_PAUSE_MAX)
+            }
+            Turn::Failed(trouble) => {
+                pending.trouble = Some(trouble.clone());
+                pending.tries = if was_open { 1 } else { tries + 1 };
+                backoff(Duration::from_millis(250), pending.tries)
+            }
+        };
+        let tries = pending.tries;
+        self.wait(path, now + if again { SETTLE } else { pause });
+        match turn {
+            Turn::Done => self.pass(path),
+            Turn::Open if tries >= TRIES => self.decide(path, |barrier| barrier.open.push(path.to_owned())),
+            Turn::Failed(trouble) if tries >= TRIES => {
+                self.decide(path, |barrier| drop(barrier.failed.insert(path.to_owned(), trouble.clone())));
+            }
+            _ => {}
+        }
+    }
+
+    /// Whatever waits after a failure is tried at once.
+    pub fn retry_now(&mut self, now: Instant) {
+        let failed: Vec<PathBuf> =
+            self.pending.iter().filter(|(_, p)| p.trouble.is_some()).map(|(path, _)| path.clone()).collect();
+        for path in failed {
+            self.pending.entry(path.clone()).and_modify(|pending| pending.tries = 0);
+            self.wait(&path, now);
+        }
+    }
+
+    /// Watches everything that is pending now.
+    pub fn raise(&mut self) -> u64 {
+        let number = self.number();
+        let turns = |pending: &Pending| if pending.work == (Work::Runs { again: true }) { 2 } else { 1 };
+        let left = self.pending.iter().map(|(path, pending)| (path.clone(), turns(pending))).collect();
+        self.barriers.insert(number, Barrier { left, ..Barrier::default() });
+        number
+    }
+
+    /// The barrier, once everything that was pending is decided.
+    pub fn lower(&mut self, number: u64) -> Option<Barrier> {
+        let decided = self.barriers.get(&number).is_some_and(|barrier| barrier.left.is_empty());
+        decided.then(|| self.barriers.remove(&number)).flatten()
+    }
+
+    /// How many files are in which state.
+    pub fn counts(&self) -> Counts {
+        let mut counts = Counts { pending: self.pending.len(), ..Counts::default() };
+        for pending in self.pending.values() {
+            counts.running += usize::from(matches!(pending.work, Work::Runs { .. }));
+            counts.failed += usize::from(pending.trouble.is_some());
+            counts.open += usize::from(pending.open);
+            counts.bytes += pending.bytes;
+        }
+        counts
+    }
+
+    /// What could not be copied, some of it.
+    pub fn troubles(&self, at_most: usize) -> Vec<Trouble> {
+        self.pending.values().filter_map(|pending| pending.trouble.clone()).take(at_most).collect()
+    }
+
+    /// Everything that is not done.
+    pub fn paths(&self) -> impl Iterator<Item = &PathBuf> {
+        self.pending.keys()
+    }
+
+    /// How often the file was tried without success so far.
+    pub fn tries(&self, path: &Path) -> u32 {
+        self.pending.get(path).map_or(0, |pending| pending.tries)
+    }
+
+    fn wait(&mut self, path: &Path, due: Instant) {
+        let number = self.number();
+        let Some(pending) = self.pending.get_mut(path) else { return };
+        if let Work::Waits(key) = pending.work {
+            self.due.remove(&key);
+        }
+        pending.work = Work::Waits((due, number));
+        self.due.insert((due, number), path.to_owned());
+    }
+
+    /// A version of a file has landed, and there is a newer one: which of them a barrier waits for it knows.
+    fn pass(&mut self, path: &Path) {
+        for barrier in self.barriers.values_mut() {
+            if let Some(turns) = barrier.left.get_mut(path) {
+                *turns -= 1;
+                if *turns == 0 {
+                    barrier.left.remove(path);
+                }
+            }
+        }
+    }
+
+    /// What becomes of a file is known, also of its newest version.
+    fn decide(&mut self, path: &Path, note: impl Fn(&mut Barrier)) {
+        for barrier in self.barriers.values_mut() {
+            if barrier.left.remove(path).is_some() {
+                note(barrier);
+            }
+        }
+    }
+
+    fn number(&mut self) -> u64 {
+        self.next_number += 1;
+        self.next_number
+    }
+}
+
+fn backoff(first: Duration, tries: u32) -> Duration {
+    first.saturating_mul(1 << tries.min(16)).min(PAUSE_MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn trouble() -> Trouble {
+        Trouble { path: "a".into(), errno: 28, message: "m".into(), advice: "a".into() }
+    }
+
+    #[test]
+    fn a_file_that_is_closed_again_while_it_is_copied_is_copied_again() {
+        let (mut table, now) = (Table::default(), Instant::now());
+        let path = Path::new("a");
+        assert!(table.notice(path, 1, now));
+        assert_eq!(table.next(now), Err(Some(now + SETTLE)));
+        assert_eq!(table.next(now + SETTLE).unwrap(), path);
+        assert!(!table.notice(path, 2, now));
+        assert_eq!(table.next(now + SETTLE), Err(None), "it is in work once only");
+        let barrier = table.raise();
+        table.settle(path, Turn::Done, now);
+        assert!(table.lower(barrier).is_none(), "the second version is owed");
+        assert_eq!(table.next(now + SETTLE).unwrap(), path);
+        table.settle(path, Turn::Changed, now);
+        assert!(table.lower(barrier).is_none(), "it is still owed");
+        assert_eq!(table.next(now + SETTLE).unwrap(), path);
+        table.settle(path, Turn::Done, now);
+        assert!(table.lower(barrier).is_some());
+        assert_eq!(table.counts(), Counts::default());
+    }
+
+    #[test]
+    fn a_barrier_names_what_cannot_be_copied_and_does_not_wait_for_what_comes_later() {
+        let (mut table, mut now) = (Table::default(), Instant::now());
+        table.notice(Path::new("a"), 1, now);
+        let barrier = table.raise();
+        table.notice(Path::new("later"), 1, now);
+        for _ in 0..TRIES {
+            now += PAUSE_MAX;
+            let path = std::iter::from_fn(|| table.next(now).ok()).find(|path| path == Path::new("a"));
+            assert!(path.is_some());
+            assert!(table.lower(barrier).is_none());
+            table.settle(Path::new("a"), Turn::Failed(trouble()), now);
+        }
+        let barrier = table.lower(barrier).unwrap();
+        assert_eq!(barrier.failed.keys().collect::<Vec<_>>(), [Path::new("a")]);
+        assert_eq!(table.counts().failed, 1, "and it is tried again");
+    }
+}

@@ -1,0 +1,162 @@
+//! Those who ask the drainers of a job: is everything on the PFS?
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+
+use crate::board::{Board, SILENCE_MAX};
+use crate::status::{Answer, Status, now_ms};
+
+/// How often the board is read.
+const PERIOD: Duration = Duration::from_millis(300);
+
+/// How all drainers of a job stand.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sums {
+    /// Files that are to be on the PFS.
+    pub enqueued: usize,
+    /// Those that are being copied or there.
+    pub dequeued: usize,
+    /// Those that are there, verified.
+    pub done: usize,
+    /// Those that could not be copied at the last try.
+    pub failed: usize,
+}
+
+/// How a wait ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// All drainers answered.
+    Answered(Vec<Answer>),
+    /// No drainer has ever been on this board.
+    Nobody,
+    /// These have not answered in time.
+    Silent(Vec<String>),
+}
+
+/// A marker: everything of this name is on the PFS, of all nodes.
+#[derive(Debug, Serialize)]
+struct Marker<'a> {
+    name: &'a str,
+    committed: String,
+    hosts: Vec<&'a str>,
+    files: usize,
+}
+
+/// What a waiting user is told meanwhile.
+pub trait Watcher {
+    /// The drainers stand like this.
+    fn sums(&mut self, sums: Sums);
+
+    /// A drainer has not been heard of for a minute.
+    fn silent(&mut self, status: &Status);
+
+    /// At the present rate a drainer is not ready when the job's time ends.
+    fn late(&mut self, status: &Status, seconds_left: u64);
+}
+
+/// Waits until every drainer of the session has decided about all that is closed by now.
+///
+/// # Errors
+/// The PFS's.
+pub fn wait(board: &Path, timeout: Option<Duration>, watcher: &mut dyn Watcher) -> std::io::Result<Ending> {
+    let board = Board::new(board.to_owned());
+    match board.statuses() {
+        Ok(statuses) if !statuses.is_empty() => {}
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
+        _ => return Ok(Ending::Nobody),
+    }
+    let id = board.request()?;
+    let ending = wait_for(&board, &id, timeout, watcher);
+    board.withdraw(&id);
+    ending
+}
+
+fn wait_for(
+    board: &Board,
+    id: &str,
+    timeout: Option<Duration>,
+    watcher: &mut dyn Watcher,
+) -> std::io::Result<Ending> {
+    let give_up = timeout.map(|timeout| Instant::now() + timeout);
+    let mut told: BTreeSet<(String, bool)> = BTreeSet::new();
+    loop {
+        // Read first: who comes while we look is waited for.
+        let answers = board.answers(id)?;
+        let statuses = board.statuses()?;
+        watcher.sums(sums(&statuses));
+        let silent: Vec<&Status> = statuses
+            .iter()
+            .filter(|status| !answers.iter().any(|answer| answer.host == status.host))
+            .collect();
+        if silent.is_empty() {
+            return Ok(Ending::Answered(answers));
+        }
+        if give_up.is_some_and(|give_up| Instant::now() >= give_up) {
+            return Ok(Ending::Silent(silent.into_iter().map(|status| status.host.clone()).collect()));
+        }
+        for status in silent {
+            let silence = Duration::from_millis(now_ms().saturating_sub(status.updated_ms));
+            if silence > SILENCE_MAX && told.insert((status.host.clone(), false)) {
+                watcher.silent(status);
+            }
+            if let Some(left) = late(status)
+                && told.insert((status.host.clone(), true))
+            {
+                watcher.late(status, left);
+            }
+        }
+        std::thread::sleep(PERIOD);
+    }
+}
+
+/// How many seconds a drainer needs that it does not have.
+pub fn late(status: &Status) -> Option<u64> {
+    let (deadline, needs) = (status.deadline?, status.seconds_left()?);
+    let has = deadline.saturating_sub(now_ms() / 1000);
+    (needs > has).then_some(needs - has)
+}
+
+/// Adds up what the drainers say.
+pub fn sums(statuses: &[Status]) -> Sums {
+    statuses.iter().fold(Sums::default(), |sums, status| Sums {
+        enqueued: sums.enqueued + status.enqueued,
+        dequeued: sums.dequeued + status.dequeued,
+        done: sums.done + status.done,
+        failed: sums.failed + status.failed,
+    })
+}
+
+/// Publishes that the group `name` is whole: the file `TO/NAME.committed`, and the link `TO/latest` if there is a
+/// `TO/NAME`. Call it only after all answers were whole. Returns what was made.
+///
+/// # Errors
+/// The PFS's.
+pub fn commit(to: &Path, name: &str, answers: &[Answer]) -> std::io::Result<Vec<PathBuf>> {
+    let marker = Marker {
+        name,
+        committed: humantime::format_rfc3339_millis(std::time::SystemTime::now()).to_string(),
+        hosts: answers.iter().map(|answer| answer.host.as_str()).collect(),
+        files: answers.iter().map(|answer| answer.landed).sum(),
+    };
+    let mut text = serde_json::to_vec(&marker)?;
+    text.push(b'\n');
+    let file = to.join(format!("{name}.committed"));
+    let temporary = to.join(format!(".{}.committing", name.replace('/', "_")));
+    std::fs::write(&temporary, text)?;
+    std::fs::File::open(&temporary)?.sync_all()?;
+    std::fs::rename(&temporary, &file)?;
+    let mut made = vec![file];
+    if to.join(name).exists() {
+        let latest = to.join("latest");
+        // What a commit left that was killed in between.
+        let _ = std::fs::remove_file(&temporary);
+        std::os::unix::fs::symlink(name, &temporary)?;
+        std::fs::rename(&temporary, &latest)?;
+        made.push(latest);
+    }
+    std::fs::File::open(to)?.sync_all()?;
+    Ok(made)
+}

@@ -1,0 +1,144 @@
+//! Notices from the kernel (inotify) of what happens below the drained folder, and walks through it.
+//!
+//! Notices may be lost: the kernel's queue overflows, a folder is filled before it is watched, there are more folders than
+//! a user may watch. Each loss leads to a walk, whose result is compared with the ledger.
+
+use std::collections::HashMap;
+use std::ffi::OsStr;
+use std::mem::MaybeUninit;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
+use rustix::io::Errno;
+
+use crate::generation::{Kind, Seen, look};
+
+/// What happened; paths are below the drained folder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Notice {
+    /// A file was closed after writing, or got this name.
+    File(PathBuf),
+    /// A folder is new here: what is in it has not been watched.
+    Folder(PathBuf),
+    /// Notices were lost.
+    Lost,
+}
+
+/// Watches one folder and all below.
+pub struct Watch {
+    queue: OwnedFd,
+    from: PathBuf,
+    /// What is not drained: the drainer's own folder.
+    skip: PathBuf,
+    /// Where each watch is now.
+    folders: Mutex<HashMap<i32, PathBuf>>,
+    /// Some folder cannot be watched.
+    blind: AtomicBool,
+}
+
+impl Watch {
+    /// Watches nothing yet: that comes with the first [`Watch::walk`].
+    ///
+    /// # Errors
+    /// The user has too many such queues.
+    pub fn open(from: &Path, skip: &Path) -> rustix::io::Result<Watch> {
+        let queue = inotify::init(CreateFlags::CLOEXEC)?;
+        let (from, skip) = (from.to_owned(), skip.to_owned());
+        Ok(Watch { queue, from, skip, folders: Mutex::default(), blind: AtomicBool::new(false) })
+    }
+
+    /// Whether there are folders that only a walk sees.
+    pub fn is_blind(&self) -> bool {
+        self.blind.load(Ordering::Relaxed)
+    }
+
+    /// Goes through the folder `below` and all in it, watches them, and hands over every file and symbolic link.
+    pub fn walk(&self, below: &Path, found: &mut dyn FnMut(PathBuf, &Seen)) {
+        let mut folders = vec![below.to_owned()];
+        while let Some(folder) = folders.pop() {
+            let path = self.from.join(&folder);
+            if path == self.skip {
+                continue;
+            }
+            // Before it is read: what comes after that is noticed.
+            self.watch(&folder, &path);
+            let Ok(entries) = std::fs::read_dir(&path) else { continue };
+            for entry in entries.flatten() {
+                let name = folder.join(entry.file_name());
+                match look(&entry.path()) {
+                    Ok(Seen { kind: Kind::Folder, .. }) => folders.push(name),
+                    Ok(seen) if seen.kind != Kind::Other => found(name, &seen),
+                    _ => {}
+                }
+            }
+        }
+    }
+
+    /// Waits for notices and hands them over, for ever.
+    ///
+    /// # Errors
+    /// The queue broke.
+    pub fn follow(&self, mut notice: impl FnMut(Notice)) -> rustix::io::Result<()> {
+        let mut buffer = [MaybeUninit::uninit(); 64 * 1024];
+        let mut events = inotify::Reader::new(&self.queue, &mut buffer);
+        loop {
+            let event = events.next()?;
+            let flags = event.events();
+            if flags.contains(ReadFlags::QUEUE_OVERFLOW) {
+                notice(Notice::Lost);
+            } else if flags.contains(ReadFlags::IGNORED) {
+                self.lock().remove(&event.wd());
+            } else if let Some(name) = event.file_name() {
+                let folder = self.lock().get(&event.wd()).cloned();
+                let Some(path) = folder.map(|folder| folder.join(OsStr::from_bytes(name.to_bytes()))) else {
+                    continue;
+                };
+                if let Some(what) = self.meaning(flags, path) {
+                    notice(what);
+                }
+            }
+        }
+    }
+
+    fn meaning(&self, flags: ReadFlags, path: PathBuf) -> Option<Notice> {
+        if flags.contains(ReadFlags::ISDIR) {
+            return flags.intersects(ReadFlags::CREATE | ReadFlags::MOVED_TO).then_some(Notice::Folder(path));
+        }
+        if flags.contains(ReadFlags::CREATE) {
+            // A new file is noticed when it is closed; links have no close.
+            let seen = look(&self.from.join(&path)).ok()?;
+            return (seen.kind == Kind::Link || seen.names > 1).then_some(Notice::File(path));
+        }
+        Some(Notice::File(path))
+    }
+
+    fn watch(&self, folder: &Path, path: &Path) {
+        let flags = WatchFlags::CLOSE_WRITE
+            | WatchFlags::MOVED_TO
+            | WatchFlags::CREATE
+            | WatchFlags::ONLYDIR
+            | WatchFlags::DONT_FOLLOW;
+        match inotify::add_watch(&self.queue, path, flags) {
+            // One that is watched already has the same number, and perhaps another name now.
+            Ok(number) => drop(self.lock().insert(number, folder.to_owned())),
+            Err(Errno::NOENT | Errno::NOTDIR) => {}
+            Err(errno) => {
+                if !self.blind.swap(true, Ordering::Relaxed) {
+                    tracing::warn!(
+                        "watch {}: {errno}; what is closed there is found by walks only (raise \
+                         fs.inotify.max_user_watches)",
+                        path.display()
+                    );
+                }
+            }
+        }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<i32, PathBuf>> {
+        self.folders.lock().expect("no thread panics with the lock")
+    }
+}

@@ -1,0 +1,209 @@
+//! Private volumes on this node's own flash, one for each job that asks: at `LOCAL_ROOT/USER`, of the user alone, with no
+//! file system of ours in the way.
+//!
+//! ```text
+//! NODE/locals/ID/spec.json     what was asked for, and whether the job has ended
+//! NODE/locals/ID/volume.img    the volume's bytes
+//! MOUNT_ROOT/local-ID          where it is mounted as long as it is there
+//! LOCAL_ROOT/USER              the same, until the job ends
+//! ```
+//!
+//! **Invariant:** a volume whose user asked for its drain is discarded only after the drainer said that every file is on
+//! the PFS, verified. Until then it is kept, listed, and drained on, also by later lives of the node.
+
+mod keeper;
+mod volume;
+
+use std::collections::HashMap;
+use std::io;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use daemon::error::{site, user};
+use serde::{Deserialize, Serialize};
+use tokio::sync::watch;
+use wire::control::ApiError;
+use wire::node::{LocalSpec, LocalStatus};
+
+use crate::folder::of_id;
+use crate::keep;
+use keeper::Keeper;
+use volume::Volume;
+
+/// Where volumes are, and how much they may take.
+#[derive(Clone, Debug)]
+pub struct Setting {
+    /// A folder for each volume is made here.
+    pub folder: PathBuf,
+    /// Where volumes are mounted as long as they are there; others pass through it.
+    pub mount_root: PathBuf,
+    /// Where users find their volumes.
+    pub local_root: PathBuf,
+    /// Bytes of the flash that are never handed out.
+    pub reserve_bytes: u64,
+    /// Bytes of a volume where nobody said how many.
+    pub capacity_bytes: u64,
+    /// The drainer, `forebay-drain`.
+    pub program: PathBuf,
+}
+
+/// All volumes of a node.
+pub struct Locals {
+    setting: Arc<Setting>,
+    locals: Mutex<HashMap<String, Handle>>,
+    /// One volume is made at a time: two must not take the same rest of the flash.
+    making: tokio::sync::Mutex<()>,
+}
+
+/// What is kept of a volume.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Kept {
+    spec: LocalSpec,
+    capacity_bytes: u64,
+    released: bool,
+}
+
+/// The requests' end of one volume.
+struct Handle {
+    spec: LocalSpec,
+    status: watch::Receiver<LocalStatus>,
+    release: watch::Sender<bool>,
+}
+
+impl Locals {
+    /// Takes up every volume that an earlier life of this node kept: mounted again where a reboot has unmounted them.
+    ///
+    /// # Errors
+    /// The folder cannot be used.
+    pub fn open(setting: Setting) -> io::Result<Arc<Locals>> {
+        std::fs::create_dir_all(&setting.folder)?;
+        let locals = Locals {
+            setting: Arc::new(setting),
+            locals: Mutex::default(),
+            making: tokio::sync::Mutex::new(()),
+        };
+        let locals = Arc::new(locals);
+        for entry in std::fs::read_dir(&locals.setting.folder)? {
+            let folder = entry?.path();
+            match keep::read::<Kept>(&folder.join("spec.json")) {
+                Ok(Some(kept)) => locals.take_up(kept),
+                // It was not finished, or already discarded: nobody has ever used it.
+                Ok(None) => std::fs::remove_dir_all(&folder)?,
+                Err(error) => {
+                    tracing::error!(folder = %folder.display(), %error, "skip a volume that cannot be read");
+                }
+            }
+        }
+        Ok(locals)
+    }
+
+    /// Makes the volume and mounts it; idempotent.
+    ///
+    /// # Errors
+    /// There is no room, another job of the user has the path, or the node's disk failed.
+    pub async fn create(self: &Arc<Self>, spec: LocalSpec) -> Result<LocalStatus, ApiError> {
+        let _one_at_a_time = self.making.lock().await;
+        of_id(&self.setting.folder, &spec.id)?;
+        of_id(&self.setting.local_root, &spec.user)?;
+        if let Some(handle) = self.lock().get(&spec.id) {
+            if handle.spec == spec && !*handle.release.borrow() {
+                return Ok(handle.status.borrow().clone());
+            }
+            let message = format!("there is another volume {}", spec.id);
+            return Err(user(
+                "local_differs",
+                message,
+                "wait until it is discarded: see `forebay local list`",
+            ));
+        }
+        if let Some(id) = self.holder_of(&spec.user) {
+            let message =
+                format!("{}/{} is the volume of job {id}", self.setting.local_root.display(), spec.user);
+            return Err(user(
+                "local_in_use",
+                message,
+                "run one job with node-local flash on a node at a time",
+            ));
+        }
+        let capacity_bytes = spec.capacity_bytes.unwrap_or(self.setting.capacity_bytes);
+        let kept = Kept { spec, capacity_bytes, released: false };
+        let volume = Volume::of(&self.setting, &kept);
+        let made = tokio::task::spawn_blocking({
+            let (setting, kept) = (Arc::clone(&self.setting), kept.clone());
+            move || volume.make(&setting, &kept)
+        });
+        made.await.map_err(|error| site("local_panicked", error.to_string(), "look at the node's log"))??;
+        let mut locals = self.lock();
+        let handle = self.start(kept.clone());
+        let status = handle.status.borrow().clone();
+        locals.insert(kept.spec.id, handle);
+        Ok(status)
+    }
+
+    /// Takes the volume from its user; it is drained, if that was asked for, and discarded. Nothing to do where there is
+    /// none.
+    ///
+    /// # Errors
+    /// The node's disk failed.
+    pub fn release(&self, id: &str) -> Result<(), ApiError> {
+        let locals = self.lock();
+        let Some(handle) = locals.get(id) else { return Ok(()) };
+        let kept = Kept {
+            spec: handle.spec.clone(),
+            capacity_bytes: handle.status.borrow().capacity_bytes,
+            released: true,
+        };
+        let file = of_id(&self.setting.folder, id)?.join("spec.json");
+        keep::write(&file, &kept).map_err(|error| {
+            site("node_disk", format!("keep {}: {error}", file.display()), "check the state folder's disk")
+        })?;
+        handle.release.send_replace(true);
+        Ok(())
+    }
+
+    /// Every volume.
+    pub fn statuses(&self) -> Vec<LocalStatus> {
+        let mut all: Vec<LocalStatus> =
+            self.lock().values().map(|handle| handle.status.borrow().clone()).collect();
+        all.sort_by(|a, b| a.id.cmp(&b.id));
+        all
+    }
+
+    /// Its keeper mounts it.
+    fn take_up(self: &Arc<Self>, kept: Kept) {
+        let handle = self.start(kept.clone());
+        self.lock().insert(kept.spec.id, handle);
+    }
+
+    fn start(self: &Arc<Self>, kept: Kept) -> Handle {
+        let volume = Volume::of(&self.setting, &kept);
+        let (release, released) = watch::channel(kept.released);
+        let (shown, status) = watch::channel(LocalStatus {
+            id: kept.spec.id.clone(),
+            path: volume.path.clone(),
+            capacity_bytes: kept.capacity_bytes,
+            released: kept.released,
+            kept: None,
+        });
+        let keeper =
+            Keeper { setting: Arc::clone(&self.setting), spec: kept.spec.clone(), volume, shown, released };
+        let (locals, id) = (Arc::clone(self), kept.spec.id.clone());
+        tokio::spawn(async move {
+            keeper.run().await;
+            locals.lock().remove(&id);
+        });
+        Handle { spec: kept.spec, status, release }
+    }
+
+    /// The job that has the user's path.
+    fn holder_of(&self, user: &str) -> Option<String> {
+        let locals = self.lock();
+        let mut holders =
+            locals.values().filter(|handle| handle.spec.user == user && !*handle.release.borrow());
+        holders.next().map(|handle| handle.spec.id.clone())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Handle>> {
+        self.locals.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

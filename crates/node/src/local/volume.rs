@@ -1,0 +1,120 @@
+//! One private volume on disk and in the mount table.
+
+use std::fs::Permissions;
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::path::{Path, PathBuf};
+
+use daemon::error::{chain, site, user};
+use store::image::{self, OVERHEAD_BYTES, VolumeError};
+use wire::control::ApiError;
+
+use super::{Kept, Setting};
+use crate::keep;
+
+/// Where one volume is.
+#[derive(Clone, Debug)]
+pub(super) struct Volume {
+    /// What the node keeps of it.
+    pub(super) folder: PathBuf,
+    /// Where it is mounted.
+    pub(super) mountpoint: PathBuf,
+    /// Where its user finds it.
+    pub(super) path: PathBuf,
+}
+
+impl Volume {
+    pub(super) fn of(setting: &Setting, kept: &Kept) -> Volume {
+        Volume {
+            folder: setting.folder.join(&kept.spec.id),
+            mountpoint: setting.mount_root.join(format!("local-{}", kept.spec.id)),
+            path: setting.local_root.join(&kept.spec.user),
+        }
+    }
+
+    /// Makes and mounts it; what could not be finished is removed again.
+    pub(super) fn make(&self, setting: &Setting, kept: &Kept) -> Result<(), ApiError> {
+        let made = self.try_make(setting, kept);
+        if made.is_err() {
+            let _ = self.discard();
+        }
+        made
+    }
+
+    fn try_make(&self, setting: &Setting, kept: &Kept) -> Result<(), ApiError> {
+        std::fs::create_dir_all(&self.folder).map_err(|e| failed("make", &self.folder, e))?;
+        let bytes = kept.capacity_bytes + kept.capacity_bytes / 64 + OVERHEAD_BYTES;
+        let bytes = bytes.max(image::IMAGE_BYTES_MIN);
+        let free = image::available(&self.folder).map_err(broken)?;
+        if free < bytes.saturating_add(setting.reserve_bytes) {
+            let message = format!(
+                "a volume of {} bytes takes {bytes}; {free} are free below {}, of which {} are never handed out",
+                kept.capacity_bytes,
+                self.folder.display(),
+                setting.reserve_bytes
+            );
+            return Err(user("no_room", message, "ask for less, or see `forebay local list` for who has it"));
+        }
+        image::create(&self.image(), bytes).map_err(broken)?;
+        self.mount(kept.released)?;
+        let owner = &kept.spec.owner;
+        chown(&self.mountpoint, Some(owner.uid), Some(owner.gid))
+            .and_then(|()| std::fs::set_permissions(&self.mountpoint, Permissions::from_mode(0o700)))
+            .map_err(|e| failed("give away", &self.mountpoint, e))?;
+        // Last: whoever finds it finds a finished volume.
+        keep::write(&self.folder.join("spec.json"), kept).map_err(|e| failed("keep", &self.folder, e))
+    }
+
+    /// Mounts it where it is not: for the node, and for its user until it is `released`.
+    pub(super) fn mount(&self, released: bool) -> Result<(), ApiError> {
+        std::fs::create_dir_all(&self.mountpoint).map_err(|e| failed("make", &self.mountpoint, e))?;
+        if !image::mounted(&self.mountpoint) {
+            image::mount(&self.image(), &self.mountpoint).map_err(broken)?;
+        }
+        if released {
+            return Ok(());
+        }
+        std::fs::create_dir_all(&self.path).map_err(|e| failed("make", &self.path, e))?;
+        if !image::mounted(&self.path) {
+            rustix::mount::mount_bind(&self.mountpoint, &self.path)
+                .map_err(|e| failed("mount the volume at", &self.path, e.into()))?;
+        }
+        Ok(())
+    }
+
+    /// Takes the user's path away.
+    pub(super) fn hide(&self) -> Result<(), ApiError> {
+        image::detach(&self.path).map_err(broken)?;
+        // Not empty, or gone: neither is ours.
+        let _ = std::fs::remove_dir(&self.path);
+        Ok(())
+    }
+
+    /// Removes it with all that is in it, in one step.
+    pub(super) fn discard(&self) -> Result<(), ApiError> {
+        // First: what is being removed is never taken up again.
+        let spec = self.folder.join("spec.json");
+        match std::fs::remove_file(&spec) {
+            Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(failed("remove", &spec, e)),
+            _ => {}
+        }
+        self.hide()?;
+        image::detach(&self.mountpoint).map_err(broken)?;
+        let _ = std::fs::remove_dir(&self.mountpoint);
+        match std::fs::remove_dir_all(&self.folder) {
+            Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(failed("remove", &self.folder, e)),
+            _ => Ok(()),
+        }
+    }
+
+    fn image(&self) -> PathBuf {
+        self.folder.join("volume.img")
+    }
+}
+
+fn broken(error: VolumeError) -> ApiError {
+    site("local_volume", chain(&error), "look at the node's flash, and whether xfsprogs is installed")
+}
+
+fn failed(operation: &'static str, path: &Path, error: std::io::Error) -> ApiError {
+    broken(image::failed(operation, path, error))
+}

@@ -1,0 +1,168 @@
+//! Single entries with a stage's guarantees, for who knows by itself what is to be copied and when: the drainer.
+//!
+//! ```text
+//! caller: what, when, again? -> Publisher: part, data, fsync, read back, metadata, rename
+//!                            -> caller: sync_folder, then "done"
+//! ```
+//!
+//! **Invariant:** what [`Publisher::publish`] returned for has its name at the target, verified; that the name survives
+//! a power loss is said only after [`Publisher::sync_folder`].
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+use model::phase::{Direction, StageKind};
+use model::stripe::Layout;
+use rustix::io::Errno;
+use wire::control::Owner;
+use wire::data::{FileKind, Time};
+use wire::node::{NamespaceTarget, StagePolicy, StageSpec};
+
+use crate::context::Context;
+use crate::engine::Engine;
+use crate::entry::Entry;
+use crate::fault::{Fault, Tried};
+use crate::folder::Folder;
+use crate::journal::{Journal, JournalError};
+use crate::links::Role;
+use crate::manifest::Manifest;
+use crate::monitor::Monitor;
+use crate::plan;
+use crate::tree::{Found, Tree, split};
+use crate::{regular, special};
+
+/// Copies one entry at a time from `source` to `target`; several threads may at once, but not to one name.
+pub struct Publisher {
+    context: Arc<Context>,
+    /// Folders of the target that are there and hold no parts of earlier runs.
+    ready: Mutex<HashMap<PathBuf, Found>>,
+}
+
+/// What an entry is at the target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Published {
+    /// Its size, bytes.
+    pub size: u64,
+    /// Its time of change: the source's.
+    pub mtime: Time,
+    /// CRC32C of its contents; `None` for what has none.
+    pub crc32c: Option<u32>,
+}
+
+impl Publisher {
+    /// Works under the name `id`, which no other publisher to this target may have, with the rights of the threads that
+    /// call. Remarks go to the journal at `journal`.
+    ///
+    /// # Errors
+    /// The journal cannot be used.
+    pub fn open(
+        id: &str,
+        journal: &Path,
+        source: Arc<dyn Tree>,
+        target: Arc<dyn Tree>,
+    ) -> Result<Publisher, JournalError> {
+        let spec = spec(id);
+        let (journal, monitor) = (Journal::open(journal, &spec)?, Arc::new(Monitor::new(&spec)));
+        let context = Engine::between(target, source).context(&spec, journal, Manifest::default(), &monitor);
+        let context = Arc::new(context);
+        Ok(Publisher { context, ready: Mutex::default() })
+    }
+
+    /// Copies the file, symbolic link or pipe `source` to the name `target`, making the folders above. One try: who
+    /// knows whether the source still is what it was decides about the next.
+    ///
+    /// # Errors
+    /// [`Fault`]; the target is as it was.
+    pub fn publish(&self, source: Found, target: &Path) -> Result<Published, Fault> {
+        let context = &self.context;
+        let (above, name) = split(target).tried(&*context.target, target, "drain to")?;
+        let folder = self.folder(above)?;
+        let target = folder.path.join(name);
+        let entry = Entry { source, target, folder: Folder::existing(folder), role: Role::Alone };
+        let outcome = match entry.source.attr.kind {
+            FileKind::Regular => regular::attempt(context, &entry, 1).map(|(_, done)| Published {
+                size: done.size,
+                mtime: done.mtime,
+                crc32c: Some(done.crc32c),
+            }),
+            _ => special::stage(context, &entry).map(|()| Published {
+                size: entry.source.attr.size,
+                mtime: entry.source.attr.mtime,
+                crc32c: None,
+            }),
+        };
+        if outcome.as_ref().is_err_and(|fault| fault.errno() == Some(Errno::NOENT)) {
+            self.lock().remove(above);
+        }
+        outcome
+    }
+
+    /// Makes what was published in a folder of the target survive a power loss.
+    ///
+    /// # Errors
+    /// The target's fault.
+    pub fn sync_folder(&self, folder: &Path) -> Result<(), Fault> {
+        let target = &*self.context.target;
+        target.sync_folder(folder).tried(target, folder, "fsync folder")
+    }
+
+    /// The folder may have been removed: it is made again when it is needed.
+    pub fn forget_folder(&self, folder: &Path) {
+        self.lock().remove(folder);
+    }
+
+    /// The folder `path` of the target, made if it is missing.
+    fn folder(&self, path: &Path) -> Result<Found, Fault> {
+        // Held meanwhile: two threads must not make one folder.
+        let mut ready = self.lock();
+        if let Some(folder) = ready.get(path) {
+            return Ok(folder.clone());
+        }
+        let folder = self.ensure(path)?;
+        plan::sweep(&self.context, &folder)?;
+        ready.insert(path.to_owned(), folder.clone());
+        Ok(folder)
+    }
+
+    /// Other nodes make the same folders at the same time: who comes second finds it there.
+    fn ensure(&self, path: &Path) -> Result<Found, Fault> {
+        loop {
+            match plan::ensure(&self.context, path) {
+                Err(fault) if fault.errno() == Some(Errno::EXIST) => {}
+                outcome => return outcome,
+            }
+        }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<PathBuf, Found>> {
+        self.ready.lock().expect("no thread panics with the lock")
+    }
+}
+
+/// What the parts shared with stages want to know of a stage. There is no namespace: both sides are trees that the
+/// caller has.
+fn spec(id: &str) -> StageSpec {
+    let nowhere = NamespaceTarget {
+        instance: String::new(),
+        namespace: 0,
+        key: String::new(),
+        layout: Layout::whole_files(1),
+        home: 0,
+        nodes: Vec::new(),
+        grace_ms: 0,
+    };
+    StageSpec {
+        id: id.to_owned(),
+        direction: Direction::Out,
+        kind: StageKind::File,
+        pfs_path: PathBuf::new(),
+        buffer_path: String::new(),
+        buffer_name: String::new(),
+        source: String::new(),
+        destination: String::new(),
+        target: nowhere,
+        owner: Owner { uid: rustix::process::geteuid().as_raw(), gid: rustix::process::getegid().as_raw() },
+        policy: StagePolicy::default(),
+    }
+}

@@ -1,0 +1,207 @@
+//! `forebay drain`: what is closed on a node's flash arrives on the PFS.
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use tests::cluster::{Outcome, program_folder};
+use tests::processes::wait_until;
+
+/// One node: a folder of its flash, and its drainer.
+pub struct Node {
+    /// What is drained.
+    pub from: PathBuf,
+    /// Where to.
+    pub to: PathBuf,
+    host: String,
+}
+
+impl Node {
+    /// A node without a drainer; `folder` is the test's.
+    pub fn new(folder: &Path, host: &str) -> Node {
+        let (from, to) = (folder.join(host), folder.join("pfs"));
+        fs::create_dir_all(&from).unwrap();
+        fs::create_dir_all(&to).unwrap();
+        Node { from, to, host: host.to_owned() }
+    }
+
+    /// The same with a drainer.
+    pub fn start(folder: &Path, host: &str, options: &[&str]) -> Node {
+        let node = Node::new(folder, host);
+        node.start_drain(options);
+        node
+    }
+
+    pub fn start_drain(&self, options: &[&str]) {
+        self.drain(&[&["start", "--host", &self.host], options].concat()).expect_success();
+    }
+
+    /// `forebay drain WORDS...`, with the environment of the OLCF tutorial.
+    pub fn drain(&self, words: &[&str]) -> Outcome {
+        let mut command = Command::new(program_folder().join("forebay"));
+        command.arg("drain").args(words).env("PERSIST_DIR", &self.from).env("PFS_DIR", &self.to);
+        for name in ["SLURM_JOB_ID", "LSB_JOBID", "PBS_JOBID", "SLURM_JOB_END_TIME"] {
+            command.env_remove(name);
+        }
+        let output = command.output().unwrap();
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        Outcome { status: output.status, stdout: text(&output.stdout), stderr: text(&output.stderr) }
+    }
+
+    /// Kills the drainer, as a crash does.
+    pub fn kill(&self) {
+        let lock = fs::read_to_string(self.from.join(".forebay-drain/lock")).unwrap();
+        let pid = rustix::process::Pid::from_raw(lock.trim().parse().unwrap()).unwrap();
+        rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+        assert!(wait_until(Duration::from_secs(10), || self.drain(&["pause"]).code() == 66));
+    }
+
+    /// Waits for a file on the PFS.
+    #[track_caller]
+    fn wait_for(&self, name: &str, text: &str) {
+        let path = self.to.join(name);
+        let is_there = || fs::read_to_string(&path).is_ok_and(|found| found == text);
+        assert!(wait_until(Duration::from_secs(20), is_there), "{} is not `{text}`", path.display());
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        self.drain(&["stop"]);
+    }
+}
+
+#[test]
+fn files_arrive_while_the_program_runs_and_only_once_they_are_closed() {
+    let folder = tempfile::tempdir().unwrap();
+    let node = Node::new(folder.path(), "n1");
+    fs::write(node.from.join("before"), "written before the start").unwrap();
+    node.start_drain(&[]);
+    node.wait_for("before", "written before the start");
+
+    let mut open = fs::File::create(node.from.join("open")).unwrap();
+    open.write_all(b"half ").unwrap();
+    fs::create_dir_all(node.from.join("a/b")).unwrap();
+    fs::write(node.from.join("a/b/c"), "below").unwrap();
+    std::os::unix::fs::symlink("c", node.from.join("a/b/link")).unwrap();
+    node.wait_for("a/b/c", "below");
+    let waited = node.drain(&["wait"]);
+    assert_eq!(waited.code(), 74, "{}", waited.stderr);
+    assert!(waited.stderr.contains("open is open for writing"), "{}", waited.stderr);
+    assert!(!node.to.join("open").exists(), "a file that is being written is not published");
+
+    open.write_all(b"and whole").unwrap();
+    drop(open);
+    node.wait_for("open", "half and whole");
+    let waited = node.drain(&["wait"]).expect_success();
+    assert!(waited.stdout.ends_with("Enqueued:4 Dequeued:4 Done:4\nAll files moved\n"), "{}", waited.stdout);
+    assert_eq!(fs::read_link(node.to.join("a/b/link")).unwrap(), Path::new("c"));
+
+    let log = fs::read_to_string(node.to.join("spectral.log")).unwrap();
+    let of_open: Vec<&str> = log.lines().filter(|line| line.ends_with("/open")).collect();
+    let path = node.to.canonicalize().unwrap().join("open").display().to_string();
+    let line = |verb: &str| format!("Spectral Work {verb} File : {path}");
+    assert_eq!(of_open, [line("ENQUEUE"), line("DEQUEUE"), line("DONE")]);
+    let json = fs::read_to_string(node.to.join(".forebay-drain/shell/n1.jsonl")).unwrap();
+    let last: serde_json::Value = serde_json::from_str(json.lines().last().unwrap()).unwrap();
+    assert_eq!((&last["path"], &last["size"], &last["errno"]), (&"open".into(), &14.into(), &0.into()));
+    // CRC32C of the contents, as any other program computes it.
+    assert_eq!(last["crc32c"], "1aec4de8");
+}
+
+#[test]
+fn what_a_mapping_and_a_killed_process_wrote_arrives() {
+    let folder = tempfile::tempdir().unwrap();
+    let node = Node::start(folder.path(), "n1", &[]);
+    // The descriptor is closed long before the last store through the mapping; then the process is killed.
+    let program = "import mmap, os, signal, sys, time\n\
+        fd = os.open(sys.argv[1], os.O_RDWR | os.O_CREAT)\n\
+        os.ftruncate(fd, 8192)\n\
+        m = mmap.mmap(fd, 8192)\n\
+        os.close(fd)\n\
+        m[0:3] = b'one'\n\
+        time.sleep(0.3)\n\
+        m[0:3] = b'two'\n\
+        os.kill(os.getpid(), signal.SIGKILL)\n";
+    let file = node.from.join("mapped");
+    let status = Command::new("python3").args(["-c", program]).arg(&file).status().unwrap();
+    assert!(!status.success());
+    node.drain(&["wait"]).expect_success();
+    let found = fs::read(node.to.join("mapped")).unwrap();
+    assert_eq!((&found[..3], found.len()), (&b"two"[..], 8192));
+}
+
+#[test]
+fn two_nodes_with_one_name_do_not_overwrite_each_other() {
+    for (policy, names) in
+        [("suffix", vec!["same", "same.n2"]), ("folder", vec!["n1/same", "n2/same"]), ("error", vec!["same"])]
+    {
+        let folder = tempfile::tempdir().unwrap();
+        let options = ["--same-name", policy];
+        let (a, b) = (Node::start(folder.path(), "n1", &options), Node::start(folder.path(), "n2", &options));
+        fs::write(a.to.join("same"), "of an earlier job").unwrap();
+        fs::write(a.from.join("same"), "of n1").unwrap();
+        a.wait_for(names[0], "of n1");
+        fs::write(b.from.join("same"), "of n2").unwrap();
+        let waited = b.drain(&["wait"]);
+        match names.get(1) {
+            Some(second) => {
+                waited.expect_success();
+                b.wait_for(second, "of n2");
+            }
+            None => {
+                assert_eq!(waited.code(), 74);
+                assert!(waited.stderr.contains("n2: another node of this job"), "{}", waited.stderr);
+            }
+        }
+        fs::write(a.from.join("same"), "of n1 again").unwrap();
+        a.wait_for(names[0], "of n1 again");
+    }
+}
+
+#[test]
+fn a_group_is_committed_only_when_all_its_nodes_files_are_verified() {
+    let folder = tempfile::tempdir().unwrap();
+    let (a, b) = (Node::start(folder.path(), "n1", &[]), Node::start(folder.path(), "n2", &[]));
+    for (node, rank) in [(&a, "rank0"), (&b, "rank1")] {
+        fs::create_dir(node.from.join("step1")).unwrap();
+        fs::write(node.from.join("step1").join(rank), "state").unwrap();
+    }
+    // A folder is in the way of one node's file.
+    fs::create_dir_all(b.to.join("step1/rank1")).unwrap();
+    let refused = a.drain(&["commit", "step1"]);
+    assert_eq!(refused.code(), 74, "{}", refused.stderr);
+    assert!(refused.stderr.contains("step1/rank1"), "{}", refused.stderr);
+    assert!(!a.to.join("step1.committed").exists() && !a.to.join("latest").exists());
+
+    fs::remove_dir(b.to.join("step1/rank1")).unwrap();
+    a.drain(&["commit", "step1"]).expect_success();
+    assert_eq!(fs::read_to_string(a.to.join("latest/rank1")).unwrap(), "state");
+    let marker: serde_json::Value =
+        serde_json::from_slice(&fs::read(a.to.join("step1.committed")).unwrap()).unwrap();
+    assert_eq!(marker["hosts"], serde_json::json!(["n1", "n2"]));
+
+    // A node that does not answer is no reason to believe that its files are there.
+    b.kill();
+    let refused = a.drain(&["commit", "step2", "--timeout", "1"]);
+    assert_eq!(refused.code(), 74, "{}", refused.stderr);
+    assert!(refused.stderr.contains("n2") && !a.to.join("step2.committed").exists());
+}
+
+#[test]
+fn a_paused_drain_copies_nothing_until_it_goes_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let node = Node::start(folder.path(), "n1", &[]);
+    node.drain(&["pause"]).expect_success();
+    fs::write(node.from.join("a"), "text").unwrap();
+    let status = node.drain(&["wait", "--timeout", "1"]);
+    assert_eq!(status.code(), 74);
+    assert!(!node.to.join("a").exists());
+    let status = node.drain(&["status"]).stdout;
+    assert!(status.starts_with("n1: 0 of 1 files done, ") && status.ends_with(", paused\n"), "{status}");
+    node.drain(&["resume"]).expect_success();
+    node.drain(&["wait"]).expect_success();
+    node.wait_for("a", "text");
+}

@@ -1,0 +1,114 @@
+//! The scripts of OLCF's tutorial, as they were submitted on Summit, on nodes with flash of their own.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use crate::job::{Job, read};
+use crate::site::{ADA, Site, own};
+
+/// The three scripts, byte for byte but for the name of the project.
+const PFS: &str = include_str!("olcf/gpfs_ior.sh");
+const NVME: &str = include_str!("olcf/nvme_ior.sh");
+const SPECTRAL: &str = include_str!("olcf/spectral_ior.sh");
+
+/// A program that writes one file for each process, with the options of IOR that the scripts use.
+const WRITER: &str = "#!/bin/bash\n\
+    while [ $# -gt 0 ]; do [ \"$1\" = -o ] && out=$2; shift; done\n\
+    printf \"rank $SLURM_PROCID of job $SLURM_JOB_ID\\n%.0s\" {1..1000} >\"$out.$(printf %08d $SLURM_PROCID)\"\n";
+
+/// Processes of the scripts.
+const RANKS: usize = 32;
+
+fn submit<'a>(site: &'a Site, pfs: &Path, script: &str, feature: &str) -> Job<'a> {
+    let ior = pfs.join("bin/ior");
+    fs::create_dir_all(pfs.join("bin")).expect("ours");
+    fs::create_dir_all(pfs.join("output")).expect("ours");
+    fs::write(&ior, WRITER).expect("ours");
+    own(pfs, ADA);
+    fs::set_permissions(&ior, fs::Permissions::from_mode(0o755)).expect("ours");
+    // What a site's login shells set, so that `module` is there.
+    let modules = format!(
+        "--export=ALL,BASH_ENV=/usr/share/modules/init/bash,MODULEPATH={}/modulefiles",
+        site.folder().display()
+    );
+    site.try_submit(ADA, pfs, script, &["--nodes=2", &format!("--constraint={feature}"), &modules])
+        .unwrap_or_else(|text| panic!("sbatch: {text}"))
+}
+
+/// All ranks' files are in the folder, whole.
+#[track_caller]
+fn assert_output(folder: &Path, job: &Job<'_>) {
+    for rank in 0..RANKS {
+        let line = format!("rank {rank} of job {}\n", job.id);
+        let file = folder.join(format!("ior_file_easy.{rank:08}"));
+        assert!(read(&file) == line.repeat(1000), "{}\n{}", file.display(), job.output());
+    }
+}
+
+/// The folder that the script made for its output.
+fn made(pfs: &Path) -> PathBuf {
+    let found = fs::read_dir(pfs).expect("ours").flatten().map(|entry| entry.path());
+    found.into_iter().find(|path| path.display().to_string().contains("nvme_output_")).expect("it was made")
+}
+
+#[track_caller]
+fn wait_discarded(site: &Site, job: &Job<'_>) {
+    for node in site.names() {
+        let socket = format!("FOREBAY_NODE_SOCKET={}/node.sock", site.state_of(node).display());
+        let forebay = site.program("forebay");
+        job.wait_until("the volumes are discarded", || {
+            let listed = site.on(node, &["env", &socket, &forebay, "local", "list"]);
+            listed.status.success() && listed.stdout.is_empty()
+        });
+        let left = site.on(node, &["ls", "/mnt/bb"]);
+        assert!(left.stdout.is_empty(), "{}", left.stdout);
+    }
+}
+
+/// With the PFS alone, with flash and copies by hand, and with Spectral.
+pub fn tutorial(site: &Site) {
+    let pfs = site.pfs(ADA, "olcf");
+    let job = submit(site, &pfs, PFS, "nvme");
+    job.wait_success();
+    assert_output(&pfs.join("output"), &job);
+
+    let pfs = site.pfs(ADA, "olcf-nvme");
+    let job = submit(site, &pfs, NVME, "nvme");
+    job.wait_success();
+    assert_output(&made(&pfs).join("ada"), &job);
+
+    let pfs = site.pfs(ADA, "olcf-spectral");
+    let job = submit(site, &pfs, SPECTRAL, "spectral");
+    job.wait_success();
+    assert_output(&made(&pfs), &job);
+    let said = job.output();
+    assert!(
+        said.ends_with(&format!("Enqueued:{RANKS} Dequeued:{RANKS} Done:{RANKS}\nAll files moved\n")),
+        "{said}"
+    );
+    let log = read(&made(&pfs).join("spectral.log"));
+    for rank in 0..RANKS {
+        let file = made(&pfs).join(format!("ior_file_easy.{rank:08}"));
+        for verb in ["ENQUEUE", "DEQUEUE", "DONE"] {
+            let line = format!("Spectral Work {verb} File : {}", file.display());
+            assert!(log.lines().any(|found| found == line), "{line}\n{log}");
+        }
+    }
+    wait_discarded(site, &job);
+}
+
+/// A job that is cancelled before anything is drained: the nodes drain all of it afterwards, then discard the volumes.
+pub fn cancelled(site: &Site) {
+    let pfs = site.pfs(ADA, "olcf-cancel");
+    let script = SPECTRAL.replace("jsrun -n 2 -r 1 ls", "touch written\nsleep 600\njsrun -n 2 -r 1 ls");
+    let writer = "forebay drain pause >/dev/null; exec ./bin/ior";
+    let script = script.replace("./bin/ior", &format!("sh -c '{writer} \"$@\"' -"));
+    let job = submit(site, &pfs, &script, "spectral");
+    job.wait_until("everything is written", || pfs.join("written").exists());
+    assert!(!made(&pfs).join("ior_file_easy.00000000").exists(), "the drain is paused");
+    job.cancel(&[]);
+    assert_eq!(job.wait_end(), "CANCELLED");
+    wait_discarded(site, &job);
+    assert_output(&made(&pfs), &job);
+}
