@@ -17,6 +17,7 @@ mod rights;
 mod scripts;
 mod site;
 mod slurmctld;
+mod staging;
 mod tools;
 
 use tests::runner::Runner;
@@ -39,6 +40,7 @@ const TOGETHER: &[Test] = &[
     ("a_shared_persistent_buffer_is_used_by_two_users_at_once", persistent::shared_by_two_users),
     ("what_a_user_cannot_read_is_not_staged_in", rights::unreadable_source),
     ("a_user_reaches_no_buffer_of_another", rights::other_instances),
+    ("every_storage_node_of_a_buffer_copies_for_its_stages", staging::on_every_storage_node),
     ("twelve_malformed_submissions_are_refused_with_their_reasons", refusals::all),
 ];
 
