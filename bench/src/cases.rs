@@ -11,6 +11,7 @@ pub mod shard;
 pub mod shared_file;
 pub mod slurm;
 pub mod small_read;
+pub mod staging;
 pub mod unmatched;
 
 use anyhow::Result;
@@ -35,7 +36,7 @@ pub struct Group {
 }
 
 /// Every group, in the order of the table.
-pub const GROUPS: [Group; 12] = [
+pub const GROUPS: [Group; 13] = [
     ours("raw", raw::measure),
     ours("names", names::measure),
     ours("rounds", rounds::measure),
@@ -46,6 +47,7 @@ pub const GROUPS: [Group; 12] = [
     ours("million", million::measure),
     ours("growth", growth::measure),
     ours("unmatched", unmatched::measure),
+    ours("staging", staging::measure),
     ours("slurm", slurm::measure),
     // Needs another file system's packages.
     Group { by_default: false, ..ours("peers", peers::measure) },

@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use client::Client;
 use model::phase::Coherence;
 use tests::cluster::program_folder;
-use wire::node::MountSpec;
+use wire::node::{MountSpec, NamespaceTarget};
 
 use crate::buffer::Buffer;
 use crate::mount_process::MountProcess;
@@ -21,6 +21,11 @@ fn spec(buffer: &Buffer) -> Result<MountSpec> {
         entry.with_context(|| format!("list {}", mounts.display()))?.context("there is one mount")?.path();
     let text = fs::read(path.join(SPEC)).with_context(|| format!("read {}", path.display()))?;
     Ok(serde_json::from_slice(&text)?)
+}
+
+/// What a process needs to use the namespace.
+pub fn target(buffer: &Buffer) -> Result<NamespaceTarget> {
+    Ok(spec(buffer)?.target)
 }
 
 /// A client of the namespace in this process, without FUSE.

@@ -6,6 +6,7 @@ pub mod names;
 pub mod records;
 
 pub mod rounds;
+pub mod staging;
 pub mod streams;
 
 use std::io;

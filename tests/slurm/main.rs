@@ -19,6 +19,7 @@ mod rights;
 mod scripts;
 mod site;
 mod slurmctld;
+mod staging;
 mod tools;
 
 use tests::runner::Runner;
@@ -42,6 +43,7 @@ const TOGETHER: &[Test] = &[
     ("what_a_user_cannot_read_is_not_staged_in", rights::unreadable_source),
     ("a_user_reaches_no_buffer_of_another", rights::other_instances),
     ("a_user_stages_with_libdatawarp", datawarp::functions),
+    ("every_storage_node_of_a_buffer_copies_for_its_stages", staging::on_every_storage_node),
     ("twelve_malformed_submissions_are_refused_with_their_reasons", refusals::all),
 ];
 

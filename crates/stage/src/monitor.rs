@@ -88,7 +88,7 @@ impl Monitor {
     /// Changes the stage's pace.
     pub fn control(&self, control: &StageControl) {
         self.pace.pause(control.paused);
-        self.pace.limit(control.bandwidth_bytes_per_s);
+        self.pace.limit(control.bandwidth_bytes_per_s.or(self.spec.policy.bandwidth_bytes_per_s));
     }
 
     /// Asks the stage to stop soon. What is copied so far stays, and a later run goes on from there.

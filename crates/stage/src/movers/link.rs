@@ -32,6 +32,8 @@ pub(crate) struct Link {
     pub(super) fragment: u32,
     /// What its parts are called, as `m2-`.
     pub(super) name: String,
+    /// What the stage copies, for remarks.
+    source: String,
     stream: Stream,
     sender: Mutex<Connection>,
     waiting: Arc<Mutex<Waiting>>,
@@ -58,6 +60,7 @@ impl Link {
             node: recruit.node.clone(),
             fragment: recruit.fragment,
             name: name.clone(),
+            source: spec.source.clone(),
             sender: Mutex::new(Connection::new(stream.try_clone()?)),
             waiting: Arc::default(),
             usable: AtomicBool::new(true),
@@ -128,7 +131,7 @@ impl Link {
     pub(super) fn give_up(&self, context: &Context, why: &str) {
         if self.usable.swap(false, Ordering::Relaxed) && !context.monitor.is_stopping() {
             let text = format!("storage node {} does not help any more: {why}", self.node);
-            context.remark(&context.id, &text);
+            context.remark(&self.source, &text);
         }
     }
 

@@ -87,9 +87,9 @@ fn begin(
     let client = Client::connect(&spec.target).map_err(|error: ConnectError| error.to_string())?;
     identity::assume(&spec.owner).map_err(|error| error.to_string())?;
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
-    let monitor = Arc::new(Monitor::new(&spec));
     // The coordinator keeps the pace of all.
-    monitor.control(&wire::node::StageControl::default());
+    spec.policy.bandwidth_bytes_per_s = None;
+    let monitor = Arc::new(Monitor::new(&spec));
     Ok(Engine::new(&spec, client).hand(&spec, run, name, &monitor))
 }
 

@@ -4,6 +4,7 @@
 
 mod faults;
 mod lists;
+mod mounts;
 mod movers;
 mod policy;
 mod resume;

@@ -37,11 +37,10 @@ fn table(of: &OfSession, status: &SessionStatus) -> String {
 
 fn row(stage: &StageStatus) -> String {
     let done = stage.state == StageState::Complete;
-    let left = |total: u64, done: u64| total.saturating_sub(done).to_string();
     let progress = &stage.progress;
     let files = match (done, progress.planned) {
         (true, _) => "-".to_owned(),
-        (false, true) => left(progress.entries_total, progress.entries_done),
+        (false, true) => left(progress.entries_total, progress.entries_done).to_string(),
         (false, false) => "?".to_owned(),
     };
     format!(
@@ -59,8 +58,14 @@ fn row(stage: &StageStatus) -> String {
         },
         stage.source,
         stage.destination,
-        left(progress.bytes_total, progress.bytes_verified),
+        // Of large files not all is read back.
+        left(progress.bytes_total, progress.bytes_done)
+            .max(left(progress.bytes_to_verify, progress.bytes_verified)),
     )
+}
+
+fn left(total: u64, done: u64) -> u64 {
+    total.saturating_sub(done)
 }
 
 #[cfg(test)]

@@ -1,0 +1,106 @@
+//! File systems that misbehave, real ones; as root only.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+use std::time::Duration;
+
+use model::phase::{Direction, StageKind, StageState};
+use stage::monitor::Monitor;
+use wire::control::Side;
+
+use crate::support::Site;
+use crate::support::forest::bytes;
+
+/// A mount on a folder of the PFS, until it is dropped.
+struct Mount(PathBuf);
+
+impl Mount {
+    /// `None`: only root can.
+    fn new(folder: &Path, arguments: &[&str]) -> Option<Mount> {
+        if !rustix::process::geteuid().is_root() {
+            return None;
+        }
+        fs::create_dir(folder).unwrap();
+        run("mount", &[arguments, &[folder.to_str().unwrap()]].concat());
+        Some(Mount(folder.to_owned()))
+    }
+}
+
+impl Drop for Mount {
+    fn drop(&mut self) {
+        // Frozen, it could not be unmounted; it is not, as a rule.
+        let _ = Command::new("fsfreeze").arg("--unfreeze").arg(&self.0).output();
+        run("umount", &["--lazy", self.0.to_str().unwrap()]);
+    }
+}
+
+fn run(program: &str, arguments: &[&str]) {
+    let output = Command::new(program).args(arguments).output().unwrap();
+    assert!(output.status.success(), "{program} {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn a_pfs_that_fills_up_has_whole_files_only_and_gets_the_rest_when_there_is_room() {
+    const FILE: u64 = 100_000;
+    let site = Site::new();
+    let Some(mount) = Mount::new(&site.pfs("full"), &["-t", "tmpfs", "-o", "size=2m", "none"]) else {
+        return;
+    };
+    for index in 0..40 {
+        fs::write(site.buffer(&format!("f{index}")), bytes(index, FILE as usize)).unwrap();
+    }
+    let spec = site.spec(Direction::Out, StageKind::Directory, "full/out", "");
+    let status = site.run(&spec);
+    assert_eq!(status.state, StageState::Failed);
+    assert!(
+        status.failures.iter().all(|failure| (failure.side, failure.errno) == (Side::Pfs, 28)),
+        "{status:?}"
+    );
+    let there =
+        fs::read_dir(site.pfs("full/out")).unwrap().map(|entry| entry.unwrap().path()).collect::<Vec<_>>();
+    assert_eq!(there.len() as u64, status.progress.entries_done);
+    for path in &there {
+        let name = path.file_name().unwrap().to_str().unwrap();
+        assert!(fs::read(path).unwrap() == fs::read(site.buffer(name)).unwrap(), "{name}");
+    }
+    run("mount", &["-o", "remount,size=16m", mount.0.to_str().unwrap()]);
+    let again = site.run(&spec);
+    assert_eq!((again.state, again.progress.entries_done), (StageState::Complete, 40));
+    assert_eq!(
+        again.progress.bytes_moved,
+        (40 - there.len() as u64) * FILE,
+        "what was there is not copied again"
+    );
+}
+
+#[test]
+fn a_frozen_file_system_is_named_and_the_stage_goes_on_when_it_thaws() {
+    let site = Site::new();
+    let image = site.path().join("image");
+    fs::File::create(&image).unwrap().set_len(64 << 20).unwrap();
+    if rustix::process::geteuid().is_root() {
+        run("mkfs.ext4", &["-q", image.to_str().unwrap()]);
+    }
+    let options = ["-o", "loop", image.to_str().unwrap()];
+    let Some(mount) = Mount::new(&site.pfs("frozen"), &options) else { return };
+    fs::write(site.buffer("a"), bytes(1, 100_000)).unwrap();
+    let spec = site.spec(Direction::Out, StageKind::Directory, "frozen/out", "");
+    let monitor = Arc::new(Monitor::new(&spec).with_stall_after(Duration::from_millis(50)));
+    run("fsfreeze", &["--freeze", mount.0.to_str().unwrap()]);
+    let status = std::thread::scope(|scope| {
+        let stage = scope.spawn(|| site.run_watched(&spec, &monitor));
+        let stall = loop {
+            match monitor.status(StageState::Active).notes.stalled {
+                Some(stall) => break stall,
+                None => std::thread::sleep(Duration::from_millis(5)),
+            }
+        };
+        run("fsfreeze", &["--unfreeze", mount.0.to_str().unwrap()]);
+        assert_eq!((stall.side, stall.path), (Side::Pfs, site.pfs("frozen/out").display().to_string()));
+        stage.join().unwrap()
+    });
+    assert_eq!((status.state, status.notes.stalled), (StageState::Complete, None));
+    assert!(fs::read(site.pfs("frozen/out/a")).unwrap() == bytes(1, 100_000));
+}
