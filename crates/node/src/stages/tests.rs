@@ -37,6 +37,7 @@ fn spec(what: &str) -> StageSpec {
         destination: String::new(),
         target,
         owner: own,
+        pairs: Vec::new(),
     }
 }
 

@@ -31,6 +31,7 @@ fn spec(id: &str) -> StageSpec {
         destination: "$DW_JOB_STRIPED".into(),
         target,
         owner: Owner { uid: 0, gid: 0 },
+        pairs: Vec::new(),
     }
 }
 

@@ -82,6 +82,7 @@ impl Site {
                 grace_ms: 0,
             },
             owner: self.owner.clone(),
+            pairs: Vec::new(),
         }
     }
 
