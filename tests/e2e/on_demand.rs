@@ -155,3 +155,34 @@ fn a_job_stages_by_itself_and_what_waits_for_its_end_is_there_afterwards() {
     assert_eq!(fs::read_to_string(pfs.join("end")).unwrap(), "abagain\n");
     cluster.assert_nothing_left();
 }
+
+#[test]
+fn of_many_small_files_one_that_fails_keeps_no_other_from_its_place() {
+    let cluster = Cluster::new();
+    let pfs = cluster.pfs("pfs");
+    fs::write(pfs.join("obstacle"), "in the way").unwrap();
+    let (path, text) = mounted(&cluster, &["--nodes", "2"]);
+    let mut list = String::new();
+    for number in 0..300 {
+        fs::write(path.join(format!("f{number}")), tree::bytes(number, 100 + number as usize)).unwrap();
+        let folder = if number == 77 { "obstacle" } else { "out" };
+        list += &format!("$DW_JOB_STRIPED/f{number} {}/{folder}/f{number}\n", pfs.display());
+    }
+    fs::write(pfs.join("list"), list).unwrap();
+    let list = pfs.join("list");
+    let words =
+        ["stage", "out", "--type", "list", list.to_str().unwrap(), "--token", "1", "--wait", "--json"];
+    let done = cluster.forebay(&words);
+    assert_eq!(done.code(), 74, "{}", done.stderr);
+    let done = done.json();
+    let stages = done["stages"].as_array().unwrap();
+    let failed: Vec<_> = stages.iter().filter(|stage| stage["state"] != "complete").collect();
+    assert_eq!((stages.len(), failed.len()), (300, 1), "{failed:?}");
+    assert!(failed[0]["error"]["message"].as_str().unwrap().contains("obstacle"), "{}", failed[0]);
+    for number in (0..300).filter(|number| *number != 77) {
+        let copy = fs::read(pfs.join(format!("out/f{number}"))).unwrap();
+        assert!(copy == tree::bytes(number, 100 + number as usize), "f{number} differs");
+    }
+    cluster.forebay(&["umount", &text]).expect_success();
+    cluster.forebay(&["rm", "1"]).expect_success();
+}

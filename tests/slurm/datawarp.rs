@@ -18,7 +18,7 @@ pub fn functions(site: &Site) {
     let script = format!(
         "#!/bin/bash\n#DW jobdw type=scratch access_mode=striped capacity=64MiB\n{lines}\
          echo by hand > $DW_JOB_STRIPED/hand\n\
-         forebay stage out $DW_JOB_STRIPED/hand {r}/ --wait || echo stage failed\n\
+         forebay stage out $DW_JOB_STRIPED/hand {r}/ --wait 2> {r}/progress || echo stage failed\n\
          touch {r}/ready\n\
          for i in $(seq 600); do [ -e $DW_JOB_STRIPED/sent ] && break; sleep 0.1; done\n\
          cat $DW_JOB_STRIPED/sent\n",

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use anyhow::Result;
-use model::phase::Direction;
+use model::phase::{Coherence, Direction};
 
 use super::Effort;
 use crate::buffer::{Buffer, Medium, Volume, media};
@@ -80,7 +80,7 @@ struct Site {
 
 fn on(medium: Medium, nodes: u32, effort: Effort) -> Result<Vec<Measurement>> {
     let buffer = Buffer::mount(medium, nodes, Volume::Default)?;
-    let second = namespace::mount_shared(&buffer, 1)?.remove(0);
+    let second = namespace::mount_shared(&buffer, 1, Coherence::Posix)?.remove(0);
     let site = Site { source: buffer.folder_beside("source"), buffer, second };
     let mut lines = Vec::new();
     for tree in &TREES {

@@ -54,6 +54,7 @@ pub fn stage(
         destination: buffer.into(),
         target: target.clone(),
         owner: Owner { uid: rustix::process::getuid().as_raw(), gid: rustix::process::getgid().as_raw() },
+        pairs: Vec::new(),
         policy: StagePolicy::default(),
     };
     let [path, journal, said] = ["stage.json", "stage.journal", "stage.said"].map(|name| beside.join(name));

@@ -10,9 +10,9 @@
 
 use std::time::{Duration, Instant};
 
-use model::phase::{Direction, Phase};
+use model::phase::{Direction, Phase, StageState};
 use tokio::process::Child;
-use wire::control::{ApiError, Blame, CLI, PostRun, PreRun, SessionStatus, Setup};
+use wire::control::{ApiError, Blame, CLI, PostRun, PreRun, SessionStatus, Setup, StageStatus};
 
 use crate::exit_code::{ExitCode, JobExit};
 use crate::failure::Failure;
@@ -439,8 +439,10 @@ impl<'a> Life<'a> {
     }
 }
 
+/// Whether anything is to be staged out when the job ends: what a program has had staged out already is out.
 fn stages_out(status: &SessionStatus) -> bool {
-    status.stages.iter().any(|stage| stage.direction == Direction::Out)
+    let is_due = |stage: &StageStatus| !(stage.is_on_demand() && stage.state == StageState::Complete);
+    status.stages.iter().any(|stage| stage.direction == Direction::Out && is_due(stage))
 }
 
 fn losses(status: Option<&SessionStatus>) -> u32 {

@@ -95,6 +95,7 @@ pub async fn ask<S: Site>(
                 StageDue::Now => StageState::Pending,
                 StageDue::AtJobEnd => StageState::Deferred,
             },
+            size_hint: pair.size_hint,
             report: None,
         })
     });

@@ -106,3 +106,36 @@ pub unsafe fn give(place: *mut c_int, number: u64) {
         unsafe { place.write(c_int::try_from(number).unwrap_or(c_int::MAX)) };
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn null_and_empty_arguments_are_told_from_paths() {
+        // SAFETY: NULL and C strings.
+        unsafe {
+            assert_eq!(path(std::ptr::null()).unwrap_err().code(), -22);
+            assert_eq!(path(c"".as_ptr()).unwrap_err().code(), -2);
+            assert_eq!(path(c"/a".as_ptr()).unwrap(), Path::new("/a"));
+            assert_eq!(optional_path(std::ptr::null()).unwrap(), None);
+        }
+    }
+
+    #[test]
+    fn a_list_ends_with_null_and_has_something_before_it() {
+        let (full, empty) = ([c"a".as_ptr(), c"b".as_ptr(), std::ptr::null()], [std::ptr::null()]);
+        // SAFETY: lists of C strings with a NULL at their end.
+        unsafe {
+            assert_eq!(paths(full.as_ptr()).unwrap(), [Path::new("a"), Path::new("b")]);
+            assert_eq!(paths(empty.as_ptr()).unwrap_err().code(), -22);
+            assert_eq!(paths(std::ptr::null()).unwrap_err().code(), -22);
+        }
+    }
+
+    #[test]
+    fn a_panic_is_an_errno_for_the_program() {
+        assert_eq!(result(|| panic!("a bug")), -5);
+        assert_eq!(text(|| panic!("a bug")), (std::ptr::null_mut(), -5));
+    }
+}

@@ -46,7 +46,7 @@ pub unsafe extern "C" fn dw_stage_file_in(
         // SAFETY: the caller's promise, for both.
         let (buffer, pfs) = unsafe { (path(dw_file_path)?, path(pfs_file_path)?) };
         let found = InBuffer::find(&buffer)?;
-        let pair = pair(found.path, &pfs)?;
+        let pair = pair(found.path, &pfs, &pfs)?;
         stage(found.mounted.place(), Direction::In, StageKind::File, StageDue::Now, vec![pair])
     })
 }
@@ -64,7 +64,7 @@ pub unsafe extern "C" fn dw_stage_directory_in(
         // SAFETY: the caller's promise, for both.
         let (buffer, pfs) = unsafe { (path(dw_directory)?, path(pfs_directory)?) };
         let found = InBuffer::folder(&buffer)?;
-        let pair = pair(found.path, &pfs)?;
+        let pair = pair(found.path, &pfs, &pfs)?;
         stage(found.mounted.place(), Direction::In, StageKind::Directory, StageDue::Now, vec![pair])
     })
 }
@@ -82,7 +82,7 @@ pub unsafe extern "C" fn dw_stage_list_in(
         // SAFETY: the caller's promise, for both.
         let (folder, files) = unsafe { (path(dw_directory)?, paths(pfs_list)?) };
         let found = InBuffer::folder(&folder)?;
-        let to = |file: &PathBuf| pair(below(&found.path, name(file)?)?, file);
+        let to = |file: &PathBuf| pair(below(&found.path, name(file)?)?, file, file);
         let pairs = files.iter().map(to).collect::<Result<Vec<_>, _>>()?;
         stage(found.mounted.place(), Direction::In, StageKind::File, StageDue::Now, pairs)
     })
@@ -104,7 +104,7 @@ pub unsafe extern "C" fn dw_stage_file_out(
         match Type::of(stage_type)? {
             Type::Stage(due) => {
                 let found = InBuffer::file(&buffer)?;
-                let pair = pair(found.path, &pfs.ok_or(Errno::INVAL)?)?;
+                let pair = pair(found.path, &pfs.ok_or(Errno::INVAL)?, &buffer)?;
                 stage(found.mounted.place(), Direction::Out, StageKind::File, due, vec![pair])
             }
             Type::Deferred(change) => {
@@ -131,7 +131,7 @@ pub unsafe extern "C" fn dw_stage_directory_out(
         match Type::of(stage_type)? {
             Type::Stage(due) => {
                 let found = InBuffer::folder(&buffer)?;
-                let pair = pair(found.path, &pfs.ok_or(Errno::INVAL)?)?;
+                let pair = pair(found.path, &pfs.ok_or(Errno::INVAL)?, &buffer)?;
                 stage(found.mounted.place(), Direction::Out, StageKind::Directory, due, vec![pair])
             }
             Type::Deferred(change) => {
@@ -159,7 +159,7 @@ pub unsafe extern "C" fn dw_stage_list_out(
             Type::Stage(due) => {
                 let pfs = pfs.ok_or(Errno::INVAL)?;
                 let (mounted, buffer) = InBuffer::of_list(&files, InBuffer::file)?;
-                let to = |(file, buffer): (&PathBuf, String)| pair(buffer, &pfs.join(name(file)?));
+                let to = |(file, buffer): (&PathBuf, String)| pair(buffer, &pfs.join(name(file)?), file);
                 let pairs = files.iter().zip(buffer).map(to).collect::<Result<Vec<_>, _>>()?;
                 stage(mounted.place(), Direction::Out, StageKind::File, due, pairs)
             }
@@ -171,8 +171,10 @@ pub unsafe extern "C" fn dw_stage_list_out(
     })
 }
 
-fn pair(buffer: String, pfs: &Path) -> Result<StagePair, Error> {
-    Ok(StagePair { buffer, pfs: absolute(pfs)? })
+/// Both sides of a stage of `source`.
+fn pair(buffer: String, pfs: &Path, source: &Path) -> Result<StagePair, Error> {
+    let size_hint = source.metadata().ok().map(|file| file.len());
+    Ok(StagePair { buffer, pfs: absolute(pfs)?, size_hint })
 }
 
 /// The last part of a file's path.

@@ -163,6 +163,7 @@ fn spec(id: &str) -> StageSpec {
         destination: String::new(),
         target: nowhere,
         owner: Owner { uid: rustix::process::geteuid().as_raw(), gid: rustix::process::getegid().as_raw() },
+        pairs: Vec::new(),
         policy: StagePolicy::default(),
     }
 }

@@ -25,7 +25,7 @@ use model::phase::{Coherence, Direction, StageKind};
 use model::stripe::Layout;
 use serde::{Deserialize, Serialize};
 
-use crate::control::{Owner, StageStatus, VolumeKind};
+use crate::control::{Owner, StagePair, StageStatus, VolumeKind};
 
 /// How long a client keeps trying a storage node that does not answer, and a home shard keeps what a client that is gone
 /// had open and locked, milliseconds: where no other is configured. A process that died is back in seconds; two minutes also
@@ -193,6 +193,9 @@ pub struct StageSpec {
     pub target: NamespaceTarget,
     /// Whose rights on the PFS apply.
     pub owner: Owner,
+    /// A list that control has itself: these files are staged, and `pfs_path` and `buffer_path` are unused. Empty: it is not.
+    #[serde(default)]
+    pub pairs: Vec<StagePair>,
     /// How it is done.
     #[serde(default)]
     pub policy: StagePolicy,

@@ -90,9 +90,12 @@ async fn judge<S: Site>(control: &Control<S>, failed: Vec<Demand>) -> Result<(),
 
 /// Stops what runs, and leaves all as failed: it is still owed.
 async fn stop_outs<S: Site>(control: &Control<S>, job: &str) -> Result<(), ApiError> {
+    // Nothing is started meanwhile.
+    let _turn = control.demands.turn.lock().await;
+    let running = runner::stop(control, &unfinished(control, job).await?);
+    runner::ended(control, &running).await;
+    // Also those that were stopped in the company of others, which wait again.
     let left = unfinished(control, job).await?;
-    let turn = control.demands.turn.lock().await;
-    let running = runner::stop(control, &left);
     let set = move |tx: &rusqlite::Transaction<'_>| {
         for demand in left.iter().filter(|demand| demand.state == StageState::Pending) {
             let name = buffer_name("", demand.access_mode);
@@ -101,10 +104,7 @@ async fn stop_outs<S: Site>(control: &Control<S>, job: &str) -> Result<(), ApiEr
         }
         Ok(())
     };
-    control.database.transact(set).await?;
-    drop(turn);
-    runner::ended(control, &running).await;
-    Ok(())
+    control.database.transact(set).await
 }
 
 async fn unfinished<S: Site>(control: &Control<S>, job: &str) -> Result<Vec<Demand>, ApiError> {

@@ -3,9 +3,9 @@
 use std::pin::Pin;
 use std::sync::Arc;
 
-use model::phase::{Direction, StageState};
+use model::phase::{Direction, StageKind, StageState};
 use tokio::sync::watch;
-use wire::control::{ApiError, Blame, StageStatus};
+use wire::control::{ApiError, Blame, StagePair, StageProgress, StageStatus};
 use wire::node::{StagePolicy, StageSpec};
 
 use crate::control::{Control, no_such_session};
@@ -13,6 +13,7 @@ use crate::lifecycle::buffers;
 use crate::lifecycle::staging::{self, Row, buffer_name};
 use crate::lifecycle::{mounts, target};
 use crate::site::Site;
+use crate::state;
 use crate::state::demands::{self, Demand};
 use crate::state::sessions::{self, Session};
 
@@ -34,10 +35,10 @@ pub async fn resume<S: Site>(control: &Arc<Control<S>>) -> Result<(), ApiError> 
 pub async fn kick<S: Site>(control: &Arc<Control<S>>, token: &str) -> Result<(), ApiError> {
     let _turn = control.demands.turn.lock().await;
     let token = token.to_owned();
-    for demand in control.database.transact(move |tx| demands::start_next(tx, &token)).await? {
+    for batch in control.database.transact(move |tx| demands::start_next(tx, &token)).await? {
         let (stop, stopped) = watch::channel(false);
-        control.demands.stops().insert(demand.number, stop);
-        tokio::spawn(run(Arc::clone(control), demand, stopped));
+        control.demands.stops().extend(batch.iter().map(|demand| (demand.number, stop.clone())));
+        tokio::spawn(run(Arc::clone(control), batch, stopped));
     }
     Ok(())
 }
@@ -59,7 +60,8 @@ pub async fn set_waiting<S: Site>(control: &Control<S>, found: &[Demand]) -> Res
 /// # Errors
 /// The database's.
 pub async fn forget<S: Site>(control: &Control<S>, found: &[Demand]) -> Result<(), ApiError> {
-    // Those that wait first: none of them may take the place of one that is stopped.
+    // Those that wait first: none of them may take the place of one that is stopped. Nothing is started meanwhile, so that who was
+    // stopped only for another's sake still waits.
     let _turn = control.demands.turn.lock().await;
     let running = stop(control, found);
     let numbers = found.iter().map(|demand| demand.number);
@@ -93,45 +95,89 @@ pub async fn ended<S: Site>(control: &Control<S>, numbers: &[u64]) {
     }
 }
 
-/// One stage to its end, and then the next. Boxed, as the next is of the same kind.
+/// What one worker stages to its end, and then the next. Boxed, as the next is of the same kind.
 fn run<S: Site>(
     control: Arc<Control<S>>,
-    demand: Demand,
+    batch: Vec<Demand>,
     mut stopped: watch::Receiver<bool>,
 ) -> Pin<Box<dyn Future<Output = ()> + Send>> {
     Box::pin(async move {
-        let (number, name) = (demand.number, name_of(&demand));
-        let report = match stage(&control, &demand, &name, &mut stopped).await {
-            Ok(report) => report,
-            Err(error) => demands::failed(&demand, &name, error),
-        };
-        let (token, state, bytes) = (&demand.token, report.state, report.progress.bytes_done);
-        tracing::info!(token, number, ?state, bytes, "stage on demand ended");
-        if let Err(error) = control.database.transact(move |tx| demands::end(tx, number, &report)).await {
-            tracing::error!(token, number, %error, "the end of a stage is not noted");
+        let (token, name) = (batch[0].token.clone(), name_of(&batch[0]));
+        let numbers: Vec<u64> = batch.iter().map(|demand| demand.number).collect();
+        let result = stage(&control, &batch, &name, &mut stopped).await;
+        let (stages, first) = (batch.len(), numbers[0]);
+        match &result {
+            Ok(report) => {
+                tracing::info!(token, first, stages, state = ?report.state, "stages on demand ended")
+            }
+            Err(error) => tracing::info!(token, first, stages, %error, "stages on demand ended"),
         }
-        control.demands.stops().remove(&number);
+        let note = move |tx: &rusqlite::Transaction<'_>| note(tx, &batch, &name, result);
+        if let Err(error) = control.database.transact(note).await {
+            tracing::error!(token, first, %error, "the end of stages is not noted");
+        }
+        numbers.iter().for_each(|number| drop(control.demands.stops().remove(number)));
         control.demands.changed();
-        if let Err(error) = kick(&control, token).await {
+        if let Err(error) = kick(&control, &token).await {
             tracing::error!(token, %error, "stages that wait are not started");
         }
     })
 }
 
-/// One stage at its node, to its end; the node then forgets it.
+/// Notes how the stages of one worker ended. Which of several it was that failed is found by staging each alone.
+fn note(
+    tx: &rusqlite::Transaction<'_>,
+    batch: &[Demand],
+    name: &str,
+    result: Result<StageStatus, ApiError>,
+) -> state::Result<()> {
+    match (batch, result) {
+        ([demand], Ok(report)) => demands::end(tx, demand.number, &report),
+        ([demand], Err(error)) => demands::end(tx, demand.number, &demands::failed(demand, name, error)),
+        (_, Ok(report)) if report.state == StageState::Complete => {
+            let hints = || batch.iter().map(|demand| demand.size_hint.unwrap_or(0));
+            let sizes_are_true = hints().sum::<u64>() == report.progress.bytes_total;
+            batch.iter().zip(hints()).try_for_each(|(demand, size)| {
+                let size = if sizes_are_true { size } else { 0 };
+                demands::end(tx, demand.number, &complete(demand, name, size, report.elapsed_ms))
+            })
+        }
+        _ => batch.iter().try_for_each(|demand| demands::set_alone(tx, demand.number)),
+    }
+}
+
+/// The report of one of several files that are complete.
+fn complete(demand: &Demand, name: &str, size: u64, elapsed_ms: u64) -> StageStatus {
+    let progress = StageProgress {
+        entries_total: 1,
+        entries_done: 1,
+        bytes_total: size,
+        bytes_done: size,
+        bytes_verified: size,
+        bytes_moved: size,
+        bytes_to_verify: size,
+        entries_failed: 0,
+        planned: true,
+        ..StageProgress::default()
+    };
+    let asked = Demand { report: None, ..demand.clone() }.status(name);
+    StageStatus { state: StageState::Complete, progress, elapsed_ms, ..asked }
+}
+
+/// What one worker stages at its node, to its end; the node then forgets it.
 async fn stage<S: Site>(
     control: &Control<S>,
-    demand: &Demand,
+    batch: &[Demand],
     name: &str,
     stopped: &mut watch::Receiver<bool>,
 ) -> Result<StageStatus, ApiError> {
-    let (spec, node, session) = spec(control, demand, name).await?;
-    if demand.direction == Direction::In {
-        mounts::share(control, &session, demand.access_mode).await?;
+    let (spec, node, session) = spec(control, batch, name).await?;
+    if spec.direction == Direction::In {
+        mounts::share(control, &session, batch[0].access_mode).await?;
     }
-    let row = Row::Demand(demand.number);
+    let row = if batch.len() > 1 { Row::Batch } else { Row::Demand(batch[0].number) };
     let end = tokio::select! {
-        end = staging::follow(control, &node, &row, &spec) => Some(end),
+        end = follow(control, &node, &row, &spec) => Some(end),
         _ = stopped.wait_for(|stop| *stop) => None,
     };
     let gone = control.site.delete_stage(&node, &spec.id).await;
@@ -145,16 +191,33 @@ async fn stage<S: Site>(
         }
         None => {
             gone?;
-            Err(cancelled(demand, name))
+            Err(cancelled(&batch[0], name))
         }
+    }
+}
+
+/// Where an earlier life of control had put other files together, those are stopped.
+async fn follow<S: Site>(
+    control: &Control<S>,
+    node: &str,
+    row: &Row,
+    spec: &StageSpec,
+) -> Result<StageStatus, ApiError> {
+    match staging::follow(control, node, row, spec).await {
+        Err(error) if error.code == "stage_differs" => {
+            control.site.delete_stage(node, &spec.id).await?;
+            staging::follow(control, node, row, spec).await
+        }
+        result => result,
     }
 }
 
 async fn spec<S: Site>(
     control: &Control<S>,
-    demand: &Demand,
+    batch: &[Demand],
     name: &str,
 ) -> Result<(StageSpec, String, Session), ApiError> {
+    let demand = &batch[0];
     let token = demand.token.clone();
     let read = move |tx: &rusqlite::Transaction<'_>| {
         let Some(session) = sessions::find(tx, &token)? else { return Ok(None) };
@@ -167,10 +230,16 @@ async fn spec<S: Site>(
     let addresses = target::addresses(control, &described.instance).await?;
     let nodes = target::usable(&control.site, &addresses);
     let shown = Demand { report: None, ..demand.clone() }.status(name);
+    let pair = |demand: &Demand| StagePair {
+        buffer: demand.buffer_path.clone(),
+        pfs: demand.pfs_path.clone(),
+        size_hint: demand.size_hint,
+    };
+    let pairs: Vec<StagePair> = if batch.len() > 1 { batch.iter().map(pair).collect() } else { Vec::new() };
     let spec = StageSpec {
         id: demand.id(&session.handle),
         direction: demand.direction,
-        kind: demand.kind,
+        kind: if pairs.is_empty() { demand.kind } else { StageKind::List },
         pfs_path: demand.pfs_path.clone(),
         buffer_path: demand.buffer_path.clone(),
         buffer_name: name.to_owned(),
@@ -179,6 +248,7 @@ async fn spec<S: Site>(
         target: target::namespace(&control.site, &described, demand.access_mode, &node, nodes),
         owner: demand.owner.clone(),
         policy: StagePolicy::default(),
+        pairs,
     };
     Ok((spec, node, session))
 }

@@ -118,6 +118,7 @@ async fn run_stage<S: Site>(
         target: target::namespace(&control.site, described, stage.access_mode, &node, nodes),
         owner: session.owner.clone(),
         policy: StagePolicy::default(),
+        pairs: Vec::new(),
     };
     // Noted before it is started: a cancel after a crash must know that it may run.
     let active = StageStatus { state: StageState::Active, error: None, ..fresh(stage, &session.token) };
@@ -154,6 +155,8 @@ pub enum Row {
     },
     /// A stage on demand.
     Demand(u64),
+    /// Several at once, whose progress is not told apart.
+    Batch,
 }
 
 impl Row {
@@ -164,6 +167,7 @@ impl Row {
                 let (token, position) = (token.clone(), *position);
                 control.database.transact(move |tx| stages::set_report(tx, &token, position, &report)).await
             }
+            Row::Batch => Ok(()),
             // Its end is noted once, by who waits for it.
             Row::Demand(_) if is_end(&report) => Ok(()),
             Row::Demand(number) => {

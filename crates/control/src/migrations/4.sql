@@ -17,6 +17,10 @@ CREATE TABLE demands (
     owner_uid   INTEGER NOT NULL,
     owner_gid   INTEGER NOT NULL,
     state       TEXT NOT NULL,
+    -- The file's size as far as who asked knows, until it fails with others: what then has none runs alone.
+    size_hint   INTEGER,
+    -- While it is active, the number of the first of those that one worker stages.
+    batch       INTEGER,
     -- The last report, a wire::control::StageStatus.
     report_json TEXT
 ) STRICT;

@@ -22,6 +22,12 @@ pub const DEMANDS_MAX: u64 = 200_000;
 /// How many that wait are looked at for the next to run.
 const LOOK_AHEAD: u32 = 256;
 
+/// Files up to this size are staged many at a time: starting a worker costs more than copying them.
+const SMALL_BYTES_MAX: u64 = 1 << 20;
+
+/// As many small files as one worker stages at most.
+const BATCH_MAX: usize = 64;
+
 /// One stage on demand.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Demand {
@@ -45,6 +51,8 @@ pub struct Demand {
     pub owner: Owner,
     /// State.
     pub state: StageState,
+    /// The file's size, as far as who asked knows.
+    pub size_hint: Option<u64>,
     /// The last report.
     pub report: Option<StageStatus>,
 }
@@ -53,6 +61,10 @@ impl Demand {
     /// Its id for people, in session `token`; and for nodes, in the session's handle.
     pub fn id(&self, token: &str) -> String {
         format!("{token}.d{}", self.number)
+    }
+
+    fn is_small(&self) -> bool {
+        self.kind == StageKind::File && self.size_hint.is_some_and(|size| size <= SMALL_BYTES_MAX)
     }
 
     /// The number in an id for people.
@@ -108,11 +120,12 @@ pub fn add(tx: &Transaction<'_>, demand: &Demand) -> Result<u64> {
         state,
         demand.job,
         demand.owner.gid,
+        demand.size_hint,
     ];
     tx.execute(&format!("DELETE FROM demands WHERE {SAME} AND state IN ('complete', 'failed')"), &all[..5])?;
     // It has not begun: it may as well be this one.
     let waiting = format!(
-        "UPDATE demands SET kind = ?6, pfs_path = ?7, state = ?8, job = ?9, owner_gid = ?10
+        "UPDATE demands SET kind = ?6, pfs_path = ?7, state = ?8, job = ?9, owner_gid = ?10, size_hint = ?11
          WHERE {SAME} AND state IN ('pending', 'deferred') RETURNING number"
     );
     let mut waiting = tx.prepare_cached(&waiting)?;
@@ -121,8 +134,8 @@ pub fn add(tx: &Transaction<'_>, demand: &Demand) -> Result<u64> {
         return Ok(*number);
     }
     tx.execute(
-        "INSERT INTO demands (token, access_mode, buffer_path, direction, owner_uid, kind, pfs_path, state, job, owner_gid)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+        "INSERT INTO demands (token, access_mode, buffer_path, direction, owner_uid, kind, pfs_path, state, job, owner_gid, size_hint)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
         all,
     )?;
     Ok(u64::try_from(tx.last_insert_rowid()).unwrap_or_default())
@@ -147,36 +160,72 @@ pub fn make_room(tx: &Transaction<'_>, token: &str, more: u64) -> Result<bool> {
     Ok(count(tx)? + more <= DEMANDS_MAX)
 }
 
-/// Marks the next ones that may run as active, and replies them: in order, no more at once than the instance allows, and none
-/// beside another of the same file, or of a folder above or below it.
+/// Marks the next ones that may run as active, and replies them, those together that one worker is to stage: in order, no more
+/// workers at once than the instance allows, and none beside another of the same file, or of a folder above or below it.
 ///
 /// # Errors
 /// The database's.
-pub fn start_next(tx: &Transaction<'_>, token: &str) -> Result<Vec<Demand>> {
-    let sql = "SELECT stage_concurrency FROM instances WHERE token = ?1";
-    let mut limits = tx.prepare(sql)?;
-    let limit = limits.query_map([token], |row| row.get::<_, usize>(0))?.next().transpose()?.unwrap_or(0);
-    let active = select(tx, "token = ?1 AND state = 'active'", params![token])?;
-    let mut room = limit.saturating_sub(active.len());
-    let mut busy = Busy::default();
-    active.iter().for_each(|demand| busy.add(demand));
+pub fn start_next(tx: &Transaction<'_>, token: &str) -> Result<Vec<Vec<Demand>>> {
+    let sql = "SELECT stage_concurrency, (SELECT COUNT(DISTINCT COALESCE(batch, number)) FROM demands
+         WHERE token = ?1 AND state = 'active') FROM instances WHERE token = ?1";
+    let mut query = tx.prepare_cached(sql)?;
+    let mut room = query
+        .query_map([token], |row| Ok(row.get::<_, usize>(0)?.saturating_sub(row.get::<_, usize>(1)?)))?;
+    let room = room.next().transpose()?.unwrap_or(0);
     if room == 0 {
         return Ok(Vec::new());
     }
+    let mut busy = Busy::default();
+    select(tx, "token = ?1 AND state = 'active'", params![token])?.iter().for_each(|demand| busy.add(demand));
     let waiting =
         select(tx, "token = ?1 AND state = 'pending' ORDER BY number LIMIT ?2", params![token, LOOK_AHEAD])?;
-    let mut next = Vec::new();
-    for demand in waiting {
-        let free = !busy.overlaps(&demand);
+    let free = waiting.into_iter().filter(|demand| {
+        let free = !busy.overlaps(demand);
         // One that has to wait keeps later ones of its file behind it.
-        busy.add(&demand);
-        if free && room > 0 {
-            room -= 1;
-            set_state(tx, demand.number, StageState::Active)?;
-            next.push(Demand { state: StageState::Active, ..demand });
+        busy.add(demand);
+        free
+    });
+    let next = batches(free.collect(), room);
+    for batch in &next {
+        for demand in batch {
+            let sql = "UPDATE demands SET state = 'active', batch = ?2 WHERE number = ?1";
+            tx.execute(sql, params![demand.number, batch[0].number])?;
         }
     }
     Ok(next)
+}
+
+/// For each of `room` workers a stage, or several small files.
+fn batches(free: Vec<Demand>, room: usize) -> Vec<Vec<Demand>> {
+    let small = free.iter().filter(|demand| demand.is_small()).count();
+    let each = small.div_ceil(room).clamp(1, BATCH_MAX);
+    let mut batches: Vec<Vec<Demand>> = Vec::new();
+    for demand in free {
+        let fits = |batch: &Vec<Demand>| {
+            let first = &batch[0];
+            batch.len() < each
+                && first.is_small()
+                && demand.is_small()
+                && (first.direction, first.access_mode, &first.owner, &first.job)
+                    == (demand.direction, demand.access_mode, &demand.owner, &demand.job)
+        };
+        match batches.iter().position(fits) {
+            Some(at) => batches[at].push(demand),
+            None if batches.len() < room => batches.push(vec![demand]),
+            None => {}
+        }
+    }
+    batches
+}
+
+/// Puts stages that failed, or were stopped, in the company of others back into the line: each gets its own verdict.
+///
+/// # Errors
+/// The database's.
+pub fn set_alone(tx: &Transaction<'_>, number: u64) -> Result<()> {
+    let sql = "UPDATE demands SET state = 'pending', size_hint = NULL, batch = NULL WHERE number = ?1";
+    tx.execute(sql, [number])?;
+    Ok(())
 }
 
 /// Paths that stages work on.
@@ -340,6 +389,7 @@ fn read(row: &Row<'_>) -> rusqlite::Result<Demand> {
         pfs_path: row.get::<_, String>("pfs_path")?.into(),
         owner: Owner { uid: row.get("owner_uid")?, gid: row.get("owner_gid")? },
         state: row.get::<_, Word<StageState>>("state")?.0,
+        size_hint: row.get("size_hint")?,
         report: from_json(row.get("report_json")?),
     })
 }

@@ -18,6 +18,12 @@ use crate::pfs::{self, Pfs};
 impl Planner<'_> {
     /// Queues every line of the list file.
     pub(super) fn list(&mut self, spec: &StageSpec) -> Result<(), ApiError> {
+        for pair in &spec.pairs {
+            self.line(spec, &Named::pfs(&pair.pfs), &Named::buffer(&pair.buffer)?);
+        }
+        if !spec.pairs.is_empty() {
+            return Ok(());
+        }
         let mut lines_by_target = HashMap::new();
         read(spec, |line, entry| {
             check(spec, &entry).map_err(|why| mistake(spec, line, &why))?;
@@ -31,16 +37,21 @@ impl Planner<'_> {
         drop(lines_by_target);
         read(spec, |_, entry| {
             let (pfs, buffer) = (Named::pfs(Path::new(&entry.pfs)), Named::buffer(&entry.buffer.path)?);
-            let (source, target) = match spec.direction {
-                Direction::In => (pfs, buffer),
-                Direction::Out => (buffer, pfs),
-            };
-            if let Err(fault) = self.file(&source, &target) {
-                self.context.monitor.found(0);
-                self.context.fail(&fault);
-            }
+            self.line(spec, &pfs, &buffer);
             Ok(())
         })
+    }
+
+    /// Queues one file of a list.
+    fn line(&mut self, spec: &StageSpec, pfs: &Named, buffer: &Named) {
+        let (source, target) = match spec.direction {
+            Direction::In => (pfs, buffer),
+            Direction::Out => (buffer, pfs),
+        };
+        if let Err(fault) = self.file(source, target) {
+            self.context.monitor.found(0);
+            self.context.fail(&fault);
+        }
     }
 }
 

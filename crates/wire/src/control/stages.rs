@@ -189,6 +189,9 @@ pub struct StagePair {
     pub buffer: String,
     /// The PFS side: an absolute path.
     pub pfs: PathBuf,
+    /// The file's size, bytes, as far as the caller knows: small ones are staged many at a time.
+    #[serde(default)]
+    pub size_hint: Option<u64>,
 }
 
 /// Asks for stages. All of them are accepted, or none.

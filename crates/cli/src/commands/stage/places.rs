@@ -21,6 +21,12 @@ struct Located {
     place: Place,
     path: String,
     is_folder: bool,
+    /// Where it is on this machine, if it is mounted here.
+    here: Option<PathBuf>,
+}
+
+fn size(path: Option<&Path>) -> Option<u64> {
+    Some(path?.metadata().ok()?.len())
 }
 
 /// What `stage in` and `stage out` ask for.
@@ -59,7 +65,11 @@ pub async fn of_request(
     // A file that goes to a folder keeps its name there; control knows folders by their slash.
     let into_folder = kind == StageKind::File && direction == Direction::In && buffer.is_folder;
     let path = if into_folder { format!("{}/", buffer.path) } else { buffer.path };
-    Ok((buffer.place, kind, vec![StagePair { buffer: path, pfs }]))
+    let size_hint = match direction {
+        Direction::In => size(Some(&pfs)),
+        Direction::Out => size(buffer.here.as_deref()),
+    };
+    Ok((buffer.place, kind, vec![StagePair { buffer: path, pfs, size_hint }]))
 }
 
 /// The stages that `status`, `wait`, `retry` and `cancel` are about.
@@ -108,10 +118,15 @@ async fn of_list(
         if *root.get_or_insert_with(|| entry.buffer.root.clone()) != entry.buffer.root {
             return Err(mistake(line, "it is in another buffer than the lines before".to_owned()));
         }
-        pairs.push(StagePair { buffer: entry.buffer.path, pfs: entry.pfs.into() });
+        let pfs = PathBuf::from(entry.pfs);
+        let size_hint = size(Some(&pfs)).filter(|_| direction == Direction::In);
+        pairs.push(StagePair { buffer: entry.buffer.path, pfs, size_hint });
     }
     let root = root.ok_or_else(|| mistake(1, "the list is empty".to_owned()))?;
     let located = of_variable(door, BufferPath { root, path: String::new() }, token).await?;
+    if let (Direction::Out, Some(here)) = (direction, &located.here) {
+        pairs.iter_mut().for_each(|pair| pair.size_hint = size(Some(&here.join(&pair.buffer))));
+    }
     Ok((located.place, pairs))
 }
 
@@ -126,7 +141,7 @@ async fn locate(door: &Door, path: &Path, token: Option<&str>) -> Result<Located
         return Err(Failure::usage(format!("{} is in no buffer", path.display()), ADVICE));
     };
     let is_folder = path.is_dir() || path.as_os_str().as_encoded_bytes().ends_with(b"/");
-    Ok(Located { place: mounted.place(), path: below, is_folder })
+    Ok(Located { place: mounted.place(), path: below, is_folder, here: Some(path.to_owned()) })
 }
 
 /// A path as directives have it.
@@ -144,10 +159,10 @@ async fn of_variable(door: &Door, path: BufferPath, token: Option<&str>) -> Resu
     // Where it is mounted here, a folder can be told from a file.
     let place = Place::Session { token: token.clone(), persistent: persistent.clone(), access_mode };
     let mounted = mountpoint(door, &token, persistent.as_deref(), access_mode).await;
-    let is_folder = path.path.is_empty()
-        || path.path.ends_with('/')
-        || mounted.is_some_and(|root| root.join(&path.path).is_dir());
-    Ok(Located { place, path: path.path.trim_end_matches('/').to_owned(), is_folder })
+    let here = mounted.map(|root| root.join(&path.path));
+    let is_folder =
+        path.path.is_empty() || path.path.ends_with('/') || here.as_ref().is_some_and(|here| here.is_dir());
+    Ok(Located { place, path: path.path.trim_end_matches('/').to_owned(), is_folder, here })
 }
 
 async fn mountpoint(

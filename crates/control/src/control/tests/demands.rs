@@ -19,7 +19,11 @@ fn place() -> Place {
 }
 
 fn out(files: &[&str], due: StageDue) -> StageDemand {
-    let pair = |file: &&str| StagePair { buffer: (*file).into(), pfs: format!("/pfs/{file}").into() };
+    let pair = |file: &&str| StagePair {
+        buffer: (*file).into(),
+        pfs: format!("/pfs/{file}").into(),
+        size_hint: None,
+    };
     StageDemand {
         place: place(),
         direction: Direction::Out,
@@ -215,6 +219,7 @@ async fn users_of_a_shared_buffer_do_not_see_or_change_each_others_stages() {
         pfs_path: pfs.into(),
         owner: Owner { uid, gid: uid },
         state: StageState::Deferred,
+        size_hint: None,
         report: None,
     };
     let (first, second) = (of(1000, "/pfs/first"), of(1001, "/pfs/second"));
@@ -267,4 +272,25 @@ async fn a_buffer_is_its_owners_alone_and_paths_stay_in_it() {
     relative.pairs[0].pfs = "a".into();
     assert_eq!(asked::ask(&it.control, OWNER, relative).await.unwrap_err().code, "bad_stage");
     assert_eq!(it.counts(StageScope::All, 0).await, [0; 4]);
+}
+
+#[tokio::test]
+async fn small_files_share_a_worker_and_where_that_fails_each_gets_its_own_verdict() {
+    let it = Fixture::running().await;
+    let concurrency = StageConcurrency { place: place(), concurrency: 2 };
+    asked::set_concurrency(&it.control, OWNER, concurrency).await.unwrap();
+    let names: Vec<String> = (0..100).map(|n| format!("f{n}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let mut demand = out(&names, StageDue::Now);
+    demand.pairs.iter_mut().for_each(|pair| pair.size_hint = Some(10));
+    it.ask(demand.clone()).await;
+    assert_eq!(it.counts(StageScope::All, 20_000).await, [100, 0, 0, 0]);
+    assert_eq!(it.site.world().count("start_stage 7.d"), 2, "fifty files each");
+
+    // A worker is judged by its source, which is that of its first file.
+    it.site.world().failing.insert("$DW_JOB_STRIPED/f0".into());
+    it.ask(demand).await;
+    it.counts(StageScope::All, 20_000).await;
+    assert_eq!(it.counts(StageScope::All, 20_000).await, [99, 0, 0, 1]);
+    assert_eq!(it.counts(files(&["f0"]), 0).await, [0, 0, 0, 1]);
 }
