@@ -204,7 +204,7 @@ impl Node {
             false => None,
         };
         let stages = open_stages(folder).map_err(NodeError::Compute)?;
-        let locals = open_locals(folder, config.cluster.as_ref()).map_err(NodeError::Compute)?;
+        let locals = open_locals(folder, config).map_err(NodeError::Compute)?;
         let control_uid = config.cluster.as_ref().map(|cluster| cluster.control_uid);
         Ok(Node {
             name: config.name.clone(),
@@ -281,11 +281,13 @@ fn open_stages(folder: &NodeFolder) -> io::Result<Stages> {
     Stages::open(stages::Setting { folder: folder.stages(), program })
 }
 
-fn open_locals(folder: &NodeFolder, cluster: Option<&Cluster>) -> io::Result<Option<Arc<Locals>>> {
+fn open_locals(folder: &NodeFolder, config: &Config) -> io::Result<Option<Arc<Locals>>> {
+    let cluster = config.cluster.as_ref();
     let Some((cluster, local)) = cluster.and_then(|cluster| Some((cluster, cluster.local.as_ref()?))) else {
         return Ok(None);
     };
     let setting = local::Setting {
+        node: config.name.clone(),
         folder: folder.locals(),
         mount_root: cluster.mount_root.clone(),
         local_root: local.root.clone(),
