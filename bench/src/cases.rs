@@ -4,6 +4,7 @@ pub mod growth;
 pub mod million;
 pub mod names;
 pub mod network;
+pub mod node_local;
 pub mod peers;
 pub mod raw;
 pub mod rounds;
@@ -35,7 +36,7 @@ pub struct Group {
 }
 
 /// Every group, in the order of the table.
-pub const GROUPS: [Group; 12] = [
+pub const GROUPS: [Group; 13] = [
     ours("raw", raw::measure),
     ours("names", names::measure),
     ours("rounds", rounds::measure),
@@ -46,6 +47,7 @@ pub const GROUPS: [Group; 12] = [
     ours("million", million::measure),
     ours("growth", growth::measure),
     ours("unmatched", unmatched::measure),
+    ours("node-local", node_local::measure),
     ours("slurm", slurm::measure),
     // Needs another file system's packages.
     Group { by_default: false, ..ours("peers", peers::measure) },
