@@ -4,6 +4,7 @@ pub mod growth;
 pub mod million;
 pub mod names;
 pub mod network;
+pub mod node_local;
 pub mod peers;
 pub mod raw;
 pub mod rounds;
@@ -36,7 +37,7 @@ pub struct Group {
 }
 
 /// Every group, in the order of the table.
-pub const GROUPS: [Group; 13] = [
+pub const GROUPS: [Group; 14] = [
     ours("raw", raw::measure),
     ours("names", names::measure),
     ours("rounds", rounds::measure),
@@ -48,6 +49,7 @@ pub const GROUPS: [Group; 13] = [
     ours("growth", growth::measure),
     ours("unmatched", unmatched::measure),
     ours("staging", staging::measure),
+    ours("node-local", node_local::measure),
     ours("slurm", slurm::measure),
     // Needs another file system's packages.
     Group { by_default: false, ..ours("peers", peers::measure) },

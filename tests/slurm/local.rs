@@ -17,23 +17,38 @@ const WRITER: &str = "#!/bin/bash\n\
     while [ $# -gt 0 ]; do [ \"$1\" = -o ] && out=$2; shift; done\n\
     printf \"rank $SLURM_PROCID of job $SLURM_JOB_ID\\n%.0s\" {1..1000} >\"$out.$(printf %08d $SLURM_PROCID)\"\n";
 
+/// The second script has both nodes copy a folder of one name to one place: `cp` on one of them fails if both make it in
+/// the same moment. Here the second waits until the first has made it.
+const COPY: &str = "#!/bin/bash\n\
+    [ \"$SLURM_PROCID\" = 0 ] || until [ -d \"${@: -1}/$USER\" ]; do sleep 0.05; done\n\
+    exec /usr/bin/cp \"$@\"\n";
+
 /// Processes of the scripts.
 const RANKS: usize = 32;
 
 fn submit<'a>(site: &'a Site, pfs: &Path, script: &str, feature: &str) -> Job<'a> {
-    let ior = pfs.join("bin/ior");
-    fs::create_dir_all(pfs.join("bin")).expect("ours");
+    let bin = pfs.join("bin");
+    fs::create_dir_all(&bin).expect("ours");
     fs::create_dir_all(pfs.join("output")).expect("ours");
-    fs::write(&ior, WRITER).expect("ours");
     own(pfs, ADA);
-    fs::set_permissions(&ior, fs::Permissions::from_mode(0o755)).expect("ours");
+    for (name, text) in [("ior", WRITER), ("cp", COPY)] {
+        fs::write(bin.join(name), text).expect("ours");
+        fs::set_permissions(bin.join(name), fs::Permissions::from_mode(0o755)).expect("ours");
+    }
     // What a site's login shells set, so that `module` is there.
     let modules = format!(
-        "--export=ALL,BASH_ENV=/usr/share/modules/init/bash,MODULEPATH={}/modulefiles",
-        site.folder().display()
+        "--export=ALL,BASH_ENV=/usr/share/modules/init/bash,MODULEPATH={site}/modulefiles,\
+         PATH={bin}:{site}/bin:/usr/bin:/bin",
+        site = site.folder().display(),
+        bin = bin.display()
     );
-    site.try_submit(ADA, pfs, script, &["--nodes=2", &format!("--constraint={feature}"), &modules])
-        .unwrap_or_else(|text| panic!("sbatch: {text}"))
+    site.try_submit(
+        ADA,
+        pfs,
+        script,
+        &["--ignore-pbs", "--nodes=2", &format!("--constraint={feature}"), &modules],
+    )
+    .unwrap_or_else(|text| panic!("sbatch: {text}"))
 }
 
 /// All ranks' files are in the folder, whole.

@@ -253,6 +253,8 @@ pub enum Drain {
         #[arg(long, value_name = "SECONDS")]
         timeout: Option<u64>,
     },
+    /// List every file with its checksum: what is on the parallel file system, and what is not
+    Receipt(DrainOf),
     /// Copy nothing on this node until further notice
     Pause(DrainHere),
     /// Go on after a pause

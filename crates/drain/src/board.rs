@@ -9,7 +9,7 @@
 //!                           answers/ID/HOST      Answer
 //! ```
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -19,6 +19,7 @@ use serde::de::DeserializeOwned;
 
 use crate::drain::Drain;
 use crate::status::{Answer, Status, now_ms};
+use crate::wait::late;
 
 /// How often a drainer looks for requests, and says how it is.
 const PERIOD: Duration = Duration::from_millis(500);
@@ -111,6 +112,28 @@ impl Board {
         let _ = std::fs::remove_dir_all(self.folder.join("answers").join(id));
     }
 
+    /// The last line of every file in the logs of all hosts: what is on the PFS, what failed, what was removed. By host
+    /// and path.
+    ///
+    /// # Errors
+    /// The PFS's.
+    pub fn receipt(&self) -> std::io::Result<BTreeMap<(String, String), serde_json::Value>> {
+        let mut last = BTreeMap::new();
+        for entry in std::fs::read_dir(&self.folder)? {
+            let path = entry?.path();
+            if path.extension().is_none_or(|extension| extension != "jsonl") {
+                continue;
+            }
+            for line in std::fs::read_to_string(&path)?.lines() {
+                // A line that is being written is the next reader's.
+                let Ok(line) = serde_json::from_str::<serde_json::Value>(line) else { continue };
+                let text = |key: &str| line[key].as_str().unwrap_or_default().to_owned();
+                last.insert((text("host"), text("path")), line);
+            }
+        }
+        Ok(last)
+    }
+
     fn requests(&self) -> Vec<String> {
         let entries = std::fs::read_dir(self.folder.join("requests")).into_iter().flatten().flatten();
         entries.filter_map(|entry| entry.file_name().into_string().ok()).collect()
@@ -131,6 +154,9 @@ impl Drain {
         let (mut answered, mut said): (HashSet<String>, Option<Status>) = (HashSet::new(), None);
         loop {
             self.say(board, &mut said);
+            if said.as_ref().is_some_and(|status| late(status).is_some()) {
+                self.throttle.hurry();
+            }
             let asked = board.requests();
             answered.retain(|id| asked.contains(id));
             for id in asked {

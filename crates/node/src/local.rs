@@ -4,7 +4,7 @@
 //! ```text
 //! NODE/locals/ID/spec.json     what was asked for, and whether the job has ended
 //! NODE/locals/ID/volume.img    the volume's bytes
-//! MOUNT_ROOT/local-ID          where it is mounted as long as it is there
+//! MOUNT_ROOT/local-NODE-ID     where it is mounted as long as it is there
 //! LOCAL_ROOT/USER              the same, until the job ends
 //! ```
 //!
@@ -33,6 +33,8 @@ use volume::Volume;
 /// Where volumes are, and how much they may take.
 #[derive(Clone, Debug)]
 pub struct Setting {
+    /// The node's name.
+    pub node: String,
     /// A folder for each volume is made here.
     pub folder: PathBuf,
     /// Where volumes are mounted as long as they are there; others pass through it.

@@ -208,7 +208,7 @@ impl Node {
         };
         let bandwidth = config.cluster.as_ref().and_then(|cluster| cluster.stage_bandwidth);
         let stages = open_stages(folder, storage.as_ref(), bandwidth).map_err(NodeError::Compute)?;
-        let locals = open_locals(folder, config.cluster.as_ref()).map_err(NodeError::Compute)?;
+        let locals = open_locals(folder, config).map_err(NodeError::Compute)?;
         let control_uid = config.cluster.as_ref().map(|cluster| cluster.control_uid);
         Ok(Node {
             name: config.name.clone(),
@@ -287,11 +287,13 @@ fn open_stages(folder: &NodeFolder, storage: Option<&Storage>, bandwidth: Option
     Stages::open(stages::Setting { folder, program, data_address, shares: Shares::new(bandwidth) })
 }
 
-fn open_locals(folder: &NodeFolder, cluster: Option<&Cluster>) -> io::Result<Option<Arc<Locals>>> {
+fn open_locals(folder: &NodeFolder, config: &Config) -> io::Result<Option<Arc<Locals>>> {
+    let cluster = config.cluster.as_ref();
     let Some((cluster, local)) = cluster.and_then(|cluster| Some((cluster, cluster.local.as_ref()?))) else {
         return Ok(None);
     };
     let setting = local::Setting {
+        node: config.name.clone(),
         folder: folder.locals(),
         mount_root: cluster.mount_root.clone(),
         local_root: local.root.clone(),

@@ -31,6 +31,7 @@ pub fn run(arguments: &Drain, output: &Output) -> Result<u8, Failure> {
         Drain::Status(of) => status(of, output),
         Drain::Wait { of, timeout } => wait_for(of, *timeout, output).map(drop),
         Drain::Commit { name, of, timeout } => commit(name, of, *timeout, output),
+        Drain::Receipt(of) => receipt(of, output),
         Drain::Pause(here) => tell(here, Order::Pause, "is paused", output),
         Drain::Resume(here) => tell(here, Order::Resume, "goes on", output),
         Drain::Stop(here) => tell(here, Order::Stop, "has ended", output),
@@ -157,6 +158,25 @@ fn status(of: &DrainOf, output: &Output) -> Result<(), Failure> {
         for trouble in status.troubles.iter().take(LISTED_MAX) {
             output.say(&format!("  {}; {}", trouble.message, trouble.advice));
         }
+    }
+    Ok(())
+}
+
+fn receipt(of: &DrainOf, output: &Output) -> Result<(), Failure> {
+    let folder = settings::board(&of.to, of.session.as_deref());
+    let files = drain::board::Board::new(folder).receipt().map_err(|error| match error.kind() {
+        std::io::ErrorKind::NotFound => nobody(of),
+        _ => Failure::local("read the drainers' logs in", &of.to, &error),
+    })?;
+    for ((host, path), line) in files {
+        if of.json {
+            output.object(&line);
+            continue;
+        }
+        let text = |key: &str| line[key].as_str().unwrap_or("-").to_owned();
+        let why = text("message");
+        let rest = if why.is_empty() { text("target") } else { why };
+        output.say(&format!("{} {} {} {host}:{path} {rest}", text("event"), text("crc32c"), line["size"]));
     }
     Ok(())
 }

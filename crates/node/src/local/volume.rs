@@ -26,7 +26,9 @@ impl Volume {
     pub(super) fn of(setting: &Setting, kept: &Kept) -> Volume {
         Volume {
             folder: setting.folder.join(&kept.spec.id),
-            mountpoint: setting.mount_root.join(format!("local-{}", kept.spec.id)),
+            // With the node's name: where nodes share the mount root, the kernel would unmount at all of them what one
+            // removes.
+            mountpoint: setting.mount_root.join(format!("local-{}-{}", setting.node, kept.spec.id)),
             path: setting.local_root.join(&kept.spec.user),
         }
     }
