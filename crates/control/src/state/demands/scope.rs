@@ -6,7 +6,8 @@ use wire::control::{StageCounts, StageScope};
 
 use super::super::Result;
 use super::super::text::Word;
-use super::{Demand, above, select};
+use super::line::above;
+use super::{Demand, select};
 
 /// A namespace, as somebody sees it.
 #[derive(Clone, Debug)]
