@@ -21,6 +21,7 @@ pub fn stage_in() -> StageStatus {
             bytes_total: 38 << 20,
             bytes_done: 38 << 20,
             bytes_verified: 38 << 20,
+            bytes_to_verify: 38 << 20,
             entries_failed: 0,
             planned: true,
             ..StageProgress::default()
@@ -46,6 +47,7 @@ pub fn failed_stage_out() -> StageStatus {
             bytes_total: 3 << 20,
             bytes_done: 2 << 20,
             bytes_verified: 2 << 20,
+            bytes_to_verify: 3 << 20,
             entries_failed: 1,
             planned: true,
             ..StageProgress::default()
