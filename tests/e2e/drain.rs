@@ -177,7 +177,7 @@ fn a_group_is_committed_only_when_all_its_nodes_files_are_verified() {
     let receipt = a.drain(&["receipt"]).expect_success().stdout;
     assert!(receipt.contains("done ") && receipt.contains(" 5 n1:step1/rank0 "), "{receipt}");
     assert!(
-        receipt.contains("failed - 0 n2:step1/rank1 replace ") && receipt.lines().count() == 2,
+        receipt.contains("failed - 0 n2:step1/rank1 rename into place ") && receipt.lines().count() == 2,
         "{receipt}"
     );
     assert!(!a.to.join("step1.committed").exists() && !a.to.join("latest").exists());

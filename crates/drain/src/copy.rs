@@ -9,6 +9,7 @@ use stage::fault::{Cause, Fault};
 use stage::single::Publisher;
 use stage::tree::Tree;
 use wire::control::Side;
+use wire::data::Attr;
 
 use crate::closed::{Writers, writers};
 use crate::generation::{Generation, Kind, Seen, TICK, look};
@@ -50,7 +51,7 @@ pub enum Outcome {
 
 impl Copier {
     /// Copies the file `path`, below the drained folder, to `target`, unless that is there in this version: `landed`. Calls
-    /// `begin` if it is about to copy.
+    /// `begin` with the version that it is about to copy: that one comes there or none.
     pub fn turn(
         &self,
         path: &Path,
@@ -74,10 +75,10 @@ impl Copier {
             return not_now;
         }
         begin(before.generation);
-        match self.publish(&source, target) {
+        match self.publish(&source, &before.generation, target) {
             Err(fault) => self.failed(path, &fault),
             Ok(crc32c) => match look(&source) {
-                // What was copied may be part of one version and part of the next: the next turn mends that.
+                // A newer version waits for the next turn.
                 Ok(after) if after.generation != before.generation => Outcome::Changed,
                 Ok(after) if is_open(&source, &after) => Outcome::Open,
                 // Also if it has been removed or renamed since: what is there is what it was.
@@ -90,8 +91,13 @@ impl Copier {
         }
     }
 
-    fn publish(&self, source: &Path, target: &Path) -> Result<Option<u32>, Fault> {
-        let found = self.source.find(source).map_err(|errno| Fault {
+    /// Publishes this version of the file or none: see [`Source`].
+    fn publish(&self, source: &Path, version: &Generation, target: &Path) -> Result<Option<u32>, Fault> {
+        let found = self.source.find(source).and_then(|found| match is_version(&found.attr, version) {
+            true => Ok(found),
+            false => Err(Errno::STALE),
+        });
+        let found = found.map_err(|errno| Fault {
             side: Side::Buffer,
             path: source.display().to_string(),
             operation: "look up".into(),
@@ -118,6 +124,12 @@ impl Copier {
             _ => Outcome::Failed(trouble(path, fault)),
         }
     }
+}
+
+fn is_version(attr: &Attr, version: &Generation) -> bool {
+    let Generation { ino, size, mtime, ctime, .. } = *version;
+    let stamp = |time: wire::data::Time| (time.seconds, time.nanos);
+    (attr.ino, attr.size, stamp(attr.mtime), stamp(attr.ctime)) == (ino, size, mtime, ctime)
 }
 
 /// Why the file is not copied at this moment.

@@ -22,6 +22,9 @@ use stage::journal::PathText;
 
 use crate::generation::{Generation, Stamp};
 
+/// As many versions of a file as are remembered that were begun and have not landed.
+const BEGUN_MAX: usize = 32;
+
 /// A file that is on the PFS.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Landed {
@@ -37,7 +40,8 @@ pub struct Landed {
 pub struct Ledger {
     file: File,
     landed: HashMap<PathBuf, Landed>,
-    begun: HashMap<PathBuf, Landed>,
+    /// Versions that were begun since the last one landed, oldest first.
+    begun: HashMap<PathBuf, Vec<Landed>>,
     /// Paths of one file: more than one if it was renamed, or has several names.
     paths: HashMap<(u64, Stamp), Vec<PathBuf>>,
 }
@@ -124,9 +128,9 @@ impl Ledger {
         self.landed.keys().chain(only_begun)
     }
 
-    /// What is or may be on the PFS of this path: what has landed, and what was begun after that.
+    /// What is or may be on the PFS of this path: what was begun since the last version landed, and that.
     pub fn traces(&self, path: &Path) -> Vec<Landed> {
-        [&self.begun, &self.landed].into_iter().filter_map(|map| map.get(path)).cloned().collect()
+        self.begun.get(path).into_iter().flatten().chain(self.landed.get(path)).cloned().collect()
     }
 
     /// Names on the PFS that something has landed under.
@@ -146,7 +150,7 @@ impl Ledger {
         paths.filter(|other| *other != path).cloned().collect()
     }
 
-    /// Records that a file is about to be published.
+    /// Records that a version of a file is about to be published, or has been and is not the newest any more.
     ///
     /// # Errors
     /// The node's disk.
@@ -197,15 +201,21 @@ impl Ledger {
     }
 
     fn put_begun(&mut self, path: PathBuf, begun: Landed) {
-        if let Some(before) = self.begun.remove(&path) {
-            self.unindex(&path, &before);
+        let versions = self.begun.entry(path.clone()).or_default();
+        if versions.contains(&begun) {
+            return;
+        }
+        let oldest = (versions.len() >= BEGUN_MAX).then(|| versions.remove(0));
+        versions.push(begun.clone());
+        if let Some(oldest) = oldest {
+            self.unindex(&path, &oldest);
         }
         self.index(&path, &begun);
-        self.begun.insert(path, begun);
     }
 
     fn take(&mut self, path: &Path) {
-        for trace in [self.begun.remove(path), self.landed.remove(path)].into_iter().flatten() {
+        let begun = self.begun.remove(path).unwrap_or_default();
+        for trace in begun.into_iter().chain(self.landed.remove(path)) {
             self.unindex(path, &trace);
         }
     }

@@ -1,8 +1,11 @@
 //! The node's side: files on its flash, read through the [`Throttle`]. Nothing is ever changed here.
+//!
+//! **Invariant:** a file is copied as the version that was found, or not at all: the attributes that the copy begins with
+//! are those of the found one, and it is checked against them when it ends.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use rustix::io::Errno;
 use stage::pfs::Pfs;
@@ -51,8 +54,14 @@ impl Tree for Source {
     }
 
     fn open(&self, file: &Found) -> Result<Box<dyn OpenFile>> {
-        let file = self.files.open(file)?;
-        Ok(Box::new(SourceFile { file, throttle: Arc::clone(&self.throttle) }))
+        let opened = self.files.open(file)?;
+        let attr = opened.attributes()?;
+        let version = |attr: &Attr| (attr.ino, attr.size, attr.mtime, attr.ctime);
+        if version(&attr) != version(&file.attr) {
+            return Err(Errno::STALE);
+        }
+        let found = Mutex::new(Some(attr));
+        Ok(Box::new(SourceFile { file: opened, throttle: Arc::clone(&self.throttle), found }))
     }
 
     fn read_link(&self, link: &Found) -> Result<PathBuf> {
@@ -107,11 +116,14 @@ impl Tree for Source {
 struct SourceFile {
     file: Box<dyn OpenFile>,
     throttle: Arc<Throttle>,
+    /// What it was when it was opened, for the first who asks.
+    found: Mutex<Option<Attr>>,
 }
 
 impl OpenFile for SourceFile {
     fn attributes(&self) -> Result<Attr> {
-        self.file.attributes()
+        let found = self.found.lock().expect("no thread panics with the lock").take();
+        found.map_or_else(|| self.file.attributes(), Ok)
     }
 
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize> {
