@@ -231,25 +231,21 @@ impl Shard {
             // With one fragment the object itself tells size and time at any moment.
             live: !self.measures_itself(),
         };
-        {
-            let mut state = self.lock();
-            if !state.sessions.has_room(caller.session) {
-                return Err(Errno::NFILE);
-            }
-            state.hold(caller.session)?;
+        let mut state = self.lock();
+        if !state.sessions.has_room(caller.session) {
+            return Err(Errno::NFILE);
         }
-        let reply = self.make(caller, parent, name, &new)?;
+        state.hold(caller.session)?;
+        let reply = self.change(&mut state, caller, making(parent, name, &new))?;
+        // Under the same lock: somebody may take the name away at once, and what nobody has open is destroyed.
         if let Reply::Inode(InodeReply { attr, .. }) = &reply {
-            self.lock().sessions.open_by(caller.session, caller.id, attr.ino, true);
+            state.sessions.open_by(caller.session, caller.id, attr.ino, true);
         }
         Ok(reply)
     }
 
     fn make(&self, caller: Caller, parent: u64, name: &[u8], new: &NewInode<'_>) -> Result<Reply, Errno> {
-        self.changing(caller, |state, time| {
-            let (ino, record) = names::make(&state.tree, parent, name, new, time)?;
-            Ok((record, Outcome::Inode(ino)))
-        })
+        self.changing(caller, making(parent, name, new))
     }
 
     fn unlink(&self, caller: Caller, parent: u64, name: &[u8]) -> Result<Reply, Errno> {
@@ -305,18 +301,26 @@ impl Shard {
         caller: Caller,
         decide: impl FnOnce(&State, Time) -> Result<(Record, Outcome), Errno>,
     ) -> Result<Reply, Errno> {
-        let mut state = self.lock();
+        self.change(&mut self.lock(), caller, decide)
+    }
+
+    fn change(
+        &self,
+        state: &mut State,
+        caller: Caller,
+        decide: impl FnOnce(&State, Time) -> Result<(Record, Outcome), Errno>,
+    ) -> Result<Reply, Errno> {
         let outcome = match state.sessions.answered(caller.session, caller.id) {
             Some(outcome) => outcome,
             None => {
-                let (record, outcome) = decide(&state, now())?;
+                let (record, outcome) = decide(state, now())?;
                 state.commit(caller, record, outcome)?;
                 outcome
             }
         };
         match outcome {
             Outcome::Done => Ok(Reply::Done),
-            Outcome::Inode(ino) => self.inode_reply(&state, ino),
+            Outcome::Inode(ino) => self.inode_reply(state, ino),
             Outcome::Offset(offset) => Ok(Reply::Offset(offset)),
         }
     }
@@ -360,6 +364,18 @@ impl Shard {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().expect("no thread panics while it holds the shard's lock")
+    }
+}
+
+/// The change that makes an inode.
+fn making(
+    parent: u64,
+    name: &[u8],
+    new: &NewInode<'_>,
+) -> impl FnOnce(&State, Time) -> Result<(Record, Outcome), Errno> {
+    move |state, time| {
+        let (ino, record) = names::make(&state.tree, parent, name, new, time)?;
+        Ok((record, Outcome::Inode(ino)))
     }
 }
 

@@ -19,6 +19,10 @@ impl Shard {
         if inode.kind != FileKind::Regular {
             return Err(Errno::INVAL);
         }
+        // Its last name went between lookup and open, and with it the file; where somebody has it open, it lives on.
+        if inode.nlink == 0 && !state.sessions.is_open(ino) && !state.sessions.is_awaiting() {
+            return Err(Errno::STALE);
+        }
         if !state.sessions.has_room(caller.session) {
             return Err(Errno::NFILE);
         }
