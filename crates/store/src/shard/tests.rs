@@ -316,7 +316,11 @@ fn a_file_that_lost_its_last_name_is_opened_by_nobody_who_comes_later() {
     let create = Request::Create { parent: ROOT, name: b"f".to_vec(), mode: 0o600, creator: ME };
     let ino = inode(home.ask(create)).unwrap();
     home.ask(Request::Unlink { parent: ROOT, name: b"f".to_vec() });
-    assert_eq!(inode(home.ask(Request::Open { ino, write: true })), Some(ino), "while it is open, it lives on");
+    assert_eq!(
+        inode(home.ask(Request::Open { ino, write: true })),
+        Some(ino),
+        "while it is open, it lives on"
+    );
     let handle = ClosedHandle { ino, write: true, written: None };
     home.ask(Request::Close { handles: vec![handle, handle] });
     let stale = Reply::Failed(Errno::STALE.raw_os_error());
