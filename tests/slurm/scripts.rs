@@ -57,7 +57,7 @@ pub fn striped_on_all_nodes(site: &Site) {
          set -e\n\
          srun bash -c 'head -c 4194304 /dev/zero | tr \"\\\\0\" $SLURM_PROCID |\
            dd of=$DW_JOB_STRIPED/all bs=1M seek=$((4 * SLURM_PROCID)) conv=notrunc iflag=fullblock status=none'\n\
-         srun bash -c 'md5sum < $DW_JOB_STRIPED/all' | sort -u | wc -l\n",
+         srun --quiet bash -c 'md5sum < $DW_JOB_STRIPED/all' | sort -u | wc -l\n",
         p = pfs.display()
     );
     let job = site.submit(GRACE, &pfs, &script);
@@ -76,7 +76,7 @@ pub fn private_on_each_node(site: &Site) {
          #DW jobdw type=scratch access_mode=striped,private capacity=128MiB\n\
          set -e\n\
          srun bash -c 'echo $SLURM_PROCID > $DW_JOB_PRIVATE/own; echo $SLURM_PROCID > $DW_JOB_STRIPED/of-$SLURM_PROCID'\n\
-         srun bash -c 'echo $SLURM_PROCID sees $(cat $DW_JOB_PRIVATE/own) and $(ls $DW_JOB_STRIPED)' | sort\n\
+         srun --quiet bash -c 'echo $SLURM_PROCID sees $(cat $DW_JOB_PRIVATE/own) and $(ls $DW_JOB_STRIPED)' | sort\n\
          case $DW_JOB_PRIVATE in */) ;; *) echo no slash ;; esac\n";
     let job = site.submit(ADA, &pfs, script);
     job.wait_success();
