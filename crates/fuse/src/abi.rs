@@ -83,9 +83,6 @@ layouts! {
     SeekIn { fh: u64, offset: u64, whence: u32, unused: u32 }
     SeekOut { offset: u64 }
     InterruptIn { unique: u64 }
-    /// As many [`ForgetOne`] follow.
-    BatchForgetIn { count: u32, unused: u32 }
-    ForgetOne { nodeid: u64, nlookup: u64 }
     /// A second word of flags follows where `flags` has `INIT_EXT`.
     InitIn { major: u32, minor: u32, max_readahead: u32, flags: u32 }
     InitOut {

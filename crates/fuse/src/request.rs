@@ -7,9 +7,9 @@ use std::sync::Arc;
 use zerocopy::FromBytes;
 
 use crate::abi::{
-    AllocateIn, BatchForgetIn, CreateIn, FlushIn, ForgetOne, FsyncIn, GetXattrIn, InHeader, InterruptIn,
-    LinkIn, LockIn, MkdirIn, MknodIn, OpenIn, ReadIn, ReleaseIn, Rename2In, RenameIn, SeekIn, SetAttrIn,
-    SetXattrIn, UNIQUE_RESEND, WriteIn, opcode,
+    AllocateIn, CreateIn, FlushIn, FsyncIn, GetXattrIn, InHeader, InterruptIn, LinkIn, LockIn, MkdirIn,
+    MknodIn, OpenIn, ReadIn, ReleaseIn, Rename2In, RenameIn, SeekIn, SetAttrIn, SetXattrIn, UNIQUE_RESEND,
+    WriteIn, opcode,
 };
 use crate::interrupt::{Cancel, Interrupts};
 
@@ -116,34 +116,8 @@ pub(crate) enum Message<'a> {
     Init(&'a [u8]),
     /// This request should end.
     Interrupt { unique: u64 },
-    /// The kernel forgot these inodes; no answer.
-    Forget(Forgotten<'a>),
-    /// The kernel says goodbye; no answer.
-    Goodbye,
-}
-
-/// Inodes that the kernel forgot.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Forgotten<'a> {
-    /// The one that the message is about.
-    One,
-    /// Each of these [`ForgetOne`].
-    Batch(&'a [u8]),
-}
-
-impl Forgotten<'_> {
-    /// Every inode; `own` is the one that the message is about.
-    pub(crate) fn each(self, own: u64, mut action: impl FnMut(u64)) {
-        match self {
-            Forgotten::One => action(own),
-            Forgotten::Batch(mut bytes) => {
-                while let Ok((one, rest)) = ForgetOne::read_from_prefix(bytes) {
-                    action(one.nodeid);
-                    bytes = rest;
-                }
-            }
-        }
-    }
+    /// The kernel forgot inodes, or says goodbye; no answer.
+    Notice,
 }
 
 /// Bytes that are no request.
@@ -209,14 +183,7 @@ pub(crate) fn parse(opcode: u32, body: &[u8]) -> Result<Message<'_>, Malformed> 
         opcode::INTERRUPT => {
             return Ok(Message::Interrupt { unique: body.take::<InterruptIn>()?.unique });
         }
-        opcode::FORGET => return Ok(Message::Forget(Forgotten::One)),
-        opcode::BATCH_FORGET => {
-            let bytes = u64::from(body.take::<BatchForgetIn>()?.count) * size_of::<ForgetOne>() as u64;
-            return Ok(Message::Forget(Forgotten::Batch(
-                body.bytes(u32::try_from(bytes).map_err(|_| Malformed)?)?,
-            )));
-        }
-        opcode::DESTROY => return Ok(Message::Goodbye),
+        opcode::FORGET | opcode::BATCH_FORGET | opcode::DESTROY => return Ok(Message::Notice),
         opcode::LOOKUP => Operation::Lookup { name: body.name()? },
         opcode::GETATTR => Operation::GetAttr,
         opcode::SETATTR => Operation::SetAttr(body.take()?),

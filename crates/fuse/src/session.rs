@@ -30,9 +30,6 @@ const BACKGROUND_MAX: u16 = 32;
 pub trait Handler: Send + Sync + 'static {
     /// Answers one, now or later. Several threads call it at once; what blocks here for long holds one of them back.
     fn handle(&self, request: &Request<'_>, reply: Reply);
-
-    /// The kernel has forgotten an inode: it is not open, and will be looked up again before it is used.
-    fn forget(&self, _ino: u64) {}
 }
 
 /// What to ask of the kernel.
@@ -209,8 +206,7 @@ impl<H: Handler> Worker<H> {
                     }
                 }
                 Ok(Message::Interrupt { unique }) => self.interrupts.interrupt(unique),
-                Ok(Message::Forget(inodes)) => inodes.each(header.nodeid, |ino| self.handler.forget(ino)),
-                Ok(Message::Goodbye) => {}
+                Ok(Message::Notice) => {}
                 Ok(Message::Init(_)) | Err(_) => {
                     tracing::error!(opcode = header.opcode, "the kernel sent what is no request");
                     Reply::new(&self.device, header.unique).error(Errno::IO);

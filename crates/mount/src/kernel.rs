@@ -197,16 +197,10 @@ impl<F: FileSystem> Handler for Kernel<F> {
             Operation::Symlink { name, target } => self.symlink(request, name, target, reply),
             Operation::ReadLink => bytes(fs.readlink(ino), reply),
             Operation::Link { ino: linked, name } => self.entry(fs.link(id, linked, ino, name), reply),
-            Operation::Unlink { name } => {
-                let unlinked = fs.unlink(id, ino, name);
-                self.passthrough.forget_idle();
-                done(unlinked, reply);
-            }
+            Operation::Unlink { name } => done(fs.unlink(id, ino, name), reply),
             Operation::RemoveDirectory { name } => done(fs.rmdir(id, ino, name), reply),
             Operation::Rename { name, new_parent, new_name, flags } => {
-                let renamed = self.rename(id, (ino, name), (new_parent, new_name), flags);
-                self.passthrough.forget_idle();
-                done(renamed, reply);
+                done(self.rename(id, (ino, name), (new_parent, new_name), flags), reply);
             }
 
             Operation::Open(open) => self.open(request, &open, reply),
@@ -239,10 +233,6 @@ impl<F: FileSystem> Handler for Kernel<F> {
             // ENOSYS tells the kernel not to ask again.
             Operation::Unknown { .. } => reply.error(Errno::NOSYS),
         }
-    }
-
-    fn forget(&self, ino: u64) {
-        self.passthrough.forget(ino);
     }
 }
 
