@@ -11,8 +11,8 @@ use crate::work::rounds;
 
 const TARGET: f64 = 0.9;
 
-const BOUND: &str = "with one node the kernel writes by itself, and open and close are a FUSE request each, as in the bare file system; \
-    with four, the write is answered by a storage node before it returns: a round trip and two task switches more than the bare one";
+const BOUND: &str = "with one node the kernel writes by itself, but each open has the object handed over and registered with the \
+    kernel; with four, the write is answered by a storage node before it returns: a round trip and two task switches more than the bare one";
 
 /// Rounds of each process on each side, in all pairs together.
 const ROUNDS: usize = 100_000;
