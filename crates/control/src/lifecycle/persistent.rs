@@ -48,6 +48,7 @@ pub async fn run<S: Site>(control: &Control<S>, request: CreatePersistent) -> Re
         pool: request.pool.clone(),
         // Jobs that know nothing of each other share it.
         coherence: Coherence::Posix,
+        drain: None,
     };
     let order = Order {
         session,

@@ -76,6 +76,10 @@ pub async fn run<S: Site>(control: &Control<S>, token: &str, request: Setup) -> 
 /// # Errors
 /// The script asks for it.
 pub fn check_here<S: Site>(control: &Control<S>, plan: &script::Plan) -> Result<(), ApiError> {
+    if plan.own.as_ref().is_some_and(|own| own.drain.is_some()) {
+        let message = "drain=on-close is not built in this release for a buffer of this pool";
+        return Err(user("not_built", message, "remove it"));
+    }
     let private = |stage: &&Stage| stage.access_mode == model::phase::AccessMode::Private;
     match control.site.cluster() {
         None if plan.has_bb => {
@@ -190,6 +194,8 @@ async fn choose<S: Site>(
             nodes: placement.nodes,
             access_modes: own.access_modes,
             coherence: own.coherence,
+            drain: own.drain,
+            on_job_nodes: false,
         };
         instances::insert(tx, &token, &instance)?;
         Ok(Ok(instance))
