@@ -336,8 +336,12 @@ impl Shard {
         if inode.kind == FileKind::Regular && self.measures_itself() {
             attr.blocks = 0;
             if let Some(object) = self.objects.measure(ino).map_err(|e| errno_of(&e))? {
+                // An object whose time of change is the recorded one was not written since: its ctime is only when this
+                // node made it or set its times, and a caller has seen the inode's already.
+                if object.mtime != attr.mtime {
+                    attr.ctime = attr.ctime.max(object.ctime);
+                }
                 (attr.size, attr.blocks, attr.mtime) = (object.size, object.blocks, object.mtime);
-                attr.ctime = attr.ctime.max(object.ctime);
             }
         }
         Ok(InodeReply { attr, live: inode.live, epoch: inode.epoch, times: inode.times })
