@@ -466,7 +466,7 @@ fn a_file_that_is_made_comes_with_its_object_where_the_kernel_keeps_the_capacity
             assert_eq!(object.is_some(), *volume == VolumeKind::Image);
             match object {
                 Some(object) => File::from(object).write_all(name).unwrap(),
-                None => _ = client.write(made.ino, 0, name).unwrap(),
+                None => client.write(made.ino, 0, name).unwrap(),
             }
             client.close(made.ino, true).unwrap();
             let mut back = [0; 8];
