@@ -287,6 +287,9 @@ pub struct LocalDrain {
     pub session: String,
     /// When; `None`: after the job.
     pub when: Option<Drain>,
+    /// Slurm's number of the job, where it is a job of Slurm's: its time limit counts, and its output has warnings.
+    #[serde(default)]
+    pub slurm_job: Option<String>,
 }
 
 /// What the node says of a private volume.

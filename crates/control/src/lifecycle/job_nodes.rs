@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use daemon::error::{site, user};
 use model::phase::{AccessMode, Direction, StageKind, StageState};
-use wire::control::ApiError;
+use wire::control::{ApiError, SLURM};
 use wire::node::{LocalDrain, LocalSpec};
 
 use super::{absent, join_all};
@@ -131,6 +131,7 @@ pub async fn create<S: Site>(
         to: stage.pfs_path.clone(),
         session: session.token.clone(),
         when: instance.drain,
+        slurm_job: (session.caller == SLURM).then(|| session.token.clone()),
     });
     let spec = LocalSpec {
         id: session.handle.clone(),

@@ -182,7 +182,9 @@ impl Errand {
         if let Some(drain) = &self.spec.drain {
             let to = drain.to.to_string_lossy();
             let words = ["--to", &*to, "--session", &drain.session, "--host", &self.setting.node];
-            let words = words.map(str::to_owned).to_vec();
+            let mut words = words.map(str::to_owned).to_vec();
+            let job = drain.slurm_job.iter().flat_map(|job| ["--slurm-job".to_owned(), job.clone()]);
+            words.extend(job);
             return Ok(Some((self.volume.mountpoint.join(&drain.from), words)));
         }
         let Some(mut words) = self.request()? else { return Ok(None) };
