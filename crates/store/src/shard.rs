@@ -4,6 +4,7 @@
 //! under one lock, so that nothing is answered that a `kill -9` could take back. The size of a file that somebody writes
 //! is what the fragments have ([`Inode::live`]); when the last writer closes, writers' reports make it the shard's again.
 
+mod acl;
 pub mod attributes;
 mod destroy;
 mod handles;

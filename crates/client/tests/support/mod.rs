@@ -12,7 +12,7 @@ use wire::control::{Owner, VolumeKind};
 use wire::node::{FragmentSpec, NamespaceSpec, NamespaceTarget, StorageAddress};
 
 /// Whose files are made.
-pub const ME: Creator = Creator { uid: 1000, gid: 100 };
+pub const ME: Creator = Creator { uid: 1000, gid: 100, umask: 0 };
 /// The instance's key.
 pub const KEY: &str = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
 
