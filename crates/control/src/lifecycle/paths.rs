@@ -23,17 +23,17 @@ pub async fn paths<S: Site>(control: &Control<S>, token: &str) -> Result<Paths, 
     let mounts = control.database.transact(move |tx| activations::of(tx, &name)).await?;
     let mut variables = BTreeMap::new();
     for buffer in buffers::of(control, &session).await? {
-        for mode in buffer.described.instance.access_modes {
+        for mode in buffer.described.instance.access_modes.clone() {
             let mounted = mounts.iter().find(|activation| {
                 activation.mounted && activation.access_mode == mode && activation.buffer == buffer.name
             });
-            let on_job_nodes = buffer.described.instance.on_job_nodes;
+            let is_volume = buffer.described.instance.is_private_volumes();
             let mountpoint = match mounted {
                 Some(activation) => activation.mountpoint.clone(),
-                None if on_job_nodes => job_nodes::path(&control.site, &session),
+                None if is_volume => job_nodes::path(&control.site, &session),
                 None => default_mountpoint(&control.site.mount_folder(), token, &buffer.name, mode),
             };
-            if on_job_nodes {
+            if is_volume {
                 variables.extend(job_nodes::variables(&mountpoint));
             }
             variables.insert(variable(&buffer.name, mode), format!("{}/", mountpoint.display()));
