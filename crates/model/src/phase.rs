@@ -113,6 +113,15 @@ pub enum Coherence {
     Commit,
 }
 
+/// When what a job writes into its buffer is copied to the destinations of its `stage_out` directives, besides after its
+/// end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Drain {
+    /// Each file when it is closed, while the job runs.
+    OnClose,
+}
+
 /// How a namespace is shared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -9,7 +9,7 @@ use wire::control::{ApiError, StageStatus, Teardown};
 use super::mounts::unmount_all;
 use super::post_run::unmount_of;
 use super::setup::destroy_fragments;
-use super::{Done, absent, aside, staging, target};
+use super::{Done, absent, aside, job_nodes, staging, target};
 use crate::control::Control;
 use crate::demands;
 use crate::site::Site;
@@ -49,6 +49,9 @@ pub async fn run<S: Site>(control: &Control<S>, token: &str, how: Teardown) -> R
     }
     if let Some(instance) = &instance {
         destroy_fragments(control, instance).await?;
+        if instance.on_job_nodes && how.hurry {
+            job_nodes::give_up(control, &session).await?;
+        }
     }
     control.site.remove_mount_folder(token);
     let name = token.to_owned();

@@ -1,6 +1,6 @@
 //! Tables `instances`, `fragments` and `namespaces`: what is allocated, and where.
 
-use model::phase::{AccessMode, Coherence};
+use model::phase::{AccessMode, Coherence, Drain};
 use rusqlite::{OptionalExtension, Transaction, params};
 use wire::control::VolumeKind;
 
@@ -30,6 +30,10 @@ pub struct Instance {
     pub access_modes: Vec<AccessMode>,
     /// When nodes see what others wrote.
     pub coherence: Coherence,
+    /// Whether files are drained while the job runs.
+    pub drain: Option<Drain>,
+    /// Whether it lives on the flash of the job's own nodes: `nodes` is empty until these are known.
+    pub on_job_nodes: bool,
 }
 
 /// Notes the session's instance.
@@ -38,8 +42,9 @@ pub struct Instance {
 /// The database's; the session has one already.
 pub fn insert(tx: &Transaction<'_>, token: &str, instance: &Instance) -> Result<()> {
     tx.execute(
-        "INSERT INTO instances (token, id, key, requested_bytes, capacity_bytes, volume, pool, granularity_bytes, coherence)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+        "INSERT INTO instances (token, id, key, requested_bytes, capacity_bytes, volume, pool, granularity_bytes, coherence,
+         drain, on_job_nodes)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
         params![
             token,
             instance.id,
@@ -50,6 +55,8 @@ pub fn insert(tx: &Transaction<'_>, token: &str, instance: &Instance) -> Result<
             instance.pool,
             instance.granularity_bytes,
             Word(instance.coherence),
+            instance.drain.map(Word),
+            instance.on_job_nodes,
         ],
     )?;
     for (position, node) in instance.nodes.iter().enumerate() {
@@ -85,6 +92,8 @@ pub fn find(tx: &Transaction<'_>, token: &str) -> Result<Option<Instance>> {
                 nodes: Vec::new(),
                 access_modes: Vec::new(),
                 coherence: row.get::<_, Word<Coherence>>("coherence")?.0,
+                drain: row.get::<_, Option<Word<Drain>>>("drain")?.map(|word| word.0),
+                on_job_nodes: row.get("on_job_nodes")?,
             })
         })
         .optional()?;
