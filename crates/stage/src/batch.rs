@@ -20,10 +20,21 @@ use crate::links::Role;
 use crate::regular::{self, Copy, Written};
 use crate::tree::Found;
 
-/// Files in a batch, and bytes after which no more are added: who dies has at most so much to be done again. All of them
-/// are open at once, on both sides.
+/// What goes together: who dies has at most so much to be done again.
+pub(crate) struct Bounds {
+    file_bytes_max: u64,
+    bytes_max: u64,
+}
+
+/// For this host's own workers. Of larger files a sync is a small part of what they cost, and many at once would be ready
+/// late.
+const OWN: Bounds = Bounds { file_bytes_max: 256 << 10, bytes_max: 4 << 20 };
+
+/// For movers, whose orders cost a round trip.
+pub(crate) const ORDER: Bounds = Bounds { file_bytes_max: UNIT_BYTES, bytes_max: UNIT_BYTES };
+
+/// Files in a batch, which are open at once, on both sides.
 const FILES_MAX: usize = 128;
-const BYTES_MAX: u64 = UNIT_BYTES;
 
 /// A file to copy: the source, and the path that it is to have.
 pub(crate) type Task<'a> = (&'a Found, &'a Path);
@@ -37,28 +48,28 @@ pub(crate) enum Made<'a> {
 }
 
 /// Whether an entry may go with others: a regular file with one name that one worker copies, and not done before.
-pub(crate) fn takes(context: &Context, entry: &Entry) -> bool {
+pub(crate) fn takes(context: &Context, entry: &Entry, bounds: &Bounds) -> bool {
     entry.role == Role::Alone
         && entry.source.attr.kind == FileKind::Regular
-        && entry.source.attr.size <= UNIT_BYTES
+        && entry.source.attr.size <= bounds.file_bytes_max
         && context.journal.finished(&entry.target).is_none()
 }
 
 /// Takes entries from the queue that go with `first`: a fair share of those that wait.
-pub(crate) fn gather(context: &Context, first: Entry) -> Vec<Entry> {
+pub(crate) fn gather(context: &Context, first: Entry, bounds: &Bounds) -> Vec<Entry> {
     let (device, mut total) = (first.folder.target.device, first.source.attr.size);
     let mut entries = vec![first];
     let share = |waiting: usize| (waiting / context.hands()).min(FILES_MAX - 1);
     entries.extend(context.queue.take_more(share, |next| {
         total = total.saturating_add(next.source.attr.size);
-        total <= BYTES_MAX && next.folder.target.device == device && takes(context, next)
+        total <= bounds.bytes_max && next.folder.target.device == device && takes(context, next, bounds)
     }));
     entries
 }
 
 /// Stages an entry, and those that go with it.
 pub(crate) fn stage(context: &Arc<Context>, first: Entry) {
-    let entries = if takes(context, &first) { gather(context, first) } else { vec![first] };
+    let entries = if takes(context, &first, &OWN) { gather(context, first, &OWN) } else { vec![first] };
     context.pace(0);
     if entries.len() == 1 || context.monitor.is_stopping() {
         return entries.into_iter().for_each(|entry| entry::stage(context, entry));

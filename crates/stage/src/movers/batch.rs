@@ -21,7 +21,7 @@ use crate::{regular, verify};
 
 /// Has a file copied by a mover, and those that come after it.
 pub(super) fn stage(context: &Arc<Context>, link: &Link, first: Entry) {
-    let entries = batch::gather(context, first);
+    let entries = batch::gather(context, first, &batch::ORDER);
     context.pace(entries.iter().map(|entry| entry.source.attr.size).sum());
     let whole = |entry: &Entry| WholeFile {
         source: known(&entry.source),

@@ -31,7 +31,7 @@ impl Lane {
     /// Works until the stage has nothing more to do.
     pub(super) fn work(self: &Arc<Lane>, context: &Arc<Context>) {
         context.queue.work(&as_hand(self), |first| {
-            if self.link.is_usable() && batch::takes(context, &first) {
+            if self.link.is_usable() && batch::takes(context, &first, &batch::ORDER) {
                 super::batch::stage(context, &self.link, first);
             } else {
                 batch::stage(context, first);
