@@ -46,10 +46,7 @@ pub fn xattrs(site: &Site) {
     }
     assert_eq!(set("user.d", &value), Err(Errno::NOSPC), "256 KiB with the names");
     assert_eq!(set("user.d", &[0; 65_537]), Err(Errno::TOOBIG));
-    // Well-formed, as the kernel looks first: version 2; then owner, group and others with tag, rights and no id.
-    let entry = |tag: u8| [tag, 0, 6, 0, 255, 255, 255, 255];
-    let acl = [&[2, 0, 0, 0][..], &entry(1), &entry(4), &entry(32)].concat();
-    assert_eq!(set("system.posix_acl_access", &acl), Err(Errno::OPNOTSUPP));
+    assert_eq!(set("system.nfs4_acl", &[0]), Err(Errno::OPNOTSUPP));
     for node in 0..NODES {
         let mut read = vec![0; 65_536];
         for name in names {
@@ -59,6 +56,31 @@ pub fn xattrs(site: &Site) {
         let len = listxattr(folder.at(node, "file"), read.as_mut_slice()).expect("it has some");
         assert_eq!(read[..len].split(|byte| *byte == 0).filter(|name| !name.is_empty()).count(), names.len());
     }
+}
+
+pub fn access_lists(site: &Site) {
+    let folder = site.folder();
+    let mode = |mode| fs::Permissions::from_mode(mode);
+    fs::write(folder.at(0, "secret"), "for one more").expect("the buffer is writable");
+    fs::set_permissions(folder.at(0, "secret"), mode(0o600)).expect("it is ours");
+    for above in [folder.at(0, ""), folder.at(0, "..")] {
+        fs::set_permissions(above, mode(0o755)).expect("it is ours");
+    }
+    let secret = folder.inside("secret");
+    let secret = tests::hosts::plain(&secret);
+    let reads = |uid: u32| {
+        let read = format!("setpriv --reuid={uid} --regid={uid} --clear-groups cat {secret} 2>&1 || true");
+        site.run(3, &["sh", "-c", &read])
+    };
+    assert!(reads(65534).contains("Permission denied"));
+    site.run(1, &["setfacl", "-m", "u:65534:r", secret]);
+    assert_eq!(reads(65534).trim(), "for one more");
+    assert!(reads(65533).contains("Permission denied"));
+    fs::set_permissions(folder.at(2, "secret"), mode(0o600)).expect("it is ours");
+    assert!(
+        reads(65534).contains("Permission denied"),
+        "chmod takes the group's bits, which are the list's mask"
+    );
 }
 
 pub fn powerless(site: &Site) {

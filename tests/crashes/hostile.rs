@@ -146,7 +146,7 @@ fn any_request(random: &mut Random) -> Request {
     let name = b"name".repeat(random.below(100) as usize);
     let time = Time { seconds: other.cast_signed(), nanos: size as u32 };
     let lock = FileLock { kind: LockKind::Exclusive, start: offset, end: size, pid: 1, whole_file: false };
-    let creator = Creator { uid: 0, gid: 0 };
+    let creator = Creator { uid: 0, gid: 0, umask: 0 };
     let set = SetAttr { size: Some(size), mtime: Some(time), ..SetAttr::default() };
     let written = Some(Written { end: size, mtime: time, epoch: other, times: other });
     let requests = [

@@ -65,6 +65,22 @@ fn tar_and_rsync_bring_modes_links_times_and_attributes_there_and_back() {
 }
 
 #[test]
+fn access_lists_are_what_they_are_on_a_local_file_system() {
+    everywhere(
+        "here=$PWD && there=$(mktemp -d) && trap 'rm -rf $there' EXIT\n\
+         work() {\n\
+             mkdir $1/work && cd $1/work && umask 077 && mkdir d && chgrp 9 d && chmod 2750 d && setfacl -d -m u:7:rx,g:8:rwx d\n\
+             touch d/f && mkdir d/sub && echo text > d/sub/g && mkfifo d/p && ln -s f d/l && install -m 640 d/f d/i\n\
+             chmod 2640 d/f && setfacl -m u:1:rw d/f && setfacl -x u:1 d/f && chmod g=x d/i\n\
+             cp -a d copy && tar --acls -cf t d && mkdir out && tar --acls -C out -xpf t\n\
+             setfacl -b d/sub/g && setfacl -k d/sub && touch d/sub/h && mv d/i i && setfacl -m m::r copy/sub/g\n\
+             find . ! -type l | sort | xargs getfacl --numeric && find . -printf '%p %M %U %G\\n' | sort\n\
+         }\n\
+         (work $there) > $there/expected && (work $here) > $there/found && diff $there/expected $there/found",
+    );
+}
+
+#[test]
 fn find_du_and_df_agree_with_what_is_there() {
     everywhere(
         // A volume's own file system takes up to 20 MiB of it, and the shared kind has two.

@@ -8,7 +8,7 @@ use client::{Client, Creator, FileKind, ROOT};
 use super::at_once;
 
 /// Who makes the files.
-pub const CREATOR: Creator = Creator { uid: 0, gid: 0 };
+pub const CREATOR: Creator = Creator { uid: 0, gid: 0, umask: 0 };
 
 /// Creates per second of all clients together, of `count` files each in a folder of its own. The closes and the removal
 /// that follow do not count; the namespace is left as it was.

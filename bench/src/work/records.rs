@@ -4,6 +4,7 @@ use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Barrier;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
@@ -20,7 +21,10 @@ const RECORDS: usize = 700;
 /// of `n` is record `k * n + i` of the one file. Until everything is on the storage nodes' media.
 pub fn shared(folders: &[&Path]) -> Result<f64> {
     let clients = folders.len();
-    let paths: Vec<PathBuf> = folders.iter().map(|folder| folder.join("shared")).collect();
+    // A name that was never there: a peer's other clients go on knowing for a while that one is gone, or what it was.
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let name = format!("shared-{}", NEXT.fetch_add(1, Ordering::Relaxed));
+    let paths: Vec<PathBuf> = folders.iter().map(|folder| folder.join(&name)).collect();
     File::create_new(&paths[0])?;
     let rate = write(&paths, |client, record| record * clients + client)?;
     check(&paths[0], clients)?;

@@ -4,9 +4,12 @@
 
 mod support;
 
+use std::fs::File;
+use std::io::Write;
 use std::sync::Arc;
 
 use client::{Client, Errno, FileLock, Held, LockKind, ROOT, SetAttr, Time};
+use wire::control::VolumeKind;
 use wire::data::dial::{Via, dial};
 use wire::data::hello::{Claim, Key};
 use wire::data::message::{AllocateMode, RenameMode};
@@ -445,4 +448,32 @@ fn files_that_are_made_and_closed_in_a_row_are_all_there_and_closed() {
     let entries = cluster.client().readdir(ROOT, 0).unwrap();
     assert_eq!(entries.len(), 300);
     assert!(entries.iter().all(|entry| entry.attr.size == 10));
+}
+
+#[test]
+fn a_file_that_is_made_comes_with_its_object_where_the_kernel_keeps_the_capacity() {
+    let volumes = if rustix::process::geteuid().is_root() {
+        &[VolumeKind::Directory, VolumeKind::Image][..]
+    } else {
+        eprintln!("skipped for volumes that are images: only root can mount them");
+        &[VolumeKind::Directory]
+    };
+    for volume in volumes {
+        let cluster = Cluster::start_on(*volume, 1, 384 << 20);
+        let client = cluster.client();
+        for (id, name) in [(2, b"one"), (4, b"two")] {
+            let (made, object) = client.numbered(id).create_with_object(ROOT, name, 0o644, &ME).unwrap();
+            assert_eq!(object.is_some(), *volume == VolumeKind::Image);
+            match object {
+                Some(object) => File::from(object).write_all(name).unwrap(),
+                None => client.write(made.ino, 0, name).unwrap(),
+            }
+            client.close(made.ino, true).unwrap();
+            let mut back = [0; 8];
+            assert_eq!(cluster.client().read(made.ino, 0, &mut back).unwrap(), name.len());
+            assert_eq!(&back[..name.len()], name);
+        }
+        let refused = client.numbered(6).create_with_object(ROOT, b"one", 0o644, &ME);
+        assert_eq!(refused.map(drop), Err(Errno::EXIST));
+    }
 }

@@ -6,7 +6,7 @@ mod support;
 
 use std::sync::Barrier;
 
-use client::{Client, Errno, ROOT, Time};
+use client::{Client, Creator, Errno, ROOT, SetAttr, Time};
 use wire::data::message::XattrMode;
 use wire::data::{NAME_BYTES_MAX, XATTR_BYTES_MAX};
 
@@ -109,7 +109,7 @@ fn of_changes_that_exclude_each_other_one_wins() {
 }
 
 #[test]
-fn extended_attributes_have_limits_and_acls_are_refused() {
+fn extended_attributes_have_limits_and_those_of_the_system_are_refused() {
     everywhere(|_, client| {
         let ino = client.mkdir(ROOT, b"d", 0o755, &ME).unwrap().ino;
         let value = pattern(XATTR_BYTES_MAX, 1);
@@ -120,10 +120,54 @@ fn extended_attributes_have_limits_and_acls_are_refused() {
         assert_eq!(client.setxattr(ino, b"user.d", &vec![0; XATTR_BYTES_MAX + 1]), Err(Errno::TOOBIG));
         assert_eq!(client.setxattr(ino, b"user.d", &value), Err(Errno::NOSPC), "256 KiB with the names");
         assert_eq!(client.setxattr(ino, &[b'x'; NAME_BYTES_MAX + 1], b""), Err(Errno::RANGE));
-        assert_eq!(client.setxattr(ino, b"system.posix_acl_access", b"x"), Err(Errno::OPNOTSUPP));
-        assert_eq!(client.getxattr(ino, b"system.posix_acl_access"), Err(Errno::OPNOTSUPP));
+        assert_eq!(client.setxattr(ino, b"system.nfs4_acl", b"x"), Err(Errno::OPNOTSUPP));
+        assert_eq!(client.getxattr(ino, b"system.nfs4_acl"), Err(Errno::OPNOTSUPP));
         assert_eq!(client.setxattr_as(ino, b"user.a", b"", XattrMode::Create), Err(Errno::EXIST));
         assert_eq!(client.listxattr(ino).unwrap().len(), 3);
+    });
+}
+
+#[test]
+fn access_lists_follow_the_mode_and_are_inherited() {
+    const ACCESS: &[u8] = b"system.posix_acl_access";
+    const DEFAULT: &[u8] = b"system.posix_acl_default";
+    // linux/posix_acl_xattr.h: version 2; then the owner, user 7, the group, the mask and others.
+    let list = |owner: u8, user: u8, group: u8, mask: u8, other: u8| {
+        let entry = |tag: u8, bits: u8, id: u8| [tag, 0, bits, 0, id, 0, 0, 0];
+        let entries = [
+            entry(1, owner, 0),
+            entry(2, user, 7),
+            entry(4, group, 0),
+            entry(16, mask, 0),
+            entry(32, other, 0),
+        ];
+        [&[2, 0, 0, 0], entries.concat().as_slice()].concat()
+    };
+    everywhere(|_, client| {
+        let masking = Creator { umask: 0o077, ..ME };
+        let d = client.mkdir(ROOT, b"d", 0o777, &masking).unwrap();
+        assert_eq!(d.mode, 0o700);
+        assert_eq!(client.setxattr(d.ino, ACCESS, &list(7, 7, 5, 8, 0)), Err(Errno::INVAL));
+        client.setxattr(d.ino, ACCESS, &list(7, 7, 5, 7, 0)).unwrap();
+        assert_eq!(client.getattr(d.ino).unwrap().mode, 0o770);
+        client.setattr(d.ino, &SetAttr { mode: Some(0o751), ..SetAttr::default() }).unwrap();
+        assert_eq!(client.getxattr(d.ino, ACCESS).unwrap(), list(7, 7, 5, 5, 1));
+
+        client.setxattr(d.ino, DEFAULT, &list(7, 6, 5, 6, 0)).unwrap();
+        let f = client.create(d.ino, b"f", 0o666, &masking).unwrap();
+        assert_eq!(f.mode, 0o660, "the list counts, not the umask");
+        assert_eq!(client.getxattr(f.ino, ACCESS).unwrap(), list(6, 6, 5, 6, 0));
+        assert_eq!(client.getxattr(f.ino, DEFAULT), Err(Errno::NODATA));
+        assert_eq!(client.setxattr(f.ino, DEFAULT, &list(7, 6, 5, 6, 0)), Err(Errno::ACCESS));
+        let sub = client.mkdir(d.ino, b"sub", 0o777, &masking).unwrap();
+        assert_eq!(client.getxattr(sub.ino, DEFAULT).unwrap(), list(7, 6, 5, 6, 0));
+
+        // What the mode says by itself is no list; who is not of the group loses set-group-id.
+        client.setattr(f.ino, &SetAttr { mode: Some(0o2660), ..SetAttr::default() }).unwrap();
+        let minimal = [&list(6, 0, 4, 0, 0)[..12], &list(6, 0, 4, 0, 0)[20..28], &list(6, 0, 4, 0, 0)[36..]];
+        client.setxattr_as(f.ino, ACCESS, &minimal.concat(), XattrMode::DropSetGid).unwrap();
+        assert_eq!(client.getattr(f.ino).unwrap().mode, 0o640);
+        assert_eq!(client.getxattr(f.ino, ACCESS), Err(Errno::NODATA));
     });
 }
 

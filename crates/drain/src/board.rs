@@ -155,7 +155,7 @@ impl Drain {
         loop {
             self.say(board, &mut said);
             if said.as_ref().is_some_and(|status| late(status).is_some()) {
-                self.throttle.hurry();
+                self.hurry();
             }
             let asked = board.requests();
             answered.retain(|id| asked.contains(id));

@@ -22,8 +22,6 @@ const QUIET: Duration = Duration::from_secs(1);
 
 /// What a turn needs.
 pub struct Copier {
-    /// The node's side.
-    pub source: Source,
     /// What makes the copy.
     pub publisher: Publisher,
     /// What is drained.
@@ -93,7 +91,7 @@ impl Copier {
 
     /// Publishes this version of the file or none: see [`Source`].
     fn publish(&self, source: &Path, version: &Generation, target: &Path) -> Result<Option<u32>, Fault> {
-        let found = self.source.find(source).and_then(|found| match is_version(&found.attr, version) {
+        let found = Source.find(source).and_then(|found| match is_version(&found.attr, version) {
             true => Ok(found),
             false => Err(Errno::STALE),
         });

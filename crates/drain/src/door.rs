@@ -114,13 +114,13 @@ impl Drain {
         match order {
             Some(Order::Pause) => self.pause(true),
             Some(Order::Resume) => self.pause(false),
-            Some(Order::Hurry) => self.throttle.hurry(),
+            Some(Order::Hurry) => self.hurry(),
             Some(Order::Settle) => {
                 let drain = Arc::clone(self);
                 // Whoever asked may be gone when it is settled; the answer then is the next one's.
                 std::thread::Builder::new().spawn(move || {
                     drain.pause(false);
-                    drain.throttle.hurry();
+                    drain.hurry();
                     drop(reply(&stream, &drain.settle()));
                 })?;
                 return Ok(order);

@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
+use stage::pace::Pace;
+
 use crate::claims::Claims;
 use crate::copy::{Copier, Outcome};
 use crate::generation::look;
@@ -13,7 +15,6 @@ use crate::logs::{Event, Logs, Verb};
 use crate::settings::{Removed, SameName};
 use crate::status::{Answer, Status, Trouble, now_ms};
 use crate::table::{Table, Turn};
-use crate::throttle::Throttle;
 use crate::watch::{Notice, Watch};
 
 /// As many troubles as a status lists.
@@ -33,7 +34,6 @@ pub struct Drain {
     pub(crate) deadline: Option<u64>,
     pub(crate) copier: Copier,
     pub(crate) claims: Option<Arc<Claims>>,
-    pub(crate) throttle: Arc<Throttle>,
     pub(crate) watch: Watch,
     pub(crate) logs: Logs,
     pub(crate) state: Mutex<State>,
@@ -119,7 +119,7 @@ impl Drain {
         let mut state = self.lock();
         loop {
             let now = Instant::now();
-            let due = if self.throttle.is_paused() { Err(None) } else { state.table.next(now) };
+            let due = if self.pace().is_paused() { Err(None) } else { state.table.next(now) };
             match due {
                 Ok(path) => {
                     let target = self.target_of(&state, &path);
@@ -256,7 +256,7 @@ impl Drain {
             bytes_left: counts.bytes,
             bytes_done: state.bytes_done,
             bytes_per_s: rate(&state.rate),
-            paused: self.throttle.is_paused(),
+            paused: self.pace().is_paused(),
             deadline: self.deadline,
             updated_ms: now_ms(),
             troubles: state.table.troubles(TROUBLES_MAX),
@@ -265,8 +265,17 @@ impl Drain {
 
     /// Holds everything, or lets it go on.
     pub(crate) fn pause(&self, paused: bool) {
-        self.throttle.pause(paused);
+        self.pace().pause(paused);
         self.work.notify_all();
+    }
+
+    /// Copies without limit from now on: the time is running out.
+    pub(crate) fn hurry(&self) {
+        self.pace().limit(None);
+    }
+
+    fn pace(&self) -> &Pace {
+        self.copier.publisher.pace()
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, State> {

@@ -31,7 +31,6 @@ pub mod start;
 pub mod status;
 mod table;
 mod target;
-mod throttle;
 pub mod wait;
 mod watch;
 

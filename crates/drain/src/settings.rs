@@ -33,7 +33,8 @@ pub struct Settings {
     /// When a file is removed on the node
     #[arg(long, value_enum, default_value = "keep")]
     pub removed: Removed,
-    /// Read at most so many bytes a second, as 500MiB
+    /// At most so many bytes a second on the parallel file system, as 500MiB: those written, and those read back to
+    /// verify them
     #[arg(long, value_name = "BYTES")]
     pub limit: Option<String>,
     /// Stay on these processors, as 0,84-87

@@ -1,11 +1,11 @@
-//! The node's side: files on its flash, read through the [`Throttle`]. Nothing is ever changed here.
+//! The node's side: files on its flash. Nothing is ever changed here.
 //!
 //! **Invariant:** a file is copied as the version that was found, or not at all: the attributes that the copy begins with
 //! are those of the found one, and it is checked against them when it ends.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 
 use rustix::io::Errno;
 use stage::pfs::Pfs;
@@ -13,20 +13,8 @@ use stage::tree::{Found, Listing, New, OpenFile, Placement, Result, Tree, Usage,
 use wire::control::Side;
 use wire::data::{Attr, SetAttr};
 
-use crate::throttle::Throttle;
-
 /// Files on this node.
-pub struct Source {
-    files: Pfs,
-    throttle: Arc<Throttle>,
-}
-
-impl Source {
-    /// Reads no faster than `throttle` lets it.
-    pub fn new(throttle: Arc<Throttle>) -> Source {
-        Source { files: Pfs, throttle }
-    }
-}
+pub struct Source;
 
 impl Tree for Source {
     fn side(&self) -> Side {
@@ -34,42 +22,42 @@ impl Tree for Source {
     }
 
     fn show(&self, path: &Path) -> String {
-        self.files.show(path)
+        Pfs.show(path)
     }
 
     fn placement(&self) -> Placement {
-        self.files.placement()
+        Pfs.placement()
     }
 
     fn find(&self, path: &Path) -> Result<Found> {
-        self.files.find(path)
+        Pfs.find(path)
     }
 
     fn locate(&self, path: &Path) -> Result<Found> {
-        self.files.locate(path)
+        Pfs.locate(path)
     }
 
     fn list<'a>(&'a self, folder: &Found) -> Result<Listing<'a>> {
-        self.files.list(folder)
+        Pfs.list(folder)
     }
 
     fn open(&self, file: &Found) -> Result<Box<dyn OpenFile>> {
-        let opened = self.files.open(file)?;
+        let opened = Pfs.open(file)?;
         let attr = opened.attributes()?;
         let version = |attr: &Attr| (attr.ino, attr.size, attr.mtime, attr.ctime);
         if version(&attr) != version(&file.attr) {
             return Err(Errno::STALE);
         }
         let found = Mutex::new(Some(attr));
-        Ok(Box::new(SourceFile { file: opened, throttle: Arc::clone(&self.throttle), found }))
+        Ok(Box::new(SourceFile { file: opened, found }))
     }
 
     fn read_link(&self, link: &Found) -> Result<PathBuf> {
-        self.files.read_link(link)
+        Pfs.read_link(link)
     }
 
     fn xattrs(&self, entry: &Found) -> Result<Vec<Xattr>> {
-        self.files.xattrs(entry)
+        Pfs.xattrs(entry)
     }
 
     fn usage(&self) -> Option<Usage> {
@@ -115,7 +103,6 @@ impl Tree for Source {
 
 struct SourceFile {
     file: Box<dyn OpenFile>,
-    throttle: Arc<Throttle>,
     /// What it was when it was opened, for the first who asks.
     found: Mutex<Option<Attr>>,
 }
@@ -127,7 +114,6 @@ impl OpenFile for SourceFile {
     }
 
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize> {
-        self.throttle.pass(buffer.len());
         self.file.read_at(buffer, offset)
     }
 

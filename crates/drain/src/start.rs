@@ -19,7 +19,6 @@ use crate::logs::Logs;
 use crate::settings::{OWN_FOLDER, SameName, Settings};
 use crate::source::Source;
 use crate::target::Target;
-use crate::throttle::Throttle;
 use crate::watch::Watch;
 
 /// How often the logs are written.
@@ -90,14 +89,14 @@ fn open(settings: &Settings, state: &Path, limit: Option<u64>) -> anyhow::Result
             Some(Arc::new(claims.with_context(|| format!("open the claims in {}", board.display()))?))
         }
     };
-    let throttle = Arc::new(Throttle::new(limit));
     let publisher = Publisher::open(
         &format!("drain-{}-{host}-{:08x}", settings.session(), short_hash(&from)),
         &state.join("remarks"),
-        Arc::new(Source::new(Arc::clone(&throttle))),
+        Arc::new(Source),
         Arc::new(Target::new(claims.clone())),
     )?;
-    let copier = Copier { source: Source::new(Arc::clone(&throttle)), publisher, from: from.clone() };
+    publisher.pace().limit(limit);
+    let copier = Copier { publisher, from: from.clone() };
     let skip = whole(state).unwrap_or_else(|_| from.join(OWN_FOLDER));
     Ok(Drain {
         watch: Watch::open(&from, &skip).context("watch the drained folder (inotify)")?,
@@ -111,7 +110,6 @@ fn open(settings: &Settings, state: &Path, limit: Option<u64>) -> anyhow::Result
         deadline: settings.deadline,
         copier,
         claims,
-        throttle,
         state: Mutex::new(State::new(ledger)),
         work: Condvar::new(),
         copied: Condvar::new(),

@@ -74,6 +74,8 @@ layouts! {
     FsyncIn { fh: u64, fsync_flags: u32, unused: u32 }
     /// The short one: `FUSE_SETXATTR_EXT` is not negotiated.
     SetXattrIn { size: u32, flags: u32 }
+    /// Follows [`SetXattrIn`] where `SETXATTR_EXT` was agreed on.
+    SetXattrExtension { set_flags: u32, padding: u32 }
     GetXattrIn { size: u32, unused: u32 }
     GetXattrOut { size: u32, unused: u32 }
     /// `end` is the last byte; `kind` one of `F_RDLCK`, `F_WRLCK` and `F_UNLCK`.
@@ -146,15 +148,18 @@ pub mod capability {
     pub const ASYNC_READ: u64 = 1 << 0;
     pub const POSIX_LOCKS: u64 = 1 << 1;
     pub const BIG_WRITES: u64 = 1 << 5;
+    pub const DONT_MASK: u64 = 1 << 6;
     pub const FLOCK_LOCKS: u64 = 1 << 10;
     pub const AUTO_INVAL_DATA: u64 = 1 << 12;
     pub const DO_READDIRPLUS: u64 = 1 << 13;
     pub const READDIRPLUS_AUTO: u64 = 1 << 14;
     pub const ASYNC_DIO: u64 = 1 << 15;
     pub const PARALLEL_DIROPS: u64 = 1 << 18;
+    pub const POSIX_ACL: u64 = 1 << 20;
     pub const MAX_PAGES: u64 = 1 << 22;
     pub const CACHE_SYMLINKS: u64 = 1 << 23;
     pub const HANDLE_KILLPRIV_V2: u64 = 1 << 28;
+    pub const SETXATTR_EXT: u64 = 1 << 29;
     pub const INIT_EXT: u64 = 1 << 30;
     pub const DIRECT_IO_ALLOW_MMAP: u64 = 1 << 36;
     pub const PASSTHROUGH: u64 = 1 << 37;
@@ -183,6 +188,8 @@ pub mod set_attr {
 
 /// In [`WriteIn::write_flags`]: the write clears set-user-id and set-group-id.
 pub const WRITE_KILL_SUIDGID: u32 = 1 << 2;
+/// In [`SetXattrExtension::set_flags`]: an access list is set by somebody who loses set-group-id by it.
+pub const SETXATTR_KILL_SGID: u32 = 1 << 0;
 /// In [`ReleaseIn::release_flags`]: the handle may hold a lock on the whole file.
 pub const RELEASE_FLOCK_UNLOCK: u32 = 1 << 1;
 /// In [`LockIn::lk_flags`]: `flock`, not `fcntl`.

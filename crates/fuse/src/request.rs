@@ -8,8 +8,8 @@ use zerocopy::FromBytes;
 
 use crate::abi::{
     AllocateIn, CreateIn, FlushIn, FsyncIn, GetXattrIn, InHeader, InterruptIn, LinkIn, LockIn, MkdirIn,
-    MknodIn, OpenIn, ReadIn, ReleaseIn, Rename2In, RenameIn, SeekIn, SetAttrIn, SetXattrIn, UNIQUE_RESEND,
-    WriteIn, opcode,
+    MknodIn, OpenIn, ReadIn, ReleaseIn, Rename2In, RenameIn, SETXATTR_KILL_SGID, SeekIn, SetAttrIn,
+    SetXattrExtension, SetXattrIn, UNIQUE_RESEND, WriteIn, capability, opcode,
 };
 use crate::interrupt::{Cancel, Interrupts};
 
@@ -79,6 +79,8 @@ pub enum Operation<'a> {
         name: &'a [u8],
         value: &'a [u8],
         flags: u32,
+        /// An access list is set by somebody who loses set-group-id by it.
+        kill_sgid: bool,
     },
     GetXattr {
         name: &'a [u8],
@@ -175,8 +177,8 @@ pub(crate) fn split(bytes: &[u8]) -> Result<(InHeader, &[u8]), Malformed> {
     if header.len as usize == bytes.len() { Ok((header, body)) } else { Err(Malformed) }
 }
 
-/// Parses the body of a request with this opcode.
-pub(crate) fn parse(opcode: u32, body: &[u8]) -> Result<Message<'_>, Malformed> {
+/// Parses the body of a request with this opcode. The capabilities that were agreed on change the layout of some.
+pub(crate) fn parse(opcode: u32, body: &[u8], agreed: u64) -> Result<Message<'_>, Malformed> {
     let mut body = Body(body);
     let operation = match opcode {
         opcode::INIT => return Ok(Message::Init(body.0)),
@@ -205,7 +207,10 @@ pub(crate) fn parse(opcode: u32, body: &[u8]) -> Result<Message<'_>, Malformed> 
         opcode::STATFS => Operation::StatFs,
         opcode::SETXATTR => {
             let SetXattrIn { size, flags } = body.take()?;
-            Operation::SetXattr { name: body.name()?, value: body.bytes(size)?, flags }
+            let extension: SetXattrExtension =
+                if agreed & capability::SETXATTR_EXT != 0 { body.take()? } else { Default::default() };
+            let kill_sgid = extension.set_flags & SETXATTR_KILL_SGID != 0;
+            Operation::SetXattr { name: body.name()?, value: body.bytes(size)?, flags, kill_sgid }
         }
         opcode::GETXATTR => {
             let size = body.take::<GetXattrIn>()?.size;
@@ -285,7 +290,7 @@ mod tests {
     }
 
     fn operation(opcode: u32, body: &[u8]) -> Operation<'_> {
-        match parse(opcode, body) {
+        match parse(opcode, body, capability::SETXATTR_EXT) {
             Ok(Message::Operation(operation)) => operation,
             other => panic!("{other:?}"),
         }
@@ -295,6 +300,7 @@ mod tests {
     fn bodies() -> Vec<(u32, Vec<u8>)> {
         let write = WriteIn { offset: 9, size: 3, ..WriteIn::default() };
         let set = SetXattrIn { size: 2, flags: 1 };
+        let extension = SetXattrExtension { set_flags: SETXATTR_KILL_SGID, padding: 0 };
         vec![
             (opcode::LOOKUP, b"name\0".to_vec()),
             (opcode::SETATTR, vec![1; 88]),
@@ -304,7 +310,7 @@ mod tests {
             (opcode::LINK, [&[1; 8], b"a\0".as_slice()].concat()),
             (opcode::CREATE, [&[1; 16], b"a\0".as_slice()].concat()),
             (opcode::WRITE, [write.as_bytes(), b"abc"].concat()),
-            (opcode::SETXATTR, [set.as_bytes(), b"user.a\0vv"].concat()),
+            (opcode::SETXATTR, [set.as_bytes(), extension.as_bytes(), b"user.a\0vv"].concat()),
             (opcode::GETXATTR, [&[0; 8], b"user.a\0".as_slice()].concat()),
             (opcode::SETLKW, vec![1; 48]),
             (opcode::RELEASE, vec![1; 24]),
@@ -329,16 +335,24 @@ mod tests {
         let (_, body) = all.iter().find(|(opcode, _)| *opcode == opcode::WRITE).unwrap();
         let Operation::Write { arguments, bytes } = operation(opcode::WRITE, body) else { panic!("a write") };
         assert_eq!((arguments.offset, bytes), (9, b"abc".as_slice()));
-        assert_eq!(parse(opcode::INTERRUPT, 8u64.as_bytes()), Ok(Message::Interrupt { unique: 8 }));
+        let (_, body) = all.iter().find(|(opcode, _)| *opcode == opcode::SETXATTR).unwrap();
+        let set = Operation::SetXattr { name: b"user.a", value: b"vv", flags: 1, kill_sgid: true };
+        assert_eq!(operation(opcode::SETXATTR, body), set);
+        // Kernels before 5.14.
+        let short = [&body[..8], b"user.a\0vv"].concat();
+        let set = Operation::SetXattr { name: b"user.a", value: b"vv", flags: 1, kill_sgid: false };
+        assert_eq!(parse(opcode::SETXATTR, &short, 0), Ok(Message::Operation(set)));
+        assert_eq!(parse(opcode::INTERRUPT, 8u64.as_bytes(), 0), Ok(Message::Interrupt { unique: 8 }));
         assert_eq!(operation(99, &[]), Operation::Unknown { opcode: 99 });
     }
 
     #[test]
     fn a_request_that_was_cut_off_is_malformed_at_every_length() {
         for (opcode, body) in bodies() {
-            assert!(parse(opcode, &body).is_ok(), "opcode {opcode}");
+            assert!(parse(opcode, &body, capability::SETXATTR_EXT).is_ok(), "opcode {opcode}");
             for len in 0..body.len() {
-                assert_eq!(parse(opcode, &body[..len]), Err(Malformed), "opcode {opcode}, {len} bytes");
+                let cut = parse(opcode, &body[..len], capability::SETXATTR_EXT);
+                assert_eq!(cut, Err(Malformed), "opcode {opcode}, {len} bytes");
             }
         }
     }
@@ -363,9 +377,9 @@ mod tests {
         #[test]
         fn no_bytes_make_it_panic(opcode in 0u32..60, bytes: Vec<u8>) {
             if let Ok((header, body)) = split(&bytes) {
-                let _ = parse(header.opcode, body);
+                let _ = parse(header.opcode, body, 0);
             }
-            let _ = parse(opcode, &bytes);
+            let _ = parse(opcode, &bytes, capability::SETXATTR_EXT);
         }
 
         #[test]
@@ -376,7 +390,7 @@ mod tests {
             let at = at % body.len();
             body[at] = to;
             body.truncate(body.len() - cut % body.len());
-            let _ = parse(opcode, &body);
+            let _ = parse(opcode, &body, capability::SETXATTR_EXT);
         }
     }
 }

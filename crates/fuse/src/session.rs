@@ -72,7 +72,7 @@ pub fn negotiate(device: &Device, wanted: &Wanted) -> io::Result<Negotiated> {
             return Err(io::Error::new(io::ErrorKind::NotConnected, "the mount ended before it began"));
         };
         let reply = Reply::new(device, header.unique);
-        let Ok(Message::Init(body)) = parse(header.opcode, body) else {
+        let Ok(Message::Init(body)) = parse(header.opcode, body, 0) else {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "the kernel's first request is not INIT"));
         };
         let (init, rest) = InitIn::read_from_prefix(body).map_err(|_| io::ErrorKind::InvalidData)?;
@@ -143,6 +143,7 @@ impl Session {
             let worker = Worker {
                 device: device.clone(),
                 handler: Arc::clone(&handler),
+                agreed: negotiated.capabilities,
                 interrupts: Arc::clone(&interrupts),
                 // Not zeros: those have no pages yet, and the kernel cannot add them for a process that is being killed.
                 // The request that it copies there would fail with EIO instead of waiting for a successor.
@@ -188,6 +189,8 @@ impl Session {
 struct Worker<H> {
     device: Device,
     handler: Arc<H>,
+    /// Bits of [`capability`].
+    agreed: u64,
     interrupts: Arc<Interrupts>,
     buffer: Vec<u8>,
 }
@@ -195,7 +198,7 @@ struct Worker<H> {
 impl<H: Handler> Worker<H> {
     fn run(mut self) -> io::Result<()> {
         while let Some((header, body)) = next(&self.device, &mut self.buffer)? {
-            match parse(header.opcode, body) {
+            match parse(header.opcode, body, self.agreed) {
                 Ok(Message::Operation(operation)) => {
                     let reply = Reply::new(&self.device, header.unique);
                     let request = Request::new(header, operation, &self.interrupts);

@@ -14,7 +14,7 @@ pub type Result<T> = std::result::Result<T, Errno>;
 pub struct NewInode<'a> {
     /// Anything but a regular file that is to be opened.
     pub kind: FileKind,
-    /// Permission bits, `0..=0o7777`, after the umask.
+    /// Permission bits, `0..=0o7777`, before the creator's umask.
     pub mode: u32,
     /// Device number, for device nodes.
     pub rdev: u64,

@@ -53,6 +53,10 @@ const CAPABILITIES: u64 = capability::ASYNC_READ
     | capability::PARALLEL_DIROPS
     | capability::ASYNC_DIO
     | capability::CACHE_SYMLINKS
+    // The kernel obeys access lists, and leaves it to us what is inherited.
+    | capability::POSIX_ACL
+    | capability::DONT_MASK
+    | capability::SETXATTR_EXT
     // Without it a successor cannot go on where a process of this mount died.
     | capability::HAS_RESEND;
 
@@ -220,8 +224,9 @@ impl<F: FileSystem> Handler for Kernel<F> {
             Operation::ReleaseDirectory => reply.done(),
 
             Operation::GetXattr { name, size } => attributes::xattr(fs.getxattr(ino, name), size, reply),
-            Operation::SetXattr { name, value, flags } => {
-                done(fs.setxattr(id, ino, name, value, attributes::xattr_mode(flags)), reply);
+            Operation::SetXattr { name, value, flags, kill_sgid } => {
+                let mode = attributes::xattr_mode(flags, kill_sgid);
+                done(fs.setxattr(id, ino, name, value, mode), reply);
             }
             Operation::ListXattr { size } => attributes::xattr(self.list_xattr(ino), size, reply),
             Operation::RemoveXattr { name } => done(fs.removexattr(id, ino, name), reply),

@@ -30,7 +30,7 @@ mod manifest;
 mod metadata;
 pub mod monitor;
 pub mod movers;
-mod pace;
+pub mod pace;
 mod part;
 pub mod pfs;
 mod plan;

@@ -1,4 +1,4 @@
-//! How fast a stage may go: a limit of bytes a second on the PFS, and a pause, both of which may change at any time.
+//! How fast a stage or a drain may go: a limit of bytes a second on the PFS, and a pause, both of which may change at any time.
 
 use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
@@ -10,9 +10,10 @@ const NAP: Duration = Duration::from_millis(50);
 /// bursts through that the limit is there to keep away.
 const SAVED_MAX: Duration = Duration::from_millis(100);
 
-/// The pace of one stage, for all its threads.
+/// The pace of one stage or drain, for all its threads. What the PFS takes and gives counts, so also what is read back
+/// to verify it.
 #[derive(Default)]
-pub(crate) struct Pace {
+pub struct Pace {
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -28,19 +29,20 @@ struct State {
 
 impl Pace {
     /// Sets the limit, bytes a second.
-    pub(crate) fn limit(&self, limit: Option<u64>) {
+    pub fn limit(&self, limit: Option<u64>) {
         // A limit of nothing would be a pause that nobody sees.
         self.lock().limit = limit.map(|limit| limit.max(1));
         self.changed.notify_all();
     }
 
     /// Lets nothing through until it is called with false.
-    pub(crate) fn pause(&self, paused: bool) {
+    pub fn pause(&self, paused: bool) {
         self.lock().paused = paused;
         self.changed.notify_all();
     }
 
-    pub(crate) fn is_paused(&self) -> bool {
+    /// Whether nothing is let through.
+    pub fn is_paused(&self) -> bool {
         self.lock().paused
     }
 

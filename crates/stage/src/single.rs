@@ -28,6 +28,7 @@ use crate::journal::{Journal, JournalError};
 use crate::links::Role;
 use crate::manifest::Manifest;
 use crate::monitor::Monitor;
+use crate::pace::Pace;
 use crate::plan;
 use crate::tree::{Found, Tree, split};
 use crate::{regular, special};
@@ -96,6 +97,11 @@ impl Publisher {
             self.lock().remove(above);
         }
         outcome
+    }
+
+    /// How fast it may go.
+    pub fn pace(&self) -> &Pace {
+        &self.context.monitor.pace
     }
 
     /// Makes what was published in a folder of the target survive a power loss.

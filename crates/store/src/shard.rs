@@ -4,6 +4,7 @@
 //! under one lock, so that nothing is answered that a `kill -9` could take back. The size of a file that somebody writes
 //! is what the fragments have ([`Inode::live`]); when the last writer closes, writers' reports make it the shard's again.
 
+mod acl;
 pub mod attributes;
 mod destroy;
 mod handles;
@@ -336,8 +337,12 @@ impl Shard {
         if inode.kind == FileKind::Regular && self.measures_itself() {
             attr.blocks = 0;
             if let Some(object) = self.objects.measure(ino).map_err(|e| errno_of(&e))? {
+                // An object whose time of change is the recorded one was not written since: its ctime is only when this
+                // node made it or set its times, and a caller has seen the inode's already.
+                if object.mtime != attr.mtime {
+                    attr.ctime = attr.ctime.max(object.ctime);
+                }
                 (attr.size, attr.blocks, attr.mtime) = (object.size, object.blocks, object.mtime);
-                attr.ctime = attr.ctime.max(object.ctime);
             }
         }
         Ok(InodeReply { attr, live: inode.live, epoch: inode.epoch, times: inode.times })

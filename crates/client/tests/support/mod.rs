@@ -12,7 +12,7 @@ use wire::control::{Owner, VolumeKind};
 use wire::node::{FragmentSpec, NamespaceSpec, NamespaceTarget, StorageAddress};
 
 /// Whose files are made.
-pub const ME: Creator = Creator { uid: 1000, gid: 100 };
+pub const ME: Creator = Creator { uid: 1000, gid: 100, umask: 0 };
 /// The instance's key.
 pub const KEY: &str = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
 
@@ -27,6 +27,11 @@ pub struct Cluster {
 impl Cluster {
     /// Starts them, with stripes of 64 KiB.
     pub fn start(fragments: u32, capacity_each: u64) -> Cluster {
+        Cluster::start_on(VolumeKind::Directory, fragments, capacity_each)
+    }
+
+    /// The same, on volumes of this kind.
+    pub fn start_on(volume: VolumeKind, fragments: u32, capacity_each: u64) -> Cluster {
         let folder = tempfile::tempdir().unwrap();
         let roots: Vec<PathBuf> = (0..fragments).map(|n| folder.path().join(format!("n{n}"))).collect();
         let layout = Layout { stripe_size_bytes: 65536, ..Layout::striped(fragments) };
@@ -60,7 +65,7 @@ impl Cluster {
                 instance: "i1".into(),
                 index,
                 capacity_bytes: capacity_each,
-                volume: VolumeKind::Directory,
+                volume,
                 key: KEY.into(),
                 peers: cluster.target.nodes.clone(),
                 namespaces,
@@ -94,6 +99,17 @@ impl Cluster {
     /// One more client.
     pub fn client(&self) -> Client {
         Client::connect(&self.target).unwrap()
+    }
+}
+
+/// Volumes are mounted: what would be left behind is ended.
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        for server in &self.servers {
+            for fragment in server.fragments() {
+                let _gone_or_in_use = server.delete_fragment(&fragment.instance);
+            }
+        }
     }
 }
 

@@ -35,9 +35,11 @@ pub(super) fn xattr(result: Result<Vec<u8>>, size: u32, reply: Reply) {
 }
 
 /// The flags of `setxattr`.
-pub(super) fn xattr_mode(flags: u32) -> XattrMode {
+pub(super) fn xattr_mode(flags: u32, kill_sgid: bool) -> XattrMode {
     let flags = XattrFlags::from_bits_retain(flags);
-    if flags.contains(XattrFlags::CREATE) {
+    if kill_sgid {
+        XattrMode::DropSetGid
+    } else if flags.contains(XattrFlags::CREATE) {
         XattrMode::Create
     } else if flags.contains(XattrFlags::REPLACE) {
         XattrMode::Replace

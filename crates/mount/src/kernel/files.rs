@@ -72,7 +72,7 @@ impl<F: FileSystem> Kernel<F> {
         let with_object = self.passthrough.usable() && may_begin_to_pass(mode);
         let (attr, object) = self
             .filesystem
-            .create(id, parent, name, mode, &creator(request), with_object)
+            .create(id, parent, name, mode, &creator(request, create.umask), with_object)
             .map_err(|errno| not_created(errno, create.flags))?;
         // The file is open for writing; a creator who only wants to read closes that and opens again.
         if !writes(create.flags) {

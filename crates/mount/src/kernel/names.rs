@@ -13,15 +13,18 @@ use crate::filesystem::{FileSystem, NewInode, Result};
 impl<F: FileSystem> Kernel<F> {
     pub(super) fn make_node(&self, request: &Request<'_>, node: &MknodIn, name: &[u8], reply: Reply) {
         let Some(kind) = kind_of(node.mode) else { return reply.error(Errno::INVAL) };
-        self.make(request, name, kind, node.mode, u64::from(node.rdev), b"", reply);
+        let new = new_inode(creator(request, node.umask), kind, node.mode);
+        self.make(request, name, &NewInode { rdev: u64::from(node.rdev), ..new }, reply);
     }
 
     pub(super) fn make_directory(&self, request: &Request<'_>, node: &MkdirIn, name: &[u8], reply: Reply) {
-        self.make(request, name, FileKind::Directory, node.mode, 0, b"", reply);
+        let new = new_inode(creator(request, node.umask), FileKind::Directory, node.mode);
+        self.make(request, name, &new, reply);
     }
 
     pub(super) fn symlink(&self, request: &Request<'_>, name: &[u8], target: &[u8], reply: Reply) {
-        self.make(request, name, FileKind::Symlink, 0o777, 0, target, reply);
+        let new = new_inode(creator(request, 0), FileKind::Symlink, 0o777);
+        self.make(request, name, &NewInode { target, ..new }, reply);
     }
 
     /// Moves a name; each is a folder and a name in it.
@@ -39,25 +42,18 @@ impl<F: FileSystem> Kernel<F> {
         self.filesystem.rename(id, old.0, old.1, new.0, new.1, mode)
     }
 
-    #[expect(clippy::too_many_arguments, reason = "one inode has as many properties")]
-    fn make(
-        &self,
-        request: &Request<'_>,
-        name: &[u8],
-        kind: FileKind,
-        mode: u32,
-        rdev: u64,
-        target: &[u8],
-        reply: Reply,
-    ) {
-        let new = NewInode { kind, mode: mode & 0o7777, rdev, target, creator: creator(request) };
-        self.entry(self.filesystem.make(request.unique(), request.ino(), name, &new), reply);
+    fn make(&self, request: &Request<'_>, name: &[u8], new: &NewInode<'_>, reply: Reply) {
+        self.entry(self.filesystem.make(request.unique(), request.ino(), name, new), reply);
     }
 }
 
 /// In whose name the request makes inodes.
-pub(super) fn creator(request: &Request<'_>) -> Creator {
-    Creator { uid: request.uid(), gid: request.gid() }
+pub(super) fn creator(request: &Request<'_>, umask: u32) -> Creator {
+    Creator { uid: request.uid(), gid: request.gid(), umask }
+}
+
+fn new_inode(creator: Creator, kind: FileKind, mode: u32) -> NewInode<'static> {
+    NewInode { kind, mode: mode & 0o7777, rdev: 0, target: b"", creator }
 }
 
 fn kind_of(mode: u32) -> Option<FileKind> {

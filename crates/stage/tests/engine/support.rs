@@ -105,7 +105,7 @@ impl Site {
     }
 
     pub fn watch_on(&self, pfs: Arc<dyn Tree>, spec: &StageSpec, monitor: &Arc<Monitor>) -> StageStatus {
-        let creator = Creator { uid: self.owner.uid, gid: self.owner.gid };
+        let creator = Creator { uid: self.owner.uid, gid: self.owner.gid, umask: 0 };
         let buffer = Buffer::new(self.namespace(), "$DW_JOB_STRIPED", creator);
         self.start(Engine::between(pfs, Arc::new(buffer)), spec, monitor)
     }

@@ -205,10 +205,13 @@ fn the_time_left_is_right_within_a_fifth_over_the_second_half() {
 }
 
 #[test]
-fn an_access_control_list_that_a_buffer_cannot_hold_is_told() {
+fn access_lists_survive_the_way_in_and_out_again() {
+    const ACCESS: &str = "system.posix_acl_access";
+    const DEFAULT: &str = "system.posix_acl_default";
     let work = Work::new(1, 10 * MIB);
-    fs::create_dir(work.site.pfs("set")).unwrap();
-    fs::write(work.site.pfs("set/f"), b"x").unwrap();
+    fs::create_dir_all(work.site.pfs("set/d")).unwrap();
+    fs::write(work.site.pfs("set/d/f"), b"x").unwrap();
+    fs::write(work.site.pfs("set/d/plain"), b"x").unwrap();
     // Version 2; owner rw, user 1234 r, group r, mask r, others nothing: acl(5), and xattr's posix_acl_xattr.h.
     let mut list = 2_u32.to_le_bytes().to_vec();
     for (tag, mode, id) in
@@ -218,15 +221,23 @@ fn an_access_control_list_that_a_buffer_cannot_hold_is_told() {
         list.extend(id.to_le_bytes());
     }
     let flags = rustix::fs::XattrFlags::empty();
-    rustix::fs::setxattr(work.site.pfs("set/f"), "system.posix_acl_access", &list, flags).unwrap();
-    let mut spec = work.spec("1.0", Direction::In, "set", "");
-    spec.policy.manifest = Some(work.site.pfs("manifest"));
-    let status = work.run(&spec);
-    assert_eq!((status.state, status.notes.remarks_total), (StageState::Complete, 1), "{status:?}");
-    let remark = &status.notes.remarks[0];
-    assert_eq!(remark.path, "$DW_JOB_STRIPED/f");
-    assert!(remark.text.contains("system.posix_acl_access"), "{remark:?}");
-    assert!(fs::read_to_string(work.site.pfs("manifest")).unwrap().contains(&remark.text));
+    rustix::fs::setxattr(work.site.pfs("set/d/f"), ACCESS, &list, flags).unwrap();
+    rustix::fs::setxattr(work.site.pfs("set/d"), DEFAULT, &list, flags).unwrap();
+    for (stage, direction, pfs, buffer) in
+        [("1.0", Direction::In, "set", ""), ("1.1", Direction::Out, "out", "")]
+    {
+        let status = work.run(&work.spec(stage, direction, pfs, buffer));
+        assert_eq!((status.state, status.notes.remarks_total), (StageState::Complete, 0), "{status:?}");
+    }
+    let read = |path: &str, name| {
+        let mut value = vec![0; 100];
+        let length = rustix::fs::getxattr(work.site.pfs(path), name, value.as_mut_slice());
+        length.map(|length| value[..length].to_vec())
+    };
+    assert_eq!(read("out/d/f", ACCESS).unwrap(), list);
+    assert_eq!(read("out/d", DEFAULT).unwrap(), list);
+    // What is made in a folder with a default list is what it was, all the same.
+    assert_eq!(read("out/d/plain", ACCESS), Err(rustix::io::Errno::NODATA));
 }
 
 #[test]

@@ -2,10 +2,12 @@
 
 use rustix::io::Errno;
 use wire::data::message::XattrMode;
-use wire::data::{FileKind, NAME_BYTES_MAX, Reply, Request, SetAttr, XATTR_BYTES_MAX};
+use wire::data::{FileKind, NAME_BYTES_MAX, Reply, Request, SetAttr, Time, XATTR_BYTES_MAX};
 
+use super::acl::{self, Acl};
 use super::record::{AttrChange, Record};
 use super::sessions::Outcome;
+use super::tree::Inode;
 use super::{Caller, Shard, errno_of};
 
 /// All extended attributes of one inode together, bytes: a snapshot keeps them in one log entry.
@@ -66,20 +68,18 @@ impl Shard {
 
     pub(super) fn xattr(&self, caller: Caller, request: Request) -> Result<Reply, Errno> {
         match request {
-            // ACLs and their like would have to be obeyed by the kernel's permission check, which does not know them:
-            // tools must be told, so that they fall back to permission bits.
+            // What only the kernel or a security module would understand is nothing to be kept silently.
             Request::GetXattr { name, .. }
             | Request::SetXattr { name, .. }
             | Request::RemoveXattr { name, .. }
-                if name.starts_with(b"system.") =>
+                if name.starts_with(b"system.") && !acl::is_list(&name) =>
             {
                 Err(Errno::OPNOTSUPP)
             }
             Request::GetXattr { ino, name } => {
                 let state = self.lock();
-                let xattrs = &state.tree.get(ino).ok_or(Errno::STALE)?.xattrs;
-                let value = xattrs.as_ref().and_then(|xattrs| xattrs.get(&name));
-                value.map(|value| Reply::Bytes(value.clone())).ok_or(Errno::NODATA)
+                let value = state.tree.get(ino).ok_or(Errno::STALE)?.xattr(&name);
+                value.map(|value| Reply::Bytes(value.to_vec())).ok_or(Errno::NODATA)
             }
             Request::ListXattr { ino } => {
                 let state = self.lock();
@@ -88,25 +88,16 @@ impl Shard {
             }
             Request::SetXattr { ino, name, value, mode } => self.changing(caller, |state, time| {
                 let inode = state.tree.get(ino).ok_or(Errno::STALE)?;
-                let xattrs = inode.xattrs.as_ref();
-                let exists = xattrs.is_some_and(|xattrs| xattrs.contains_key(&name));
-                let all: usize =
-                    xattrs.into_iter().flatten().map(|(name, value)| name.len() + value.len()).sum();
-                match mode {
-                    XattrMode::Create if exists => return Err(Errno::EXIST),
-                    XattrMode::Replace if !exists => return Err(Errno::NODATA),
-                    _ if name.is_empty() || name.len() > NAME_BYTES_MAX => return Err(Errno::RANGE),
-                    _ if value.len() > XATTR_BYTES_MAX => return Err(Errno::TOOBIG),
-                    _ if all + name.len() + value.len() > XATTRS_BYTES_MAX => return Err(Errno::NOSPC),
-                    _ => {}
-                }
-                Ok((Record::SetXattr { ino, name, value, time }, Outcome::Done))
+                may_set(inode, &name, &value, mode)?;
+                let record = match name.as_slice() {
+                    acl::ACCESS => set_acl(ino, inode, value, mode, time)?,
+                    _ => Record::SetXattr { ino, name, value, time },
+                };
+                Ok((record, Outcome::Done))
             }),
             Request::RemoveXattr { ino, name } => self.changing(caller, |state, time| {
                 let inode = state.tree.get(ino).ok_or(Errno::STALE)?;
-                if !inode.xattrs.as_ref().is_some_and(|xattrs| xattrs.contains_key(&name)) {
-                    return Err(Errno::NODATA);
-                }
+                inode.xattr(&name).ok_or(Errno::NODATA)?;
                 Ok((Record::RemoveXattr { ino, name, time }, Outcome::Done))
             }),
             _ => Err(Errno::NOTSUP),
@@ -114,13 +105,7 @@ impl Shard {
     }
 
     /// The size that the last writer measured on the fragments.
-    pub(super) fn settle(
-        &self,
-        ino: u64,
-        size: u64,
-        mtime: wire::data::Time,
-        epoch: u64,
-    ) -> Result<Reply, Errno> {
+    pub(super) fn settle(&self, ino: u64, size: u64, mtime: Time, epoch: u64) -> Result<Reply, Errno> {
         if i64::try_from(size).is_err() {
             return Err(Errno::FBIG);
         }
@@ -135,7 +120,28 @@ impl Shard {
     }
 }
 
-fn change(inode: &super::tree::Inode, set: &SetAttr, time: wire::data::Time) -> AttrChange {
+fn may_set(inode: &Inode, name: &[u8], value: &[u8], mode: XattrMode) -> Result<(), Errno> {
+    let xattrs = inode.xattrs.as_ref();
+    let exists = inode.xattr(name).is_some();
+    let all: usize = xattrs.into_iter().flatten().map(|(name, value)| name.len() + value.len()).sum();
+    match mode {
+        XattrMode::Create if exists => Err(Errno::EXIST),
+        XattrMode::Replace if !exists => Err(Errno::NODATA),
+        _ if name.is_empty() || name.len() > NAME_BYTES_MAX => Err(Errno::RANGE),
+        _ if value.len() > XATTR_BYTES_MAX => Err(Errno::TOOBIG),
+        _ if all + name.len() + value.len() > XATTRS_BYTES_MAX => Err(Errno::NOSPC),
+        _ => acl::check(name, value, inode.kind),
+    }
+}
+
+fn set_acl(ino: u64, inode: &Inode, value: Vec<u8>, set: XattrMode, time: Time) -> Result<Record, Errno> {
+    let acl = Acl::parse(&value)?;
+    let kept = if set == XattrMode::DropSetGid { 0o5000 } else { 0o7000 };
+    let mode = inode.mode & kept | acl.mode();
+    Ok(Record::SetAcl { ino, mode, value: (!acl.is_minimal()).then_some(value), time })
+}
+
+fn change(inode: &Inode, set: &SetAttr, time: Time) -> AttrChange {
     let chown = (set.uid, set.gid) != (None, None) && inode.kind != FileKind::Directory;
     let mode = match set.mode {
         Some(mode) => Some(mode & 0o7777),

@@ -7,7 +7,8 @@ use rustix::io::Errno;
 use wire::data::message::RenameMode;
 use wire::data::{Creator, FileKind, NAME_BYTES_MAX, SYMLINK_BYTES_MAX, Time};
 
-use super::record::{InodeRecord, Kind, Record};
+use super::acl::{self, Acl};
+use super::record::{InodeRecord, Kind, Record, XattrPairs};
 use super::tree::{Directory, Inode, Tree};
 
 /// Set-group-id: on a directory, what is made in it inherits its group.
@@ -57,9 +58,10 @@ pub fn make(
     }
     let is_directory = new.kind == FileKind::Directory;
     let inherits = folder.mode & SET_GID != 0;
+    let (mode, xattrs) = permissions(folder, new);
     let inode = InodeRecord {
         kind: Kind::from(new.kind),
-        mode: new.mode & 0o7777 | if inherits && is_directory { SET_GID } else { 0 },
+        mode: mode | if inherits && is_directory { SET_GID } else { 0 },
         nlink: if is_directory { 2 } else { 1 },
         uid: new.creator.uid,
         gid: if inherits { folder.gid } else { new.creator.gid },
@@ -72,10 +74,32 @@ pub fn make(
         target: new.target.to_vec(),
         parent: if is_directory { parent } else { 0 },
         next_cookie: 1,
-        xattrs: Vec::new(),
+        xattrs,
     };
     let ino = tree.next_ino();
     Ok((ino, Record::Make { parent, name: name.to_vec(), ino, inode }))
+}
+
+/// The mode and the access lists of what is made in a folder.
+fn permissions(folder: &Inode, new: &NewInode<'_>) -> (u32, XattrPairs) {
+    let mode = new.mode & 0o7777;
+    if new.kind == FileKind::Symlink {
+        return (mode, Vec::new());
+    }
+    let default = folder.xattr(acl::DEFAULT);
+    // A list that is kept was checked when it was set.
+    let Some((default, Ok(acl))) = default.map(|value| (value, Acl::parse(value))) else {
+        return (mode & !new.creator.umask, Vec::new());
+    };
+    let access = acl.inherited(mode);
+    let mut lists = Vec::new();
+    if !access.is_minimal() {
+        lists.push((acl::ACCESS.to_vec(), access.to_bytes()));
+    }
+    if new.kind == FileKind::Directory {
+        lists.push((acl::DEFAULT.to_vec(), default.to_vec()));
+    }
+    (mode & 0o7000 | access.mode(), lists)
 }
 
 /// Gives an inode one more name.

@@ -51,7 +51,12 @@ pub enum Record {
     Counted { ino: u64, times: u64, epoch: u64 },
     /// The log up to this length, bytes, survives a power loss.
     Synced { length: u64 },
+    /// An access list set, and the mode that stands for it; `None`: the mode says all of it.
+    SetAcl { ino: u64, mode: u32, value: Option<Vec<u8>>, time: Time },
 }
+
+/// Names and values of extended attributes.
+pub type XattrPairs = Vec<(Vec<u8>, Vec<u8>)>;
 
 /// An inode as the log keeps it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -73,7 +78,7 @@ pub struct InodeRecord {
     pub parent: u64,
     /// A directory's next cookie.
     pub next_cookie: u64,
-    pub xattrs: Vec<(Vec<u8>, Vec<u8>)>,
+    pub xattrs: XattrPairs,
 }
 
 /// [`FileKind`] on disk: the wire's type and the disk's evolve apart.

@@ -10,7 +10,7 @@ use wire::node::FragmentSpec;
 use super::*;
 use crate::fragment::space::Space;
 
-const ME: Creator = Creator { uid: 7, gid: 8 };
+const ME: Creator = Creator { uid: 7, gid: 8, umask: 0 };
 const SESSION: [u8; 16] = [3; 16];
 
 struct Home {
@@ -75,10 +75,13 @@ enum Step {
     Rename(usize, u8, usize, u8, RenameMode),
     Chmod(usize, u8, u32),
     Xattr(usize, u8, Vec<u8>),
+    /// An access list, or a default one, with these bits.
+    Acl(usize, u8, &'static [u8], [u8; 5]),
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let place = || (0usize..6, b'a'..b'f');
+    let list = prop_oneof![Just(acl::ACCESS), Just(acl::DEFAULT)];
     let mode =
         prop_oneof![Just(RenameMode::Replace), Just(RenameMode::NoReplace), Just(RenameMode::Exchange)];
     prop::collection::vec(
@@ -91,6 +94,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
             (place(), place(), mode).prop_map(|((d, n), (e, m), mode)| Step::Rename(d, n, e, m, mode)),
             (place(), 0u32..0o10000).prop_map(|((d, n), mode)| Step::Chmod(d, n, mode)),
             (place(), prop::collection::vec(any::<u8>(), 0..20)).prop_map(|((d, n), v)| Step::Xattr(d, n, v)),
+            (place(), list, prop::array::uniform5(0u8..8)).prop_map(|((d, n), l, b)| Step::Acl(d, n, l, b)),
         ],
         0..60,
     )
@@ -139,6 +143,14 @@ fn walk(home: &mut Home, steps: Vec<Step>) {
                     });
                 }
             }
+            Step::Acl(d, n, list, bits) => {
+                if let Some(ino) = find(home, folder(d), n) {
+                    let entry = |(tag, bits): (u8, u8)| [tag, 0, bits, 0, 7, 0, 0, 0];
+                    let entries = [1, 2, 4, 16, 32].into_iter().zip(bits).flat_map(entry);
+                    let value = [2, 0, 0, 0].into_iter().chain(entries).collect();
+                    home.ask(Request::SetXattr { ino, name: list.to_vec(), value, mode: XattrMode::Any });
+                }
+            }
             Step::Xattr(d, n, value) => {
                 if let Some(ino) = find(home, folder(d), n) {
                     home.ask(Request::SetXattr {
@@ -153,8 +165,8 @@ fn walk(home: &mut Home, steps: Vec<Step>) {
     }
 }
 
-/// The whole tree as names and attributes, by path; and that every directory's link count and parent are right.
-fn picture(shard: &Shard) -> Vec<(Vec<u8>, wire::data::Attr)> {
+/// The whole tree as names, attributes and extended attributes, by path; and that every directory's link count and parent are right.
+fn picture(shard: &Shard) -> Vec<(Vec<u8>, wire::data::Attr, Option<super::tree::Xattrs>)> {
     let state = shard.lock();
     let (mut found, mut waiting) = (Vec::new(), vec![(Vec::new(), ROOT)]);
     while let Some((path, ino)) = waiting.pop() {
@@ -175,7 +187,7 @@ fn picture(shard: &Shard) -> Vec<(Vec<u8>, wire::data::Attr)> {
             }
             waiting.extend(children);
         }
-        found.push((path, inode.attr(ino)));
+        found.push((path, inode.attr(ino), inode.xattrs.clone()));
     }
     found.sort_by(|a, b| a.0.cmp(&b.0));
     found

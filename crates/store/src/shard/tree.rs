@@ -10,6 +10,7 @@ use std::sync::Arc;
 use foldhash::fast::FixedState;
 use wire::data::{Attr, FileKind, ROOT, Time};
 
+use super::acl::{self, Acl};
 use super::record::{AttrChange, InodeRecord, Kind, Record};
 
 /// A directory entry's name; shared by the two indexes of a directory.
@@ -211,6 +212,12 @@ impl Tree {
                 }
                 inode.ctime = *time;
             }),
+            Record::SetAcl { ino, mode, value, time } => self.change(*ino, |inode| {
+                let xattrs = inode.xattrs.get_or_insert_default();
+                xattrs.remove(acl::ACCESS);
+                xattrs.extend(value.clone().map(|value| (acl::ACCESS.to_vec(), value)));
+                (inode.mode, inode.ctime) = (*mode, *time);
+            }),
             Record::Opened { ino } => self.change(*ino, |inode| inode.live = true),
             Record::Settled { ino, size, mtime } => self.change(*ino, |inode| {
                 (inode.size, inode.live) = (*size, false);
@@ -358,6 +365,11 @@ impl Inode {
         }
     }
 
+    /// The value of an extended attribute.
+    pub fn xattr(&self, name: &[u8]) -> Option<&[u8]> {
+        self.xattrs.as_ref()?.get(name).map(Vec::as_slice)
+    }
+
     /// The directory's entries, if it is one.
     pub fn directory(&self) -> Option<&Directory> {
         match &self.body {
@@ -367,13 +379,25 @@ impl Inode {
     }
 
     fn set(&mut self, change: &AttrChange) {
-        self.mode = change.mode.unwrap_or(self.mode);
+        if let Some(mode) = change.mode {
+            self.set_mode(mode);
+        }
         self.uid = change.uid.unwrap_or(self.uid);
         self.gid = change.gid.unwrap_or(self.gid);
         self.size = change.size.unwrap_or(self.size);
         self.atime = change.atime.unwrap_or(self.atime);
         self.mtime = change.mtime.unwrap_or(self.mtime);
         self.ctime = change.ctime;
+    }
+
+    fn set_mode(&mut self, mode: u32) {
+        self.mode = mode;
+        let list = self.xattrs.as_mut().and_then(|xattrs| xattrs.get_mut(acl::ACCESS));
+        if let Some(list) = list
+            && let Ok(acl) = Acl::parse(list)
+        {
+            *list = acl.with_mode(mode).to_bytes();
+        }
     }
 
     fn to_record(&self) -> InodeRecord {

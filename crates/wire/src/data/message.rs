@@ -168,6 +168,8 @@ pub enum XattrMode {
     Create,
     /// It must (`XATTR_REPLACE`).
     Replace,
+    /// It may; an access list, set by somebody who loses set-group-id by it.
+    DropSetGid,
 }
 
 /// What `fallocate` does with a range of an object.

@@ -95,6 +95,8 @@ pub struct Creator {
     pub uid: u32,
     /// Its group, unless the folder's set-group-id bit says otherwise.
     pub gid: u32,
+    /// Permission bits that it does not get, unless the folder has a default access list.
+    pub umask: u32,
 }
 
 /// One entry of a directory.
