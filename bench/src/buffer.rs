@@ -96,6 +96,14 @@ impl Buffer {
         Ok(folder)
     }
 
+    /// A folder on each file system that holds objects of the buffer.
+    pub fn volumes(&self) -> Vec<PathBuf> {
+        let nodes = self.cluster.state.join("nodes");
+        let own: Vec<PathBuf> =
+            self.cluster.mounts().into_iter().filter(|point| point.starts_with(&nodes)).collect();
+        if own.is_empty() { vec![self.cluster.state.clone()] } else { own }
+    }
+
     /// Unmounts it and removes everything.
     pub fn unmount(self) -> Result<()> {
         self.cluster.forebay(&["umount", text(&self.mountpoint)?]).expect_success();

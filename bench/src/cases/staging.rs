@@ -24,54 +24,80 @@ struct Tree {
     /// What is counted in that unit.
     amount: f64,
     tools: &'static [Tool],
-    target: f64,
-    /// What keeps us below it.
+    against: &'static str,
+    /// What keeps us below the fastest of them.
     bound: &'static str,
+    /// The medium itself is the measure too.
+    against_device: bool,
+    pairs_max: usize,
 }
 
-const TREES: [Tree; 2] = [
-    Tree {
-        name: "one file of 256 MiB",
-        files: 1,
-        bytes_each: 256 * MEBIBYTE,
-        unit: "MiB/s",
-        amount: 256.0,
-        tools: &[Tool::Cp],
-        target: 0.9,
-        bound: READ_BACK,
-    },
-    // Few enough that all of `make bench` takes less than ten minutes.
-    Tree {
-        name: "2,000 files of 4 KiB",
-        files: 2_000,
-        bytes_each: PAGE,
-        unit: "files/s",
-        amount: 2_000.0,
-        tools: &[Tool::Cp, Tool::Rsync],
-        target: 1.0,
-        bound: SYNCED,
-    },
-];
+const LARGE: Tree = Tree {
+    name: "4 files of 128 MiB",
+    files: 4,
+    bytes_each: 128 * MEBIBYTE,
+    unit: "MiB/s",
+    amount: 512.0,
+    tools: &USUAL,
+    against: FASTEST,
+    bound: READ_BACK,
+    against_device: true,
+    pairs_max: 3,
+};
 
-const SYNCED: &str =
-    "each file is synced and read back before it has its name; the tools sync once, at the end";
+// Few enough that all of `make bench` takes less than ten minutes.
+const SMALL: Tree = Tree {
+    name: "2,000 files of 4 KiB",
+    files: 2_000,
+    bytes_each: PAGE,
+    unit: "files/s",
+    amount: 2_000.0,
+    tools: &USUAL,
+    against: FASTEST,
+    bound: EACH_CHECKED,
+    against_device: false,
+    pairs_max: 3,
+};
 
-/// Where the file itself is handed to the kernel, a copy by `cp` costs what one in the folder does.
-const READ_BACK: &str = "all is read back and compared, and every byte passes a socket of the storage node each time; cp \
-                         writes into a file of the node's own file system, and nothing is compared";
+/// On one medium, with one node, and once: with what takes longest to start.
+const MANY: Tree = Tree {
+    name: "20,000 files of 4 KiB",
+    files: 20_000,
+    amount: 20_000.0,
+    tools: &[Tool::Cp, Tool::Rsync, Tool::Tar, Tool::Parallel, Tool::Fpsync],
+    against: "the fastest of cp -a, rsync -a, tar | tar, parallel cp and fpsync, with sync",
+    pairs_max: 1,
+    ..SMALL
+};
+
+const USUAL: [Tool; 4] = [Tool::Cp, Tool::Rsync, Tool::Tar, Tool::Parallel];
+
+const FASTEST: &str = "the fastest of cp -a, rsync -a, tar | tar and parallel cp, with sync";
+
+const DEVICE: &str = "128 MiB written in order with one fsync";
+
+const EACH_CHECKED: &str = "each file is synced, read back and compared before it has its name; the tools sync once, at the \
+                            end, and compare nothing";
+
+const READ_BACK: &str = "all is read back and compared; the tools read nothing back. With one node the bytes pass no socket, and \
+                         half of the time is the copy, half the reading back; with several, each byte passes one each time";
+
+const TWICE: &str = "every byte is read, written and read back, each with its checksum: on two processors that is three \
+                     copies and two sums for one copy";
 
 /// What a worker may take of its node's memory.
 const MEMORY_WANTED: f64 = 256.0 * MEBIBYTE as f64;
 
-/// The two trees, in and out, on each medium: with one node, and on the medium without a disk with four.
+/// The trees, in and out, on each medium: with one node, and on the medium without a disk with four.
 pub fn measure(effort: Effort) -> Result<Vec<Measurement>> {
-    // One pair of a tree of small files takes as long as five of anything else.
-    let effort = Effort { pairs: effort.pairs.min(3) };
     let mut lines = Vec::new();
     for medium in media() {
-        let counts: &[u32] = if medium.name == "memory" { &[1, 4] } else { &[1] };
+        let in_memory = medium.name == "memory";
+        let counts: &[u32] = if in_memory { &[1, 4] } else { &[1] };
         for nodes in counts {
-            lines.extend(on(medium, *nodes, effort)?);
+            let trees: &[Tree] =
+                if in_memory && *nodes == 1 { &[LARGE, SMALL, MANY] } else { &[LARGE, SMALL] };
+            lines.extend(on(medium, *nodes, trees, effort)?);
         }
     }
     Ok(lines)
@@ -85,14 +111,14 @@ struct Site {
     source: PathBuf,
 }
 
-fn on(medium: Medium, nodes: u32, effort: Effort) -> Result<Vec<Measurement>> {
+fn on(medium: Medium, nodes: u32, trees: &[Tree], effort: Effort) -> Result<Vec<Measurement>> {
     let buffer = Buffer::mount(medium, nodes, Volume::Default)?;
     let second = namespace::mount_shared(&buffer, 1, Coherence::Posix)?.remove(0);
     let site = Site { source: buffer.folder_beside("source"), buffer, second };
     let mut lines = Vec::new();
-    for tree in &TREES {
+    for tree in trees {
         staging::make_tree(&site.source, tree.files, tree.bytes_each)?;
-        Tool::Cp.copy(&site.source, &site.staged())?;
+        Tool::Cp.copy(&site.source, &site.staged(), &site.buffer.volumes())?;
         for direction in [Direction::In, Direction::Out] {
             lines.extend(compare(&site, direction, tree, effort)?);
         }
@@ -108,18 +134,27 @@ fn on(medium: Medium, nodes: u32, effort: Effort) -> Result<Vec<Measurement>> {
 fn compare(site: &Site, direction: Direction, tree: &Tree, effort: Effort) -> Result<Vec<Measurement>> {
     let way = if direction == Direction::In { "stage-in" } else { "stage-out" };
     let case = format!("{way} of {}, {}", tree.name, site.buffer.name());
-    let mut lines = Vec::new();
     let mut peaks = Vec::new();
-    for tool in tree.tools {
-        let ours = || {
-            let run = site.stage(direction)?;
-            peaks.push((run.peak_bytes, MEMORY_WANTED));
-            Ok(tree.amount / run.seconds)
-        };
-        let theirs = || Ok(tree.amount / site.copy(direction, *tool)?);
-        let pairs = alternate(effort.pairs, ours, theirs)?;
-        let line = Line::new(case.clone(), tree.unit, tool.name(), tree.target);
-        lines.push(line.bounded_by(tree.bound).of(&pairs));
+    let mut limits = Vec::new();
+    let ours = || {
+        let run = site.stage(direction)?;
+        peaks.push((run.peak_bytes, MEMORY_WANTED));
+        Ok(tree.amount / run.seconds)
+    };
+    let theirs = || {
+        if tree.against_device {
+            limits.push(staging::device(&site.kept(direction)[0])?);
+        }
+        tree.tools
+            .iter()
+            .try_fold(0.0, |fastest: f64, tool| Ok(fastest.max(tree.amount / site.copy(direction, *tool)?)))
+    };
+    let pairs = alternate(effort.pairs.min(tree.pairs_max), ours, theirs)?;
+    let mut lines =
+        vec![Line::new(case.clone(), tree.unit, tree.against, 1.0).bounded_by(tree.bound).of(&pairs)];
+    if tree.against_device {
+        let pairs: Vec<_> = pairs.iter().zip(&limits).map(|((ours, _), limit)| (*ours, *limit)).collect();
+        lines.push(Line::new(case.clone(), tree.unit, DEVICE, 0.9).bounded_by(TWICE).of(&pairs));
     }
     lines.push(
         Line::new(format!("memory of its worker, {case}"), "B", "what it may take", 1.0).of_costs(&peaks),
@@ -147,12 +182,21 @@ impl Site {
         Ok(run)
     }
 
+    /// Folders of the file systems on which what is copied is kept.
+    fn kept(&self, direction: Direction) -> Vec<PathBuf> {
+        match direction {
+            Direction::In => self.buffer.volumes(),
+            Direction::Out => vec![self.buffer.folder_beside("results")],
+        }
+    }
+
     fn copy(&self, direction: Direction, tool: Tool) -> Result<f64> {
+        let kept = self.kept(direction);
         let (from, to) = match direction {
             Direction::In => (self.source.clone(), self.buffer.mountpoint().join("copy")),
-            Direction::Out => (self.staged(), self.buffer.folder_beside("results").join("copy")),
+            Direction::Out => (self.staged(), kept[0].join("copy")),
         };
-        let seconds = tool.copy(&from, &to)?;
+        let seconds = tool.copy(&from, &to, &kept)?;
         fs::remove_dir_all(to)?;
         Ok(seconds)
     }

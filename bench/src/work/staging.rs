@@ -95,31 +95,60 @@ pub enum Tool {
     Cp,
     /// `rsync -a`.
     Rsync,
+    /// Two of `tar`, with a pipe between them.
+    Tar,
+    /// GNU parallel, with four of `cp -a` at a time.
+    Parallel,
+    /// `fpsync`, with four of rsync at a time.
+    Fpsync,
 }
 
 impl Tool {
     /// How results call it.
     pub fn name(self) -> &'static str {
         match self {
-            Tool::Cp => "cp -a and sync",
-            Tool::Rsync => "rsync -a and sync",
+            Tool::Cp => "cp -a",
+            Tool::Rsync => "rsync -a",
+            Tool::Tar => "tar | tar",
+            Tool::Parallel => "parallel cp",
+            Tool::Fpsync => "fpsync",
         }
     }
 
-    /// Copies, and has it on stable storage as a stage has. Seconds.
-    pub fn copy(self, from: &Path, to: &Path) -> Result<f64> {
-        let source: PathBuf = from.join(match self {
-            Tool::Cp => ".",
-            Tool::Rsync => "",
-        });
+    /// From the folder `$1` to the folder `$2`.
+    fn command(self) -> &'static str {
+        match self {
+            Tool::Cp => r#"cp -a "$1/." "$2""#,
+            Tool::Rsync => r#"rsync -a "$1/" "$2""#,
+            Tool::Tar => r#"tar -C "$1" -cf - . | tar -C "$2" -xpf -"#,
+            Tool::Parallel => {
+                r#"cd "$1" && find . -type d -print0 | (cd "$2" && xargs -0 mkdir -p)
+                   find . ! -type d -print0 | parallel -0 -X -j4 cp -a --parents -t "$2""#
+            }
+            Tool::Fpsync => {
+                r#"work=$(mktemp -d) && fpsync -n 4 -f 500 -t "$work" "$1/" "$2/" && rm -r "$work""#
+            }
+        }
+    }
+
+    /// Copies, and has it on stable storage as a stage has: on the file systems of the folders `kept`, as a sync of a FUSE
+    /// mount reaches nothing below it. Seconds.
+    pub fn copy(self, from: &Path, to: &Path, kept: &[PathBuf]) -> Result<f64> {
         fs::create_dir(to)?;
         let start = Instant::now();
-        let mut command = Command::new(match self {
-            Tool::Cp => "cp",
-            Tool::Rsync => "rsync",
-        });
-        ensure!(command.arg("-a").arg(source).arg(to).status()?.success(), "{self:?} failed");
-        ensure!(Command::new("sync").arg("-f").arg(to).status()?.success(), "sync failed");
+        let mut command = Command::new("bash");
+        command.args(["-e", "-o", "pipefail", "-c", self.command(), "bash"]).arg(from).arg(to);
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        ensure!(command.status()?.success(), "{} failed", self.name());
+        ensure!(Command::new("sync").arg("-f").args(kept).status()?.success(), "sync failed");
         Ok(start.elapsed().as_secs_f64())
     }
+}
+
+/// MiB/s of a file system in one go: 128 MiB in order to one file, and one fsync.
+pub fn device(folder: &Path) -> Result<f64> {
+    let path = folder.join("device");
+    let rate = super::data::sequential_write(&path)?;
+    fs::remove_file(&path)?;
+    Ok(rate)
 }

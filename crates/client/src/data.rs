@@ -91,6 +91,17 @@ impl Client {
         self.ask_each(objects.chain([(self.home, Request::SyncMetadata)])).map(drop)
     }
 
+    /// The same for many files at once.
+    pub fn fsync_many(&self, inos: &[u64]) -> Result<()> {
+        let on = |fragment: u32| -> Vec<u64> {
+            inos.iter().copied().filter(|ino| self.layout.fragments_of(*ino).any(|f| f == fragment)).collect()
+        };
+        let objects = (0..self.layout.fragments).map(|fragment| (fragment, on(fragment)));
+        let objects = objects.filter(|(_, inos)| !inos.is_empty());
+        let objects = objects.map(|(fragment, inos)| (fragment, Request::SyncMany { inos }));
+        self.ask_each(objects.chain([(self.home, Request::SyncMetadata)])).map(drop)
+    }
+
     /// Makes every metadata change so far survive a power loss of the home shard's node.
     pub fn sync_metadata(&self) -> Result<()> {
         self.home(&Request::SyncMetadata).map(drop)

@@ -11,6 +11,7 @@ mod resolve;
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::ops::Range;
+use std::os::fd::OwnedFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -21,7 +22,8 @@ use wire::data::{Attr, Creator, DirEntry, FileKind, ROOT, SetAttr};
 
 use self::file::BufferFile;
 use crate::tree::{
-    Found, Listing, New, OpenFile, Placement, Result, Tree, Usage, Xattr, keeps_xattr, on_one_line, split,
+    Batch, Found, Listing, New, OpenFile, Placement, Result, Tree, Usage, Xattr, keeps_xattr, on_one_line,
+    split,
 };
 
 /// Folders whose inode numbers are remembered; all are forgotten when there are more.
@@ -53,8 +55,16 @@ pub trait Namespace: Send + Sync {
     fn next_hole(&self, ino: u64, offset: u64, size: u64) -> Result<u64>;
     /// Makes a file's contents survive a power loss.
     fn fsync(&self, ino: u64) -> Result<()>;
+    /// The same for many files.
+    fn fsync_many(&self, inos: &[u64]) -> Result<()> {
+        inos.iter().try_for_each(|ino| self.fsync(*ino))
+    }
     /// Makes every name and attribute set so far survive a power loss.
     fn sync_metadata(&self) -> Result<()>;
+    /// The file itself, open for reading and writing, where the whole of it is one object on this host.
+    fn object(&self, _ino: u64) -> Result<OwnedFd> {
+        Err(Errno::NOTSUP)
+    }
     fn unlink(&self, parent: u64, name: &[u8]) -> Result<()>;
     fn rename(&self, parent: u64, name: &[u8], new_parent: u64, new_name: &[u8]) -> Result<()>;
     /// A page of entries after `cookie` (0: from the start), without `.` and `..`; empty at the end.
@@ -211,6 +221,10 @@ impl<N: Namespace + 'static> Tree for Buffer<N> {
         self.namespace.unlink(parent, name)
     }
 
+    fn begin_batch(&self, _folder: &Found) -> Result<Option<Box<dyn Batch>>> {
+        Ok(Some(Box::new(BufferBatch(self.namespace.clone()))))
+    }
+
     fn sync_folder(&self, _path: &Path) -> Result<()> {
         self.namespace.sync_metadata()
     }
@@ -231,6 +245,16 @@ impl<N: Namespace + 'static> Tree for Buffer<N> {
 
     fn usage(&self) -> Option<Usage> {
         self.namespace.usage().ok()
+    }
+}
+
+/// Files of a namespace: its nodes are asked once for all of them.
+struct BufferBatch<N>(Arc<N>);
+
+impl<N: Namespace> Batch for BufferBatch<N> {
+    fn sync(&self, files: &[&Found]) -> Result<()> {
+        let inos: Vec<u64> = files.iter().map(|file| file.attr.ino).collect();
+        self.0.fsync_many(&inos)
     }
 }
 

@@ -47,6 +47,8 @@ pub(crate) struct Context {
     pub(crate) here: Arc<dyn Copier>,
     /// Hosts that help.
     pub(crate) crew: Crew,
+    /// Threads of this host that work.
+    pub(crate) workers: usize,
     /// What sets the names of this host's parts apart from those of the coordinator: empty for that, else as `m2-`.
     pub(crate) hand: String,
     pub(crate) links: Links,
@@ -59,6 +61,11 @@ pub(crate) struct Context {
 }
 
 impl Context {
+    /// How many work off the queue: this host's workers, and the lanes to movers.
+    pub(crate) fn hands(&self) -> usize {
+        self.workers + self.crew.lanes()
+    }
+
     /// Records that an entry failed.
     pub(crate) fn fail(&self, fault: &Fault) {
         // What was given up because the stage stops is no failure of that entry: a later run takes it up.
@@ -86,9 +93,18 @@ impl Context {
 
     /// Runs `attempt` until it works, or fails in a way that does not pass, or has failed four times.
     pub(crate) fn retrying<T>(&self, mut attempt: impl FnMut() -> Result<T, Fault>) -> Result<T, Fault> {
-        let mut pause = self.retry_pause;
+        self.retrying_after(attempt(), attempt)
+    }
+
+    /// The same after a first attempt, with this outcome.
+    pub(crate) fn retrying_after<T>(
+        &self,
+        first: Result<T, Fault>,
+        mut attempt: impl FnMut() -> Result<T, Fault>,
+    ) -> Result<T, Fault> {
+        let (mut outcome, mut pause) = (first, self.retry_pause);
         for _ in 0..RETRIES {
-            match attempt() {
+            match outcome {
                 Err(fault) if self.may_pass(&fault) && !self.monitor.is_stopping() => {
                     self.remark(&fault.path, &format!("{}: {}; tried again", fault.operation, fault.cause));
                 }
@@ -96,8 +112,9 @@ impl Context {
             }
             self.sleep(pause);
             pause *= 4;
+            outcome = attempt();
         }
-        attempt().map_err(|fault| {
+        outcome.map_err(|fault| {
             if fault.is_no_room() {
                 self.no_room.store(true, Ordering::Relaxed);
             }

@@ -10,9 +10,9 @@ use wire::control::{ApiError, Blame, StageStatus};
 use wire::data::Creator;
 use wire::node::StageSpec;
 
+use crate::batch;
 use crate::buffer::{Buffer, Namespace};
 use crate::context::Context;
-use crate::entry;
 use crate::identity::Identity;
 use crate::journal::Journal;
 use crate::links::Links;
@@ -86,7 +86,7 @@ impl Engine {
         let context = Arc::new(self.context(spec, journal, manifest, monitor));
         std::thread::scope(|scope| {
             for _ in 0..self.workers {
-                scope.spawn(|| context.queue.work(&context.here, |entry| entry::stage(&context, entry)));
+                scope.spawn(|| context.queue.work(&context.here, |entry| batch::stage(&context, entry)));
             }
             scope.spawn(|| context.crew.recruit(scope, &context, spec));
             // Also if the planner panics: the workers would wait for ever.
@@ -140,6 +140,7 @@ impl Engine {
             verify: spec.policy.verify,
             queue: Queue::new(),
             here: Arc::new(Here { fragment: self.here }),
+            workers: self.workers,
             crew: Crew::new(spec.target.layout, self.recruits.clone()),
             hand: String::new(),
             links: Links::default(),

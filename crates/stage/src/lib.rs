@@ -1,7 +1,7 @@
 //! Staging: copies between the PFS and a buffer that are complete and verified, or failed and say so.
 //!
 //! ```text
-//! spec -> plan --queue--> entry (workers) -> regular -> resume, transfer  journal: what need not be done again
+//! spec -> plan --queue--> batch, entry (workers) -> regular -> resume, transfer  journal: what need not be done again
 //!           |                             -> special -> metadata          monitor: counters, failures, cancellation
 //!           +-> folder (finished when its last entry is)
 //!                 both sides as a Tree: Pfs, Buffer over a Namespace
@@ -12,6 +12,7 @@
 //!
 //! **Invariant:** `complete` is said only of a stage whose every byte was read back from the target and compared.
 
+mod batch;
 mod blocks;
 pub mod buffer;
 mod checksum;

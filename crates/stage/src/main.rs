@@ -19,6 +19,7 @@ use clap::Parser;
 use client::Client;
 use model::phase::StageState;
 use rustix::net::AddressFamily;
+use rustix::process::{Resource, getrlimit, setrlimit};
 use serde::de::DeserializeOwned;
 use stage::engine::Engine;
 use stage::identity;
@@ -33,6 +34,9 @@ use wire::node::{FragmentSpec, NamespaceTarget, StageControl, StageSpec, Storage
 
 /// Pause between two status lines; the node is promised two a second.
 const REPORT_PERIOD: Duration = Duration::from_millis(400);
+
+/// Descriptors that 8 workers and 4 lanes can have open at once, and some more.
+const DESCRIPTORS: u64 = 8192;
 
 /// Runs one stage, or copies for one that another node runs.
 #[derive(Parser)]
@@ -58,12 +62,22 @@ struct Arguments {
 fn main() -> anyhow::Result<ExitCode> {
     let arguments = Arguments::parse();
     daemon::logging::init();
+    raise_descriptor_limit();
     match arguments {
         Arguments { fragment: Some(fragment), namespace: Some(namespace), .. } => help(&fragment, namespace),
         Arguments { spec: Some(spec), journal: Some(journal), data_address, .. } => {
             coordinate(&spec, &journal, data_address.as_deref())
         }
         _ => unreachable!("clap has checked what goes with what"),
+    }
+}
+
+/// Each worker has the files of a batch open, on both sides.
+fn raise_descriptor_limit() {
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = Some(limit.maximum.unwrap_or(DESCRIPTORS).min(DESCRIPTORS));
+    if let Err(error) = setrlimit(Resource::Nofile, limit) {
+        tracing::warn!(%error, "cannot raise the limit of open files");
     }
 }
 

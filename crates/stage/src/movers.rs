@@ -122,6 +122,11 @@ impl Crew {
         }
     }
 
+    /// Threads that give movers their orders.
+    pub(crate) fn lanes(&self) -> usize {
+        LANES * self.at_work.load(Ordering::Relaxed)
+    }
+
     fn answer(&self) {
         *self.pending.lock().expect("no thread panics with the lock") -= 1;
         self.answered.notify_all();

@@ -2,6 +2,7 @@
 //!
 //! **Invariant:** nothing is opened or changed through a symbolic link in the last component of a path.
 
+mod batch;
 mod file;
 
 use std::fs::{self, Metadata};
@@ -17,7 +18,7 @@ use wire::data::{Attr, FileKind, SetAttr, Time};
 
 use self::file::PfsFile;
 use crate::tree::{
-    Found, Listing, New, OpenFile, Placement, Result, Tree, Usage, Xattr, keeps_xattr, on_one_line,
+    Batch, Found, Listing, New, OpenFile, Placement, Result, Tree, Usage, Xattr, keeps_xattr, on_one_line,
 };
 
 /// The PFS side of a stage.
@@ -125,6 +126,10 @@ impl Tree for Pfs {
             rustix::fs::utimensat(CWD, path, &times, AtFlags::SYMLINK_NOFOLLOW)?;
         }
         Ok(())
+    }
+
+    fn begin_batch(&self, folder: &Found) -> Result<Option<Box<dyn Batch>>> {
+        batch::begin(folder)
     }
 
     fn xattrs(&self, entry: &Found) -> Result<Vec<Xattr>> {

@@ -99,11 +99,16 @@ impl<T, H: Hand + ?Sized> Queue<T, H> {
         }
     }
 
-    /// Takes at most `count` items more, as long as they are `wanted`: only while an item that was handed out is worked
-    /// on, which is over when all of them are.
-    pub(crate) fn take_more(&self, count: usize, mut wanted: impl FnMut(&T) -> bool) -> Vec<T> {
+    /// Takes more items as long as they are `wanted`, at most as many as `count` makes of the number that wait: only
+    /// while an item that was handed out is worked on, which is over when all of them are.
+    pub(crate) fn take_more(
+        &self,
+        count: impl FnOnce(usize) -> usize,
+        mut wanted: impl FnMut(&T) -> bool,
+    ) -> Vec<T> {
         let mut state = self.lock();
         let mut taken = Vec::new();
+        let count = count(state.items.len());
         while taken.len() < count && state.items.front().is_some_and(&mut wanted) {
             taken.extend(state.items.pop_front());
         }
@@ -259,7 +264,7 @@ mod tests {
                 scope.spawn(move || {
                     let hand = Arc::new(Here((fragment > 0).then_some(fragment)));
                     queue.work(&hand, |item| {
-                        let more = queue.take_more(3, |item| !item.is_multiple_of(7));
+                        let more = queue.take_more(|waiting| waiting.min(3), |item| !item.is_multiple_of(7));
                         items.fetch_add(item + more.iter().sum::<usize>(), Ordering::Relaxed);
                         if item == 7 {
                             let homes = (0..100).map(|unit| (unit > 50).then_some(unit % 3));

@@ -68,11 +68,26 @@ pub(crate) fn attempt(
     entry: &Entry,
     attempts: u32,
 ) -> Result<(Found, Finished), Fault> {
-    let copy = make(context, &entry.source, &entry.target, attempts)?;
-    copy.part.publish(&entry.target)?;
+    publish(context, &entry.target, make(context, &entry.source, &entry.target, attempts)?)
+}
+
+/// Gives a copy its name; gives its entry and what it holds.
+pub(crate) fn publish(context: &Context, target: &Path, copy: Copy<'_>) -> Result<(Found, Finished), Fault> {
+    copy.part.publish(target)?;
     copy.tally.keep();
-    note(context, &entry.target, copy.done);
-    Ok((Found { path: entry.target.clone(), ..copy.made }, copy.done))
+    note(context, target, copy.done);
+    Ok((Found { path: target.to_owned(), ..copy.made }, copy.done))
+}
+
+/// A copy that is written, and neither synced nor compared.
+pub(crate) struct Written<'a> {
+    // First, so that the file is closed before a part that is given up is removed.
+    file: Arc<Transfer>,
+    part: Part<'a>,
+    sums: Sums,
+    /// Blocks that an earlier run wrote.
+    resumed: BTreeMap<usize, u32>,
+    tally: Arc<Tally>,
 }
 
 /// A verified copy with all but its name.
@@ -90,6 +105,17 @@ pub(crate) fn make<'a>(
     target: &Path,
     attempts: u32,
 ) -> Result<Copy<'a>, Fault> {
+    let written = write(context, source, target)?;
+    written.sync()?;
+    settle(context, written, attempts)
+}
+
+/// Begins a copy that is to become `target`, and writes its contents.
+pub(crate) fn write<'a>(
+    context: &'a Arc<Context>,
+    source: &Found,
+    target: &Path,
+) -> Result<Written<'a>, Fault> {
     let (source, found) = open_source(context, source)?;
     let size = found.attr.size;
     let Begun { made, part, target, blocks } = resume::begin(context, target, &found)?;
@@ -98,17 +124,41 @@ pub(crate) fn make<'a>(
     let spread = layout.map(|layout| (layout, buffer_ino(context, &found, &made)));
     let file = Arc::new(Transfer { size, source, found, target, made, spread });
 
-    let written = file.copy(context, &blocks, &tally)?;
+    let sums = file.copy(context, &blocks, &tally)?;
+    Ok(Written { file, part, sums, resumed: blocks, tally })
+}
+
+impl Written<'_> {
+    /// Its entry, under its working name.
+    pub(crate) fn made(&self) -> &Found {
+        &self.file.made
+    }
+
+    /// Makes the contents survive a power loss.
+    pub(crate) fn sync(&self) -> Result<(), Fault> {
+        let target = &self.file.target;
+        target.file.sync().tried(&*target.tree, &target.path, "fsync")
+    }
+}
+
+/// Compares what is written and synced, and gives it the source's metadata.
+pub(crate) fn settle<'a>(
+    context: &Arc<Context>,
+    written: Written<'a>,
+    attempts: u32,
+) -> Result<Copy<'a>, Fault> {
+    // The part first, so that it is dropped after the file.
+    let Written { part, file, sums, resumed, tally } = written;
     check_unchanged(&file)?;
-    verify(context, &file, &written, &blocks, &tally)?;
+    verify(context, &file, &sums, &resumed, &tally)?;
     file.target.file.close().tried(&*file.target.tree, file.name(), "close")?;
     metadata::keep(context, &file.found, &file.made, file.name())?;
     let done = Finished {
-        size,
+        size: file.size,
         mtime: file.found.attr.mtime,
-        crc32c: written.whole(),
+        crc32c: sums.whole(),
         attempts,
-        verified: verify::of_size(context.verify, size),
+        verified: verify::of_size(context.verify, file.size),
         finished_ms: now_ms(),
     };
     Ok(Copy { made: file.made.clone(), part, done, tally })

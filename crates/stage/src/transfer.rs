@@ -108,7 +108,8 @@ impl Copier for Here {
 }
 
 impl Transfer {
-    /// Copies all blocks but those that are there already, which are given with their checksums.
+    /// Copies all blocks but those that are there already, which are given with their checksums. Those that this host has
+    /// copied are not synced yet.
     pub(crate) fn copy(
         self: &Arc<Transfer>,
         context: &Arc<Context>,
@@ -137,7 +138,6 @@ impl Transfer {
         for (unit, found) in copied {
             sums.set(unit.blocks(), &found);
         }
-        target.file.sync().tried(&*target.tree, &target.path, "fsync")?;
         Ok(sums)
     }
 

@@ -113,6 +113,12 @@ pub trait Tree: Send + Sync {
     /// Makes the names in a folder survive a power loss.
     fn sync_folder(&self, path: &Path) -> Result<()>;
 
+    /// Begins a batch of regular files that are made in `folder`, or elsewhere in its file system. `None` where each is
+    /// to be synced by itself.
+    fn begin_batch(&self, _folder: &Found) -> Result<Option<Box<dyn Batch>>> {
+        Ok(None)
+    }
+
     /// Sets owner, mode and times: what is `Some`, in this order.
     fn set(&self, entry: &Found, change: &SetAttr) -> Result<()>;
 
@@ -163,6 +169,13 @@ pub trait OpenFile: Send + Sync {
 
     /// Ends the use of the file: attributes set after this stay. Also done, silently, on drop.
     fn close(&self) -> Result<()>;
+}
+
+/// Files that are written one after the other, and then synced together.
+pub trait Batch {
+    /// Makes the contents of these files, written since the batch was begun, survive a power loss. An error may be that of
+    /// any file, also of another.
+    fn sync(&self, files: &[&Found]) -> Result<()>;
 }
 
 /// The folder and the name of a path; the empty folder for a name alone.

@@ -8,7 +8,7 @@ use wire::control::Side;
 use wire::data::{Attr, SetAttr};
 
 use crate::monitor::Monitor;
-use crate::tree::{Found, Listing, New, OpenFile, Placement, Result, Tree, Usage, Xattr};
+use crate::tree::{Batch, Found, Listing, New, OpenFile, Placement, Result, Tree, Usage, Xattr};
 
 /// A tree, watched.
 pub(crate) struct Watched {
@@ -22,6 +22,14 @@ struct WatchedFile {
     monitor: Arc<Monitor>,
     side: Side,
     path: PathBuf,
+}
+
+/// A batch in it.
+struct WatchedBatch {
+    batch: Box<dyn Batch>,
+    monitor: Arc<Monitor>,
+    side: Side,
+    folder: PathBuf,
 }
 
 impl Watched {
@@ -105,6 +113,12 @@ impl Tree for Watched {
         self.watch("fsync folder", path, || self.tree.sync_folder(path))
     }
 
+    fn begin_batch(&self, folder: &Found) -> Result<Option<Box<dyn Batch>>> {
+        let batch = self.watch("begin to write files in", &folder.path, || self.tree.begin_batch(folder))?;
+        let (monitor, side, folder) = (self.monitor.clone(), self.side(), folder.path.clone());
+        Ok(batch.map(|batch| -> Box<dyn Batch> { Box::new(WatchedBatch { batch, monitor, side, folder }) }))
+    }
+
     fn set(&self, entry: &Found, change: &SetAttr) -> Result<()> {
         self.watch("set attributes of", &entry.path, || self.tree.set(entry, change))
     }
@@ -119,6 +133,12 @@ impl Tree for Watched {
 
     fn usage(&self) -> Option<Usage> {
         self.tree.usage()
+    }
+}
+
+impl Batch for WatchedBatch {
+    fn sync(&self, files: &[&Found]) -> Result<()> {
+        self.monitor.stalls.watch(self.side, "sync files in", &self.folder, || self.batch.sync(files))
     }
 }
 

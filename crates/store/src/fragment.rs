@@ -12,6 +12,7 @@ pub mod extents;
 pub mod objects;
 pub mod space;
 pub mod volume;
+mod whole_sync;
 
 use std::collections::HashMap;
 use std::io;

@@ -1,16 +1,22 @@
 //! An open file in the buffer.
 
+use std::fs::File;
 use std::ops::Range;
-use std::sync::Arc;
+use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use wire::data::{Attr, SetAttr};
 
 use super::Namespace;
+use crate::pfs::errno;
 use crate::tree::{OpenFile, Result};
 
 /// Storage nodes keep data in blocks of 4 KiB: a smaller file is not worth the question.
 const HOLE_BYTES_MIN: u64 = 4096;
+
+/// From requests of this length on, which only large files see, it is worth asking for the object itself.
+const DIRECT_BYTES_MIN: usize = 1 << 20;
 
 /// One open of one inode; closed exactly once.
 pub(super) struct BufferFile<N: Namespace> {
@@ -18,15 +24,32 @@ pub(super) struct BufferFile<N: Namespace> {
     ino: u64,
     write: bool,
     closed: AtomicBool,
+    /// The object itself, once it was asked for: its bytes then pass no socket.
+    object: OnceLock<Option<File>>,
 }
 
 impl<N: Namespace> BufferFile<N> {
     pub(super) fn for_reading(namespace: Arc<N>, ino: u64) -> BufferFile<N> {
-        BufferFile { namespace, ino, write: false, closed: AtomicBool::new(false) }
+        BufferFile::new(namespace, ino, false)
     }
 
     pub(super) fn for_writing(namespace: Arc<N>, ino: u64) -> BufferFile<N> {
-        BufferFile { namespace, ino, write: true, closed: AtomicBool::new(false) }
+        BufferFile::new(namespace, ino, true)
+    }
+
+    fn new(namespace: Arc<N>, ino: u64, write: bool) -> BufferFile<N> {
+        BufferFile { namespace, ino, write, closed: AtomicBool::new(false), object: OnceLock::new() }
+    }
+
+    /// The object, for a request of this length.
+    fn object(&self, length: usize) -> Option<&File> {
+        let known = match self.object.get() {
+            None if length < DIRECT_BYTES_MIN => return None,
+            Some(known) => known,
+            // Refused where the file is on another host, or on several.
+            None => self.object.get_or_init(|| self.namespace.object(self.ino).ok().map(File::from)),
+        };
+        known.as_ref()
     }
 }
 
@@ -36,11 +59,17 @@ impl<N: Namespace> OpenFile for BufferFile<N> {
     }
 
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize> {
-        self.namespace.read(self.ino, offset, buffer)
+        match self.object(buffer.len()) {
+            Some(object) => object.read_at(buffer, offset).map_err(errno),
+            None => self.namespace.read(self.ino, offset, buffer),
+        }
     }
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> Result<()> {
-        self.namespace.write(self.ino, offset, bytes)
+        match self.object(bytes.len()) {
+            Some(object) => object.write_all_at(bytes, offset).map_err(errno),
+            None => self.namespace.write(self.ino, offset, bytes),
+        }
     }
 
     // The space in a buffer's attributes is not measured while nobody writes.

@@ -1,6 +1,7 @@
 //! A real buffer: the client library, call by call.
 
 use std::ops::Range;
+use std::os::fd::OwnedFd;
 
 use client::Client;
 use wire::data::{Attr, Creator, DirEntry, FileKind, SetAttr};
@@ -73,8 +74,16 @@ impl Namespace for Client {
         Client::fsync(self, ino)
     }
 
+    fn fsync_many(&self, inos: &[u64]) -> Result<()> {
+        Client::fsync_many(self, inos)
+    }
+
     fn sync_metadata(&self) -> Result<()> {
         Client::sync_metadata(self)
+    }
+
+    fn object(&self, ino: u64) -> Result<OwnedFd> {
+        Client::object(self, ino)
     }
 
     fn unlink(&self, parent: u64, name: &[u8]) -> Result<()> {

@@ -5,42 +5,23 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rustix::io::Errno;
-use wire::data::FileKind;
 use wire::mover::{Answer, Made, Order, Outcome, WholeFile};
 
 use super::lane::{bytes, known, path};
 use super::link::Link;
 use super::record;
-use crate::blocks::UNIT_BYTES;
+use crate::batch;
 use crate::context::Context;
 use crate::entry::{self, Entry};
 use crate::fault::{Fault, Tried};
 use crate::journal::Finished;
-use crate::links::Role;
 use crate::monitor::Tally;
 use crate::tree::Placement;
 use crate::{regular, verify};
 
-/// Files in an order, and bytes after which no more are added: a mover that is lost has at most so much to be done again.
-const FILES_MAX: usize = 64;
-const BYTES_MAX: u64 = UNIT_BYTES;
-
-/// Whether an entry is one that movers take: a regular file with one name that one worker copies, and not done before.
-pub(super) fn takes(context: &Context, entry: &Entry) -> bool {
-    entry.role == Role::Alone
-        && entry.source.attr.kind == FileKind::Regular
-        && entry.source.attr.size <= UNIT_BYTES
-        && context.journal.finished(&entry.target).is_none()
-}
-
 /// Has a file copied by a mover, and those that come after it.
 pub(super) fn stage(context: &Arc<Context>, link: &Link, first: Entry) {
-    let mut total = first.source.attr.size;
-    let mut entries = vec![first];
-    entries.extend(context.queue.take_more(FILES_MAX - 1, |next| {
-        total = total.saturating_add(next.source.attr.size);
-        total <= BYTES_MAX && takes(context, next)
-    }));
+    let entries = batch::gather(context, first, &batch::ORDER);
     context.pace(entries.iter().map(|entry| entry.source.attr.size).sum());
     let whole = |entry: &Entry| WholeFile {
         source: known(&entry.source),

@@ -9,13 +9,14 @@ use std::sync::Arc;
 use wire::mover::{Answer, Known, Order, Part};
 
 use super::link::Link;
-use super::{as_hand, batch, record};
+use super::{as_hand, record};
+use crate::batch;
 use crate::blocks::Unit;
 use crate::context::Context;
 use crate::monitor::Tally;
 use crate::transfer::{Copier, NotDone, Transfer};
 use crate::tree::Found;
-use crate::{entry, verify};
+use crate::verify;
 
 /// One of several lanes to a mover.
 pub(crate) struct Lane {
@@ -30,10 +31,10 @@ impl Lane {
     /// Works until the stage has nothing more to do.
     pub(super) fn work(self: &Arc<Lane>, context: &Arc<Context>) {
         context.queue.work(&as_hand(self), |first| {
-            if self.link.is_usable() && batch::takes(context, &first) {
-                batch::stage(context, &self.link, first);
+            if self.link.is_usable() && batch::takes(context, &first, &batch::ORDER) {
+                super::batch::stage(context, &self.link, first);
             } else {
-                entry::stage(context, first);
+                batch::stage(context, first);
             }
         });
     }

@@ -1,7 +1,7 @@
 //! A mover: takes the orders of a coordinator until the connection ends.
 
 use std::ops::Range;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex};
 
@@ -13,13 +13,14 @@ use wire::node::{FragmentSpec, NamespaceTarget, StageSpec};
 
 use super::lane::{bytes, path};
 use super::{LANES, record};
+use crate::batch;
 use crate::content::{self, Opened};
 use crate::context::Context;
 use crate::engine::Engine;
 use crate::fault::{Fault, Tried};
 use crate::identity;
 use crate::monitor::Monitor;
-use crate::regular;
+use crate::regular::{self, Copy};
 use crate::tree::{Found, Tree};
 
 /// Why a mover ended before the stage did.
@@ -114,7 +115,7 @@ fn work(waiting: &Mutex<Receiver<(u64, Order)>>, answers: &Mutex<Connection>, co
             Order::Copy(part) => sums(copy(context, part)),
             Order::ReadBack(part) => sums(read_back(context, part)),
             Order::Files(files) => {
-                let files = files.into_iter().map(|file| whole(context, file)).collect();
+                let files = all_of(context, files);
                 Answer::Files { files, remarks: context.monitor.take_remarks() }
             }
         };
@@ -178,20 +179,48 @@ fn read_back(context: &Context, part: Part) -> Result<Vec<u32>, Refused> {
     Ok(content::read(context, &from, size, &runs(&part.runs), |_| Ok(()))?)
 }
 
-/// Copies a whole file, up to its name.
-fn whole(context: &Arc<Context>, file: WholeFile) -> Outcome {
-    let folder = recognise(&*context.target, &file.folder);
-    let source = folder.and_then(|_| recognise(&*context.source, &file.source));
-    let made = source.and_then(|source| {
-        let target: PathBuf = path(file.target);
-        let mut attempts = 0;
-        Ok(context.retrying(|| {
-            attempts += 1;
-            let copy = regular::make(context, &source, &target, attempts)?;
-            Ok((copy.made, copy.part.keep(), copy.done))
-        })?)
-    });
-    match made {
+/// Copies whole files, up to their names.
+fn all_of(context: &Arc<Context>, files: Vec<WholeFile>) -> Vec<Outcome> {
+    let recognised: Vec<_> = files.into_iter().map(|file| recognise_both(context, file)).collect();
+    let tasks = recognised.iter().flatten().map(|(_, source, target)| (source, target.as_path())).collect();
+    let folder = recognised.iter().flatten().map(|(folder, ..)| folder).next();
+    let made = folder.map(|folder| batch::make(context, folder, tasks));
+    let mut made = made.into_iter().flatten();
+    let mut outcomes = Vec::new();
+    for known in &recognised {
+        outcomes.push(match known {
+            Ok((_, source, target)) => {
+                let made = made.next().expect("a batch tells of each of its files");
+                finished(context, source, target, made)
+            }
+            Err(Refused::Foreign(why)) => Outcome::Foreign(why.clone()),
+            Err(Refused::Fault(fault)) => Outcome::Failed(record::sent(fault)),
+        });
+    }
+    outcomes
+}
+
+/// The folder and the source as they are here, and the name.
+fn recognise_both(context: &Context, file: WholeFile) -> Result<(Found, Found, PathBuf), Refused> {
+    let folder = recognise(&*context.target, &file.folder)?;
+    let source = recognise(&*context.source, &file.source)?;
+    Ok((folder, source, path(file.target)))
+}
+
+/// What became of a file that was in a batch, after more tries if need be.
+fn finished(context: &Arc<Context>, source: &Found, target: &Path, made: batch::Made<'_>) -> Outcome {
+    let kept = |copy: Copy<'_>| (copy.made, copy.part.keep(), copy.done);
+    let mut attempts = u32::from(!matches!(made, batch::Made::Alone));
+    let again = || {
+        attempts += 1;
+        regular::make(context, source, target, attempts).map(kept)
+    };
+    let outcome = match made {
+        batch::Made::Copy(copy) => Ok(kept(copy)),
+        batch::Made::Failed(fault) => context.retrying_after(Err(fault), again),
+        batch::Made::Alone => context.retrying(again),
+    };
+    match outcome {
         Ok((made, place, done)) => Outcome::Made(Made {
             place: bytes(&place),
             attr: made.attr,
@@ -202,8 +231,7 @@ fn whole(context: &Arc<Context>, file: WholeFile) -> Outcome {
             verified: done.verified,
             finished_ms: done.finished_ms,
         }),
-        Err(Refused::Foreign(why)) => Outcome::Foreign(why),
-        Err(Refused::Fault(fault)) => Outcome::Failed(record::sent(&fault)),
+        Err(fault) => Outcome::Failed(record::sent(&fault)),
     }
 }
 

@@ -302,6 +302,51 @@ fn a_user_gets_eacces_for_the_file_that_is_not_theirs_to_read_and_nothing_more()
 }
 
 #[test]
+fn a_folder_of_the_pfs_that_is_closed_meanwhile_fails_what_is_left_and_only_that_is_copied_later() {
+    const FILES: u64 = 400;
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let site = Site::new();
+    for folder in [site.pfs(""), site.path().to_owned()] {
+        chown(folder, Some(54_321), None).unwrap();
+    }
+    for index in 0..FILES {
+        fs::write(site.buffer(&format!("f{index}")), bytes(index, 1000)).unwrap();
+    }
+    let spec = site.spec(Direction::Out, StageKind::Directory, "out", "");
+    let run = |pfs: FaultyPfs| {
+        std::thread::scope(|scope| {
+            let stage = scope.spawn(|| {
+                identity::assume(&Owner { uid: 54_321, gid: 54_321 }).unwrap();
+                site.run_on(Arc::new(pfs), &spec)
+            });
+            stage.join().unwrap()
+        })
+    };
+    let pfs = FaultyPfs::default();
+    let mode = |mode| {
+        let out = site.pfs("out");
+        move || fs::set_permissions(out, fs::Permissions::from_mode(mode)).unwrap()
+    };
+    *pfs.shared.at_write.lock().unwrap() = Some((FILES / 2, Box::new(mode(0o000))));
+    let status = run(pfs);
+    assert_eq!(status.state, StageState::Failed);
+    assert!(
+        status.failures.iter().all(|failure| (failure.side, failure.errno) == (Side::Pfs, 13)),
+        "{status:?}"
+    );
+    let done = status.progress.entries_done;
+    assert!(0 < done && done < FILES, "{done}");
+
+    mode(0o755)();
+    let again = run(FaultyPfs::default());
+    assert_eq!((again.state, &again.failures), (StageState::Complete, &vec![]));
+    assert_eq!(again.progress.bytes_moved, (FILES - done) * 1000, "what was done is not copied again");
+    assert_eq!(fs::read_dir(site.pfs("out")).unwrap().count() as u64, FILES, "a part was left behind");
+}
+
+#[test]
 fn a_user_cannot_make_a_device_or_lend_root_rights_through_the_buffer() {
     use std::os::unix::fs::MetadataExt;
     if !rustix::process::geteuid().is_root() {

@@ -11,6 +11,7 @@ use stage::monitor::Monitor;
 use wire::control::Side;
 
 use crate::support::Site;
+use crate::support::faulty_pfs::FaultyPfs;
 use crate::support::forest::bytes;
 
 /// A mount on a folder of the PFS, until it is dropped.
@@ -103,4 +104,49 @@ fn a_frozen_file_system_is_named_and_the_stage_goes_on_when_it_thaws() {
     });
     assert_eq!((status.state, status.notes.stalled), (StageState::Complete, None));
     assert!(fs::read(site.pfs("frozen/out/a")).unwrap() == bytes(1, 100_000));
+}
+
+#[test]
+fn a_pfs_that_turns_read_only_fails_what_is_left_and_gets_it_once_it_is_mended() {
+    const FILES: u64 = 600;
+    let site = Site::new();
+    let image = site.path().join("image");
+    fs::File::create(&image).unwrap().set_len(64 << 20).unwrap();
+    if rustix::process::geteuid().is_root() {
+        run("mkfs.ext4", &["-q", image.to_str().unwrap()]);
+    }
+    let options = ["-o", "loop", image.to_str().unwrap()];
+    let Some(mount) = Mount::new(&site.pfs("mended"), &options) else { return };
+    for index in 0..FILES {
+        fs::write(site.buffer(&format!("f{index}")), bytes(index, 3000)).unwrap();
+    }
+    let spec = site.spec(Direction::Out, StageKind::Directory, "mended/out", "");
+    let pfs = FaultyPfs::default();
+    let folder = mount.0.clone();
+    // As ext4 does by itself when its device fails: whatever is under way fails, too.
+    let abort = move || run("mount", &["-o", "remount,abort", folder.to_str().unwrap()]);
+    *pfs.shared.at_write.lock().unwrap() = Some((FILES / 2, Box::new(abort)));
+    let status = site.run_on(Arc::new(pfs), &spec);
+    assert_eq!(status.state, StageState::Failed);
+    assert!(!status.failures.is_empty());
+    for failure in &status.failures {
+        assert_eq!(failure.side, Side::Pfs, "{failure:?}");
+        assert!(failure.errno == 30 || failure.errno == 5, "{failure:?}");
+    }
+    let done = status.progress.entries_done;
+    assert!(0 < done && done < FILES, "{:?}", status.progress);
+
+    run("umount", &[mount.0.to_str().unwrap()]);
+    Command::new("e2fsck").args(["-p", image.to_str().unwrap()]).output().unwrap();
+    run("mount", &[&options[..], &[mount.0.to_str().unwrap()]].concat());
+    let again = site.run(&spec);
+    assert_eq!((again.state, &again.failures), (StageState::Complete, &vec![]));
+    assert_eq!(again.progress.entries_done, FILES);
+    assert_eq!(fs::read_dir(site.pfs("mended/out")).unwrap().count() as u64, FILES, "a part was left behind");
+    for index in 0..FILES {
+        assert!(
+            fs::read(site.pfs(&format!("mended/out/f{index}"))).unwrap() == bytes(index, 3000),
+            "f{index}"
+        );
+    }
 }

@@ -2,13 +2,16 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader};
-use std::path::PathBuf;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 use std::time::Duration;
 
 use model::phase::{Direction, StageKind, StageState};
 use rustix::process::{Pid, Signal, kill_process};
-use wire::control::{Side, StageStatus};
+use stage::monitor::Monitor;
+use wire::control::{Owner, Side, StageStatus};
 use wire::node::StageSpec;
 
 use crate::support::Site;
@@ -39,9 +42,14 @@ impl Work {
     }
 
     pub fn start_with(&self, spec: &StageSpec, arguments: &[&str]) -> Child {
+        self.start_by(Command::new(env!("CARGO_BIN_EXE_forebay-stage")), spec, arguments)
+    }
+
+    /// Has a command start the worker.
+    fn start_by(&self, mut command: Command, spec: &StageSpec, arguments: &[&str]) -> Child {
         let file = self.site.path().join(format!("{}.json", spec.id));
         fs::write(&file, serde_json::to_vec(spec).unwrap()).unwrap();
-        Command::new(env!("CARGO_BIN_EXE_forebay-stage"))
+        command
             .arg("--spec")
             .arg(file)
             .arg("--journal")
@@ -104,12 +112,96 @@ fn every_kind_of_entry_survives_a_real_buffer() {
         let work = Work::new(nodes, 100 * MIB);
         grow(&work.site.pfs("set"));
         let before = survey(&work.site.pfs("set"));
+        let accessed = |tree: &str| {
+            let metadata = fs::metadata(work.site.pfs(tree).join("file4096")).unwrap();
+            (metadata.atime(), metadata.atime_nsec())
+        };
+        let time = accessed("set");
         let status = work.run(&work.spec("1.0", Direction::In, "set", "in/here"));
         assert_eq!((status.state, &status.failures), (StageState::Complete, &vec![]), "{nodes} nodes");
         let status = work.run(&work.spec("1.1", Direction::Out, "out", "in/here/"));
         assert_eq!((status.state, &status.failures), (StageState::Complete, &vec![]), "{nodes} nodes");
+        assert_eq!(accessed("out"), time, "the time of access, with {nodes} nodes");
         assert_same(&before, &work.site.pfs("out"));
+        assert_eq!(differences_to_rsync(&work.site.pfs("set"), &work.site.pfs("out")), "", "{nodes} nodes");
     }
+}
+
+/// What `rsync` would copy to make the second tree like the first.
+fn differences_to_rsync(from: &Path, to: &Path) -> String {
+    let mut command = Command::new("rsync");
+    command.args(["-naHAX", "--checksum", "--delete", "--itemize-changes"]);
+    let output = command.arg(from.join("")).arg(to.join("")).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+#[test]
+fn a_file_that_one_of_the_users_further_groups_may_read_is_staged_and_another_is_not() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let owner = Owner { uid: 54_321, gid: 54_321 };
+    let mut site = Site::new();
+    site.owner = owner.clone();
+    fs::set_permissions(site.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let cluster = Cluster::start(&site.path().join("nodes"), 1, 10 * MIB, &owner);
+    let work = Work { site, cluster };
+    fs::create_dir(work.site.pfs("set")).unwrap();
+    for (name, group) in [("mine", 54_322), ("theirs", 54_323)] {
+        let path = work.site.pfs("set").join(name);
+        fs::write(&path, name).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
+        std::os::unix::fs::chown(&path, Some(0), Some(group)).unwrap();
+    }
+    // The system's users, and one more, as this worker alone sees them.
+    for (file, line) in [
+        ("passwd", "stager:x:54321:54321::/:/bin/sh\n"),
+        ("group", "stager:x:54321:\nproject:x:54322:stager\nothers:x:54323:\n"),
+    ] {
+        let known = fs::read_to_string(Path::new("/etc").join(file)).unwrap();
+        fs::write(work.site.path().join(file), known + line).unwrap();
+    }
+    let mut command = Command::new("unshare");
+    let script = "mount --bind passwd /etc/passwd && mount --bind group /etc/group && exec \"$@\"";
+    command.args(["--mount", "--", "sh", "-c", script, "sh", env!("CARGO_BIN_EXE_forebay-stage")]);
+    command.current_dir(work.site.path());
+    let status = end_of(work.start_by(command, &work.spec("1.0", Direction::In, "set", ""), &[]));
+    assert_eq!((status.state, status.progress.entries_done), (StageState::Failed, 1), "{status:?}");
+    assert_eq!(status.failures.len(), 1, "{status:?}");
+    assert!(status.failures[0].path.ends_with("set/theirs"), "{status:?}");
+    assert_eq!((status.failures[0].side, status.failures[0].errno), (Side::Pfs, 13));
+}
+
+#[test]
+fn the_time_left_is_right_within_a_fifth_over_the_second_half() {
+    const FILES: u64 = 48;
+    const RATE: u64 = 16 * MIB;
+    let site = Site::new();
+    fs::create_dir(site.pfs("set")).unwrap();
+    for file in 0..FILES {
+        fs::write(site.pfs(&format!("set/f{file}")), bytes(file, MIB as usize)).unwrap();
+    }
+    let mut spec = site.spec(Direction::In, StageKind::Directory, "set", "");
+    spec.policy.bandwidth_bytes_per_s = Some(RATE);
+    let monitor = Arc::new(Monitor::new(&spec));
+    let mut looked = 0;
+    std::thread::scope(|scope| {
+        let stage = scope.spawn(|| site.run_watched(&spec, &monitor));
+        while !stage.is_finished() {
+            let progress = monitor.status(StageState::Active).progress;
+            let left = FILES * MIB - progress.bytes_done;
+            // What is left takes its time at the limit; the last few files are too coarse a measure.
+            if (4 * MIB..FILES * MIB / 2).contains(&left) {
+                let (said, truth) = (progress.eta_ms.unwrap(), left * 1000 / RATE);
+                assert!(said.abs_diff(truth) * 5 <= truth, "{said} ms said, {truth} ms true, {progress:?}");
+                looked += 1;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        assert_eq!(stage.join().unwrap().state, StageState::Complete);
+    });
+    assert!(looked > 10, "{looked}");
 }
 
 #[test]

@@ -22,6 +22,7 @@ use wire::data::message::AllocateMode;
 
 use super::extents::{Extents, blocks_inside, blocks_touched};
 use super::space::Space;
+use super::whole_sync::WholeSync;
 
 /// How many objects are kept open. Well below the 65,536 descriptors that the node asks for at its start.
 const OPEN_OBJECTS_MAX: usize = 8192;
@@ -45,6 +46,8 @@ pub struct Objects {
     root: PathBuf,
     space: Arc<Space>,
     open: Mutex<Cache>,
+    /// Where the objects have a file system of their own that tells of its errors.
+    whole: Option<WholeSync>,
 }
 
 #[derive(Debug, Default)]
@@ -67,7 +70,8 @@ impl Objects {
     /// The errno of what failed.
     pub fn open(root: PathBuf, space: Arc<Space>) -> io::Result<Objects> {
         std::fs::create_dir_all(&root)?;
-        let objects = Objects { root, space, open: Mutex::default() };
+        let whole = if space.counts() { None } else { WholeSync::of(&root)? };
+        let objects = Objects { root, space, open: Mutex::default(), whole };
         if objects.space.counts() {
             for ino in objects.list()? {
                 if let Some(object) = objects.existing(ino)? {
@@ -140,6 +144,14 @@ impl Objects {
     /// Makes the object survive a power loss.
     pub fn sync(&self, ino: u64) -> io::Result<()> {
         self.existing(ino)?.map_or(Ok(()), |object| object.file.sync_all())
+    }
+
+    /// Makes many objects survive a power loss: with one sync where they have a file system of their own.
+    pub fn sync_many(&self, inos: &[u64]) -> io::Result<()> {
+        match &self.whole {
+            Some(whole) => whole.sync(),
+            None => inos.iter().try_for_each(|ino| self.sync(*ino)),
+        }
     }
 
     /// Its length, space and times; `None` where there is no object.

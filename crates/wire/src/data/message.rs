@@ -118,6 +118,10 @@ pub enum Request {
     /// owner: see `wire::mover`. Answer: [`Reply::Done`], after which nothing of the data path is said any more; or ENOTSUP
     /// where the node starts none.
     StartMover,
+
+    // --- data again: every fragment answers for its own objects ---
+    /// Makes all these objects survive a power loss. Answer: [`Reply::Done`].
+    SyncMany { inos: Vec<u64> },
 }
 
 /// A handle that is closed.

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use rustix::io::Errno;
 use stage::pfs::Pfs;
-use stage::tree::{Found, Listing, New, OpenFile, Placement, Result, Tree, Usage, Xattr};
+use stage::tree::{Batch, Found, Listing, New, OpenFile, Placement, Result, Tree, Usage, Xattr};
 use wire::control::Side;
 use wire::data::{Attr, SetAttr};
 
@@ -29,7 +29,12 @@ pub struct Shared {
     pub writes: AtomicU64,
     /// Writes hang while this is held.
     pub hang: Mutex<()>,
+    /// What happens at one of the writes, by its number.
+    pub at_write: Mutex<Option<(u64, Event)>>,
 }
+
+/// Something that happens once.
+pub type Event = Box<dyn FnOnce() + Send>;
 
 struct FaultyFile {
     file: Box<dyn OpenFile>,
@@ -94,6 +99,9 @@ impl Tree for FaultyPfs {
     fn remove(&self, path: &Path) -> Result<()> {
         Pfs.remove(path)
     }
+    fn begin_batch(&self, folder: &Found) -> Result<Option<Box<dyn Batch>>> {
+        Pfs.begin_batch(folder)
+    }
     fn sync_folder(&self, path: &Path) -> Result<()> {
         Pfs.sync_folder(path)
     }
@@ -124,7 +132,9 @@ impl OpenFile for FaultyFile {
         self.file.attributes()
     }
     fn write_at(&self, bytes: &[u8], offset: u64) -> Result<()> {
-        self.pfs.shared.writes.fetch_add(1, Ordering::Relaxed);
+        let number = self.pfs.shared.writes.fetch_add(1, Ordering::Relaxed);
+        let due = self.pfs.shared.at_write.lock().unwrap().take_if(|(at, _)| *at == number);
+        due.into_iter().for_each(|(_, event)| event());
         drop(self.pfs.shared.hang.lock().unwrap());
         let left = self.pfs.shared.no_room.load(Ordering::Relaxed);
         if left != 0 {

@@ -1,0 +1,136 @@
+//! Small files, many at a time: one sync serves all of them.
+//!
+//! ```text
+//! take from the queue -> write each -> sync all -> each: source unchanged? read back, compare, metadata -> name, journal
+//! ```
+//!
+//! **Invariant:** what goes wrong with a batch as a whole is nobody's failure: its files are then copied one by one.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use rustix::io::Errno;
+use wire::data::FileKind;
+
+use crate::blocks::UNIT_BYTES;
+use crate::context::Context;
+use crate::entry::{self, Entry};
+use crate::fault::{Fault, Tried};
+use crate::links::Role;
+use crate::regular::{self, Copy, Written};
+use crate::tree::Found;
+
+/// What goes together: who dies has at most so much to be done again.
+pub(crate) struct Bounds {
+    file_bytes_max: u64,
+    bytes_max: u64,
+}
+
+/// For this host's own workers. Of larger files a sync is a small part of what they cost, and many at once would be ready
+/// late.
+const OWN: Bounds = Bounds { file_bytes_max: 256 << 10, bytes_max: 4 << 20 };
+
+/// For movers, whose orders cost a round trip.
+pub(crate) const ORDER: Bounds = Bounds { file_bytes_max: UNIT_BYTES, bytes_max: UNIT_BYTES };
+
+/// Files in a batch, which are open at once, on both sides.
+const FILES_MAX: usize = 128;
+
+/// A file to copy: the source, and the path that it is to have.
+pub(crate) type Task<'a> = (&'a Found, &'a Path);
+
+/// What became of one file of a batch.
+pub(crate) enum Made<'a> {
+    Copy(Copy<'a>),
+    Failed(Fault),
+    /// Nothing is known against it; it is to be copied by itself.
+    Alone,
+}
+
+/// Whether an entry may go with others: a regular file with one name that one worker copies, and not done before.
+pub(crate) fn takes(context: &Context, entry: &Entry, bounds: &Bounds) -> bool {
+    entry.role == Role::Alone
+        && entry.source.attr.kind == FileKind::Regular
+        && entry.source.attr.size <= bounds.file_bytes_max
+        && context.journal.finished(&entry.target).is_none()
+}
+
+/// Takes entries from the queue that go with `first`: a fair share of those that wait.
+pub(crate) fn gather(context: &Context, first: Entry, bounds: &Bounds) -> Vec<Entry> {
+    let (device, mut total) = (first.folder.target.device, first.source.attr.size);
+    let mut entries = vec![first];
+    let share = |waiting: usize| (waiting / context.hands()).min(FILES_MAX - 1);
+    entries.extend(context.queue.take_more(share, |next| {
+        total = total.saturating_add(next.source.attr.size);
+        total <= bounds.bytes_max && next.folder.target.device == device && takes(context, next, bounds)
+    }));
+    entries
+}
+
+/// Stages an entry, and those that go with it.
+pub(crate) fn stage(context: &Arc<Context>, first: Entry) {
+    let entries = if takes(context, &first, &OWN) { gather(context, first, &OWN) } else { vec![first] };
+    context.pace(0);
+    if entries.len() == 1 || context.monitor.is_stopping() {
+        return entries.into_iter().for_each(|entry| entry::stage(context, entry));
+    }
+    let tasks = entries.iter().map(|entry| (&entry.source, entry.target.as_path())).collect();
+    let made = make(context, &entries[0].folder.target, tasks);
+    for (entry, made) in entries.into_iter().zip(made) {
+        let published = |copy| regular::publish(context, &entry.target, copy).map(drop);
+        let first = match made {
+            Made::Copy(copy) => published(copy),
+            Made::Failed(fault) => Err(fault),
+            Made::Alone => {
+                entry::stage(context, entry);
+                continue;
+            }
+        };
+        let mut attempts = 1;
+        let outcome = context.retrying_after(first, || {
+            attempts += 1;
+            regular::attempt(context, &entry, attempts).map(drop)
+        });
+        entry::finish(context, entry, outcome);
+    }
+}
+
+/// Makes verified copies of files that are to get their names in `folder`, or elsewhere in its file system; tells of each in
+/// order what became of it.
+pub(crate) fn make<'a>(context: &'a Arc<Context>, folder: &Found, tasks: Vec<Task<'_>>) -> Vec<Made<'a>> {
+    let Ok(batch) = context.target.begin_batch(folder) else {
+        return tasks.iter().map(|_| Made::Alone).collect();
+    };
+    let written: Vec<Result<Written<'a>, Fault>> =
+        tasks.iter().map(|(source, target)| regular::write(context, source, target)).collect();
+    let synced = batch.map(|batch| {
+        let files: Vec<&Found> = written.iter().flatten().map(Written::made).collect();
+        batch.sync(&files).tried(&*context.target, &folder.path, "sync files in")
+    });
+    match &synced {
+        Some(Err(fault)) => {
+            let text = format!("{}: {}; each is synced by itself", fault.operation, fault.cause);
+            context.remark(&fault.path, &text);
+            written.into_iter().map(|file| file.map_or_else(failed, |_| Made::Alone)).collect()
+        }
+        Some(Ok(())) => written.into_iter().map(|file| settled(context, file, |_| Ok(()))).collect(),
+        None => written.into_iter().map(|file| settled(context, file, Written::sync)).collect(),
+    }
+}
+
+fn settled<'a>(
+    context: &'a Arc<Context>,
+    written: Result<Written<'a>, Fault>,
+    sync: impl FnOnce(&Written<'a>) -> Result<(), Fault>,
+) -> Made<'a> {
+    let copy = written.and_then(|file| sync(&file).and_then(|()| regular::settle(context, file, 1)));
+    copy.map_or_else(failed, Made::Copy)
+}
+
+/// A file that could not be opened because too many others are may be, later.
+fn failed<'a>(fault: Fault) -> Made<'a> {
+    match fault.errno() {
+        Some(Errno::MFILE | Errno::NFILE) => Made::Alone,
+        _ => Made::Failed(fault),
+    }
+}
