@@ -125,7 +125,7 @@ pub fn directive(site: &Site) {
          srun bash -c 'cd $DW_JOB_PRIVATE; echo $(findmnt -no FSTYPE -T .) $(stat -c %a:%U .) $(ls)\n\
              [ $(df --output=avail -B1 . | tail -1) -ge $((50 << 20)) ] || echo too small\n\
              echo rank $SLURM_PROCID >out/r$SLURM_PROCID; echo rank $SLURM_PROCID >out/same'\n\
-         for i in $(seq 600); do [ $(ls {p}/out/r[0-3] | wc -l) = 4 ] && break; sleep 0.1; done 2>/dev/null\n\
+         forebay drain wait | tail -1\n\
          echo drained $(cat {p}/out/r[0-3])\n\
          srun bash -c 'head -c 9000000 /dev/zero >$BBPATH/out/late$SLURM_PROCID'\n",
         p = pfs.display()
@@ -135,9 +135,8 @@ pub fn directive(site: &Site) {
     let job = site.submit(ADA, &pfs, &script);
     job.wait_success();
     let nodes = "xfs 700:ada out\n".repeat(4);
-    let expected =
-        format!("/mnt/bb/ada/ /mnt/bb/ada /mnt/bb/ada\n{nodes}drained rank 0 rank 1 rank 2 rank 3\n");
-    assert_eq!(job.output(), expected);
+    let expected = "All files moved\ndrained rank 0 rank 1 rank 2 rank 3\n";
+    assert_eq!(job.output(), format!("/mnt/bb/ada/ /mnt/bb/ada /mnt/bb/ada\n{nodes}{expected}"));
     for rank in 0..4 {
         let late = fs::metadata(pfs.join(format!("out/late{rank}"))).expect("staged out");
         assert_eq!(late.len(), 9_000_000);

@@ -148,7 +148,7 @@ pub async fn create<S: Site>(
     let token = session.token.clone();
     let stages = control.database.transact(move |tx| stages::of(tx, &token)).await?;
     let drain = stages.iter().find(|stage| is_drained(stage)).map(|stage| LocalDrain {
-        from: stage.buffer_path.trim_end_matches('/').to_owned(),
+        from: drained_folder(stage).to_owned(),
         to: stage.pfs_path.clone(),
         session: session.token.clone(),
         when: instance.drain,
@@ -252,8 +252,20 @@ async fn nodes<S: Site>(control: &Control<S>, session: &Session) -> Result<Vec<S
     Ok(volumes.map(|activation| activation.node).collect())
 }
 
-/// The variables that name the volume besides `DW_JOB_PRIVATE`, without a slash at their end, as on Summit.
-pub fn variables(path: &Path) -> impl Iterator<Item = (String, String)> {
-    let value = path.display().to_string();
-    ["BBPATH", "FOREBAY_LOCAL"].into_iter().map(move |name| (name.to_owned(), value.clone()))
+/// The variables that the volume at `path` has besides `DW_JOB_PRIVATE`, without a slash at their end, as on Summit: where it
+/// is, and where a drain goes that runs beside the job, so that `forebay drain wait` finds it.
+pub fn variables(path: &Path, instance: &Instance, stages: &[Stage]) -> Vec<(String, String)> {
+    let of = |name: &str, value: &Path| (name.to_owned(), value.display().to_string());
+    let mut variables = vec![of("BBPATH", path), of("FOREBAY_LOCAL", path)];
+    let drained = stages.iter().find(|stage| is_drained(stage)).filter(|_| instance.drain.is_some());
+    if let Some(stage) = drained {
+        variables.push(of("PERSIST_DIR", &path.join(drained_folder(stage))));
+        variables.push(of("PFS_DIR", &stage.pfs_path));
+    }
+    variables
+}
+
+/// The folder of the volume that is drained, below its root.
+fn drained_folder(stage: &Stage) -> &str {
+    stage.buffer_path.trim_end_matches('/')
 }

@@ -49,6 +49,8 @@ async fn every_node_of_the_job_has_a_volume_of_that_size_and_the_job_is_told_whe
     let variables = paths::paths(&it.control, TOKEN).await.unwrap().variables;
     assert_eq!(variables["DW_JOB_PRIVATE"], "/local/u/");
     assert_eq!((variables["BBPATH"].as_str(), variables["FOREBAY_LOCAL"].as_str()), ("/local/u", "/local/u"));
+    let drain = (variables["PERSIST_DIR"].as_str(), variables["PFS_DIR"].as_str());
+    assert_eq!(drain, ("/local/u/out", "/pfs/out"), "where `forebay drain wait` looks");
     it.run(Request::DataIn).await.unwrap();
     it.run(on(&HOSTS)).await.unwrap();
     it.run(on(&HOSTS)).await.unwrap();
