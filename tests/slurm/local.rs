@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use crate::job::{Job, read};
-use crate::site::{ADA, GRACE, Site, own};
+use crate::site::{ADA, GRACE, Site, User, own};
 
 /// The three scripts, byte for byte but for the name of the project.
 const PFS: &str = include_str!("olcf/gpfs_ior.sh");
@@ -67,17 +67,19 @@ fn made(pfs: &Path) -> PathBuf {
     found.into_iter().find(|path| path.display().to_string().contains("nvme_output_")).expect("it was made")
 }
 
+/// No node has a volume of the job any more, nor its user's path.
 #[track_caller]
-fn wait_discarded(site: &Site, job: &Job<'_>) {
+fn wait_discarded(site: &Site, job: &Job<'_>, user: User) {
+    let own = format!("{}: ", job.id);
     for node in site.names() {
         let socket = format!("FOREBAY_NODE_SOCKET={}/node.sock", site.state_of(node).display());
         let forebay = site.program("forebay");
         job.wait_until("the volumes are discarded", || {
             let listed = site.on(node, &["env", &socket, &forebay, "local", "list"]);
-            listed.status.success() && listed.stdout.is_empty()
+            listed.status.success() && !listed.stdout.lines().any(|line| line.starts_with(&own))
         });
-        let left = site.on(node, &["ls", "/mnt/bb"]);
-        assert!(left.stdout.is_empty(), "{}", left.stdout);
+        let left = site.on(node, &["ls", "/mnt/bb"]).stdout;
+        assert!(!left.lines().any(|name| name == user.name), "{left}");
     }
 }
 
@@ -110,7 +112,7 @@ pub fn tutorial(site: &Site) {
             assert!(log.lines().any(|found| found == line), "{line}\n{log}");
         }
     }
-    wait_discarded(site, &job);
+    wait_discarded(site, &job, ADA);
 }
 
 /// Asked for by a `#DW` line: a volume on each of four nodes, drained while the job runs and, for what comes last, after it.
@@ -146,7 +148,7 @@ pub fn directive(site: &Site) {
     let mut texts: Vec<String> = same.map(|entry| read(&entry.path())).collect();
     texts.sort();
     assert_eq!(texts, ["rank 0\n", "rank 1\n", "rank 2\n", "rank 3\n"], "one name on four nodes");
-    wait_discarded(site, &job);
+    wait_discarded(site, &job, ADA);
 }
 
 /// One file of all ranks on the flash of the job's own nodes, two of which store nothing for others.
@@ -181,7 +183,7 @@ pub fn cancelled(site: &Site) {
     assert!(!made(&pfs).join("ior_file_easy.00000000").exists(), "the drain is paused");
     job.cancel(&[]);
     assert_eq!(job.wait_end(), "CANCELLED");
-    wait_discarded(site, &job);
+    wait_discarded(site, &job, ADA);
     assert_output(&made(&pfs), &job);
 }
 
@@ -212,7 +214,7 @@ pub fn time_limit(site: &Site) {
     job.wait_until("a warning", || job.output().contains("will not be ready by the job's time limit"));
     assert!(!pfs.join("out/r0.1").exists(), "the drain of the first node is paused");
     assert_eq!(job.wait_end(), "TIMEOUT");
-    wait_discarded(site, &job);
+    wait_discarded(site, &job, GRACE);
     for rank in 0..2 {
         for file in 1..=FILES {
             let landed = fs::metadata(pfs.join(format!("out/r{rank}.{file}"))).expect("drained");
