@@ -204,7 +204,7 @@ pub fn time_limit(site: &Site) {
     );
     let job = site.submit(GRACE, &pfs, &script);
     job.wait_state("RUNNING");
-    let (id, ends) = (format!("JobId={}", job.id), "EndTime=now+20");
+    let (id, ends) = (format!("JobId={}", job.id), "EndTime=now+12");
     let changed = site.on("head", &["scontrol", "update", &id, ends]);
     assert!(changed.status.success(), "{}", changed.stderr);
     fs::write(pfs.join("go"), "").expect("ours");

@@ -23,7 +23,8 @@ const BURSTS: usize = 4;
 /// What the program computes between two bursts: longer than a burst takes to drain, as a run that can hide it does.
 const COMPUTE: Duration = Duration::from_millis(1500);
 
-const LOOP: &str = "a loop device is a second block layer and a second thread for each request; a logical volume has neither";
+const LOOP: &str = "a loop device is a second block layer and a thread of the kernel's for each request, which waits for a \
+    processor where others compute; a logical volume has neither";
 
 const XFS: &str =
     "the volume is XFS, the file system below perhaps another; these files never reach the device";
