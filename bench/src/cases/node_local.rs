@@ -56,6 +56,11 @@ fn volume_lines(effort: Effort, volume: &Path, backing: &Path) -> Result<Vec<Mea
         let line = Line::new(format!("{case}, private volume"), unit, "its backing file system", 0.95);
         lines.push(line.bounded_by(LOOP).of(&nth(&rates, index)));
     }
+    let rates = alternate(effort.pairs, || data::run_direct(volume), || data::run_direct(backing))?;
+    for (index, (case, unit)) in data::DIRECT_CASES.into_iter().enumerate() {
+        let line = Line::new(format!("{case}, private volume"), unit, "its backing file system", 0.75);
+        lines.push(line.bounded_by(LOOP).of(&nth(&rates, index)));
+    }
     let count = 20_000 / effort.pairs;
     let rates = alternate(effort.pairs, || rounds::run(volume, count), || rounds::run(backing, count))?;
     let case = "open-write-close, 2 processes, private volume".to_owned();

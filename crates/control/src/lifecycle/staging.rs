@@ -99,7 +99,7 @@ async fn run_stage<S: Site>(
     let buffer =
         buffer.ok_or_else(|| super::wrong_phase(session, "nothing is allocated", "call setup first"))?;
     let described = &buffer.described;
-    if described.instance.on_job_nodes {
+    if described.instance.is_private_volumes() {
         return wait_drained(control, session, stage, cancelled).await;
     }
     let node = described.instance.nodes.first().cloned().unwrap_or_default();
