@@ -1,7 +1,7 @@
 //! From a batch script to what is to be allocated and staged: pure.
 
 use model::directive::{self, BufferRoot, Capacity, Directive, JobDw, RequestedMode};
-use model::phase::{AccessMode, Coherence, Direction, StageState};
+use model::phase::{AccessMode, Coherence, Direction, Drain, StageState};
 use model::symbols::Symbols;
 use wire::control::{ApiError, Script};
 
@@ -38,6 +38,8 @@ pub struct Own {
     pub pool: Option<String>,
     /// When nodes see what others wrote.
     pub coherence: Coherence,
+    /// When what the script stages out is copied.
+    pub drain: Drain,
 }
 
 /// Reads a script for the job `job_id`.
@@ -63,6 +65,7 @@ pub fn plan(script: &Script, job_id: &str) -> Result<Plan, ApiError> {
                     access_modes: access_modes(job)?,
                     pool: job.pool.clone(),
                     coherence: job.coherence,
+                    drain: job.drain,
                 });
             }
             Directive::PersistentDw { name } => plan.uses.push(name.clone()),

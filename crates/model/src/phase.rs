@@ -113,6 +113,17 @@ pub enum Coherence {
     Commit,
 }
 
+/// When what a job is to leave on the PFS is copied there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Drain {
+    /// At its end, all of it.
+    #[default]
+    AtEnd,
+    /// Each file once it is closed, while the job runs; at its end the rest.
+    OnClose,
+}
+
 /// How a namespace is shared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

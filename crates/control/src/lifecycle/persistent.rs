@@ -1,7 +1,7 @@
 //! Persistent buffers: instances that outlive jobs, each with a session whose token is its name.
 
 use daemon::error::user;
-use model::phase::{AccessMode, Coherence, Phase};
+use model::phase::{AccessMode, Coherence, Drain, Phase};
 use wire::control::{ApiError, CreatePersistent, Script};
 
 use super::Done;
@@ -48,6 +48,8 @@ pub async fn run<S: Site>(control: &Control<S>, request: CreatePersistent) -> Re
         pool: request.pool.clone(),
         // Jobs that know nothing of each other share it.
         coherence: Coherence::Posix,
+        // It outlives the jobs that stage out of it.
+        drain: Drain::AtEnd,
     };
     let order = Order {
         session,

@@ -190,6 +190,7 @@ async fn choose<S: Site>(
             nodes: placement.nodes,
             access_modes: own.access_modes,
             coherence: own.coherence,
+            drain: own.drain,
         };
         instances::insert(tx, &token, &instance)?;
         Ok(Ok(instance))

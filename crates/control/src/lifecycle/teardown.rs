@@ -3,13 +3,13 @@
 //! Without `hurry` the data of a session that was ever mounted is kept until every `stage_out` is complete.
 
 use daemon::error::user;
-use model::phase::{Direction, Phase, StageState};
+use model::phase::{Direction, Drain, Phase, StageState};
 use wire::control::{ApiError, StageStatus, Teardown};
 
 use super::mounts::unmount_all;
 use super::post_run::unmount_of;
 use super::setup::destroy_fragments;
-use super::{Done, absent, aside, staging, target};
+use super::{Done, absent, aside, draining, staging, target};
 use crate::control::Control;
 use crate::demands;
 use crate::site::Site;
@@ -44,7 +44,8 @@ pub async fn run<S: Site>(control: &Control<S>, token: &str, how: Teardown) -> R
     {
         target::addresses(control, instance).await?;
     }
-    for stage in stages.iter().filter(|stage| was_started(stage)) {
+    let drains = instance.as_ref().is_some_and(|instance| instance.drain == Drain::OnClose);
+    for stage in stages.iter().filter(|stage| was_started(stage) || (drains && draining::is_drained(stage))) {
         delete_stage(control, &session, stage).await?;
     }
     if let Some(instance) = &instance {

@@ -1,6 +1,6 @@
 //! Tables `instances`, `fragments` and `namespaces`: what is allocated, and where.
 
-use model::phase::{AccessMode, Coherence};
+use model::phase::{AccessMode, Coherence, Drain};
 use rusqlite::{OptionalExtension, Transaction, params};
 use wire::control::VolumeKind;
 
@@ -30,6 +30,8 @@ pub struct Instance {
     pub access_modes: Vec<AccessMode>,
     /// When nodes see what others wrote.
     pub coherence: Coherence,
+    /// When what the script stages out is copied.
+    pub drain: Drain,
 }
 
 /// Notes the session's instance.
@@ -38,8 +40,8 @@ pub struct Instance {
 /// The database's; the session has one already.
 pub fn insert(tx: &Transaction<'_>, token: &str, instance: &Instance) -> Result<()> {
     tx.execute(
-        "INSERT INTO instances (token, id, key, requested_bytes, capacity_bytes, volume, pool, granularity_bytes, coherence)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+        "INSERT INTO instances (token, id, key, requested_bytes, capacity_bytes, volume, pool, granularity_bytes, coherence,
+         drain) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
         params![
             token,
             instance.id,
@@ -50,6 +52,7 @@ pub fn insert(tx: &Transaction<'_>, token: &str, instance: &Instance) -> Result<
             instance.pool,
             instance.granularity_bytes,
             Word(instance.coherence),
+            Word(instance.drain),
         ],
     )?;
     for (position, node) in instance.nodes.iter().enumerate() {
@@ -85,6 +88,7 @@ pub fn find(tx: &Transaction<'_>, token: &str) -> Result<Option<Instance>> {
                 nodes: Vec::new(),
                 access_modes: Vec::new(),
                 coherence: row.get::<_, Word<Coherence>>("coherence")?.0,
+                drain: row.get::<_, Word<Drain>>("drain")?.0,
             })
         })
         .optional()?;

@@ -4,13 +4,12 @@
 use super::lines::{Statement, Word};
 use super::options::{Known, Options};
 use super::paths::{check_persistent_name, check_pfs_path};
-use super::values::{access_modes, capacity, coherence, instance_type};
+use super::values::{access_modes, capacity, coherence, drain, instance_type};
 use super::{CreatePersistent, Directive, InstanceType, JobDw};
-use crate::phase::Coherence;
+use crate::phase::{Coherence, Drain};
 
-/// Options that change how an instance behaves. From memory of Cray's manual S-2558, no public script uses them;
-/// `drain` is Forebay's own.
-const TUNING: [&str; 10] = [
+/// Options that change how an instance behaves. From memory of Cray's manual S-2558, no public script uses them.
+const TUNING: [&str; 9] = [
     "optimization_strategy",
     "write_window_length",
     "write_window_multiplier",
@@ -20,11 +19,10 @@ const TUNING: [&str; 10] = [
     "sync_to_pfs",
     "MFS",
     "MFC",
-    "drain",
 ];
 
 const JOBDW: Known = Known {
-    options: &["type", "access_mode", "capacity", "pool", "pfs", "coherence"],
+    options: &["type", "access_mode", "capacity", "pool", "pfs", "coherence", "drain"],
     rare: &TUNING,
     plain: None,
 };
@@ -53,6 +51,11 @@ pub(super) fn jobdw(keyword: &Word, statement: &Statement) -> Read {
         Some(word) => options.note(&word, coherence(&word.text)),
         None => Some(Coherence::default()),
     };
+    // Forebay's own, as coherence is.
+    let drain = match options.get("drain") {
+        Some(word) => options.note(&word, drain(&word.text)),
+        None => Some(Drain::default()),
+    };
     let directive = (|| {
         Some(Directive::JobDw(JobDw {
             kind: kind?,
@@ -61,6 +64,7 @@ pub(super) fn jobdw(keyword: &Word, statement: &Statement) -> Read {
             pool: text_of(&options, "pool"),
             pfs,
             coherence: coherence?,
+            drain: drain?,
             options: options.among(&TUNING),
         }))
     })();

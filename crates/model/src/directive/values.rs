@@ -2,7 +2,7 @@
 
 use super::options::closest;
 use super::{AccessModeRequest, Capacity, InstanceType, RequestedMode};
-use crate::phase::{Coherence, StageKind};
+use crate::phase::{Coherence, Drain, StageKind};
 use crate::size;
 
 const TYPES: [(&str, InstanceType); 2] = [("scratch", InstanceType::Scratch), ("cache", InstanceType::Cache)];
@@ -17,6 +17,8 @@ const MODES: [(&str, RequestedMode); 3] = [
 ];
 
 const COHERENCES: [(&str, Coherence); 2] = [("posix", Coherence::Posix), ("commit", Coherence::Commit)];
+
+const DRAINS: [(&str, Drain); 2] = [("on-close", Drain::OnClose), ("at-end", Drain::AtEnd)];
 
 /// A size, or a number of nodes such as `2nodes`; not 0.
 pub(super) fn capacity(text: &str) -> Result<Capacity, String> {
@@ -45,6 +47,11 @@ pub(super) fn instance_type(text: &str) -> Result<InstanceType, String> {
 /// `posix` or `commit`.
 pub(super) fn coherence(text: &str) -> Result<Coherence, String> {
     one_of("coherence", text, &COHERENCES)
+}
+
+/// `on-close` or `at-end`.
+pub(super) fn drain(text: &str) -> Result<Drain, String> {
+    one_of("drain", text, &DRAINS)
 }
 
 /// `file`, `directory` or `list`.

@@ -6,7 +6,7 @@ use model::directive::{
     self, AccessModeRequest, BufferPath, BufferRoot, Capacity, CreatePersistent, Directive, InstanceType,
     JobDw, RequestedMode, Stage,
 };
-use model::phase::{Coherence, Direction, StageKind};
+use model::phase::{Coherence, Direction, Drain, StageKind};
 use model::sbatch;
 use model::symbols::Symbols;
 use proptest::prelude::*;
@@ -58,10 +58,11 @@ fn jobdw() -> impl Strategy<Value = JobDw> {
     let options = prop::option::of("[1-9][0-9]{0,4}")
         .prop_map(|value| value.map(|value| ("write_window_length".to_owned(), value)).into_iter().collect());
     let coherence = prop::sample::select(vec![Coherence::Posix, Coherence::Commit]);
-    (access_modes(), capacity(), prop::option::of(name()), prop::option::of(pfs_path()), coherence, options)
-        .prop_map(|(access_modes, capacity, pool, pfs, coherence, options)| {
+    let chosen = (coherence, prop::sample::select(vec![Drain::AtEnd, Drain::OnClose]));
+    (access_modes(), capacity(), prop::option::of(name()), prop::option::of(pfs_path()), chosen, options)
+        .prop_map(|(access_modes, capacity, pool, pfs, (coherence, drain), options)| {
             let kind = if pfs.is_some() { InstanceType::Cache } else { InstanceType::Scratch };
-            JobDw { kind, access_modes, capacity, pool, pfs, coherence, options }
+            JobDw { kind, access_modes, capacity, pool, pfs, coherence, drain, options }
         })
 }
 
