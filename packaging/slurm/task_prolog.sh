@@ -3,7 +3,9 @@
 # as the user before each task; what it prints is for Slurm.
 volume=${FOREBAY_LOCAL_ROOT:-/mnt/bb}/$USER
 mountpoint -q "$volume" || exit 0
-for name in BBPATH DW_JOB_PRIVATE FOREBAY_LOCAL; do echo "export $name=$volume"; done
+for name in BBPATH DW_JOB_PRIVATE FOREBAY_LOCAL; do
+    printenv "$name" >/dev/null || echo "export $name=$volume"
+done
 if [ -n "$PERSIST_DIR" ] && [ -n "$PFS_DIR" ] && [ "${SLURM_LOCALID:-0}" = 0 ]; then
     FOREBAY_LOCAL=$volume /usr/bin/forebay drain start 2>&1 >/dev/null | sed 's/^/print /' | grep -v ' is drained to '
 fi

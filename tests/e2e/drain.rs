@@ -91,6 +91,16 @@ fn files_arrive_while_the_program_runs_and_only_once_they_are_closed() {
     assert_eq!(waited.code(), 74, "{}", waited.stderr);
     assert!(waited.stderr.contains("open is open for writing"), "{}", waited.stderr);
     assert!(!node.to.join("open").exists(), "a file that is being written is not published");
+    let receipt = || -> Vec<serde_json::Value> {
+        let text = fs::read_to_string(node.to.join(".forebay-drain/shell/receipt.jsonl")).unwrap();
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    };
+    let lines = receipt();
+    assert_eq!(
+        (&lines[0]["complete"], &lines[0]["done"], &lines[0]["open"]),
+        (&false.into(), &3.into(), &1.into())
+    );
+    assert!(lines.iter().any(|line| line["path"] == "open" && line["event"] == "open"), "{lines:?}");
 
     open.write_all(b"and whole").unwrap();
     drop(open);
@@ -99,6 +109,8 @@ fn files_arrive_while_the_program_runs_and_only_once_they_are_closed() {
     assert!(waited.stdout.ends_with("Enqueued:4 Dequeued:4 Done:4\nAll files moved\n"), "{}", waited.stdout);
     assert_eq!(fs::read_link(node.to.join("a/b/link")).unwrap(), Path::new("c"));
 
+    let lines = receipt();
+    assert_eq!((&lines[0]["complete"], &lines[0]["done"], lines.len()), (&true.into(), &4.into(), 5));
     let log = fs::read_to_string(node.to.join("spectral.log")).unwrap();
     let of_open: Vec<&str> = log.lines().filter(|line| line.ends_with("/open")).collect();
     let path = node.to.canonicalize().unwrap().join("open").display().to_string();

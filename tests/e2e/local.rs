@@ -3,9 +3,12 @@
 /// A volume needs mounts.
 mod root_only {
     use std::fs;
-    use std::os::unix::fs::MetadataExt;
+    use std::os::unix::fs::{MetadataExt, PermissionsExt};
+    use std::path::{Path, PathBuf};
+    use std::process::Command;
     use std::time::{Duration, Instant};
 
+    use tests::cluster::program_folder;
     use tests::local_node::{LocalNode, USER};
     use tests::processes::wait_until;
 
@@ -79,5 +82,112 @@ mod root_only {
         assert!(site.local(&["release", "7"]).0);
         site.wait_until_discarded();
         eprintln!("100,000 files were discarded in {:?}", before.elapsed());
+    }
+
+    /// LSF's hooks, called as its pages say: `esub` at submission, `pre_exec` and `post_exec` as root on the host, and what
+    /// `jsrun` finds before the site's own after `module load spectral`.
+    #[test]
+    fn lsfs_hooks_give_a_job_its_volume_drain_it_and_take_it_back() {
+        let site = LocalNode::start("/var/tmp", "64MiB");
+        let lsf = Lsf::install(site.root());
+        let (options, variables) = (site.root().join("options"), site.root().join("variables"));
+        fs::write(&options, "LSB_SUB_QUEUE=\"batch\"\nLSB_SUB_PROJECT_NAME=\"abc\"\n").unwrap();
+        fs::write(&variables, "").unwrap();
+        let files = [("LSB_SUB_PARM_FILE", &*options), ("LSB_SUB_MODIFY_ENVFILE", &*variables)];
+        let submit = |flags: &[&str]| {
+            let esub = lsf.command("esub.forebay").args(flags).envs(files).status().unwrap();
+            assert!(esub.success());
+            fs::read_to_string(&variables).unwrap()
+        };
+        assert_eq!(submit(&["gpumps"]), "");
+        let said = submit(&["gpumps", "Spectral"]);
+        let volume = site.root().join("bb/root");
+        assert!(said.contains(&format!("BBPATH=\"{}\"\n", volume.display())), "{said}");
+        let job: Vec<(String, String)> = said
+            .lines()
+            .filter_map(|line| line.split_once('='))
+            .map(|(name, value)| (name.to_owned(), value.trim_matches('"').to_owned()))
+            .chain(
+                [("LSFUSER", "root"), ("LSB_JOBID", "31"), ("LSB_JOBINDEX", "2")]
+                    .map(|(a, b)| (a.into(), b.into())),
+            )
+            .collect();
+        let unmarked =
+            lsf.command("pre_exec").env("LSFUSER", "root").env("LSB_JOBID", "30").status().unwrap();
+        assert!(unmarked.success() && !volume.exists(), "a job that asks for none has none");
+        assert!(lsf.command("pre_exec").envs(job.clone()).status().unwrap().success(), "{}", site.log());
+        assert!(site.local(&["list"]).1.contains("31_2: "), "{}", site.local(&["list"]).1);
+
+        let folders = [("PERSIST_DIR", volume.clone()), ("PFS_DIR", site.root().join("pfs"))];
+        let write = ["sh", "-c", "echo result >$PERSIST_DIR/result"];
+        let ran = lsf
+            .command("spectral/jsrun")
+            .args(write)
+            .envs(job.clone())
+            .envs(folders.clone())
+            .output()
+            .unwrap();
+        assert!(ran.status.success(), "{}\n{}", String::from_utf8_lossy(&ran.stderr), site.log());
+        let waited =
+            lsf.command("forebay").args(["drain", "wait"]).envs(job.clone()).envs(folders).output().unwrap();
+        let waited = String::from_utf8_lossy(&waited.stdout).into_owned();
+        assert!(waited.ends_with("Done:1\nAll files moved\n"), "{waited}");
+        assert_eq!(fs::read_to_string(site.root().join("pfs/result")).unwrap(), "result\n");
+        assert!(lsf.command("post_exec").envs(job).status().unwrap().success());
+        site.wait_until_discarded();
+
+        // With CSM the flags come as arguments.
+        let csm = [("CSM_USER_NAME", "root"), ("CSM_PRIMARY_JOB_ID", "32")];
+        let arguments = ["--type", "allocation", "--user_flags", "gpumps NVME", "--sys_flags", ""];
+        assert!(lsf.command("pre_exec").args(arguments).envs(csm).status().unwrap().success());
+        assert!(volume.exists());
+        assert!(lsf.command("post_exec").args(arguments).envs(csm).status().unwrap().success());
+        site.wait_until_discarded();
+    }
+
+    /// The hooks with the paths of a test, and LSF's `blaunch` and a site's `jsrun` that do what theirs do on one host.
+    struct Lsf {
+        folder: PathBuf,
+        root: PathBuf,
+    }
+
+    impl Lsf {
+        fn install(root: &Path) -> Lsf {
+            let lsf = Lsf { folder: root.join("lsf"), root: root.to_owned() };
+            fs::create_dir_all(lsf.folder.join("spectral")).unwrap();
+            fs::create_dir_all(lsf.folder.join("site")).unwrap();
+            let packaged = Path::new(env!("CARGO_MANIFEST_DIR")).join("../packaging/lsf");
+            let forebay = program_folder().join("forebay").display().to_string();
+            for name in ["esub.forebay", "pre_exec", "post_exec", "spectral/jsrun"] {
+                let text = fs::read_to_string(packaged.join(name)).unwrap();
+                lsf.program(name, &text.replace("/usr/bin/forebay", &forebay));
+            }
+            lsf.program("forebay", &format!("#!/bin/sh\nexec {forebay} \"$@\"\n"));
+            lsf.program("site/jsrun", "#!/bin/sh\nexec \"$@\"\n");
+            let blaunch = "#!/bin/sh\n[ \"$1\" = -z ] || exit 2\nhosts=$2; shift 2\n\
+                for host in $hosts; do [ \"$host\" = here ] || exit 3; \"$@\" || exit; done\n";
+            lsf.program("site/blaunch", blaunch);
+            fs::write(root.join("hosts"), "launch\nhere\nhere\n").unwrap();
+            lsf.program("site/hostname", "#!/bin/sh\necho launch\n");
+            lsf
+        }
+
+        fn program(&self, name: &str, text: &str) {
+            let path = self.folder.join(name);
+            fs::write(&path, text).unwrap();
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        }
+
+        fn command(&self, name: &str) -> Command {
+            let mut command = Command::new(self.folder.join(name));
+            let (spectral, site) = (self.folder.join("spectral"), self.folder.join("site"));
+            command
+                .env_clear()
+                .env("PATH", format!("{}:{}:/usr/bin:/bin", spectral.display(), site.display()));
+            command.env("FOREBAY_LOCAL_ROOT", self.root.join("bb"));
+            command.env("FOREBAY_NODE_SOCKET", self.root.join("state/node.sock"));
+            command.env("LSB_DJOB_HOSTFILE", self.root.join("hosts"));
+            command
+        }
     }
 }

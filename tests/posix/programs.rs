@@ -81,6 +81,12 @@ fn access_lists_are_what_they_are_on_a_local_file_system() {
 }
 
 #[test]
+fn who_reads_beside_a_writer_never_sees_bytes_from_before_a_write_that_returned() {
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/posix/beside_a_writer.py");
+    everywhere(&format!("for first in reader writer reader; do python3 {script} $first; done"));
+}
+
+#[test]
 fn find_du_and_df_agree_with_what_is_there() {
     everywhere(
         // A volume's own file system takes up to 20 MiB of it, and the shared kind has two.

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use crate::job::{Job, read};
-use crate::site::{ADA, Site, own};
+use crate::site::{ADA, GRACE, Site, own};
 
 /// The three scripts, byte for byte but for the name of the project.
 const PFS: &str = include_str!("olcf/gpfs_ior.sh");
@@ -113,6 +113,43 @@ pub fn tutorial(site: &Site) {
     wait_discarded(site, &job);
 }
 
+/// Asked for by a `#DW` line: a volume on each of four nodes, drained while the job runs and, for what comes last, after it.
+/// Slurm shows the job as staging out until all is on the PFS.
+pub fn directive(site: &Site) {
+    let pfs = site.pfs(ADA, "dw-private");
+    let script = format!(
+        "#!/bin/bash\n#SBATCH --nodes=4 --ntasks-per-node=1\n\
+         #DW jobdw type=scratch access_mode=private pool=nvme capacity=50MiB drain=on-close\n\
+         #DW stage_out type=directory source=$DW_JOB_PRIVATE/out/ destination={p}/out\n\
+         echo $DW_JOB_PRIVATE $BBPATH $FOREBAY_LOCAL\n\
+         srun bash -c 'cd $DW_JOB_PRIVATE; echo $(findmnt -no FSTYPE -T .) $(stat -c %a:%U .) $(ls)\n\
+             [ $(df --output=avail -B1 . | tail -1) -ge $((50 << 20)) ] || echo too small\n\
+             echo rank $SLURM_PROCID >out/r$SLURM_PROCID; echo rank $SLURM_PROCID >out/same'\n\
+         for i in $(seq 600); do [ $(ls {p}/out/r[0-3] | wc -l) = 4 ] && break; sleep 0.1; done 2>/dev/null\n\
+         echo drained $(cat {p}/out/r[0-3])\n\
+         srun bash -c 'head -c 9000000 /dev/zero >$BBPATH/out/late$SLURM_PROCID'\n",
+        p = pfs.display()
+    );
+    let refused = site.try_submit(ADA, &pfs, &script.replace("50MiB drain", "900TiB drain"), &[]);
+    assert!(refused.err().is_some_and(|said| said.contains("the largest node of pool nvme has")));
+    let job = site.submit(ADA, &pfs, &script);
+    job.wait_success();
+    let nodes = "xfs 700:ada out\n".repeat(4);
+    let expected =
+        format!("/mnt/bb/ada/ /mnt/bb/ada /mnt/bb/ada\n{nodes}drained rank 0 rank 1 rank 2 rank 3\n");
+    assert_eq!(job.output(), expected);
+    for rank in 0..4 {
+        let late = fs::metadata(pfs.join(format!("out/late{rank}"))).expect("staged out");
+        assert_eq!(late.len(), 9_000_000);
+    }
+    let same = fs::read_dir(pfs.join("out")).expect("staged out").flatten();
+    let same = same.filter(|entry| entry.file_name().to_string_lossy().starts_with("same"));
+    let mut texts: Vec<String> = same.map(|entry| read(&entry.path())).collect();
+    texts.sort();
+    assert_eq!(texts, ["rank 0\n", "rank 1\n", "rank 2\n", "rank 3\n"], "one name on four nodes");
+    wait_discarded(site, &job);
+}
+
 /// A job that is cancelled before anything is drained: the nodes drain all of it afterwards, then discard the volumes.
 pub fn cancelled(site: &Site) {
     let pfs = site.pfs(ADA, "olcf-cancel");
@@ -126,4 +163,46 @@ pub fn cancelled(site: &Site) {
     assert_eq!(job.wait_end(), "CANCELLED");
     wait_discarded(site, &job);
     assert_output(&made(&pfs), &job);
+}
+
+/// A job whose time ends before its drain: its output says so, the drain hurries, and what a node has not drained when the
+/// job is killed (here it was told to pause) is drained afterwards. The receipt counts what all nodes have drained.
+pub fn time_limit(site: &Site) {
+    const FILES: usize = 30;
+    let pfs = site.pfs(GRACE, "time-limit");
+    let script = format!(
+        "#!/bin/bash\n#SBATCH --nodes=2 --ntasks-per-node=1\n\
+         #DW jobdw type=scratch access_mode=private pool=nvme capacity=50MiB\n\
+         until [ -e {p}/go ]; do sleep 0.1; done\n\
+         srun bash -c 'forebay drain start --from $BBPATH --to {p}/out --limit 100KiB --workers 1 2>/dev/null\n\
+             [ $SLURM_PROCID = 1 ] || forebay drain pause --from $BBPATH >/dev/null\n\
+             for i in {{1..{FILES}}}; do head -c 100000 /dev/zero >$BBPATH/r$SLURM_PROCID.$i; done\n\
+             touch {p}/written$SLURM_PROCID; sleep 600'\n",
+        p = pfs.display()
+    );
+    let job = site.submit(GRACE, &pfs, &script);
+    job.wait_state("RUNNING");
+    let (id, ends) = (format!("JobId={}", job.id), "EndTime=now+20");
+    let changed = site.on("head", &["scontrol", "update", &id, ends]);
+    assert!(changed.status.success(), "{}", changed.stderr);
+    fs::write(pfs.join("go"), "").expect("ours");
+    job.wait_until("everything is written", || {
+        [0, 1].iter().all(|n| pfs.join(format!("written{n}")).exists())
+    });
+    job.wait_until("a warning", || job.output().contains("will not be ready by the job's time limit"));
+    assert!(!pfs.join("out/r0.1").exists(), "the drain of the first node is paused");
+    assert_eq!(job.wait_end(), "TIMEOUT");
+    wait_discarded(site, &job);
+    for rank in 0..2 {
+        for file in 1..=FILES {
+            let landed = fs::metadata(pfs.join(format!("out/r{rank}.{file}"))).expect("drained");
+            assert_eq!(landed.len(), 100_000);
+        }
+    }
+    let receipt = read(&pfs.join(format!("out/.forebay-drain/{}/receipt.jsonl", job.id)));
+    let summary: serde_json::Value =
+        serde_json::from_str(receipt.lines().next().unwrap_or_default()).expect("a receipt");
+    assert_eq!((&summary["complete"], &summary["done"]), (&true.into(), &(2 * FILES).into()), "{summary}");
+    assert_eq!(summary["hosts"].as_array().map(Vec::len), Some(2), "{summary}");
+    assert_eq!(receipt.lines().filter(|line| line.contains("\"crc32c\":\"")).count(), 2 * FILES);
 }

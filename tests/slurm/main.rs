@@ -44,6 +44,8 @@ const TOGETHER: &[Test] = &[
     ("a_user_reaches_no_buffer_of_another", rights::other_instances),
     ("a_user_stages_with_libdatawarp", datawarp::functions),
     ("every_storage_node_of_a_buffer_copies_for_its_stages", staging::on_every_storage_node),
+    ("a_dw_line_gives_each_node_a_private_volume_that_is_drained", local::directive),
+    ("a_job_killed_by_its_time_limit_in_mid_drain_is_warned_and_loses_nothing", local::time_limit),
     ("twelve_malformed_submissions_are_refused_with_their_reasons", refusals::all),
 ];
 

@@ -8,7 +8,7 @@ use model::size;
 use serde::Deserialize;
 
 use crate::rights::Policy;
-use crate::site::{ClusterSetting, PoolSetting};
+use crate::site::{ClusterSetting, PoolKind, PoolSetting};
 
 /// What the file says.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -26,6 +26,8 @@ pub struct File {
     pub admin_users: Vec<String>,
     /// Where nodes mount.
     pub mount_root: PathBuf,
+    /// Where users find the private volumes on their nodes' own flash: a folder for each user.
+    pub local_root: PathBuf,
     /// How long a node may be silent before a function gives it up, seconds.
     pub node_timeout_s: u64,
     /// How long files may stay open after a job's end before its mounts are ended by force, seconds.
@@ -48,6 +50,9 @@ pub struct Pool {
     pub name: String,
     /// Bytes in a grain, as `16GiB`.
     pub granularity: String,
+    /// Whose flash it is.
+    #[serde(default)]
+    pub kind: PoolKind,
 }
 
 impl Default for File {
@@ -59,12 +64,17 @@ impl Default for File {
             wlm_users: vec!["slurm".to_owned()],
             admin_users: Vec::new(),
             mount_root: "/var/lib/forebay/mnt".into(),
+            local_root: "/mnt/bb".into(),
             node_timeout_s: 30,
             fence_grace_s: 30,
             grace_s: 120,
             munge_socket: String::new(),
             metrics: String::new(),
-            pools: vec![Pool { name: "wlm_pool".to_owned(), granularity: "16GiB".to_owned() }],
+            pools: vec![Pool {
+                name: "wlm_pool".to_owned(),
+                granularity: "16GiB".to_owned(),
+                kind: PoolKind::Storage,
+            }],
         }
     }
 }
@@ -109,6 +119,7 @@ pub fn load(path: &Path) -> Result<Config, ConfigError> {
         setting: ClusterSetting {
             pools,
             mount_root: file.mount_root.clone(),
+            local_root: file.local_root.clone(),
             fence_grace_s: file.fence_grace_s,
             grace_s: file.grace_s,
         },
@@ -145,7 +156,14 @@ fn pools(pools: &[Pool]) -> Result<Vec<PoolSetting>, String> {
         if settings.iter().any(|known| known.name == pool.name) {
             return Err(format!("{} is there twice", pool.name));
         }
-        settings.push(PoolSetting { name: pool.name.clone(), granularity_bytes });
+        let is_local = |known: &PoolSetting| known.kind == PoolKind::NodeLocal;
+        if pool.kind == PoolKind::NodeLocal && settings.iter().any(is_local) {
+            return Err(format!(
+                "{}: there is another of kind node-local, and nodes belong to one",
+                pool.name
+            ));
+        }
+        settings.push(PoolSetting { name: pool.name.clone(), granularity_bytes, kind: pool.kind });
     }
     Ok(settings)
 }
@@ -162,11 +180,18 @@ mod tests {
 
     #[test]
     fn pools_have_names_and_grains() {
-        let pool =
-            |name: &str, granularity: &str| Pool { name: name.into(), granularity: granularity.into() };
+        let of = |name: &str, granularity: &str, kind| Pool {
+            name: name.into(),
+            granularity: granularity.into(),
+            kind,
+        };
+        let pool = |name, granularity| of(name, granularity, PoolKind::Storage);
+        let local = |name| of(name, "1GiB", PoolKind::NodeLocal);
         assert_eq!(pools(&[pool("a", "16MiB")]).unwrap()[0].granularity_bytes, 16 << 20);
-        for wrong in [vec![], vec![pool("a b", "1GiB")], vec![pool("a", "0")], vec![pool("a", "1GiB"); 2]] {
-            assert!(pools(&wrong).is_err(), "{wrong:?}");
+        assert_eq!(pools(&[pool("a", "1GiB"), local("b")]).unwrap()[1].kind, PoolKind::NodeLocal);
+        let twice = [vec![pool("a", "1GiB"); 2], vec![local("a"), local("b")]];
+        for wrong in [vec![], vec![pool("a b", "1GiB")], vec![pool("a", "0")]].iter().chain(&twice) {
+            assert!(pools(wrong).is_err(), "{wrong:?}");
         }
     }
 

@@ -4,7 +4,7 @@
 use wire::control::ApiError;
 
 use crate::control::Control;
-use crate::node_api::Unmount;
+use crate::node_api::{Release, Unmount};
 use crate::site::Site;
 use crate::state::leftovers::{self, Kind, Leftover};
 
@@ -35,5 +35,7 @@ async fn take<S: Site>(control: &Control<S>, leftover: &Leftover) -> Result<(), 
         Kind::Mount => control.site.unmount(node, id, Unmount::Hurry).await,
         Kind::Fragment => control.site.delete_fragment(node, id).await,
         Kind::Stage => control.site.delete_stage(node, id).await,
+        Kind::Local => control.site.release_local(node, id, Release::Drained).await,
+        Kind::LocalGivenUp => control.site.release_local(node, id, Release::GivenUp).await,
     }
 }

@@ -10,10 +10,11 @@ use model::phase::{StageKind, StageState};
 use tokio::sync::Notify;
 use wire::control::{ApiError, FileFailure, Side, StageNotes, StageProgress, StageStatus};
 use wire::node::{
-    FragmentSpec, FragmentStatus, MountSpec, MountStatus, NodeHealth, StageSpec, StorageAddress,
+    FragmentSpec, FragmentStatus, LocalSpace, LocalSpec, LocalStatus, MountSpec, MountStatus, NodeHealth,
+    StageSpec, StorageAddress,
 };
 
-use crate::node_api::{NodeApi, Unmount};
+use crate::node_api::{NodeApi, Release, Unmount};
 use crate::site::{ClusterSetting, DiskSpace, NodeView, Site};
 use crate::state::nodes::Known;
 
@@ -43,6 +44,10 @@ pub struct World {
     pub mounts: BTreeMap<String, MountSpec>,
     /// By id.
     pub stages: BTreeMap<String, StageStatus>,
+    /// Private volumes, by node and id; whether they are released.
+    pub locals: BTreeMap<(String, String), (LocalSpec, bool)>,
+    /// Bytes that a node can give to a private volume.
+    pub local_bytes: u64,
     /// How often a mount was lost.
     pub interruptions: u32,
     /// Calls that fail, as `create_fragment n1`.
@@ -71,6 +76,8 @@ impl Default for World {
             fragments: BTreeMap::new(),
             mounts: BTreeMap::new(),
             stages: BTreeMap::new(),
+            locals: BTreeMap::new(),
+            local_bytes: 8 << 30,
             interruptions: 0,
             refused: BTreeSet::new(),
             failing: BTreeSet::new(),
@@ -220,6 +227,7 @@ impl NodeApi for MemorySite {
             fragments: Vec::new(),
             mounts: world.mounts.values().map(|spec| mounted(spec, world.interruptions)).collect(),
             stages: Vec::new(),
+            local: Some(LocalSpace { allocated_bytes: 0, free_bytes: world.local_bytes }),
         })
     }
 
@@ -294,6 +302,55 @@ impl NodeApi for MemorySite {
             Ok(())
         };
         self.call_node(node, format!("delete_stage {id}"), effect).await
+    }
+
+    async fn create_local(&self, node: &str, spec: &LocalSpec) -> Result<LocalStatus, ApiError> {
+        let key = (node.to_owned(), spec.id.clone());
+        let effect = |world: &mut World| {
+            if spec.capacity_bytes.is_some_and(|bytes| bytes > world.local_bytes) {
+                return Err(user("no_room", "too large for this node", "test again"));
+            }
+            let (known, released) = world.locals.entry(key.clone()).or_insert_with(|| (spec.clone(), false));
+            assert_eq!((&*known, *released), (spec, false), "a repeated request is the same request");
+            Ok(local_status(spec, false))
+        };
+        self.call_node(node, format!("create_local {node}"), effect).await
+    }
+
+    async fn locals(&self, node: &str) -> Result<Vec<LocalStatus>, ApiError> {
+        let of_node = |world: &mut World| {
+            let all = world.locals.iter().filter(|((at, _), _)| at == node);
+            Ok(all.map(|(_, (spec, released))| local_status(spec, *released)).collect())
+        };
+        self.call_node(node, format!("locals {node}"), of_node).await
+    }
+
+    async fn release_local(&self, node: &str, id: &str, how: Release) -> Result<(), ApiError> {
+        let key = (node.to_owned(), id.to_owned());
+        let effect = |world: &mut World| {
+            // One whose drain hangs stays, until it is given up.
+            let hangs = |spec: &LocalSpec| {
+                let to = spec.drain.as_ref().map(|drain| drain.to.display().to_string());
+                how == Release::Drained && to.is_some_and(|to| world.hanging.contains(&to))
+            };
+            if world.locals.get(&key).is_some_and(|(spec, _)| hangs(spec)) {
+                world.locals.entry(key).and_modify(|(_, released)| *released = true);
+            } else {
+                world.locals.remove(&key);
+            }
+            Ok(())
+        };
+        self.call_node(node, format!("release_local {node} {how:?}"), effect).await
+    }
+}
+
+fn local_status(spec: &LocalSpec, released: bool) -> LocalStatus {
+    LocalStatus {
+        id: spec.id.clone(),
+        path: Path::new("/local").join(&spec.user),
+        capacity_bytes: spec.capacity_bytes.unwrap_or_default(),
+        released,
+        kept: None,
     }
 }
 

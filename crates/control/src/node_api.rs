@@ -5,7 +5,9 @@
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use wire::control::{ApiError, StageStatus};
-use wire::node::{FragmentSpec, FragmentStatus, MountSpec, MountStatus, NodeHealth, StageSpec};
+use wire::node::{
+    FragmentSpec, FragmentStatus, LocalSpec, LocalStatus, MountSpec, MountStatus, NodeHealth, StageSpec,
+};
 
 /// The node's API, as `wire::node` describes it.
 pub trait NodeApi: Send + Sync {
@@ -83,6 +85,42 @@ pub trait NodeApi: Send + Sync {
     /// # Errors
     /// The node's.
     fn delete_stage(&self, node: &str, id: &str) -> impl Future<Output = Result<(), ApiError>> + Send;
+
+    /// `PUT /v1/locals/{id}`.
+    ///
+    /// # Errors
+    /// The node's.
+    fn create_local(
+        &self,
+        node: &str,
+        spec: &LocalSpec,
+    ) -> impl Future<Output = Result<LocalStatus, ApiError>> + Send;
+
+    /// `GET /v1/locals`.
+    ///
+    /// # Errors
+    /// The node's.
+    fn locals(&self, node: &str) -> impl Future<Output = Result<Vec<LocalStatus>, ApiError>> + Send;
+
+    /// `DELETE /v1/locals/{id}`.
+    ///
+    /// # Errors
+    /// The node's.
+    fn release_local(
+        &self,
+        node: &str,
+        id: &str,
+        how: Release,
+    ) -> impl Future<Output = Result<(), ApiError>> + Send;
+}
+
+/// What becomes of a private volume that its job has left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Release {
+    /// What is owed to the PFS is drained, then it is discarded.
+    Drained,
+    /// It is discarded as it is.
+    GivenUp,
 }
 
 /// How long files may stay open under a mount that is taken away.
@@ -162,6 +200,18 @@ impl<C: Caller> NodeApi for C {
 
     async fn delete_stage(&self, node: &str, id: &str) -> Result<(), ApiError> {
         self.delete(node, &format!("/v1/stages/{id}")).await
+    }
+
+    async fn create_local(&self, node: &str, spec: &LocalSpec) -> Result<LocalStatus, ApiError> {
+        self.put(node, &format!("/v1/locals/{}", spec.id), spec).await
+    }
+
+    async fn locals(&self, node: &str) -> Result<Vec<LocalStatus>, ApiError> {
+        self.get(node, "/v1/locals").await
+    }
+
+    async fn release_local(&self, node: &str, id: &str, how: Release) -> Result<(), ApiError> {
+        self.delete(node, &format!("/v1/locals/{id}?discard={}", how == Release::GivenUp)).await
     }
 }
 

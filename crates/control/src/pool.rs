@@ -4,13 +4,14 @@
 //! Either way what is promised to an instance counts as taken, so that what is free can really be filled.
 
 mod disk;
+mod job_nodes;
 mod nodes;
 
 use daemon::error::{site, user};
 use model::size::{self, display};
 use wire::control::{ApiError, PoolStatus, VolumeKind};
 
-use crate::site::{ClusterSetting, DiskSpace, NodeView, PoolSetting, Site};
+use crate::site::{ClusterSetting, DiskSpace, NodeView, PoolKind, PoolSetting, Site};
 use crate::state::instances::Instance;
 
 /// The pool of one machine.
@@ -57,8 +58,10 @@ pub struct Placement {
     pub fragment_bytes: u64,
     /// Bytes on all fragments.
     pub capacity_bytes: u64,
-    /// The node of each fragment, in order.
+    /// The node of each fragment, in order; empty: the job's own nodes, once they are known.
     pub nodes: Vec<String>,
+    /// Whether it is the flash of the job's own nodes.
+    pub on_job_nodes: bool,
 }
 
 /// What is asked of a pool.
@@ -110,7 +113,11 @@ impl Ground {
     pub fn settings(&self) -> Vec<PoolSetting> {
         match self {
             Ground::Disk(_) => {
-                vec![PoolSetting { name: LOCAL_POOL.to_owned(), granularity_bytes: LOCAL_GRANULARITY_BYTES }]
+                vec![PoolSetting {
+                    name: LOCAL_POOL.to_owned(),
+                    granularity_bytes: LOCAL_GRANULARITY_BYTES,
+                    kind: PoolKind::Storage,
+                }]
             }
             Ground::Nodes { setting, .. } => setting.pools.clone(),
         }
@@ -150,7 +157,10 @@ impl Ground {
             Ground::Nodes { .. } => 1,
         };
         let (_, bytes) = equal_parts(wish.requested_bytes, pool.granularity_bytes, count)?;
-        check_total(&self.status(&pool, shares), bytes)?;
+        match (pool.kind, self) {
+            (PoolKind::NodeLocal, Ground::Nodes { views, .. }) => job_nodes::check(&pool, views, bytes)?,
+            _ => check_total(&self.status(&pool, shares), bytes)?,
+        }
         Ok((pool, bytes))
     }
 
@@ -159,9 +169,10 @@ impl Ground {
     /// # Errors
     /// An unknown pool, one that could never hold the wish, or one that is too full now.
     pub fn place(&self, wish: &Wish<'_>, shares: &[Share]) -> Result<Placement, ApiError> {
-        let (pool, _) = self.check(wish, shares)?;
+        let (pool, bytes) = self.check(wish, shares)?;
         let status = self.status(&pool, shares);
         match self {
+            Ground::Nodes { .. } if pool.kind == PoolKind::NodeLocal => Ok(job_nodes::place(pool, bytes)),
             Ground::Disk(_) => disk::place(&pool, &status, wish),
             Ground::Nodes { setting, views } => nodes::place(&pool, setting, views, &status, wish, shares),
         }
@@ -170,6 +181,7 @@ impl Ground {
     fn status(&self, pool: &PoolSetting, shares: &[Share]) -> PoolStatus {
         match self {
             Ground::Disk(space) => disk::status(*space, shares),
+            Ground::Nodes { views, .. } if pool.kind == PoolKind::NodeLocal => job_nodes::status(pool, views),
             Ground::Nodes { setting, views } => nodes::status(pool, setting, views, shares),
         }
     }

@@ -38,8 +38,8 @@ pub struct Own {
     pub pool: Option<String>,
     /// When nodes see what others wrote.
     pub coherence: Coherence,
-    /// When what the script stages out is copied.
-    pub drain: Drain,
+    /// Whether files are drained while the job runs.
+    pub drain: Option<Drain>,
 }
 
 /// Reads a script for the job `job_id`.

@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
+use serde::Deserialize;
 use wire::control::{ApiError, NodeRole, RegisterNode};
 use wire::node::{NodeHealth, StorageAddress};
 
@@ -16,6 +17,8 @@ pub struct ClusterSetting {
     pub pools: Vec<PoolSetting>,
     /// Where nodes mount, as jobs are told before they are there.
     pub mount_root: PathBuf,
+    /// Where nodes have the private volumes on their own flash: a folder for each user.
+    pub local_root: PathBuf,
     /// How many seconds files may stay open at the end of a job before its mounts are ended by force.
     pub fence_grace_s: u64,
     /// The grace period of storage nodes and mounts for each other, seconds: see [`wire::node::GRACE_MS`].
@@ -29,6 +32,19 @@ pub struct PoolSetting {
     pub name: String,
     /// Bytes in a grain.
     pub granularity_bytes: u64,
+    /// Whose flash it is.
+    pub kind: PoolKind,
+}
+
+/// Whose flash a pool is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PoolKind {
+    /// The storage nodes'.
+    #[default]
+    Storage,
+    /// Each job's own nodes': a capacity is for each of them.
+    NodeLocal,
 }
 
 /// What is known of one node.

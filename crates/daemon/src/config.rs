@@ -74,6 +74,17 @@ pub fn uid_of(user: &str) -> Result<u32, String> {
     text.trim().parse().map_err(|_| format!("there is no user {user} on this machine"))
 }
 
+/// A user's name.
+///
+/// # Errors
+/// There is no such user.
+pub fn name_of(uid: u32) -> Result<String, String> {
+    let output = Command::new("id").args(["-un", "--", &uid.to_string()]).output();
+    let output = output.map_err(|error| format!("look up user {uid} with id: {error}"))?;
+    let name = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+    if name.is_empty() { Err(format!("user {uid} is not known on this machine")) } else { Ok(name) }
+}
+
 /// The user ids of several users.
 ///
 /// # Errors

@@ -9,8 +9,9 @@
 //!                           answers/ID/HOST      Answer
 //! ```
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use anyhow::Context;
@@ -18,8 +19,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::drain::Drain;
+use crate::receipt::{self, Files};
 use crate::status::{Answer, Status, now_ms};
-use crate::wait::late;
 
 /// How often a drainer looks for requests, and says how it is.
 const PERIOD: Duration = Duration::from_millis(500);
@@ -43,6 +44,11 @@ impl Board {
     /// The board in this folder.
     pub fn new(folder: PathBuf) -> Board {
         Board { folder }
+    }
+
+    /// Where it is.
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
     }
 
     /// Makes it.
@@ -112,16 +118,16 @@ impl Board {
         let _ = std::fs::remove_dir_all(self.folder.join("answers").join(id));
     }
 
-    /// The last line of every file in the logs of all hosts: what is on the PFS, what failed, what was removed. By host
-    /// and path.
+    /// The last line of every file in the logs of all hosts: what is on the PFS, what is not, what was removed.
     ///
     /// # Errors
     /// The PFS's.
-    pub fn receipt(&self) -> std::io::Result<BTreeMap<(String, String), serde_json::Value>> {
-        let mut last = BTreeMap::new();
+    pub fn files(&self) -> std::io::Result<Files> {
+        let mut last = Files::new();
         for entry in std::fs::read_dir(&self.folder)? {
             let path = entry?.path();
-            if path.extension().is_none_or(|extension| extension != "jsonl") {
+            let is_log = path.extension().is_some_and(|extension| extension == "jsonl");
+            if !is_log || path.file_name().is_some_and(|name| name == receipt::NAME) {
                 continue;
             }
             for line in std::fs::read_to_string(&path)?.lines() {
@@ -150,17 +156,14 @@ impl Board {
 
 impl Drain {
     /// Answers requests and says how it is, for ever.
-    pub(crate) fn attend(&self, board: &Board) {
+    pub(crate) fn attend(&self) {
         let (mut answered, mut said): (HashSet<String>, Option<Status>) = (HashSet::new(), None);
         loop {
-            self.say(board, &mut said);
-            if said.as_ref().is_some_and(|status| late(status).is_some()) {
-                self.hurry();
-            }
-            let asked = board.requests();
+            self.say(&mut said);
+            let asked = self.board.requests();
             answered.retain(|id| asked.contains(id));
             for id in asked {
-                if !answered.contains(&id) && self.reply(board, &id) {
+                if !answered.contains(&id) && self.reply(&id) {
                     answered.insert(id);
                 }
             }
@@ -168,12 +171,13 @@ impl Drain {
         }
     }
 
-    fn reply(&self, board: &Board, id: &str) -> bool {
+    fn reply(&self, id: &str) -> bool {
+        let board = &self.board;
         // A drainer that was started again has perhaps answered before.
         if board.answers(id).is_ok_and(|answers| answers.iter().any(|answer| answer.host == self.host)) {
             return true;
         }
-        let answer = self.settle_saying(board);
+        let answer = self.settle_saying();
         match board.answer(id, &answer) {
             Ok(()) => true,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => true,
@@ -185,25 +189,39 @@ impl Drain {
     }
 
     /// Settles, and goes on saying how it is meanwhile.
-    fn settle_saying(&self, board: &Board) -> Answer {
+    fn settle_saying(&self) -> Answer {
         std::thread::scope(|scope| {
             let settling = scope.spawn(|| self.settle());
             let mut said = None;
             while !settling.is_finished() {
-                self.say(board, &mut said);
+                self.say(&mut said);
                 std::thread::sleep(PERIOD / 10);
             }
             settling.join().expect("settling does not panic")
         })
     }
 
-    fn say(&self, board: &Board, said: &mut Option<Status>) {
+    /// Decides about all that the job has left; the last of its nodes to do so writes the receipt.
+    pub(crate) fn settle_at_end(&self) -> Answer {
+        let answer = self.settle();
+        self.settled_at_end.store(true, Ordering::Relaxed);
+        let accounted = self.board.publish(&self.status()).and_then(|()| {
+            let all = self.board.statuses()?.iter().all(|status| status.settled);
+            if all { self.board.write_receipt().map(drop) } else { Ok(()) }
+        });
+        if let Err(error) = accounted {
+            tracing::warn!("write the receipt in {}: {error}", self.board.folder().display());
+        }
+        answer
+    }
+
+    fn say(&self, said: &mut Option<Status>) {
         let now = self.status();
         let same = said.as_ref().is_some_and(|said| {
             Status { updated_ms: said.updated_ms, bytes_per_s: said.bytes_per_s, ..now.clone() } == *said
                 && now.updated_ms < said.updated_ms + HEARTBEAT_MS
         });
-        if !same && let Ok(()) = board.publish(&now) {
+        if !same && let Ok(()) = self.board.publish(&now) {
             *said = Some(now);
         }
     }

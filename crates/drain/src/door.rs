@@ -121,7 +121,7 @@ impl Drain {
                 std::thread::Builder::new().spawn(move || {
                     drain.pause(false);
                     drain.hurry();
-                    drop(reply(&stream, &drain.settle()));
+                    drop(reply(&stream, &drain.settle_at_end()));
                 })?;
                 return Ok(order);
             }

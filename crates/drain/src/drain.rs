@@ -2,13 +2,16 @@
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use stage::pace::Pace;
 
+use crate::board::Board;
 use crate::claims::Claims;
 use crate::copy::{Copier, Outcome};
+use crate::deadline::Deadline;
 use crate::generation::look;
 use crate::ledger::{Landed, Ledger};
 use crate::logs::{Event, Logs, Verb};
@@ -31,7 +34,10 @@ pub struct Drain {
     pub(crate) to: PathBuf,
     pub(crate) same_name: SameName,
     pub(crate) removed: Removed,
-    pub(crate) deadline: Option<u64>,
+    pub(crate) deadline: Deadline,
+    pub(crate) board: Board,
+    /// Everything that the job left has been decided about, at least once.
+    pub(crate) settled_at_end: AtomicBool,
     pub(crate) copier: Copier,
     pub(crate) claims: Option<Arc<Claims>>,
     pub(crate) watch: Watch,
@@ -192,6 +198,25 @@ impl Drain {
         });
     }
 
+    fn log_open(&self, state: &State, path: &Path) {
+        let trouble = Trouble {
+            path: path.display().to_string(),
+            errno: 0,
+            message: format!("{} is open for writing", path.display()),
+            advice: "it is copied when it is closed".to_owned(),
+        };
+        let (target, trouble) = (self.target_of(state, path), Some(&trouble));
+        self.logs.json(&Event {
+            event: "open",
+            path,
+            target: &target,
+            size: 0,
+            crc32c: None,
+            attempts: 0,
+            trouble,
+        });
+    }
+
     /// The name on the PFS of a file below the drained folder.
     pub(crate) fn target_of(&self, state: &State, path: &Path) -> PathBuf {
         if let Some(diverted) = state.diverted.get(path) {
@@ -226,6 +251,7 @@ impl Drain {
         if let Err(error) = state.ledger.sync() {
             tracing::warn!("fsync the ledger: {error}; after a power loss files may be copied again");
         }
+        barrier.open.iter().for_each(|path| self.log_open(&state, path));
         drop(state);
         self.logs.flush();
         Answer {
@@ -257,7 +283,8 @@ impl Drain {
             bytes_done: state.bytes_done,
             bytes_per_s: rate(&state.rate),
             paused: self.pace().is_paused(),
-            deadline: self.deadline,
+            deadline: self.deadline.end(),
+            settled: self.settled_at_end.load(Ordering::Relaxed),
             updated_ms: now_ms(),
             troubles: state.table.troubles(TROUBLES_MAX),
         }

@@ -49,7 +49,7 @@ pub enum Verb {
 pub struct Line<'a> {
     /// RFC 3339, UTC.
     pub time: String,
-    /// `done`, `failed` or `removed`.
+    /// `done`, `failed`, `open` or `removed`.
     pub event: &'static str,
     /// The node.
     pub host: &'a str,

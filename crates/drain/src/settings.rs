@@ -46,6 +46,9 @@ pub struct Settings {
     /// When the job's time ends, seconds since 1970
     #[arg(long, value_name = "SECONDS", env = "SLURM_JOB_END_TIME")]
     pub deadline: Option<u64>,
+    /// Slurm's number of the job: its time limit counts, and its output has the warning that the time is too short
+    #[arg(long, value_name = "JOB", env = "SLURM_JOB_ID")]
+    pub slurm_job: Option<String>,
     /// Where the drainer keeps what it has done [default: .forebay-drain in the drained folder]
     #[arg(long, value_name = "FOLDER")]
     pub state: Option<PathBuf>,
@@ -99,6 +102,9 @@ impl Settings {
         }
         if let Some(deadline) = self.deadline {
             add("--deadline", deadline.to_string().into());
+        }
+        if let Some(job) = &self.slurm_job {
+            add("--slurm-job", job.into());
         }
         if let Some(state) = &self.state {
             add("--state", std::path::absolute(state)?.into());

@@ -3,6 +3,7 @@
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
@@ -13,6 +14,7 @@ use stage::single::Publisher;
 use crate::board::Board;
 use crate::claims::Claims;
 use crate::copy::Copier;
+use crate::deadline::Deadline;
 use crate::drain::{Drain, State, kept};
 use crate::ledger::Ledger;
 use crate::logs::Logs;
@@ -38,8 +40,7 @@ pub fn run(settings: &Settings, limit: Option<u64>) -> anyhow::Result<()> {
     let state = settings.state();
     std::fs::create_dir_all(&state).with_context(|| format!("make the folder {}", state.display()))?;
     let _alone = alone(&state.join("lock"))?;
-    let board = Board::new(settings.board());
-    board.make()?;
+    Board::new(settings.board()).make()?;
     let drain = Arc::new(open(settings, &state, limit)?);
     let spawn = |name: &str, work: Box<dyn FnOnce(&Drain) + Send>| {
         let drain = Arc::clone(&drain);
@@ -53,7 +54,8 @@ pub fn run(settings: &Settings, limit: Option<u64>) -> anyhow::Result<()> {
     spawn("land", Box::new(Drain::land))?;
     spawn("logs", Box::new(Drain::keep_logs))?;
     spawn("walk", Box::new(Drain::keep_walking))?;
-    spawn("board", Box::new(move |drain| drain.attend(&board)))?;
+    spawn("board", Box::new(Drain::attend))?;
+    spawn("deadline", Box::new(Drain::watch_deadline))?;
     tracing::info!("drain {} to {}", drain.from.display(), drain.to.display());
     drain.answer(&state)?;
     drain.logs.flush();
@@ -107,7 +109,9 @@ fn open(settings: &Settings, state: &Path, limit: Option<u64>) -> anyhow::Result
         to,
         same_name: settings.same_name,
         removed: settings.removed,
-        deadline: settings.deadline,
+        deadline: Deadline::new(settings.slurm_job.clone(), settings.deadline),
+        board: Board::new(board),
+        settled_at_end: AtomicBool::new(false),
         copier,
         claims,
         state: Mutex::new(State::new(ledger)),

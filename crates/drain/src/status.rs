@@ -50,6 +50,9 @@ pub struct Status {
     pub paused: bool,
     /// When the job's time ends, seconds since 1970.
     pub deadline: Option<u64>,
+    /// The job is over, and all that it closed has been decided about.
+    #[serde(default)]
+    pub settled: bool,
     /// When this was written, milliseconds since 1970.
     pub updated_ms: u64,
     /// What could not be copied, up to a hundred.

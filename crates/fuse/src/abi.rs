@@ -169,6 +169,7 @@ pub mod capability {
 /// How an opened file is used ([`OpenOut::open_flags`]).
 pub mod open_flag {
     pub const DIRECT_IO: u32 = 1 << 0;
+    pub const KEEP_CACHE: u32 = 1 << 1;
     pub const PARALLEL_DIRECT_WRITES: u32 = 1 << 6;
     pub const PASSTHROUGH: u32 = 1 << 7;
 }

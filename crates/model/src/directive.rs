@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! #DW jobdw        type=scratch|cache  access_mode=MODE[,MODE]  capacity=SIZE  [pool=NAME]  [pfs=PATH]
-//!                  [coherence=posix|commit]  [drain=on-close|at-end]
+//!                  [coherence=posix|commit]  [drain=on-close]
 //! #DW persistentdw name=NAME
 //! #DW stage_in     type=file|directory  source=PFSPATH     destination=BUFFERPATH
 //! #DW stage_out    type=file|directory  source=BUFFERPATH  destination=PFSPATH
@@ -166,8 +166,8 @@ pub struct JobDw {
     pub pfs: Option<String>,
     /// When nodes see what others wrote.
     pub coherence: Coherence,
-    /// When what its `stage_out` directives name is copied.
-    pub drain: Drain,
+    /// Whether files are drained while the job runs.
+    pub drain: Option<Drain>,
     /// Options that DataWarp is known to have and that change how the instance behaves, as
     /// `("write_window_length", "86400")`, unchecked, in the script's order.
     pub options: Vec<(String, String)>,

@@ -113,14 +113,12 @@ pub enum Coherence {
     Commit,
 }
 
-/// When what a job is to leave on the PFS is copied there.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+/// When what a job writes into its buffer is copied to the destinations of its `stage_out` directives, besides after its
+/// end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Drain {
-    /// At its end, all of it.
-    #[default]
-    AtEnd,
-    /// Each file once it is closed, while the job runs; at its end the rest.
+    /// Each file when it is closed, while the job runs.
     OnClose,
 }
 

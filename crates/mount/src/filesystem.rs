@@ -40,6 +40,8 @@ pub enum Seek {
 pub trait FileSystem: Send + Sync + 'static {
     /// How long names and attributes may be used without asking again.
     fn cache_for(&self) -> Duration;
+    /// Whether nobody else changes what is in a file: the kernel may keep its pages.
+    fn owns_contents(&self) -> bool;
     /// The inode behind a name.
     fn lookup(&self, parent: u64, name: &[u8]) -> Result<Attr>;
     /// An inode's attributes.

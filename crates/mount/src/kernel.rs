@@ -9,8 +9,10 @@ mod directories;
 mod files;
 mod locks;
 mod names;
+mod pages;
 mod passthrough;
 
+use std::collections::HashMap;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -29,6 +31,7 @@ use fuse::session::{Handler, Negotiated, Session, Wanted, negotiate};
 use crate::filesystem::{FileSystem, Result};
 use crate::ledger::Ledger;
 use locks::Waiting;
+use pages::Pages;
 use passthrough::Passthrough;
 
 /// Threads that take requests. Each blocks while a storage node works, so more than there are cores.
@@ -36,6 +39,9 @@ const THREADS: usize = 8;
 
 /// The largest read or write request: 1 MiB, one stripe. Larger ones won nothing in measurements.
 const REQUEST_BYTES_MAX: u32 = 1 << 20;
+
+/// How far the kernel reads ahead of who reads on and on: enough requests to keep the storage nodes busy.
+const READ_AHEAD_BYTES: u32 = 4 * REQUEST_BYTES_MAX;
 
 /// The unit of `statfs`.
 const BLOCK_BYTES: u32 = 4096;
@@ -117,10 +123,14 @@ pub fn mount(
     // An ordinary user may not let others in (unless fuse.conf says so), and on one machine nobody else needs to.
     let options = Options { name, kind: "forebay", allow_other: privileged, max_read: REQUEST_BYTES_MAX };
     let device = fuse::mount::mount(mountpoint, &options)?;
+    let caches = filesystem.owns_contents();
     let served = agree(&filesystem, &device, privileged).and_then(|negotiated| {
         let kernel = Kernel::new(filesystem, &device, &negotiated, ledger(negotiated)?);
         let session = Session::serve(&device, &negotiated, kernel, THREADS)?;
         let names = Names::new(&device, &negotiated);
+        if caches && privileged {
+            pages::read_ahead(mountpoint, READ_AHEAD_BYTES);
+        }
         Ok(Mounted { session, device, resumable: negotiated.has(capability::HAS_RESEND), names })
     });
     if served.is_err() {
@@ -181,6 +191,7 @@ struct Kernel<F> {
     cache_max: Duration,
     device: Device,
     passthrough: Passthrough,
+    pages: Pages,
     ledger: Arc<Ledger>,
     waiting: Waiting,
 }
@@ -244,14 +255,27 @@ impl<F: FileSystem> Handler for Kernel<F> {
 impl<F: FileSystem> Kernel<F> {
     fn new(filesystem: F, device: &Device, negotiated: &Negotiated, ledger: Ledger) -> Kernel<F> {
         let passthrough = Passthrough::new(negotiated.has(capability::PASSTHROUGH));
+        let pages = Pages::default();
+        let mut elsewhere: HashMap<u64, u32> = HashMap::new();
         for (ino, backing_id, opens) in ledger.backings() {
-            passthrough.adopt(ino, BackingId::adopt(device, backing_id), opens);
+            elsewhere.insert(ino, opens);
+            match backing_id {
+                files::PAGES => pages.adopt(ino, true, opens),
+                _ => passthrough.adopt(ino, BackingId::adopt(device, backing_id), opens),
+            }
+        }
+        for (ino, readers, writers) in ledger.held().opens {
+            let past = readers + writers - elsewhere.get(&ino).copied().unwrap_or(0);
+            if past > 0 {
+                pages.adopt(ino, false, past);
+            }
         }
         Kernel {
             filesystem: Arc::new(filesystem),
             cache_max: if negotiated.minor >= MINOR_EPOCHS { Duration::MAX } else { OLD_KERNELS_CACHE },
             device: device.clone(),
             passthrough,
+            pages,
             ledger: Arc::new(ledger),
             waiting: Waiting::default(),
         }

@@ -94,6 +94,11 @@ impl FileSystem for Namespace {
         if self.alone.load(Ordering::Acquire) { EXCLUSIVE_CACHE } else { Duration::ZERO }
     }
 
+    fn owns_contents(&self) -> bool {
+        // Whoever comes nevertheless makes new files: see `alone`.
+        self.exclusive
+    }
+
     fn lookup(&self, parent: u64, name: &[u8]) -> Result<Attr> {
         self.client.lookup(parent, name).and_then(|attr| self.settled(attr))
     }

@@ -18,17 +18,21 @@ use std::collections::HashMap;
 use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use daemon::error::{site, user};
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 use wire::control::ApiError;
-use wire::node::{LocalSpec, LocalStatus};
+use wire::node::{LocalSpace, LocalSpec, LocalStatus};
 
 use crate::folder::of_id;
 use crate::keep;
 use keeper::Keeper;
 use volume::Volume;
+
+/// How long the volume of a job's earlier run may take to be gone.
+const GOES_WITHIN: Duration = Duration::from_secs(20);
 
 /// Where volumes are, and how much they may take.
 #[derive(Clone, Debug)]
@@ -63,13 +67,37 @@ struct Kept {
     spec: LocalSpec,
     capacity_bytes: u64,
     released: bool,
+    /// Whether what is in it is given up.
+    #[serde(default)]
+    given_up: bool,
+}
+
+/// Who a volume is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Life {
+    /// Its user's job.
+    Held,
+    /// Nobody: it is drained, then discarded.
+    Released,
+    /// Nobody: it is discarded.
+    GivenUp,
 }
 
 /// The requests' end of one volume.
 struct Handle {
     spec: LocalSpec,
     status: watch::Receiver<LocalStatus>,
-    release: watch::Sender<bool>,
+    life: watch::Sender<Life>,
+}
+
+impl Kept {
+    fn life(&self) -> Life {
+        match (self.given_up, self.released) {
+            (true, _) => Life::GivenUp,
+            (false, true) => Life::Released,
+            (false, false) => Life::Held,
+        }
+    }
 }
 
 impl Locals {
@@ -107,8 +135,9 @@ impl Locals {
         let _one_at_a_time = self.making.lock().await;
         of_id(&self.setting.folder, &spec.id)?;
         of_id(&self.setting.local_root, &spec.user)?;
+        self.leave_time_to_go(&spec.id).await;
         if let Some(handle) = self.lock().get(&spec.id) {
-            if handle.spec == spec && !*handle.release.borrow() {
+            if handle.spec.is_asked_by(&spec) && *handle.life.borrow() == Life::Held {
                 return Ok(handle.status.borrow().clone());
             }
             let message = format!("there is another volume {}", spec.id);
@@ -128,7 +157,7 @@ impl Locals {
             ));
         }
         let capacity_bytes = spec.capacity_bytes.unwrap_or(self.setting.capacity_bytes);
-        let kept = Kept { spec, capacity_bytes, released: false };
+        let kept = Kept { spec, capacity_bytes, released: false, given_up: false };
         let volume = Volume::of(&self.setting, &kept);
         let made = tokio::task::spawn_blocking({
             let (setting, kept) = (Arc::clone(&self.setting), kept.clone());
@@ -142,25 +171,49 @@ impl Locals {
         Ok(status)
     }
 
-    /// Takes the volume from its user; it is drained, if that was asked for, and discarded. Nothing to do where there is
-    /// none.
+    /// A job that runs again may have had the volume before: what is released and owes nothing is gone in a moment.
+    async fn leave_time_to_go(&self, id: &str) {
+        let goes = |handle: &&Handle| *handle.life.borrow() != Life::Held;
+        let status = self.lock().get(id).filter(goes).map(|handle| handle.status.clone());
+        if let Some(mut status) = status {
+            let gone = async { while status.changed().await.is_ok() {} };
+            let _ = tokio::time::timeout(GOES_WITHIN, gone).await;
+        }
+    }
+
+    /// Takes the volume from its user; it is drained, if that was asked for and what is in it is not `given_up`, and
+    /// discarded. Nothing to do where there is none.
     ///
     /// # Errors
     /// The node's disk failed.
-    pub fn release(&self, id: &str) -> Result<(), ApiError> {
+    pub fn release(&self, id: &str, given_up: bool) -> Result<(), ApiError> {
         let locals = self.lock();
         let Some(handle) = locals.get(id) else { return Ok(()) };
+        let life = if given_up { Life::GivenUp } else { Life::Released };
+        if *handle.life.borrow() >= life {
+            return Ok(());
+        }
         let kept = Kept {
             spec: handle.spec.clone(),
             capacity_bytes: handle.status.borrow().capacity_bytes,
             released: true,
+            given_up,
         };
         let file = of_id(&self.setting.folder, id)?.join("spec.json");
         keep::write(&file, &kept).map_err(|error| {
             site("node_disk", format!("keep {}: {error}", file.display()), "check the state folder's disk")
         })?;
-        handle.release.send_replace(true);
+        handle.life.send_replace(life);
         Ok(())
+    }
+
+    /// How much flash there is for volumes.
+    ///
+    /// # Errors
+    /// The flash cannot be asked.
+    pub fn space(&self) -> Result<LocalSpace, ApiError> {
+        let allocated_bytes = self.lock().values().map(|handle| handle.status.borrow().capacity_bytes).sum();
+        Ok(LocalSpace { allocated_bytes, free_bytes: volume::free(&self.setting)? })
     }
 
     /// Every volume.
@@ -179,7 +232,7 @@ impl Locals {
 
     fn start(self: &Arc<Self>, kept: Kept) -> Handle {
         let volume = Volume::of(&self.setting, &kept);
-        let (release, released) = watch::channel(kept.released);
+        let (life, lives) = watch::channel(kept.life());
         let (shown, status) = watch::channel(LocalStatus {
             id: kept.spec.id.clone(),
             path: volume.path.clone(),
@@ -188,20 +241,20 @@ impl Locals {
             kept: None,
         });
         let keeper =
-            Keeper { setting: Arc::clone(&self.setting), spec: kept.spec.clone(), volume, shown, released };
+            Keeper { setting: Arc::clone(&self.setting), spec: kept.spec.clone(), volume, shown, lives };
         let (locals, id) = (Arc::clone(self), kept.spec.id.clone());
         tokio::spawn(async move {
             keeper.run().await;
             locals.lock().remove(&id);
         });
-        Handle { spec: kept.spec, status, release }
+        Handle { spec: kept.spec, status, life }
     }
 
     /// The job that has the user's path.
     fn holder_of(&self, user: &str) -> Option<String> {
         let locals = self.lock();
         let mut holders =
-            locals.values().filter(|handle| handle.spec.user == user && !*handle.release.borrow());
+            locals.values().filter(|handle| handle.spec.user == user && *handle.life.borrow() == Life::Held);
         holders.next().map(|handle| handle.spec.id.clone())
     }
 

@@ -244,6 +244,7 @@ impl Node {
             fragments,
             mounts: self.compute.as_ref().map(Mounts::statuses).unwrap_or_default(),
             stages: self.stages.statuses(),
+            local: self.locals.as_ref().map(|locals| locals.space()).transpose()?,
         })
     }
 

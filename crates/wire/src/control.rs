@@ -172,6 +172,9 @@ pub struct Setup {
 /// The [`Setup::caller`] of a person's own command.
 pub const CLI: &str = "CLI";
 
+/// The [`Setup::caller`] of Slurm.
+pub const SLURM: &str = "SLURM";
+
 fn cli() -> String {
     CLI.to_owned()
 }

@@ -15,13 +15,13 @@
 //! | `DELETE /v1/stages/{id}` | | `{}`; stops the workers, then forgets the stage |
 //! | `PUT /v1/locals/{id}` | [`LocalSpec`] | [`LocalStatus`], once it can be used |
 //! | `GET /v1/locals` | | a list of [`LocalStatus`] |
-//! | `DELETE /v1/locals/{id}` | | `{}`, at once: it is taken from its user, drained if that was asked for, then discarded |
+//! | `DELETE /v1/locals/{id}?discard=BOOL` | | `{}`, at once: it is taken from its user, drained if that was asked for, then discarded; or discarded with all that is in it |
 //! | `POST /v1/shutdown` | `{}` | `{}` |
 //! | `GET /metrics` | | text, for Prometheus |
 
 use std::path::PathBuf;
 
-use model::phase::{Coherence, Direction, StageKind};
+use model::phase::{Coherence, Direction, Drain, StageKind};
 use model::stripe::Layout;
 use serde::{Deserialize, Serialize};
 
@@ -58,6 +58,18 @@ pub struct NodeHealth {
     pub mounts: Vec<MountStatus>,
     /// Stages that it coordinates.
     pub stages: Vec<StageStatus>,
+    /// Flash for private volumes; `None`: it gives none.
+    #[serde(default)]
+    pub local: Option<LocalSpace>,
+}
+
+/// Flash of a node for private volumes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LocalSpace {
+    /// Bytes that the volumes hold that are there.
+    pub allocated_bytes: u64,
+    /// Bytes that one more volume may hold.
+    pub free_bytes: u64,
 }
 
 /// A fragment to serve. The node keeps this specification for its own restart.
@@ -253,6 +265,34 @@ pub struct LocalSpec {
     pub user: String,
     /// Bytes that it holds; `None`: as the node is configured.
     pub capacity_bytes: Option<u64>,
+    /// What is copied from it to the PFS; `None`: what its user asks for in the job.
+    #[serde(default)]
+    pub drain: Option<LocalDrain>,
+}
+
+impl LocalSpec {
+    /// Whether `asked` is a request for this volume again: it says nothing else, but may say less.
+    pub fn is_asked_by(&self, asked: &LocalSpec) -> bool {
+        let same = (&asked.id, &asked.owner, &asked.user) == (&self.id, &self.owner, &self.user);
+        let as_large = asked.capacity_bytes.is_none() || asked.capacity_bytes == self.capacity_bytes;
+        same && as_large && (asked.drain.is_none() || asked.drain == self.drain)
+    }
+}
+
+/// What is copied from a private volume to the PFS.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LocalDrain {
+    /// The folder that is drained, below the volume's root, which is where the node makes it; empty: all of the volume.
+    pub from: String,
+    /// Where to: an absolute path. It is made if only it is missing.
+    pub to: PathBuf,
+    /// What the drainers of all nodes of the job have in common: the job's id.
+    pub session: String,
+    /// When; `None`: after the job.
+    pub when: Option<Drain>,
+    /// Slurm's number of the job, where it is a job of Slurm's: its time limit counts, and its output has warnings.
+    #[serde(default)]
+    pub slurm_job: Option<String>,
 }
 
 /// What the node says of a private volume.

@@ -164,7 +164,7 @@ fn status(of: &DrainOf, output: &Output) -> Result<(), Failure> {
 
 fn receipt(of: &DrainOf, output: &Output) -> Result<(), Failure> {
     let folder = settings::board(&of.to, of.session.as_deref());
-    let files = drain::board::Board::new(folder).receipt().map_err(|error| match error.kind() {
+    let files = drain::board::Board::new(folder).files().map_err(|error| match error.kind() {
         std::io::ErrorKind::NotFound => nobody(of),
         _ => Failure::local("read the drainers' logs in", &of.to, &error),
     })?;
@@ -205,6 +205,10 @@ fn wait_for(of: &DrainOf, timeout: Option<u64>, output: &Output) -> Result<Vec<A
     let mut told = Told { output, last: None };
     let ended = wait::wait(&folder, timeout.map(Duration::from_secs), &mut told);
     let ended = ended.map_err(|error| Failure::local("read the drainers' board in", &of.to, &error))?;
+    if let Ending::Answered(_) = ended {
+        let written = drain::board::Board::new(folder).write_receipt();
+        written.map_err(|error| Failure::local("write the receipt in", &of.to, &error))?;
+    }
     match ended {
         Ending::Nobody => Err(nobody(of)),
         Ending::Silent(hosts) => Err(Failure::Refused {

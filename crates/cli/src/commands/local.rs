@@ -24,6 +24,7 @@ pub async fn run(arguments: &Local, output: &Output) -> Result<u8, Failure> {
                 user: user.clone(),
                 capacity_bytes: capacity_bytes
                     .map_err(|error| Failure::usage(format!("--capacity: {error}"), "write it as 1.4TB"))?,
+                drain: None,
             };
             let made: Result<LocalStatus, _> = client(node).put(&format!("/v1/locals/{id}"), &spec).await;
             let status = made.map_err(|error| failure(node, error))?;

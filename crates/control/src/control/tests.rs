@@ -6,6 +6,7 @@ mod crash;
 mod demands;
 mod door;
 mod hosts;
+mod job_nodes;
 mod out_of_order;
 mod reuse;
 mod staging;

@@ -31,7 +31,8 @@ pub async fn make_room<S: Site>(control: &Control<S>, known: &Session) -> Result
     tracing::warn!(token = known.token, owner = known.owner.uid, phase = ?known.phase, "the token is used again");
     unmount_all(control, known, Unmount::Hurry).await?;
     if teardown::owed(control, known).await?.is_none() {
-        teardown::run(control, &known.token, Teardown { hurry: true }).await?;
+        // Not in a hurry: nodes may still drain what its user asked them to.
+        teardown::run(control, &known.token, Teardown { hurry: false }).await?;
         return Ok(());
     }
     let kept = "its token was used again before its data was staged out".to_owned();

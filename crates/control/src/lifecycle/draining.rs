@@ -15,14 +15,14 @@ use super::buffers::Buffer;
 use super::staging;
 use crate::control::Control;
 use crate::site::Site;
+use crate::state::instances::Instance;
 use crate::state::sessions::Session;
 use crate::state::stages::Stage;
 
 /// Starts the passes. Where that does not work all is copied at the job's end.
 pub async fn start<S: Site>(control: &Control<S>, session: &Session, used: &[Buffer], stages: &[Stage]) {
-    let on_close =
-        |buffer: &&Buffer| buffer.name.is_empty() && buffer.described.instance.drain == Drain::OnClose;
-    if used.iter().find(on_close).is_none() {
+    let drains = |buffer: &Buffer| buffer.name.is_empty() && by_passes(&buffer.described.instance);
+    if !used.iter().any(drains) {
         return;
     }
     for stage in stages.iter().filter(|stage| is_drained(stage)) {
@@ -42,6 +42,11 @@ async fn start_one<S: Site>(
     let policy = StagePolicy { while_running: true, ..StagePolicy::default() };
     let (node, spec) = staging::spec_of(control, session, used, stage, policy).await?;
     control.site.start_stage(&node, &spec).await.map(drop)
+}
+
+/// Whether what a job writes into its buffer is copied by passes; node-local volumes have a drainer of their own.
+pub fn by_passes(instance: &Instance) -> bool {
+    instance.drain == Some(Drain::OnClose) && !instance.on_job_nodes
 }
 
 /// Whether passes may be at work on a stage of a buffer that drains.

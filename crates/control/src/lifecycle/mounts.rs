@@ -5,11 +5,12 @@ use std::path::{Path, PathBuf};
 use model::phase::AccessMode;
 use wire::control::ApiError;
 
-use super::{absent, join_all};
+use super::{absent, job_nodes, join_all};
 use crate::control::Control;
-use crate::node_api::Unmount;
+use crate::node_api::{Release, Unmount};
 use crate::site::Site;
 use crate::state::activations::{self, Activation};
+use crate::state::instances;
 use crate::state::leftovers::{self, Kind, Leftover};
 use crate::state::sessions::Session;
 
@@ -79,10 +80,25 @@ pub async fn unmount_all<S: Site>(
     how: Unmount,
 ) -> Result<(), ApiError> {
     let name = session.token.clone();
-    let all = control.database.transact(move |tx| activations::of(tx, &name)).await?;
+    let read =
+        move |tx: &rusqlite::Transaction<'_>| Ok((instances::find(tx, &name)?, activations::of(tx, &name)?));
+    let (instance, all) = control.database.transact(read).await?;
     let mounted = all.into_iter().filter(|activation| activation.mounted);
-    let ends = join_all(mounted.map(|activation| unmount(control, session, activation, how))).await;
-    ends.into_iter().collect()
+    let ends = mounted.map(async |activation| match job_nodes::is_one(instance.as_ref(), &activation) {
+        true => let_go(control, session, activation).await,
+        false => unmount(control, session, activation, how).await,
+    });
+    join_all(ends).await.into_iter().collect()
+}
+
+/// The private volume of a node is that node's from now on.
+async fn let_go<S: Site>(
+    control: &Control<S>,
+    session: &Session,
+    activation: Activation,
+) -> Result<(), ApiError> {
+    let left = job_nodes::release(control, session, &activation.node, Release::Drained).await?;
+    note_gone(control, session, activation, left).await
 }
 
 async fn unmount<S: Site>(
@@ -113,7 +129,16 @@ async fn unmount<S: Site>(
         }
         Err(error) => return Err(error),
     };
-    let gone = Activation { mounted: false, interruptions, ..activation };
+    note_gone(control, session, Activation { interruptions, ..activation }, left).await
+}
+
+async fn note_gone<S: Site>(
+    control: &Control<S>,
+    session: &Session,
+    activation: Activation,
+    left: Option<Leftover>,
+) -> Result<(), ApiError> {
+    let gone = Activation { mounted: false, ..activation };
     let name = session.token.clone();
     let note = move |tx: &rusqlite::Transaction<'_>| {
         left.iter().try_for_each(|left| leftovers::add(tx, left))?;

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use model::phase::AccessMode;
 use wire::control::{ApiError, Paths, RealSize};
 
-use super::buffers;
 use super::mounts::default_mountpoint;
 use super::require_set_up;
+use super::{buffers, job_nodes};
 use crate::control::Control;
 use crate::site::Site;
 use crate::state::{activations, instances};
@@ -27,10 +27,15 @@ pub async fn paths<S: Site>(control: &Control<S>, token: &str) -> Result<Paths, 
             let mounted = mounts.iter().find(|activation| {
                 activation.mounted && activation.access_mode == mode && activation.buffer == buffer.name
             });
-            let mountpoint = mounted.map_or_else(
-                || default_mountpoint(&control.site.mount_folder(), token, &buffer.name, mode),
-                |activation| activation.mountpoint.clone(),
-            );
+            let on_job_nodes = buffer.described.instance.on_job_nodes;
+            let mountpoint = match mounted {
+                Some(activation) => activation.mountpoint.clone(),
+                None if on_job_nodes => job_nodes::path(&control.site, &session),
+                None => default_mountpoint(&control.site.mount_folder(), token, &buffer.name, mode),
+            };
+            if on_job_nodes {
+                variables.extend(job_nodes::variables(&mountpoint));
+            }
             variables.insert(variable(&buffer.name, mode), format!("{}/", mountpoint.display()));
         }
     }

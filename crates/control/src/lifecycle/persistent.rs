@@ -1,11 +1,11 @@
 //! Persistent buffers: instances that outlive jobs, each with a session whose token is its name.
 
 use daemon::error::user;
-use model::phase::{AccessMode, Coherence, Drain, Phase};
+use model::phase::{AccessMode, Coherence, Phase};
 use wire::control::{ApiError, CreatePersistent, Script};
 
-use super::Done;
 use super::setup::{self, Order};
+use super::{Done, job_nodes};
 use crate::control::{Control, now_unix};
 use crate::script::Own;
 use crate::site::Site;
@@ -21,6 +21,7 @@ pub async fn run<S: Site>(control: &Control<S>, request: CreatePersistent) -> Re
     if request.capacity_bytes == 0 {
         return Err(user("no_capacity", "a persistent buffer of 0 bytes is asked for", "ask for some bytes"));
     }
+    job_nodes::refuse_persistent(control, request.pool.as_deref())?;
     if let Some(known) = setup::living(control, &request.name).await?
         && known.phase != Phase::Registered
     {
@@ -48,8 +49,7 @@ pub async fn run<S: Site>(control: &Control<S>, request: CreatePersistent) -> Re
         pool: request.pool.clone(),
         // Jobs that know nothing of each other share it.
         coherence: Coherence::Posix,
-        // It outlives the jobs that stage out of it.
-        drain: Drain::AtEnd,
+        drain: None,
     };
     let order = Order {
         session,

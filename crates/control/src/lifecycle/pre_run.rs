@@ -11,7 +11,7 @@ use wire::node::{MountSpec, StorageAddress};
 
 use super::buffers::{self, Buffer};
 use super::mounts::{COMPUTE_NODE, default_mountpoint, mount_id, share, unmount_all};
-use super::{Done, draining, join_all, require_set_up, target, wrong_phase};
+use super::{Done, draining, job_nodes, join_all, require_set_up, target, wrong_phase};
 use crate::control::Control;
 use crate::node_api::Unmount;
 use crate::site::Site;
@@ -142,13 +142,18 @@ fn places<S: Site>(
         buffer.described.instance.access_modes.iter().map(move |mode| (buffer.name.clone(), *mode))
     });
     let namespaces: Vec<(String, AccessMode)> = namespaces.collect();
+    let is_local = |name: &str| used.iter().any(|b| b.name == name && b.described.instance.on_job_nodes);
     let Some(chosen) = &request.mountpoint else {
         let places = hosts.iter().flat_map(|host| {
             namespaces.iter().map(|(buffer, mode)| Place {
                 buffer: buffer.clone(),
                 mode: *mode,
                 node: host.name.clone(),
-                mountpoint: default_mountpoint(&host.mount_root, &session.token, buffer, *mode),
+                mountpoint: if is_local(buffer) {
+                    job_nodes::path(&control.site, session)
+                } else {
+                    default_mountpoint(&host.mount_root, &session.token, buffer, *mode)
+                },
             })
         });
         return Ok(places.collect());
@@ -175,7 +180,8 @@ async fn add_private<S: Site>(
 ) -> Result<(), ApiError> {
     let names: Vec<String> = hosts.iter().map(|host| host.name.clone()).collect();
     for buffer in used.iter_mut() {
-        if !buffer.described.instance.access_modes.contains(&AccessMode::Private) {
+        let instance = &buffer.described.instance;
+        if instance.on_job_nodes || !instance.access_modes.contains(&AccessMode::Private) {
             continue;
         }
         let (token, names) = (buffer.token.clone(), names.clone());
@@ -206,6 +212,10 @@ async fn mount<S: Site>(
     };
     let (name, noted) = (session.token.clone(), activation.clone());
     control.database.transact(move |tx| activations::set(tx, &name, &noted)).await?;
+    if job_nodes::is_one(Some(&buffer.described.instance), &activation) {
+        let made = job_nodes::create(control, session, &buffer.described.instance, &place.node).await;
+        return made.map_err(|error| on_node(&place.node, error));
+    }
     let addresses: Vec<StorageAddress> = target::addresses(control, &buffer.described.instance).await?;
     let nodes = target::usable(&control.site, &addresses);
     let spec = MountSpec {

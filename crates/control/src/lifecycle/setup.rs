@@ -8,7 +8,7 @@ use wire::control::{ApiError, Blame, Setup, VolumeKind};
 use wire::node::FragmentSpec;
 
 use super::target::Described;
-use super::{Done, absent, aside, buffers, join_all, target};
+use super::{Done, absent, aside, buffers, job_nodes, join_all, target};
 use crate::control::{Control, now_unix};
 use crate::pool::{self, Ground, Share, Wish};
 use crate::script::{self, Own};
@@ -57,8 +57,15 @@ pub async fn run<S: Site>(control: &Control<S>, token: &str, request: Setup) -> 
     check_here(control, &plan)?;
     buffers::check_usable(control, &plan.uses, &request.owner).await?;
     tracing::info!(token, caller = request.caller, counted = request.capacity, hosts = ?request.hosts, "set up");
-    let session =
+    let mut session =
         Session::new(token, &request.caller, now_unix(), request.owner.clone(), request.script.clone());
+    if let Some(own) = &plan.own
+        && session.script.user.is_empty()
+        && job_nodes::are_meant(control, own.pool.as_deref())?
+    {
+        // Slurm knows numbers only, and the volume is found by the user's name.
+        session.script.user = job_nodes::name_of(session.owner.uid).await?;
+    }
     let order = Order {
         session,
         own: plan.own,
@@ -76,6 +83,14 @@ pub async fn run<S: Site>(control: &Control<S>, token: &str, request: Setup) -> 
 /// # Errors
 /// The script asks for it.
 pub fn check_here<S: Site>(control: &Control<S>, plan: &script::Plan) -> Result<(), ApiError> {
+    for (_, pool) in &plan.creates {
+        job_nodes::refuse_persistent(control, pool.as_deref())?;
+    }
+    if let Some(own) = &plan.own
+        && job_nodes::are_meant(control, own.pool.as_deref())?
+    {
+        return job_nodes::check(plan, own);
+    }
     let private = |stage: &&Stage| stage.access_mode == model::phase::AccessMode::Private;
     match control.site.cluster() {
         None if plan.has_bb => {
@@ -191,6 +206,7 @@ async fn choose<S: Site>(
             access_modes: own.access_modes,
             coherence: own.coherence,
             drain: own.drain,
+            on_job_nodes: placement.on_job_nodes,
         };
         instances::insert(tx, &token, &instance)?;
         Ok(Ok(instance))

@@ -10,7 +10,7 @@ use wire::control::{ApiError, Blame, FileFailure, Side, StageStatus};
 use wire::node::{StagePolicy, StageSpec};
 
 use super::buffers::{self, Buffer};
-use super::target;
+use super::{job_nodes, target};
 use crate::control::Control;
 use crate::site::Site;
 use crate::state::sessions::Session;
@@ -94,6 +94,10 @@ async fn run_stage<S: Site>(
     stage: &Stage,
     cancelled: &mut Cancelled,
 ) -> Result<(), ApiError> {
+    let buffer = used.iter().find(|buffer| buffer.name == stage.buffer);
+    if buffer.is_some_and(|buffer| buffer.described.instance.on_job_nodes) {
+        return wait_drained(control, session, stage, cancelled).await;
+    }
     let (node, spec) = spec_of(control, session, used, stage, StagePolicy::default()).await?;
     if stage.state == StageState::Failed {
         // The node answers a known stage with its old report; a retry is a new one.
@@ -149,6 +153,28 @@ pub async fn spec_of<S: Site>(
         pairs: Vec::new(),
     };
     Ok((node, spec))
+}
+
+/// The nodes of the job copy by themselves what they owe.
+async fn wait_drained<S: Site>(
+    control: &Control<S>,
+    session: &Session,
+    stage: &Stage,
+    cancelled: &mut Cancelled,
+) -> Result<(), ApiError> {
+    let begun = std::time::Instant::now();
+    let token = session.token.as_str();
+    let active = StageStatus { state: StageState::Active, error: None, ..fresh(stage, token) };
+    note(control, token, stage, &active).await?;
+    let drained = tokio::select! {
+        drained = job_nodes::drained(control, session) => drained,
+        () = told_to_stop(cancelled) => Err(cancelled_error(token, stage)),
+    };
+    let state = if drained.is_ok() { StageState::Complete } else { StageState::Failed };
+    let elapsed_ms = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
+    let end = StageStatus { state, elapsed_ms, error: drained.err(), ..active };
+    note(control, token, stage, &end).await?;
+    judge(token, stage, &end)
 }
 
 /// Completes when the caller's stop arrives, if ever.

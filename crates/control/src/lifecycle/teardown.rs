@@ -3,13 +3,13 @@
 //! Without `hurry` the data of a session that was ever mounted is kept until every `stage_out` is complete.
 
 use daemon::error::user;
-use model::phase::{Direction, Drain, Phase, StageState};
+use model::phase::{Direction, Phase, StageState};
 use wire::control::{ApiError, StageStatus, Teardown};
 
 use super::mounts::unmount_all;
 use super::post_run::unmount_of;
 use super::setup::destroy_fragments;
-use super::{Done, absent, aside, draining, staging, target};
+use super::{Done, absent, aside, draining, job_nodes, staging, target};
 use crate::control::Control;
 use crate::demands;
 use crate::site::Site;
@@ -44,12 +44,15 @@ pub async fn run<S: Site>(control: &Control<S>, token: &str, how: Teardown) -> R
     {
         target::addresses(control, instance).await?;
     }
-    let drains = instance.as_ref().is_some_and(|instance| instance.drain == Drain::OnClose);
+    let drains = instance.as_ref().is_some_and(draining::by_passes);
     for stage in stages.iter().filter(|stage| was_started(stage) || (drains && draining::is_drained(stage))) {
         delete_stage(control, &session, stage).await?;
     }
     if let Some(instance) = &instance {
         destroy_fragments(control, instance).await?;
+        if instance.on_job_nodes && how.hurry {
+            job_nodes::give_up(control, &session).await?;
+        }
     }
     control.site.remove_mount_folder(token);
     let name = token.to_owned();

@@ -41,6 +41,7 @@ pub fn place(pool: &PoolSetting, status: &PoolStatus, wish: &Wish<'_>) -> Result
         fragment_bytes,
         capacity_bytes,
         nodes: (0..count).map(name_of).collect(),
+        on_job_nodes: false,
     })
 }
 

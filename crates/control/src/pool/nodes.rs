@@ -71,6 +71,7 @@ pub fn place(
                 fragment_bytes,
                 capacity_bytes,
                 nodes: chosen.iter().map(|part| part.node.clone()).collect(),
+                on_job_nodes: false,
             });
         }
     }
@@ -108,6 +109,7 @@ mod tests {
 
     use super::super::Ground;
     use super::*;
+    use crate::site::PoolKind;
 
     fn view(name: &str, grains: u64) -> NodeView {
         let registration = RegisterNode {
@@ -123,10 +125,15 @@ mod tests {
     }
 
     fn ground(views: Vec<NodeView>) -> Ground {
-        let pool = |name: &str| PoolSetting { name: name.into(), granularity_bytes: 1 << 30 };
+        let pool = |name: &str| PoolSetting {
+            name: name.into(),
+            granularity_bytes: 1 << 30,
+            kind: PoolKind::Storage,
+        };
         let setting = ClusterSetting {
             pools: vec![pool("wlm_pool"), pool("other")],
             mount_root: "/m".into(),
+            local_root: "/l".into(),
             fence_grace_s: 30,
             grace_s: 120,
         };

@@ -30,8 +30,10 @@ pub struct Instance {
     pub access_modes: Vec<AccessMode>,
     /// When nodes see what others wrote.
     pub coherence: Coherence,
-    /// When what the script stages out is copied.
-    pub drain: Drain,
+    /// Whether files are drained while the job runs.
+    pub drain: Option<Drain>,
+    /// Whether it lives on the flash of the job's own nodes: `nodes` is empty until these are known.
+    pub on_job_nodes: bool,
 }
 
 /// Notes the session's instance.
@@ -41,7 +43,8 @@ pub struct Instance {
 pub fn insert(tx: &Transaction<'_>, token: &str, instance: &Instance) -> Result<()> {
     tx.execute(
         "INSERT INTO instances (token, id, key, requested_bytes, capacity_bytes, volume, pool, granularity_bytes, coherence,
-         drain) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+         drain, on_job_nodes)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
         params![
             token,
             instance.id,
@@ -52,7 +55,8 @@ pub fn insert(tx: &Transaction<'_>, token: &str, instance: &Instance) -> Result<
             instance.pool,
             instance.granularity_bytes,
             Word(instance.coherence),
-            Word(instance.drain),
+            instance.drain.map(Word),
+            instance.on_job_nodes,
         ],
     )?;
     for (position, node) in instance.nodes.iter().enumerate() {
@@ -88,7 +92,8 @@ pub fn find(tx: &Transaction<'_>, token: &str) -> Result<Option<Instance>> {
                 nodes: Vec::new(),
                 access_modes: Vec::new(),
                 coherence: row.get::<_, Word<Coherence>>("coherence")?.0,
-                drain: row.get::<_, Word<Drain>>("drain")?.0,
+                drain: row.get::<_, Option<Word<Drain>>>("drain")?.map(|word| word.0),
+                on_job_nodes: row.get("on_job_nodes")?,
             })
         })
         .optional()?;

@@ -13,6 +13,10 @@ pub enum Kind {
     Fragment,
     /// A stage.
     Stage,
+    /// A private volume, of which what is owed is still to be drained.
+    Local,
+    /// A private volume with all that is in it.
+    LocalGivenUp,
 }
 
 /// Something on a node that nobody needs any more.
@@ -32,6 +36,8 @@ impl Kind {
             Kind::Mount => "mount",
             Kind::Fragment => "fragment",
             Kind::Stage => "stage",
+            Kind::Local => "local",
+            Kind::LocalGivenUp => "local-given-up",
         }
     }
 }
@@ -56,6 +62,8 @@ pub fn all(tx: &Transaction<'_>) -> Result<Vec<Leftover>> {
         let kind = match row.get::<_, String>(1)?.as_str() {
             "mount" => Kind::Mount,
             "fragment" => Kind::Fragment,
+            "local" => Kind::Local,
+            "local-given-up" => Kind::LocalGivenUp,
             _ => Kind::Stage,
         };
         Ok(Leftover { node: row.get(0)?, kind, id: row.get(2)? })

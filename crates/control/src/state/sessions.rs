@@ -114,7 +114,7 @@ pub fn replace(tx: &Transaction<'_>, session: &Session) -> Result<Session> {
 fn free_handle(tx: &Transaction<'_>, token: &str) -> Result<String> {
     let mut taken = tx.prepare(
         "SELECT EXISTS (SELECT 1 FROM sessions WHERE handle = ?1 AND phase != ?2)
-         OR EXISTS (SELECT 1 FROM leftovers WHERE id LIKE ?1 || '-%' OR id LIKE ?1 || '.%')",
+         OR EXISTS (SELECT 1 FROM leftovers WHERE id = ?1 OR id LIKE ?1 || '-%' OR id LIKE ?1 || '.%')",
     )?;
     let mut handle = token.to_owned();
     for again in 2.. {

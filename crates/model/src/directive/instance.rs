@@ -6,7 +6,7 @@ use super::options::{Known, Options};
 use super::paths::{check_persistent_name, check_pfs_path};
 use super::values::{access_modes, capacity, coherence, drain, instance_type};
 use super::{CreatePersistent, Directive, InstanceType, JobDw};
-use crate::phase::{Coherence, Drain};
+use crate::phase::Coherence;
 
 /// Options that change how an instance behaves. From memory of Cray's manual S-2558, no public script uses them.
 const TUNING: [&str; 9] = [
@@ -51,11 +51,7 @@ pub(super) fn jobdw(keyword: &Word, statement: &Statement) -> Read {
         Some(word) => options.note(&word, coherence(&word.text)),
         None => Some(Coherence::default()),
     };
-    // Forebay's own, as coherence is.
-    let drain = match options.get("drain") {
-        Some(word) => options.note(&word, drain(&word.text)),
-        None => Some(Drain::default()),
-    };
+    let drain = options.get("drain").map(|word| options.note(&word, drain(&word.text)));
     let directive = (|| {
         Some(Directive::JobDw(JobDw {
             kind: kind?,
@@ -64,7 +60,7 @@ pub(super) fn jobdw(keyword: &Word, statement: &Statement) -> Read {
             pool: text_of(&options, "pool"),
             pfs,
             coherence: coherence?,
-            drain: drain?,
+            drain: drain.map_or(Some(None), |drain| drain.map(Some))?,
             options: options.among(&TUNING),
         }))
     })();

@@ -18,7 +18,7 @@ const MODES: [(&str, RequestedMode); 3] = [
 
 const COHERENCES: [(&str, Coherence); 2] = [("posix", Coherence::Posix), ("commit", Coherence::Commit)];
 
-const DRAINS: [(&str, Drain); 2] = [("on-close", Drain::OnClose), ("at-end", Drain::AtEnd)];
+const DRAINS: [(&str, Drain); 1] = [("on-close", Drain::OnClose)];
 
 /// A size, or a number of nodes such as `2nodes`; not 0.
 pub(super) fn capacity(text: &str) -> Result<Capacity, String> {
@@ -49,7 +49,7 @@ pub(super) fn coherence(text: &str) -> Result<Coherence, String> {
     one_of("coherence", text, &COHERENCES)
 }
 
-/// `on-close` or `at-end`.
+/// `on-close`.
 pub(super) fn drain(text: &str) -> Result<Drain, String> {
     one_of("drain", text, &DRAINS)
 }

@@ -58,12 +58,14 @@ fn jobdw() -> impl Strategy<Value = JobDw> {
     let options = prop::option::of("[1-9][0-9]{0,4}")
         .prop_map(|value| value.map(|value| ("write_window_length".to_owned(), value)).into_iter().collect());
     let coherence = prop::sample::select(vec![Coherence::Posix, Coherence::Commit]);
-    let chosen = (coherence, prop::sample::select(vec![Drain::AtEnd, Drain::OnClose]));
-    (access_modes(), capacity(), prop::option::of(name()), prop::option::of(pfs_path()), chosen, options)
-        .prop_map(|(access_modes, capacity, pool, pfs, (coherence, drain), options)| {
+    let drain = prop::option::of(Just(Drain::OnClose));
+    let pool = prop::option::of(name());
+    (access_modes(), capacity(), pool, prop::option::of(pfs_path()), coherence, drain, options).prop_map(
+        |(access_modes, capacity, pool, pfs, coherence, drain, options)| {
             let kind = if pfs.is_some() { InstanceType::Cache } else { InstanceType::Scratch };
             JobDw { kind, access_modes, capacity, pool, pfs, coherence, drain, options }
-        })
+        },
+    )
 }
 
 fn stage_kind() -> impl Strategy<Value = StageKind> {

@@ -1,6 +1,6 @@
 //! Open files: their bytes and their handles.
 //!
-//! A handle is no more than [`DIRECT`] or [`PASSED_THROUGH`]; what else there is to know goes by the inode. So it means the
+//! A handle is no more than [`DIRECT`], [`PASSED_THROUGH`] or [`CACHED`]; what else there is to know goes by the inode. So it means the
 //! same to any process that serves the mount.
 
 use std::cell::RefCell;
@@ -18,6 +18,7 @@ use rustix::fs::{FallocateFlags, OFlags};
 use wire::data::message::AllocateMode;
 
 use super::names::creator;
+use super::pages::Way;
 use super::{Kernel, attributes, done};
 use crate::filesystem::{FileSystem, Result, Seek};
 use crate::ledger::book::Record;
@@ -27,8 +28,13 @@ const DIRECT: u64 = 0;
 /// A handle whose reads and writes the kernel does itself.
 const PASSED_THROUGH: u64 = 1;
 
+/// A handle whose reads and writes go through the kernel's pages.
+const CACHED: u64 = 2;
+
 /// The kernel numbers backing files from 1.
 const NO_BACKING: u32 = 0;
+/// In the ledger: the kernel's pages instead of a backing file.
+pub(super) const PAGES: u32 = u32::MAX;
 
 /// `SEEK_DATA` and `SEEK_HOLE` of lseek(2).
 const SEEK_DATA: u32 = 3;
@@ -45,7 +51,7 @@ thread_local! {
 impl<F: FileSystem> Kernel<F> {
     pub(super) fn open(&self, request: &Request<'_>, open: &OpenIn, reply: Reply) {
         if let Some(before) = self.done_before(request) {
-            return reply.opened(&handle(before.backing_id));
+            return reply.opened(&handle(before.backing_id, false));
         }
         match self.filesystem.open(request.ino(), writes(open.flags)) {
             Ok(mode) => {
@@ -66,7 +72,7 @@ impl<F: FileSystem> Kernel<F> {
 
     fn create_file(&self, request: &Request<'_>, create: &CreateIn, name: &[u8]) -> Result<(Attr, OpenOut)> {
         if let Some(before) = self.done_before(request) {
-            return Ok((self.filesystem.getattr(before.ino)?, handle(before.backing_id)));
+            return Ok((self.filesystem.getattr(before.ino)?, handle(before.backing_id, false)));
         }
         let (id, parent, mode) = (request.unique(), request.ino(), create.mode & 0o7777);
         let with_object = self.passthrough.usable() && may_begin_to_pass(mode);
@@ -87,16 +93,19 @@ impl<F: FileSystem> Kernel<F> {
             return reply.done();
         }
         let (ino, write, passed) = (request.ino(), writes(release.flags), release.fh == PASSED_THROUGH);
+        let noted = release.fh != DIRECT;
         let unlocked = if release.release_flags & RELEASE_FLOCK_UNLOCK != 0 {
             self.release_flock(ino, release.lock_owner)
         } else {
             Ok(())
         };
         let closed = self.filesystem.close(ino, write);
-        self.ledger.closed(request.unique(), ino, write, passed);
+        self.ledger.closed(request.unique(), ino, write, noted);
         // After the ledger: a successor must not use a backing file that is not there any more.
         if passed {
             self.passthrough.release(ino);
+        } else {
+            self.pages.close(ino);
         }
         done(unlocked.and(closed), reply);
     }
@@ -197,9 +206,17 @@ impl<F: FileSystem> Kernel<F> {
             BackingId::register(&self.device, object.as_fd())
         };
         let backing = if self.may_pass(ino, mode) { self.passthrough.open(ino, register) } else { None };
-        let backing_id = backing.unwrap_or(NO_BACKING);
+        let (backing_id, keep) = backing.map_or_else(|| self.way_of(ino, write), |number| (number, false));
         self.ledger.opened(request.unique(), ino, write, backing_id);
-        handle(backing_id)
+        handle(backing_id, keep)
+    }
+
+    /// What the ledger says of a handle that is not passed through, and whether the pages that are there stay.
+    fn way_of(&self, ino: u64, write: bool) -> (u32, bool) {
+        match self.pages.open(ino, write, self.filesystem.owns_contents()) {
+            Way::Past => (NO_BACKING, false),
+            Way::Through { keep } => (PAGES, keep),
+        }
     }
 
     /// Whether an open of this file may be passed through. The kernel does not tell us of writes then, so a file whose
@@ -223,13 +240,18 @@ fn may_begin_to_pass(mode: u32) -> bool {
     mode & 0o6000 == 0
 }
 
-/// A handle on a file with this backing file, or without one.
-fn handle(backing_id: u32) -> OpenOut {
+/// A handle on a file with this backing file, or without one; `keep`: the pages that the kernel has are true.
+fn handle(backing_id: u32, keep: bool) -> OpenOut {
     match backing_id {
         NO_BACKING => OpenOut {
             fh: DIRECT,
             open_flags: open_flag::DIRECT_IO | open_flag::PARALLEL_DIRECT_WRITES,
             backing_id,
+        },
+        PAGES => OpenOut {
+            fh: CACHED,
+            open_flags: if keep { open_flag::KEEP_CACHE } else { 0 },
+            backing_id: NO_BACKING,
         },
         _ => OpenOut { fh: PASSED_THROUGH, open_flags: open_flag::PASSTHROUGH, backing_id },
     }

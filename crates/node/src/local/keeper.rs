@@ -7,20 +7,25 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
+use anyhow::bail;
 use drain::Order;
 use drain::settings::{OWN_FOLDER, REQUEST};
 use rustix::fs::{Mode, OFlags, ResolveFlags};
 use tokio::sync::watch;
 use wire::node::{LocalSpec, LocalStatus};
 
-use super::Setting;
 use super::volume::Volume;
+use super::{Life, Setting};
 
 /// How often a volume is looked at.
 const PERIOD: Duration = Duration::from_millis(300);
 
 /// Pause between two tries to drain what could not be drained.
 const RETRY: Duration = Duration::from_secs(5);
+
+/// How long a drainer may take to answer after its start, and how often it is asked.
+const START_LIMIT: Duration = Duration::from_secs(10);
+const START_PERIOD: Duration = Duration::from_millis(20);
 
 /// The longest request that is read; it is a command line.
 const REQUEST_BYTES_MAX: u64 = 64 * 1024;
@@ -33,34 +38,51 @@ pub(super) struct Keeper {
     pub(super) spec: LocalSpec,
     pub(super) volume: Volume,
     pub(super) shown: watch::Sender<LocalStatus>,
-    pub(super) released: watch::Receiver<bool>,
+    pub(super) lives: watch::Receiver<Life>,
 }
 
 impl Keeper {
     /// Returns when the volume is discarded.
     pub(super) async fn run(mut self) {
-        while !*self.released.borrow_and_update() {
-            let why = self.blocking(Keeper::look_after).await.err();
+        while *self.lives.borrow_and_update() == Life::Held {
+            let why = self.blocking(Errand::look_after).await.err();
             self.tell(why);
-            let _ = tokio::time::timeout(PERIOD, self.released.changed()).await;
+            let _ = tokio::time::timeout(PERIOD, self.lives.changed()).await;
         }
         self.shown.send_modify(|status| status.released = true);
-        while let Err(why) = self.blocking(Keeper::finish).await {
+        while let Err(why) = self.end().await {
             self.tell(Some(why));
-            tokio::time::sleep(RETRY).await;
+            let _ = tokio::time::timeout(RETRY, self.lives.changed()).await;
         }
         tracing::info!(id = self.spec.id, "a volume is discarded");
     }
 
+    /// Drains and discards the volume; from the moment on in which what is in it is given up, only the latter.
+    async fn end(&mut self) -> Result<(), String> {
+        if *self.lives.borrow_and_update() != Life::GivenUp {
+            let mut finish = std::pin::pin!(self.blocking(Errand::finish));
+            let given_up = async { self.lives.wait_for(|life| *life == Life::GivenUp).await.map(drop) };
+            tokio::select! {
+                finished = &mut finish => return finished,
+                Ok(()) = given_up => {}
+            }
+            // Without its drainer it does not wait any more.
+            self.blocking(Errand::stop_drainer).await?;
+            let _ = finish.await;
+        }
+        self.blocking(Errand::give_up).await
+    }
+
     /// Runs `work` on a thread that may block.
-    async fn blocking<R: Send + 'static>(&self, work: fn(&Errand) -> R) -> R {
+    fn blocking<R: Send + 'static>(&self, work: fn(&Errand) -> R) -> impl Future<Output = R> + use<R> {
         let errand = Errand {
             setting: Arc::clone(&self.setting),
             spec: self.spec.clone(),
             volume: self.volume.clone(),
         };
-        let done = tokio::task::spawn_blocking(move || work(&errand)).await;
-        done.expect("work on a volume does not panic")
+        // Begun at once, so that it goes on whoever waits for it.
+        let done = tokio::task::spawn_blocking(move || work(&errand));
+        async { done.await.expect("work on a volume does not panic") }
     }
 
     /// Shows what is wrong, and logs it once.
@@ -74,30 +96,6 @@ impl Keeper {
             is_new
         });
     }
-
-    /// Mounts it where a reboot has unmounted it, and runs its drainer.
-    fn look_after(errand: &Errand) -> Result<(), String> {
-        errand.volume.mount(false).map_err(|error| error.message)?;
-        errand.start_drainer().map(drop).map_err(|error| format!("start its drainer: {error:#}"))
-    }
-
-    /// Drains what is owed and discards the volume; says why it does not.
-    fn finish(errand: &Errand) -> Result<(), String> {
-        errand.volume.hide().map_err(|error| error.message)?;
-        // What is not mounted cannot say what it owes.
-        errand.volume.mount(true).map_err(|error| error.message)?;
-        if errand.start_drainer().map_err(|error| format!("{error:#}"))? {
-            let answer = drain::settle(&errand.state()).map_err(|error| format!("{error:#}"))?;
-            let answer = answer.ok_or("its drainer does not run; read drain.log in its folder")?;
-            if !answer.is_whole() {
-                let first = answer.failed.first().map_or("a file is still open for writing", |f| &f.message);
-                let count = answer.failed.len() + answer.open.len();
-                return Err(format!("{count} files are not drained: {first}"));
-            }
-            drain::order(&errand.state(), Order::Stop).map_err(|error| format!("{error:#}"))?;
-        }
-        errand.volume.discard().map_err(|error| error.message)
-    }
 }
 
 /// What a thread needs that works on the volume.
@@ -108,16 +106,53 @@ struct Errand {
 }
 
 impl Errand {
+    /// Mounts it where a reboot has unmounted it, and runs its drainer.
+    fn look_after(&self) -> Result<(), String> {
+        self.volume.mount(false).map_err(|error| error.message)?;
+        let after_the_job = self.spec.drain.as_ref().is_some_and(|drain| drain.when.is_none());
+        // Who asks within the job has it begin now.
+        let start =
+            || (!after_the_job || self.request()?.is_some()).then(|| self.start_drainer()).transpose();
+        start().map(drop).map_err(|error| format!("start its drainer: {error:#}"))
+    }
+
+    /// Drains what is owed and discards the volume; says why it does not.
+    fn finish(&self) -> Result<(), String> {
+        self.volume.hide().map_err(|error| error.message)?;
+        // What is not mounted cannot say what it owes.
+        self.volume.mount(true).map_err(|error| error.message)?;
+        if self.start_drainer().map_err(|error| format!("{error:#}"))? {
+            let answer = drain::settle(&self.state()).map_err(|error| format!("{error:#}"))?;
+            let answer = answer.ok_or("its drainer has ended; it is started again")?;
+            if !answer.is_whole() {
+                let first = answer.failed.first().map_or("a file is still open for writing", |f| &f.message);
+                let count = answer.failed.len() + answer.open.len();
+                return Err(format!("{count} files are not drained: {first}"));
+            }
+            drain::order(&self.state(), Order::Stop).map_err(|error| format!("{error:#}"))?;
+        }
+        self.volume.discard().map_err(|error| error.message)
+    }
+
     /// The drainer's own folder.
     fn state(&self) -> PathBuf {
         self.volume.mountpoint.join(OWN_FOLDER)
     }
 
-    /// Starts the drainer if its user has asked for it and it does not run. Says whether the user has.
+    /// Discards the volume as it is.
+    fn give_up(&self) -> Result<(), String> {
+        self.stop_drainer()?;
+        self.volume.discard().map_err(|error| error.message)
+    }
+
+    fn stop_drainer(&self) -> Result<(), String> {
+        let stopped = drain::order(&self.state(), Order::Stop);
+        stopped.map(drop).map_err(|error| format!("stop its drainer: {error:#}"))
+    }
+
+    /// Starts the drainer if one was asked for and does not run. Says whether one was.
     fn start_drainer(&self) -> anyhow::Result<bool> {
-        let Some(mut words) = self.request()? else { return Ok(false) };
-        let from = self.drained(&take(&mut words, "--from"));
-        OURS.iter().for_each(|option| drop(take(&mut words, option)));
+        let Some((from, words)) = self.drain()? else { return Ok(false) };
         if drain::order(&self.state(), Order::Status)?.is_some() {
             return Ok(true);
         }
@@ -125,15 +160,37 @@ impl Errand {
         let mut command = Command::new(&self.setting.program);
         command.args(words).arg("--owner").arg(format!("{}:{}", owner.uid, owner.gid));
         command.arg("--from").arg(from).arg("--state").arg(self.state());
-        daemon::spawn::detached(&mut command, &self.volume.folder.join("drain.log"))?;
+        let log = self.volume.folder.join("drain.log");
+        let pid = daemon::spawn::detached(&mut command, &log)?;
         // It reads its ledger, then it answers.
-        for _ in 0..100 {
-            if drain::order(&self.state(), Order::Status)?.is_some() {
-                break;
+        let lives = || Path::new(&format!("/proc/{pid}")).exists();
+        let mut looks = START_LIMIT.as_millis() / START_PERIOD.as_millis();
+        while drain::order(&self.state(), Order::Status)?.is_none() {
+            if looks == 0 || !lives() {
+                let text = std::fs::read_to_string(&log).unwrap_or_default();
+                bail!("{} (see {})", text.lines().last().unwrap_or("it says nothing"), log.display());
             }
-            std::thread::sleep(PERIOD / 10);
+            looks -= 1;
+            std::thread::sleep(START_PERIOD);
         }
         Ok(true)
+    }
+
+    /// What is drained, if anything is, and the other words of the drainer's command line. What the job asked for with its
+    /// volume goes before what its user asks for in it.
+    fn drain(&self) -> anyhow::Result<Option<(PathBuf, Vec<String>)>> {
+        if let Some(drain) = &self.spec.drain {
+            let to = drain.to.to_string_lossy();
+            let words = ["--to", &*to, "--session", &drain.session, "--host", &self.setting.node];
+            let mut words = words.map(str::to_owned).to_vec();
+            let job = drain.slurm_job.iter().flat_map(|job| ["--slurm-job".to_owned(), job.clone()]);
+            words.extend(job);
+            return Ok(Some((self.volume.mountpoint.join(&drain.from), words)));
+        }
+        let Some(mut words) = self.request()? else { return Ok(None) };
+        let from = self.drained(&take(&mut words, "--from"));
+        OURS.iter().for_each(|option| drop(take(&mut words, option)));
+        Ok(Some((from, words)))
     }
 
     /// The words of the user's request. The user may have put anything there, so no link is followed.

@@ -2,7 +2,7 @@
 
 use std::fs::Permissions;
 use std::os::unix::fs::{PermissionsExt, chown};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use daemon::error::{chain, site, user};
 use store::image::{self, OVERHEAD_BYTES, VolumeError};
@@ -10,6 +10,21 @@ use wire::control::ApiError;
 
 use super::{Kept, Setting};
 use crate::keep;
+
+/// What a volume that holds `capacity_bytes` takes of the flash: XFS keeps some for itself.
+fn taken(capacity_bytes: u64) -> u64 {
+    let bytes = capacity_bytes.saturating_add(capacity_bytes / 64).saturating_add(OVERHEAD_BYTES);
+    bytes.max(image::IMAGE_BYTES_MIN)
+}
+
+/// How many bytes one more volume may hold.
+pub(super) fn free(setting: &Setting) -> Result<u64, ApiError> {
+    let free = image::available(&setting.folder).map_err(broken)?.saturating_sub(setting.reserve_bytes);
+    if free < image::IMAGE_BYTES_MIN {
+        return Ok(0);
+    }
+    Ok((free - OVERHEAD_BYTES) / 65 * 64)
+}
 
 /// Where one volume is.
 #[derive(Clone, Debug)]
@@ -44,8 +59,7 @@ impl Volume {
 
     fn try_make(&self, setting: &Setting, kept: &Kept) -> Result<(), ApiError> {
         std::fs::create_dir_all(&self.folder).map_err(|e| failed("make", &self.folder, e))?;
-        let bytes = kept.capacity_bytes + kept.capacity_bytes / 64 + OVERHEAD_BYTES;
-        let bytes = bytes.max(image::IMAGE_BYTES_MIN);
+        let bytes = taken(kept.capacity_bytes);
         let free = image::available(&self.folder).map_err(broken)?;
         if free < bytes.saturating_add(setting.reserve_bytes) {
             let message = format!(
@@ -62,8 +76,21 @@ impl Volume {
         chown(&self.mountpoint, Some(owner.uid), Some(owner.gid))
             .and_then(|()| std::fs::set_permissions(&self.mountpoint, Permissions::from_mode(0o700)))
             .map_err(|e| failed("give away", &self.mountpoint, e))?;
+        self.make_drained(kept).map_err(|e| failed("make the drained folder in", &self.mountpoint, e))?;
         // Last: whoever finds it finds a finished volume.
         keep::write(&self.folder.join("spec.json"), kept).map_err(|e| failed("keep", &self.folder, e))
+    }
+
+    /// Makes the folder that is to be drained; the volume is still empty.
+    fn make_drained(&self, kept: &Kept) -> std::io::Result<()> {
+        let mut folder = self.mountpoint.clone();
+        let drained = kept.spec.drain.iter().flat_map(|drain| Path::new(&drain.from).components());
+        for part in drained.filter(|part| matches!(part, Component::Normal(_))) {
+            folder.push(part);
+            std::fs::create_dir(&folder)?;
+            chown(&folder, Some(kept.spec.owner.uid), Some(kept.spec.owner.gid))?;
+        }
+        Ok(())
     }
 
     /// Mounts it where it is not: for the node, and for its user until it is `released`.

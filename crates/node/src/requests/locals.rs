@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::{Path, Query, State};
 use daemon::error::Refusal;
 use daemon::http::Body;
+use serde::Deserialize;
 use serde_json::{Value, json};
 use wire::node::{LocalSpec, LocalStatus};
 
@@ -27,8 +28,20 @@ pub async fn list(State(node): State<Arc<Node>>) -> Result<Json<Vec<LocalStatus>
     Ok(Json(node.locals()?.statuses()))
 }
 
+/// How a volume is released.
+#[derive(Deserialize)]
+pub struct How {
+    /// Nothing of it is drained.
+    #[serde(default)]
+    discard: bool,
+}
+
 /// Takes a volume from its user.
-pub async fn release(State(node): State<Arc<Node>>, Path(id): Path<String>) -> Result<Json<Value>, Refusal> {
-    node.locals()?.release(&id)?;
+pub async fn release(
+    State(node): State<Arc<Node>>,
+    Path(id): Path<String>,
+    Query(how): Query<How>,
+) -> Result<Json<Value>, Refusal> {
+    node.locals()?.release(&id, how.discard)?;
     Ok(Json(json!({})))
 }

@@ -8,7 +8,7 @@ use super::submission;
 use crate::control::{Control, session_path};
 
 /// What Slurm calls itself.
-pub(super) const CALLER: &str = "SLURM";
+pub(super) const CALLER: &str = wire::control::SLURM;
 
 pub(super) fn run(arguments: &Arguments, control: &Control) -> Answer {
     allocate(arguments, control).unwrap_or_else(|failure| failure)

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::leftovers;
-use crate::site::{ClusterSetting, PoolSetting};
+use crate::site::{ClusterSetting, PoolKind, PoolSetting};
 use crate::state::leftovers::all;
 use crate::state::nodes::Known;
 use wire::control::{NodeRole, RegisterNode};
@@ -15,8 +15,13 @@ const JOB: &str = "#!/bin/sh\n\
 pub fn cluster() -> MemorySite {
     let site = MemorySite::default();
     site.world().cluster = Some(ClusterSetting {
-        pools: vec![PoolSetting { name: "wlm_pool".into(), granularity_bytes: 1 << 30 }],
+        pools: vec![PoolSetting {
+            name: "wlm_pool".into(),
+            granularity_bytes: 1 << 30,
+            kind: PoolKind::Storage,
+        }],
         mount_root: "/mnt".into(),
+        local_root: "/local".into(),
         fence_grace_s: 7,
         grace_s: 120,
     });

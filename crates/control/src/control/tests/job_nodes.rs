@@ -1,0 +1,141 @@
+//! Buffers on the flash of the job's own nodes.
+
+use super::hosts::{cluster, job, on};
+use super::*;
+use crate::leftovers;
+use crate::site::{PoolKind, PoolSetting};
+use model::phase::Drain;
+use wire::node::{LocalSpace, NodeHealth, StorageAddress};
+
+const JOB: &str = "#!/bin/sh\n\
+    #DW jobdw type=scratch access_mode=private pool=nvme capacity=3GiB drain=on-close\n\
+    #DW stage_out type=directory source=$DW_JOB_PRIVATE/out/ destination=/pfs/out\n";
+
+const HOSTS: [&str; 2] = ["c1", "c2"];
+
+/// The cluster with a second pool; its compute nodes give flash to it.
+fn fixture() -> Fixture {
+    let site = cluster();
+    let nvme = PoolSetting { name: "nvme".into(), granularity_bytes: 1 << 30, kind: PoolKind::NodeLocal };
+    site.world().cluster.as_mut().expect("it is one").pools.push(nvme);
+    for view in &mut site.world().views {
+        view.health = Some(NodeHealth {
+            name: view.name.clone(),
+            pid: 1,
+            data: StorageAddress { node: view.name.clone(), tcp: String::new(), unix: None },
+            fragments: Vec::new(),
+            mounts: Vec::new(),
+            stages: Vec::new(),
+            local: Some(LocalSpace { allocated_bytes: 1 << 30, free_bytes: 7 << 30 }),
+        });
+    }
+    Fixture::over(Arc::new(tempfile::tempdir().expect("a temporary folder")), site)
+}
+
+async fn started(it: &Fixture) {
+    it.setup(job(JOB)).await.unwrap();
+    it.run(Request::DataIn).await.unwrap();
+    it.run(on(&HOSTS)).await.unwrap();
+}
+
+fn has(it: &Fixture, node: &str) -> bool {
+    it.site.world().locals.contains_key(&(node.to_owned(), TOKEN.to_owned()))
+}
+
+#[tokio::test]
+async fn every_node_of_the_job_has_a_volume_of_that_size_and_the_job_is_told_where() {
+    let it = fixture();
+    it.setup(job(JOB)).await.unwrap();
+    let variables = paths::paths(&it.control, TOKEN).await.unwrap().variables;
+    assert_eq!(variables["DW_JOB_PRIVATE"], "/local/u/");
+    assert_eq!((variables["BBPATH"].as_str(), variables["FOREBAY_LOCAL"].as_str()), ("/local/u", "/local/u"));
+    it.run(Request::DataIn).await.unwrap();
+    it.run(on(&HOSTS)).await.unwrap();
+    it.run(on(&HOSTS)).await.unwrap();
+    let (spec, _) = it.site.world().locals[&("c2".to_owned(), TOKEN.to_owned())].clone();
+    assert_eq!((spec.user.as_str(), spec.owner.uid, spec.capacity_bytes), ("u", 1000, Some(3 << 30)));
+    let drain = spec.drain.unwrap();
+    assert_eq!((drain.from.as_str(), drain.to.as_path()), ("out", Path::new("/pfs/out")));
+    assert_eq!((drain.session.as_str(), drain.when), (TOKEN, Some(Drain::OnClose)));
+    assert!(it.site.world().mounts.is_empty() && it.site.world().fragments.is_empty());
+    let shown = it.status().await.activations;
+    assert!(
+        shown.iter().all(|activation| activation.mounted && activation.mountpoint == Path::new("/local/u"))
+    );
+    it.run(post_run()).await.unwrap();
+    assert!(!has(&it, "c1") && !has(&it, "c2"));
+    it.run(Request::DataOut).await.unwrap();
+    assert_eq!(it.control.teardown(TOKEN, Teardown::default()).await.unwrap().kept, None);
+}
+
+#[tokio::test]
+async fn the_stage_out_is_complete_when_every_node_has_drained_and_not_before() {
+    let it = fixture();
+    started(&it).await;
+    it.site.world().hanging.insert("/pfs/out".into());
+    it.run(post_run()).await.unwrap();
+    let data_out = it.run(Request::DataOut);
+    let drained = async {
+        while it.status().await.stages[0].state != StageState::Active {
+            tokio::task::yield_now().await;
+        }
+        it.site.world().locals.remove(&("c1".to_owned(), TOKEN.to_owned()));
+        tokio::time::sleep(std::time::Duration::from_millis(700)).await;
+        assert_eq!(it.status().await.stages[0].state, StageState::Active, "c2 has not drained");
+        it.site.world().locals.clear();
+    };
+    let (ended, ()) = tokio::join!(data_out, drained);
+    ended.unwrap();
+    assert_eq!(it.status().await.stages[0].state, StageState::Complete);
+}
+
+#[tokio::test]
+async fn what_is_owed_is_set_aside_and_what_is_given_up_is_discarded_also_at_a_node_that_was_away() {
+    let it = fixture();
+    started(&it).await;
+    it.site.world().hanging.insert("/pfs/out".into());
+    it.run(post_run()).await.unwrap();
+    let kept = it.control.teardown(TOKEN, Teardown::default()).await.unwrap();
+    assert_eq!(kept.renamed.as_deref(), Some("7-kept-1"));
+    assert!(has(&it, "c1") && has(&it, "c2"));
+    it.site.world().silent.insert("c2".to_owned());
+    it.control.teardown("7-kept-1", Teardown { hurry: true }).await.unwrap();
+    assert!(!has(&it, "c1") && has(&it, "c2"));
+    // Nodes do not mistake the next job's volume for the one that is still to go.
+    started_again(&it).await;
+    it.site.world().silent.clear();
+    leftovers::tidy(&it.control).await.unwrap();
+    assert!(!has(&it, "c2"));
+    assert_eq!(it.site.world().locals.len(), 1, "the next job's");
+}
+
+async fn started_again(it: &Fixture) {
+    it.setup(job(JOB)).await.unwrap();
+    it.run(Request::DataIn).await.unwrap();
+    it.run(on(&["c1"])).await.unwrap();
+}
+
+#[tokio::test]
+async fn what_private_volumes_cannot_do_is_refused_with_a_reason() {
+    let it = fixture();
+    let own = |options: &str| format!("#DW jobdw type=scratch pool=nvme capacity=1GiB {options}\n");
+    let private = own("access_mode=private");
+    let cases = [
+        (own("access_mode=private").replace("1GiB", "9GiB"), "pool_too_small"),
+        (own("access_mode=private,striped"), "not_built"),
+        (own("access_mode=private drain=on-close"), "no_destination"),
+        (
+            format!("{private}#DW stage_in type=file source=/a destination=$DW_JOB_PRIVATE/a\n"),
+            "private_stage",
+        ),
+        (
+            format!("{private}#DW stage_out type=file source=$DW_JOB_PRIVATE/a destination=/a\n"),
+            "private_stage",
+        ),
+        ("#BB create_persistent name=x capacity=1GiB pool=nvme\n".to_owned(), "not_persistent"),
+    ];
+    for (text, code) in cases {
+        let error = it.setup(job(&text)).await.unwrap_err();
+        assert_eq!(error.code, code, "{text}: {error}");
+    }
+}

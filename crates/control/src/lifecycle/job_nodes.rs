@@ -1,0 +1,238 @@
+//! Buffers of a pool of kind node-local: on each node of the job a private volume on its own flash, at `LOCAL_ROOT/USER`.
+//!
+//! The volume is made at `pre_run`, when the nodes are known, and let go at `post_run`. From then on it is its node's: it
+//! drains what is owed and discards the volume, whatever becomes of control. `data_out` waits for that and says how it went.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use daemon::error::{site, user};
+use model::phase::{AccessMode, Direction, StageKind, StageState};
+use wire::control::{ApiError, SLURM};
+use wire::node::{LocalDrain, LocalSpec};
+
+use super::{absent, join_all};
+use crate::control::Control;
+use crate::node_api::Release;
+use crate::pool::Ground;
+use crate::script::{Own, Plan};
+use crate::site::{PoolKind, Site};
+use crate::state::activations::{self, Activation};
+use crate::state::instances::{self, Instance};
+use crate::state::leftovers::{self, Kind, Leftover};
+use crate::state::sessions::Session;
+use crate::state::stages::{self, Stage};
+
+/// How often nodes are asked whether a volume is drained.
+const POLL: Duration = Duration::from_millis(500);
+
+/// How long a volume may be kept before that counts as a failure, beyond the time in which the job's processes end: as long
+/// as they run, their files are open.
+const KEPT_MAX: Duration = Duration::from_secs(15);
+
+/// Whether the pool is the flash of the job's own nodes; `None` names the default pool.
+///
+/// # Errors
+/// There is no such pool.
+pub fn are_meant<S: Site>(control: &Control<S>, pool: Option<&str>) -> Result<bool, ApiError> {
+    let ground = Ground::of(&control.site)?;
+    Ok(ground.pool(pool)?.kind == PoolKind::NodeLocal)
+}
+
+/// Refuses a persistent buffer there.
+///
+/// # Errors
+/// The pool is the flash of jobs' own nodes.
+pub fn refuse_persistent<S: Site>(control: &Control<S>, pool: Option<&str>) -> Result<(), ApiError> {
+    if !are_meant(control, pool)? {
+        return Ok(());
+    }
+    let message = format!("pool {} is the flash of each job's own nodes", pool.unwrap_or_default());
+    Err(user("not_persistent", message, "create the persistent buffer in another pool"))
+}
+
+/// What such a buffer cannot do.
+///
+/// # Errors
+/// The script asks for it.
+pub fn check(plan: &Plan, own: &Own) -> Result<(), ApiError> {
+    let pool = own.pool.as_deref().unwrap_or_default();
+    if own.access_modes != [AccessMode::Private] {
+        let message = format!("pool {pool} gives each node of a job a private volume");
+        return Err(user("not_built", message, "write access_mode=private, or name another pool"));
+    }
+    let mut outs = 0;
+    for stage in plan.stages.iter().filter(|stage| stage.buffer.is_empty()) {
+        let refuse =
+            |why: &str, advice: &str| Err(user("private_stage", format!("{}: {why}", stage.source), advice));
+        match (stage.direction, stage.kind) {
+            (Direction::In, _) => {
+                return refuse("nothing is staged into private volumes", "copy within the job");
+            }
+            (Direction::Out, StageKind::Directory) => outs += 1,
+            (Direction::Out, _) => {
+                return refuse("private volumes are drained by folders", "write type=directory");
+            }
+        }
+        if outs > 1 {
+            return refuse(
+                "a private volume is drained to one place",
+                "write one stage_out of the common folder",
+            );
+        }
+    }
+    if own.drain.is_some() && outs == 0 {
+        let message = "drain=on-close without a stage_out does not say where to";
+        let advice = "add #DW stage_out type=directory source=$DW_JOB_PRIVATE/ destination=/a/folder, or leave drain= \
+                      out and set PERSIST_DIR and PFS_DIR in the script";
+        return Err(user("no_destination", message, advice));
+    }
+    Ok(())
+}
+
+/// Where the user of a session finds the volume, on every node.
+pub fn path<S: Site>(site: &S, session: &Session) -> PathBuf {
+    let root = site.cluster().map(|setting| setting.local_root).unwrap_or_default();
+    root.join(&session.script.user)
+}
+
+/// A user's name.
+///
+/// # Errors
+/// It is not known on this host.
+pub async fn name_of(uid: u32) -> Result<String, ApiError> {
+    let found = tokio::task::spawn_blocking(move || daemon::config::name_of(uid)).await;
+    let found = found.map_err(|error| daemon::error::bug("lookup_panicked", error.to_string()))?;
+    found.map_err(|reason| {
+        site("unknown_user", reason, "have the control service's host know the cluster's users")
+    })
+}
+
+/// Whether an activation of a session is such a volume.
+pub fn is_one(instance: Option<&Instance>, activation: &Activation) -> bool {
+    let own = activation.buffer.is_empty() && activation.access_mode == AccessMode::Private;
+    own && instance.is_some_and(|instance| instance.on_job_nodes)
+}
+
+/// Makes the volume on one node.
+///
+/// # Errors
+/// The node has no room, or another job of the user there.
+pub async fn create<S: Site>(
+    control: &Control<S>,
+    session: &Session,
+    instance: &Instance,
+    node: &str,
+) -> Result<(), ApiError> {
+    let token = session.token.clone();
+    let stages = control.database.transact(move |tx| stages::of(tx, &token)).await?;
+    let drain = stages.iter().find(|stage| is_drained(stage)).map(|stage| LocalDrain {
+        from: stage.buffer_path.trim_end_matches('/').to_owned(),
+        to: stage.pfs_path.clone(),
+        session: session.token.clone(),
+        when: instance.drain,
+        slurm_job: (session.caller == SLURM).then(|| session.token.clone()),
+    });
+    let spec = LocalSpec {
+        id: session.handle.clone(),
+        owner: session.owner.clone(),
+        user: session.script.user.clone(),
+        capacity_bytes: Some(instance.capacity_bytes),
+        drain,
+    };
+    let made = control.site.create_local(node, &spec).await?;
+    let told = path(&control.site, session);
+    if made.path == told {
+        return Ok(());
+    }
+    let message = format!("the volume is at {}, the job was told {}", made.path.display(), told.display());
+    Err(site("local_root_differs", message, "give local_root in control.toml and node.toml one value"))
+}
+
+/// Lets the volume on one node go. One that does not answer is told when it is back: that is replied.
+///
+/// # Errors
+/// The node's.
+pub async fn release<S: Site>(
+    control: &Control<S>,
+    session: &Session,
+    node: &str,
+    how: Release,
+) -> Result<Option<Leftover>, ApiError> {
+    let id = session.handle.clone();
+    match control.site.release_local(node, &id, how).await {
+        Err(error) if absent(&control.site, &error) => {
+            tracing::warn!(token = session.token, node, %error, "a private volume is left behind until its node is back");
+            let kind = if how == Release::GivenUp { Kind::LocalGivenUp } else { Kind::Local };
+            Ok(Some(Leftover { node: node.to_owned(), kind, id }))
+        }
+        result => result.map(|()| None),
+    }
+}
+
+/// Discards what nodes still keep of the session.
+///
+/// # Errors
+/// A node's.
+pub async fn give_up<S: Site>(control: &Control<S>, session: &Session) -> Result<(), ApiError> {
+    let nodes = nodes(control, session).await?;
+    let released = nodes.iter().map(|node| release(control, session, node, Release::GivenUp));
+    let released: Result<Vec<_>, ApiError> = join_all(released).await.into_iter().collect();
+    let left: Vec<Leftover> = released?.into_iter().flatten().collect();
+    let note =
+        move |tx: &rusqlite::Transaction<'_>| left.iter().try_for_each(|left| leftovers::add(tx, left));
+    control.database.transact(note).await
+}
+
+/// Waits until every node of the job has drained its volume.
+///
+/// # Errors
+/// What one of them cannot drain, or that one does not answer.
+pub async fn drained<S: Site>(control: &Control<S>, session: &Session) -> Result<(), ApiError> {
+    let nodes = nodes(control, session).await?;
+    join_all(nodes.iter().map(|node| drained_at(control, session, node))).await.into_iter().collect()
+}
+
+async fn drained_at<S: Site>(control: &Control<S>, session: &Session, node: &str) -> Result<(), ApiError> {
+    let grace = control.site.cluster().map_or(0, |setting| setting.fence_grace_s);
+    let mut kept_since = None;
+    loop {
+        let all = control.site.locals(node).await?;
+        let Some(volume) = all.into_iter().find(|volume| volume.id == session.handle) else { return Ok(()) };
+        let Some(why) = volume.kept else {
+            kept_since = None;
+            tokio::time::sleep(POLL).await;
+            continue;
+        };
+        let since = kept_since.get_or_insert_with(Instant::now);
+        if since.elapsed() > KEPT_MAX + Duration::from_secs(grace) {
+            let message = format!("node {node}: {why}");
+            let advice = "mend that; the data is kept on the node, which tries again by itself";
+            return Err(site("not_drained", message, advice));
+        }
+        tokio::time::sleep(POLL).await;
+    }
+}
+
+/// The stage that the volume's drain is.
+pub fn is_drained(stage: &Stage) -> bool {
+    let own = stage.buffer.is_empty() && stage.access_mode == AccessMode::Private;
+    own && stage.direction == Direction::Out && stage.state != StageState::Complete
+}
+
+/// The nodes that have, or had, a volume of the session.
+async fn nodes<S: Site>(control: &Control<S>, session: &Session) -> Result<Vec<String>, ApiError> {
+    let token = session.token.clone();
+    let read = move |tx: &rusqlite::Transaction<'_>| {
+        Ok((instances::find(tx, &token)?, activations::of(tx, &token)?))
+    };
+    let (instance, all) = control.database.transact(read).await?;
+    let volumes = all.into_iter().filter(|activation| is_one(instance.as_ref(), activation));
+    Ok(volumes.map(|activation| activation.node).collect())
+}
+
+/// The variables that name the volume besides `DW_JOB_PRIVATE`, without a slash at their end, as on Summit.
+pub fn variables(path: &Path) -> impl Iterator<Item = (String, String)> {
+    let value = path.display().to_string();
+    ["BBPATH", "FOREBAY_LOCAL"].into_iter().map(move |name| (name.to_owned(), value.clone()))
+}

@@ -1,0 +1,60 @@
+//! The pool of kind node-local: the flash of every compute node that gives some, for the jobs that run there.
+//!
+//! Which nodes a job gets is the workload manager's choice, made after its buffer was set up. So a capacity is what each of
+//! its nodes is to give, what is set up has no place yet, and each node has the last word when the job comes.
+
+use daemon::error::user;
+use wire::control::{ApiError, NodeRole, PoolStatus};
+use wire::node::LocalSpace;
+
+use super::{Placement, numbers};
+use crate::site::{NodeView, PoolSetting};
+
+/// The pool as everybody sees it. Nodes that are offline or drained count for what they hold.
+pub fn status(pool: &PoolSetting, views: &[NodeView]) -> PoolStatus {
+    let grains = |bytes: u64| bytes / pool.granularity_bytes;
+    let (mut quantity, mut free) = (0, 0);
+    for (view, space) in spaces(views) {
+        let usable = view.online && view.drained.is_none();
+        let free_here = if usable { grains(space.free_bytes) } else { 0 };
+        free += free_here;
+        quantity += free_here + space.allocated_bytes.div_ceil(pool.granularity_bytes);
+    }
+    PoolStatus { name: pool.name.clone(), granularity_bytes: pool.granularity_bytes, quantity, free }
+}
+
+/// Checks that a node could give so much.
+///
+/// # Errors
+/// None could, ever.
+pub fn check(pool: &PoolSetting, views: &[NodeView], bytes: u64) -> Result<(), ApiError> {
+    let largest = spaces(views).map(|(_, space)| space.allocated_bytes + space.free_bytes).max();
+    let largest = largest.unwrap_or_default();
+    if bytes <= largest {
+        return Ok(());
+    }
+    let message = format!(
+        "the buffer asks for {} on each node of the job, the largest node of pool {} has {}",
+        numbers(bytes),
+        pool.name,
+        numbers(largest)
+    );
+    Err(user("pool_too_small", message, "ask for less"))
+}
+
+/// What is set up before the nodes are known.
+pub fn place(pool: PoolSetting, bytes: u64) -> Placement {
+    Placement {
+        pool: pool.name,
+        granularity_bytes: pool.granularity_bytes,
+        fragment_bytes: bytes,
+        capacity_bytes: bytes,
+        nodes: Vec::new(),
+        on_job_nodes: true,
+    }
+}
+
+fn spaces(views: &[NodeView]) -> impl Iterator<Item = (&NodeView, LocalSpace)> {
+    let compute = views.iter().filter(|view| view.has(NodeRole::Compute));
+    compute.filter_map(|view| Some((view, view.health.as_ref()?.local?)))
+}

@@ -1,0 +1,85 @@
+//! The receipt of a job: what has landed, with checksums, and what has not, of all its nodes, in one file.
+//!
+//! ```text
+//! TO/.forebay-drain/SESSION/receipt.jsonl := summary line*       a line for each file: its last in the nodes' logs
+//! ```
+//!
+//! It is written by those who find that all nodes have decided: the last to do so after the job finds that, and so does
+//! who waits for all of them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::time::SystemTime;
+
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::board::Board;
+
+/// The receipt's name in the session's folder.
+pub(crate) const NAME: &str = "receipt.jsonl";
+
+/// The last line of every file in the nodes' logs, by host and path below the drained folder.
+pub type Files = BTreeMap<(String, String), Value>;
+
+/// The receipt's first line.
+#[derive(Debug, Default, PartialEq, Eq, Serialize)]
+struct Summary<'a> {
+    /// When, RFC 3339.
+    time: String,
+    /// Whether everything that was closed on any node is on the PFS.
+    complete: bool,
+    /// The nodes.
+    hosts: BTreeSet<&'a str>,
+    /// Files on the PFS, verified, and their bytes.
+    done: usize,
+    bytes: u64,
+    /// Files that could not be copied.
+    failed: usize,
+    /// Files that somebody had open for writing.
+    open: usize,
+    /// Files that were removed on the node, and therefore on the PFS.
+    removed: usize,
+}
+
+impl Board {
+    /// Writes the receipt; where it is.
+    ///
+    /// # Errors
+    /// The PFS's.
+    pub fn write_receipt(&self) -> std::io::Result<PathBuf> {
+        let path = self.folder().join(NAME);
+        let files = self.files()?;
+        let summary = summary(&files);
+        let mut text = serde_json::to_string(&summary)?;
+        for line in files.values() {
+            text += "\n";
+            text += &line.to_string();
+        }
+        text += "\n";
+        let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+        let draft = self.folder().join(format!("receipt.{host}.{}.tmp", std::process::id()));
+        std::fs::write(&draft, text)?;
+        std::fs::rename(&draft, &path)?;
+        Ok(path)
+    }
+}
+
+fn summary(files: &Files) -> Summary<'_> {
+    let time = humantime::format_rfc3339_millis(SystemTime::now()).to_string();
+    let mut summary = Summary { time, ..Summary::default() };
+    for ((host, _), line) in files {
+        summary.hosts.insert(host);
+        match line["event"].as_str() {
+            Some("done") => {
+                summary.done += 1;
+                summary.bytes += line["size"].as_u64().unwrap_or_default();
+            }
+            Some("removed") => summary.removed += 1,
+            Some("open") => summary.open += 1,
+            _ => summary.failed += 1,
+        }
+    }
+    summary.complete = summary.failed == 0 && summary.open == 0;
+    summary
+}
