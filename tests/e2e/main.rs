@@ -14,6 +14,7 @@ mod crashes;
 mod datawarp;
 mod drain;
 mod drain_model;
+mod drain_on_close;
 mod interactive;
 mod job;
 mod local;

@@ -246,6 +246,14 @@ impl Client {
         Ok(opened.attr.mode)
     }
 
+    /// Whether somebody has the file open for writing, or may have.
+    pub fn is_written(&self, ino: u64) -> Result<bool> {
+        match self.home(&Request::IsWritten { ino })? {
+            Reply::Truth(written) => Ok(written),
+            _ => Err(Errno::PROTO),
+        }
+    }
+
     /// Takes a name away from anything but a directory.
     pub fn unlink(&self, parent: u64, name: &[u8]) -> Result<()> {
         self.numbered(self.id()).unlink(parent, name)

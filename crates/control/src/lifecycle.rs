@@ -6,6 +6,7 @@ pub mod aside;
 pub mod buffers;
 pub mod data_in;
 pub mod data_out;
+pub mod draining;
 pub mod job_nodes;
 pub mod job_process;
 pub mod mounts;

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use daemon::error::{site, user};
+use tokio::runtime::Handle as Runtime;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use wire::control::{ApiError, StageStatus};
@@ -84,6 +85,7 @@ impl Stages {
     /// Another stage has the id, or the node's disk failed.
     pub fn create(&self, spec: StageSpec) -> Result<StageStatus, ApiError> {
         let folder = of_id(&self.setting.folder, &spec.id)?;
+        self.end_passes(&spec);
         let mut stages = self.lock();
         if let Some(handle) = stages.get(&spec.id) {
             if handle.spec == spec {
@@ -100,6 +102,20 @@ impl Stages {
         let status = handle.status.borrow().clone();
         stages.insert(spec.id, handle);
         Ok(status)
+    }
+
+    /// Stops the passes of a stage that is now to be brought to its end. Its journal stays.
+    fn end_passes(&self, spec: &StageSpec) {
+        let is_in_its_place = |old: &StageSpec| {
+            let names = |spec: &StageSpec| (spec.direction, spec.source.clone(), spec.destination.clone());
+            old.policy.while_running && !spec.policy.while_running && names(old) == names(spec)
+        };
+        let mut stages = self.lock();
+        if stages.get(&spec.id).is_some_and(|handle| is_in_its_place(&handle.spec)) {
+            let handle = stages.remove(&spec.id);
+            drop(stages);
+            handle.into_iter().for_each(|handle| Runtime::current().block_on(handle.stop(Stop::ForNow)));
+        }
     }
 
     /// How far the stage `id` is.

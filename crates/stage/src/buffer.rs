@@ -65,6 +65,10 @@ pub trait Namespace: Send + Sync {
     fn object(&self, _ino: u64) -> Result<OwnedFd> {
         Err(Errno::NOTSUP)
     }
+    /// Whether somebody has it open for writing, or may have.
+    fn is_written(&self, _ino: u64) -> Result<bool> {
+        Ok(false)
+    }
     fn unlink(&self, parent: u64, name: &[u8]) -> Result<()>;
     fn rename(&self, parent: u64, name: &[u8], new_parent: u64, new_name: &[u8]) -> Result<()>;
     /// A page of entries after `cookie` (0: from the start), without `.` and `..`; empty at the end.
@@ -223,6 +227,10 @@ impl<N: Namespace + 'static> Tree for Buffer<N> {
 
     fn begin_batch(&self, _folder: &Found) -> Result<Option<Box<dyn Batch>>> {
         Ok(Some(Box::new(BufferBatch(self.namespace.clone()))))
+    }
+
+    fn is_written(&self, file: &Found) -> Result<bool> {
+        self.namespace.is_written(file.attr.ino)
     }
 
     fn sync_folder(&self, _path: &Path) -> Result<()> {

@@ -56,6 +56,10 @@ pub(crate) struct Context {
     pub(crate) retry_pause: Duration,
     pub(crate) parts: AtomicU64,
     pub(crate) owner_remarked: AtomicBool,
+    /// The job still runs: what can be copied now is, the rest is left to the stage at its end.
+    pub(crate) is_pass: bool,
+    /// Something could not be looked at or copied in this pass.
+    pub(crate) pass_failed: AtomicBool,
     /// A file was given up because the PFS has no room: waiting again with each of a million others would be in vain.
     pub(crate) no_room: AtomicBool,
 }
@@ -68,6 +72,10 @@ impl Context {
 
     /// Records that an entry failed.
     pub(crate) fn fail(&self, fault: &Fault) {
+        if self.is_pass {
+            self.pass_failed.store(true, Ordering::Relaxed);
+            return tracing::debug!("stage {}: left to the end: {fault}", self.id);
+        }
         // What was given up because the stage stops is no failure of that entry: a later run takes it up.
         let given_up = matches!(fault.cause, Cause::Stopped | Cause::FirstNameFailed { .. });
         if given_up && self.monitor.is_stopping() {
@@ -124,7 +132,7 @@ impl Context {
 
     /// Whether a fault is worth another try.
     fn may_pass(&self, fault: &Fault) -> bool {
-        fault.may_pass() && !(fault.is_no_room() && self.no_room.load(Ordering::Relaxed))
+        !self.is_pass && fault.may_pass() && !(fault.is_no_room() && self.no_room.load(Ordering::Relaxed))
     }
 
     /// Waits until so many bytes may be read from the PFS or written to it.

@@ -13,6 +13,7 @@ use wire::node::StageSpec;
 use crate::batch;
 use crate::buffer::{Buffer, Namespace};
 use crate::context::Context;
+use crate::drained;
 use crate::identity::Identity;
 use crate::journal::Journal;
 use crate::links::Links;
@@ -97,6 +98,7 @@ impl Engine {
                 Err(error) => monitor.fail_stage(error),
             }
         });
+        drained::remove_orphans(&context);
         context.journal.sync();
         if monitor.is_buffer_full() {
             monitor.fail_stage(self.buffer_full(spec, monitor));
@@ -147,6 +149,8 @@ impl Engine {
             retry_pause: self.retry_pause,
             parts: AtomicU64::new(0),
             owner_remarked: AtomicBool::new(false),
+            is_pass: spec.policy.while_running,
+            pass_failed: AtomicBool::new(false),
             no_room: AtomicBool::new(false),
         }
     }

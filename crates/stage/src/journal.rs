@@ -3,10 +3,11 @@
 //! ```text
 //! journal := record*                    one JSON object a line, appended; a torn last line is cut off at the next start
 //! record  := start | part | blocks | file | made | remark
-//! start   := {"start":{"stage","source","destination","run"}}      first of each run; run counts from 1
+//! start   := {"start":{"stage","source","destination","run","pass"}}  first of each run, which count from 1; a pass is one while
+//!                                                                  the job runs
 //! part    := {"part":{"target","place","size","mtime"}}            a large file, begun at `place`
 //! blocks  := {"blocks":{"target","blocks":[[number, crc32c],...]}} blocks of it, written there
-//! file    := {"file":{"target","size","mtime","crc32c","attempts","verified","finished_ms"}}   a regular file that is done
+//! file    := {"file":{"target","size","mtime","changed","crc32c","attempts","verified","finished_ms"}}   a regular file that is done
 //! made    := {"made":{"target"}}                                    the destination folder, about to be made by us
 //! remark  := {"remark":{"path","text"}}                             metadata that could not be kept, or an attempt that failed
 //! ```
@@ -41,6 +42,9 @@ pub struct Finished {
     pub size: u64,
     /// The source's time of change when it was copied, and so the target's since.
     pub mtime: Time,
+    /// When the source's contents or attributes were changed last (`st_ctime`), where it is known: a file that was written
+    /// again and given its old time of change is another.
+    pub changed: Option<Time>,
     /// CRC32C of its contents.
     pub crc32c: u32,
     /// How often it was tried, the last time with success.
@@ -73,6 +77,8 @@ pub struct Journal {
     /// The places of what is in `unfinished`, also after it was taken.
     places: HashSet<PathBuf>,
     made: HashSet<PathBuf>,
+    /// What passes have published while the job ran, and this run has not met at the source.
+    drained: Mutex<HashMap<PathBuf, Finished>>,
     output: Mutex<Output>,
 }
 
@@ -114,10 +120,11 @@ impl Journal {
             .and_then(|()| file.sync_data())
             .map_err(failed("write"))?;
         let output = Mutex::new(Output { file: Some(file), unsynced: 0, broken: false });
-        let Past { run, finished, unfinished, made } = past;
+        let Past { run, finished, unfinished, made, drained, .. } = past;
+        let drained = Mutex::new(drained);
         let places = unfinished.values().map(|file| file.place.clone()).collect();
         let unfinished = Mutex::new(unfinished);
-        Ok(Journal { path: path.to_owned(), run, finished, unfinished, places, made, output })
+        Ok(Journal { path: path.to_owned(), run, finished, unfinished, places, made, drained, output })
     }
 
     /// The journal of a mover, whose coordinator keeps the real one: nothing is kept and nothing known.
@@ -130,6 +137,7 @@ impl Journal {
             unfinished: Mutex::default(),
             places: HashSet::new(),
             made: HashSet::new(),
+            drained: Mutex::default(),
             output,
         }
     }
@@ -158,6 +166,17 @@ impl Journal {
     pub fn abandoned(&self) -> Vec<PathBuf> {
         let mut unfinished = self.unfinished.lock().expect("no thread panics with the lock");
         unfinished.drain().map(|(_, file)| file.place).collect()
+    }
+
+    /// The source has what is to get this path.
+    pub fn met(&self, target: &Path) {
+        self.drained.lock().expect("no thread panics with the lock").remove(target);
+    }
+
+    /// What earlier passes have published and the source does not have any more, as far as this run has met it. It is given
+    /// away once.
+    pub fn orphans(&self) -> HashMap<PathBuf, Finished> {
+        std::mem::take(&mut *self.drained.lock().expect("no thread panics with the lock"))
     }
 
     /// Whether an earlier run made this folder.
@@ -228,6 +247,9 @@ struct Past {
     finished: HashMap<u64, Finished>,
     unfinished: HashMap<PathBuf, Unfinished>,
     made: HashSet<PathBuf>,
+    drained: HashMap<PathBuf, Finished>,
+    /// The run that is being read was a pass.
+    in_pass: bool,
 }
 
 impl Past {
@@ -250,7 +272,7 @@ impl Past {
 
     fn add(&mut self, record: Record) {
         match record {
-            Record::Start(start) => self.run = start.run,
+            Record::Start(start) => (self.run, self.in_pass) = (start.run, start.pass),
             Record::Part(part) => {
                 self.unfinished.insert(part.target.to_path(), part.unfinished());
             }
@@ -263,6 +285,11 @@ impl Past {
                 let target = file.target.to_path();
                 self.unfinished.remove(&target);
                 self.finished.insert(key(&target), file.done());
+                if self.in_pass {
+                    self.drained.insert(target, file.done());
+                } else {
+                    self.drained.remove(&target);
+                }
             }
             Record::Made(made) => {
                 self.made.insert(made.target.to_path());

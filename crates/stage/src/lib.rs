@@ -18,6 +18,7 @@ pub mod buffer;
 mod checksum;
 mod content;
 mod context;
+mod drained;
 pub mod engine;
 mod entry;
 mod eta;

@@ -231,6 +231,12 @@ impl Monitor {
         }
     }
 
+    /// Whether anything failed.
+    pub(crate) fn has_failures(&self) -> bool {
+        self.entries_failed.load(Ordering::Relaxed) > 0
+            || self.error.lock().expect("no thread panics with the lock").is_some()
+    }
+
     /// The buffer has no room for more: the rest is only counted, so that the error can say how much there is.
     pub(crate) fn note_buffer_full(&self) {
         self.buffer_full.store(true, Ordering::Relaxed);

@@ -22,6 +22,7 @@ use wire::data::{FileKind, SetAttr};
 use wire::node::StageSpec;
 
 use crate::context::Context;
+use crate::drained;
 use crate::entry::Entry;
 use crate::fault::{Fault, Tried};
 use crate::folder::{Folder, release};
@@ -188,8 +189,12 @@ impl Planner<'_> {
 
 /// Queues anything but a folder.
 fn queue(context: &Arc<Context>, source: Found, target: PathBuf, folder: Arc<Folder>) {
+    context.journal.met(&target);
     let is_file = source.attr.kind == FileKind::Regular;
     let role = if is_file { context.links.role(&source) } else { Role::Alone };
+    if context.is_pass && !(role == Role::Alone && drained::is_due(context, &source, &target)) {
+        return;
+    }
     // Further names of a file bring no bytes.
     context.monitor.found(if is_file && role != Role::Other { source.attr.size } else { 0 });
     if !context.monitor.is_stopping() {

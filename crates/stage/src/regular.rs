@@ -46,20 +46,25 @@ pub(crate) fn stage(context: &Arc<Context>, entry: &Entry) -> Result<Found, Faul
 
 /// The target's entry, if an earlier run finished it and neither side has changed since.
 fn already_staged(context: &Arc<Context>, entry: &Entry) -> Option<Found> {
-    let done = context.journal.finished(&entry.target)?;
-    let there = context.target.find(&entry.target).ok()?;
+    let (done, there) = staged_before(context, &entry.source, &entry.target)?;
+    let tally = Tally::new(&context.monitor);
+    tally.copied(done.size);
+    tally.verified(verify::bytes(done.verified, done.size));
+    tally.keep();
+    context.manifest.file(&entry.target, &done);
+    Some(there)
+}
+
+/// What an earlier run noted of a file and its entry at the target, if neither side has changed since.
+pub(crate) fn staged_before(context: &Context, source: &Found, target: &Path) -> Option<(Finished, Found)> {
+    let done = context.journal.finished(target)?;
+    let there = context.target.find(target).ok()?;
     let is_as_recorded = |attr: &Attr| (attr.size, attr.mtime) == (done.size, done.mtime);
     let same = there.attr.kind == FileKind::Regular
         && is_as_recorded(&there.attr)
-        && is_as_recorded(&entry.source.attr);
-    same.then(|| {
-        let tally = Tally::new(&context.monitor);
-        tally.copied(done.size);
-        tally.verified(verify::bytes(done.verified, done.size));
-        tally.keep();
-        context.manifest.file(&entry.target, &done);
-        there
-    })
+        && is_as_recorded(&source.attr)
+        && done.changed.is_none_or(|changed| changed == source.attr.ctime);
+    same.then_some((done, there))
 }
 
 /// One try, whatever earlier runs did; gives the target's entry and what it holds.
@@ -156,6 +161,7 @@ pub(crate) fn settle<'a>(
     let done = Finished {
         size: file.size,
         mtime: file.found.attr.mtime,
+        changed: Some(file.found.attr.ctime),
         crc32c: sums.whole(),
         attempts,
         verified: verify::of_size(context.verify, file.size),

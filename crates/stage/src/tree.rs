@@ -113,6 +113,11 @@ pub trait Tree: Send + Sync {
     /// Makes the names in a folder survive a power loss.
     fn sync_folder(&self, path: &Path) -> Result<()>;
 
+    /// Whether somebody has a regular file open for writing, or may have, where the tree knows.
+    fn is_written(&self, _file: &Found) -> Result<bool> {
+        Ok(false)
+    }
+
     /// Begins a batch of regular files that are made in `folder`, or elsewhere in its file system. `None` where each is
     /// to be synced by itself.
     fn begin_batch(&self, _folder: &Found) -> Result<Option<Box<dyn Batch>>> {

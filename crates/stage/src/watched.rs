@@ -113,6 +113,10 @@ impl Tree for Watched {
         self.watch("fsync folder", path, || self.tree.sync_folder(path))
     }
 
+    fn is_written(&self, file: &Found) -> Result<bool> {
+        self.watch("look at", &file.path, || self.tree.is_written(file))
+    }
+
     fn begin_batch(&self, folder: &Found) -> Result<Option<Box<dyn Batch>>> {
         let batch = self.watch("begin to write files in", &folder.path, || self.tree.begin_batch(folder))?;
         let (monitor, side, folder) = (self.monitor.clone(), self.side(), folder.path.clone());

@@ -201,6 +201,7 @@ impl Shard {
             Request::ReleaseLocks { ino, owner } => Ok(self.release_locks(caller, ino, owner)),
             Request::ReclaimLocks { locks } => self.reclaim_locks(caller, &locks),
             Request::ReserveEnd { ino, size, len } => self.reserve_end(caller, ino, size, len),
+            Request::IsWritten { ino } => Ok(Reply::Truth(self.lock().sessions.may_be_written(ino))),
             Request::Ping => Ok(Reply::Done),
             _ => Err(Errno::NOTSUP),
         }

@@ -224,6 +224,9 @@ pub struct StagePolicy {
     pub manifest: Option<PathBuf>,
     /// Bytes a second that it may read from or write to the PFS; `None`: as many as can be.
     pub bandwidth_bytes_per_s: Option<u64>,
+    /// The job still runs: the source is walked again and again, and files that are closed are copied. Such a stage never
+    /// ends; a specification that differs in this alone takes its place and its journal.
+    pub while_running: bool,
 }
 
 /// What a stage reads back from its target and compares with what it wrote. Sizes are compared in any case.

@@ -59,7 +59,7 @@ pub fn check(plan: &Plan, own: &Own) -> Result<(), ApiError> {
     let pool = own.pool.as_deref().unwrap_or_default();
     match own.access_modes.as_slice() {
         [AccessMode::Private] => {}
-        [AccessMode::Striped] => return check_spread(plan, own),
+        [AccessMode::Striped] => return check_spread(plan),
         _ => {
             let message =
                 format!("pool {pool} gives striped buffers or private volumes, not both to one job");
@@ -96,11 +96,7 @@ pub fn check(plan: &Plan, own: &Own) -> Result<(), ApiError> {
 }
 
 /// What a buffer that is striped over the job's own nodes cannot do.
-fn check_spread(plan: &Plan, own: &Own) -> Result<(), ApiError> {
-    if own.drain.is_some() {
-        let message = "drain=on-close is not built in this release for a striped buffer of this pool";
-        return Err(user("not_built", message, "remove it; a stage_out is done after the job"));
-    }
+fn check_spread(plan: &Plan) -> Result<(), ApiError> {
     let ins = plan.stages.iter().find(|stage| stage.buffer.is_empty() && stage.direction == Direction::In);
     let Some(stage) = ins else { return Ok(()) };
     let message = format!("{}: nothing is staged in before the nodes of the job are known", stage.source);

@@ -11,7 +11,7 @@ use wire::node::{MountSpec, StorageAddress};
 
 use super::buffers::{self, Buffer};
 use super::mounts::{COMPUTE_NODE, default_mountpoint, mount_id, share, unmount_all};
-use super::{Done, job_nodes, join_all, require_set_up, spread, target, wrong_phase};
+use super::{Done, draining, job_nodes, join_all, require_set_up, spread, target, wrong_phase};
 use crate::control::Control;
 use crate::node_api::Unmount;
 use crate::site::Site;
@@ -80,6 +80,7 @@ pub async fn run<S: Site>(control: &Control<S>, token: &str, request: PreRun) ->
         return Ok(Done::Already);
     }
     let name = token.to_owned();
+    draining::start(control, &session, &used, &stages).await;
     control.database.transact(move |tx| sessions::set_phase(tx, &name, Phase::Mounted)).await?;
     Ok(Done::Now)
 }

@@ -91,10 +91,6 @@ pub fn check_here<S: Site>(control: &Control<S>, plan: &script::Plan) -> Result<
     {
         return job_nodes::check(plan, own);
     }
-    if plan.own.as_ref().is_some_and(|own| own.drain.is_some()) {
-        let message = "drain=on-close is not built in this release for a buffer of this pool";
-        return Err(user("not_built", message, "remove it"));
-    }
     let private = |stage: &&Stage| stage.access_mode == model::phase::AccessMode::Private;
     match control.site.cluster() {
         None if plan.has_bb => {

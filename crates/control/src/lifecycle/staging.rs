@@ -94,35 +94,15 @@ async fn run_stage<S: Site>(
     stage: &Stage,
     cancelled: &mut Cancelled,
 ) -> Result<(), ApiError> {
-    let id = stage.id(&session.handle);
     let buffer = used.iter().find(|buffer| buffer.name == stage.buffer);
-    let buffer =
-        buffer.ok_or_else(|| super::wrong_phase(session, "nothing is allocated", "call setup first"))?;
-    let described = &buffer.described;
-    if described.instance.is_private_volumes() {
+    if buffer.is_some_and(|buffer| buffer.described.instance.is_private_volumes()) {
         return wait_drained(control, session, stage, cancelled).await;
     }
-    let node = described.instance.nodes.first().cloned().unwrap_or_default();
+    let (node, spec) = spec_of(control, session, used, stage, StagePolicy::default()).await?;
     if stage.state == StageState::Failed {
         // The node answers a known stage with its old report; a retry is a new one.
-        control.site.delete_stage(&node, &id).await?;
+        control.site.delete_stage(&node, &spec.id).await?;
     }
-    let addresses = target::addresses(control, &described.instance).await?;
-    let nodes = target::usable(&control.site, &addresses);
-    let spec = StageSpec {
-        id,
-        direction: stage.direction,
-        kind: stage.kind,
-        pfs_path: stage.pfs_path.clone(),
-        buffer_path: stage.buffer_path.clone(),
-        buffer_name: buffer_name(&stage.buffer, stage.access_mode),
-        source: stage.source.clone(),
-        destination: stage.destination.clone(),
-        target: target::namespace(&control.site, described, stage.access_mode, &node, nodes),
-        owner: session.owner.clone(),
-        policy: StagePolicy::default(),
-        pairs: Vec::new(),
-    };
     // Noted before it is started: a cancel after a crash must know that it may run.
     let active = StageStatus { state: StageState::Active, error: None, ..fresh(stage, &session.token) };
     note(control, &session.token, stage, &active).await?;
@@ -138,6 +118,41 @@ async fn run_stage<S: Site>(
     };
     // A node that stays away is no verdict on the stage: it is still noted as active, and a later call goes on.
     judge(&session.token, stage, &end?)
+}
+
+/// The node that copies a stage, and what it is told.
+///
+/// # Errors
+/// The buffer is not there, or its nodes are not.
+pub async fn spec_of<S: Site>(
+    control: &Control<S>,
+    session: &Session,
+    used: &[Buffer],
+    stage: &Stage,
+    policy: StagePolicy,
+) -> Result<(String, StageSpec), ApiError> {
+    let buffer = used.iter().find(|buffer| buffer.name == stage.buffer);
+    let buffer =
+        buffer.ok_or_else(|| super::wrong_phase(session, "nothing is allocated", "call setup first"))?;
+    let described = &buffer.described;
+    let node = described.instance.nodes.first().cloned().unwrap_or_default();
+    let addresses = target::addresses(control, &described.instance).await?;
+    let nodes = target::usable(&control.site, &addresses);
+    let spec = StageSpec {
+        id: stage.id(&session.handle),
+        direction: stage.direction,
+        kind: stage.kind,
+        pfs_path: stage.pfs_path.clone(),
+        buffer_path: stage.buffer_path.clone(),
+        buffer_name: buffer_name(&stage.buffer, stage.access_mode),
+        source: stage.source.clone(),
+        destination: stage.destination.clone(),
+        target: target::namespace(&control.site, described, stage.access_mode, &node, nodes),
+        owner: session.owner.clone(),
+        policy,
+        pairs: Vec::new(),
+    };
+    Ok((node, spec))
 }
 
 /// The nodes of the job copy by themselves what they owe.

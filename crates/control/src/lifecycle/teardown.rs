@@ -9,7 +9,7 @@ use wire::control::{ApiError, StageStatus, Teardown};
 use super::mounts::unmount_all;
 use super::post_run::unmount_of;
 use super::setup::destroy_fragments;
-use super::{Done, absent, aside, job_nodes, staging, target};
+use super::{Done, absent, aside, draining, job_nodes, staging, target};
 use crate::control::Control;
 use crate::demands;
 use crate::site::Site;
@@ -44,7 +44,8 @@ pub async fn run<S: Site>(control: &Control<S>, token: &str, how: Teardown) -> R
     {
         target::addresses(control, instance).await?;
     }
-    for stage in stages.iter().filter(|stage| was_started(stage)) {
+    let drains = instance.as_ref().is_some_and(draining::by_passes);
+    for stage in stages.iter().filter(|stage| was_started(stage) || (drains && draining::is_drained(stage))) {
         delete_stage(control, &session, stage).await?;
     }
     if let Some(instance) = &instance {

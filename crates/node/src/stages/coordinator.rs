@@ -5,7 +5,7 @@ use std::convert::Infallible;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use daemon::error::{bug, site};
 use model::phase::StageState;
@@ -21,6 +21,9 @@ use crate::process::ProcessId;
 
 /// How often a worker that a signal ended is started again. A machine short of memory kills the same one each time.
 const RESTARTS_MAX: u32 = 5;
+
+/// The shortest pause between two passes while the job runs.
+const PASS_PAUSE_MIN: Duration = Duration::from_secs(2);
 
 /// How long a worker may take to end after SIGTERM.
 pub const STOP_WITHIN: Duration = Duration::from_secs(5);
@@ -84,6 +87,9 @@ impl Coordinator {
 
     /// Runs the stage to its end, or until it is stopped.
     pub async fn run(self) {
+        if self.spec.policy.while_running {
+            return self.passes().await;
+        }
         match keep::read::<StageStatus>(&self.folder.join("report.json")) {
             Ok(Some(report)) => {
                 self.shown.send_replace(report);
@@ -105,6 +111,34 @@ impl Coordinator {
             tracing::warn!(stage = self.spec.id, %error, "the report is not kept, a restart runs the stage again");
         }
         self.shown.send_replace(report);
+    }
+
+    /// Runs a worker again and again while the job does, until it is stopped: what one could not copy another will, or the
+    /// stage at the job's end.
+    async fn passes(&self) {
+        self.end_leftover().await;
+        let mut stop = self.orders.stop.clone();
+        loop {
+            let begun = Instant::now();
+            match self.work().await {
+                Ok(None) => return,
+                Ok(Some(report)) => {
+                    tracing::debug!(
+                        stage = self.spec.id,
+                        bytes = report.progress.bytes_moved,
+                        "a pass ended"
+                    );
+                }
+                Err(error) => {
+                    tracing::warn!(stage = self.spec.id, %error, "a pass while the job runs did not end")
+                }
+            }
+            // At most half of the time is spent on looking.
+            let pause = begun.elapsed().max(PASS_PAUSE_MIN);
+            if tokio::time::timeout(pause, stop.wait_for(|stop| *stop != Stop::No)).await.is_ok() {
+                return;
+            }
+        }
     }
 
     /// A worker that outlived the last life of the node would write the same journal as ours.

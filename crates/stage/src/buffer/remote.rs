@@ -86,6 +86,10 @@ impl Namespace for Client {
         Client::object(self, ino)
     }
 
+    fn is_written(&self, ino: u64) -> Result<bool> {
+        Client::is_written(self, ino)
+    }
+
     fn unlink(&self, parent: u64, name: &[u8]) -> Result<()> {
         Client::unlink(self, parent, name)
     }

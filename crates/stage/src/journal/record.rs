@@ -28,6 +28,8 @@ pub(super) struct StartRecord {
     source: String,
     destination: String,
     pub(super) run: u64,
+    #[serde(default)]
+    pub(super) pass: bool,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -36,6 +38,8 @@ pub(super) struct FileRecord {
     size: u64,
     /// Seconds and nanoseconds.
     mtime: (i64, u32),
+    #[serde(default)]
+    changed: Option<(i64, u32)>,
     crc32c: u32,
     attempts: u32,
     verified: Verify,
@@ -90,7 +94,7 @@ impl Record {
 impl StartRecord {
     pub(super) fn new(spec: &StageSpec, run: u64) -> StartRecord {
         let (source, destination) = (spec.source.clone(), spec.destination.clone());
-        StartRecord { stage: spec.id.clone(), source, destination, run }
+        StartRecord { stage: spec.id.clone(), source, destination, run, pass: spec.policy.while_running }
     }
 
     pub(super) fn is_of(&self, spec: &StageSpec) -> bool {
@@ -113,14 +117,17 @@ impl PartRecord {
 
 impl FileRecord {
     pub(super) fn new(target: &Path, done: Finished) -> FileRecord {
-        let Finished { size, mtime, crc32c, attempts, verified, finished_ms } = done;
-        let mtime = (mtime.seconds, mtime.nanos);
-        FileRecord { target: PathText::from(target), size, mtime, crc32c, attempts, verified, finished_ms }
+        let Finished { size, mtime, changed, crc32c, attempts, verified, finished_ms } = done;
+        let pair = |time: Time| (time.seconds, time.nanos);
+        let (target, mtime, changed) = (PathText::from(target), pair(mtime), changed.map(pair));
+        FileRecord { target, size, mtime, changed, crc32c, attempts, verified, finished_ms }
     }
 
     pub(super) fn done(&self) -> Finished {
-        let FileRecord { size, mtime: (seconds, nanos), crc32c, attempts, verified, finished_ms, .. } = *self;
-        Finished { size, mtime: Time { seconds, nanos }, crc32c, attempts, verified, finished_ms }
+        let FileRecord { size, mtime, changed, crc32c, attempts, verified, finished_ms, .. } = *self;
+        let time = |(seconds, nanos)| Time { seconds, nanos };
+        let (mtime, changed) = (time(mtime), changed.map(time));
+        Finished { size, mtime, changed, crc32c, attempts, verified, finished_ms }
     }
 }
 

@@ -40,6 +40,7 @@ fn done(size: u64) -> Finished {
     Finished {
         size,
         mtime: Time { seconds: 5, nanos: 6 },
+        changed: Some(Time { seconds: 9, nanos: 8 }),
         crc32c: 7,
         attempts: 1,
         verified: Verify::Full,

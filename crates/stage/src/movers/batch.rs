@@ -83,7 +83,10 @@ fn note(context: &Arc<Context>, entry: &Entry, made: Made) {
     tally.verified(verify::bytes(verified, size));
     tally.keep();
     context.monitor.moved(size);
-    regular::note(context, &entry.target, Finished { size, mtime, crc32c, attempts, verified, finished_ms });
+    // As it was when it was found: a mover that saw a later version is asked for it again, should there be another run.
+    let changed = Some(entry.source.attr.ctime);
+    let done = Finished { size, mtime, changed, crc32c, attempts, verified, finished_ms };
+    regular::note(context, &entry.target, done);
 }
 
 /// Removes what a lost mover left in the folders of its files.

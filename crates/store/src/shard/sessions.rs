@@ -258,6 +258,11 @@ impl Sessions {
         self.files.get(&ino).is_some_and(|file| file.writers > 0)
     }
 
+    /// The same, as far as is known while sessions have not said what they hold.
+    pub fn may_be_written(&self, ino: u64) -> bool {
+        self.is_written(ino) || self.is_awaiting()
+    }
+
     /// The session says that it ends. Returns the files that it had open.
     pub fn goodbye(&mut self, session: [u8; 16]) -> Vec<u64> {
         let closed = self.close_all(session);

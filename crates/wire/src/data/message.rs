@@ -122,6 +122,10 @@ pub enum Request {
     // --- data again: every fragment answers for its own objects ---
     /// Makes all these objects survive a power loss. Answer: [`Reply::Done`].
     SyncMany { inos: Vec<u64> },
+
+    // --- metadata again: the home shard answers ---
+    /// Whether somebody has the file open for writing, or may have as the shard was just restarted. Answer: [`Reply::Truth`].
+    IsWritten { ino: u64 },
 }
 
 /// A handle that is closed.
@@ -226,6 +230,8 @@ pub enum Reply {
     Made { inode: InodeReply, parent: Attr },
     /// A name was removed; its folder's attributes now.
     Removed { parent: Attr },
+    /// Whether it is so.
+    Truth(bool),
 }
 
 /// An inode as the home shard knows it.

@@ -125,7 +125,6 @@ async fn what_private_volumes_cannot_do_is_refused_with_a_reason() {
     let cases = [
         (own("access_mode=private").replace("1GiB", "9GiB"), "pool_too_small"),
         (own("access_mode=private,striped"), "not_built"),
-        (own("access_mode=striped drain=on-close"), "not_built"),
         (own("access_mode=striped").replace("1GiB", "99GiB"), "pool_too_small"),
         (
             own("access_mode=striped") + "#DW stage_in type=file source=/a destination=$DW_JOB_STRIPED/a\n",
@@ -146,8 +145,6 @@ async fn what_private_volumes_cannot_do_is_refused_with_a_reason() {
         let error = it.setup(job(&text)).await.unwrap_err();
         assert_eq!(error.code, code, "{text}: {error}");
     }
-    let striped = "#DW jobdw type=scratch access_mode=striped capacity=1GiB drain=on-close\n";
-    assert_eq!(it.setup(job(striped)).await.unwrap_err().code, "not_built");
 }
 
 #[tokio::test]

@@ -1,0 +1,59 @@
+//! `drain=on-close`: what a script stages out of the job's own buffer is copied by passes while the job runs.
+//!
+//! ```text
+//! pre_run: start --PUT, while_running--> node: a worker again and again
+//! data_out: PUT of the same stage to its end; the node stops the passes and goes on with their journal
+//! ```
+//!
+//! **Invariant:** passes are noted nowhere: the stages of the script stay deferred until `data_out` runs them.
+
+use model::phase::{Direction, Drain, StageState};
+use wire::control::ApiError;
+use wire::node::StagePolicy;
+
+use super::buffers::Buffer;
+use super::staging;
+use crate::control::Control;
+use crate::site::Site;
+use crate::state::instances::Instance;
+use crate::state::sessions::Session;
+use crate::state::stages::Stage;
+
+/// Starts the passes. Where that does not work all is copied at the job's end.
+pub async fn start<S: Site>(control: &Control<S>, session: &Session, used: &[Buffer], stages: &[Stage]) {
+    let drains = |buffer: &Buffer| buffer.name.is_empty() && by_passes(&buffer.described.instance);
+    if !used.iter().any(drains) {
+        return;
+    }
+    for stage in stages.iter().filter(|stage| is_drained(stage)) {
+        if let Err(error) = start_one(control, session, used, stage).await {
+            let source = &stage.source;
+            tracing::warn!(token = session.token, source, %error, "nothing is drained while the job runs");
+        }
+    }
+}
+
+async fn start_one<S: Site>(
+    control: &Control<S>,
+    session: &Session,
+    used: &[Buffer],
+    stage: &Stage,
+) -> Result<(), ApiError> {
+    let policy = StagePolicy { while_running: true, ..StagePolicy::default() };
+    let (node, spec) = staging::spec_of(control, session, used, stage, policy).await?;
+    control.site.start_stage(&node, &spec).await.map(drop)
+}
+
+/// Whether what a job writes into its buffer is copied by passes; private volumes have a drainer of their own.
+pub fn by_passes(instance: &Instance) -> bool {
+    instance.drain == Some(Drain::OnClose) && !instance.is_private_volumes()
+}
+
+/// Whether passes may be at work on a stage of a buffer that drains.
+pub fn is_drained(stage: &Stage) -> bool {
+    stage.direction == Direction::Out && stage.buffer.is_empty() && is_ahead(stage.state)
+}
+
+fn is_ahead(state: StageState) -> bool {
+    matches!(state, StageState::Pending | StageState::Deferred)
+}
