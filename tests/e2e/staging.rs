@@ -131,6 +131,28 @@ fn a_failed_stage_out_keeps_the_data_until_a_retry_lands_it() {
 }
 
 #[test]
+fn a_retry_copies_what_failed_and_not_again_what_is_there() {
+    use std::os::unix::fs::MetadataExt;
+    let cluster = Cluster::new();
+    let (original, target) = (cluster.pfs("original"), cluster.pfs("target"));
+    for name in ["good", "bad"] {
+        fs::write(original.join(name), name).expect("the folder is ours");
+    }
+    // A folder stands where a file is to be.
+    fs::create_dir(target.join("bad")).expect("the folder is ours");
+    let outcome = cluster.run(&script(&original, "tree", &target, "true"), &[]);
+    assert_eq!(outcome.code(), 74, "{}\n{}", outcome.stdout, outcome.stderr);
+    let inode = || fs::metadata(target.join("good")).expect("the other file is copied").ino();
+    let first = inode();
+
+    fs::remove_dir(target.join("bad")).expect("it is empty");
+    cluster.forebay(&["stage", "retry", &cluster.tokens()[0]]).expect_success();
+    tree::assert_equal(&original, &target);
+    assert_eq!(inode(), first, "it was copied again");
+    cluster.assert_nothing_left();
+}
+
+#[test]
 fn rm_releases_a_buffer_and_says_what_was_not_staged_out() {
     let cluster = Cluster::new();
     let original = cluster.pfs("original");

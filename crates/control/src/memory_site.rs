@@ -291,6 +291,15 @@ impl NodeApi for MemorySite {
         self.call_node(node, format!("start_stage {}", spec.id), effect).await
     }
 
+    async fn retry_stage(&self, node: &str, spec: &StageSpec) -> Result<StageStatus, ApiError> {
+        let effect = |world: &mut World| {
+            let status = outcome(world, spec);
+            world.stages.insert(spec.id.clone(), status.clone());
+            Ok(status)
+        };
+        self.call_node(node, format!("retry_stage {}", spec.id), effect).await
+    }
+
     async fn stage(&self, _node: &str, id: &str) -> Result<StageStatus, ApiError> {
         let unknown = || user("no_such_stage", "not known", "start it");
         self.call(format!("stage {id}"), |world| world.stages.get(id).cloned().ok_or_else(unknown)).await

@@ -74,6 +74,16 @@ pub trait NodeApi: Send + Sync {
         spec: &StageSpec,
     ) -> impl Future<Output = Result<StageStatus, ApiError>> + Send;
 
+    /// `PUT /v1/stages/{id}/retry`.
+    ///
+    /// # Errors
+    /// The node's.
+    fn retry_stage(
+        &self,
+        node: &str,
+        spec: &StageSpec,
+    ) -> impl Future<Output = Result<StageStatus, ApiError>> + Send;
+
     /// `GET /v1/stages/{id}`.
     ///
     /// # Errors
@@ -192,6 +202,10 @@ impl<C: Caller> NodeApi for C {
 
     async fn start_stage(&self, node: &str, spec: &StageSpec) -> Result<StageStatus, ApiError> {
         self.put(node, &format!("/v1/stages/{}", spec.id), spec).await
+    }
+
+    async fn retry_stage(&self, node: &str, spec: &StageSpec) -> Result<StageStatus, ApiError> {
+        self.put(node, &format!("/v1/stages/{}/retry", spec.id), spec).await
     }
 
     async fn stage(&self, node: &str, id: &str) -> Result<StageStatus, ApiError> {

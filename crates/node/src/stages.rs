@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use daemon::error::{site, user};
+use model::phase::StageState;
 use tokio::runtime::Handle as Runtime;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -24,6 +25,9 @@ use shares::Shares;
 
 /// What a stage was told, in its folder.
 const CONTROL: &str = "control.json";
+
+/// How it ended, in its folder.
+const REPORT: &str = "report.json";
 
 /// Where stages are kept and what runs them.
 #[derive(Clone, Debug)]
@@ -104,18 +108,42 @@ impl Stages {
         Ok(status)
     }
 
+    /// Starts a stage that failed again, with its journal: what that has as done is not copied again. Otherwise as
+    /// [`Stages::create`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn retry(&self, spec: StageSpec) -> Result<StageStatus, ApiError> {
+        let report = of_id(&self.setting.folder, &spec.id)?.join(REPORT);
+        if self.set_aside(&spec.id, |handle| handle.status.borrow().state == StageState::Failed)
+            && let Err(error) = std::fs::remove_file(&report)
+            && error.kind() != io::ErrorKind::NotFound
+        {
+            let message = format!("remove {}: {error}", report.display());
+            return Err(site("node_disk", message, "check the state folder's disk"));
+        }
+        self.create(spec)
+    }
+
     /// Stops the passes of a stage that is now to be brought to its end. Its journal stays.
     fn end_passes(&self, spec: &StageSpec) {
-        let is_in_its_place = |old: &StageSpec| {
-            let names = |spec: &StageSpec| (spec.direction, spec.source.clone(), spec.destination.clone());
+        let names = |spec: &StageSpec| (spec.direction, spec.source.clone(), spec.destination.clone());
+        self.set_aside(&spec.id, |handle| {
+            let old = &handle.spec;
             old.policy.while_running && !spec.policy.while_running && names(old) == names(spec)
-        };
+        });
+    }
+
+    /// Stops the worker of a stage, if it is one of these, and forgets the stage but for its folder. Whether it did.
+    fn set_aside(&self, id: &str, is_meant: impl Fn(&Handle) -> bool) -> bool {
         let mut stages = self.lock();
-        if stages.get(&spec.id).is_some_and(|handle| is_in_its_place(&handle.spec)) {
-            let handle = stages.remove(&spec.id);
-            drop(stages);
-            handle.into_iter().for_each(|handle| Runtime::current().block_on(handle.stop(Stop::ForNow)));
+        if !stages.get(id).is_some_and(is_meant) {
+            return false;
         }
+        let handle = stages.remove(id);
+        drop(stages);
+        handle.into_iter().for_each(|handle| Runtime::current().block_on(handle.stop(Stop::ForNow)));
+        true
     }
 
     /// How far the stage `id` is.

@@ -6,6 +6,8 @@
 //! more. Lines on standard input (JSON, `StageControl`) change its pace. SIGTERM cancels. Started again with the same
 //! journal it goes on where it was.
 
+mod worker_session;
+
 use std::io::Write;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
@@ -99,9 +101,10 @@ fn coordinate(spec: &Path, journal: &Path, data_address: Option<&str>) -> anyhow
     // A predecessor whose node died before it knew of it may still be at work, and two must not work on one stage.
     let _alone = daemon::lock::take_over(&journal.with_extension("lock"))?;
     // Before the change of identity: the state folder and the sockets in it are the service's, not the user's.
+    let session = journal.with_extension("session");
     let journal = Journal::open(journal, &spec)?;
     let monitor = Arc::new(Monitor::new(&spec));
-    let status = match prepare(&spec) {
+    let status = match prepare(&spec, &session) {
         Ok(client) => {
             let recruits = recruits(&spec.target, client.session(), data_address);
             run(&spec, client, recruits, journal, &monitor)?
@@ -156,8 +159,8 @@ fn recruit(target: &NamespaceTarget, session: [u8; 16], fragment: u32, node: &St
 }
 
 /// Connects to the buffer and takes on the owner's rights.
-fn prepare(spec: &StageSpec) -> Result<Client, ApiError> {
-    let client = Client::connect(&spec.target).map_err(|error| ApiError {
+fn prepare(spec: &StageSpec, session: &Path) -> Result<Client, ApiError> {
+    let client = worker_session::connect(&spec.target, session).map_err(|error| ApiError {
         code: "buffer_unreachable".to_owned(),
         blame: Blame::Site,
         message: chain(&error),

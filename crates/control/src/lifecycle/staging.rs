@@ -99,16 +99,16 @@ async fn run_stage<S: Site>(
         return wait_drained(control, session, stage, cancelled).await;
     }
     let (node, spec) = spec_of(control, session, used, stage, StagePolicy::default()).await?;
-    if stage.state == StageState::Failed {
-        // The node answers a known stage with its old report; a retry is a new one.
-        control.site.delete_stage(&node, &spec.id).await?;
-    }
     // Noted before it is started: a cancel after a crash must know that it may run.
     let active = StageStatus { state: StageState::Active, error: None, ..fresh(stage, &session.token) };
     note(control, &session.token, stage, &active).await?;
     // Not cut off by a cancel: a start that is still on its way could arrive after the stop.
     let row = Row::Script { token: session.token.clone(), position: stage.position };
-    let started = control.site.start_stage(&node, &spec).await?;
+    let started = match stage.state {
+        // The node answers a known stage with its old report.
+        StageState::Failed => control.site.retry_stage(&node, &spec).await?,
+        _ => control.site.start_stage(&node, &spec).await?,
+    };
     let end = tokio::select! {
         end = follow_started(control, &node, &row, &spec, started) => end,
         () = told_to_stop(cancelled) => {

@@ -1,4 +1,4 @@
-//! `PUT`, `GET` and `DELETE /v1/stages/{id}`, and `PUT /v1/stages/{id}/control`.
+//! `PUT`, `GET` and `DELETE /v1/stages/{id}`, `PUT /v1/stages/{id}/control` and `PUT /v1/stages/{id}/retry`.
 
 use std::sync::Arc;
 
@@ -22,6 +22,17 @@ pub async fn create(
     same_id(&id, &spec.id)?;
     // It syncs a small file.
     Ok(Json(tokio::task::block_in_place(|| node.stages().create(spec))?))
+}
+
+/// Starts a stage that failed again; replies at once.
+pub async fn retry(
+    State(node): State<Arc<Node>>,
+    Path(id): Path<String>,
+    Body(spec): Body<StageSpec>,
+) -> Result<Json<StageStatus>, Refusal> {
+    same_id(&id, &spec.id)?;
+    // It syncs a small file.
+    Ok(Json(tokio::task::block_in_place(|| node.stages().retry(spec))?))
 }
 
 /// How far a stage is.

@@ -13,8 +13,8 @@ use tokio::sync::watch;
 use wire::control::{ApiError, StageNotes, StageProgress, StageStatus};
 use wire::node::{StageControl, StageSpec};
 
-use super::Setting;
 use super::worker::{self, End};
+use super::{REPORT, Setting};
 use crate::keep;
 use crate::mounts::last_line;
 use crate::process::ProcessId;
@@ -90,7 +90,7 @@ impl Coordinator {
         if self.spec.policy.while_running {
             return self.passes().await;
         }
-        match keep::read::<StageStatus>(&self.folder.join("report.json")) {
+        match keep::read::<StageStatus>(&self.folder.join(REPORT)) {
             Ok(Some(report)) => {
                 self.shown.send_replace(report);
                 return;
@@ -107,7 +107,7 @@ impl Coordinator {
             Err(error) => self.failed(error),
         };
         tracing::info!(stage = self.spec.id, state = ?report.state, bytes = report.progress.bytes_done, "stage ended");
-        if let Err(error) = keep::write(&self.folder.join("report.json"), &report) {
+        if let Err(error) = keep::write(&self.folder.join(REPORT), &report) {
             tracing::warn!(stage = self.spec.id, %error, "the report is not kept, a restart runs the stage again");
         }
         self.shown.send_replace(report);
