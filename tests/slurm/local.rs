@@ -151,22 +151,25 @@ pub fn directive(site: &Site) {
     wait_discarded(site, &job, ADA);
 }
 
-/// One file of all ranks on the flash of the job's own nodes, two of which store nothing for others.
+/// One file of all ranks on the flash of the job's own nodes, two of which store nothing for others; it is drained while the
+/// job runs.
 pub fn striped(site: &Site) {
     let pfs = site.pfs(GRACE, "own-nodes");
     let script = format!(
         "#!/bin/bash\n#SBATCH --nodes=4 --ntasks-per-node=1\n\
-         #DW jobdw type=scratch access_mode=striped pool=nvme capacity=100MiB\n\
+         #DW jobdw type=scratch access_mode=striped pool=nvme capacity=100MiB drain=on-close\n\
          #DW stage_out type=file source=$DW_JOB_STRIPED/shared destination={p}/shared\n\
          dwstat fragments | grep -o 'n[1-4] *$' | sort | tr -d '\\n '; echo\n\
          srun bash -c 'yes $SLURM_PROCID | head -c 3000000 |\n\
              dd of=$DW_JOB_STRIPED/shared bs=3000000 iflag=fullblock seek=$SLURM_PROCID conv=notrunc 2>/dev/null'\n\
-         srun bash -c 'md5sum <$DW_JOB_STRIPED/shared' | sort -u | wc -l\n",
+         srun bash -c 'md5sum <$DW_JOB_STRIPED/shared' | sort -u | wc -l\n\
+         for i in $(seq 600); do [ -e {p}/shared ] && break; sleep 0.1; done; ls {p}/shared\n",
         p = pfs.display()
     );
     let job = site.submit(GRACE, &pfs, &script);
     job.wait_success();
-    assert_eq!(job.output(), "n1n2n3n4\n1\n");
+    let drained = pfs.join("shared");
+    assert_eq!(job.output(), format!("n1n2n3n4\n1\n{}\n", drained.display()));
     let expected: Vec<u8> =
         (0..4).flat_map(|rank| format!("{rank}\n").repeat(1_500_000).into_bytes()).collect();
     assert!(fs::read(pfs.join("shared")).expect("staged out") == expected, "the shared file differs");

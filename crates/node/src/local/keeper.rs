@@ -20,7 +20,7 @@ use super::{Life, Setting};
 /// How often a volume is looked at.
 const PERIOD: Duration = Duration::from_millis(300);
 
-/// Pause between two tries to drain what could not be drained.
+/// Pause between two tries to start a drainer that does not start, or to drain what could not be drained.
 const RETRY: Duration = Duration::from_secs(5);
 
 /// How long a drainer may take to answer after its start, and how often it is asked.
@@ -46,8 +46,9 @@ impl Keeper {
     pub(super) async fn run(mut self) {
         while *self.lives.borrow_and_update() == Life::Held {
             let why = self.blocking(Errand::look_after).await.err();
+            let pause = if why.is_some() { RETRY } else { PERIOD };
             self.tell(why);
-            let _ = tokio::time::timeout(PERIOD, self.lives.changed()).await;
+            let _ = tokio::time::timeout(pause, self.lives.changed()).await;
         }
         self.shown.send_modify(|status| status.released = true);
         while let Err(why) = self.end().await {
