@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::Write;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -206,6 +207,13 @@ fn a_group_is_committed_only_when_all_its_nodes_files_are_verified() {
     let refused = a.drain(&["commit", "step2", "--timeout", "1"]);
     assert_eq!(refused.code(), 74, "{}", refused.stderr);
     assert!(refused.stderr.contains("n2") && !a.to.join("step2.committed").exists());
+    for (node, rank) in [(&a, "rank0"), (&b, "rank1")] {
+        fs::create_dir(node.from.join("step2")).unwrap();
+        fs::write(node.from.join("step2").join(rank), "next").unwrap();
+    }
+    b.start_drain(&[]);
+    a.drain(&["commit", "step2"]).expect_success();
+    assert_eq!(fs::read_to_string(a.to.join("latest/rank1")).unwrap(), "next");
 }
 
 #[test]
@@ -222,4 +230,28 @@ fn a_paused_drain_copies_nothing_until_it_goes_on() {
     node.drain(&["resume"]).expect_success();
     node.drain(&["wait"]).expect_success();
     node.wait_for("a", "text");
+}
+
+#[test]
+fn a_drainer_that_is_killed_in_a_large_file_goes_on_inside_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let node = Node::new(folder.path(), "n1");
+    let bytes = tests::tree::bytes(1, 100 << 20);
+    fs::write(node.from.join("large"), &bytes).unwrap();
+    node.start_drain(&["--limit", "40MiB"]);
+    // Most of it is there, under its working name.
+    let copied = || {
+        let there = fs::read_dir(&node.to).unwrap().flatten().filter_map(|entry| entry.metadata().ok());
+        there.filter(fs::Metadata::is_file).map(|file| file.blocks() * 512).max().unwrap_or_default()
+    };
+    assert!(wait_until(Duration::from_secs(30), || copied() > 50 << 20), "{} bytes", copied());
+    node.kill();
+    assert!(!node.to.join("large").exists());
+    node.start_drain(&[]);
+    node.drain(&["wait"]).expect_success();
+    assert!(fs::read(node.to.join("large")).unwrap() == bytes, "it differs");
+    let log = fs::read_to_string(node.from.join(".forebay-drain/log")).unwrap();
+    let line = log.lines().find(|line| line.contains(" MiB are there")).unwrap_or_else(|| panic!("{log}"));
+    let kept: u64 = line.rsplit(' ').nth(3).and_then(|word| word.parse().ok()).unwrap_or_default();
+    assert!(kept >= 32, "{line}");
 }

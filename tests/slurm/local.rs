@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use crate::job::{Job, read};
-use crate::site::{ADA, GRACE, Site, own};
+use crate::site::{ADA, GRACE, Site, User, own};
 
 /// The three scripts, byte for byte but for the name of the project.
 const PFS: &str = include_str!("olcf/gpfs_ior.sh");
@@ -67,17 +67,19 @@ fn made(pfs: &Path) -> PathBuf {
     found.into_iter().find(|path| path.display().to_string().contains("nvme_output_")).expect("it was made")
 }
 
+/// No node has a volume of the job any more, nor its user's path.
 #[track_caller]
-fn wait_discarded(site: &Site, job: &Job<'_>) {
+fn wait_discarded(site: &Site, job: &Job<'_>, user: User) {
+    let own = format!("{}: ", job.id);
     for node in site.names() {
         let socket = format!("FOREBAY_NODE_SOCKET={}/node.sock", site.state_of(node).display());
         let forebay = site.program("forebay");
         job.wait_until("the volumes are discarded", || {
             let listed = site.on(node, &["env", &socket, &forebay, "local", "list"]);
-            listed.status.success() && listed.stdout.is_empty()
+            listed.status.success() && !listed.stdout.lines().any(|line| line.starts_with(&own))
         });
-        let left = site.on(node, &["ls", "/mnt/bb"]);
-        assert!(left.stdout.is_empty(), "{}", left.stdout);
+        let left = site.on(node, &["ls", "/mnt/bb"]).stdout;
+        assert!(!left.lines().any(|name| name == user.name), "{left}");
     }
 }
 
@@ -110,7 +112,7 @@ pub fn tutorial(site: &Site) {
             assert!(log.lines().any(|found| found == line), "{line}\n{log}");
         }
     }
-    wait_discarded(site, &job);
+    wait_discarded(site, &job, ADA);
 }
 
 /// Asked for by a `#DW` line: a volume on each of four nodes, drained while the job runs and, for what comes last, after it.
@@ -125,7 +127,7 @@ pub fn directive(site: &Site) {
          srun bash -c 'cd $DW_JOB_PRIVATE; echo $(findmnt -no FSTYPE -T .) $(stat -c %a:%U .) $(ls)\n\
              [ $(df --output=avail -B1 . | tail -1) -ge $((50 << 20)) ] || echo too small\n\
              echo rank $SLURM_PROCID >out/r$SLURM_PROCID; echo rank $SLURM_PROCID >out/same'\n\
-         for i in $(seq 600); do [ $(ls {p}/out/r[0-3] | wc -l) = 4 ] && break; sleep 0.1; done 2>/dev/null\n\
+         forebay drain wait | tail -1\n\
          echo drained $(cat {p}/out/r[0-3])\n\
          srun bash -c 'head -c 9000000 /dev/zero >$BBPATH/out/late$SLURM_PROCID'\n",
         p = pfs.display()
@@ -135,9 +137,8 @@ pub fn directive(site: &Site) {
     let job = site.submit(ADA, &pfs, &script);
     job.wait_success();
     let nodes = "xfs 700:ada out\n".repeat(4);
-    let expected =
-        format!("/mnt/bb/ada/ /mnt/bb/ada /mnt/bb/ada\n{nodes}drained rank 0 rank 1 rank 2 rank 3\n");
-    assert_eq!(job.output(), expected);
+    let expected = "All files moved\ndrained rank 0 rank 1 rank 2 rank 3\n";
+    assert_eq!(job.output(), format!("/mnt/bb/ada/ /mnt/bb/ada /mnt/bb/ada\n{nodes}{expected}"));
     for rank in 0..4 {
         let late = fs::metadata(pfs.join(format!("out/late{rank}"))).expect("staged out");
         assert_eq!(late.len(), 9_000_000);
@@ -147,7 +148,28 @@ pub fn directive(site: &Site) {
     let mut texts: Vec<String> = same.map(|entry| read(&entry.path())).collect();
     texts.sort();
     assert_eq!(texts, ["rank 0\n", "rank 1\n", "rank 2\n", "rank 3\n"], "one name on four nodes");
-    wait_discarded(site, &job);
+    wait_discarded(site, &job, ADA);
+}
+
+/// One file of all ranks on the flash of the job's own nodes, two of which store nothing for others.
+pub fn striped(site: &Site) {
+    let pfs = site.pfs(GRACE, "own-nodes");
+    let script = format!(
+        "#!/bin/bash\n#SBATCH --nodes=4 --ntasks-per-node=1\n\
+         #DW jobdw type=scratch access_mode=striped pool=nvme capacity=100MiB\n\
+         #DW stage_out type=file source=$DW_JOB_STRIPED/shared destination={p}/shared\n\
+         dwstat fragments | grep -o 'n[1-4] *$' | sort | tr -d '\\n '; echo\n\
+         srun bash -c 'yes $SLURM_PROCID | head -c 3000000 |\n\
+             dd of=$DW_JOB_STRIPED/shared bs=3000000 iflag=fullblock seek=$SLURM_PROCID conv=notrunc 2>/dev/null'\n\
+         srun bash -c 'md5sum <$DW_JOB_STRIPED/shared' | sort -u | wc -l\n",
+        p = pfs.display()
+    );
+    let job = site.submit(GRACE, &pfs, &script);
+    job.wait_success();
+    assert_eq!(job.output(), "n1n2n3n4\n1\n");
+    let expected: Vec<u8> =
+        (0..4).flat_map(|rank| format!("{rank}\n").repeat(1_500_000).into_bytes()).collect();
+    assert!(fs::read(pfs.join("shared")).expect("staged out") == expected, "the shared file differs");
 }
 
 /// A job that is cancelled before anything is drained: the nodes drain all of it afterwards, then discard the volumes.
@@ -161,7 +183,7 @@ pub fn cancelled(site: &Site) {
     assert!(!made(&pfs).join("ior_file_easy.00000000").exists(), "the drain is paused");
     job.cancel(&[]);
     assert_eq!(job.wait_end(), "CANCELLED");
-    wait_discarded(site, &job);
+    wait_discarded(site, &job, ADA);
     assert_output(&made(&pfs), &job);
 }
 
@@ -182,7 +204,7 @@ pub fn time_limit(site: &Site) {
     );
     let job = site.submit(GRACE, &pfs, &script);
     job.wait_state("RUNNING");
-    let (id, ends) = (format!("JobId={}", job.id), "EndTime=now+20");
+    let (id, ends) = (format!("JobId={}", job.id), "EndTime=now+12");
     let changed = site.on("head", &["scontrol", "update", &id, ends]);
     assert!(changed.status.success(), "{}", changed.stderr);
     fs::write(pfs.join("go"), "").expect("ours");
@@ -192,7 +214,7 @@ pub fn time_limit(site: &Site) {
     job.wait_until("a warning", || job.output().contains("will not be ready by the job's time limit"));
     assert!(!pfs.join("out/r0.1").exists(), "the drain of the first node is paused");
     assert_eq!(job.wait_end(), "TIMEOUT");
-    wait_discarded(site, &job);
+    wait_discarded(site, &job, GRACE);
     for rank in 0..2 {
         for file in 1..=FILES {
             let landed = fs::metadata(pfs.join(format!("out/r{rank}.{file}"))).expect("drained");

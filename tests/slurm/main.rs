@@ -31,6 +31,8 @@ type Test = tests::runner::Test<Site>;
 
 /// Tests that leave the services alone.
 const TOGETHER: &[Test] = &[
+    // First: Slurm takes up to half a minute to notice that a job's time is over.
+    ("a_job_killed_by_its_time_limit_in_mid_drain_is_warned_and_loses_nothing", local::time_limit),
     ("a_seed_script_is_staged_in_and_out_byte_by_byte", scripts::files_directories_and_lists),
     ("a_striped_namespace_is_one_on_all_nodes", scripts::striped_on_all_nodes),
     ("a_private_namespace_is_each_nodes_own", scripts::private_on_each_node),
@@ -45,7 +47,7 @@ const TOGETHER: &[Test] = &[
     ("a_user_stages_with_libdatawarp", datawarp::functions),
     ("every_storage_node_of_a_buffer_copies_for_its_stages", staging::on_every_storage_node),
     ("a_dw_line_gives_each_node_a_private_volume_that_is_drained", local::directive),
-    ("a_job_killed_by_its_time_limit_in_mid_drain_is_warned_and_loses_nothing", local::time_limit),
+    ("a_striped_buffer_lies_on_the_jobs_own_nodes", local::striped),
     ("twelve_malformed_submissions_are_refused_with_their_reasons", refusals::all),
 ];
 

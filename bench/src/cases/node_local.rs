@@ -23,7 +23,8 @@ const BURSTS: usize = 4;
 /// What the program computes between two bursts: longer than a burst takes to drain, as a run that can hide it does.
 const COMPUTE: Duration = Duration::from_millis(1500);
 
-const LOOP: &str = "a loop device is a second block layer and a second thread for each request; a logical volume has neither";
+const LOOP: &str = "a loop device is a second block layer and a thread of the kernel's for each request, which waits for a \
+    processor where others compute; a logical volume has neither";
 
 const XFS: &str =
     "the volume is XFS, the file system below perhaps another; these files never reach the device";
@@ -54,6 +55,11 @@ fn volume_lines(effort: Effort, volume: &Path, backing: &Path) -> Result<Vec<Mea
     let rates = alternate(effort.pairs, || data::run(volume), || data::run(backing))?;
     for (index, (case, unit)) in data::CASES.into_iter().enumerate() {
         let line = Line::new(format!("{case}, private volume"), unit, "its backing file system", 0.95);
+        lines.push(line.bounded_by(LOOP).of(&nth(&rates, index)));
+    }
+    let rates = alternate(effort.pairs, || data::run_direct(volume), || data::run_direct(backing))?;
+    for (index, (case, unit)) in data::DIRECT_CASES.into_iter().enumerate() {
+        let line = Line::new(format!("{case}, private volume"), unit, "its backing file system", 0.75);
         lines.push(line.bounded_by(LOOP).of(&nth(&rates, index)));
     }
     let count = 20_000 / effort.pairs;

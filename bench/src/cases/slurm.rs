@@ -29,6 +29,16 @@ const CALLS: usize = 50;
 /// The nodes mount at the same time; here they share two processors.
 const READY_RATIO: f64 = 0.2;
 
+/// What makes a buffer, and where its nodes are the job's own: 512 MiB on each of four.
+const BUFFER: &str = "access_mode=striped capacity=128MiB";
+const OWN_NODES: [(&str, &str); 2] = [
+    ("striped over the job's own 4 nodes", "access_mode=striped pool=nvme capacity=2GiB"),
+    ("a private volume on each of 4 nodes", "access_mode=private pool=nvme capacity=512MiB"),
+];
+
+/// Buffers in a second, one after the other, that 2 s for each are.
+const OWN_NODES_READY: f64 = 0.5;
+
 /// Slurm looks at its jobs about once a second, and has to look at one with a buffer twice.
 const JOB_RATIO: f64 = 0.3;
 
@@ -106,10 +116,11 @@ impl Site {
     /// From setup to mounted everywhere: buffers in a second.
     fn ready(&self, effort: Effort) -> Result<Vec<Measurement>> {
         let calls = Cell::new(90_000);
-        let ready = |nodes| {
+        let ready_as = |nodes, options: &str| {
             calls.set(calls.get() + 1);
-            self.ready_once(nodes, &calls.get().to_string())
+            self.ready_once(nodes, &calls.get().to_string(), options)
         };
+        let ready = |nodes| ready_as(nodes, BUFFER);
         let one = alternate(effort.pairs, || ready(1), || Ok(10.0))?;
         let mut all = vec![Line::new("setup to mounted, 1 node".into(), "1/s", "100 ms", 0.5).of(&one)];
         for nodes in NODES {
@@ -117,13 +128,17 @@ impl Site {
             let case = format!("setup to mounted, {nodes} nodes");
             all.push(Line::new(case, "1/s", "the same on one node", READY_RATIO).of(&pairs));
         }
+        for (what, options) in OWN_NODES {
+            let pairs = alternate(effort.pairs, || ready_as(4, options), || Ok(OWN_NODES_READY))?;
+            all.push(Line::new(format!("ready: {what}"), "1/s", "2 s", 1.0).of(&pairs));
+        }
         Ok(all)
     }
 
-    fn ready_once(&self, nodes: usize, token: &str) -> Result<f64> {
+    fn ready_once(&self, nodes: usize, token: &str, options: &str) -> Result<f64> {
         let file = |name: &str| self.0.folder().join(name);
         let (script, hosts, paths) = (file("bench.sh"), file("bench.hosts"), file("bench.paths"));
-        fs::write(&script, "#!/bin/bash\n#DW jobdw type=scratch access_mode=striped capacity=128MiB\n")?;
+        fs::write(&script, format!("#!/bin/bash\n#DW jobdw type=scratch {options}\n"))?;
         fs::write(&hosts, self.0.names()[..nodes].join("\n") + "\n")?;
         let call = |function: &str, rest: &[&str]| {
             let words = [&["--function", function, "--token", token, "--job", plain(&script)], rest].concat();

@@ -2,10 +2,11 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Write};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 
 use anyhow::Result;
+use rustix::fs::OFlags;
 
 use super::{MEBIBYTE, PAGE, block, rate};
 
@@ -24,6 +25,36 @@ pub const SEQUENTIAL_READ: (&str, &str) = ("1 MiB sequential read", "MiB/s");
 pub const RANDOM_READ: (&str, &str) = ("4 KiB random read", "1/s");
 /// 4 KiB overwrites at random places of it, and one fsync.
 pub const RANDOM_WRITE: (&str, &str) = ("4 KiB random write", "1/s");
+
+/// What [`run_direct`] measures.
+pub const DIRECT_CASES: [(&str, &str); 2] =
+    [("4 KiB random read, direct", "1/s"), ("4 KiB random write, direct", "1/s")];
+
+/// Each waits for the device.
+const DIRECT_REQUESTS: usize = 2048;
+
+/// Pages past the kernel's cache, one at a time, in `folder`, which is left as it was.
+pub fn run_direct(folder: &Path) -> Result<Vec<f64>> {
+    let path = folder.join("data");
+    sequential_write(&path)?;
+    let direct = OFlags::DIRECT.bits().cast_signed();
+    let file = OpenOptions::new().read(true).write(true).custom_flags(direct).open(&path)?;
+    // The device takes whole pages only, also in memory.
+    let mut memory = block(2 * PAGE);
+    let aligned = memory.as_ptr().align_offset(PAGE);
+    let page = &mut memory[aligned..aligned + PAGE];
+    let places = || pages().take(DIRECT_REQUESTS).map(|number| number * PAGE as u64);
+    let rates = vec![
+        rate("read past the cache", DIRECT_REQUESTS, || {
+            places().try_for_each(|at| file.read_exact_at(page, at))
+        })?,
+        rate("write past the cache", DIRECT_REQUESTS, || {
+            places().try_for_each(|at| file.write_all_at(page, at))
+        })?,
+    ];
+    fs::remove_file(&path)?;
+    Ok(rates)
+}
 
 /// All of it, in `folder`, which is left as it was.
 pub fn run(folder: &Path) -> Result<Vec<f64>> {

@@ -15,6 +15,7 @@ pub mod persistent;
 pub mod post_run;
 pub mod pre_run;
 pub mod setup;
+pub mod spread;
 pub mod staging;
 pub mod target;
 pub mod teardown;

@@ -73,6 +73,8 @@ pub struct Wish<'a> {
     pub pool: Option<&'a str>,
     /// Over how many nodes; `None`: as the pool does it.
     pub fragments: Option<u32>,
+    /// Whether every node of the job is to give so much, where the flash is theirs.
+    pub each: bool,
 }
 
 impl Share {
@@ -158,7 +160,9 @@ impl Ground {
         };
         let (_, bytes) = equal_parts(wish.requested_bytes, pool.granularity_bytes, count)?;
         match (pool.kind, self) {
-            (PoolKind::NodeLocal, Ground::Nodes { views, .. }) => job_nodes::check(&pool, views, bytes)?,
+            (PoolKind::NodeLocal, Ground::Nodes { views, .. }) if wish.each => {
+                job_nodes::check(&pool, views, bytes)?;
+            }
             _ => check_total(&self.status(&pool, shares), bytes)?,
         }
         Ok((pool, bytes))
@@ -181,7 +185,9 @@ impl Ground {
     fn status(&self, pool: &PoolSetting, shares: &[Share]) -> PoolStatus {
         match self {
             Ground::Disk(space) => disk::status(*space, shares),
-            Ground::Nodes { views, .. } if pool.kind == PoolKind::NodeLocal => job_nodes::status(pool, views),
+            Ground::Nodes { views, .. } if pool.kind == PoolKind::NodeLocal => {
+                job_nodes::status(pool, views, shares)
+            }
             Ground::Nodes { setting, views } => nodes::status(pool, setting, views, shares),
         }
     }

@@ -42,6 +42,13 @@ pub struct Own {
     pub drain: Option<Drain>,
 }
 
+impl Own {
+    /// Whether every node is to have a namespace of its own, and nothing else.
+    pub fn is_private(&self) -> bool {
+        self.access_modes == [AccessMode::Private]
+    }
+}
+
 /// Reads a script for the job `job_id`.
 ///
 /// # Errors

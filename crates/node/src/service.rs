@@ -195,7 +195,9 @@ impl Node {
             _ => Listen { ip: Ipv4Addr::LOCALHOST.into(), port: None },
         };
         // Storage first: mounts that are made anew need it.
-        let storage = match config.roles.contains(&NodeRole::Storage) {
+        // Also a node of jobs alone stores what is striped over the flash of a job's own nodes.
+        let gives_flash = config.cluster.as_ref().is_some_and(|cluster| cluster.local.is_some());
+        let storage = match config.roles.contains(&NodeRole::Storage) || gives_flash {
             true => Some(Storage::open(folder, &config.name, listen)?),
             false => None,
         };

@@ -213,8 +213,11 @@ pub(crate) fn ensure(context: &Context, path: &Path) -> Result<Found, Fault> {
     }
     let (above, name) = split(path).tried(target, path, "make folder")?;
     let above = ensure(context, above)?;
-    let made = target.make(&above.path.join(name), New::Folder(FOLDER_MODE));
-    let made = made.tried(target, path, "make folder")?;
+    let made = match target.make(&above.path.join(name), New::Folder(FOLDER_MODE)) {
+        // Another stage, or another node's drainer, has made it just now.
+        Err(Errno::EXIST) => return ensure(context, path),
+        made => made.tried(target, path, "make folder")?,
+    };
     target.sync_folder(&above.path).tried(target, &above.path, "fsync folder")?;
     Ok(made)
 }

@@ -125,20 +125,10 @@ impl Publisher {
         if let Some(folder) = ready.get(path) {
             return Ok(folder.clone());
         }
-        let folder = self.ensure(path)?;
+        let folder = plan::ensure(&self.context, path)?;
         plan::sweep(&self.context, &folder)?;
         ready.insert(path.to_owned(), folder.clone());
         Ok(folder)
-    }
-
-    /// Other nodes make the same folders at the same time: who comes second finds it there.
-    fn ensure(&self, path: &Path) -> Result<Found, Fault> {
-        loop {
-            match plan::ensure(&self.context, path) {
-                Err(fault) if fault.errno() == Some(Errno::EXIST) => {}
-                outcome => return outcome,
-            }
-        }
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<PathBuf, Found>> {

@@ -271,9 +271,10 @@ pub struct LocalSpec {
 }
 
 impl LocalSpec {
-    /// Whether `asked` is a request for this volume again: it says nothing else, but may say less.
+    /// Whether `asked` is a request for this volume again: it says nothing else, but may say less. Two doors of one job may
+    /// know different groups of its user.
     pub fn is_asked_by(&self, asked: &LocalSpec) -> bool {
-        let same = (&asked.id, &asked.owner, &asked.user) == (&self.id, &self.owner, &self.user);
+        let same = (&asked.id, asked.owner.uid, &asked.user) == (&self.id, self.owner.uid, &self.user);
         let as_large = asked.capacity_bytes.is_none() || asked.capacity_bytes == self.capacity_bytes;
         same && as_large && (asked.drain.is_none() || asked.drain == self.drain)
     }

@@ -44,9 +44,9 @@ async fn start_one<S: Site>(
     control.site.start_stage(&node, &spec).await.map(drop)
 }
 
-/// Whether what a job writes into its buffer is copied by passes; node-local volumes have a drainer of their own.
+/// Whether what a job writes into its buffer is copied by passes; private volumes have a drainer of their own.
 pub fn by_passes(instance: &Instance) -> bool {
-    instance.drain == Some(Drain::OnClose) && !instance.on_job_nodes
+    instance.drain == Some(Drain::OnClose) && !instance.is_private_volumes()
 }
 
 /// Whether passes may be at work on a stage of a buffer that drains.

@@ -57,9 +57,14 @@ pub fn refuse_persistent<S: Site>(control: &Control<S>, pool: Option<&str>) -> R
 /// The script asks for it.
 pub fn check(plan: &Plan, own: &Own) -> Result<(), ApiError> {
     let pool = own.pool.as_deref().unwrap_or_default();
-    if own.access_modes != [AccessMode::Private] {
-        let message = format!("pool {pool} gives each node of a job a private volume");
-        return Err(user("not_built", message, "write access_mode=private, or name another pool"));
+    match own.access_modes.as_slice() {
+        [AccessMode::Private] => {}
+        [AccessMode::Striped] => return check_spread(plan),
+        _ => {
+            let message =
+                format!("pool {pool} gives striped buffers or private volumes, not both to one job");
+            return Err(user("not_built", message, "write access_mode=private or access_mode=striped"));
+        }
     }
     let mut outs = 0;
     for stage in plan.stages.iter().filter(|stage| stage.buffer.is_empty()) {
@@ -90,6 +95,18 @@ pub fn check(plan: &Plan, own: &Own) -> Result<(), ApiError> {
     Ok(())
 }
 
+/// What a buffer that is striped over the job's own nodes cannot do.
+fn check_spread(plan: &Plan) -> Result<(), ApiError> {
+    let ins = plan.stages.iter().find(|stage| stage.buffer.is_empty() && stage.direction == Direction::In);
+    let Some(stage) = ins else { return Ok(()) };
+    let message = format!("{}: nothing is staged in before the nodes of the job are known", stage.source);
+    Err(user(
+        "early_stage",
+        message,
+        "stage in within the job, with `forebay stage in`, or name another pool",
+    ))
+}
+
 /// Where the user of a session finds the volume, on every node.
 pub fn path<S: Site>(site: &S, session: &Session) -> PathBuf {
     let root = site.cluster().map(|setting| setting.local_root).unwrap_or_default();
@@ -111,7 +128,7 @@ pub async fn name_of(uid: u32) -> Result<String, ApiError> {
 /// Whether an activation of a session is such a volume.
 pub fn is_one(instance: Option<&Instance>, activation: &Activation) -> bool {
     let own = activation.buffer.is_empty() && activation.access_mode == AccessMode::Private;
-    own && instance.is_some_and(|instance| instance.on_job_nodes)
+    own && instance.is_some_and(Instance::is_private_volumes)
 }
 
 /// Makes the volume on one node.
@@ -127,7 +144,7 @@ pub async fn create<S: Site>(
     let token = session.token.clone();
     let stages = control.database.transact(move |tx| stages::of(tx, &token)).await?;
     let drain = stages.iter().find(|stage| is_drained(stage)).map(|stage| LocalDrain {
-        from: stage.buffer_path.trim_end_matches('/').to_owned(),
+        from: drained_folder(stage).to_owned(),
         to: stage.pfs_path.clone(),
         session: session.token.clone(),
         when: instance.drain,
@@ -231,8 +248,20 @@ async fn nodes<S: Site>(control: &Control<S>, session: &Session) -> Result<Vec<S
     Ok(volumes.map(|activation| activation.node).collect())
 }
 
-/// The variables that name the volume besides `DW_JOB_PRIVATE`, without a slash at their end, as on Summit.
-pub fn variables(path: &Path) -> impl Iterator<Item = (String, String)> {
-    let value = path.display().to_string();
-    ["BBPATH", "FOREBAY_LOCAL"].into_iter().map(move |name| (name.to_owned(), value.clone()))
+/// The variables that the volume at `path` has besides `DW_JOB_PRIVATE`, without a slash at their end, as on Summit: where it
+/// is, and where a drain goes that runs beside the job, so that `forebay drain wait` finds it.
+pub fn variables(path: &Path, instance: &Instance, stages: &[Stage]) -> Vec<(String, String)> {
+    let of = |name: &str, value: &Path| (name.to_owned(), value.display().to_string());
+    let mut variables = vec![of("BBPATH", path), of("FOREBAY_LOCAL", path)];
+    let drained = stages.iter().find(|stage| is_drained(stage)).filter(|_| instance.drain.is_some());
+    if let Some(stage) = drained {
+        variables.push(of("PERSIST_DIR", &path.join(drained_folder(stage))));
+        variables.push(of("PFS_DIR", &stage.pfs_path));
+    }
+    variables
+}
+
+/// The folder of the volume that is drained, below its root.
+fn drained_folder(stage: &Stage) -> &str {
+    stage.buffer_path.trim_end_matches('/')
 }

@@ -10,7 +10,7 @@ use super::require_set_up;
 use super::{buffers, job_nodes};
 use crate::control::Control;
 use crate::site::Site;
-use crate::state::{activations, instances};
+use crate::state::{activations, instances, stages};
 
 /// The job's environment; may be asked before the mounts are there, as Slurm does.
 ///
@@ -20,21 +20,23 @@ pub async fn paths<S: Site>(control: &Control<S>, token: &str) -> Result<Paths, 
     let session = control.session(token).await?;
     require_set_up(&session)?;
     let name = token.to_owned();
-    let mounts = control.database.transact(move |tx| activations::of(tx, &name)).await?;
+    let read =
+        move |tx: &rusqlite::Transaction<'_>| Ok((activations::of(tx, &name)?, stages::of(tx, &name)?));
+    let (mounts, stages) = control.database.transact(read).await?;
     let mut variables = BTreeMap::new();
     for buffer in buffers::of(control, &session).await? {
-        for mode in buffer.described.instance.access_modes {
+        for mode in buffer.described.instance.access_modes.clone() {
             let mounted = mounts.iter().find(|activation| {
                 activation.mounted && activation.access_mode == mode && activation.buffer == buffer.name
             });
-            let on_job_nodes = buffer.described.instance.on_job_nodes;
+            let is_volume = buffer.described.instance.is_private_volumes();
             let mountpoint = match mounted {
                 Some(activation) => activation.mountpoint.clone(),
-                None if on_job_nodes => job_nodes::path(&control.site, &session),
+                None if is_volume => job_nodes::path(&control.site, &session),
                 None => default_mountpoint(&control.site.mount_folder(), token, &buffer.name, mode),
             };
-            if on_job_nodes {
-                variables.extend(job_nodes::variables(&mountpoint));
+            if is_volume {
+                variables.extend(job_nodes::variables(&mountpoint, &buffer.described.instance, &stages));
             }
             variables.insert(variable(&buffer.name, mode), format!("{}/", mountpoint.display()));
         }

@@ -11,7 +11,7 @@ use wire::node::{MountSpec, StorageAddress};
 
 use super::buffers::{self, Buffer};
 use super::mounts::{COMPUTE_NODE, default_mountpoint, mount_id, share, unmount_all};
-use super::{Done, draining, job_nodes, join_all, require_set_up, target, wrong_phase};
+use super::{Done, draining, job_nodes, join_all, require_set_up, spread, target, wrong_phase};
 use crate::control::Control;
 use crate::node_api::Unmount;
 use crate::site::Site;
@@ -61,7 +61,8 @@ pub async fn run<S: Site>(control: &Control<S>, token: &str, request: PreRun) ->
     let done = |place: &Place| known.iter().any(|old| old.mounted && place.is(old));
     let again = session.phase == Phase::Mounted && wanted.iter().all(done);
     if control.site.cluster().is_some() {
-        add_private(control, &mut used, &hosts).await?;
+        spread::over(control, &session, &mut used, &names(&hosts)).await?;
+        add_private(control, &mut used, &names(&hosts)).await?;
     }
     let mounts = wanted.iter().map(|place| {
         let interruptions = known.iter().find(|old| place.is(old)).map_or(0, |old| old.interruptions);
@@ -130,6 +131,10 @@ fn hosts<S: Site>(control: &Control<S>, request: &PreRun) -> Result<Vec<Host>, A
     request.hosts.iter().map(host).collect()
 }
 
+fn names(hosts: &[Host]) -> Vec<String> {
+    hosts.iter().map(|host| host.name.clone()).collect()
+}
+
 /// Each namespace on each node, and where it goes.
 fn places<S: Site>(
     control: &Control<S>,
@@ -142,7 +147,8 @@ fn places<S: Site>(
         buffer.described.instance.access_modes.iter().map(move |mode| (buffer.name.clone(), *mode))
     });
     let namespaces: Vec<(String, AccessMode)> = namespaces.collect();
-    let is_local = |name: &str| used.iter().any(|b| b.name == name && b.described.instance.on_job_nodes);
+    let is_local =
+        |name: &str| used.iter().any(|b| b.name == name && b.described.instance.is_private_volumes());
     let Some(chosen) = &request.mountpoint else {
         let places = hosts.iter().flat_map(|host| {
             namespaces.iter().map(|(buffer, mode)| Place {
@@ -176,15 +182,14 @@ fn places<S: Site>(
 async fn add_private<S: Site>(
     control: &Control<S>,
     used: &mut [Buffer],
-    hosts: &[Host],
+    names: &[String],
 ) -> Result<(), ApiError> {
-    let names: Vec<String> = hosts.iter().map(|host| host.name.clone()).collect();
     for buffer in used.iter_mut() {
         let instance = &buffer.described.instance;
-        if instance.on_job_nodes || !instance.access_modes.contains(&AccessMode::Private) {
+        if instance.is_private_volumes() || !instance.access_modes.contains(&AccessMode::Private) {
             continue;
         }
-        let (token, names) = (buffer.token.clone(), names.clone());
+        let (token, names) = (buffer.token.clone(), names.to_vec());
         let add = move |tx: &rusqlite::Transaction<'_>| instances::add_private_namespaces(tx, &token, &names);
         buffer.described.private = control.database.transact(add).await?;
         super::setup::make_fragments(control, &buffer.described).await?;

@@ -189,7 +189,12 @@ async fn choose<S: Site>(
     };
     let note = move |tx: &rusqlite::Transaction<'_>| {
         let shares = shares(tx, &views)?;
-        let wish = Wish { requested_bytes: own.requested_bytes, pool: own.pool.as_deref(), fragments };
+        let wish = Wish {
+            requested_bytes: own.requested_bytes,
+            pool: own.pool.as_deref(),
+            fragments,
+            each: own.is_private(),
+        };
         let placement = match ground.place(&wish, &shares) {
             Ok(placement) => placement,
             Err(refused) => return Ok(Err(refused)),

@@ -95,7 +95,7 @@ async fn run_stage<S: Site>(
     cancelled: &mut Cancelled,
 ) -> Result<(), ApiError> {
     let buffer = used.iter().find(|buffer| buffer.name == stage.buffer);
-    if buffer.is_some_and(|buffer| buffer.described.instance.on_job_nodes) {
+    if buffer.is_some_and(|buffer| buffer.described.instance.is_private_volumes()) {
         return wait_drained(control, session, stage, cancelled).await;
     }
     let (node, spec) = spec_of(control, session, used, stage, StagePolicy::default()).await?;

@@ -50,7 +50,7 @@ pub async fn run<S: Site>(control: &Control<S>, token: &str, how: Teardown) -> R
     }
     if let Some(instance) = &instance {
         destroy_fragments(control, instance).await?;
-        if instance.on_job_nodes && how.hurry {
+        if instance.is_private_volumes() && how.hurry {
             job_nodes::give_up(control, &session).await?;
         }
     }

@@ -61,7 +61,10 @@ mod tests {
         let pool = &ground.statuses(&shares)[0];
         assert_eq!((pool.free, pool.quantity), (70, 130));
         let place = |mib: u64| {
-            ground.place(&Wish { requested_bytes: mib << 20, pool: None, fragments: None }, &shares)
+            ground.place(
+                &Wish { requested_bytes: mib << 20, pool: None, fragments: None, each: false },
+                &shares,
+            )
         };
         assert_eq!(place(70).unwrap().nodes, ["n0"]);
         assert_eq!(place(71).unwrap_err().code, "pool_full");

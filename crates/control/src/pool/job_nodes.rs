@@ -1,17 +1,18 @@
 //! The pool of kind node-local: the flash of every compute node that gives some, for the jobs that run there.
 //!
-//! Which nodes a job gets is the workload manager's choice, made after its buffer was set up. So a capacity is what each of
-//! its nodes is to give, what is set up has no place yet, and each node has the last word when the job comes.
+//! Which nodes a job gets is the workload manager's choice, made after its buffer was set up. So what is set up has no place
+//! yet, and each node has the last word when the job comes. A capacity is what each of the job's nodes is to give for private
+//! volumes, and what all give together for a striped buffer.
 
 use daemon::error::user;
 use wire::control::{ApiError, NodeRole, PoolStatus};
 use wire::node::LocalSpace;
 
-use super::{Placement, numbers};
+use super::{Placement, Share, numbers};
 use crate::site::{NodeView, PoolSetting};
 
 /// The pool as everybody sees it. Nodes that are offline or drained count for what they hold.
-pub fn status(pool: &PoolSetting, views: &[NodeView]) -> PoolStatus {
+pub fn status(pool: &PoolSetting, views: &[NodeView], shares: &[Share]) -> PoolStatus {
     let grains = |bytes: u64| bytes / pool.granularity_bytes;
     let (mut quantity, mut free) = (0, 0);
     for (view, space) in spaces(views) {
@@ -20,6 +21,9 @@ pub fn status(pool: &PoolSetting, views: &[NodeView]) -> PoolStatus {
         free += free_here;
         quantity += free_here + space.allocated_bytes.div_ceil(pool.granularity_bytes);
     }
+    // What is striped over nodes is on their flash, and no volume of theirs.
+    let striped = shares.iter().filter(|share| share.pool == pool.name && !share.nodes.is_empty());
+    quantity += striped.map(|share| share.capacity_bytes / pool.granularity_bytes).sum::<u64>();
     PoolStatus { name: pool.name.clone(), granularity_bytes: pool.granularity_bytes, quantity, free }
 }
 

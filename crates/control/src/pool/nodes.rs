@@ -146,7 +146,7 @@ mod tests {
     }
 
     fn place(ground: &Ground, grains: u64, shares: &[Share]) -> Result<(u64, Vec<String>), ApiError> {
-        let wish = Wish { requested_bytes: grains << 30, pool: None, fragments: None };
+        let wish = Wish { requested_bytes: grains << 30, pool: None, fragments: None, each: false };
         ground.place(&wish, shares).map(|placement| (placement.capacity_bytes >> 30, placement.nodes))
     }
 
@@ -188,7 +188,7 @@ mod tests {
 
     #[test]
     fn an_unknown_pool_is_refused_with_those_that_there_are() {
-        let wish = Wish { requested_bytes: 1, pool: Some("fast"), fragments: None };
+        let wish = Wish { requested_bytes: 1, pool: Some("fast"), fragments: None, each: false };
         let error = ground(vec![]).place(&wish, &[]).unwrap_err();
         assert!(error.message.contains("fast") && error.advice.contains("pool=wlm_pool"), "{error}");
     }

@@ -36,6 +36,18 @@ pub struct Instance {
     pub on_job_nodes: bool,
 }
 
+impl Instance {
+    /// Whether it is a private volume on each of the job's own nodes.
+    pub fn is_private_volumes(&self) -> bool {
+        self.on_job_nodes && self.access_modes == [AccessMode::Private]
+    }
+
+    /// Whether it is spread over the job's own nodes.
+    pub fn is_spread(&self) -> bool {
+        self.on_job_nodes && !self.is_private_volumes()
+    }
+}
+
 /// Notes the session's instance.
 ///
 /// # Errors
@@ -59,12 +71,7 @@ pub fn insert(tx: &Transaction<'_>, token: &str, instance: &Instance) -> Result<
             instance.on_job_nodes,
         ],
     )?;
-    for (position, node) in instance.nodes.iter().enumerate() {
-        tx.execute(
-            "INSERT INTO fragments (token, position, node) VALUES (?1, ?2, ?3)",
-            params![token, position, node],
-        )?;
-    }
+    insert_fragments(tx, token, instance)?;
     for (position, mode) in instance.access_modes.iter().enumerate() {
         tx.execute(
             "INSERT INTO namespaces (token, position, access_mode) VALUES (?1, ?2, ?3)",
@@ -72,6 +79,29 @@ pub fn insert(tx: &Transaction<'_>, token: &str, instance: &Instance) -> Result<
         )?;
     }
     Ok(())
+}
+
+fn insert_fragments(tx: &Transaction<'_>, token: &str, instance: &Instance) -> Result<()> {
+    for (position, node) in instance.nodes.iter().enumerate() {
+        tx.execute(
+            "INSERT INTO fragments (token, position, node) VALUES (?1, ?2, ?3)",
+            params![token, position, node],
+        )?;
+    }
+    Ok(())
+}
+
+/// Notes where the session's instance is now, how large and in what.
+///
+/// # Errors
+/// The database's.
+pub fn place(tx: &Transaction<'_>, token: &str, instance: &Instance) -> Result<()> {
+    tx.execute(
+        "UPDATE instances SET capacity_bytes = ?2, volume = ?3 WHERE token = ?1",
+        params![token, instance.capacity_bytes, Word(instance.volume)],
+    )?;
+    tx.execute("DELETE FROM fragments WHERE token = ?1", [token])?;
+    insert_fragments(tx, token, instance)
 }
 
 /// The session's instance.

@@ -224,6 +224,9 @@ impl Row {
         let busy =
             session.busy.map(|function| format!(", {} runs", render::function(function))).unwrap_or_default();
         let room = session.instance.as_ref().map_or(String::new(), |instance| {
+            if instance.nodes.is_empty() {
+                return format!(", {} on the job's own nodes", render::bytes(instance.capacity_bytes));
+            }
             format!(
                 ", {} of {} in use, {} on {} ({})",
                 render::bytes(instance.used_bytes),

@@ -49,6 +49,8 @@ async fn every_node_of_the_job_has_a_volume_of_that_size_and_the_job_is_told_whe
     let variables = paths::paths(&it.control, TOKEN).await.unwrap().variables;
     assert_eq!(variables["DW_JOB_PRIVATE"], "/local/u/");
     assert_eq!((variables["BBPATH"].as_str(), variables["FOREBAY_LOCAL"].as_str()), ("/local/u", "/local/u"));
+    let drain = (variables["PERSIST_DIR"].as_str(), variables["PFS_DIR"].as_str());
+    assert_eq!(drain, ("/local/u/out", "/pfs/out"), "where `forebay drain wait` looks");
     it.run(Request::DataIn).await.unwrap();
     it.run(on(&HOSTS)).await.unwrap();
     it.run(on(&HOSTS)).await.unwrap();
@@ -123,6 +125,11 @@ async fn what_private_volumes_cannot_do_is_refused_with_a_reason() {
     let cases = [
         (own("access_mode=private").replace("1GiB", "9GiB"), "pool_too_small"),
         (own("access_mode=private,striped"), "not_built"),
+        (own("access_mode=striped").replace("1GiB", "99GiB"), "pool_too_small"),
+        (
+            own("access_mode=striped") + "#DW stage_in type=file source=/a destination=$DW_JOB_STRIPED/a\n",
+            "early_stage",
+        ),
         (own("access_mode=private drain=on-close"), "no_destination"),
         (
             format!("{private}#DW stage_in type=file source=/a destination=$DW_JOB_PRIVATE/a\n"),
@@ -138,4 +145,49 @@ async fn what_private_volumes_cannot_do_is_refused_with_a_reason() {
         let error = it.setup(job(&text)).await.unwrap_err();
         assert_eq!(error.code, code, "{text}: {error}");
     }
+}
+
+#[tokio::test]
+async fn a_striped_buffer_lies_on_the_nodes_that_the_job_gets() {
+    let it = fixture();
+    let text = "#DW jobdw type=scratch access_mode=striped pool=nvme capacity=5GiB\n\
+        #DW stage_out type=file source=$DW_JOB_STRIPED/x destination=/pfs/x\n";
+    it.setup(job(text)).await.unwrap();
+    it.run(Request::DataIn).await.unwrap();
+    assert!(it.site.world().fragments.is_empty(), "its nodes are not known yet");
+    it.site.world().refused.insert("create_fragment c2".into());
+    it.run(on(&HOSTS)).await.unwrap_err();
+    assert!(it.is_empty(), "half a buffer is none");
+    it.site.world().refused.clear();
+    it.run(on(&HOSTS)).await.unwrap();
+    it.run(on(&["c2", "c1"])).await.unwrap();
+    let instance = it.status().await.instance.unwrap();
+    assert_eq!((instance.nodes.as_slice(), instance.capacity_bytes), (&HOSTS.map(String::from)[..], 6 << 30));
+    assert_eq!(it.site.world().fragments.len(), 2);
+    assert_eq!(it.site.world().mounts.len(), 2);
+    let variables = paths::paths(&it.control, TOKEN).await.unwrap().variables;
+    assert_eq!(variables.keys().collect::<Vec<_>>(), ["DW_JOB_STRIPED"]);
+    let error = it.run(on(&["c1"])).await.unwrap_err();
+    assert_eq!(error.code, "other_nodes", "{error}");
+    it.run(post_run()).await.unwrap();
+    it.run(Request::DataOut).await.unwrap();
+    assert_eq!(it.control.teardown(TOKEN, Teardown::default()).await.unwrap().kept, None);
+    assert!(it.is_empty());
+}
+
+#[tokio::test]
+async fn a_node_whose_flash_is_full_is_named() {
+    let it = fixture();
+    it.setup(job("#DW jobdw type=scratch access_mode=striped pool=nvme capacity=12GiB\n")).await.unwrap();
+    it.run(Request::DataIn).await.unwrap();
+    let view = |world: &mut crate::memory_site::World| {
+        let health =
+            world.views.iter_mut().find(|view| view.name == "c2").and_then(|view| view.health.as_mut());
+        health.expect("it has one").local =
+            Some(LocalSpace { allocated_bytes: 6 << 30, free_bytes: 2 << 30 });
+    };
+    view(&mut it.site.world());
+    let error = it.run(on(&HOSTS)).await.unwrap_err();
+    assert!(error.code == "no_room" && error.message.contains("node c2 has 2 GiB"), "{error}");
+    assert!(it.is_empty());
 }
