@@ -104,7 +104,7 @@ async fn a_stage_out_that_ran_when_its_token_was_used_again_is_finished_by_contr
         tokio::task::yield_now().await;
     }
     assert_eq!(it.status().await.phase, Phase::Ready);
-    assert_eq!(it.site.world().count("start_stage 7.0"), 2, "the old one's, again");
+    assert_eq!(it.site.world().count("retry_stage 7.0"), 1, "the old one's, again");
     assert_eq!(it.site.world().fragments.len(), 1, "the new one's");
     it.run(Request::DataIn).await.unwrap();
     it.run(on(&["c1"])).await.unwrap();
@@ -130,7 +130,7 @@ async fn a_stage_out_whose_manager_forgot_the_job_is_finished_by_control() {
     while !tokens(&it).await.is_empty() {
         tokio::task::yield_now().await;
     }
-    assert_eq!(it.site.world().count("start_stage 7.0"), 2);
+    assert_eq!(it.site.world().count("retry_stage 7.0"), 1);
     assert!(it.is_empty());
 }
 
