@@ -5,7 +5,6 @@ use std::path::Path;
 
 use anyhow::Result;
 use model::phase::Coherence;
-use rustix::fs::Advice;
 
 use super::Effort;
 use crate::buffer::{Buffer, Volume, media};
@@ -33,7 +32,7 @@ const BOUND: &str = "4 KiB at random is a FUSE operation and a TCP round trip on
 /// What [`rates`] measures, in its order.
 const CASES: [(&str, &str, Option<f64>); 9] = [
     ("1 MiB sequential write", "MiB/s", Some(BANDWIDTH)),
-    // Out of its kernel's page cache: it takes for granted that nobody else writes. We ask the storage nodes.
+    // Out of its kernel's page cache. What is written goes past ours, and the first to read it asks the storage nodes.
     ("1 MiB sequential read of what was written here", "MiB/s", None),
     ("1 MiB sequential read", "MiB/s", Some(BANDWIDTH)),
     ("4 KiB random read", "1/s", Some(SMALL)),
@@ -86,18 +85,12 @@ fn line(buffer: &Buffer, case: &str, unit: &'static str, target: Option<f64>) ->
 fn rates(folder: &Path) -> Result<Vec<f64>> {
     let path = folder.join("data");
     let mut rates = vec![data::sequential_write(&path)?, data::sequential_read(&path)?];
-    forget(&path)?;
+    data::forget(&path)?;
     rates.push(data::sequential_read(&path)?);
-    forget(&path)?;
+    data::forget(&path)?;
     rates.extend([data::random_read(&path)?, data::random_write(&path)?]);
     fs::remove_file(&path)?;
     rates.extend(names::run(folder)?);
     rates.push(rounds::run(folder, ROUNDS)?);
     Ok(rates)
-}
-
-/// Takes the file out of the client's page cache, as if another node had written it. What the storage nodes have in
-/// memory stays there.
-fn forget(path: &Path) -> Result<()> {
-    Ok(rustix::fs::fadvise(fs::File::open(path)?, 0, None, Advice::DontNeed)?)
 }

@@ -6,7 +6,7 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 
 use anyhow::Result;
-use rustix::fs::OFlags;
+use rustix::fs::{Advice, OFlags};
 
 use super::{MEBIBYTE, PAGE, block, rate};
 
@@ -105,12 +105,17 @@ pub fn random_write(path: &Path) -> Result<f64> {
     })
 }
 
-/// Page numbers of the file that look random and are the same every time.
+/// Takes the file out of the page cache of the mount that it is read through, as if another node had written it. What
+/// storage nodes have in memory stays there.
+pub fn forget(path: &Path) -> Result<()> {
+    Ok(rustix::fs::fadvise(File::open(path)?, 0, None, Advice::DontNeed)?)
+}
+
+/// Page numbers of the file that look random and are the same every time; none twice, which a page cache would have.
 fn pages() -> impl Iterator<Item = u64> {
-    let count = (FILE_MEBIBYTES * MEBIBYTE / PAGE) as u64;
-    let mut state = 0x9E37_79B9_7F4A_7C15_u64;
-    (0..RANDOM_REQUESTS).map(move |_| {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (state >> 33) % count
-    })
+    // A linear congruence has its full period where its modulus is a power of two, its factor 1 more than a multiple of
+    // four and its summand odd (Hull and Dobell 1962).
+    const COUNT: u64 = (FILE_MEBIBYTES * MEBIBYTE / PAGE) as u64;
+    const { assert!(COUNT.is_power_of_two() && COUNT >= RANDOM_REQUESTS as u64) };
+    std::iter::successors(Some(1), |page| Some((page * 20_077 + 12_345) % COUNT)).take(RANDOM_REQUESTS)
 }

@@ -1,9 +1,10 @@
-//! What Forebay is about, without any I/O: units, stripe arithmetic, life-cycle states and the grammar of
-//! `#DW`/`#BB` directives.
+//! What Forebay is about, without any I/O: units, stripe arithmetic, life-cycle states, the grammar of
+//! `#DW`/`#BB` directives, and what a Linux of some release can do.
 //!
 //! **Invariant:** nothing in this crate reads a file, a clock, the environment or the network.
 
 pub mod directive;
+pub mod kernel;
 pub mod phase;
 pub mod sbatch;
 pub mod size;

@@ -11,9 +11,6 @@ use rustix::io::Errno;
 
 use crate::tree::{Batch, Found, Result};
 
-/// The first Linux whose syncfs(2) reports errors.
-const LINUX_MIN: (u32, u32) = (5, 8);
-
 /// XFS; ext2, ext3 and ext4; Btrfs; tmpfs: as in statfs(2).
 const RELIABLE: [c_long; 4] = [0x5846_5342, 0xef53, 0x9123_683e, 0x0102_1994];
 
@@ -25,7 +22,8 @@ struct PfsBatch {
 
 /// Begins a batch of files that are made in `folder`, or elsewhere in its file system.
 pub(super) fn begin(folder: &Found) -> Result<Option<Box<dyn Batch>>> {
-    if !reports_errors() {
+    let system = rustix::system::uname();
+    if !model::kernel::syncfs_reports_errors(&system.release().to_string_lossy()) {
         return Ok(None);
     }
     let (device, path) = (folder.device, &folder.path);
@@ -49,11 +47,4 @@ impl Batch for PfsBatch {
         }
         rustix::fs::syncfs(&self.folder)
     }
-}
-
-fn reports_errors() -> bool {
-    let release = rustix::system::uname();
-    let release = release.release().to_string_lossy();
-    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map_while(|number| number.parse().ok());
-    numbers.next().zip(numbers.next()).is_some_and(|version| version >= LINUX_MIN)
 }

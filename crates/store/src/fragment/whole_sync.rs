@@ -12,9 +12,6 @@ use std::sync::{Condvar, Mutex};
 
 use rustix::io::Errno;
 
-/// The first Linux whose syncfs(2) reports errors.
-const LINUX_MIN: (u32, u32) = (5, 8);
-
 /// A file system of our own.
 #[derive(Debug)]
 pub struct WholeSync {
@@ -37,8 +34,8 @@ impl WholeSync {
     /// # Errors
     /// The errno of `open`.
     pub fn of(folder: &Path) -> io::Result<Option<WholeSync>> {
-        let release = rustix::system::uname().release().to_string_lossy().into_owned();
-        if version(&release).is_none_or(|version| version < LINUX_MIN) {
+        let system = rustix::system::uname();
+        if !model::kernel::syncfs_reports_errors(&system.release().to_string_lossy()) {
             return Ok(None);
         }
         let folder = File::open(folder)?;
@@ -73,12 +70,6 @@ impl WholeSync {
     }
 }
 
-/// The first two numbers of a kernel's release.
-fn version(release: &str) -> Option<(u32, u32)> {
-    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(str::parse);
-    Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
-}
-
 const POISON: &str = "no thread panics while it holds the state of syncs";
 
 #[cfg(test)]
@@ -100,13 +91,5 @@ mod tests {
                 });
             }
         });
-    }
-
-    #[test]
-    fn a_kernels_version_is_read_from_its_release() {
-        assert_eq!(version("6.18.44-fc-v669"), Some((6, 18)));
-        assert_eq!(version("5.4"), Some((5, 4)));
-        assert_eq!(version("odd"), None);
-        assert!(version("4.18.0-553.el8_10.x86_64") < Some(LINUX_MIN));
     }
 }
