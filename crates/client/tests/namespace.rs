@@ -473,6 +473,13 @@ fn a_file_that_is_made_comes_with_its_object_where_the_kernel_keeps_the_capacity
             assert_eq!(cluster.client().read(made.ino, 0, &mut back).unwrap(), name.len());
             assert_eq!(&back[..name.len()], name);
         }
+        let mut remote = cluster.target.clone();
+        remote.nodes[0].unix = None;
+        let remote = Client::connect(&remote).unwrap();
+        let (made, object) = remote.numbered(2).create_with_object(ROOT, b"three", 0o644, &ME).unwrap();
+        assert!(object.is_none(), "over TCP there are no descriptors");
+        assert_eq!(remote.object(made.ino).map(drop), Err(Errno::NOTSUP));
+        remote.write(made.ino, 0, b"three").unwrap();
         let refused = client.numbered(6).create_with_object(ROOT, b"one", 0o644, &ME);
         assert_eq!(refused.map(drop), Err(Errno::EXIST));
     }

@@ -134,7 +134,10 @@ impl Worker {
         connection.payload(self.fill(frame.payload_len))?;
         let made = self.made.take();
         if let Request::OpenObject { ino } = frame.message {
-            return match self.object(if ino == JUST_MADE { made } else { Some(ino) }) {
+            let asked = if ino == JUST_MADE { made } else { Some(ino) };
+            // Another machine has no use for it, and a connection that breaks would be taken for a lost node.
+            let object = if connection.is_local() { self.object(asked) } else { Err(Errno::NOTSUP.into()) };
+            return match object {
                 Ok(descriptor) => {
                     connection.send(frame.id, &Reply::Descriptor, &[])?;
                     connection.send_descriptor(descriptor.as_fd())

@@ -250,6 +250,11 @@ impl Connection {
         self.inbox.descriptor.take().ok_or_else(none)
     }
 
+    /// Whether it can carry descriptors.
+    pub fn is_local(&self) -> bool {
+        matches!(self.stream, Stream::Unix(_))
+    }
+
     fn unix(&self) -> io::Result<BorrowedFd<'_>> {
         match &self.stream {
             Stream::Unix(socket) => Ok(socket.as_fd()),
