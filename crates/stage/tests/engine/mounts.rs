@@ -21,11 +21,22 @@ impl Mount {
     /// `None`: only root can.
     fn new(folder: &Path, arguments: &[&str]) -> Option<Mount> {
         if !rustix::process::geteuid().is_root() {
+            eprintln!("skipped: only root can mount");
             return None;
         }
         fs::create_dir(folder).unwrap();
         run("mount", &[arguments, &[folder.to_str().unwrap()]].concat());
         Some(Mount(folder.to_owned()))
+    }
+
+    /// An ext4 of 64 MiB under this name on the PFS.
+    fn ext4(site: &Site, name: &str) -> Option<Mount> {
+        let image = image_of(site);
+        fs::File::create(&image).unwrap().set_len(64 << 20).unwrap();
+        if rustix::process::geteuid().is_root() {
+            run("mkfs.ext4", &["-q", &image]);
+        }
+        Mount::new(&site.pfs(name), &["-o", "loop", &image])
     }
 }
 
@@ -35,6 +46,11 @@ impl Drop for Mount {
         let _ = Command::new("fsfreeze").arg("--unfreeze").arg(&self.0).output();
         run("umount", &["--lazy", self.0.to_str().unwrap()]);
     }
+}
+
+/// The device below [`Mount::ext4`].
+fn image_of(site: &Site) -> String {
+    site.path().join("image").display().to_string()
 }
 
 fn run(program: &str, arguments: &[&str]) {
@@ -79,13 +95,7 @@ fn a_pfs_that_fills_up_has_whole_files_only_and_gets_the_rest_when_there_is_room
 #[test]
 fn a_frozen_file_system_is_named_and_the_stage_goes_on_when_it_thaws() {
     let site = Site::new();
-    let image = site.path().join("image");
-    fs::File::create(&image).unwrap().set_len(64 << 20).unwrap();
-    if rustix::process::geteuid().is_root() {
-        run("mkfs.ext4", &["-q", image.to_str().unwrap()]);
-    }
-    let options = ["-o", "loop", image.to_str().unwrap()];
-    let Some(mount) = Mount::new(&site.pfs("frozen"), &options) else { return };
+    let Some(mount) = Mount::ext4(&site, "frozen") else { return };
     fs::write(site.buffer("a"), bytes(1, 100_000)).unwrap();
     let spec = site.spec(Direction::Out, StageKind::Directory, "frozen/out", "");
     let monitor = Arc::new(Monitor::new(&spec).with_stall_after(Duration::from_millis(50)));
@@ -110,13 +120,7 @@ fn a_frozen_file_system_is_named_and_the_stage_goes_on_when_it_thaws() {
 fn a_pfs_that_turns_read_only_fails_what_is_left_and_gets_it_once_it_is_mended() {
     const FILES: u64 = 600;
     let site = Site::new();
-    let image = site.path().join("image");
-    fs::File::create(&image).unwrap().set_len(64 << 20).unwrap();
-    if rustix::process::geteuid().is_root() {
-        run("mkfs.ext4", &["-q", image.to_str().unwrap()]);
-    }
-    let options = ["-o", "loop", image.to_str().unwrap()];
-    let Some(mount) = Mount::new(&site.pfs("mended"), &options) else { return };
+    let Some(mount) = Mount::ext4(&site, "mended") else { return };
     for index in 0..FILES {
         fs::write(site.buffer(&format!("f{index}")), bytes(index, 3000)).unwrap();
     }
@@ -137,8 +141,9 @@ fn a_pfs_that_turns_read_only_fails_what_is_left_and_gets_it_once_it_is_mended()
     assert!(0 < done && done < FILES, "{:?}", status.progress);
 
     run("umount", &[mount.0.to_str().unwrap()]);
-    Command::new("e2fsck").args(["-p", image.to_str().unwrap()]).output().unwrap();
-    run("mount", &[&options[..], &[mount.0.to_str().unwrap()]].concat());
+    let image = image_of(&site);
+    Command::new("e2fsck").args(["-p", &image]).output().unwrap();
+    run("mount", &["-o", "loop", &image, mount.0.to_str().unwrap()]);
     let again = site.run(&spec);
     assert_eq!((again.state, &again.failures), (StageState::Complete, &vec![]));
     assert_eq!(again.progress.entries_done, FILES);
