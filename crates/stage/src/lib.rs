@@ -38,6 +38,7 @@ mod plan;
 mod queue;
 mod regular;
 mod resume;
+pub mod session;
 pub mod single;
 mod special;
 mod stalls;

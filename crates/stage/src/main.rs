@@ -6,8 +6,6 @@
 //! more. Lines on standard input (JSON, `StageControl`) change its pace. SIGTERM cancels. Started again with the same
 //! journal it goes on where it was.
 
-mod worker_session;
-
 use std::io::Write;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
@@ -160,7 +158,7 @@ fn recruit(target: &NamespaceTarget, session: [u8; 16], fragment: u32, node: &St
 
 /// Connects to the buffer and takes on the owner's rights.
 fn prepare(spec: &StageSpec, session: &Path) -> Result<Client, ApiError> {
-    let client = worker_session::connect(&spec.target, session).map_err(|error| ApiError {
+    let client = stage::session::noted(&spec.target, session).map_err(|error| ApiError {
         code: "buffer_unreachable".to_owned(),
         blame: Blame::Site,
         message: chain(&error),

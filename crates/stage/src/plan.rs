@@ -205,17 +205,23 @@ fn queue(context: &Arc<Context>, source: Found, target: PathBuf, folder: Arc<Fol
 /// The folder at `path`, made if it is missing, with what is missing above it.
 pub(crate) fn ensure(context: &Context, path: &Path) -> Result<Found, Fault> {
     let target = &*context.target;
-    match target.locate(path) {
-        Ok(there) if there.is_folder() => return Ok(there),
-        Ok(_) => return Err(Errno::NOTDIR).tried(target, path, "make folder"),
-        Err(Errno::NOENT) => {}
-        Err(errno) => return Err(errno).tried(target, path, "look up folder"),
+    let there = || match target.locate(path) {
+        Ok(there) if there.is_folder() => Ok(Some(there)),
+        Ok(_) => Err(Errno::NOTDIR).tried(target, path, "make folder"),
+        Err(Errno::NOENT) => Ok(None),
+        Err(errno) => Err(errno).tried(target, path, "look up folder"),
+    };
+    if let Some(there) = there()? {
+        return Ok(there);
     }
     let (above, name) = split(path).tried(target, path, "make folder")?;
     let above = ensure(context, above)?;
     let made = match target.make(&above.path.join(name), New::Folder(FOLDER_MODE)) {
-        // Another stage, or another node's drainer, has made it just now.
-        Err(Errno::EXIST) => return ensure(context, path),
+        // Another stage, or another node's drainer, has made it just now; or a symbolic link leads nowhere.
+        Err(Errno::EXIST) => match there()? {
+            Some(there) => return Ok(there),
+            None => return Err(Errno::EXIST).tried(target, path, "make folder"),
+        },
         made => made.tried(target, path, "make folder")?,
     };
     target.sync_folder(&above.path).tried(target, &above.path, "fsync folder")?;

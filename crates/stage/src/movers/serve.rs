@@ -1,12 +1,10 @@
 //! A mover: takes the orders of a coordinator until the connection ends.
 
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex};
 
-use client::{Client, ConnectError, Held};
 use model::stripe::Layout;
 use wire::data::{Attr, Connection, Stream};
 use wire::mover::{Answer, Known, Made, Order, Outcome, Part, WholeFile};
@@ -22,6 +20,7 @@ use crate::fault::{Fault, Tried};
 use crate::identity;
 use crate::monitor::Monitor;
 use crate::regular::{self, Copy};
+use crate::session;
 use crate::tree::{Found, Tree};
 
 /// Why a mover ended before the stage did.
@@ -86,29 +85,13 @@ fn begin(
         ));
     }
     spec.target = target(fragment, namespace, known.layout, known.home);
-    let client = connect(&spec, &name).map_err(|error: ConnectError| error.to_string())?;
+    let client = session::of_mover(&spec, &name).map_err(|error| error.to_string())?;
     identity::assume(&spec.owner).map_err(|error| error.to_string())?;
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
     // The coordinator keeps the pace of all.
     spec.policy.bandwidth_bytes_per_s = None;
     let monitor = Arc::new(Monitor::new(&spec));
     Ok(Engine::new(&spec, client).hand(&spec, run, name, &monitor))
-}
-
-/// Goes on with the session of the mover before, which ends without a word: a home shard that was restarted waits for every
-/// session that it had noted, and for so long any file might be open.
-fn connect(spec: &StageSpec, name: &str) -> Result<Client, ConnectError> {
-    // Tells at once whether the buffer is there.
-    Client::connect(&spec.target)?;
-    let half = |which: u8| {
-        let mut hasher = DefaultHasher::new();
-        (which, &spec.target.instance, &spec.id, name).hash(&mut hasher);
-        hasher.finish().to_be_bytes()
-    };
-    let mut session = [0; 16];
-    session[..8].copy_from_slice(&half(0));
-    session[8..].copy_from_slice(&half(1));
-    Client::resume(&spec.target, session, Held::default())
 }
 
 fn target(fragment: &FragmentSpec, namespace: u32, layout: Layout, home: u32) -> NamespaceTarget {

@@ -142,6 +142,18 @@ fn a_folder_in_the_way_of_a_file_is_a_failure_and_stays() {
 }
 
 #[test]
+fn a_link_that_leads_nowhere_in_place_of_a_folder_is_a_failure_and_stays() {
+    let site = Site::new();
+    std::os::unix::fs::symlink("nowhere", site.pfs("out")).unwrap();
+    fs::write(site.buffer("name"), b"x").unwrap();
+    let status = site.stage_out(StageKind::Directory, "", "out/deep");
+    assert_eq!(status.state, StageState::Failed);
+    assert_eq!(status.failures.len(), 1, "{status:?}");
+    assert_eq!(status.failures[0].errno, rustix::io::Errno::EXIST.raw_os_error(), "{status:?}");
+    assert_eq!(fs::read_link(site.pfs("out")).unwrap().to_str(), Some("nowhere"));
+}
+
+#[test]
 fn a_destination_folder_that_was_there_keeps_its_mode() {
     let site = Site::new();
     // Only root can use a folder that is read-only for its owner.
