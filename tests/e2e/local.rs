@@ -33,6 +33,23 @@ mod root_only {
     }
 
     #[test]
+    fn a_node_that_cannot_make_the_volumes_it_is_told_to_make_says_what_is_missing() {
+        let config = "local_kind = \"logical-volume\"\nlocal_volume_group = \"no-such-flash\"\n";
+        let said = LocalNode::refusal("/var/tmp", config);
+        // What this machine's kernel lacks, or, where it has a device mapper, the group.
+        assert!(said.contains("`local_kind` in the node's configuration"), "{said}");
+        assert!(said.contains("device-mapper") || said.contains("\"no-such-flash\" not found"), "{said}");
+
+        let folder = tempfile::tempdir().unwrap();
+        let config =
+            format!("local_kind = \"project-quota\"\nlocal_folder = \"{}\"\n", folder.path().display());
+        let said = LocalNode::refusal("/var/tmp", &config);
+        assert!(said.contains("it must be on XFS mounted with -o prjquota"), "{said}");
+        let said = LocalNode::refusal("/var/tmp", "local_kind = \"project-quota\"\n");
+        assert!(said.contains("local_folder"), "{said}");
+    }
+
+    #[test]
     fn a_reboot_in_mid_drain_loses_nothing_and_the_volume_goes_when_all_is_drained() {
         let mut site = LocalNode::start("/var/tmp", "256MiB");
         let volume = site.create("7");

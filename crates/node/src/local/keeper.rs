@@ -23,7 +23,7 @@ const PERIOD: Duration = Duration::from_millis(300);
 /// Pause between two tries to start a drainer that does not start, or to drain what could not be drained.
 const RETRY: Duration = Duration::from_secs(5);
 
-/// How long a drainer may take to answer after its start, and how often it is asked.
+/// How long a drainer may take to answer after its start, or to be gone, and how often that is looked at.
 const START_LIMIT: Duration = Duration::from_secs(10);
 const START_PERIOD: Duration = Duration::from_millis(20);
 
@@ -148,7 +148,15 @@ impl Errand {
 
     fn stop_drainer(&self) -> Result<(), String> {
         let stopped = drain::order(&self.state(), Order::Stop);
-        stopped.map(drop).map_err(|error| format!("stop its drainer: {error:#}"))
+        let stopped = stopped.map_err(|error| format!("stop its drainer: {error:#}"))?;
+        // Until it is gone the volume is in use.
+        let process = stopped.map(|drainer| PathBuf::from(format!("/proc/{}", drainer.pid)));
+        let mut looks = START_LIMIT.as_millis() / START_PERIOD.as_millis();
+        while looks > 0 && process.as_ref().is_some_and(|process| process.exists()) {
+            looks -= 1;
+            std::thread::sleep(START_PERIOD);
+        }
+        Ok(())
     }
 
     /// Starts the drainer if one was asked for and does not run. Says whether one was.
