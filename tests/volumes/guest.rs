@@ -30,10 +30,11 @@ mount -t tmpfs tmpfs /run
 [ -e /dev/ubda ] || mount -t devtmpfs devtmpfs /dev
 ip link set lo up
 insmod "$(find /usr/lib/uml/modules -name dm-mod.ko)"
-mkdir -p /run/flash /run/programs
+mkdir -p /run/flash /run/programs /run/disks
+mknod /run/disks/ubda b 98 0
 mount --bind PROGRAMS /run/programs
 if [ "$LIFE" = first ]; then
-    pvcreate --quiet /dev/ubda && vgcreate --quiet flash /dev/ubda
+    pvcreate --quiet /run/disks/ubda && vgcreate --quiet flash /run/disks/ubda
     mkfs.xfs -q /dev/ubdb
 fi
 mount -o prjquota /dev/ubdb /run/flash
@@ -42,7 +43,7 @@ halt -f
 "#;
 
 /// LVM without udev, and without anything of this machine's.
-const LVM: &str = "devices { dir=\"/dev\" scan=[\"/dev\"] use_devicesfile=0 hints=\"none\" filter=[\"a|/dev/ubda|\",\"r|.*|\"] }\n\
+const LVM: &str = "devices { dir=\"/dev\" scan=[\"/run/disks\"] use_devicesfile=0 hints=\"none\" }\n\
     activation { udev_sync=0 udev_rules=0 monitoring=0 }\nbackup { backup=0 archive=0 }\n\
     global { locking_dir=\"/run/lvm\" }\n";
 

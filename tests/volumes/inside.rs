@@ -8,7 +8,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use tests::local_node::{LocalNode, USER};
-use tests::processes::wait_until;
+use tests::processes::wait_until_told;
 use tests::tree::bytes;
 
 use crate::guest::READY;
@@ -75,16 +75,23 @@ fn sites() -> Vec<Site> {
 }
 
 fn run(sites: &[Site], tests: &[Test]) {
-    for site in sites {
-        for (name, test) in tests {
-            let started = Instant::now();
-            let result = catch_unwind(AssertUnwindSafe(|| test(site)));
-            let word = if result.is_ok() { "ok" } else { "FAILED" };
-            let name = format!("a_{}_{name}", site.kind.replace('-', "_"));
-            println!("test {name} ... {word} ({:.1} s)", started.elapsed().as_secs_f64());
-            if result.is_err() {
-                println!("{}\n{}", site.node.local(&["list"]).1, site.node.log());
-            }
+    // Beside each other: each waits now and then.
+    std::thread::scope(|scope| {
+        for site in sites {
+            scope.spawn(|| run_on(site, tests));
+        }
+    });
+}
+
+fn run_on(site: &Site, tests: &[Test]) {
+    for (name, test) in tests {
+        let started = Instant::now();
+        let result = catch_unwind(AssertUnwindSafe(|| test(site)));
+        let word = if result.is_ok() { "ok" } else { "FAILED" };
+        let name = format!("a_{}_{name}", site.kind.replace('-', "_"));
+        println!("test {name} ... {word} ({:.1} s)", started.elapsed().as_secs_f64());
+        if result.is_err() {
+            println!("{}\n{}", site.node.local(&["list"]).1, site.node.log());
         }
     }
 }
@@ -121,15 +128,11 @@ fn sized(site: &Site) {
     }
     site.node.wait_until_discarded();
     assert!(site.leftovers().is_empty(), "{:?}", site.leftovers());
-    // Its room is there again.
-    let volume = site.node.create("1");
-    assert_eq!(fs::read_dir(&volume).unwrap().count(), 0, "nothing of the last user is seen");
-    assert!(site.node.local(&["release", "1"]).0);
-    site.node.wait_until_discarded();
 }
 
 fn busy(site: &Site) {
     let volume = site.node.create("4");
+    assert_eq!(fs::read_dir(&volume).unwrap().count(), 0, "nothing of the last user is seen");
     let path = volume.join("open");
     let file = fs::File::create(&path).unwrap();
     std::io::Write::write_all(&mut &file, &bytes(4, 1 << 20)).unwrap();
@@ -137,17 +140,17 @@ fn busy(site: &Site) {
     assert!(site.node.local(&["release", "4"]).0);
     if site.kind == "logical-volume" {
         let is_busy = || site.node.local(&["list"]).1.contains("in use");
-        assert!(wait_until(PATIENCE, is_busy), "{}\n{}", site.node.local(&["list"]).1, site.node.log());
+        assert!(wait_until_told(PATIENCE, is_busy), "{}\n{}", site.node.local(&["list"]).1, site.node.log());
     } else {
         // Whoever has it open writes no more.
         let all_gone = || site.leftovers().is_empty();
-        assert!(wait_until(PATIENCE, all_gone), "{:?}", site.leftovers());
+        assert!(wait_until_told(PATIENCE, all_gone), "{:?}", site.leftovers());
         let grown = std::io::Write::write_all(&mut &file, &bytes(5, 8 << 20)).unwrap_err();
         assert_eq!(grown.raw_os_error(), Some(rustix::io::Errno::NOSPC.raw_os_error()));
     }
     drop(file);
     site.node.wait_until_discarded();
-    assert!(wait_until(PATIENCE, || site.leftovers().is_empty()), "{:?}", site.leftovers());
+    assert!(wait_until_told(PATIENCE, || site.leftovers().is_empty()), "{:?}", site.leftovers());
 }
 
 fn kept(site: &Site) {
@@ -178,11 +181,11 @@ fn held(site: &Site) {
 fn found(site: &Site) {
     let volume = site.node.root().join("bb/carol");
     let is_back = || fs::read(volume.join("result")).is_ok_and(|found| found == bytes(9, 1 << 20));
-    assert!(wait_until(PATIENCE, is_back));
+    assert!(wait_until_told(PATIENCE, is_back));
     assert!(room(&volume) < CAPACITY + SURPLUS, "its limit is there too");
     assert!(site.node.local(&["release", "9"]).0);
     let is_gone = || !site.node.local(&["list"]).1.contains("9: ");
-    assert!(wait_until(PATIENCE, is_gone));
+    assert!(wait_until_told(PATIENCE, is_gone));
 }
 
 fn drained(site: &Site) {
@@ -193,14 +196,14 @@ fn drained(site: &Site) {
         let file = site.node.root().join(format!("pfs/f{number}"));
         assert!(fs::read(&file).unwrap() == bytes(number, 100_000), "{}", file.display());
     }
-    assert!(wait_until(PATIENCE, || site.leftovers().is_empty()), "{:?}", site.leftovers());
+    assert!(wait_until_told(PATIENCE, || site.leftovers().is_empty()), "{:?}", site.leftovers());
 }
 
 impl Site {
     #[track_caller]
     fn is_kept(&self) {
         let says = || self.node.local(&["list"]).1.contains("kept after its job: 1 files are not drained: ");
-        assert!(wait_until(PATIENCE, says), "{}", self.node.local(&["list"]).1);
+        assert!(wait_until_told(PATIENCE, says), "{}", self.node.local(&["list"]).1);
     }
 
     /// What is there of volumes.
