@@ -50,6 +50,8 @@ pub struct File {
     pub local_volume_group: String,
     /// The folder, for project quota.
     pub local_folder: PathBuf,
+    /// The weight of the drainers' cgroup, 1 to 10000, 100 being any other's; 0: they have none of their own.
+    pub drain_weight: u32,
     /// The user that control runs as: who else asks is refused. Root may always ask.
     pub control_user: String,
     /// munged's socket; empty: the usual one.
@@ -90,6 +92,7 @@ impl Default for File {
             local_kind: LocalKind::Image,
             local_volume_group: String::new(),
             local_folder: PathBuf::new(),
+            drain_weight: 1,
             control_user: "root".to_owned(),
             munge_socket: String::new(),
             metrics: String::new(),
@@ -145,9 +148,18 @@ fn local(file: &File) -> Result<Option<Local>, (&'static str, String)> {
     Ok(Some(Local {
         root: file.local_root.clone(),
         kind: kind(file)?,
+        drain_weight: drain_weight(file.drain_weight)?,
         capacity_bytes: parse("local_capacity", &capacity)?,
         reserve_bytes: parse("local_reserve", &file.local_reserve)?,
     }))
+}
+
+fn drain_weight(weight: u32) -> Result<Option<u32>, (&'static str, String)> {
+    match weight {
+        0 => Ok(None),
+        1..=10_000 => Ok(Some(weight)),
+        _ => Err(("drain_weight", "weights are 1 to 10000".to_owned())),
+    }
 }
 
 fn kind(file: &File) -> Result<Kind, (&'static str, String)> {

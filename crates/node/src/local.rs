@@ -12,6 +12,7 @@
 //! the PFS, verified. Until then it is kept, listed, and drained on, also by later lives of the node.
 
 pub mod backing;
+mod cgroup;
 mod keeper;
 mod volume;
 
@@ -56,6 +57,8 @@ pub struct Setting {
     pub capacity_bytes: u64,
     /// The drainer, `forebay-drain`.
     pub program: PathBuf,
+    /// The weight of the drainers' cgroup, 100 being any other's; `None`: they have none of their own.
+    pub drain_weight: Option<u32>,
 }
 
 /// All volumes of a node.

@@ -78,6 +78,8 @@ pub struct Local {
     pub capacity_bytes: u64,
     /// Bytes of the flash that are never handed out.
     pub reserve_bytes: u64,
+    /// The weight of the drainers' cgroup; `None`: they have none of their own.
+    pub drain_weight: Option<u32>,
 }
 
 /// Why a node does not run.
@@ -310,6 +312,7 @@ fn open_locals(folder: &NodeFolder, config: &Config) -> Result<Option<Arc<Locals
         local_root: local.root.clone(),
         reserve_bytes: local.reserve_bytes,
         capacity_bytes: local.capacity_bytes,
+        drain_weight: local.drain_weight,
         program: daemon::spawn::sibling("forebay-drain").map_err(NodeError::Compute)?,
     };
     Locals::open(setting).map(Some).map_err(NodeError::Locals)
