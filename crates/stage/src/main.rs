@@ -186,7 +186,9 @@ fn run(
     cancel_on_signal(monitor).context("wait for signals")?;
     obey(monitor);
     let (over, reporter) = start_reporter(monitor);
-    let status = Engine::new(spec, client).with_movers(here, recruits).run(spec, journal, monitor);
+    // Its thread for closes has the owner's rights, as all that are started from now on.
+    let client = client.hold_closes();
+    let status = Engine::new::<Client>(spec, client).with_movers(here, recruits).run(spec, journal, monitor);
     // The reporter must be silent before the last line: nothing may come after it.
     drop(over);
     reporter.join().expect("the reporter does not panic");

@@ -26,19 +26,21 @@ pub(super) struct BufferFile<N: Namespace> {
     closed: AtomicBool,
     /// The object itself, once it was asked for: its bytes then pass no socket.
     object: OnceLock<Option<File>>,
+    /// All that was in it when it was opened, if that was read then.
+    ahead: Option<Vec<u8>>,
 }
 
 impl<N: Namespace> BufferFile<N> {
-    pub(super) fn for_reading(namespace: Arc<N>, ino: u64) -> BufferFile<N> {
-        BufferFile::new(namespace, ino, false)
+    pub(super) fn for_reading(namespace: Arc<N>, ino: u64, ahead: Option<Vec<u8>>) -> BufferFile<N> {
+        BufferFile::new(namespace, ino, false, ahead)
     }
 
     pub(super) fn for_writing(namespace: Arc<N>, ino: u64) -> BufferFile<N> {
-        BufferFile::new(namespace, ino, true)
+        BufferFile::new(namespace, ino, true, None)
     }
 
-    fn new(namespace: Arc<N>, ino: u64, write: bool) -> BufferFile<N> {
-        BufferFile { namespace, ino, write, closed: AtomicBool::new(false), object: OnceLock::new() }
+    fn new(namespace: Arc<N>, ino: u64, write: bool, ahead: Option<Vec<u8>>) -> BufferFile<N> {
+        BufferFile { namespace, ino, write, closed: AtomicBool::new(false), object: OnceLock::new(), ahead }
     }
 
     /// The object, for a request of this length.
@@ -59,6 +61,12 @@ impl<N: Namespace> OpenFile for BufferFile<N> {
     }
 
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize> {
+        if let Some(ahead) = &self.ahead {
+            let start = usize::try_from(offset).map_or(ahead.len(), |offset| offset.min(ahead.len()));
+            let length = buffer.len().min(ahead.len() - start);
+            buffer[..length].copy_from_slice(&ahead[start..start + length]);
+            return Ok(length);
+        }
         match self.object(buffer.len()) {
             Some(object) => object.read_at(buffer, offset).map_err(errno),
             None => self.namespace.read(self.ino, offset, buffer),

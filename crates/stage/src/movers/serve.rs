@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex};
 
+use client::Client;
 use model::stripe::Layout;
 use wire::data::{Attr, Connection, Stream};
 use wire::mover::{Answer, Known, Made, Order, Outcome, Part, WholeFile};
@@ -91,7 +92,7 @@ fn begin(
     // The coordinator keeps the pace of all.
     spec.policy.bandwidth_bytes_per_s = None;
     let monitor = Arc::new(Monitor::new(&spec));
-    Ok(Engine::new(&spec, client).hand(&spec, run, name, &monitor))
+    Ok(Engine::new::<Client>(&spec, client.hold_closes()).hand(&spec, run, name, &monitor))
 }
 
 fn target(fragment: &FragmentSpec, namespace: u32, layout: Layout, home: u32) -> NamespaceTarget {
