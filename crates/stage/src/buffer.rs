@@ -22,7 +22,7 @@ use wire::data::{Attr, Creator, DirEntry, FileKind, ROOT, SetAttr};
 
 use self::file::BufferFile;
 use crate::tree::{
-    Batch, Found, Listing, New, OpenFile, Placement, Result, Survey, Tree, Usage, Xattr, keeps_xattr,
+    Batch, Found, Listing, New, OpenFile, Opened, Placement, Result, Survey, Tree, Usage, Xattr, keeps_xattr,
     on_one_line, split,
 };
 
@@ -56,7 +56,7 @@ pub trait Namespace: Send + Sync {
         files.iter().map(|_| None).collect()
     }
     /// Attributes and names of extended attributes of files, in order.
-    fn survey(&self, inos: &[u64]) -> Vec<(Result<Attr>, Result<Vec<Vec<u8>>>)> {
+    fn survey(&self, inos: &[u64]) -> Vec<client::Survey> {
         inos.iter().map(|ino| (self.getattr(*ino), self.listxattr(*ino))).collect()
     }
     /// Opens a file for writing.
@@ -221,11 +221,11 @@ impl<N: Namespace + 'static> Tree for Buffer<N> {
         Ok(Box::new(BufferFile::for_reading(self.namespace.clone(), file.attr.ino, None)))
     }
 
-    fn open_all(&self, files: &[&Found]) -> Option<Vec<Result<(Attr, Box<dyn OpenFile>)>>> {
+    fn open_all(&self, files: &[&Found]) -> Option<Vec<Result<Opened>>> {
         let inos: Vec<u64> = files.iter().map(|file| file.attr.ino).collect();
         let opened = self.namespace.open_all(&inos);
         let mut ahead = self.read_ahead(&opened);
-        let file = |(place, opened): (usize, Result<Attr>)| -> Result<(Attr, Box<dyn OpenFile>)> {
+        let file = |(place, opened): (usize, Result<Attr>)| -> Result<Opened> {
             let attr = opened?;
             let file = BufferFile::for_reading(self.namespace.clone(), inos[place], ahead.remove(&place));
             Ok((attr, Box::new(file)))

@@ -63,6 +63,9 @@ pub enum Placement {
 /// An extended attribute: its name and its value.
 pub type Xattr = (Vec<u8>, Vec<u8>);
 
+/// A file that was opened, and its attributes then.
+pub type Opened = (Attr, Box<dyn OpenFile>);
+
 /// What a file is like.
 pub struct Survey {
     /// Its attributes.
@@ -99,7 +102,7 @@ pub trait Tree: Send + Sync {
 
     /// Opens regular files for reading, in order, with the attributes that they then have; `None` where it is no less work
     /// for many than for each.
-    fn open_all(&self, _files: &[&Found]) -> Option<Vec<Result<(Attr, Box<dyn OpenFile>)>>> {
+    fn open_all(&self, _files: &[&Found]) -> Option<Vec<Result<Opened>>> {
         None
     }
 

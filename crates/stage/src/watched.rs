@@ -8,7 +8,9 @@ use wire::control::Side;
 use wire::data::{Attr, SetAttr};
 
 use crate::monitor::Monitor;
-use crate::tree::{Batch, Found, Listing, New, OpenFile, Placement, Result, Survey, Tree, Usage, Xattr};
+use crate::tree::{
+    Batch, Found, Listing, New, OpenFile, Opened, Placement, Result, Survey, Tree, Usage, Xattr,
+};
 
 /// A tree, watched.
 pub(crate) struct Watched {
@@ -79,10 +81,10 @@ impl Tree for Watched {
         Ok(self.file(&file.path, opened))
     }
 
-    fn open_all(&self, files: &[&Found]) -> Option<Vec<Result<(Attr, Box<dyn OpenFile>)>>> {
+    fn open_all(&self, files: &[&Found]) -> Option<Vec<Result<Opened>>> {
         let first = files.first()?;
         let opened = self.watch("open files for reading, as", &first.path, || self.tree.open_all(files))?;
-        let watched = |(file, opened): (&&Found, Result<(Attr, Box<dyn OpenFile>)>)| {
+        let watched = |(file, opened): (&&Found, Result<Opened>)| {
             opened.map(|(attr, opened)| (attr, self.file(&file.path, opened)))
         };
         Some(files.iter().zip(opened).map(watched).collect())
