@@ -83,7 +83,7 @@ impl Copier for Here {
     ) -> Result<Vec<u32>, NotDone> {
         let moved = |piece: &content::Piece<'_>| {
             if matches!(piece, content::Piece::Data(..)) {
-                context.pace(piece.length());
+                context.pace_here(piece.length());
             }
             tally.copied(piece.length());
         };
@@ -104,7 +104,7 @@ impl Copier for Here {
         tally: &Tally,
     ) -> Result<Vec<u32>, NotDone> {
         let read = content::read(context, &file.target, file.size, &unit.runs, |piece| {
-            verify::pace(context, file.target.tree.side(), piece.length());
+            verify::pace_here(context, file.target.tree.side(), piece.length());
             tally.verified(piece.length());
             Ok(())
         });
