@@ -193,7 +193,11 @@ impl LocalNode {
     }
 }
 
-fn folder_in(medium: &str) -> tempfile::TempDir {
+/// A folder of a test's own on `medium`.
+///
+/// # Panics
+/// There is no room.
+pub fn folder_in(medium: &str) -> tempfile::TempDir {
     tempfile::Builder::new().prefix("forebay-local-").tempdir_in(medium).expect("there is room")
 }
 
