@@ -11,6 +11,7 @@ pub mod local_node;
 pub mod processes;
 #[cfg(test)]
 mod promises;
+pub mod random;
 pub mod runner;
 pub mod star_catalogue;
 pub mod tree;

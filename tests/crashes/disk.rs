@@ -10,10 +10,10 @@ use rustix::mount::{MountFlags, UnmountFlags};
 use tempfile::TempDir;
 use tests::processes;
 
-use crate::random::Random;
 use crate::setting;
 use crate::site::{Plan, Site};
 use crate::writers::Writer;
+use tests::random::Random;
 
 /// So many times the power fails in a short run, on each kind of volume.
 const POWER_LOSSES: u64 = 3;

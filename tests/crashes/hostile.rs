@@ -11,9 +11,9 @@ use wire::data::message::{AllocateMode, ClosedHandle, RenameMode, Written, Xattr
 use wire::data::{Creator, FileKind, FileLock, LockKind, Request, SetAttr, Stream, Time};
 use wire::node::StorageAddress;
 
-use crate::random::Random;
 use crate::setting;
 use crate::site::{KEY, Plan, Site};
+use tests::random::Random;
 
 const PLAN: Plan =
     Plan { storage_nodes: 1, mounts: 1, volume: "directory", grace_ms: 10_000, capacity: 64 << 20 };

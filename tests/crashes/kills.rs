@@ -10,10 +10,10 @@ use rustix::process::{Pid, Signal, kill_process};
 use tests::cluster::Cluster;
 use tests::processes::wait_until;
 
-use crate::random::Random;
 use crate::setting;
 use crate::site::{self, HANGS_AFTER, Plan, Site};
 use crate::writers::Writer;
+use tests::random::Random;
 
 /// As many as a short run takes.
 const KILLS: u64 = 40;

@@ -12,7 +12,6 @@ mod away;
 mod disk;
 mod hostile;
 mod kills;
-mod random;
 mod site;
 mod writers;
 

@@ -9,7 +9,7 @@ use tests::processes::wait_until;
 use crate::site::Site;
 
 /// Longer than any phase of any job here, also on two busy cores, and than Slurm's 60 s before it stages in again.
-const PHASE_LIMIT: Duration = Duration::from_secs(150);
+pub const PHASE_LIMIT: Duration = Duration::from_secs(150);
 
 /// Slurm answers in milliseconds; more often would only take time from the jobs.
 const POLL_PERIOD: Duration = Duration::from_millis(100);

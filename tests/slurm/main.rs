@@ -11,6 +11,7 @@ mod crowd;
 mod daemons;
 mod datawarp;
 mod job;
+mod killed_stages;
 mod local;
 mod lost_nodes;
 mod persistent;
@@ -68,6 +69,7 @@ const ALONE: &[Test] = &[
     ("slurmctld_may_be_killed_in_every_phase", slurmctld::killed),
     ("slurmctld_starts_while_control_is_down", slurmctld::without_control),
     ("each_daemon_may_be_killed_in_every_phase", daemons::killed),
+    ("a_stage_whose_processes_are_killed_copies_nothing_again_that_was_done", killed_stages::small_files),
     ("pools_are_known_while_control_is_down", daemons::control_is_down),
     ("a_job_that_cannot_be_told_its_paths_is_held", daemons::paths_without_control),
     ("a_hundred_jobs_pass_through_a_small_pool", crowd::hundred_jobs),

@@ -56,6 +56,7 @@ pub fn stage(
         owner: Owner { uid: rustix::process::getuid().as_raw(), gid: rustix::process::getgid().as_raw() },
         pairs: Vec::new(),
         policy: StagePolicy::default(),
+        ticket: String::new(),
     };
     let [path, journal, said] = ["stage.json", "stage.journal", "stage.said"].map(|name| beside.join(name));
     fs::write(&path, serde_json::to_vec(&spec)?)?;

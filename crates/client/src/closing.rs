@@ -98,7 +98,7 @@ impl Client {
         self.closed(&handles, reply)
     }
 
-    fn closed(&self, handles: &[ClosedHandle], reply: Result<Reply>) -> Result<()> {
+    pub(super) fn closed(&self, handles: &[ClosedHandle], reply: Result<Reply>) -> Result<()> {
         let reply = reply?;
         handles.iter().for_each(|handle| self.files().closed(handle.ino, handle.write));
         if let Reply::Measure(files) = reply {

@@ -12,6 +12,7 @@ mod extents;
 mod files;
 mod known;
 mod locks;
+mod many;
 mod measure;
 mod nodes;
 mod numbered;
@@ -32,6 +33,7 @@ use closing::Closer;
 use files::Files;
 pub use files::Held;
 use known::{Known, Moment};
+pub use many::Survey;
 use nodes::{Ask, Nodes};
 pub use numbered::Numbered;
 

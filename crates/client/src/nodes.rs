@@ -177,7 +177,10 @@ impl Nodes {
                 lines.push(self.line(ask.fragment, recall));
                 lines.len() - 1
             });
-            lines[at].with(|connection| Ok(connection.send(ask.id, &ask.request, ask.payload)?));
+            lines[at].with(|connection| Ok(connection.queue(ask.id, &ask.request, ask.payload)?));
+        }
+        for line in &mut lines {
+            line.with(|connection| Ok(connection.flush()?));
         }
         let mut answers = Vec::with_capacity(asks.len());
         for ask in asks.iter_mut() {

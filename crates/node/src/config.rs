@@ -36,6 +36,8 @@ pub struct File {
     /// How many bytes a second its stages may read from the parallel file system and write to it, as `2GiB`; empty: as many
     /// as they can.
     pub stage_bandwidth: String,
+    /// Whether it copies with root's rights for root's stages that another node coordinates.
+    pub movers_as_root: bool,
     /// Where it mounts namespaces: a folder for each token.
     pub mount_root: PathBuf,
     /// Where users find the private volumes of their jobs: a folder for each user.
@@ -85,6 +87,7 @@ impl Default for File {
             pool: String::new(),
             capacity: String::new(),
             stage_bandwidth: String::new(),
+            movers_as_root: false,
             mount_root: "/var/lib/forebay/mnt".into(),
             local_root: "/mnt/bb".into(),
             local_capacity: String::new(),
@@ -118,6 +121,7 @@ pub fn load(path: &Path) -> Result<Config, ConfigError> {
         pool: some(&file.pool),
         capacity_bytes,
         stage_bandwidth: stage_bandwidth(&file).map_err(|reason| wrong("stage_bandwidth", reason))?,
+        movers_as_root: file.movers_as_root,
         mount_root: file.mount_root.clone(),
         local: local(&file).map_err(|(key, reason)| wrong(key, reason))?,
         control_uid: daemon::config::uid_of(&file.control_user)

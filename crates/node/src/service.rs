@@ -19,6 +19,7 @@ use crate::local::backing::Kind;
 use crate::local::{self, Locals};
 use crate::mount_table::KernelTable;
 use crate::mounts::{self, Mounts};
+use crate::mover::Movers;
 use crate::registration;
 use crate::requests;
 use crate::stages::shares::Shares;
@@ -55,6 +56,8 @@ pub struct Cluster {
     pub capacity_bytes: u64,
     /// Bytes a second that its stages may move on the PFS; `None`: no limit.
     pub stage_bandwidth: Option<u64>,
+    /// Whether it copies with root's rights for root's stages that other nodes coordinate.
+    pub movers_as_root: bool,
     /// Where it mounts namespaces.
     pub mount_root: PathBuf,
     /// Private volumes on its flash; `None`: there are none.
@@ -203,11 +206,20 @@ impl Node {
             Some(Cluster { listen: Some(ip), data_port, .. }) => Listen { ip: *ip, port: Some(*data_port) },
             _ => Listen { ip: Ipv4Addr::LOCALHOST.into(), port: None },
         };
+        let cluster = config.cluster.as_ref();
+        let shares = Shares::new(cluster.and_then(|cluster| cluster.stage_bandwidth));
         // Storage first: mounts that are made anew need it.
         // Also a node of jobs alone stores what is striped over the flash of a job's own nodes.
         let gives_flash = config.cluster.as_ref().is_some_and(|cluster| cluster.local.is_some());
         let storage = match config.roles.contains(&NodeRole::Storage) || gives_flash {
-            true => Some(Storage::open(folder, &config.name, listen)?),
+            true => {
+                let movers = Movers {
+                    program: daemon::spawn::sibling("forebay-stage").map_err(NodeError::Compute)?,
+                    shares: shares.clone(),
+                    as_root: cluster.is_some_and(|cluster| cluster.movers_as_root),
+                };
+                Some(Storage::open(folder, &config.name, listen, movers)?)
+            }
             false => None,
         };
         if let Some(cluster) = &config.cluster {
@@ -217,8 +229,7 @@ impl Node {
             true => Some(open_mounts(folder).map_err(NodeError::Compute)?),
             false => None,
         };
-        let bandwidth = config.cluster.as_ref().and_then(|cluster| cluster.stage_bandwidth);
-        let stages = open_stages(folder, storage.as_ref(), bandwidth).map_err(NodeError::Compute)?;
+        let stages = open_stages(folder, storage.as_ref(), shares).map_err(NodeError::Compute)?;
         let locals = open_locals(folder, config)?;
         let control_uid = config.cluster.as_ref().map(|cluster| cluster.control_uid);
         Ok(Node {
@@ -292,11 +303,11 @@ fn open_mounts(folder: &NodeFolder) -> io::Result<Mounts<KernelTable>> {
     Mounts::open(mounts::Setting { folder: folder.mounts(), program, table: KernelTable })
 }
 
-fn open_stages(folder: &NodeFolder, storage: Option<&Storage>, bandwidth: Option<u64>) -> io::Result<Stages> {
+fn open_stages(folder: &NodeFolder, storage: Option<&Storage>, shares: Arc<Shares>) -> io::Result<Stages> {
     let program = daemon::spawn::sibling("forebay-stage")?;
     let data_address = storage.map(|storage| storage.address().tcp.clone());
     let folder = folder.stages();
-    Stages::open(stages::Setting { folder, program, data_address, shares: Shares::new(bandwidth) })
+    Stages::open(stages::Setting { folder, program, data_address, shares })
 }
 
 fn open_locals(folder: &NodeFolder, config: &Config) -> Result<Option<Arc<Locals>>, NodeError> {

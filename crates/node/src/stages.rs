@@ -3,7 +3,7 @@
 
 mod coordinator;
 pub mod shares;
-mod worker;
+pub mod worker;
 
 use std::collections::HashMap;
 use std::io;

@@ -11,6 +11,7 @@ use wire::control::ApiError;
 use wire::node::{FragmentSpec, FragmentStatus, StorageAddress};
 
 use crate::folder::NodeFolder;
+use crate::mover::Movers;
 
 /// The storage role of a node.
 pub struct Storage {
@@ -53,17 +54,24 @@ pub enum StorageError {
 }
 
 impl Storage {
-    /// Loads the fragments in `folder` and serves them on the data path. Blocks while fragments recover.
+    /// Loads the fragments in `folder` and serves them on the data path. Blocks while fragments recover; to be called in the
+    /// context of a runtime.
     ///
     /// # Errors
     /// See [`StorageError`]. A fragment that cannot be served says so in its own status.
-    pub fn open(folder: &NodeFolder, name: &str, listen: Listen) -> Result<Storage, StorageError> {
+    pub fn open(
+        folder: &NodeFolder,
+        name: &str,
+        listen: Listen,
+        movers: Movers,
+    ) -> Result<Storage, StorageError> {
         let server = store::Server::open(folder.fragments(), name.to_owned()).map_err(StorageError::Open)?;
         let unix =
             daemon::http::bind_std(&folder.data_socket(), OpenTo::Ourselves).map_err(StorageError::Socket)?;
-        let program = daemon::spawn::sibling("forebay-stage").map_err(StorageError::Listen)?;
+        // Whoever asks for one waits in a thread of the data path.
+        let runtime = tokio::runtime::Handle::current();
         server.run_movers_with(Box::new(move |socket, fragment, namespace| {
-            crate::mover::run(&program, socket, fragment, namespace)
+            runtime.block_on(movers.run(socket, fragment, namespace))
         }));
         let (tcp, at) = listen_at(listen, &folder.data_port())?;
         server.listen(tcp, unix).map_err(StorageError::Listen)?;

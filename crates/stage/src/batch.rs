@@ -18,7 +18,7 @@ use crate::entry::{self, Entry};
 use crate::fault::{Fault, Tried};
 use crate::links::Role;
 use crate::regular::{self, Copy, Written};
-use crate::tree::Found;
+use crate::tree::{self, Found};
 
 /// What goes together: who dies has at most so much to be done again.
 pub(crate) struct Bounds {
@@ -101,8 +101,7 @@ pub(crate) fn make<'a>(context: &'a Arc<Context>, folder: &Found, tasks: Vec<Tas
     let Ok(batch) = context.target.begin_batch(folder) else {
         return tasks.iter().map(|_| Made::Alone).collect();
     };
-    let written: Vec<Result<Written<'a>, Fault>> =
-        tasks.iter().map(|(source, target)| regular::write(context, source, target)).collect();
+    let written = write(context, tasks);
     let synced = batch.map(|batch| {
         let files: Vec<&Found> = written.iter().flatten().map(Written::made).collect();
         batch.sync(&files).tried(&*context.target, &folder.path, "sync files in")
@@ -113,18 +112,38 @@ pub(crate) fn make<'a>(context: &'a Arc<Context>, folder: &Found, tasks: Vec<Tas
             context.remark(&fault.path, &text);
             written.into_iter().map(|file| file.map_or_else(failed, |_| Made::Alone)).collect()
         }
-        Some(Ok(())) => written.into_iter().map(|file| settled(context, file, |_| Ok(()))).collect(),
-        None => written.into_iter().map(|file| settled(context, file, Written::sync)).collect(),
+        Some(Ok(())) => settle_all(context, written, |_| Ok(())),
+        None => settle_all(context, written, Written::sync),
     }
 }
 
-fn settled<'a>(
+/// Writes the copies; the sources are opened together where that is less work.
+fn write<'a>(context: &'a Arc<Context>, tasks: Vec<Task<'_>>) -> Vec<Result<Written<'a>, Fault>> {
+    let sources: Vec<&Found> = tasks.iter().map(|(source, _)| *source).collect();
+    let Some(opened) = context.source.open_all(&sources) else {
+        return tasks.into_iter().map(|(source, target)| regular::write(context, source, target)).collect();
+    };
+    let tree = &*context.source;
+    let copy = |((source, target), opened): (Task<'_>, tree::Result<_>)| {
+        let (attr, file) = opened.tried(tree, &source.path, "open for reading")?;
+        regular::write_from(context, regular::opened(context, source, attr, file)?, target)
+    };
+    tasks.into_iter().zip(opened).map(copy).collect()
+}
+
+/// Settles the copies, each after its `sync`; the sources are looked at together where that is less work.
+fn settle_all<'a>(
     context: &'a Arc<Context>,
-    written: Result<Written<'a>, Fault>,
-    sync: impl FnOnce(&Written<'a>) -> Result<(), Fault>,
-) -> Made<'a> {
-    let copy = written.and_then(|file| sync(&file).and_then(|()| regular::settle(context, file, 1)));
-    copy.map_or_else(failed, Made::Copy)
+    written: Vec<Result<Written<'a>, Fault>>,
+    sync: impl Fn(&Written<'a>) -> Result<(), Fault>,
+) -> Vec<Made<'a>> {
+    let sources: Vec<&Found> = written.iter().flatten().map(Written::source).collect();
+    let mut seen = context.source.survey(&sources).map(Vec::into_iter);
+    let mut settled = |file: Written<'a>| {
+        let now = seen.as_mut().and_then(Iterator::next);
+        sync(&file).and_then(|()| regular::settle(context, file, now, 1))
+    };
+    written.into_iter().map(|file| file.and_then(&mut settled).map_or_else(failed, Made::Copy)).collect()
 }
 
 /// A file that could not be opened because too many others are may be, later.

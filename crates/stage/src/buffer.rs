@@ -22,9 +22,13 @@ use wire::data::{Attr, Creator, DirEntry, FileKind, ROOT, SetAttr, Time};
 
 use self::file::BufferFile;
 use crate::tree::{
-    Batch, Found, Listing, New, OpenFile, Placement, Result, Tree, Usage, Xattr, keeps_xattr, on_one_line,
-    split,
+    Batch, Found, Listing, New, OpenFile, Opened, Placement, Result, Survey, Tree, Usage, Xattr, keeps_xattr,
+    on_one_line, split,
 };
+
+/// What of a batch of files is read when they are opened, bytes: of each file at most, and together.
+const AHEAD_EACH_MAX: u64 = 64 << 10;
+const AHEAD_MAX: u64 = 1 << 20;
 
 /// Folders whose inode numbers are remembered; all are forgotten when there are more.
 const FOLDERS_REMEMBERED_MAX: usize = 4096;
@@ -43,6 +47,18 @@ pub trait Namespace: Send + Sync {
     /// Makes a regular file that must not exist; it is then open for writing.
     fn create(&self, parent: u64, name: &[u8], mode: u32, creator: &Creator) -> Result<Attr>;
     fn open(&self, ino: u64) -> Result<()>;
+    /// Opens files for reading; gives their attributes, in order.
+    fn open_all(&self, inos: &[u64]) -> Vec<Result<Attr>> {
+        inos.iter().map(|ino| self.open(*ino).and_then(|()| self.getattr(*ino))).collect()
+    }
+    /// The beginnings of files, as (inode, length), in order, where that is less work than reading each by itself.
+    fn read_all(&self, files: &[(u64, usize)]) -> Vec<Option<Vec<u8>>> {
+        files.iter().map(|_| None).collect()
+    }
+    /// Attributes and names of extended attributes of files, in order.
+    fn survey(&self, inos: &[u64]) -> Vec<client::Survey> {
+        inos.iter().map(|ino| (self.getattr(*ino), self.listxattr(*ino))).collect()
+    }
     /// Opens a file for writing.
     fn reopen(&self, ino: u64) -> Result<()>;
     /// Closes what `create` and `reopen` (`write`) or `open` opened.
@@ -98,9 +114,9 @@ pub struct Buffer<N> {
 
 impl<N: Namespace> Buffer<N> {
     /// A tree over `namespace`, shown to users below `name`, as `$DW_JOB_STRIPED`. New entries belong to `creator`.
-    pub fn new(namespace: N, name: &str, creator: Creator) -> Buffer<N> {
+    pub fn new(namespace: impl Into<Arc<N>>, name: &str, creator: Creator) -> Buffer<N> {
         let name = name.trim_end_matches('/').to_owned();
-        Buffer { namespace: Arc::new(namespace), name, creator, folders: Mutex::default() }
+        Buffer { namespace: namespace.into(), name, creator, folders: Mutex::default() }
     }
 
     /// The inode of the folder that holds `path`, and the name in it.
@@ -124,6 +140,32 @@ impl<N: Namespace> Buffer<N> {
         }
         self.remember(path, attr.ino);
         Ok(attr.ino)
+    }
+
+    /// The extended attributes that a stage keeps of an inode that has these.
+    fn kept(&self, ino: u64, names: Vec<Vec<u8>>) -> Result<Vec<Xattr>> {
+        let kept = names.into_iter().filter(|name| keeps_xattr(name));
+        kept.map(|name| self.namespace.getxattr(ino, &name).map(|value| (name, value))).collect()
+    }
+
+    /// The contents of the files that are worth reading together, by their places; what cannot be read is read again when
+    /// it is copied.
+    fn read_ahead(&self, opened: &[Result<Attr>]) -> HashMap<usize, Vec<u8>> {
+        let mut left = AHEAD_MAX;
+        let mut chosen = Vec::new();
+        for (place, attr) in opened.iter().enumerate() {
+            let Ok(attr) = attr else { continue };
+            if (1..=AHEAD_EACH_MAX.min(left)).contains(&attr.size) {
+                left -= attr.size;
+                chosen.push((place, attr.ino, usize::try_from(attr.size).expect("at most AHEAD_EACH_MAX")));
+            }
+        }
+        let files: Vec<(u64, usize)> = chosen.iter().map(|(_, ino, length)| (*ino, *length)).collect();
+        let read = chosen.iter().zip(self.namespace.read_all(&files));
+        let whole = read.filter_map(|((place, _, length), bytes)| {
+            bytes.filter(|bytes| bytes.len() == *length).map(|bytes| (*place, bytes))
+        });
+        whole.collect()
     }
 
     fn remember(&self, folder: &Path, ino: u64) {
@@ -183,7 +225,29 @@ impl<N: Namespace + 'static> Tree for Buffer<N> {
 
     fn open(&self, file: &Found) -> Result<Box<dyn OpenFile>> {
         self.namespace.open(file.attr.ino)?;
-        Ok(Box::new(BufferFile::for_reading(self.namespace.clone(), file.attr.ino)))
+        Ok(Box::new(BufferFile::for_reading(self.namespace.clone(), file.attr.ino, None)))
+    }
+
+    fn open_all(&self, files: &[&Found]) -> Option<Vec<Result<Opened>>> {
+        let inos: Vec<u64> = files.iter().map(|file| file.attr.ino).collect();
+        let opened = self.namespace.open_all(&inos);
+        let mut ahead = self.read_ahead(&opened);
+        let file = |(place, opened): (usize, Result<Attr>)| -> Result<Opened> {
+            let attr = opened?;
+            let file = BufferFile::for_reading(self.namespace.clone(), inos[place], ahead.remove(&place));
+            Ok((attr, Box::new(file)))
+        };
+        Some(opened.into_iter().enumerate().map(file).collect())
+    }
+
+    fn survey(&self, files: &[&Found]) -> Option<Vec<Survey>> {
+        let inos: Vec<u64> = files.iter().map(|file| file.attr.ino).collect();
+        let found = self.namespace.survey(&inos).into_iter().zip(&inos);
+        let survey = found.map(|((attr, names), ino)| Survey {
+            attr,
+            xattrs: names.and_then(|names| self.kept(*ino, names)),
+        });
+        Some(survey.collect())
     }
 
     fn reopen(&self, file: &Found) -> Result<Box<dyn OpenFile>> {
@@ -250,8 +314,7 @@ impl<N: Namespace + 'static> Tree for Buffer<N> {
 
     fn xattrs(&self, entry: &Found) -> Result<Vec<Xattr>> {
         let ino = entry.attr.ino;
-        let names = self.namespace.listxattr(ino)?.into_iter().filter(|name| keeps_xattr(name));
-        names.map(|name| self.namespace.getxattr(ino, &name).map(|value| (name, value))).collect()
+        self.kept(ino, self.namespace.listxattr(ino)?)
     }
 
     fn set_xattr(&self, entry: &Found, (name, value): &Xattr) -> Result<()> {

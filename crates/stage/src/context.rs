@@ -135,9 +135,15 @@ impl Context {
         !self.is_pass && fault.may_pass() && !(fault.is_no_room() && self.no_room.load(Ordering::Relaxed))
     }
 
-    /// Waits until so many bytes may be read from the PFS or written to it.
+    /// Waits until the stage may read so many bytes from the PFS or write them there, wherever that is done.
     pub(crate) fn pace(&self, bytes: u64) {
         self.monitor.pace.take(bytes, || self.monitor.is_stopping());
+    }
+
+    /// The same of bytes that this process moves itself: its node has a limit, too.
+    pub(crate) fn pace_here(&self, bytes: u64) {
+        self.monitor.own_pace.take(bytes, || self.monitor.is_stopping());
+        self.pace(bytes);
     }
 
     /// Where an entry that is to become `target` is made: beside it under a name of ours, or right there.

@@ -44,9 +44,9 @@ pub struct Engine {
 
 impl Engine {
     /// Stages between the mounted PFS and the buffer behind `namespace`.
-    pub fn new<N: Namespace + 'static>(spec: &StageSpec, namespace: N) -> Engine {
+    pub fn new<N: Namespace + 'static>(spec: &StageSpec, namespace: impl Into<Arc<N>>) -> Engine {
         let creator = Creator { uid: spec.owner.uid, gid: spec.owner.gid, umask: 0 };
-        let buffer = Buffer::new(namespace, &spec.buffer_name, creator);
+        let buffer = Buffer::<N>::new(namespace, &spec.buffer_name, creator);
         Engine::between(Arc::new(Pfs), Arc::new(buffer))
     }
 

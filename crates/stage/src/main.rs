@@ -3,8 +3,10 @@
 //!
 //! Prints a status line (JSON) on standard output at least twice a second and a last one at the end; log lines go to
 //! standard error. Exits 0 when the stage is complete, 1 when it failed, and at once when nobody reads the lines any
-//! more. Lines on standard input (JSON, `StageControl`) change its pace. SIGTERM cancels. Started again with the same
+//! more. Lines on standard input (JSON, `StagePace`) change its pace. SIGTERM cancels. Started again with the same
 //! journal it goes on where it was.
+//!
+//! A mover's standard output is the connection to its coordinator, in both directions.
 
 use std::io::Write;
 use std::os::fd::AsFd;
@@ -25,12 +27,12 @@ use stage::engine::Engine;
 use stage::identity;
 use stage::journal::Journal;
 use stage::monitor::Monitor;
-use stage::movers::{self, Recruit};
+use stage::movers::{self, Post, Recruit};
 use wire::control::{ApiError, Blame, StageStatus};
 use wire::data::dial::{Via, dial};
 use wire::data::hello::{Claim, Key};
 use wire::data::{Reply, Request, Stream};
-use wire::node::{FragmentSpec, NamespaceTarget, StageControl, StageSpec, StorageAddress};
+use wire::node::{FragmentSpec, NamespaceTarget, StagePace, StageSpec, StorageAddress};
 
 /// Pause between two status lines; the node is promised two a second.
 const REPORT_PERIOD: Duration = Duration::from_millis(400);
@@ -51,12 +53,15 @@ struct Arguments {
     /// Where this node's data path listens: the buffer's other nodes are to help.
     #[arg(long, requires = "spec")]
     data_address: Option<String>,
-    /// Copy for the coordinator on standard input, a socket; this is the fragment here, as the node keeps it (JSON).
+    /// Copy for the coordinator on standard output, a socket; this is the fragment here, as the node keeps it (JSON).
     #[arg(long, requires = "namespace", conflicts_with = "spec")]
     fragment: Option<PathBuf>,
     /// The namespace in it.
     #[arg(long)]
     namespace: Option<u32>,
+    /// Also for root's stages.
+    #[arg(long, requires = "fragment")]
+    as_root: bool,
 }
 
 fn main() -> anyhow::Result<ExitCode> {
@@ -64,7 +69,9 @@ fn main() -> anyhow::Result<ExitCode> {
     daemon::logging::init();
     raise_descriptor_limit();
     match arguments {
-        Arguments { fragment: Some(fragment), namespace: Some(namespace), .. } => help(&fragment, namespace),
+        Arguments { fragment: Some(fragment), namespace: Some(namespace), as_root, .. } => {
+            help(&fragment, namespace, as_root)
+        }
         Arguments { spec: Some(spec), journal: Some(journal), data_address, .. } => {
             coordinate(&spec, &journal, data_address.as_deref())
         }
@@ -82,14 +89,14 @@ fn raise_descriptor_limit() {
 }
 
 /// A mover's life.
-fn help(fragment: &Path, namespace: u32) -> anyhow::Result<ExitCode> {
+fn help(fragment: &Path, namespace: u32, as_root: bool) -> anyhow::Result<ExitCode> {
     let spec: FragmentSpec = read(fragment)?;
-    let socket = std::io::stdin().as_fd().try_clone_to_owned().context("use standard input as a socket")?;
-    let stream = match rustix::net::sockopt::socket_domain(&socket).context("standard input is no socket")? {
+    let socket = std::io::stdout().as_fd().try_clone_to_owned().context("use standard output as a socket")?;
+    let stream = match rustix::net::sockopt::socket_domain(&socket).context("standard output is no socket")? {
         AddressFamily::UNIX => Stream::Unix(socket.into()),
         _ => Stream::Tcp(socket.into()),
     };
-    movers::serve(&stream, &spec, namespace)?;
+    movers::serve(&stream, &Post { fragment: &spec, namespace, as_root }, obey)?;
     // Whatever threads are still at: the coordinator has others do it.
     std::process::exit(0)
 }
@@ -186,7 +193,9 @@ fn run(
     cancel_on_signal(monitor).context("wait for signals")?;
     obey(monitor);
     let (over, reporter) = start_reporter(monitor);
-    let status = Engine::new(spec, client).with_movers(here, recruits).run(spec, journal, monitor);
+    // Its thread for closes has the owner's rights, as all that are started from now on.
+    let client = client.hold_closes();
+    let status = Engine::new::<Client>(spec, client).with_movers(here, recruits).run(spec, journal, monitor);
     // The reporter must be silent before the last line: nothing may come after it.
     drop(over);
     reporter.join().expect("the reporter does not panic");
@@ -198,8 +207,8 @@ fn obey(monitor: &Arc<Monitor>) {
     let monitor = monitor.clone();
     std::thread::spawn(move || {
         for line in std::io::stdin().lines().map_while(Result::ok) {
-            match serde_json::from_str::<StageControl>(&line) {
-                Ok(control) => monitor.control(&control),
+            match serde_json::from_str::<StagePace>(&line) {
+                Ok(pace) => monitor.control(&pace),
                 Err(error) => tracing::warn!(line, %error, "an order of the node is not understood"),
             }
         }

@@ -10,22 +10,33 @@ use wire::data::{FileKind, SetAttr};
 
 use crate::context::Context;
 use crate::fault::{Fault, Tried, errno_text};
-use crate::tree::Found;
+use crate::tree::{self, Found, Xattr};
 
 const SET_USER_ID: u32 = 0o4000;
 const SET_GROUP_ID: u32 = 0o2000;
 
-/// Gives `made`, an entry of the target that is just made, the metadata of `source`. Faults and
-/// remarks call it `name`, which it is to become.
+/// Gives `made`, an entry of the target that is just made, the metadata of `source`, as [`keep_with`] does.
+pub(crate) fn keep(context: &Context, source: &Found, made: &Found, name: &Path) -> Result<(), Fault> {
+    let is_link = source.attr.kind == FileKind::Symlink;
+    let xattrs = if is_link { Ok(Vec::new()) } else { context.source.xattrs(source) };
+    keep_with(context, source, xattrs, made, name)
+}
+
+/// Gives `made`, an entry of the target that is just made, the metadata of `source`, with these extended attributes. Faults
+/// and remarks call it `name`, which it is to become.
 ///
 /// The order matters: a change of owner clears mode bits; extended attributes need a writable file; times come last,
 /// so that nothing changes them again.
-pub(crate) fn keep(context: &Context, source: &Found, made: &Found, name: &Path) -> Result<(), Fault> {
+pub(crate) fn keep_with(
+    context: &Context,
+    source: &Found,
+    xattrs: tree::Result<Vec<Xattr>>,
+    made: &Found,
+    name: &Path,
+) -> Result<(), Fault> {
     let kept = keep_owner(context, source, made, name);
     let is_link = source.attr.kind == FileKind::Symlink;
-    if !is_link {
-        keep_xattrs(context, source, made, name);
-    }
+    keep_xattrs(context, source, xattrs, made, name);
     let mode = mode_for(source, kept);
     let change = SetAttr {
         mode: (!is_link).then_some(mode),
@@ -81,8 +92,14 @@ fn mode_for(source: &Found, kept: KeptOwner) -> u32 {
     mode
 }
 
-fn keep_xattrs(context: &Context, source: &Found, made: &Found, name: &Path) {
-    let xattrs = match context.source.xattrs(source) {
+fn keep_xattrs(
+    context: &Context,
+    source: &Found,
+    xattrs: tree::Result<Vec<Xattr>>,
+    made: &Found,
+    name: &Path,
+) {
+    let xattrs = match xattrs {
         Ok(xattrs) => xattrs,
         Err(errno) => {
             let text = format!("extended attributes cannot be read: {}", errno_text(errno));

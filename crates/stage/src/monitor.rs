@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use model::phase::StageState;
 use wire::control::{ApiError, Blame, FileFailure, Remark, StageNotes, StageProgress, StageStatus};
-use wire::node::{StageControl, StageSpec};
+use wire::node::{StagePace, StageSpec};
 
 use crate::eta::Gauge;
 use crate::pace::Pace;
@@ -46,6 +46,8 @@ pub struct Monitor {
     gauge: Mutex<Gauge>,
     stall_after: Duration,
     pub(crate) pace: Pace,
+    /// That of this process alone, which the limit of its node gives it.
+    pub(crate) own_pace: Pace,
     pub(crate) stalls: Stalls,
 }
 
@@ -74,6 +76,7 @@ impl Monitor {
             gauge: Mutex::default(),
             stall_after: STALL_AFTER,
             pace: Pace::default(),
+            own_pace: Pace::default(),
             stalls: Stalls::default(),
         };
         monitor.pace.limit(spec.policy.bandwidth_bytes_per_s);
@@ -86,9 +89,10 @@ impl Monitor {
     }
 
     /// Changes the stage's pace.
-    pub fn control(&self, control: &StageControl) {
-        self.pace.pause(control.paused);
-        self.pace.limit(control.bandwidth_bytes_per_s.or(self.spec.policy.bandwidth_bytes_per_s));
+    pub fn control(&self, pace: &StagePace) {
+        self.pace.pause(pace.paused);
+        self.pace.limit(pace.bandwidth_bytes_per_s.or(self.spec.policy.bandwidth_bytes_per_s));
+        self.own_pace.limit(pace.node_bandwidth_bytes_per_s);
     }
 
     /// Asks the stage to stop soon. What is copied so far stays, and a later run goes on from there.

@@ -29,7 +29,7 @@ use wire::node::StageSpec;
 
 use self::lane::Lane;
 use self::link::Link;
-pub use self::serve::{ServeError, serve};
+pub use self::serve::{Post, ServeError, serve};
 use crate::context::Context;
 use crate::queue::Hand;
 use crate::transfer::Copier;

@@ -29,7 +29,7 @@ use crate::monitor::Tally;
 use crate::part::Part;
 use crate::resume::{self, Begun};
 use crate::transfer::Transfer;
-use crate::tree::Found;
+use crate::tree::{self, Found, OpenFile, Survey};
 use crate::verify;
 
 /// Stages a file; gives its entry at the target.
@@ -112,7 +112,7 @@ pub(crate) fn make<'a>(
 ) -> Result<Copy<'a>, Fault> {
     let written = write(context, source, target)?;
     written.sync()?;
-    settle(context, written, attempts)
+    settle(context, written, None, attempts)
 }
 
 /// Begins a copy that is to become `target`, and writes its contents.
@@ -121,7 +121,18 @@ pub(crate) fn write<'a>(
     source: &Found,
     target: &Path,
 ) -> Result<Written<'a>, Fault> {
-    let (source, found) = open_source(context, source)?;
+    let tree = &context.source;
+    let file = tree.open(source).tried(&**tree, &source.path, "open for reading")?;
+    let attr = file.attributes().tried(&**tree, &source.path, "look at")?;
+    write_from(context, opened(context, source, attr, file)?, target)
+}
+
+/// The same of a source that is open, as it was then.
+pub(crate) fn write_from<'a>(
+    context: &'a Arc<Context>,
+    (source, found): (Opened, Found),
+    target: &Path,
+) -> Result<Written<'a>, Fault> {
     let size = found.attr.size;
     let Begun { made, part, target, blocks } = resume::begin(context, target, &found)?;
     let tally = Arc::new(Tally::new(&context.monitor));
@@ -139,6 +150,11 @@ impl Written<'_> {
         &self.file.made
     }
 
+    /// What it is a copy of, as it was when it was opened.
+    pub(crate) fn source(&self) -> &Found {
+        &self.file.found
+    }
+
     /// Makes the contents survive a power loss.
     pub(crate) fn sync(&self) -> Result<(), Fault> {
         let target = &self.file.target;
@@ -146,18 +162,21 @@ impl Written<'_> {
     }
 }
 
-/// Compares what is written and synced, and gives it the source's metadata.
+/// Compares what is written and synced, and gives it the source's metadata; `now` is what that is like, if somebody has
+/// looked.
 pub(crate) fn settle<'a>(
     context: &Arc<Context>,
     written: Written<'a>,
+    now: Option<Survey>,
     attempts: u32,
 ) -> Result<Copy<'a>, Fault> {
     // The part first, so that it is dropped after the file.
     let Written { part, file, sums, resumed, tally } = written;
-    check_unchanged(&file)?;
+    let now = now.unwrap_or_else(|| look(context, &file));
+    check_unchanged(&file, now.attr)?;
     verify(context, &file, &sums, &resumed, &tally)?;
     file.target.file.close().tried(&*file.target.tree, file.name(), "close")?;
-    metadata::keep(context, &file.found, &file.made, file.name())?;
+    metadata::keep_with(context, &file.found, now.xattrs, &file.made, file.name())?;
     let done = Finished {
         size: file.size,
         mtime: file.found.attr.mtime,
@@ -177,10 +196,14 @@ pub(crate) fn note(context: &Context, target: &Path, done: Finished) {
     context.manifest.file(target, &done);
 }
 
-fn open_source(context: &Context, source: &Found) -> Result<(Opened, Found), Fault> {
+/// A source that is open, and had these attributes then.
+pub(crate) fn opened(
+    context: &Context,
+    source: &Found,
+    attr: Attr,
+    file: Box<dyn OpenFile>,
+) -> Result<(Opened, Found), Fault> {
     let (tree, path) = (&context.source, &source.path);
-    let file = tree.open(source).tried(&**tree, path, "open for reading")?;
-    let attr = file.attributes().tried(&**tree, path, "look at")?;
     let sparse = file.has_holes(&attr).tried(&**tree, path, "look for holes in")?;
     let opened = Opened { tree: tree.clone(), path: path.clone(), file: Arc::from(file), sparse };
     Ok((opened, Found { attr, ..source.clone() }))
@@ -194,9 +217,13 @@ fn buffer_ino(context: &Context, source: &Found, made: &Found) -> u64 {
     }
 }
 
-fn check_unchanged(file: &Transfer) -> Result<(), Fault> {
+fn look(context: &Context, file: &Transfer) -> Survey {
+    Survey { attr: file.source.file.attributes(), xattrs: context.source.xattrs(&file.found) }
+}
+
+fn check_unchanged(file: &Transfer, now: tree::Result<Attr>) -> Result<(), Fault> {
     let (source, before) = (&file.source, &file.found.attr);
-    let after = source.file.attributes().tried(&*source.tree, &source.path, "look at")?;
+    let after = now.tried(&*source.tree, &source.path, "look at")?;
     if (after.size, after.mtime) == (before.size, before.mtime) {
         return Ok(());
     }

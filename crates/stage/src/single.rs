@@ -161,5 +161,6 @@ fn spec(id: &str) -> StageSpec {
         owner: Owner { uid: rustix::process::geteuid().as_raw(), gid: rustix::process::getegid().as_raw() },
         pairs: Vec::new(),
         policy: StagePolicy::default(),
+        ticket: String::new(),
     }
 }

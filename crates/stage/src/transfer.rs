@@ -83,11 +83,16 @@ impl Copier for Here {
     ) -> Result<Vec<u32>, NotDone> {
         let moved = |piece: &content::Piece<'_>| {
             if matches!(piece, content::Piece::Data(..)) {
-                context.pace(piece.length());
+                context.pace_here(piece.length());
             }
             tally.copied(piece.length());
         };
         let copied = content::copy(context, &file.source, &file.target, file.size, &unit.runs, moved);
+        if file.size > UNIT_BYTES {
+            // The device is at work while the rest is copied.
+            let runs = unit.runs.iter().map(|run| blocks::bytes(run, file.size));
+            runs.for_each(|range| file.target.file.begin_sync(range));
+        }
         copied.map_err(NotDone::Fault)
     }
 
@@ -99,7 +104,7 @@ impl Copier for Here {
         tally: &Tally,
     ) -> Result<Vec<u32>, NotDone> {
         let read = content::read(context, &file.target, file.size, &unit.runs, |piece| {
-            verify::pace(context, file.target.tree.side(), piece.length());
+            verify::pace_here(context, file.target.tree.side(), piece.length());
             tally.verified(piece.length());
             Ok(())
         });

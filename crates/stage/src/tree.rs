@@ -63,6 +63,17 @@ pub enum Placement {
 /// An extended attribute: its name and its value.
 pub type Xattr = (Vec<u8>, Vec<u8>);
 
+/// A file that was opened, and its attributes then.
+pub type Opened = (Attr, Box<dyn OpenFile>);
+
+/// What a file is like.
+pub struct Survey {
+    /// Its attributes.
+    pub attr: Result<Attr>,
+    /// As [`Tree::xattrs`].
+    pub xattrs: Result<Vec<Xattr>>,
+}
+
 /// The entries of a folder; an entry that cannot be looked at comes as its path and the reason.
 pub type Listing<'a> = Box<dyn Iterator<Item = std::result::Result<Found, (PathBuf, Errno)>> + 'a>;
 
@@ -88,6 +99,17 @@ pub trait Tree: Send + Sync {
 
     /// Opens a regular file for reading.
     fn open(&self, file: &Found) -> Result<Box<dyn OpenFile>>;
+
+    /// Opens regular files for reading, in order, with the attributes that they then have; `None` where it is no less work
+    /// for many than for each.
+    fn open_all(&self, _files: &[&Found]) -> Option<Vec<Result<Opened>>> {
+        None
+    }
+
+    /// What these files are like now, in order; `None` as above.
+    fn survey(&self, _files: &[&Found]) -> Option<Vec<Survey>> {
+        None
+    }
 
     /// Opens for reading and writing a regular file that an earlier run of ours made.
     fn reopen(&self, file: &Found) -> Result<Box<dyn OpenFile>>;
@@ -165,6 +187,10 @@ pub trait OpenFile: Send + Sync {
 
     /// Sets the size, bytes; what is new is a hole.
     fn set_size(&self, size: u64) -> Result<()>;
+
+    /// Has a range written to where the bytes are kept from now on, so that [`OpenFile::sync`] has less to wait for. Whether
+    /// that succeeds is seen there.
+    fn begin_sync(&self, _range: Range<u64>) {}
 
     /// Makes the contents survive a power loss.
     fn sync(&self) -> Result<()>;

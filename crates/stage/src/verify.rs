@@ -42,6 +42,13 @@ pub(crate) fn pace(context: &Context, side: Side, bytes: u64) {
     }
 }
 
+/// The same of bytes that this process reads itself.
+pub(crate) fn pace_here(context: &Context, side: Side, bytes: u64) {
+    if side == Side::Pfs {
+        context.pace_here(bytes);
+    }
+}
+
 /// Bytes of a file that are read back.
 pub(crate) fn bytes(policy: Verify, size: u64) -> u64 {
     match of_size(policy, size) {

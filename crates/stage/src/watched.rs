@@ -8,7 +8,9 @@ use wire::control::Side;
 use wire::data::{Attr, SetAttr};
 
 use crate::monitor::Monitor;
-use crate::tree::{Batch, Found, Listing, New, OpenFile, Placement, Result, Tree, Usage, Xattr};
+use crate::tree::{
+    Batch, Found, Listing, New, OpenFile, Opened, Placement, Result, Survey, Tree, Usage, Xattr,
+};
 
 /// A tree, watched.
 pub(crate) struct Watched {
@@ -77,6 +79,20 @@ impl Tree for Watched {
     fn open(&self, file: &Found) -> Result<Box<dyn OpenFile>> {
         let opened = self.watch("open for reading", &file.path, || self.tree.open(file))?;
         Ok(self.file(&file.path, opened))
+    }
+
+    fn open_all(&self, files: &[&Found]) -> Option<Vec<Result<Opened>>> {
+        let first = files.first()?;
+        let opened = self.watch("open files for reading, as", &first.path, || self.tree.open_all(files))?;
+        let watched = |(file, opened): (&&Found, Result<Opened>)| {
+            opened.map(|(attr, opened)| (attr, self.file(&file.path, opened)))
+        };
+        Some(files.iter().zip(opened).map(watched).collect())
+    }
+
+    fn survey(&self, files: &[&Found]) -> Option<Vec<Survey>> {
+        let first = files.first()?;
+        self.watch("look at files, as", &first.path, || self.tree.survey(files))
     }
 
     fn reopen(&self, file: &Found) -> Result<Box<dyn OpenFile>> {
@@ -175,6 +191,10 @@ impl OpenFile for WatchedFile {
 
     fn set_size(&self, size: u64) -> Result<()> {
         self.watch("set the size of", || self.file.set_size(size))
+    }
+
+    fn begin_sync(&self, range: Range<u64>) {
+        self.watch("begin to sync", || self.file.begin_sync(range));
     }
 
     fn sync(&self) -> Result<()> {

@@ -154,7 +154,8 @@ impl Worker {
             self.made = Some(inode.attr.ino);
         }
         let payload = if reply == Reply::Data { &self.buffer[..self.filled] } else { &[] };
-        connection.send(frame.id, &reply, payload)
+        // Of a client that has sent more requests already, one wake-up for several answers.
+        connection.queue(frame.id, &reply, payload)
     }
 
     fn object(&self, ino: Option<u64>) -> io::Result<OwnedFd> {

@@ -410,6 +410,7 @@ mod tests {
             capacity_bytes: 1 << 20,
             volume: VolumeKind::Directory,
             key: "ab".repeat(32),
+            stage_key: String::new(),
             peers: Vec::new(),
             namespaces: namespaces.iter().map(namespace).collect(),
             grace_ms: wire::node::GRACE_MS,

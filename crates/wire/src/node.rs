@@ -85,6 +85,10 @@ pub struct FragmentSpec {
     pub volume: VolumeKind,
     /// The instance's key, 64 hexadecimal digits: whoever has it may use the instance's data path.
     pub key: String,
+    /// What proves that control gave a stage, 64 hexadecimal digits: only nodes that store have it, and not those that mount.
+    /// Empty: no other node's stages are helped here.
+    #[serde(default)]
+    pub stage_key: String,
     /// Every fragment's node, in order; this one's too.
     pub peers: Vec<StorageAddress>,
     /// The namespaces in the instance.
@@ -211,6 +215,10 @@ pub struct StageSpec {
     /// How it is done.
     #[serde(default)]
     pub policy: StagePolicy,
+    /// Proves to the buffer's other nodes that control gave this stage to whoever shows it: see `mover::ticket`. Empty: they
+    /// do not help.
+    #[serde(default)]
+    pub ticket: String,
 }
 
 /// What may be chosen about a stage.
@@ -252,6 +260,18 @@ pub struct StageControl {
     pub paused: bool,
     /// In place of [`StagePolicy::bandwidth_bytes_per_s`] from now on, where it is some.
     pub bandwidth_bytes_per_s: Option<u64>,
+}
+
+/// What a node tells the processes that copy on it, workers and movers, a line of JSON each time that it changes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct StagePace {
+    /// Nothing is copied until this is false again.
+    pub paused: bool,
+    /// Bytes a second that the stage may move on the PFS, by all nodes together; `None`: as many as can be.
+    pub bandwidth_bytes_per_s: Option<u64>,
+    /// Bytes a second that this process may move there itself.
+    pub node_bandwidth_bytes_per_s: Option<u64>,
 }
 
 /// A private volume on the node's own flash. The node keeps this specification for its own restart.

@@ -7,8 +7,8 @@ use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use super::random::Random;
 use super::{Failure, failed};
+use tests::random::Random;
 
 /// Names that files have.
 const NAMES: u64 = 60;

@@ -15,9 +15,6 @@
 
 #![expect(clippy::print_stdout, reason = "it answers on its standard output")]
 
-#[path = "../random.rs"]
-mod random;
-
 mod folder;
 mod shared;
 mod unlinked;

@@ -5,8 +5,8 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
-use super::random::Random;
 use super::{Failure, STOP, failed};
+use tests::random::Random;
 
 const BYTES: usize = 200_000;
 

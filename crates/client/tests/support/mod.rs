@@ -67,6 +67,7 @@ impl Cluster {
                 capacity_bytes: capacity_each,
                 volume,
                 key: KEY.into(),
+                stage_key: String::new(),
                 peers: cluster.target.nodes.clone(),
                 namespaces,
                 grace_ms: wire::node::GRACE_MS,

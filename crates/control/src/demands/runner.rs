@@ -249,8 +249,9 @@ async fn spec<S: Site>(
         owner: demand.owner.clone(),
         policy: StagePolicy::default(),
         pairs,
+        ticket: String::new(),
     };
-    Ok((spec, node, session))
+    Ok((target::with_ticket(&described.instance, spec), node, session))
 }
 
 /// How the job that asked writes the namespace.

@@ -180,7 +180,8 @@ async fn choose<S: Site>(
     own: &Own,
     order: &Order,
 ) -> Result<Instance, ApiError> {
-    let (ground, views, key) = (Ground::of(&control.site)?, control.site.nodes(), new_key()?);
+    let (ground, views) = (Ground::of(&control.site)?, control.site.nodes());
+    let (key, stage_key) = (new_key()?, new_key()?);
     let (token, own, fragments) = (token.to_owned(), own.clone(), order.fragments);
     let (wanted, image_from) = (order.volume, control.site.image_bytes_min());
     let volume_of = move |bytes| {
@@ -202,6 +203,7 @@ async fn choose<S: Site>(
         let instance = Instance {
             id: format!("i{}", counters::next(tx, Counter::Instance)?),
             key,
+            stage_key,
             requested_bytes: own.requested_bytes,
             capacity_bytes: placement.capacity_bytes,
             volume: volume_of(placement.fragment_bytes),
@@ -231,7 +233,7 @@ pub fn shares(tx: &rusqlite::Transaction<'_>, views: &[crate::site::NodeView]) -
 /// 32 random bytes in hexadecimal.
 fn new_key() -> Result<String, ApiError> {
     let mut key = [0u8; 32];
-    getrandom::fill(&mut key).map_err(|e| bug("no_random", format!("draw the instance's key: {e}")))?;
+    getrandom::fill(&mut key).map_err(|e| bug("no_random", format!("draw a key of the instance: {e}")))?;
     Ok(key.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 

@@ -151,8 +151,9 @@ pub async fn spec_of<S: Site>(
         owner: session.owner.clone(),
         policy,
         pairs: Vec::new(),
+        ticket: String::new(),
     };
-    Ok((node, spec))
+    Ok((node, target::with_ticket(&described.instance, spec)))
 }
 
 /// The nodes of the job copy by themselves what they owe.

@@ -5,7 +5,9 @@
 use model::phase::AccessMode;
 use model::stripe::Layout;
 use wire::control::{ApiError, Owner};
-use wire::node::{FragmentSpec, GRACE_MS, NamespaceSpec, NamespaceTarget, StorageAddress};
+use wire::data::hello::Key;
+use wire::mover;
+use wire::node::{FragmentSpec, GRACE_MS, NamespaceSpec, NamespaceTarget, StageSpec, StorageAddress};
 
 use crate::control::Control;
 use crate::site::Site;
@@ -96,11 +98,18 @@ pub fn fragments(site: &impl Site, of: &Described, peers: &[StorageAddress]) -> 
         capacity_bytes: instance.capacity_bytes / count.max(1),
         volume: instance.volume,
         key: instance.key.clone(),
+        stage_key: instance.stage_key.clone(),
         peers: usable(site, peers),
         namespaces: namespaces(of),
         grace_ms: grace_ms(site),
     };
     (0u32..).zip(&instance.nodes).map(|(index, _)| spec(index)).collect()
+}
+
+/// Lets the node that coordinates a stage of this instance have its other nodes help.
+pub fn with_ticket(instance: &Instance, stage: StageSpec) -> StageSpec {
+    let ticket = Key::from_hex(&instance.stage_key).map(|key| mover::ticket(&key, &stage));
+    StageSpec { ticket: ticket.unwrap_or_default(), ..stage }
 }
 
 fn grace_ms(site: &impl Site) -> u64 {

@@ -14,6 +14,9 @@ pub struct Instance {
     pub id: String,
     /// Its key, 64 hexadecimal digits.
     pub key: String,
+    /// What proves to its nodes that control gave a stage, 64 hexadecimal digits; empty in an instance that was made before
+    /// there was one.
+    pub stage_key: String,
     /// Bytes asked for.
     pub requested_bytes: u64,
     /// Bytes allocated over all fragments.
@@ -55,8 +58,8 @@ impl Instance {
 pub fn insert(tx: &Transaction<'_>, token: &str, instance: &Instance) -> Result<()> {
     tx.execute(
         "INSERT INTO instances (token, id, key, requested_bytes, capacity_bytes, volume, pool, granularity_bytes, coherence,
-         drain, on_job_nodes)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
+         drain, on_job_nodes, stage_key)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
         params![
             token,
             instance.id,
@@ -69,6 +72,7 @@ pub fn insert(tx: &Transaction<'_>, token: &str, instance: &Instance) -> Result<
             Word(instance.coherence),
             instance.drain.map(Word),
             instance.on_job_nodes,
+            instance.stage_key,
         ],
     )?;
     insert_fragments(tx, token, instance)?;
@@ -114,6 +118,7 @@ pub fn find(tx: &Transaction<'_>, token: &str) -> Result<Option<Instance>> {
             Ok(Instance {
                 id: row.get("id")?,
                 key: row.get("key")?,
+                stage_key: row.get("stage_key")?,
                 requested_bytes: row.get("requested_bytes")?,
                 capacity_bytes: row.get("capacity_bytes")?,
                 volume: row.get::<_, Word<VolumeKind>>("volume")?.0,

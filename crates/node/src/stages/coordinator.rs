@@ -185,7 +185,7 @@ impl Coordinator {
         let mut share = self.setting.shares.join();
         let mut control = self.orders.control.clone();
         loop {
-            let pace = share.apply(&self.spec.policy, &control.borrow_and_update());
+            let pace = share.of_worker(&self.spec.policy, &control.borrow_and_update());
             worker.give(&pace).await;
             tokio::select! {
                 changed = control.changed() => {

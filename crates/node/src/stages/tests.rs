@@ -38,6 +38,7 @@ fn spec(what: &str) -> StageSpec {
         target,
         owner: own,
         policy: StagePolicy::default(),
+        ticket: String::new(),
         pairs: Vec::new(),
     }
 }

@@ -11,7 +11,7 @@ use model::phase::StageState;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use wire::control::StageStatus;
-use wire::node::StageControl;
+use wire::node::StagePace;
 
 use crate::process::{Process, ProcessId};
 
@@ -25,7 +25,7 @@ pub struct Worker {
     orders: Option<ChildStdin>,
 }
 
-/// The way to tell a worker what has changed.
+/// The way to tell a worker or mover what has changed.
 pub struct Orders(Option<ChildStdin>);
 
 /// How a worker's life ended.
@@ -86,7 +86,7 @@ impl Worker {
 
     /// The way to tell it something; there is one.
     pub fn orders(&mut self) -> Orders {
-        Orders(self.orders.take())
+        Orders::to(self.orders.take())
     }
 
     /// Asks the worker to end and to remove what it has not finished, waits a little, then ends it.
@@ -108,10 +108,15 @@ impl Worker {
 }
 
 impl Orders {
-    /// Tells the worker its pace. One that does not listen any more ends, and its successor is told anew.
-    pub async fn give(&mut self, control: &StageControl) {
+    /// To who reads this.
+    pub fn to(pipe: Option<ChildStdin>) -> Orders {
+        Orders(pipe)
+    }
+
+    /// Tells its pace. One that does not listen any more ends, and its successor is told anew.
+    pub async fn give(&mut self, pace: &StagePace) {
         let Some(pipe) = &mut self.0 else { return };
-        let Ok(mut line) = serde_json::to_vec(control) else { return };
+        let Ok(mut line) = serde_json::to_vec(pace) else { return };
         line.push(b'\n');
         if pipe.write_all(&line).await.is_err() {
             self.0 = None;

@@ -29,19 +29,21 @@ pub(super) struct BufferFile<N: Namespace> {
     closed: AtomicBool,
     /// The objects on this host, by their fragments, that were asked for: their bytes pass no socket. `None`: refused.
     objects: Mutex<HashMap<u32, Option<Arc<File>>>>,
+    /// All that was in it when it was opened, if that was read then.
+    ahead: Option<Vec<u8>>,
 }
 
 impl<N: Namespace> BufferFile<N> {
-    pub(super) fn for_reading(namespace: Arc<N>, ino: u64) -> BufferFile<N> {
-        BufferFile::new(namespace, ino, false)
+    pub(super) fn for_reading(namespace: Arc<N>, ino: u64, ahead: Option<Vec<u8>>) -> BufferFile<N> {
+        BufferFile::new(namespace, ino, false, ahead)
     }
 
     pub(super) fn for_writing(namespace: Arc<N>, ino: u64) -> BufferFile<N> {
-        BufferFile::new(namespace, ino, true)
+        BufferFile::new(namespace, ino, true, None)
     }
 
-    fn new(namespace: Arc<N>, ino: u64, write: bool) -> BufferFile<N> {
-        BufferFile { namespace, ino, write, closed: AtomicBool::new(false), objects: Mutex::default() }
+    fn new(namespace: Arc<N>, ino: u64, write: bool, ahead: Option<Vec<u8>>) -> BufferFile<N> {
+        BufferFile { namespace, ino, write, closed: AtomicBool::new(false), objects: Mutex::default(), ahead }
     }
 
     /// The object that holds a range, and the offset there.
@@ -81,6 +83,12 @@ impl<N: Namespace> OpenFile for BufferFile<N> {
 
     // What does not come whole is asked for by the namespace: it knows where the file ends, and what went wrong.
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize> {
+        if let Some(ahead) = &self.ahead {
+            let start = usize::try_from(offset).map_or(ahead.len(), |offset| offset.min(ahead.len()));
+            let length = buffer.len().min(ahead.len() - start);
+            buffer[..length].copy_from_slice(&ahead[start..start + length]);
+            return Ok(length);
+        }
         if let Some((object, place)) = self.object(offset, buffer.len())
             && object.read_at(buffer, place).is_ok_and(|length| length == buffer.len())
         {

@@ -46,6 +46,18 @@ impl Namespace for Client {
         Client::open(self, ino, false).map(drop)
     }
 
+    fn open_all(&self, inos: &[u64]) -> Vec<Result<Attr>> {
+        Client::open_all(self, inos)
+    }
+
+    fn read_all(&self, files: &[(u64, usize)]) -> Vec<Option<Vec<u8>>> {
+        Client::read_all(self, files)
+    }
+
+    fn survey(&self, inos: &[u64]) -> Vec<client::Survey> {
+        Client::survey(self, inos)
+    }
+
     fn reopen(&self, ino: u64) -> Result<()> {
         Client::open(self, ino, true).map(drop)
     }

@@ -32,6 +32,7 @@ fn spec(id: &str) -> StageSpec {
         target,
         owner: Owner { uid: 0, gid: 0 },
         policy: StagePolicy::default(),
+        ticket: String::new(),
         pairs: Vec::new(),
     }
 }

@@ -5,9 +5,11 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex};
 
+use client::Client;
 use model::stripe::Layout;
+use wire::data::hello::Key;
 use wire::data::{Attr, Connection, Stream};
-use wire::mover::{Answer, Known, Made, Order, Outcome, Part, WholeFile};
+use wire::mover::{self, Answer, Known, Made, Order, Outcome, Part, WholeFile};
 use wire::node::{FragmentSpec, NamespaceTarget, StageSpec};
 
 use super::lane::{bytes, path};
@@ -22,6 +24,7 @@ use crate::monitor::Monitor;
 use crate::regular::{self, Copy};
 use crate::session;
 use crate::tree::{Found, Tree};
+use crate::verify;
 
 /// Why a mover ended before the stage did.
 #[derive(Debug, thiserror::Error)]
@@ -34,22 +37,33 @@ pub enum ServeError {
     NotBegun,
 }
 
-/// Works for the coordinator behind `stream`, on the host of a fragment, until the connection ends. The process is to end
-/// then, whatever its threads still do: nobody waits for it.
+/// What a mover works for.
+pub struct Post<'a> {
+    /// The fragment on this host, as the node keeps it.
+    pub fragment: &'a FragmentSpec,
+    /// The namespace in it.
+    pub namespace: u32,
+    /// The site allows this to be done with root's rights, for a stage of root's.
+    pub as_root: bool,
+}
+
+/// Works for the coordinator behind `stream` until the connection ends. The process is to end then, whatever its threads
+/// still do: nobody waits for it. `begun` is given the monitor, which takes the node's orders, before the first file.
 ///
-/// The calling thread, and those that it starts, take on the rights of the owner of the fragment's `namespace`.
+/// The calling thread, and those that it starts, take on the rights of the owner of the namespace.
 ///
 /// # Errors
 /// See [`ServeError`].
-pub fn serve(stream: &Stream, fragment: &FragmentSpec, namespace: u32) -> Result<(), ServeError> {
+pub fn serve(stream: &Stream, post: &Post<'_>, begun: impl FnOnce(&Arc<Monitor>)) -> Result<(), ServeError> {
     let mut orders = Connection::new(stream.try_clone()?);
     let answers = Arc::new(Mutex::new(Connection::new(stream.try_clone()?)));
     let first = orders.receive::<Order>()?;
     let Order::Begin { stage, run, name } = first.message else { return Err(ServeError::NotBegun) };
-    let context = match begin(&stage, run, name, fragment, namespace) {
+    let context = match begin(&stage, run, name, post) {
         Ok(context) => Arc::new(context),
         Err(why) => return Ok(answer(&answers, first.id, &Answer::Refused(why))?),
     };
+    begun(&context.monitor);
     answer(&answers, first.id, &Answer::Ready)?;
     let (sender, waiting) = channel::<(u64, Order)>();
     let waiting = Arc::new(Mutex::new(waiting));
@@ -67,17 +81,23 @@ pub fn serve(stream: &Stream, fragment: &FragmentSpec, namespace: u32) -> Result
 }
 
 /// Connects to the buffer, with what this host knows of it, and takes on the owner's rights.
-fn begin(
-    stage: &[u8],
-    run: u64,
-    name: String,
-    fragment: &FragmentSpec,
-    namespace: u32,
-) -> Result<Context, String> {
+fn begin(stage: &[u8], run: u64, name: String, post: &Post<'_>) -> Result<Context, String> {
     let mut spec: StageSpec = serde_json::from_slice(stage).map_err(|error| error.to_string())?;
+    let Post { fragment, namespace, as_root } = *post;
     let known = fragment.namespaces.iter().find(|known| known.id == namespace);
     let known = known.ok_or("it does not have the namespace")?;
-    // Whoever has the key of a buffer may read and write it; on the PFS that makes nobody but its owner of him.
+    // Whoever mounts a buffer has its key. That makes him nobody else on the PFS: the stage must be one that control gave.
+    let is_of_this = (&spec.target.instance, spec.target.namespace) == (&fragment.instance, namespace);
+    let key = Key::from_hex(&fragment.stage_key);
+    if !is_of_this || !key.is_some_and(|key| mover::has_ticket(&key, &spec)) {
+        return Err("who asks cannot show that control gave him this stage".to_owned());
+    }
+    if spec.owner.uid == 0 && !as_root {
+        return Err(
+            "it does not copy with root's rights for other nodes (movers_as_root in its configuration)"
+                .to_owned(),
+        );
+    }
     if known.owner != spec.owner {
         return Err(format!(
             "the buffer belongs to user {}, the stage to {}",
@@ -88,10 +108,10 @@ fn begin(
     let client = session::of_mover(&spec, &name).map_err(|error| error.to_string())?;
     identity::assume(&spec.owner).map_err(|error| error.to_string())?;
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
-    // The coordinator keeps the pace of all.
+    // The coordinator keeps the pace of all; what this node has left for it, the node says.
     spec.policy.bandwidth_bytes_per_s = None;
     let monitor = Arc::new(Monitor::new(&spec));
-    Ok(Engine::new(&spec, client).hand(&spec, run, name, &monitor))
+    Ok(Engine::new::<Client>(&spec, client.hold_closes()).hand(&spec, run, name, &monitor))
 }
 
 fn target(fragment: &FragmentSpec, namespace: u32, layout: Layout, home: u32) -> NamespaceTarget {
@@ -161,7 +181,11 @@ fn copy(context: &Context, part: Part) -> Result<Vec<u32>, Refused> {
         Opened { tree: context.source.clone(), path: found.path, file: file.into(), sparse: part.sparse };
     let file = made.reopen(&place).tried(made, &name, "open for writing")?;
     let to = Opened { tree: context.target.clone(), path: name, file: file.into(), sparse: false };
-    let sums = content::copy(context, &from, &to, found.attr.size, &runs, |_| ())?;
+    let sums = content::copy(context, &from, &to, found.attr.size, &runs, |piece| {
+        if matches!(piece, content::Piece::Data(..)) {
+            context.pace_here(piece.length());
+        }
+    })?;
     to.file.sync().tried(made, &to.path, "fsync")?;
     to.file.close().tried(made, &to.path, "close")?;
     Ok(sums)
@@ -176,7 +200,10 @@ fn read_back(context: &Context, part: Part) -> Result<Vec<u32>, Refused> {
     file.forget_cached().tried(made, &name, "drop the cache of")?;
     let from = Opened { tree: context.target.clone(), path: name, file: file.into(), sparse: part.sparse };
     let size = part.source.attr.size;
-    Ok(content::read(context, &from, size, &runs(&part.runs), |_| Ok(()))?)
+    Ok(content::read(context, &from, size, &runs(&part.runs), |piece| {
+        verify::pace_here(context, from.tree.side(), piece.length());
+        Ok(())
+    })?)
 }
 
 /// Copies whole files, up to their names.

@@ -2,12 +2,12 @@
 
 use std::fs;
 use std::process::Child;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use model::phase::{Direction, StageState};
 use rustix::process::{Pid, Signal, kill_process};
 use wire::control::StageStatus;
-use wire::node::StageSpec;
+use wire::node::{StagePace, StageSpec};
 
 use crate::support::forest::{assert_same, bytes, survey};
 use crate::worker::{Work, end_of};
@@ -131,4 +131,58 @@ fn a_node_with_another_file_system_under_the_path_is_left_out_and_named() {
         assert!(remarks.len() == 1 && remarks[0].text.contains("n2 does not help"), "{remarks:?}");
     }
     assert_same(&before, &work.site.pfs("out"));
+}
+
+/// Runs a stage, which must end well without the other node, and say why.
+fn assert_not_helped(work: &Work, spec: &StageSpec, why: &str) {
+    let status = run(work, spec);
+    assert_eq!((status.state, &status.failures), (StageState::Complete, &vec![]));
+    assert_eq!(helped(&status, "n1"), 0);
+    let remarks = &status.notes.remarks;
+    assert!(remarks.len() == 1 && remarks[0].text.contains(why), "{remarks:?}");
+}
+
+#[test]
+fn who_cannot_show_that_control_gave_him_the_stage_is_not_helped() {
+    let work = Work::new(2, 200 * MIB);
+    small_files(&work);
+    let spec = work.spec("1.0", Direction::In, "set", "");
+    // Another stage's, as one who once saw it might use.
+    let stolen = StageSpec { ticket: work.spec("7.0", Direction::In, "set", "").ticket, ..spec.clone() };
+    assert_not_helped(&work, &stolen, "cannot show that control gave him this stage");
+    let none = StageSpec { ticket: String::new(), ..work.spec("1.1", Direction::Out, "out", "") };
+    assert_not_helped(&work, &none, "cannot show that control gave him this stage");
+    assert_same(&survey(&work.site.pfs("set")), &work.site.pfs("out"));
+}
+
+#[test]
+fn roots_stages_are_helped_only_where_the_site_allows_it() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let work = Work::new(2, 200 * MIB);
+    small_files(&work);
+    *work.cluster.movers.not_as_root.lock().unwrap() = Some(1);
+    assert_not_helped(&work, &work.spec("1.0", Direction::In, "set", ""), "movers_as_root");
+}
+
+#[test]
+fn a_mover_keeps_the_limit_of_its_node() {
+    const LIMIT: u64 = 16 * MIB;
+    let work = Work::new(2, 200 * MIB);
+    fs::create_dir(work.site.pfs("set")).unwrap();
+    fs::write(work.site.pfs("set/large"), bytes(1, 100 << 20)).unwrap();
+    let pace = StagePace { node_bandwidth_bytes_per_s: Some(LIMIT), ..StagePace::default() };
+    *work.cluster.movers.pace.lock().unwrap() = Some((1, pace));
+    let mut spec = work.spec("1.0", Direction::In, "set", "");
+    // The coordinator has none, and would give the mover its half at once.
+    spec.policy.bandwidth_bytes_per_s = Some(200 * MIB);
+    let begun = Instant::now();
+    let status = run(&work, &spec);
+    let took = begun.elapsed().as_secs_f64();
+    assert_eq!((status.state, &status.failures), (StageState::Complete, &vec![]));
+    let moved = helped(&status, "n1");
+    assert!(moved >= 16 * MIB, "it did not help: {:?}", status.notes);
+    // Each of its four threads may have a block of 1 MiB on credit.
+    assert!(moved as f64 <= LIMIT as f64 * (took + 0.1) + (4 * MIB) as f64, "{moved} bytes in {took} s");
 }

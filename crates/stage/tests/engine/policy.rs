@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use model::phase::{Direction, StageKind, StageState};
 use serde_json::Value;
 use stage::monitor::Monitor;
-use wire::node::{StageControl, Verify};
+use wire::node::{StagePace, Verify};
 
 use crate::support::Site;
 use crate::support::forest::bytes;
@@ -101,7 +101,7 @@ fn nothing_is_copied_while_a_stage_is_paused() {
     }
     let spec = site.spec(Direction::In, StageKind::Directory, "set", "");
     let monitor = Arc::new(Monitor::new(&spec));
-    monitor.control(&StageControl { paused: true, ..StageControl::default() });
+    monitor.control(&StagePace { paused: true, ..StagePace::default() });
     std::thread::scope(|scope| {
         let stage = scope.spawn(|| site.run_watched(&spec, &monitor));
         while !monitor.status(StageState::Active).progress.planned {
@@ -110,7 +110,7 @@ fn nothing_is_copied_while_a_stage_is_paused() {
         let status = monitor.status(StageState::Active);
         assert!(status.notes.paused && status.progress.eta_ms.is_none());
         assert_eq!(site.faults.files_made.load(Ordering::Relaxed), 0);
-        monitor.control(&StageControl::default());
+        monitor.control(&StagePace::default());
         assert_eq!(stage.join().unwrap().state, StageState::Complete);
     });
 }

@@ -83,6 +83,7 @@ impl Site {
             },
             owner: self.owner.clone(),
             policy: StagePolicy::default(),
+            ticket: String::new(),
             pairs: Vec::new(),
         }
     }

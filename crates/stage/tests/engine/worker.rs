@@ -12,10 +12,12 @@ use model::phase::{Direction, StageKind, StageState};
 use rustix::process::{Pid, Signal, kill_process};
 use stage::monitor::Monitor;
 use wire::control::{Owner, Side, StageStatus, VolumeKind};
+use wire::data::hello::Key;
+use wire::mover;
 use wire::node::StageSpec;
 
 use crate::support::Site;
-use crate::support::cluster::Cluster;
+use crate::support::cluster::{Cluster, STAGE_KEY};
 use crate::support::forest::{assert_same, bytes, grow, survey};
 
 const MIB: u64 = 1 << 20;
@@ -39,7 +41,9 @@ impl Work {
 
     pub fn spec(&self, id: &str, direction: Direction, pfs: &str, buffer: &str) -> StageSpec {
         let spec = self.site.spec(direction, StageKind::Directory, pfs, buffer);
-        StageSpec { id: id.into(), target: self.cluster.target.clone(), ..spec }
+        let spec = StageSpec { id: id.into(), target: self.cluster.target.clone(), ..spec };
+        let key = Key::from_hex(STAGE_KEY).unwrap();
+        StageSpec { ticket: mover::ticket(&key, &spec), ..spec }
     }
 
     fn start(&self, spec: &StageSpec) -> Child {

@@ -43,6 +43,7 @@ impl Home {
             capacity_bytes: 1 << 30,
             volume: VolumeKind::Directory,
             key: "00".repeat(32),
+            stage_key: String::new(),
             peers: Vec::new(),
             namespaces: vec![namespace.clone()],
             grace_ms: wire::node::GRACE_MS,

@@ -21,6 +21,10 @@ const HEAD_BYTES: usize = 16;
 /// Enough for all but the rarest messages; of a payload, so much at most is copied once more.
 const INBOX_BYTES: usize = 512;
 
+/// Longer payloads are not copied to go out with other frames, and no more is held back.
+const QUEUED_PAYLOAD_MAX: usize = 4096;
+const QUEUED_BYTES_MAX: usize = 64 << 10;
+
 /// How long the other side may be silent before its kernel is asked whether it is still there; then how often, and how
 /// often in vain. A machine that lost its power or its cable says nothing: it is given up after 11 s.
 const PROBE_AFTER: Duration = Duration::from_secs(5);
@@ -131,7 +135,7 @@ impl Write for Stream {
 #[derive(Debug)]
 pub struct Connection {
     stream: Stream,
-    /// Head and message of the frame that goes out; kept to spare the allocation.
+    /// Heads and messages of frames that are to go out; kept to spare the allocation.
     out: Vec<u8>,
     /// Message of the frame that came in.
     meta: Vec<u8>,
@@ -179,21 +183,65 @@ impl Connection {
     /// # Errors
     /// InvalidInput when the message or payload is longer than the protocol allows; else the errno of the write.
     pub fn send<M: Serialize>(&mut self, id: u64, message: &M, payload: &[u8]) -> io::Result<()> {
+        self.put(id, message, payload.len())?;
+        let sent = write_both(&mut self.stream, &self.out, payload);
         self.out.clear();
-        self.out.resize(HEAD_BYTES, 0);
+        sent
+    }
+
+    /// The same for one of several frames: it goes out with the next that is sent, or before this side waits for the other.
+    ///
+    /// # Errors
+    /// As [`Connection::send`].
+    pub fn queue<M: Serialize>(&mut self, id: u64, message: &M, payload: &[u8]) -> io::Result<()> {
+        if payload.len() > QUEUED_PAYLOAD_MAX || self.out.len() > QUEUED_BYTES_MAX {
+            return self.send(id, message, payload);
+        }
+        self.put(id, message, payload.len())?;
+        self.out.extend_from_slice(payload);
+        Ok(())
+    }
+
+    /// Adds a frame to what goes out, but for its payload.
+    fn put<M: Serialize>(&mut self, id: u64, message: &M, payload_len: usize) -> io::Result<()> {
+        let start = self.out.len();
+        self.out.resize(start + HEAD_BYTES, 0);
         self.out = postcard::to_extend(message, std::mem::take(&mut self.out)).map_err(io::Error::other)?;
-        let meta_len = self.out.len() - HEAD_BYTES;
-        if meta_len > META_BYTES_MAX || payload.len() > PAYLOAD_BYTES_MAX {
+        let meta_len = self.out.len() - start - HEAD_BYTES;
+        if meta_len > META_BYTES_MAX || payload_len > PAYLOAD_BYTES_MAX {
+            self.out.truncate(start);
             return Err(io::Error::new(
                 io::ErrorKind::InvalidInput,
                 "message longer than the protocol allows",
             ));
         }
         let length = |len: usize| u32::try_from(len).expect("both bounds are below 4 GiB").to_le_bytes();
-        self.out[0..4].copy_from_slice(&length(meta_len));
-        self.out[4..8].copy_from_slice(&length(payload.len()));
-        self.out[8..16].copy_from_slice(&id.to_le_bytes());
-        write_both(&mut self.stream, &self.out, payload)
+        let head = &mut self.out[start..start + HEAD_BYTES];
+        head[0..4].copy_from_slice(&length(meta_len));
+        head[4..8].copy_from_slice(&length(payload_len));
+        head[8..16].copy_from_slice(&id.to_le_bytes());
+        Ok(())
+    }
+
+    /// Sends what is queued.
+    ///
+    /// # Errors
+    /// The errno of the write.
+    pub fn flush(&mut self) -> io::Result<()> {
+        if self.out.is_empty() {
+            return Ok(());
+        }
+        let sent = self.stream.write_all(&self.out);
+        self.out.clear();
+        sent
+    }
+
+    /// Takes bytes from the other side; what is queued for it goes first, if it must be waited for.
+    fn take(&mut self, buffer: &mut [u8]) -> io::Result<()> {
+        if self.inbox.taken.len() < buffer.len() {
+            self.flush()?;
+        }
+        self.inbox.take(&mut self.stream, buffer)
     }
 
     /// Receives one frame's head and message.
@@ -203,14 +251,17 @@ impl Connection {
     /// no valid message: the connection is of no more use then.
     pub fn receive<M: DeserializeOwned>(&mut self) -> io::Result<Frame<M>> {
         let mut head = [0; HEAD_BYTES];
-        self.inbox.take(&mut self.stream, &mut head)?;
+        self.take(&mut head)?;
         let number = |at: usize| u32::from_le_bytes(head[at..at + 4].try_into().expect("4 bytes")) as usize;
         let (meta_len, payload_len) = (number(0), number(4));
         if meta_len > META_BYTES_MAX || payload_len > PAYLOAD_BYTES_MAX {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "frame longer than the protocol allows"));
         }
-        self.meta.resize(meta_len, 0);
-        self.inbox.take(&mut self.stream, &mut self.meta)?;
+        let mut meta = std::mem::take(&mut self.meta);
+        meta.resize(meta_len, 0);
+        let taken = self.take(&mut meta);
+        self.meta = meta;
+        taken?;
         let message = postcard::from_bytes(&self.meta)
             .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "frame holds no valid message"))?;
         let id = u64::from_le_bytes(head[8..16].try_into().expect("8 bytes"));
@@ -222,7 +273,7 @@ impl Connection {
     /// # Errors
     /// The errno of the read.
     pub fn payload(&mut self, buffer: &mut [u8]) -> io::Result<()> {
-        self.inbox.take(&mut self.stream, buffer)
+        self.take(buffer)
     }
 
     /// Sends a file descriptor after a frame.
@@ -231,6 +282,7 @@ impl Connection {
     /// Unsupported over TCP; else the errno of `sendmsg`.
     pub fn send_descriptor(&mut self, descriptor: BorrowedFd<'_>) -> io::Result<()> {
         use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
+        self.flush()?;
         let socket = self.unix()?;
         let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
         let mut ancillary = SendAncillaryBuffer::new(&mut space);
@@ -245,7 +297,7 @@ impl Connection {
     /// # Errors
     /// InvalidData when none came; else the errno of `recvmsg`.
     pub fn receive_descriptor(&mut self) -> io::Result<OwnedFd> {
-        self.inbox.take(&mut self.stream, &mut [0])?;
+        self.take(&mut [0])?;
         let none = || io::Error::new(io::ErrorKind::InvalidData, "no descriptor came with the reply");
         self.inbox.descriptor.take().ok_or_else(none)
     }
@@ -378,6 +430,25 @@ mod tests {
         b.payload(&mut taken).unwrap();
         sender.join().unwrap();
         assert_eq!(taken, payload);
+    }
+
+    #[test]
+    fn queued_frames_go_out_together_in_order_and_before_their_sender_waits() {
+        let (a, b) = UnixStream::pair().unwrap();
+        let (mut a, mut b) = (Connection::new(Stream::Unix(a)), Connection::new(Stream::Unix(b)));
+        let payloads = [vec![1; 10], vec![2; QUEUED_PAYLOAD_MAX], vec![3; QUEUED_PAYLOAD_MAX + 1], vec![]];
+        for (id, payload) in (1..).zip(&payloads) {
+            a.queue(id, &Request::Usage, payload).unwrap();
+        }
+        let waiting = std::thread::spawn(move || a.receive::<Reply>().unwrap().id);
+        for (id, payload) in (1..).zip(&payloads) {
+            let frame: Frame<Request> = b.receive().unwrap();
+            let mut taken = vec![0; frame.payload_len];
+            b.payload(&mut taken).unwrap();
+            assert_eq!((frame.id, &taken), (id, payload));
+        }
+        b.send(5, &Reply::Done, &[]).unwrap();
+        assert_eq!(waiting.join().unwrap(), 5);
     }
 
     #[test]

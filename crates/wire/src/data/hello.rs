@@ -40,8 +40,17 @@ impl Key {
         Some(Key(key))
     }
 
+    pub(crate) fn bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+
+    /// An HMAC with it, of nothing so far.
+    pub(crate) fn hmac(&self) -> Hmac<Sha256> {
+        Hmac::new_from_slice(&self.0).expect("HMAC takes a key of any length")
+    }
+
     fn mac(&self, nonce: &[u8; 32], claim: &Claim) -> Hmac<Sha256> {
-        let mut mac = Hmac::<Sha256>::new_from_slice(&self.0).expect("HMAC takes a key of any length");
+        let mut mac = self.hmac();
         mac.update(nonce);
         mac.update(&claim.session);
         mac.update(&claim.namespace.to_le_bytes());

@@ -1,6 +1,7 @@
 //! Real storage nodes in this process, with one instance.
 
 use std::collections::BTreeMap;
+use std::io::Write;
 use std::net::TcpListener;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixListener;
@@ -11,9 +12,12 @@ use std::sync::{Arc, Mutex};
 use model::stripe::Layout;
 use store::Server;
 use wire::control::{Owner, VolumeKind};
-use wire::node::{FragmentSpec, NamespaceSpec, NamespaceTarget, StorageAddress};
+use wire::node::{FragmentSpec, NamespaceSpec, NamespaceTarget, StagePace, StorageAddress};
 
 const KEY: &str = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
+
+/// What proves that control gave a stage.
+pub const STAGE_KEY: &str = "ffeeddccbbaa99887766554433221100ffeeddccbbaa99887766554433221100";
 
 pub struct Cluster {
     servers: Vec<Arc<Server>>,
@@ -28,6 +32,10 @@ pub struct Movers {
     pub blind: Mutex<Option<(u32, PathBuf)>>,
     /// The process of each node's last one.
     pub running: Mutex<BTreeMap<u32, u32>>,
+    /// A node that does not copy with root's rights.
+    pub not_as_root: Mutex<Option<u32>>,
+    /// What a node tells its movers about their pace.
+    pub pace: Mutex<Option<(u32, StagePace)>>,
 }
 
 impl Movers {
@@ -44,7 +52,13 @@ impl Movers {
             }
         };
         command.arg("--fragment").arg(fragment).arg("--namespace").arg(namespace.to_string());
-        let mut child = command.stdin(socket).stdout(Stdio::null()).spawn()?;
+        if *self.not_as_root.lock().unwrap() != Some(node) {
+            command.arg("--as-root");
+        }
+        let mut child = command.stdin(Stdio::piped()).stdout(socket).spawn()?;
+        if let Some((_, pace)) = self.pace.lock().unwrap().filter(|(paced, _)| *paced == node) {
+            writeln!(child.stdin.as_ref().unwrap(), "{}", serde_json::to_string(&pace).unwrap())?;
+        }
         self.running.lock().unwrap().insert(node, child.id());
         child.wait().map(drop)
     }
@@ -91,6 +105,7 @@ impl Cluster {
                 capacity_bytes,
                 volume,
                 key: KEY.into(),
+                stage_key: STAGE_KEY.into(),
                 peers: nodes.clone(),
                 namespaces: vec![namespace.clone()],
                 grace_ms: wire::node::GRACE_MS,

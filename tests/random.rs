@@ -1,6 +1,6 @@
 //! Numbers that look random and are the same again for the same seed.
 
-use tests::tree;
+use crate::tree;
 
 /// A sequence of them.
 pub struct Random(u64);

@@ -1,0 +1,81 @@
+//! Many files at once: what goes to one node is one round trip, however many files it concerns.
+
+use rustix::io::Errno;
+use wire::data::{Attr, PAYLOAD_BYTES_MAX, Reply, Request};
+
+use super::{Ask, Client, Result, inode_of};
+
+/// What a file is like, and the names of its extended attributes.
+pub type Survey = (Result<Attr>, Result<Vec<Vec<u8>>>);
+
+impl Client {
+    /// Opens regular files for reading, as [`Client::open`] does; gives their attributes, in order.
+    pub fn open_all(&self, inos: &[u64]) -> Vec<Result<Attr>> {
+        let replies = self.ask_home_all(inos.iter().map(|ino| Request::Open { ino: *ino, write: false }));
+        let open = |reply: Result<Reply>| {
+            let opened = inode_of(reply?)?;
+            self.files().opened(false, &opened);
+            self.with_live_size(opened)
+        };
+        replies.into_iter().map(open).collect()
+    }
+
+    /// The attributes of files and the names of their extended attributes, in order.
+    pub fn survey(&self, inos: &[u64]) -> Vec<Survey> {
+        let both = |ino: &u64| [Request::GetAttr { ino: *ino }, Request::ListXattr { ino: *ino }];
+        let mut replies = self.ask_home_all(inos.iter().flat_map(both)).into_iter();
+        let mut next = || replies.next().expect("an answer for each request");
+        let one = |_| {
+            let attr = next().and_then(inode_of).and_then(|inode| self.with_live_size(inode));
+            let names = next().and_then(|reply| match reply {
+                Reply::Names(names) => Ok(names),
+                _ => Err(Errno::PROTO),
+            });
+            (attr, names)
+        };
+        inos.iter().map(one).collect()
+    }
+
+    /// The beginnings of files, as (inode, length), in order; shorter where a file is. Of files that lie on several fragments
+    /// within that length, nothing.
+    pub fn read_all(&self, files: &[(u64, usize)]) -> Vec<Option<Vec<u8>>> {
+        let mut contents: Vec<Vec<u8>> = files.iter().map(|(_, length)| vec![0; *length]).collect();
+        let mut asks = Vec::with_capacity(files.len());
+        let mut places = Vec::with_capacity(files.len());
+        for (place, (&(ino, length), into)) in files.iter().zip(&mut contents).enumerate() {
+            let mut pieces = self.layout.pieces(ino, 0, length as u64);
+            let (Some(piece), None) = (pieces.next(), pieces.next()) else { continue };
+            let Ok(len) = u32::try_from(length.min(PAYLOAD_BYTES_MAX)) else { continue };
+            let request = Request::Read { ino, offset: piece.object_offset, len };
+            asks.push(Ask { fragment: piece.fragment, id: self.id(), request, payload: &[], into });
+            places.push(place);
+        }
+        let answers = self.nodes.exchange(&mut asks, &|| self.files().held());
+        drop(asks);
+        let mut read: Vec<Option<Vec<u8>>> = files.iter().map(|_| None).collect();
+        for (place, answer) in places.into_iter().zip(answers) {
+            if let Ok((Reply::Data, length)) = answer {
+                let mut bytes = std::mem::take(&mut contents[place]);
+                bytes.truncate(length);
+                read[place] = Some(bytes);
+            }
+        }
+        read
+    }
+
+    /// Asks the home shard all of this, once it knows every close that is held.
+    fn ask_home_all(&self, requests: impl Iterator<Item = Request>) -> Vec<Result<Reply>> {
+        let held = self.files().take_held();
+        let closes = (!held.is_empty()).then(|| Request::Close { handles: held.clone() });
+        let fragment = self.home;
+        let ask = |request| Ask { fragment, id: self.id(), request, payload: &[], into: &mut [] };
+        let mut asks: Vec<Ask<'_>> = closes.into_iter().chain(requests).map(ask).collect();
+        let answers = self.nodes.exchange(&mut asks, &|| self.files().held());
+        let mut replies = answers.into_iter().map(|answer| answer.map(|(reply, _)| reply));
+        if !held.is_empty() {
+            // As where one request takes them along.
+            let _settled = self.closed(&held, replies.next().expect("an answer for each request"));
+        }
+        replies.collect()
+    }
+}
