@@ -12,7 +12,7 @@ use anyhow::{Context, Result, ensure};
 const MEDIUM: &str = "/dev/shm";
 
 /// As large as all that is written to it at once, and XFS's own.
-const SIZE: u64 = 2 << 30;
+const SIZE: u64 = 3 << 30;
 
 /// cgroup version 1: limits of the I/O of a group's processes and, in the root group, of the kernel's own writing back.
 const HIERARCHY: &str = "/sys/fs/cgroup/blkio";

@@ -28,7 +28,8 @@ const ROOMY: Program = Program {
 };
 
 /// Past the page cache, so that what it costs is the flash.
-const DIRECT: Program = Program { compute: Duration::from_millis(300), direct: true, ..ROOMY };
+const DIRECT: Program =
+    Program { files: (16, 16 * MEBIBYTE), compute: Duration::from_millis(300), direct: true, ..ROOMY };
 
 /// What is drained while that runs: as fast as flash and drainer can, since the PFS has no limit then.
 const BACKLOG: Program =
@@ -48,7 +49,7 @@ pub fn measure(effort: Effort) -> Result<Vec<Measurement>> {
     }
     let folder = tests::local_node::folder_in(MEDIUM);
     // In the cgroup of their own the limit would not hold for drainers.
-    let node = LocalNode::start_in(folder.path(), "2GiB", "drain_weight = 0\n");
+    let node = LocalNode::start_in(folder.path(), "3GiB", "drain_weight = 0\n");
     let site = Site { pfs: SlowPfs::mount(&node.root().join("pfs"), PFS_RATE)?, node };
     site.give_pfs_away()?;
     site.node.create("1");
@@ -150,7 +151,7 @@ impl Site {
     fn beside_lines(&self, pairs: usize) -> Result<Vec<Measurement>> {
         let ours = || Ok((self.beside("wait")?, self.alone()?));
         let runs = alternate(pairs, ours, || self.beside("ignore"))?;
-        let case = |what: &str| format!("4 bursts of 128 MiB past the cache, {what}");
+        let case = |what: &str| format!("4 bursts of 256 MiB past the cache, {what}");
         let programs: Vec<_> = runs.iter().map(|((ours, alone), _)| (ours.0, *alone)).collect();
         let ignoring: Vec<_> = runs.iter().map(|((_, alone), ignoring)| (ignoring.0, *alone)).collect();
         let ends: Vec<_> = runs.iter().map(|((ours, _), ignoring)| (ours.1, ignoring.1)).collect();
