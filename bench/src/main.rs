@@ -11,6 +11,7 @@ mod mount_process;
 mod namespace;
 mod pairs;
 mod report;
+mod slow_pfs;
 mod tcp;
 mod work;
 
