@@ -11,15 +11,17 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use crate::cluster::program_folder;
-use crate::processes::{mounts_of, of_folder, wait_until};
+use crate::processes::{mounts_of, of_folder, wait_until, wait_until_told};
 
 /// The user of the volumes; nobody has to have the number.
 pub const USER: u32 = 4711;
 
 /// A node service with its folders: its volumes, and a PFS.
 pub struct LocalNode {
-    folder: tempfile::TempDir,
+    root: PathBuf,
     node: Option<Child>,
+    /// Removed last.
+    _folder: Option<tempfile::TempDir>,
 }
 
 impl LocalNode {
@@ -28,35 +30,64 @@ impl LocalNode {
     /// # Panics
     /// It does not start.
     pub fn start(medium: &str, capacity: &str) -> LocalNode {
-        let folder =
-            tempfile::Builder::new().prefix("forebay-local-").tempdir_in(medium).expect("there is room");
-        let mut site = LocalNode { folder, node: None };
-        let root = site.root().to_owned();
-        // Users pass through it.
-        rustix::fs::chmod(&root, rustix::fs::Mode::from_raw_mode(0o755)).unwrap();
-        fs::create_dir_all(root.join("pfs")).unwrap();
-        std::os::unix::fs::chown(root.join("pfs"), Some(USER), Some(USER)).unwrap();
-        let config = format!(
-            "name = \"n1\"\nroles = [\"compute\"]\nstate_dir = \"{r}/state\"\ncontrol = \"{r}/none.sock\"\n\
-             mount_root = \"{r}/mnt\"\nlocal_root = \"{r}/bb\"\nlocal_capacity = \"{capacity}\"\n\
-             local_reserve = \"16MiB\"\n",
-            r = root.display()
-        );
-        fs::write(root.join("node.toml"), config).unwrap();
+        let folder = folder_in(medium);
+        let mut site = LocalNode::of(folder.path(), capacity, "");
+        site._folder = Some(folder);
         site.start_node();
         site
     }
 
+    /// Starts one in the folder `root`, which may be that of an earlier one, with more lines in its configuration.
+    ///
+    /// # Panics
+    /// It does not start.
+    pub fn start_in(root: &Path, capacity: &str, config: &str) -> LocalNode {
+        let mut site = LocalNode::of(root, capacity, config);
+        site.start_node();
+        site
+    }
+
+    /// The last words of one with these lines in its configuration, which does not start.
+    ///
+    /// # Panics
+    /// It does.
+    pub fn refusal(medium: &str, config: &str) -> String {
+        let folder = folder_in(medium);
+        let site = LocalNode::of(folder.path(), "64MiB", config);
+        let ended = site.command().status().unwrap();
+        assert!(!ended.success());
+        site.log().lines().last().unwrap_or_default().to_owned()
+    }
+
+    fn of(root: &Path, capacity: &str, more: &str) -> LocalNode {
+        // Users pass through it.
+        fs::create_dir_all(root.join("pfs")).unwrap();
+        rustix::fs::chmod(root, rustix::fs::Mode::from_raw_mode(0o755)).unwrap();
+        std::os::unix::fs::chown(root.join("pfs"), Some(USER), Some(USER)).unwrap();
+        let config = format!(
+            "name = \"n1\"\nroles = [\"compute\"]\nstate_dir = \"{r}/state\"\ncontrol = \"{r}/none.sock\"\n\
+             mount_root = \"{r}/mnt\"\nlocal_root = \"{r}/bb\"\nlocal_capacity = \"{capacity}\"\n\
+             local_reserve = \"16MiB\"\n{more}",
+            r = root.display()
+        );
+        fs::write(root.join("node.toml"), config).unwrap();
+        LocalNode { root: root.to_owned(), node: None, _folder: None }
+    }
+
     /// Its folder.
     pub fn root(&self) -> &Path {
-        self.folder.path()
+        &self.root
+    }
+
+    fn command(&self) -> Command {
+        let log = fs::File::options().append(true).create(true).open(self.root().join("log")).unwrap();
+        let mut command = Command::new(program_folder().join("forebay-node"));
+        command.arg("--config").arg(self.root().join("node.toml")).stdout(Stdio::null()).stderr(log);
+        command
     }
 
     fn start_node(&mut self) {
-        let log = fs::File::options().append(true).create(true).open(self.root().join("log")).unwrap();
-        let mut command = Command::new(program_folder().join("forebay-node"));
-        command.arg("--config").arg(self.root().join("node.toml"));
-        self.node = Some(command.stdout(Stdio::null()).stderr(log).spawn().unwrap());
+        self.node = Some(self.command().spawn().unwrap());
         let answers = || self.local(&["list"]).0;
         assert!(wait_until(Duration::from_secs(20), answers), "{}", self.log());
     }
@@ -108,8 +139,17 @@ impl LocalNode {
     /// The node refuses.
     #[track_caller]
     pub fn create(&self, id: &str) -> PathBuf {
+        self.create_for(id, "ada")
+    }
+
+    /// Makes the volume of the job `id` of the user with this name; where that user finds it.
+    ///
+    /// # Panics
+    /// The node refuses.
+    #[track_caller]
+    pub fn create_for(&self, id: &str, user: &str) -> PathBuf {
         let uid = USER.to_string();
-        let (made, said) = self.local(&["create", id, "--user", "ada", "--uid", &uid]);
+        let (made, said) = self.local(&["create", id, "--user", user, "--uid", &uid]);
         assert!(made, "{said}\n{}", self.log());
         PathBuf::from(said.trim())
     }
@@ -142,10 +182,19 @@ impl LocalNode {
     #[track_caller]
     pub fn wait_until_discarded(&self) {
         let is_gone = || self.local(&["list"]).1.is_empty();
-        assert!(wait_until(Duration::from_secs(30), is_gone), "{}\n{}", self.local(&["list"]).1, self.log());
+        assert!(
+            wait_until_told(Duration::from_secs(30), is_gone),
+            "{}\n{}",
+            self.local(&["list"]).1,
+            self.log()
+        );
         assert!(mounts_of(self.root()).is_empty() && !self.root().join("bb/ada").exists());
         assert_eq!(fs::read_dir(self.root().join("state/locals")).unwrap().count(), 0);
     }
+}
+
+fn folder_in(medium: &str) -> tempfile::TempDir {
+    tempfile::Builder::new().prefix("forebay-local-").tempdir_in(medium).expect("there is room")
 }
 
 impl Drop for LocalNode {

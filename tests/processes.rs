@@ -122,7 +122,16 @@ pub fn mounts_of(folder: &Path) -> Vec<PathBuf> {
 }
 
 /// Asks until `condition` holds; `false` if it does not within `limit`.
-pub fn wait_until(limit: Duration, mut condition: impl FnMut() -> bool) -> bool {
+pub fn wait_until(limit: Duration, condition: impl FnMut() -> bool) -> bool {
+    ask_until(limit, Duration::from_millis(2), condition)
+}
+
+/// The same for a condition that starts a process: asked so seldom that what is waited for gets the processor.
+pub fn wait_until_told(limit: Duration, condition: impl FnMut() -> bool) -> bool {
+    ask_until(limit, Duration::from_millis(100), condition)
+}
+
+fn ask_until(limit: Duration, pause: Duration, mut condition: impl FnMut() -> bool) -> bool {
     let deadline = Instant::now() + limit;
     loop {
         if condition() {
@@ -131,6 +140,6 @@ pub fn wait_until(limit: Duration, mut condition: impl FnMut() -> bool) -> bool 
         if Instant::now() > deadline {
             return false;
         }
-        std::thread::sleep(Duration::from_millis(2));
+        std::thread::sleep(pause);
     }
 }

@@ -5,12 +5,12 @@ mod root_only {
     use std::fs;
     use std::os::unix::fs::{MetadataExt, PermissionsExt};
     use std::path::{Path, PathBuf};
-    use std::process::Command;
+    use std::process::{Command, Stdio};
     use std::time::{Duration, Instant};
 
     use tests::cluster::program_folder;
     use tests::local_node::{LocalNode, USER};
-    use tests::processes::wait_until;
+    use tests::processes::{of_folder, wait_until, wait_until_told};
 
     #[test]
     fn a_volume_is_its_users_alone_holds_what_it_should_and_leaves_the_reserve() {
@@ -30,6 +30,23 @@ mod root_only {
         assert!(!made && said.contains("16777216 are never handed out"), "{said}");
         assert!(site.local(&["release", "7"]).0);
         site.wait_until_discarded();
+    }
+
+    #[test]
+    fn a_node_that_cannot_make_the_volumes_it_is_told_to_make_says_what_is_missing() {
+        let config = "local_kind = \"logical-volume\"\nlocal_volume_group = \"no-such-flash\"\n";
+        let said = LocalNode::refusal("/var/tmp", config);
+        // What this machine's kernel lacks, or, where it has a device mapper, the group.
+        assert!(said.contains("`local_kind` in the node's configuration"), "{said}");
+        assert!(said.contains("device-mapper") || said.contains("\"no-such-flash\" not found"), "{said}");
+
+        let folder = tempfile::tempdir().unwrap();
+        let config =
+            format!("local_kind = \"project-quota\"\nlocal_folder = \"{}\"\n", folder.path().display());
+        let said = LocalNode::refusal("/var/tmp", &config);
+        assert!(said.contains("it must be on XFS mounted with -o prjquota"), "{said}");
+        let said = LocalNode::refusal("/var/tmp", "local_kind = \"project-quota\"\n");
+        assert!(said.contains("local_folder"), "{said}");
     }
 
     #[test]
@@ -67,6 +84,80 @@ mod root_only {
             assert!(fs::read(&file).unwrap() == tests::tree::bytes(number, 100_000), "{}", file.display());
             assert_eq!(fs::metadata(&file).unwrap().uid(), USER);
         }
+    }
+
+    #[test]
+    fn a_drain_that_its_user_has_stopped_rests_until_it_is_started_again_or_the_job_ends() {
+        let site = LocalNode::start("/var/tmp", "64MiB");
+        let (volume, pfs) = (site.create("7"), site.root().join("pfs"));
+        let out = volume.join("out");
+        fs::create_dir(&out).unwrap();
+        std::os::unix::fs::chown(&out, Some(USER), Some(USER)).unwrap();
+        let drain = |word: &str| site.drain(&[word, "--from", out.to_str().unwrap()]);
+        let is_there = |name: &str| wait_until(Duration::from_secs(20), || pfs.join(name).exists());
+        let (started, said) = drain("start");
+        assert!(started, "{said}\n{}", site.log());
+        assert_polite(site.root());
+        fs::write(out.join("a"), "while it runs").unwrap();
+        assert!(is_there("a"));
+        let (stopped, said) = drain("stop");
+        assert!(stopped, "{said}");
+        fs::write(out.join("b"), "while it rests").unwrap();
+        // The node looks after the volume three times a second.
+        std::thread::sleep(Duration::from_millis(1500));
+        let (paused, said) = drain("pause");
+        assert!(!paused && said.contains("nothing drains"), "{said}");
+        assert!(!pfs.join("b").exists());
+
+        assert!(drain("start").0);
+        assert!(is_there("b"));
+        assert!(drain("stop").0);
+        fs::write(out.join("c"), "owed at the end").unwrap();
+        assert!(site.local(&["release", "7"]).0);
+        site.wait_until_discarded();
+        assert_eq!(fs::read_to_string(pfs.join("c")).unwrap(), "owed at the end");
+    }
+
+    #[test]
+    fn new_files_wait_while_the_job_writes_to_its_volume_and_arrive_when_it_has_done() {
+        let site = LocalNode::start("/var/tmp", "256MiB");
+        let volume = site.create("7");
+        assert!(site.drain(&["start"]).0, "{}", site.log());
+        // A burst: again and again the same blocks, past the page cache.
+        let block = format!("of={}/burst", volume.display());
+        let burst =
+            format!("while :; do dd if=/dev/zero {block} bs=4M count=8 oflag=direct conv=notrunc; done");
+        let mut job = Command::new("sh").args(["-c", &burst]).stderr(Stdio::null()).spawn().unwrap();
+        let says = || site.drain(&["status"]).1.contains("waits while the job writes");
+        let seen = wait_until_told(Duration::from_secs(30), says);
+        fs::write(volume.join("closed"), "in mid-burst").unwrap();
+        job.kill().unwrap();
+        job.wait().unwrap();
+        assert!(seen, "{}", site.drain(&["status"]).1);
+        let pfs = site.root().join("pfs/closed");
+        assert!(wait_until(Duration::from_secs(20), || pfs.exists()), "{}", site.drain(&["status"]).1);
+        let (whole, said) = site.drain(&["wait"]);
+        assert!(whole, "{said}");
+    }
+
+    /// The drainer is in a cgroup of little weight, wherever this machine's kernel has weights.
+    fn assert_polite(root: &Path) {
+        let drainer =
+            of_folder(root).into_iter().find(|process| process.program() == "forebay-drain").unwrap();
+        let groups = fs::read_to_string(format!("/proc/{}/cgroup", drainer.pid)).unwrap();
+        let weight = |file: &str| fs::read_to_string(Path::new("/sys/fs/cgroup").join(file)).ok();
+        for (file, least) in [("forebay-drain/cpu.weight", "1\n"), ("cpu/forebay-drain/cpu.shares", "10\n")] {
+            let Some(found) = weight(file) else { continue };
+            assert_eq!(found, least, "{file}");
+            return assert!(groups.contains(":/forebay-drain\n"), "{groups}");
+        }
+        assert!(site_has_no_weights(), "there are weights, but no cgroup of the drainers'");
+    }
+
+    /// A container may have no cgroups that can be written to.
+    fn site_has_no_weights() -> bool {
+        let is_there = |file: &str| Path::new("/sys/fs/cgroup").join(file).exists();
+        !is_there("cpu/cpu.shares") && !is_there("cgroup.subtree_control")
     }
 
     #[test]

@@ -340,6 +340,32 @@ impl Client {
         self.nodes.descriptor(self.home, self.id(), ino, &|| self.files().held())
     }
 
+    /// Where a range of a file lies, if that is in one object: its fragment, and the offset there.
+    pub fn place(&self, ino: u64, offset: u64, len: u64) -> Option<(u32, u64)> {
+        let piece = self.layout.pieces(ino, offset, len).next()?;
+        (piece.len == len).then_some((piece.fragment, piece.object_offset))
+    }
+
+    /// The object of a file on one fragment, where that is on this machine and its kernel keeps the capacity. Who writes to it
+    /// tells so by [`Client::wrote`].
+    ///
+    /// # Errors
+    /// ENOTSUP where that is not so; ENOENT where nothing was written to it.
+    pub fn object_on(&self, ino: u64, fragment: u32) -> Result<OwnedFd> {
+        if self.layout.fragments == 1 {
+            return self.object(ino);
+        }
+        self.nodes.descriptor_here(fragment, self.id(), ino)
+    }
+
+    /// Bytes up to `end` of a file were written to an object of it, whose time of change is `mtime`.
+    pub fn wrote(&self, ino: u64, end: u64, mtime: Time) {
+        // The object that is the whole file tells by itself.
+        if self.layout.fragments > 1 {
+            self.files().written(ino, end, mtime);
+        }
+    }
+
     /// Remembers a folder's attributes that came with the answer to what was asked at a moment.
     fn learn(&self, attr: &Attr, asked: Option<Moment>) {
         if let (Some(known), Some(asked)) = (&self.known, asked) {

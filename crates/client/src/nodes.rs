@@ -63,6 +63,8 @@ struct Node {
     /// Of the present life only.
     idle: Mutex<Vec<Link>>,
     life: Mutex<Life>,
+    /// Where the others are TCP: asks for objects of files that are also on other nodes.
+    beside: Mutex<Option<Connection>>,
 }
 
 /// What is between two losses of connections to a node. The first connection of a life fences off those of the last, so
@@ -91,6 +93,7 @@ impl Nodes {
             via,
             idle: Mutex::default(),
             life: Mutex::default(),
+            beside: Mutex::default(),
         };
         Nodes {
             nodes: target.nodes.iter().map(node).collect(),
@@ -218,6 +221,26 @@ impl Nodes {
         })?
     }
 
+    /// The object of an inode on this machine, as a descriptor, of a node that is one of several. Not tried again: whoever asks
+    /// can do without.
+    ///
+    /// # Errors
+    /// ENOTSUP where the node is on another machine, or does not hand it out; ENOENT where it has no such object; EIO.
+    pub fn descriptor_here(&self, fragment: u32, id: u64, ino: u64) -> Result<OwnedFd, Errno> {
+        let node = self.node(fragment)?;
+        if node.address.unix.is_none() {
+            return Err(Errno::NOTSUP);
+        }
+        let mut beside = node.beside.lock().expect(POISON);
+        let mut connection = match beside.take() {
+            Some(connection) => connection,
+            None => self.dial(node, Via::Unix, fragment).map_err(|_| Errno::IO)?.0,
+        };
+        let object = ask_for_object(&mut connection, id, ino).map_err(|_| Errno::IO)?;
+        *beside = Some(connection);
+        object
+    }
+
     /// Makes a file with `request`, and has its object as a descriptor, where the node hands it out, by the same round trip.
     ///
     /// # Errors
@@ -300,7 +323,7 @@ impl Nodes {
     fn connect(&self, node: &Node, fragment: u32, recall: Recall<'_>) -> Result<Link, HelloError> {
         let present = *node.life();
         if present.begun {
-            let (connection, boot) = self.dial(node, fragment)?;
+            let (connection, boot) = self.dial(node, node.via, fragment)?;
             if present.boot == Some(boot) {
                 return Ok(Link { connection, life: present.number });
             }
@@ -308,7 +331,7 @@ impl Nodes {
         }
         // Held until the life has begun: whoever else connects waits.
         let mut life = node.life();
-        let (mut connection, boot) = self.dial(node, fragment)?;
+        let (mut connection, boot) = self.dial(node, node.via, fragment)?;
         if !life.begun || life.boot != Some(boot) {
             self.begin(&life, fragment, &mut connection, boot, recall)?;
             *life = Life { begun: true, boot: Some(boot), ..*life };
@@ -341,14 +364,14 @@ impl Nodes {
         Ok(())
     }
 
-    fn dial(&self, node: &Node, fragment: u32) -> Result<(Connection, u64), HelloError> {
+    fn dial(&self, node: &Node, via: Via, fragment: u32) -> Result<(Connection, u64), HelloError> {
         let claim = Claim {
             instance: self.instance.clone(),
             namespace: self.namespace,
             fragment,
             session: self.session,
         };
-        dial(&node.address, node.via, &self.key, &claim)
+        dial(&node.address, via, &self.key, &claim)
     }
 
     fn node(&self, fragment: u32) -> Result<&Node, Errno> {

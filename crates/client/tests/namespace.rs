@@ -6,6 +6,7 @@ mod support;
 
 use std::fs::File;
 use std::io::Write;
+use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
 use client::{Client, Errno, FileLock, Held, LockKind, ROOT, SetAttr, Time};
@@ -448,6 +449,42 @@ fn files_that_are_made_and_closed_in_a_row_are_all_there_and_closed() {
     let entries = cluster.client().readdir(ROOT, 0).unwrap();
     assert_eq!(entries.len(), 300);
     assert!(entries.iter().all(|entry| entry.attr.size == 10));
+}
+
+#[test]
+fn what_is_written_to_the_objects_of_a_striped_file_is_the_files() {
+    if !rustix::process::geteuid().is_root() {
+        return eprintln!("skipped: only root can mount the volumes that hand out objects");
+    }
+    const STRIPE: usize = 65536;
+    let cluster = Cluster::start_on(VolumeKind::Image, 2, 384 << 20);
+    let client = cluster.client();
+    let ino = client.create(ROOT, b"striped", 0o600, &ME).unwrap().ino;
+    let contents = pattern(4 * STRIPE, 7);
+    assert_eq!(client.place(ino, 0, 2 * STRIPE as u64), None, "two stripes are in two objects");
+    for (offset, stripe) in (0..).step_by(STRIPE).zip(contents.chunks(STRIPE)) {
+        let (fragment, place) = client.place(ino, offset, STRIPE as u64).unwrap();
+        match client.object_on(ino, fragment) {
+            Ok(object) => {
+                let object = File::from(object);
+                object.write_all_at(stripe, place).unwrap();
+                client.wrote(ino, offset + STRIPE as u64, client.getattr(ino).unwrap().mtime);
+            }
+            Err(error) => {
+                assert_eq!((error, place), (Errno::NOENT, 0), "an object is made by its first write");
+                client.write(ino, offset, stripe).unwrap();
+            }
+        }
+    }
+    client.close(ino, true).unwrap();
+    let mut back = vec![0; 5 * STRIPE];
+    assert_eq!(cluster.client().read(ino, 0, &mut back).unwrap(), contents.len());
+    assert!(back.starts_with(&contents));
+
+    let mut remote = cluster.target.clone();
+    remote.nodes.iter_mut().for_each(|node| node.unix = None);
+    let remote = Client::connect(&remote).unwrap();
+    assert_eq!(remote.object_on(ino, 0).map(drop), Err(Errno::NOTSUP));
 }
 
 #[test]

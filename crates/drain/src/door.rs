@@ -13,6 +13,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::drain::Drain;
+use crate::settings::STOPPED;
 use crate::status::{Answer, Status};
 
 /// The socket's name in the drainer's folder.
@@ -97,7 +98,7 @@ impl Drain {
     pub(crate) fn answer(self: &Arc<Self>, state: &Path) -> anyhow::Result<()> {
         let listener = listen(state)?;
         for stream in listener.incoming() {
-            match stream.map(|stream| self.answer_one(stream)) {
+            match stream.map(|stream| self.answer_one(stream, state)) {
                 Ok(Ok(Some(Order::Stop))) => return Ok(()),
                 Ok(Ok(_)) => {}
                 Ok(Err(error)) | Err(error) => tracing::debug!("a caller went away: {error}"),
@@ -106,7 +107,7 @@ impl Drain {
         Ok(())
     }
 
-    fn answer_one(self: &Arc<Self>, stream: UnixStream) -> std::io::Result<Option<Order>> {
+    fn answer_one(self: &Arc<Self>, stream: UnixStream, state: &Path) -> std::io::Result<Option<Order>> {
         stream.set_read_timeout(Some(PATIENCE))?;
         let mut line = String::new();
         BufReader::new(&stream).read_line(&mut line)?;
@@ -125,7 +126,9 @@ impl Drain {
                 })?;
                 return Ok(order);
             }
-            Some(Order::Status | Order::Stop) | None => {}
+            // Before the reply: who has it may look at once.
+            Some(Order::Stop) => std::fs::write(state.join(STOPPED), "")?,
+            Some(Order::Status) | None => {}
         }
         reply(&stream, &self.status())?;
         Ok(order)

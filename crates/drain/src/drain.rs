@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use stage::pace::Pace;
 
 use crate::board::Board;
+use crate::burst::Burst;
 use crate::claims::Claims;
 use crate::copy::{Copier, Outcome};
 use crate::deadline::Deadline;
@@ -39,6 +40,7 @@ pub struct Drain {
     /// Everything that the job left has been decided about, at least once.
     pub(crate) settled_at_end: AtomicBool,
     pub(crate) copier: Copier,
+    pub(crate) burst: Burst,
     pub(crate) claims: Option<Arc<Claims>>,
     pub(crate) watch: Watch,
     pub(crate) logs: Logs,
@@ -125,7 +127,8 @@ impl Drain {
         let mut state = self.lock();
         loop {
             let now = Instant::now();
-            let due = if self.pace().is_paused() { Err(None) } else { state.table.next(now) };
+            let rests = self.pace().is_paused() || self.burst.holds();
+            let due = if rests { Err(None) } else { state.table.next(now) };
             match due {
                 Ok(path) => {
                     let target = self.target_of(&state, &path);
@@ -233,6 +236,7 @@ impl Drain {
 
     /// Walks through everything and waits until all that was closed before is decided.
     pub(crate) fn settle(&self) -> Answer {
+        let _hurry = self.burst.hurry();
         self.scan(Path::new(""));
         let mut state = self.lock();
         state.table.retry_now(Instant::now());
@@ -283,6 +287,7 @@ impl Drain {
             bytes_done: state.bytes_done,
             bytes_per_s: rate(&state.rate),
             paused: self.pace().is_paused(),
+            gives_way: self.burst.holds(),
             deadline: self.deadline.end(),
             settled: self.settled_at_end.load(Ordering::Relaxed),
             updated_ms: now_ms(),
@@ -296,9 +301,11 @@ impl Drain {
         self.work.notify_all();
     }
 
-    /// Copies without limit from now on: the time is running out.
+    /// Copies without limit, and gives way to nobody, from now on: the time is running out.
     pub(crate) fn hurry(&self) {
         self.pace().limit(None);
+        self.burst.ignore();
+        self.work.notify_all();
     }
 
     fn pace(&self) -> &Pace {

@@ -16,6 +16,7 @@
 //! that is owed, whatever notices were lost: a rescan is the truth, notices only make it quick.
 
 pub mod board;
+mod burst;
 mod claims;
 mod closed;
 mod copy;

@@ -12,6 +12,10 @@ pub const OWN_FOLDER: &str = ".forebay-drain";
 /// command line, as a JSON list.
 pub const REQUEST: &str = "request.json";
 
+/// The file in the drainer's folder that says that its user has stopped it: the node service leaves it so until the job is
+/// over. It goes when a drainer starts.
+pub const STOPPED: &str = "stopped";
+
 /// How one drainer works, as its command line has it.
 #[derive(Clone, Debug, Args)]
 pub struct Settings {
@@ -43,6 +47,9 @@ pub struct Settings {
     /// Files copied at the same time
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..=64))]
     pub workers: u8,
+    /// While the job writes to the flash in a burst
+    #[arg(long, value_enum, default_value = "wait")]
+    pub bursts: Bursts,
     /// When the job's time ends, seconds since 1970
     #[arg(long, value_name = "SECONDS", env = "SLURM_JOB_END_TIME")]
     pub deadline: Option<u64>,
@@ -63,6 +70,15 @@ pub enum SameName {
     Folder,
     /// The first has it, the others are not drained and counted as failed
     Error,
+}
+
+/// What the drain does while the job writes to the flash.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Bursts {
+    /// New files wait, 10 s at most
+    Wait,
+    /// It goes on
+    Ignore,
 }
 
 /// What becomes of a file on the PFS that is removed on the node. A file that is renamed is renamed in any case.
@@ -93,6 +109,7 @@ impl Settings {
         add("--host", self.host().into());
         add("--same-name", value_name(self.same_name).into());
         add("--removed", value_name(self.removed).into());
+        add("--bursts", value_name(self.bursts).into());
         add("--workers", self.workers.to_string().into());
         if let Some(limit) = &self.limit {
             add("--limit", limit.into());

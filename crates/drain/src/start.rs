@@ -2,6 +2,7 @@
 
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Condvar, Mutex};
@@ -12,13 +13,14 @@ use daemon::lock::{FolderLock, LockError};
 use stage::single::Publisher;
 
 use crate::board::Board;
+use crate::burst::Burst;
 use crate::claims::Claims;
 use crate::copy::Copier;
 use crate::deadline::Deadline;
 use crate::drain::{Drain, State, kept};
 use crate::ledger::Ledger;
 use crate::logs::Logs;
-use crate::settings::{OWN_FOLDER, SameName, Settings};
+use crate::settings::{Bursts, OWN_FOLDER, STOPPED, SameName, Settings};
 use crate::source::Source;
 use crate::target::Target;
 use crate::watch::Watch;
@@ -40,6 +42,7 @@ pub fn run(settings: &Settings, limit: Option<u64>) -> anyhow::Result<()> {
     let state = settings.state();
     std::fs::create_dir_all(&state).with_context(|| format!("make the folder {}", state.display()))?;
     let _alone = alone(&state.join("lock"))?;
+    go_on(&state).with_context(|| format!("note in {} that the drain goes on", state.display()))?;
     Board::new(settings.board()).make()?;
     let drain = Arc::new(open(settings, &state, limit)?);
     let spawn = |name: &str, work: Box<dyn FnOnce(&Drain) + Send>| {
@@ -56,10 +59,22 @@ pub fn run(settings: &Settings, limit: Option<u64>) -> anyhow::Result<()> {
     spawn("walk", Box::new(Drain::keep_walking))?;
     spawn("board", Box::new(Drain::attend))?;
     spawn("deadline", Box::new(Drain::watch_deadline))?;
+    spawn("bursts", Box::new(Drain::watch_bursts))?;
     tracing::info!("drain {} to {}", drain.from.display(), drain.to.display());
     drain.answer(&state)?;
     drain.logs.flush();
     Ok(())
+}
+
+/// Forgets in the drainer's folder `state` that its user has stopped it.
+///
+/// # Errors
+/// The disk's.
+pub fn go_on(state: &Path) -> io::Result<()> {
+    match std::fs::remove_file(state.join(STOPPED)) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
 }
 
 /// Takes the lock; a predecessor that was killed may need a moment to be gone.
@@ -100,7 +115,12 @@ fn open(settings: &Settings, state: &Path, limit: Option<u64>) -> anyhow::Result
     publisher.pace().limit(limit);
     let copier = Copier { publisher, from: from.clone() };
     let skip = whole(state).unwrap_or_else(|_| from.join(OWN_FOLDER));
+    let burst = match settings.bursts {
+        Bursts::Wait => Burst::of(&from, &to),
+        Bursts::Ignore => Burst::default(),
+    };
     Ok(Drain {
+        burst,
         watch: Watch::open(&from, &skip).context("watch the drained folder (inotify)")?,
         logs: Logs::open(&to, &board, &host).with_context(|| format!("open the logs in {}", to.display()))?,
         session: settings.session(),

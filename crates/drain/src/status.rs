@@ -48,6 +48,9 @@ pub struct Status {
     pub bytes_per_s: u64,
     /// Nothing is copied because somebody said so.
     pub paused: bool,
+    /// No new file is copied because the job writes to the flash in a burst.
+    #[serde(default)]
+    pub gives_way: bool,
     /// When the job's time ends, seconds since 1970.
     pub deadline: Option<u64>,
     /// The job is over, and all that it closed has been decided about.

@@ -8,6 +8,7 @@ use model::size;
 use serde::Deserialize;
 use wire::control::NodeRole;
 
+use crate::local::backing::Kind;
 use crate::service::{Cluster, Config, Local};
 
 /// What the file says.
@@ -45,12 +46,32 @@ pub struct File {
     pub local_capacity: String,
     /// How much of the flash is never handed out to private volumes.
     pub local_reserve: String,
+    /// What private volumes are made of.
+    pub local_kind: LocalKind,
+    /// The volume group, for logical volumes.
+    pub local_volume_group: String,
+    /// The folder, for project quota.
+    pub local_folder: PathBuf,
+    /// The weight of the drainers' cgroup, 1 to 10000, 100 being any other's; 0: they have none of their own.
+    pub drain_weight: u32,
     /// The user that control runs as: who else asks is refused. Root may always ask.
     pub control_user: String,
     /// munged's socket; empty: the usual one.
     pub munge_socket: String,
     /// `host:port` where everybody may read `/metrics`; empty: nowhere.
     pub metrics: String,
+}
+
+/// What private volumes are made of: [`Kind`] without what belongs to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LocalKind {
+    /// Images in the state folder.
+    Image,
+    /// Logical volumes of `local_volume_group`.
+    LogicalVolume,
+    /// Folders with a project quota in `local_folder`.
+    ProjectQuota,
 }
 
 impl Default for File {
@@ -71,6 +92,10 @@ impl Default for File {
             local_root: "/mnt/bb".into(),
             local_capacity: String::new(),
             local_reserve: "100GB".to_owned(),
+            local_kind: LocalKind::Image,
+            local_volume_group: String::new(),
+            local_folder: PathBuf::new(),
+            drain_weight: 1,
             control_user: "root".to_owned(),
             munge_socket: String::new(),
             metrics: String::new(),
@@ -126,9 +151,35 @@ fn local(file: &File) -> Result<Option<Local>, (&'static str, String)> {
     let parse = |key, text: &str| size::parse(text).map_err(|error| (key, error.to_string()));
     Ok(Some(Local {
         root: file.local_root.clone(),
+        kind: kind(file)?,
+        drain_weight: drain_weight(file.drain_weight)?,
         capacity_bytes: parse("local_capacity", &capacity)?,
         reserve_bytes: parse("local_reserve", &file.local_reserve)?,
     }))
+}
+
+fn drain_weight(weight: u32) -> Result<Option<u32>, (&'static str, String)> {
+    match weight {
+        0 => Ok(None),
+        1..=10_000 => Ok(Some(weight)),
+        _ => Err(("drain_weight", "weights are 1 to 10000".to_owned())),
+    }
+}
+
+fn kind(file: &File) -> Result<Kind, (&'static str, String)> {
+    match file.local_kind {
+        LocalKind::Image => Ok(Kind::Image),
+        LocalKind::LogicalVolume => match some(&file.local_volume_group) {
+            Some(volume_group) => Ok(Kind::LogicalVolume { volume_group }),
+            None => Err(("local_volume_group", "local_kind = \"logical-volume\" needs it".to_owned())),
+        },
+        LocalKind::ProjectQuota if file.local_folder.is_absolute() => {
+            Ok(Kind::ProjectQuota { folder: file.local_folder.clone() })
+        }
+        LocalKind::ProjectQuota => {
+            Err(("local_folder", "local_kind = \"project-quota\" needs it, an absolute path".to_owned()))
+        }
+    }
 }
 
 fn address(text: &str) -> Result<Option<IpAddr>, String> {

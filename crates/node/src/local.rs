@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! NODE/locals/ID/spec.json     what was asked for, and whether the job has ended
-//! NODE/locals/ID/volume.img    the volume's bytes
+//! NODE/locals/ID/volume.img    the volume's bytes, unless they are elsewhere: see [`backing`]
 //! MOUNT_ROOT/local-NODE-ID     where it is mounted as long as it is there
 //! LOCAL_ROOT/USER              the same, until the job ends
 //! ```
@@ -11,6 +11,8 @@
 //! **Invariant:** a volume whose user asked for its drain is discarded only after the drainer said that every file is on
 //! the PFS, verified. Until then it is kept, listed, and drained on, also by later lives of the node.
 
+pub mod backing;
+mod cgroup;
 mod keeper;
 mod volume;
 
@@ -22,12 +24,14 @@ use std::time::Duration;
 
 use daemon::error::{site, user};
 use serde::{Deserialize, Serialize};
+use store::image::{VolumeError, failed};
 use tokio::sync::watch;
 use wire::control::ApiError;
 use wire::node::{LocalSpace, LocalSpec, LocalStatus};
 
 use crate::folder::of_id;
 use crate::keep;
+use backing::Kind;
 use keeper::Keeper;
 use volume::Volume;
 
@@ -41,6 +45,8 @@ pub struct Setting {
     pub node: String,
     /// A folder for each volume is made here.
     pub folder: PathBuf,
+    /// What new volumes are made of.
+    pub kind: Kind,
     /// Where volumes are mounted as long as they are there; others pass through it.
     pub mount_root: PathBuf,
     /// Where users find their volumes.
@@ -51,6 +57,8 @@ pub struct Setting {
     pub capacity_bytes: u64,
     /// The drainer, `forebay-drain`.
     pub program: PathBuf,
+    /// The weight of the drainers' cgroup, 100 being any other's; `None`: they have none of their own.
+    pub drain_weight: Option<u32>,
 }
 
 /// All volumes of a node.
@@ -70,6 +78,9 @@ struct Kept {
     /// Whether what is in it is given up.
     #[serde(default)]
     given_up: bool,
+    /// What it is made of, whatever new ones are made of by now.
+    #[serde(default)]
+    kind: Kind,
 }
 
 /// Who a volume is for.
@@ -86,6 +97,7 @@ enum Life {
 /// The requests' end of one volume.
 struct Handle {
     spec: LocalSpec,
+    kind: Kind,
     status: watch::Receiver<LocalStatus>,
     life: watch::Sender<Life>,
 }
@@ -104,9 +116,17 @@ impl Locals {
     /// Takes up every volume that an earlier life of this node kept: mounted again where a reboot has unmounted them.
     ///
     /// # Errors
-    /// The folder cannot be used.
-    pub fn open(setting: Setting) -> io::Result<Arc<Locals>> {
+    /// The folder cannot be used, or the kernel or the tools lack what volumes are made of.
+    pub fn open(setting: Setting) -> Result<Arc<Locals>, VolumeError> {
+        let folder = setting.folder.clone();
+        Locals::take_up_all(setting).map_err(|error| failed("use the folder", &folder, error))?
+    }
+
+    fn take_up_all(setting: Setting) -> io::Result<Result<Arc<Locals>, VolumeError>> {
         std::fs::create_dir_all(&setting.folder)?;
+        if let Err(lacks) = setting.kind.backing(&setting.folder).open() {
+            return Ok(Err(lacks));
+        }
         let locals = Locals {
             setting: Arc::new(setting),
             locals: Mutex::default(),
@@ -124,7 +144,7 @@ impl Locals {
                 }
             }
         }
-        Ok(locals)
+        Ok(Ok(locals))
     }
 
     /// Makes the volume and mounts it; idempotent.
@@ -157,7 +177,8 @@ impl Locals {
             ));
         }
         let capacity_bytes = spec.capacity_bytes.unwrap_or(self.setting.capacity_bytes);
-        let kept = Kept { spec, capacity_bytes, released: false, given_up: false };
+        let kind = self.setting.kind.clone();
+        let kept = Kept { spec, capacity_bytes, released: false, given_up: false, kind };
         let volume = Volume::of(&self.setting, &kept);
         let made = tokio::task::spawn_blocking({
             let (setting, kept) = (Arc::clone(&self.setting), kept.clone());
@@ -198,6 +219,7 @@ impl Locals {
             capacity_bytes: handle.status.borrow().capacity_bytes,
             released: true,
             given_up,
+            kind: handle.kind.clone(),
         };
         let file = of_id(&self.setting.folder, id)?.join("spec.json");
         keep::write(&file, &kept).map_err(|error| {
@@ -247,7 +269,7 @@ impl Locals {
             keeper.run().await;
             locals.lock().remove(&id);
         });
-        Handle { spec: kept.spec, status, life }
+        Handle { spec: kept.spec, kind: kept.kind, status, life }
     }
 
     /// The job that has the user's path.

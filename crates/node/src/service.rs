@@ -9,11 +9,13 @@ use daemon::error::user;
 use daemon::http::{BindError, OpenTo};
 use daemon::lock::{FolderLock, LockError};
 use daemon::munge::{Munge, MungeError};
+use store::image::VolumeError;
 use tokio::sync::Notify;
 use wire::control::{ApiError, NodeRole};
 use wire::node::{NodeHealth, StorageAddress};
 
 use crate::folder::NodeFolder;
+use crate::local::backing::Kind;
 use crate::local::{self, Locals};
 use crate::mount_table::KernelTable;
 use crate::mounts::{self, Mounts};
@@ -73,10 +75,14 @@ pub struct Cluster {
 pub struct Local {
     /// Where users find them.
     pub root: PathBuf,
+    /// What they are made of.
+    pub kind: Kind,
     /// Bytes of a volume where nobody said how many.
     pub capacity_bytes: u64,
     /// Bytes of the flash that are never handed out.
     pub reserve_bytes: u64,
+    /// The weight of the drainers' cgroup; `None`: they have none of their own.
+    pub drain_weight: Option<u32>,
 }
 
 /// Why a node does not run.
@@ -94,6 +100,9 @@ pub enum NodeError {
     /// What an earlier life kept of mounts and stages, or the programs for them.
     #[error("start the compute role")]
     Compute(#[source] io::Error),
+    /// Private volumes cannot be made.
+    #[error("give flash to private volumes (`local_kind` in the node's configuration)")]
+    Locals(#[source] VolumeError),
     /// Who calls over the network cannot be told.
     #[error(transparent)]
     Munge(#[from] MungeError),
@@ -221,7 +230,7 @@ impl Node {
             false => None,
         };
         let stages = open_stages(folder, storage.as_ref(), shares).map_err(NodeError::Compute)?;
-        let locals = open_locals(folder, config).map_err(NodeError::Compute)?;
+        let locals = open_locals(folder, config)?;
         let control_uid = config.cluster.as_ref().map(|cluster| cluster.control_uid);
         Ok(Node {
             name: config.name.clone(),
@@ -301,7 +310,7 @@ fn open_stages(folder: &NodeFolder, storage: Option<&Storage>, shares: Arc<Share
     Stages::open(stages::Setting { folder, program, data_address, shares })
 }
 
-fn open_locals(folder: &NodeFolder, config: &Config) -> io::Result<Option<Arc<Locals>>> {
+fn open_locals(folder: &NodeFolder, config: &Config) -> Result<Option<Arc<Locals>>, NodeError> {
     let cluster = config.cluster.as_ref();
     let Some((cluster, local)) = cluster.and_then(|cluster| Some((cluster, cluster.local.as_ref()?))) else {
         return Ok(None);
@@ -309,13 +318,15 @@ fn open_locals(folder: &NodeFolder, config: &Config) -> io::Result<Option<Arc<Lo
     let setting = local::Setting {
         node: config.name.clone(),
         folder: folder.locals(),
+        kind: local.kind.clone(),
         mount_root: cluster.mount_root.clone(),
         local_root: local.root.clone(),
         reserve_bytes: local.reserve_bytes,
         capacity_bytes: local.capacity_bytes,
-        program: daemon::spawn::sibling("forebay-drain")?,
+        drain_weight: local.drain_weight,
+        program: daemon::spawn::sibling("forebay-drain").map_err(NodeError::Compute)?,
     };
-    Locals::open(setting).map(Some)
+    Locals::open(setting).map(Some).map_err(NodeError::Locals)
 }
 
 /// Users of every kind pass through the mount root to their buffers.

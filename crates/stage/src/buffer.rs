@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex};
 
 use rustix::io::Errno;
 use wire::control::Side;
-use wire::data::{Attr, Creator, DirEntry, FileKind, ROOT, SetAttr};
+use wire::data::{Attr, Creator, DirEntry, FileKind, ROOT, SetAttr, Time};
 
 use self::file::BufferFile;
 use crate::tree::{
@@ -77,10 +77,17 @@ pub trait Namespace: Send + Sync {
     }
     /// Makes every name and attribute set so far survive a power loss.
     fn sync_metadata(&self) -> Result<()>;
-    /// The file itself, open for reading and writing, where the whole of it is one object on this host.
-    fn object(&self, _ino: u64) -> Result<OwnedFd> {
+    /// Where a range of a file lies, if that is in one object: its fragment, and the offset there.
+    fn place(&self, _ino: u64, _offset: u64, _len: u64) -> Option<(u32, u64)> {
+        None
+    }
+    /// The object of a file on a fragment, open for reading and writing, where that is on this host. ENOENT: nothing was
+    /// written to it yet.
+    fn object(&self, _ino: u64, _fragment: u32) -> Result<OwnedFd> {
         Err(Errno::NOTSUP)
     }
+    /// Bytes up to `end` of a file were written to an object of it, whose time of change is `mtime`.
+    fn wrote(&self, _ino: u64, _end: u64, _mtime: Time) {}
     /// Whether somebody has it open for writing, or may have.
     fn is_written(&self, _ino: u64) -> Result<bool> {
         Ok(false)

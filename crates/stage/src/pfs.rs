@@ -193,7 +193,7 @@ fn found(path: PathBuf, metadata: &Metadata) -> Found {
     Found { path, device: metadata.dev(), attr: attributes(metadata) }
 }
 
-fn attributes(metadata: &Metadata) -> Attr {
+pub(crate) fn attributes(metadata: &Metadata) -> Attr {
     Attr {
         ino: metadata.ino(),
         kind: kind(metadata),

@@ -88,6 +88,11 @@ impl Copier for Here {
             tally.copied(piece.length());
         };
         let copied = content::copy(context, &file.source, &file.target, file.size, &unit.runs, moved);
+        if file.size > UNIT_BYTES {
+            // The device is at work while the rest is copied.
+            let runs = unit.runs.iter().map(|run| blocks::bytes(run, file.size));
+            runs.for_each(|range| file.target.file.begin_sync(range));
+        }
         copied.map_err(NotDone::Fault)
     }
 

@@ -188,6 +188,10 @@ pub trait OpenFile: Send + Sync {
     /// Sets the size, bytes; what is new is a hole.
     fn set_size(&self, size: u64) -> Result<()>;
 
+    /// Has a range written to where the bytes are kept from now on, so that [`OpenFile::sync`] has less to wait for. Whether
+    /// that succeeds is seen there.
+    fn begin_sync(&self, _range: Range<u64>) {}
+
     /// Makes the contents survive a power loss.
     fn sync(&self) -> Result<()>;
 

@@ -193,6 +193,10 @@ impl OpenFile for WatchedFile {
         self.watch("set the size of", || self.file.set_size(size))
     }
 
+    fn begin_sync(&self, range: Range<u64>) {
+        self.watch("begin to sync", || self.file.begin_sync(range));
+    }
+
     fn sync(&self) -> Result<()> {
         self.watch("fsync", || self.file.sync())
     }

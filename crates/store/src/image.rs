@@ -5,10 +5,11 @@
 
 use std::fs::{File, OpenOptions};
 use std::io;
+use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use rustix::fs::FallocateFlags;
+use rustix::fs::{FallocateFlags, Mode, OFlags};
 use rustix::mount::{MountFlags, UnmountFlags};
 
 /// mkfs.xfs of xfsprogs 5.19 and later refuses less than 300 MiB; some room beside.
@@ -16,6 +17,9 @@ pub const IMAGE_BYTES_MIN: u64 = 320 << 20;
 
 /// What XFS keeps for itself: its log (64 MiB at least on small systems, up to 1/2048 beyond), headers, free-space trees.
 pub const OVERHEAD_BYTES: u64 = 96 << 20;
+
+/// How volumes are mounted.
+pub const MOUNT_FLAGS: MountFlags = MountFlags::NOATIME.union(MountFlags::NODEV).union(MountFlags::NOSUID);
 
 /// Why a volume cannot be had.
 #[derive(Debug, thiserror::Error)]
@@ -48,7 +52,16 @@ pub enum VolumeError {
 /// [`VolumeError`].
 pub fn create(image: &Path, bytes: u64) -> Result<(), VolumeError> {
     preallocate(image, bytes.max(IMAGE_BYTES_MIN))?;
-    run("mkfs.xfs", Command::new("mkfs.xfs").args(["-q", "-K", "-L", "forebay"]).arg(image), image).map(drop)
+    format(image)
+}
+
+/// Makes an empty XFS on a device or in an image, whatever was there.
+///
+/// # Errors
+/// [`VolumeError`].
+pub fn format(device: &Path) -> Result<(), VolumeError> {
+    let mut command = Command::new("mkfs.xfs");
+    tool("mkfs.xfs", command.args(["-q", "-f", "-K", "-L", "forebay"]).arg(device), device).map(drop)
 }
 
 /// Bytes that may still be written below `mountpoint`.
@@ -84,28 +97,35 @@ pub fn mount(image: &Path, mountpoint: &Path) -> Result<(), VolumeError> {
     let attach = |direct: &str| {
         let mut command = Command::new("losetup");
         command.args(["--find", "--show", direct]).arg(image);
-        run("losetup", &mut command, image)
+        tool("losetup", &mut command, image)
     };
     let device = attach("--direct-io=on").or_else(|_| attach("--direct-io=off"))?;
     let device = PathBuf::from(device.trim());
-    let mounted = rustix::mount::mount(
-        &device,
-        mountpoint,
-        c"xfs",
-        MountFlags::NOATIME | MountFlags::NODEV | MountFlags::NOSUID,
-        None,
-    )
-    .map_err(|e| failed("mount the volume at", mountpoint, e.into()));
+    let mounted = mount_device(&device, mountpoint);
     // Detaching a device in use only marks it: the kernel lets it go with the last unmount, also after a crash of ours.
-    run("losetup", Command::new("losetup").arg("--detach").arg(&device), &device)?;
+    tool("losetup", Command::new("losetup").arg("--detach").arg(&device), &device)?;
     mounted
 }
 
-fn run(tool: &'static str, command: &mut Command, path: &Path) -> Result<String, VolumeError> {
-    let output = command.output().map_err(|e| failed("run a tool (is xfsprogs installed?) for", path, e))?;
+/// Mounts the XFS on `device` at `mountpoint`.
+///
+/// # Errors
+/// [`VolumeError`].
+pub fn mount_device(device: &Path, mountpoint: &Path) -> Result<(), VolumeError> {
+    rustix::mount::mount(device, mountpoint, c"xfs", MOUNT_FLAGS, None)
+        .map_err(|e| failed("mount the volume at", mountpoint, e.into()))
+}
+
+/// Runs a tool that works on `path`, and gives what it prints.
+///
+/// # Errors
+/// [`VolumeError::Tool`], with what it says.
+pub fn tool(tool: &'static str, command: &mut Command, path: &Path) -> Result<String, VolumeError> {
+    let broken = |output: String| VolumeError::Tool { tool, path: path.to_owned(), output };
+    let output =
+        command.output().map_err(|e| broken(format!("it cannot be run ({e}): install its package")))?;
     if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stderr).trim().replace('\n', "; ");
-        return Err(VolumeError::Tool { tool, path: path.to_owned(), output: said });
+        return Err(broken(String::from_utf8_lossy(&output.stderr).trim().replace('\n', "; ")));
     }
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
@@ -122,13 +142,21 @@ pub fn detach(mountpoint: &Path) -> Result<(), VolumeError> {
     Ok(())
 }
 
-/// Whether something is mounted at `path` itself.
+/// Whether something is mounted at `path` itself, be it a part of the file system above it.
 pub fn mounted(path: &Path) -> bool {
-    let device = |path: &Path| rustix::fs::stat(path).map(|stat| stat.st_dev);
-    match (device(path), path.parent().map(device)) {
+    match (mount_of(path), path.parent().map(mount_of)) {
         (Ok(here), Some(Ok(above))) => here != above,
         _ => false,
     }
+}
+
+/// The kernel's line about the mount that `path` is on.
+fn mount_of(path: &Path) -> io::Result<String> {
+    let flags = OFlags::PATH | OFlags::CLOEXEC;
+    let file = rustix::fs::open(path, flags, Mode::empty())?;
+    let text = std::fs::read_to_string(format!("/proc/self/fdinfo/{}", file.as_raw_fd()))?;
+    let line = text.lines().find(|line| line.starts_with("mnt_id:"));
+    Ok(line.ok_or(io::ErrorKind::Unsupported)?.to_owned())
 }
 
 /// An error of a system call.

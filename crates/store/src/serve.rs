@@ -159,8 +159,12 @@ impl Worker {
     }
 
     fn object(&self, ino: Option<u64>) -> io::Result<OwnedFd> {
-        let shard = self.namespace.shard.as_ref().ok_or(Errno::NOTSUP)?;
-        shard.descriptor(ino.ok_or(Errno::NOENT)?)
+        let ino = ino.ok_or(Errno::NOENT)?;
+        match &self.namespace.shard {
+            Some(shard) if shard.measures_itself() => shard.descriptor(ino),
+            // A part of a file: whoever asks for it keeps account of the file's size.
+            _ => self.namespace.objects.existing_descriptor(ino),
+        }
     }
 
     /// Lets a mover speak on the connection, to its end or the fragment's.

@@ -113,14 +113,11 @@ impl Shard {
         }
     }
 
-    /// The object of a file, for the kernel to use without us.
+    /// The object of a file that it is the whole of, for the kernel to use without us.
     ///
     /// # Errors
-    /// ENOTSUP where that is not the whole file, or where the kernel would not keep the capacity.
+    /// ENOTSUP where the kernel would not keep the capacity.
     pub fn descriptor(&self, ino: u64) -> std::io::Result<OwnedFd> {
-        if !self.measures_itself() {
-            return Err(Errno::NOTSUP.into());
-        }
         let inode = self.lock().tree.get(ino).map(|inode| inode.attr(ino)).ok_or(Errno::STALE)?;
         self.objects.descriptor(ino, inode.atime, inode.mtime)
     }
@@ -350,7 +347,7 @@ impl Shard {
     }
 
     /// Whether this node's object is the whole file, always.
-    fn measures_itself(&self) -> bool {
+    pub fn measures_itself(&self) -> bool {
         self.layout.fragments == 1
     }
 

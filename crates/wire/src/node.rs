@@ -241,7 +241,7 @@ pub struct StagePolicy {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verify {
-    /// Files up to 1 GiB as `Full`, larger ones as `Sampled`.
+    /// Files up to 256 MiB as `Full`, larger ones as `Sampled`.
     #[default]
     BySize,
     /// Every byte.

@@ -46,8 +46,8 @@ fn start(settings: &Settings, output: &Output) -> Result<(), Failure> {
         }
         _ => {}
     }
-    let volume = node_volume(settings);
-    let state = volume.as_ref().map_or_else(|| settings.state(), |volume| volume.join(settings::OWN_FOLDER));
+    let volume = node_volume(&settings.from, settings.state.as_deref());
+    let state = state_of(&settings.from, settings.state.as_deref());
     std::fs::create_dir_all(&state).map_err(|error| Failure::local("make", &state, &error))?;
     if let Some(status) = ask(&state, Order::Status)? {
         return already(&status, settings, output);
@@ -81,10 +81,16 @@ fn start(settings: &Settings, output: &Output) -> Result<(), Failure> {
 
 /// The volume of this node that the drained folder is in, if it is: the node service then runs the drainer, which goes on
 /// when the job is over.
-fn node_volume(settings: &Settings) -> Option<PathBuf> {
+fn node_volume(from: &Path, state: Option<&Path>) -> Option<PathBuf> {
     let volume = PathBuf::from(std::env::var_os("FOREBAY_LOCAL")?).canonicalize().ok()?;
-    let from = settings.from.canonicalize().ok()?;
-    (settings.state.is_none() && from.starts_with(&volume)).then_some(volume)
+    let from = from.canonicalize().ok()?;
+    (state.is_none() && from.starts_with(&volume)).then_some(volume)
+}
+
+/// The folder of the drainer that drains `from`.
+fn state_of(from: &Path, state: Option<&Path>) -> PathBuf {
+    let own = || node_volume(from, state).as_deref().unwrap_or(from).join(settings::OWN_FOLDER);
+    state.map_or_else(own, Path::to_owned)
 }
 
 fn ask_node(settings: &Settings, volume: &Path, output: &Output) -> Result<(), Failure> {
@@ -101,6 +107,7 @@ fn ask_node(settings: &Settings, volume: &Path, output: &Output) -> Result<(), F
     std::fs::create_dir_all(&state)
         .and_then(|()| std::fs::write(&new, serde_json::json!(words).to_string()))
         .and_then(|()| std::fs::rename(&new, &request))
+        .and_then(|()| drain::start::go_on(&state))
         .map_err(|error| failed(&error))?;
     let give_up = Instant::now() + START_LIMIT;
     loop {
@@ -197,6 +204,9 @@ fn line(status: &Status) -> String {
     if status.paused {
         line += ", paused";
     }
+    if status.gives_way {
+        line += ", waits while the job writes";
+    }
     line
 }
 
@@ -263,7 +273,7 @@ fn commit(name: &str, of: &DrainOf, timeout: Option<u64>, output: &Output) -> Re
 }
 
 fn tell(here: &DrainHere, what: Order, done: &str, output: &Output) -> Result<(), Failure> {
-    let state = here.state.clone().unwrap_or_else(|| here.from.join(settings::OWN_FOLDER));
+    let state = state_of(&here.from, here.state.as_deref());
     let Some(status) = ask(&state, what)? else {
         return Err(Failure::no_input(
             format!("nothing drains {}", here.from.display()),

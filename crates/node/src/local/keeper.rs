@@ -1,5 +1,6 @@
 //! What looks after one volume: runs the drainer that its user asks for, and discards it after the job.
 
+use std::fs::File;
 use std::io::Read;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Component, Path, PathBuf};
@@ -9,13 +10,13 @@ use std::time::Duration;
 
 use anyhow::bail;
 use drain::Order;
-use drain::settings::{OWN_FOLDER, REQUEST};
+use drain::settings::{OWN_FOLDER, REQUEST, STOPPED};
 use rustix::fs::{Mode, OFlags, ResolveFlags};
 use tokio::sync::watch;
 use wire::node::{LocalSpec, LocalStatus};
 
 use super::volume::Volume;
-use super::{Life, Setting};
+use super::{Life, Setting, cgroup};
 
 /// How often a volume is looked at.
 const PERIOD: Duration = Duration::from_millis(300);
@@ -23,7 +24,7 @@ const PERIOD: Duration = Duration::from_millis(300);
 /// Pause between two tries to start a drainer that does not start, or to drain what could not be drained.
 const RETRY: Duration = Duration::from_secs(5);
 
-/// How long a drainer may take to answer after its start, and how often it is asked.
+/// How long a drainer may take to answer after its start, or to be gone, and how often that is looked at.
 const START_LIMIT: Duration = Duration::from_secs(10);
 const START_PERIOD: Duration = Duration::from_millis(20);
 
@@ -107,13 +108,14 @@ struct Errand {
 }
 
 impl Errand {
-    /// Mounts it where a reboot has unmounted it, and runs its drainer.
+    /// Mounts it where a reboot has unmounted it, and runs its drainer, unless its user has stopped it.
     fn look_after(&self) -> Result<(), String> {
         self.volume.mount(false).map_err(|error| error.message)?;
         let after_the_job = self.spec.drain.as_ref().is_some_and(|drain| drain.when.is_none());
         // Who asks within the job has it begin now.
-        let start =
-            || (!after_the_job || self.request()?.is_some()).then(|| self.start_drainer()).transpose();
+        let start = || {
+            (!after_the_job || self.request()?.is_some()).then(|| self.start_drainer(Life::Held)).transpose()
+        };
         start().map(drop).map_err(|error| format!("start its drainer: {error:#}"))
     }
 
@@ -122,7 +124,7 @@ impl Errand {
         self.volume.hide().map_err(|error| error.message)?;
         // What is not mounted cannot say what it owes.
         self.volume.mount(true).map_err(|error| error.message)?;
-        if self.start_drainer().map_err(|error| format!("{error:#}"))? {
+        if self.start_drainer(Life::Released).map_err(|error| format!("{error:#}"))? {
             let answer = drain::settle(&self.state()).map_err(|error| format!("{error:#}"))?;
             let answer = answer.ok_or("its drainer has ended; it is started again")?;
             if !answer.is_whole() {
@@ -148,13 +150,26 @@ impl Errand {
 
     fn stop_drainer(&self) -> Result<(), String> {
         let stopped = drain::order(&self.state(), Order::Stop);
-        stopped.map(drop).map_err(|error| format!("stop its drainer: {error:#}"))
+        let stopped = stopped.map_err(|error| format!("stop its drainer: {error:#}"))?;
+        // Until it is gone the volume is in use.
+        let process = stopped.map(|drainer| PathBuf::from(format!("/proc/{}", drainer.pid)));
+        let mut looks = START_LIMIT.as_millis() / START_PERIOD.as_millis();
+        while looks > 0 && process.as_ref().is_some_and(|process| process.exists()) {
+            looks -= 1;
+            std::thread::sleep(START_PERIOD);
+        }
+        Ok(())
     }
 
-    /// Starts the drainer if one was asked for and does not run. Says whether one was.
-    fn start_drainer(&self) -> anyhow::Result<bool> {
+    /// Starts the drainer if one was asked for and does not run; within the job its user may have stopped it. Says whether
+    /// one was asked for.
+    fn start_drainer(&self, life: Life) -> anyhow::Result<bool> {
         let Some((from, words)) = self.drain()? else { return Ok(false) };
         if drain::order(&self.state(), Order::Status)?.is_some() {
+            return Ok(true);
+        }
+        // Looked for after the drainer was: it says so before it ends.
+        if life == Life::Held && self.open_own(STOPPED)?.is_some() {
             return Ok(true);
         }
         let owner = &self.spec.owner;
@@ -163,6 +178,11 @@ impl Errand {
         command.arg("--from").arg(from).arg("--state").arg(self.state());
         let log = self.volume.folder.join("drain.log");
         let pid = daemon::spawn::detached(&mut command, &log)?;
+        if let Some(weight) = self.setting.drain_weight
+            && let Err(error) = cgroup::join(pid, weight)
+        {
+            tracing::info!("the drainer {pid} has no cgroup of its own: {error}");
+        }
         // It reads its ledger, then it answers.
         let lives = || Path::new(&format!("/proc/{pid}")).exists();
         let mut looks = START_LIMIT.as_millis() / START_PERIOD.as_millis();
@@ -194,22 +214,27 @@ impl Errand {
         Ok(Some((from, words)))
     }
 
-    /// The words of the user's request. The user may have put anything there, so no link is followed.
+    /// The words of the user's request.
     fn request(&self) -> anyhow::Result<Option<Vec<String>>> {
-        let root = std::fs::OpenOptions::new()
-            .read(true)
-            .custom_flags(OFlags::DIRECTORY.bits().cast_signed())
-            .open(&self.volume.mountpoint)?;
-        let path = PathBuf::from(OWN_FOLDER).join(REQUEST);
-        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_XDEV;
-        let file = match rustix::fs::openat2(&root, path, flags, Mode::empty(), resolve) {
-            Err(rustix::io::Errno::NOENT) => return Ok(None),
-            file => std::fs::File::from(file?),
-        };
+        let Some(file) = self.open_own(REQUEST)? else { return Ok(None) };
         let mut text = Vec::new();
         file.take(REQUEST_BYTES_MAX).read_to_end(&mut text)?;
         Ok(Some(serde_json::from_slice(&text)?))
+    }
+
+    /// Opens a file in the drainer's folder, if it is there. The user may have put anything there, so no link is followed.
+    fn open_own(&self, name: &str) -> std::io::Result<Option<File>> {
+        let root = File::options()
+            .read(true)
+            .custom_flags(OFlags::DIRECTORY.bits().cast_signed())
+            .open(&self.volume.mountpoint)?;
+        let path = PathBuf::from(OWN_FOLDER).join(name);
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_XDEV;
+        match rustix::fs::openat2(&root, path, flags, Mode::empty(), resolve) {
+            Err(rustix::io::Errno::NOENT) => Ok(None),
+            file => Ok(Some(File::from(file?))),
+        }
     }
 
     /// Where the node has the folder that its user calls `from`.

@@ -3,27 +3,22 @@
 use std::fs::Permissions;
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
 
 use daemon::error::{chain, site, user};
-use store::image::{self, OVERHEAD_BYTES, VolumeError};
+use store::image::{self, VolumeError};
 use wire::control::ApiError;
 
+use super::backing::Backing;
 use super::{Kept, Setting};
 use crate::keep;
 
-/// What a volume that holds `capacity_bytes` takes of the flash: XFS keeps some for itself.
-fn taken(capacity_bytes: u64) -> u64 {
-    let bytes = capacity_bytes.saturating_add(capacity_bytes / 64).saturating_add(OVERHEAD_BYTES);
-    bytes.max(image::IMAGE_BYTES_MIN)
-}
-
 /// How many bytes one more volume may hold.
 pub(super) fn free(setting: &Setting) -> Result<u64, ApiError> {
-    let free = image::available(&setting.folder).map_err(broken)?.saturating_sub(setting.reserve_bytes);
-    if free < image::IMAGE_BYTES_MIN {
-        return Ok(0);
-    }
-    Ok((free - OVERHEAD_BYTES) / 65 * 64)
+    let backing = setting.kind.backing(&setting.folder);
+    let room = backing.room().map_err(broken)?;
+    let free = room.free_bytes.saturating_sub(setting.reserve_bytes);
+    Ok(backing.holds(free / room.grain_bytes * room.grain_bytes))
 }
 
 /// Where one volume is.
@@ -35,6 +30,8 @@ pub(super) struct Volume {
     pub(super) mountpoint: PathBuf,
     /// Where its user finds it.
     pub(super) path: PathBuf,
+    id: String,
+    backing: Arc<dyn Backing>,
 }
 
 impl Volume {
@@ -45,6 +42,8 @@ impl Volume {
             // removes.
             mountpoint: setting.mount_root.join(format!("local-{}-{}", setting.node, kept.spec.id)),
             path: setting.local_root.join(&kept.spec.user),
+            id: kept.spec.id.clone(),
+            backing: kept.kind.backing(&setting.folder),
         }
     }
 
@@ -59,26 +58,30 @@ impl Volume {
 
     fn try_make(&self, setting: &Setting, kept: &Kept) -> Result<(), ApiError> {
         std::fs::create_dir_all(&self.folder).map_err(|e| failed("make", &self.folder, e))?;
-        let bytes = taken(kept.capacity_bytes);
-        let free = image::available(&self.folder).map_err(broken)?;
-        if free < bytes.saturating_add(setting.reserve_bytes) {
+        let room = self.backing.room().map_err(broken)?;
+        let bytes = self.backing.taken(kept.capacity_bytes).div_ceil(room.grain_bytes);
+        let bytes = bytes.saturating_mul(room.grain_bytes);
+        if room.free_bytes < bytes.saturating_add(setting.reserve_bytes) {
             let message = format!(
-                "a volume of {} bytes takes {bytes}; {free} are free below {}, of which {} are never handed out",
-                kept.capacity_bytes,
-                self.folder.display(),
-                setting.reserve_bytes
+                "a volume of {} bytes takes {bytes}; {} are free in {}, of which {} are never handed out",
+                kept.capacity_bytes, room.free_bytes, kept.kind, setting.reserve_bytes
             );
             return Err(user("no_room", message, "ask for less, or see `forebay local list` for who has it"));
         }
-        image::create(&self.image(), bytes).map_err(broken)?;
+        // Whoever finds it before it is finished discards it.
+        self.keep(&Kept { given_up: true, ..kept.clone() })?;
+        self.backing.create(&self.id, bytes).map_err(broken)?;
         self.mount(kept.released)?;
         let owner = &kept.spec.owner;
         chown(&self.mountpoint, Some(owner.uid), Some(owner.gid))
             .and_then(|()| std::fs::set_permissions(&self.mountpoint, Permissions::from_mode(0o700)))
             .map_err(|e| failed("give away", &self.mountpoint, e))?;
         self.make_drained(kept).map_err(|e| failed("make the drained folder in", &self.mountpoint, e))?;
-        // Last: whoever finds it finds a finished volume.
-        keep::write(&self.folder.join("spec.json"), kept).map_err(|e| failed("keep", &self.folder, e))
+        self.keep(kept)
+    }
+
+    fn keep(&self, kept: &Kept) -> Result<(), ApiError> {
+        keep::write(&self.spec(), kept).map_err(|e| failed("keep", &self.folder, e))
     }
 
     /// Makes the folder that is to be drained; the volume is still empty.
@@ -97,7 +100,7 @@ impl Volume {
     pub(super) fn mount(&self, released: bool) -> Result<(), ApiError> {
         std::fs::create_dir_all(&self.mountpoint).map_err(|e| failed("make", &self.mountpoint, e))?;
         if !image::mounted(&self.mountpoint) {
-            image::mount(&self.image(), &self.mountpoint).map_err(broken)?;
+            self.backing.mount(&self.id, &self.mountpoint).map_err(broken)?;
         }
         if released {
             return Ok(());
@@ -120,14 +123,14 @@ impl Volume {
 
     /// Removes it with all that is in it, in one step.
     pub(super) fn discard(&self) -> Result<(), ApiError> {
-        // First: what is being removed is never taken up again.
-        let spec = self.folder.join("spec.json");
-        match std::fs::remove_file(&spec) {
-            Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(failed("remove", &spec, e)),
-            _ => {}
+        // First: what is being removed is never taken up again, but removed by later lives of the node too.
+        let kept = keep::read::<Kept>(&self.spec()).map_err(|e| failed("read", &self.spec(), e))?;
+        if let Some(kept) = kept.filter(|kept| !kept.given_up) {
+            self.keep(&Kept { given_up: true, ..kept })?;
         }
         self.hide()?;
         image::detach(&self.mountpoint).map_err(broken)?;
+        self.backing.remove(&self.id).map_err(broken)?;
         let _ = std::fs::remove_dir(&self.mountpoint);
         match std::fs::remove_dir_all(&self.folder) {
             Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(failed("remove", &self.folder, e)),
@@ -135,13 +138,13 @@ impl Volume {
         }
     }
 
-    fn image(&self) -> PathBuf {
-        self.folder.join("volume.img")
+    fn spec(&self) -> PathBuf {
+        self.folder.join("spec.json")
     }
 }
 
 fn broken(error: VolumeError) -> ApiError {
-    site("local_volume", chain(&error), "look at the node's flash, and whether xfsprogs is installed")
+    site("local_volume", chain(&error), "look at the node's flash, and at `local_kind` in its configuration")
 }
 
 fn failed(operation: &'static str, path: &Path, error: std::io::Error) -> ApiError {

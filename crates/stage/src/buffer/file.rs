@@ -1,15 +1,18 @@
 //! An open file in the buffer.
 
+use std::collections::HashMap;
 use std::fs::File;
+use std::io;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex};
 
+use rustix::io::Errno;
 use wire::data::{Attr, SetAttr};
 
 use super::Namespace;
-use crate::pfs::errno;
+use crate::pfs::attributes;
 use crate::tree::{OpenFile, Result};
 
 /// Storage nodes keep data in blocks of 4 KiB: a smaller file is not worth the question.
@@ -24,8 +27,8 @@ pub(super) struct BufferFile<N: Namespace> {
     ino: u64,
     write: bool,
     closed: AtomicBool,
-    /// The object itself, once it was asked for: its bytes then pass no socket.
-    object: OnceLock<Option<File>>,
+    /// The objects on this host, by their fragments, that were asked for: their bytes pass no socket. `None`: refused.
+    objects: Mutex<HashMap<u32, Option<Arc<File>>>>,
     /// All that was in it when it was opened, if that was read then.
     ahead: Option<Vec<u8>>,
 }
@@ -40,18 +43,36 @@ impl<N: Namespace> BufferFile<N> {
     }
 
     fn new(namespace: Arc<N>, ino: u64, write: bool, ahead: Option<Vec<u8>>) -> BufferFile<N> {
-        BufferFile { namespace, ino, write, closed: AtomicBool::new(false), object: OnceLock::new(), ahead }
+        BufferFile { namespace, ino, write, closed: AtomicBool::new(false), objects: Mutex::default(), ahead }
     }
 
-    /// The object, for a request of this length.
-    fn object(&self, length: usize) -> Option<&File> {
-        let known = match self.object.get() {
-            None if length < DIRECT_BYTES_MIN => return None,
-            Some(known) => known,
-            // Refused where the file is on another host, or on several.
-            None => self.object.get_or_init(|| self.namespace.object(self.ino).ok().map(File::from)),
+    /// The object that holds a range, and the offset there.
+    fn object(&self, offset: u64, length: usize) -> Option<(Arc<File>, u64)> {
+        let length_there = u64::try_from(length).expect("a request's length fits 64 bits");
+        let (fragment, place) = self.namespace.place(self.ino, offset, length_there)?;
+        let mut objects = self.objects.lock().expect("no thread panics with the lock");
+        let known = match objects.get(&fragment) {
+            Some(known) => known.clone(),
+            None if length < DIRECT_BYTES_MIN => None,
+            None => match self.namespace.object(self.ino, fragment) {
+                // The first write makes it.
+                Err(Errno::NOENT) => None,
+                answer => {
+                    let object = answer.ok().map(|object| Arc::new(File::from(object)));
+                    objects.insert(fragment, object.clone());
+                    object
+                }
+            },
         };
-        known.as_ref()
+        Some((known?, place))
+    }
+
+    fn write_to_object(&self, bytes: &[u8], offset: u64) -> io::Result<bool> {
+        let Some((object, place)) = self.object(offset, bytes.len()) else { return Ok(false) };
+        object.write_all_at(bytes, place)?;
+        let end = offset + u64::try_from(bytes.len()).expect("a request's length fits 64 bits");
+        self.namespace.wrote(self.ino, end, attributes(&object.metadata()?).mtime);
+        Ok(true)
     }
 }
 
@@ -60,6 +81,7 @@ impl<N: Namespace> OpenFile for BufferFile<N> {
         self.namespace.getattr(self.ino)
     }
 
+    // What does not come whole is asked for by the namespace: it knows where the file ends, and what went wrong.
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize> {
         if let Some(ahead) = &self.ahead {
             let start = usize::try_from(offset).map_or(ahead.len(), |offset| offset.min(ahead.len()));
@@ -67,16 +89,18 @@ impl<N: Namespace> OpenFile for BufferFile<N> {
             buffer[..length].copy_from_slice(&ahead[start..start + length]);
             return Ok(length);
         }
-        match self.object(buffer.len()) {
-            Some(object) => object.read_at(buffer, offset).map_err(errno),
-            None => self.namespace.read(self.ino, offset, buffer),
+        if let Some((object, place)) = self.object(offset, buffer.len())
+            && object.read_at(buffer, place).is_ok_and(|length| length == buffer.len())
+        {
+            return Ok(buffer.len());
         }
+        self.namespace.read(self.ino, offset, buffer)
     }
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> Result<()> {
-        match self.object(bytes.len()) {
-            Some(object) => object.write_all_at(bytes, offset).map_err(errno),
-            None => self.namespace.write(self.ino, offset, bytes),
+        match self.write_to_object(bytes, offset) {
+            Ok(true) => Ok(()),
+            Ok(false) | Err(_) => self.namespace.write(self.ino, offset, bytes),
         }
     }
 

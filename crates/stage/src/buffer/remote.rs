@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::os::fd::OwnedFd;
 
 use client::Client;
-use wire::data::{Attr, Creator, DirEntry, FileKind, SetAttr};
+use wire::data::{Attr, Creator, DirEntry, FileKind, SetAttr, Time};
 
 use super::Namespace;
 use crate::tree::{Result, Usage};
@@ -94,8 +94,16 @@ impl Namespace for Client {
         Client::sync_metadata(self)
     }
 
-    fn object(&self, ino: u64) -> Result<OwnedFd> {
-        Client::object(self, ino)
+    fn place(&self, ino: u64, offset: u64, len: u64) -> Option<(u32, u64)> {
+        Client::place(self, ino, offset, len)
+    }
+
+    fn object(&self, ino: u64, fragment: u32) -> Result<OwnedFd> {
+        Client::object_on(self, ino, fragment)
+    }
+
+    fn wrote(&self, ino: u64, end: u64, mtime: Time) {
+        Client::wrote(self, ino, end, mtime);
     }
 
     fn is_written(&self, ino: u64) -> Result<bool> {

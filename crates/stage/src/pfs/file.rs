@@ -1,6 +1,7 @@
 //! An open file on the PFS.
 
 use std::fs::File;
+use std::num::NonZeroU64;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 
@@ -51,6 +52,12 @@ impl OpenFile for PfsFile {
 
     fn set_size(&self, size: u64) -> Result<()> {
         self.0.set_len(size).map_err(errno)
+    }
+
+    // The advice that the range is not needed has the kernel write it back, and wait for nothing: what is not clean stays.
+    fn begin_sync(&self, range: Range<u64>) {
+        let length = NonZeroU64::new(range.end - range.start);
+        let _advice_only = rustix::fs::fadvise(&self.0, range.start, length, Advice::DontNeed);
     }
 
     fn sync(&self) -> Result<()> {

@@ -205,6 +205,17 @@ impl Objects {
         object.file.as_fd().try_clone_to_owned()
     }
 
+    /// The object itself, open for reading and writing, where there is one.
+    ///
+    /// # Errors
+    /// ENOTSUP as with [`Objects::descriptor`]; ENOENT.
+    pub fn existing_descriptor(&self, ino: u64) -> io::Result<OwnedFd> {
+        if self.space.counts() {
+            return Err(Errno::NOTSUP.into());
+        }
+        self.existing(ino)?.ok_or(Errno::NOENT)?.file.as_fd().try_clone_to_owned()
+    }
+
     /// The number of every object.
     pub fn list(&self) -> io::Result<Vec<u64>> {
         let mut found = Vec::new();

@@ -84,8 +84,9 @@ pub enum Request {
     Destroy { ino: u64 },
     /// How full the fragment is. Answer: [`Reply::Usage`].
     Usage,
-    /// The object itself, as a file descriptor that follows the reply (unix sockets only). Answer: [`Reply::Descriptor`],
-    /// or ENOTSUP where the kernel could not keep the capacity without us. [`JUST_MADE`] is the file that the request before
+    /// The object itself, as a file descriptor that follows the reply (unix sockets only). Answer: [`Reply::Descriptor`];
+    /// ENOTSUP where the kernel could not keep the capacity without us; ENOENT where the object is a part of a file and
+    /// nothing was written to it. [`JUST_MADE`] is the file that the request before
     /// on the same connection made, so that both go in one round trip; ENOENT where that made none.
     OpenObject { ino: u64 },
 

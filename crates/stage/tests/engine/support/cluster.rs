@@ -67,6 +67,17 @@ impl Movers {
 impl Cluster {
     /// Starts `count` nodes below `folder` with an instance of `capacity_bytes` on each.
     pub fn start(folder: &Path, count: u32, capacity_bytes: u64, owner: &Owner) -> Cluster {
+        Cluster::start_on(VolumeKind::Directory, folder, count, capacity_bytes, owner)
+    }
+
+    /// The same, on volumes of this kind.
+    pub fn start_on(
+        volume: VolumeKind,
+        folder: &Path,
+        count: u32,
+        capacity_bytes: u64,
+        owner: &Owner,
+    ) -> Cluster {
         let layout = Layout::striped(count);
         let (mut servers, mut nodes, programs) = (Vec::new(), Vec::new(), Arc::<Movers>::default());
         for index in 0..count {
@@ -92,7 +103,7 @@ impl Cluster {
                 instance: "i1".into(),
                 index,
                 capacity_bytes,
-                volume: VolumeKind::Directory,
+                volume,
                 key: KEY.into(),
                 stage_key: STAGE_KEY.into(),
                 peers: nodes.clone(),
@@ -114,8 +125,14 @@ impl Cluster {
     }
 }
 
+/// Volumes may be mounted: what would be left behind is ended.
 impl Drop for Cluster {
     fn drop(&mut self) {
-        self.servers.iter().for_each(|server| server.shutdown());
+        for server in &self.servers {
+            for fragment in server.fragments() {
+                let _gone_or_in_use = server.delete_fragment(&fragment.instance);
+            }
+            server.shutdown();
+        }
     }
 }
