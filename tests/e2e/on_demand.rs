@@ -1,6 +1,7 @@
 //! `forebay stage`: staging into and out of a buffer that is in use.
 
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
 use rustix::process::Signal;
@@ -127,6 +128,32 @@ fn a_failed_stage_names_its_file_and_can_be_tried_again_or_given_up() {
     cluster.forebay(&["umount", &text]).expect_success();
     cluster.forebay(&["rm", "1"]).expect_success();
     assert!(!later.exists());
+}
+
+#[test]
+fn what_a_failed_stage_has_copied_is_not_copied_again() {
+    let cluster = Cluster::new();
+    let (path, text) = mounted(&cluster, &["--nodes", "2"]);
+    fs::create_dir(path.join("d")).unwrap();
+    for name in ["good", "bad"] {
+        fs::write(path.join("d").join(name), name).unwrap();
+    }
+    // A folder stands where a file is to be.
+    let target = cluster.pfs("pfs").join("d");
+    fs::create_dir_all(target.join("bad")).unwrap();
+    let (source, destination) = (format!("{text}/d"), target.to_str().unwrap());
+    let inode = || fs::metadata(target.join("good")).expect("the other file is copied").ino();
+    let ask = ["stage", "out", &source, destination, "--wait"];
+    assert_eq!(cluster.forebay(&ask).code(), 74);
+    let first = inode();
+    assert_eq!(cluster.forebay(&["stage", "retry", "--path", &source, "--wait"]).code(), 74);
+    fs::remove_dir(target.join("bad")).expect("it is empty");
+    cluster.forebay(&ask).expect_success();
+    assert_eq!(inode(), first, "it was copied again");
+    assert_eq!(fs::read_to_string(target.join("bad")).unwrap(), "bad");
+    cluster.forebay(&["umount", &text]).expect_success();
+    cluster.forebay(&["rm", "1"]).expect_success();
+    cluster.assert_nothing_left();
 }
 
 #[test]

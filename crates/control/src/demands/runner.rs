@@ -15,6 +15,8 @@ use crate::lifecycle::{mounts, target};
 use crate::site::Site;
 use crate::state;
 use crate::state::demands::{self, Demand};
+use crate::state::instances;
+use crate::state::leftovers::{self, Kind, Leftover};
 use crate::state::sessions::{self, Session};
 
 /// Goes on with what an earlier life of control accepted.
@@ -68,7 +70,35 @@ pub async fn forget<S: Site>(control: &Control<S>, found: &[Demand]) -> Result<(
     let waiting: Vec<u64> = numbers.filter(|number| !running.contains(number)).collect();
     control.database.transact(move |tx| waiting.iter().try_for_each(|n| demands::delete(tx, *n))).await?;
     ended(control, &running).await;
-    control.database.transact(move |tx| running.iter().try_for_each(|n| demands::delete(tx, *n))).await
+    control.database.transact(move |tx| running.iter().try_for_each(|n| demands::delete(tx, *n))).await?;
+    for demand in found.iter().filter(|demand| demand.has_failed()) {
+        forget_at_node(control, demand).await?;
+    }
+    Ok(())
+}
+
+/// Has the node of a stage forget what it kept of it for another try.
+async fn forget_at_node<S: Site>(control: &Control<S>, demand: &Demand) -> Result<(), ApiError> {
+    let token = demand.token.clone();
+    let read = move |tx: &rusqlite::Transaction<'_>| {
+        Ok(sessions::find(tx, &token)?.zip(instances::find(tx, &token)?))
+    };
+    let Some((session, instance)) = control.database.transact(read).await? else { return Ok(()) };
+    let Some(node) = instance.nodes.first() else { return Ok(()) };
+    // On one machine nodes run only while they are needed.
+    let up = control.site.ensure_nodes(std::slice::from_ref(node)).await;
+    let id = demand.id(&session.handle);
+    let gone = match up {
+        Ok(_) => control.site.delete_stage(node, &id).await,
+        Err(error) => Err(error),
+    };
+    let Err(error) = gone else { return Ok(()) };
+    tracing::warn!(id, node, %error, "a node has not forgotten a stage");
+    if control.site.cluster().is_none() {
+        return Ok(());
+    }
+    let left = Leftover { node: node.clone(), kind: Kind::Stage, id };
+    control.database.transact(move |tx| leftovers::add(tx, &left)).await
 }
 
 /// Tells those that run to stop; replies their numbers.
@@ -95,6 +125,11 @@ pub async fn ended<S: Site>(control: &Control<S>, numbers: &[u64]) {
     }
 }
 
+/// Whether the node keeps what it knows of stages that ended like this, for another try.
+fn is_kept(batch: &[Demand], end: &Result<StageStatus, ApiError>) -> bool {
+    batch.len() == 1 && end.as_ref().is_ok_and(|report| report.state == StageState::Failed)
+}
+
 /// What one worker stages to its end, and then the next. Boxed, as the next is of the same kind.
 fn run<S: Site>(
     control: Arc<Control<S>>,
@@ -112,8 +147,18 @@ fn run<S: Site>(
             }
             Err(error) => tracing::info!(token, first, stages, %error, "stages on demand ended"),
         }
-        let note = move |tx: &rusqlite::Transaction<'_>| note(tx, &batch, &name, result);
-        if let Err(error) = control.database.transact(note).await {
+        let last = batch.first().filter(|_| is_kept(&batch, &result)).cloned();
+        let note = move |tx: &rusqlite::Transaction<'_>| {
+            note(tx, &batch, &name, result)?;
+            // The same may have been asked for again meanwhile: nobody tries this one again.
+            Ok(demands::find(tx, first)?.is_none())
+        };
+        let noted = control.database.transact(note).await;
+        let forgotten = match (noted, last) {
+            (Ok(true), Some(last)) => forget_at_node(&control, &last).await,
+            (noted, _) => noted.map(drop),
+        };
+        if let Err(error) = forgotten {
             tracing::error!(token, first, %error, "the end of stages is not noted");
         }
         numbers.iter().for_each(|number| drop(control.demands.stops().remove(number)));
@@ -164,7 +209,7 @@ fn complete(demand: &Demand, name: &str, size: u64, elapsed_ms: u64) -> StageSta
     StageStatus { state: StageState::Complete, progress, elapsed_ms, ..asked }
 }
 
-/// What one worker stages at its node, to its end; the node then forgets it.
+/// What one worker stages at its node, to its end. The node then forgets it, unless it may be tried again.
 async fn stage<S: Site>(
     control: &Control<S>,
     batch: &[Demand],
@@ -177,9 +222,12 @@ async fn stage<S: Site>(
     }
     let row = if batch.len() > 1 { Row::Batch } else { Row::Demand(batch[0].number) };
     let end = tokio::select! {
-        end = follow(control, &node, &row, &spec) => Some(end),
+        end = follow(control, &node, &row, &spec, batch[0].has_failed()) => Some(end),
         _ = stopped.wait_for(|stop| *stop) => None,
     };
+    if let Some(end) = end.as_ref().filter(|end| is_kept(batch, end)) {
+        return end.clone();
+    }
     let gone = control.site.delete_stage(&node, &spec.id).await;
     match end {
         Some(end) => {
@@ -202,11 +250,12 @@ async fn follow<S: Site>(
     node: &str,
     row: &Row,
     spec: &StageSpec,
+    again: bool,
 ) -> Result<StageStatus, ApiError> {
-    match staging::follow(control, node, row, spec).await {
+    match staging::follow(control, node, row, spec, again).await {
         Err(error) if error.code == "stage_differs" => {
             control.site.delete_stage(node, &spec.id).await?;
-            staging::follow(control, node, row, spec).await
+            staging::follow(control, node, row, spec, false).await
         }
         result => result,
     }

@@ -224,7 +224,8 @@ fn is_end(report: &StageStatus) -> bool {
     matches!(report.state, StageState::Complete | StageState::Failed)
 }
 
-/// Starts a stage at its node, which does nothing where it runs, and asks until it ends.
+/// Starts a stage at its node, which does nothing where it runs, and asks until it ends. `again`: it failed there before, and
+/// goes on with its journal.
 ///
 /// # Errors
 /// The node's, or it stays away.
@@ -233,8 +234,12 @@ pub async fn follow<S: Site>(
     node: &str,
     row: &Row,
     spec: &StageSpec,
+    again: bool,
 ) -> Result<StageStatus, ApiError> {
-    let started = control.site.start_stage(node, spec).await?;
+    let started = match again {
+        true => control.site.retry_stage(node, spec).await?,
+        false => control.site.start_stage(node, spec).await?,
+    };
     follow_started(control, node, row, spec, started).await
 }
 

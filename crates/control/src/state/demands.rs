@@ -58,8 +58,15 @@ impl Demand {
         format!("{token}.d{}", self.number)
     }
 
+    /// Whether it failed before. Its node has kept its journal then.
+    pub fn has_failed(&self) -> bool {
+        self.report.as_ref().is_some_and(|report| report.state == StageState::Failed)
+    }
+
+    /// One that failed goes on by itself.
     fn is_small(&self) -> bool {
-        self.kind == StageKind::File && self.size_hint.is_some_and(|size| size <= SMALL_BYTES_MAX)
+        let is_small = self.size_hint.is_some_and(|size| size <= SMALL_BYTES_MAX);
+        self.kind == StageKind::File && is_small && !self.has_failed()
     }
 
     /// The number in an id for people.
@@ -93,7 +100,7 @@ impl Demand {
     }
 }
 
-/// Notes a demand, in place of what has ended for that path. One like it that waits already becomes that one. Stages of other
+/// Notes a demand, in place of one that is complete for that path. One like it that waits or failed becomes that one. Stages of other
 /// owners are left alone: each is made with the rights of who asked. Replies its number.
 ///
 /// # Errors
@@ -117,11 +124,11 @@ pub fn add(tx: &Transaction<'_>, demand: &Demand) -> Result<u64> {
         demand.owner.gid,
         demand.size_hint,
     ];
-    tx.execute(&format!("DELETE FROM demands WHERE {SAME} AND state IN ('complete', 'failed')"), &all[..5])?;
-    // It has not begun: it may as well be this one.
+    tx.execute(&format!("DELETE FROM demands WHERE {SAME} AND state = 'complete'"), &all[..5])?;
+    // One that has not begun may as well be this one; one that failed has left a journal at its node, which this one uses.
     let waiting = format!(
         "UPDATE demands SET kind = ?6, pfs_path = ?7, state = ?8, job = ?9, owner_gid = ?10, size_hint = ?11
-         WHERE {SAME} AND state IN ('pending', 'deferred') RETURNING number"
+         WHERE {SAME} AND state IN ('pending', 'deferred', 'failed') RETURNING number"
     );
     let mut waiting = tx.prepare_cached(&waiting)?;
     let known: Vec<u64> = waiting.query_map(all, |row| row.get(0))?.collect::<rusqlite::Result<_>>()?;

@@ -189,6 +189,33 @@ async fn a_stage_out_that_a_program_asked_for_is_owed_until_it_is_done() {
 }
 
 #[tokio::test]
+async fn a_stage_that_failed_goes_on_with_its_journal_however_it_is_asked_for_again() {
+    let it = Fixture::running().await;
+    it.site.world().failing.insert("$DW_JOB_STRIPED/a".into());
+    it.ask(out(&["a"], StageDue::Now)).await;
+    assert_eq!(it.counts(StageScope::All, 20_000).await, [0, 0, 0, 1]);
+    assert!(it.site.world().stages.contains_key("7.d1"), "its node keeps what it has done");
+    it.change(StageScope::All, Change::Retry).await;
+    assert_eq!(it.counts(StageScope::All, 20_000).await, [0, 0, 0, 1]);
+    assert_eq!(it.site.world().count("retry_stage 7.d1"), 1);
+    it.site.world().failing.clear();
+    assert_eq!(it.ask(out(&["a"], StageDue::Now)).await, ["7.d1"]);
+    assert_eq!(it.counts(StageScope::All, 20_000).await, [1, 0, 0, 0]);
+    assert_eq!(it.site.world().count("retry_stage 7.d1"), 2);
+    assert!(!it.site.world().stages.contains_key("7.d1"), "and forgets it once it is complete");
+}
+
+#[tokio::test]
+async fn a_stage_that_failed_and_is_given_up_is_forgotten_by_its_node() {
+    let it = Fixture::running().await;
+    it.site.world().failing.insert("$DW_JOB_STRIPED/a".into());
+    it.ask(out(&["a"], StageDue::Now)).await;
+    assert_eq!(it.counts(StageScope::All, 20_000).await, [0, 0, 0, 1]);
+    it.change(StageScope::All, Change::Terminate).await;
+    assert!(it.site.world().stages.keys().all(|id| !id.contains(".d")));
+}
+
+#[tokio::test]
 async fn a_cancelled_data_out_stops_what_programs_asked_for_and_keeps_it() {
     let it = Fixture::running().await;
     it.site.world().hanging.insert("$DW_JOB_STRIPED/a".into());
