@@ -8,10 +8,11 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
 use tempfile::TempDir;
+use tests::processes::wait_until;
 
-/// What the guest says when it may be killed.
+/// What the guest says when all is as it shall be found, and it may be killed.
 pub const READY: &str = "everything is as the power cut shall find it";
 
 /// A guest that takes longer hangs.
@@ -32,13 +33,14 @@ ip link set lo up
 insmod "$(find /usr/lib/uml/modules -name dm-mod.ko)"
 mkdir -p /run/flash /run/programs /run/disks
 mknod /run/disks/ubda b 98 0
-mount --bind PROGRAMS /run/programs
+mount --bind "PROGRAMS" /run/programs
 if [ "$LIFE" = first ]; then
     pvcreate --quiet /run/disks/ubda && vgcreate --quiet flash /run/disks/ubda
     mkfs.xfs -q /dev/ubdb
 fi
 mount -o prjquota /dev/ubdb /run/flash
 /run/programs/deps/TEST "$LIFE"
+# It never ends, unless it breaks.
 halt -f
 "#;
 
@@ -46,15 +48,6 @@ halt -f
 const LVM: &str = "devices { dir=\"/dev\" scan=[\"/run/disks\"] use_devicesfile=0 hints=\"none\" }\n\
     activation { udev_sync=0 udev_rules=0 monitoring=0 }\nbackup { backup=0 archive=0 }\n\
     global { locking_dir=\"/run/lvm\" }\n";
-
-/// How a life of the guest ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ending {
-    /// By itself.
-    Halt,
-    /// Killed as soon as it says that it is [`READY`].
-    PowerCut,
-}
 
 /// The guest's disks and what it boots with.
 pub struct Guest {
@@ -81,8 +74,8 @@ impl Guest {
         Guest { folder }
     }
 
-    /// Boots it and shows what it says; gives the lines.
-    pub fn boot(&self, life: &str, ending: Ending) -> Vec<String> {
+    /// Boots it, shows what it says, and kills it as soon as it says that it is [`READY`]; gives the lines.
+    pub fn boot(&self, life: &str) -> Vec<String> {
         let mut guest = self.start(life);
         let mut lines = Vec::new();
         let group = Pid::from_child(&guest);
@@ -97,11 +90,14 @@ impl Guest {
             println!("{line}");
             let is_ready = line.contains(READY);
             lines.push(line);
-            if is_ready && ending == Ending::PowerCut {
+            if is_ready {
                 kill_process_group(group, Signal::KILL).unwrap();
             }
         }
         guest.wait().unwrap();
+        // One of its processes writes to the disks.
+        let is_gone = || test_kill_process_group(group).is_err();
+        assert!(wait_until(Duration::from_secs(20), is_gone), "processes of the guest outlive it");
         drop(ended);
         watchdog.join().unwrap();
         lines

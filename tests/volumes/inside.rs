@@ -53,10 +53,7 @@ struct Site {
 pub fn first_life() {
     let sites = sites();
     run(&sites, &FIRST);
-    println!("{READY}");
-    loop {
-        std::thread::park();
-    }
+    wait_for_the_end();
 }
 
 pub fn second_life() {
@@ -64,7 +61,17 @@ pub fn second_life() {
     for kind in KINDS {
         fs::remove_dir(Path::new(FLASH).join(kind).join("pfs/f3")).unwrap();
     }
-    run(&sites(), &SECOND);
+    let sites = sites();
+    run(&sites, &SECOND);
+    wait_for_the_end();
+}
+
+/// The nodes go on until they are killed.
+fn wait_for_the_end() -> ! {
+    println!("{READY}");
+    loop {
+        std::thread::park();
+    }
 }
 
 /// Whether the line says that a test has passed.
