@@ -11,7 +11,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use crate::cluster::program_folder;
-use crate::processes::{mounts_of, of_folder, wait_until, wait_until_told};
+use crate::processes::{mounts_of, of_folder, wait_until};
 
 /// The user of the volumes; nobody has to have the number.
 pub const USER: u32 = 4711;
@@ -181,19 +181,19 @@ impl LocalNode {
     /// Something is left.
     #[track_caller]
     pub fn wait_until_discarded(&self) {
-        let is_gone = || self.local(&["list"]).1.is_empty();
-        assert!(
-            wait_until_told(Duration::from_secs(30), is_gone),
-            "{}\n{}",
-            self.local(&["list"]).1,
-            self.log()
-        );
+        // The folder first: asking the node costs a process, and the processor that is waited for.
+        let locals = self.root().join("state/locals");
+        let is_gone = || fs::read_dir(&locals).unwrap().count() == 0 && self.local(&["list"]).1.is_empty();
+        assert!(wait_until(Duration::from_secs(30), is_gone), "{}\n{}", self.local(&["list"]).1, self.log());
         assert!(mounts_of(self.root()).is_empty() && !self.root().join("bb/ada").exists());
-        assert_eq!(fs::read_dir(self.root().join("state/locals")).unwrap().count(), 0);
     }
 }
 
-fn folder_in(medium: &str) -> tempfile::TempDir {
+/// A folder of a test's own on `medium`.
+///
+/// # Panics
+/// There is no room.
+pub fn folder_in(medium: &str) -> tempfile::TempDir {
     tempfile::Builder::new().prefix("forebay-local-").tempdir_in(medium).expect("there is room")
 }
 

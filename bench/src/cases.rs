@@ -1,5 +1,6 @@
 //! What is measured: a file for each group of lines.
 
+pub mod drained;
 pub mod growth;
 pub mod million;
 pub mod names;
@@ -37,7 +38,7 @@ pub struct Group {
 }
 
 /// Every group, in the order of the table.
-pub const GROUPS: [Group; 14] = [
+pub const GROUPS: [Group; 15] = [
     ours("raw", raw::measure),
     ours("names", names::measure),
     ours("rounds", rounds::measure),
@@ -50,6 +51,7 @@ pub const GROUPS: [Group; 14] = [
     ours("unmatched", unmatched::measure),
     ours("staging", staging::measure),
     ours("node-local", node_local::measure),
+    ours("drained", drained::measure),
     ours("slurm", slurm::measure),
     // Needs another file system's packages.
     Group { by_default: false, ..ours("peers", peers::measure) },

@@ -12,6 +12,7 @@ mod mount_process;
 mod namespace;
 mod pairs;
 mod report;
+mod slow_pfs;
 mod tcp;
 mod work;
 

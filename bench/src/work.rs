@@ -1,5 +1,6 @@
 //! The work itself: the same code on every file system.
 
+pub mod bursts;
 pub mod creates;
 pub mod data;
 pub mod names;

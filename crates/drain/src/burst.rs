@@ -11,10 +11,10 @@ use std::time::{Duration, Instant};
 use crate::drain::Drain;
 
 /// How often the device is looked at.
-const PERIOD: Duration = Duration::from_millis(50);
+const PERIOD: Duration = Duration::from_millis(25);
 
 /// Written in one period by a burst: 20 MiB a second, which our own ledger never reaches.
-const SECTORS: u64 = 2048;
+const SECTORS: u64 = 1024;
 
 /// Writes under way at once in a burst, where the device is so slow that none of them ends in a period.
 const IN_FLIGHT: u64 = 8;

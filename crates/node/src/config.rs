@@ -207,6 +207,25 @@ mod tests {
     }
 
     #[test]
+    fn each_kind_of_private_volumes_needs_what_belongs_to_it() {
+        let parse = |text: &str| local(&toml_of(text)).map(|local| local.map(|local| local.kind));
+        let volumes = "local_capacity = \"1GiB\"\n";
+        assert_eq!(parse("").unwrap(), None);
+        assert_eq!(parse(volumes).unwrap(), Some(Kind::Image));
+        let logical = format!("{volumes}local_kind = \"logical-volume\"\n");
+        assert_eq!(parse(&logical).unwrap_err().0, "local_volume_group");
+        let group = Kind::LogicalVolume { volume_group: "flash".to_owned() };
+        assert_eq!(parse(&format!("{logical}local_volume_group = \"flash\"\n")).unwrap(), Some(group));
+        let quota = format!("{volumes}local_kind = \"project-quota\"\nlocal_folder = \"flash\"\n");
+        assert_eq!(parse(&quota).unwrap_err().0, "local_folder");
+        assert_eq!(parse(&format!("{volumes}drain_weight = 10001\n")).unwrap_err().0, "drain_weight");
+    }
+
+    fn toml_of(text: &str) -> File {
+        daemon::config::parse(text).unwrap()
+    }
+
+    #[test]
     fn a_storage_node_must_say_how_much_it_has() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("node.toml");

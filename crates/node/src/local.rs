@@ -20,7 +20,7 @@ use std::collections::HashMap;
 use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use daemon::error::{site, user};
 use serde::{Deserialize, Serialize};
@@ -65,6 +65,8 @@ pub struct Setting {
 pub struct Locals {
     setting: Arc<Setting>,
     locals: Mutex<HashMap<String, Handle>>,
+    /// When how many bytes one more volume could hold; `None`: that has changed.
+    free: Mutex<Option<(Instant, u64)>>,
     /// One volume is made at a time: two must not take the same rest of the flash.
     making: tokio::sync::Mutex<()>,
 }
@@ -130,6 +132,7 @@ impl Locals {
         let locals = Locals {
             setting: Arc::new(setting),
             locals: Mutex::default(),
+            free: Mutex::default(),
             making: tokio::sync::Mutex::new(()),
         };
         let locals = Arc::new(locals);
@@ -185,6 +188,7 @@ impl Locals {
             move || volume.make(&setting, &kept)
         });
         made.await.map_err(|error| site("local_panicked", error.to_string(), "look at the node's log"))??;
+        *self.lock_free() = None;
         let mut locals = self.lock();
         let handle = self.start(kept.clone());
         let status = handle.status.borrow().clone();
@@ -233,9 +237,25 @@ impl Locals {
     ///
     /// # Errors
     /// The flash cannot be asked.
-    pub fn space(&self) -> Result<LocalSpace, ApiError> {
+    pub async fn space(&self) -> Result<LocalSpace, ApiError> {
         let allocated_bytes = self.lock().values().map(|handle| handle.status.borrow().capacity_bytes).sum();
-        Ok(LocalSpace { allocated_bytes, free_bytes: volume::free(&self.setting)? })
+        Ok(LocalSpace { allocated_bytes, free_bytes: self.free_bytes().await? })
+    }
+
+    /// How many bytes one more volume may hold. Control asks every second; where that costs processes it is not measured
+    /// so often.
+    async fn free_bytes(&self) -> Result<u64, ApiError> {
+        let fresh_for = self.setting.kind.fresh_for();
+        if let Some((at, bytes)) = *self.lock_free()
+            && at.elapsed() < fresh_for
+        {
+            return Ok(bytes);
+        }
+        let setting = Arc::clone(&self.setting);
+        let measured = tokio::task::spawn_blocking(move || volume::free(&setting)).await;
+        let bytes = measured.expect("the measurement does not panic")?;
+        *self.lock_free() = Some((Instant::now(), bytes));
+        Ok(bytes)
     }
 
     /// Every volume.
@@ -267,6 +287,7 @@ impl Locals {
         let (locals, id) = (Arc::clone(self), kept.spec.id.clone());
         tokio::spawn(async move {
             keeper.run().await;
+            *locals.lock_free() = None;
             locals.lock().remove(&id);
         });
         Handle { spec: kept.spec, kind: kept.kind, status, life }
@@ -278,6 +299,10 @@ impl Locals {
         let mut holders =
             locals.values().filter(|handle| handle.spec.user == user && *handle.life.borrow() == Life::Held);
         holders.next().map(|handle| handle.spec.id.clone())
+    }
+
+    fn lock_free(&self) -> MutexGuard<'_, Option<(Instant, u64)>> {
+        self.free.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<String, Handle>> {

@@ -260,6 +260,10 @@ impl Node {
             Some(storage) => (storage.address().clone(), storage.fragments().await?),
             None => (StorageAddress { node: self.name.clone(), tcp: String::new(), unix: None }, Vec::new()),
         };
+        let local = match &self.locals {
+            Some(locals) => Some(locals.space().await?),
+            None => None,
+        };
         Ok(NodeHealth {
             name: self.name.clone(),
             pid: std::process::id(),
@@ -267,7 +271,7 @@ impl Node {
             fragments,
             mounts: self.compute.as_ref().map(Mounts::statuses).unwrap_or_default(),
             stages: self.stages.statuses(),
-            local: self.locals.as_ref().map(|locals| locals.space()).transpose()?,
+            local,
         })
     }
 

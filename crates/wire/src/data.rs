@@ -15,10 +15,12 @@ pub mod connection;
 pub mod dial;
 pub mod hello;
 pub mod message;
+pub mod stream;
 pub mod types;
 
-pub use connection::{Connection, Stream};
+pub use connection::Connection;
 pub use message::{Reply, Request};
+pub use stream::Stream;
 pub use types::{Attr, Creator, DirEntry, FileKind, FileLock, LockKind, SetAttr, Time};
 
 /// The inode number of a namespace's root folder.

@@ -10,6 +10,7 @@ mod project_quota;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use store::image::{IMAGE_BYTES_MIN, OVERHEAD_BYTES, VolumeError};
@@ -87,6 +88,15 @@ pub(super) trait Backing: Send + Sync + fmt::Debug {
 }
 
 impl Kind {
+    /// How long a measurement of the room counts.
+    pub(super) fn fresh_for(&self) -> Duration {
+        match self {
+            // LVM's tools read all disks.
+            Kind::LogicalVolume { .. } => Duration::from_secs(30),
+            Kind::Image | Kind::ProjectQuota { .. } => Duration::ZERO,
+        }
+    }
+
     /// How volumes of this kind are handled, on a node with the folder `folder` for its volumes.
     pub(super) fn backing(&self, folder: &Path) -> Arc<dyn Backing> {
         match self {

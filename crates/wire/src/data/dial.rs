@@ -4,8 +4,9 @@ use std::net::{TcpStream, ToSocketAddrs};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-use super::connection::{Connection, Stream};
+use super::connection::Connection;
 use super::hello::{self, Claim, HelloError, Key};
+use super::stream::Stream;
 use crate::node::StorageAddress;
 
 /// How long a node may take to accept and to answer the handshake. A living node answers in microseconds.

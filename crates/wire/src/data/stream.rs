@@ -1,0 +1,113 @@
+//! Sockets of both kinds, set up as the data path wants them.
+
+use std::io::{self, IoSlice, Read, Write};
+use std::net::TcpStream;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use rustix::net::sockopt;
+
+/// How long the other side may be silent before its kernel is asked whether it is still there; then how often, and how
+/// often in vain. A machine that lost its power or its cable says nothing: it is given up after 11 s.
+const PROBE_AFTER: Duration = Duration::from_secs(5);
+const PROBE_EVERY: Duration = Duration::from_secs(2);
+const PROBES: u32 = 3;
+const SILENT_MAX: Duration = Duration::from_secs(11);
+
+/// A byte stream to the other side.
+#[derive(Debug)]
+pub enum Stream {
+    /// Another machine, or another process of this one where no descriptor is needed.
+    Tcp(TcpStream),
+    /// A process of the same machine; can carry file descriptors.
+    Unix(UnixStream),
+}
+
+impl Stream {
+    /// A connection over TCP as both sides want it: nothing is held back to fill packets, as requests are small and each
+    /// waits for its answer; and it breaks when the other machine is silent for 11 s, though nobody hung up.
+    ///
+    /// # Errors
+    /// The errno of `setsockopt`.
+    pub fn tcp(stream: TcpStream) -> io::Result<Stream> {
+        stream.set_nodelay(true)?;
+        sockopt::set_socket_keepalive(&stream, true)?;
+        sockopt::set_tcp_keepidle(&stream, PROBE_AFTER)?;
+        sockopt::set_tcp_keepintvl(&stream, PROBE_EVERY)?;
+        sockopt::set_tcp_keepcnt(&stream, PROBES)?;
+        // The same for bytes that the other side does not acknowledge: no probes are sent while there are some.
+        let silent_max_ms = u32::try_from(SILENT_MAX.as_millis()).expect("seconds fit");
+        sockopt::set_tcp_user_timeout(&stream, silent_max_ms)?;
+        Ok(Stream::Tcp(stream))
+    }
+
+    /// How long one read or write may take; `None`: for ever.
+    ///
+    /// # Errors
+    /// The errno of `setsockopt`.
+    pub fn set_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
+        match self {
+            Stream::Tcp(s) => s.set_read_timeout(timeout).and_then(|()| s.set_write_timeout(timeout)),
+            Stream::Unix(s) => s.set_read_timeout(timeout).and_then(|()| s.set_write_timeout(timeout)),
+        }
+    }
+
+    /// A second handle on the same socket, to end the connection from another thread with [`Stream::shutdown`].
+    ///
+    /// # Errors
+    /// The errno of `dup`.
+    pub fn try_clone(&self) -> io::Result<Stream> {
+        match self {
+            Stream::Tcp(s) => s.try_clone().map(Stream::Tcp),
+            Stream::Unix(s) => s.try_clone().map(Stream::Unix),
+        }
+    }
+
+    /// Ends the connection: whoever reads from it or writes to it, on either side, is woken.
+    pub fn shutdown(&self) {
+        // A socket that is closed already is what we want.
+        let _closed = match self {
+            Stream::Tcp(s) => s.shutdown(std::net::Shutdown::Both),
+            Stream::Unix(s) => s.shutdown(std::net::Shutdown::Both),
+        };
+    }
+}
+
+impl From<Stream> for OwnedFd {
+    fn from(stream: Stream) -> OwnedFd {
+        match stream {
+            Stream::Tcp(stream) => stream.into(),
+            Stream::Unix(stream) => stream.into(),
+        }
+    }
+}
+
+impl Read for Stream {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Stream::Tcp(s) => s.read(buffer),
+            Stream::Unix(s) => s.read(buffer),
+        }
+    }
+}
+
+impl Write for Stream {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Stream::Tcp(s) => s.write(bytes),
+            Stream::Unix(s) => s.write(bytes),
+        }
+    }
+
+    fn write_vectored(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+        match self {
+            Stream::Tcp(s) => s.write_vectored(slices),
+            Stream::Unix(s) => s.write_vectored(slices),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
