@@ -52,13 +52,18 @@ pub struct Buffer {
 }
 
 impl Buffer {
-    /// Makes one.
+    /// Makes one that holds 2 GiB.
     pub fn mount(medium: Medium, nodes: u32, volume: Volume) -> Result<Buffer> {
+        Buffer::mount_of(medium, nodes, volume, "2GiB")
+    }
+
+    /// Makes one.
+    pub fn mount_of(medium: Medium, nodes: u32, volume: Volume, capacity: &str) -> Result<Buffer> {
         let cluster = Cluster::new_in(Path::new(medium.folder));
         let mountpoint = cluster.pfs("mnt");
         let path = text(&mountpoint)?;
         let count = nodes.to_string();
-        let mut arguments = vec!["mount", path, "--capacity", "2GiB", "--nodes", &count];
+        let mut arguments = vec!["mount", path, "--capacity", capacity, "--nodes", &count];
         if volume == Volume::Directory {
             arguments.extend(["--volume", "directory"]);
         }

@@ -5,6 +5,7 @@
 
 mod buffer;
 mod cases;
+mod disk_image;
 mod gluster;
 mod loopback;
 mod mount_process;

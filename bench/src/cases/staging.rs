@@ -5,17 +5,21 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use model::phase::{Coherence, Direction};
+use wire::data::hello::Key;
+use wire::node::NamespaceTarget;
 
 use super::Effort;
 use crate::buffer::{Buffer, Medium, Volume, media};
+use crate::disk_image::DiskImage;
 use crate::mount_process::MountProcess;
 use crate::namespace;
 use crate::pairs::alternate;
-use crate::report::{Line, Measurement};
-use crate::work::staging::{self, Run, Tool};
+use crate::report::{self, Line, Measurement};
+use crate::work::staging::{self, Run, Stage, Tool};
 use crate::work::{MEBIBYTE, PAGE};
 
 /// A tree, and what it is compared with.
+#[derive(Clone, Copy)]
 struct Tree {
     name: &'static str,
     files: usize,
@@ -23,56 +27,58 @@ struct Tree {
     unit: &'static str,
     /// What is counted in that unit.
     amount: f64,
+    /// What is a part of it in which all tools compete.
+    trial: (usize, usize),
     tools: &'static [Tool],
     against: &'static str,
     /// What keeps us below the fastest of them.
     bound: &'static str,
     /// The medium itself is the measure too.
     against_device: bool,
-    pairs_max: usize,
 }
 
 const LARGE: Tree = Tree {
-    name: "4 files of 128 MiB",
+    name: "4 files of 1 GiB",
     files: 4,
-    bytes_each: 128 * MEBIBYTE,
+    bytes_each: 1024 * MEBIBYTE,
     unit: "MiB/s",
-    amount: 512.0,
+    amount: 4096.0,
+    trial: (4, 128 * MEBIBYTE),
     tools: &USUAL,
     against: FASTEST,
     bound: READ_BACK,
     against_device: true,
-    pairs_max: 2,
 };
 
-// Few enough that all of `make bench` takes little more than ten minutes.
+/// Where bytes take memory.
+const LARGE_IN_MEMORY: Tree = Tree {
+    name: "4 files of 256 MiB",
+    bytes_each: 256 * MEBIBYTE,
+    amount: 1024.0,
+    trial: (4, 64 * MEBIBYTE),
+    ..LARGE
+};
+
 const SMALL: Tree = Tree {
-    name: "2,000 files of 4 KiB",
-    files: 2_000,
-    bytes_each: PAGE,
-    unit: "files/s",
-    amount: 2_000.0,
-    tools: &USUAL,
-    against: FASTEST,
-    bound: EACH_CHECKED,
-    against_device: false,
-    pairs_max: 2,
-};
-
-/// On one medium, with one node, and once: with what takes longest to start.
-const MANY: Tree = Tree {
     name: "20,000 files of 4 KiB",
     files: 20_000,
+    bytes_each: PAGE,
+    unit: "files/s",
     amount: 20_000.0,
+    trial: (4_000, PAGE),
     tools: &[Tool::Cp, Tool::Rsync, Tool::Tar, Tool::Parallel, Tool::Fpsync],
-    against: "the fastest of cp -a, rsync -a, tar | tar, parallel cp and fpsync, with sync",
-    pairs_max: 1,
-    ..SMALL
+    against: "the fastest of cp -a, rsync -a, tar | tar, parallel cp and fpsync (in a trial with a fifth), with sync",
+    bound: EACH_CHECKED,
+    against_device: false,
 };
 
 const USUAL: [Tool; 4] = [Tool::Cp, Tool::Rsync, Tool::Tar, Tool::Parallel];
 
-const FASTEST: &str = "the fastest of cp -a, rsync -a, tar | tar and parallel cp, with sync";
+const FASTEST: &str =
+    "the fastest of cp -a, rsync -a, tar | tar and parallel cp (in a trial with a part), with sync";
+
+/// How often both sides copy a tree: all of `make bench` is to take no more than a quarter of an hour.
+const PAIRS: usize = 1;
 
 const DEVICE: &str = "128 MiB written in order with one fsync";
 
@@ -85,100 +91,89 @@ const READ_BACK: &str = "all is read back and compared; the tools read nothing b
 const TWICE: &str = "every byte is read, written and read back, each with its checksum: on two processors that is three \
                      copies and two sums for one copy";
 
-/// What a worker may take of its node's memory.
+/// What a storage node may take for stages, its service included.
 const MEMORY_WANTED: f64 = 256.0 * MEBIBYTE as f64;
 
-/// The trees, in and out, on each medium: with one node, and on the medium without a disk with four.
-pub fn measure(effort: Effort) -> Result<Vec<Measurement>> {
+/// What the parallel file system of the disk may hold.
+const PFS_BYTES: u64 = 16 << 30;
+
+/// The trees, in and out, on each medium, with one node and with four.
+pub fn measure(_effort: Effort) -> Result<Vec<Measurement>> {
     let mut lines = Vec::new();
     for medium in media() {
         let in_memory = medium.name == "memory";
-        let counts: &[u32] = if in_memory { &[1, 4] } else { &[1] };
-        for nodes in counts {
-            let trees: &[Tree] =
-                if in_memory && *nodes == 1 { &[LARGE, SMALL, MANY] } else { &[LARGE, SMALL] };
-            lines.extend(on(medium, *nodes, trees, effort)?);
+        let large = if in_memory { LARGE_IN_MEMORY } else { LARGE };
+        for nodes in [1, 4] {
+            lines.extend(on(medium, nodes, &[large, SMALL])?);
         }
     }
     Ok(lines)
 }
 
-/// A mounted buffer. What workers make in it is looked at and removed through a second mount: the first takes it that
-/// nobody else makes anything.
+/// A mounted buffer and a parallel file system. What workers make in the buffer is looked at and removed through a second
+/// mount: the first takes it that nobody else makes anything.
 struct Site {
-    buffer: Buffer,
+    // Before what is mounted in its folder.
     second: MountProcess,
-    source: PathBuf,
-}
-
-fn on(medium: Medium, nodes: u32, trees: &[Tree], effort: Effort) -> Result<Vec<Measurement>> {
-    let buffer = Buffer::mount(medium, nodes, Volume::Default)?;
-    let second = namespace::mount_shared(&buffer, 1, Coherence::Posix)?.remove(0);
-    let site = Site { source: buffer.folder_beside("source"), buffer, second };
-    let mut lines = Vec::new();
-    for tree in trees {
-        staging::make_tree(&site.source, tree.files, tree.bytes_each)?;
-        Tool::Cp.copy(&site.source, &site.staged(), &site.buffer.volumes())?;
-        for direction in [Direction::In, Direction::Out] {
-            lines.extend(compare(&site, direction, tree, effort)?);
-        }
-        fs::remove_dir_all(site.staged())?;
-        fs::remove_dir_all(&site.source)?;
-    }
-    let Site { buffer, second, .. } = site;
-    drop(second);
-    buffer.unmount()?;
-    Ok(lines)
-}
-
-fn compare(site: &Site, direction: Direction, tree: &Tree, effort: Effort) -> Result<Vec<Measurement>> {
-    let way = if direction == Direction::In { "stage-in" } else { "stage-out" };
-    let case = format!("{way} of {}, {}", tree.name, site.buffer.name());
-    let mut peaks = Vec::new();
-    let mut limits = Vec::new();
-    let ours = || {
-        let run = site.stage(direction)?;
-        peaks.push((run.peak_bytes, MEMORY_WANTED));
-        Ok(tree.amount / run.seconds)
-    };
-    let theirs = || {
-        if tree.against_device {
-            limits.push(staging::device(&site.kept(direction)[0])?);
-        }
-        tree.tools
-            .iter()
-            .try_fold(0.0, |fastest: f64, tool| Ok(fastest.max(tree.amount / site.copy(direction, *tool)?)))
-    };
-    let pairs = alternate(effort.pairs.min(tree.pairs_max), ours, theirs)?;
-    let mut lines =
-        vec![Line::new(case.clone(), tree.unit, tree.against, 1.0).bounded_by(tree.bound).of(&pairs)];
-    if tree.against_device {
-        let pairs: Vec<_> = pairs.iter().zip(&limits).map(|((ours, _), limit)| (*ours, *limit)).collect();
-        lines.push(Line::new(case.clone(), tree.unit, DEVICE, 0.9).bounded_by(TWICE).of(&pairs));
-    }
-    lines.push(
-        Line::new(format!("memory of its worker, {case}"), "B", "what it may take", 1.0).of_costs(&peaks),
-    );
-    Ok(lines)
+    target: NamespaceTarget,
+    stage_key: Key,
+    pfs: PathBuf,
+    disk: Option<DiskImage>,
+    buffer: Buffer,
 }
 
 impl Site {
-    /// The folder in the buffer that is copied out.
-    fn staged(&self) -> PathBuf {
-        self.buffer.mountpoint().join("staged")
+    fn new(medium: Medium, nodes: u32) -> Result<Site> {
+        let in_memory = medium.name == "memory";
+        let capacity = if in_memory { "4GiB" } else { "12GiB" };
+        let buffer = Buffer::mount_of(medium, nodes, Volume::Default, capacity)?;
+        let second = namespace::mount_shared(&buffer, 1, Coherence::Posix)?.remove(0);
+        let pfs = buffer.folder_beside("pfs");
+        // Who is not root has the disk as it is.
+        let own_disk = !in_memory && rustix::process::geteuid().is_root();
+        let disk = if own_disk { Some(DiskImage::mount(&pfs, PFS_BYTES)?) } else { None };
+        let (target, stage_key) = (namespace::target(&buffer)?, namespace::stage_key(&buffer)?);
+        Ok(Site { second, target, stage_key, pfs, disk, buffer })
     }
 
-    fn stage(&self, direction: Direction) -> Result<Run> {
-        let (target, beside) = (namespace::target(&self.buffer)?, self.buffer.folder_beside("work"));
-        let (pfs, name, made) = match direction {
-            Direction::In => (self.source.clone(), "in", self.second.mountpoint().join("in")),
-            Direction::Out => {
-                let out = self.buffer.folder_beside("results").join("out");
-                (out.clone(), "staged", out)
-            }
+    fn end(self) -> Result<()> {
+        let Site { second, disk, buffer, .. } = self;
+        drop(second);
+        drop(disk);
+        buffer.unmount()
+    }
+
+    /// The folders in the buffer and on the parallel file system from which a tree is copied.
+    fn sources(&self, tree: &str) -> (PathBuf, PathBuf) {
+        (self.buffer.mountpoint().join(tree), self.pfs.join(tree))
+    }
+
+    fn make(&self, tree: &str, files: usize, bytes_each: usize) -> Result<()> {
+        let (staged, source) = self.sources(tree);
+        staging::make_tree(&source, files, bytes_each)?;
+        Tool::Cp.copy(&source, &staged, &self.buffer.volumes())?;
+        Ok(())
+    }
+
+    fn remove(&self, tree: &str) -> Result<()> {
+        let (staged, source) = self.sources(tree);
+        fs::remove_dir_all(staged)?;
+        Ok(fs::remove_dir_all(source)?)
+    }
+
+    /// Stages a tree; it is not there any more afterwards.
+    fn stage(&self, direction: Direction, tree: &str) -> Result<Run> {
+        let (pfs, buffer) = match direction {
+            Direction::In => (self.pfs.join(tree), "in"),
+            Direction::Out => (self.pfs.join("out"), tree),
         };
-        let run = staging::stage(&target, direction, &pfs, name, &beside)?;
-        fs::remove_dir_all(made)?;
+        let wanted = Stage { target: &self.target, direction, pfs: &pfs, buffer, stage_key: &self.stage_key };
+        let nodes = self.buffer.cluster().state.join("nodes");
+        let run = staging::stage(&wanted, &nodes, &self.buffer.folder_beside("work"))?;
+        fs::remove_dir_all(match direction {
+            Direction::In => self.second.mountpoint().join("in"),
+            Direction::Out => pfs,
+        })?;
         Ok(run)
     }
 
@@ -186,18 +181,78 @@ impl Site {
     fn kept(&self, direction: Direction) -> Vec<PathBuf> {
         match direction {
             Direction::In => self.buffer.volumes(),
-            Direction::Out => vec![self.buffer.folder_beside("results")],
+            Direction::Out => vec![self.pfs.clone()],
         }
     }
 
-    fn copy(&self, direction: Direction, tool: Tool) -> Result<f64> {
-        let kept = self.kept(direction);
+    /// Seconds that a tool takes.
+    fn copy(&self, direction: Direction, tool: Tool, tree: &str) -> Result<f64> {
+        let (staged, source) = self.sources(tree);
         let (from, to) = match direction {
-            Direction::In => (self.source.clone(), self.buffer.mountpoint().join("copy")),
-            Direction::Out => (self.staged(), kept[0].join("copy")),
+            Direction::In => (source, self.buffer.mountpoint().join("copy")),
+            Direction::Out => (staged, self.pfs.join("copy")),
         };
-        let seconds = tool.copy(&from, &to, &kept)?;
+        let seconds = tool.copy(&from, &to, &self.kept(direction))?;
         fs::remove_dir_all(to)?;
         Ok(seconds)
     }
+
+    /// The tool that copies the trial's tree fastest.
+    fn fastest(&self, direction: Direction, tools: &[Tool]) -> Result<Tool> {
+        let mut fastest = (f64::INFINITY, Tool::Cp);
+        for tool in tools {
+            let seconds = self.copy(direction, *tool, TRIAL)?;
+            if seconds < fastest.0 {
+                fastest = (seconds, *tool);
+            }
+        }
+        Ok(fastest.1)
+    }
+}
+
+const WHOLE: &str = "staged";
+const TRIAL: &str = "trial";
+
+fn on(medium: Medium, nodes: u32, trees: &[Tree]) -> Result<Vec<Measurement>> {
+    let site = Site::new(medium, nodes)?;
+    let mut lines = Vec::new();
+    for tree in trees {
+        site.make(WHOLE, tree.files, tree.bytes_each)?;
+        site.make(TRIAL, tree.trial.0, tree.trial.1)?;
+        for direction in [Direction::In, Direction::Out] {
+            lines.extend(compare(&site, direction, tree)?);
+        }
+        site.remove(WHOLE)?;
+        site.remove(TRIAL)?;
+    }
+    site.end()?;
+    Ok(lines)
+}
+
+fn compare(site: &Site, direction: Direction, tree: &Tree) -> Result<Vec<Measurement>> {
+    let way = if direction == Direction::In { "stage-in" } else { "stage-out" };
+    let case = format!("{way} of {}, {}", tree.name, site.buffer.name());
+    let tool = site.fastest(direction, tree.tools)?;
+    let (mut peaks, mut limits) = (Vec::new(), Vec::new());
+    let ours = || {
+        let run = site.stage(direction, WHOLE)?;
+        peaks.push((run.peak_bytes, MEMORY_WANTED));
+        Ok(tree.amount / run.seconds)
+    };
+    let theirs = || {
+        if tree.against_device {
+            limits.push(staging::device(&site.kept(direction)[0])?);
+        }
+        Ok(tree.amount / site.copy(direction, tool, WHOLE)?)
+    };
+    let pairs = alternate(PAIRS, ours, theirs)?;
+    report::note(&format!("{case}: the fastest tool is {}", tool.name()));
+    let mut lines =
+        vec![Line::new(case.clone(), tree.unit, tree.against, 1.0).bounded_by(tree.bound).of(&pairs)];
+    if tree.against_device {
+        let pairs: Vec<_> = pairs.iter().zip(&limits).map(|((ours, _), limit)| (*ours, *limit)).collect();
+        lines.push(Line::new(case.clone(), tree.unit, DEVICE, 0.9).bounded_by(TWICE).of(&pairs));
+    }
+    lines.push(Line::new(format!("memory of a node, {case}"), "B", "what it may take", 1.0).of_costs(&peaks));
+    Ok(lines)
 }

@@ -1,5 +1,6 @@
 //! Copying a tree between a folder and a buffer: by `forebay-stage`, and by what users would take instead.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -8,17 +9,20 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use model::phase::{Direction, StageKind};
 use tests::cluster::program_folder;
-use wire::control::Owner;
+use tests::processes;
+use wire::control::{Owner, StageStatus};
+use wire::data::hello::Key;
+use wire::mover;
 use wire::node::{NamespaceTarget, StagePolicy, StageSpec};
 
-/// How often the worker's memory is looked at.
-const LOOK_EVERY: Duration = Duration::from_millis(2);
+/// How often it is looked who copies, and how much memory they had.
+const LOOK_EVERY: Duration = Duration::from_millis(5);
 
-/// What one run of a worker took.
+/// What one run of a stage took.
 pub struct Run {
-    /// Seconds from its start to its end.
+    /// Seconds from the worker's start to its end.
     pub seconds: f64,
-    /// The most memory that it had, bytes.
+    /// The most memory of a storage node, bytes: its service, and what copies on it.
     pub peak_bytes: f64,
 }
 
@@ -35,51 +39,108 @@ pub fn make_tree(folder: &Path, count: usize, len: usize) -> Result<()> {
     Ok(())
 }
 
-/// Stages a folder with the worker that nodes start.
-pub fn stage(
-    target: &NamespaceTarget,
-    direction: Direction,
-    pfs: &Path,
-    buffer: &str,
-    beside: &Path,
-) -> Result<Run> {
-    let spec = StageSpec {
-        id: "bench".into(),
-        direction,
-        kind: StageKind::Directory,
-        pfs_path: pfs.to_owned(),
-        buffer_path: buffer.into(),
-        buffer_name: "$DW_JOB_STRIPED".into(),
-        source: pfs.display().to_string(),
-        destination: buffer.into(),
-        target: target.clone(),
-        owner: Owner { uid: rustix::process::getuid().as_raw(), gid: rustix::process::getgid().as_raw() },
-        pairs: Vec::new(),
-        policy: StagePolicy::default(),
-        ticket: String::new(),
-    };
+/// What is staged, and how.
+pub struct Stage<'a> {
+    /// The buffer's.
+    pub target: &'a NamespaceTarget,
+    /// Which way.
+    pub direction: Direction,
+    /// The folder on the PFS.
+    pub pfs: &'a Path,
+    /// The folder in the buffer.
+    pub buffer: &'a str,
+    /// Proves to its nodes that they may help.
+    pub stage_key: &'a Key,
+}
+
+/// Stages a folder with the worker that nodes start, on the first of the buffer's; the others help, as those of a cluster do.
+/// `nodes` is the folder of all of them, and `beside` one for what the worker keeps.
+pub fn stage(wanted: &Stage<'_>, nodes: &Path, beside: &Path) -> Result<Run> {
+    let spec = spec(wanted);
     let [path, journal, said] = ["stage.json", "stage.journal", "stage.said"].map(|name| beside.join(name));
     fs::write(&path, serde_json::to_vec(&spec)?)?;
     let _absent = fs::remove_file(&journal);
     let mut command = Command::new(program_folder().join("forebay-stage"));
     command.arg("--spec").arg(&path).arg("--journal").arg(&journal);
+    if wanted.target.nodes.len() > 1 {
+        command.arg("--data-address").arg(&wanted.target.nodes[0].tcp);
+    }
     command.stdin(Stdio::null()).stdout(File::create(&said)?).stderr(File::create(beside.join("stage.log"))?);
-    let (start, mut peak_bytes) = (Instant::now(), 0.0_f64);
+    let (start, mut peaks) = (Instant::now(), Peaks::default());
     let mut worker = command.spawn().context("start the stage worker")?;
     let exit = loop {
-        peak_bytes = peak_bytes.max(peak(worker.id()).unwrap_or(0.0));
+        peaks.look(nodes, worker.id());
         if let Some(exit) = worker.try_wait()? {
             break exit;
         }
         std::thread::sleep(LOOK_EVERY);
     };
     let seconds = start.elapsed().as_secs_f64();
-    ensure!(
-        exit.success(),
-        "the stage failed: {}",
-        fs::read_to_string(&said)?.lines().last().unwrap_or_default()
-    );
-    Ok(Run { seconds, peak_bytes })
+    let last = fs::read_to_string(&said)?.lines().last().unwrap_or_default().to_owned();
+    ensure!(exit.success(), "the stage failed: {last}");
+    let status: StageStatus = serde_json::from_str(&last)?;
+    ensure!(status.notes.remarks.is_empty(), "not as it should be: {last}");
+    Ok(Run { seconds, peak_bytes: peaks.largest() })
+}
+
+fn spec(wanted: &Stage<'_>) -> StageSpec {
+    let mut target = wanted.target.clone();
+    if target.nodes.len() > 1 {
+        // On other hosts, as far as the worker can see.
+        target.nodes.iter_mut().for_each(|node| node.unix = None);
+    }
+    let spec = StageSpec {
+        id: "bench".into(),
+        direction: wanted.direction,
+        kind: StageKind::Directory,
+        pfs_path: wanted.pfs.to_owned(),
+        buffer_path: wanted.buffer.into(),
+        buffer_name: "$DW_JOB_STRIPED".into(),
+        source: wanted.pfs.display().to_string(),
+        destination: wanted.buffer.into(),
+        target,
+        owner: Owner { uid: rustix::process::getuid().as_raw(), gid: rustix::process::getgid().as_raw() },
+        pairs: Vec::new(),
+        policy: StagePolicy::default(),
+        ticket: String::new(),
+    };
+    StageSpec { ticket: mover::ticket(wanted.stage_key, &spec), ..spec }
+}
+
+/// The most memory that each process had, by its node's number.
+#[derive(Default)]
+struct Peaks(BTreeMap<(String, u32), f64>);
+
+impl Peaks {
+    /// The services in `nodes`, what they started, and the worker, which is the first node's.
+    fn look(&mut self, nodes: &Path, worker: u32) {
+        self.add("n0".to_owned(), worker);
+        for process in processes::of_folder(nodes) {
+            let program = process.program().to_owned();
+            let below =
+                process.arguments.iter().find_map(|argument| Path::new(argument).strip_prefix(nodes).ok());
+            let node =
+                below.and_then(|path| path.iter().next()).map(|name| name.to_string_lossy().into_owned());
+            if let (Some(node), Ok(pid), "forebay-node" | "forebay-stage") =
+                (node, u32::try_from(process.pid), program.as_str())
+            {
+                self.add(node, pid);
+            }
+        }
+    }
+
+    fn add(&mut self, node: String, pid: u32) {
+        if let Some(bytes) = peak(pid) {
+            self.0.insert((node, pid), bytes);
+        }
+    }
+
+    /// That of the node with most.
+    fn largest(&self) -> f64 {
+        let mut nodes = BTreeMap::<&str, f64>::new();
+        self.0.iter().for_each(|((node, _), bytes)| *nodes.entry(node).or_default() += bytes);
+        nodes.into_values().fold(0.0, f64::max)
+    }
 }
 
 /// Bytes of memory that a process had at most; `None` once it has ended.

@@ -216,7 +216,8 @@ impl Node {
                 let movers = Movers {
                     program: daemon::spawn::sibling("forebay-stage").map_err(NodeError::Compute)?,
                     shares: shares.clone(),
-                    as_root: cluster.is_some_and(|cluster| cluster.movers_as_root),
+                    // On one machine who runs control is who runs this node.
+                    as_root: cluster.is_none_or(|cluster| cluster.movers_as_root),
                 };
                 Some(Storage::open(folder, &config.name, listen, movers)?)
             }

@@ -81,7 +81,7 @@ mod tests {
 
     #[test]
     fn large_files_are_sampled_unless_all_is_asked_for() {
-        assert_eq!(bytes(Verify::BySize, 1 << 30), 1 << 30);
+        assert_eq!(bytes(Verify::BySize, FULL_BYTES_MAX), FULL_BYTES_MAX);
         assert!(bytes(Verify::BySize, 100 << 30) < 14 << 30);
         assert_eq!(bytes(Verify::Full, 100 << 30), 100 << 30);
         assert_eq!(bytes(Verify::Off, 100 << 30), 0);

@@ -115,8 +115,8 @@ pub enum Request {
     WriteExtents { ino: u64, extents: Vec<(u64, u32)> },
 
     // --- every fragment ---
-    /// Hands this connection over to a process on the node that copies for a stage, with the rights of the namespace's
-    /// owner: see `wire::mover`. Answer: [`Reply::Done`], after which nothing of the data path is said any more; or ENOTSUP
+    /// Hands this connection over to a process on the node that copies for a stage, with the rights of its owner, if it is
+    /// shown that control gave it: see `wire::mover`. Answer: [`Reply::Done`], after which nothing of the data path is said any more; or ENOTSUP
     /// where the node starts none.
     StartMover,
 
