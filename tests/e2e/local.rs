@@ -119,6 +119,29 @@ mod root_only {
     }
 
     #[test]
+    fn a_drain_that_will_not_be_ready_in_time_drops_its_limit_and_its_low_rank() {
+        let site = LocalNode::start("/var/tmp", "64MiB");
+        let volume = site.create("7");
+        let soon = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs() + 60;
+        let (started, said) = site.drain(&["start", "--limit", "256KiB", "--deadline", &soon.to_string()]);
+        assert!(started, "{said}\n{}", site.log());
+        assert_polite(site.root());
+        fs::write(volume.join("large"), vec![7; 40 << 20]).unwrap();
+        let pid = of_folder(site.root()).into_iter().find(|p| p.program() == "forebay-drain").unwrap().pid;
+        let of = |file: &str| fs::read_to_string(format!("/proc/{pid}/{file}")).unwrap();
+        // Niceness is the 19th field (proc_pid_stat(5)), the 17th after the name.
+        let nice = || of("stat").rsplit_once(") ").unwrap().1.split(' ').nth(16).unwrap().to_owned();
+        assert_eq!(nice(), "19");
+        // With its limit it would take five minutes.
+        let landed = || site.root().join("pfs/large").exists();
+        assert!(wait_until(Duration::from_secs(50), landed), "{}", site.drain(&["status"]).1);
+        let has_rank = || nice() == "0" && !of("cgroup").contains("forebay-drain");
+        assert!(wait_until(Duration::from_secs(5), has_rank), "nice {}, {}", nice(), of("cgroup"));
+        assert!(site.local(&["release", "7"]).0);
+        site.wait_until_discarded();
+    }
+
+    #[test]
     fn new_files_wait_while_the_job_writes_to_its_volume_and_arrive_when_it_has_done() {
         let site = LocalNode::start("/var/tmp", "256MiB");
         let volume = site.create("7");

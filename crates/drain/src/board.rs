@@ -218,7 +218,8 @@ impl Drain {
     fn say(&self, said: &mut Option<Status>) {
         let now = self.status();
         let same = said.as_ref().is_some_and(|said| {
-            Status { updated_ms: said.updated_ms, bytes_per_s: said.bytes_per_s, ..now.clone() } == *said
+            let (updated_ms, bytes_per_s, work_left) = (said.updated_ms, said.bytes_per_s, said.work_left);
+            Status { updated_ms, bytes_per_s, work_left, ..now.clone() } == *said
                 && now.updated_ms < said.updated_ms + HEARTBEAT_MS
         });
         if !same && let Ok(()) = self.board.publish(&now) {

@@ -1,5 +1,5 @@
-//! When the job's time ends, and what is done when the drain will not be ready by then: it drops its bandwidth limit, and
-//! says so in the job's output.
+//! When the job's time ends, and what is done when the drain will not be ready by then: it drops its bandwidth limit, its node
+//! takes its low rank away, and it says so in the job's output.
 //!
 //! Slurm is asked for the time, as it may be changed while the job runs, and prints the warning (`scontrol notify`). Only one
 //! of a job's nodes warns.
@@ -84,7 +84,7 @@ impl Drain {
             {
                 self.deadline.warn(&format!(
                     "forebay: WARNING: node {} has {} to drain and at this rate will not be ready by the job's time limit: \
-                     about {missing} s are missing. Its bandwidth limit is dropped; what is left then is drained after the job",
+                     about {missing} s are missing. It gives way to nobody any more; what is left then is drained after the job",
                     self.host,
                     model::size::display(status.bytes_left),
                 ));

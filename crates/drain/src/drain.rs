@@ -1,10 +1,10 @@
 //! One node's drainer: its parts, its threads, and what they share.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use stage::pace::Pace;
 
@@ -16,6 +16,7 @@ use crate::deadline::Deadline;
 use crate::generation::look;
 use crate::ledger::{Landed, Ledger};
 use crate::logs::{Event, Logs, Verb};
+use crate::rate::Rate;
 use crate::settings::{Removed, SameName};
 use crate::status::{Answer, Status, Trouble, now_ms};
 use crate::table::{Table, Turn};
@@ -23,9 +24,6 @@ use crate::watch::{Notice, Watch};
 
 /// As many troubles as a status lists.
 const TROUBLES_MAX: usize = 100;
-
-/// What the rate is measured over.
-const RATE_WINDOW: Duration = Duration::from_secs(10);
 
 /// A running drainer.
 pub struct Drain {
@@ -41,6 +39,8 @@ pub struct Drain {
     pub(crate) settled_at_end: AtomicBool,
     pub(crate) copier: Copier,
     pub(crate) burst: Burst,
+    /// It was found to be late.
+    pub(crate) hurries: AtomicBool,
     pub(crate) claims: Option<Arc<Claims>>,
     pub(crate) watch: Watch,
     pub(crate) logs: Logs,
@@ -62,8 +62,7 @@ pub(crate) struct State {
     /// Names on the PFS that are not the files' own, because another node had those.
     pub(crate) diverted: HashMap<PathBuf, PathBuf>,
     pub(crate) bytes_done: u64,
-    /// When how many bytes had been copied.
-    pub(crate) rate: VecDeque<(Instant, u64)>,
+    pub(crate) rate: Rate,
 }
 
 impl Drain {
@@ -268,8 +267,10 @@ impl Drain {
 
     /// What the drainer says of itself.
     pub(crate) fn status(&self) -> Status {
-        let state = self.lock();
-        let counts = state.table.counts();
+        let publisher = &self.copier.publisher;
+        let mut state = self.lock();
+        let (worked, counts) = (publisher.worked(), state.table.counts(|size| publisher.work_of(size)));
+        let bytes_per_s = state.rate.observe(Instant::now(), worked, counts.running == 0);
         let redone = state.table.paths().filter(|path| state.ledger.get(path).is_some()).count();
         let done = state.ledger.len() - redone;
         Status {
@@ -285,9 +286,11 @@ impl Drain {
             open: counts.open,
             bytes_left: counts.bytes,
             bytes_done: state.bytes_done,
-            bytes_per_s: rate(&state.rate),
+            work_left: counts.work - state.rate.under_way(worked, counts.running_work),
+            bytes_per_s,
             paused: self.pace().is_paused(),
             gives_way: self.burst.holds(),
+            hurries: self.hurries.load(Ordering::Relaxed),
             deadline: self.deadline.end(),
             settled: self.settled_at_end.load(Ordering::Relaxed),
             updated_ms: now_ms(),
@@ -303,9 +306,11 @@ impl Drain {
 
     /// Copies without limit, and gives way to nobody, from now on: the time is running out.
     pub(crate) fn hurry(&self) {
-        self.pace().limit(None);
-        self.burst.ignore();
-        self.work.notify_all();
+        if !self.hurries.swap(true, Ordering::Relaxed) {
+            self.pace().limit(None);
+            self.burst.ignore();
+            self.work.notify_all();
+        }
     }
 
     fn pace(&self) -> &Pace {
@@ -325,16 +330,7 @@ impl State {
             landing: Vec::new(),
             diverted: HashMap::new(),
             bytes_done: 0,
-            rate: VecDeque::new(),
-        }
-    }
-
-    /// Counts bytes that have landed.
-    pub(crate) fn count(&mut self, bytes: u64, now: Instant) {
-        self.bytes_done += bytes;
-        self.rate.push_back((now, self.bytes_done));
-        while self.rate.front().is_some_and(|(at, _)| now.duration_since(*at) > RATE_WINDOW) {
-            self.rate.pop_front();
+            rate: Rate::default(),
         }
     }
 }
@@ -342,10 +338,4 @@ impl State {
 /// Names on the PFS that this host has.
 pub(crate) fn kept(ledger: &Ledger) -> HashSet<PathBuf> {
     ledger.targets().cloned().collect()
-}
-
-fn rate(points: &VecDeque<(Instant, u64)>) -> u64 {
-    let (Some((start, first)), Some((_, last))) = (points.front(), points.back()) else { return 0 };
-    let seconds = start.elapsed().as_secs_f64();
-    if seconds < 0.1 { 0 } else { ((last - first) as f64 / seconds) as u64 }
 }

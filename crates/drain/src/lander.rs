@@ -57,23 +57,24 @@ impl Drain {
         if let Err(error) = state.ledger.land(landed) {
             tracing::warn!("write the ledger: {error}; after a restart files may be copied again");
         }
-        let now = Instant::now();
         for (path, file) in landed {
             let attempts = state.table.tries(path) + 1;
-            state.count(file.generation.size, now);
+            let size = file.generation.size;
+            state.bytes_done += size;
+            state.rate.landed(self.copier.publisher.work_of(size));
             self.logs.spectral(Verb::Done, &file.target);
             self.logs.json(&Event {
                 event: "done",
                 path,
                 target: &file.target,
-                size: file.generation.size,
+                size,
                 crc32c: file.crc32c,
                 attempts,
                 trouble: None,
             });
         }
         for (path, file) in landed {
-            state.table.settle(path, Turn::Done, now);
+            state.table.settle(path, Turn::Done, Instant::now());
             if state.table.is_pending(path) {
                 self.logs.spectral(Verb::Enqueue, &file.target);
             }

@@ -27,6 +27,7 @@ mod generation;
 mod lander;
 mod ledger;
 mod logs;
+mod rate;
 pub mod receipt;
 pub mod settings;
 mod source;

@@ -121,6 +121,7 @@ fn open(settings: &Settings, state: &Path, limit: Option<u64>) -> anyhow::Result
     };
     Ok(Drain {
         burst,
+        hurries: AtomicBool::new(false),
         watch: Watch::open(&from, &skip).context("watch the drained folder (inotify)")?,
         logs: Logs::open(&to, &board, &host).with_context(|| format!("open the logs in {}", to.display()))?,
         session: settings.session(),

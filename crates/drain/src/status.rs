@@ -44,13 +44,19 @@ pub struct Status {
     pub bytes_left: u64,
     /// Bytes copied and verified by this process.
     pub bytes_done: u64,
-    /// Bytes a second over the last ten seconds of work; 0 before there is anything to tell from.
+    /// Bytes to copy and to read back.
+    #[serde(default)]
+    pub work_left: u64,
+    /// Bytes a second that are copied or read back, over the last ten seconds of work; 0 before there is anything to tell from.
     pub bytes_per_s: u64,
     /// Nothing is copied because somebody said so.
     pub paused: bool,
     /// No new file is copied because the job writes to the flash in a burst.
     #[serde(default)]
     pub gives_way: bool,
+    /// It was found to be late, and gives way to nobody any more.
+    #[serde(default)]
+    pub hurries: bool,
     /// When the job's time ends, seconds since 1970.
     pub deadline: Option<u64>,
     /// The job is over, and all that it closed has been decided about.
@@ -65,7 +71,7 @@ pub struct Status {
 impl Status {
     /// Seconds until everything is on the PFS, at the present rate.
     pub fn seconds_left(&self) -> Option<u64> {
-        match (self.bytes_left, self.bytes_per_s) {
+        match (self.work_left, self.bytes_per_s) {
             (0, _) => Some(0),
             (_, 0) => None,
             (left, rate) => Some(left.div_ceil(rate)),

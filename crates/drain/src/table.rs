@@ -95,6 +95,9 @@ pub struct Counts {
     pub open: usize,
     /// Bytes of all that are not done.
     pub bytes: u64,
+    /// The work that all of them take, and that those take which are being copied.
+    pub work: u64,
+    pub running_work: u64,
 }
 
 impl Table {
@@ -224,11 +227,14 @@ impl Table {
         decided.then(|| self.barriers.remove(&number)).flatten()
     }
 
-    /// How many files are in which state.
-    pub fn counts(&self) -> Counts {
+    /// How many files are in which state; `work_of` tells how much work a file of a size is.
+    pub fn counts(&self, work_of: impl Fn(u64) -> u64) -> Counts {
         let mut counts = Counts { pending: self.pending.len(), ..Counts::default() };
         for pending in self.pending.values() {
-            counts.running += usize::from(matches!(pending.work, Work::Runs { .. }));
+            let (runs, work) = (matches!(pending.work, Work::Runs { .. }), work_of(pending.bytes));
+            counts.work += work;
+            counts.running_work += if runs { work } else { 0 };
+            counts.running += usize::from(runs);
             counts.failed += usize::from(pending.trouble.is_some());
             counts.open += usize::from(pending.open);
             counts.bytes += pending.bytes;
@@ -318,7 +324,7 @@ mod tests {
         assert_eq!(table.next(now + SETTLE).unwrap(), path);
         table.settle(path, Turn::Done, now);
         assert!(table.lower(barrier).is_some());
-        assert_eq!(table.counts(), Counts::default());
+        assert_eq!(table.counts(|size| size), Counts::default());
     }
 
     #[test]
@@ -336,6 +342,6 @@ mod tests {
         }
         let barrier = table.lower(barrier).unwrap();
         assert_eq!(barrier.failed.keys().collect::<Vec<_>>(), [Path::new("a")]);
-        assert_eq!(table.counts().failed, 1, "and it is tried again");
+        assert_eq!(table.counts(|size| size).failed, 1, "and it is tried again");
     }
 }

@@ -31,7 +31,7 @@ use crate::monitor::Monitor;
 use crate::pace::Pace;
 use crate::plan;
 use crate::tree::{Found, Tree, split};
-use crate::{regular, special};
+use crate::{regular, special, verify};
 
 /// Copies one entry at a time from `source` to `target`; several threads may at once, but not to one name.
 pub struct Publisher {
@@ -97,6 +97,17 @@ impl Publisher {
             self.lock().remove(above);
         }
         outcome
+    }
+
+    /// Bytes that were copied and that were read back so far, also those of copies under way; not those of attempts that failed.
+    pub fn worked(&self) -> u64 {
+        let progress = self.context.monitor.progress();
+        progress.bytes_done + progress.bytes_verified
+    }
+
+    /// The same of one file of this size.
+    pub fn work_of(&self, size: u64) -> u64 {
+        size + verify::bytes(self.context.verify, size)
     }
 
     /// How fast it may go.

@@ -1,4 +1,4 @@
-//! A cgroup for the drainers of this node: what they may take of the processors and disks where the jobs, which are in
+//! The rank of this node's drainers. They have a cgroup of their own: what they may take of the processors and disks where the jobs, which are in
 //! cgroups of their own, want them too. Niceness counts only among the processes of one cgroup.
 //!
 //! It is `forebay-drain` at the root of each hierarchy, beside the groups that the workload manager makes for jobs:
@@ -6,6 +6,9 @@
 
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use rustix::process::Pid;
 
 /// The group's name.
 const NAME: &str = "forebay-drain";
@@ -25,6 +28,38 @@ pub(super) fn join(pid: u32, weight: u32) -> io::Result<()> {
         }
     }
     joined
+}
+
+/// Takes the process `pid` out of the group, and its threads' niceness and idle I/O class away: it competes with the jobs. Only
+/// if it is one of `program`, since who says that it should is its user.
+///
+/// # Errors
+/// The process has ended, or the kernel refuses.
+pub(super) fn leave(pid: u32, program: &Path) -> io::Result<()> {
+    let process = i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or(ErrorKind::InvalidData)?;
+    let is_nice = rustix::process::getpriority_process(Some(process))? > 0;
+    if !is_nice || std::fs::read_link(format!("/proc/{pid}/exe"))? != program {
+        return Ok(());
+    }
+    for hierarchy in hierarchies(&std::fs::read_to_string("/proc/self/mountinfo")?) {
+        let (Hierarchy::Unified(root) | Hierarchy::Cpu(root) | Hierarchy::Block(root)) = hierarchy;
+        if std::fs::read_to_string(root.join(NAME).join("cgroup.procs"))
+            .is_ok_and(|members| members.lines().any(|member| member == pid.to_string()))
+        {
+            std::fs::write(root.join("cgroup.procs"), pid.to_string())?;
+        }
+    }
+    let mut threads = Vec::new();
+    for thread in std::fs::read_dir(format!("/proc/{pid}/task"))? {
+        let name = thread?.file_name().to_string_lossy().into_owned();
+        let id = name.parse().ok().and_then(Pid::from_raw).ok_or(ErrorKind::InvalidData)?;
+        rustix::process::setpriority_process(Some(id), 0)?;
+        threads.push(name);
+    }
+    // Where there are no I/O classes, there is none to take away.
+    let _told =
+        Command::new("ionice").args(["--class", "2", "--classdata", "4", "--pid"]).args(threads).output();
+    Ok(())
 }
 
 #[derive(Debug, PartialEq, Eq)]

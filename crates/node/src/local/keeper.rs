@@ -165,7 +165,12 @@ impl Errand {
     /// one was asked for.
     fn start_drainer(&self, life: Life) -> anyhow::Result<bool> {
         let Some((from, words)) = self.drain()? else { return Ok(false) };
-        if drain::order(&self.state(), Order::Status)?.is_some() {
+        if let Some(status) = drain::order(&self.state(), Order::Status)? {
+            if status.hurries
+                && let Err(error) = cgroup::leave(status.pid, &self.setting.program)
+            {
+                tracing::warn!("the drainer {} is late and keeps its low rank: {error}", status.pid);
+            }
             return Ok(true);
         }
         // Looked for after the drainer was: it says so before it ends.
