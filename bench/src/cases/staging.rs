@@ -152,7 +152,8 @@ impl Site {
         let (staged, source) = self.sources(tree);
         staging::make_tree(&source, files, bytes_each)?;
         Tool::Cp.copy(&source, &staged, &self.buffer.volumes())?;
-        Ok(())
+        // Or whoever syncs first writes back what was made.
+        staging::sync(std::slice::from_ref(&self.pfs))
     }
 
     fn remove(&self, tree: &str) -> Result<()> {

@@ -202,9 +202,15 @@ impl Tool {
         command.args(["-e", "-o", "pipefail", "-c", self.command(), "bash"]).arg(from).arg(to);
         command.stdout(Stdio::null()).stderr(Stdio::null());
         ensure!(command.status()?.success(), "{} failed", self.name());
-        ensure!(Command::new("sync").arg("-f").args(kept).status()?.success(), "sync failed");
+        sync(kept)?;
         Ok(start.elapsed().as_secs_f64())
     }
+}
+
+/// Has everything on the file systems of these folders on stable storage.
+pub fn sync(folders: &[PathBuf]) -> Result<()> {
+    ensure!(Command::new("sync").arg("-f").args(folders).status()?.success(), "sync failed");
+    Ok(())
 }
 
 /// MiB/s of a file system in one go: 128 MiB in order to one file, and one fsync.
