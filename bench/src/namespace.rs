@@ -8,8 +8,7 @@ use anyhow::{Context, Result};
 use client::Client;
 use model::phase::Coherence;
 use tests::cluster::program_folder;
-use wire::data::hello::Key;
-use wire::node::{FragmentSpec, MountSpec, NamespaceTarget};
+use wire::node::{MountSpec, NamespaceTarget};
 
 use crate::buffer::Buffer;
 use crate::mount_process::MountProcess;
@@ -27,16 +26,6 @@ fn spec(buffer: &Buffer) -> Result<MountSpec> {
 /// What a process needs to use the namespace.
 pub fn target(buffer: &Buffer) -> Result<NamespaceTarget> {
     Ok(spec(buffer)?.target)
-}
-
-/// What proves to the buffer's nodes that control gave a stage.
-pub fn stage_key(buffer: &Buffer) -> Result<Key> {
-    let fragments = buffer.cluster().state.join("nodes/n0/fragments");
-    let entry = fs::read_dir(&fragments).and_then(|mut entries| entries.next().transpose());
-    let folder =
-        entry.with_context(|| format!("list {}", fragments.display()))?.context("there is one fragment")?;
-    let spec: FragmentSpec = serde_json::from_slice(&fs::read(folder.path().join(SPEC))?)?;
-    Key::from_hex(&spec.stage_key).context("the fragment has no key for stages")
 }
 
 /// A client of the namespace in this process, without FUSE.

@@ -11,8 +11,6 @@ use model::phase::{Direction, StageKind};
 use tests::cluster::program_folder;
 use tests::processes;
 use wire::control::{Owner, StageStatus};
-use wire::data::hello::Key;
-use wire::mover;
 use wire::node::{NamespaceTarget, StagePolicy, StageSpec};
 
 /// How often it is looked who copies, and how much memory they had.
@@ -49,12 +47,10 @@ pub struct Stage<'a> {
     pub pfs: &'a Path,
     /// The folder in the buffer.
     pub buffer: &'a str,
-    /// Proves to its nodes that they may help.
-    pub stage_key: &'a Key,
 }
 
-/// Stages a folder with the worker that nodes start, on the first of the buffer's; the others help, as those of a cluster do.
-/// `nodes` is the folder of all of them, and `beside` one for what the worker keeps.
+/// Stages a folder with the worker that nodes start: on one machine it copies to and from all of the buffer's nodes. `nodes` is the
+/// folder of all of them, and `beside` one for what the worker keeps.
 pub fn stage(wanted: &Stage<'_>, nodes: &Path, beside: &Path) -> Result<Run> {
     let spec = spec(wanted);
     let [path, journal, said] = ["stage.json", "stage.journal", "stage.said"].map(|name| beside.join(name));
@@ -62,9 +58,6 @@ pub fn stage(wanted: &Stage<'_>, nodes: &Path, beside: &Path) -> Result<Run> {
     let _absent = fs::remove_file(&journal);
     let mut command = Command::new(program_folder().join("forebay-stage"));
     command.arg("--spec").arg(&path).arg("--journal").arg(&journal);
-    if wanted.target.nodes.len() > 1 {
-        command.arg("--data-address").arg(&wanted.target.nodes[0].tcp);
-    }
     command.stdin(Stdio::null()).stdout(File::create(&said)?).stderr(File::create(beside.join("stage.log"))?);
     let (start, mut peaks) = (Instant::now(), Peaks::default());
     let mut worker = command.spawn().context("start the stage worker")?;
@@ -84,12 +77,7 @@ pub fn stage(wanted: &Stage<'_>, nodes: &Path, beside: &Path) -> Result<Run> {
 }
 
 fn spec(wanted: &Stage<'_>) -> StageSpec {
-    let mut target = wanted.target.clone();
-    if target.nodes.len() > 1 {
-        // On other hosts, as far as the worker can see.
-        target.nodes.iter_mut().for_each(|node| node.unix = None);
-    }
-    let spec = StageSpec {
+    StageSpec {
         id: "bench".into(),
         direction: wanted.direction,
         kind: StageKind::Directory,
@@ -98,13 +86,12 @@ fn spec(wanted: &Stage<'_>) -> StageSpec {
         buffer_name: "$DW_JOB_STRIPED".into(),
         source: wanted.pfs.display().to_string(),
         destination: wanted.buffer.into(),
-        target,
+        target: wanted.target.clone(),
         owner: Owner { uid: rustix::process::getuid().as_raw(), gid: rustix::process::getgid().as_raw() },
         pairs: Vec::new(),
         policy: StagePolicy::default(),
         ticket: String::new(),
-    };
-    StageSpec { ticket: mover::ticket(wanted.stage_key, &spec), ..spec }
+    }
 }
 
 /// The most memory that each process had, by its node's number.

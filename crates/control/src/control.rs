@@ -27,6 +27,8 @@ pub struct Control<S> {
     turns: Arc<Turns>,
     /// Stages on demand that run.
     pub(crate) demands: demands::Running,
+    /// Held while what was left behind is taken from a node.
+    pub(crate) tidying: tokio::sync::Mutex<()>,
     /// Sessions that were set aside and are to be finished by ourselves.
     aside: Mutex<Vec<String>>,
 }
@@ -64,6 +66,7 @@ impl<S: Site> Control<S> {
             site,
             turns: Arc::default(),
             demands: demands::Running::default(),
+            tidying: tokio::sync::Mutex::default(),
             aside: Mutex::default(),
         }
     }

@@ -18,6 +18,12 @@ pub async fn tidy<S: Site>(control: &Control<S>) -> Result<(), ApiError> {
         if !online(&leftover.node) {
             continue;
         }
+        // Until it is gone, and no longer noted, nobody makes one of its name.
+        let _alone = control.tidying.lock().await;
+        let same = leftover.clone();
+        if !control.database.transact(move |tx| leftovers::is_noted(tx, &same)).await? {
+            continue;
+        }
         match take(control, &leftover).await {
             Ok(()) => {
                 tracing::info!(node = leftover.node, id = leftover.id, "taken from a node that is back");
@@ -25,6 +31,24 @@ pub async fn tidy<S: Site>(control: &Control<S>) -> Result<(), ApiError> {
             }
             Err(error) => tracing::warn!(node = leftover.node, id = leftover.id, %error, "still left behind"),
         }
+    }
+    Ok(())
+}
+
+/// Takes what is left of the name `id` from a node that is to make it anew, or [`tidy`] would take the new one. To be called when
+/// the new one is noted: where this fails, that one is taken away like any other.
+///
+/// # Errors
+/// The node's or the database's.
+pub async fn clear<S: Site>(control: &Control<S>, node: &str, id: &str) -> Result<(), ApiError> {
+    let is_of_this = |leftover: &Leftover| (leftover.node.as_str(), leftover.id.as_str()) == (node, id);
+    let all = control.database.transact(leftovers::all).await?;
+    for leftover in all.into_iter().filter(is_of_this) {
+        let alone = control.tidying.lock().await;
+        let same = leftover.clone();
+        control.database.transact(move |tx| leftovers::delete(tx, &same)).await?;
+        drop(alone);
+        take(control, &leftover).await?;
     }
     Ok(())
 }

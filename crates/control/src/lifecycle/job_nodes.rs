@@ -157,6 +157,7 @@ pub async fn create<S: Site>(
         capacity_bytes: Some(instance.capacity_bytes),
         drain,
     };
+    crate::leftovers::clear(control, node, &spec.id).await?;
     let made = control.site.create_local(node, &spec).await?;
     let told = path(&control.site, session);
     if made.path == told {

@@ -13,6 +13,7 @@ use super::buffers::{self, Buffer};
 use super::mounts::{COMPUTE_NODE, default_mountpoint, mount_id, share, unmount_all};
 use super::{Done, draining, job_nodes, join_all, require_set_up, spread, target, wrong_phase};
 use crate::control::Control;
+use crate::leftovers;
 use crate::node_api::Unmount;
 use crate::site::Site;
 use crate::state::activations::{self, Activation};
@@ -221,10 +222,12 @@ async fn mount<S: Site>(
         let made = job_nodes::create(control, session, &buffer.described.instance, &place.node).await;
         return made.map_err(|error| on_node(&place.node, error));
     }
+    let id = mount_id(&session.handle, &place.buffer, place.mode);
+    leftovers::clear(control, &place.node, &id).await.map_err(|error| on_node(&place.node, error))?;
     let addresses: Vec<StorageAddress> = target::addresses(control, &buffer.described.instance).await?;
     let nodes = target::usable(&control.site, &addresses);
     let spec = MountSpec {
-        id: mount_id(&session.handle, &place.buffer, place.mode),
+        id,
         mountpoint: place.mountpoint.clone(),
         target: target::namespace(&control.site, &buffer.described, place.mode, &place.node, nodes),
         // A private namespace has one node; a persistent buffer may be mounted for another job any time.

@@ -71,6 +71,16 @@ pub fn all(tx: &Transaction<'_>) -> Result<Vec<Leftover>> {
     Ok(rows.collect::<rusqlite::Result<_>>()?)
 }
 
+/// Whether it is still noted.
+///
+/// # Errors
+/// The database's.
+pub fn is_noted(tx: &Transaction<'_>, leftover: &Leftover) -> Result<bool> {
+    let Leftover { node, kind, id } = leftover;
+    let mut query = tx.prepare("SELECT 1 FROM leftovers WHERE node = ?1 AND kind = ?2 AND id = ?3")?;
+    Ok(query.exists(params![node, kind.word(), id])?)
+}
+
 /// Forgets one: it is gone.
 ///
 /// # Errors

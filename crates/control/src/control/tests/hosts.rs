@@ -119,6 +119,19 @@ async fn a_host_that_cannot_mount_is_named_and_nothing_stays_mounted() {
 }
 
 #[tokio::test]
+async fn what_a_silent_node_keeps_is_not_taken_for_what_it_was_given_since() {
+    let it = fixture();
+    ready(&it).await;
+    it.site.world().silent.insert("c2".to_owned());
+    it.run(on(&["c1", "c2"])).await.unwrap_err();
+    assert!(!it.control.database.transact(all).await.unwrap().is_empty(), "c2 may have mounted it");
+    it.site.world().silent.clear();
+    it.run(on(&["c1", "c2"])).await.unwrap();
+    leftovers::tidy(&it.control).await.unwrap();
+    assert!(it.site.world().mounts.contains_key("c2/7-striped"), "the job is using it");
+}
+
+#[tokio::test]
 async fn what_a_silent_node_keeps_is_taken_when_it_is_back() {
     let it = fixture();
     ready(&it).await;
