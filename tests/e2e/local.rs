@@ -167,12 +167,14 @@ mod root_only {
     fn assert_polite(root: &Path) {
         let drainer =
             of_folder(root).into_iter().find(|process| process.program() == "forebay-drain").unwrap();
-        let groups = fs::read_to_string(format!("/proc/{}/cgroup", drainer.pid)).unwrap();
+        let groups = || fs::read_to_string(format!("/proc/{}/cgroup", drainer.pid)).unwrap();
         let weight = |file: &str| fs::read_to_string(Path::new("/sys/fs/cgroup").join(file)).ok();
         for (file, least) in [("forebay-drain/cpu.weight", "1\n"), ("cpu/forebay-drain/cpu.shares", "10\n")] {
             let Some(found) = weight(file) else { continue };
             assert_eq!(found, least, "{file}");
-            return assert!(groups.contains(":/forebay-drain\n"), "{groups}");
+            // The kernel takes its time to move a process, which may answer before.
+            let is_moved = || groups().contains(":/forebay-drain\n");
+            return assert!(wait_until(Duration::from_secs(5), is_moved), "{}", groups());
         }
         assert!(site_has_no_weights(), "there are weights, but no cgroup of the drainers'");
     }

@@ -135,12 +135,15 @@ pub fn stage_out(site: &Site) {
         !stopped.is_empty()
     });
     job.wait_buffer("staging-out");
-    let status = site.forebay(&["status", "--json"]).stdout;
-    let status: serde_json::Value = serde_json::from_str(&status).expect("JSON");
+    // The worker was held as it began: control hears of it a moment later.
+    let mut status = serde_json::Value::Null;
+    job.wait_until("the stage is under way", || {
+        status = serde_json::from_str(&site.forebay(&["status", "--json"]).stdout).expect("JSON");
+        status["sessions"][0]["stages"][0]["state"] == "active"
+    });
     let session = &status["sessions"][0];
     assert_eq!((&session["token"], &session["busy"]), (&id.into(), &"data_out".into()), "{session}");
     assert!(session["bytes_dirty"].is_u64() && session["bytes_left"].is_u64(), "{session}");
-    assert_eq!(session["stages"][0]["state"], "active", "{session}");
     job.cancel(&[]);
     std::thread::sleep(Duration::from_secs(1));
     assert_eq!(job.field("BurstBufferState"), "staging-out");
