@@ -14,7 +14,7 @@ use wire::control::VolumeKind;
 use wire::data::dial::{Via, dial};
 use wire::data::hello::{Claim, Key};
 use wire::data::message::{AllocateMode, RenameMode};
-use wire::data::{Reply, Request};
+use wire::data::{Connection, Reply, Request};
 
 use support::{Cluster, KEY, ME, everywhere, pattern};
 
@@ -449,6 +449,34 @@ fn files_that_are_made_and_closed_in_a_row_are_all_there_and_closed() {
     let entries = cluster.client().readdir(ROOT, 0).unwrap();
     assert_eq!(entries.len(), 300);
     assert!(entries.iter().all(|entry| entry.attr.size == 10));
+}
+
+#[test]
+fn two_connections_that_fence_each_other_off_do_not_wait_for_each_other() {
+    let cluster = Cluster::start(1, 64 << 20);
+    let (key, address) = (Key::from_hex(KEY).unwrap(), &cluster.target.nodes[0]);
+    let claim = Claim { instance: "i1".into(), namespace: 0, fragment: 0, session: [7; 16] };
+    for _ in 0..200 {
+        let both = [(); 2].map(|()| dial(address, Via::Tcp, &key, &claim).unwrap().0.into_stream());
+        let both = both.map(|stream| {
+            stream.set_timeout(Some(std::time::Duration::from_secs(20))).unwrap();
+            Connection::new(stream)
+        });
+        let ends: Vec<_> = both
+            .map(|mut connection| {
+                std::thread::spawn(move || {
+                    connection.send(1, &Request::Fence, &[])?;
+                    connection.receive::<Reply>().map(drop)
+                })
+            })
+            .map(|asking| asking.join().unwrap())
+            .into_iter()
+            .collect();
+        let waits = |end: &std::io::Result<()>| {
+            end.as_ref().is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock)
+        };
+        assert!(!ends.iter().any(waits), "{ends:?}");
+    }
 }
 
 #[test]

@@ -75,6 +75,8 @@ pub struct Fragment {
 struct Served {
     stream: Stream,
     whose: Whose,
+    /// Another of its session has ended it; what it was asked before may still be under way.
+    fenced: bool,
 }
 
 /// Whose a connection is: a session, in a namespace.
@@ -190,7 +192,7 @@ impl Fragment {
             return None;
         }
         let number = self.next_connection.fetch_add(1, Ordering::Relaxed);
-        connections.insert(number, Served { stream, whose: (session, namespace) });
+        connections.insert(number, Served { stream, whose: (session, namespace), fenced: false });
         Some(number)
     }
 
@@ -205,16 +207,22 @@ impl Fragment {
     /// Ends every other connection of the session that the connection `own` belongs to, and waits until they are served to
     /// their ends.
     pub fn fence(&self, own: u64) {
-        let connections = self.connections.lock().expect(POISON);
+        let mut connections = self.connections.lock().expect(POISON);
         let Some(whose) = connections.get(&own).map(|served| served.whose) else { return };
-        let others: Vec<u64> = connections
-            .iter()
-            .filter(|(number, served)| **number != own && served.whose == whose)
-            .inspect(|(_, served)| served.stream.shutdown())
-            .map(|(&number, _)| number)
-            .collect();
-        let still =
-            |connections: &mut HashMap<u64, Served>| others.iter().any(|n| connections.contains_key(n));
+        let mut others = Vec::new();
+        for (number, served) in connections.iter_mut() {
+            if *number != own && served.whose == whose {
+                served.stream.shutdown();
+                served.fenced = true;
+                others.push(*number);
+            }
+        }
+        // One of them may be waiting for us likewise.
+        self.served.notify_all();
+        let still = |connections: &mut HashMap<u64, Served>| {
+            let is_fenced = connections.get(&own).is_none_or(|served| served.fenced);
+            !is_fenced && others.iter().any(|n| connections.contains_key(n))
+        };
         drop(self.served.wait_while(connections, still).expect(POISON));
     }
 
