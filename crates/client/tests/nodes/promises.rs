@@ -1,16 +1,12 @@
 //! What docs/SEMANTICS.md promises of several nodes, with a client for each node and no kernel in between.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
-mod support;
-
 use std::sync::Barrier;
 
 use client::{Client, Creator, Errno, ROOT, SetAttr, Time};
 use wire::data::message::XattrMode;
 use wire::data::{NAME_BYTES_MAX, XATTR_BYTES_MAX};
 
-use support::{Cluster, ME, everywhere, pattern};
+use crate::support::{Cluster, ME, everywhere, pattern};
 
 const NODES: usize = 4;
 

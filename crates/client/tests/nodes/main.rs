@@ -1,0 +1,8 @@
+//! Clients against real storage nodes, with no kernel in between.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod namespace;
+mod objects;
+mod promises;
+mod support;
