@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -200,10 +201,20 @@ pub fn sync(folders: &[PathBuf]) -> Result<()> {
     Ok(())
 }
 
-/// MiB/s of a file system in one go: 128 MiB in order to one file, and one fsync.
-pub fn device(folder: &Path) -> Result<f64> {
-    let path = folder.join("device");
-    let rate = super::data::sequential_write(&path)?;
-    fs::remove_file(&path)?;
-    Ok(rate)
+/// Seconds that the file system of `folder` takes for `count` files of `len` bytes, in order, each with one fsync.
+pub fn device(folder: &Path, count: usize, len: usize) -> Result<f64> {
+    let block = super::block(super::MEBIBYTE);
+    let folder = folder.join("device");
+    fs::create_dir(&folder)?;
+    let start = Instant::now();
+    for number in 0..count {
+        let mut file = File::create(folder.join(number.to_string()))?;
+        for _ in 0..len / block.len() {
+            file.write_all(&block)?;
+        }
+        file.sync_all()?;
+    }
+    let seconds = start.elapsed().as_secs_f64();
+    fs::remove_dir_all(folder)?;
+    Ok(seconds)
 }
