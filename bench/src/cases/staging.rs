@@ -233,7 +233,7 @@ fn compare(site: &Site, direction: Direction, tree: &Tree) -> Result<Vec<Measure
     let case = format!("{way} of {}, {}", tree.name, site.buffer.name());
     let tool = site.fastest(direction, tree.tools)?;
     let (mut peaks, mut limits) = (Vec::new(), Vec::new());
-    let device = || staging::device(&site.kept(direction)[0], tree.files, tree.bytes_each);
+    let device = || staging::device(&site.kept(direction), tree.files, tree.bytes_each);
     if tree.against_device {
         // A virtual machine gives memory and disk back that nobody uses, and who asks for it first waits for it.
         device()?;

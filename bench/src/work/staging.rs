@@ -201,20 +201,25 @@ pub fn sync(folders: &[PathBuf]) -> Result<()> {
     Ok(())
 }
 
-/// Seconds that the file system of `folder` takes for `count` files of `len` bytes, in order, each with one fsync.
-pub fn device(folder: &Path, count: usize, len: usize) -> Result<f64> {
+/// Seconds that the file systems of `folders`, in turn, take for `count` files of `len` bytes, in order, each with one fsync.
+pub fn device(folders: &[PathBuf], count: usize, len: usize) -> Result<f64> {
     let block = super::block(super::MEBIBYTE);
-    let folder = folder.join("device");
-    fs::create_dir(&folder)?;
+    let files: Vec<PathBuf> = folders
+        .iter()
+        .cycle()
+        .take(count)
+        .enumerate()
+        .map(|(number, folder)| folder.join(format!("device{number}")))
+        .collect();
     let start = Instant::now();
-    for number in 0..count {
-        let mut file = File::create(folder.join(number.to_string()))?;
+    for path in &files {
+        let mut file = File::create(path)?;
         for _ in 0..len / block.len() {
             file.write_all(&block)?;
         }
         file.sync_all()?;
     }
     let seconds = start.elapsed().as_secs_f64();
-    fs::remove_dir_all(folder)?;
+    files.iter().try_for_each(fs::remove_file)?;
     Ok(seconds)
 }
