@@ -1,7 +1,7 @@
 # make run          install what is missing, build, run the example job (or JOB=path) and check its result
 # make test         everything that must pass before a change lands; under 20 minutes on 2 cores
 # make check        formatting and lints only
-# make bench        measure, print a table, write bench/results.json; about 15 minutes (ARGS="--only names")
+# make bench        measure, print a table, write bench/results.json; about 25 minutes (ARGS="--only names")
 # make bench-peers  the same work on us and on GlusterFS (root); writes bench/peers.json
 # make build        the programs and libdatawarp, in target/release
 # make install      them, the header and the manual pages, below PREFIX=/usr/local (and DESTDIR=, for packages)
