@@ -35,8 +35,8 @@ const LOOP: &str = "a loop device is a second block layer and a thread of the ke
 const HANDED_OVER: &str = "the loop device hands each request to a thread of the kernel's, and the file system below hands the end \
     of each write to another: two more switches of tasks for a write, one for a read. A logical volume has neither";
 
-const XFS: &str = "the volume is XFS, the file system below perhaps another, and these files never reach the device: the next line has \
-    XFS on both sides";
+const XFS: &str = "the volume is XFS, the file system below perhaps another, and what the page cache holds never reaches the device: \
+    other lines have XFS on both sides";
 
 const CORES: &str = "the drainer reads, writes, syncs and reads back what the program writes, on the same disk and, where there are \
     two processors, on the one that the program leaves";
@@ -52,7 +52,7 @@ pub fn measure(effort: Effort) -> Result<Vec<Measurement>> {
     let backing = node.root().join("backing");
     fs::create_dir(&backing)?;
     let mut lines = volume_lines(effort, &volume, &backing)?;
-    lines.push(line_on_xfs(effort)?);
+    lines.extend(lines_on_xfs(effort)?);
     let (started, said) = node.drain(&["start", "--removed", "follow"]);
     ensure!(started, "the drain does not start: {said}");
     lines.push(drain_line(effort, &node, &volume)?);
@@ -61,41 +61,44 @@ pub fn measure(effort: Effort) -> Result<Vec<Measurement>> {
 }
 
 fn volume_lines(effort: Effort, volume: &Path, backing: &Path) -> Result<Vec<Measurement>> {
-    let mut lines = Vec::new();
-    let rates = alternate(effort.pairs, || data::run(volume), || data::run(backing))?;
-    for (index, (case, unit)) in data::CASES.into_iter().enumerate() {
-        let line = Line::new(format!("{case}, private volume"), unit, "its backing file system", 0.95);
-        lines.push(line.bounded_by(LOOP).of(&nth(&rates, index)));
-    }
+    let against = "its backing file system";
+    let mut lines = cached_lines(effort, volume, backing, (against, XFS))?;
     let rates = alternate(effort.pairs, || data::run_direct(volume), || data::run_direct(backing))?;
     for (index, (case, unit)) in data::DIRECT_CASES.into_iter().enumerate() {
-        let line = Line::new(format!("{case}, private volume"), unit, "its backing file system", 0.75);
+        let line = Line::new(format!("{case}, private volume"), unit, against, 0.75);
         lines.push(line.bounded_by(HANDED_OVER).of(&nth(&rates, index)));
     }
-    let line = rounds_line("its backing file system").bounded_by(XFS);
-    lines.push(line.of(&rounds_of(effort, volume, backing)?));
     Ok(lines)
 }
 
 /// The same file system on both sides: what is left is the volume's own cost.
-fn line_on_xfs(effort: Effort) -> Result<Measurement> {
+fn lines_on_xfs(effort: Effort) -> Result<Vec<Measurement>> {
     let folder = tempfile::tempdir_in(MEDIUM)?;
     let disk = folder.path().join("xfs");
     let _mounted = DiskImage::mount(&disk, 2 << 30)?;
     let node = LocalNode::start_in(&disk.join("node"), "512MiB", "");
     let backing = node.root().join("backing");
     fs::create_dir(&backing)?;
-    let rates = rounds_of(effort, &node.create("1"), &backing)?;
-    Ok(rounds_line("its backing file system, XFS too").of(&rates))
+    cached_lines(effort, &node.create("1"), &backing, ("its backing file system, XFS too", LOOP))
 }
 
-fn rounds_line(against: &'static str) -> Line {
-    Line::new("open-write-close, 2 processes, private volume".to_owned(), "1/s", against, 0.95)
-}
-
-fn rounds_of(effort: Effort, volume: &Path, backing: &Path) -> Result<Vec<(f64, f64)>> {
+fn cached_lines(
+    effort: Effort,
+    volume: &Path,
+    backing: &Path,
+    (against, bound): (&'static str, &'static str),
+) -> Result<Vec<Measurement>> {
+    let line = |case: &str, unit| {
+        Line::new(format!("{case}, private volume"), unit, against, 0.95).bounded_by(bound)
+    };
+    let rates = alternate(effort.pairs, || data::run(volume), || data::run(backing))?;
+    let cases = data::CASES.into_iter().enumerate();
+    let mut lines: Vec<_> =
+        cases.map(|(index, (case, unit))| line(case, unit).of(&nth(&rates, index))).collect();
     let count = 20_000 / effort.pairs;
-    alternate(effort.pairs, || rounds::run(volume, count), || rounds::run(backing, count))
+    let rates = alternate(effort.pairs, || rounds::run(volume, count), || rounds::run(backing, count))?;
+    lines.push(line("open-write-close, 2 processes", "1/s").of(&rates));
+    Ok(lines)
 }
 
 /// The program with the drain and without.

@@ -121,25 +121,24 @@ impl Locals {
     /// The folder cannot be used, or the kernel or the tools lack what volumes are made of.
     pub fn open(setting: Setting) -> Result<Arc<Locals>, VolumeError> {
         let folder = setting.folder.clone();
-        Locals::take_up_all(setting).map_err(|error| failed("use the folder", &folder, error))?
-    }
-
-    fn take_up_all(setting: Setting) -> io::Result<Result<Arc<Locals>, VolumeError>> {
-        std::fs::create_dir_all(&setting.folder)?;
-        if let Err(lacks) = setting.kind.backing(&setting.folder).open() {
-            return Ok(Err(lacks));
-        }
-        let locals = Locals {
+        let unusable = |error| failed("use the folder", &folder, error);
+        std::fs::create_dir_all(&folder).map_err(unusable)?;
+        setting.kind.backing(&folder).open()?;
+        let locals = Arc::new(Locals {
             setting: Arc::new(setting),
             locals: Mutex::default(),
             free: Mutex::default(),
             making: tokio::sync::Mutex::new(()),
-        };
-        let locals = Arc::new(locals);
-        for entry in std::fs::read_dir(&locals.setting.folder)? {
+        });
+        locals.take_up_all().map_err(unusable)?;
+        Ok(locals)
+    }
+
+    fn take_up_all(self: &Arc<Self>) -> io::Result<()> {
+        for entry in std::fs::read_dir(&self.setting.folder)? {
             let folder = entry?.path();
             match keep::read::<Kept>(&folder.join("spec.json")) {
-                Ok(Some(kept)) => locals.take_up(kept),
+                Ok(Some(kept)) => self.take_up(kept),
                 // It was not finished, or already discarded: nobody has ever used it.
                 Ok(None) => std::fs::remove_dir_all(&folder)?,
                 Err(error) => {
@@ -147,7 +146,7 @@ impl Locals {
                 }
             }
         }
-        Ok(Ok(locals))
+        Ok(())
     }
 
     /// Makes the volume and mounts it; idempotent.
