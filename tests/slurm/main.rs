@@ -55,6 +55,7 @@ const TOGETHER: &[Test] = &[
 /// Tests that need the cluster for themselves.
 const ALONE: &[Test] = &[
     ("dwstat_and_dwcli_show_what_is_there", tools::pipelines),
+    ("the_examples_of_the_cluster_run", scripts::examples),
     ("olcfs_scripts_run_unchanged_on_node_local_flash", local::tutorial),
     ("a_job_cancelled_before_its_drain_loses_nothing", local::cancelled),
     ("every_daemon_has_metrics_that_prometheus_reads", tools::metrics),

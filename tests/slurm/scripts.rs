@@ -159,3 +159,20 @@ fn wait_file(path: &Path, text: &str) {
     tests::processes::wait_until(std::time::Duration::from_secs(60), || read(path) == text);
     assert_eq!(read(path), text, "{}", path.display());
 }
+
+/// The scripts that a new user of the cluster finds in the home folder.
+pub fn examples(site: &Site) {
+    let pfs = site.pfs(ADA, "examples");
+    let hello = site.submit(ADA, &pfs, include_str!("../../examples/slurm/hello.sh"));
+    hello.wait_success();
+    let hosts = read(&pfs.join(format!("hosts-{}.txt", hello.id)));
+    assert_eq!(hosts.lines().count(), 2, "{hosts}");
+
+    let drained = site.submit(ADA, &pfs, include_str!("../../examples/slurm/drained.sh"));
+    drained.wait_success();
+    let said = drained.output();
+    assert!(said.contains("step3.committed is published") && said.contains("3 of 3 files done"), "{said}");
+    let steps = fs::read_dir(pfs.join(format!("steps-{}", drained.id))).expect("drained").flatten();
+    let whole = steps.filter(|entry| entry.metadata().is_ok_and(|meta| meta.len() == 8 << 20)).count();
+    assert_eq!(whole, 6, "three steps of two nodes");
+}
