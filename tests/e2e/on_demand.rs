@@ -75,7 +75,8 @@ fn a_stage_on_demand_goes_on_when_everybody_who_works_on_it_is_killed() {
     fs::write(pfs.join("large"), &content).unwrap();
     let (path, text) = mounted(&cluster, &[]);
     let (source, target) = (pfs.join("large"), format!("{text}/large"));
-    cluster.forebay(&["stage", "in", source.to_str().unwrap(), &target]).expect_success();
+    let accepted = cluster.forebay(&["stage", "in", source.to_str().unwrap(), &target]).expect_success();
+    assert!(accepted.stderr.contains(&format!("stage wait {target}")), "{}", accepted.stderr);
     for (program, argument) in [("forebay-stage", ""), ("forebay-control", ""), ("forebay-node", "n0")] {
         // The copy may be over by then; its worker is then gone already.
         let found = cluster.processes().into_iter().find(|process| {
@@ -102,9 +103,13 @@ fn a_failed_stage_names_its_file_and_can_be_tried_again_or_given_up() {
     let (source, target) = (format!("{text}/result"), obstacle.join("result"));
     let failed = cluster.forebay(&["stage", "out", &source, target.to_str().unwrap(), "--wait"]);
     assert_eq!(failed.code(), 74, "{}{}", failed.stdout, failed.stderr);
+    let status = cluster.forebay(&["stage", "status", &source]).expect_success();
     for word in ["obstacle", "Not a directory", "a file is in the way"] {
         assert!(failed.stderr.contains(word), "no {word} in\n{}", failed.stderr);
+        assert!(status.stdout.contains(word), "no {word} in\n{}", status.stdout);
     }
+    let unclear = cluster.forebay(&["stage", "status"]);
+    assert!(unclear.code() == 64 && unclear.stderr.contains("--token"), "{}", unclear.stderr);
     fs::remove_file(&obstacle).unwrap();
     cluster.forebay(&["stage", "retry", "--path", &source, "--wait"]).expect_success();
     assert_eq!(fs::read_to_string(&target).unwrap(), "42");

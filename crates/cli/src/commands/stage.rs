@@ -4,7 +4,7 @@ mod door;
 mod places;
 mod retry;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use model::phase::{Direction, StageState};
@@ -89,7 +89,23 @@ async fn ask(
     let first = tickets.ids.first().map_or("", String::as_str);
     let when = if due == StageDue::AtJobEnd { "will be staged at the end of the job" } else { "accepted" };
     output.say(&format!("forebay: {when}: {} ({first})", render::counted(count, "stage", "stages")));
+    if due == StageDue::Now
+        && let Some(path) = buffer_side(direction, arguments)
+    {
+        let token = arguments.token.iter().map(|token| format!(" --token {token}")).collect::<String>();
+        let command = output.command(&format!("stage wait {}{token}", path.display()));
+        output.note(&format!("         `{command}` shows how it goes"));
+    }
     Ok(ExitCode::Success.number())
+}
+
+/// The path in the buffer, as it was typed; a list has many.
+fn buffer_side(direction: Direction, arguments: &arguments::Ask) -> Option<&Path> {
+    match direction {
+        _ if arguments.kind == Some(arguments::Kind::List) => None,
+        Direction::In => arguments.destination.as_deref(),
+        Direction::Out => Some(&arguments.source),
+    }
 }
 
 async fn status(door: &Door, which: &arguments::Which, output: &Output) -> Result<u8, Failure> {
@@ -103,6 +119,9 @@ async fn status(door: &Door, which: &arguments::Which, output: &Output) -> Resul
     }
     for stage in &stages {
         output.say(&format!("{} {}: {}", stage.id, title(stage), describe_end(stage)));
+    }
+    for direction in [Direction::In, Direction::Out] {
+        failure_lines(&stages, direction).iter().for_each(|line| output.say(line));
     }
     Ok(ExitCode::Success.number())
 }

@@ -10,11 +10,13 @@ use wlm::mounted::{Mounted, absolute};
 
 use super::super::checked_token;
 use super::door::Door;
-use crate::arguments::{Ask, Kind, Which, token_or_usage};
+use crate::arguments::{Ask, Kind, Which};
 use crate::env;
 use crate::failure::Failure;
 
 const ADVICE: &str = "name a path below a mounted buffer, or $DW_JOB_STRIPED/PATH and --token TOKEN";
+
+const NAME_ONE: &str = "name a path below a mounted buffer, or --token TOKEN; `forebay status` lists them";
 
 /// A path in a buffer.
 struct Located {
@@ -88,7 +90,10 @@ pub async fn of_which(door: &Door, which: &Which) -> Result<(Place, StageScope),
             Ok((located.place, scope))
         }
         None => {
-            let token = token_or_usage(token)?;
+            let token = token
+                .map(str::to_owned)
+                .or_else(env::job_token)
+                .ok_or_else(|| Failure::usage("it is not said which buffer is meant", NAME_ONE))?;
             let root = of_session(door, &token).await?;
             Ok((root, StageScope::All))
         }
