@@ -63,6 +63,45 @@ fn a_time_that_was_set_after_writing_survives_the_close() {
 }
 
 #[test]
+fn closing_a_file_changes_no_time() {
+    everywhere(|cluster, client| {
+        let other = cluster.client();
+        let times = |ino| other.getattr(ino).map(|attr| (attr.mtime, attr.ctime)).unwrap();
+        for n in 0..50 {
+            let name = format!("f{n}").into_bytes();
+            let ino = client.create(ROOT, &name, 0o644, &ME).unwrap().ino;
+            client.write(ino, 0, b"made and written within a tick of the clock of file systems").unwrap();
+            let before = times(ino);
+            client.close(ino, true).unwrap();
+            assert_eq!(times(ino), before, "after it was made");
+            client.open(ino, true).unwrap();
+            client.setattr(ino, &SetAttr { size: Some(0), ..SetAttr::default() }).unwrap();
+            client.write(ino, 0, b"written anew").unwrap();
+            let before = times(ino);
+            client.close(ino, true).unwrap();
+            assert_eq!(times(ino), before, "after it was written anew");
+        }
+    });
+}
+
+#[test]
+fn a_write_takes_back_a_time_in_the_future() {
+    everywhere(|cluster, client| {
+        let ino = client.create(ROOT, b"f", 0o644, &ME).unwrap().ino;
+        let then = Time { seconds: 5_000_000_000, nanos: 0 };
+        client.setattr(ino, &SetAttr { mtime: Some(then), ..SetAttr::default() }).unwrap();
+        assert_eq!(cluster.client().getattr(ino).unwrap().mtime, then);
+        // Longer than a tick of the clock by which file systems date writes.
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        client.write(ino, 0, b"data").unwrap();
+        assert!(client.getattr(ino).unwrap().mtime < then);
+        assert!(cluster.client().getattr(ino).unwrap().mtime < then);
+        client.close(ino, true).unwrap();
+        assert!(client.getattr(ino).unwrap().mtime < then);
+    });
+}
+
+#[test]
 fn a_time_that_is_set_while_the_close_is_under_way_is_the_last_word() {
     let cluster = Cluster::start(3, 64 << 20);
     let client = cluster.client();

@@ -108,7 +108,8 @@ impl Shard {
             return Ok(Some(inode.epoch));
         }
         let (end, mtime) = file.written.unwrap_or_default();
-        let (size, mtime) = (inode.size.max(end), mtime.unwrap_or(inode.mtime));
+        let mtime = mtime.map_or(inode.mtime, |written| inode.attr(ino).changed(0, written));
+        let size = inode.size.max(end);
         state.record(None, Record::Settled { ino, size, mtime })?;
         Ok(None)
     }

@@ -63,9 +63,15 @@ impl Attr {
     /// When the contents changed last, of a file whose objects were last written at `written` and whose time of change was
     /// set `times` times. A time that was set holds until the next write; whether one came after it tells the time of the
     /// setting, which is the inode's last change or earlier. The clock by which file systems date writes is a tick behind
-    /// the one that dates changes of inodes, so a write that follows within a tick is not seen as one.
+    /// the one that dates changes of inodes, so a write that follows within a tick is not seen as one, and does not put the
+    /// time back to before the file was made. Who knows that the write came later passes 0 for `times`.
     pub fn changed(&self, times: u64, written: Time) -> Time {
-        if times > 0 && written <= self.ctime { self.mtime } else { self.mtime.max(written) }
+        let is_in_the_future = self.mtime > self.ctime;
+        match written {
+            _ if times > 0 && written <= self.ctime => self.mtime,
+            _ if is_in_the_future => written,
+            _ => self.mtime.max(written),
+        }
     }
 }
 
