@@ -3,6 +3,7 @@
 /// A volume needs mounts.
 mod root_only {
     use std::fs;
+    use std::io::Write;
     use std::os::unix::fs::{MetadataExt, PermissionsExt};
     use std::path::{Path, PathBuf};
     use std::process::{Command, Stdio};
@@ -84,6 +85,46 @@ mod root_only {
             assert!(fs::read(&file).unwrap() == tests::tree::bytes(number, 100_000), "{}", file.display());
             assert_eq!(fs::metadata(&file).unwrap().uid(), USER);
         }
+    }
+
+    #[test]
+    fn a_volume_that_its_user_has_filled_is_drained_all_the_same_also_after_a_reboot() {
+        let mut site = LocalNode::start("/var/tmp", "64MiB");
+        let volume = site.create("7");
+        assert!(site.drain(&["start"]).0 && site.drain(&["pause"]).0);
+        let made = fill(&volume);
+        let all =
+            |folder: &Path| made.iter().all(|(name, bytes)| fs::read(folder.join(name)).unwrap() == *bytes);
+        assert!(all(&volume));
+        site.reboot();
+        let runs = || site.drain(&["pause"]).0;
+        assert!(wait_until(Duration::from_secs(20), runs), "it is not started again\n{}", site.log());
+        let (stopped, said) = site.drain(&["stop"]);
+        assert!(stopped, "{said}");
+        assert!(site.drain(&["start"]).0);
+        assert!(site.local(&["release", "7"]).0);
+        site.wait_until_discarded();
+        assert!(all(&site.root().join("pfs")), "what is on the PFS differs");
+    }
+
+    /// Makes files as long as there is a byte of room; their names and what is in them.
+    fn fill(volume: &Path) -> Vec<(String, Vec<u8>)> {
+        let mut made = Vec::new();
+        for length in [16 << 20, 1 << 20, 65536, 4096, 1] {
+            loop {
+                let name = format!("f{}", made.len());
+                let Ok(mut file) = fs::File::create(volume.join(&name)) else { break };
+                std::os::unix::fs::fchown(&file, Some(USER), Some(USER)).unwrap();
+                let mut bytes = tests::tree::bytes(made.len() as u64, length);
+                let whole = file.write_all(&bytes).and_then(|()| file.sync_all()).is_ok();
+                bytes.truncate(file.metadata().unwrap().len() as usize);
+                made.push((name, bytes));
+                if !whole {
+                    break;
+                }
+            }
+        }
+        made
     }
 
     #[test]

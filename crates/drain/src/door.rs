@@ -13,6 +13,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::drain::Drain;
+use crate::room::Room;
 use crate::settings::STOPPED;
 use crate::status::{Answer, Status};
 
@@ -95,10 +96,11 @@ fn ask<T: DeserializeOwned>(
 
 impl Drain {
     /// Answers whoever may open the socket, which is the drainer's user, until it is told to stop.
-    pub(crate) fn answer(self: &Arc<Self>, state: &Path) -> anyhow::Result<()> {
+    pub(crate) fn answer(self: &Arc<Self>, state: &Path, room: &Room) -> anyhow::Result<()> {
         let listener = listen(state)?;
+        room.take();
         for stream in listener.incoming() {
-            match stream.map(|stream| self.answer_one(stream, state)) {
+            match stream.map(|stream| self.answer_one(stream, state, room)) {
                 Ok(Ok(Some(Order::Stop))) => return Ok(()),
                 Ok(Ok(_)) => {}
                 Ok(Err(error)) | Err(error) => tracing::debug!("a caller went away: {error}"),
@@ -107,7 +109,12 @@ impl Drain {
         Ok(())
     }
 
-    fn answer_one(self: &Arc<Self>, stream: UnixStream, state: &Path) -> std::io::Result<Option<Order>> {
+    fn answer_one(
+        self: &Arc<Self>,
+        stream: UnixStream,
+        state: &Path,
+        room: &Room,
+    ) -> std::io::Result<Option<Order>> {
         stream.set_read_timeout(Some(PATIENCE))?;
         let mut line = String::new();
         BufReader::new(&stream).read_line(&mut line)?;
@@ -127,7 +134,11 @@ impl Drain {
                 return Ok(order);
             }
             // Before the reply: who has it may look at once.
-            Some(Order::Stop) => std::fs::write(state.join(STOPPED), "")?,
+            Some(Order::Stop) => {
+                if let Err(error) = room.or_give_up(|| std::fs::write(state.join(STOPPED), "")) {
+                    tracing::warn!("end without a note that the user wants it: {error}");
+                }
+            }
             Some(Order::Status) | None => {}
         }
         reply(&stream, &self.status())?;

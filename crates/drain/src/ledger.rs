@@ -13,7 +13,7 @@
 
 use std::collections::HashMap;
 use std::fs::File;
-use std::io::{BufRead, BufReader, Seek, SeekFrom, Write};
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
@@ -21,6 +21,7 @@ use serde::{Deserialize, Serialize};
 use stage::journal::PathText;
 
 use crate::generation::{Generation, Stamp};
+use crate::room::Room;
 
 /// As many versions of a file as are remembered that were begun and have not landed.
 const BEGUN_MAX: usize = 32;
@@ -39,6 +40,9 @@ pub struct Landed {
 /// Everything that has landed, by the path below the drained folder.
 pub struct Ledger {
     file: File,
+    /// Bytes of whole records.
+    length: u64,
+    room: Room,
     landed: HashMap<PathBuf, Landed>,
     /// Versions that were begun since the last one landed, oldest first.
     begun: HashMap<PathBuf, Vec<Landed>>,
@@ -79,17 +83,24 @@ impl LandedRecord {
 }
 
 impl Ledger {
-    /// Reads the ledger at `path`, or makes it.
+    /// Reads the ledger in the drainer's folder `state`, or makes it.
     ///
     /// # Errors
     /// The file cannot be opened, read or written.
-    pub fn open(path: &Path) -> anyhow::Result<Ledger> {
-        let open = File::options().read(true).write(true).create(true).truncate(false).open(path);
-        let file = open.with_context(|| format!("open the ledger {}", path.display()))?;
-        let mut ledger =
-            Ledger { file, landed: HashMap::new(), begun: HashMap::new(), paths: HashMap::new() };
+    pub fn open(state: &Path) -> anyhow::Result<Ledger> {
+        let path = state.join("ledger");
+        let open = File::options().read(true).write(true).create(true).truncate(false).open(&path);
+        let mut ledger = Ledger {
+            file: open.with_context(|| format!("open the ledger {}", path.display()))?,
+            length: 0,
+            room: Room::of(state),
+            landed: HashMap::new(),
+            begun: HashMap::new(),
+            paths: HashMap::new(),
+        };
         let whole = ledger.read().with_context(|| format!("read the ledger {}", path.display()))?;
-        ledger.file.set_len(whole).and_then(|()| ledger.file.seek(SeekFrom::End(0))).map(drop)?;
+        ledger.file.set_len(whole).with_context(|| format!("cut the ledger {}", path.display()))?;
+        ledger.length = whole;
         Ok(ledger)
     }
 
@@ -158,7 +169,7 @@ impl Ledger {
         let mut line = Vec::new();
         append(&mut line, &Record::Begun(LandedRecord::new(path, &begun)));
         self.put_begun(path.to_owned(), begun);
-        self.file.write_all(&line)
+        self.write(&line)
     }
 
     /// Records files that have landed.
@@ -172,7 +183,7 @@ impl Ledger {
             append(&mut lines, &record);
             self.put(path.clone(), landed.clone());
         }
-        self.file.write_all(&lines)
+        self.write(&lines)
     }
 
     /// Records that what landed from `path` was removed again.
@@ -183,7 +194,14 @@ impl Ledger {
         let mut line = Vec::new();
         append(&mut line, &Record::Gone(path.into()));
         self.take(path);
-        self.file.write_all(&line)
+        self.write(&line)
+    }
+
+    /// What cannot be written whole is written over by the next.
+    fn write(&mut self, lines: &[u8]) -> std::io::Result<()> {
+        self.room.write_at(&self.file, lines, self.length)?;
+        self.length += u64::try_from(lines.len()).expect("a length in memory fits 64 bits");
+        Ok(())
     }
 
     /// Makes what was recorded survive a power loss.
@@ -245,6 +263,8 @@ fn append(lines: &mut Vec<u8>, record: &Record) {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write;
+
     use super::*;
 
     fn landed(ino: u64) -> Landed {
@@ -255,22 +275,21 @@ mod tests {
     #[test]
     fn a_ledger_remembers_and_cuts_off_what_a_crash_tore() {
         let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("ledger");
-        let mut ledger = Ledger::open(&path).unwrap();
+        let mut ledger = Ledger::open(folder.path()).unwrap();
         ledger.land(&[("a".into(), landed(1)), ("b".into(), landed(1)), ("c".into(), landed(2))]).unwrap();
         ledger.begin(Path::new("d"), landed(2)).unwrap();
         assert_eq!(ledger.other_paths(Path::new("c")), [PathBuf::from("d")]);
         ledger.gone(Path::new("c")).unwrap();
         drop(ledger);
-        let mut file = File::options().append(true).open(&path).unwrap();
+        let mut file = File::options().append(true).open(folder.path().join("ledger")).unwrap();
         file.write_all(b"{\"gone\":\"a").unwrap();
-        let mut ledger = Ledger::open(&path).unwrap();
+        let mut ledger = Ledger::open(folder.path()).unwrap();
         assert_eq!(ledger.len(), 2);
         assert_eq!((ledger.get(Path::new("d")), ledger.traces(Path::new("d"))), (None, vec![landed(2)]));
         assert_eq!(ledger.other_paths(Path::new("a")), [PathBuf::from("b")]);
         ledger.gone(Path::new("b")).unwrap();
         drop(ledger);
-        let ledger = Ledger::open(&path).unwrap();
+        let ledger = Ledger::open(folder.path()).unwrap();
         assert_eq!(ledger.get(Path::new("a")), Some(&landed(1)));
         assert_eq!(ledger.len(), 1);
     }

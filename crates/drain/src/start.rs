@@ -20,6 +20,7 @@ use crate::deadline::Deadline;
 use crate::drain::{Drain, State, kept};
 use crate::ledger::Ledger;
 use crate::logs::Logs;
+use crate::room::Room;
 use crate::settings::{Bursts, OWN_FOLDER, STOPPED, SameName, Settings};
 use crate::source::Source;
 use crate::target::Target;
@@ -41,6 +42,9 @@ const WALK_PERIOD: Duration = Duration::from_secs(10);
 pub fn run(settings: &Settings, limit: Option<u64>) -> anyhow::Result<()> {
     let state = settings.state();
     std::fs::create_dir_all(&state).with_context(|| format!("make the folder {}", state.display()))?;
+    // A start writes before it has read what there is to do.
+    let room = Room::of(&state);
+    room.make_way();
     let _alone = alone(&state.join("lock"))?;
     go_on(&state).with_context(|| format!("note in {} that the drain goes on", state.display()))?;
     Board::new(settings.board()).make()?;
@@ -61,7 +65,7 @@ pub fn run(settings: &Settings, limit: Option<u64>) -> anyhow::Result<()> {
     spawn("deadline", Box::new(Drain::watch_deadline))?;
     spawn("bursts", Box::new(Drain::watch_bursts))?;
     tracing::info!("drain {} to {}", drain.from.display(), drain.to.display());
-    drain.answer(&state)?;
+    drain.answer(&state, &room)?;
     drain.logs.flush();
     Ok(())
 }
@@ -98,7 +102,7 @@ fn open(settings: &Settings, state: &Path, limit: Option<u64>) -> anyhow::Result
         );
     }
     let (host, board) = (settings.host(), settings.board());
-    let ledger = Ledger::open(&state.join("ledger"))?;
+    let ledger = Ledger::open(state)?;
     let claims = match settings.same_name {
         SameName::Folder => None,
         SameName::Suffix | SameName::Error => {

@@ -1,0 +1,67 @@
+//! Room for the drainer's own files on flash that its user may fill to the last block. Without any it could neither start nor
+//! note that it was stopped, and what it drains would never leave the flash.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FallocateFlags, fallocate, statvfs};
+
+/// As much as there is of it, bytes. A start takes some tens of KiB of it.
+const SIZES: [u64; 3] = [1 << 20, 256 << 10, 64 << 10];
+
+/// A file that only takes space, until it is needed.
+pub struct Room(PathBuf);
+
+impl Room {
+    /// That of the drainer's folder `state`.
+    pub fn of(state: &Path) -> Room {
+        Room(state.join("room"))
+    }
+
+    /// Takes what there is.
+    pub fn take(&self) {
+        let file = File::options().write(true).create(true).truncate(false).open(&self.0);
+        let taken = file.is_ok_and(|file| {
+            SIZES.into_iter().any(|size| fallocate(&file, FallocateFlags::empty(), 0, size).is_ok())
+        });
+        if !taken {
+            tracing::info!("there is no room to keep in {}", self.0.display());
+        }
+    }
+
+    /// Gives it up if not as much is left elsewhere.
+    pub fn make_way(&self) {
+        let left = |found: rustix::fs::StatVfs| found.f_bavail * found.f_frsize;
+        if statvfs(&self.0).is_ok_and(|found| left(found) < SIZES[0]) {
+            self.give_up();
+        }
+    }
+
+    /// Gives it up; says whether there was any. Not by removing the file: some file systems free its space only later.
+    fn give_up(&self) -> bool {
+        let file = File::options().write(true).open(&self.0);
+        file.is_ok_and(|file| file.metadata().is_ok_and(|found| found.len() > 0) && file.set_len(0).is_ok())
+    }
+
+    /// Does what writes a little, once more without this room if the file system is full.
+    ///
+    /// # Errors
+    /// That of the last try.
+    pub fn or_give_up(&self, mut work: impl FnMut() -> io::Result<()>) -> io::Result<()> {
+        let full = [io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded];
+        match work() {
+            Err(error) if full.contains(&error.kind()) && self.give_up() => work(),
+            outcome => outcome,
+        }
+    }
+
+    /// Writes all of `bytes` at `offset`, as [`Room::or_give_up`] does.
+    ///
+    /// # Errors
+    /// The disk's; a part may be written.
+    pub fn write_at(&self, file: &File, bytes: &[u8], offset: u64) -> io::Result<()> {
+        self.or_give_up(|| file.write_all_at(bytes, offset))
+    }
+}
