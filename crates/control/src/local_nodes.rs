@@ -17,6 +17,7 @@ use std::time::Duration;
 use daemon::error::{chain, site};
 use daemon::http::{CallError, Client};
 use daemon::lock::LockError;
+use daemon::logging::last_words;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use wire::control::ApiError;
@@ -248,7 +249,7 @@ impl Supervisor {
             }
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
-        self.show_not_started(&last_line(&self.log).unwrap_or_else(|| "it ended without a word".to_owned()));
+        self.show_not_started(&last_words(&self.log).unwrap_or_else(|| "it ended without a word".to_owned()));
     }
 
     fn spawn(&self) -> io::Result<u32> {
@@ -311,12 +312,4 @@ fn absent(name: &str, why: &str) -> ApiError {
 fn lingers(name: &str) -> ApiError {
     let message = format!("node {name} does not end within {} s", END_WITHIN.as_secs());
     site("node_does_not_end", message, format!("look into {name}.log in the log folder"))
-}
-
-/// The last line of a node's log that says something.
-fn last_line(log: &Path) -> Option<String> {
-    let text = std::fs::read(log).ok()?;
-    let tail = &text[text.len().saturating_sub(4096)..];
-    let tail = String::from_utf8_lossy(tail);
-    tail.lines().rev().map(str::trim).find(|line| !line.is_empty()).map(str::to_owned)
 }

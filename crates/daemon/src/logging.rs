@@ -1,9 +1,16 @@
 //! Log lines on standard error, which a daemon's starter appends to its log file.
 
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::path::Path;
+
 use tracing::Level;
 
 /// The environment variable that chooses the level: `error`, `warn`, `info` or `debug`.
 pub const LEVEL_VARIABLE: &str = "FOREBAY_LOG";
+
+/// How much of a log's end is looked at.
+const TAIL_BYTES: u64 = 4096;
 
 /// Sends log lines to standard error, without colours, from the level in `FOREBAY_LOG` up (default `info`).
 ///
@@ -19,6 +26,27 @@ pub fn init() {
         // It would be told on standard error, too, whose failure is a panic: a full disk must not end our threads.
         .log_internal_errors(false)
         .try_init();
+}
+
+/// What a process that has ended said last, from its log, without time and level; `None` if that was nothing, or routine,
+/// which says nothing of the end.
+pub fn last_words(log: &Path) -> Option<String> {
+    let mut file = File::open(log).ok()?;
+    let length = file.metadata().ok()?.len();
+    file.seek(SeekFrom::Start(length.saturating_sub(TAIL_BYTES))).ok()?;
+    let mut tail = Vec::new();
+    file.take(TAIL_BYTES).read_to_end(&mut tail).ok()?;
+    let text = String::from_utf8_lossy(&tail);
+    let line = text.lines().rev().map(str::trim).find(|line| !line.is_empty())?;
+    let at_level = |level: Level| {
+        let (time, said) = line.split_once(&format!(" {level} "))?;
+        time.trim_end().ends_with('Z').then_some((level, said))
+    };
+    match [Level::ERROR, Level::WARN, Level::INFO, Level::DEBUG].into_iter().find_map(at_level) {
+        Some((level, said)) if level <= Level::WARN => Some(said.to_owned()),
+        Some(_) => None,
+        None => Some(line.to_owned()),
+    }
 }
 
 fn level(wanted: Option<&str>) -> Level {
@@ -39,5 +67,18 @@ mod tests {
         assert_eq!(level(None), Level::INFO);
         assert_eq!(level(Some("warn")), Level::WARN);
         assert_eq!(level(Some("loud")), Level::INFO);
+    }
+
+    #[test]
+    fn the_last_words_are_no_routine_and_without_time_and_level() {
+        let log = tempfile::NamedTempFile::new().unwrap();
+        let says = |text: &str| {
+            std::fs::write(log.path(), text).unwrap();
+            last_words(log.path())
+        };
+        assert_eq!(says("2026-11-22T14:57:03Z ERROR it ends\n\n").as_deref(), Some("it ends"));
+        assert_eq!(says("killed while it was INFO to me").as_deref(), Some("killed while it was INFO to me"));
+        assert_eq!(says("2026-11-22T14:57:03Z ERROR it ends\n2026-11-22T14:57:04Z  INFO it runs\n"), None);
+        assert_eq!(says("\n"), None);
     }
 }

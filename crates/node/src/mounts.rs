@@ -20,7 +20,6 @@ use crate::keep;
 use crate::mount_table::MountTable;
 use supervisor::{Supervisor, View};
 
-pub(crate) use launch::last_line;
 pub use supervisor::{HURRY, WRITE_BACK, Wanted};
 
 /// How long a request waits for a mount that was lost to come back. Longer than one attempt ([`launch::READY_WITHIN`]).

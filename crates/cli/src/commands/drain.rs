@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use daemon::logging::last_words;
 use drain::settings::{self, Settings};
 use drain::status::{Answer, Status, Trouble};
 use drain::wait::{self, Ending, Sums, Watcher};
@@ -68,8 +69,7 @@ fn start(settings: &Settings, output: &Output) -> Result<(), Failure> {
             return Ok(());
         }
         if !Path::new(&format!("/proc/{pid}")).exists() || Instant::now() > give_up {
-            let text = std::fs::read_to_string(&log).unwrap_or_default();
-            let last = text.lines().last().unwrap_or("it wrote nothing").to_owned();
+            let last = last_words(&log).unwrap_or_else(|| "it wrote nothing".to_owned());
             return Err(Failure::unavailable(
                 format!("start the drain of {}: {last}", settings.from.display()),
                 format!("read {}, then repeat the command", log.display()),

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::bail;
+use daemon::logging::last_words;
 use drain::Order;
 use drain::settings::{OWN_FOLDER, REQUEST, STOPPED};
 use rustix::fs::{Mode, OFlags, ResolveFlags};
@@ -193,8 +194,8 @@ impl Errand {
         let mut looks = START_LIMIT.as_millis() / START_PERIOD.as_millis();
         while drain::order(&self.state(), Order::Status)?.is_none() {
             if looks == 0 || !lives() {
-                let text = std::fs::read_to_string(&log).unwrap_or_default();
-                bail!("{} (see {})", text.lines().last().unwrap_or("it says nothing"), log.display());
+                let said = last_words(&log);
+                bail!("{} (see {})", said.as_deref().unwrap_or("it says nothing"), log.display());
             }
             looks -= 1;
             std::thread::sleep(START_PERIOD);

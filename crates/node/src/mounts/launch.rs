@@ -1,7 +1,7 @@
 //! Starting one mount process and hearing that its mount is ready.
 
 use std::fs::OpenOptions;
-use std::io::{self, Read, Seek, SeekFrom};
+use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::ExitStatusExt;
@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
+use daemon::logging::last_words;
 use fuse::device::Device;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{ChildStdout, Command};
@@ -18,9 +19,6 @@ use crate::process::ProcessId;
 
 /// How long a mount process may take to be ready. Generous: it says hello to every storage node first.
 pub const READY_WITHIN: Duration = Duration::from_secs(30);
-
-/// How much of a log's end is read for its last line, bytes.
-const LOG_TAIL: u64 = 4096;
 
 /// A mount process that was started and has not said yet that it is ready.
 pub struct Launched {
@@ -107,17 +105,6 @@ impl Launched {
             let exit = exit.map_or_else(|| "unclear state".into(), |status| status.to_string());
             format!("its process ended without a word ({exit})")
         };
-        Err(NotReady { reason: last_line(&self.log).unwrap_or_else(silent), killed: false })
+        Err(NotReady { reason: last_words(&self.log).unwrap_or_else(silent), killed: false })
     }
-}
-
-/// The last line of a log that is not empty.
-pub fn last_line(log: &Path) -> Option<String> {
-    let mut file = std::fs::File::open(log).ok()?;
-    let len = file.metadata().ok()?.len();
-    file.seek(SeekFrom::Start(len.saturating_sub(LOG_TAIL))).ok()?;
-    let mut tail = Vec::new();
-    file.take(LOG_TAIL).read_to_end(&mut tail).ok()?;
-    let text = String::from_utf8_lossy(&tail);
-    text.lines().rev().map(str::trim).find(|line| !line.is_empty()).map(str::to_owned)
 }

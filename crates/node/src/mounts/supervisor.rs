@@ -16,6 +16,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use daemon::error::site;
+use daemon::logging::last_words;
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 use wire::control::ApiError;
@@ -261,8 +262,7 @@ impl<T: MountTable> Supervisor<T> {
 
     /// The process of a working mount has ended.
     async fn lost(&mut self) {
-        // A line of routine says nothing of the end: then it was a signal.
-        let said = launch::last_line(&self.folder.join("log")).filter(|line| !line.contains(" INFO "));
+        let said = last_words(&self.folder.join("log"));
         let reason = format!("its process ended: {}", said.as_deref().unwrap_or("without a word"));
         tracing::warn!(mount = self.spec.id, reason, "mount lost, mount anew");
         self.kept.interruptions += 1;

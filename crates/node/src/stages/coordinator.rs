@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use daemon::error::{bug, site};
+use daemon::logging::last_words;
 use model::phase::StageState;
 use tokio::sync::watch;
 use wire::control::{ApiError, StageNotes, StageProgress, StageStatus};
@@ -16,7 +17,6 @@ use wire::node::{StageControl, StageSpec};
 use super::worker::{self, End};
 use super::{REPORT, Setting};
 use crate::keep;
-use crate::mounts::last_line;
 use crate::process::ProcessId;
 
 /// How often a worker that a signal ended is started again. A machine short of memory kills the same one each time.
@@ -223,7 +223,7 @@ impl Coordinator {
     }
 
     fn broken(&self, reason: &str) -> ApiError {
-        let said = last_line(&self.folder.join("log")).map(|line| format!(": {line}")).unwrap_or_default();
+        let said = last_words(&self.folder.join("log")).map(|line| format!(": {line}")).unwrap_or_default();
         bug("stage_worker_broken", format!("stage {}: {reason}{said}", self.spec.id))
     }
 
