@@ -125,6 +125,28 @@ fn files_arrive_while_the_program_runs_and_only_once_they_are_closed() {
 }
 
 #[test]
+fn the_last_counters_of_a_wait_are_those_of_the_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let nodes = ["n1", "n2"].map(|host| Node::start(folder.path(), host, &[]));
+    for round in 1..=4 {
+        // All of them land in a moment, while somebody waits already.
+        nodes.iter().for_each(|node| drop(node.drain(&["pause"]).expect_success()));
+        for (node, number) in nodes.iter().flat_map(|node| (0..10).map(move |number| (node, number))) {
+            fs::write(node.from.join(format!("{}.{round}.{number}", node.host)), "x").unwrap();
+        }
+        let waited = std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| nodes[0].drain(&["wait"]).expect_success().stdout);
+            std::thread::sleep(Duration::from_millis(700));
+            nodes.iter().for_each(|node| drop(node.drain(&["resume"]).expect_success()));
+            waiting.join().unwrap()
+        });
+        let files = 20 * round;
+        let last = format!("Enqueued:{files} Dequeued:{files} Done:{files}\nAll files moved\n");
+        assert!(waited.ends_with(&last), "{waited}");
+    }
+}
+
+#[test]
 fn what_a_mapping_and_a_killed_process_wrote_arrives() {
     let folder = tempfile::tempdir().unwrap();
     let node = Node::start(folder.path(), "n1", &[]);

@@ -197,7 +197,10 @@ impl Drain {
                 self.say(&mut said);
                 std::thread::sleep(PERIOD / 10);
             }
-            settling.join().expect("settling does not panic")
+            let answer = settling.join().expect("settling does not panic");
+            // Who reads the answer looks at the counters then.
+            self.say(&mut said);
+            answer
         })
     }
 
