@@ -104,9 +104,16 @@ impl Job<'_> {
         assert!(outcome.status.success(), "{}", outcome.stderr);
     }
 
-    /// What the job printed.
+    /// What the job printed, without what srun says when Slurm has not yet put the step before away.
     pub fn output(&self) -> String {
-        read(&self.folder.join(format!("{}.out", self.id)))
+        let text = read(&self.folder.join(format!("{}.out", self.id)));
+        let is_of_srun = |line: &str| {
+            line.starts_with("srun: ")
+                && ["step creation temporarily disabled", "Step created for job"]
+                    .iter()
+                    .any(|words| line.contains(words))
+        };
+        text.split_inclusive('\n').filter(|line| !is_of_srun(line)).collect()
     }
 
     fn is_in_buffer_list(&self) -> bool {
