@@ -70,7 +70,9 @@ pub fn requeued(site: &Site) {
     let requeued = site.on("head", &["scontrol", "requeue", &id]);
     assert!(requeued.status.success(), "{}", requeued.stderr);
     job.wait_until("the first output", || read(&pfs.join("out")) == "run\n");
-    // Slurm would wait for two minutes.
+    // Slurm would wait for two minutes; a start in the second in which the first run's credential was revoked is refused
+    // by slurmd.
+    std::thread::sleep(Duration::from_secs(2));
     job.wait_until("its second run", || {
         site.on("head", &["scontrol", "update", &format!("JobId={id}"), "StartTime=now"]);
         read(&pfs.join("out")) == "run 1\n"
