@@ -184,13 +184,16 @@ pub struct Which {
 }
 
 /// The session's token, as it was typed or as the job has it.
+pub fn token(typed: Option<&str>) -> Option<String> {
+    typed.map(str::to_owned).or_else(env::job_token)
+}
+
+/// The same.
 ///
 /// # Errors
-/// Neither.
-pub fn token_or_usage(typed: Option<&str>) -> Result<String, Failure> {
-    typed.map(str::to_owned).or_else(env::job_token).ok_or_else(|| {
-        Failure::usage("it is not said which buffer is meant", "name its token; `forebay status` lists them")
-    })
+/// Neither; `advice` says what to name.
+pub fn token_or_usage(typed: Option<&str>, advice: &str) -> Result<String, Failure> {
+    token(typed).ok_or_else(|| Failure::usage("it is not said which buffer is meant", advice))
 }
 
 /// `forebay stage retry`.

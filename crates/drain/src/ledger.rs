@@ -14,6 +14,7 @@
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{BufRead, BufReader};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
@@ -199,7 +200,7 @@ impl Ledger {
 
     /// What cannot be written whole is written over by the next.
     fn write(&mut self, lines: &[u8]) -> std::io::Result<()> {
-        self.room.write_at(&self.file, lines, self.length)?;
+        self.room.or_give_up(|| self.file.write_all_at(lines, self.length))?;
         self.length += u64::try_from(lines.len()).expect("a length in memory fits 64 bits");
         Ok(())
     }

@@ -3,7 +3,6 @@
 
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FallocateFlags, fallocate, statvfs};
@@ -55,13 +54,5 @@ impl Room {
             Err(error) if full.contains(&error.kind()) && self.give_up() => work(),
             outcome => outcome,
         }
-    }
-
-    /// Writes all of `bytes` at `offset`, as [`Room::or_give_up`] does.
-    ///
-    /// # Errors
-    /// The disk's; a part may be written.
-    pub fn write_at(&self, file: &File, bytes: &[u8], offset: u64) -> io::Result<()> {
-        self.or_give_up(|| file.write_all_at(bytes, offset))
     }
 }

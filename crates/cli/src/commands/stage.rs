@@ -46,7 +46,8 @@ pub async fn run(
     if let Stage::Retry(retry) = command
         && retry.path.is_none()
     {
-        let token = arguments::token_or_usage(retry.token.as_deref())?;
+        let token =
+            arguments::token_or_usage(retry.token.as_deref(), "name its token; `forebay status` lists them")?;
         return match cluster {
             true => super::cluster::retry(&token, retry.json, output),
             false => retry::retry(&token, output, dir).await,

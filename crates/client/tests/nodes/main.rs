@@ -5,4 +5,6 @@
 mod namespace;
 mod objects;
 mod promises;
+mod sessions;
 mod support;
+mod times;

@@ -1,14 +1,11 @@
-//! Names, data and locks of a namespace on one node and on several.
+//! Names and data of a namespace on one node and on several.
 
 use std::sync::Arc;
 
-use client::{Client, Errno, FileLock, Held, LockKind, ROOT, SetAttr, Time};
-use wire::data::dial::{Via, dial};
-use wire::data::hello::{Claim, Key};
+use client::{Client, Errno, ROOT, SetAttr};
 use wire::data::message::{AllocateMode, RenameMode};
-use wire::data::{Connection, Reply, Request};
 
-use crate::support::{Cluster, KEY, ME, everywhere, pattern};
+use crate::support::{Cluster, ME, everywhere, pattern};
 
 #[test]
 fn bytes_come_back_across_stripes_and_to_another_client() {
@@ -42,105 +39,6 @@ fn sizes_follow_truncation_and_the_tail_reads_as_zeros() {
         client.close(ino, true).unwrap();
         assert_eq!(client.getattr(ino).unwrap().size, 400_000);
     });
-}
-
-#[test]
-fn a_time_that_was_set_after_writing_survives_the_close() {
-    everywhere(|_, client| {
-        let ino = client.create(ROOT, b"f", 0o644, &ME).unwrap().ino;
-        client.write(ino, 0, b"data").unwrap();
-        let then = Time { seconds: 1_000_000_000, nanos: 123_456_789 };
-        client.setattr(ino, &SetAttr { mtime: Some(then), ..SetAttr::default() }).unwrap();
-        assert_eq!(client.getattr(ino).unwrap().mtime, then);
-        client.close(ino, true).unwrap();
-        assert_eq!(client.getattr(ino).unwrap().mtime, then);
-        client.open(ino, true).unwrap();
-        client.write(ino, 0, b"more").unwrap();
-        assert!(client.getattr(ino).unwrap().mtime > then);
-        client.close(ino, true).unwrap();
-        assert!(client.getattr(ino).unwrap().mtime > then);
-    });
-}
-
-#[test]
-fn closing_a_file_changes_no_time() {
-    everywhere(|cluster, client| {
-        let other = cluster.client();
-        let times = |ino| other.getattr(ino).map(|attr| (attr.mtime, attr.ctime)).unwrap();
-        for n in 0..50 {
-            let name = format!("f{n}").into_bytes();
-            let ino = client.create(ROOT, &name, 0o644, &ME).unwrap().ino;
-            client.write(ino, 0, b"made and written within a tick of the clock of file systems").unwrap();
-            let before = times(ino);
-            client.close(ino, true).unwrap();
-            assert_eq!(times(ino), before, "after it was made");
-            client.open(ino, true).unwrap();
-            client.setattr(ino, &SetAttr { size: Some(0), ..SetAttr::default() }).unwrap();
-            client.write(ino, 0, b"written anew").unwrap();
-            let before = times(ino);
-            client.close(ino, true).unwrap();
-            assert_eq!(times(ino), before, "after it was written anew");
-        }
-    });
-}
-
-#[test]
-fn a_write_takes_back_a_time_in_the_future() {
-    everywhere(|cluster, client| {
-        let ino = client.create(ROOT, b"f", 0o644, &ME).unwrap().ino;
-        let then = Time { seconds: 5_000_000_000, nanos: 0 };
-        client.setattr(ino, &SetAttr { mtime: Some(then), ..SetAttr::default() }).unwrap();
-        assert_eq!(cluster.client().getattr(ino).unwrap().mtime, then);
-        // Longer than a tick of the clock by which file systems date writes.
-        std::thread::sleep(std::time::Duration::from_millis(50));
-        client.write(ino, 0, b"data").unwrap();
-        assert!(client.getattr(ino).unwrap().mtime < then);
-        assert!(cluster.client().getattr(ino).unwrap().mtime < then);
-        client.close(ino, true).unwrap();
-        assert!(client.getattr(ino).unwrap().mtime < then);
-    });
-}
-
-#[test]
-fn a_time_that_is_set_while_the_close_is_under_way_is_the_last_word() {
-    let cluster = Cluster::start(3, 64 << 20);
-    let client = cluster.client();
-    let then = Time { seconds: 1_000_000_000, nanos: 5 };
-    for n in 0..200 {
-        let name = format!("f{n}").into_bytes();
-        let ino = client.create(ROOT, &name, 0o644, &ME).unwrap().ino;
-        client.write(ino, 0, b"data").unwrap();
-        // The kernel closes in the background, as here.
-        std::thread::scope(|scope| {
-            scope.spawn(|| client.close(ino, true).unwrap());
-            client.setattr(ino, &SetAttr { mtime: Some(then), ..SetAttr::default() }).unwrap();
-        });
-        assert_eq!(client.getattr(ino).unwrap().mtime, then, "round {n}");
-        assert_eq!(client.getattr(ino).unwrap().size, 4);
-    }
-}
-
-#[test]
-fn a_time_that_was_set_holds_for_a_client_that_does_not_know_what_was_written_before() {
-    let cluster = Cluster::start(3, 64 << 20);
-    let first = cluster.client();
-    let ino = first.create(ROOT, b"f", 0o644, &ME).unwrap().ino;
-    first.write(ino, 0, b"data").unwrap();
-    // The first client's process dies before it said that the file was closed.
-    let held = Held { opens: vec![], locks: vec![] };
-    let successor = Client::resume(&cluster.target, first.session(), held).unwrap();
-    let then = Time { seconds: 1_000_000_000, nanos: 5 };
-    successor.setattr(ino, &SetAttr { mtime: Some(then), ..SetAttr::default() }).unwrap();
-    assert_eq!(successor.getattr(ino).unwrap().mtime, then);
-    assert_eq!(successor.readdir(ROOT, 0).unwrap()[0].attr.mtime, then);
-    successor.open(ino, true).unwrap();
-    successor.close(ino, true).unwrap();
-    assert_eq!(cluster.client().getattr(ino).unwrap().mtime, then);
-    successor.open(ino, true).unwrap();
-    // A write moves it on, once the clock of the file system below has ticked; if never, this never ends.
-    while cluster.client().getattr(ino).unwrap().mtime == then {
-        successor.write(ino, 0, b"more").unwrap();
-    }
 }
 
 #[test]
@@ -247,48 +145,6 @@ fn a_node_that_is_started_again_still_has_everything_and_the_client_only_waits()
     }
 }
 
-fn range(kind: LockKind, start: u64, end: u64) -> FileLock {
-    FileLock { kind, start, end, pid: 1, whole_file: false }
-}
-
-#[test]
-fn a_lock_keeps_another_client_out_until_it_is_given_up_or_its_holder_is_gone() {
-    let cluster = Cluster::start(1, 1 << 20);
-    let (a, b) = (cluster.client(), cluster.client());
-    let ino = a.create(ROOT, b"f", 0o644, &ME).unwrap().ino;
-    a.set_lock(ino, 1, &range(LockKind::Exclusive, 0, 99)).unwrap();
-    assert_eq!(b.set_lock(ino, 1, &range(LockKind::Shared, 50, 60)), Err(Errno::AGAIN));
-    assert_eq!(
-        b.test_lock(ino, 1, &range(LockKind::Shared, 50, 60)).unwrap(),
-        Some(range(LockKind::Exclusive, 0, 99))
-    );
-    b.set_lock(ino, 1, &range(LockKind::Exclusive, 100, 199)).unwrap();
-    assert_eq!(b.wait_lock(ino, 1, &range(LockKind::Shared, 0, 9), true, &|| true), Err(Errno::INTR));
-    std::thread::scope(|scope| {
-        let waits = scope.spawn(|| b.wait_lock(ino, 1, &range(LockKind::Shared, 0, 9), true, &|| false));
-        a.set_lock(ino, 1, &range(LockKind::Unlock, 0, 49)).unwrap();
-        waits.join().unwrap().unwrap();
-    });
-    drop(a);
-    b.wait_lock(ino, 1, &range(LockKind::Exclusive, 0, u64::MAX), true, &|| false).unwrap();
-}
-
-#[test]
-fn locks_survive_a_restart_of_the_shard() {
-    let mut cluster = Cluster::start(1, 1 << 20);
-    let (a, b) = (Arc::new(cluster.client()), cluster.client());
-    let ino = a.create(ROOT, b"f", 0o644, &ME).unwrap().ino;
-    a.set_lock(ino, 1, &range(LockKind::Exclusive, 0, 99)).unwrap();
-    a.set_lock(ino, 1, &range(LockKind::Unlock, 10, 19)).unwrap();
-    a.keep_alive();
-    let tcp = cluster.target.nodes[0].tcp.clone();
-    cluster.servers[0].shutdown();
-    cluster.servers[0] = cluster.serve(0, &tcp);
-    // `a` does nothing but live; `b` asks for its lock at once and for as long as the shard recovers.
-    b.wait_lock(ino, 1, &range(LockKind::Exclusive, 10, 19), true, &|| false).unwrap();
-    assert_eq!(b.set_lock(ino, 1, &range(LockKind::Shared, 20, 20)), Err(Errno::AGAIN));
-}
-
 #[test]
 fn appends_from_several_clients_lose_nothing() {
     everywhere(|cluster, client| {
@@ -324,77 +180,6 @@ fn appends_from_several_clients_lose_nothing() {
         records.sort_unstable();
         records.dedup();
         assert_eq!(records.len(), 200);
-    });
-}
-
-#[test]
-fn a_change_with_a_number_is_done_once_whoever_asks() {
-    everywhere(|cluster, client| {
-        let numbered = |id| client.numbered(id);
-        let made = numbered(2).create(ROOT, b"f", 0o644, &ME).unwrap();
-        numbered(4).rename(ROOT, b"f", ROOT, b"g", RenameMode::Replace).unwrap();
-        let successor = Client::resume(&cluster.target, client.session(), Default::default()).unwrap();
-        let numbered = |id| successor.numbered(id);
-        assert_eq!(numbered(2).create(ROOT, b"f", 0o644, &ME).unwrap().ino, made.ino);
-        numbered(4).rename(ROOT, b"f", ROOT, b"g", RenameMode::Replace).unwrap();
-        assert_eq!(successor.readdir(ROOT, 0).unwrap().len(), 1);
-        assert_eq!(numbered(6).create(ROOT, b"g", 0o644, &ME), Err(Errno::EXIST));
-        let first = numbered(8).append(made.ino, b"once").unwrap();
-        assert_eq!(numbered(8).append(made.ino, b"once").unwrap(), first);
-        assert_eq!(successor.getattr(made.ino).unwrap().size, 4);
-    });
-}
-
-#[test]
-fn a_fence_ends_what_the_session_has_under_way_and_nobody_elses() {
-    everywhere(|cluster, client| {
-        let ino = client.create(ROOT, b"f", 0o644, &ME).unwrap().ino;
-        let lock = range(LockKind::Exclusive, 0, 9);
-        client.set_lock(ino, 1, &lock).unwrap();
-        let dial = |session| {
-            let claim = Claim { instance: "i1".into(), namespace: 0, fragment: 0, session };
-            let (mut connection, _) =
-                dial(&cluster.target.nodes[0], Via::Tcp, &Key::from_hex(KEY).unwrap(), &claim).unwrap();
-            connection.send(1, &Request::Ping, &[]).unwrap();
-            assert_eq!(connection.receive::<Reply>().unwrap().message, Reply::Done);
-            connection
-        };
-        let (mut dead, mut other, mut successor) = (dial([1; 16]), dial([2; 16]), dial([1; 16]));
-        let wait = Request::SetLock { ino, owner: 7, lock, wait_ms: 400 };
-        for connection in [&mut dead, &mut other] {
-            connection.send(2, &wait, &[]).unwrap();
-        }
-        successor.send(2, &Request::Fence, &[]).unwrap();
-        assert_eq!(successor.receive::<Reply>().unwrap().message, Reply::Done);
-        // Nobody is left who would answer, or do, what the dead one asked.
-        assert!(dead.receive::<Reply>().is_err());
-        let refused = Reply::Failed(Errno::AGAIN.raw_os_error());
-        assert_eq!(other.receive::<Reply>().unwrap().message, refused);
-    });
-}
-
-#[test]
-fn a_client_that_goes_on_for_another_holds_what_that_held() {
-    everywhere(|cluster, client| {
-        let ino = client.create(ROOT, b"f", 0o644, &ME).unwrap().ino;
-        client.write(ino, 0, b"written before").unwrap();
-        client.unlink(ROOT, b"f").unwrap();
-        let lock = range(LockKind::Exclusive, 0, 9);
-        client.set_lock(ino, 1, &lock).unwrap();
-        let held = Held { opens: vec![(ino, 0, 1)], locks: vec![(ino, 1, lock)] };
-        let successor = Client::resume(&cluster.target, client.session(), held).unwrap();
-        let mut bytes = [0; 14];
-        assert_eq!(successor.read(ino, 0, &mut bytes), Ok(14));
-        assert_eq!(&bytes, b"written before", "an unlinked file is kept while it is open");
-        let other = cluster.client();
-        assert_eq!(other.set_lock(ino, 1, &range(LockKind::Shared, 0, 0)), Err(Errno::AGAIN));
-        successor.release_locks(ino, 1).unwrap();
-        other.set_lock(ino, 1, &range(LockKind::Shared, 0, 0)).unwrap();
-        successor.close(ino, true).unwrap();
-        // Removed in the background; if never, this never ends.
-        while other.getattr(ino) != Err(Errno::STALE) {
-            std::thread::yield_now();
-        }
     });
 }
 
@@ -480,32 +265,4 @@ fn files_that_are_made_and_closed_in_a_row_are_all_there_and_closed() {
     let entries = cluster.client().readdir(ROOT, 0).unwrap();
     assert_eq!(entries.len(), 300);
     assert!(entries.iter().all(|entry| entry.attr.size == 10));
-}
-
-#[test]
-fn two_connections_that_fence_each_other_off_do_not_wait_for_each_other() {
-    let cluster = Cluster::start(1, 64 << 20);
-    let (key, address) = (Key::from_hex(KEY).unwrap(), &cluster.target.nodes[0]);
-    let claim = Claim { instance: "i1".into(), namespace: 0, fragment: 0, session: [7; 16] };
-    for _ in 0..200 {
-        let both = [(); 2].map(|()| dial(address, Via::Tcp, &key, &claim).unwrap().0.into_stream());
-        let both = both.map(|stream| {
-            stream.set_timeout(Some(std::time::Duration::from_secs(20))).unwrap();
-            Connection::new(stream)
-        });
-        let ends: Vec<_> = both
-            .map(|mut connection| {
-                std::thread::spawn(move || {
-                    connection.send(1, &Request::Fence, &[])?;
-                    connection.receive::<Reply>().map(drop)
-                })
-            })
-            .map(|asking| asking.join().unwrap())
-            .into_iter()
-            .collect();
-        let waits = |end: &std::io::Result<()>| {
-            end.as_ref().is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock)
-        };
-        assert!(!ends.iter().any(waits), "{ends:?}");
-    }
 }

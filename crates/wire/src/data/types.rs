@@ -67,10 +67,12 @@ impl Attr {
     /// time back to before the file was made. Who knows that the write came later passes 0 for `times`.
     pub fn changed(&self, times: u64, written: Time) -> Time {
         let is_in_the_future = self.mtime > self.ctime;
-        match written {
-            _ if times > 0 && written <= self.ctime => self.mtime,
-            _ if is_in_the_future => written,
-            _ => self.mtime.max(written),
+        if times > 0 && written <= self.ctime {
+            self.mtime
+        } else if is_in_the_future {
+            written
+        } else {
+            self.mtime.max(written)
         }
     }
 }

@@ -10,8 +10,7 @@ use wlm::mounted::{Mounted, absolute};
 
 use super::super::checked_token;
 use super::door::Door;
-use crate::arguments::{Ask, Kind, Which};
-use crate::env;
+use crate::arguments::{self, Ask, Kind, Which, token_or_usage};
 use crate::failure::Failure;
 
 const ADVICE: &str = "name a path below a mounted buffer, or $DW_JOB_STRIPED/PATH and --token TOKEN";
@@ -90,10 +89,7 @@ pub async fn of_which(door: &Door, which: &Which) -> Result<(Place, StageScope),
             Ok((located.place, scope))
         }
         None => {
-            let token = token
-                .map(str::to_owned)
-                .or_else(env::job_token)
-                .ok_or_else(|| Failure::usage("it is not said which buffer is meant", NAME_ONE))?;
+            let token = token_or_usage(token, NAME_ONE)?;
             let root = of_session(door, &token).await?;
             Ok((root, StageScope::All))
         }
@@ -151,7 +147,7 @@ async fn locate(door: &Door, path: &Path, token: Option<&str>) -> Result<Located
 
 /// A path as directives have it.
 async fn of_variable(door: &Door, path: BufferPath, token: Option<&str>) -> Result<Located, Failure> {
-    let token = match token.map(str::to_owned).or_else(env::job_token) {
+    let token = match arguments::token(token) {
         Some(token) => checked_token(&token)?.to_owned(),
         None => return Err(Failure::usage(format!("{path} is of no session here"), ADVICE)),
     };
