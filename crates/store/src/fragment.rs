@@ -27,8 +27,8 @@ use wire::node::{FragmentSpec, FragmentStatus, NamespaceSpec};
 
 use crate::image::VolumeError;
 use crate::peers::Peers;
-use crate::shard::Shard;
 use crate::shard::log::LogError;
+use crate::shard::{Expect, Shard};
 use objects::Objects;
 use space::Space;
 
@@ -250,10 +250,5 @@ fn open_shard(
     peers: Arc<Peers>,
 ) -> Result<Arc<Shard>, FragmentError> {
     let home = folder.join("namespaces").join(namespace.id.to_string());
-    std::fs::create_dir_all(&home).map_err(|cause| FragmentError::Io {
-        operation: "create",
-        path: home.clone(),
-        cause,
-    })?;
-    Ok(Shard::open(&home.join("meta.log"), namespace, objects, peers)?)
+    Ok(Shard::open(&home, namespace, Expect::New, objects, peers)?)
 }

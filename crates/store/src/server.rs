@@ -16,7 +16,7 @@ use wire::node::{FragmentSpec, FragmentStatus};
 
 use crate::fragment::{Fragment, FragmentError, volume};
 use crate::serve::serve;
-use crate::shard::log::sync_folder;
+use crate::shard::log::disk::sync_folder;
 
 /// Connections at once, each with a thread and up to 1 MiB of buffer. One more is not accepted until another ends.
 const CONNECTIONS_MAX: usize = 1024;

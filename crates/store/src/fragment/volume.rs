@@ -19,7 +19,7 @@ use super::space::Space;
 use crate::image::{
     self, OVERHEAD_BYTES, VolumeError, available, detach, failed, mount, mounted, preallocate,
 };
-use crate::shard::log::sync_folder;
+use crate::shard::log::disk::sync_folder;
 
 /// Room for folders and inodes of objects, beyond the capacity.
 const OBJECT_OVERHEAD_BYTES: u64 = 8 << 20;

@@ -53,6 +53,10 @@ pub enum Record {
     Synced { length: u64 },
     /// An access list set, and the mode that stands for it; `None`: the mode says all of it.
     SetAcl { ino: u64, mode: u32, value: Option<Vec<u8>>, time: Time },
+    /// The end of the snapshot that a log begins with.
+    Begun,
+    /// Numbers below this one may have been given to inodes that the log does not know after a power loss.
+    Numbered { until: u64 },
 }
 
 /// Names and values of extended attributes.

@@ -134,6 +134,11 @@ impl Tree {
         self.next_ino
     }
 
+    /// No number below `next` is given out any more.
+    pub fn number_from(&mut self, next: u64) {
+        self.next_ino = self.next_ino.max(next);
+    }
+
     /// How many inodes there are.
     pub fn len(&self) -> usize {
         self.inodes.len()
@@ -237,7 +242,9 @@ impl Tree {
             | Record::Ended { .. }
             | Record::Reserved { .. }
             | Record::Placed { .. }
-            | Record::Synced { .. } => {}
+            | Record::Synced { .. }
+            | Record::Begun
+            | Record::Numbered { .. } => {}
         }
     }
 
