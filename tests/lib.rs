@@ -7,6 +7,7 @@ pub mod cluster;
 pub mod datawarp;
 pub mod gate;
 pub mod hosts;
+pub mod injection;
 pub mod local_node;
 pub mod processes;
 #[cfg(test)]

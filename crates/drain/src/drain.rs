@@ -6,12 +6,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Instant;
 
+use rustix::io::Errno;
 use stage::pace::Pace;
 
 use crate::board::Board;
 use crate::burst::Burst;
 use crate::claims::Claims;
-use crate::copy::{Copier, Outcome};
+use crate::copy::{Copier, Outcome, local_trouble};
 use crate::deadline::Deadline;
 use crate::generation::look;
 use crate::ledger::{Landed, Ledger};
@@ -70,7 +71,7 @@ impl Drain {
     pub(crate) fn follow(&self) {
         let followed = self.watch.follow(|notice| match notice {
             Notice::File(path) => self.notice(&path),
-            Notice::Folder(path) => self.scan(&path),
+            Notice::Folder(path) => drop(self.scan(&path)),
             Notice::Lost => {
                 tracing::info!("notices were lost: walk through {}", self.from.display());
                 self.scan(Path::new(""));
@@ -81,9 +82,9 @@ impl Drain {
         }
     }
 
-    /// Compares what is in a folder with what has landed.
-    pub(crate) fn scan(&self, folder: &Path) {
-        self.watch.walk(folder, &mut |path, seen| {
+    /// Compares what is in a folder with what has landed; gives what it could not look at.
+    pub(crate) fn scan(&self, folder: &Path) -> Vec<Trouble> {
+        let unseen = self.watch.walk(folder, &mut |path, seen| {
             let mut state = self.lock();
             let landed = state.ledger.get(&path);
             if landed.is_none_or(|landed| landed.generation != seen.generation)
@@ -95,6 +96,8 @@ impl Drain {
             }
         });
         self.work.notify_all();
+        let trouble = |(path, errno): (PathBuf, Errno)| local_trouble(&path, &self.from.join(&path), errno);
+        unseen.into_iter().map(trouble).collect()
     }
 
     fn notice(&self, path: &Path) {
@@ -236,7 +239,9 @@ impl Drain {
     /// Walks through everything and waits until all that was closed before is decided.
     pub(crate) fn settle(&self) -> Answer {
         let _hurry = self.burst.hurry();
-        self.scan(Path::new(""));
+        // What cannot be looked at may be owed: then not all is.
+        let unseen = self.scan(Path::new(""));
+        unseen.iter().for_each(|trouble| self.log_failure(Path::new(&trouble.path), trouble, 1));
         let mut state = self.lock();
         state.table.retry_now(Instant::now());
         let barrier = state.table.raise();
@@ -260,7 +265,7 @@ impl Drain {
         Answer {
             host: self.host.clone(),
             landed,
-            failed: barrier.failed.into_values().collect(),
+            failed: barrier.failed.into_values().chain(unseen).collect(),
             open: barrier.open.iter().map(|path| path.display().to_string()).collect(),
         }
     }

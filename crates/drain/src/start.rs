@@ -169,7 +169,7 @@ impl Drain {
 
 fn whole(folder: &Path) -> anyhow::Result<PathBuf> {
     let found = folder.canonicalize().with_context(|| format!("find the folder {}", folder.display()))?;
-    if !found.is_dir() {
+    if !disk::is_folder(&found)? {
         bail!("{} is no folder", folder.display());
     }
     Ok(found)

@@ -71,6 +71,14 @@ pub struct Caller {
 }
 
 impl Shard {
+    /// Makes the log of a new namespace in the folder at `home`, durably, or confirms the one that is there.
+    ///
+    /// # Errors
+    /// [`LogError`]: what is there stays as it is.
+    pub fn begin(home: &Path, spec: &NamespaceSpec) -> Result<(), LogError> {
+        State::open(log::folder(home)?, spec, Expect::New).map(drop)
+    }
+
     /// Opens the namespace whose log is in the folder at `home`.
     ///
     /// # Errors

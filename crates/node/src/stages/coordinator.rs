@@ -97,7 +97,11 @@ impl Coordinator {
             }
             Ok(None) => {}
             Err(error) => {
-                tracing::warn!(stage = self.spec.id, %error, "the report cannot be read, run the stage again")
+                // It may say "complete", and the job may have changed since what was staged: not run again unasked.
+                let unknown = self.unknown(&error);
+                tracing::error!(stage = self.spec.id, error = unknown.message, "a stage is not run");
+                self.shown.send_replace(self.failed(unknown));
+                return;
             }
         }
         self.end_leftover().await;
@@ -143,7 +147,11 @@ impl Coordinator {
 
     /// A worker that outlived the last life of the node would write the same journal as ours.
     async fn end_leftover(&self) {
-        let leftover = keep::read::<ProcessId>(&self.folder.join("worker.json")).ok().flatten();
+        let leftover = keep::read::<ProcessId>(&self.folder.join("worker.json")).unwrap_or_else(|error| {
+            // The new one takes the journal's lock from it, and ends it by that.
+            tracing::warn!(stage = self.spec.id, %error, "who the last worker was is not known");
+            None
+        });
         if let Some(process) = leftover.as_ref().and_then(ProcessId::open) {
             process.kill();
             process.ended().await;
@@ -212,6 +220,14 @@ impl Coordinator {
 
     fn failed(&self, error: ApiError) -> StageStatus {
         StageStatus { state: StageState::Failed, error: Some(error), ..self.shown.borrow().clone() }
+    }
+
+    fn unknown(&self, error: &io::Error) -> ApiError {
+        site(
+            "stage_state",
+            format!("what an earlier life of the node left of stage {} is not known: {error}", self.spec.id),
+            "mend the state folder's disk and start the node again, or retry the stage: it then runs again",
+        )
     }
 
     fn not_started(&self, error: &io::Error) -> ApiError {

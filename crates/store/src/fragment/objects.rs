@@ -64,12 +64,14 @@ struct Object {
 }
 
 impl Objects {
-    /// Opens the objects below `root`, which is made if it is missing, and counts what they hold.
+    /// Opens the objects below `root`, a folder that must be there, and counts what they hold.
     ///
     /// # Errors
     /// The errno of what failed.
     pub fn open(root: PathBuf, space: Arc<Space>) -> io::Result<Objects> {
-        std::fs::create_dir_all(&root)?;
+        if !std::fs::metadata(&root)?.is_dir() {
+            return Err(io::ErrorKind::NotADirectory.into());
+        }
         let whole = if space.counts() { None } else { WholeSync::of(&root)? };
         let objects = Objects { root, space, open: Mutex::default(), whole };
         if objects.space.counts() {

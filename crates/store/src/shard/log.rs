@@ -443,12 +443,12 @@ fn discard_draft(folder: &dyn Folder) {
     }
 }
 
-/// The folder of a log on this machine, made if it is not there.
+/// The folder of a log on this machine, which must be there.
 ///
 /// # Errors
 /// [`LogError::Io`].
 pub fn folder(path: &Path) -> Result<Arc<dyn Folder>, LogError> {
-    let opened = std::fs::create_dir_all(path).and_then(|()| DiskFolder::open(path));
+    let opened = DiskFolder::open(path);
     let opened = opened.map_err(|cause| io_error("open the folder of", path.join(NAME), cause))?;
     Ok(Arc::new(opened))
 }

@@ -53,7 +53,6 @@ pub struct Numbers {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expect {
     /// It was made before: where it is missing, it is lost, and nothing takes its place.
-    #[cfg_attr(not(test), expect(dead_code, reason = "the next commit opens fragments by it"))]
     Existing,
     /// It is being made. Where an attempt that was cut short has made it, that is used.
     New,

@@ -36,6 +36,7 @@ impl Home {
             mode: 0o700,
         };
         let space = Arc::new(Space::counted(1 << 30));
+        std::fs::create_dir_all(folder.join("objects")).unwrap();
         let objects = Arc::new(Objects::open(folder.join("objects"), space).unwrap());
         let spec = FragmentSpec {
             instance: "i1".into(),
