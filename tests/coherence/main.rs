@@ -50,6 +50,7 @@ const TOGETHER: &[Test] = &[
     ("a_name_that_four_nodes_remove_is_removed_once", names::removals),
     ("a_name_that_four_nodes_move_is_in_one_place", names::moves),
     ("four_files_moved_to_one_name_leave_one", names::replacements),
+    ("a_folder_that_another_node_removed_is_still_there_for_who_has_it_open", visible::removed_folder),
     ("a_folder_that_is_removed_and_filled_at_once_is_one_or_the_other", names::rmdir_and_create),
     ("two_folders_moved_into_each_other_make_no_ring", names::ring),
     ("after_a_storm_every_node_sees_the_same_tree", names::storm),

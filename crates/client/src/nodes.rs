@@ -5,13 +5,14 @@
 //! restarted it says which files are open.
 
 use std::os::fd::OwnedFd;
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 use wire::data::dial::{Via, dial};
 use wire::data::hello::{Claim, HelloError, Key};
 use wire::data::message::JUST_MADE;
+use wire::data::outage::{self, Outage, Verdict};
 use wire::data::{Connection, Reply, Request};
 use wire::node::{NamespaceTarget, StorageAddress};
 
@@ -59,12 +60,15 @@ pub struct Nodes {
 
 struct Node {
     address: StorageAddress,
+    /// Which of the instance's fragments it has.
+    fragment: u32,
     via: Via,
     /// Of the present life only.
     idle: Mutex<Vec<Link>>,
     life: Mutex<Life>,
     /// Where the others are TCP: asks for objects of files that are also on other nodes.
     beside: Mutex<Option<Connection>>,
+    outage: Arc<Outage>,
 }
 
 /// What is between two losses of connections to a node. The first connection of a life fences off those of the last, so
@@ -88,15 +92,17 @@ impl Nodes {
     pub fn new(target: &NamespaceTarget, key: Key, session: [u8; 16]) -> Nodes {
         // With one node a file can be handed over as a descriptor, which needs the unix socket.
         let via = if target.nodes.len() == 1 { Via::Unix } else { Via::Tcp };
-        let node = |address: &StorageAddress| Node {
+        let node = |(fragment, address): (u32, &StorageAddress)| Node {
             address: address.clone(),
+            fragment,
             via,
             idle: Mutex::default(),
             life: Mutex::default(),
             beside: Mutex::default(),
+            outage: Outage::none(Duration::from_millis(target.grace_ms)),
         };
         Nodes {
-            nodes: target.nodes.iter().map(node).collect(),
+            nodes: (0..).zip(&target.nodes).map(node).collect(),
             home: target.home,
             instance: target.instance.clone(),
             namespace: target.namespace,
@@ -202,6 +208,7 @@ impl Nodes {
     /// A line to a node; one that is broken already where it cannot be had at once.
     fn line(&self, fragment: u32, recall: Recall<'_>) -> Line<'_> {
         let up = self.node(fragment).ok().and_then(|node| {
+            node.outage.admit().ok()?;
             let link = self.checkout(node, fragment, recall).ok()?;
             Some((node, link))
         });
@@ -277,42 +284,74 @@ impl Nodes {
         }
     }
 
-    /// Tries again what failed because a connection broke, until the grace period is over.
+    /// Tries again what failed because a connection broke, until the node's grace period is over. Who asks for a node that
+    /// was given up, fails at once.
     fn persist<T>(
         &self,
         node: &Node,
         mut attempt: impl FnMut() -> Result<T, HelloError>,
     ) -> Result<T, Errno> {
+        node.outage.admit()?;
+        // Its own clock as well: a request that the node dies of each time must not be asked for ever.
         let mut trouble: Option<Instant> = None;
         let mut pause = PAUSE_MIN;
         loop {
             let error = match attempt() {
                 Ok(done) => {
-                    if let Some(since) = trouble {
-                        tracing::info!(
-                            node = node.address.node,
-                            ms = since.elapsed().as_millis(),
-                            "the node answers again"
-                        );
+                    // Only who had trouble looks: the others need not share its lock.
+                    if trouble.is_some()
+                        && let Some(away) = node.outage.answered()
+                    {
+                        is_back(&node.address.node, away);
                     }
                     return Ok(done);
                 }
                 Err(error) => error,
             };
-            let since = *trouble.get_or_insert_with(|| {
-                let error = &error as &dyn std::error::Error;
-                tracing::warn!(node = node.address.node, error, "lost the storage node, trying again");
-                Instant::now()
-            });
-            let hopeless = !matches!(error, HelloError::Io(_));
-            if hopeless || since.elapsed() > self.grace {
-                let error = &error as &dyn std::error::Error;
-                tracing::error!(node = node.address.node, error, "the storage node is lost: EIO");
+            let since = *trouble.get_or_insert_with(Instant::now);
+            self.consider(node, &error)?;
+            if since.elapsed() > self.grace {
                 return Err(Errno::IO);
             }
             std::thread::sleep(pause);
             pause = (pause * 2).min(PAUSE_MAX);
         }
+    }
+
+    /// What follows from a failed attempt; EIO where there is no use in another.
+    fn consider(&self, node: &Node, error: &HelloError) -> Result<(), Errno> {
+        let name = &node.address.node;
+        let shown = error as &dyn std::error::Error;
+        if !matches!(error, HelloError::Io(_)) {
+            tracing::error!(node = name, error = shown, "the storage node turned us away: EIO");
+            return Err(Errno::IO);
+        }
+        match node.outage.failed() {
+            Verdict::Lost => {
+                tracing::warn!(node = name, error = shown, "lost the storage node, trying again")
+            }
+            Verdict::Wait => {}
+            Verdict::GiveUp => {
+                tracing::error!(
+                    node = name,
+                    error = shown,
+                    "the storage node has been away for the grace period: what needs it fails with EIO until it answers"
+                );
+                self.probe(node);
+                return Err(Errno::IO);
+            }
+            Verdict::GivenUp => return Err(Errno::IO),
+        }
+        Ok(())
+    }
+
+    /// Finds out when a node that was given up is back.
+    fn probe(&self, node: &Node) {
+        let (address, via, key) = (node.address.clone(), node.via, self.key.clone());
+        let claim = self.claim(node.fragment);
+        let name = address.node.clone();
+        let reach = move || dial(&address, via, &key, &claim).map(drop);
+        outage::probe(&node.outage, reach, move |away| is_back(&name, away));
     }
 
     fn checkout(&self, node: &Node, fragment: u32, recall: Recall<'_>) -> Result<Link, HelloError> {
@@ -365,13 +404,12 @@ impl Nodes {
     }
 
     fn dial(&self, node: &Node, via: Via, fragment: u32) -> Result<(Connection, u64), HelloError> {
-        let claim = Claim {
-            instance: self.instance.clone(),
-            namespace: self.namespace,
-            fragment,
-            session: self.session,
-        };
-        dial(&node.address, via, &self.key, &claim)
+        dial(&node.address, via, &self.key, &self.claim(fragment))
+    }
+
+    fn claim(&self, fragment: u32) -> Claim {
+        let (instance, session) = (self.instance.clone(), self.session);
+        Claim { instance, namespace: self.namespace, fragment, session }
     }
 
     fn node(&self, fragment: u32) -> Result<&Node, Errno> {
@@ -442,6 +480,10 @@ impl Node {
 }
 
 const POISON: &str = "no thread panics while it holds a node's connections";
+
+fn is_back(node: &str, away: Duration) {
+    tracing::info!(node, ms = away.as_millis(), "the storage node answers again");
+}
 
 fn make_and_open(
     connection: &mut Connection,

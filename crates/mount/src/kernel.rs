@@ -52,6 +52,8 @@ const CAPABILITIES: u64 = capability::ASYNC_READ
     | capability::MAX_PAGES
     // Without it a shared mapping of a file open for direct I/O is ENODEV.
     | capability::DIRECT_IO_ALLOW_MMAP
+    // Without it a file handle is stale as soon as the kernel forgets the inode.
+    | capability::EXPORT_SUPPORT
     // Without it the kernel asks for security.capability before every single write.
     | capability::HANDLE_KILLPRIV_V2
     | capability::DO_READDIRPLUS
@@ -190,6 +192,7 @@ struct Kernel<F> {
     /// How long the kernel may use names and attributes without asking, at most.
     cache_max: Duration,
     device: Device,
+    notifier: Notifier,
     passthrough: Passthrough,
     pages: Pages,
     ledger: Arc<Ledger>,
@@ -222,7 +225,7 @@ impl<F: FileSystem> Handler for Kernel<F> {
             Operation::Create { arguments, name } => self.create(request, &arguments, name, reply),
             Operation::Read(read) => self.read(ino, &read, reply),
             Operation::Write { arguments, bytes } => self.write(request, &arguments, bytes, reply),
-            Operation::Allocate(range) => done(self.allocate(ino, &range), reply),
+            Operation::Allocate(range) => done(self.allocate(request, &range), reply),
             Operation::Seek(seek) => self.seek(ino, &seek, reply),
             Operation::Fsync(_) => done(fs.fsync(ino), reply),
             Operation::Flush(flush) => self.flush(ino, &flush, reply),
@@ -274,6 +277,7 @@ impl<F: FileSystem> Kernel<F> {
             filesystem: Arc::new(filesystem),
             cache_max: if negotiated.minor >= MINOR_EPOCHS { Duration::MAX } else { OLD_KERNELS_CACHE },
             device: device.clone(),
+            notifier: Notifier::new(device),
             passthrough,
             pages,
             ledger: Arc::new(ledger),

@@ -13,6 +13,7 @@ mod locks;
 pub mod log;
 mod names;
 pub mod record;
+mod removed;
 pub mod sessions;
 mod state;
 pub mod tree;

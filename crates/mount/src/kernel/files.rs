@@ -43,6 +43,11 @@ const SEEK_HOLE: u32 = 4;
 /// O_DSYNC of open(2), which O_SYNC includes; the constant `DSYNC` of rustix is O_SYNC on some targets.
 const O_DSYNC: u32 = 0o10_000;
 
+/// Who keeps set-user-id over writes.
+const ROOT_USER: u32 = 0;
+/// No bytes of the file have changed behind the kernel's back.
+const ATTRIBUTES_ONLY: i64 = -1;
+
 thread_local! {
     /// One read's bytes; kept, so that a read costs no allocation.
     static READ_BUFFER: RefCell<Vec<u8>> = RefCell::default();
@@ -161,7 +166,12 @@ impl<F: FileSystem> Kernel<F> {
         if write.flags & O_DSYNC != 0 { self.filesystem.fsync(ino) } else { Ok(()) }
     }
 
-    pub(super) fn allocate(&self, ino: u64, range: &AllocateIn) -> Result<()> {
+    pub(super) fn allocate(&self, request: &Request<'_>, range: &AllocateIn) -> Result<()> {
+        let ino = request.ino();
+        // The kernel says so of writes, but not of these.
+        if request.uid() != ROOT_USER {
+            self.drop_privileges(request.unique() + 1, ino)?;
+        }
         let allocate = |mode| self.filesystem.allocate(ino, range.offset, range.length, mode);
         let flags = FallocateFlags::from_bits_retain(range.mode);
         let keep = FallocateFlags::KEEP_SIZE;
@@ -225,11 +235,15 @@ impl<F: FileSystem> Kernel<F> {
         may_begin_to_pass(mode) || self.passthrough.is_open(ino)
     }
 
-    /// A write by an unprivileged user clears set-user-id and set-group-id.
+    /// A write by an unprivileged user clears set-user-id and set-group-id. The answer to a write cannot say so: the kernel
+    /// would go on telling the mode that it knows.
     fn drop_privileges(&self, id: u64, ino: u64) -> Result<()> {
         let attr = self.filesystem.getattr(ino)?;
         if attr.mode & 0o6000 != 0 {
             self.filesystem.setattr(id, ino, &SetAttr { drop_privileges: true, ..SetAttr::default() })?;
+            if let Err(error) = self.notifier.inode_changed(ino, ATTRIBUTES_ONLY, 0) {
+                tracing::warn!(ino, %error, "the kernel may tell a mode for a while that a write has changed");
+            }
         }
         Ok(())
     }

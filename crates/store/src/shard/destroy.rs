@@ -111,8 +111,7 @@ impl Shard {
     /// has what open, it is left to the sweep.
     pub(super) fn destroy_if_gone(&self, ino: u64) {
         let state = self.lock();
-        let nameless = state.tree.get(ino).is_some_and(|inode| inode.nlink == 0);
-        if nameless && !state.sessions.is_open(ino) && !state.sessions.is_awaiting() {
+        if state.tree.is_orphan(ino) && !state.sessions.is_open(ino) && !state.sessions.is_awaiting() {
             self.destroyer.push(ino);
         }
     }
