@@ -5,6 +5,7 @@
 
 pub mod cluster;
 pub mod datawarp;
+pub mod disk;
 pub mod gate;
 pub mod hosts;
 pub mod injection;
@@ -14,6 +15,8 @@ pub mod processes;
 mod promises;
 pub mod random;
 pub mod runner;
+pub mod site;
 pub mod star_catalogue;
 pub mod tree;
+pub mod writers;
 pub mod xattr;

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use rustix::io::Errno;
 use rustix::process::Signal;
 
-use crate::site::{Plan, Site};
+use tests::site::{Plan, Site};
 
 const TWO: Plan =
     Plan { storage_nodes: 2, mounts: 1, volume: "directory", grace_ms: 1000, capacity: 64 << 20 };

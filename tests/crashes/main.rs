@@ -12,8 +12,6 @@ mod away;
 mod disk;
 mod hostile;
 mod kills;
-mod site;
-mod writers;
 
 /// The number in an environment variable.
 fn setting(name: &str, default: u64) -> u64 {
