@@ -443,7 +443,7 @@ fn lives(seed: u64, at: u64, trouble: Trouble) -> bool {
 #[test]
 fn what_was_answered_survives_an_error_of_any_operation_of_the_disk() {
     for errno in [Errno::IO, Errno::NOSPC, Errno::MFILE] {
-        for seed in 0..8 {
+        for seed in 0..4 {
             let mut at = 1;
             while lives(seed, at, Trouble::Fails(errno)) {
                 at += 1;
@@ -455,7 +455,7 @@ fn what_was_answered_survives_an_error_of_any_operation_of_the_disk() {
 
 #[test]
 fn what_was_synced_survives_a_power_loss_at_any_operation_of_the_disk() {
-    for seed in 0..40 {
+    for seed in 0..20 {
         let mut at = 1;
         while lives(seed, at, Trouble::PowerLoss) {
             at += 1;

@@ -144,7 +144,3 @@ impl LogFile for DiskFile {
     }
 }
 
-/// Makes a new or renamed name in the folder of `path` survive a power loss.
-pub fn sync_folder(path: &Path) -> io::Result<()> {
-    File::open(path.parent().unwrap_or(Path::new(".")))?.sync_all()
-}
