@@ -2,13 +2,13 @@
 //! loses power at each of them.
 
 use std::fmt::Debug;
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rustix::fs::{CWD, RenameFlags};
+use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags, renameat, renameat_with, unlinkat};
 
 /// A folder with a log in it.
 pub trait Folder: Debug + Send + Sync {
@@ -52,11 +52,12 @@ pub trait LogFile: Debug + Send + Sync {
     fn sync(&self) -> io::Result<()>;
 }
 
-/// A folder of the file system.
+/// A folder of the file system. Its files are reached by way of the open folder: when it gets another name, or goes, nothing
+/// that takes its place is touched.
 #[derive(Debug)]
 pub struct DiskFolder {
+    /// For messages.
     path: PathBuf,
-    /// Kept open: a sync must not fail because the process has no descriptor left.
     handle: File,
 }
 
@@ -69,34 +70,32 @@ impl DiskFolder {
         Ok(DiskFolder { path: path.to_owned(), handle: File::open(path)? })
     }
 
-    fn options() -> OpenOptions {
-        let mut options = OpenOptions::new();
-        options.read(true).write(true).mode(0o600);
-        options
+    fn file(&self, name: &str, how: OFlags) -> io::Result<Arc<dyn LogFile>> {
+        let flags = how | OFlags::RDWR | OFlags::CLOEXEC;
+        let file = rustix::fs::openat(&self.handle, name, flags, Mode::RUSR | Mode::WUSR)?;
+        Ok(Arc::new(DiskFile(file.into())))
     }
 }
 
 impl Folder for DiskFolder {
     fn open(&self, name: &str) -> io::Result<Arc<dyn LogFile>> {
-        Ok(Arc::new(DiskFile(DiskFolder::options().open(self.path.join(name))?)))
+        self.file(name, OFlags::empty())
     }
 
     fn create(&self, name: &str) -> io::Result<Arc<dyn LogFile>> {
-        let file = DiskFolder::options().create(true).truncate(true).open(self.path.join(name))?;
-        Ok(Arc::new(DiskFile(file)))
+        self.file(name, OFlags::CREATE | OFlags::TRUNC)
     }
 
     fn publish(&self, from: &str, to: &str) -> io::Result<()> {
-        let (from, to) = (self.path.join(from), self.path.join(to));
-        Ok(rustix::fs::renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE)?)
+        Ok(renameat_with(&self.handle, from, &self.handle, to, RenameFlags::NOREPLACE)?)
     }
 
     fn replace(&self, from: &str, to: &str) -> io::Result<()> {
-        std::fs::rename(self.path.join(from), self.path.join(to))
+        Ok(renameat(&self.handle, from, &self.handle, to)?)
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {
-        std::fs::remove_file(self.path.join(name))
+        Ok(unlinkat(&self.handle, name, AtFlags::empty())?)
     }
 
     fn sync(&self) -> io::Result<()> {
@@ -143,4 +142,3 @@ impl LogFile for DiskFile {
         self.0.sync_data()
     }
 }
-
