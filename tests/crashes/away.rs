@@ -6,7 +6,8 @@ use std::process::{Command, Stdio};
 use rustix::io::Errno;
 use rustix::process::Signal;
 
-use tests::site::{Plan, Site};
+use tests::processes::wait_until;
+use tests::site::{HANGS_AFTER, Plan, Site};
 
 const TWO: Plan =
     Plan { storage_nodes: 2, mounts: 1, volume: "directory", grace_ms: 1000, capacity: 64 << 20 };
@@ -23,6 +24,8 @@ fn after_the_grace_period_calls_fail_and_the_log_names_the_node() {
     assert!(log.lines().any(|line| line.contains("ERROR") && line.contains("n1")), "{log}");
     assert!(!log.lines().any(|line| line.contains("ERROR") && line.contains("n0")), "{log}");
     site.storage[1].start();
+    // The mount looks for it twice a second.
+    assert!(wait_until(HANGS_AFTER, || fs::read(&file).is_ok()), "the node is not found to be back");
     assert_eq!(fs::read(&file).expect("both are back"), vec![7; 300_000]);
 }
 
