@@ -209,5 +209,16 @@ def privileges():
         found = stat.S_IMODE(os.stat(name).st_mode)
         assert found == alone == 0o777, f"after {name} the mode is {found:o}, and by itself {alone:o}"
 
+    # Whatever way the kernel took for the handle from before, one that comes later sees the same file.
+    with open("kept", "wb") as file:
+        file.write(b"text")
+    os.chmod("kept", 0o4755)
+    reader = os.open("kept", os.O_RDONLY)
+    assert os.read(reader, 4) == b"text"
+    os.chmod("kept", 0o755)
+    writer = os.open("kept", os.O_RDWR)
+    os.pwrite(writer, b"more", 0)
+    assert os.pread(reader, 4, 0) == b"more"
+
 
 {"removed": removed, "handles": handles, "sparse": sparse, "privileges": privileges}[sys.argv[1]]()

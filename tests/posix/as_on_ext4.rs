@@ -1,10 +1,14 @@
 //! What programs know from ext4 and would miss: `as_on_ext4.py` passes there, too.
 
-use super::everywhere;
+use super::{COUNTED, PASSTHROUGH, STRIPED, everywhere};
+
+fn script(part: &str) -> String {
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/posix/as_on_ext4.py");
+    format!("mkdir in && cd in && python3 {script} {part}")
+}
 
 fn as_on_ext4(part: &str) {
-    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/posix/as_on_ext4.py");
-    everywhere(&format!("mkdir in && cd in && python3 {script} {part}"));
+    everywhere(&script(part));
 }
 
 #[test]
@@ -19,7 +23,11 @@ fn a_file_handle_finds_its_inode_as_long_as_that_lives() {
 
 #[test]
 fn a_hole_takes_no_space_also_in_a_file_that_is_closed() {
-    as_on_ext4("sparse");
+    // Not where objects on XFS stay open: that keeps space ahead of who writes for some minutes, and says so.
+    for kind in [PASSTHROUGH, COUNTED, STRIPED] {
+        println!("on {kind:?}");
+        kind.mount().bash(&script("sparse"));
+    }
 }
 
 #[test]

@@ -7,6 +7,7 @@
 )]
 
 mod as_on_ext4;
+mod descriptors;
 mod programs;
 mod suites;
 

@@ -9,6 +9,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
+use rustix::process::{Resource, getrlimit};
+use wire::data::connection::is_shortage;
 use wire::data::dial::{Via, dial};
 use wire::data::hello::{Claim, HelloError, Key};
 use wire::data::message::JUST_MADE;
@@ -18,7 +20,7 @@ use wire::node::{NamespaceTarget, StorageAddress};
 
 use crate::files::Held;
 
-/// Idle connections kept for each node: as many as a mount has threads, and some.
+/// Idle connections kept for each node, where there are descriptors: as many as a mount has threads, and some.
 const IDLE_MAX: usize = 16;
 
 /// How long the first connection is tried for: a node that died is back in seconds.
@@ -65,6 +67,7 @@ struct Node {
     via: Via,
     /// Of the present life only.
     idle: Mutex<Vec<Link>>,
+    idle_max: usize,
     life: Mutex<Life>,
     /// Where the others are TCP: asks for objects of files that are also on other nodes.
     beside: Mutex<Option<Connection>>,
@@ -92,11 +95,13 @@ impl Nodes {
     pub fn new(target: &NamespaceTarget, key: Key, session: [u8; 16]) -> Nodes {
         // With one node a file can be handed over as a descriptor, which needs the unix socket.
         let via = if target.nodes.len() == 1 { Via::Unix } else { Via::Tcp };
+        let idle_max = idle_max(target.nodes.len());
         let node = |(fragment, address): (u32, &StorageAddress)| Node {
             address: address.clone(),
             fragment,
             via,
             idle: Mutex::default(),
+            idle_max,
             life: Mutex::default(),
             beside: Mutex::default(),
             outage: Outage::none(Duration::from_millis(target.grace_ms)),
@@ -326,6 +331,17 @@ impl Nodes {
             tracing::error!(node = name, error = shown, "the storage node turned us away: EIO");
             return Err(Errno::IO);
         }
+        if let HelloError::Io(error) = error
+            && is_shortage(error)
+        {
+            // That says nothing of the node.
+            let closed: usize = self.nodes.iter().map(|node| std::mem::take(&mut *node.idle()).len()).sum();
+            tracing::warn!(
+                closed,
+                "no descriptor is left for a connection (RLIMIT_NOFILE): closed those that were idle, trying again"
+            );
+            return Ok(());
+        }
         match node.outage.failed() {
             Verdict::Lost => {
                 tracing::warn!(node = name, error = shown, "lost the storage node, trying again")
@@ -464,7 +480,7 @@ impl Node {
 
     fn give_back(&self, link: Link) {
         let mut idle = self.idle();
-        if idle.len() < IDLE_MAX {
+        if idle.len() < self.idle_max {
             idle.push(link);
         }
     }
@@ -480,6 +496,12 @@ impl Node {
 }
 
 const POISON: &str = "no thread panics while it holds a node's connections";
+
+/// How many idle connections are kept for each of so many nodes: half of what may be open is for others.
+fn idle_max(nodes: usize) -> usize {
+    let limit = getrlimit(Resource::Nofile).current.and_then(|limit| usize::try_from(limit).ok());
+    limit.map_or(IDLE_MAX, |limit| (limit / 2 / nodes.max(1)).clamp(1, IDLE_MAX))
+}
 
 fn is_back(node: &str, away: Duration) {
     tracing::info!(node, ms = away.as_millis(), "the storage node answers again");
@@ -508,7 +530,10 @@ fn ask_for_object(
 /// A refusal is an answer, too.
 fn receive_object(connection: &mut Connection, id: u64) -> Result<Result<OwnedFd, Errno>, HelloError> {
     Ok(match receive(connection, id, &mut [])?.0 {
-        Reply::Descriptor => Ok(connection.receive_descriptor()?),
+        Reply::Descriptor => match connection.receive_descriptor() {
+            Err(error) if is_shortage(&error) => Err(Errno::MFILE),
+            received => Ok(received?),
+        },
         Reply::Failed(errno) => Err(Errno::from_raw_os_error(errno)),
         _ => Err(Errno::PROTO),
     })

@@ -4,6 +4,7 @@
 //! **Invariant:** nothing here knows what a session, an instance or a fragment is.
 
 pub mod config;
+pub mod descriptors;
 pub mod error;
 pub mod http;
 pub mod lock;

@@ -19,6 +19,9 @@ use mount::sharing;
 use tokio::signal::unix::{SignalKind, signal};
 use wire::node::MountSpec;
 
+/// A few connections to each of hundreds of storage nodes.
+const DESCRIPTORS: u64 = 8192;
+
 #[derive(Parser)]
 #[command(version, about = "Serves one mount of a Forebay namespace; started by forebay-node")]
 struct Arguments {
@@ -32,6 +35,7 @@ struct Arguments {
 
 fn main() {
     daemon::logging::init();
+    daemon::descriptors::raise(DESCRIPTORS);
     let arguments = Arguments::parse();
     if let Err(error) = run(&arguments) {
         // One line, for the supervisor to pass on.

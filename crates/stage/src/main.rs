@@ -21,7 +21,6 @@ use clap::Parser;
 use client::Client;
 use model::phase::StageState;
 use rustix::net::AddressFamily;
-use rustix::process::{Resource, getrlimit, setrlimit};
 use serde::de::DeserializeOwned;
 use stage::engine::Engine;
 use stage::identity;
@@ -37,7 +36,7 @@ use wire::node::{FragmentSpec, NamespaceTarget, StagePace, StageSpec, StorageAdd
 /// Pause between two status lines; the node is promised two a second.
 const REPORT_PERIOD: Duration = Duration::from_millis(400);
 
-/// Descriptors that 8 workers and 4 lanes can have open at once, and some more.
+/// Descriptors that 8 workers, which have the files of a batch open on both sides, and 4 lanes can have at once, and some more.
 const DESCRIPTORS: u64 = 8192;
 
 /// Runs one stage, or copies for one that another node runs.
@@ -67,7 +66,7 @@ struct Arguments {
 fn main() -> anyhow::Result<ExitCode> {
     let arguments = Arguments::parse();
     daemon::logging::init();
-    raise_descriptor_limit();
+    daemon::descriptors::raise(DESCRIPTORS);
     match arguments {
         Arguments { fragment: Some(fragment), namespace: Some(namespace), as_root, .. } => {
             help(&fragment, namespace, as_root)
@@ -76,15 +75,6 @@ fn main() -> anyhow::Result<ExitCode> {
             coordinate(&spec, &journal, data_address.as_deref())
         }
         _ => unreachable!("clap has checked what goes with what"),
-    }
-}
-
-/// Each worker has the files of a batch open, on both sides.
-fn raise_descriptor_limit() {
-    let mut limit = getrlimit(Resource::Nofile);
-    limit.current = Some(limit.maximum.unwrap_or(DESCRIPTORS).min(DESCRIPTORS));
-    if let Err(error) = setrlimit(Resource::Nofile, limit) {
-        tracing::warn!(%error, "cannot raise the limit of open files");
     }
 }
 

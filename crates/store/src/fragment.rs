@@ -13,6 +13,7 @@
 pub mod create;
 pub mod extents;
 pub mod objects;
+pub mod open_objects;
 pub mod space;
 pub mod specification;
 pub mod volume;

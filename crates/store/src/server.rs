@@ -17,13 +17,12 @@ use std::time::{Duration, Instant};
 
 use wire::control::{ApiError, Blame, VolumeKind};
 use wire::data::Stream;
+use wire::data::connection::is_shortage;
 use wire::node::FragmentStatus;
 
-use crate::fragment::{Fragment, specification, volume};
+use crate::descriptors::Shares;
+use crate::fragment::{Fragment, open_objects, specification, volume};
 use crate::serve::serve;
-
-/// Connections at once, each with a thread and up to 1 MiB of buffer. One more is not accepted until another ends.
-const CONNECTIONS_MAX: usize = 1024;
 
 /// How long a node that stops waits for the files of a volume to be closed.
 const CLOSE_LIMIT: Duration = Duration::from_secs(3);
@@ -50,6 +49,7 @@ pub struct Server {
     /// Making and deleting fragments is done one at a time.
     changing: Mutex<()>,
     connections: AtomicUsize,
+    connections_max: usize,
     stopping: AtomicBool,
     listeners: Mutex<Vec<OwnedFd>>,
     run_mover: OnceLock<Box<RunMover>>,
@@ -68,7 +68,8 @@ impl Server {
     /// [`OpenError`] when `root` itself cannot be used.
     pub fn open(root: PathBuf, node_name: String) -> Result<Arc<Server>, OpenError> {
         let failed = |operation, source| OpenError { operation, path: root.clone(), source };
-        raise_descriptor_limit();
+        let shares = Shares::now();
+        shares.warn();
         std::fs::create_dir_all(&root).map_err(|e| failed("create", e))?;
         let mut boot = [0; 8];
         getrandom::fill(&mut boot).map_err(|e| failed("draw random numbers for", io::Error::other(e)))?;
@@ -79,6 +80,7 @@ impl Server {
             fragments: RwLock::default(),
             changing: Mutex::default(),
             connections: AtomicUsize::new(0),
+            connections_max: shares.connections,
             stopping: AtomicBool::new(false),
             listeners: Mutex::default(),
             run_mover: OnceLock::new(),
@@ -172,17 +174,19 @@ impl Server {
                 Err(_) if self.stopping.load(Ordering::Acquire) => {}
                 Err(error) => {
                     tracing::warn!(%error, "cannot accept a connection");
-                    // Out of descriptors, most likely: a moment later some are free again.
-                    std::thread::sleep(std::time::Duration::from_millis(50));
+                    if !is_shortage(&error) || !open_objects::make_room() {
+                        // A moment later somebody may have hung up.
+                        std::thread::sleep(Duration::from_millis(50));
+                    }
                 }
             }
         }
     }
 
     fn accepted(self: &Arc<Server>, stream: Stream) {
-        if self.connections.fetch_add(1, Ordering::AcqRel) >= CONNECTIONS_MAX {
+        if self.connections.fetch_add(1, Ordering::AcqRel) >= self.connections_max {
             self.connections.fetch_sub(1, Ordering::AcqRel);
-            tracing::warn!(limit = CONNECTIONS_MAX, "refused a connection past the limit");
+            tracing::warn!(limit = self.connections_max, "refused a connection past the limit");
             return;
         }
         let place = Place(self.clone());
@@ -232,16 +236,6 @@ const POISON: &str = "no thread panics while it holds the list of fragments";
 
 fn thread(name: &str, body: impl FnOnce() + Send + 'static) -> io::Result<()> {
     std::thread::Builder::new().name(name.into()).spawn(body).map(drop)
-}
-
-/// Objects are kept open: 65,536 descriptors where the system lets us, or as many as it does.
-fn raise_descriptor_limit() {
-    use rustix::process::{Resource, getrlimit, setrlimit};
-    let mut limit = getrlimit(Resource::Nofile);
-    limit.current = Some(limit.maximum.unwrap_or(65_536).min(65_536));
-    if let Err(error) = setrlimit(Resource::Nofile, limit) {
-        tracing::warn!(%error, "cannot raise the limit of open files");
-    }
 }
 
 #[cfg(test)]

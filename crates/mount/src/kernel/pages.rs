@@ -61,6 +61,11 @@ impl Pages {
         Way::Through { keep: known || handles.count > 1 }
     }
 
+    /// Whether handles that are open on `ino` go through the cache.
+    pub fn are_used(&self, ino: u64) -> bool {
+        self.lock().open.get(&ino).is_some_and(|handles| handles.cached)
+    }
+
     /// Takes over `count` handles from a former process.
     pub fn adopt(&self, ino: u64, cached: bool, count: u32) {
         self.lock().open.insert(ino, Handles { cached, count });

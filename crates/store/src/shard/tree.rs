@@ -13,6 +13,7 @@ use wire::data::{Attr, FileKind, ROOT, Time};
 use super::acl::{self, Acl};
 use super::record::{AttrChange, InodeRecord, Kind, Record};
 use super::removed::Removed;
+use crate::fragment::extents::BLOCK_BYTES;
 
 /// A directory entry's name; shared by the two indexes of a directory.
 pub type Name = Arc<[u8]>;
@@ -31,7 +32,7 @@ pub struct Inode {
     pub rdev: u64,
     /// The size when `live` is false; else a lower bound of no use.
     pub size: u64,
-    /// Somebody writes, or wrote when the shard died: ask the fragments.
+    /// Somebody writes, or wrote when the shard died, or there is a hole: ask the fragments.
     pub live: bool,
     pub atime: Time,
     pub mtime: Time,
@@ -375,10 +376,11 @@ impl Tree {
 impl Inode {
     /// What `stat` tells, as far as the tree knows it.
     pub fn attr(&self, ino: u64) -> Attr {
-        let size = match &self.body {
-            Body::Symlink(target) => target.len() as u64,
-            Body::Directory(_) => 4096,
-            Body::None => self.size,
+        let (size, unit) = match &self.body {
+            Body::Symlink(target) => (target.len() as u64, 512),
+            Body::Directory(_) => (4096, 512),
+            // Without a hole: one that may have some is live.
+            Body::None => (self.size, BLOCK_BYTES),
         };
         Attr {
             ino,
@@ -389,7 +391,7 @@ impl Inode {
             gid: self.gid,
             rdev: self.rdev,
             size,
-            blocks: size.div_ceil(512),
+            blocks: size.div_ceil(unit) * (unit / 512),
             atime: self.atime,
             mtime: self.mtime,
             ctime: self.ctime,
