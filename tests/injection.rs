@@ -79,16 +79,19 @@ impl Trace {
         self.say(&mut command);
         let strace = command.stdout(Stdio::null()).spawn().unwrap();
         assert!(wait_until(Duration::from_secs(20), || all_traced(pid)), "strace does not attach");
-        Attached(strace)
+        Attached { strace, pid }
     }
 
     fn say(&self, command: &mut Command) {
-        let (calls, what) = match &self.fault {
-            Fault::None => return drop(command.args(["-e", &format!("trace={CALLS}"), "-e", "signal=none"])),
+        let (call, what) = match &self.fault {
+            Fault::None => {
+                command.args(["-e", &format!("trace={CALLS}"), "-e", "signal=none"]);
+                return;
+            }
             Fault::Error(errno, call) => (call, format!("error={errno}")),
             Fault::Kill(call) => (call, "signal=KILL".to_owned()),
         };
-        let Call { name, nth } = calls;
+        let Call { name, nth } = call;
         command.args(["-e", &format!("trace={name}"), "-e", "signal=none"]);
         command.args(["-e", &format!("inject={name}:{what}:when={nth}")]);
     }
@@ -96,14 +99,30 @@ impl Trace {
 
 /// A process that strace is attached to.
 #[derive(Debug)]
-pub struct Attached(Child);
+pub struct Attached {
+    strace: Child,
+    pid: u32,
+}
 
 impl Drop for Attached {
     fn drop(&mut self) {
-        // It lets go of the process, which goes on.
-        let _gone_with_the_process = kill_process(Pid::from_child(&self.0), Signal::INT);
-        let _ = self.0.wait();
+        // It lets go of the process, which goes on. Told so in the moment in which that dies, it may wait for ever.
+        let lives = is_alive(self.pid);
+        let signal = if lives { Signal::INT } else { Signal::KILL };
+        let _gone_with_the_process = kill_process(Pid::from_child(&self.strace), signal);
+        let ended =
+            wait_until(Duration::from_secs(5), || self.strace.try_wait().is_ok_and(|end| end.is_some()));
+        if !ended {
+            let _gone = self.strace.kill();
+            let _ = self.strace.wait();
+        }
     }
+}
+
+fn is_alive(pid: u32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let state = stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next());
+    state.is_some_and(|state| !"ZX".contains(state))
 }
 
 fn all_traced(pid: u32) -> bool {
@@ -141,5 +160,8 @@ pub fn struck(log: &Path) -> usize {
 fn files_of(log: &Path) -> Vec<PathBuf> {
     let start = format!("{}.", log.file_name().unwrap().to_string_lossy());
     let entries = fs::read_dir(log.parent().unwrap()).unwrap().flatten();
-    entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(&start)).map(|e| e.path()).collect()
+    entries
+        .filter(|entry| entry.file_name().to_string_lossy().starts_with(&start))
+        .map(|e| e.path())
+        .collect()
 }

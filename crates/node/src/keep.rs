@@ -25,20 +25,25 @@ pub fn write(path: &Path, value: &impl Serialize) -> io::Result<()> {
 /// # Errors
 /// The disk's, and `InvalidData` for a file that does not parse. They name the file.
 pub fn read<T: DeserializeOwned>(path: &Path) -> io::Result<Option<T>> {
-    let named = |error: io::Error| io::Error::new(error.kind(), format!("read {}: {error}", path.display()));
-    let Some(bytes) = disk::read(path).map_err(named)? else { return Ok(None) };
-    serde_json::from_slice(&bytes).map(Some).map_err(|error| named(error.into()))
+    let Some(bytes) = disk::read(path).map_err(named("read", path))? else { return Ok(None) };
+    serde_json::from_slice(&bytes).map(Some).map_err(|error| named("understand", path)(error.into()))
 }
 
-/// The folders in `parent` with their specifications, as a former life of the node has left them. What was being removed is
+/// An error that says what was tried on which file.
+fn named(tried: &'static str, path: &Path) -> impl Fn(io::Error) -> io::Error {
+    move |error| io::Error::new(error.kind(), format!("{tried} {}: {error}", path.display()))
+}
+
+/// The folders in `parent`, which is made if it is not there, with their specifications, as a former life of the node has left them. What was being removed is
 /// removed, and so is what was never finished: a folder with nothing in it but perhaps a specification that was being
 /// written. Others without a specification that can be read stay as they are, and are logged.
 ///
 /// # Errors
 /// `parent` cannot be read: then nothing is known of any of them.
 pub fn folders<T: DeserializeOwned>(parent: &Path) -> io::Result<Vec<(PathBuf, T)>> {
+    std::fs::create_dir_all(parent).map_err(named("make", parent))?;
     let mut all = Vec::new();
-    for disk::Found { path, stage } in disk::names(parent)? {
+    for disk::Found { path, stage } in disk::names(parent).map_err(named("list", parent))? {
         match take_up(&path, stage) {
             Ok(Some(spec)) => all.push((path, spec)),
             Ok(None) => {}
@@ -63,7 +68,10 @@ fn take_up<T: DeserializeOwned>(folder: &Path, stage: disk::Stage) -> io::Result
     disk::remove_file(&folder.join(SPEC).with_extension("new"))?;
     let emptied = disk::remove_folder(folder);
     emptied.map(|()| None).map_err(|error| {
-        io::Error::new(error.kind(), format!("{SPEC} is missing, but there are other files beside it ({error})"))
+        io::Error::new(
+            error.kind(),
+            format!("{SPEC} is missing, but there are other files beside it ({error})"),
+        )
     })
 }
 

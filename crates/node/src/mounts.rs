@@ -56,7 +56,6 @@ impl<T: MountTable> Mounts<T> {
     /// # Errors
     /// The folder cannot be used.
     pub fn open(setting: Setting<T>) -> io::Result<Mounts<T>> {
-        std::fs::create_dir_all(&setting.folder)?;
         let mounts = Mounts { setting: Arc::new(setting), mounts: Arc::default() };
         for (folder, spec) in keep::folders(&mounts.setting.folder)? {
             mounts.start(spec, folder);

@@ -64,7 +64,6 @@ impl Stages {
     /// # Errors
     /// The folder cannot be used.
     pub fn open(setting: Setting) -> io::Result<Stages> {
-        std::fs::create_dir_all(&setting.folder)?;
         let stages = Stages { setting: Arc::new(setting), stages: Mutex::default() };
         for (folder, spec) in keep::folders::<StageSpec>(&stages.setting.folder)? {
             let handle = stages.start(spec.clone(), folder);
