@@ -6,6 +6,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
+use rustix::fs::FallocateFlags;
 use rustix::mount::{MountFlags, UnmountFlags};
 use tempfile::TempDir;
 
@@ -57,6 +58,21 @@ impl Disk {
     fn attach(&self) {
         // The dead one, which this is a copy of, may still be there.
         run(Command::new("mount").args(["-o", "loop,nouuid"]).arg(self.image()).arg(self.folder()));
+    }
+
+    /// Leaves no room: whoever fills it takes the last block, too.
+    pub fn fill(&self) {
+        let path =
+            self.folder().join(format!("ballast-{}", fs::read_dir(self.folder()).map_or(0, Iterator::count)));
+        let ballast = fs::File::create(path).expect("a file without bytes fits");
+        let (mut end, mut step) = (0, 1 << 30);
+        while step >= 4096 {
+            match rustix::fs::fallocate(&ballast, FallocateFlags::empty(), end, step) {
+                Ok(()) => end += step,
+                Err(_) => step /= 2,
+            }
+        }
+        ballast.sync_all().expect("the disk works");
     }
 
     /// From here on nothing reaches the disk any more, and what was not synced is gone.

@@ -1,4 +1,4 @@
-//! Sentences 2, 3, 4, 8 and 26: what one node did, every other sees at once, whatever its kernel remembers.
+//! Sentences 2, 3, 4 and 8: what one node did, every other sees at once, whatever its kernel remembers.
 
 use std::fs::{self, File, Permissions};
 use std::io::ErrorKind;

@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 use tests::disk::Disk;
+use tests::processes::wait_until;
 use tests::random::Random;
-use tests::site::{Plan, Site};
+use tests::site::{HANGS_AFTER, Plan, Site};
 use tests::writers::Writer;
 
 use crate::setting;
@@ -85,6 +86,57 @@ fn a_full_disk_under_the_metadata_is_enospc_and_nothing_acknowledged_is_lost() {
     assert_names(&folder, &made);
     assert_eq!(fs::read(folder.join("before")).expect("it was acknowledged"), vec![5; 100_000]);
     assert_eq!(fs::read(folder.join("after")).expect("it was acknowledged"), vec![6; 100_000]);
+}
+
+#[test]
+fn on_a_full_disk_names_can_be_removed_and_moved_and_files_cut_off_with_a_folder() {
+    makes_room_on_a_full_disk(ONE);
+}
+
+#[test]
+fn on_a_full_disk_names_can_be_removed_and_moved_and_files_cut_off_with_a_volume() {
+    makes_room_on_a_full_disk(Plan { volume: "image", capacity: 512 << 20, ..ONE });
+}
+
+fn makes_room_on_a_full_disk(plan: Plan) {
+    const FILES: usize = 300;
+    let disk = Disk::xfs();
+    let counts = plan.volume == "directory";
+    let mut site = Site::start(plan, Some(&disk.folder()));
+    let folder = site.mountpoint(0);
+    let file = |n: usize| folder.join(format!("file-{n}"));
+    (0..FILES).for_each(|n| fs::write(file(n), [7; 50_000]).expect("there is room"));
+    fs::create_dir(folder.join("aside")).expect("there is room");
+    disk.fill();
+    let full = (0..1_000_000).find_map(|n| fs::create_dir(folder.join(format!("new-{n}"))).err());
+    assert_eq!(full.expect("the disk is full").raw_os_error(), Some(Errno::NOSPC.raw_os_error()));
+    disk.fill();
+
+    let make_room = |range: std::ops::Range<usize>| {
+        for n in range.clone() {
+            let moved = folder.join(format!("aside/{n}"));
+            fs::rename(file(n), &moved).unwrap_or_else(|error| panic!("move a file: {error}"));
+            let open = fs::File::options().write(true).open(&moved).expect("it is there");
+            open.set_len(100).unwrap_or_else(|error| panic!("cut a file off: {error}"));
+            drop(open);
+            assert_eq!(fs::metadata(&moved).expect("it is there").len(), 100);
+        }
+        for n in range {
+            let moved = folder.join(format!("aside/{n}"));
+            fs::remove_file(&moved).unwrap_or_else(|error| panic!("remove a file: {error}"));
+        }
+    };
+    make_room(0..FILES / 2);
+    disk.fill();
+    // Also by a process that was started on the full disk.
+    site.storage[0].kill();
+    site.storage[0].start();
+    make_room(FILES / 2..FILES);
+    fs::remove_dir(folder.join("aside")).expect("a folder can be removed");
+    if counts {
+        let made = wait_until(HANGS_AFTER, || fs::write(folder.join("after"), [8; 100_000]).is_ok());
+        assert!(made, "what was removed made no room");
+    }
 }
 
 #[track_caller]

@@ -23,6 +23,7 @@
 pub mod disk;
 pub mod format;
 mod mark;
+mod reserve;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -34,6 +35,8 @@ use super::record::{Entry, Record};
 use disk::{DiskFolder, Folder, LogFile};
 use format::{Reader, VERSION};
 use mark::Mark;
+pub use reserve::Purpose;
+use reserve::Reserve;
 
 /// The log's name in its folder.
 const NAME: &str = "meta.log";
@@ -113,6 +116,7 @@ pub struct Log {
     /// Whether the file is known to keep its name in a power loss.
     named: bool,
     broken: bool,
+    reserve: Reserve,
     buffer: Vec<u8>,
 }
 
@@ -197,6 +201,7 @@ impl Log {
             file.set_len(at as u64).map_err(|e| failed("cut off the torn tail of", e))?;
         }
         discard_draft(&*folder);
+        let reserve = Reserve::of(&*file);
         Ok(Log {
             folder,
             file,
@@ -209,6 +214,7 @@ impl Log {
             // A former process may have renamed it and died before it synced the folder.
             named: false,
             broken: false,
+            reserve,
             buffer: Vec::new(),
         })
     }
@@ -221,23 +227,26 @@ impl Log {
     /// Appends one entry and hands it to the kernel.
     ///
     /// # Errors
+    /// E2BIG where the entry is too long, and ENOSPC where it may not use what is kept for others: nothing was written then.
     /// The errno of the write; EIO ever after.
     pub fn append(&mut self, entry: &Entry) -> io::Result<()> {
         self.intact()?;
         self.buffer.clear();
-        let written = format::encode(&mut self.buffer, entry, self.next)
-            .and_then(|()| self.file.write_at(self.length, &self.buffer));
+        format::encode(&mut self.buffer, entry, self.next)?;
+        let end = self.length + self.buffer.len() as u64;
+        self.reserve.take(&*self.file, end, entry.record.purpose())?;
+        let written = self.file.write_at(self.length, &self.buffer);
         match &written {
             Ok(()) => {
                 self.length += self.buffer.len() as u64;
                 self.next += 1;
             }
-            // A full disk wrote nothing or a part, which is cut off again, and an entry that is too long wrote nothing: the
-            // next may fit. Anything else leaves the file in a state that nobody knows.
+            // A full disk wrote nothing or a part, which is cut off again: the next may fit. Anything else leaves the file in a
+            // state that nobody knows.
             Err(error) => {
-                let harmless =
-                    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::ArgumentListTooLong);
+                let harmless = error.kind() == io::ErrorKind::StorageFull;
                 self.broken = !harmless || self.file.set_len(self.length).is_err();
+                self.reserve = Reserve::of(&*self.file);
             }
         }
         written
@@ -420,6 +429,7 @@ impl Draft {
             synced: self.synced,
             named: false,
             broken: false,
+            reserve: Reserve::of(&*self.file),
             buffer: std::mem::take(&mut self.buffer),
         }
     }

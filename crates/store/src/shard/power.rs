@@ -299,6 +299,14 @@ impl LogFile for SimFile {
         self.change(changes)
     }
 
+    fn space(&self) -> io::Result<u64> {
+        Ok(0)
+    }
+
+    fn reserve(&self, _: u64) -> io::Result<()> {
+        Ok(())
+    }
+
     fn set_len(&self, len: u64) -> io::Result<()> {
         self.change(vec![Change::Length(len as usize)])
     }

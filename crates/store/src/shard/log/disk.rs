@@ -4,11 +4,11 @@
 use std::fmt::Debug;
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags, renameat, renameat_with, unlinkat};
+use rustix::fs::{AtFlags, FallocateFlags, Mode, OFlags, RenameFlags, renameat, renameat_with, unlinkat};
 
 /// A folder with a log in it.
 pub trait Folder: Debug + Send + Sync {
@@ -44,6 +44,12 @@ pub trait LogFile: Debug + Send + Sync {
 
     /// Writes all of `bytes`.
     fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()>;
+
+    /// The space that it has, bytes.
+    fn space(&self) -> io::Result<u64>;
+
+    /// Gives it its space up to `until`, without making it longer.
+    fn reserve(&self, until: u64) -> io::Result<()>;
 
     /// Cuts it off.
     fn set_len(&self, len: u64) -> io::Result<()>;
@@ -132,6 +138,14 @@ impl LogFile for DiskFile {
 
     fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
         self.0.write_all_at(bytes, offset)
+    }
+
+    fn space(&self) -> io::Result<u64> {
+        Ok(self.0.metadata()?.blocks() * 512)
+    }
+
+    fn reserve(&self, until: u64) -> io::Result<()> {
+        Ok(rustix::fs::fallocate(&self.0, FallocateFlags::KEEP_SIZE, 0, until)?)
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
