@@ -141,5 +141,8 @@ pub fn struck(log: &Path) -> usize {
 fn files_of(log: &Path) -> Vec<PathBuf> {
     let start = format!("{}.", log.file_name().unwrap().to_string_lossy());
     let entries = fs::read_dir(log.parent().unwrap()).unwrap().flatten();
-    entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(&start)).map(|e| e.path()).collect()
+    entries
+        .filter(|entry| entry.file_name().to_string_lossy().starts_with(&start))
+        .map(|e| e.path())
+        .collect()
 }

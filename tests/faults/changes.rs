@@ -39,7 +39,8 @@ fn an_error_leaves_nothing_behind(volume: VolumeKind) {
         hits += struck(&log);
         if let Err(words) = outcome {
             assert!(is_named(&words, &folder), "{call:?}: {words}");
-            site.create("i2", volume).unwrap_or_else(|error| panic!("{call:?}: {words}, and after it {error}"));
+            site.create("i2", volume)
+                .unwrap_or_else(|error| panic!("{call:?}: {words}, and after it {error}"));
         }
         site.fill("i2");
         site.check("i2", &call);
@@ -68,7 +69,8 @@ fn a_death_leaves_all_or_nothing(volume: VolumeKind) {
     let mut site = site();
     let (made, removed) = calls(&mut site, volume);
     let (log, mut deaths) = (site.trace_log(), 0);
-    let steps = made.into_iter().map(|call| (call, true)).chain(removed.into_iter().map(|call| (call, false)));
+    let steps =
+        made.into_iter().map(|call| (call, true)).chain(removed.into_iter().map(|call| (call, false)));
     for (call, makes) in steps {
         if !makes {
             site.create("i2", volume).unwrap();

@@ -13,7 +13,8 @@ struct Foreign(Child);
 
 impl Foreign {
     fn start() -> Foreign {
-        let child = Command::new("unshare").args(["--mount", "--propagation", "private", "sleep", "600"]).spawn();
+        let child =
+            Command::new("unshare").args(["--mount", "--propagation", "private", "sleep", "600"]).spawn();
         let child = child.unwrap();
         let own = std::fs::read_link("/proc/self/ns/mnt").unwrap();
         let theirs = || std::fs::read_link(format!("/proc/{}/ns/mnt", child.id())).is_ok_and(|ns| ns != own);

@@ -175,7 +175,8 @@ impl Site {
         let client = self.client(instance);
         for n in 0..FILES {
             let found = client.lookup(ROOT, &[b'a' + n]);
-            let ino = found.unwrap_or_else(|errno| panic!("{context:?}: {instance} has lost a name: {errno}")).ino;
+            let ino =
+                found.unwrap_or_else(|errno| panic!("{context:?}: {instance} has lost a name: {errno}")).ino;
             let mut back = vec![0xff; 6000];
             let length = client.read(ino, 0, &mut back).unwrap();
             assert_eq!(back[..length], [n; 5000], "{context:?}: {instance} has lost bytes");

@@ -32,7 +32,10 @@ fn an_error_of_any_call_of_a_start_is_named_and_loses_nothing() {
         match site.start(Some(&Trace::of(Fault::Error("EIO", call.clone()), &log))) {
             Err(words) => {
                 refusals += 1;
-                assert!(is_named(&words, &folder), "{call:?}: the node does not start, and says only: {words}");
+                assert!(
+                    is_named(&words, &folder),
+                    "{call:?}: the node does not start, and says only: {words}"
+                );
             }
             Ok(health) => {
                 assert_eq!(health.fragments.len(), 2, "{call:?}: a fragment is passed over in silence");
@@ -59,7 +62,8 @@ fn an_error_of_any_call_of_a_start_is_named_and_loses_nothing() {
 #[test]
 fn what_is_missing_or_damaged_is_named_and_kept() {
     let mut site = filled();
-    let lost = ["i1/spec.json", "i1/namespaces/0/meta.log", "i1/objects/0", "i2/volume.empty", "i2/volume.img"];
+    let lost =
+        ["i1/spec.json", "i1/namespaces/0/meta.log", "i1/objects/0", "i2/volume.empty", "i2/volume.img"];
     let mut cases: Vec<(&str, Option<&[u8]>)> = lost.into_iter().map(|path| (path, None)).collect();
     cases.extend([("i1/spec.json", Some(&b"{"[..])), ("i2/volume.empty", Some(b"many"))]);
     for (path, damage) in cases {

@@ -6,8 +6,8 @@
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use rustix::io::Errno;
 use rustix::fs::{AtFlags, CWD, FileType, StatxFlags, StatxTimestamp};
+use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 /// Longer than the coarsest clock tick that file systems stamp with (10 ms).

@@ -169,7 +169,9 @@ impl Drain {
         let here = path.ancestors().skip(1).filter(|folder| !folder.as_os_str().is_empty());
         for (folder, there) in here.zip(target.ancestors().skip(1)) {
             // Not empty: that is the end of it.
-            if !find(&self.from.join(folder)).is_ok_and(|seen| seen.is_none()) || std::fs::remove_dir(there).is_err() {
+            if !find(&self.from.join(folder)).is_ok_and(|seen| seen.is_none())
+                || std::fs::remove_dir(there).is_err()
+            {
                 return;
             }
             self.copier.publisher.forget_folder(there);

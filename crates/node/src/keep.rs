@@ -63,7 +63,10 @@ fn take_up<T: DeserializeOwned>(folder: &Path, stage: disk::Stage) -> io::Result
     disk::remove_file(&folder.join(SPEC).with_extension("new"))?;
     let emptied = disk::remove_folder(folder);
     emptied.map(|()| None).map_err(|error| {
-        io::Error::new(error.kind(), format!("{SPEC} is missing, but there are other files beside it ({error})"))
+        io::Error::new(
+            error.kind(),
+            format!("{SPEC} is missing, but there are other files beside it ({error})"),
+        )
     })
 }
 

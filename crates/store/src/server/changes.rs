@@ -29,7 +29,8 @@ impl Server {
         }
         let server = self.clone();
         // A million objects take their time, and nobody waits for it.
-        let begun = thread("remove", move || rest.iter().for_each(|found| server.finish_removal(&found.path)));
+        let begun =
+            thread("remove", move || rest.iter().for_each(|found| server.finish_removal(&found.path)));
         if let Err(error) = begun {
             tracing::warn!(%error, "no thread to remove what is left of fragments; the next start removes it");
         }
@@ -72,7 +73,8 @@ impl Server {
             error = error as &dyn std::error::Error,
             "cannot serve a fragment; what is on disk is kept as it is"
         );
-        self.slots().insert(instance, Slot::Broken(FragmentStatus { error: Some(error.to_string()), ..status }));
+        self.slots()
+            .insert(instance, Slot::Broken(FragmentStatus { error: Some(error.to_string()), ..status }));
     }
 
     /// Makes a fragment, or confirms the one that is there, with the namespaces that it does not have yet.
@@ -99,13 +101,17 @@ impl Server {
     fn make(&self, folder: &Path, spec: &FragmentSpec) -> Result<FragmentStatus, FragmentError> {
         // What came there without us is not ours to build on, nor to remove.
         if specification::read(folder)?.is_some() {
-            let (path, why) = (specification::path_of(folder), "it was not there when the node started".into());
+            let (path, why) =
+                (specification::path_of(folder), "it was not there when the node started".into());
             return Err(FragmentError::Specification { path, why });
         }
         create::fragment(folder, spec).inspect_err(|_| undo(&disk::making(folder)))?;
         // From here on the folder under its own name is what this call has made.
-        let named = disk::sync_names(folder)
-            .map_err(|cause| FragmentError::Io { operation: "name", path: folder.to_owned(), cause });
+        let named = disk::sync_names(folder).map_err(|cause| FragmentError::Io {
+            operation: "name",
+            path: folder.to_owned(),
+            cause,
+        });
         let fragment = named.and_then(|()| Fragment::open(folder, spec.clone())).inspect_err(|_| {
             if disk::set_aside(folder).is_ok() {
                 undo(&disk::removing(folder));
@@ -150,7 +156,12 @@ impl Server {
             .map_err(|error| self.cannot("namespace_not_added", "extend", &spec.instance, &error))
     }
 
-    fn try_extend(&self, folder: &Path, fragment: &Fragment, spec: &FragmentSpec) -> Result<(), FragmentError> {
+    fn try_extend(
+        &self,
+        folder: &Path,
+        fragment: &Fragment,
+        spec: &FragmentSpec,
+    ) -> Result<(), FragmentError> {
         let path = specification::path_of(folder);
         let kept = specification::read(folder)?.ok_or(FragmentError::NoSpecification { path })?;
         let mut namespaces = kept.namespaces;
