@@ -45,6 +45,7 @@ const TOGETHER: &[Test] = &[
     ("a_new_mapping_shows_what_other_nodes_wrote", mapped::new_mapping),
     ("a_mapping_shows_what_other_nodes_wrote_once_the_file_is_looked_at", mapped::old_mapping),
     ("what_was_stored_through_a_mapping_is_seen_on_every_node_after_msync", mapped::synced),
+    ("a_mapping_and_writes_of_one_node_into_the_same_pages_lose_nothing", mapped::beside_writes),
     ("appends_from_four_nodes_are_whole_and_none_is_lost", appends::records),
     ("of_four_exclusive_creates_one_wins", names::exclusive),
     ("a_name_that_four_nodes_remove_is_removed_once", names::removals),

@@ -8,6 +8,7 @@
 
 mod as_on_ext4;
 mod descriptors;
+mod pages;
 mod programs;
 mod suites;
 

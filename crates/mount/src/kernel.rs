@@ -5,12 +5,14 @@
 //! whole pages and so corrupted half of the records that two mounts wrote into one file.
 
 mod attributes;
+mod contents;
 mod directories;
 mod files;
 mod locks;
 mod names;
 mod pages;
 mod passthrough;
+mod waiting;
 
 use std::collections::HashMap;
 use std::io;
@@ -30,9 +32,10 @@ use fuse::session::{Handler, Negotiated, Session, Wanted, negotiate};
 
 use crate::filesystem::{FileSystem, Result};
 use crate::ledger::Ledger;
-use locks::Waiting;
+use contents::Contents;
 use pages::Pages;
 use passthrough::Passthrough;
+use waiting::Waiting;
 
 /// Threads that take requests. Each blocks while a storage node works, so more than there are cores.
 const THREADS: usize = 8;
@@ -192,9 +195,8 @@ struct Kernel<F> {
     /// How long the kernel may use names and attributes without asking, at most.
     cache_max: Duration,
     device: Device,
-    notifier: Notifier,
     passthrough: Passthrough,
-    pages: Pages,
+    contents: Arc<Contents<F>>,
     ledger: Arc<Ledger>,
     waiting: Waiting,
 }
@@ -223,9 +225,9 @@ impl<F: FileSystem> Handler for Kernel<F> {
 
             Operation::Open(open) => self.open(request, &open, reply),
             Operation::Create { arguments, name } => self.create(request, &arguments, name, reply),
-            Operation::Read(read) => self.read(ino, &read, reply),
-            Operation::Write { arguments, bytes } => self.write(request, &arguments, bytes, reply),
-            Operation::Allocate(range) => done(self.allocate(request, &range), reply),
+            Operation::Read(read) => self.contents.read(ino, read, reply),
+            Operation::Write { arguments, bytes } => self.contents.write(id, ino, arguments, bytes, reply),
+            Operation::Allocate(range) => self.contents.allocate(request, range, reply),
             Operation::Seek(seek) => self.seek(ino, &seek, reply),
             Operation::Fsync(_) => done(fs.fsync(ino), reply),
             Operation::Flush(flush) => self.flush(ino, &flush, reply),
@@ -273,15 +275,15 @@ impl<F: FileSystem> Kernel<F> {
                 pages.adopt(ino, false, past);
             }
         }
+        let filesystem = Arc::new(filesystem);
         Kernel {
-            filesystem: Arc::new(filesystem),
+            filesystem: Arc::clone(&filesystem),
             cache_max: if negotiated.minor >= MINOR_EPOCHS { Duration::MAX } else { OLD_KERNELS_CACHE },
             device: device.clone(),
-            notifier: Notifier::new(device),
             passthrough,
-            pages,
+            contents: Arc::new(Contents::new(filesystem, pages, device)),
             ledger: Arc::new(ledger),
-            waiting: Waiting::default(),
+            waiting: Waiting::new(locks::WAITING_MAX),
         }
     }
 
