@@ -104,7 +104,17 @@ impl Context {
         self.retrying_after(attempt(), attempt)
     }
 
-    /// The same after a first attempt, with this outcome.
+    /// The same with a file that is open. One that became stale is to be opened anew, which is not this attempt's to do.
+    pub(crate) fn retrying_open<T>(&self, mut attempt: impl FnMut() -> Result<T, Fault>) -> Result<T, Fault> {
+        let is_stale = |fault: &Fault| fault.errno() == Some(Errno::STALE);
+        let outcome = self.retrying(|| match attempt() {
+            Err(fault) if is_stale(&fault) => Ok(Err(fault)),
+            outcome => outcome.map(Ok),
+        });
+        outcome.flatten()
+    }
+
+    /// The same as [`Context::retrying`] after a first attempt, with this outcome.
     pub(crate) fn retrying_after<T>(
         &self,
         first: Result<T, Fault>,
@@ -178,7 +188,7 @@ impl Context {
         format!("{}{}-", self.stage_prefix(), self.journal.run())
     }
 
-    fn sleep(&self, pause: Duration) {
+    pub(crate) fn sleep(&self, pause: Duration) {
         let end = Instant::now() + pause;
         while Instant::now() < end && !self.monitor.is_stopping() {
             std::thread::sleep(NAP.min(end.saturating_duration_since(Instant::now())));

@@ -5,7 +5,7 @@
 //! record  := start | part | blocks | file | made | remark
 //! start   := {"start":{"stage","source","destination","run","pass"}}  first of each run, which count from 1; a pass is one while
 //!                                                                  the job runs
-//! part    := {"part":{"target","place","size","mtime"}}            a large file, begun at `place`
+//! part    := {"part":{"target","place","size","mtime","changed","ino"}}   a large file, begun at `place`; its source's version
 //! blocks  := {"blocks":{"target","blocks":[[number, crc32c],...]}} blocks of it, written there
 //! file    := {"file":{"target","size","mtime","changed","crc32c","attempts","verified","finished_ms"}}   a regular file that is done
 //! made    := {"made":{"target"}}                                    the destination folder, about to be made by us
@@ -28,6 +28,8 @@ use std::sync::Mutex;
 
 use wire::data::{Attr, Time};
 use wire::node::{StageSpec, Verify};
+
+use crate::version::Version;
 
 pub use self::record::PathText;
 use self::record::{BlocksRecord, FileRecord, MadeRecord, PartRecord, Record, RemarkRecord, StartRecord};
@@ -60,10 +62,8 @@ pub struct Finished {
 pub struct Unfinished {
     /// Where it is at the target.
     pub place: PathBuf,
-    /// The source's size then, bytes.
-    pub size: u64,
-    /// The source's time of change then.
-    pub mtime: Time,
+    /// The source's version then; `None`: not noted.
+    pub version: Option<Version>,
     /// CRC32C of the blocks of 1 MiB that are written, by their number.
     pub blocks: BTreeMap<usize, u32>,
 }

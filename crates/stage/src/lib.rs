@@ -45,4 +45,5 @@ mod stalls;
 mod transfer;
 pub mod tree;
 mod verify;
+pub mod version;
 mod watched;

@@ -13,6 +13,7 @@ use crate::context::Context;
 use crate::fault::{Cause, Fault, Tried};
 use crate::folder::{Folder, release};
 use crate::tree::{Found, New};
+use crate::version::Version;
 
 /// Queues everything below `source`, which becomes `folder`.
 ///
@@ -39,13 +40,15 @@ fn level(
     ahead: &mut Vec<(Found, Arc<Folder>)>,
 ) -> Result<(), Fault> {
     let tree = &*context.source;
-    let time_of_change =
-        || Ok(tree.find(&source.path).tried(tree, &source.path, "look at folder")?.attr.mtime);
+    let version = || {
+        let folder = tree.find(&source.path).tried(tree, &source.path, "look at folder")?;
+        Ok(Version::of(&folder.attr))
+    };
     let mut seen = HashSet::new();
     context.retrying(|| {
-        let before = time_of_change()?;
+        let before = version()?;
         list(context, source, folder, ahead, &mut seen)?;
-        if context.monitor.is_stopping() || time_of_change()? == before {
+        if context.monitor.is_stopping() || version()? == before {
             return Ok(());
         }
         Err(Fault::new(tree, &source.path, "list folder", Cause::Changed))

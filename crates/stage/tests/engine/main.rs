@@ -11,4 +11,5 @@ mod policy;
 mod resume;
 mod round_trip;
 mod support;
+mod torn;
 mod worker;
