@@ -72,6 +72,7 @@ pub(crate) fn gather(context: &Context, first: Entry, bounds: &Bounds) -> Vec<En
 /// Stages an entry, and those that go with it.
 pub(crate) fn stage(context: &Arc<Context>, first: Entry) {
     let entries = if takes(context, &first, &OWN) { gather(context, first, &OWN) } else { vec![first] };
+    let _at = context.at.begin(&context.source.show(&entries[0].source.path), entries.len() - 1);
     context.pace(0);
     if entries.len() == 1 || context.monitor.is_stopping() {
         return entries.into_iter().for_each(|entry| entry::stage(context, entry));

@@ -34,8 +34,8 @@ pub(crate) fn begin<'a>(context: &'a Context, name: &Path, source: &Found) -> Re
         if let Some(begun) = go_on(context, name, source, unfinished) {
             return Ok(begun);
         }
-        // It is of no use, and may be large. What cannot be removed fails the next step or does no harm.
-        let _ = context.target.remove(&place);
+        // It is of no use, and may be large.
+        context.give_up(place);
     }
     let workplace = context.workplace(name);
     let (made, file) =

@@ -21,6 +21,8 @@ pub(super) enum Record {
     File(FileRecord),
     Made(MadeRecord),
     Remark(RemarkRecord),
+    Folder(FolderRecord),
+    Cleared,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -58,6 +60,12 @@ pub(super) struct PartRecord {
     changed: Option<(i64, u32)>,
     #[serde(default)]
     ino: u64,
+}
+
+#[derive(Serialize, Deserialize)]
+pub(super) struct FolderRecord {
+    pub(super) path: PathText,
+    pub(super) ino: u64,
 }
 
 #[derive(Serialize, Deserialize)]

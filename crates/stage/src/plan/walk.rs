@@ -8,11 +8,12 @@ use std::sync::Arc;
 
 use rustix::io::Errno;
 
-use super::{FOLDER_MODE_MEANWHILE, make_usable, queue, sweep};
+use super::{FOLDER_MODE_MEANWHILE, make_usable, queue};
 use crate::context::Context;
 use crate::fault::{Cause, Fault, Tried};
 use crate::folder::{Folder, release};
-use crate::tree::{Found, New};
+use crate::strays;
+use crate::tree::{Found, New, Placement};
 use crate::version::Version;
 
 /// Queues everything below `source`, which becomes `folder`.
@@ -104,6 +105,9 @@ fn take(context: &Arc<Context>, entry: Found, folder: &Arc<Folder>, ahead: &mut 
     }
     match context.retrying(|| make(context, &target)) {
         Ok(made) => {
+            if context.target.placement() == Placement::Renamed {
+                context.journal.note_folder(&made.path, made.attr.ino);
+            }
             let below = Folder::below(folder, entry.clone(), made);
             ahead.push((entry, below));
         }
@@ -124,6 +128,6 @@ fn make(context: &Context, path: &Path) -> Result<Found, Fault> {
         return Err(Errno::NOTDIR).tried(target, path, "make folder");
     }
     make_usable(context, &there);
-    sweep(context, &there)?;
+    strays::sweep(context, &there)?;
     Ok(there)
 }

@@ -7,6 +7,7 @@ mod faults;
 mod lists;
 mod mounts;
 mod movers;
+mod parts;
 mod policy;
 mod resume;
 mod round_trip;
