@@ -157,6 +157,7 @@ impl Drain {
 
     /// The first walk, and more where not everything can be watched.
     fn keep_walking(&self) {
+        self.clear();
         self.scan(Path::new(""));
         loop {
             std::thread::sleep(WALK_PERIOD);

@@ -1,7 +1,9 @@
 //! The stages of this node, by id: one task each ([`coordinator`]) runs the stage's worker; this table hands requests
 //! to them.
 
+mod clearing;
 mod coordinator;
+mod patience;
 pub mod shares;
 pub mod worker;
 
@@ -168,6 +170,7 @@ impl Stages {
         let folder = of_id(&self.setting.folder, id)?;
         let Some(handle) = self.lock().remove(id) else { return Ok(()) };
         handle.stop(Stop::ForGood).await;
+        clearing::clear(&self.setting.program, &folder).await;
         keep::remove(&folder).map_err(|error| {
             site(
                 "node_disk",
