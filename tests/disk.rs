@@ -27,7 +27,7 @@ impl Disk {
 
     /// ext4 on an image.
     pub fn ext4() -> Disk {
-        Disk::formatted(512 << 20, Command::new("mkfs.ext4").arg("-qF"))
+        Disk::formatted(2 << 30, Command::new("mkfs.ext4").arg("-qF"))
     }
 
     fn formatted(bytes: u64, format: &mut Command) -> Disk {
@@ -97,8 +97,8 @@ impl Disk {
         run(Command::new("xfs_io").args(["-x", "-c", "shutdown"]).arg(self.folder()));
     }
 
-    /// The machine is on again, with what is on the disk: a copy of that, where somebody (another mount namespace of this
-    /// machine) holds on to the dead file system, which the image would then be found to be.
+    /// The machine is on again, with what is on the disk: a copy of that, where somebody (another mount namespace of
+    /// this machine) holds on to the dead file system, which the image would then be found to be.
     pub fn restore(&mut self) {
         self.detach();
         let dead = self.image();

@@ -1,4 +1,5 @@
-//! What happens to processes, disks and links: a file for each kind. Each strikes, and repairs what an operator would.
+//! What happens to processes, disks and links: a file for each kind. Each strikes, and repairs what an operator
+//! would.
 //!
 //! **Invariant:** when one returns, all processes run, all disks are writable and all links are open.
 

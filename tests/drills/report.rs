@@ -50,10 +50,10 @@ fn table(results: &[(&Scenario, Result)], asked: &Asked, took: Duration) -> Stri
 
 const HEAD: &str = "# What was survived
 
-`make drills` writes this page: each round one fault under a load whose every byte is checked. \"Refused\" are calls that
-failed while a fault was there that may fail calls; \"lost, not confirmed\" are changes that no fsync had confirmed and that a
-power loss took. A drill is survived when no other call failed, all that was confirmed is there, and where nothing may be
-lost, all that was answered. [SEMANTICS.md](SEMANTICS.md) says what is promised.
+`make drills` writes this page: each round one fault under a load whose every byte is checked. \"Refused\" are
+calls that failed while a fault was there that may fail calls; \"lost, not confirmed\" are changes that no fsync had
+confirmed and that a power loss took. A drill is survived when no other call failed, all that was confirmed is there,
+and where nothing may be lost, all that was answered. [SEMANTICS.md](SEMANTICS.md) says what is promised.
 
 ";
 

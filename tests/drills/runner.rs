@@ -8,7 +8,7 @@ use crate::Asked;
 use crate::ground::Ground;
 use crate::load::Counts;
 use crate::report;
-use crate::scenario::{Load, Scenario};
+use crate::scenario::{Fault, Load, Scenario};
 use crate::scenarios::ALL;
 
 /// What became of a drill.
@@ -18,6 +18,8 @@ pub struct Result {
     pub rounds: u64,
     /// How many faults of each kind there were.
     pub faults: BTreeMap<&'static str, u64>,
+    /// The last of them.
+    pub last: Option<Fault>,
     /// What the load did.
     pub counts: Counts,
     /// Seeds of the batches that were not survived, with their rounds, and the first line of why.
@@ -92,7 +94,7 @@ fn drill(scenario: &Scenario, rounds: u64, seed: u64, deadline: Option<Instant>)
                 let text = payload.downcast_ref::<String>().cloned();
                 let text = text.or_else(|| payload.downcast_ref::<&str>().map(|text| (*text).to_owned()));
                 let text = text.unwrap_or_default();
-                let line = text.lines().next().unwrap_or_default().to_owned();
+                let line = format!("{:?}: {}", result.last, text.lines().next().unwrap_or_default());
                 result.failures.push((batch_seed, batch, line.clone()));
                 format!("FAILED: {line}")
             }
@@ -108,6 +110,7 @@ fn run_batch(scenario: &Scenario, rounds: u64, seed: u64, result: &mut Result) -
     for number in 0..rounds {
         let which = ground.random.below(scenario.faults.len() as u64) as usize;
         let fault = scenario.faults[which];
+        result.last = Some(fault);
         ground.round(number, fault);
         result.rounds += 1;
         *result.faults.entry(fault.kind()).or_default() += ground.struck_by(fault);

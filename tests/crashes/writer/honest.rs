@@ -1,19 +1,21 @@
-//! Work beside faults that may fail calls, or lose what was not confirmed: each call either does what it says or says that
-//! it did not, and what an fsync confirmed stays.
+//! Work beside faults that may fail calls, or lose what was not confirmed: each call either does what it says or says
+//! that it did not, and what an fsync confirmed stays.
 //!
-//! It keeps files open over the faults. Who drives it says before a fault what may happen (`danger errors`: calls may fail;
-//! `danger loss`: also, what was not confirmed may be gone) and afterwards `settled`: then all is looked at. `check FOLDER`
-//! compares what another mount shows, `probe FOLDER` does where reads may fail but not be wrong; `pause` rests until the next
-//! other order. Every answer tells the steps, the fsyncs that succeeded, the calls that failed
-//! and the changes that were lost so far.
+//! It keeps files open over the faults. Who drives it says before a fault what may happen (`danger errors`: calls may
+//! fail; `danger loss`: also, what was not confirmed may be gone) and afterwards `settled`: then all is looked at.
+//! `check FOLDER` compares what another mount shows, `probe FOLDER` does where reads may fail but not be wrong. `pause`
+//! rests until `go on`. Every answer tells the steps, the fsyncs that succeeded, the calls that failed and the changes
+//! that were lost so far.
 
 mod claims;
 mod settle;
+mod steps;
 mod work;
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use work::Work;
 
@@ -30,6 +32,9 @@ pub enum Danger {
     Loss,
 }
 
+/// How often who rests asks whether it may go on.
+const REST: Duration = Duration::from_millis(1);
+
 /// Works in `mount` until it is told to stop.
 pub fn run(mount: &Path, number: u64, seed: u64) {
     let work = Mutex::new(worked(Work::make(mount, number, seed)));
@@ -38,18 +43,25 @@ pub fn run(mount: &Path, number: u64, seed: u64) {
     std::thread::scope(|scope| {
         scope.spawn(|| {
             while !STOP.load(Ordering::Relaxed) {
-                if is_wanted.load(Ordering::Relaxed) {
-                    std::thread::yield_now();
+                let mut work = lock();
+                // Asked only now: who was told to rest takes no step more.
+                if is_wanted.load(Ordering::SeqCst) {
+                    drop(work);
+                    std::thread::sleep(REST);
                 } else {
-                    worked(lock().step());
+                    worked(work.step());
                 }
             }
         });
         println!("ok begun");
+        let mut rests = false;
         obey(|word, place| {
-            is_wanted.store(true, Ordering::Relaxed);
-            let said = order(&mut lock(), word, place);
-            is_wanted.store(word == "pause", Ordering::Relaxed);
+            is_wanted.store(true, Ordering::SeqCst);
+            let mut work = lock();
+            let said = order(&mut work, word, place);
+            rests |= word == "pause";
+            rests &= word != "go";
+            is_wanted.store(rests, Ordering::SeqCst);
             said
         });
         STOP.store(true, Ordering::Relaxed);
@@ -63,7 +75,7 @@ fn order(work: &mut Work, word: &str, place: &str) -> Result<String, Failure> {
         ("settled", _) => work.settle()?,
         ("check", folder) => work.check(Path::new(folder), false)?,
         ("probe", folder) => work.check(Path::new(folder), true)?,
-        ("pause", _) => {}
+        ("pause", _) | ("go", "on") => {}
         _ => return Err(format!("unknown order {word} {place}")),
     }
     Ok(work.counts())

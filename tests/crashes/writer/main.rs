@@ -9,8 +9,8 @@
 //! a call fails that must not, it says so at once and ends.
 //!
 //! `load` works until it is told to stop, and no call may fail. `durable` has one thread; its buffer's disk may be cut
-//! off at any moment, after which only what an fsync confirmed is compared. `honest` lives on over faults that fail its calls
-//! or lose what was not confirmed; its orders are in `honest.rs`.
+//! off at any moment, after which only what an fsync confirmed is compared. `honest` lives on over faults that fail its
+//! calls or lose what was not confirmed; its orders are in `honest.rs`.
 //!
 //! It is a process of its own, because the one that starts mounts and servers must hold no file on them.
 

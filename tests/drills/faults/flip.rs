@@ -4,40 +4,40 @@ use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
+use tests::processes::wait_until;
+use tests::site::HANGS_AFTER;
+
 use crate::ground::Ground;
 
 /// Files are looked for in there.
-const OBJECTS: &str = "fragments/i1/namespaces/0";
+const OBJECTS: &str = "fragments/i1/objects/0";
 
 impl Ground {
     /// Turns a bit of an object of a node that does not run, lets everybody read, and turns it back.
     #[track_caller]
     pub fn flip_bit(&mut self) {
-        self.load.order("pause");
         let n = self.any_storage();
+        let folder = self.site.storage[n].folder().join(OBJECTS);
+        assert!(wait_until(HANGS_AFTER, || !objects(&folder).is_empty()), "the load leaves no object");
+        self.load.order("pause");
         self.site.storage[n].kill();
-        let mut objects = Vec::new();
-        find_objects(&self.site.storage[n].folder().join(OBJECTS), &mut objects);
+        let mut objects = objects(&folder);
         objects.sort();
-        let Some(object) = self.any_of(&objects) else {
+        // All that there was may have been removed just before.
+        let Some(object) = objects.get(self.random.below(objects.len().max(1) as u64) as usize) else {
             self.site.storage[n].start();
-            return;
+            return self.load.order("go on");
         };
-        let length = fs::metadata(&object).expect("the node made it").len();
+        let length = fs::metadata(object).expect("the node made it").len();
         let (at, bit) = (self.random.below(length), self.random.below(8));
-        turn(&object, at, bit);
+        turn(object, at, bit);
         self.site.storage[n].start();
         let mounts = self.mounts.clone();
         self.load.compare("probe", &mounts);
-        self.load.order("pause");
         self.site.storage[n].kill();
-        turn(&object, at, bit);
+        turn(object, at, bit);
         self.site.storage[n].start();
-    }
-
-    fn any_of(&mut self, paths: &[PathBuf]) -> Option<PathBuf> {
-        let count = paths.len() as u64;
-        if count == 0 { None } else { Some(paths[self.random.below(count) as usize].clone()) }
+        self.load.order("go on");
     }
 }
 
@@ -49,14 +49,10 @@ fn turn(object: &Path, at: u64, bit: u64) {
 }
 
 /// Objects that are not empty: files in folders of two digits.
-fn find_objects(folder: &Path, into: &mut Vec<PathBuf>) {
-    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-        let path = entry.path();
-        let is_full = entry.metadata().is_ok_and(|metadata| metadata.is_file() && metadata.len() > 0);
-        if path.is_dir() {
-            find_objects(&path, into);
-        } else if is_full && folder.file_name().is_some_and(|name| name.len() == 2) {
-            into.push(path);
-        }
-    }
+fn objects(folder: &Path) -> Vec<PathBuf> {
+    let folders = fs::read_dir(folder).into_iter().flatten().flatten();
+    let files = folders.flat_map(|entry| fs::read_dir(entry.path()).into_iter().flatten().flatten());
+    let is_full =
+        |entry: &fs::DirEntry| entry.metadata().is_ok_and(|found| found.is_file() && found.len() > 0);
+    files.filter(is_full).map(|entry| entry.path()).collect()
 }

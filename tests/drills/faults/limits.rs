@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use rustix::process::{Resource, Rlimit, prlimit};
+use rustix::process::{Resource, Rlimit, getrlimit, prlimit};
 use tests::site::is_alive;
 
 use crate::ground::Ground;
@@ -30,7 +30,8 @@ impl Ground {
 
     fn limit(&mut self, n: usize, resource: Resource, most: u64) {
         let pid = self.site.storage[n].pid().expect("it runs");
-        let small = Rlimit { current: Some(most), maximum: None };
+        // Who may lower the hard limit may not always raise it again; the node's is the one that we gave it.
+        let small = Rlimit { current: Some(most), maximum: getrlimit(resource).maximum };
         let before = prlimit(Some(pid), resource, small).expect("we are root");
         self.pause(EXHAUSTED_MAX_MS);
         if is_alive(pid.as_raw_nonzero().get()) {

@@ -98,5 +98,10 @@ pub fn write_of(file: u64, block: usize, bytes: &[u8]) -> Result<u64, Failure> {
     if (other, place) != (file, block as u64) && block_bytes(other, place as usize, write) == bytes {
         return Err(format!("shows block {place} of file {other} (its write {write})"));
     }
-    Err("holds bytes that nobody wrote".to_owned())
+    let whole = block_bytes(other, place as usize, write);
+    let until = whole.iter().zip(bytes).take_while(|(one, other)| one == other).count();
+    let then = word((until / 32 * 32).min(BLOCK - 32));
+    Err(format!(
+        "is torn: write {write} of file {other} (its block {place}) up to byte {until}, then write {then}"
+    ))
 }

@@ -12,7 +12,7 @@ use super::claims::{BLOCK, BLOCKS, write_of};
 use super::work::{NAMES, Step, Work};
 
 impl Work {
-    /// The danger is over: everything is there as was confirmed, and as was answered if nothing was to be lost; and no call
+    /// The danger is over: everything is there as was confirmed, and as was answered if nothing was to be lost; no call
     /// fails any more.
     pub fn settle(&mut self) -> Step {
         let lost = self.settle_names()?;
