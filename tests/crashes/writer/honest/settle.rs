@@ -1,9 +1,9 @@
 //! What is looked at after a danger, and what other mounts show: [`Work`] beside what is there.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
+use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use super::super::{Failure, failed};
@@ -15,6 +15,7 @@ impl Work {
     /// The danger is over: everything is there as was confirmed, and as was answered if nothing was to be lost; no call
     /// fails any more.
     pub fn settle(&mut self) -> Step {
+        self.hear_of_losses()?;
         let lost = self.settle_names()?;
         let shown: Vec<(PathBuf, u64)> = self.shown().collect();
         for (path, file) in shown {
@@ -50,6 +51,19 @@ impl Work {
                 Err(_) if may_fail => self.refusals += 1,
                 Err(error) => return Err(failed("read", &path)(error)),
             }
+        }
+        Ok(())
+    }
+
+    /// Has to do with every storage node, so that this mount knows of each loss: handles that are opened from now on have
+    /// nothing to be told. Its own fsync may tell it, once.
+    fn hear_of_losses(&mut self) -> Step {
+        let path = self.folder.join("hears-of-losses");
+        let file = File::create(&path).map_err(failed("create", &path))?;
+        file.write_all_at(&[1; BLOCKS * BLOCK], 0).map_err(failed("write", &path))?;
+        if file.sync_all().is_err() {
+            self.refusals += 1;
+            file.sync_all().map_err(failed("fsync once more", &path))?;
         }
         Ok(())
     }
