@@ -22,10 +22,19 @@ pub struct Disk {
 impl Disk {
     /// XFS on an image.
     pub fn xfs() -> Disk {
+        Disk::formatted(2 << 30, Command::new("mkfs.xfs").arg("-q"))
+    }
+
+    /// ext4 on an image.
+    pub fn ext4() -> Disk {
+        Disk::formatted(2 << 30, Command::new("mkfs.ext4").arg("-qF"))
+    }
+
+    fn formatted(bytes: u64, format: &mut Command) -> Disk {
         let disk = Disk::empty();
         let image = disk.image();
-        fs::File::create(&image).and_then(|file| file.set_len(2 << 30)).expect("the folder is ours");
-        run(Command::new("mkfs.xfs").arg("-q").arg(&image));
+        fs::File::create(&image).and_then(|file| file.set_len(bytes)).expect("the folder is ours");
+        run(format.arg(&image));
         disk.attach();
         disk
     }
@@ -56,8 +65,16 @@ impl Disk {
     }
 
     fn attach(&self) {
-        // The dead one, which this is a copy of, may still be there.
-        run(Command::new("mount").args(["-o", "loop,nouuid"]).arg(self.image()).arg(self.folder()));
+        // The dead one, which this is a copy of, may still be there; XFS would refuse a second with its number.
+        let kind = Command::new("blkid").args(["-o", "value", "-s", "TYPE"]).arg(self.image()).output();
+        let is_xfs = kind.expect("blkid is installed").stdout.starts_with(b"xfs");
+        let options = if is_xfs { "loop,nouuid" } else { "loop" };
+        run(Command::new("mount").args(["-o", options]).arg(self.image()).arg(self.folder()));
+    }
+
+    /// From here on it can only be read: what the kernel makes of a file system that it found to be damaged. ext4 only.
+    pub fn become_read_only(&self) {
+        run(Command::new("mount").args(["-o", "remount,abort"]).arg(self.folder()));
     }
 
     /// Leaves no room: whoever fills it takes the last block, too.
@@ -80,14 +97,21 @@ impl Disk {
         run(Command::new("xfs_io").args(["-x", "-c", "shutdown"]).arg(self.folder()));
     }
 
-    /// The machine is on again, with what is on the disk: a copy of that, as another mount namespace of this machine may hold
-    /// on to the dead file system, which the image would then be found to be.
+    /// The machine is on again, with what is on the disk: a copy of that, where somebody (another mount namespace of
+    /// this machine) holds on to the dead file system, which the image would then be found to be.
     pub fn restore(&mut self) {
         self.detach();
         let dead = self.image();
-        self.losses += 1;
-        run(Command::new("cp").arg("--sparse=always").arg(dead).arg(self.image()));
+        if self.is_held() {
+            self.losses += 1;
+            run(Command::new("cp").arg("--sparse=always").arg(dead).arg(self.image()));
+        }
         self.attach();
+    }
+
+    fn is_held(&self) -> bool {
+        let devices = Command::new("losetup").arg("--associated").arg(self.image()).output();
+        !devices.expect("losetup is installed").stdout.is_empty()
     }
 
     fn detach(&self) {

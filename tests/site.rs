@@ -56,31 +56,34 @@ pub struct Node {
     name: String,
     roles: &'static str,
     process: Option<Child>,
+    /// Where mounts are told that its data path is, if not where it is.
+    relay: Option<String>,
 }
 
 impl Site {
     /// Starts the nodes and makes the mounts, with the storage nodes' folders in `storage`, if it is given.
     #[track_caller]
     pub fn start(plan: Plan, storage: Option<&Path>) -> Site {
-        let disks: Vec<PathBuf> = storage.iter().map(|folder| folder.to_path_buf()).collect();
-        Site::start_on(plan, &disks)
+        Site::start_on(plan, |_| storage)
     }
 
-    /// The same with the folders of the storage nodes spread over `disks` in turn; without any, beside the others'.
+    /// The same, with the folder of storage node `n` in `disk(n)`, if there is one.
     #[track_caller]
-    pub fn start_on(plan: Plan, disks: &[PathBuf]) -> Site {
+    pub fn start_on<'a>(plan: Plan, disk: impl Fn(usize) -> Option<&'a Path>) -> Site {
         let base = tempfile::Builder::new().prefix("fbc").tempdir().expect("temporary folders are writable");
         // Programs of ordinary users work in the mounts, too.
         fs::set_permissions(base.path(), Permissions::from_mode(0o755)).expect("the folder is ours");
-        let disk = |n: usize| disks.get(n % disks.len().max(1)).map_or(base.path(), PathBuf::as_path);
         let node = |folder: &Path, name: String, roles| Node {
             folder: folder.join(&name),
             name,
             roles,
             process: None,
+            relay: None,
         };
         let mut site = Site {
-            storage: (0..plan.storage_nodes).map(|n| node(disk(n), format!("n{n}"), "storage")).collect(),
+            storage: (0..plan.storage_nodes)
+                .map(|n| node(disk(n).unwrap_or(base.path()), format!("n{n}"), "storage"))
+                .collect(),
             compute: (0..plan.mounts).map(|n| node(base.path(), format!("c{n}"), "compute")).collect(),
             plan,
             base,
@@ -101,7 +104,8 @@ impl Site {
     pub fn add_mount(&mut self) -> usize {
         let n = self.compute.len();
         let name = format!("c{n}");
-        let mut node = Node { folder: self.base.path().join(&name), name, roles: "compute", process: None };
+        let folder = self.base.path().join(&name);
+        let mut node = Node { folder, name, roles: "compute", process: None, relay: None };
         node.start();
         self.compute.push(node);
         self.mount(n);
@@ -114,7 +118,14 @@ impl Site {
     }
 
     fn addresses(&self) -> Vec<Value> {
-        self.storage.iter().map(|node| node.call("GET", "/v1/health", None)["data"].clone()).collect()
+        let address = |node: &Node| {
+            let data = node.call("GET", "/v1/health", None)["data"].clone();
+            match &node.relay {
+                Some(relay) => json!({ "node": data["node"], "tcp": relay, "unix": null }),
+                None => data,
+            }
+        };
+        self.storage.iter().map(address).collect()
     }
 
     fn layout(&self) -> Value {
@@ -172,9 +183,10 @@ impl Drop for Site {
             left.iter().for_each(|process| process.signal(Signal::KILL));
             left.is_empty()
         });
-        let nodes = self.storage.iter().map(|node| node.folder.as_path());
-        let mounted = nodes.chain([self.base.path()]).flat_map(processes::mounts_of);
-        for point in mounted.collect::<Vec<_>>().iter().rev() {
+        let mut mounted = processes::mounts_of(self.base.path());
+        // Of a disk, what is mounted on it.
+        mounted.extend(self.storage.iter().flat_map(|node| processes::mounts_of(&node.folder)));
+        for point in mounted.iter().rev() {
             let _gone = rustix::mount::unmount(point, rustix::mount::UnmountFlags::DETACH);
         }
     }
@@ -201,6 +213,31 @@ impl Node {
             process.kill().expect("it is not reaped yet");
             process.wait().expect("it is our child");
         }
+    }
+
+    /// Ends it as a service manager does, and waits until it has ended.
+    #[track_caller]
+    pub fn stop(&mut self) {
+        self.signal(Signal::TERM);
+        let mut process = self.process.take().expect("it runs");
+        assert!(process.wait().expect("it is our child").success(), "{}", self.log());
+    }
+
+    /// Where its data path is, over TCP.
+    #[track_caller]
+    pub fn address(&self) -> String {
+        let data = self.call("GET", "/v1/health", None)["data"].clone();
+        data["tcp"].as_str().expect("it has one").to_owned()
+    }
+
+    /// Mounts that are made from now on reach its data path at this address.
+    pub fn reach_through(&mut self, relay: &str) {
+        self.relay = Some(relay.to_owned());
+    }
+
+    /// Its process's number, while it runs.
+    pub fn pid(&self) -> Option<Pid> {
+        self.process.as_ref().map(Pid::from_child)
     }
 
     /// Sends it a signal.
