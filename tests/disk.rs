@@ -39,6 +39,18 @@ impl Disk {
         disk
     }
 
+    /// ext4 without a journal, which promises 2 GiB and has room for `bytes`: what is more fails when it is written back.
+    pub fn sick(bytes: u64) -> Disk {
+        let disk = Disk::tmpfs(bytes);
+        let image = disk.folder().join("image");
+        fs::File::create(&image).and_then(|file| file.set_len(2 << 30)).expect("it is sparse");
+        run(Command::new("mkfs.ext4").args(["-q", "-O", "^has_journal"]).arg(&image));
+        let over = disk.folder().join("sick");
+        fs::create_dir(&over).expect("the disk is ours");
+        run(Command::new("mount").args(["-o", "loop"]).arg(&image).arg(over));
+        disk
+    }
+
     /// Memory.
     pub fn tmpfs(bytes: u64) -> Disk {
         let disk = Disk::empty();
@@ -90,6 +102,12 @@ impl Disk {
             }
         }
         ballast.sync_all().expect("the disk works");
+    }
+
+    /// What is on it now stays, whatever happens.
+    pub fn sync(&self) {
+        let folder = fs::File::open(self.folder()).expect("the folder is ours");
+        rustix::fs::syncfs(folder).expect("the disk is well");
     }
 
     /// From here on nothing reaches the disk any more, and what was not synced is gone.

@@ -87,28 +87,6 @@ impl Client {
         Ok(())
     }
 
-    /// Makes the file's contents and every metadata change so far survive a power loss of the storage nodes.
-    pub fn fsync(&self, ino: u64) -> Result<()> {
-        let objects = self.layout.fragments_of(ino).map(|fragment| (fragment, Request::Sync { ino }));
-        self.ask_each(objects.chain([(self.home, Request::SyncMetadata)])).map(drop)
-    }
-
-    /// The same for many files at once.
-    pub fn fsync_many(&self, inos: &[u64]) -> Result<()> {
-        let on = |fragment: u32| -> Vec<u64> {
-            inos.iter().copied().filter(|ino| self.layout.fragments_of(*ino).any(|f| f == fragment)).collect()
-        };
-        let objects = (0..self.layout.fragments).map(|fragment| (fragment, on(fragment)));
-        let objects = objects.filter(|(_, inos)| !inos.is_empty());
-        let objects = objects.map(|(fragment, inos)| (fragment, Request::SyncMany { inos }));
-        self.ask_each(objects.chain([(self.home, Request::SyncMetadata)])).map(drop)
-    }
-
-    /// Makes every metadata change so far survive a power loss of the home shard's node.
-    pub fn sync_metadata(&self) -> Result<()> {
-        self.home(&Request::SyncMetadata).map(drop)
-    }
-
     /// The next range of the file that has data, at or after `offset`; `None`: only a hole to the end. A range may end
     /// before its data does.
     pub fn next_data(&self, ino: u64, offset: u64) -> Result<Option<Range<u64>>> {

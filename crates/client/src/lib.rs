@@ -7,9 +7,11 @@
 //! nodes.
 
 mod closing;
+mod commits;
 mod coverage;
 mod data;
 mod extents;
+mod failures;
 mod files;
 mod known;
 mod locks;
@@ -17,6 +19,7 @@ mod many;
 mod measure;
 mod nodes;
 mod numbered;
+mod syncing;
 
 use std::os::fd::OwnedFd;
 use std::sync::Mutex;
@@ -31,6 +34,8 @@ use wire::data::{NAME_BYTES_MAX, Reply, Request};
 use wire::node::NamespaceTarget;
 
 use closing::Closer;
+pub use commits::{Memory, Remembered};
+pub use failures::Failures;
 use files::Files;
 pub use files::Held;
 use known::{Known, Moment};
@@ -103,7 +108,7 @@ impl Client {
     pub fn connect(target: &NamespaceTarget) -> std::result::Result<Client, ConnectError> {
         let mut session = [0; 16];
         getrandom::fill(&mut session).map_err(ConnectError::Random)?;
-        let nodes = Nodes::new(target, key_of(target)?, session);
+        let nodes = Nodes::new(target, key_of(target)?, session, Remembered::default());
         let client = Client::over(target, nodes, Files::default())?;
         client.nodes.check(target.home).map_err(|source| {
             let node = target.nodes.get(target.home as usize);
@@ -116,7 +121,8 @@ impl Client {
         Ok(client)
     }
 
-    /// Goes on with the session of a client whose process died, which held `held`. Connects when it is first used.
+    /// Goes on with the session of a client whose process died, which held `held` and remembered what it had written. Connects
+    /// when it is first used.
     ///
     /// # Errors
     /// [`ConnectError`], but not of a node.
@@ -124,8 +130,9 @@ impl Client {
         target: &NamespaceTarget,
         session: [u8; 16],
         held: Held,
+        remembered: Remembered,
     ) -> std::result::Result<Client, ConnectError> {
-        let nodes = Nodes::resume(target, key_of(target)?, session);
+        let nodes = Nodes::resume(target, key_of(target)?, session, remembered);
         Client::over(target, nodes, Files::holding(held))
     }
 
@@ -361,6 +368,7 @@ impl Client {
 
     /// Bytes up to `end` of a file were written to an object of it, whose time of change is `mtime`.
     pub fn wrote(&self, ino: u64, end: u64, mtime: Time) {
+        self.nodes.commits().written(ino);
         // The object that is the whole file tells by itself.
         if self.layout.fragments > 1 {
             let mut files = self.files();

@@ -2,7 +2,8 @@
 //!
 //! A request is sent again, with its first id, until it is answered or the grace period is over; the storage node knows
 //! what it has done already. The first connection after a loss fences off the lost ones; to a home shard that was
-//! restarted it says which files are open.
+//! restarted it says which files are open. From each node it learns the commit verifier, and every answer passes by
+//! [`Commits`].
 
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -18,6 +19,7 @@ use wire::data::outage::{self, Outage, Verdict};
 use wire::data::{Connection, Reply, Request};
 use wire::node::{NamespaceTarget, StorageAddress};
 
+use crate::commits::{Commits, Remembered};
 use crate::files::Held;
 
 /// Idle connections kept for each node, where there are descriptors: as many as a mount has threads, and some.
@@ -58,6 +60,7 @@ pub struct Nodes {
     /// The home shard knows the session from another client: its first connection says what is held, too.
     resumed: bool,
     grace: Duration,
+    commits: Commits,
 }
 
 struct Node {
@@ -82,17 +85,24 @@ struct Life {
     begun: bool,
     /// Which start of the node we know.
     boot: Option<u64>,
+    /// The fragment's commit verifier since then.
+    verifier: u64,
 }
 
 /// A connection, and the life that it belongs to.
 struct Link {
     connection: Connection,
     life: u64,
+    /// The fragment's commit verifier in that life.
+    verifier: u64,
 }
+
+/// A reply, the length of its payload, and the commit verifier that the fragment had.
+type Answered = (Reply, usize, u64);
 
 impl Nodes {
     /// Nothing is connected yet.
-    pub fn new(target: &NamespaceTarget, key: Key, session: [u8; 16]) -> Nodes {
+    pub fn new(target: &NamespaceTarget, key: Key, session: [u8; 16], remembered: Remembered) -> Nodes {
         // With one node a file can be handed over as a descriptor, which needs the unix socket.
         let via = if target.nodes.len() == 1 { Via::Unix } else { Via::Tcp };
         let idle_max = idle_max(target.nodes.len());
@@ -115,12 +125,18 @@ impl Nodes {
             session,
             resumed: false,
             grace: Duration::from_millis(target.grace_ms),
+            commits: Commits::new(target.layout, target.home, remembered),
         }
     }
 
-    /// The same, for a session that another client began.
-    pub fn resume(target: &NamespaceTarget, key: Key, session: [u8; 16]) -> Nodes {
-        Nodes { resumed: true, ..Nodes::new(target, key, session) }
+    /// The same, for a session that another client began, which remembered this.
+    pub fn resume(target: &NamespaceTarget, key: Key, session: [u8; 16], remembered: Remembered) -> Nodes {
+        Nodes { resumed: true, ..Nodes::new(target, key, session, remembered) }
+    }
+
+    /// What was answered and is not confirmed, and what was lost.
+    pub fn commits(&self) -> &Commits {
+        &self.commits
     }
 
     /// What the nodes know this client by.
@@ -167,12 +183,29 @@ impl Nodes {
             let mut link = self.checkout(node, fragment, recall)?;
             let sent = link.connection.send(id, request, payload).map_err(HelloError::from);
             let answer = sent.and_then(|()| receive(&mut link.connection, id, into));
-            node.done_with(link, answer)
+            let verifier = link.verifier;
+            node.done_with(link, answer).map(|(reply, len)| (reply, len, verifier))
         })
-        .and_then(|(reply, len)| match reply {
-            Reply::Failed(errno) => Err(Errno::from_raw_os_error(errno)),
-            reply => Ok((reply, len)),
-        })
+        .and_then(|answer| self.conclude(fragment, request, answer))
+    }
+
+    /// Every answer passes here: it is noted before the caller has it.
+    fn conclude(
+        &self,
+        fragment: u32,
+        request: &Request,
+        (reply, len, verifier): Answered,
+    ) -> Result<(Reply, usize), Errno> {
+        if let Reply::Failed(errno) = reply {
+            let errno = Errno::from_raw_os_error(errno);
+            if let Request::Sync { ino } = request {
+                // The node says so once.
+                self.commits.failed(*ino, errno);
+            }
+            return Err(errno);
+        }
+        self.commits.answered(fragment, verifier, request);
+        Ok((reply, len))
     }
 
     /// Sends several requests at once, those to one node over one connection, and collects the answers with the lengths
@@ -196,14 +229,17 @@ impl Nodes {
         let mut answers = Vec::with_capacity(asks.len());
         for ask in asks.iter_mut() {
             let line = lines.iter_mut().find(|line| line.fragment == ask.fragment);
-            answers.push(line.and_then(|line| line.with(|connection| receive(connection, ask.id, ask.into))));
+            answers.push(line.and_then(|line| {
+                let verifier = line.up.as_ref()?.1.verifier;
+                let (reply, len) = line.with(|connection| receive(connection, ask.id, ask.into))?;
+                Some((reply, len, verifier))
+            }));
         }
         drop(lines);
         asks.iter_mut()
             .zip(answers)
             .map(|(ask, answer)| match answer {
-                Some((Reply::Failed(errno), _)) => Err(Errno::from_raw_os_error(errno)),
-                Some(answer) => Ok(answer),
+                Some(answer) => self.conclude(ask.fragment, &ask.request, answer),
                 // The connection broke: once more, one by one, and as often as it takes.
                 None => self.call(ask.fragment, ask.id, &ask.request, ask.payload, ask.into, recall),
             })
@@ -268,12 +304,11 @@ impl Nodes {
         let (made, object) = self.persist(node, || {
             let mut link = self.checkout(node, fragment, recall)?;
             let answer = make_and_open(&mut link.connection, (id, request), second_id);
-            node.done_with(link, answer)
+            let verifier = link.verifier;
+            node.done_with(link, answer).map(|(made, object)| ((made, 0, verifier), object))
         })?;
-        match made {
-            Reply::Failed(errno) => Err(Errno::from_raw_os_error(errno)),
-            made => Ok((made, object.ok())),
-        }
+        let (made, _) = self.conclude(fragment, request, made)?;
+        Ok((made, object.ok()))
     }
 
     /// Says something to a node, if a connection is at hand.
@@ -380,7 +415,7 @@ impl Nodes {
         if present.begun {
             let (connection, boot) = self.dial(node, node.via, fragment)?;
             if present.boot == Some(boot) {
-                return Ok(Link { connection, life: present.number });
+                return Ok(Link { connection, life: present.number, verifier: present.verifier });
             }
             node.lost(present.number);
         }
@@ -388,13 +423,28 @@ impl Nodes {
         let mut life = node.life();
         let (mut connection, boot) = self.dial(node, node.via, fragment)?;
         if !life.begun || life.boot != Some(boot) {
-            self.begin(&life, fragment, &mut connection, boot, recall)?;
-            *life = Life { begun: true, boot: Some(boot), ..*life };
+            let verifier = self.begin(&life, fragment, &mut connection, boot, recall)?;
+            *life = Life { begun: true, boot: Some(boot), verifier, ..*life };
+            self.learn(node, fragment, verifier);
         }
-        Ok(Link { connection, life: life.number })
+        Ok(Link { connection, life: life.number, verifier: life.verifier })
     }
 
-    /// Fences off what was before this life, and tells a home shard that does not know it what is held.
+    /// What follows from the commit verifier of a fragment.
+    fn learn(&self, node: &Node, fragment: u32, verifier: u64) {
+        if let Some(loss) = self.commits.begin(fragment, verifier) {
+            tracing::error!(
+                node = node.address.node,
+                files = loss.files,
+                others = loss.others,
+                "the storage node has lost what it was written and had not synced, as by a power loss: the next fsync of each \
+                 file with such writes is EIO; with others=true, that of every open file and folder"
+            );
+        }
+    }
+
+    /// Fences off what was before this life, tells a home shard that does not know it what is held, and asks for the commit
+    /// verifier.
     fn begin(
         &self,
         life: &Life,
@@ -402,10 +452,10 @@ impl Nodes {
         connection: &mut Connection,
         boot: u64,
         recall: Recall<'_>,
-    ) -> Result<(), HelloError> {
+    ) -> Result<u64, HelloError> {
         let first = life.boot.is_none();
         if first && !self.resumed {
-            return Ok(());
+            return ask_verifier(connection);
         }
         connection.send(0, &Request::Fence, &[])?;
         receive(connection, 0, &mut [])?;
@@ -416,7 +466,7 @@ impl Nodes {
             connection.send(0, &Request::ReclaimLocks { locks: held.locks }, &[])?;
             receive(connection, 0, &mut [])?;
         }
-        Ok(())
+        ask_verifier(connection)
     }
 
     fn dial(&self, node: &Node, via: Via, fragment: u32) -> Result<(Connection, u64), HelloError> {
@@ -505,6 +555,14 @@ fn idle_max(nodes: usize) -> usize {
 
 fn is_back(node: &str, away: Duration) {
     tracing::info!(node, ms = away.as_millis(), "the storage node answers again");
+}
+
+fn ask_verifier(connection: &mut Connection) -> Result<u64, HelloError> {
+    connection.send(0, &Request::Verifier, &[])?;
+    match receive(connection, 0, &mut [])?.0 {
+        Reply::Verifier(verifier) => Ok(verifier),
+        _ => Err(HelloError::NotForebay),
+    }
 }
 
 fn make_and_open(

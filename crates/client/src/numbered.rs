@@ -28,6 +28,9 @@ impl Client {
 impl Numbered<'_> {
     /// Changes attributes.
     pub fn setattr(&self, ino: u64, set: &SetAttr) -> Result<Attr> {
+        if set.size.is_some() {
+            self.client.learn_verifiers(ino)?;
+        }
         let changed = inode_of(self.home(&Request::SetAttr { ino, set: *set })?)?;
         self.forget(ino);
         self.client.files().attributes_set(ino, set, &changed);

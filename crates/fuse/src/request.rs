@@ -96,7 +96,7 @@ pub enum Operation<'a> {
     ReadDirectory(ReadIn),
     ReadDirectoryPlus(ReadIn),
     ReleaseDirectory,
-    FsyncDirectory,
+    FsyncDirectory(FsyncIn),
     TestLock(LockIn),
     SetLock(LockIn),
     /// May wait long: answer it from a thread of its own, and heed [`Request::cancellable`].
@@ -240,7 +240,7 @@ fn on_handle<'a>(opcode: u32, body: &mut Body<'a>) -> Result<Operation<'a>, Malf
         opcode::READDIR => Operation::ReadDirectory(body.take()?),
         opcode::READDIRPLUS => Operation::ReadDirectoryPlus(body.take()?),
         opcode::RELEASEDIR => Operation::ReleaseDirectory,
-        opcode::FSYNCDIR => Operation::FsyncDirectory,
+        opcode::FSYNCDIR => Operation::FsyncDirectory(body.take()?),
         opcode::GETLK => Operation::TestLock(body.take()?),
         opcode::SETLK => Operation::SetLock(body.take()?),
         opcode::SETLKW => Operation::WaitLock(body.take()?),

@@ -44,8 +44,6 @@ struct File {
     extents: Extents,
     /// Bytes of the writes that are held, also of those that others cover.
     bytes: usize,
-    /// What sending failed with, until somebody is told.
-    error: Option<Errno>,
 }
 
 impl Behind {
@@ -93,8 +91,7 @@ impl Behind {
         if file.bytes < FILE_BYTES_MAX && all < MOUNT_BYTES_MAX && !is_long {
             return Ok(());
         }
-        self.send(client, ino, &mut file);
-        let result = file.error.map_or(Ok(()), Err);
+        let result = self.send(client, ino, &mut file);
         drop(file);
         if is_long {
             let others: Vec<u64> = lock(&self.files).keys().copied().collect();
@@ -105,7 +102,7 @@ impl Behind {
         result
     }
 
-    /// Sends what is held of a file. An error is kept for [`Behind::commit`].
+    /// Sends what is held of a file. An error is told to its handles, by [`Client::tell`].
     ///
     /// Returns whether there was anything.
     pub fn settle(&self, client: &Client, ino: u64) -> bool {
@@ -113,37 +110,29 @@ impl Behind {
         let mut file = lock(&file);
         let any = file.bytes > 0;
         if any {
-            self.send(client, ino, &mut file);
+            let _told_to_its_handles = self.send(client, ino, &mut file);
         }
         any
-    }
-
-    /// Sends what is held of a file, and tells what went wrong since the last time.
-    ///
-    /// # Errors
-    /// Those of [`Client::write`].
-    pub fn commit(&self, client: &Client, ino: u64) -> Result<()> {
-        self.settle(client, ino);
-        let Some(file) = lock(&self.files).get(&ino).cloned() else { return Ok(()) };
-        lock(&file).error.take().map_or(Ok(()), Err)
     }
 
     /// A handle was closed for good: a file of which nothing is held is forgotten.
     pub fn closed(&self, ino: u64) {
         let mut files = lock(&self.files);
         // Whoever else has the file in hand has counted it.
-        if files.get(&ino).is_some_and(|file| Arc::strong_count(file) == 1 && lock(file).is_clean()) {
+        if files.get(&ino).is_some_and(|file| Arc::strong_count(file) == 1 && lock(file).bytes == 0) {
             files.remove(&ino);
         }
     }
 
-    fn send(&self, client: &Client, ino: u64, file: &mut File) {
-        if let Err(errno) = client.write_extents(ino, file.extents.iter()) {
+    fn send(&self, client: &Client, ino: u64, file: &mut File) -> Result<()> {
+        let sent = client.write_extents(ino, file.extents.iter());
+        if let Err(errno) = sent {
             tracing::error!(ino, %errno, bytes = file.bytes, "writes that were held back are lost");
-            file.error = Some(errno);
+            client.lost(ino, errno);
         }
         file.extents.clear();
         lock(&self.journal).sent(ino, std::mem::take(&mut file.bytes));
+        sent
     }
 }
 
@@ -151,10 +140,6 @@ impl File {
     fn hold(&mut self, offset: u64, bytes: &[u8]) {
         self.extents.insert(offset, bytes);
         self.bytes += bytes.len();
-    }
-
-    fn is_clean(&self) -> bool {
-        self.bytes == 0 && self.error.is_none()
     }
 }
 

@@ -1,9 +1,10 @@
 //! What the kernel can ask of a file system, in our own types.
 
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 use std::time::Duration;
 
-use client::{Attr, Creator, DirEntry, Errno, FileKind, FileLock, SetAttr, Usage};
+use client::{Attr, Creator, DirEntry, Errno, FileKind, FileLock, Memory, SetAttr, Usage};
 use wire::data::message::{AllocateMode, RenameMode, XattrMode};
 
 /// The result of an operation.
@@ -95,12 +96,16 @@ pub trait FileSystem: Send + Sync + 'static {
     fn allocate(&self, ino: u64, offset: u64, len: u64, mode: AllocateMode) -> Result<()>;
     /// The next data or hole at or after `offset`; ENXIO past the end.
     fn seek(&self, ino: u64, offset: u64, to: Seek) -> Result<u64>;
+    /// A number for a handle that is being opened, below 2^62: what was lost is told to each handle once.
+    fn handle(&self) -> u64;
+    /// Keeps what a successor must know of what was written and lost in `memory`.
+    fn remember_in(&self, memory: Arc<dyn Memory>);
     /// A program closes one of its handles: errors of what was held back are told.
-    fn flush(&self, ino: u64) -> Result<()>;
+    fn flush(&self, ino: u64, handle: u64) -> Result<()>;
     /// Makes a file survive a power loss.
-    fn fsync(&self, ino: u64) -> Result<()>;
-    /// Makes names survive a power loss.
-    fn sync_metadata(&self) -> Result<()>;
+    fn fsync(&self, ino: u64, handle: u64) -> Result<()>;
+    /// Makes names survive a power loss, for a handle on a folder.
+    fn sync_metadata(&self, handle: u64) -> Result<()>;
     /// A page of entries after `cookie`, without `.` and `..`.
     fn readdir(&self, ino: u64, cookie: u64) -> Result<Vec<DirEntry>>;
     /// How full it is.

@@ -229,14 +229,16 @@ impl<F: FileSystem> Handler for Kernel<F> {
             Operation::Write { arguments, bytes } => self.contents.write(id, ino, arguments, bytes, reply),
             Operation::Allocate(range) => self.contents.allocate(request, range, reply),
             Operation::Seek(seek) => self.seek(ino, &seek, reply),
-            Operation::Fsync(_) => done(fs.fsync(ino), reply),
+            Operation::Fsync(fsync) => done(fs.fsync(ino, files::number_of(fsync.fh)), reply),
             Operation::Flush(flush) => self.flush(ino, &flush, reply),
             Operation::Release(release) => self.release(request, &release, reply),
 
-            Operation::OpenDirectory => reply.opened(&fuse::abi::OpenOut::default()),
+            Operation::OpenDirectory => {
+                reply.opened(&fuse::abi::OpenOut { fh: fs.handle(), ..fuse::abi::OpenOut::default() });
+            }
             Operation::ReadDirectory(read) => self.read_directory(ino, &read, reply),
             Operation::ReadDirectoryPlus(read) => self.read_directory_plus(ino, &read, reply),
-            Operation::FsyncDirectory => done(fs.sync_metadata(), reply),
+            Operation::FsyncDirectory(fsync) => done(fs.sync_metadata(fsync.fh), reply),
             Operation::ReleaseDirectory => reply.done(),
 
             Operation::GetXattr { name, size } => attributes::xattr(fs.getxattr(ino, name), size, reply),
@@ -276,13 +278,15 @@ impl<F: FileSystem> Kernel<F> {
             }
         }
         let filesystem = Arc::new(filesystem);
+        let ledger = Arc::new(ledger);
+        filesystem.remember_in(Arc::clone(&ledger) as Arc<dyn client::Memory>);
         Kernel {
             filesystem: Arc::clone(&filesystem),
             cache_max: if negotiated.minor >= MINOR_EPOCHS { Duration::MAX } else { OLD_KERNELS_CACHE },
             device: device.clone(),
             passthrough,
             contents: Arc::new(Contents::new(filesystem, pages, device)),
-            ledger: Arc::new(ledger),
+            ledger,
             waiting: Waiting::new(locks::WAITING_MAX),
         }
     }

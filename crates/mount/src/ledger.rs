@@ -18,7 +18,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard};
 
-use client::{FileLock, Held};
+use client::{FileLock, Held, Memory, Remembered};
 use fuse::session::Negotiated;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
@@ -129,6 +129,11 @@ impl Ledger {
         self.lock().book.held()
     }
 
+    /// What is unconfirmed, and what was lost.
+    pub fn remembered(&self) -> Remembered {
+        self.lock().book.remembered()
+    }
+
     /// Inodes with a backing file, its id, and their opens that are passed through.
     pub fn backings(&self) -> Vec<(u64, u32, u32)> {
         self.lock().book.backings()
@@ -159,6 +164,20 @@ impl Ledger {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().expect("no thread panics while it holds the ledger")
+    }
+}
+
+impl Memory for Ledger {
+    fn verifier(&self, fragment: u32, verifier: u64) {
+        self.append(Record::verifier(fragment, verifier));
+    }
+
+    fn failed(&self, ino: u64, stamp: u64, errno: i32) {
+        self.append(Record::failed(ino, stamp, errno));
+    }
+
+    fn told(&self, ino: u64, handle: u64) {
+        self.append(Record::told(ino, handle));
     }
 }
 

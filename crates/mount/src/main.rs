@@ -100,7 +100,7 @@ fn mount(namespace: Namespace, spec: &MountSpec, ledger: &Path) -> anyhow::Resul
 /// For the mount of a process that died.
 fn take_up(spec: &MountSpec, path: &Path) -> anyhow::Result<Begun> {
     let (ledger, identity) = Ledger::open(path).with_context(|| format!("read {}", path.display()))?;
-    let client = Client::resume(&spec.target, identity.session, ledger.held())
+    let client = Client::resume(&spec.target, identity.session, ledger.held(), ledger.remembered())
         .context("go on with the former session")?;
     let behind = journal_of(spec, path).map(|journal| Behind::open(&journal)).transpose();
     let behind = behind.context("read the journal of what was held back")?;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use client::{Attr, Client, Creator, DirEntry, Errno, FileKind, FileLock, LockKind, SetAttr, Usage};
+use client::{Attr, Client, Creator, DirEntry, Errno, FileKind, FileLock, LockKind, Memory, SetAttr, Usage};
 use wire::data::message::{AllocateMode, RenameMode, XattrMode};
 
 use crate::behind::Behind;
@@ -221,17 +221,29 @@ impl FileSystem for Namespace {
         }
     }
 
-    fn flush(&self, ino: u64) -> Result<()> {
-        self.behind.as_ref().map_or(Ok(()), |behind| behind.commit(&self.client, ino))
+    fn handle(&self) -> u64 {
+        self.client.handle()
     }
 
-    fn fsync(&self, ino: u64) -> Result<()> {
-        self.flush(ino)?;
-        self.client.fsync(ino)
+    fn remember_in(&self, memory: Arc<dyn Memory>) {
+        self.client.remember_in(memory);
     }
 
-    fn sync_metadata(&self) -> Result<()> {
-        self.client.sync_metadata()
+    fn flush(&self, ino: u64, handle: u64) -> Result<()> {
+        if self.behind.is_none() {
+            return Ok(());
+        }
+        self.settle(ino);
+        self.client.tell(ino, handle)
+    }
+
+    fn fsync(&self, ino: u64, handle: u64) -> Result<()> {
+        self.settle(ino);
+        self.client.fsync_by(ino, handle)
+    }
+
+    fn sync_metadata(&self, handle: u64) -> Result<()> {
+        self.client.sync_metadata_by(handle)
     }
 
     fn readdir(&self, ino: u64, cookie: u64) -> Result<Vec<DirEntry>> {

@@ -9,7 +9,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-use client::{Client, ConnectError, Held};
+use client::{Client, ConnectError, Held, Remembered};
 use wire::node::{NamespaceTarget, StageSpec};
 
 /// Connects with the session that is noted at `path`, or notes a new one there.
@@ -46,7 +46,7 @@ pub(crate) fn of_mover(spec: &StageSpec, name: &str) -> Result<Client, ConnectEr
 fn go_on(target: &NamespaceTarget, session: [u8; 16]) -> Result<Client, ConnectError> {
     // Tells at once whether the buffer is there.
     Client::connect(target)?;
-    Client::resume(target, session, Held::default())
+    Client::resume(target, session, Held::default(), Remembered::default())
 }
 
 fn note(path: &Path, session: [u8; 16]) -> io::Result<()> {

@@ -3,6 +3,7 @@
 //!
 //! ```text
 //! FRAGMENTS/i3/spec.json                     what control asked for: see [`specification`]
+//! FRAGMENTS/i3/verifier.json                 what clients know a loss of unsynced writes by
 //! FRAGMENTS/i3/namespaces/0/meta.log         metadata, if this is namespace 0's home
 //! FRAGMENTS/i3/objects/0/ab/00…12ab          objects, in a plain folder
 //! FRAGMENTS/i3/volume/objects/0/ab/00…12ab   objects, in a volume
@@ -16,6 +17,9 @@ pub mod objects;
 pub mod open_objects;
 pub mod space;
 pub mod specification;
+mod sync_errors;
+mod syncing;
+pub mod verifier;
 pub mod volume;
 mod whole_sync;
 
@@ -36,6 +40,7 @@ use crate::shard::log::LogError;
 use crate::shard::{Expect, Shard};
 use objects::Objects;
 use space::Space;
+use verifier::Verifier;
 
 /// Why a fragment cannot be served.
 #[derive(Debug, thiserror::Error)]
@@ -89,6 +94,7 @@ pub struct Fragment {
     spec: FragmentSpec,
     key: Key,
     space: Arc<Space>,
+    verifier: Arc<Verifier>,
     namespaces: RwLock<HashMap<u32, Namespace>>,
     closed: AtomicBool,
     connections: Mutex<HashMap<u64, Served>>,
@@ -128,12 +134,16 @@ impl Fragment {
             VolumeKind::Directory => Space::counted(spec.capacity_bytes),
             VolumeKind::Image => volume::open(folder, spec.capacity_bytes)?,
         };
+        let verifier = Verifier::open(folder, &places(folder, spec.volume)).map_err(|cause| {
+            FragmentError::Io { operation: "keep the commit verifier in", path: folder.to_owned(), cause }
+        })?;
         let namespaces = spec.namespaces.clone();
         let fragment = Fragment {
             folder: folder.into(),
             spec,
             key,
             space: Arc::new(space),
+            verifier: Arc::new(verifier),
             namespaces: RwLock::default(),
             closed: AtomicBool::new(false),
             connections: Mutex::default(),
@@ -160,7 +170,7 @@ impl Fragment {
 
     fn open_namespace(&self, namespace: &NamespaceSpec) -> Result<Namespace, FragmentError> {
         let root = objects_of(&self.folder, self.spec.volume, namespace.id);
-        let objects = Objects::open(root.clone(), self.space.clone())
+        let objects = Objects::open(root.clone(), self.space.clone(), self.verifier.clone())
             .map_err(|cause| FragmentError::io("open the objects below", &root, cause))?;
         let objects = Arc::new(objects);
         let shard = if namespace.home == self.spec.index {
@@ -186,6 +196,11 @@ impl Fragment {
     /// Its space.
     pub fn space(&self) -> &Space {
         &self.space
+    }
+
+    /// What clients know a loss of unsynced writes by.
+    pub fn verifier(&self) -> &Arc<Verifier> {
+        &self.verifier
     }
 
     /// A namespace's part.
@@ -262,6 +277,14 @@ impl Fragment {
 }
 
 const POISON: &str = "no thread panics while it holds the list of connections";
+
+/// Where the bytes of the fragment in `folder` are: what is lost with one of their file systems is lost to the fragment.
+fn places(folder: &Path, volume: VolumeKind) -> Vec<PathBuf> {
+    match volume {
+        VolumeKind::Directory => vec![folder.to_owned()],
+        VolumeKind::Image => vec![volume::mountpoint_of(folder), folder.to_owned()],
+    }
+}
 
 /// Where a namespace's objects are in the fragment below `folder`.
 fn objects_of(folder: &Path, volume: VolumeKind, namespace: u32) -> PathBuf {

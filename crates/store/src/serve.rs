@@ -192,8 +192,11 @@ impl Worker {
             Request::Allocate { ino, offset, len, mode } => {
                 self.namespace.objects.allocate(ino, offset, len, mode).map(stored)
             }
-            Request::Sync { ino } => self.namespace.objects.sync(ino).map(|()| Reply::Done),
-            Request::SyncMany { inos } => self.namespace.objects.sync_many(&inos).map(|()| Reply::Done),
+            Request::Sync { ino } => self.namespace.objects.sync(self.session, ino).map(|()| Reply::Done),
+            Request::SyncMany { inos } => {
+                self.namespace.objects.sync_many(self.session, &inos).map(|()| Reply::Done)
+            }
+            Request::Verifier => Ok(Reply::Verifier(self.fragment.verifier().number())),
             Request::Measure { ino } => self.namespace.objects.measure(ino).map(|object| {
                 object.map_or(Reply::Object { size: 0, mtime: Time::default(), blocks: 0 }, |object| {
                     Reply::Object { size: object.size, mtime: object.mtime, blocks: object.blocks }

@@ -21,6 +21,7 @@ use wire::data::connection::is_shortage;
 use wire::node::FragmentStatus;
 
 use crate::descriptors::Shares;
+use crate::fragment::verifier::{Verifier, sync_file_system};
 use crate::fragment::{Fragment, open_objects, specification, volume};
 use crate::serve::serve;
 
@@ -123,7 +124,7 @@ impl Server {
         self.fragments.read().expect(POISON).values().map(Slot::status).collect()
     }
 
-    /// Stops listening, ends every connection, and unmounts volumes; the fragments stay for the next start.
+    /// Stops listening, ends every connection, syncs everything and unmounts volumes; the fragments stay for the next start.
     pub fn shutdown(&self) {
         self.stopping.store(true, Ordering::Release);
         for listener in std::mem::take(&mut *self.listeners.lock().expect(POISON)) {
@@ -134,26 +135,47 @@ impl Server {
         for (instance, slot) in slots {
             let Slot::Served(fragment) = slot else { continue };
             fragment.close();
-            let is_volume = fragment.spec().volume == VolumeKind::Image;
+            let (volume, verifier) = (fragment.spec().volume, fragment.verifier().clone());
             drop(fragment);
-            if is_volume {
-                self.close_volume(&instance);
+            if let Err(error) = self.finish(&instance, volume, &verifier) {
+                tracing::warn!(
+                    instance,
+                    %error,
+                    "the fragment is not stopped cleanly: clients will take what they have not synced for lost if the machine or \
+                     its file system is started anew before it is served again"
+                );
             }
         }
     }
 
+    /// Makes everything of a fragment that is not served any more survive a power loss, and notes that.
+    fn finish(&self, instance: &str, volume: VolumeKind, verifier: &Verifier) -> io::Result<()> {
+        let folder = self.root.join(instance);
+        if volume == VolumeKind::Image {
+            sync_file_system(&volume::mountpoint_of(&folder))?;
+            if !self.close_volume(instance) {
+                // Whoever holds its files may still write.
+                return Err(io::ErrorKind::ResourceBusy.into());
+            }
+        }
+        // Of a volume the image is here.
+        sync_file_system(&folder)?;
+        verifier.note_clean()
+    }
+
     /// Unmounts a volume. Threads whose connection was ended hold its files for a moment more; a mount of a job, for as
-    /// long as it lives.
-    fn close_volume(&self, instance: &str) {
+    /// long as it lives. Returns whether it is unmounted.
+    fn close_volume(&self, instance: &str) -> bool {
         let give_up = Instant::now() + CLOSE_LIMIT;
         while let Err(error) = volume::close(&self.root.join(instance)) {
             if Instant::now() > give_up {
                 // The next start finds it mounted and goes on.
                 tracing::warn!(instance, %error, "the fragment's volume stays mounted");
-                return;
+                return false;
             }
             std::thread::sleep(Duration::from_millis(20));
         }
+        true
     }
 
     pub(crate) fn boot(&self) -> u64 {

@@ -1,7 +1,7 @@
 //! A program that works in a mounted buffer, knows in its memory what the buffer acknowledged, and tells what differs.
 //!
 //! ```text
-//! crash-writer load|durable|honest MOUNT NUMBER SEED
+//! crash-writer load|durable|confirmed|honest MOUNT NUMBER SEED
 //! ```
 //!
 //! Driven over its standard input, a line each: `stop` ends the work; `verify FOLDER` compares the buffer, mounted there,
@@ -9,13 +9,15 @@
 //! a call fails that must not, it says so at once and ends.
 //!
 //! `load` works until it is told to stop, and no call may fail. `durable` has one thread; its buffer's disk may be cut
-//! off at any moment, after which only what an fsync confirmed is compared. `honest` lives on over faults that fail its
-//! calls or lose what was not confirmed; its orders are in `honest.rs`.
+//! off at any moment, after which only what an fsync confirmed is compared. `confirmed` goes on while single nodes lose their
+//! power: any call may fail, but what an fsync confirmed is there. `honest` lives on over faults that fail its calls or lose what was
+//! not confirmed; its orders are in `honest.rs`.
 //!
 //! It is a process of its own, because the one that starts mounts and servers must hold no file on them.
 
 #![expect(clippy::print_stdout, reason = "it answers on its standard output")]
 
+mod confirmed;
 mod folder;
 mod honest;
 mod shared;
@@ -52,6 +54,7 @@ fn main() {
         "load" => load(mount, number, seed),
         "durable" => durable(mount, number, seed),
         "honest" => honest::run(mount, number, seed),
+        "confirmed" => confirmed(mount, seed),
         other => panic!("no mode {other}"),
     }
 }
@@ -139,6 +142,26 @@ fn durable(mount: &Path, number: u64, seed: u64) {
     println!("ok {} {}", folder.steps(), folder.syncs());
     obey(|word, place| match word {
         "verify" => folder.verify_durable(Path::new(place)).map(|compared| compared.to_string()),
+        _ => Err(format!("unknown order {word}")),
+    });
+}
+
+fn confirmed(mount: &Path, seed: u64) {
+    let workers = [0, 1, 2].map(|n| {
+        let mount = mount.to_owned();
+        std::thread::spawn(move || confirmed::work(&mount, seed * 10 + n))
+    });
+    println!("ok begun");
+    wait_for_stop();
+    let work = workers.map(|worker| worker.join().expect("it does not panic"));
+    let sum = |count: fn(&confirmed::Work) -> u64| work.iter().map(count).sum::<u64>();
+    println!("ok {} {}", sum(|work| work.confirmed), sum(|work| work.refused));
+    obey(|word, place| match word {
+        "verify" => {
+            let compared: Result<Vec<u64>, Failure> =
+                work.iter().map(|work| work.verify(Path::new(place))).collect();
+            Ok(compared?.iter().sum::<u64>().to_string())
+        }
         _ => Err(format!("unknown order {word}")),
     });
 }

@@ -58,7 +58,9 @@ fn a_change_with_a_number_is_done_once_whoever_asks() {
         let numbered = |id| client.numbered(id);
         let made = numbered(2).create(ROOT, b"f", 0o644, &ME).unwrap();
         numbered(4).rename(ROOT, b"f", ROOT, b"g", RenameMode::Replace).unwrap();
-        let successor = Client::resume(&cluster.target, client.session(), Default::default()).unwrap();
+        let successor =
+            Client::resume(&cluster.target, client.session(), Default::default(), Default::default())
+                .unwrap();
         let numbered = |id| successor.numbered(id);
         assert_eq!(numbered(2).create(ROOT, b"f", 0o644, &ME).unwrap().ino, made.ino);
         numbered(4).rename(ROOT, b"f", ROOT, b"g", RenameMode::Replace).unwrap();
@@ -107,7 +109,7 @@ fn a_client_that_goes_on_for_another_holds_what_that_held() {
         let lock = range(LockKind::Exclusive, 0, 9);
         client.set_lock(ino, 1, &lock).unwrap();
         let held = Held { opens: vec![(ino, 0, 1)], locks: vec![(ino, 1, lock)] };
-        let successor = Client::resume(&cluster.target, client.session(), held).unwrap();
+        let successor = Client::resume(&cluster.target, client.session(), held, Default::default()).unwrap();
         let mut bytes = [0; 14];
         assert_eq!(successor.read(ino, 0, &mut bytes), Ok(14));
         assert_eq!(&bytes, b"written before", "an unlinked file is kept while it is open");

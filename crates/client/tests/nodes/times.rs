@@ -88,7 +88,7 @@ fn a_time_that_was_set_holds_for_a_client_that_does_not_know_what_was_written_be
     first.write(ino, 0, b"data").unwrap();
     // The first client's process dies before it said that the file was closed.
     let held = Held { opens: vec![], locks: vec![] };
-    let successor = Client::resume(&cluster.target, first.session(), held).unwrap();
+    let successor = Client::resume(&cluster.target, first.session(), held, Default::default()).unwrap();
     let then = Time { seconds: 1_000_000_000, nanos: 5 };
     successor.setattr(ino, &SetAttr { mtime: Some(then), ..SetAttr::default() }).unwrap();
     assert_eq!(successor.getattr(ino).unwrap().mtime, then);

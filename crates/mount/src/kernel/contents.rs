@@ -134,7 +134,11 @@ impl<F: FileSystem> Contents<F> {
             self.filesystem.write(ino, write.offset, bytes)?;
         }
         // Of files open for direct I/O the kernel leaves O_SYNC and O_DSYNC to us.
-        if write.flags & O_DSYNC != 0 { self.filesystem.fsync(ino) } else { Ok(()) }
+        if write.flags & O_DSYNC != 0 {
+            self.filesystem.fsync(ino, super::files::number_of(write.fh))
+        } else {
+            Ok(())
+        }
     }
 
     /// A write by an unprivileged user clears set-user-id and set-group-id. The answer to a write cannot say so: the kernel

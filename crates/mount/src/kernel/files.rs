@@ -1,7 +1,7 @@
 //! Open files: their handles. Their bytes are in [`super::contents`].
 //!
-//! A handle is no more than [`DIRECT`], [`PASSED_THROUGH`] or [`CACHED`]; what else there is to know goes by the inode. So it means the
-//! same to any process that serves the mount.
+//! A handle is no more than [`DIRECT`], [`PASSED_THROUGH`] or [`CACHED`] and its number ([`FileSystem::handle`]); what else there is to know
+//! goes by the inode. So it means the same to any process that serves the mount.
 
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -26,6 +26,9 @@ const PASSED_THROUGH: u64 = 1;
 /// A handle whose reads and writes go through the kernel's pages.
 const CACHED: u64 = 2;
 
+/// How a handle goes is in its lowest bits, its number in the others.
+const WAY_BITS: u32 = 2;
+
 /// The kernel numbers backing files from 1.
 const NO_BACKING: u32 = 0;
 /// In the ledger: the kernel's pages instead of a backing file.
@@ -38,7 +41,7 @@ const SEEK_HOLE: u32 = 4;
 impl<F: FileSystem> Kernel<F> {
     pub(super) fn open(&self, request: &Request<'_>, open: &OpenIn, reply: Reply) {
         if let Some(before) = self.done_before(request) {
-            return reply.opened(&handle(before.backing_id, false));
+            return reply.opened(&self.handle(before.backing_id, false));
         }
         match self.filesystem.open(request.ino(), writes(open.flags)) {
             Ok(mode) => {
@@ -59,7 +62,7 @@ impl<F: FileSystem> Kernel<F> {
 
     fn create_file(&self, request: &Request<'_>, create: &CreateIn, name: &[u8]) -> Result<(Attr, OpenOut)> {
         if let Some(before) = self.done_before(request) {
-            return Ok((self.filesystem.getattr(before.ino)?, handle(before.backing_id, false)));
+            return Ok((self.filesystem.getattr(before.ino)?, self.handle(before.backing_id, false)));
         }
         let (id, parent, mode) = (request.unique(), request.ino(), create.mode & 0o7777);
         let with_object = self.passthrough.usable() && may_begin_to_pass(mode);
@@ -79,8 +82,8 @@ impl<F: FileSystem> Kernel<F> {
         if self.done_before(request).is_some() {
             return reply.done();
         }
-        let (ino, write, passed) = (request.ino(), writes(release.flags), release.fh == PASSED_THROUGH);
-        let noted = release.fh != DIRECT;
+        let (ino, write, way) = (request.ino(), writes(release.flags), way_of(release.fh));
+        let (passed, noted) = (way == PASSED_THROUGH, way != DIRECT);
         let unlocked = if release.release_flags & RELEASE_FLOCK_UNLOCK != 0 {
             self.release_flock(ino, release.lock_owner)
         } else {
@@ -104,7 +107,7 @@ impl<F: FileSystem> Kernel<F> {
 
     pub(super) fn flush(&self, ino: u64, flush: &FlushIn, reply: Reply) {
         if self.filesystem.locks() {
-            let flushed = self.filesystem.flush(ino);
+            let flushed = self.filesystem.flush(ino, number_of(flush.fh));
             // Whatever came of that, locks do not stay.
             return done(self.release_ranges(ino, flush.lock_owner).and(flushed), reply);
         }
@@ -138,15 +141,26 @@ impl<F: FileSystem> Kernel<F> {
             BackingId::register(&self.device, object.as_fd())
         };
         // The kernel keeps pages of a file or passes it through, not both.
-        let may_pass = self.may_pass(ino, mode) && !self.pages.are_used(ino);
+        let may_pass = self.may_pass(ino, mode) && !self.contents.pages.are_used(ino);
         let backing = if may_pass { self.passthrough.open(ino, register) } else { None };
-        let (backing_id, keep) = backing.map_or_else(|| self.way_of(ino, write), |number| (number, false));
+        let (backing_id, keep) =
+            backing.map_or_else(|| self.choose_way(ino, write), |number| (number, false));
         self.ledger.opened(request.unique(), ino, write, backing_id);
-        handle(backing_id, keep)
+        self.handle(backing_id, keep)
+    }
+
+    /// A handle on a file with this backing file, or without one; `keep`: the pages that the kernel has are true.
+    fn handle(&self, backing_id: u32, keep: bool) -> OpenOut {
+        let (way, open_flags, backing_id) = match backing_id {
+            NO_BACKING => (DIRECT, open_flag::DIRECT_IO | open_flag::PARALLEL_DIRECT_WRITES, backing_id),
+            PAGES => (CACHED, if keep { open_flag::KEEP_CACHE } else { 0 }, NO_BACKING),
+            _ => (PASSED_THROUGH, open_flag::PASSTHROUGH, backing_id),
+        };
+        OpenOut { fh: self.filesystem.handle() << WAY_BITS | way, open_flags, backing_id }
     }
 
     /// What the ledger says of a handle that is not passed through, and whether the pages that are there stay.
-    fn way_of(&self, ino: u64, write: bool) -> (u32, bool) {
+    fn choose_way(&self, ino: u64, write: bool) -> (u32, bool) {
         match self.contents.pages.open(ino, write, self.filesystem.owns_contents()) {
             Way::Past => (NO_BACKING, false),
             Way::Through { keep } => (PAGES, keep),
@@ -165,21 +179,14 @@ fn may_begin_to_pass(mode: u32) -> bool {
     mode & 0o6000 == 0
 }
 
-/// A handle on a file with this backing file, or without one; `keep`: the pages that the kernel has are true.
-fn handle(backing_id: u32, keep: bool) -> OpenOut {
-    match backing_id {
-        NO_BACKING => OpenOut {
-            fh: DIRECT,
-            open_flags: open_flag::DIRECT_IO | open_flag::PARALLEL_DIRECT_WRITES,
-            backing_id,
-        },
-        PAGES => OpenOut {
-            fh: CACHED,
-            open_flags: if keep { open_flag::KEEP_CACHE } else { 0 },
-            backing_id: NO_BACKING,
-        },
-        _ => OpenOut { fh: PASSED_THROUGH, open_flags: open_flag::PASSTHROUGH, backing_id },
-    }
+/// How a handle goes.
+fn way_of(fh: u64) -> u64 {
+    fh & ((1 << WAY_BITS) - 1)
+}
+
+/// The number of a handle.
+pub(super) fn number_of(fh: u64) -> u64 {
+    fh >> WAY_BITS
 }
 
 /// Another node may have made the file since the kernel looked. Who did not ask for a new one is to open that: the kernel

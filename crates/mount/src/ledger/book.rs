@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use client::{FileLock, Held, LockKind};
+use client::{Failures, FileLock, Held, LockKind, Remembered};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 /// How many opens and closes are remembered by the number of their request: several times what the session's threads can
@@ -35,6 +35,12 @@ const LOCKED: u32 = 3;
 const UNLOCKED: u32 = 4;
 /// An open or close that is part of the opens already, remembered for its request's sake.
 const DONE: u32 = 5;
+/// A fragment, in `ino`, has a commit verifier, in `start`.
+const VERIFIER: u32 = 6;
+/// A file lost writes when `start` was; `count`: the errno.
+const FAILED: u32 = 7;
+/// The handle `owner` heard of it.
+const TOLD: u32 = 8;
 
 /// Flags of opens and closes.
 const WRITE: u32 = 1;
@@ -70,6 +76,18 @@ impl Record {
         Record { kind: UNLOCKED, ino, owner, ..Record::default() }
     }
 
+    pub(super) fn verifier(fragment: u32, verifier: u64) -> Record {
+        Record { kind: VERIFIER, ino: fragment.into(), start: verifier, ..Record::default() }
+    }
+
+    pub(super) fn failed(ino: u64, stamp: u64, errno: i32) -> Record {
+        Record { kind: FAILED, ino, start: stamp, count: errno.unsigned_abs(), ..Record::default() }
+    }
+
+    pub(super) fn told(ino: u64, handle: u64) -> Record {
+        Record { kind: TOLD, ino, owner: handle, ..Record::default() }
+    }
+
     fn has(&self, flag: u32) -> bool {
         self.flags & flag != 0
     }
@@ -92,6 +110,8 @@ pub struct Book {
     /// By inode and owner.
     locks: HashMap<(u64, u64), Vec<FileLock>>,
     done: VecDeque<Record>,
+    verifiers: HashMap<u32, u64>,
+    failures: Failures,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -111,6 +131,15 @@ impl Book {
             CLOSED => self.close(&record),
             LOCKED => self.grant(&record),
             UNLOCKED => self.retain_locks((record.ino, record.owner), |lock| lock.whole_file),
+            VERIFIER => {
+                if let Ok(fragment) = u32::try_from(record.ino) {
+                    self.verifiers.insert(fragment, record.start);
+                }
+            }
+            FAILED => {
+                self.failures.failed(record.ino, record.start, record.count.cast_signed());
+            }
+            TOLD => self.failures.told(record.ino, record.owner),
             _ => {}
         }
         if matches!(record.kind, OPENED | CLOSED | DONE) {
@@ -123,7 +152,9 @@ impl Book {
 
     /// How many records say all this.
     pub fn record_count(&self) -> usize {
-        2 * self.files.len() + self.locks.values().map(Vec::len).sum::<usize>() + self.done.len()
+        let failures: usize = self.failures.iter().map(|(_, failure)| 1 + failure.told.len()).sum();
+        let locks: usize = self.locks.values().map(Vec::len).sum();
+        2 * self.files.len() + locks + self.done.len() + self.verifiers.len() + failures
     }
 
     /// Records that say all this.
@@ -146,7 +177,23 @@ impl Book {
         });
         let opens = opens.filter(|record| record.count > 0);
         // Last, so that they are the latest that were done.
-        opens.chain(locks).chain(self.done.iter().copied()).collect()
+        opens.chain(locks).chain(self.commits()).chain(self.done.iter().copied()).collect()
+    }
+
+    fn commits(&self) -> impl Iterator<Item = Record> {
+        let verifiers =
+            self.verifiers.iter().map(|(fragment, verifier)| Record::verifier(*fragment, *verifier));
+        let failures = self.failures.iter().flat_map(|(ino, failure)| {
+            let told = failure.told.iter().map(move |handle| Record::told(ino, *handle));
+            std::iter::once(Record::failed(ino, failure.stamp, failure.errno)).chain(told)
+        });
+        verifiers.chain(failures)
+    }
+
+    /// What is unconfirmed, and what was lost.
+    pub fn remembered(&self) -> Remembered {
+        let verifiers = self.verifiers.iter().map(|(fragment, verifier)| (*fragment, *verifier)).collect();
+        Remembered { verifiers, failures: self.failures.clone() }
     }
 
     /// The open or close that the request `unique` ended in.
@@ -269,6 +316,22 @@ mod tests {
         book.apply(Record::locked(7, 1, &whole));
         book.apply(Record::unlocked(7, 1));
         assert_eq!(book.held().locks, [(7, 1, whole)]);
+    }
+
+    #[test]
+    fn a_successor_knows_what_was_lost_and_who_was_told() {
+        let mut book = Book::default();
+        book.apply(Record::verifier(3, 77));
+        book.apply(Record::verifier(3, 78));
+        book.apply(Record::failed(7, 1000, 5));
+        book.apply(Record::told(7, 900));
+        let Remembered { verifiers, failures } = reread(&book).remembered();
+        assert_eq!(verifiers, [(3, 78)]);
+        assert_eq!(failures, book.remembered().failures);
+        let owed = |handle| {
+            failures.owed(7, handle).map(|(ino, errno)| (ino, errno.raw_os_error())).collect::<Vec<_>>()
+        };
+        assert_eq!([owed(900), owed(901)], [vec![], vec![(7, 5)]]);
     }
 
     #[test]

@@ -23,7 +23,12 @@ use wire::data::message::AllocateMode;
 use super::extents::{Extents, blocks_inside, blocks_touched};
 use super::open_objects::{self, OpenObjects};
 use super::space::Space;
-use super::whole_sync::WholeSync;
+use super::syncing::{Pending, Syncable, Syncs};
+use super::verifier::Verifier;
+
+/// So many objects with unsynced writes are synced at once to be closed: in the background, or while somebody waits for room.
+const RETIRED_AT_ONCE: usize = 1024;
+const SYNCED_FOR_ROOM: usize = 64;
 
 /// What an object is like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,16 +49,26 @@ pub struct Objects {
     root: PathBuf,
     space: Arc<Space>,
     open: open_objects::Shared,
-    /// Where the objects have a file system of their own that tells of its errors.
-    whole: Option<WholeSync>,
+    syncs: Arc<Syncs>,
 }
 
 /// One object, open.
 #[derive(Debug)]
 pub struct Object {
     file: File,
+    pending: Pending,
     /// Kept only where we count.
     extents: Mutex<Extents>,
+}
+
+impl Syncable for Object {
+    fn file(&self) -> &File {
+        &self.file
+    }
+
+    fn pending(&self) -> &Pending {
+        &self.pending
+    }
 }
 
 impl Objects {
@@ -61,12 +76,12 @@ impl Objects {
     ///
     /// # Errors
     /// The errno of what failed.
-    pub fn open(root: PathBuf, space: Arc<Space>) -> io::Result<Objects> {
+    pub fn open(root: PathBuf, space: Arc<Space>, verifier: Arc<Verifier>) -> io::Result<Objects> {
         if !std::fs::metadata(&root)?.is_dir() {
             return Err(io::ErrorKind::NotADirectory.into());
         }
-        let whole = if space.counts() { None } else { WholeSync::of(&root)? };
-        let objects = Objects { root, space, open: OpenObjects::new(), whole };
+        let syncs = Arc::new(Syncs::new(&root, !space.counts(), verifier)?);
+        let objects = Objects { root, space, open: OpenObjects::new(), syncs };
         if objects.space.counts() {
             for ino in objects.list()? {
                 if let Some(object) = objects.existing(ino)? {
@@ -100,6 +115,7 @@ impl Objects {
         let object = self.make(ino)?;
         let end = end_of(offset, bytes.len() as u64)?;
         self.charge(&object, blocks_touched(offset..end))?;
+        object.pending.begin_write();
         object.file.write_all_at(bytes, offset)?;
         Ok(measure(&object.file)?.mtime)
     }
@@ -111,6 +127,7 @@ impl Objects {
             None if size == 0 => return Ok(()),
             None => self.make(ino)?,
         };
+        object.pending.begin_write();
         object.file.set_len(size)?;
         self.refund(&object, size.div_ceil(super::extents::BLOCK_BYTES)..u64::MAX);
         Ok(())
@@ -129,6 +146,7 @@ impl Objects {
         if mode != AllocateMode::PunchHole {
             self.charge(&object, blocks_touched(offset..end))?;
         }
+        object.pending.begin_write();
         rustix::fs::fallocate(&object.file, flags, offset, len)?;
         if mode == AllocateMode::PunchHole {
             self.refund(&object, blocks_inside(offset..end));
@@ -137,16 +155,43 @@ impl Objects {
     }
 
     /// Makes the object survive a power loss.
-    pub fn sync(&self, ino: u64) -> io::Result<()> {
-        self.existing(ino)?.map_or(Ok(()), |object| object.file.sync_all())
+    ///
+    /// # Errors
+    /// The errno of a sync that failed, to each session once: whoever asks next must hear it, too.
+    pub fn sync(&self, session: [u8; 16], ino: u64) -> io::Result<()> {
+        self.sync_object(ino)?;
+        self.syncs.errors().tell(ino, session)
     }
 
     /// Makes many objects survive a power loss: with one sync where they have a file system of their own.
-    pub fn sync_many(&self, inos: &[u64]) -> io::Result<()> {
-        match &self.whole {
-            Some(whole) => whole.sync(),
-            None => inos.iter().try_for_each(|ino| self.sync(*ino)),
+    ///
+    /// # Errors
+    /// Something of one of them was lost, now or earlier: [`Objects::sync`] tells of which.
+    pub fn sync_many(&self, session: [u8; 16], inos: &[u64]) -> io::Result<()> {
+        let together = self.syncs.whole(|| self.suspect_all());
+        for ino in inos {
+            if !together || self.is_suspect(*ino) {
+                self.sync_object(*ino)?;
+            }
+            self.syncs.errors().owed(*ino, session)?;
         }
+        Ok(())
+    }
+
+    fn sync_object(&self, ino: u64) -> io::Result<()> {
+        if let Some(object) = self.existing(ino)? {
+            self.syncs.object(ino, &*object, &self.path(ino));
+        }
+        Ok(())
+    }
+
+    fn suspect_all(&self) {
+        self.opened().all().for_each(|object| object.pending.suspect());
+    }
+
+    fn is_suspect(&self, ino: u64) -> bool {
+        let object = self.opened().get(ino).cloned();
+        object.is_some_and(|object| object.pending.is_suspect())
     }
 
     /// Its length, space and times; `None` where there is no object.
@@ -180,6 +225,7 @@ impl Objects {
         std::fs::remove_file(self.path(ino))?;
         open.remove(ino);
         drop(open);
+        self.syncs.errors().forget(ino);
         self.refund(&object, 0..u64::MAX);
         Ok(())
     }
@@ -241,8 +287,20 @@ impl Objects {
     }
 
     fn open_object(&self, ino: u64, create: bool) -> io::Result<Arc<Object>> {
-        let object = with_room(|| self.try_open(ino, create))?;
+        let object = match with_room(|| self.try_open(ino, create)) {
+            Err(error) if is_shortage(&error) => {
+                // Those with unsynced writes cannot be closed before they are synced.
+                for (ino, object, path) in self.unsynced(SYNCED_FOR_ROOM) {
+                    self.syncs.object(ino, &*object, &path);
+                }
+                with_room(|| self.try_open(ino, create))?
+            }
+            opened => opened?,
+        };
         open_objects::trim();
+        if open_objects::is_crowded() {
+            self.syncs.retire(|| self.unsynced(RETIRED_AT_ONCE));
+        }
         Ok(object)
     }
 
@@ -261,9 +319,15 @@ impl Objects {
             other => other?,
         };
         let extents = if self.space.counts() { extents_of(&file)? } else { Extents::default() };
-        let object = Arc::new(Object { file, extents: Mutex::new(extents) });
+        let object = Arc::new(Object { file, pending: Pending::default(), extents: Mutex::new(extents) });
         open.keep(ino, object.clone());
         Ok(object)
+    }
+
+    /// The oldest of the open objects that have unsynced writes.
+    fn unsynced(&self, count: usize) -> Vec<(u64, Arc<Object>, PathBuf)> {
+        let oldest = self.opened().unsynced(count);
+        oldest.into_iter().map(|(ino, object)| (ino, object, self.path(ino))).collect()
     }
 
     fn opened(&self) -> MutexGuard<'_, OpenObjects> {
@@ -344,10 +408,15 @@ fn extents_of(file: &File) -> io::Result<Extents> {
 mod tests {
     use super::*;
 
+    fn open(folder: &tempfile::TempDir, space: Arc<Space>) -> Objects {
+        let verifier = Verifier::open(folder.path(), &[folder.path().to_owned()]).unwrap();
+        Objects::open(folder.path().join("objects"), space, Arc::new(verifier)).unwrap()
+    }
+
     fn objects(capacity: u64) -> (tempfile::TempDir, Arc<Space>, Objects) {
         let folder = tempfile::tempdir().unwrap();
         let space = Arc::new(Space::counted(capacity));
-        let objects = Objects::open(folder.path().to_owned(), space.clone()).unwrap();
+        let objects = open(&folder, space.clone());
         (folder, space, objects)
     }
 
@@ -384,7 +453,7 @@ mod tests {
         objects.write(0x12ab, 5, &[7; 5000]).unwrap();
         objects.write(3, 1 << 20, &[7; 10]).unwrap();
         let again = Arc::new(Space::counted(1 << 20));
-        let reopened = Objects::open(folder.path().to_owned(), again.clone()).unwrap();
+        let reopened = open(&folder, again.clone());
         assert_eq!(again.used().unwrap(), space.used().unwrap());
         let mut back = [0; 5000];
         assert_eq!(reopened.read(0x12ab, 5, &mut back).unwrap(), 5000);
@@ -397,7 +466,7 @@ mod tests {
         assert_eq!(objects.read(9, 0, &mut [0; 10]).unwrap(), 0);
         assert_eq!(objects.measure(9).unwrap(), None);
         objects.destroy(9).unwrap();
-        objects.sync(9).unwrap();
+        objects.sync([1; 16], 9).unwrap();
     }
 
     #[test]

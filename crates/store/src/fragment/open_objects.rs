@@ -1,6 +1,6 @@
 //! Objects that are kept open: a namespace's own, and how many all namespaces of the process may have.
 //!
-//! **Invariant:** an object that somebody uses is not closed, and what is kept beyond the process's share is closed again,
+//! **Invariant:** an object that somebody uses, or that has unsynced writes, is not closed, and what is kept beyond the process's share is closed again,
 //! the oldest of the namespace that has most.
 
 use std::collections::{HashMap, VecDeque};
@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use super::objects::Object;
+use super::syncing::Syncable;
 use crate::descriptors::Shares;
 
 /// What part of all open objects is closed at once, so that not each open looks for one to close.
@@ -54,6 +55,17 @@ impl OpenObjects {
         self.objects.get(&ino)
     }
 
+    /// Every object that is open.
+    pub fn all(&self) -> impl Iterator<Item = &Arc<Object>> {
+        self.objects.values()
+    }
+
+    /// Up to `count` of those with unsynced writes, the oldest first.
+    pub fn unsynced(&self, count: usize) -> Vec<(u64, Arc<Object>)> {
+        let open = self.order.iter().filter_map(|ino| Some((*ino, self.objects.get(ino)?.clone())));
+        open.filter(|(_, object)| object.pending().is_unsynced()).take(count).collect()
+    }
+
     /// Keeps one; [`trim`] is to be called once nobody holds the namespace's lock.
     pub fn keep(&mut self, ino: u64, object: Arc<Object>) {
         if self.objects.insert(ino, object).is_none() {
@@ -81,7 +93,9 @@ impl OpenObjects {
             }
             let Some(ino) = self.order.pop_front() else { break };
             match self.objects.get(&ino) {
-                Some(object) if Arc::strong_count(object) > 1 => self.order.push_back(ino),
+                Some(object) if Arc::strong_count(object) > 1 || object.pending().is_unsynced() => {
+                    self.order.push_back(ino)
+                }
                 Some(_) => {
                     self.remove(ino);
                     closed += 1;
@@ -106,6 +120,13 @@ pub fn trim() {
     if process.open.load(Ordering::Relaxed) > share {
         process.close(share.div_ceil(PART));
     }
+}
+
+/// Whether more objects are open than [`trim`] could close: those with unsynced writes are to be synced first.
+pub fn is_crowded() -> bool {
+    let process = process();
+    let share = process.share().load(Ordering::Relaxed);
+    process.open.load(Ordering::Relaxed) > share + share.div_ceil(PART)
 }
 
 /// Closes some objects, because there is no descriptor left, and keeps fewer from now on. Whether any could be closed.

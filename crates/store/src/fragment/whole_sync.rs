@@ -3,14 +3,13 @@
 //! Since Linux 5.8 syncfs(2) reports what could not be written since the descriptor that it is called on was opened.
 //! Callers that come while a sync is under way share the next one.
 //!
-//! **Invariant:** after an error no sync succeeds: which objects it was about is not known, and the kernel tells it once.
+//! **Invariant:** the kernel tells an error once, and not which objects it is about: before any caller hears how a sync ended,
+//! the owner of the objects knows that each of them may be meant.
 
 use std::fs::File;
 use std::io;
 use std::path::Path;
 use std::sync::{Condvar, Mutex};
-
-use rustix::io::Errno;
 
 /// A file system of our own.
 #[derive(Debug)]
@@ -25,7 +24,8 @@ pub struct WholeSync {
 struct State {
     begun: u64,
     done: u64,
-    broken: bool,
+    /// The last that failed.
+    failed: u64,
 }
 
 impl WholeSync {
@@ -42,11 +42,12 @@ impl WholeSync {
         Ok(Some(WholeSync { folder, state: Mutex::default(), finished: Condvar::new() }))
     }
 
-    /// Makes all that was written before the call survive a power loss.
+    /// Makes all that was written before the call survive a power loss. Before a sync that fails is known to have ended,
+    /// `suspect` is called: every object is to be synced by itself, which tells whether it was about that one.
     ///
     /// # Errors
-    /// EIO, if something could not be written, now or earlier.
-    pub fn sync(&self) -> io::Result<()> {
+    /// Something could not be written.
+    pub fn sync(&self, suspect: impl Fn()) -> io::Result<()> {
         let mut state = self.state.lock().expect(POISON);
         // One that is under way may have passed what was written since it began.
         let wanted = state.begun + 1;
@@ -58,15 +59,19 @@ impl WholeSync {
             state.begun += 1;
             drop(state);
             let synced = rustix::fs::syncfs(&self.folder);
+            if let Err(error) = &synced {
+                tracing::error!(%error, "the fragment's file system could not be synced; files are synced one by one");
+                suspect();
+            }
             state = self.state.lock().expect(POISON);
             state.done = state.begun;
-            if let Err(error) = synced {
-                tracing::error!(%error, "the fragment's file system could not be synced; files are synced one by one");
-                state.broken = true;
+            if synced.is_err() {
+                state.failed = state.done;
             }
             self.finished.notify_all();
         }
-        if state.broken { Err(Errno::IO.into()) } else { Ok(()) }
+        // One that ended after another had begun is of no consequence: that one's caller suspects its objects.
+        if state.failed >= wanted { Err(rustix::io::Errno::IO.into()) } else { Ok(()) }
     }
 }
 
@@ -85,7 +90,7 @@ mod tests {
                 scope.spawn(|| {
                     for _ in 0..5 {
                         let before = whole.state.lock().unwrap().begun;
-                        whole.sync().unwrap();
+                        whole.sync(|| panic!("a sound file system")).unwrap();
                         assert!(whole.state.lock().unwrap().done > before);
                     }
                 });

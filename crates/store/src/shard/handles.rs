@@ -49,6 +49,14 @@ impl Shard {
         if !opens.is_empty() {
             state.hold(caller.session)?;
         }
+        for (ino, _, writers) in opens {
+            // A power loss may have taken back that it was opened for writing, and its size with it.
+            let left =
+                state.tree.get(*ino).is_some_and(|inode| inode.kind == FileKind::Regular && !inode.live);
+            if *writers > 0 && left && !self.measures_itself() {
+                state.record(None, Record::Opened { ino: *ino })?;
+            }
+        }
         let before = state.sessions.reclaim(caller.session, opens);
         drop(state);
         // A former process may have opened what it did not live to tell of.

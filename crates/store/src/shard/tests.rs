@@ -9,6 +9,7 @@ use wire::node::FragmentSpec;
 
 use super::*;
 use crate::fragment::space::Space;
+use crate::fragment::verifier::Verifier;
 
 const ME: Creator = Creator { uid: 7, gid: 8, umask: 0 };
 const SESSION: [u8; 16] = [3; 16];
@@ -37,7 +38,8 @@ impl Home {
         };
         let space = Arc::new(Space::counted(1 << 30));
         std::fs::create_dir_all(folder.join("objects")).unwrap();
-        let objects = Arc::new(Objects::open(folder.join("objects"), space).unwrap());
+        let verifier = Arc::new(Verifier::open(folder, &[folder.to_owned()]).unwrap());
+        let objects = Arc::new(Objects::open(folder.join("objects"), space, verifier).unwrap());
         let spec = FragmentSpec {
             instance: "i1".into(),
             index: 0,

@@ -127,6 +127,80 @@ pub enum Request {
     // --- metadata again: the home shard answers ---
     /// Whether somebody has the file open for writing, or may have as the shard was just restarted. Answer: [`Reply::Truth`].
     IsWritten { ino: u64 },
+
+    // --- every fragment ---
+    /// The fragment's commit verifier: a number that changes exactly when what was answered before, and not synced, may be
+    /// lost. Answer: [`Reply::Verifier`].
+    Verifier,
+}
+
+/// What of a fragment a request changes: what a power loss takes back until a sync confirms it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// Nothing.
+    None,
+    /// The object of this inode.
+    Object(u64),
+    /// The home shard's metadata.
+    Metadata,
+    /// The metadata, and this inode's objects on every fragment that has some.
+    MetadataAndObjects(u64),
+}
+
+impl Request {
+    /// What it changes, when it is answered with success.
+    pub fn changes(&self) -> Change {
+        match self {
+            Request::Write { ino, .. }
+            | Request::WriteExtents { ino, .. }
+            | Request::Resize { ino, .. }
+            | Request::Allocate { ino, .. } => Change::Object(*ino),
+            Request::SetAttr { ino, set } if set.size.is_some() => Change::MetadataAndObjects(*ino),
+            Request::Close { handles } if handles.iter().all(|handle| !handle.write) => Change::None,
+            Request::SetAttr { .. }
+            | Request::Create { .. }
+            | Request::Make { .. }
+            | Request::Link { .. }
+            | Request::Unlink { .. }
+            | Request::Rmdir { .. }
+            | Request::Rename { .. }
+            | Request::Open { write: true, .. }
+            | Request::Close { .. }
+            | Request::Settle { .. }
+            | Request::SetXattr { .. }
+            | Request::RemoveXattr { .. }
+            | Request::ReserveEnd { .. } => Change::Metadata,
+            // Destroying what has no name is begun again by the home shard's log.
+            Request::Destroy { .. }
+            | Request::Lookup { .. }
+            | Request::GetAttr { .. }
+            | Request::ReadDir { .. }
+            | Request::ReadLink { .. }
+            | Request::Open { .. }
+            | Request::Reclaim { .. }
+            | Request::GetXattr { .. }
+            | Request::ListXattr { .. }
+            | Request::SyncMetadata
+            | Request::AwaitDestroyed
+            | Request::Goodbye
+            | Request::Read { .. }
+            | Request::Sync { .. }
+            | Request::Measure { .. }
+            | Request::NextData { .. }
+            | Request::Usage
+            | Request::OpenObject { .. }
+            | Request::TestLock { .. }
+            | Request::SetLock { .. }
+            | Request::ReleaseLocks { .. }
+            | Request::ReclaimLocks { .. }
+            | Request::Ping
+            | Request::Fence
+            | Request::StartMover
+            | Request::SyncMany { .. }
+            | Request::IsWritten { .. }
+            | Request::Verifier => Change::None,
+        }
+    }
 }
 
 /// A handle that is closed.
@@ -237,6 +311,8 @@ pub enum Reply {
     Removed { parent: Attr },
     /// Whether it is so.
     Truth(bool),
+    /// The fragment's commit verifier.
+    Verifier(u64),
 }
 
 /// An inode as the home shard knows it.

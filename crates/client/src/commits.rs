@@ -1,0 +1,259 @@
+//! What storage nodes have answered and no sync has confirmed yet, and what they lost of it.
+//!
+//! Each fragment has a commit verifier: a number that changes exactly when what it was written, and had not synced, may be
+//! lost. It is learned when a life of connections begins, before anything is asked in it. If it is another one than before,
+//! every file with unconfirmed writes there has lost them; if it is the home shard's, names and attributes, too. Syncs of
+//! those files fail then, once for each handle ([`Failures`]), although the node itself says that all is well.
+//!
+//! **Invariant:** a change is noted before its caller knows that it was answered; what is not noted any more counts as
+//! unconfirmed on every fragment.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+
+use model::stripe::Layout;
+use rustix::io::Errno;
+use wire::data::Request;
+use wire::data::message::Change;
+
+use crate::failures::{EVERYTHING, Failures};
+
+/// For who has none: older than every failure.
+pub const NO_HANDLE: u64 = 0;
+
+/// So many unconfirmed (file, fragment) are told apart: 16 MiB. Where there are more, any file may be one.
+const UNCONFIRMED_MAX: usize = 1 << 18;
+
+/// What a successor of this process must know.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Remembered {
+    /// The verifier of each fragment that was used.
+    pub verifiers: Vec<(u32, u64)>,
+    /// What was lost, and who was told.
+    pub failures: Failures,
+}
+
+/// Somebody who keeps it for the successor, told before anything follows from it.
+pub trait Memory: Send + Sync {
+    /// The fragment has this verifier.
+    fn verifier(&self, fragment: u32, verifier: u64);
+    /// [`Failures::failed`].
+    fn failed(&self, ino: u64, stamp: u64, errno: i32);
+    /// [`Failures::told`].
+    fn told(&self, ino: u64, handle: u64);
+}
+
+/// The commits of one client.
+pub struct Commits {
+    layout: Layout,
+    home: u32,
+    state: Mutex<State>,
+    memory: OnceLock<Arc<dyn Memory>>,
+}
+
+#[derive(Default)]
+struct State {
+    verifiers: HashMap<u32, u64>,
+    /// The number of the latest unconfirmed change, by inode and fragment.
+    objects: HashMap<(u64, u32), u64>,
+    /// That of names and attributes.
+    metadata: Option<u64>,
+    /// Unconfirmed writes may also be in files that `objects` does not have.
+    overflown: bool,
+    changes: u64,
+    failures: Failures,
+}
+
+/// What a node has lost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Loss {
+    /// So many files had unconfirmed writes there.
+    pub files: usize,
+    /// Files that are not known, or names and attributes.
+    pub others: bool,
+}
+
+/// A moment: what was changed after it is not confirmed by a sync that began at it.
+#[derive(Clone, Copy, Debug)]
+pub struct Moment(u64);
+
+impl Commits {
+    /// Nothing is written yet, but for what a former process may have that remembered this.
+    pub fn new(layout: Layout, home: u32, remembered: Remembered) -> Commits {
+        let is_resumed = !remembered.verifiers.is_empty();
+        let state = State {
+            verifiers: remembered.verifiers.into_iter().collect(),
+            // Which files it wrote to is not known.
+            overflown: is_resumed,
+            metadata: is_resumed.then_some(0),
+            failures: remembered.failures,
+            ..State::default()
+        };
+        Commits { layout, home, state: Mutex::new(state), memory: OnceLock::new() }
+    }
+
+    /// Lets `memory` keep everything for a successor from now on. The first call counts.
+    pub fn keep_in(&self, memory: Arc<dyn Memory>) {
+        let state = self.lock();
+        state.verifiers.iter().for_each(|(fragment, verifier)| memory.verifier(*fragment, *verifier));
+        let _set = self.memory.set(memory);
+    }
+
+    /// Whether the fragment's verifier is known.
+    pub fn knows(&self, fragment: u32) -> bool {
+        self.lock().verifiers.contains_key(&fragment)
+    }
+
+    /// A life of connections to a fragment begins, and it has this verifier. What was lost since the last.
+    pub fn begin(&self, fragment: u32, verifier: u64) -> Option<Loss> {
+        let mut state = self.lock();
+        let before = state.verifiers.insert(fragment, verifier);
+        let is_lost = before.is_some_and(|before| before != verifier);
+        let loss = is_lost.then(|| self.lose(&mut state, fragment));
+        // Last: a successor that finds the new number must find the failures, too.
+        self.remember(|memory| memory.verifier(fragment, verifier));
+        loss.filter(|loss| *loss != Loss::default())
+    }
+
+    fn lose(&self, state: &mut State, fragment: u32) -> Loss {
+        let lost: Vec<u64> =
+            state.objects.keys().filter(|(_, other)| *other == fragment).map(|(ino, _)| *ino).collect();
+        let has_metadata = fragment == self.home && state.metadata.is_some();
+        let others = state.overflown || has_metadata;
+        if others {
+            self.fail(state, EVERYTHING, Errno::IO);
+        }
+        for ino in &lost {
+            state.objects.remove(&(*ino, fragment));
+            self.fail(state, *ino, Errno::IO);
+        }
+        if has_metadata {
+            state.metadata = None;
+        }
+        Loss { files: lost.len(), others }
+    }
+
+    /// A fragment whose verifier was this has answered a request with success.
+    pub fn answered(&self, fragment: u32, verifier: u64, request: &Request) {
+        match request.changes() {
+            Change::None => {}
+            Change::Object(ino) => self.lock_and(|state| self.change_object(state, ino, fragment, verifier)),
+            Change::Metadata => self.lock_and(|state| self.change_metadata(state, verifier)),
+            Change::MetadataAndObjects(ino) => self.lock_and(|state| {
+                self.change_metadata(state, verifier);
+                for fragment in self.layout.fragments_of(ino) {
+                    let verifier = state.verifiers.get(&fragment).copied().unwrap_or(verifier);
+                    self.change_object(state, ino, fragment, verifier);
+                }
+            }),
+        }
+    }
+
+    /// The file was written to, past the storage nodes.
+    pub fn written(&self, ino: u64) {
+        self.lock_and(|state| {
+            for fragment in self.layout.fragments_of(ino) {
+                let verifier = state.verifiers.get(&fragment).copied().unwrap_or(0);
+                self.change_object(state, ino, fragment, verifier);
+            }
+        });
+    }
+
+    fn change_object(&self, state: &mut State, ino: u64, fragment: u32, verifier: u64) {
+        if state.verifiers.get(&fragment).is_some_and(|now| *now != verifier) {
+            // It was answered by a life that is over, and lost with it.
+            return self.fail(state, ino, Errno::IO);
+        }
+        if state.objects.len() >= UNCONFIRMED_MAX && !state.objects.contains_key(&(ino, fragment)) {
+            state.objects.clear();
+            state.overflown = true;
+        }
+        state.changes += 1;
+        state.objects.insert((ino, fragment), state.changes);
+    }
+
+    fn change_metadata(&self, state: &mut State, verifier: u64) {
+        if state.verifiers.get(&self.home).is_some_and(|now| *now != verifier) {
+            return self.fail(state, EVERYTHING, Errno::IO);
+        }
+        state.changes += 1;
+        state.metadata = Some(state.changes);
+    }
+
+    /// For a sync that is about to begin.
+    pub fn moment(&self) -> Moment {
+        Moment(self.lock().changes)
+    }
+
+    /// Every sync of the file, and of the metadata, that began at `moment` has succeeded.
+    pub fn confirmed(&self, inos: &[u64], moment: Moment) {
+        let mut state = self.lock();
+        for ino in inos {
+            for fragment in self.layout.fragments_of(*ino) {
+                if state.objects.get(&(*ino, fragment)).is_some_and(|change| *change <= moment.0) {
+                    state.objects.remove(&(*ino, fragment));
+                }
+            }
+        }
+        state.metadata = state.metadata.filter(|change| *change > moment.0);
+    }
+
+    /// A storage node could not sync the file, or a write that was answered here could not be sent to one.
+    pub fn failed(&self, ino: u64, errno: Errno) {
+        self.lock_and(|state| self.fail(state, ino, errno));
+    }
+
+    /// Tells a handle on the file what it has not heard of yet; a folder's, with [`EVERYTHING`].
+    ///
+    /// # Errors
+    /// Something that was written was lost.
+    pub fn tell(&self, ino: u64, handle: u64) -> Result<(), Errno> {
+        let mut state = self.lock();
+        let owed: Vec<(u64, Errno)> = state.failures.owed(ino, handle).collect();
+        for (ino, _) in &owed {
+            state.failures.told(*ino, handle);
+            self.remember(|memory| memory.told(*ino, handle));
+        }
+        owed.first().map_or(Ok(()), |(_, errno)| Err(*errno))
+    }
+
+    /// For who syncs without handles, and begins anew with what failed: whether any of these files lost something that was not
+    /// told, or everything may have, which stays so.
+    ///
+    /// # Errors
+    /// Something that was written was lost.
+    pub fn check(&self, inos: &[u64]) -> Result<(), Errno> {
+        let failures = &self.lock().failures;
+        let owed = inos.iter().find_map(|ino| failures.owed(*ino, NO_HANDLE).next());
+        match owed {
+            Some((_, errno)) => Err(errno),
+            None if failures.has(EVERYTHING) => Err(Errno::IO),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether names and attributes were ever lost, or may have been.
+    pub fn may_lack_names(&self) -> bool {
+        self.lock().failures.has(EVERYTHING)
+    }
+
+    fn fail(&self, state: &mut State, ino: u64, errno: Errno) {
+        let stamp = Failures::stamp();
+        let noted = state.failures.failed(ino, stamp, errno.raw_os_error());
+        self.remember(|memory| memory.failed(noted, stamp, errno.raw_os_error()));
+    }
+
+    fn remember(&self, note: impl FnOnce(&dyn Memory)) {
+        if let Some(memory) = self.memory.get() {
+            note(&**memory);
+        }
+    }
+
+    fn lock_and(&self, action: impl FnOnce(&mut State)) {
+        action(&mut self.lock());
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("no thread panics while it holds what is unconfirmed")
+    }
+}

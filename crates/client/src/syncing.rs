@@ -1,0 +1,105 @@
+//! Making what was written survive a power loss, and saying when it did not.
+//!
+//! A handle is a number that the caller took from [`Client::handle`] when it opened a file or folder. Each handle is told once
+//! of what was lost while it was open. Callers without handles (stages) are told once for each file; what may concern
+//! everything fails all their syncs from then on.
+
+use std::sync::Arc;
+
+use rustix::io::Errno;
+use wire::data::Request;
+
+use super::commits::{Memory, NO_HANDLE};
+use super::failures::{EVERYTHING, Failures};
+use super::{Client, Result};
+
+impl Client {
+    /// A number for a handle that is being opened.
+    pub fn handle(&self) -> u64 {
+        Failures::stamp()
+    }
+
+    /// Lets `memory` keep what a successor of this process must know of what was written and lost. The first call counts.
+    pub fn remember_in(&self, memory: Arc<dyn Memory>) {
+        self.nodes.commits().keep_in(memory);
+    }
+
+    /// Makes the file's contents and every metadata change so far survive a power loss of the storage nodes, for a handle on it.
+    ///
+    /// # Errors
+    /// What was written to the file was lost, through whichever handle, and this one was not told yet; ESTALE: the file itself
+    /// was lost.
+    pub fn fsync_by(&self, ino: u64, handle: u64) -> Result<()> {
+        let synced = self.sync_all(&[ino], self.syncs_of(ino));
+        self.nodes.commits().tell(ino, handle).and(synced)
+    }
+
+    /// The same, without a handle.
+    pub fn fsync(&self, ino: u64) -> Result<()> {
+        let synced = self.sync_all(&[ino], self.syncs_of(ino));
+        self.nodes.commits().check(&[])?;
+        self.nodes.commits().tell(ino, NO_HANDLE).and(synced)
+    }
+
+    /// The same for many files at once. After an error, each is to be synced by itself to know which it was.
+    pub fn fsync_many(&self, inos: &[u64]) -> Result<()> {
+        let on = |fragment: u32| -> Vec<u64> {
+            inos.iter().copied().filter(|ino| self.layout.fragments_of(*ino).any(|f| f == fragment)).collect()
+        };
+        let objects = (0..self.layout.fragments).map(|fragment| (fragment, on(fragment)));
+        let objects = objects.filter(|(_, inos)| !inos.is_empty());
+        let objects = objects.map(|(fragment, inos)| (fragment, Request::SyncMany { inos }));
+        self.sync_all(inos, objects.collect())?;
+        self.nodes.commits().check(inos)
+    }
+
+    /// Makes every metadata change so far survive a power loss of the home shard's node, for a handle on a folder.
+    ///
+    /// # Errors
+    /// Names or attributes were lost, and the handle was not told yet.
+    pub fn sync_metadata_by(&self, handle: u64) -> Result<()> {
+        let synced = self.sync_all(&[], Vec::new());
+        self.nodes.commits().tell(EVERYTHING, handle).and(synced)
+    }
+
+    /// The same, without a handle.
+    pub fn sync_metadata(&self) -> Result<()> {
+        self.sync_all(&[], Vec::new())?;
+        self.nodes.commits().check(&[])
+    }
+
+    /// A write to the file that its writer believes to be done could not be sent.
+    pub fn lost(&self, ino: u64, errno: Errno) {
+        self.nodes.commits().failed(ino, errno);
+    }
+
+    /// Tells a handle what it has not heard of yet.
+    ///
+    /// # Errors
+    /// What was written to the file was lost.
+    pub fn tell(&self, ino: u64, handle: u64) -> Result<()> {
+        self.nodes.commits().tell(ino, handle)
+    }
+
+    /// What makes a file survive. One whose name may have been lost must be shown to be there still.
+    fn syncs_of(&self, ino: u64) -> Vec<(u32, Request)> {
+        let objects = self.layout.fragments_of(ino).map(|fragment| (fragment, Request::Sync { ino }));
+        let exists = self.nodes.commits().may_lack_names().then_some((self.home, Request::GetAttr { ino }));
+        objects.chain(exists).collect()
+    }
+
+    fn sync_all(&self, inos: &[u64], mut requests: Vec<(u32, Request)>) -> Result<()> {
+        let moment = self.nodes.commits().moment();
+        requests.push((self.home, Request::SyncMetadata));
+        self.ask_each(requests.into_iter())?;
+        self.nodes.commits().confirmed(inos, moment);
+        Ok(())
+    }
+
+    /// Knows the commit verifier of each fragment of the file, so that a loss of what others do for this client is seen: the
+    /// home shard truncates objects.
+    pub(super) fn learn_verifiers(&self, ino: u64) -> Result<()> {
+        let unknown = self.layout.fragments_of(ino).filter(|fragment| !self.nodes.commits().knows(*fragment));
+        self.ask_each(unknown.map(|fragment| (fragment, Request::Verifier))).map(drop)
+    }
+}

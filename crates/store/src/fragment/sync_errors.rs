@@ -1,0 +1,107 @@
+//! Syncs of objects that failed, until every session that syncs the object has heard of it.
+//!
+//! The kernel tells an error of writing back once for each descriptor, and this node has one for all its clients. After the
+//! error the pages count as clean: the next sync succeeds although the bytes are lost. So each session is told, at its own
+//! next sync of the object, once for each failure. A session that wrote nothing is told as well: the object did lose bytes.
+//!
+//! **Invariant:** memory for objects that failed only; of a sound disk nothing is kept.
+
+use std::collections::HashMap;
+use std::io;
+use std::sync::{Mutex, MutexGuard};
+
+use rustix::io::Errno;
+
+use crate::shard::errno_of;
+
+/// A session of a client.
+type Session = [u8; 16];
+
+/// The failures of one namespace's objects.
+#[derive(Debug, Default)]
+pub struct SyncErrors {
+    objects: Mutex<HashMap<u64, Failure>>,
+}
+
+#[derive(Debug)]
+struct Failure {
+    errno: Errno,
+    /// How many there were.
+    count: u64,
+    /// How many of them each session was told.
+    told: HashMap<Session, u64>,
+}
+
+impl SyncErrors {
+    /// A sync of the object failed. Returns whether it is the first of this namespace.
+    pub fn failed(&self, ino: u64, error: &io::Error) -> bool {
+        let mut objects = self.lock();
+        let first = objects.is_empty();
+        let errno = errno_of(error);
+        let failure = objects.entry(ino).or_insert_with(|| Failure { errno, count: 0, told: HashMap::new() });
+        failure.errno = errno;
+        failure.count += 1;
+        first
+    }
+
+    /// Whether the session is still to hear of a failure.
+    ///
+    /// # Errors
+    /// The failure's errno.
+    pub fn owed(&self, ino: u64, session: Session) -> io::Result<()> {
+        match self.lock().get(&ino) {
+            Some(failure) if failure.is_owed(session) => Err(failure.errno.into()),
+            _ => Ok(()),
+        }
+    }
+
+    /// The same; the session has heard of it then.
+    ///
+    /// # Errors
+    /// The failure's errno.
+    pub fn tell(&self, ino: u64, session: Session) -> io::Result<()> {
+        match self.lock().get_mut(&ino) {
+            Some(failure) if failure.is_owed(session) => {
+                failure.told.insert(session, failure.count);
+                Err(failure.errno.into())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The object is gone, and with it whatever it lost.
+    pub fn forget(&self, ino: u64) {
+        self.lock().remove(&ino);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<u64, Failure>> {
+        self.objects.lock().expect("no thread panics while it holds the failures of syncs")
+    }
+}
+
+impl Failure {
+    fn is_owed(&self, session: Session) -> bool {
+        self.told.get(&session).is_none_or(|told| *told < self.count)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_session_hears_of_each_failure_once() {
+        let (errors, full) = (SyncErrors::default(), io::Error::from(io::ErrorKind::StorageFull));
+        let (a, b) = ([1; 16], [2; 16]);
+        assert!(errors.tell(7, a).is_ok());
+        let full =
+            full.raw_os_error().map_or_else(|| io::Error::from(Errno::NOSPC), io::Error::from_raw_os_error);
+        assert!(errors.failed(7, &full));
+        assert!(errors.owed(7, a).is_err(), "asking is not being told");
+        assert_eq!(errors.tell(7, a).unwrap_err().raw_os_error(), Some(Errno::NOSPC.raw_os_error()));
+        assert!(errors.tell(7, a).is_ok() && errors.tell(8, a).is_ok());
+        assert!(errors.tell(7, b).is_err(), "the other has not heard of it");
+        assert!(!errors.failed(7, &full));
+        assert!(errors.tell(7, b).is_err() && errors.tell(7, a).is_err(), "it is another failure");
+    }
+}

@@ -1,0 +1,126 @@
+//! Syncs of the objects of one namespace, and which of its open objects have unsynced writes.
+//!
+//! An object with unsynced writes stays open: an error of writing back is told to the descriptors that were open when it
+//! happened, and to nobody once the kernel has forgotten the file. When many such objects are open beyond the cache's size,
+//! they are synced in the background, and can then be closed.
+//!
+//! **Invariant:** a failure is in [`SyncErrors`] before any sync of the same object that began after it ends.
+
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use super::sync_errors::SyncErrors;
+use super::verifier::Verifier;
+use super::whole_sync::WholeSync;
+
+/// What is to be known of an open object's writes.
+#[derive(Debug, Default)]
+pub struct Pending {
+    /// Something was written since the last sync began.
+    unsynced: AtomicBool,
+    /// How often the whole file system failed to sync, which may have been about this object.
+    suspected: AtomicU64,
+    /// How many of these times a sync of the object itself has followed.
+    heard: AtomicU64,
+    /// Held by who syncs it: a second sync, which the kernel tells nothing, must not end before what the first was told is known.
+    syncing: Mutex<()>,
+}
+
+impl Pending {
+    /// Something is about to be written.
+    pub fn begin_write(&self) {
+        self.unsynced.store(true, Ordering::Release);
+    }
+
+    /// Whether the object must stay open.
+    pub fn is_unsynced(&self) -> bool {
+        self.unsynced.load(Ordering::Acquire) || self.is_suspect()
+    }
+
+    /// The file system has lost bytes of some object.
+    pub fn suspect(&self) {
+        self.suspected.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Whether a sync of the object itself must tell whether it was about this one.
+    pub fn is_suspect(&self) -> bool {
+        self.suspected.load(Ordering::Acquire) != self.heard.load(Ordering::Acquire)
+    }
+}
+
+/// An open object that is to be synced.
+pub trait Syncable: Send + Sync + 'static {
+    /// Its bytes.
+    fn file(&self) -> &File;
+    /// What is known of its writes.
+    fn pending(&self) -> &Pending;
+}
+
+/// The syncs of a namespace's objects.
+#[derive(Debug)]
+pub struct Syncs {
+    /// Where the objects have a file system of their own that tells of its errors.
+    whole: Option<WholeSync>,
+    errors: SyncErrors,
+    verifier: Arc<Verifier>,
+    retiring: AtomicBool,
+}
+
+impl Syncs {
+    /// For the objects below `root`; `own`: they have the file system for themselves.
+    ///
+    /// # Errors
+    /// The errno of `open`.
+    pub fn new(root: &Path, own: bool, verifier: Arc<Verifier>) -> io::Result<Syncs> {
+        let whole = if own { WholeSync::of(root)? } else { None };
+        Ok(Syncs { whole, errors: SyncErrors::default(), verifier, retiring: AtomicBool::new(false) })
+    }
+
+    /// What failed, until everybody was told.
+    pub fn errors(&self) -> &SyncErrors {
+        &self.errors
+    }
+
+    /// Syncs the objects' whole file system, if they have one of their own; `suspect` is called first where that fails.
+    /// Returns whether all that was written is safe.
+    pub fn whole(&self, suspect: impl Fn()) -> bool {
+        self.whole.as_ref().is_some_and(|whole| whole.sync(suspect).is_ok())
+    }
+
+    /// Syncs one object. How it failed is in [`Syncs::errors`] then.
+    pub fn object(&self, ino: u64, object: &impl Syncable, path: &Path) {
+        let pending = object.pending();
+        let _alone = pending.syncing.lock().expect(POISON);
+        let suspected = pending.suspected.load(Ordering::Acquire);
+        pending.unsynced.store(false, Ordering::Release);
+        if let Err(error) = object.file().sync_all() {
+            tracing::error!(path = %path.display(), %error, "what was written to the object is lost");
+            if self.errors.failed(ino, &error) {
+                // Should this process end before everybody was told.
+                self.verifier.renounce();
+            }
+        }
+        pending.heard.store(suspected, Ordering::Release);
+    }
+
+    /// Syncs objects in the background, unless that is under way.
+    pub fn retire<O: Syncable>(self: &Arc<Syncs>, objects: impl FnOnce() -> Vec<(u64, Arc<O>, PathBuf)>) {
+        if self.retiring.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let (syncs, objects) = (self.clone(), objects());
+        let work = move || {
+            objects.iter().for_each(|(ino, object, path)| syncs.object(*ino, &**object, path));
+            syncs.retiring.store(false, Ordering::Release);
+        };
+        if let Err(error) = std::thread::Builder::new().name("retire".into()).spawn(work) {
+            tracing::warn!(%error, "no thread to sync objects, which stay open");
+            self.retiring.store(false, Ordering::Release);
+        }
+    }
+}
+
+const POISON: &str = "no thread panics while it syncs an object";

@@ -1,0 +1,199 @@
+//! The commit verifier of a fragment: a random number that changes exactly when what was written and not synced may be lost.
+//!
+//! ```text
+//! FRAGMENT/verifier.json    the number, and what the page cache that held the writes depends on
+//! ```
+//!
+//! Writes that were answered are in the kernel's page cache. They outlive this process, but neither the machine (another
+//! boot id) nor the mount of the file system below (another mount id). A clean stop syncs everything and notes that,
+//! durably: the next start then keeps the number whatever was mounted anew meanwhile. Clients compare the number that their
+//! writes were answered under with that of today (`client::commits`), as NFS clients do with COMMIT's.
+//!
+//! Kernels before 6.8 use the numbers of mounts again, so that a file system which is mounted anew within one boot may not be
+//! noticed; before 5.8 they tell none. There the doubt goes to the writers' advantage: `kill -9` must never look like a loss.
+//!
+//! **Invariant:** a note of a clean stop is gone from the disk before anything is written after it.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, CWD, StatxFlags};
+use serde::{Deserialize, Serialize};
+
+use crate::shard::log::sync_folder;
+
+/// `STATX_MNT_ID_UNIQUE` of statx(2), since Linux 6.8, which rustix does not name.
+const MNT_ID_UNIQUE: StatxFlags = StatxFlags::from_bits_retain(0x4000);
+
+/// A fragment's verifier, as it is while this process serves the fragment.
+#[derive(Clone, Debug)]
+pub struct Verifier {
+    path: PathBuf,
+    kept: Kept,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Kept {
+    verifier: u64,
+    boot_id: String,
+    mounts: Vec<Mounted>,
+    /// Everything was synced, and nothing written since.
+    clean: bool,
+}
+
+/// One mount of a file system.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Mounted {
+    id: u64,
+    device: (u32, u32),
+}
+
+impl Verifier {
+    /// The verifier of the fragment in `folder`, which keeps its bytes on the file systems of `places`.
+    ///
+    /// # Errors
+    /// The errno of what failed: without its verifier a fragment must not be served.
+    pub fn open(folder: &Path, places: &[PathBuf]) -> io::Result<Verifier> {
+        let path = folder.join("verifier.json");
+        let boot_id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id")?.trim().to_owned();
+        let mounts = places.iter().map(|place| mount_of(place)).collect::<io::Result<Vec<_>>>()?;
+        let before = read(&path)?;
+        let same = |kept: &&Kept| kept.clean || (&kept.boot_id, &kept.mounts) == (&boot_id, &mounts);
+        let verifier = match before.as_ref().filter(same) {
+            Some(kept) => kept.verifier,
+            None => random()?,
+        };
+        if before.as_ref().is_some_and(|before| before.verifier != verifier) {
+            tracing::warn!(
+                path = %path.display(),
+                "the fragment was not stopped cleanly before its machine or its file system was: what was written to it and \
+                 not synced may be lost, and clients are told"
+            );
+        }
+        let verifier = Verifier { path, kept: Kept { verifier, boot_id, mounts, clean: false } };
+        if before.as_ref() != Some(&verifier.kept) {
+            verifier.keep(&verifier.kept)?;
+        }
+        Ok(verifier)
+    }
+
+    /// The number.
+    pub fn number(&self) -> u64 {
+        self.kept.verifier
+    }
+
+    /// Notes that everything was synced, after which nothing is written any more.
+    ///
+    /// # Errors
+    /// The errno of what failed: the next start may draw another number.
+    pub fn note_clean(&self) -> io::Result<()> {
+        self.keep(&Kept { clean: true, ..self.kept.clone() })
+    }
+
+    /// After a sync that failed: the kernel tells of it once, so whoever was not told yet is told by another number after the
+    /// next start.
+    pub fn renounce(&self) {
+        let renounced = random().and_then(|verifier| {
+            self.keep(&Kept { verifier, boot_id: String::new(), mounts: Vec::new(), clean: false })
+        });
+        if let Err(error) = renounced {
+            tracing::error!(path = %self.path.display(), %error, "cannot keep that a sync has failed");
+        }
+    }
+
+    /// Replaces the file, durably.
+    fn keep(&self, kept: &Kept) -> io::Result<()> {
+        let temporary = self.path.with_extension("new");
+        let mut file = OpenOptions::new().write(true).create(true).truncate(true).open(&temporary)?;
+        file.write_all(&serde_json::to_vec(kept)?)?;
+        file.sync_all()?;
+        std::fs::rename(&temporary, &self.path)?;
+        sync_folder(&self.path)
+    }
+}
+
+/// Makes everything that was written to the file system of `place` survive a power loss.
+///
+/// # Errors
+/// The errno of what failed; ENOTSUP where this kernel would not tell.
+pub fn sync_file_system(place: &Path) -> io::Result<()> {
+    if !model::kernel::syncfs_reports_errors(&rustix::system::uname().release().to_string_lossy()) {
+        return Err(rustix::io::Errno::NOTSUP.into());
+    }
+    Ok(rustix::fs::syncfs(File::open(place)?)?)
+}
+
+fn random() -> io::Result<u64> {
+    let mut bytes = [0; 8];
+    getrandom::fill(&mut bytes).map_err(io::Error::other)?;
+    Ok(u64::from_le_bytes(bytes))
+}
+
+/// What was kept; nothing where the fragment is new, or a power loss cut the file off.
+fn read(path: &Path) -> io::Result<Option<Kept>> {
+    match std::fs::read(path) {
+        Ok(text) => Ok(serde_json::from_slice(&text).ok()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn mount_of(place: &Path) -> io::Result<Mounted> {
+    let found = rustix::fs::statx(CWD, place, AtFlags::empty(), StatxFlags::MNT_ID | MNT_ID_UNIQUE)?;
+    let told = StatxFlags::from_bits_retain(found.stx_mask).intersects(StatxFlags::MNT_ID | MNT_ID_UNIQUE);
+    let id = if told { found.stx_mnt_id } else { 0 };
+    Ok(Mounted { id, device: (found.stx_dev_major, found.stx_dev_minor) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn open(folder: &Path) -> Verifier {
+        Verifier::open(folder, &[folder.to_owned()]).unwrap()
+    }
+
+    /// Writes the file as another boot would have left it.
+    fn from_another_boot(folder: &Path) {
+        let path = folder.join("verifier.json");
+        let mut kept = read(&path).unwrap().unwrap();
+        kept.boot_id = "another".into();
+        std::fs::write(&path, serde_json::to_vec(&kept).unwrap()).unwrap();
+    }
+
+    #[test]
+    fn the_verifier_stays_when_only_the_process_ended() {
+        let folder = tempfile::tempdir().unwrap();
+        assert_eq!(open(folder.path()).number(), open(folder.path()).number());
+    }
+
+    #[test]
+    fn the_verifier_changes_with_the_boot_unless_the_stop_was_clean_and_a_clean_stop_counts_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let first = open(folder.path());
+        first.note_clean().unwrap();
+        from_another_boot(folder.path());
+        assert_eq!(open(folder.path()).number(), first.number());
+        from_another_boot(folder.path());
+        let second = open(folder.path()).number();
+        assert_ne!(second, first.number());
+        assert_eq!(open(folder.path()).number(), second);
+    }
+
+    #[test]
+    fn after_a_sync_that_failed_the_next_start_has_another_verifier() {
+        let folder = tempfile::tempdir().unwrap();
+        let first = open(folder.path());
+        first.renounce();
+        assert_ne!(open(folder.path()).number(), first.number());
+    }
+
+    #[test]
+    fn a_verifier_that_cannot_be_read_is_an_error_and_not_a_new_one() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir(folder.path().join("verifier.json")).unwrap();
+        let error = Verifier::open(folder.path(), &[folder.path().to_owned()]).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::IsADirectory);
+    }
+}
