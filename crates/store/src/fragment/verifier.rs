@@ -14,14 +14,12 @@
 //!
 //! **Invariant:** a note of a clean stop is gone from the disk before anything is written after it.
 
-use std::fs::{File, OpenOptions};
-use std::io::{self, Write};
+use std::fs::File;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, CWD, StatxFlags};
 use serde::{Deserialize, Serialize};
-
-use crate::shard::log::sync_folder;
 
 /// `STATX_MNT_ID_UNIQUE` of statx(2), since Linux 6.8, which rustix does not name.
 const MNT_ID_UNIQUE: StatxFlags = StatxFlags::from_bits_retain(0x4000);
@@ -102,14 +100,8 @@ impl Verifier {
         }
     }
 
-    /// Replaces the file, durably.
     fn keep(&self, kept: &Kept) -> io::Result<()> {
-        let temporary = self.path.with_extension("new");
-        let mut file = OpenOptions::new().write(true).create(true).truncate(true).open(&temporary)?;
-        file.write_all(&serde_json::to_vec(kept)?)?;
-        file.sync_all()?;
-        std::fs::rename(&temporary, &self.path)?;
-        sync_folder(&self.path)
+        disk::replace(&self.path, &serde_json::to_vec(kept)?)
     }
 }
 
@@ -130,13 +122,10 @@ fn random() -> io::Result<u64> {
     Ok(u64::from_le_bytes(bytes))
 }
 
-/// What was kept; nothing where the fragment is new, or a power loss cut the file off.
+/// What was kept; nothing where the fragment is new, or as good as nothing where it is no such file: then its clients are told
+/// that it may have lost something.
 fn read(path: &Path) -> io::Result<Option<Kept>> {
-    match std::fs::read(path) {
-        Ok(text) => Ok(serde_json::from_slice(&text).ok()),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(error),
-    }
+    Ok(disk::read(path)?.and_then(|text| serde_json::from_slice(&text).ok()))
 }
 
 fn mount_of(place: &Path) -> io::Result<Mounted> {
