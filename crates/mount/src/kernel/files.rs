@@ -141,7 +141,7 @@ impl<F: FileSystem> Kernel<F> {
             BackingId::register(&self.device, object.as_fd())
         };
         // The kernel keeps pages of a file or passes it through, not both.
-        let may_pass = self.may_pass(ino, mode) && !self.contents.pages.are_used(ino);
+        let may_pass = self.may_pass(ino, mode) && !self.contents.pages.is_open(ino);
         let backing = if may_pass { self.passthrough.open(ino, register) } else { None };
         let (backing_id, keep) =
             backing.map_or_else(|| self.choose_way(ino, write), |number| (number, false));
