@@ -255,6 +255,7 @@ impl Drain {
         };
         drop(state);
         self.reconcile();
+        self.copier.publisher.abandon();
         let state = self.lock();
         let landed = state.ledger.len();
         if let Err(error) = state.ledger.sync() {
