@@ -128,7 +128,7 @@ impl Context {
             Err(fault) if is_stale(&fault) => Ok(Err(fault)),
             outcome => outcome.map(Ok),
         });
-        outcome.flatten()
+        outcome?
     }
 
     /// The same as [`Context::retrying`] after a first attempt, with this outcome.
