@@ -99,22 +99,28 @@ impl Drain {
     pub(crate) fn answer(self: &Arc<Self>, state: &Path, room: &Room) -> anyhow::Result<()> {
         let listener = listen(state)?;
         room.take();
-        for stream in listener.incoming() {
-            match stream.map(|stream| self.answer_one(stream, state, room)) {
-                Ok(Ok(Some(Order::Stop))) => return Ok(()),
-                Ok(Ok(_)) => {}
-                Ok(Err(error)) | Err(error) => tracing::debug!("a caller went away: {error}"),
+        loop {
+            let stream = listener.accept().map(|(stream, _)| stream);
+            match stream.and_then(|stream| self.answer_one(stream, state, room)) {
+                Ok(Some(asker)) => {
+                    // Who comes from now on finds no drainer, rather than one that ends without a word.
+                    drop(listener);
+                    let _gone_perhaps = reply(&asker, &self.status());
+                    return Ok(());
+                }
+                Ok(None) => {}
+                Err(error) => tracing::debug!("a caller went away: {error}"),
             }
         }
-        Ok(())
     }
 
+    /// Gives back who has told the drainer to stop, and is not answered yet.
     fn answer_one(
         self: &Arc<Self>,
         stream: UnixStream,
         state: &Path,
         room: &Room,
-    ) -> std::io::Result<Option<Order>> {
+    ) -> std::io::Result<Option<UnixStream>> {
         stream.set_read_timeout(Some(PATIENCE))?;
         let mut line = String::new();
         BufReader::new(&stream).read_line(&mut line)?;
@@ -131,7 +137,7 @@ impl Drain {
                     drain.hurry();
                     drop(reply(&stream, &drain.settle_at_end()));
                 })?;
-                return Ok(order);
+                return Ok(None);
             }
             // Before the reply: who has it may look at once.
             Some(Order::Stop) => {
@@ -139,11 +145,12 @@ impl Drain {
                 if let Err(error) = room.or_give_up(|| std::fs::write(state.join(STOPPED), "")) {
                     tracing::warn!("end without a note that the user wants it: {error}");
                 }
+                return Ok(Some(stream));
             }
             Some(Order::Status) | None => {}
         }
         reply(&stream, &self.status())?;
-        Ok(order)
+        Ok(None)
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use rustix::io::Errno;
 use stage::pace::Pace;
@@ -22,9 +22,6 @@ use crate::settings::{Removed, SameName};
 use crate::status::{Answer, Status, Trouble, now_ms};
 use crate::table::{Table, Turn};
 use crate::watch::{Notice, Watch};
-
-/// How long copies may take to be given up.
-const LEAVE_WITHIN: Duration = Duration::from_secs(3);
 
 /// As many troubles as a status lists.
 const TROUBLES_MAX: usize = 100;
@@ -258,6 +255,7 @@ impl Drain {
         };
         drop(state);
         self.reconcile();
+        self.copier.publisher.abandon();
         let state = self.lock();
         let landed = state.ledger.len();
         if let Err(error) = state.ledger.sync() {
@@ -320,30 +318,6 @@ impl Drain {
             self.burst.ignore();
             self.work.notify_all();
         }
-    }
-
-    /// Gives up what is being copied, so that nothing half done stays on the PFS.
-    pub(crate) fn leave(&self) {
-        self.pause(true);
-        self.copier.publisher.give_up();
-        let copies = |state: &mut State| state.table.counts(|_| 0).running > 0;
-        let waited = self.settled.wait_timeout_while(self.lock(), LEAVE_WITHIN, copies);
-        let (state, waited) = waited.expect("no thread panics with the lock");
-        drop(state);
-        if waited.timed_out() {
-            return tracing::warn!(
-                "the PFS does not answer: what is being copied stays there until the next start"
-            );
-        }
-        self.copier.publisher.end();
-    }
-
-    /// Removes what an earlier drainer left on the PFS where it was killed.
-    pub(crate) fn clear(&self) {
-        self.copier.publisher.clear(|| {
-            let state = self.lock();
-            state.ledger.folders_begun().into_iter().collect()
-        });
     }
 
     fn pace(&self) -> &Pace {

@@ -25,6 +25,7 @@ mod door;
 pub mod drain;
 mod generation;
 mod lander;
+mod leave;
 mod ledger;
 mod logs;
 mod rate;

@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use model::phase::Direction;
@@ -65,8 +65,9 @@ pub(crate) struct Context {
     pub(crate) is_pass: bool,
     /// Something could not be looked at or copied in this pass.
     pub(crate) pass_failed: AtomicBool,
-    /// A file was given up because the PFS has no room: waiting again with each of a million others would be in vain.
-    pub(crate) no_room: AtomicBool,
+    /// What a file was given up for, of which there is one cause for all: waiting again with each of a million others would be
+    /// in vain until one is copied.
+    pub(crate) in_vain: Mutex<Vec<(Side, i32)>>,
 }
 
 impl Context {
@@ -127,7 +128,7 @@ impl Context {
             Err(fault) if is_stale(&fault) => Ok(Err(fault)),
             outcome => outcome.map(Ok),
         });
-        outcome.flatten()
+        outcome?
     }
 
     /// The same as [`Context::retrying`] after a first attempt, with this outcome.
@@ -149,16 +150,19 @@ impl Context {
             outcome = attempt();
         }
         outcome.map_err(|fault| {
-            if fault.is_no_room() {
-                self.no_room.store(true, Ordering::Relaxed);
-            }
+            self.in_vain().extend(fault.common_cause());
             Fault { exhausted: true, ..fault }
         })
     }
 
     /// Whether a fault is worth another try.
     fn may_pass(&self, fault: &Fault) -> bool {
-        !self.is_pass && fault.may_pass() && !(fault.is_no_room() && self.no_room.load(Ordering::Relaxed))
+        let in_vain = |cause| self.in_vain().contains(&cause);
+        !self.is_pass && fault.may_pass() && !fault.common_cause().is_some_and(in_vain)
+    }
+
+    pub(crate) fn in_vain(&self) -> MutexGuard<'_, Vec<(Side, i32)>> {
+        self.in_vain.lock().expect("no thread panics with the lock")
     }
 
     /// Waits until the stage may read so many bytes from the PFS or write them there, wherever that is done.

@@ -104,6 +104,9 @@ impl Engine {
 
     /// Runs the stage with the rights of the calling thread. Returns when it is over: complete or failed.
     pub fn run(&self, spec: &StageSpec, journal: Journal, monitor: &Arc<Monitor>) -> StageStatus {
+        if let Some(folder) = spec.policy.manifest.as_deref().and_then(Path::parent) {
+            journal.hold(folder, || 0);
+        }
         let manifest = match Manifest::begin(spec.policy.manifest.as_deref(), &spec.id) {
             Ok(manifest) => manifest,
             Err(error) => {
@@ -181,7 +184,7 @@ impl Engine {
             owner_remarked: AtomicBool::new(false),
             is_pass: spec.policy.while_running,
             pass_failed: AtomicBool::new(false),
-            no_room: AtomicBool::new(false),
+            in_vain: Mutex::default(),
         }
     }
 

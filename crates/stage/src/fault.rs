@@ -112,6 +112,12 @@ impl Fault {
         self.side == Side::Pfs && matches!(self.errno(), Some(Errno::NOSPC | Errno::DQUOT))
     }
 
+    /// The side and errno of what is wrong with more than this file: a PFS that is full, a storage node that is away.
+    pub(crate) fn common_cause(&self) -> Option<(Side, i32)> {
+        let is_common = self.is_no_room() || self.errno() == Some(Errno::IO);
+        self.errno().filter(|_| is_common).map(|errno| (self.side, errno.raw_os_error()))
+    }
+
     /// For the list of failures.
     pub fn failure(&self, direction: Direction) -> FileFailure {
         FileFailure {

@@ -12,7 +12,6 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use model::phase::Direction;
@@ -213,7 +212,7 @@ pub(crate) fn settle<'a>(
 
 /// Notes a file that has its name.
 pub(crate) fn note(context: &Context, target: &Path, done: Finished) {
-    context.no_room.store(false, Ordering::Relaxed);
+    context.in_vain().clear();
     context.journal.finish(target, done);
     context.manifest.file(target, &done);
 }

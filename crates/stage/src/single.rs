@@ -116,10 +116,15 @@ impl Publisher {
 
     /// Says, when nobody publishes any more, that nothing is left.
     pub fn end(&self) {
+        self.abandon();
+        strays::end(&self.context);
+    }
+
+    /// Removes what earlier publishers began of files that nobody has asked for since: they have other names now, or none.
+    pub fn abandon(&self) {
         for place in self.context.journal.abandoned() {
             self.context.give_up(place);
         }
-        strays::end(&self.context);
     }
 
     /// Bytes that were copied and that were read back so far, also those of copies under way; not those of attempts that failed.

@@ -69,7 +69,11 @@ impl Journal {
 
     /// Records that no part at all is left, and none will be made.
     pub(crate) fn all_cleared(&self) {
-        self.folders().noted.clear();
+        let mut folders = self.folders();
+        if folders.left.is_empty() && folders.noted.is_empty() {
+            return;
+        }
+        *folders = Folders::default();
         self.append(&Record::Cleared);
         self.sync();
     }

@@ -301,6 +301,17 @@ fn a_pfs_that_stays_full_is_not_waited_for_with_each_file_anew() {
 }
 
 #[test]
+fn a_buffer_that_answers_with_errors_only_is_not_waited_for_with_each_file_anew() {
+    const FILES: usize = 200;
+    let site = site_with(FILES, 1000);
+    site.faults.failing_writes.store(-1, Ordering::Relaxed);
+    let status = site.stage_in(StageKind::Directory, "set", "");
+    assert_eq!((status.state, status.progress.entries_failed), (StageState::Failed, FILES as u64));
+    // Each of at most eight workers may have been at its retries when the first gave up.
+    assert!(status.notes.remarks_total <= 8 * 4, "{} retries", status.notes.remarks_total);
+}
+
+#[test]
 fn a_pfs_that_hangs_is_named_while_it_does() {
     let site = Site::new();
     fs::write(site.buffer("a"), bytes(1, 10_000)).unwrap();

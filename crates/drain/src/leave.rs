@@ -1,0 +1,34 @@
+//! What a drainer leaves on the PFS when it ends, and what it finds there when it begins: nothing half done.
+
+use std::time::Duration;
+
+use crate::drain::{Drain, State};
+
+/// How long copies may take to be given up.
+const LEAVE_WITHIN: Duration = Duration::from_secs(3);
+
+impl Drain {
+    /// Gives up what is being copied, so that nothing half done stays on the PFS.
+    pub(crate) fn leave(&self) {
+        self.pause(true);
+        self.copier.publisher.give_up();
+        let copies = |state: &mut State| state.table.counts(|_| 0).running > 0;
+        let waited = self.settled.wait_timeout_while(self.lock(), LEAVE_WITHIN, copies);
+        let (state, waited) = waited.expect("no thread panics with the lock");
+        drop(state);
+        if waited.timed_out() {
+            return tracing::warn!(
+                "the PFS does not answer: what is being copied stays there until the next start"
+            );
+        }
+        self.copier.publisher.end();
+    }
+
+    /// Removes what an earlier drainer left on the PFS where it was killed.
+    pub(crate) fn clear(&self) {
+        self.copier.publisher.clear(|| {
+            let state = self.lock();
+            state.ledger.folders_begun().into_iter().collect()
+        });
+    }
+}
