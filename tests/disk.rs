@@ -89,12 +89,11 @@ impl Disk {
         run(Command::new("mount").args(["-o", "remount,abort"]).arg(self.folder()));
     }
 
-    /// Leaves no room: whoever fills it takes the last block, too.
+    /// Leaves no room: takes what is left, to the last block.
     pub fn fill(&self) {
-        let path =
-            self.folder().join(format!("ballast-{}", fs::read_dir(self.folder()).map_or(0, Iterator::count)));
-        let ballast = fs::File::create(path).expect("a file without bytes fits");
-        let (mut end, mut step) = (0, 1 << 30);
+        let ballast = fs::File::options().create(true).append(true).open(self.folder().join("ballast"));
+        let ballast = ballast.expect("a file without bytes fits, the first time");
+        let (mut end, mut step) = (ballast.metadata().expect("it is open").len(), 1 << 30);
         while step >= 4096 {
             match rustix::fs::fallocate(&ballast, FallocateFlags::empty(), end, step) {
                 Ok(()) => end += step,
