@@ -234,8 +234,9 @@ fn spec(instance: &str, volume: VolumeKind, health: NodeHealth) -> FragmentSpec 
     }
 }
 
-/// Whether the words of a refusal name a file of the node and say why.
+/// Whether the words of a refusal name a file of the node, or what the kernel has of its program, and say why.
 pub fn is_named(words: &str, folder: &Path) -> bool {
     let why = ["os error", "EIO", "Input/output error", "cannot", "damaged", "not found"];
-    words.contains(&*folder.to_string_lossy()) && why.iter().any(|why| words.contains(why))
+    let names = words.contains(&*folder.to_string_lossy()) || words.contains("/proc/self/");
+    names && why.iter().any(|why| words.contains(why))
 }
