@@ -12,7 +12,9 @@ use std::process::{Command, Stdio};
 /// # Errors
 /// `NotFound`, naming the path, when there is none.
 pub fn sibling(name: &str) -> io::Result<PathBuf> {
-    let own = std::env::current_exe()?;
+    let own = std::env::current_exe().map_err(|error| {
+        io::Error::new(error.kind(), format!("find this program by /proc/self/exe: {error}"))
+    })?;
     let path = sibling_of(&own, name);
     if disk::is_file(&path)? {
         return Ok(path);
