@@ -80,10 +80,13 @@ fn row(scenario: &Scenario, result: &Result) -> String {
     )
 }
 
+/// As many of each drill: the others are in the run's output.
+const FAILURES_SHOWN: usize = 3;
+
 fn failures(results: &[(&Scenario, Result)]) -> String {
     let mut text = String::new();
     for (scenario, result) in results {
-        for (seed, rounds, why) in &result.failures {
+        for (seed, rounds, why) in result.failures.iter().take(FAILURES_SHOWN) {
             // Folders of a run say nothing later.
             let why = why.replace(&std::env::temp_dir().display().to_string(), "");
             let _ = writeln!(text, "- {} (seed {seed}, {rounds} rounds): {why}", scenario.name);
