@@ -28,9 +28,10 @@ fn table(results: &[(&Scenario, Result)], asked: &Asked, took: Duration) -> Stri
     let _ = writeln!(text, "| | |\n|---|---|");
     let _ = writeln!(
         text,
-        "| command | `make drills ROUNDS={} SEED={}` |",
+        "| command | `make drills ROUNDS={} SEED={} ARGS=\"{}\"` |",
         asked.rounds.unwrap_or(0),
-        asked.seed
+        asked.seed,
+        asked.words.join(" ")
     );
     let _ = writeln!(text, "| build | {} |", said("git", &["describe", "--always", "--dirty"]));
     let _ = writeln!(text, "| kernel | {}, {} processors |", said("uname", &["-r"]), said("nproc", &[]));
