@@ -27,7 +27,7 @@ mod scenario;
 mod scenarios;
 
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
 /// What the command line asks for.
@@ -63,7 +63,7 @@ fn enter_namespace() {
     let own = std::env::current_exe().expect("/proc is mounted");
     let mut command = Command::new("unshare");
     command.args(["--mount", "--propagation", "private"]).arg(own).args(std::env::args_os().skip(1));
-    if Path::new("/dev/shm").is_dir() {
+    if std::fs::metadata("/dev/shm").is_ok_and(|found| found.is_dir()) {
         command.env("TMPDIR", "/dev/shm");
     }
     panic!("start unshare: {}", command.env(INSIDE, "yes").exec());

@@ -28,9 +28,10 @@ fn table(results: &[(&Scenario, Result)], asked: &Asked, took: Duration) -> Stri
     let _ = writeln!(text, "| | |\n|---|---|");
     let _ = writeln!(
         text,
-        "| command | `make drills ROUNDS={} SEED={}` |",
+        "| command | `make drills ROUNDS={} SEED={} ARGS=\"{}\"` |",
         asked.rounds.unwrap_or(0),
-        asked.seed
+        asked.seed,
+        asked.words.join(" ")
     );
     let _ = writeln!(text, "| build | {} |", said("git", &["describe", "--always", "--dirty"]));
     let _ = writeln!(text, "| kernel | {}, {} processors |", said("uname", &["-r"]), said("nproc", &[]));
@@ -80,10 +81,13 @@ fn row(scenario: &Scenario, result: &Result) -> String {
     )
 }
 
+/// As many of each drill: the others are in the run's output.
+const FAILURES_SHOWN: usize = 3;
+
 fn failures(results: &[(&Scenario, Result)]) -> String {
     let mut text = String::new();
     for (scenario, result) in results {
-        for (seed, rounds, why) in &result.failures {
+        for (seed, rounds, why) in result.failures.iter().take(FAILURES_SHOWN) {
             // Folders of a run say nothing later.
             let why = why.replace(&std::env::temp_dir().display().to_string(), "");
             let _ = writeln!(text, "- {} (seed {seed}, {rounds} rounds): {why}", scenario.name);

@@ -135,7 +135,7 @@ pub const ALL: &[Scenario] = &[
         0,
         5,
     ),
-    drill("a_full_disk_is_an_error_and_loses_nothing", TWO, Disks::Xfs, Honest, &[DiskFull], 1, 5),
+    drill("a_full_disk_is_an_error_and_loses_nothing", TWO, Disks::Xfs, Honest, &[DiskFull], 0, 5),
     drill(
         "a_storage_node_whose_calls_fail_says_so_and_loses_nothing",
         TWO,

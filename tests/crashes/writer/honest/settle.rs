@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use super::super::{Failure, failed};
 use super::Danger;
-use super::claims::{BLOCK, BLOCKS, write_of};
+use super::claims::{BLOCK, BLOCKS, Claim, write_of};
 use super::work::{NAMES, Step, Work};
 
 impl Work {
@@ -16,6 +16,9 @@ impl Work {
     /// fails any more.
     pub fn settle(&mut self) -> Step {
         self.hear_of_losses()?;
+        for known in self.files.values_mut() {
+            known.is_shaken |= !known.blocks.iter().all(Claim::is_durable);
+        }
         let lost = self.settle_names()?;
         let shown: Vec<(PathBuf, u64)> = self.shown().collect();
         for (path, file) in shown {

@@ -109,7 +109,10 @@ impl Work {
         let (file, path) = (self.number(), self.path(name));
         self.names[name as usize].issue(Some(file));
         let blocks = (0..BLOCKS).map(|_| Claim::durable(ZEROS)).collect();
-        self.files.insert(file, Known { blocks, inode: None, is_durable: false, is_removed: false });
+        self.files.insert(
+            file,
+            Known { blocks, inode: None, is_durable: false, is_shaken: false, is_removed: false },
+        );
         let made = OpenOptions::new().read(true).write(true).create_new(true).open(&path);
         match made.and_then(|made| Ok((made.metadata()?.ino(), made))) {
             Ok((inode, made)) => {

@@ -26,6 +26,8 @@ pub struct Known {
     pub inode: Option<u64>,
     /// Its creation was confirmed.
     pub is_durable: bool,
+    /// What was written to it may have been lost, and no fsync of it said so yet: the next may, through any handle.
+    pub is_shaken: bool,
     /// Somebody asked for its removal.
     pub is_removed: bool,
 }
@@ -120,7 +122,9 @@ impl Work {
     /// A call failed. That is wrong in calm times, but for handles that were open before.
     pub fn refused(&mut self, file: Option<u64>, what: &str, path: &Path, error: io::Error) -> Step {
         self.refusals += 1;
-        let is_shaken = file.and_then(|file| self.open.remove(&file)).is_some_and(|open| open.is_shaken);
+        let handle = file.and_then(|file| self.open.remove(&file)).is_some_and(|open| open.is_shaken);
+        let known = file.and_then(|file| self.files.get_mut(&file));
+        let is_shaken = known.is_some_and(|known| std::mem::take(&mut known.is_shaken)) || handle;
         if self.danger == Danger::None && !is_shaken {
             return Err(failed(what, path)(error));
         }
