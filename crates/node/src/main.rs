@@ -34,7 +34,7 @@ enum Role {
 }
 
 fn main() -> ExitCode {
-    daemon::logging::init();
+    daemon::begin::begin();
     match run(Arguments::parse()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

@@ -65,8 +65,8 @@ struct Arguments {
 }
 
 fn main() -> anyhow::Result<ExitCode> {
+    daemon::begin::begin();
     let arguments = Arguments::parse();
-    daemon::logging::init();
     raise_descriptor_limit();
     match arguments {
         Arguments { fragment: Some(fragment), namespace: Some(namespace), as_root, .. } => {
