@@ -77,6 +77,8 @@ pub struct Mounted {
     pub resumable: bool,
     /// How the kernel forgets names.
     pub names: Names,
+    /// What is open in it.
+    pub ledger: Arc<Ledger>,
 }
 
 /// The names that the kernel keeps.
@@ -125,13 +127,15 @@ pub fn mount(
     let device = fuse::mount::mount(mountpoint, &options)?;
     let caches = filesystem.owns_contents();
     let served = agree(&filesystem, &device, privileged).and_then(|negotiated| {
-        let kernel = Kernel::new(filesystem, &device, &negotiated, ledger(negotiated)?);
+        let ledger = Arc::new(ledger(negotiated)?);
+        let kernel = Kernel::new(filesystem, &device, &negotiated, Arc::clone(&ledger));
         let session = Session::serve(&device, &negotiated, kernel, THREADS)?;
         let names = Names::new(&device, &negotiated);
         if caches && privileged {
             pages::read_ahead(mountpoint, READ_AHEAD_BYTES);
         }
-        Ok(Mounted { session, device, resumable: negotiated.has(capability::HAS_RESEND), names })
+        let resumable = negotiated.has(capability::HAS_RESEND);
+        Ok(Mounted { session, device, resumable, names, ledger })
     });
     if served.is_err() {
         // The first error tells more than this one would.
@@ -150,18 +154,19 @@ pub fn resume(
     negotiated: &Negotiated,
     ledger: Ledger,
 ) -> io::Result<Mounted> {
-    let kernel = Kernel::new(filesystem, &device, negotiated, ledger);
+    let ledger = Arc::new(ledger);
+    let kernel = Kernel::new(filesystem, &device, negotiated, Arc::clone(&ledger));
     let session = Session::resume(&device, negotiated, kernel, THREADS)?;
     let names = Names::new(&device, negotiated);
-    Ok(Mounted { session, device, resumable: true, names })
+    Ok(Mounted { session, device, resumable: true, names, ledger })
 }
 
-/// Unmounts: EBUSY where files are open.
+/// Takes the mount out of the tree. Files that are open stay so.
 ///
 /// # Errors
 /// What unmounting failed with.
 pub fn unmount(mountpoint: &Path) -> io::Result<()> {
-    fuse::mount::unmount(mountpoint, Unmount::Plain)
+    fuse::mount::unmount(mountpoint, Unmount::Detach)
 }
 
 fn agree(filesystem: &impl FileSystem, device: &Device, privileged: bool) -> io::Result<Negotiated> {
@@ -253,7 +258,7 @@ impl<F: FileSystem> Handler for Kernel<F> {
 }
 
 impl<F: FileSystem> Kernel<F> {
-    fn new(filesystem: F, device: &Device, negotiated: &Negotiated, ledger: Ledger) -> Kernel<F> {
+    fn new(filesystem: F, device: &Device, negotiated: &Negotiated, ledger: Arc<Ledger>) -> Kernel<F> {
         let passthrough = Passthrough::new(negotiated.has(capability::PASSTHROUGH));
         let pages = Pages::default();
         let mut elsewhere: HashMap<u64, u32> = HashMap::new();
@@ -276,7 +281,7 @@ impl<F: FileSystem> Kernel<F> {
             device: device.clone(),
             passthrough,
             pages,
-            ledger: Arc::new(ledger),
+            ledger,
             waiting: Waiting::default(),
         }
     }
