@@ -121,8 +121,50 @@ fn a_lock_that_the_caller_holds_open_is_not_held_by_what_it_started() {
     cluster.forebay(&["umount", path.to_str().unwrap()]).expect_success();
 }
 
+#[test]
+fn a_buffer_that_a_program_uses_is_unmounted_by_force_only() {
+    let cluster = Cluster::new();
+    let path = cluster.pfs("mnt");
+    let text = path.to_str().unwrap();
+    cluster.forebay(&["mount", text, "--capacity", "64MiB", "--volume", "directory"]).expect_success();
+    let file = path.join("file");
+    let mut command = Command::new("sh");
+    let mut user = Beside::start(command.args(["-c", "exec sleep 60 > \"$0\""]).arg(&file));
+    assert!(wait_until(SOON, || file.exists()));
+    let refused = cluster.forebay(&["umount", text]);
+    assert_eq!(refused.code(), 75, "{}", refused.stderr);
+    let pid = format!("(process {})", user.0.id());
+    assert!(refused.stderr.contains(&pid) && refused.stderr.contains("--force"), "{}", refused.stderr);
+    assert!(user.lives() && cluster.mounts().contains(&path));
+    fs::write(path.join("other"), "still mounted").unwrap();
+    cluster.forebay(&["umount", text, "--force"]).expect_success();
+    assert!(!cluster.mounts().contains(&path));
+}
+
 mod root_only {
     use super::*;
+
+    #[test]
+    fn a_buffer_is_had_at_a_second_place_as_the_refusal_of_a_second_mount_says() {
+        let cluster = Cluster::new();
+        let [first, second] = ["first", "second"].map(|name| cluster.folder().join(name));
+        let [one, two] = [&first, &second].map(|path| path.to_str().unwrap());
+        cluster.forebay(&["mount", one, "--capacity", "64MiB", "--volume", "directory"]).expect_success();
+        let token = cluster.tokens().remove(0);
+        let refused = cluster.forebay(&["mount", two, "--token", &token]);
+        assert_ne!(refused.code(), 0);
+        let said = refused.stderr.replace('\n', " ");
+        let command =
+            said.split('`').find(|part| part.contains("mount --bind")).unwrap_or_else(|| panic!("{said}"));
+        assert!(Command::new("sh").args(["-c", command]).status().unwrap().success(), "{command}");
+        fs::write(first.join("file"), "one").unwrap();
+        assert_eq!(fs::read_to_string(second.join("file")).unwrap(), "one");
+        fs::write(second.join("file"), "two").unwrap();
+        assert_eq!(fs::read_to_string(first.join("file")).unwrap(), "two");
+        assert!(Command::new("umount").arg(two).status().unwrap().success());
+        assert_eq!(fs::read_to_string(first.join("file")).unwrap(), "two");
+        cluster.forebay(&["umount", one]).expect_success();
+    }
 
     /// A process in a mount namespace of its own, which has a copy of every mount.
     fn in_another_namespace(script: &str) -> Beside {

@@ -22,7 +22,7 @@ use client::{Attr, Errno};
 use fuse::abi::{MINOR_EPOCHS, StatFsOut, capability};
 use fuse::backing::BackingId;
 use fuse::device::Device;
-use fuse::mount::{Options, Unmount};
+use fuse::mount::Options;
 use fuse::notify::Notifier;
 use fuse::reply::Reply;
 use fuse::request::{Operation, Request};
@@ -139,7 +139,7 @@ pub fn mount(
     });
     if served.is_err() {
         // The first error tells more than this one would.
-        let _unmounted = fuse::mount::unmount(mountpoint, Unmount::Detach);
+        let _unmounted = fuse::mount::unmount(mountpoint);
     }
     served
 }
@@ -159,14 +159,6 @@ pub fn resume(
     let session = Session::resume(&device, negotiated, kernel, THREADS)?;
     let names = Names::new(&device, negotiated);
     Ok(Mounted { session, device, resumable: true, names, ledger })
-}
-
-/// Takes the mount out of the tree. Files that are open stay so.
-///
-/// # Errors
-/// What unmounting failed with.
-pub fn unmount(mountpoint: &Path) -> io::Result<()> {
-    fuse::mount::unmount(mountpoint, Unmount::Detach)
 }
 
 fn agree(filesystem: &impl FileSystem, device: &Device, privileged: bool) -> io::Result<Negotiated> {

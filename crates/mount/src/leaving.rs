@@ -22,7 +22,6 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-use crate::kernel;
 use crate::ledger::Ledger;
 use crate::namespace::Farewell;
 
@@ -89,7 +88,7 @@ impl Ends {
 
     /// Where it cannot be, whoever sent the signal will take it away.
     fn leave_the_tree(&self) {
-        if let Err(error) = kernel::unmount(&self.mountpoint) {
+        if let Err(error) = fuse::mount::unmount(&self.mountpoint) {
             tracing::warn!(mountpoint = %self.mountpoint.display(), %error, "cannot unmount");
         }
     }

@@ -3,8 +3,6 @@
 use std::io;
 use std::path::Path;
 
-use fuse::mount::Unmount;
-
 /// What the supervision of mounts asks of the kernel. Tests have their own.
 pub trait MountTable: Send + Sync + 'static {
     /// Whether a file system of ours is mounted at `path`. Does not touch `path`: a dead FUSE mount would hang or fail.
@@ -30,6 +28,6 @@ impl MountTable for KernelTable {
     }
 
     fn detach(&self, path: &Path) -> io::Result<()> {
-        fuse::mount::unmount(path, Unmount::Detach)
+        fuse::mount::unmount(path)
     }
 }
