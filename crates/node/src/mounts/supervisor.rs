@@ -273,13 +273,13 @@ impl<T: MountTable> Supervisor<T> {
     /// Ends the process, clears the mount point and forgets the mount.
     async fn unmount(&mut self) -> io::Result<()> {
         self.let_go();
-        if let Some(process) = self.kept.process.as_ref().and_then(ProcessId::open) {
-            if !self.ends_in_time(&process).await {
-                tracing::warn!(mount = self.spec.id, "does not end, detach it");
-                self.clear().await?;
-                process.kill();
-                process.ended().await;
-            }
+        if let Some(process) = self.kept.process.as_ref().and_then(ProcessId::open)
+            && !self.ends_in_time(&process).await
+        {
+            tracing::warn!(mount = self.spec.id, "does not end, detach it");
+            self.clear().await?;
+            process.kill();
+            process.ended().await;
         }
         self.clear().await?;
         if self.kept.made_folder {
