@@ -1,6 +1,7 @@
 # make run          install what is missing, build, run the example job (or JOB=path) and check its result
 # make test         everything that must pass before a change lands; under 20 minutes on 2 cores
 # make check        formatting and lints only
+# make drills       faults under a checked load, ROUNDS=300 SEED=1 (MINUTES=, ARGS="WORD"); writes docs/DRILLS.md (root)
 # make bench        measure, print a table, write bench/results.json; about 25 minutes (ARGS="--only names")
 # make bench-peers  the same work on us and on GlusterFS (root); writes bench/peers.json
 # make build        the programs and libdatawarp, in target/release
@@ -13,12 +14,15 @@ EXAMPLE := examples/star-catalogue/job.sh
 JOB     := $(EXAMPLE)
 ARGS    :=
 NODES   := 4
+ROUNDS  := 300
+SEED    := 1
+MINUTES :=
 PREFIX  := /usr/local
 DESTDIR :=
 CARGO   := cargo
 FLAGS   := --release --locked
 
-.PHONY: run build install check test bench bench-peers cluster cluster-down clean
+.PHONY: run build install check test drills bench bench-peers cluster cluster-down clean
 .DEFAULT_GOAL := build
 
 build:
@@ -42,6 +46,12 @@ check:
 test:
 	@scripts/install-deps build run example test posix slurm-test
 	@scripts/test
+
+drills:
+	@scripts/install-deps build run test drills
+	@$(CARGO) build $(FLAGS) --workspace --bins
+	@$(CARGO) test $(FLAGS) --workspace --test drills -- --rounds $(ROUNDS) --seed $(SEED) \
+		$(if $(MINUTES),--minutes $(MINUTES)) --table $(CURDIR)/docs/DRILLS.md $(ARGS)
 
 bench:
 	@scripts/install-deps build run bench slurm

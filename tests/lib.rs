@@ -5,14 +5,19 @@
 
 pub mod cluster;
 pub mod datawarp;
+pub mod disk;
 pub mod gate;
 pub mod hosts;
+pub mod injection;
 pub mod local_node;
+pub mod pages;
 pub mod processes;
 #[cfg(test)]
 mod promises;
 pub mod random;
 pub mod runner;
+pub mod site;
 pub mod star_catalogue;
 pub mod tree;
+pub mod writers;
 pub mod xattr;

@@ -8,6 +8,7 @@ pub mod network;
 pub mod node_local;
 pub mod peers;
 pub mod raw;
+pub mod replacing;
 pub mod rounds;
 pub mod shard;
 pub mod shared_file;
@@ -38,7 +39,7 @@ pub struct Group {
 }
 
 /// Every group, in the order of the table.
-pub const GROUPS: [Group; 15] = [
+pub const GROUPS: [Group; 16] = [
     ours("raw", raw::measure),
     ours("names", names::measure),
     ours("rounds", rounds::measure),
@@ -48,6 +49,7 @@ pub const GROUPS: [Group; 15] = [
     ours("shard", shard::measure),
     ours("million", million::measure),
     ours("growth", growth::measure),
+    ours("replacing", replacing::measure),
     ours("unmatched", unmatched::measure),
     ours("staging", staging::measure),
     ours("node-local", node_local::measure),

@@ -64,12 +64,19 @@ pub fn silent_node(site: &Site) {
     site.set_link(LOST, "up");
     let folder = site.folder();
     fs::write(folder.at(0, "file"), "of another node").expect("the buffer is writable");
+    // It had given the storage nodes up, and looks for them.
+    assert!(wait_until(GIVEN_UP_WITHIN, || fs::read(folder.at(LOST, "file")).is_ok()), "the node is back");
     assert_eq!(fs::read(folder.at(LOST, "file")).expect("the node is back"), b"of another node");
 }
 
 pub fn dead_node(site: &Site) {
     let waited = until_given_up(site, || site.hosts.kill_host(&site.hosts.names()[LOST]));
     assert!(waited >= GRACE, "a node that could have come back lost its lock after {waited:?}");
+}
+
+/// The error of a file of three stripes, if it cannot be read whole.
+fn first_error(read: impl Fn(u64) -> std::io::Result<()>) -> Option<std::io::Error> {
+    (0..3).find_map(|stripe| read(stripe).err())
 }
 
 pub fn silent_storage(site: &Site) {
@@ -90,7 +97,11 @@ pub fn silent_storage(site: &Site) {
         log.lines().any(|line| line.contains("EIO") && line.contains(name)),
         "no log names {name}:\n{log}"
     );
+    let again = Instant::now();
+    assert!((0..20).all(|_| first_error(&read).is_some()), "all stripes are there without a node");
+    assert!(again.elapsed() < GRACE, "the grace period is waited for again: {:?}", again.elapsed());
     site.set_link(STORAGE, "up");
+    assert!(wait_until(GIVEN_UP_WITHIN, || first_error(&read).is_none()), "the node is back, and not used");
     for stripe in 0..3 {
         read(stripe).expect("the node is back");
     }

@@ -3,6 +3,9 @@
 use std::fs;
 use std::os::unix::fs::FileExt;
 
+use tests::hosts::plain;
+use tests::pages::{COMPLETED_WRITES, STORES_BESIDE_DIRECT_WRITES, STORES_BESIDE_WRITES, build};
+
 use crate::folder::Folder;
 use crate::site::Site;
 
@@ -57,5 +60,16 @@ pub fn synced(site: &Site) {
         let read = fs::read(folder.at(node, "shared")).expect("it is there");
         assert_eq!((&read[..4], &read[8192..8196]), (&b"map0"[..], &b"map1"[..]), "node {node}");
         assert!(read[4..8192].iter().chain(&read[8196..]).all(|byte| *byte == b'.'));
+    }
+}
+
+pub fn beside_writes(site: &Site) {
+    let built = tempfile::tempdir().expect("there is room for a program");
+    for folder in [site.folder(), site.commit_folder()] {
+        let file = folder.inside("shared");
+        for program in [STORES_BESIDE_WRITES, STORES_BESIDE_DIRECT_WRITES, COMPLETED_WRITES].concat() {
+            let program_path = build(&program, built.path());
+            site.run(1, &[&[plain(&program_path), plain(&file)], program.arguments].concat());
+        }
     }
 }

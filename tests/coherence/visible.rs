@@ -5,7 +5,8 @@ use std::io::ErrorKind;
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
 
-use rustix::fs::{FallocateFlags, fallocate};
+use rustix::fs::{Dir, FallocateFlags, Mode, fallocate, mkdirat};
+use rustix::io::Errno;
 
 use crate::folder::{Folder, open_or_make};
 use crate::records::bytes_at;
@@ -146,4 +147,22 @@ pub fn unlinked(site: &Site) {
     reader.read_exact_at(&mut read, 0).expect("it is open");
     assert_eq!(&read, b"keptmore");
     assert_eq!(reader.metadata().expect("it is open").nlink(), 0);
+}
+
+pub fn removed_folder(site: &Site) {
+    let folder = site.folder();
+    fs::create_dir(folder.at(0, "gone")).expect("the name is free");
+    let open = File::open(folder.at(1, "gone")).expect("it is there");
+    fs::remove_dir(folder.at(2, "gone")).expect("it is empty");
+    for _ in 0..2 {
+        let data = open.metadata().expect("it is open");
+        assert!(data.is_dir() && data.nlink() == 0);
+        let entries = Dir::read_from(&open).expect("it is open").map(|entry| entry.map(drop));
+        assert_eq!(entries.collect::<Vec<_>>(), []);
+        open.set_permissions(Permissions::from_mode(0o711)).expect("it is open");
+        assert_eq!(mkdirat(&open, "sub", Mode::RWXU), Err(Errno::NOENT));
+        // Once more when another folder has its name.
+        fs::create_dir(folder.at(3, "gone")).expect("the name is free");
+        fs::remove_dir(folder.at(4, "gone")).expect("it is empty");
+    }
 }

@@ -9,8 +9,7 @@ use std::time::Duration;
 use rustix::io::Errno;
 use rustix::process::Signal;
 use tests::processes::wait_until;
-
-use crate::site::{HANGS_AFTER, Plan, Site};
+use tests::site::{HANGS_AFTER, Plan, Site};
 
 /// A node that hangs is named within this time.
 const NAMED_WITHIN: Duration = Duration::from_secs(5);
@@ -30,6 +29,8 @@ fn after_the_grace_period_calls_fail_and_the_log_names_the_node() {
     assert!(log.lines().any(|line| line.contains("ERROR") && line.contains("n1")), "{log}");
     assert!(!log.lines().any(|line| line.contains("ERROR") && line.contains("n0")), "{log}");
     site.storage[1].start();
+    // The mount looks for it twice a second.
+    assert!(wait_until(HANGS_AFTER, || fs::read(&file).is_ok()), "the node is not found to be back");
     assert_eq!(fs::read(&file).expect("both are back"), vec![7; 300_000]);
 }
 

@@ -1,105 +1,23 @@
 //! What is on the disk: after a power loss, when it is full, and when a bit of it is wrong.
 
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::Path;
 use std::time::Duration;
 
 use rustix::io::Errno;
-use rustix::mount::{MountFlags, UnmountFlags};
-use tempfile::TempDir;
-use tests::processes;
+use tests::disk::Disk;
+use tests::processes::wait_until;
+use tests::random::Random;
+use tests::site::{HANGS_AFTER, Plan, Site};
+use tests::writers::Writer;
 
 use crate::setting;
-use crate::site::{Plan, Site};
-use crate::writers::Writer;
-use tests::random::Random;
 
 /// So many times the power fails in a short run, on each kind of volume.
 const POWER_LOSSES: u64 = 3;
 
 const ONE: Plan =
     Plan { storage_nodes: 1, mounts: 1, volume: "directory", grace_ms: 1000, capacity: 24 << 20 };
-
-/// A disk of the storage nodes' own.
-struct Disk {
-    base: TempDir,
-    /// How often the power failed.
-    losses: u32,
-}
-
-impl Disk {
-    /// XFS on an image.
-    fn xfs() -> Disk {
-        let disk = Disk::empty();
-        let image = disk.image();
-        fs::File::create(&image).and_then(|file| file.set_len(2 << 30)).expect("the folder is ours");
-        run(Command::new("mkfs.xfs").arg("-q").arg(&image));
-        disk.attach();
-        disk
-    }
-
-    /// Memory.
-    fn tmpfs(bytes: u64) -> Disk {
-        let disk = Disk::empty();
-        let size = std::ffi::CString::new(format!("size={bytes}")).expect("no zero bytes");
-        rustix::mount::mount("tmpfs", disk.folder(), "tmpfs", MountFlags::empty(), Some(size.as_c_str()))
-            .expect("we are root");
-        disk
-    }
-
-    fn empty() -> Disk {
-        let base = tempfile::Builder::new().prefix("fbd").tempdir().expect("temporary folders are writable");
-        let disk = Disk { base, losses: 0 };
-        fs::create_dir(disk.folder()).expect("the folder is ours");
-        disk
-    }
-
-    fn image(&self) -> PathBuf {
-        self.base.path().join(format!("image-{}", self.losses))
-    }
-
-    fn folder(&self) -> PathBuf {
-        self.base.path().join("disk")
-    }
-
-    fn attach(&self) {
-        // The dead one, which this is a copy of, may still be there.
-        run(Command::new("mount").args(["-o", "loop,nouuid"]).arg(self.image()).arg(self.folder()));
-    }
-
-    /// From here on nothing reaches the disk any more, and what was not synced is gone.
-    fn lose_power(&self) {
-        run(Command::new("xfs_io").args(["-x", "-c", "shutdown"]).arg(self.folder()));
-    }
-
-    /// The machine is on again, with what is on the disk: a copy of that, as another mount namespace of this machine may hold
-    /// on to the dead file system, which the image would then be found to be.
-    fn restore(&mut self) {
-        self.detach();
-        let dead = self.image();
-        self.losses += 1;
-        run(Command::new("cp").arg("--sparse=always").arg(dead).arg(self.image()));
-        self.attach();
-    }
-
-    fn detach(&self) {
-        for point in processes::mounts_of(&self.folder()).iter().rev() {
-            let _gone = rustix::mount::unmount(point, UnmountFlags::DETACH);
-        }
-    }
-}
-
-impl Drop for Disk {
-    fn drop(&mut self) {
-        self.detach();
-    }
-}
-
-fn run(command: &mut Command) {
-    let output = command.output().unwrap_or_else(|error| panic!("start {command:?}: {error}"));
-    assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
-}
 
 #[test]
 fn what_fsync_confirmed_survives_a_power_loss_of_two_nodes_with_folders() {
@@ -168,6 +86,57 @@ fn a_full_disk_under_the_metadata_is_enospc_and_nothing_acknowledged_is_lost() {
     assert_names(&folder, &made);
     assert_eq!(fs::read(folder.join("before")).expect("it was acknowledged"), vec![5; 100_000]);
     assert_eq!(fs::read(folder.join("after")).expect("it was acknowledged"), vec![6; 100_000]);
+}
+
+#[test]
+fn on_a_full_disk_names_can_be_removed_and_moved_and_files_cut_off_with_a_folder() {
+    makes_room_on_a_full_disk(ONE);
+}
+
+#[test]
+fn on_a_full_disk_names_can_be_removed_and_moved_and_files_cut_off_with_a_volume() {
+    makes_room_on_a_full_disk(Plan { volume: "image", capacity: 512 << 20, ..ONE });
+}
+
+fn makes_room_on_a_full_disk(plan: Plan) {
+    const FILES: usize = 300;
+    let disk = Disk::xfs();
+    let counts = plan.volume == "directory";
+    let mut site = Site::start(plan, Some(&disk.folder()));
+    let folder = site.mountpoint(0);
+    let file = |n: usize| folder.join(format!("file-{n}"));
+    (0..FILES).for_each(|n| fs::write(file(n), [7; 50_000]).expect("there is room"));
+    fs::create_dir(folder.join("aside")).expect("there is room");
+    disk.fill();
+    let full = (0..1_000_000).find_map(|n| fs::create_dir(folder.join(format!("new-{n}"))).err());
+    assert_eq!(full.expect("the disk is full").raw_os_error(), Some(Errno::NOSPC.raw_os_error()));
+    disk.fill();
+
+    let make_room = |range: std::ops::Range<usize>| {
+        for n in range.clone() {
+            let moved = folder.join(format!("aside/{n}"));
+            fs::rename(file(n), &moved).unwrap_or_else(|error| panic!("move a file: {error}"));
+            let open = fs::File::options().write(true).open(&moved).expect("it is there");
+            open.set_len(100).unwrap_or_else(|error| panic!("cut a file off: {error}"));
+            drop(open);
+            assert_eq!(fs::metadata(&moved).expect("it is there").len(), 100);
+        }
+        for n in range {
+            let moved = folder.join(format!("aside/{n}"));
+            fs::remove_file(&moved).unwrap_or_else(|error| panic!("remove a file: {error}"));
+        }
+    };
+    make_room(0..FILES / 2);
+    disk.fill();
+    // Also by a process that was started on the full disk.
+    site.storage[0].kill();
+    site.storage[0].start();
+    make_room(FILES / 2..FILES);
+    fs::remove_dir(folder.join("aside")).expect("a folder can be removed");
+    if counts {
+        let made = wait_until(HANGS_AFTER, || fs::write(folder.join("after"), [8; 100_000]).is_ok());
+        assert!(made, "what was removed made no room");
+    }
 }
 
 #[track_caller]

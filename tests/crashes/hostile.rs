@@ -12,8 +12,8 @@ use wire::data::{Creator, FileKind, FileLock, LockKind, Request, SetAttr, Stream
 use wire::node::StorageAddress;
 
 use crate::setting;
-use crate::site::{KEY, Plan, Site};
 use tests::random::Random;
+use tests::site::{KEY, Plan, Site};
 
 const PLAN: Plan =
     Plan { storage_nodes: 1, mounts: 1, volume: "directory", grace_ms: 10_000, capacity: 64 << 20 };

@@ -1,19 +1,15 @@
 //! Storage nodes, mounts' processes and the nodes that supervise them are killed under programs that work: no call fails,
 //! and nothing that was acknowledged is lost or torn.
 
-use std::collections::HashMap;
-use std::fs;
-use std::path::Path;
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process};
 use tests::cluster::Cluster;
 use tests::processes::wait_until;
+use tests::random::Random;
+use tests::site::{self, HANGS_AFTER, Plan, Site, is_alive};
+use tests::writers::{Writer, assert_shared};
 
 use crate::setting;
-use crate::site::{self, HANGS_AFTER, Plan, Site};
-use crate::writers::Writer;
-use tests::random::Random;
 
 /// As many as a short run takes.
 const KILLS: u64 = 40;
@@ -136,55 +132,12 @@ fn kill_one(site: &mut Site, random: &mut Random) {
         }
         4..=6 => {
             let victim = random.below(site.compute.len() as u64) as usize;
-            let pid = site.compute[victim].mount_pid();
-            // It may have been killed just before, and its node not know yet.
-            let _gone = kill_process(Pid::from_raw(pid).expect("no process has the number 0"), Signal::KILL);
-            assert!(wait_until(HANGS_AFTER, || !is_alive(pid)), "process {pid} outlives kill -9");
+            site.compute[victim].kill_mount();
         }
         _ => {
             let victim = random.below(site.compute.len() as u64) as usize;
-            let node = &mut site.compute[victim];
-            // Node and mount at once are more than is promised: a mount that was just killed has its successor first.
-            let replaced = wait_until(HANGS_AFTER, || is_alive(node.mount_pid()));
-            assert!(replaced, "no successor for the mount:\n{}", node.log());
-            node.kill();
-            std::thread::sleep(Duration::from_millis(random.below(200)));
-            node.start();
-            // It holds the mount again when it says so.
-            node.mount_pid();
+            let pause = Duration::from_millis(random.below(200));
+            site.compute[victim].restart_supervisor(pause);
         }
     }
-}
-
-/// Whether the process is there, and no zombie.
-fn is_alive(pid: i32) -> bool {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
-}
-
-/// What the writers did together is there: each record, and each count.
-fn assert_shared(mount: &Path, counts: &[Vec<u64>]) {
-    assert_appended(&mount.join("appended"), counts);
-    for (which, name) in [(1, "counted-flock"), (2, "counted-fcntl")] {
-        let bytes = fs::read(mount.join(name)).expect("the counter is there");
-        let found = u64::from_le_bytes(bytes.try_into().expect("a counter has 8 bytes"));
-        assert_eq!(found, counts.iter().map(|counts| counts[which]).sum::<u64>(), "{name}");
-    }
-}
-
-/// Every record is there once and whole.
-fn assert_appended(path: &Path, counts: &[Vec<u64>]) {
-    let text = fs::read_to_string(path).expect("records are text");
-    let mut next: HashMap<u64, u64> = HashMap::new();
-    for line in text.lines() {
-        let mut words = line.split(' ');
-        let mut number = || words.next().and_then(|word| word.parse::<u64>().ok());
-        let (Some(writer), Some(count)) = (number(), number()) else { panic!("a torn record: {line:?}") };
-        let expected = next.entry(writer).or_default();
-        assert_eq!(count, *expected, "the next record of writer {writer}");
-        assert_eq!(words.count() as u64, 3 + count % 5, "a torn record: {line:?}");
-        *expected += 1;
-    }
-    let acknowledged: HashMap<u64, u64> = (0..).zip(counts.iter().map(|counts| counts[0])).collect();
-    assert_eq!(next, acknowledged, "records that are there, and that were acknowledged");
 }

@@ -12,8 +12,7 @@ mod away;
 mod disk;
 mod hostile;
 mod kills;
-mod site;
-mod writers;
+mod replaced;
 
 /// The number in an environment variable.
 fn setting(name: &str, default: u64) -> u64 {

@@ -277,3 +277,62 @@ fn a_drainer_that_is_killed_in_a_large_file_goes_on_inside_it() {
     let kept: u64 = line.rsplit(' ').nth(3).and_then(|word| word.parse().ok()).unwrap_or_default();
     assert!(kept >= 32, "{line}");
 }
+
+/// Everything below a folder of the PFS that is not a file of the job's, a log or the board.
+fn parts(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).unwrap().flatten() {
+        let path = entry.path();
+        if entry.file_type().unwrap().is_dir() {
+            found.extend(parts(&path));
+        } else if path.extension().is_some_and(|extension| extension == "part") {
+            found.push(path);
+        }
+    }
+    found
+}
+
+/// A node whose drainer copies slowly, in the middle of a small and a large file of each of two folders.
+fn node_in_the_middle(folder: &Path) -> Node {
+    let node = Node::new(folder, "n1");
+    for name in ["a", "b"] {
+        fs::create_dir(node.from.join(name)).unwrap();
+        fs::write(node.from.join(name).join("large"), tests::tree::bytes(1, 40 << 20)).unwrap();
+        fs::write(node.from.join(name).join("small"), tests::tree::bytes(2, 3 << 20)).unwrap();
+    }
+    node.start_drain(&["--limit", "4MiB"]);
+    let both = || ["a", "b"].iter().all(|name| node.to.join(name).exists());
+    let there = || both() && ["a", "b"].iter().all(|name| !parts(&node.to.join(name)).is_empty());
+    assert!(wait_until(Duration::from_secs(30), there), "nothing is under way");
+    node
+}
+
+#[test]
+fn no_part_stays_on_the_pfs_where_folders_are_renamed_after_a_drainer_was_killed() {
+    let folder = tempfile::tempdir().unwrap();
+    let node = node_in_the_middle(folder.path());
+    node.kill();
+    assert!(!parts(&node.to).is_empty(), "the drainer left nothing");
+    // One folder gets another name on the node, one on the PFS.
+    fs::rename(node.from.join("a"), node.from.join("renamed")).unwrap();
+    fs::create_dir(node.to.join("elsewhere")).unwrap();
+    fs::rename(node.to.join("b"), node.to.join("elsewhere/b")).unwrap();
+    node.start_drain(&[]);
+    node.drain(&["wait"]).expect_success();
+    assert_eq!(parts(&node.to), Vec::<PathBuf>::new());
+    for name in ["renamed/large", "renamed/small", "b/large", "b/small"] {
+        assert!(
+            fs::read(node.to.join(name)).unwrap() == fs::read(node.from.join(name)).unwrap(),
+            "{name} differs"
+        );
+    }
+}
+
+#[test]
+fn a_drainer_that_is_stopped_leaves_no_part_on_the_pfs() {
+    let folder = tempfile::tempdir().unwrap();
+    let node = node_in_the_middle(folder.path());
+    node.drain(&["stop"]).expect_success();
+    assert!(wait_until(Duration::from_secs(10), || node.drain(&["pause"]).code() == 66));
+    assert_eq!(parts(&node.to), Vec::<PathBuf>::new());
+}

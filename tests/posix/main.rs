@@ -6,6 +6,9 @@
     reason = "clippy.toml allows it in tests, but sees only functions marked #[test]"
 )]
 
+mod as_on_ext4;
+mod descriptors;
+mod pages;
 mod programs;
 mod suites;
 
@@ -47,6 +50,15 @@ const COUNTED: Kind = Kind::Alone(&["--nodes", "1", "--volume", "directory"]);
 const STRIPED: Kind = Kind::Alone(&["--nodes", "4", "--volume", "directory"]);
 /// Whole files on one of three storage nodes.
 const PRIVATE: Kind = Kind::Alone(&["--nodes", "3", "--access-mode", "private", "--volume", "directory"]);
+
+/// Runs a script of bash, as [`Mounted::bash`] does, on every kind of mount that programs see a difference of.
+#[track_caller]
+fn everywhere(script: &str) {
+    for kind in [PASSTHROUGH, COUNTED, STRIPED, Kind::Shared] {
+        println!("on {kind:?}");
+        kind.mount().bash(script);
+    }
+}
 
 impl Kind {
     #[track_caller]

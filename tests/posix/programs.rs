@@ -1,13 +1,6 @@
 //! Programs that users run, doing what they do.
 
-use super::{COUNTED, Kind, PASSTHROUGH, STRIPED};
-
-fn everywhere(script: &str) {
-    for kind in [PASSTHROUGH, COUNTED, STRIPED, Kind::Shared] {
-        println!("on {kind:?}");
-        kind.mount().bash(script);
-    }
-}
+use super::everywhere;
 
 #[test]
 fn git_clones_a_repository_and_finds_it_whole() {

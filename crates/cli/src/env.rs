@@ -38,7 +38,7 @@ pub fn program(name: &str) -> Option<PathBuf> {
 }
 
 fn executable(path: &Path) -> bool {
-    path.is_file() && rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok()
+    disk::is_file(path).unwrap_or(false) && rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok()
 }
 
 fn number(name: &str) -> Option<u32> {

@@ -147,7 +147,7 @@ impl Records {
 
     /// Whether a living `forebay` works on `token`. Makes no lock file.
     pub fn is_live(&self, token: &str) -> bool {
-        self.folder.join(format!("{token}.lock")).exists()
+        disk::exists(&self.folder.join(format!("{token}.lock"))).unwrap_or(true)
             && matches!(self.lock(token), Err(Failure::Refused { exit: ExitCode::Busy, .. }))
     }
 
@@ -238,7 +238,7 @@ mod tests {
         assert!(records.is_live("3"));
         records.remove(held, "3");
         assert!(!records.is_live("3"));
-        assert!(!folder.path().join("run/3.lock").exists());
+        assert!(!disk::exists(&folder.path().join("run/3.lock")).unwrap());
     }
 
     #[test]

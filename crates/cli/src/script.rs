@@ -110,7 +110,8 @@ fn refuse_requests_outside_directives(path: &Path, sbatch: &Sbatch) -> Result<()
 
 fn working_folder(sbatch: &Sbatch, submit_folder: &Path) -> Result<PathBuf, Failure> {
     let folder = submit_folder.join(sbatch.chdir.as_deref().unwrap_or_default());
-    if folder.is_dir() {
+    let is_there = disk::is_folder(&folder).map_err(|error| Failure::local("look up", &folder, &error))?;
+    if is_there {
         // `join` of nothing adds a slash, which `%d` must not end with.
         return Ok(folder.components().collect());
     }

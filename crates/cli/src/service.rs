@@ -72,7 +72,7 @@ impl Service {
         while UnixStream::connect(self.socket()).await.is_err() {
             // Ours may have ended because another `forebay` started one at the same moment, which is then still
             // coming up: give that one a second.
-            let ended = !Path::new(&format!("/proc/{pid}")).exists();
+            let ended = !disk::exists(Path::new(&format!("/proc/{pid}"))).unwrap_or(true);
             if begin.elapsed() > START || (ended && begin.elapsed() > Duration::from_secs(1)) {
                 return Err(self.unreachable("it does not start"));
             }

@@ -48,22 +48,22 @@ impl Client {
     /// ENOSPC when they do not fit the capacity; a part of them may have been written then.
     pub fn write(&self, ino: u64, offset: u64, bytes: &[u8]) -> Result<()> {
         let mut asks = Vec::new();
-        let mut ends = Vec::new();
+        let mut ranges = Vec::new();
         let mut rest = bytes;
         for part in self.parts(ino, offset, bytes.len()) {
             let (payload, after) = rest.split_at(part.len);
             rest = after;
             let request = Request::Write { ino, offset: part.object_offset };
             asks.push(Ask { fragment: part.fragment, id: self.id(), request, payload, into: &mut [] });
-            ends.push(part.file_offset + part.len as u64);
+            ranges.push(part.file_offset..part.file_offset + part.len as u64);
         }
         let answers = self.nodes.exchange(&mut asks, &|| self.files().held());
-        for ((ask, answer), end) in asks.iter().zip(answers).zip(ends) {
+        for ((ask, answer), range) in asks.iter().zip(answers).zip(ranges) {
             let mtime = match answer {
                 Err(Errno::NOSPC) => self.store_once_more(ask.fragment, &ask.request, ask.payload)?,
                 answer => stored(answer?.0)?,
             };
-            self.files().written(ino, end, mtime);
+            self.files().written(ino, range, mtime);
         }
         Ok(())
     }
@@ -79,7 +79,9 @@ impl Client {
                 let request = Request::Allocate { ino, offset: start, len: stop - start, mode };
                 let mtime = self.store(fragment, &request, &[])?;
                 let grown = if mode == AllocateMode::Grow { end } else { 0 };
-                self.files().written(ino, grown, mtime);
+                let mut files = self.files();
+                files.written(ino, 0..grown, mtime);
+                files.lost_track(ino);
             }
         }
         Ok(())

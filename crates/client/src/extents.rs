@@ -1,5 +1,7 @@
 //! Writing many small pieces of a file with few requests.
 
+use std::ops::Range;
+
 use rustix::io::Errno;
 use wire::data::{PAYLOAD_BYTES_MAX, Request};
 
@@ -13,8 +15,8 @@ const EXTENTS_MAX: usize = 16_384;
 struct Batch {
     extents: Vec<(u64, u32)>,
     bytes: Vec<u8>,
-    /// Where in the file its last byte lies, and one.
-    end: u64,
+    /// Where in the file they lie.
+    ranges: Vec<Range<u64>>,
 }
 
 impl Client {
@@ -56,7 +58,8 @@ impl Client {
         }
         let mtime =
             self.store(fragment, &Request::WriteExtents { ino, extents: batch.extents }, &batch.bytes)?;
-        self.files().written(ino, batch.end, mtime);
+        let mut files = self.files();
+        batch.ranges.into_iter().for_each(|range| files.written(ino, range, mtime));
         Ok(())
     }
 }
@@ -74,6 +77,10 @@ impl Batch {
             _ => self.extents.push((object_offset, len)),
         }
         self.bytes.extend_from_slice(bytes);
-        self.end = self.end.max(file_offset + u64::from(len));
+        let end = file_offset + u64::from(len);
+        match self.ranges.last_mut() {
+            Some(before) if before.end == file_offset => before.end = end,
+            _ => self.ranges.push(file_offset..end),
+        }
     }
 }

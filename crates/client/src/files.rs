@@ -2,9 +2,12 @@
 //! and again after it was restarted.
 
 use std::collections::HashMap;
+use std::ops::Range;
 
-use wire::data::message::{ClosedHandle, InodeReply, Written};
+use wire::data::message::{ClosedHandle, InodeReply, NO_EPOCH, Written};
 use wire::data::{FileLock, LockKind, SetAttr, Time};
+
+use super::coverage::Coverage;
 
 /// Every open file by its inode.
 #[derive(Debug, Default)]
@@ -36,7 +39,7 @@ pub enum LastChange {
     Unknown,
 }
 
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct File {
     readers: u32,
     writers: u32,
@@ -48,6 +51,8 @@ struct File {
     times: u64,
     /// End of the furthest write since then; `None`: nothing written.
     end: Option<u64>,
+    /// Whether that leaves a hole.
+    coverage: Coverage,
     /// Storage nodes' time of the last write, or the time that was set since.
     mtime: Time,
     /// The time was set after the last write: the objects' own times say less.
@@ -72,6 +77,9 @@ impl Files {
             ..File::default()
         });
         file.mode = inode.attr.mode;
+        if file.writers == 0 {
+            file.coverage = Coverage::dense(inode.attr.size);
+        }
         *(if write { &mut file.writers } else { &mut file.readers }) += 1;
     }
 
@@ -114,12 +122,20 @@ impl Files {
         }
     }
 
-    /// Bytes up to `end` were written at `mtime`.
-    pub fn written(&mut self, ino: u64, end: u64, mtime: Time) {
+    /// These bytes were written at `mtime`.
+    pub fn written(&mut self, ino: u64, range: Range<u64>, mtime: Time) {
         if let Some(file) = self.files.get_mut(&ino) {
-            file.end = Some(file.end.unwrap_or(0).max(end));
+            file.end = Some(file.end.unwrap_or(0).max(range.end));
+            file.coverage.wrote(range);
             file.mtime = if file.mtime_set { mtime } else { file.mtime.max(mtime) };
             file.mtime_set = false;
+        }
+    }
+
+    /// Which bytes have data is not known any more.
+    pub fn lost_track(&mut self, ino: u64) {
+        if let Some(file) = self.files.get_mut(&ino) {
+            file.coverage.lost_track();
         }
     }
 
@@ -127,17 +143,22 @@ impl Files {
     pub fn attributes_set(&mut self, ino: u64, set: &SetAttr, changed: &InodeReply) {
         let Some(file) = self.files.get_mut(&ino) else { return };
         file.mode = changed.attr.mode;
-        if set.size.is_some() {
+        if let Some(size) = set.size {
             (file.end, file.epoch) = (None, changed.epoch);
+            file.coverage.resized(size);
         }
         if set.size.is_some() || set.mtime.is_some() {
             (file.mtime, file.mtime_set, file.times) = (changed.attr.mtime, true, changed.times);
         }
     }
 
-    /// What to say when a writer closes.
+    /// What to say when a writer closes. Who may leave a hole says so: the size alone would not tell the space then.
     fn report(&self, ino: u64) -> Option<Written> {
         let file = self.files.get(&ino)?;
+        if file.coverage.may_have_holes() {
+            let end = file.end.unwrap_or(0);
+            return Some(Written { end, mtime: file.mtime, epoch: NO_EPOCH, times: file.times });
+        }
         Some(Written { end: file.end?, mtime: file.mtime, epoch: file.epoch, times: file.times })
     }
 

@@ -72,6 +72,10 @@ impl Known {
 
     /// Whether the name is certainly not there.
     pub fn is_absent(&self, folder: u64, name: &[u8]) -> bool {
+        // Nobody puts these there, and every folder has them.
+        if matches!(name, b"." | b"..") {
+            return false;
+        }
         let hash = self.hasher.hash_one(name);
         let state = self.state();
         let names = state.folders.get(&folder).and_then(|folder| folder.names.as_ref());
@@ -165,6 +169,7 @@ mod tests {
         known.put(8, b"elsewhere");
         assert!(!known.is_absent(7, b"old") && !known.is_absent(7, b"new"));
         assert!(known.is_absent(7, b"elsewhere") && !known.is_absent(8, b"a"));
+        assert!(!known.is_absent(7, b".") && !known.is_absent(7, b".."));
     }
 
     #[test]

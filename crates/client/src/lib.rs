@@ -7,6 +7,7 @@
 //! nodes.
 
 mod closing;
+mod coverage;
 mod data;
 mod extents;
 mod files;
@@ -363,7 +364,9 @@ impl Client {
     pub fn wrote(&self, ino: u64, end: u64, mtime: Time) {
         // The object that is the whole file tells by itself.
         if self.layout.fragments > 1 {
-            self.files().written(ino, end, mtime);
+            let mut files = self.files();
+            files.written(ino, 0..end, mtime);
+            files.lost_track(ino);
         }
     }
 

@@ -10,16 +10,19 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
+use rustix::process::{Resource, getrlimit};
+use wire::data::connection::is_shortage;
 use wire::data::dial::{Via, dial};
 use wire::data::hello::{Claim, HelloError, Key};
 use wire::data::message::JUST_MADE;
+use wire::data::outage::{self, Outage, Verdict};
 use wire::data::{Connection, Reply, Request};
 use wire::node::{NamespaceTarget, StorageAddress};
 
 use crate::files::Held;
 use crate::watch::{Waiting, Watch};
 
-/// Idle connections kept for each node: as many as a mount has threads, and some.
+/// Idle connections kept for each node, where there are descriptors: as many as a mount has threads, and some.
 const IDLE_MAX: usize = 16;
 
 /// How long the first connection is tried for: a node that died is back in seconds.
@@ -67,12 +70,16 @@ pub struct Nodes {
 
 struct Node {
     address: StorageAddress,
+    /// Which of the instance's fragments it has.
+    fragment: u32,
     via: Via,
     /// Of the present life only.
     idle: Mutex<Vec<Link>>,
+    idle_max: usize,
     life: Mutex<Life>,
     /// Where the others are TCP: asks for objects of files that are also on other nodes.
     beside: Mutex<Option<Connection>>,
+    outage: Arc<Outage>,
 }
 
 /// What is between two losses of connections to a node. The first connection of a life fences off those of the last, so
@@ -96,15 +103,19 @@ impl Nodes {
     pub fn new(target: &NamespaceTarget, key: Key, session: [u8; 16]) -> Nodes {
         // With one node a file can be handed over as a descriptor, which needs the unix socket.
         let via = if target.nodes.len() == 1 { Via::Unix } else { Via::Tcp };
-        let node = |address: &StorageAddress| Node {
+        let idle_max = idle_max(target.nodes.len());
+        let node = |(fragment, address): (u32, &StorageAddress)| Node {
             address: address.clone(),
+            fragment,
             via,
             idle: Mutex::default(),
+            idle_max,
             life: Mutex::default(),
             beside: Mutex::default(),
+            outage: Outage::none(Duration::from_millis(target.grace_ms)),
         };
         Nodes {
-            nodes: target.nodes.iter().map(node).collect(),
+            nodes: (0..).zip(&target.nodes).map(node).collect(),
             home: target.home,
             instance: target.instance.clone(),
             namespace: target.namespace,
@@ -214,6 +225,7 @@ impl Nodes {
         let waiting = self.waiting(fragment);
         let asked = self.node(fragment).ok().filter(|_| !self.ended.load(Ordering::Acquire));
         let up = asked.and_then(|node| {
+            node.outage.admit().ok()?;
             let link = self.checkout(node, fragment, recall).ok()?;
             Some((node, link))
         });
@@ -313,14 +325,17 @@ impl Nodes {
         Ok(())
     }
 
-    /// Tries again what failed because a connection broke, until the grace period is over.
+    /// Tries again what failed because a connection broke, until the node's grace period is over. Who asks for a node that
+    /// was given up, fails at once.
     fn persist<T>(
         &self,
         fragment: u32,
         mut attempt: impl FnMut() -> Result<T, HelloError>,
     ) -> Result<T, Errno> {
         let node = self.node(fragment)?;
+        node.outage.admit()?;
         let waiting = self.waiting(fragment);
+        // Its own clock as well: a request that the node dies of each time must not be asked for ever.
         let mut trouble: Option<Instant> = None;
         let mut pause = PAUSE_MIN;
         loop {
@@ -330,16 +345,19 @@ impl Nodes {
             let error = match attempt() {
                 Ok(done) => {
                     waiting.into_iter().for_each(Waiting::answered);
+                    // Only who had trouble looks: the others need not share its lock.
+                    if trouble.is_some()
+                        && let Some(away) = node.outage.answered()
+                    {
+                        is_back(&node.address.node, away);
+                    }
                     return Ok(done);
                 }
                 Err(error) => error,
             };
-            waiting.iter().for_each(|waiting| waiting.lost(&error));
             let since = *trouble.get_or_insert_with(Instant::now);
-            let hopeless = !matches!(error, HelloError::Io(_));
-            if hopeless || since.elapsed() > self.grace {
-                let error = &error as &dyn std::error::Error;
-                tracing::error!(node = node.address.node, error, "the storage node is lost: EIO");
+            self.consider(node, &error)?;
+            if since.elapsed() > self.grace {
                 return Err(Errno::IO);
             }
             std::thread::sleep(pause);
@@ -350,6 +368,53 @@ impl Nodes {
     /// From now on somebody waits for the node.
     fn waiting(&self, fragment: u32) -> Option<Waiting<'_>> {
         self.watch.waiting(fragment as usize)
+    }
+
+    /// What follows from a failed attempt; EIO where there is no use in another.
+    fn consider(&self, node: &Node, error: &HelloError) -> Result<(), Errno> {
+        let name = &node.address.node;
+        let shown = error as &dyn std::error::Error;
+        if !matches!(error, HelloError::Io(_)) {
+            tracing::error!(node = name, error = shown, "the storage node turned us away: EIO");
+            return Err(Errno::IO);
+        }
+        if let HelloError::Io(error) = error
+            && is_shortage(error)
+        {
+            // That says nothing of the node.
+            let closed: usize = self.nodes.iter().map(|node| std::mem::take(&mut *node.idle()).len()).sum();
+            tracing::warn!(
+                closed,
+                "no descriptor is left for a connection (RLIMIT_NOFILE): closed those that were idle, trying again"
+            );
+            return Ok(());
+        }
+        match node.outage.failed() {
+            Verdict::Lost => {
+                tracing::warn!(node = name, error = shown, "lost the storage node, trying again")
+            }
+            Verdict::Wait => {}
+            Verdict::GiveUp => {
+                tracing::error!(
+                    node = name,
+                    error = shown,
+                    "the storage node has been away for the grace period: what needs it fails with EIO until it answers"
+                );
+                self.probe(node);
+                return Err(Errno::IO);
+            }
+            Verdict::GivenUp => return Err(Errno::IO),
+        }
+        Ok(())
+    }
+
+    /// Finds out when a node that was given up is back.
+    fn probe(&self, node: &Node) {
+        let (address, via, key) = (node.address.clone(), node.via, self.key.clone());
+        let claim = self.claim(node.fragment);
+        let name = address.node.clone();
+        let reach = move || dial(&address, via, &key, &claim).map(drop);
+        outage::probe(&node.outage, reach, move |away| is_back(&name, away));
     }
 
     fn checkout(&self, node: &Node, fragment: u32, recall: Recall<'_>) -> Result<Link, HelloError> {
@@ -402,13 +467,12 @@ impl Nodes {
     }
 
     fn dial(&self, node: &Node, via: Via, fragment: u32) -> Result<(Connection, u64), HelloError> {
-        let claim = Claim {
-            instance: self.instance.clone(),
-            namespace: self.namespace,
-            fragment,
-            session: self.session,
-        };
-        dial(&node.address, via, &self.key, &claim)
+        dial(&node.address, via, &self.key, &self.claim(fragment))
+    }
+
+    fn claim(&self, fragment: u32) -> Claim {
+        let (instance, session) = (self.instance.clone(), self.session);
+        Claim { instance, namespace: self.namespace, fragment, session }
     }
 
     fn node(&self, fragment: u32) -> Result<&Node, Errno> {
@@ -475,7 +539,7 @@ impl Node {
 
     fn give_back(&self, link: Link) {
         let mut idle = self.idle();
-        if idle.len() < IDLE_MAX {
+        if idle.len() < self.idle_max {
             idle.push(link);
         }
     }
@@ -491,6 +555,16 @@ impl Node {
 }
 
 const POISON: &str = "no thread panics while it holds a node's connections";
+
+/// How many idle connections are kept for each of so many nodes: half of what may be open is for others.
+fn idle_max(nodes: usize) -> usize {
+    let limit = getrlimit(Resource::Nofile).current.and_then(|limit| usize::try_from(limit).ok());
+    limit.map_or(IDLE_MAX, |limit| (limit / 2 / nodes.max(1)).clamp(1, IDLE_MAX))
+}
+
+fn is_back(node: &str, away: Duration) {
+    tracing::info!(node, ms = away.as_millis(), "the storage node answers again");
+}
 
 fn make_and_open(
     connection: &mut Connection,
@@ -515,7 +589,10 @@ fn ask_for_object(
 /// A refusal is an answer, too.
 fn receive_object(connection: &mut Connection, id: u64) -> Result<Result<OwnedFd, Errno>, HelloError> {
     Ok(match receive(connection, id, &mut [])?.0 {
-        Reply::Descriptor => Ok(connection.receive_descriptor()?),
+        Reply::Descriptor => match connection.receive_descriptor() {
+            Err(error) if is_shortage(&error) => Err(Errno::MFILE),
+            received => Ok(received?),
+        },
         Reply::Failed(errno) => Err(Errno::from_raw_os_error(errno)),
         _ => Err(Errno::PROTO),
     })

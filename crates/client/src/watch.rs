@@ -41,7 +41,6 @@ struct Waits {
 pub struct Waiting<'a> {
     node: &'a Node,
     number: u64,
-    since: Instant,
 }
 
 impl Watch {
@@ -65,7 +64,7 @@ impl Watch {
         waits.next += 1;
         let number = waits.next;
         waits.since.push((number, since));
-        Some(Waiting { node, number, since })
+        Some(Waiting { node, number })
     }
 }
 
@@ -102,15 +101,6 @@ impl Waits {
 }
 
 impl Waiting<'_> {
-    /// The connection to the node broke. Logged once, whoever notices it first.
-    pub fn lost(&self, error: &(dyn std::error::Error + 'static)) {
-        let mut waits = self.node.waits();
-        if waits.trouble.is_none() {
-            waits.trouble = Some(self.since);
-            tracing::warn!(node = self.node.name, error, "lost the storage node, trying again");
-        }
-    }
-
     /// The node has answered.
     pub fn answered(self) {
         let mut waits = self.node.waits();
@@ -143,10 +133,11 @@ mod tests {
         let watch = one();
         let node = &watch.nodes[0];
         let waiting = watch.waiting(0).unwrap();
-        node.look(waiting.since + SILENT / 2);
+        let since = node.waits().since[0].1;
+        node.look(since + SILENT / 2);
         assert_eq!(node.waits().trouble, None);
-        node.look(waiting.since + SILENT);
-        assert_eq!(node.waits().trouble, Some(waiting.since));
+        node.look(since + SILENT);
+        assert_eq!(node.waits().trouble, Some(since));
         waiting.answered();
         assert_eq!(node.waits().trouble, None);
         assert!(node.waits().since.is_empty());

@@ -243,7 +243,7 @@ impl Supervisor {
         };
         // The spawner reaps it, so its folder in /proc goes when it ends.
         let process = PathBuf::from(format!("/proc/{pid}"));
-        while process.exists() {
+        while disk::exists(&process).unwrap_or(true) {
             if let Ok(health) = health(&self.client).await {
                 return self.show_online(health);
             }

@@ -117,7 +117,7 @@ impl Site for LocalSite {
 
     fn image_bytes_min(&self) -> Option<u64> {
         let possible = rustix::process::geteuid().is_root()
-            && Path::new("/dev/loop-control").exists()
+            && disk::exists(Path::new("/dev/loop-control")).unwrap_or(false)
             && program_exists("mkfs.xfs")
             && program_exists("losetup");
         possible.then_some(IMAGE_BYTES_MIN)
@@ -132,7 +132,11 @@ impl Site for LocalSite {
             user("bad_mountpoint", format!("mount at {}: {why}", path.display()), "name an existing folder")
         };
         let real = path.canonicalize().map_err(|e| refuse(e.to_string()))?;
-        if real.is_dir() { Ok(real) } else { Err(refuse("it is not a folder".to_owned())) }
+        match disk::is_folder(&real) {
+            Ok(true) => Ok(real),
+            Ok(false) => Err(refuse("it is not a folder".to_owned())),
+            Err(error) => Err(refuse(error.to_string())),
+        }
     }
 
     async fn ensure_nodes(&self, names: &[String]) -> Result<Vec<StorageAddress>, ApiError> {
@@ -152,5 +156,5 @@ impl Site for LocalSite {
 fn program_exists(name: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let folders = std::env::split_paths(&path).chain(SYSTEM_FOLDERS.iter().map(PathBuf::from));
-    folders.into_iter().any(|folder| folder.join(name).is_file())
+    folders.into_iter().any(|folder| disk::is_file(&folder.join(name)).unwrap_or(false))
 }

@@ -5,6 +5,7 @@
 
 pub mod begin;
 pub mod config;
+pub mod descriptors;
 pub mod error;
 pub mod http;
 pub mod lock;

@@ -114,7 +114,7 @@ mod tests {
             .arg(&path)
             .spawn()
             .unwrap();
-        while !dir.path().join("journal.lock.taken").exists() {
+        while !disk::exists(&dir.path().join("journal.lock.taken")).unwrap() {
             std::thread::sleep(Duration::from_millis(5));
         }
         take_over(&path).unwrap();

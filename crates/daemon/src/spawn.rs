@@ -14,7 +14,7 @@ use std::process::{Command, Stdio};
 pub fn sibling(name: &str) -> io::Result<PathBuf> {
     let own = std::env::current_exe()?;
     let path = sibling_of(&own, name);
-    if path.is_file() {
+    if disk::is_file(&path)? {
         return Ok(path);
     }
     Err(io::Error::new(
@@ -77,7 +77,7 @@ mod tests {
         let log = dir.path().join("log");
         std::fs::write(&log, "before\n").unwrap();
         let pid = detached(Command::new("sh").args(["-c", "echo out; echo err >&2"]), &log).unwrap();
-        while Path::new(&format!("/proc/{pid}")).exists() {
+        while disk::exists(Path::new(&format!("/proc/{pid}"))).unwrap() {
             std::thread::yield_now();
         }
         assert_eq!(std::fs::read_to_string(&log).unwrap(), "before\nout\nerr\n");

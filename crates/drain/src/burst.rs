@@ -40,7 +40,7 @@ impl Burst {
             let (major, minor) = (rustix::fs::major(here), rustix::fs::minor(here));
             PathBuf::from(format!("/sys/dev/block/{major}:{minor}"))
         });
-        Burst { device: found.filter(|device| device.exists()), ..Burst::default() }
+        Burst { device: found.filter(|device| disk::exists(device).unwrap_or(false)), ..Burst::default() }
     }
 
     /// Whether new files wait.

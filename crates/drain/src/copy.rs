@@ -162,7 +162,7 @@ fn trouble(path: &Path, fault: &Fault) -> Trouble {
     Trouble { path: path.display().to_string(), errno: failure.errno, message: failure.message, advice }
 }
 
-fn local_trouble(path: &Path, source: &Path, errno: Errno) -> Trouble {
+pub(crate) fn local_trouble(path: &Path, source: &Path, errno: Errno) -> Trouble {
     Trouble {
         path: path.display().to_string(),
         errno: errno.raw_os_error(),

@@ -135,6 +135,7 @@ impl Drain {
             }
             // Before the reply: who has it may look at once.
             Some(Order::Stop) => {
+                self.leave();
                 if let Err(error) = room.or_give_up(|| std::fs::write(state.join(STOPPED), "")) {
                     tracing::warn!("end without a note that the user wants it: {error}");
                 }

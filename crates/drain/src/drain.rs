@@ -4,14 +4,15 @@ use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
+use rustix::io::Errno;
 use stage::pace::Pace;
 
 use crate::board::Board;
 use crate::burst::Burst;
 use crate::claims::Claims;
-use crate::copy::{Copier, Outcome};
+use crate::copy::{Copier, Outcome, local_trouble};
 use crate::deadline::Deadline;
 use crate::generation::look;
 use crate::ledger::{Landed, Ledger};
@@ -21,6 +22,9 @@ use crate::settings::{Removed, SameName};
 use crate::status::{Answer, Status, Trouble, now_ms};
 use crate::table::{Table, Turn};
 use crate::watch::{Notice, Watch};
+
+/// How long copies may take to be given up.
+const LEAVE_WITHIN: Duration = Duration::from_secs(3);
 
 /// As many troubles as a status lists.
 const TROUBLES_MAX: usize = 100;
@@ -70,7 +74,7 @@ impl Drain {
     pub(crate) fn follow(&self) {
         let followed = self.watch.follow(|notice| match notice {
             Notice::File(path) => self.notice(&path),
-            Notice::Folder(path) => self.scan(&path),
+            Notice::Folder(path) => drop(self.scan(&path)),
             Notice::Lost => {
                 tracing::info!("notices were lost: walk through {}", self.from.display());
                 self.scan(Path::new(""));
@@ -81,9 +85,9 @@ impl Drain {
         }
     }
 
-    /// Compares what is in a folder with what has landed.
-    pub(crate) fn scan(&self, folder: &Path) {
-        self.watch.walk(folder, &mut |path, seen| {
+    /// Compares what is in a folder with what has landed; gives what it could not look at.
+    pub(crate) fn scan(&self, folder: &Path) -> Vec<Trouble> {
+        let unseen = self.watch.walk(folder, &mut |path, seen| {
             let mut state = self.lock();
             let landed = state.ledger.get(&path);
             if landed.is_none_or(|landed| landed.generation != seen.generation)
@@ -95,6 +99,8 @@ impl Drain {
             }
         });
         self.work.notify_all();
+        let trouble = |(path, errno): (PathBuf, Errno)| local_trouble(&path, &self.from.join(&path), errno);
+        unseen.into_iter().map(trouble).collect()
     }
 
     fn notice(&self, path: &Path) {
@@ -236,7 +242,10 @@ impl Drain {
     /// Walks through everything and waits until all that was closed before is decided.
     pub(crate) fn settle(&self) -> Answer {
         let _hurry = self.burst.hurry();
-        self.scan(Path::new(""));
+        self.clear();
+        // What cannot be looked at may be owed: then not all is.
+        let unseen = self.scan(Path::new(""));
+        unseen.iter().for_each(|trouble| self.log_failure(Path::new(&trouble.path), trouble, 1));
         let mut state = self.lock();
         state.table.retry_now(Instant::now());
         let barrier = state.table.raise();
@@ -260,7 +269,7 @@ impl Drain {
         Answer {
             host: self.host.clone(),
             landed,
-            failed: barrier.failed.into_values().collect(),
+            failed: barrier.failed.into_values().chain(unseen).collect(),
             open: barrier.open.iter().map(|path| path.display().to_string()).collect(),
         }
     }
@@ -311,6 +320,30 @@ impl Drain {
             self.burst.ignore();
             self.work.notify_all();
         }
+    }
+
+    /// Gives up what is being copied, so that nothing half done stays on the PFS.
+    pub(crate) fn leave(&self) {
+        self.pause(true);
+        self.copier.publisher.give_up();
+        let copies = |state: &mut State| state.table.counts(|_| 0).running > 0;
+        let waited = self.settled.wait_timeout_while(self.lock(), LEAVE_WITHIN, copies);
+        let (state, waited) = waited.expect("no thread panics with the lock");
+        drop(state);
+        if waited.timed_out() {
+            return tracing::warn!(
+                "the PFS does not answer: what is being copied stays there until the next start"
+            );
+        }
+        self.copier.publisher.end();
+    }
+
+    /// Removes what an earlier drainer left on the PFS where it was killed.
+    pub(crate) fn clear(&self) {
+        self.copier.publisher.clear(|| {
+            let state = self.lock();
+            state.ledger.folders_begun().into_iter().collect()
+        });
     }
 
     fn pace(&self) -> &Pace {

@@ -7,6 +7,7 @@ use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rustix::fs::{AtFlags, CWD, FileType, StatxFlags, StatxTimestamp};
+use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 /// Longer than the coarsest clock tick that file systems stamp with (10 ms).
@@ -90,6 +91,17 @@ pub fn look(path: &Path) -> rustix::io::Result<Seen> {
         _ => Kind::Other,
     };
     Ok(Seen { kind, generation, names: found.stx_nlink })
+}
+
+/// What is at `path` itself; `None` where there is nothing. Who cannot look does not know.
+///
+/// # Errors
+/// Of `statx`, other than that there is nothing.
+pub fn find(path: &Path) -> rustix::io::Result<Option<Seen>> {
+    match look(path) {
+        Err(Errno::NOENT | Errno::NOTDIR) => Ok(None),
+        seen => seen.map(Some),
+    }
 }
 
 fn stamp(time: StatxTimestamp) -> Stamp {

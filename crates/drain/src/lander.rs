@@ -9,7 +9,7 @@ use model::phase::Direction;
 use stage::fault::Fault;
 
 use crate::drain::{Drain, State};
-use crate::generation::look;
+use crate::generation::{find, look};
 use crate::ledger::Landed;
 use crate::logs::{Event, Verb};
 use crate::settings::Removed;
@@ -115,9 +115,10 @@ impl Drain {
     fn retire_if_gone(&self, path: &Path) {
         let mut state = self.lock();
         let traces = state.ledger.traces(path);
-        let is_there = look(&self.from.join(path)).is_ok();
+        // What is on the PFS stays where nobody can tell: it may be all that is left of the file.
+        let is_gone = find(&self.from.join(path)).is_ok_and(|seen| seen.is_none());
         // Nobody copies to the name meanwhile: it is in work here.
-        if is_there || !state.table.seize(path) {
+        if !is_gone || !state.table.seize(path) {
             return;
         }
         drop(state);
@@ -168,7 +169,9 @@ impl Drain {
         let here = path.ancestors().skip(1).filter(|folder| !folder.as_os_str().is_empty());
         for (folder, there) in here.zip(target.ancestors().skip(1)) {
             // Not empty: that is the end of it.
-            if look(&self.from.join(folder)).is_ok() || std::fs::remove_dir(there).is_err() {
+            if !find(&self.from.join(folder)).is_ok_and(|seen| seen.is_none())
+                || std::fs::remove_dir(there).is_err()
+            {
                 return;
             }
             self.copier.publisher.forget_folder(there);

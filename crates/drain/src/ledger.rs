@@ -11,7 +11,7 @@
 //!
 //! A record that a power loss takes away only makes a file be copied again.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::FileExt;
@@ -148,6 +148,12 @@ impl Ledger {
     /// Names on the PFS that something has landed under.
     pub fn targets(&self) -> impl Iterator<Item = &PathBuf> {
         self.landed.values().map(|landed| &landed.target)
+    }
+
+    /// Folders on the PFS in which something was begun that has not landed.
+    pub fn folders_begun(&self) -> HashSet<PathBuf> {
+        let begun = self.begun.values().flatten();
+        begun.filter_map(|begun| begun.target.parent()).map(Path::to_owned).collect()
     }
 
     /// How many files have landed.

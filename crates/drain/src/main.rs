@@ -44,7 +44,7 @@ fn run(arguments: &Arguments) -> anyhow::Result<()> {
     }
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
     let to = &arguments.settings.to;
-    if !to.is_dir() {
+    if !disk::is_folder(to).with_context(|| format!("look for {}", to.display()))? {
         std::fs::create_dir(to).with_context(|| format!("make the folder {}", to.display()))?;
     }
     let limit = arguments.settings.limit.as_deref().map(model::size::parse).transpose();

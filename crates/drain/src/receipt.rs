@@ -8,6 +8,8 @@
 //! who waits for all of them.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::io::Write;
 use std::path::PathBuf;
 use std::time::SystemTime;
 
@@ -59,8 +61,12 @@ impl Board {
         text += "\n";
         let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
         let draft = self.folder().join(format!("receipt.{host}.{}.tmp", std::process::id()));
-        std::fs::write(&draft, text)?;
+        let mut file = File::create(&draft)?;
+        file.write_all(text.as_bytes())?;
+        // What it says must still be said after a power loss.
+        file.sync_all()?;
         std::fs::rename(&draft, &path)?;
+        File::open(self.folder())?.sync_all()?;
         Ok(path)
     }
 }

@@ -10,6 +10,7 @@ use std::sync::Mutex;
 use rustix::io::Errno;
 use stage::pfs::Pfs;
 use stage::tree::{Found, Listing, New, OpenFile, Placement, Result, Tree, Usage, Xattr};
+use stage::version::{self, Version};
 use wire::control::Side;
 use wire::data::{Attr, SetAttr};
 
@@ -29,8 +30,10 @@ impl Tree for Source {
         Pfs.placement()
     }
 
+    // The flash is this host's, and so is its clock.
     fn find(&self, path: &Path) -> Result<Found> {
-        Pfs.find(path)
+        let found = Pfs.find(path)?;
+        Ok(Found { since: version::since(&found.attr), ..found })
     }
 
     fn locate(&self, path: &Path) -> Result<Found> {
@@ -44,8 +47,7 @@ impl Tree for Source {
     fn open(&self, file: &Found) -> Result<Box<dyn OpenFile>> {
         let opened = Pfs.open(file)?;
         let attr = opened.attributes()?;
-        let version = |attr: &Attr| (attr.ino, attr.size, attr.mtime, attr.ctime);
-        if version(&attr) != version(&file.attr) {
+        if Version::of(&attr) != Version::of(&file.attr) {
             return Err(Errno::STALE);
         }
         let found = Mutex::new(Some(attr));

@@ -157,6 +157,7 @@ impl Drain {
 
     /// The first walk, and more where not everything can be watched.
     fn keep_walking(&self) {
+        self.clear();
         self.scan(Path::new(""));
         loop {
             std::thread::sleep(WALK_PERIOD);
@@ -169,7 +170,7 @@ impl Drain {
 
 fn whole(folder: &Path) -> anyhow::Result<PathBuf> {
     let found = folder.canonicalize().with_context(|| format!("find the folder {}", folder.display()))?;
-    if !found.is_dir() {
+    if !disk::is_folder(&found)? {
         bail!("{} is no folder", folder.display());
     }
     Ok(found)

@@ -149,7 +149,7 @@ pub fn commit(to: &Path, name: &str, answers: &[Answer]) -> std::io::Result<Vec<
     std::fs::File::open(&temporary)?.sync_all()?;
     std::fs::rename(&temporary, &file)?;
     let mut made = vec![file];
-    if to.join(name).exists() {
+    if disk::exists(&to.join(name))? {
         let latest = to.join("latest");
         // What a commit left that was killed in between.
         let _ = std::fs::remove_file(&temporary);

@@ -4,7 +4,7 @@
 //! a user may watch. Each loss leads to a walk, whose result is compared with the ledger.
 
 use std::collections::HashMap;
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
 use rustix::io::Errno;
 
-use crate::generation::{Kind, Seen, look};
+use crate::generation::{Kind, Seen, find, look};
 
 /// What happened; paths are below the drained folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,8 +56,10 @@ impl Watch {
         self.blind.load(Ordering::Relaxed)
     }
 
-    /// Goes through the folder `below` and all in it, watches them, and hands over every file and symbolic link.
-    pub fn walk(&self, below: &Path, found: &mut dyn FnMut(PathBuf, &Seen)) {
+    /// Goes through the folder `below` and all in it, watches them, and hands over every file and symbolic link. Gives what it
+    /// could not look at: there may be files in it.
+    pub fn walk(&self, below: &Path, found: &mut dyn FnMut(PathBuf, &Seen)) -> Vec<(PathBuf, Errno)> {
+        let mut unseen = Vec::new();
         let mut folders = vec![below.to_owned()];
         while let Some(folder) = folders.pop() {
             let path = self.from.join(&folder);
@@ -66,16 +68,24 @@ impl Watch {
             }
             // Before it is read: what comes after that is noticed.
             self.watch(&folder, &path);
-            let Ok(entries) = std::fs::read_dir(&path) else { continue };
-            for entry in entries.flatten() {
-                let name = folder.join(entry.file_name());
-                match look(&entry.path()) {
-                    Ok(Seen { kind: Kind::Folder, .. }) => folders.push(name),
-                    Ok(seen) if seen.kind != Kind::Other => found(name, &seen),
-                    _ => {}
+            let names = match names(&path) {
+                Ok(names) => names,
+                Err(errno) => {
+                    unseen.push((folder, errno));
+                    continue;
+                }
+            };
+            for name in names {
+                let name = folder.join(name);
+                match find(&self.from.join(&name)) {
+                    Ok(Some(Seen { kind: Kind::Folder, .. })) => folders.push(name),
+                    Ok(Some(seen)) if seen.kind != Kind::Other => found(name, &seen),
+                    Ok(_) => {}
+                    Err(errno) => unseen.push((name, errno)),
                 }
             }
         }
+        unseen
     }
 
     /// Waits for notices and hands them over, for ever.
@@ -141,4 +151,11 @@ impl Watch {
     fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<i32, PathBuf>> {
         self.folders.lock().expect("no thread panics with the lock")
     }
+}
+
+/// The names in a folder; none where the folder is gone.
+fn names(folder: &Path) -> Result<Vec<OsString>, Errno> {
+    let read = || std::fs::read_dir(folder)?.map(|entry| Ok(entry?.file_name())).collect();
+    let names: std::io::Result<Option<Vec<OsString>>> = disk::if_there(read());
+    names.map(Option::unwrap_or_default).map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))
 }

@@ -147,6 +147,7 @@ pub mod opcode {
 pub mod capability {
     pub const ASYNC_READ: u64 = 1 << 0;
     pub const POSIX_LOCKS: u64 = 1 << 1;
+    pub const EXPORT_SUPPORT: u64 = 1 << 4;
     pub const BIG_WRITES: u64 = 1 << 5;
     pub const DONT_MASK: u64 = 1 << 6;
     pub const FLOCK_LOCKS: u64 = 1 << 10;
@@ -187,6 +188,13 @@ pub mod set_attr {
     pub const KILL_SUIDGID: u32 = 1 << 11;
 }
 
+/// In [`ReadIn::read_flags`]: a program reads past the kernel's pages. Without it a page is filled.
+pub const READ_LOCKOWNER: u32 = 1 << 1;
+/// In [`WriteIn::write_flags`]: pages are written back, of any program that stored into them.
+pub const WRITE_CACHE: u32 = 1 << 0;
+/// In [`WriteIn::write_flags`]: a program writes past the kernel's pages. Without it, and without [`WRITE_CACHE`], it writes
+/// through them.
+pub const WRITE_LOCKOWNER: u32 = 1 << 1;
 /// In [`WriteIn::write_flags`]: the write clears set-user-id and set-group-id.
 pub const WRITE_KILL_SUIDGID: u32 = 1 << 2;
 /// In [`SetXattrExtension::set_flags`]: an access list is set by somebody who loses set-group-id by it.

@@ -21,7 +21,7 @@ impl Notifier {
     /// The inode's attributes have changed, and its bytes in `offset..offset + len` (`len` 0: to its end; a negative
     /// `offset`: no bytes).
     ///
-    /// Must not be called while the kernel waits for an answer about this inode: it may hold the inode's lock.
+    /// With bytes it must not be called while the kernel waits for an answer about this inode: it may hold the inode's lock.
     ///
     /// # Errors
     /// What the device says; an inode that the kernel does not know is no error.

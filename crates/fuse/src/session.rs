@@ -22,9 +22,13 @@ const PAGE_BYTES: u32 = 4096;
 /// The kernel reads no request into less.
 const READ_BYTES_MIN: usize = 8192;
 
-/// How many requests that nobody waits for (readahead, asynchronous direct I/O) the kernel sends before it holds back.
-/// Twice as many as a session has threads, and some: so that none idles.
-const BACKGROUND_MAX: u16 = 32;
+/// How many requests that nobody waits for (readahead, asynchronous direct I/O, pages that are written back) the kernel
+/// sends before it holds back. A handler that answers one only after others were must keep fewer of them waiting.
+pub const BACKGROUND_MAX: u16 = 1024;
+
+/// How many of them are under way when the kernel stops to read ahead. As many as there are threads in a session three times
+/// over, so that none idles.
+const CONGESTION: u16 = 24;
 
 /// Answers requests.
 pub trait Handler: Send + Sync + 'static {
@@ -109,7 +113,7 @@ fn agree(init: &InitIn, rest: &[u8], wanted: &Wanted) -> (Negotiated, InitOut) {
         flags: low,
         flags2: high,
         max_background: BACKGROUND_MAX,
-        congestion_threshold: BACKGROUND_MAX / 4 * 3,
+        congestion_threshold: CONGESTION,
         max_write: wanted.max_write,
         time_gran: 1,
         max_pages: u16::try_from(wanted.max_write.div_ceil(PAGE_BYTES)).unwrap_or(u16::MAX),

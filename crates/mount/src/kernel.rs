@@ -5,12 +5,14 @@
 //! whole pages and so corrupted half of the records that two mounts wrote into one file.
 
 mod attributes;
+mod contents;
 mod directories;
 mod files;
 mod locks;
 mod names;
 mod pages;
 mod passthrough;
+mod waiting;
 
 use std::collections::HashMap;
 use std::io;
@@ -30,9 +32,10 @@ use fuse::session::{Handler, Negotiated, Session, Wanted, negotiate};
 
 use crate::filesystem::{FileSystem, Result};
 use crate::ledger::Ledger;
-use locks::Waiting;
+use contents::Contents;
 use pages::Pages;
 use passthrough::Passthrough;
+use waiting::Waiting;
 
 /// Threads that take requests. Each blocks while a storage node works, so more than there are cores.
 const THREADS: usize = 8;
@@ -52,6 +55,8 @@ const CAPABILITIES: u64 = capability::ASYNC_READ
     | capability::MAX_PAGES
     // Without it a shared mapping of a file open for direct I/O is ENODEV.
     | capability::DIRECT_IO_ALLOW_MMAP
+    // Without it a file handle is stale as soon as the kernel forgets the inode.
+    | capability::EXPORT_SUPPORT
     // Without it the kernel asks for security.capability before every single write.
     | capability::HANDLE_KILLPRIV_V2
     | capability::DO_READDIRPLUS
@@ -188,7 +193,7 @@ struct Kernel<F> {
     cache_max: Duration,
     device: Device,
     passthrough: Passthrough,
-    pages: Pages,
+    contents: Arc<Contents<F>>,
     ledger: Arc<Ledger>,
     waiting: Waiting,
 }
@@ -217,9 +222,9 @@ impl<F: FileSystem> Handler for Kernel<F> {
 
             Operation::Open(open) => self.open(request, &open, reply),
             Operation::Create { arguments, name } => self.create(request, &arguments, name, reply),
-            Operation::Read(read) => self.read(ino, &read, reply),
-            Operation::Write { arguments, bytes } => self.write(request, &arguments, bytes, reply),
-            Operation::Allocate(range) => done(self.allocate(ino, &range), reply),
+            Operation::Read(read) => self.contents.read(ino, read, reply),
+            Operation::Write { arguments, bytes } => self.contents.write(id, ino, arguments, bytes, reply),
+            Operation::Allocate(range) => self.contents.allocate(request, range, reply),
             Operation::Seek(seek) => self.seek(ino, &seek, reply),
             Operation::Fsync(_) => done(fs.fsync(ino), reply),
             Operation::Flush(flush) => self.flush(ino, &flush, reply),
@@ -267,14 +272,15 @@ impl<F: FileSystem> Kernel<F> {
                 pages.adopt(ino, false, past);
             }
         }
+        let filesystem = Arc::new(filesystem);
         Kernel {
-            filesystem: Arc::new(filesystem),
+            filesystem: Arc::clone(&filesystem),
             cache_max: if negotiated.minor >= MINOR_EPOCHS { Duration::MAX } else { OLD_KERNELS_CACHE },
             device: device.clone(),
             passthrough,
-            pages,
-            ledger,
-            waiting: Waiting::default(),
+            contents: Arc::new(Contents::new(filesystem, pages, device)),
+            ledger: ledger,
+            waiting: Waiting::new(locks::WAITING_MAX),
         }
     }
 

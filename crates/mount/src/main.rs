@@ -20,6 +20,9 @@ use mount::namespace::Namespace;
 use mount::sharing;
 use wire::node::MountSpec;
 
+/// A few connections to each of hundreds of storage nodes.
+const DESCRIPTORS: u64 = 8192;
+
 #[derive(Parser)]
 #[command(version, about = "Serves one mount of a Forebay namespace; started by forebay-node")]
 struct Arguments {
@@ -33,6 +36,7 @@ struct Arguments {
 
 fn main() {
     daemon::begin::begin();
+    daemon::descriptors::raise(DESCRIPTORS);
     let arguments = Arguments::parse();
     if let Err(error) = run(&arguments) {
         // One line, for the supervisor to pass on.

@@ -47,7 +47,8 @@ pub fn serve(listener: UnixListener, alone: Alone, names: Names) -> io::Result<(
     Ok(())
 }
 
-/// Whether a process of this mount was told before.
+/// Whether a process of this mount was told before. Where nobody knows it was: being believed to be alone is what can be
+/// wrong.
 pub fn is_marked(folder: &Path) -> bool {
-    folder.join(MARK).exists()
+    disk::exists(&folder.join(MARK)).unwrap_or(true)
 }

@@ -1,38 +1,89 @@
-//! Small JSON files that a node keeps for its own restart.
+//! Small JSON files that a node keeps for its own restart, and the folders that they are in.
 //!
-//! **Invariant:** such a file is whole: it is written beside its name, synced, then renamed over it.
+//! **Invariant:** such a file is whole, and one that cannot be read or understood is an error, never "there is none": it
+//! stands for somebody's job.
 
-use std::fs::{File, OpenOptions};
-use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
+use std::io;
+use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+
+/// What says in a folder what the folder is for.
+pub const SPEC: &str = "spec.json";
 
 /// Replaces the file `path`, mode 0600: specifications hold keys.
 ///
 /// # Errors
 /// The disk's.
 pub fn write(path: &Path, value: &impl Serialize) -> io::Result<()> {
-    let beside = path.with_extension("new");
-    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&beside)?;
-    file.write_all(&serde_json::to_vec(value)?)?;
-    file.sync_all()?;
-    std::fs::rename(&beside, path)?;
-    path.parent().map_or(Ok(()), |folder| File::open(folder)?.sync_all())
+    disk::replace(path, &serde_json::to_vec(value)?)
 }
 
 /// Reads the file `path`; `None` where there is none.
 ///
 /// # Errors
-/// The disk's, and `InvalidData` for a file that does not parse.
+/// The disk's, and `InvalidData` for a file that does not parse. They name the file.
 pub fn read<T: DeserializeOwned>(path: &Path) -> io::Result<Option<T>> {
-    match std::fs::read(path) {
-        Ok(bytes) => Ok(Some(serde_json::from_slice(&bytes)?)),
-        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(e) => Err(e),
+    let Some(bytes) = disk::read(path).map_err(named("read", path))? else { return Ok(None) };
+    serde_json::from_slice(&bytes).map(Some).map_err(|error| named("understand", path)(error.into()))
+}
+
+/// An error that says what was tried on which file.
+fn named(tried: &'static str, path: &Path) -> impl Fn(io::Error) -> io::Error {
+    move |error| io::Error::new(error.kind(), format!("{tried} {}: {error}", path.display()))
+}
+
+/// The folders in `parent`, which is made if it is not there, with their specifications, as a former life of the node has left them. What was being removed is
+/// removed, and so is what was never finished: a folder with nothing in it but perhaps a specification that was being
+/// written. Others without a specification that can be read stay as they are, and are logged.
+///
+/// # Errors
+/// `parent` cannot be read: then nothing is known of any of them.
+pub fn folders<T: DeserializeOwned>(parent: &Path) -> io::Result<Vec<(PathBuf, T)>> {
+    std::fs::create_dir_all(parent).map_err(named("make", parent))?;
+    let mut all = Vec::new();
+    for disk::Found { path, stage } in disk::names(parent).map_err(named("list", parent))? {
+        match take_up(&path, stage) {
+            Ok(Some(spec)) => all.push((path, spec)),
+            Ok(None) => {}
+            Err(error) => tracing::error!(
+                folder = %path.display(),
+                %error,
+                "cannot take up what this folder is for; it stays as it is: mend it and start the node again"
+            ),
+        }
     }
+    Ok(all)
+}
+
+fn take_up<T: DeserializeOwned>(folder: &Path, stage: disk::Stage) -> io::Result<Option<T>> {
+    if stage != disk::Stage::InUse {
+        return disk::discard(folder).map(|()| None);
+    }
+    if let Some(spec) = read(&folder.join(SPEC))? {
+        return Ok(Some(spec));
+    }
+    // Nothing is begun before the specification is kept. Neither call removes anything else that is there.
+    disk::remove_file(&folder.join(SPEC).with_extension("new"))?;
+    let emptied = disk::remove_folder(folder);
+    emptied.map(|()| None).map_err(|error| {
+        io::Error::new(
+            error.kind(),
+            format!("{SPEC} is missing, but there are other files beside it ({error})"),
+        )
+    })
+}
+
+/// Removes a folder with its specification and all else, so that a removal that is cut short is not taken for a loss.
+///
+/// # Errors
+/// The disk's; the next start goes on.
+pub fn remove(folder: &Path) -> io::Result<()> {
+    let aside = disk::removing(folder);
+    disk::discard(&aside)?;
+    disk::set_aside(folder)?;
+    disk::discard(&aside)
 }
 
 #[cfg(test)]
@@ -47,5 +98,29 @@ mod tests {
         write(&path, &1u32).unwrap();
         write(&path, &2u32).unwrap();
         assert_eq!(read::<u32>(&path).unwrap(), Some(2));
+    }
+
+    #[test]
+    fn only_what_was_never_finished_or_is_being_removed_goes_at_a_start() {
+        let dir = tempfile::tempdir().unwrap();
+        let make = |name: &str, files: &[(&str, &str)]| {
+            let folder = dir.path().join(name);
+            std::fs::create_dir(&folder).unwrap();
+            files.iter().for_each(|(file, text)| std::fs::write(folder.join(file), text).unwrap());
+        };
+        make("whole", &[(SPEC, "7"), ("journal", "x")]);
+        make("lost", &[("journal", "x")]);
+        make("damaged", &[(SPEC, "{"), ("journal", "x")]);
+        make("begun", &[("spec.new", "")]);
+        make("removed", &[(SPEC, "7")]);
+        disk::set_aside(&dir.path().join("removed")).unwrap();
+        let found = folders::<u32>(dir.path()).unwrap();
+        assert_eq!(found, [(dir.path().join("whole"), 7)]);
+        let left = disk::names(dir.path()).unwrap();
+        let left: Vec<_> = left.iter().filter_map(|found| found.path.file_name()?.to_str()).collect();
+        assert_eq!(left, ["damaged", "lost", "whole"]);
+        assert!(disk::exists(&dir.path().join("lost/journal")).unwrap());
+        remove(&dir.path().join("whole")).unwrap();
+        assert!(!disk::exists(&dir.path().join("whole")).unwrap());
     }
 }

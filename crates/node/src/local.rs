@@ -135,16 +135,9 @@ impl Locals {
     }
 
     fn take_up_all(self: &Arc<Self>) -> io::Result<()> {
-        for entry in std::fs::read_dir(&self.setting.folder)? {
-            let folder = entry?.path();
-            match keep::read::<Kept>(&folder.join("spec.json")) {
-                Ok(Some(kept)) => self.take_up(kept),
-                // It was not finished, or already discarded: nobody has ever used it.
-                Ok(None) => std::fs::remove_dir_all(&folder)?,
-                Err(error) => {
-                    tracing::error!(folder = %folder.display(), %error, "skip a volume that cannot be read");
-                }
-            }
+        // A folder without a specification that has the image of a volume stays.
+        for (_, kept) in keep::folders(&self.setting.folder)? {
+            self.take_up(kept);
         }
         Ok(())
     }

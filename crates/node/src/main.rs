@@ -33,8 +33,12 @@ enum Role {
     Compute,
 }
 
+/// For objects that are kept open, and a thousand clients.
+const DESCRIPTORS: u64 = 65_536;
+
 fn main() -> ExitCode {
     daemon::begin::begin();
+    daemon::descriptors::raise(DESCRIPTORS);
     match run(Arguments::parse()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

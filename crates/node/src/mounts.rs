@@ -56,18 +56,9 @@ impl<T: MountTable> Mounts<T> {
     /// # Errors
     /// The folder cannot be used.
     pub fn open(setting: Setting<T>) -> io::Result<Mounts<T>> {
-        std::fs::create_dir_all(&setting.folder)?;
         let mounts = Mounts { setting: Arc::new(setting), mounts: Arc::default() };
-        for entry in std::fs::read_dir(&mounts.setting.folder)? {
-            let folder = entry?.path();
-            match keep::read::<MountSpec>(&folder.join("spec.json")) {
-                Ok(Some(spec)) => mounts.start(spec, folder),
-                // Nothing was started before the specification was kept.
-                Ok(None) => std::fs::remove_dir_all(&folder)?,
-                Err(error) => {
-                    tracing::error!(folder = %folder.display(), %error, "skip a mount that cannot be read")
-                }
-            }
+        for (folder, spec) in keep::folders(&mounts.setting.folder)? {
+            mounts.start(spec, folder);
         }
         Ok(mounts)
     }

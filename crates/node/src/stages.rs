@@ -1,7 +1,9 @@
 //! The stages of this node, by id: one task each ([`coordinator`]) runs the stage's worker; this table hands requests
 //! to them.
 
+mod clearing;
 mod coordinator;
+mod patience;
 pub mod shares;
 pub mod worker;
 
@@ -64,21 +66,10 @@ impl Stages {
     /// # Errors
     /// The folder cannot be used.
     pub fn open(setting: Setting) -> io::Result<Stages> {
-        std::fs::create_dir_all(&setting.folder)?;
         let stages = Stages { setting: Arc::new(setting), stages: Mutex::default() };
-        for entry in std::fs::read_dir(&stages.setting.folder)? {
-            let folder = entry?.path();
-            match keep::read::<StageSpec>(&folder.join("spec.json")) {
-                Ok(Some(spec)) => {
-                    let handle = stages.start(spec.clone(), folder);
-                    stages.lock().insert(spec.id, handle);
-                }
-                // Nothing was started before the specification was kept.
-                Ok(None) => std::fs::remove_dir_all(&folder)?,
-                Err(error) => {
-                    tracing::error!(folder = %folder.display(), %error, "skip a stage that cannot be read")
-                }
-            }
+        for (folder, spec) in keep::folders::<StageSpec>(&stages.setting.folder)? {
+            let handle = stages.start(spec.clone(), folder);
+            stages.lock().insert(spec.id, handle);
         }
         Ok(stages)
     }
@@ -116,8 +107,7 @@ impl Stages {
     pub fn retry(&self, spec: StageSpec) -> Result<StageStatus, ApiError> {
         let report = of_id(&self.setting.folder, &spec.id)?.join(REPORT);
         if self.set_aside(&spec.id, |handle| handle.status.borrow().state == StageState::Failed)
-            && let Err(error) = std::fs::remove_file(&report)
-            && error.kind() != io::ErrorKind::NotFound
+            && let Err(error) = disk::remove_file(&report)
         {
             let message = format!("remove {}: {error}", report.display());
             return Err(site("node_disk", message, "check the state folder's disk"));
@@ -180,7 +170,8 @@ impl Stages {
         let folder = of_id(&self.setting.folder, id)?;
         let Some(handle) = self.lock().remove(id) else { return Ok(()) };
         handle.stop(Stop::ForGood).await;
-        std::fs::remove_dir_all(&folder).map_err(|error| {
+        clearing::clear(&self.setting.program, &folder).await;
+        keep::remove(&folder).map_err(|error| {
             site(
                 "node_disk",
                 format!("remove {}: {error}", folder.display()),
@@ -211,9 +202,12 @@ impl Stages {
 
     fn start(&self, spec: StageSpec, folder: PathBuf) -> Handle {
         let (stop, stopped) = watch::channel(Stop::No);
-        // One that cannot be read is none: the stage goes on as its specification says.
-        let kept = keep::read(&folder.join(CONTROL)).ok().flatten().unwrap_or_default();
-        let (control, controlled) = watch::channel(kept);
+        let kept = keep::read(&folder.join(CONTROL)).unwrap_or_else(|error| {
+            // Its owner may have paused it: it waits until somebody says how it is to go on.
+            tracing::error!(stage = spec.id, %error, "a stage whose pace cannot be read is paused");
+            Some(StageControl { paused: true, ..StageControl::default() })
+        });
+        let (control, controlled) = watch::channel(kept.unwrap_or_default());
         let orders = Orders { stop: stopped, control: controlled };
         let (shown, status) = watch::channel(coordinator::pending(&spec));
         let coordinator = Coordinator::new(Arc::clone(&self.setting), spec.clone(), folder, shown, orders);

@@ -130,16 +130,26 @@ impl Storage {
 
 /// Listens at the port that is wished for, else at the one in the file `kept`, else at any free one, which is then kept.
 fn listen_at(listen: Listen, kept: &Path) -> Result<(TcpListener, SocketAddr), StorageError> {
-    let known = || std::fs::read_to_string(kept).ok().and_then(|text| text.trim().parse().ok());
-    let port = listen.port.or_else(known);
+    let failed_at = |address| move |source| StorageError::Port { address, kept: kept.into(), source };
+    let port = match listen.port {
+        Some(port) => Some(port),
+        None => kept_port(kept).map_err(failed_at(SocketAddr::new(listen.ip, 0)))?,
+    };
     let address = SocketAddr::new(listen.ip, port.unwrap_or(0));
-    let failed = |source| StorageError::Port { address, kept: kept.into(), source };
+    let failed = failed_at(address);
     let listener = TcpListener::bind(address).map_err(failed)?;
     let address = listener.local_addr().map_err(failed)?;
     if port.is_none() {
-        std::fs::write(kept, format!("{}\n", address.port())).map_err(failed)?;
+        disk::replace(kept, format!("{}\n", address.port()).as_bytes()).map_err(failed)?;
     }
     Ok((listener, address))
+}
+
+/// The port in the file `kept`; `None` where there is no file. Clients know the port: one that cannot be read is not replaced.
+fn kept_port(kept: &Path) -> io::Result<Option<u16>> {
+    let Some(bytes) = disk::read(kept)? else { return Ok(None) };
+    let number = String::from_utf8_lossy(&bytes).trim().parse();
+    number.map(Some).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, format!("no port: {error}")))
 }
 
 #[cfg(test)]
@@ -167,6 +177,6 @@ mod tests {
         let port = listen_at(ANY, &dir.path().join("any")).unwrap().1.port();
         let wished = Listen { ip: Ipv4Addr::new(127, 0, 0, 2).into(), port: Some(port) };
         assert_eq!(listen_at(wished, &kept).unwrap().1.to_string(), format!("127.0.0.2:{port}"));
-        assert!(!kept.exists());
+        assert!(!disk::exists(&kept).unwrap());
     }
 }

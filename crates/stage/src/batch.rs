@@ -8,6 +8,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Instant;
 
 use rustix::io::Errno;
 use wire::data::FileKind;
@@ -15,10 +16,11 @@ use wire::data::FileKind;
 use crate::blocks::UNIT_BYTES;
 use crate::context::Context;
 use crate::entry::{self, Entry};
-use crate::fault::{Fault, Tried};
+use crate::fault::{Cause, Fault, Tried};
 use crate::links::Role;
 use crate::regular::{self, Copy, Written};
 use crate::tree::{self, Found};
+use crate::version::{self, Version};
 
 /// What goes together: who dies has at most so much to be done again.
 pub(crate) struct Bounds {
@@ -70,6 +72,7 @@ pub(crate) fn gather(context: &Context, first: Entry, bounds: &Bounds) -> Vec<En
 /// Stages an entry, and those that go with it.
 pub(crate) fn stage(context: &Arc<Context>, first: Entry) {
     let entries = if takes(context, &first, &OWN) { gather(context, first, &OWN) } else { vec![first] };
+    let _at = context.at.begin(&context.source.show(&entries[0].source.path), entries.len() - 1);
     context.pace(0);
     if entries.len() == 1 || context.monitor.is_stopping() {
         return entries.into_iter().for_each(|entry| entry::stage(context, entry));
@@ -120,12 +123,18 @@ pub(crate) fn make<'a>(context: &'a Arc<Context>, folder: &Found, tasks: Vec<Tas
 /// Writes the copies; the sources are opened together where that is less work.
 fn write<'a>(context: &'a Arc<Context>, tasks: Vec<Task<'_>>) -> Vec<Result<Written<'a>, Fault>> {
     let sources: Vec<&Found> = tasks.iter().map(|(source, _)| *source).collect();
+    // Before they are opened: they may be read then.
+    context.sleep(sources.iter().map(|source| version::rest(source)).max().unwrap_or_default());
     let Some(opened) = context.source.open_all(&sources) else {
         return tasks.into_iter().map(|(source, target)| regular::write(context, source, target)).collect();
     };
     let tree = &*context.source;
     let copy = |((source, target), opened): (Task<'_>, tree::Result<_>)| {
         let (attr, file) = opened.tried(tree, &source.path, "open for reading")?;
+        let is_new = Version::of(&attr) != Version::of(&source.attr);
+        if is_new && !version::rest(&Found { attr, since: Instant::now(), ..source.clone() }).is_zero() {
+            return Err(Fault::new(tree, &source.path, "open for reading", Cause::Changed));
+        }
         regular::write_from(context, regular::opened(context, source, attr, file)?, target)
     };
     tasks.into_iter().zip(opened).map(copy).collect()

@@ -15,6 +15,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
+use std::time::Instant;
 
 use rustix::io::Errno;
 use wire::control::Side;
@@ -337,5 +338,5 @@ impl<N: Namespace> Batch for BufferBatch<N> {
 }
 
 fn found(path: &Path, attr: Attr) -> Found {
-    Found { path: path.to_owned(), device: 0, attr }
+    Found { path: path.to_owned(), device: 0, attr, since: Instant::now() }
 }

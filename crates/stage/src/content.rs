@@ -47,7 +47,7 @@ pub(crate) fn copy(
     read(context, source, size, runs, |piece| {
         moved(piece);
         let Piece::Data(offset, bytes) = piece else { return Ok(()) };
-        context.retrying(|| {
+        context.retrying_open(|| {
             let written = target.file.write_at(bytes, *offset);
             written.tried(&*target.tree, &target.path, "write")
         })
@@ -158,7 +158,7 @@ fn read_some<'b>(
         return Err(Fault::new(&*from.tree, &from.path, "read", Cause::Stopped));
     }
     let length =
-        context.retrying(|| from.file.read_at(block, offset).tried(&*from.tree, &from.path, "read"))?;
+        context.retrying_open(|| from.file.read_at(block, offset).tried(&*from.tree, &from.path, "read"))?;
     match length {
         // The file is shorter than it was a moment ago.
         0 => Err(Fault::new(&*from.tree, &from.path, "read", Cause::Changed)),

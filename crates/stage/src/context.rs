@@ -2,15 +2,16 @@
 //! again, and where an entry is made before it has its name.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use model::phase::Direction;
 use rustix::io::Errno;
-use wire::control::Side;
-use wire::node::Verify;
+use wire::control::{ApiError, Side};
+use wire::node::{STAGE_NAMES_UNSYNCED, Verify};
 
+use crate::at::At;
 use crate::entry::Entry;
 use crate::fault::{Cause, Fault};
 use crate::identity::Identity;
@@ -20,6 +21,7 @@ use crate::manifest::Manifest;
 use crate::monitor::Monitor;
 use crate::movers::Crew;
 use crate::queue::Queue;
+use crate::strays::Strays;
 use crate::transfer::Copier;
 use crate::tree::{Placement, Tree};
 
@@ -55,6 +57,9 @@ pub(crate) struct Context {
     /// Pause before the first retry; each later one is four times as long.
     pub(crate) retry_pause: Duration,
     pub(crate) parts: AtomicU64,
+    pub(crate) strays: Mutex<Strays>,
+    /// Tells what this process's threads are at.
+    pub(crate) at: Arc<At>,
     pub(crate) owner_remarked: AtomicBool,
     /// The job still runs: what can be copied now is, the rest is left to the stage at its end.
     pub(crate) is_pass: bool,
@@ -91,6 +96,17 @@ impl Context {
         self.monitor.failed(failure);
     }
 
+    /// Names that were made and could not be synced may be gone after a power loss, whatever a second sync says: the stage is
+    /// to be run again, which looks at every one.
+    pub(crate) fn doubt_names(&self, fault: &Fault) {
+        if self.is_pass || !fault.may_pass() {
+            return;
+        }
+        let error = fault.stage_error(self.direction);
+        self.monitor.fail_stage(ApiError { code: STAGE_NAMES_UNSYNCED.to_owned(), ..error });
+        self.monitor.cancel();
+    }
+
     /// Records what the owner of the files should know and what is no failure.
     pub(crate) fn remark(&self, path: &str, text: &str) {
         tracing::info!("stage {}: {path}: {text}", self.id);
@@ -104,7 +120,17 @@ impl Context {
         self.retrying_after(attempt(), attempt)
     }
 
-    /// The same after a first attempt, with this outcome.
+    /// The same with a file that is open. One that became stale is to be opened anew, which is not this attempt's to do.
+    pub(crate) fn retrying_open<T>(&self, mut attempt: impl FnMut() -> Result<T, Fault>) -> Result<T, Fault> {
+        let is_stale = |fault: &Fault| fault.errno() == Some(Errno::STALE);
+        let outcome = self.retrying(|| match attempt() {
+            Err(fault) if is_stale(&fault) => Ok(Err(fault)),
+            outcome => outcome.map(Ok),
+        });
+        outcome.flatten()
+    }
+
+    /// The same as [`Context::retrying`] after a first attempt, with this outcome.
     pub(crate) fn retrying_after<T>(
         &self,
         first: Result<T, Fault>,
@@ -151,9 +177,20 @@ impl Context {
         match self.target.placement() {
             Placement::InPlace => target.to_owned(),
             Placement::Renamed => {
+                self.announce(target);
                 let part = self.parts.fetch_add(1, Ordering::Relaxed);
                 target.with_file_name(format!("{}{}{part}{PART_SUFFIX}", self.part_prefix(), self.hand))
             }
+        }
+    }
+
+    /// Has it in the journal that a part of what is to become `target` is made beside it.
+    pub(crate) fn announce(&self, target: &Path) {
+        if self.target.placement() == Placement::InPlace {
+            return;
+        }
+        if let Some(folder) = target.parent() {
+            self.journal.hold(folder, || self.target.find(folder).map_or(0, |found| found.attr.ino));
         }
     }
 
@@ -162,6 +199,13 @@ impl Context {
         name.starts_with(self.stage_prefix().as_bytes())
             && name.ends_with(PART_SUFFIX.as_bytes())
             && !name.starts_with(self.part_prefix().as_bytes())
+    }
+
+    /// Removes a part, now or at the end of the run.
+    pub(crate) fn give_up(&self, part: PathBuf) {
+        if !matches!(self.target.remove(&part), Ok(()) | Err(Errno::NOENT)) {
+            self.strays.lock().expect("no thread panics with the lock").paths.push(part);
+        }
     }
 
     /// Whether a path is that of a part of this run's that this hand has made.
@@ -178,7 +222,7 @@ impl Context {
         format!("{}{}-", self.stage_prefix(), self.journal.run())
     }
 
-    fn sleep(&self, pause: Duration) {
+    pub(crate) fn sleep(&self, pause: Duration) {
         let end = Instant::now() + pause;
         while Instant::now() < end && !self.monitor.is_stopping() {
             std::thread::sleep(NAP.min(end.saturating_duration_since(Instant::now())));

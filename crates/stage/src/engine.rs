@@ -1,8 +1,8 @@
 //! One run of a stage: a planner, workers, and a verdict.
 
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use model::phase::{Direction, StageState};
@@ -10,6 +10,7 @@ use wire::control::{ApiError, Blame, StageStatus};
 use wire::data::Creator;
 use wire::node::StageSpec;
 
+use crate::at::At;
 use crate::batch;
 use crate::buffer::{Buffer, Namespace};
 use crate::context::Context;
@@ -23,6 +24,7 @@ use crate::movers::{Crew, Recruit};
 use crate::pfs::Pfs;
 use crate::plan;
 use crate::queue::{CloseOnDrop, Queue};
+use crate::strays;
 use crate::transfer::Here;
 use crate::tree::Tree;
 use crate::watched::Watched;
@@ -40,6 +42,7 @@ pub struct Engine {
     /// The fragment that is on this host.
     here: Option<u32>,
     recruits: Arc<Vec<Recruit>>,
+    at: Arc<At>,
 }
 
 impl Engine {
@@ -55,7 +58,8 @@ impl Engine {
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         let workers = WORKERS_MAX.min(2 * processors);
         let retry_pause = Duration::from_millis(250);
-        Engine { pfs, buffer, retry_pause, workers, here: None, recruits: Arc::default() }
+        let (recruits, at) = (Arc::default(), Arc::default());
+        Engine { pfs, buffer, retry_pause, workers, here: None, recruits, at }
     }
 
     /// Waits this long before the first retry of something that may pass, four and sixteen times as long before the
@@ -67,6 +71,29 @@ impl Engine {
     /// Has these help when there is much to do; `here` is the fragment that is on this host.
     pub fn with_movers(self, here: Option<u32>, recruits: Vec<Recruit>) -> Engine {
         Engine { here, recruits: Arc::new(recruits), ..self }
+    }
+
+    /// Notes in a file what each thread is at.
+    pub fn with_at(self, at: At) -> Engine {
+        Engine { at: Arc::new(at), ..self }
+    }
+
+    /// Removes everything that runs of the stage which were killed left on the PFS; says whether nothing is left. The stage is
+    /// not to be run again.
+    pub fn clear(spec: &StageSpec, journal: Journal) -> bool {
+        let monitor = Arc::new(Monitor::new(spec));
+        let engine = Engine::between(Arc::new(Pfs), Arc::new(Pfs));
+        let context = engine.context(spec, journal, Manifest::default(), &monitor);
+        Manifest::clear(spec.policy.manifest.as_deref(), &spec.id);
+        if spec.direction == Direction::In {
+            return true;
+        }
+        for place in context.journal.abandoned() {
+            context.give_up(place);
+        }
+        let whole = strays::clear(&context, &[]);
+        strays::end(&context);
+        whole && context.strays.lock().expect("no thread panics with the lock").paths.is_empty()
     }
 
     /// What a mover works with; `name` sets its parts apart.
@@ -85,6 +112,8 @@ impl Engine {
             }
         };
         let context = Arc::new(self.context(spec, journal, manifest, monitor));
+        let left = !strays::clear(&context, &[]);
+        context.strays.lock().expect("no thread panics with the lock").unknown = left;
         std::thread::scope(|scope| {
             for _ in 0..self.workers {
                 scope.spawn(|| context.queue.work(&context.here, |entry| batch::stage(&context, entry)));
@@ -108,11 +137,10 @@ impl Engine {
         }
         let verdict = monitor.verdict();
         if verdict.state == StageState::Complete {
-            // Files that were begun and are not in the source any more. What cannot be removed does no harm.
-            for place in context.journal.abandoned() {
-                let _ = context.target.remove(&place);
-            }
+            // Files that were begun and are not in the source any more.
+            context.journal.abandoned().into_iter().for_each(|place| context.give_up(place));
         }
+        strays::end(&context);
         verdict
     }
 
@@ -148,6 +176,8 @@ impl Engine {
             links: Links::default(),
             retry_pause: self.retry_pause,
             parts: AtomicU64::new(0),
+            strays: Mutex::default(),
+            at: self.at.clone(),
             owner_remarked: AtomicBool::new(false),
             is_pass: spec.policy.while_running,
             pass_failed: AtomicBool::new(false),

@@ -49,7 +49,7 @@ pub enum Cause {
         /// Bytes there.
         found: u64,
     },
-    /// Size or time of change of the source were not the same after the copy as before.
+    /// The source was another version after the copy than before, by its size or times (`st_ctime` too).
     #[error("it changed while it was copied")]
     Changed,
     /// The stage was cancelled, or the buffer is full.

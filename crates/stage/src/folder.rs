@@ -68,6 +68,14 @@ fn finish(context: &Context, folder: &Folder) {
     if context.monitor.is_stopping() {
         return;
     }
+    // Before the metadata: a mode without read permission would keep us from opening it. Only once: what a sync that failed
+    // was to bring to the disk, the next does not.
+    let target = &*context.target;
+    let path = &folder.target.path;
+    if let Err(fault) = target.sync_folder(path).tried(target, path, "fsync folder") {
+        context.doubt_names(&fault);
+        return folder.fail(context, &fault);
+    }
     match context.retrying(|| settle(context, folder)) {
         Err(fault) => folder.fail(context, &fault),
         Ok(()) if folder.counted && !folder.failed.load(Ordering::Relaxed) => {
@@ -79,9 +87,6 @@ fn finish(context: &Context, folder: &Folder) {
 }
 
 fn settle(context: &Context, folder: &Folder) -> Result<(), Fault> {
-    let target = &*context.target;
-    // Before the metadata: a mode without read permission would keep us from opening it.
-    target.sync_folder(&folder.target.path).tried(target, &folder.target.path, "fsync folder")?;
     match &folder.source {
         Some(source) => metadata::keep(context, source, &folder.target, &folder.target.path),
         None => Ok(()),

@@ -2,11 +2,13 @@
 //!
 //! ```text
 //! journal := record*                    one JSON object a line, appended; a torn last line is cut off at the next start
-//! record  := start | part | blocks | file | made | remark
+//! record  := start | folder | part | blocks | file | made | remark | cleared
 //! start   := {"start":{"stage","source","destination","run","pass"}}  first of each run, which count from 1; a pass is one while
 //!                                                                  the job runs
-//! part    := {"part":{"target","place","size","mtime"}}            a large file, begun at `place`
+//! part    := {"part":{"target","place","size","mtime","changed","ino"}}   a large file, begun at `place`; its source's version
 //! blocks  := {"blocks":{"target","blocks":[[number, crc32c],...]}} blocks of it, written there
+//! folder  := {"folder":{"path","ino"}}                             parts are made in it from now on
+//! cleared := "cleared"                                             no part is left in the folders above
 //! file    := {"file":{"target","size","mtime","changed","crc32c","attempts","verified","finished_ms"}}   a regular file that is done
 //! made    := {"made":{"target"}}                                    the destination folder, about to be made by us
 //! remark  := {"remark":{"path","text"}}                             metadata that could not be kept, or an attempt that failed
@@ -17,6 +19,7 @@
 //! **Invariant:** a `file` or `blocks` record is a hint, not a proof: the caller compares it with both sides before it
 //! believes it.
 
+mod folders;
 mod record;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -29,6 +32,9 @@ use std::sync::Mutex;
 use wire::data::{Attr, Time};
 use wire::node::{StageSpec, Verify};
 
+use crate::version::Version;
+
+use self::folders::Folders;
 pub use self::record::PathText;
 use self::record::{BlocksRecord, FileRecord, MadeRecord, PartRecord, Record, RemarkRecord, StartRecord};
 
@@ -60,10 +66,8 @@ pub struct Finished {
 pub struct Unfinished {
     /// Where it is at the target.
     pub place: PathBuf,
-    /// The source's size then, bytes.
-    pub size: u64,
-    /// The source's time of change then.
-    pub mtime: Time,
+    /// The source's version then; `None`: not noted.
+    pub version: Option<Version>,
     /// CRC32C of the blocks of 1 MiB that are written, by their number.
     pub blocks: BTreeMap<usize, u32>,
 }
@@ -77,6 +81,7 @@ pub struct Journal {
     /// The places of what is in `unfinished`, also after it was taken.
     places: HashSet<PathBuf>,
     made: HashSet<PathBuf>,
+    folders: Mutex<Folders>,
     /// What passes have published while the job ran, and this run has not met at the source.
     drained: Mutex<HashMap<PathBuf, Finished>>,
     output: Mutex<Output>,
@@ -120,11 +125,22 @@ impl Journal {
             .and_then(|()| file.sync_data())
             .map_err(failed("write"))?;
         let output = Mutex::new(Output { file: Some(file), unsynced: 0, broken: false });
-        let Past { run, finished, unfinished, made, drained, .. } = past;
+        let Past { run, finished, unfinished, made, drained, folders, .. } = past;
+        let folders = Mutex::new(Folders::after(folders));
         let drained = Mutex::new(drained);
         let places = unfinished.values().map(|file| file.place.clone()).collect();
         let unfinished = Mutex::new(unfinished);
-        Ok(Journal { path: path.to_owned(), run, finished, unfinished, places, made, drained, output })
+        Ok(Journal {
+            path: path.to_owned(),
+            run,
+            finished,
+            unfinished,
+            places,
+            made,
+            folders,
+            drained,
+            output,
+        })
     }
 
     /// The journal of a mover, whose coordinator keeps the real one: nothing is kept and nothing known.
@@ -137,9 +153,14 @@ impl Journal {
             unfinished: Mutex::default(),
             places: HashSet::new(),
             made: HashSet::new(),
+            folders: Mutex::default(),
             drained: Mutex::default(),
             output,
         }
+    }
+
+    fn is_detached(&self) -> bool {
+        self.path.as_os_str().is_empty()
     }
 
     /// Which run of the stage this is, from 1.
@@ -248,6 +269,7 @@ struct Past {
     unfinished: HashMap<PathBuf, Unfinished>,
     made: HashSet<PathBuf>,
     drained: HashMap<PathBuf, Finished>,
+    folders: Vec<folders::Noted>,
     /// The run that is being read was a pass.
     in_pass: bool,
 }
@@ -295,6 +317,8 @@ impl Past {
                 self.made.insert(made.target.to_path());
             }
             Record::Remark(_) => {}
+            Record::Folder(noted) => self.folders.push((noted.path.to_path(), noted.ino)),
+            Record::Cleared => self.folders.clear(),
         }
     }
 }

@@ -12,6 +12,7 @@
 //!
 //! **Invariant:** `complete` is said only of a stage whose every byte was read back from the target and compared.
 
+pub mod at;
 mod batch;
 mod blocks;
 pub mod buffer;
@@ -42,7 +43,9 @@ pub mod session;
 pub mod single;
 mod special;
 mod stalls;
+mod strays;
 mod transfer;
 pub mod tree;
 mod verify;
+pub mod version;
 mod watched;

@@ -21,8 +21,8 @@ use clap::Parser;
 use client::Client;
 use model::phase::StageState;
 use rustix::net::AddressFamily;
-use rustix::process::{Resource, getrlimit, setrlimit};
 use serde::de::DeserializeOwned;
+use stage::at::At;
 use stage::engine::Engine;
 use stage::identity;
 use stage::journal::Journal;
@@ -37,7 +37,7 @@ use wire::node::{FragmentSpec, NamespaceTarget, StagePace, StageSpec, StorageAdd
 /// Pause between two status lines; the node is promised two a second.
 const REPORT_PERIOD: Duration = Duration::from_millis(400);
 
-/// Descriptors that 8 workers and 4 lanes can have open at once, and some more.
+/// Descriptors that 8 workers, which have the files of a batch open on both sides, and 4 lanes can have at once, and some more.
 const DESCRIPTORS: u64 = 8192;
 
 /// Runs one stage, or copies for one that another node runs.
@@ -50,6 +50,9 @@ struct Arguments {
     /// What earlier runs finished; made if missing.
     #[arg(long)]
     journal: Option<PathBuf>,
+    /// Only remove what killed runs left on the PFS; the stage is not to be run again.
+    #[arg(long, requires = "spec")]
+    clear: bool,
     /// Where this node's data path listens: the buffer's other nodes are to help.
     #[arg(long, requires = "spec")]
     data_address: Option<String>,
@@ -67,24 +70,16 @@ struct Arguments {
 fn main() -> anyhow::Result<ExitCode> {
     daemon::begin::begin();
     let arguments = Arguments::parse();
-    raise_descriptor_limit();
+    daemon::descriptors::raise(DESCRIPTORS);
     match arguments {
         Arguments { fragment: Some(fragment), namespace: Some(namespace), as_root, .. } => {
             help(&fragment, namespace, as_root)
         }
+        Arguments { spec: Some(spec), journal: Some(journal), clear: true, .. } => clear(&spec, &journal),
         Arguments { spec: Some(spec), journal: Some(journal), data_address, .. } => {
             coordinate(&spec, &journal, data_address.as_deref())
         }
         _ => unreachable!("clap has checked what goes with what"),
-    }
-}
-
-/// Each worker has the files of a batch open, on both sides.
-fn raise_descriptor_limit() {
-    let mut limit = getrlimit(Resource::Nofile);
-    limit.current = Some(limit.maximum.unwrap_or(DESCRIPTORS).min(DESCRIPTORS));
-    if let Err(error) = setrlimit(Resource::Nofile, limit) {
-        tracing::warn!(%error, "cannot raise the limit of open files");
     }
 }
 
@@ -107,12 +102,14 @@ fn coordinate(spec: &Path, journal: &Path, data_address: Option<&str>) -> anyhow
     let _alone = daemon::lock::take_over(&journal.with_extension("lock"))?;
     // Before the change of identity: the state folder and the sockets in it are the service's, not the user's.
     let session = journal.with_extension("session");
+    let at =
+        At::create(&journal.with_extension("at")).context("make the file that tells what is being copied")?;
     let journal = Journal::open(journal, &spec)?;
     let monitor = Arc::new(Monitor::new(&spec));
     let status = match prepare(&spec, &session) {
         Ok(client) => {
             let recruits = recruits(&spec.target, client.session(), data_address);
-            run(&spec, client, recruits, journal, &monitor)?
+            run(&spec, client, (recruits, at), journal, &monitor)?
         }
         Err(error) => {
             monitor.fail_stage(error);
@@ -121,6 +118,16 @@ fn coordinate(spec: &Path, journal: &Path, data_address: Option<&str>) -> anyhow
     };
     print(&status).context("print the last status line")?;
     Ok(if status.state == StageState::Complete { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// What is left of a stage that nobody wants any more.
+fn clear(spec: &Path, journal: &Path) -> anyhow::Result<ExitCode> {
+    let spec: StageSpec = read(spec)?;
+    let _alone = daemon::lock::take_over(&journal.with_extension("lock"))?;
+    let kept = Journal::open(journal, &spec)?;
+    identity::assume(&spec.owner)?;
+    let whole = Engine::clear(&spec, kept);
+    Ok(if whole { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 fn read<T: DeserializeOwned>(path: &Path) -> anyhow::Result<T> {
@@ -186,7 +193,7 @@ fn prepare(spec: &StageSpec, session: &Path) -> Result<Client, ApiError> {
 fn run(
     spec: &StageSpec,
     client: Client,
-    (here, recruits): (Option<u32>, Vec<Recruit>),
+    ((here, recruits), at): ((Option<u32>, Vec<Recruit>), At),
     journal: Journal,
     monitor: &Arc<Monitor>,
 ) -> anyhow::Result<StageStatus> {
@@ -195,7 +202,10 @@ fn run(
     let (over, reporter) = start_reporter(monitor);
     // Its thread for closes has the owner's rights, as all that are started from now on.
     let client = client.hold_closes();
-    let status = Engine::new::<Client>(spec, client).with_movers(here, recruits).run(spec, journal, monitor);
+    let status = Engine::new::<Client>(spec, client)
+        .with_movers(here, recruits)
+        .with_at(at)
+        .run(spec, journal, monitor);
     // The reporter must be silent before the last line: nothing may come after it.
     drop(over);
     reporter.join().expect("the reporter does not panic");

@@ -87,13 +87,20 @@ impl Manifest {
     /// It cannot be made there.
     pub(crate) fn begin(path: Option<&Path>, stage: &str) -> Result<Manifest, ApiError> {
         let Some(path) = path else { return Ok(Manifest::default()) };
-        let part = path.with_file_name(format!(".forebay.{}.manifest.new", stage.replace('/', "_")));
+        let part = part_of(path, stage);
         // An earlier run's; what is in the way else is told by the next step.
         let _ = std::fs::remove_file(&part);
         let file = OpenOptions::new().write(true).create_new(true).mode(0o644).open(&part);
         let file = file.map_err(|error| cannot("make", path, &error))?;
         let output = Output { file: Some(BufWriter::new(file)), broken: None };
         Ok(Manifest { path: Some(path.to_owned()), part, output: Mutex::new(output) })
+    }
+
+    /// Removes what a killed run left of it.
+    pub(crate) fn clear(path: Option<&Path>, stage: &str) {
+        if let Some(path) = path {
+            let _there_is_none = std::fs::remove_file(part_of(path, stage));
+        }
     }
 
     /// A regular file is done.
@@ -149,6 +156,7 @@ impl Manifest {
         };
         written
             .and_then(|()| std::fs::rename(&self.part, path))
+            .and_then(|()| path.parent().map_or(Ok(()), |folder| File::open(folder)?.sync_all()))
             .map_err(|error| cannot("write", path, &error))
     }
 
@@ -168,6 +176,11 @@ impl Manifest {
     fn lock(&self) -> MutexGuard<'_, Output> {
         self.output.lock().expect("no thread panics with the lock")
     }
+}
+
+/// Where it is until it has its name.
+fn part_of(path: &Path, stage: &str) -> PathBuf {
+    path.with_file_name(format!(".forebay.{}.manifest.new", stage.replace('/', "_")))
 }
 
 impl Drop for Manifest {

@@ -47,8 +47,7 @@ impl<'a> Part<'a> {
 impl Drop for Part<'_> {
     fn drop(&mut self) {
         if !self.published {
-            // What cannot be removed now is removed by the next run.
-            let _ = self.context.target.remove(&self.path);
+            self.context.give_up(std::mem::take(&mut self.path));
         }
     }
 }

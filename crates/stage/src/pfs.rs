@@ -4,11 +4,13 @@
 
 mod batch;
 mod file;
+mod stores;
 
 use std::fs::{self, Metadata};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Timespec, Timestamps, XattrFlags};
 use rustix::fs::{Gid, Uid};
@@ -64,11 +66,13 @@ impl Tree for Pfs {
     }
 
     fn open(&self, file: &Found) -> Result<Box<dyn OpenFile>> {
-        open_regular(fs::OpenOptions::new().read(true), &file.path)
+        let opened = open_regular(fs::OpenOptions::new().read(true), &file.path)?;
+        stores::stamp_from_now_on(opened.file());
+        Ok(Box::new(opened))
     }
 
     fn reopen(&self, file: &Found) -> Result<Box<dyn OpenFile>> {
-        open_regular(fs::OpenOptions::new().read(true).write(true), &file.path)
+        Ok(Box::new(open_regular(fs::OpenOptions::new().read(true).write(true), &file.path)?))
     }
 
     fn create(&self, path: &Path) -> Result<(Found, Box<dyn OpenFile>)> {
@@ -151,14 +155,14 @@ impl Tree for Pfs {
 }
 
 /// Opens a file that must be a regular one.
-fn open_regular(options: &mut fs::OpenOptions, path: &Path) -> Result<Box<dyn OpenFile>> {
+fn open_regular(options: &mut fs::OpenOptions, path: &Path) -> Result<PfsFile> {
     // Without NONBLOCK the open would hang if somebody put a pipe in the file's place meanwhile.
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
     let opened = PfsFile::new(options.custom_flags(raw(flags)).open(path).map_err(errno)?);
     if opened.attributes()?.kind != FileKind::Regular {
         return Err(Errno::STALE);
     }
-    Ok(Box::new(opened))
+    Ok(opened)
 }
 
 /// Changes permission bits without following a link: `fchmodat` cannot on kernels before 6.6, so the way is a
@@ -190,7 +194,7 @@ fn xattr_value(path: &Path, name: &[u8]) -> Result<Vec<u8>> {
 }
 
 fn found(path: PathBuf, metadata: &Metadata) -> Found {
-    Found { path, device: metadata.dev(), attr: attributes(metadata) }
+    Found { path, device: metadata.dev(), attr: attributes(metadata), since: Instant::now() }
 }
 
 pub(crate) fn attributes(metadata: &Metadata) -> Attr {

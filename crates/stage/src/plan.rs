@@ -28,6 +28,7 @@ use crate::fault::{Fault, Tried};
 use crate::folder::{Folder, release};
 use crate::links::Role;
 use crate::pfs::ends_with_slash;
+use crate::strays;
 use crate::tree::{Found, New, split};
 
 /// Permission bits of folders that nothing was said about.
@@ -153,7 +154,7 @@ impl Planner<'_> {
     fn top(&mut self, source: &Found, target: &Path) -> Result<Arc<Folder>, Fault> {
         let context = self.context;
         if let Ok(there) = context.target.locate(target) {
-            sweep(context, &there)?;
+            strays::sweep(context, &there)?;
             if !context.journal.was_made(target) {
                 return Ok(Folder::existing(there));
             }
@@ -176,7 +177,7 @@ impl Planner<'_> {
             return Ok(folder.clone());
         }
         let found = ensure(self.context, path)?;
-        sweep(self.context, &found)?;
+        strays::sweep(self.context, &found)?;
         let folder = Folder::existing(found);
         self.destinations.insert(path.to_owned(), folder.clone());
         Ok(folder)
@@ -226,22 +227,6 @@ pub(crate) fn ensure(context: &Context, path: &Path) -> Result<Found, Fault> {
     };
     target.sync_folder(&above.path).tried(target, &above.path, "fsync folder")?;
     Ok(made)
-}
-
-/// Removes the parts that an earlier run of this stage left in a folder when it was killed.
-pub(crate) fn sweep(context: &Context, folder: &Found) -> Result<(), Fault> {
-    use std::os::unix::ffi::OsStrExt;
-    let target = &*context.target;
-    let is_leftover = |path: &Path| {
-        path.file_name().is_some_and(|name| context.is_leftover(name.as_bytes()))
-            && !context.journal.is_place(path)
-    };
-    for entry in target.list(folder).tried(target, &folder.path, "list folder")?.flatten() {
-        if is_leftover(&entry.path) {
-            target.remove(&entry.path).tried(target, &entry.path, "remove left-over")?;
-        }
-    }
-    Ok(())
 }
 
 /// Lets us make entries in a folder whose mode an earlier run has already made read-only. It gets its mode again when

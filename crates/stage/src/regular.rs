@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 use model::phase::Direction;
 use wire::data::{Attr, FileKind};
@@ -31,6 +32,7 @@ use crate::resume::{self, Begun};
 use crate::transfer::Transfer;
 use crate::tree::{self, Found, OpenFile, Survey};
 use crate::verify;
+use crate::version::{self, Version};
 
 /// Stages a file; gives its entry at the target.
 pub(crate) fn stage(context: &Arc<Context>, entry: &Entry) -> Result<Found, Fault> {
@@ -110,9 +112,23 @@ pub(crate) fn make<'a>(
     target: &Path,
     attempts: u32,
 ) -> Result<Copy<'a>, Fault> {
-    let written = write(context, source, target)?;
+    let written = if attempts > 1 {
+        write(context, &again(context, source)?, target)?
+    } else {
+        write(context, source, target)?
+    };
     written.sync()?;
     settle(context, written, None, attempts)
+}
+
+/// What has the source's name now: the file may have been replaced as a whole.
+fn again(context: &Context, source: &Found) -> Result<Found, Fault> {
+    let tree = &*context.source;
+    let found = tree.find(&source.path).tried(tree, &source.path, "look up")?;
+    match found.attr.kind {
+        FileKind::Regular => Ok(found),
+        _ => Err(Fault::new(tree, &source.path, "look up", Cause::Changed)),
+    }
 }
 
 /// Begins a copy that is to become `target`, and writes its contents.
@@ -122,8 +138,14 @@ pub(crate) fn write<'a>(
     target: &Path,
 ) -> Result<Written<'a>, Fault> {
     let tree = &context.source;
+    context.sleep(version::rest(source));
     let file = tree.open(source).tried(&**tree, &source.path, "open for reading")?;
-    let attr = file.attributes().tried(&**tree, &source.path, "look at")?;
+    let mut attr = file.attributes().tried(&**tree, &source.path, "look at")?;
+    if Version::of(&attr) != Version::of(&source.attr) {
+        // It has this version only since now.
+        context.sleep(version::rest(&Found { attr, since: Instant::now(), ..source.clone() }));
+        attr = file.attributes().tried(&**tree, &source.path, "look at")?;
+    }
     write_from(context, opened(context, source, attr, file)?, target)
 }
 
@@ -224,7 +246,7 @@ fn look(context: &Context, file: &Transfer) -> Survey {
 fn check_unchanged(file: &Transfer, now: tree::Result<Attr>) -> Result<(), Fault> {
     let (source, before) = (&file.source, &file.found.attr);
     let after = now.tried(&*source.tree, &source.path, "look at")?;
-    if (after.size, after.mtime) == (before.size, before.mtime) {
+    if Version::of(&after) == Version::of(before) {
         return Ok(());
     }
     Err(Fault::new(&*source.tree, &source.path, "read", Cause::Changed))

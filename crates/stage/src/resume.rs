@@ -1,7 +1,6 @@
 //! Where the copy of a file begins: afresh, or with the blocks that an earlier run wrote before it was killed.
 //!
-//! **Invariant:** blocks are believed only while the source has the size and the time of change that it had when they
-//! were copied, and only once: should the whole then not compare, the next attempt begins afresh.
+//! **Invariant:** blocks are believed only while the source is the version that it was when they were copied, and only once: should the whole then not compare, the next attempt begins afresh.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -16,6 +15,7 @@ use crate::fault::Fault;
 use crate::journal::Unfinished;
 use crate::part::{Part, make_afresh};
 use crate::tree::Found;
+use crate::version::Version;
 
 /// A file that is being made.
 pub(crate) struct Begun<'a> {
@@ -34,8 +34,8 @@ pub(crate) fn begin<'a>(context: &'a Context, name: &Path, source: &Found) -> Re
         if let Some(begun) = go_on(context, name, source, unfinished) {
             return Ok(begun);
         }
-        // It is of no use, and may be large. What cannot be removed fails the next step or does no harm.
-        let _ = context.target.remove(&place);
+        // It is of no use, and may be large.
+        context.give_up(place);
     }
     let workplace = context.workplace(name);
     let (made, file) =
@@ -48,7 +48,7 @@ pub(crate) fn begin<'a>(context: &'a Context, name: &Path, source: &Found) -> Re
 }
 
 fn go_on<'a>(context: &'a Context, name: &Path, source: &Found, unfinished: Unfinished) -> Option<Begun<'a>> {
-    if (unfinished.size, unfinished.mtime) != (source.attr.size, source.attr.mtime) {
+    if unfinished.version != Some(Version::of(&source.attr)) {
         return None;
     }
     let made = context.target.find(&unfinished.place).ok()?;

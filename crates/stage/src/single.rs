@@ -31,13 +31,15 @@ use crate::monitor::Monitor;
 use crate::pace::Pace;
 use crate::plan;
 use crate::tree::{Found, Tree, split};
-use crate::{regular, special, verify};
+use crate::{regular, special, strays, verify};
 
 /// Copies one entry at a time from `source` to `target`; several threads may at once, but not to one name.
 pub struct Publisher {
     context: Arc<Context>,
     /// Folders of the target that are there and hold no parts of earlier runs.
     ready: Mutex<HashMap<PathBuf, Found>>,
+    /// What earlier publishers left was looked for.
+    cleared: Mutex<bool>,
 }
 
 /// What an entry is at the target.
@@ -67,7 +69,7 @@ impl Publisher {
         let (journal, monitor) = (Journal::open(journal, &spec)?, Arc::new(Monitor::new(&spec)));
         let context = Engine::between(target, source).context(&spec, journal, Manifest::default(), &monitor);
         let context = Arc::new(context);
-        Ok(Publisher { context, ready: Mutex::default() })
+        Ok(Publisher { context, ready: Mutex::default(), cleared: Mutex::default() })
     }
 
     /// Copies the file, symbolic link or pipe `source` to the name `target`, making the folders above. One try: who
@@ -97,6 +99,27 @@ impl Publisher {
             self.lock().remove(above);
         }
         outcome
+    }
+
+    /// Removes the parts that earlier publishers of this name left where they were killed, also in the folders of `also`, once.
+    pub fn clear(&self, also: impl FnOnce() -> Vec<PathBuf>) {
+        let mut cleared = self.cleared.lock().expect("no thread panics with the lock");
+        if !std::mem::replace(&mut *cleared, true) {
+            strays::clear(&self.context, &also());
+        }
+    }
+
+    /// Has what is being copied given up soon: nothing of it stays at the target.
+    pub fn give_up(&self) {
+        self.context.monitor.cancel();
+    }
+
+    /// Says, when nobody publishes any more, that nothing is left.
+    pub fn end(&self) {
+        for place in self.context.journal.abandoned() {
+            self.context.give_up(place);
+        }
+        strays::end(&self.context);
     }
 
     /// Bytes that were copied and that were read back so far, also those of copies under way; not those of attempts that failed.
@@ -137,7 +160,7 @@ impl Publisher {
             return Ok(folder.clone());
         }
         let folder = plan::ensure(&self.context, path)?;
-        plan::sweep(&self.context, &folder)?;
+        strays::sweep(&self.context, &folder)?;
         ready.insert(path.to_owned(), folder.clone());
         Ok(folder)
     }

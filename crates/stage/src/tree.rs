@@ -8,6 +8,7 @@
 use std::ffi::OsStr;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 use rustix::io::Errno;
 use wire::control::Side;
@@ -25,6 +26,8 @@ pub struct Found {
     pub device: u64,
     /// Its attributes at that time.
     pub attr: Attr,
+    /// Since when they are known to have been these.
+    pub since: Instant,
 }
 
 impl Found {

@@ -1,16 +1,21 @@
 //! One fragment: an instance's part on this node, with the objects of its namespaces and the metadata of those that have
-//! their home here.
+//! their home here. What it has on disk is made by [`create`], before its specification is written; opening makes nothing.
 //!
 //! ```text
-//! FRAGMENTS/i3/spec.json                     what control asked for
+//! FRAGMENTS/i3/spec.json                     what control asked for: see [`specification`]
 //! FRAGMENTS/i3/namespaces/0/meta.log         metadata, if this is namespace 0's home
 //! FRAGMENTS/i3/objects/0/ab/00…12ab          objects, in a plain folder
 //! FRAGMENTS/i3/volume/objects/0/ab/00…12ab   objects, in a volume
 //! ```
+//!
+//! **Invariant:** a fragment is served with all that its specification names, or not at all.
 
+pub mod create;
 pub mod extents;
 pub mod objects;
+pub mod open_objects;
 pub mod space;
+pub mod specification;
 pub mod volume;
 mod whole_sync;
 
@@ -27,8 +32,8 @@ use wire::node::{FragmentSpec, FragmentStatus, NamespaceSpec};
 
 use crate::image::VolumeError;
 use crate::peers::Peers;
-use crate::shard::Shard;
 use crate::shard::log::LogError;
+use crate::shard::{Expect, Shard};
 use objects::Objects;
 use space::Space;
 
@@ -54,6 +59,27 @@ pub enum FragmentError {
     /// The key is not 64 hexadecimal digits.
     #[error("the instance's key is not 64 hexadecimal digits")]
     Key,
+    /// The specification cannot be understood.
+    #[error("{path} is no specification of this fragment: {why}")]
+    Specification {
+        /// Where it is.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// The folder has contents and no specification.
+    #[error("{path} is missing, although there are other files beside it")]
+    NoSpecification {
+        /// Where it should be.
+        path: PathBuf,
+    },
+}
+
+impl FragmentError {
+    /// A system call failed.
+    fn io(operation: &'static str, path: &Path, cause: io::Error) -> FragmentError {
+        FragmentError::Io { operation, path: path.to_owned(), cause }
+    }
 }
 
 /// A fragment that is served.
@@ -92,10 +118,10 @@ pub struct Namespace {
 }
 
 impl Fragment {
-    /// Opens the fragment below `folder`, making whatever is missing.
+    /// Opens the fragment below `folder`. All that `spec` names must be there: nothing is made.
     ///
     /// # Errors
-    /// [`FragmentError`].
+    /// [`FragmentError`]; what is on disk is as it was.
     pub fn open(folder: &Path, spec: FragmentSpec) -> Result<Fragment, FragmentError> {
         let key = Key::from_hex(&spec.key).ok_or(FragmentError::Key)?;
         let space = match spec.volume {
@@ -118,7 +144,7 @@ impl Fragment {
         Ok(fragment)
     }
 
-    /// Opens those of `namespaces` that are not open, making whatever is missing.
+    /// Opens those of `namespaces` that are not open. All of them must be there.
     ///
     /// # Errors
     /// [`FragmentError`].
@@ -133,20 +159,14 @@ impl Fragment {
     }
 
     fn open_namespace(&self, namespace: &NamespaceSpec) -> Result<Namespace, FragmentError> {
-        let objects = match self.spec.volume {
-            VolumeKind::Directory => self.folder.join("objects"),
-            VolumeKind::Image => volume::mountpoint_of(&self.folder).join("objects"),
-        };
-        let root = objects.join(namespace.id.to_string());
-        let objects = Objects::open(root.clone(), self.space.clone()).map_err(|cause| FragmentError::Io {
-            operation: "open the objects below",
-            path: root,
-            cause,
-        })?;
+        let root = objects_of(&self.folder, self.spec.volume, namespace.id);
+        let objects = Objects::open(root.clone(), self.space.clone())
+            .map_err(|cause| FragmentError::io("open the objects below", &root, cause))?;
         let objects = Arc::new(objects);
         let shard = if namespace.home == self.spec.index {
             let peers = Arc::new(Peers::new(&self.spec, namespace.id, self.key.clone()));
-            Some(open_shard(&self.folder, namespace, objects.clone(), peers)?)
+            let home = home_of(&self.folder, namespace.id);
+            Some(Shard::open(&home, namespace, Expect::Existing, objects.clone(), peers)?)
         } else {
             None
         };
@@ -243,17 +263,16 @@ impl Fragment {
 
 const POISON: &str = "no thread panics while it holds the list of connections";
 
-fn open_shard(
-    folder: &Path,
-    namespace: &NamespaceSpec,
-    objects: Arc<Objects>,
-    peers: Arc<Peers>,
-) -> Result<Arc<Shard>, FragmentError> {
-    let home = folder.join("namespaces").join(namespace.id.to_string());
-    std::fs::create_dir_all(&home).map_err(|cause| FragmentError::Io {
-        operation: "create",
-        path: home.clone(),
-        cause,
-    })?;
-    Ok(Shard::open(&home.join("meta.log"), namespace, objects, peers)?)
+/// Where a namespace's objects are in the fragment below `folder`.
+fn objects_of(folder: &Path, volume: VolumeKind, namespace: u32) -> PathBuf {
+    let objects = match volume {
+        VolumeKind::Directory => folder.join("objects"),
+        VolumeKind::Image => volume::mountpoint_of(folder).join("objects"),
+    };
+    objects.join(namespace.to_string())
+}
+
+/// Where the metadata of a namespace is that has its home in the fragment below `folder`.
+fn home_of(folder: &Path, namespace: u32) -> PathBuf {
+    folder.join("namespaces").join(namespace.to_string())
 }

@@ -51,13 +51,15 @@ pub enum VolumeError {
     },
 }
 
-/// Makes the image `image` of `bytes` bytes with an empty file system in it.
+/// Makes the image `image` of `bytes` bytes with an empty file system in it, durably.
 ///
 /// # Errors
-/// [`VolumeError`].
+/// [`VolumeError`]; where something is at `image`, it is untouched.
 pub fn create(image: &Path, bytes: u64) -> Result<(), VolumeError> {
     preallocate(image, bytes.max(IMAGE_BYTES_MIN))?;
-    format(image)
+    format(image)?;
+    let synced = File::open(image).and_then(|file| file.sync_all()).and_then(|()| disk::sync_names(image));
+    synced.map_err(|e| failed("sync", image, e))
 }
 
 /// Makes an empty XFS on a device or in an image, whatever was there.
@@ -78,26 +80,42 @@ pub fn available(mountpoint: &Path) -> Result<u64, VolumeError> {
     Ok(stat.f_bavail * stat.f_frsize)
 }
 
-/// Takes the space without writing it: unwritten extents read as zeros.
+/// Makes the file `path` and takes its space without writing it: unwritten extents read as zeros.
 ///
 /// # Errors
-/// [`VolumeError::Io`].
+/// [`VolumeError::Io`]; where something is at `path`, it is untouched.
 pub fn preallocate(path: &Path, bytes: u64) -> Result<(), VolumeError> {
-    let file: File = OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .open(path)
-        .map_err(|e| failed("create", path, e))?;
+    let file: File =
+        OpenOptions::new().write(true).create_new(true).open(path).map_err(|e| failed("create", path, e))?;
     rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, bytes)
         .map_err(|e| failed("preallocate the volume's space in", path, e.into()))
 }
 
-/// Mounts `image` at `mountpoint`.
+/// Mounts `image` at `mountpoint`, by the loop device that it has if it has one: a process in a mount namespace that was
+/// cloned meanwhile may still have it mounted, and the kernel mounts no file system from two devices at once.
 ///
 /// # Errors
 /// [`VolumeError`].
 pub fn mount(image: &Path, mountpoint: &Path) -> Result<(), VolumeError> {
+    if let Some(device) = device_of(image)? {
+        let mounted = mount_by(&device, mountpoint);
+        // It may have let go of the image in this moment, with its last mount: then the image needs a device again.
+        if mounted.is_ok() || device_of(image)?.is_some() {
+            return mounted;
+        }
+    }
+    mount_by(&attach(image)?, mountpoint)
+}
+
+/// The loop device that `image` is attached to, in whatever mount namespace: told by the image's inode, not its name.
+fn device_of(image: &Path) -> Result<Option<PathBuf>, VolumeError> {
+    let mut command = Command::new("losetup");
+    command.args(["--noheadings", "--raw", "--output", "NAME", "--associated"]).arg(image);
+    let said = tool("losetup", &mut command, image)?;
+    Ok(said.lines().next().map(|name| PathBuf::from(name.trim())))
+}
+
+fn attach(image: &Path) -> Result<PathBuf, VolumeError> {
     // Direct I/O keeps the data out of the host's page cache; a file system without it (an older tmpfs) takes the other.
     let attach = |direct: &str| {
         let mut command = Command::new("losetup");
@@ -105,11 +123,14 @@ pub fn mount(image: &Path, mountpoint: &Path) -> Result<(), VolumeError> {
         tool("losetup", &mut command, image)
     };
     let device = attach("--direct-io=on").or_else(|_| attach("--direct-io=off"))?;
-    let device = PathBuf::from(device.trim());
-    let mounted = mount_device(&device, mountpoint);
+    Ok(PathBuf::from(device.trim()))
+}
+
+fn mount_by(device: &Path, mountpoint: &Path) -> Result<(), VolumeError> {
+    let mounted = mount_device(device, mountpoint);
     // Detaching a device in use only marks it: the kernel lets it go with the last unmount, also after a crash of ours.
-    tool("losetup", Command::new("losetup").arg("--detach").arg(&device), &device)?;
-    mounted
+    let detached = tool("losetup", Command::new("losetup").arg("--detach").arg(device), device);
+    mounted.and(detached.map(drop))
 }
 
 /// Mounts the XFS on `device` at `mountpoint`.
@@ -151,19 +172,22 @@ pub fn sync(mountpoint: &Path) -> Result<(), VolumeError> {
 /// # Errors
 /// [`VolumeError::Io`].
 pub fn detach(mountpoint: &Path) -> Result<(), VolumeError> {
-    while mounted(mountpoint) {
+    while mounted(mountpoint)? {
         rustix::mount::unmount(mountpoint, UnmountFlags::DETACH)
             .map_err(|e| failed("unmount", mountpoint, e.into()))?;
     }
     Ok(())
 }
 
-/// Whether something is mounted at `path` itself, be it a part of the file system above it.
-pub fn mounted(path: &Path) -> bool {
-    match (mount_of(path), path.parent().map(mount_of)) {
-        (Ok(here), Some(Ok(above))) => here != above,
-        _ => false,
-    }
+/// Whether something is mounted at `path` itself, be it a part of the file system above it. Nothing is where `path` is not.
+///
+/// # Errors
+/// [`VolumeError::Io`]: it cannot be told.
+pub fn mounted(path: &Path) -> Result<bool, VolumeError> {
+    let unknown = |error| failed("tell whether a volume is mounted at", path, error);
+    let Some(here) = disk::if_there(mount_of(path)).map_err(unknown)? else { return Ok(false) };
+    let Some(parent) = path.parent() else { return Ok(true) };
+    Ok(here != mount_of(parent).map_err(unknown)?)
 }
 
 /// The kernel's line about the mount that `path` is on.

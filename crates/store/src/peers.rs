@@ -1,12 +1,13 @@
 //! The other fragments of the same namespace, as the home shard asks them to resize and to remove objects.
 
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 use wire::data::dial::{Via, dial};
 use wire::data::hello::{Claim, HelloError, Key};
+use wire::data::outage::{self, Outage, Verdict};
 use wire::data::{Connection, Reply, Request};
 use wire::node::{FragmentSpec, StorageAddress};
 
@@ -27,16 +28,19 @@ pub struct Peers {
 struct Peer {
     address: StorageAddress,
     idle: Mutex<Option<Connection>>,
+    outage: Arc<Outage>,
 }
 
 impl Peers {
     /// The peers of one namespace; nothing is connected before it is needed.
     pub fn new(spec: &FragmentSpec, namespace: u32, key: Key) -> Peers {
-        let nodes = spec
-            .peers
-            .iter()
-            .map(|address| Peer { address: address.clone(), idle: Mutex::new(None) })
-            .collect();
+        let grace = Duration::from_millis(spec.grace_ms);
+        let peer = |address: &StorageAddress| Peer {
+            address: address.clone(),
+            idle: Mutex::new(None),
+            outage: Outage::none(grace),
+        };
+        let nodes = spec.peers.iter().map(peer).collect();
         Peers {
             own_index: spec.index,
             instance: spec.instance.clone(),
@@ -44,7 +48,7 @@ impl Peers {
             key,
             session: session_of(spec.index),
             nodes,
-            grace: Duration::from_millis(spec.grace_ms),
+            grace,
             next_id: AtomicU64::new(1),
         }
     }
@@ -75,21 +79,52 @@ impl Peers {
         self.call(fragment, &Request::Destroy { ino }, Duration::ZERO)
     }
 
-    fn call(&self, fragment: u32, request: &Request, grace: Duration) -> Result<(), Errno> {
+    /// Asks again until there is an answer, the caller's `patience` is over, or the node's grace period.
+    fn call(&self, fragment: u32, request: &Request, patience: Duration) -> Result<(), Errno> {
         let peer = self.nodes.get(fragment as usize).ok_or(Errno::INVAL)?;
+        peer.outage.admit()?;
         let started = Instant::now();
         loop {
-            match self.try_call(peer, fragment, request) {
-                Ok(Reply::Failed(errno)) => return Err(Errno::from_raw_os_error(errno)),
-                Ok(_) => return Ok(()),
-                Err(error) if started.elapsed() >= grace => {
-                    let error = &error as &dyn std::error::Error;
-                    tracing::warn!(node = peer.address.node, error, "a storage node does not answer");
-                    return Err(Errno::IO);
+            let error = match self.try_call(peer, fragment, request) {
+                Ok(reply) => {
+                    peer.outage.answered();
+                    return if let Reply::Failed(errno) = reply {
+                        Err(Errno::from_raw_os_error(errno))
+                    } else {
+                        Ok(())
+                    };
                 }
-                Err(_) => std::thread::sleep(PAUSE),
+                Err(error) => error,
+            };
+            let verdict = peer.outage.failed();
+            if matches!(verdict, Verdict::Lost | Verdict::GiveUp) {
+                let error = &error as &dyn std::error::Error;
+                tracing::warn!(node = peer.address.node, error, "a storage node does not answer");
             }
+            if verdict == Verdict::GiveUp {
+                self.probe(peer, fragment);
+            }
+            if matches!(verdict, Verdict::GiveUp | Verdict::GivenUp) || started.elapsed() >= patience {
+                return Err(Errno::IO);
+            }
+            std::thread::sleep(PAUSE);
         }
+    }
+
+    /// Finds out when a node that was given up is back.
+    fn probe(&self, peer: &Peer, fragment: u32) {
+        let (address, key, claim) = (peer.address.clone(), self.key.clone(), self.claim(fragment));
+        let name = address.node.clone();
+        let reach = move || dial(&address, Via::Tcp, &key, &claim).map(drop);
+        let back = move |away: Duration| {
+            tracing::info!(node = name, ms = away.as_millis(), "the storage node answers again");
+        };
+        outage::probe(&peer.outage, reach, back);
+    }
+
+    fn claim(&self, fragment: u32) -> Claim {
+        let (instance, session) = (self.instance.clone(), self.session);
+        Claim { instance, session, namespace: self.namespace, fragment }
     }
 
     fn try_call(&self, peer: &Peer, fragment: u32, request: &Request) -> Result<Reply, HelloError> {
@@ -97,9 +132,7 @@ impl Peers {
         let mut connection = match idle.take() {
             Some(connection) => connection,
             None => {
-                let (instance, session) = (self.instance.clone(), self.session);
-                let claim = Claim { instance, namespace: self.namespace, fragment, session };
-                let mut connection = dial(&peer.address, Via::Tcp, &self.key, &claim)?.0;
+                let mut connection = dial(&peer.address, Via::Tcp, &self.key, &self.claim(fragment))?.0;
                 // What was asked by a connection that broke, perhaps before a restart of ours, must not be done later.
                 self.ask(&mut connection, &Request::Fence)?;
                 connection

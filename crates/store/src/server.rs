@@ -1,4 +1,9 @@
-//! The storage role: every fragment of this node, and the threads that serve them.
+//! The storage role: every fragment of this node, and the threads that serve them. How fragments come and go is in
+//! [`changes`].
+//!
+//! **Invariant:** a fragment whose connections are served has a slot that says so.
+
+mod changes;
 
 use std::collections::HashMap;
 use std::io;
@@ -12,14 +17,12 @@ use std::time::{Duration, Instant};
 
 use wire::control::{ApiError, Blame, VolumeKind};
 use wire::data::Stream;
-use wire::node::{FragmentSpec, FragmentStatus};
+use wire::data::connection::is_shortage;
+use wire::node::FragmentStatus;
 
-use crate::fragment::{Fragment, FragmentError, volume};
+use crate::descriptors::Shares;
+use crate::fragment::{Fragment, open_objects, specification, volume};
 use crate::serve::serve;
-use crate::shard::log::sync_folder;
-
-/// Connections at once, each with a thread and up to 1 MiB of buffer. One more is not accepted until another ends.
-const CONNECTIONS_MAX: usize = 1024;
 
 /// How long a node that stops waits for the files of a volume to be closed.
 const CLOSE_LIMIT: Duration = Duration::from_secs(3);
@@ -46,6 +49,7 @@ pub struct Server {
     /// Making and deleting fragments is done one at a time.
     changing: Mutex<()>,
     connections: AtomicUsize,
+    connections_max: usize,
     stopping: AtomicBool,
     listeners: Mutex<Vec<OwnedFd>>,
     run_mover: OnceLock<Box<RunMover>>,
@@ -64,7 +68,8 @@ impl Server {
     /// [`OpenError`] when `root` itself cannot be used.
     pub fn open(root: PathBuf, node_name: String) -> Result<Arc<Server>, OpenError> {
         let failed = |operation, source| OpenError { operation, path: root.clone(), source };
-        raise_descriptor_limit();
+        let shares = Shares::now();
+        shares.warn();
         std::fs::create_dir_all(&root).map_err(|e| failed("create", e))?;
         let mut boot = [0; 8];
         getrandom::fill(&mut boot).map_err(|e| failed("draw random numbers for", io::Error::other(e)))?;
@@ -75,17 +80,15 @@ impl Server {
             fragments: RwLock::default(),
             changing: Mutex::default(),
             connections: AtomicUsize::new(0),
+            connections_max: shares.connections,
             stopping: AtomicBool::new(false),
             listeners: Mutex::default(),
             run_mover: OnceLock::new(),
         };
-        for entry in std::fs::read_dir(&root).map_err(|e| failed("list", e))? {
-            let folder = entry.map_err(|e| failed("list", e))?.path();
-            if let Some(spec) = read_spec(&folder) {
-                server.load(&folder, spec);
-            }
-        }
-        Ok(Arc::new(server))
+        let found = disk::names(&root).map_err(|e| failed("list", e))?;
+        let server = Arc::new(server);
+        server.take_up(found);
+        Ok(server)
     }
 
     /// Serves the data path on these sockets, with a thread for each connection.
@@ -112,66 +115,7 @@ impl Server {
 
     /// What runs movers, and where the specification of an instance's fragment is on disk.
     pub(crate) fn mover(&self, instance: &str) -> Option<(&RunMover, PathBuf)> {
-        Some((&**self.run_mover.get()?, self.folder(instance).ok()?.join("spec.json")))
-    }
-
-    /// Makes a fragment, or confirms the one that is there, with the namespaces that it does not have yet.
-    ///
-    /// # Errors
-    /// Blames the site: no space, no privilege, no tool. Nothing is left behind.
-    pub fn create_fragment(&self, spec: &FragmentSpec) -> Result<FragmentStatus, ApiError> {
-        let _alone = self.changing.lock().expect(POISON);
-        let folder = self.folder(&spec.instance)?;
-        if let Some(fragment) = self.fragment(&spec.instance) {
-            self.extend(&folder, &fragment, spec)?;
-        }
-        if let Some(status) = self.status_of(&spec.instance) {
-            return Ok(status);
-        }
-        self.check_space(spec)?;
-        let made = std::fs::create_dir_all(&folder)
-            .map_err(|cause| FragmentError::Io { operation: "create", path: folder.clone(), cause })
-            .and_then(|()| Fragment::open(&folder, spec.clone()))
-            .and_then(|fragment| write_spec(&folder, spec).map(|()| fragment));
-        match made {
-            Ok(fragment) => {
-                let status = fragment.status();
-                self.slots().insert(spec.instance.clone(), Slot::Served(Arc::new(fragment)));
-                Ok(status)
-            }
-            Err(error) => {
-                // What is left behind would only be found again; the error that matters is the first.
-                let _removed = volume::remove(&folder).map(|()| std::fs::remove_dir_all(&folder));
-                Err(self.cannot("fragment_not_created", "create", &spec.instance, &error))
-            }
-        }
-    }
-
-    /// Removes a fragment with all its data. Nothing to do where there is none.
-    ///
-    /// # Errors
-    /// Blames the site when files cannot be removed; calling again goes on.
-    pub fn delete_fragment(&self, instance: &str) -> Result<(), ApiError> {
-        let _alone = self.changing.lock().expect(POISON);
-        let folder = self.folder(instance)?;
-        if let Some(Slot::Served(fragment)) = self.slots().remove(instance) {
-            fragment.close();
-        }
-        if !folder.exists() {
-            return Ok(());
-        }
-        // The specification goes first: a node that is killed now does not serve what is half gone.
-        let _absent = std::fs::remove_file(folder.join("spec.json"));
-        volume::remove(&folder)
-            .map_err(FragmentError::from)
-            .and_then(|()| {
-                std::fs::remove_dir_all(&folder).map_err(|cause| FragmentError::Io {
-                    operation: "remove",
-                    path: folder.clone(),
-                    cause,
-                })
-            })
-            .map_err(|error| self.cannot("fragment_not_removed", "remove", instance, &error))
+        Some((&**self.run_mover.get()?, specification::path_of(&self.folder(instance).ok()?)))
     }
 
     /// What every fragment says of itself.
@@ -230,63 +174,25 @@ impl Server {
                 Err(_) if self.stopping.load(Ordering::Acquire) => {}
                 Err(error) => {
                     tracing::warn!(%error, "cannot accept a connection");
-                    // Out of descriptors, most likely: a moment later some are free again.
-                    std::thread::sleep(std::time::Duration::from_millis(50));
+                    if !is_shortage(&error) || !open_objects::make_room() {
+                        // A moment later somebody may have hung up.
+                        std::thread::sleep(Duration::from_millis(50));
+                    }
                 }
             }
         }
     }
 
     fn accepted(self: &Arc<Server>, stream: Stream) {
-        if self.connections.fetch_add(1, Ordering::AcqRel) >= CONNECTIONS_MAX {
+        if self.connections.fetch_add(1, Ordering::AcqRel) >= self.connections_max {
             self.connections.fetch_sub(1, Ordering::AcqRel);
-            tracing::warn!(limit = CONNECTIONS_MAX, "refused a connection past the limit");
+            tracing::warn!(limit = self.connections_max, "refused a connection past the limit");
             return;
         }
         let place = Place(self.clone());
         if let Err(error) = thread("data", move || serve(&place.0, stream)) {
             tracing::warn!(%error, "no thread for a connection");
         }
-    }
-
-    fn load(&self, folder: &Path, spec: FragmentSpec) {
-        let instance = spec.instance.clone();
-        let slot = match Fragment::open(folder, spec.clone()) {
-            Ok(fragment) => Slot::Served(Arc::new(fragment)),
-            Err(error) => {
-                tracing::error!(
-                    instance,
-                    error = &error as &dyn std::error::Error,
-                    "cannot serve a fragment"
-                );
-                Slot::Broken(FragmentStatus {
-                    instance: spec.instance,
-                    index: spec.index,
-                    capacity_bytes: spec.capacity_bytes,
-                    used_bytes: 0,
-                    error: Some(error.to_string()),
-                })
-            }
-        };
-        self.slots().insert(instance, slot);
-    }
-
-    /// Adds namespaces to a fragment that is served. Kept first: what a client was told of must be there after a restart.
-    fn extend(&self, folder: &Path, fragment: &Fragment, spec: &FragmentSpec) -> Result<(), ApiError> {
-        if spec.namespaces.iter().all(|namespace| fragment.namespace(namespace.id).is_some()) {
-            return Ok(());
-        }
-        let kept = read_spec(folder).unwrap_or_else(|| fragment.spec().clone());
-        let mut namespaces = kept.namespaces;
-        for namespace in &spec.namespaces {
-            if namespaces.iter().all(|known| known.id != namespace.id) {
-                namespaces.push(namespace.clone());
-            }
-        }
-        let more = FragmentSpec { namespaces, ..fragment.spec().clone() };
-        write_spec(folder, &more)
-            .and_then(|()| fragment.add(&more.namespaces))
-            .map_err(|error| self.cannot("namespace_not_added", "extend", &spec.instance, &error))
     }
 
     fn status_of(&self, instance: &str) -> Option<FragmentStatus> {
@@ -305,34 +211,6 @@ impl Server {
             message: format!("{instance:?} is no instance id"),
             advice: "report this".into(),
         })
-    }
-
-    fn check_space(&self, spec: &FragmentSpec) -> Result<(), ApiError> {
-        let Ok(stat) = rustix::fs::statvfs(&self.root) else { return Ok(()) };
-        let available = stat.f_bavail * stat.f_frsize;
-        if available >= spec.capacity_bytes {
-            return Ok(());
-        }
-        Err(ApiError {
-            code: "no_space".into(),
-            blame: Blame::Site,
-            message: format!(
-                "node {} has {available} bytes free below {}, the buffer's part there needs {}",
-                self.node,
-                self.root.display(),
-                spec.capacity_bytes
-            ),
-            advice: "ask for less capacity, free some space, or choose another folder with --dir".into(),
-        })
-    }
-
-    fn cannot(&self, code: &str, verb: &str, instance: &str, error: &FragmentError) -> ApiError {
-        ApiError {
-            code: code.into(),
-            blame: Blame::Site,
-            message: format!("node {} cannot {verb} its part of {instance}: {error}", self.node),
-            advice: "mend what the message names, then try again".into(),
-        }
     }
 }
 
@@ -360,78 +238,5 @@ fn thread(name: &str, body: impl FnOnce() + Send + 'static) -> io::Result<()> {
     std::thread::Builder::new().name(name.into()).spawn(body).map(drop)
 }
 
-fn read_spec(folder: &Path) -> Option<FragmentSpec> {
-    serde_json::from_slice(&std::fs::read(folder.join("spec.json")).ok()?).ok()
-}
-
-/// Keeps the specification for the next start. Written last: a folder without it is no fragment.
-fn write_spec(folder: &Path, spec: &FragmentSpec) -> Result<(), FragmentError> {
-    use std::os::unix::fs::OpenOptionsExt;
-    let (path, temporary) = (folder.join("spec.json"), folder.join("spec.json.new"));
-    let failed = |cause| FragmentError::Io { operation: "write", path: path.clone(), cause };
-    let text = serde_json::to_vec_pretty(spec).map_err(|e| failed(e.into()))?;
-    // It has the instance's key: for the owner's eyes only.
-    let file =
-        std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&temporary);
-    let mut file = file.map_err(failed)?;
-    io::Write::write_all(&mut file, &text).and_then(|()| file.sync_all()).map_err(failed)?;
-    std::fs::rename(&temporary, &path).and_then(|()| sync_folder(&path)).map_err(failed)
-}
-
-/// Objects are kept open: 65,536 descriptors where the system lets us, or as many as it does.
-fn raise_descriptor_limit() {
-    use rustix::process::{Resource, getrlimit, setrlimit};
-    let mut limit = getrlimit(Resource::Nofile);
-    limit.current = Some(limit.maximum.unwrap_or(65_536).min(65_536));
-    if let Err(error) = setrlimit(Resource::Nofile, limit) {
-        tracing::warn!(%error, "cannot raise the limit of open files");
-    }
-}
-
 #[cfg(test)]
-mod tests {
-    use model::stripe::Layout;
-    use wire::control::Owner;
-    use wire::node::NamespaceSpec;
-
-    use super::*;
-
-    fn spec(namespaces: &[u32]) -> FragmentSpec {
-        let namespace = |id: &u32| NamespaceSpec {
-            id: *id,
-            layout: Layout::striped(1),
-            home: 0,
-            owner: Owner { uid: 0, gid: 0 },
-            mode: 0o700,
-        };
-        FragmentSpec {
-            instance: "i1".into(),
-            index: 0,
-            capacity_bytes: 1 << 20,
-            volume: VolumeKind::Directory,
-            key: "ab".repeat(32),
-            stage_key: String::new(),
-            peers: Vec::new(),
-            namespaces: namespaces.iter().map(namespace).collect(),
-            grace_ms: wire::node::GRACE_MS,
-        }
-    }
-
-    #[test]
-    fn namespaces_are_added_to_a_fragment_and_are_there_after_a_restart() {
-        let dir = tempfile::tempdir().unwrap();
-        let has = |server: &Server| {
-            let fragment = server.fragment("i1").unwrap();
-            [0, 16, 17].map(|id| fragment.namespace(id).is_some_and(|namespace| namespace.shard.is_some()))
-        };
-        let server = Server::open(dir.path().into(), "n0".into()).unwrap();
-        server.create_fragment(&spec(&[0])).unwrap();
-        assert_eq!(has(&server), [true, false, false]);
-        server.create_fragment(&spec(&[0, 16])).unwrap();
-        server.create_fragment(&spec(&[0, 17])).unwrap();
-        assert_eq!(has(&server), [true, true, true]);
-        server.shutdown();
-        let server = Server::open(dir.path().into(), "n0".into()).unwrap();
-        assert_eq!(has(&server), [true, true, true]);
-    }
-}
+mod tests;

@@ -13,9 +13,11 @@ mod locks;
 pub mod log;
 mod names;
 pub mod record;
+mod removed;
 pub mod sessions;
 mod state;
 pub mod tree;
+mod upkeep;
 
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -32,11 +34,14 @@ use crate::fragment::objects::Objects;
 use crate::peers::Peers;
 use destroy::Destroyer;
 use log::LogError;
+use log::disk::Folder;
 use names::NewInode;
 use record::Record;
 use sessions::Outcome;
+pub use state::Expect;
 use state::State;
 use tree::Inode;
+use upkeep::Upkeep;
 
 /// Entries in one page of a directory, and bytes of names: a page must fit one message.
 const PAGE_ENTRIES_MAX: usize = 512;
@@ -51,6 +56,7 @@ pub struct Shard {
     state: Mutex<State>,
     /// Truncations of one inode are serialised: the fragments must all end at the same size.
     truncating: [Mutex<()>; 64],
+    upkeep: Upkeep,
     destroyer: Destroyer,
     /// Told whenever a lock was given up.
     unlocked: Condvar,
@@ -66,23 +72,43 @@ pub struct Caller {
 }
 
 impl Shard {
-    /// Opens the namespace whose log is at `log_path`, making it if it is new.
+    /// Makes the log of a new namespace in the folder at `home`, durably, or confirms the one that is there.
+    ///
+    /// # Errors
+    /// [`LogError`]: what is there stays as it is.
+    pub fn begin(home: &Path, spec: &NamespaceSpec) -> Result<(), LogError> {
+        State::open(log::folder(home)?, spec, Expect::New).map(drop)
+    }
+
+    /// Opens the namespace whose log is in the folder at `home`.
     ///
     /// # Errors
     /// [`LogError`]: nothing is served then.
     pub fn open(
-        log_path: &Path,
+        home: &Path,
         spec: &NamespaceSpec,
+        expect: Expect,
         objects: Arc<Objects>,
         peers: Arc<Peers>,
     ) -> Result<Arc<Shard>, LogError> {
-        let state = State::open(log_path, spec)?;
+        Shard::over(log::folder(home)?, spec, expect, objects, peers)
+    }
+
+    fn over(
+        home: Arc<dyn Folder>,
+        spec: &NamespaceSpec,
+        expect: Expect,
+        objects: Arc<Objects>,
+        peers: Arc<Peers>,
+    ) -> Result<Arc<Shard>, LogError> {
+        let state = State::open(home, spec, expect)?;
         let shard = Arc::new(Shard {
             layout: spec.layout,
             objects,
             peers,
             state: Mutex::new(state),
             truncating: [const { Mutex::new(()) }; 64],
+            upkeep: Upkeep::default(),
             destroyer: Destroyer::default(),
             unlocked: Condvar::new(),
         });
@@ -180,7 +206,7 @@ impl Shard {
             | Request::SetXattr { .. }
             | Request::ListXattr { .. }
             | Request::RemoveXattr { .. } => self.xattr(caller, request),
-            Request::SyncMetadata => self.sync(),
+            Request::SyncMetadata => self.sync_log().map_err(|error| errno_of(&error)).map(|()| Reply::Done),
             Request::AwaitDestroyed => {
                 self.destroyer.wait_until_idle(Duration::from_secs(10));
                 Ok(Reply::Done)
@@ -230,7 +256,7 @@ impl Shard {
             // With one fragment the object itself tells size and time at any moment.
             live: !self.measures_itself(),
         };
-        let mut state = self.lock();
+        let mut state = self.lock_with_number()?;
         if !state.sessions.has_room(caller.session) {
             return Err(Errno::NFILE);
         }
@@ -244,7 +270,19 @@ impl Shard {
     }
 
     fn make(&self, caller: Caller, parent: u64, name: &[u8], new: &NewInode<'_>) -> Result<Reply, Errno> {
-        self.changing(caller, making(parent, name, new))
+        self.change(&mut *self.lock_with_number()?, caller, making(parent, name, new))
+    }
+
+    /// The state, with a number for a new inode.
+    fn lock_with_number(&self) -> Result<MutexGuard<'_, State>, Errno> {
+        loop {
+            let state = self.lock();
+            if state.has_number() {
+                return Ok(state);
+            }
+            drop(state);
+            self.set_numbers_aside()?;
+        }
     }
 
     fn unlink(&self, caller: Caller, parent: u64, name: &[u8]) -> Result<Reply, Errno> {
@@ -351,20 +389,6 @@ impl Shard {
         self.layout.fragments == 1
     }
 
-    fn sync(&self) -> Result<Reply, Errno> {
-        let prepared = self.lock().log.to_sync().map_err(|e| errno_of(&e))?;
-        if let Some((file, length)) = prepared {
-            // The lock is not held: other requests go on while the disk works.
-            let result = file.sync_data();
-            let mut state = self.lock();
-            state.log.synced(length, &result);
-            result.map_err(|e| errno_of(&e))?;
-            // For whoever finds damage: before this it is none that a power loss can do. Not needed for the answer.
-            let _noted = state.record(None, Record::Synced { length });
-        }
-        Ok(Reply::Done)
-    }
-
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().expect("no thread panics while it holds the shard's lock")
     }
@@ -402,5 +426,7 @@ impl Inode {
     }
 }
 
+#[cfg(test)]
+mod power;
 #[cfg(test)]
 mod tests;

@@ -221,6 +221,10 @@ pub struct StageSpec {
     pub ticket: String,
 }
 
+/// The code of a stage's error when names that it made could not be synced: its worker is to be run again, which looks at
+/// all of them.
+pub const STAGE_NAMES_UNSYNCED: &str = "stage_names_unsynced";
+
 /// What may be chosen about a stage.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]

@@ -27,7 +27,10 @@ impl Endpoint {
     /// The same where this machine is one of a cluster: something says where its control is, or it is here.
     pub fn of_cluster() -> Option<Endpoint> {
         let named = std::env::var_os("FOREBAY_CONTROL").is_some_and(|value| !value.is_empty());
-        let found = named || [ADDRESS_FILE, SOCKET_DEFAULT].iter().any(|path| Path::new(path).exists());
+        let found = named
+            || [ADDRESS_FILE, SOCKET_DEFAULT]
+                .iter()
+                .any(|path| disk::exists(Path::new(path)).unwrap_or(true));
         found.then(Endpoint::find)
     }
 

@@ -62,7 +62,7 @@ impl Mounted {
 
 /// The path without symbolic links above its last part.
 fn real(path: &Path) -> io::Result<PathBuf> {
-    if path.is_dir() {
+    if disk::is_folder(path)? {
         return path.canonicalize();
     }
     let absolute = std::path::absolute(path)?;

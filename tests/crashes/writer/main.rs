@@ -1,7 +1,7 @@
 //! A program that works in a mounted buffer, knows in its memory what the buffer acknowledged, and tells what differs.
 //!
 //! ```text
-//! crash-writer load|durable MOUNT NUMBER SEED
+//! crash-writer load|durable|honest MOUNT NUMBER SEED
 //! ```
 //!
 //! Driven over its standard input, a line each: `stop` ends the work; `verify FOLDER` compares the buffer, mounted there,
@@ -9,13 +9,15 @@
 //! a call fails that must not, it says so at once and ends.
 //!
 //! `load` works until it is told to stop, and no call may fail. `durable` has one thread; its buffer's disk may be cut
-//! off at any moment, after which only what an fsync confirmed is compared.
+//! off at any moment, after which only what an fsync confirmed is compared. `honest` lives on over faults that fail its
+//! calls or lose what was not confirmed; its orders are in `honest.rs`.
 //!
 //! It is a process of its own, because the one that starts mounts and servers must hold no file on them.
 
 #![expect(clippy::print_stdout, reason = "it answers on its standard output")]
 
 mod folder;
+mod honest;
 mod shared;
 mod unlinked;
 
@@ -49,6 +51,7 @@ fn main() {
     match mode.as_str() {
         "load" => load(mount, number, seed),
         "durable" => durable(mount, number, seed),
+        "honest" => honest::run(mount, number, seed),
         other => panic!("no mode {other}"),
     }
 }

@@ -68,7 +68,7 @@ fn start(settings: &Settings, output: &Output) -> Result<(), Failure> {
             say_begun(&status, output);
             return Ok(());
         }
-        if !Path::new(&format!("/proc/{pid}")).exists() || Instant::now() > give_up {
+        if !disk::exists(Path::new(&format!("/proc/{pid}"))).unwrap_or(true) || Instant::now() > give_up {
             let last = last_words(&log).unwrap_or_else(|| "it wrote nothing".to_owned());
             return Err(Failure::unavailable(
                 format!("start the drain of {}: {last}", settings.from.display()),

@@ -174,12 +174,12 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let new = folder.path().join("new");
         let place = Place::claim(&new).unwrap();
-        assert!(new.is_dir());
+        assert!(disk::is_folder(&new).unwrap());
         place.give_back();
-        assert!(!new.exists());
+        assert!(!disk::exists(&new).unwrap());
         let old = Place::claim(folder.path()).unwrap();
         old.give_back();
-        assert!(folder.path().is_dir());
+        assert!(disk::is_folder(folder.path()).unwrap());
         std::fs::write(folder.path().join("file"), "x").unwrap();
         assert_eq!(Place::claim(folder.path()).err().unwrap().exit_code(), ExitCode::Usage);
         assert!(Place::claim(&folder.path().join("file")).is_err());

@@ -1,6 +1,7 @@
 //! What docs/SEMANTICS.md promises of several nodes, with a client for each node and no kernel in between.
 
 use std::sync::Barrier;
+use std::time::{Duration, Instant};
 
 use client::{Client, Creator, Errno, ROOT, SetAttr, Time};
 use wire::data::message::XattrMode;
@@ -192,4 +193,36 @@ fn a_storage_node_that_stays_away_is_eio_after_the_grace_period() {
     let reads = (0..3).map(|stripe| client.read(ino, stripe * 65_536, &mut [0; 100]));
     let failed: Vec<Errno> = reads.filter_map(Result::err).collect();
     assert_eq!(failed, [Errno::IO]);
+}
+
+#[test]
+fn a_storage_node_that_stays_away_is_waited_for_once_and_used_again_when_it_is_back() {
+    const GRACE: Duration = Duration::from_secs(2);
+    const CALLERS: usize = 4;
+    let mut cluster = Cluster::start(3, 64 << 20);
+    cluster.target.grace_ms = u64::try_from(GRACE.as_millis()).unwrap();
+    let client = cluster.client();
+    let ino = client.create(ROOT, b"f", 0o644, &ME).unwrap().ino;
+    let bytes = pattern(12 * 65_536, 1);
+    client.write(ino, 0, &bytes).unwrap();
+    cluster.servers[1].shutdown();
+
+    // Each reads four stripes that are away, again and again: 48 waits, if each were one.
+    let begin = Instant::now();
+    let read = |_| (0..3).all(|_| client.read(ino, 0, &mut vec![0; bytes.len()]) == Err(Errno::IO));
+    std::thread::scope(|scope| {
+        let callers: Vec<_> = (0..CALLERS).map(|n| scope.spawn(move || read(n))).collect();
+        assert!(callers.into_iter().all(|caller| caller.join().unwrap()));
+    });
+    assert!(begin.elapsed() < 3 * GRACE, "waited for {:?}", begin.elapsed());
+
+    let address = cluster.target.nodes[1].tcp.clone();
+    cluster.servers[1] = cluster.serve(1, &address);
+    let give_up = Instant::now() + 15 * GRACE;
+    let mut read = vec![0; bytes.len()];
+    while client.read(ino, 0, &mut read).is_err() {
+        assert!(Instant::now() < give_up, "it is back, and not used");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert!(read == bytes);
 }

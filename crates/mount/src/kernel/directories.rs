@@ -35,6 +35,10 @@ impl<F: FileSystem> Kernel<F> {
         let dots = [(DOT, b".".as_slice()), (DOT_DOT, b"..")];
         if offset < DOT_DOT {
             let mut attr = self.filesystem.getattr(ino)?;
+            // Removed, but open: there is nothing in it, as in any local file system.
+            if attr.nlink == 0 {
+                return Ok(());
+            }
             for (cookie, name) in dots {
                 if cookie == DOT_DOT {
                     attr = self.filesystem.lookup(ino, b"..").or_else(|_| self.filesystem.getattr(ROOT))?;

@@ -1,21 +1,16 @@
-//! Open files: their bytes and their handles.
+//! Open files: their handles. Their bytes are in [`super::contents`].
 //!
 //! A handle is no more than [`DIRECT`], [`PASSED_THROUGH`] or [`CACHED`]; what else there is to know goes by the inode. So it means the
 //! same to any process that serves the mount.
 
-use std::cell::RefCell;
 use std::os::fd::{AsFd, OwnedFd};
 
-use client::{Attr, Errno, SetAttr};
-use fuse::abi::{
-    AllocateIn, CreateIn, FlushIn, OpenIn, OpenOut, RELEASE_FLOCK_UNLOCK, ReadIn, ReleaseIn, SeekIn,
-    WRITE_KILL_SUIDGID, WriteIn, open_flag,
-};
+use client::{Attr, Errno};
+use fuse::abi::{CreateIn, FlushIn, OpenIn, OpenOut, RELEASE_FLOCK_UNLOCK, ReleaseIn, SeekIn, open_flag};
 use fuse::backing::BackingId;
 use fuse::reply::Reply;
 use fuse::request::Request;
-use rustix::fs::{FallocateFlags, OFlags};
-use wire::data::message::AllocateMode;
+use rustix::fs::OFlags;
 
 use super::names::creator;
 use super::pages::Way;
@@ -39,14 +34,6 @@ pub(super) const PAGES: u32 = u32::MAX;
 /// `SEEK_DATA` and `SEEK_HOLE` of lseek(2).
 const SEEK_DATA: u32 = 3;
 const SEEK_HOLE: u32 = 4;
-
-/// O_DSYNC of open(2), which O_SYNC includes; the constant `DSYNC` of rustix is O_SYNC on some targets.
-const O_DSYNC: u32 = 0o10_000;
-
-thread_local! {
-    /// One read's bytes; kept, so that a read costs no allocation.
-    static READ_BUFFER: RefCell<Vec<u8>> = RefCell::default();
-}
 
 impl<F: FileSystem> Kernel<F> {
     pub(super) fn open(&self, request: &Request<'_>, open: &OpenIn, reply: Reply) {
@@ -105,7 +92,7 @@ impl<F: FileSystem> Kernel<F> {
         if passed {
             self.passthrough.release(ino);
         } else {
-            self.pages.close(ino);
+            self.contents.pages.close(ino);
         }
         done(unlocked.and(closed), reply);
     }
@@ -123,61 +110,6 @@ impl<F: FileSystem> Kernel<F> {
         }
         // Nothing is held back, so there is nothing to do at close: ENOSYS tells the kernel not to ask again.
         reply.error(Errno::NOSYS);
-    }
-
-    pub(super) fn read(&self, ino: u64, read: &ReadIn, reply: Reply) {
-        READ_BUFFER.with_borrow_mut(|buffer| {
-            let size = read.size as usize;
-            if buffer.len() < size {
-                buffer.resize(size, 0);
-            }
-            match self.filesystem.read(ino, read.offset, &mut buffer[..size]) {
-                Ok(len) => reply.bytes(&buffer[..len]),
-                Err(errno) => reply.error(errno),
-            }
-        });
-    }
-
-    pub(super) fn write(&self, request: &Request<'_>, write: &WriteIn, bytes: &[u8], reply: Reply) {
-        match self.write_bytes(request, write, bytes) {
-            Ok(()) => reply.written(write.size),
-            Err(errno) => reply.error(errno),
-        }
-    }
-
-    fn write_bytes(&self, request: &Request<'_>, write: &WriteIn, bytes: &[u8]) -> Result<()> {
-        let (id, ino) = (request.unique(), request.ino());
-        if write.write_flags & WRITE_KILL_SUIDGID != 0 {
-            // The kernel's numbers are even: the next is free for this change.
-            self.drop_privileges(id + 1, ino)?;
-        }
-        let flags = OFlags::from_bits_retain(write.flags);
-        if flags.contains(OFlags::APPEND) {
-            self.filesystem.append(id, ino, write.offset, bytes)?;
-        } else {
-            self.filesystem.write(ino, write.offset, bytes)?;
-        }
-        // Of files open for direct I/O the kernel leaves O_SYNC and O_DSYNC to us.
-        if write.flags & O_DSYNC != 0 { self.filesystem.fsync(ino) } else { Ok(()) }
-    }
-
-    pub(super) fn allocate(&self, ino: u64, range: &AllocateIn) -> Result<()> {
-        let allocate = |mode| self.filesystem.allocate(ino, range.offset, range.length, mode);
-        let flags = FallocateFlags::from_bits_retain(range.mode);
-        let keep = FallocateFlags::KEEP_SIZE;
-        if flags.is_empty() {
-            allocate(AllocateMode::Grow)
-        } else if flags == keep {
-            allocate(AllocateMode::KeepSize)
-        } else if flags == FallocateFlags::PUNCH_HOLE | keep {
-            allocate(AllocateMode::PunchHole)
-        } else if flags == FallocateFlags::ZERO_RANGE | keep {
-            allocate(AllocateMode::Zero)
-        } else if flags == FallocateFlags::ZERO_RANGE {
-            allocate(AllocateMode::Zero).and_then(|()| allocate(AllocateMode::Grow))
-        } else {
-            Err(Errno::OPNOTSUPP)
-        }
     }
 
     pub(super) fn seek(&self, ino: u64, seek: &SeekIn, reply: Reply) {
@@ -205,7 +137,9 @@ impl<F: FileSystem> Kernel<F> {
             let object = object.map_or_else(|| self.filesystem.object(ino), Ok)?;
             BackingId::register(&self.device, object.as_fd())
         };
-        let backing = if self.may_pass(ino, mode) { self.passthrough.open(ino, register) } else { None };
+        // The kernel keeps pages of a file or passes it through, not both.
+        let may_pass = self.may_pass(ino, mode) && !self.pages.are_used(ino);
+        let backing = if may_pass { self.passthrough.open(ino, register) } else { None };
         let (backing_id, keep) = backing.map_or_else(|| self.way_of(ino, write), |number| (number, false));
         self.ledger.opened(request.unique(), ino, write, backing_id);
         handle(backing_id, keep)
@@ -213,7 +147,7 @@ impl<F: FileSystem> Kernel<F> {
 
     /// What the ledger says of a handle that is not passed through, and whether the pages that are there stay.
     fn way_of(&self, ino: u64, write: bool) -> (u32, bool) {
-        match self.pages.open(ino, write, self.filesystem.owns_contents()) {
+        match self.contents.pages.open(ino, write, self.filesystem.owns_contents()) {
             Way::Past => (NO_BACKING, false),
             Way::Through { keep } => (PAGES, keep),
         }
@@ -223,15 +157,6 @@ impl<F: FileSystem> Kernel<F> {
     /// set-user-id bit a write must clear is not, unless other opens of it are already.
     fn may_pass(&self, ino: u64, mode: u32) -> bool {
         may_begin_to_pass(mode) || self.passthrough.is_open(ino)
-    }
-
-    /// A write by an unprivileged user clears set-user-id and set-group-id.
-    fn drop_privileges(&self, id: u64, ino: u64) -> Result<()> {
-        let attr = self.filesystem.getattr(ino)?;
-        if attr.mode & 0o6000 != 0 {
-            self.filesystem.setattr(id, ino, &SetAttr { drop_privileges: true, ..SetAttr::default() })?;
-        }
-        Ok(())
     }
 }
 

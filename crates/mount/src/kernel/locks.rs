@@ -3,7 +3,6 @@
 //! Whoever waits for one has a thread of its own, so that those who would give it up are still served.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use client::{Errno, FileLock, LockKind};
 use fuse::abi::{self, LOCK_FLOCK, LockIn};
@@ -14,16 +13,12 @@ use super::{Kernel, done};
 use crate::filesystem::{FileSystem, Result};
 
 /// How many may wait for locks at once; each has a thread. One more is told ENOLCK.
-const WAITING_MAX: usize = 1024;
+pub(super) const WAITING_MAX: usize = 1024;
 
 /// `l_type` of fcntl(2).
 const READ_LOCK: u32 = 0;
 const WRITE_LOCK: u32 = 1;
 const UNLOCK: u32 = 2;
-
-/// How many wait now.
-#[derive(Debug, Default)]
-pub(super) struct Waiting(Arc<AtomicUsize>);
 
 impl<F: FileSystem> Kernel<F> {
     pub(super) fn test_lock(&self, ino: u64, asked: &LockIn, reply: Reply) {
@@ -89,22 +84,6 @@ impl<F: FileSystem> Kernel<F> {
     }
 }
 
-impl Waiting {
-    /// A place among those who wait, until it is dropped.
-    fn enter(&self) -> Option<Place> {
-        let place = Place(Arc::clone(&self.0));
-        (self.0.fetch_add(1, Ordering::Relaxed) < WAITING_MAX).then_some(place)
-    }
-}
-
-struct Place(Arc<AtomicUsize>);
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
 fn file_lock(asked: &LockIn) -> Result<FileLock> {
     let kind = match asked.lock.kind {
         READ_LOCK => LockKind::Shared,
@@ -128,15 +107,6 @@ fn kernel_lock(lock: &FileLock) -> abi::FileLock {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn only_so_many_wait_at_once_and_a_place_is_given_back() {
-        let waiting = Waiting::default();
-        let mut places: Vec<Place> = (0..WAITING_MAX).map(|_| waiting.enter().unwrap()).collect();
-        assert!(waiting.enter().is_none());
-        places.pop();
-        assert!(waiting.enter().is_some());
-    }
 
     #[test]
     fn a_lock_survives_both_ways() {

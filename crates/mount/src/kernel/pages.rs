@@ -1,37 +1,54 @@
-//! Which files the kernel keeps pages of.
+//! The kernel's pages of open files: which handles go through them, and what goes past them.
 //!
-//! What nobody else changes may be read through the kernel's page cache: with its read-ahead, and from memory when it is read
-//! again. A write that goes past the cache drops the pages below it only before it begins, so that a reader at the same
-//! moment could bring old bytes back.
+//! | who opens a file that nobody has open | its handles, until the last is closed |
+//! |---|---|
+//! | anybody, where the kernel can have the object itself | passed through: never here |
+//! | a reader, where nobody else changes what is in files | through the kernel's pages: with its read-ahead, from memory when read again |
+//! | anybody else | past the pages: every read and write comes to us |
+//!
+//! Nobody says when a file is mapped. A mapping always is the kernel's pages, also of a file whose handles go past them; and
+//! O_DIRECT goes past them also where handles go through. [`beside`] keeps the two coherent.
 //!
 //! **Invariant:** the handles that are open on a file go all through the cache, or all past it. Pages that were there when
 //! one went past it are never used again.
 
+mod beside;
+mod ranges;
+
 use std::collections::{HashMap, HashSet};
+use std::ops::Range;
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard};
 
 use rustix::fs::{AtFlags, StatxFlags};
 
+use beside::Beside;
+pub use beside::Step;
+use ranges::Ranges;
+
 /// How many files that nobody has open keep their pages: a few MiB of numbers.
 const KEPT_MAX: usize = 1 << 18;
 
-/// Files that are open, but not passed through, and those whose pages are true.
-#[derive(Debug, Default)]
-pub struct Pages {
-    state: Mutex<State>,
+/// Files that are open, but not passed through, and those whose pages are true. `T` is a fill that waits.
+#[derive(Debug)]
+pub struct Pages<T> {
+    state: Mutex<State<T>>,
 }
 
-#[derive(Debug, Default)]
-struct State {
-    open: HashMap<u64, Handles>,
+#[derive(Debug)]
+struct State<T> {
+    open: HashMap<u64, Handles<T>>,
     kept: HashSet<u64>,
+    /// Numbers of changes. Of all files: a change is answered before it is over, and its file may be closed and opened anew
+    /// in between.
+    changes: u64,
 }
 
-#[derive(Clone, Copy, Debug)]
-struct Handles {
+#[derive(Debug)]
+struct Handles<T> {
     cached: bool,
     count: u32,
+    beside: Beside<T>,
 }
 
 /// How a handle goes.
@@ -43,12 +60,23 @@ pub enum Way {
     Through { keep: bool },
 }
 
-impl Pages {
+impl<T> Default for Pages<T> {
+    fn default() -> Pages<T> {
+        Pages { state: Mutex::new(State { open: HashMap::new(), kept: HashSet::new(), changes: 0 }) }
+    }
+}
+
+impl<T> Pages<T> {
     /// Counts one more handle on `ino`. The first that is open says for all which way they go: through the cache if it
     /// only reads and that is `allowed`.
     pub fn open(&self, ino: u64, write: bool, allowed: bool) -> Way {
-        let State { open, kept } = &mut *self.lock();
-        let handles = open.entry(ino).or_insert(Handles { cached: allowed && !write, count: 0 });
+        let State { open, kept, .. } = &mut *self.lock();
+        let handles = open.entry(ino).or_insert_with(|| {
+            let cached = allowed && !write;
+            // The kernel drops what it has where it is not told to keep it.
+            let filled = if cached && kept.contains(&ino) { Ranges::all() } else { Ranges::default() };
+            Handles { cached, count: 0, beside: Beside::new(filled) }
+        });
         handles.count += 1;
         if !handles.cached {
             kept.remove(&ino);
@@ -61,9 +89,14 @@ impl Pages {
         Way::Through { keep: known || handles.count > 1 }
     }
 
-    /// Takes over `count` handles from a former process.
+    /// Whether handles are open on `ino`, which then is not passed through.
+    pub fn is_open(&self, ino: u64) -> bool {
+        self.lock().open.contains_key(&ino)
+    }
+
+    /// Takes over `count` handles from a former process, which filled nobody knows which pages.
     pub fn adopt(&self, ino: u64, cached: bool, count: u32) {
-        self.lock().open.insert(ino, Handles { cached, count });
+        self.lock().open.insert(ino, Handles { cached, count, beside: Beside::new(Ranges::all()) });
     }
 
     /// Counts one handle less.
@@ -77,7 +110,41 @@ impl Pages {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    /// The kernel asks for pages: see [`Beside::fill`].
+    pub fn fill(&self, ino: u64, range: Range<u64>, fill: T) -> Option<T> {
+        match self.lock().open.get_mut(&ino) {
+            Some(handles) => handles.beside.fill(range, fill),
+            None => Some(fill),
+        }
+    }
+
+    /// The kernel got pages otherwise.
+    pub fn filled(&self, ino: u64, range: &Range<u64>) {
+        if let Some(handles) = self.lock().open.get_mut(&ino) {
+            handles.beside.filled(range);
+        }
+    }
+
+    /// A change begins: see [`Beside::begin`]. Of a file that is passed through the kernel has no pages from us.
+    pub fn begin(&self, ino: u64, range: Range<u64>) -> (u64, Step) {
+        let mut state = self.lock();
+        state.changes += 1;
+        let number = state.changes;
+        let handles = state.open.get_mut(&ino);
+        (number, handles.map_or(Step::Change, |handles| handles.beside.begin(number, range)))
+    }
+
+    /// The kernel has dropped pages: see [`Beside::dropped`].
+    pub fn dropped(&self, ino: u64, number: u64) -> Step {
+        self.lock().open.get_mut(&ino).map_or(Step::Change, |handles| handles.beside.dropped(number))
+    }
+
+    /// A change is over: see [`Beside::over`].
+    pub fn over(&self, ino: u64, number: u64) -> Vec<T> {
+        self.lock().open.get_mut(&ino).map_or_else(Vec::new, |handles| handles.beside.over(number))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State<T>> {
         self.state.lock().expect("no thread panics while it holds the open files")
     }
 }
@@ -105,7 +172,7 @@ mod tests {
 
     #[test]
     fn the_first_handle_decides_for_all_until_none_is_open() {
-        let pages = Pages::default();
+        let pages = Pages::<()>::default();
         assert_eq!(pages.open(1, false, true), NEW);
         assert_eq!(pages.open(1, true, true), KNOWN, "a writer joins readers in the cache");
         assert_eq!(pages.open(2, true, true), Way::Past);
@@ -118,7 +185,7 @@ mod tests {
 
     #[test]
     fn pages_are_kept_until_somebody_goes_past_them() {
-        let pages = Pages::default();
+        let pages = Pages::<()>::default();
         let visit = |write, allowed| {
             let way = pages.open(1, write, allowed);
             pages.close(1);
@@ -130,8 +197,20 @@ mod tests {
     }
 
     #[test]
+    fn pages_that_may_be_there_are_dropped_before_a_write_that_goes_past_them() {
+        let pages = Pages::<()>::default();
+        let begin = |ino| pages.begin(ino, 0..4096).1;
+        assert_eq!((pages.open(1, false, true), begin(1)), (NEW, Step::Change), "the kernel has none");
+        pages.close(1);
+        assert_eq!((pages.open(1, false, true), begin(1)), (KNOWN, Step::Drop), "it has kept them");
+        pages.adopt(2, false, 1);
+        assert_eq!(begin(2), Step::Drop, "a former process may have filled some");
+        assert_eq!(begin(3), Step::Change, "it is passed through");
+    }
+
+    #[test]
     fn what_a_former_process_opened_counts() {
-        let pages = Pages::default();
+        let pages = Pages::<()>::default();
         pages.adopt(1, true, 1);
         assert_eq!(pages.open(1, true, true), KNOWN);
         pages.adopt(2, false, 1);

@@ -10,6 +10,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use fuse::backing::BackingId;
+use rustix::io::Errno;
 
 /// Opens of different inodes should not wait for each other.
 const SHARDS: usize = 16;
@@ -25,6 +26,12 @@ pub struct Passthrough {
 struct Backing {
     id: BackingId,
     opens: u32,
+}
+
+/// Whether the next file may well be passed through: a lack of descriptors or memory, or a node that is away.
+fn is_passing(error: &io::Error) -> bool {
+    let passing = [Errno::MFILE, Errno::NFILE, Errno::NOMEM, Errno::IO, Errno::STALE];
+    Errno::from_io_error(error).is_some_and(|errno| passing.contains(&errno))
 }
 
 impl Passthrough {
@@ -59,6 +66,10 @@ impl Passthrough {
                 let number = id.number();
                 inodes.insert(ino, Backing { id, opens: 1 });
                 Some(number)
+            }
+            Err(error) if is_passing(&error) => {
+                tracing::warn!(ino, %error, "a file is not passed through to the kernel");
+                None
             }
             Err(error) => {
                 // Neither the kind of volume nor our rights change while we are mounted: no use asking for each file.

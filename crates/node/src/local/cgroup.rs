@@ -115,7 +115,7 @@ impl Hierarchy {
 
 /// Writes a weight, where the kernel has it; says whether it has.
 fn set(file: &Path, value: &str) -> io::Result<bool> {
-    if !file.exists() {
+    if !disk::exists(file)? {
         return Ok(false);
     }
     std::fs::write(file, value).map(|()| true)

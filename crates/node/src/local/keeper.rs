@@ -155,7 +155,7 @@ impl Errand {
         // Until it is gone the volume is in use.
         let process = stopped.map(|drainer| PathBuf::from(format!("/proc/{}", drainer.pid)));
         let mut looks = START_LIMIT.as_millis() / START_PERIOD.as_millis();
-        while looks > 0 && process.as_ref().is_some_and(|process| process.exists()) {
+        while looks > 0 && process.as_ref().is_some_and(|process| disk::exists(process).unwrap_or(true)) {
             looks -= 1;
             std::thread::sleep(START_PERIOD);
         }
@@ -190,7 +190,7 @@ impl Errand {
             tracing::info!("the drainer {pid} has no cgroup of its own: {error}");
         }
         // It reads its ledger, then it answers.
-        let lives = || Path::new(&format!("/proc/{pid}")).exists();
+        let lives = || disk::exists(Path::new(&format!("/proc/{pid}"))).unwrap_or(true);
         let mut looks = START_LIMIT.as_millis() / START_PERIOD.as_millis();
         while drain::order(&self.state(), Order::Status)?.is_none() {
             if looks == 0 || !lives() {

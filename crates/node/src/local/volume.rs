@@ -47,8 +47,9 @@ impl Volume {
         }
     }
 
-    /// Makes and mounts it; what could not be finished is removed again.
+    /// Makes and mounts it; what could not be finished is removed again. What is there of another one is left alone.
     pub(super) fn make(&self, setting: &Setting, kept: &Kept) -> Result<(), ApiError> {
+        std::fs::create_dir(&self.folder).map_err(|error| self.not_begun(&error))?;
         let made = self.try_make(setting, kept);
         if made.is_err() {
             let _ = self.discard();
@@ -57,7 +58,6 @@ impl Volume {
     }
 
     fn try_make(&self, setting: &Setting, kept: &Kept) -> Result<(), ApiError> {
-        std::fs::create_dir_all(&self.folder).map_err(|e| failed("make", &self.folder, e))?;
         let room = self.backing.room().map_err(broken)?;
         let bytes = self.backing.taken(kept.capacity_bytes).div_ceil(room.grain_bytes);
         let bytes = bytes.saturating_mul(room.grain_bytes);
@@ -80,6 +80,14 @@ impl Volume {
         self.keep(kept)
     }
 
+    /// The volume's folder cannot be made; most likely because a volume is there that the node could not take up.
+    fn not_begun(&self, error: &std::io::Error) -> ApiError {
+        let message = format!("make {}: {error}", self.folder.display());
+        let advice = "if it is there, it is kept as it is: the node's log says since its start what is wrong with it; mend \
+                      that and start the node again, or remove the folder if what is in it is not needed";
+        site("local_volume", message, advice)
+    }
+
     fn keep(&self, kept: &Kept) -> Result<(), ApiError> {
         keep::write(&self.spec(), kept).map_err(|e| failed("keep", &self.folder, e))
     }
@@ -99,14 +107,14 @@ impl Volume {
     /// Mounts it where it is not: for the node, and for its user until it is `released`.
     pub(super) fn mount(&self, released: bool) -> Result<(), ApiError> {
         std::fs::create_dir_all(&self.mountpoint).map_err(|e| failed("make", &self.mountpoint, e))?;
-        if !image::mounted(&self.mountpoint) {
+        if !image::mounted(&self.mountpoint).map_err(broken)? {
             self.backing.mount(&self.id, &self.mountpoint).map_err(broken)?;
         }
         if released {
             return Ok(());
         }
         std::fs::create_dir_all(&self.path).map_err(|e| failed("make", &self.path, e))?;
-        if !image::mounted(&self.path) {
+        if !image::mounted(&self.path).map_err(broken)? {
             rustix::mount::mount_bind(&self.mountpoint, &self.path)
                 .map_err(|e| failed("mount the volume at", &self.path, e.into()))?;
         }
@@ -132,14 +140,11 @@ impl Volume {
         image::detach(&self.mountpoint).map_err(broken)?;
         self.backing.remove(&self.id).map_err(broken)?;
         let _ = std::fs::remove_dir(&self.mountpoint);
-        match std::fs::remove_dir_all(&self.folder) {
-            Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(failed("remove", &self.folder, e)),
-            _ => Ok(()),
-        }
+        keep::remove(&self.folder).map_err(|e| failed("remove", &self.folder, e))
     }
 
     fn spec(&self) -> PathBuf {
-        self.folder.join("spec.json")
+        self.folder.join(keep::SPEC)
     }
 }
 

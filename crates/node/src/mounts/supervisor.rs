@@ -43,6 +43,9 @@ const ENDED_WITHIN: Duration = Duration::from_secs(6);
 /// How many mounts on top of each other are taken away; more would be somebody else's doing.
 const STACKED_MAX: usize = 8;
 
+/// What is kept of a mount, in its folder.
+const KEPT: &str = "kept.json";
+
 /// What the requests want of a mount. Becomes only more urgent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wanted {
@@ -124,8 +127,32 @@ impl<T: MountTable> Supervisor<T> {
         shown: watch::Sender<View>,
         orders: watch::Receiver<Wanted>,
     ) -> Supervisor<T> {
-        let kept = keep::read(&folder.join("kept.json")).ok().flatten().unwrap_or_default();
+        let kept = Kept::default();
         Supervisor { setting, spec, folder, kept, hold: Hold::default(), shown, orders }
+    }
+
+    /// Learns what an earlier life of the node has kept. Until that can be read, nothing is touched: a mount may be there that
+    /// works, with a job in it.
+    ///
+    /// # Errors
+    /// It cannot be read, and the mount is not wanted any more.
+    async fn learn(&mut self) -> io::Result<()> {
+        let mut orders = self.orders.clone();
+        loop {
+            let error = match keep::read(&self.folder.join(KEPT)) {
+                Ok(kept) => {
+                    self.kept = kept.unwrap_or_default();
+                    return Ok(());
+                }
+                Err(error) => error,
+            };
+            tracing::error!(mount = self.spec.id, %error, "what is kept of a mount is not known; it is left alone");
+            self.show_error(&error.to_string());
+            let unwanted = orders.wait_for(|wanted| *wanted != Wanted::Mounted);
+            if tokio::time::timeout(BACK_OFF.1, unwanted).await.is_ok() {
+                return Err(error);
+            }
+        }
     }
 
     /// Runs until the mount is forgotten.
@@ -133,6 +160,9 @@ impl<T: MountTable> Supervisor<T> {
     /// # Errors
     /// The first attempt to mount failed, or the mount point could not be cleared at the end.
     pub async fn run(mut self) -> Result<(), ApiError> {
+        if let Err(error) = self.learn().await {
+            return Err(self.failure("unmount", &error.to_string()));
+        }
         let mut orders = self.orders.clone();
         let failed = tokio::select! {
             failed = self.keep_mounted() => Some(failed),
@@ -184,7 +214,8 @@ impl<T: MountTable> Supervisor<T> {
     /// The mount that an earlier life of the node left, if it still works; else its remains are cleared.
     async fn adopt(&mut self) -> Option<Process> {
         let process = self.kept.process.as_ref().and_then(ProcessId::open);
-        let mounted = self.setting.table.is_mounted(&self.spec.mountpoint).unwrap_or(false);
+        // Where nobody knows, a process that lives is not killed: if nothing is mounted it ends by itself.
+        let mounted = self.setting.table.is_mounted(&self.spec.mountpoint).unwrap_or(true);
         match process {
             Some(process) if mounted => {
                 tracing::info!(mount = self.spec.id, "found alive");
@@ -252,7 +283,7 @@ impl<T: MountTable> Supervisor<T> {
             return Err(io::Error::other("another FUSE file system is mounted there"));
         }
         self.kept.launched = true;
-        self.kept.made_folder |= !self.spec.mountpoint.is_dir();
+        self.kept.made_folder |= !disk::is_folder(&self.spec.mountpoint)?;
         self.keep()?;
         std::fs::create_dir_all(&self.spec.mountpoint)
     }
@@ -285,7 +316,7 @@ impl<T: MountTable> Supervisor<T> {
         if self.kept.made_folder {
             self.remove_folder();
         }
-        std::fs::remove_dir_all(&self.folder)
+        keep::remove(&self.folder)
     }
 
     /// Not empty only if something was written while a lost mount was not back yet: that is kept, and told.
@@ -334,7 +365,7 @@ impl<T: MountTable> Supervisor<T> {
     }
 
     fn keep(&self) -> io::Result<()> {
-        keep::write(&self.folder.join("kept.json"), &self.kept)
+        keep::write(&self.folder.join(KEPT), &self.kept)
     }
 
     fn show_mounted(&self) {

@@ -13,7 +13,7 @@ struct MarkerTable;
 
 impl MountTable for MarkerTable {
     fn is_mounted(&self, path: &Path) -> io::Result<bool> {
-        Ok(path.join(".mounted").exists())
+        disk::exists(&path.join(".mounted"))
     }
 
     fn detach(&self, path: &Path) -> io::Result<()> {
@@ -72,7 +72,7 @@ async fn a_mount_is_made_once_and_leaves_nothing_behind() {
         "asked again, the same process serves it"
     );
     mounts.delete("3-striped", Wanted::UnmountedWithin(Duration::from_secs(30))).await.unwrap();
-    assert!(!first.mountpoint.exists(), "the node made the mount point, so it removes it");
+    assert!(!disk::exists(&first.mountpoint).unwrap(), "the node made the mount point, so it removes it");
     assert_eq!(std::fs::read_dir(dir.path().join("mounts")).unwrap().count(), 0);
     mounts.delete("3-striped", Wanted::UnmountedWithin(Duration::from_secs(30))).await.unwrap();
 }
@@ -96,7 +96,7 @@ async fn a_mount_that_fails_tells_why_and_is_forgotten() {
     let error = mounts.create(spec(dir.path())).await.unwrap_err();
     assert!(error.message.contains("open /dev/fuse: Permission denied"), "{}", error.message);
     assert!(mounts.statuses().is_empty());
-    assert!(!dir.path().join("mnt/striped").exists());
+    assert!(!disk::exists(&dir.path().join("mnt/striped")).unwrap());
     std::fs::remove_file(dir.path().join("mnt/refuse")).unwrap();
     mounts.create(spec(dir.path())).await.unwrap();
     mounts.delete("3-striped", Wanted::UnmountedWithin(Duration::ZERO)).await.unwrap();

@@ -12,15 +12,13 @@ use daemon::logging::last_words;
 use model::phase::StageState;
 use tokio::sync::watch;
 use wire::control::{ApiError, StageNotes, StageProgress, StageStatus};
-use wire::node::{StageControl, StageSpec};
+use wire::node::{STAGE_NAMES_UNSYNCED, StageControl, StageSpec};
 
-use super::worker::{self, End};
+use super::patience::Patience;
+use super::worker::{self, End, Errand};
 use super::{REPORT, Setting};
 use crate::keep;
 use crate::process::ProcessId;
-
-/// How often a worker that a signal ended is started again. A machine short of memory kills the same one each time.
-const RESTARTS_MAX: u32 = 5;
 
 /// The shortest pause between two passes while the job runs.
 const PASS_PAUSE_MIN: Duration = Duration::from_secs(2);
@@ -43,6 +41,11 @@ pub fn pending(spec: &StageSpec) -> StageStatus {
         error: None,
         notes: StageNotes::default(),
     }
+}
+
+/// Whether a worker could not make sure of names that it had made, and all are to be looked at again.
+fn is_unsure(status: &StageStatus) -> bool {
+    status.error.as_ref().is_some_and(|error| error.code == STAGE_NAMES_UNSYNCED)
 }
 
 /// Owns one stage.
@@ -97,7 +100,11 @@ impl Coordinator {
             }
             Ok(None) => {}
             Err(error) => {
-                tracing::warn!(stage = self.spec.id, %error, "the report cannot be read, run the stage again")
+                // It may say "complete", and the job may have changed since what was staged: not run again unasked.
+                let unknown = self.unknown(&error);
+                tracing::error!(stage = self.spec.id, error = unknown.message, "a stage is not run");
+                self.shown.send_replace(self.failed(unknown));
+                return;
             }
         }
         self.end_leftover().await;
@@ -143,7 +150,11 @@ impl Coordinator {
 
     /// A worker that outlived the last life of the node would write the same journal as ours.
     async fn end_leftover(&self) {
-        let leftover = keep::read::<ProcessId>(&self.folder.join("worker.json")).ok().flatten();
+        let leftover = keep::read::<ProcessId>(&self.folder.join("worker.json")).unwrap_or_else(|error| {
+            // The new one takes the journal's lock from it, and ends it by that.
+            tracing::warn!(stage = self.spec.id, %error, "who the last worker was is not known");
+            None
+        });
         if let Some(process) = leftover.as_ref().and_then(ProcessId::open) {
             process.kill();
             process.ended().await;
@@ -153,7 +164,8 @@ impl Coordinator {
     /// Runs workers until one reports the stage's end. `None`: stopped.
     async fn work(&self) -> Result<Option<StageStatus>, ApiError> {
         let mut stop = self.orders.stop.clone();
-        for restart in 0..=RESTARTS_MAX {
+        let mut patience = Patience::new(&self.folder);
+        loop {
             let mut worker = self.start_worker().map_err(|error| self.not_started(&error))?;
             let pipe = worker.orders();
             let end = tokio::select! {
@@ -170,14 +182,22 @@ impl Coordinator {
                     }
                     return Ok(None);
                 }
+                Ok(End::Reported(status)) if is_unsure(&status) && patience.has_ended() => {
+                    tracing::warn!(
+                        stage = self.spec.id,
+                        "what was made was not synced: look at all of it again"
+                    );
+                }
                 Ok(End::Reported(status)) => return Ok(Some(*status)),
                 Ok(End::Broken(reason)) => return Err(self.broken(&reason)),
                 Ok(End::Killed(signal)) => {
-                    tracing::warn!(stage = self.spec.id, signal, restart, "a signal ended the stage worker");
+                    tracing::warn!(stage = self.spec.id, signal, "a signal ended the stage worker");
+                    if !patience.has_ended() {
+                        return Err(self.killed(&patience));
+                    }
                 }
             }
         }
-        Err(self.killed())
     }
 
     /// Tells the worker its pace, now and whenever it changes.
@@ -200,8 +220,11 @@ impl Coordinator {
     }
 
     fn start_worker(&self) -> io::Result<worker::Worker> {
-        let worker =
-            worker::start(&self.setting.program, &self.folder, self.setting.data_address.as_deref())?;
+        let worker = worker::start(
+            &self.setting.program,
+            &self.folder,
+            Errand::Run(self.setting.data_address.as_deref()),
+        )?;
         keep::write(&self.folder.join("worker.json"), &worker.id)?;
         Ok(worker)
     }
@@ -212,6 +235,14 @@ impl Coordinator {
 
     fn failed(&self, error: ApiError) -> StageStatus {
         StageStatus { state: StageState::Failed, error: Some(error), ..self.shown.borrow().clone() }
+    }
+
+    fn unknown(&self, error: &io::Error) -> ApiError {
+        site(
+            "stage_state",
+            format!("what an earlier life of the node left of stage {} is not known: {error}", self.spec.id),
+            "mend the state folder's disk and start the node again, or retry the stage: it then runs again",
+        )
     }
 
     fn not_started(&self, error: &io::Error) -> ApiError {
@@ -227,12 +258,20 @@ impl Coordinator {
         bug("stage_worker_broken", format!("stage {}: {reason}{said}", self.spec.id))
     }
 
-    fn killed(&self) -> ApiError {
-        let message = format!("stage {}: signals ended its worker {} times", self.spec.id, RESTARTS_MAX + 1);
+    fn killed(&self, patience: &Patience) -> ApiError {
+        let at = match patience.at() {
+            none if none.is_empty() => String::new(),
+            files => format!("; the last time it was at {}", files.join(", ")),
+        };
+        let message = format!(
+            "stage {}: signals ended its worker {} times, and each time nothing was copied that had not been before{at}",
+            self.spec.id,
+            patience.in_vain()
+        );
         site(
             "stage_worker_killed",
             message,
-            "look for the killer (out of memory?) in the kernel's log, then retry the stage",
+            "look for the killer (out of memory, an I/O error of that file?) in the kernel's log, then retry the stage",
         )
     }
 }

@@ -72,7 +72,21 @@ async fn a_worker_that_signals_end_is_started_again_but_not_for_ever() {
     assert_eq!(run("die-twice").await.state, StageState::Complete);
     let status = run("die-always").await;
     assert_eq!(status.state, StageState::Failed);
+    let message = status.error.unwrap().message;
+    assert!(message.contains("6 times") && message.contains("/scratch/in/culprit"), "{message}");
+}
+
+#[tokio::test]
+async fn a_stage_that_comes_further_with_each_life_of_its_worker_is_not_given_up() {
+    assert_eq!(run("die-on").await.state, StageState::Complete);
+    let status = run("die-again").await;
+    assert_eq!(status.state, StageState::Failed, "the same again is no progress");
     assert!(status.error.unwrap().message.contains("6 times"));
+}
+
+#[tokio::test]
+async fn a_worker_that_is_not_sure_of_its_names_is_started_again() {
+    assert_eq!(run("unsure-twice").await.state, StageState::Complete);
 }
 
 #[tokio::test]
@@ -91,6 +105,17 @@ async fn a_deleted_stage_is_stopped_and_leaves_nothing() {
     assert_eq!(stages.status("3.0").unwrap_err().code, "no_such_stage");
     assert_eq!(std::fs::read_dir(dir.path().join("stages")).unwrap().count(), 0);
     stages.delete("3.0").await.unwrap();
+}
+
+#[tokio::test]
+async fn what_killed_workers_left_on_the_pfs_is_removed_before_the_stage_is_forgotten() {
+    let dir = tempfile::tempdir().unwrap();
+    let stages = Stages::open(setting(dir.path())).unwrap();
+    stages.create(spec("die-always")).unwrap();
+    assert_eq!(until(&stages, ended).await.state, StageState::Failed);
+    stages.delete("3.0").await.unwrap();
+    assert_eq!(std::fs::read_to_string(dir.path().join("cleared")).unwrap(), "die-always\n");
+    assert_eq!(std::fs::read_dir(dir.path().join("stages")).unwrap().count(), 0);
 }
 
 #[tokio::test]

@@ -6,6 +6,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{ExitStatus, Stdio};
+use std::time::Duration;
 
 use model::phase::StageState;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
@@ -39,17 +40,27 @@ pub enum End {
     Broken(String),
 }
 
-/// Starts `program --spec FOLDER/spec.json --journal FOLDER/journal`, with the address of this node's data path. It starts with the rights of this process and takes
+/// What a worker is started for.
+pub enum Errand<'a> {
+    /// To run the stage, with the help of the buffer's other nodes if this node's data path has an address.
+    Run(Option<&'a str>),
+    /// To remove what others left on the PFS.
+    Clear,
+}
+
+/// Starts `program --spec FOLDER/spec.json --journal FOLDER/journal` for an errand. It starts with the rights of this process and takes
 /// on the owner's by itself, with all the owner's groups, once its journal is open.
 ///
 /// # Errors
 /// The program or the folder is not there.
-pub fn start(program: &Path, folder: &Path, data_address: Option<&str>) -> io::Result<Worker> {
+pub fn start(program: &Path, folder: &Path, errand: Errand<'_>) -> io::Result<Worker> {
     let log = OpenOptions::new().append(true).create(true).mode(0o600).open(folder.join("log"))?;
     let mut command = Command::new(program);
     command.arg("--spec").arg(folder.join("spec.json")).arg("--journal").arg(folder.join("journal"));
-    if let Some(address) = data_address {
-        command.arg("--data-address").arg(address);
+    match errand {
+        Errand::Run(Some(address)) => drop(command.arg("--data-address").arg(address)),
+        Errand::Run(None) => {}
+        Errand::Clear => drop(command.arg("--clear")),
     }
     command.process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(log).current_dir("/");
     let mut child =
@@ -81,6 +92,17 @@ impl Worker {
         match self.child.wait().await {
             Ok(exit) => judge(exit, last),
             Err(error) => End::Broken(format!("wait for the stage worker: {error}")),
+        }
+    }
+
+    /// Waits for its end, which is success or not; it is ended if that takes longer.
+    pub async fn ended_within(&mut self, limit: Duration) -> bool {
+        match tokio::time::timeout(limit, self.child.wait()).await {
+            Ok(exit) => exit.is_ok_and(|exit| exit.success()),
+            Err(_) => {
+                self.kill().await;
+                false
+            }
         }
     }
 

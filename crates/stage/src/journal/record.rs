@@ -10,6 +10,7 @@ use wire::data::{Attr, Time};
 use wire::node::{StageSpec, Verify};
 
 use super::{Finished, Unfinished};
+use crate::version::Version;
 
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -20,6 +21,8 @@ pub(super) enum Record {
     File(FileRecord),
     Made(MadeRecord),
     Remark(RemarkRecord),
+    Folder(FolderRecord),
+    Cleared,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -51,8 +54,18 @@ pub(super) struct PartRecord {
     pub(super) target: PathText,
     place: PathText,
     size: u64,
-    /// Seconds and nanoseconds.
+    /// Seconds and nanoseconds, as the next.
     mtime: (i64, u32),
+    #[serde(default)]
+    changed: Option<(i64, u32)>,
+    #[serde(default)]
+    ino: u64,
+}
+
+#[derive(Serialize, Deserialize)]
+pub(super) struct FolderRecord {
+    pub(super) path: PathText,
+    pub(super) ino: u64,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -104,14 +117,17 @@ impl StartRecord {
 
 impl PartRecord {
     pub(super) fn new(target: &Path, place: &Path, source: &Attr) -> PartRecord {
-        let mtime = (source.mtime.seconds, source.mtime.nanos);
-        PartRecord { target: target.into(), place: place.into(), size: source.size, mtime }
+        let pair = |time: Time| (time.seconds, time.nanos);
+        let (mtime, changed) = (pair(source.mtime), Some(pair(source.ctime)));
+        let (target, place) = (target.into(), place.into());
+        PartRecord { target, place, size: source.size, mtime, changed, ino: source.ino }
     }
 
     pub(super) fn unfinished(&self) -> Unfinished {
-        let (seconds, nanos) = self.mtime;
-        let mtime = Time { seconds, nanos };
-        Unfinished { place: self.place.to_path(), size: self.size, mtime, blocks: BTreeMap::new() }
+        let time = |(seconds, nanos)| Time { seconds, nanos };
+        let version = |changed| Version::kept(self.ino, self.size, time(self.mtime), time(changed));
+        let version = self.changed.map(version);
+        Unfinished { place: self.place.to_path(), version, blocks: BTreeMap::new() }
     }
 }
 

@@ -28,6 +28,7 @@ pub(super) fn stage(context: &Arc<Context>, link: &Link, first: Entry) {
         folder: known(&entry.folder.target),
         target: bytes(&entry.target),
     };
+    entries.iter().for_each(|entry| context.announce(&entry.target));
     let order = Order::Files(entries.iter().map(whole).collect());
     match link.order(context, &entries[0].target, &order) {
         Some(Answer::Files { files, remarks }) if files.len() == entries.len() => {
@@ -91,6 +92,8 @@ fn note(context: &Arc<Context>, entry: &Entry, made: Made) {
 
 /// Removes what a lost mover left in the folders of its files.
 fn sweep(context: &Context, link: &Link, entries: &[Entry]) {
+    // It may have made what it could not tell of; whoever goes on looks.
+    context.strays.lock().expect("no thread panics with the lock").unknown = true;
     if context.target.placement() == Placement::InPlace || context.monitor.is_stopping() {
         return;
     }

@@ -4,6 +4,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use client::Client;
 use model::stripe::Layout;
@@ -23,8 +24,11 @@ use crate::identity;
 use crate::monitor::Monitor;
 use crate::regular::{self, Copy};
 use crate::session;
-use crate::tree::{Found, Tree};
+use crate::tree::{Found, Placement, Tree};
 use crate::verify;
+
+/// How long threads may take to give up what they are at, once the coordinator is gone.
+const END_WITHIN: Duration = Duration::from_secs(5);
 
 /// Why a mover ended before the stage did.
 #[derive(Debug, thiserror::Error)]
@@ -67,17 +71,26 @@ pub fn serve(stream: &Stream, post: &Post<'_>, begun: impl FnOnce(&Arc<Monitor>)
     answer(&answers, first.id, &Answer::Ready)?;
     let (sender, waiting) = channel::<(u64, Order)>();
     let waiting = Arc::new(Mutex::new(waiting));
+    let mut threads = Vec::new();
     for _ in 0..LANES {
         let (waiting, answers, context) = (waiting.clone(), answers.clone(), context.clone());
-        std::thread::Builder::new().name("mover".into()).spawn(move || work(&waiting, &answers, &context))?;
+        let work = move || work(&waiting, &answers, &context);
+        threads.push(std::thread::Builder::new().name("mover".into()).spawn(work)?);
     }
-    loop {
+    let end = loop {
         match orders.receive::<Order>() {
             Ok(frame) => drop(sender.send((frame.id, frame.message))),
-            Err(end) if end.kind() == std::io::ErrorKind::UnexpectedEof => return Ok(()),
-            Err(end) => return Err(end.into()),
+            Err(end) => break end,
         }
+    };
+    drop(sender);
+    // Nothing stays of what they are at: they have until the coordinator has others do it.
+    context.monitor.cancel();
+    let give_up = Instant::now() + END_WITHIN;
+    while threads.iter().any(|thread| !thread.is_finished()) && Instant::now() < give_up {
+        std::thread::sleep(END_WITHIN / 500);
     }
+    if end.kind() == std::io::ErrorKind::UnexpectedEof { Ok(()) } else { Err(end.into()) }
 }
 
 /// Connects to the buffer, with what this host knows of it, and takes on the owner's rights.
@@ -141,7 +154,17 @@ fn work(waiting: &Mutex<Receiver<(u64, Order)>>, answers: &Mutex<Connection>, co
         };
         if answer(answers, number, &reply).is_err() {
             // The thread that listens sees it too.
-            return;
+            return give_up(context, &reply);
+        }
+    }
+}
+
+/// Removes what nobody hears of.
+fn give_up(context: &Context, reply: &Answer) {
+    let Answer::Files { files, .. } = reply else { return };
+    for made in files {
+        if let (Outcome::Made(made), Placement::Renamed) = (made, context.target.placement()) {
+            context.give_up(path(made.place.clone()));
         }
     }
 }

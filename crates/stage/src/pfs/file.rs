@@ -5,7 +5,7 @@ use std::num::NonZeroU64;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 
-use rustix::fs::{Advice, SeekFrom};
+use rustix::fs::{Advice, AtFlags, SeekFrom, StatxFlags};
 use rustix::io::Errno;
 use wire::data::Attr;
 
@@ -19,10 +19,18 @@ impl PfsFile {
     pub(super) fn new(file: File) -> PfsFile {
         PfsFile(file)
     }
+
+    pub(super) fn file(&self) -> &File {
+        &self.0
+    }
 }
 
 impl OpenFile for PfsFile {
+    // Those of the server: on NFS, a client that has the file open may answer with what it heard some seconds ago.
     fn attributes(&self) -> Result<Attr> {
+        let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_FORCE_SYNC;
+        // What is asked for is what fills the caches that the next call answers from.
+        rustix::fs::statx(&self.0, "", flags, StatxFlags::BASIC_STATS)?;
         self.0.metadata().map(|metadata| attributes(&metadata)).map_err(errno)
     }
 

@@ -8,11 +8,13 @@ use std::sync::Arc;
 
 use rustix::io::Errno;
 
-use super::{FOLDER_MODE_MEANWHILE, make_usable, queue, sweep};
+use super::{FOLDER_MODE_MEANWHILE, make_usable, queue};
 use crate::context::Context;
 use crate::fault::{Cause, Fault, Tried};
 use crate::folder::{Folder, release};
-use crate::tree::{Found, New};
+use crate::strays;
+use crate::tree::{Found, New, Placement};
+use crate::version::Version;
 
 /// Queues everything below `source`, which becomes `folder`.
 ///
@@ -39,13 +41,15 @@ fn level(
     ahead: &mut Vec<(Found, Arc<Folder>)>,
 ) -> Result<(), Fault> {
     let tree = &*context.source;
-    let time_of_change =
-        || Ok(tree.find(&source.path).tried(tree, &source.path, "look at folder")?.attr.mtime);
+    let version = || {
+        let folder = tree.find(&source.path).tried(tree, &source.path, "look at folder")?;
+        Ok(Version::of(&folder.attr))
+    };
     let mut seen = HashSet::new();
     context.retrying(|| {
-        let before = time_of_change()?;
+        let before = version()?;
         list(context, source, folder, ahead, &mut seen)?;
-        if context.monitor.is_stopping() || time_of_change()? == before {
+        if context.monitor.is_stopping() || version()? == before {
             return Ok(());
         }
         Err(Fault::new(tree, &source.path, "list folder", Cause::Changed))
@@ -101,6 +105,9 @@ fn take(context: &Arc<Context>, entry: Found, folder: &Arc<Folder>, ahead: &mut 
     }
     match context.retrying(|| make(context, &target)) {
         Ok(made) => {
+            if context.target.placement() == Placement::Renamed {
+                context.journal.note_folder(&made.path, made.attr.ino);
+            }
             let below = Folder::below(folder, entry.clone(), made);
             ahead.push((entry, below));
         }
@@ -121,6 +128,6 @@ fn make(context: &Context, path: &Path) -> Result<Found, Fault> {
         return Err(Errno::NOTDIR).tried(target, path, "make folder");
     }
     make_usable(context, &there);
-    sweep(context, &there)?;
+    strays::sweep(context, &there)?;
     Ok(there)
 }

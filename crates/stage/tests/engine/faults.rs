@@ -11,6 +11,7 @@ use stage::engine::Engine;
 use stage::identity;
 use stage::monitor::Monitor;
 use wire::control::{Blame, Owner, Side, StageStatus};
+use wire::node::Verify;
 
 use crate::support::Site;
 use crate::support::faulty_pfs::FaultyPfs;
@@ -88,6 +89,60 @@ fn an_fsync_that_fails_every_time_is_a_failure() {
     assert_eq!(status.failures[0].operation, "fsync");
     assert_eq!(site.faults.files_made.load(Ordering::Relaxed), 4, "one attempt and three more");
     assert_eq!((status.progress.bytes_done, status.progress.bytes_verified), (0, 0));
+}
+
+#[test]
+fn a_file_whose_fsync_failed_is_written_again_and_not_only_synced_again() {
+    // Alone, and larger than what one worker copies.
+    for size in [1 << 20, 20 << 20] {
+        let site = Site::new();
+        fs::write(site.buffer("a"), bytes(1, size)).unwrap();
+        let pfs = FaultyPfs::default();
+        pfs.shared.failing_syncs.store(2, Ordering::Relaxed);
+        let mut spec = site.spec(Direction::Out, StageKind::Directory, "out", "");
+        // Nothing but the sync notices.
+        spec.policy.verify = Verify::Off;
+        let status = site.run_on(Arc::new(pfs), &spec);
+        assert_eq!(status.state, StageState::Complete, "{status:?}");
+        assert_eq!(status.notes.remarks_total, 2, "{:?}", status.notes);
+        assert!(fs::read(site.pfs("out/a")).unwrap() == bytes(1, size), "what was lost was published");
+        assert_eq!(fs::read_dir(site.pfs("out")).unwrap().count(), 1, "a part was left behind");
+    }
+}
+
+#[test]
+fn files_of_a_batch_that_the_buffer_could_not_sync_are_written_again() {
+    let site = site_with(5, 50_000);
+    // The first for all of them, two more for those that are then copied by themselves.
+    site.faults.failing_syncs.store(3, Ordering::Relaxed);
+    site.faults.lossy_syncs.store(true, Ordering::Relaxed);
+    let mut spec = site.spec(Direction::In, StageKind::Directory, "set", "");
+    spec.policy.verify = Verify::Off;
+    assert_eq!(site.run(&spec).state, StageState::Complete);
+    for index in 0..5 {
+        assert!(fs::read(site.buffer(&format!("f{index}"))).unwrap() == bytes(index, 50_000), "f{index}");
+    }
+}
+
+#[test]
+fn a_folder_whose_fsync_failed_is_not_said_to_be_complete_until_its_names_were_looked_at_again() {
+    let site = Site::new();
+    for name in ["a", "b"] {
+        fs::write(site.buffer(name), bytes(1, 1000)).unwrap();
+    }
+    let pfs = FaultyPfs::default();
+    // Not the one that makes the folder itself: its names'.
+    fs::create_dir(site.pfs("out")).unwrap();
+    pfs.shared.failing_folder_syncs.store(1, Ordering::Relaxed);
+    let spec = site.spec(Direction::Out, StageKind::Directory, "out", "");
+    let status = site.run_on(Arc::new(pfs.clone()), &spec);
+    assert_eq!(status.state, StageState::Failed, "{status:?}");
+    let error = status.error.unwrap();
+    assert!(error.message.contains("fsync folder") && error.message.contains("out"), "{error}");
+    // A power loss took one of the two.
+    fs::remove_file(site.pfs("out/a")).unwrap();
+    assert_eq!(site.run_on(Arc::new(pfs), &spec).state, StageState::Complete);
+    assert_eq!(fs::read(site.pfs("out/a")).unwrap(), bytes(1, 1000));
 }
 
 #[test]

@@ -1,13 +1,16 @@
 //! The engine from end to end between two plain folders, and the worker process with real storage nodes.
 
+#![expect(clippy::disallowed_methods, reason = "a wrong answer of `Path::exists` fails the test")]
 #![expect(clippy::unwrap_used, reason = "a set-up that fails is a test that fails")]
 
 mod faults;
 mod lists;
 mod mounts;
 mod movers;
+mod parts;
 mod policy;
 mod resume;
 mod round_trip;
 mod support;
+mod torn;
 mod worker;

@@ -1,7 +1,7 @@
 //! A stage that was stopped goes on where it was.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -45,7 +45,7 @@ fn stopped_after(made: u64) -> (Site, u64) {
 
 #[test]
 fn what_was_done_is_not_copied_again() {
-    let (site, done) = stopped_after(FILES / 2);
+    let (site, done) = stopped_after(FILES - 10);
     let status = site.stage_in(StageKind::Directory, "set", "");
     assert_eq!(status.state, StageState::Complete, "{status:?}");
     assert_eq!(site.faults.files_made.load(Ordering::Relaxed), FILES - done);
@@ -56,7 +56,7 @@ fn what_was_done_is_not_copied_again() {
 
 #[test]
 fn what_changed_on_either_side_since_is_copied_again() {
-    let (site, _) = stopped_after(FILES / 2);
+    let (site, _) = stopped_after(FILES - 10);
     assert_eq!(site.stage_in(StageKind::Directory, "set", "").state, StageState::Complete);
     site.faults.files_made.store(0, Ordering::Relaxed);
     fs::write(site.pfs("set/f0"), b"new source").unwrap();
@@ -155,6 +155,18 @@ fn a_part_is_of_no_use_once_the_source_has_changed() {
     assert_eq!(status.state, StageState::Complete, "{status:?}");
     assert_eq!(status.progress.bytes_moved, 2 * CHUNK as u64);
     assert!(!place.exists());
+    assert_only_large(&site);
+}
+
+#[test]
+fn a_part_is_of_no_use_once_the_source_has_changed_and_been_given_its_old_time() {
+    let (site, spec, _) = killed_in_the_second_chunk(<[u8]>::to_vec);
+    let large = fs::File::options().write(true).open(site.buffer("large")).unwrap();
+    let times = fs::FileTimes::new().set_modified(large.metadata().unwrap().modified().unwrap());
+    large.write_all_at(b"another beginning", 0).unwrap();
+    large.set_times(times).unwrap();
+    let status = site.run(&spec);
+    assert_eq!(status.state, StageState::Complete, "{status:?}");
     assert_only_large(&site);
 }
 

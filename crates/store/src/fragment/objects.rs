@@ -6,26 +6,24 @@
 //!
 //! An object that was never written does not exist and reads as empty. Open objects are kept in a bounded cache.
 
-use std::collections::{HashMap, VecDeque};
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::ops::Range;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use rustix::fs::{FallocateFlags, SeekFrom, Timestamps};
 use rustix::io::Errno;
 use wire::data::Time;
+use wire::data::connection::is_shortage;
 use wire::data::message::AllocateMode;
 
 use super::extents::{Extents, blocks_inside, blocks_touched};
+use super::open_objects::{self, OpenObjects};
 use super::space::Space;
 use super::whole_sync::WholeSync;
-
-/// How many objects are kept open. Well below the 65,536 descriptors that the node asks for at its start.
-const OPEN_OBJECTS_MAX: usize = 8192;
 
 /// What an object is like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,33 +43,30 @@ pub struct Measure {
 pub struct Objects {
     root: PathBuf,
     space: Arc<Space>,
-    open: Mutex<Cache>,
+    open: open_objects::Shared,
     /// Where the objects have a file system of their own that tells of its errors.
     whole: Option<WholeSync>,
 }
 
-#[derive(Debug, Default)]
-struct Cache {
-    objects: HashMap<u64, Arc<Object>>,
-    order: VecDeque<u64>,
-}
-
+/// One object, open.
 #[derive(Debug)]
-struct Object {
+pub struct Object {
     file: File,
     /// Kept only where we count.
     extents: Mutex<Extents>,
 }
 
 impl Objects {
-    /// Opens the objects below `root`, which is made if it is missing, and counts what they hold.
+    /// Opens the objects below `root`, a folder that must be there, and counts what they hold.
     ///
     /// # Errors
     /// The errno of what failed.
     pub fn open(root: PathBuf, space: Arc<Space>) -> io::Result<Objects> {
-        std::fs::create_dir_all(&root)?;
+        if !std::fs::metadata(&root)?.is_dir() {
+            return Err(io::ErrorKind::NotADirectory.into());
+        }
         let whole = if space.counts() { None } else { WholeSync::of(&root)? };
-        let objects = Objects { root, space, open: Mutex::default(), whole };
+        let objects = Objects { root, space, open: OpenObjects::new(), whole };
         if objects.space.counts() {
             for ino in objects.list()? {
                 if let Some(object) = objects.existing(ino)? {
@@ -181,9 +176,9 @@ impl Objects {
     /// Removes the object, if there is one.
     pub fn destroy(&self, ino: u64) -> io::Result<()> {
         let Some(object) = self.existing(ino)? else { return Ok(()) };
-        let mut open = self.open.lock().expect(POISON);
+        let mut open = self.opened();
         std::fs::remove_file(self.path(ino))?;
-        open.objects.remove(&ino);
+        open.remove(ino);
         drop(open);
         self.refund(&object, 0..u64::MAX);
         Ok(())
@@ -202,7 +197,7 @@ impl Objects {
         if is_new {
             self.set_times(ino, Some(atime), Some(mtime))?;
         }
-        object.file.as_fd().try_clone_to_owned()
+        second(&object)
     }
 
     /// The object itself, open for reading and writing, where there is one.
@@ -213,7 +208,8 @@ impl Objects {
         if self.space.counts() {
             return Err(Errno::NOTSUP.into());
         }
-        self.existing(ino)?.ok_or(Errno::NOENT)?.file.as_fd().try_clone_to_owned()
+        let object = self.existing(ino)?.ok_or(Errno::NOENT)?;
+        second(&object)
     }
 
     /// The number of every object.
@@ -245,8 +241,14 @@ impl Objects {
     }
 
     fn open_object(&self, ino: u64, create: bool) -> io::Result<Arc<Object>> {
-        let mut open = self.open.lock().expect(POISON);
-        if let Some(object) = open.objects.get(&ino) {
+        let object = with_room(|| self.try_open(ino, create))?;
+        open_objects::trim();
+        Ok(object)
+    }
+
+    fn try_open(&self, ino: u64, create: bool) -> io::Result<Arc<Object>> {
+        let mut open = self.opened();
+        if let Some(object) = open.get(ino) {
             return Ok(object.clone());
         }
         let path = self.path(ino);
@@ -262,6 +264,10 @@ impl Objects {
         let object = Arc::new(Object { file, extents: Mutex::new(extents) });
         open.keep(ino, object.clone());
         Ok(object)
+    }
+
+    fn opened(&self) -> MutexGuard<'_, OpenObjects> {
+        self.open.lock().expect(POISON)
     }
 
     fn charge(&self, object: &Object, blocks: Range<u64>) -> io::Result<()> {
@@ -282,21 +288,17 @@ impl Objects {
 
 const POISON: &str = "no thread panics while it holds this lock";
 
-impl Cache {
-    fn keep(&mut self, ino: u64, object: Arc<Object>) {
-        self.objects.insert(ino, object);
-        self.order.push_back(ino);
-        // Objects in use are put back to the end; each turn looks at one, so a full cache of busy objects only grows.
-        if self.order.len() > OPEN_OBJECTS_MAX {
-            match self.order.pop_front() {
-                Some(oldest) if self.objects.get(&oldest).is_some_and(|o| Arc::strong_count(o) > 1) => {
-                    self.order.push_back(oldest);
-                }
-                Some(oldest) => drop(self.objects.remove(&oldest)),
-                None => {}
-            }
-        }
+/// Does what needs a descriptor, once more if none was left and some could be closed.
+fn with_room<T>(action: impl Fn() -> io::Result<T>) -> io::Result<T> {
+    match action() {
+        Err(error) if is_shortage(&error) && open_objects::make_room() => action(),
+        other => other,
     }
+}
+
+/// The object once more, for somebody else.
+fn second(object: &Object) -> io::Result<OwnedFd> {
+    with_room(|| object.file.as_fd().try_clone_to_owned())
 }
 
 fn open_file(path: &Path, create: bool) -> io::Result<File> {

@@ -2,12 +2,15 @@
 //!
 //! ```text
 //! FRAGMENT/volume.img       preallocated: the host's disk cannot run full under it
+//! FRAGMENT/volume.empty     bytes available in it when it was empty, in decimal
 //! FRAGMENT/volume/          where it is mounted
 //! FRAGMENT/volume/.ballast  takes what XFS has beyond the capacity (its smallest file system is 300 MiB)
 //! FRAGMENT/volume/objects/
 //! ```
 //!
 //! The kernel keeps the limit, so files can be passed through to a job's node without us in between.
+//!
+//! **Invariant:** only [`create`] formats, in the folder of a fragment that is being made and where no image is.
 
 use std::fs::File;
 use std::io;
@@ -19,36 +22,47 @@ use super::space::Space;
 use crate::image::{
     self, OVERHEAD_BYTES, VolumeError, available, detach, failed, mount, mounted, preallocate,
 };
-use crate::shard::log::sync_folder;
 
 /// Room for folders and inodes of objects, beyond the capacity.
 const OBJECT_OVERHEAD_BYTES: u64 = 8 << 20;
 
-/// Makes the volume of `capacity` bytes below `fragment`, or mounts the one that is there, and tells its space.
+/// Mounts the volume of `capacity` bytes below `fragment`, which must be there, and tells its space.
 ///
 /// # Errors
-/// [`VolumeError`]; a volume that could not be finished is removed again.
+/// [`VolumeError`]; what is on disk is as it was.
 pub fn open(fragment: &Path, capacity: u64) -> Result<Space, VolumeError> {
-    let (image, mountpoint) = (fragment.join("volume.img"), fragment.join("volume"));
-    let finished = mountpoint.join("objects");
-    if !fragment.join("volume.empty").exists() {
-        if let Err(error) = create(fragment, capacity) {
-            remove(fragment)?;
-            return Err(error);
-        }
-    } else if !mounted(&mountpoint) {
+    let (image, mountpoint) = (image_of(fragment), mountpoint_of(fragment));
+    let empty = read_empty(&empty_of(fragment))?;
+    if !disk::is_file(&image).map_err(|e| failed("look for", &image, e))? {
+        return Err(missing("find the volume's image", &image));
+    }
+    if !mounted(&mountpoint)? {
         mount(&image, &mountpoint)?;
     }
-    let empty =
-        std::fs::read_to_string(fragment.join("volume.empty")).ok().and_then(|text| text.trim().parse().ok());
-    let Some(empty) = empty.filter(|_| finished.is_dir()) else {
-        return Err(VolumeError::Io {
-            operation: "find the finished volume below",
-            path: fragment.to_owned(),
-            cause: io::ErrorKind::NotFound.into(),
-        });
-    };
+    let objects = mountpoint.join("objects");
+    if !disk::is_folder(&objects).map_err(|e| failed("look for", &objects, e))? {
+        return Err(missing("find the objects of the volume in", &objects));
+    }
     Ok(Space::Volume { capacity, mountpoint, empty })
+}
+
+/// What was available in the volume when it was empty.
+fn read_empty(path: &Path) -> Result<u64, VolumeError> {
+    let text = std::fs::read_to_string(path).map_err(|e| failed("read", path, e))?;
+    let number = text.trim().parse();
+    number.map_err(|_| failed("read a number in", path, io::ErrorKind::InvalidData.into()))
+}
+
+fn missing(operation: &'static str, path: &Path) -> VolumeError {
+    failed(operation, path, io::ErrorKind::NotFound.into())
+}
+
+fn image_of(fragment: &Path) -> PathBuf {
+    fragment.join("volume.img")
+}
+
+fn empty_of(fragment: &Path) -> PathBuf {
+    fragment.join("volume.empty")
 }
 
 /// Where the fragment's volume is mounted.
@@ -63,16 +77,8 @@ pub fn mountpoint_of(fragment: &Path) -> PathBuf {
 pub fn remove(fragment: &Path) -> Result<(), VolumeError> {
     let mountpoint = mountpoint_of(fragment);
     detach(&mountpoint)?;
-    for file in ["volume.img", "volume.empty"] {
-        let path = fragment.join(file);
-        match std::fs::remove_file(&path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                return Err(failed("remove", &path, error));
-            }
-            _ => {}
-        }
-    }
-    Ok(())
+    let image = image_of(fragment);
+    disk::remove_file(&image).map_err(|e| failed("remove", &image, e))
 }
 
 /// Unmounts the volume and keeps it, for a node that stops.
@@ -81,7 +87,7 @@ pub fn remove(fragment: &Path) -> Result<(), VolumeError> {
 /// [`VolumeError::Io`].
 pub fn close(fragment: &Path) -> Result<(), VolumeError> {
     let mountpoint = mountpoint_of(fragment);
-    if mounted(&mountpoint) {
+    if mounted(&mountpoint)? {
         // Another mount namespace may have a copy of the mount: then unmounting this one writes nothing back.
         image::sync(&mountpoint)?;
         rustix::mount::unmount(&mountpoint, UnmountFlags::empty())
@@ -90,10 +96,13 @@ pub fn close(fragment: &Path) -> Result<(), VolumeError> {
     Ok(())
 }
 
-fn create(fragment: &Path, capacity: u64) -> Result<(), VolumeError> {
-    let (image, mountpoint) = (fragment.join("volume.img"), mountpoint_of(fragment));
-    remove(fragment)?;
-    std::fs::create_dir_all(&mountpoint).map_err(|e| failed("create", &mountpoint, e))?;
+/// Makes the volume of `capacity` bytes below `fragment`, durably, and leaves it mounted.
+///
+/// # Errors
+/// [`VolumeError`]; what was begun stays.
+pub fn create(fragment: &Path, capacity: u64) -> Result<(), VolumeError> {
+    let (image, mountpoint) = (image_of(fragment), mountpoint_of(fragment));
+    disk::make_folder(&mountpoint).map_err(|e| failed("create", &mountpoint, e))?;
     let wanted = capacity + capacity / 64 + OVERHEAD_BYTES + OBJECT_OVERHEAD_BYTES;
     image::create(&image, wanted)?;
     mount(&image, &mountpoint)?;
@@ -105,11 +114,9 @@ fn create(fragment: &Path, capacity: u64) -> Result<(), VolumeError> {
     }
     let objects = mountpoint.join("objects");
     std::fs::create_dir(&objects).map_err(|e| failed("create", &objects, e))?;
-    // Written last, and durably: whoever finds it finds a finished volume, and a volume without it is made anew.
-    let marker = fragment.join("volume.empty");
-    let empty = image::available(&mountpoint)?.to_string();
-    File::create(&marker)
-        .and_then(|mut file| io::Write::write_all(&mut file, empty.as_bytes()).and_then(|()| file.sync_all()))
-        .and_then(|()| sync_folder(&marker))
-        .map_err(|e| failed("write", &marker, e))
+    let whole = File::open(&mountpoint).and_then(|root| Ok(rustix::fs::syncfs(root)?));
+    whole.map_err(|e| failed("sync", &mountpoint, e))?;
+    let empty = empty_of(fragment);
+    let bytes = image::available(&mountpoint)?.to_string();
+    disk::replace(&empty, bytes.as_bytes()).map_err(|e| failed("write", &empty, e))
 }

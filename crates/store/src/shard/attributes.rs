@@ -58,7 +58,13 @@ impl Shard {
                 self.peers.resize(fragment, ino, object_size)?;
             }
         }
-        self.changing(caller, |state, time| {
+        let mut state = self.lock();
+        // It ends in a hole then: only the fragments know what space it takes.
+        let grows = state.tree.get(ino).is_some_and(|inode| !inode.live && inode.size < size);
+        if grows && !self.measures_itself() {
+            state.record(None, Record::Opened { ino })?;
+        }
+        self.change(&mut state, caller, |state, time| {
             let inode = state.tree.get(ino).ok_or(Errno::STALE)?;
             let mut change = change(inode, set, time);
             change.mtime = change.mtime.or(Some(time));

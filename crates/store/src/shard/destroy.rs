@@ -74,7 +74,7 @@ impl Destroyer {
 
 const POISON: &str = "no thread panics while it holds the queue";
 
-/// Starts the thread that removes objects and ends lost sessions.
+/// Starts the thread that removes objects, ends lost sessions, and sees to the log.
 pub(super) fn start(shard: &Arc<Shard>) {
     let shard = Arc::downgrade(shard);
     std::thread::Builder::new()
@@ -97,6 +97,7 @@ fn run(shard: &Weak<Shard>) {
             continue;
         }
         expired = Instant::now();
+        shard.keep_up();
         let lost = shard.lock().sessions.expire(expired, shard.peers.grace());
         for (session, closed) in lost {
             shard.session_ended(session);
@@ -110,8 +111,7 @@ impl Shard {
     /// has what open, it is left to the sweep.
     pub(super) fn destroy_if_gone(&self, ino: u64) {
         let state = self.lock();
-        let nameless = state.tree.get(ino).is_some_and(|inode| inode.nlink == 0);
-        if nameless && !state.sessions.is_open(ino) && !state.sessions.is_awaiting() {
+        if state.tree.is_orphan(ino) && !state.sessions.is_open(ino) && !state.sessions.is_awaiting() {
             self.destroyer.push(ino);
         }
     }

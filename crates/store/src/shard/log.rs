@@ -1,37 +1,58 @@
-//! The metadata log: an append-only file of checksummed entries.
-//!
-//! ```text
-//! file  := "FRBYMETA" version:u32le entry*
-//! entry := len:u32le crc32c:u32le sequence:u64le body[len]        crc32c covers sequence and body
-//! ```
+//! The metadata log: an append-only file of checksummed entries, which a shorter one replaces from time to time.
 //!
 //! An entry is acknowledged when it has been handed to the kernel: that survives `kill -9`. A power loss it survives
-//! after [`Log::sync`]. After a failed write or sync the log takes nothing more (the kernel may have dropped what it
-//! could not write), and the shard serves no change until it is opened anew.
+//! after a sync ([`Log::to_sync`], [`Log::finish`]). After a failed write or sync the log takes nothing more (the kernel may
+//! have dropped what it could not write), and the shard serves no change until it is opened anew.
 //!
 //! Recovery tells a torn tail (the last entry was being written: cut off, it was never acknowledged) from damage in the
-//! middle (an entry that does not match its checksum although valid ones follow: reported, nothing is served). What was
-//! never synced may lack pages after a power loss: zeros, after which later pages may have reached the disk.
+//! middle (an entry that does not match its checksum although valid ones follow: reported, nothing is served), and from a
+//! log that was cut off before what was synced ([`mark`]). What was never synced may lack pages after a power loss: zeros,
+//! after which later pages may have reached the disk.
+//!
+//! A log is replaced by way of a [`Draft`]:
+//!
+//! ```text
+//! writing ---> synced ---> renamed ---> the folder is synced
+//!    |            |           |              a power loss before this finds one log or the other
+//!    +-- fails: the old log goes on    +-- from here on the new log is written, and a sync syncs the folder first
+//! ```
+//!
+//! **Invariant:** a sync counts only for the log that it was of; what it confirmed is in every file that may have the
+//! log's name after a power loss.
 
-use std::fs::{File, OpenOptions};
-use std::io::{self, Read};
-use std::os::unix::fs::FileExt;
+pub mod disk;
+pub mod format;
+mod mark;
+mod reserve;
+
+use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustix::io::Errno;
 
 use super::record::{Entry, Record};
+use disk::{DiskFolder, Folder, LogFile};
+use format::{Reader, VERSION};
+use mark::Mark;
+pub use reserve::Purpose;
+use reserve::Reserve;
 
-const MAGIC: &[u8; 8] = b"FRBYMETA";
-const VERSION: u32 = 1;
-const FILE_HEAD_BYTES: usize = 12;
-const ENTRY_HEAD_BYTES: usize = 16;
+/// The log's name in its folder.
+const NAME: &str = "meta.log";
+/// The name of a log that is not finished.
+const DRAFT: &str = "meta.log.new";
 
-/// No entry is longer, bytes: two names, a symbolic link and a full set of extended attributes fit many times.
-const BODY_BYTES_MAX: usize = 1 << 20;
+/// What is tried when a log is opened that may not be there.
+pub const OPEN: &str = "open";
 
-/// What the page cache writes at once, bytes.
-const PAGE_BYTES: usize = 4096;
+/// Bytes of a draft that are written at once.
+const DRAFT_WRITE_BYTES: usize = 1 << 20;
 
-/// Why a log cannot be read.
+/// A log is replaced when it is this many times as long as what it began with.
+const GROWTH_MAX: u64 = 4;
+
+/// Why a log cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum LogError {
     /// The file system refused.
@@ -54,8 +75,23 @@ pub enum LogError {
         /// Where.
         offset: usize,
     },
+    /// It ends too early.
+    #[error(
+        "metadata log {path} ends at byte {offset} with entry {found}, but was synced up to entry {synced}: its end was \
+         lost"
+    )]
+    Cut {
+        /// Which file.
+        path: PathBuf,
+        /// Where it ends.
+        offset: usize,
+        /// How many entries it has had.
+        found: u64,
+        /// How many it had when it was synced.
+        synced: u64,
+    },
     /// The file is something else, or of another version.
-    #[error("{path} is no metadata log of version {VERSION}")]
+    #[error("{path} is no metadata log of version 1 to {VERSION}")]
     Foreign {
         /// Which file.
         path: PathBuf,
@@ -65,88 +101,120 @@ pub enum LogError {
 /// An open log, at its end.
 #[derive(Debug)]
 pub struct Log {
-    file: File,
-    path: PathBuf,
+    folder: Arc<dyn Folder>,
+    file: Arc<dyn LogFile>,
+    mark: Arc<Mark>,
+    /// Which of the files that had the name since the shard was opened.
+    generation: u64,
     length: u64,
-    sequence: u64,
+    /// The next entry's sequence number.
+    next: u64,
+    /// How long it was when it was begun.
+    begun: u64,
     /// The length that is known to survive a power loss.
     synced: u64,
+    /// Whether the file is known to keep its name in a power loss.
+    named: bool,
     broken: bool,
+    reserve: Reserve,
     buffer: Vec<u8>,
 }
 
-impl Log {
-    /// Begins a new log with `entries`, durably, in place of whatever is at `path`.
+/// A sync that is to be done without holding up appends.
+#[derive(Debug)]
+pub struct Sync {
+    file: Arc<dyn LogFile>,
+    folder: Option<Arc<dyn Folder>>,
+    generation: u64,
+    length: u64,
+    next: u64,
+}
+
+impl Sync {
+    /// Does it.
     ///
     /// # Errors
-    /// [`LogError::Io`]; what was at `path` is untouched then.
-    pub fn create(path: &Path, entries: impl Iterator<Item = Entry>) -> Result<Log, LogError> {
-        let temporary = path.with_extension("new");
-        let failed = |operation, cause| LogError::Io { operation, path: temporary.clone(), cause };
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .open(&temporary)
-            .map_err(|e| failed("create", e))?;
-        let mut log = Log {
-            file,
-            path: path.to_owned(),
-            length: 0,
-            sequence: 0,
-            synced: 0,
-            broken: false,
-            buffer: Vec::new(),
-        };
-        log.buffer.extend_from_slice(MAGIC);
-        log.buffer.extend_from_slice(&VERSION.to_le_bytes());
-        for entry in entries {
-            log.encode(&entry).map_err(|e| failed("encode", e))?;
-            if log.buffer.len() > 1 << 20 {
-                log.flush().map_err(|e| failed("write", e))?;
-            }
-        }
-        log.flush().map_err(|e| failed("write", e))?;
-        log.sync().map_err(|e| failed("sync", e))?;
-        std::fs::rename(&temporary, path).map_err(|e| failed("rename", e))?;
-        sync_folder(path).map_err(|e| failed("sync the folder of", e))?;
-        Ok(log)
+    /// The errno of what failed.
+    pub fn run(&self) -> io::Result<()> {
+        self.file.sync()?;
+        self.folder.as_ref().map_or(Ok(()), |folder| folder.sync())
+    }
+}
+
+/// What a sync was good for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Synced {
+    /// The log survives a power loss up to this length, bytes.
+    UpTo(u64),
+    /// The log was replaced meanwhile: nothing is known of the one that is there now.
+    AnotherLog,
+}
+
+impl Log {
+    /// Begins the first log in the folder at `folder` with `entries`, durably.
+    ///
+    /// # Errors
+    /// [`LogError::Io`], with EEXIST where there is a log: it is untouched then.
+    pub fn create(folder: Arc<dyn Folder>, entries: impl Iterator<Item = Entry>) -> Result<Log, LogError> {
+        let failed = |operation, cause| io_error(operation, folder.path_of(NAME), cause);
+        let mut draft = Draft::begin(folder.clone(), 0).map_err(|e| failed("create", e))?;
+        draft.snapshot(entries).and_then(|()| draft.sync()).map_err(|e| failed("write", e))?;
+        folder.publish(DRAFT, NAME).map_err(|e| failed("name", e))?;
+        draft.is_named = true;
+        folder.sync().map_err(|e| failed("sync the folder of", e))?;
+        let (mark, _) = Mark::open(&*folder).map_err(|e| failed("make the mark of", e))?;
+        mark.note(draft.next);
+        Ok(Log { named: true, ..draft.into_log(Arc::new(mark), 0) })
     }
 
-    /// Opens the log at `path` and gives every entry in it to `each`, in order.
+    /// Opens the log in the folder and gives every entry in it to `each`, in order.
     ///
     /// # Errors
-    /// [`LogError`].
-    pub fn open(path: &Path, mut each: impl FnMut(Entry)) -> Result<Log, LogError> {
-        let failed = |operation, cause| LogError::Io { operation, path: path.to_owned(), cause };
-        let mut file = OpenOptions::new().read(true).write(true).open(path).map_err(|e| failed("open", e))?;
-        let mut bytes = Vec::new();
-        file.read_to_end(&mut bytes).map_err(|e| failed("read", e))?;
-        let version = bytes.get(8..FILE_HEAD_BYTES);
-        if bytes.get(..8) != Some(MAGIC.as_slice()) || version != Some(VERSION.to_le_bytes().as_slice()) {
-            return Err(LogError::Foreign { path: path.to_owned() });
+    /// [`LogError`]; with ENOENT where there is none.
+    pub fn open(folder: Arc<dyn Folder>, mut each: impl FnMut(Entry)) -> Result<Log, LogError> {
+        let path = folder.path_of(NAME);
+        let failed = |operation, cause| io_error(operation, path.clone(), cause);
+        let file = folder.open(NAME).map_err(|e| failed(OPEN, e))?;
+        let (mark, marked) = Mark::open(&*folder).map_err(|e| failed("read the mark of", e))?;
+        let len = file.len().map_err(|e| failed("measure", e))?;
+        let bytes = file.read_at(0, index(len)).map_err(|e| failed("read", e))?;
+        let foreign = || LogError::Foreign { path: path.clone() };
+        let (mut at, mut next) = format::parse_head(&bytes).ok_or_else(foreign)?;
+        let (mut synced, mut begun) = (0, at as u64);
+        while let Some((entry, end)) = format::decode(&bytes, at, next) {
+            synced = synced.max(format::synced_to(&entry));
+            (at, next) = (end, next + 1);
+            if entry.record == Record::Begun {
+                begun = at as u64;
+            } else {
+                each(entry);
+            }
         }
-        let (mut at, mut sequence, mut synced) = (FILE_HEAD_BYTES, 0, 0);
-        while let Some((entry, next)) = decode(&bytes, at, sequence) {
-            synced = synced.max(synced_to(&entry));
-            each(entry);
-            (at, sequence) = (next, sequence + 1);
+        if at < bytes.len() && format::is_damaged(&bytes, at, next, synced) {
+            return Err(LogError::Damaged { path, offset: at });
+        }
+        if next < marked {
+            return Err(LogError::Cut { path, offset: at, found: next, synced: marked });
         }
         if at < bytes.len() {
-            if is_damaged(&bytes, at, sequence, synced) {
-                return Err(LogError::Damaged { path: path.to_owned(), offset: at });
-            }
             tracing::warn!(path = %path.display(), offset = at, "cut off the torn tail of the metadata log");
             file.set_len(at as u64).map_err(|e| failed("cut off the torn tail of", e))?;
         }
+        discard_draft(&*folder);
+        let reserve = Reserve::of(&*file);
         Ok(Log {
+            folder,
             file,
-            path: path.to_owned(),
+            mark: Arc::new(mark),
+            generation: 0,
             length: at as u64,
-            sequence,
+            next,
+            begun,
             synced: 0,
+            // A former process may have renamed it and died before it synced the folder.
+            named: false,
             broken: false,
+            reserve,
             buffer: Vec::new(),
         })
     }
@@ -159,133 +227,249 @@ impl Log {
     /// Appends one entry and hands it to the kernel.
     ///
     /// # Errors
+    /// E2BIG where the entry is too long, and ENOSPC where it may not use what is kept for others: nothing was written then.
     /// The errno of the write; EIO ever after.
     pub fn append(&mut self, entry: &Entry) -> io::Result<()> {
-        if self.broken {
-            return Err(io::Error::from_raw_os_error(rustix::io::Errno::IO.raw_os_error()));
+        self.intact()?;
+        self.buffer.clear();
+        format::encode(&mut self.buffer, entry, self.next)?;
+        let end = self.length + self.buffer.len() as u64;
+        self.reserve.take(&*self.file, end, entry.record.purpose())?;
+        let written = self.file.write_at(self.length, &self.buffer);
+        match &written {
+            Ok(()) => {
+                self.length += self.buffer.len() as u64;
+                self.next += 1;
+            }
+            // A full disk wrote nothing or a part, which is cut off again: the next may fit. Anything else leaves the file in a
+            // state that nobody knows.
+            Err(error) => {
+                let harmless = error.kind() == io::ErrorKind::StorageFull;
+                self.broken = !harmless || self.file.set_len(self.length).is_err();
+                self.reserve = Reserve::of(&*self.file);
+            }
         }
-        let before = self.sequence;
-        let result = self.encode(entry).and_then(|()| self.flush());
-        if let Err(error) = &result {
-            self.buffer.clear();
-            self.sequence = before;
-            // A full disk wrote nothing or a part, which is cut off again, and an entry that is too long wrote nothing: the
-            // next may fit. Anything else leaves the file in a state that nobody knows.
-            let harmless =
-                matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::ArgumentListTooLong);
-            self.broken = !harmless || self.file.set_len(self.length).is_err();
-        }
-        result
+        written
     }
 
-    /// A second handle to sync with, without holding up appends, and the length that it will have made durable.
+    /// What has to be synced so that all entries survive a power loss; `None`: nothing.
     ///
     /// # Errors
-    /// The errno of `dup`.
-    pub fn to_sync(&self) -> io::Result<Option<(File, u64)>> {
-        if self.synced >= self.length {
+    /// EIO where a write or a sync failed: nobody knows what of the log is on the disk.
+    pub fn to_sync(&self) -> io::Result<Option<Sync>> {
+        if self.named && self.synced >= self.length {
             return Ok(None);
         }
-        Ok(Some((self.file.try_clone()?, self.length)))
+        self.intact()?;
+        Ok(Some(Sync {
+            file: self.file.clone(),
+            folder: (!self.named).then(|| self.folder.clone()),
+            generation: self.generation,
+            length: self.length,
+            next: self.next,
+        }))
     }
 
-    /// Notes how a sync that [`Log::to_sync`] prepared ended.
-    pub fn synced(&mut self, length: u64, result: &io::Result<()>) {
-        match result {
-            Ok(()) => self.synced = self.synced.max(length),
-            Err(_) => self.broken = true,
+    /// Notes how a sync ended that [`Log::to_sync`] prepared.
+    ///
+    /// # Errors
+    /// Its error; EIO where the log broke meanwhile.
+    pub fn finish(&mut self, sync: &Sync, result: io::Result<()>) -> io::Result<Synced> {
+        if sync.generation != self.generation {
+            return Ok(Synced::AnotherLog);
         }
+        if let Err(error) = result {
+            self.broken = true;
+            return Err(error);
+        }
+        // Another sync may have been told of an error that this one was not: the kernel tells it once.
+        self.intact()?;
+        self.named = true;
+        if sync.length > self.synced {
+            self.synced = sync.length;
+            self.mark.note(sync.next);
+        }
+        Ok(Synced::UpTo(sync.length))
     }
 
-    fn sync(&mut self) -> io::Result<()> {
-        let result = self.file.sync_data();
-        self.synced(self.length, &result);
-        result
+    /// Whether it is so much longer than it began that it should be replaced.
+    pub fn is_overgrown(&self, bytes_min: u64) -> bool {
+        self.length > bytes_min.max(GROWTH_MAX * self.begun)
     }
 
-    fn encode(&mut self, entry: &Entry) -> io::Result<()> {
-        let start = self.buffer.len();
-        self.buffer.resize(start + ENTRY_HEAD_BYTES, 0);
-        self.buffer =
-            postcard::to_extend(entry, std::mem::take(&mut self.buffer)).map_err(io::Error::other)?;
-        let body_len = self.buffer.len() - start - ENTRY_HEAD_BYTES;
-        let len = u32::try_from(body_len).ok().filter(|_| body_len <= BODY_BYTES_MAX);
-        let len =
-            len.ok_or_else(|| io::Error::from_raw_os_error(rustix::io::Errno::TOOBIG.raw_os_error()))?;
-        self.buffer[start..start + 4].copy_from_slice(&len.to_le_bytes());
-        self.buffer[start + 8..start + 16].copy_from_slice(&self.sequence.to_le_bytes());
-        let crc = crc32c::crc32c(&self.buffer[start + 8..]);
-        self.buffer[start + 4..start + 8].copy_from_slice(&crc.to_le_bytes());
-        self.sequence += 1;
+    /// Begins the log that is to replace this one, and to read this one from its beginning.
+    ///
+    /// # Errors
+    /// The errno of what failed.
+    pub fn begin_replacing(&self) -> io::Result<(Draft, Reader)> {
+        self.intact()?;
+        let reader = Reader::begin(self.file.clone())?;
+        Ok((Draft::begin(self.folder.clone(), self.next)?, reader))
+    }
+
+    /// Puts `draft` in this log's place, which has all of this log, and what it has of this log's first `copied` bytes was
+    /// synced.
+    ///
+    /// # Errors
+    /// The errno of what failed; EAGAIN where more than that was confirmed of this log. Unless the error leaves it unknown
+    /// which of both has the name, this log goes on.
+    pub fn replace_by(&mut self, mut draft: Draft, copied: u64) -> io::Result<()> {
+        self.intact()?;
+        if self.synced > copied {
+            return Err(Errno::AGAIN.into());
+        }
+        draft.flush()?;
+        if let Err(error) = self.folder.replace(DRAFT, NAME) {
+            let errno = error.raw_os_error().map(Errno::from_raw_os_error);
+            // A rename that runs out of something did nothing; of another that fails it is not known.
+            let did_nothing = [Errno::NOSPC, Errno::DQUOT, Errno::NOMEM, Errno::ACCESS, Errno::PERM];
+            self.broken = !errno.is_some_and(|errno| did_nothing.contains(&errno));
+            draft.is_named = self.broken;
+            return Err(error);
+        }
+        draft.is_named = true;
+        *self = draft.into_log(self.mark.clone(), self.generation + 1);
         Ok(())
     }
 
+    /// What was appended since the last sync need not be synced.
+    pub fn nothing_new(&mut self) {
+        self.synced = self.length;
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> PathBuf {
+        self.folder.path_of(NAME)
+    }
+
+    fn intact(&self) -> io::Result<()> {
+        if self.broken { Err(Errno::IO.into()) } else { Ok(()) }
+    }
+}
+
+/// A log that is not in place yet. Its file is removed when it is dropped before it is.
+#[derive(Debug)]
+pub struct Draft {
+    folder: Arc<dyn Folder>,
+    file: Arc<dyn LogFile>,
+    length: u64,
+    next: u64,
+    begun: u64,
+    synced: u64,
+    is_named: bool,
+    buffer: Vec<u8>,
+}
+
+impl Draft {
+    fn begin(folder: Arc<dyn Folder>, first: u64) -> io::Result<Draft> {
+        let file = folder.create(DRAFT)?;
+        let buffer = format::head(first);
+        Ok(Draft { folder, file, length: 0, next: first, begun: 0, synced: 0, is_named: false, buffer })
+    }
+
+    /// Writes what the log begins with.
+    ///
+    /// # Errors
+    /// The errno of what failed.
+    pub fn snapshot(&mut self, mut entries: impl Iterator<Item = Entry>) -> io::Result<()> {
+        entries.try_for_each(|entry| self.push(&entry))?;
+        self.push(&Entry { origin: None, record: Record::Begun })?;
+        self.begun = self.length + self.buffer.len() as u64;
+        Ok(())
+    }
+
+    /// Copies what `reader` has before `end`.
+    ///
+    /// # Errors
+    /// The errno of what failed.
+    pub fn copy(&mut self, reader: &mut Reader, end: u64) -> io::Result<()> {
+        while let Some(mut entry) = reader.next_before(end)? {
+            // A length of the other log. The entry stays: numbers must not fall behind the other's.
+            if let Record::Synced { length } = &mut entry.record {
+                *length = 0;
+            }
+            self.push(&entry)?;
+        }
+        Ok(())
+    }
+
+    /// Makes what it has survive a power loss.
+    ///
+    /// # Errors
+    /// The errno of what failed.
+    pub fn sync(&mut self) -> io::Result<()> {
+        self.flush()?;
+        self.file.sync()?;
+        self.synced = self.length;
+        Ok(())
+    }
+
+    fn push(&mut self, entry: &Entry) -> io::Result<()> {
+        format::encode(&mut self.buffer, entry, self.next)?;
+        self.next += 1;
+        if self.buffer.len() > DRAFT_WRITE_BYTES { self.flush() } else { Ok(()) }
+    }
+
     fn flush(&mut self) -> io::Result<()> {
-        self.file.write_all_at(&self.buffer, self.length)?;
+        self.file.write_at(self.length, &self.buffer)?;
         self.length += self.buffer.len() as u64;
         self.buffer.clear();
         Ok(())
     }
 
-    /// Where it is.
-    pub fn path(&self) -> &Path {
-        &self.path
+    fn into_log(mut self, mark: Arc<Mark>, generation: u64) -> Log {
+        Log {
+            folder: self.folder.clone(),
+            file: self.file.clone(),
+            mark,
+            generation,
+            length: self.length,
+            next: self.next,
+            begun: self.begun,
+            synced: self.synced,
+            named: false,
+            broken: false,
+            reserve: Reserve::of(&*self.file),
+            buffer: std::mem::take(&mut self.buffer),
+        }
     }
 }
 
-/// The entry at `at`, if it is whole and the one that `sequence` expects, and where the next begins.
-fn decode(bytes: &[u8], at: usize, sequence: u64) -> Option<(Entry, usize)> {
-    let head = bytes.get(at..at + ENTRY_HEAD_BYTES)?;
-    let len = u32::from_le_bytes(head[0..4].try_into().ok()?) as usize;
-    let crc = u32::from_le_bytes(head[4..8].try_into().ok()?);
-    let found = u64::from_le_bytes(head[8..16].try_into().ok()?);
-    if len > BODY_BYTES_MAX || found != sequence {
-        return None;
+impl Drop for Draft {
+    fn drop(&mut self) {
+        if !self.is_named {
+            discard_draft(&*self.folder);
+        }
     }
-    let end = at + ENTRY_HEAD_BYTES + len;
-    if crc32c::crc32c(bytes.get(at + 8..end)?) != crc {
-        return None;
+}
+
+/// Removes an unfinished log: it would only take space.
+fn discard_draft(folder: &dyn Folder) {
+    if let Err(error) = folder.remove(DRAFT)
+        && error.kind() != io::ErrorKind::NotFound
+    {
+        let path = folder.path_of(DRAFT);
+        tracing::warn!(path = %path.display(), %error, "cannot remove an unfinished metadata log");
     }
-    Some((postcard::from_bytes(&bytes[at + ENTRY_HEAD_BYTES..end]).ok()?, end))
 }
 
-/// The length that an entry says was synced.
-fn synced_to(entry: &Entry) -> u64 {
-    if let Record::Synced { length } = entry.record { length } else { 0 }
+/// The folder of a log on this machine, which must be there.
+///
+/// # Errors
+/// [`LogError::Io`].
+pub fn folder(path: &Path) -> Result<Arc<dyn Folder>, LogError> {
+    let opened = DiskFolder::open(path);
+    let opened = opened.map_err(|cause| io_error("open the folder of", path.join(NAME), cause))?;
+    Ok(Arc::new(opened))
 }
 
-/// Whether what is at `at`, and no entry, was acknowledged: whole entries follow, and it was either synced or is not what
-/// a page looks like that a power loss kept from the disk.
-fn is_damaged(bytes: &[u8], at: usize, sequence: u64, synced: u64) -> bool {
-    let mut later = later_entries(bytes, at, sequence).peekable();
-    if later.peek().is_none() {
-        return false;
-    }
-    let synced = later.map(|entry| synced_to(&entry)).fold(synced, u64::max);
-    synced > at as u64 || !lacks_a_page(bytes, at)
+fn io_error(operation: &'static str, path: PathBuf, cause: io::Error) -> LogError {
+    LogError::Io { operation, path, cause }
 }
 
-/// Whole entries after the one that should be at `at`.
-fn later_entries(bytes: &[u8], at: usize, sequence: u64) -> impl Iterator<Item = Entry> {
-    (at + 1..bytes.len().saturating_sub(ENTRY_HEAD_BYTES)).filter_map(move |candidate| {
-        let found = u64::from_le_bytes(bytes[candidate + 8..candidate + 16].try_into().expect("8 bytes"));
-        // A later entry has a later number, and no entry is shorter than its head.
-        let plausible = found > sequence && found - sequence <= (bytes.len() / ENTRY_HEAD_BYTES) as u64;
-        if plausible { decode(bytes, candidate, found).map(|(entry, _)| entry) } else { None }
-    })
-}
-
-/// Whether the entry at `at` lies where a page, or the rest of one, is zeros.
-fn lacks_a_page(bytes: &[u8], at: usize) -> bool {
-    let zeros = |range: &[u8]| range.iter().all(|byte| *byte == 0);
-    let next_page = at.next_multiple_of(PAGE_BYTES).min(bytes.len());
-    let of_entry = &bytes[next_page..bytes.len().min(next_page + BODY_BYTES_MAX)];
-    (next_page > at && zeros(&bytes[at..next_page])) || of_entry.chunks_exact(PAGE_BYTES).any(zeros)
-}
-
-/// Makes a new or renamed name in the folder of `path` survive a power loss.
-pub fn sync_folder(path: &Path) -> io::Result<()> {
-    File::open(path.parent().unwrap_or(Path::new(".")))?.sync_all()
+/// A length in memory.
+fn index(len: u64) -> usize {
+    usize::try_from(len).unwrap_or(usize::MAX)
 }
 
 #[cfg(test)]

@@ -32,11 +32,21 @@ pub fn directory(tree: &Tree, ino: u64) -> Result<(&Inode, &Directory), Errno> {
     Ok((inode, inode.directory().ok_or(Errno::NOTDIR)?))
 }
 
-/// The inode behind a name.
+/// The directory `ino`, to put a name into: one that was removed takes none.
+fn living(tree: &Tree, ino: u64) -> Result<(&Inode, &Directory), Errno> {
+    let (inode, entries) = directory(tree, ino)?;
+    if inode.nlink == 0 { Err(Errno::NOENT) } else { Ok((inode, entries)) }
+}
+
+/// The inode behind a name; behind `.` itself, of any kind: so it is found by a file handle.
 pub fn lookup(tree: &Tree, parent: u64, name: &[u8]) -> Result<u64, Errno> {
+    if name == b"." {
+        let inode = tree.get(parent).ok_or(Errno::STALE)?;
+        let is_removed = inode.nlink == 0 && inode.kind != FileKind::Regular;
+        return if is_removed { Err(Errno::STALE) } else { Ok(parent) };
+    }
     let (_, entries) = directory(tree, parent)?;
     match name {
-        b"." => Ok(parent),
         b".." => Ok(entries.parent),
         _ if name.len() > NAME_BYTES_MAX => Err(Errno::NAMETOOLONG),
         _ => entries.get(name).ok_or(Errno::NOENT),
@@ -51,7 +61,7 @@ pub fn make(
     new: &NewInode<'_>,
     time: Time,
 ) -> Result<(u64, Record), Errno> {
-    let (folder, entries) = directory(tree, parent)?;
+    let (folder, entries) = living(tree, parent)?;
     free(entries, name)?;
     if new.target.len() > SYMLINK_BYTES_MAX {
         return Err(Errno::NAMETOOLONG);
@@ -111,7 +121,7 @@ pub fn link(tree: &Tree, ino: u64, parent: u64, name: &[u8], time: Time) -> Resu
     if inode.nlink == 0 {
         return Err(Errno::NOENT);
     }
-    free(directory(tree, parent)?.1, name)?;
+    free(living(tree, parent)?.1, name)?;
     Ok(Record::Link { ino, parent, name: name.to_vec(), time })
 }
 
@@ -154,6 +164,7 @@ pub fn rename(tree: &Tree, m: &Move<'_>, time: Time) -> Result<Option<(Option<u6
         return Err(Errno::BUSY);
     }
     let source = lookup(tree, m.parent, m.name)?;
+    living(tree, m.new_parent)?;
     let target = match lookup(tree, m.new_parent, m.new_name) {
         Ok(ino) => Some(ino),
         Err(Errno::NOENT) => None,

@@ -6,6 +6,8 @@
 use serde::{Deserialize, Serialize};
 use wire::data::{FileKind, Time};
 
+use super::log::Purpose;
+
 /// A change of the tree.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Record {
@@ -53,6 +55,31 @@ pub enum Record {
     Synced { length: u64 },
     /// An access list set, and the mode that stands for it; `None`: the mode says all of it.
     SetAcl { ino: u64, mode: u32, value: Option<Vec<u8>>, time: Time },
+    /// The end of the snapshot that a log begins with.
+    Begun,
+    /// Numbers below this one may have been given to inodes that the log does not know after a power loss.
+    Numbered { until: u64 },
+}
+
+impl Record {
+    /// What it does to the space on the disk: what gives space back must fit a log on a full disk, too.
+    pub fn purpose(&self) -> Purpose {
+        match self {
+            Record::Remove { .. }
+            | Record::Destroyed { .. }
+            | Record::Settled { .. }
+            | Record::Ended { .. }
+            | Record::Synced { .. } => Purpose::Frees,
+            Record::Rename { .. }
+            | Record::Exchange { .. }
+            | Record::SetAttr { .. }
+            | Record::RemoveXattr { .. }
+            | Record::Opened { .. }
+            | Record::Began { .. }
+            | Record::Reserved { .. } => Purpose::Changes,
+            _ => Purpose::Takes,
+        }
+    }
 }
 
 /// Names and values of extended attributes.

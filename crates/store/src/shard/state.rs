@@ -1,9 +1,11 @@
 //! Everything that changes about a namespace, and the log that it can be made from again.
 //!
-//! **Invariant:** the tree changes only by a record that is in the log.
+//! **Invariant:** the tree changes only by a record that is in the log; no inode gets a number that another has had, not
+//! even one that a power loss took back.
 
 use std::collections::HashMap;
-use std::path::Path;
+use std::io;
+use std::sync::Arc;
 use std::time::Instant;
 
 use rustix::io::Errno;
@@ -11,16 +13,17 @@ use wire::data::ROOT;
 use wire::node::NamespaceSpec;
 
 use super::locks::Locks;
-use super::log::{Log, LogError};
+use super::log::disk::Folder;
+use super::log::{self, Log, LogError};
 use super::record::{AttrChange, Entry, InodeRecord, Kind, Origin, Record};
 use super::sessions::{Outcome, Sessions};
 use super::tree::Tree;
 use super::{Caller, errno_of, now};
 
-/// The log is written anew when it is this long and several times what the tree needs.
-const COMPACT_BYTES_MIN: u64 = 64 << 20;
-/// A generous guess of what one inode with its entry takes in a snapshot, bytes.
-const SNAPSHOT_BYTES_PER_INODE: u64 = 256;
+/// Inode numbers that are set aside at once: a power loss costs as many of 2^64, and one sync of the log is needed for so
+/// many new files.
+const NUMBERS: u64 = 1 << 20;
+
 /// Everything that changes about a namespace.
 pub struct State {
     /// The names and inodes.
@@ -33,19 +36,66 @@ pub struct State {
     pub locks: Locks,
     /// Where the next append goes, by inode, while files are appended to from several nodes.
     pub ends: HashMap<u64, u64>,
+    /// The inode numbers that may be given out.
+    pub numbers: Numbers,
+}
+
+/// Which inode numbers are set aside: those below `durable` may be given out, those below `noted` once the log is synced.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Numbers {
+    /// The log that says so survives a power loss.
+    pub durable: u64,
+    /// The log says so.
+    pub noted: u64,
+}
+
+/// Whether a namespace's metadata must be there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Expect {
+    /// It was made before: where it is missing, it is lost, and nothing takes its place.
+    Existing,
+    /// It is being made. Where an attempt that was cut short has made it, that is used.
+    New,
 }
 
 impl State {
-    /// Opens the namespace whose log is at `log_path`, making it if it is new.
+    /// Opens the namespace whose log is in the folder `home`.
     ///
     /// # Errors
-    /// [`LogError`]: nothing is served then.
-    pub fn open(log_path: &Path, spec: &NamespaceSpec) -> Result<State, LogError> {
-        let mut state = if log_path.exists() { recover(log_path)? } else { create(log_path, spec)? };
-        if state.log.len() > 4 * snapshot_bytes(&state.tree) {
-            state.compact()?;
-        }
+    /// [`LogError`]: nothing is served then, and what is there stays as it is.
+    pub fn open(home: Arc<dyn Folder>, spec: &NamespaceSpec, expect: Expect) -> Result<State, LogError> {
+        let is_absent = |error: &LogError| matches!(error, LogError::Io { operation: log::OPEN, cause, .. } if cause.kind() == io::ErrorKind::NotFound);
+        let mut state = match expect {
+            Expect::Existing => recover(home)?,
+            Expect::New => match recover(home.clone()) {
+                Err(error) if is_absent(&error) => create(home, spec)?,
+                recovered => recovered?,
+            },
+        };
+        // Those between were perhaps given to files that a power loss took back.
+        state.tree.number_from(state.numbers.noted);
         Ok(state)
+    }
+
+    /// Notes that more numbers are set aside; they may be given out once the log is synced.
+    ///
+    /// # Errors
+    /// The errno of the log.
+    pub fn note_numbers(&mut self) -> Result<(), Errno> {
+        let until = self.tree.next_ino().max(self.numbers.noted) + NUMBERS;
+        self.record(None, Record::Numbered { until })?;
+        self.numbers.noted = until;
+        Ok(())
+    }
+
+    /// Whether there is a number for a new inode.
+    pub fn has_number(&self) -> bool {
+        self.tree.next_ino() < self.numbers.durable
+    }
+
+    /// Whether more numbers should be set aside soon.
+    pub fn wants_numbers(&self) -> bool {
+        self.tree.next_ino() + NUMBERS / 2 > self.numbers.noted
     }
 
     /// Before a session holds anything: after a restart the shard waits for it.
@@ -76,30 +126,6 @@ impl State {
         if let Record::SetAttr { ino, change: AttrChange { size: Some(_), .. } } = entry.record {
             self.sessions.truncated(ino);
         }
-        if self.log.len() > COMPACT_BYTES_MIN
-            && self.log.len() > 8 * snapshot_bytes(&self.tree)
-            && let Err(error) = self.compact()
-        {
-            tracing::error!(error = &error as &dyn std::error::Error, "cannot write the metadata log anew");
-        }
-        Ok(())
-    }
-
-    /// Writes the log anew with only what the tree is now.
-    pub fn compact(&mut self) -> Result<(), LogError> {
-        let snapshot = self.tree.snapshot().map(|record| Entry { origin: None, record });
-        let answers = self.sessions.answers().map(|(session, id, outcome)| Entry {
-            origin: Some(Origin { session, id }),
-            record: match outcome {
-                Outcome::Done => Record::Answered { ino: None },
-                Outcome::Inode(ino) => Record::Answered { ino: Some(ino) },
-                Outcome::Offset(offset) => Record::Placed { offset },
-            },
-        });
-        let noted = self.sessions.noted().map(|session| Record::Began { session });
-        let reserved = self.ends.iter().map(|(&ino, &end)| Record::Reserved { ino, offset: end, end });
-        let rest = noted.chain(reserved).map(|record| Entry { origin: None, record });
-        self.log = Log::create(self.log.path(), snapshot.chain(answers).chain(rest))?;
         Ok(())
     }
 }
@@ -133,12 +159,8 @@ fn outcome_of(record: &Record) -> Outcome {
     }
 }
 
-fn snapshot_bytes(tree: &Tree) -> u64 {
-    (tree.len() as u64 + 1) * SNAPSHOT_BYTES_PER_INODE
-}
-
 /// A namespace that is new.
-fn create(log_path: &Path, spec: &NamespaceSpec) -> Result<State, LogError> {
+fn create(home: Arc<dyn Folder>, spec: &NamespaceSpec) -> Result<State, LogError> {
     let time = now();
     let root = InodeRecord {
         kind: Kind::Directory,
@@ -157,27 +179,85 @@ fn create(log_path: &Path, spec: &NamespaceSpec) -> Result<State, LogError> {
         next_cookie: 1,
         xattrs: Vec::new(),
     };
-    let tree = Tree::new(root);
-    let log = Log::create(log_path, tree.snapshot().map(|record| Entry { origin: None, record }))?;
-    Ok(State { tree, log, sessions: Sessions::default(), locks: Locks::default(), ends: HashMap::new() })
+    let replayed = Replayed { tree: Tree::new(root), ..Replayed::default() };
+    let log = Log::create(home, replayed.snapshot())?;
+    Ok(replayed.with(log))
 }
 
 /// The namespace that the log has.
-fn recover(log_path: &Path) -> Result<State, LogError> {
-    let (mut tree, mut sessions, mut ends) = (Tree::empty(), Sessions::default(), HashMap::new());
-    let log = Log::open(log_path, |entry| {
-        tree.apply(&entry.record);
-        keep_ends(&mut ends, &entry.record);
+fn recover(home: Arc<dyn Folder>) -> Result<State, LogError> {
+    let mut replayed = Replayed::default();
+    let log = Log::open(home, |entry| replayed.apply(entry))?;
+    if replayed.tree.get(ROOT).is_none() {
+        return Err(LogError::Foreign { path: log.path() });
+    }
+    replayed.sessions.all_lost(Instant::now());
+    let inodes = replayed.tree.len();
+    tracing::info!(path = %log.path().display(), inodes, bytes = log.len(), "recovered the namespace");
+    Ok(replayed.with(log))
+}
+
+/// What the entries of a log make, one after the other.
+#[derive(Debug)]
+pub struct Replayed {
+    tree: Tree,
+    sessions: Sessions,
+    ends: HashMap<u64, u64>,
+    numbered: u64,
+}
+
+impl Default for Replayed {
+    fn default() -> Replayed {
+        Replayed { tree: Tree::empty(), sessions: Sessions::default(), ends: HashMap::new(), numbered: 0 }
+    }
+}
+
+impl Replayed {
+    /// Adds one entry.
+    pub fn apply(&mut self, entry: Entry) {
+        self.tree.apply(&entry.record);
+        keep_ends(&mut self.ends, &entry.record);
         match entry.record {
-            Record::Began { session } => sessions.note(session),
-            Record::Ended { session } => sessions.forget(session),
+            Record::Began { session } => self.sessions.note(session),
+            Record::Ended { session } => self.sessions.forget(session),
+            Record::Numbered { until } => self.numbered = self.numbered.max(until),
             _ => {}
         }
         if let Some(origin) = entry.origin {
-            sessions.answer(origin.session, origin.id, outcome_of(&entry.record));
+            self.sessions.answer(origin.session, origin.id, outcome_of(&entry.record));
         }
-    })?;
-    sessions.all_lost(Instant::now());
-    tracing::info!(path = %log_path.display(), inodes = tree.len(), bytes = log.len(), "recovered the namespace");
-    Ok(State { tree, log, sessions, locks: Locks::default(), ends })
+    }
+
+    /// The entries that make the same, and no more than needed.
+    pub fn snapshot(&self) -> impl Iterator<Item = Entry> {
+        snapshot(&self.tree, &self.sessions, &self.ends, self.numbered)
+    }
+
+    fn with(self, log: Log) -> State {
+        let Replayed { tree, sessions, ends, numbered } = self;
+        let noted = numbered.max(tree.next_ino());
+        let numbers = Numbers { durable: 0, noted };
+        State { tree, log, sessions, locks: Locks::default(), ends, numbers }
+    }
+}
+
+fn snapshot(
+    tree: &Tree,
+    sessions: &Sessions,
+    ends: &HashMap<u64, u64>,
+    until: u64,
+) -> impl Iterator<Item = Entry> {
+    let answers = sessions.answers().map(|(session, id, outcome)| Entry {
+        origin: Some(Origin { session, id }),
+        record: match outcome {
+            Outcome::Done => Record::Answered { ino: None },
+            Outcome::Inode(ino) => Record::Answered { ino: Some(ino) },
+            Outcome::Offset(offset) => Record::Placed { offset },
+        },
+    });
+    let noted = sessions.noted().map(|session| Record::Began { session });
+    let reserved = ends.iter().map(|(&ino, &end)| Record::Reserved { ino, offset: end, end });
+    let plain = |record| Entry { origin: None, record };
+    let rest = noted.chain(reserved).chain([Record::Numbered { until }]);
+    tree.snapshot().map(plain).chain(answers).chain(rest.map(plain))
 }

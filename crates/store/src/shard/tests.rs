@@ -36,6 +36,7 @@ impl Home {
             mode: 0o700,
         };
         let space = Arc::new(Space::counted(1 << 30));
+        std::fs::create_dir_all(folder.join("objects")).unwrap();
         let objects = Arc::new(Objects::open(folder.join("objects"), space).unwrap());
         let spec = FragmentSpec {
             instance: "i1".into(),
@@ -49,7 +50,7 @@ impl Home {
             grace_ms: wire::node::GRACE_MS,
         };
         let peers = Arc::new(Peers::new(&spec, 0, Key::from_hex(&spec.key).unwrap()));
-        Shard::open(&folder.join("meta.log"), &namespace, objects, peers).unwrap()
+        Shard::open(folder, &namespace, Expect::New, objects, peers).unwrap()
     }
 
     fn ask(&mut self, request: Request) -> Reply {
@@ -204,7 +205,7 @@ proptest! {
         let before = picture(&home.shard);
         let again = Home::open(home.folder.path());
         prop_assert_eq!(&before, &picture(&again));
-        again.lock().compact().unwrap();
+        again.replace_log().unwrap();
         prop_assert_eq!(&before, &picture(&Home::open(home.folder.path())));
     }
 }
@@ -218,7 +219,7 @@ fn a_request_that_is_sent_again_after_a_crash_is_done_once() {
     assert!(first.is_some());
     let again = Home::open(home.folder.path());
     assert_eq!(inode(again.handle(caller, create.clone())), first);
-    again.lock().compact().unwrap();
+    again.replace_log().unwrap();
     assert_eq!(inode(Home::open(home.folder.path()).handle(caller, create.clone())), first);
     let other = Caller { session: SESSION, id: 78 };
     assert_eq!(again.handle(other, create), Reply::Failed(Errno::EXIST.raw_os_error()));
@@ -271,7 +272,7 @@ fn a_place_that_an_append_was_given_is_not_given_again_after_a_restart() {
     let again = Home::open(home.folder.path());
     assert_eq!(again.handle(asked, reserve.clone()), Reply::Offset(0), "the same request");
     assert_eq!(again.handle(Caller { id: next, ..asked }, reserve.clone()), Reply::Offset(10));
-    again.lock().compact().unwrap();
+    again.replace_log().unwrap();
     let third = Home::open(home.folder.path());
     assert_eq!(third.handle(asked, reserve.clone()), Reply::Offset(0));
     assert_eq!(third.handle(Caller { id: next + 1, ..asked }, reserve), Reply::Offset(20));
@@ -286,7 +287,7 @@ fn a_time_that_was_set_outlives_a_restart_that_writes_the_log_anew_while_the_fil
     // As with several fragments: somebody writes, and only they know the size.
     home.shard.lock().record(None, Record::Opened { ino }).unwrap();
     home.ask(Request::SetAttr { ino, set });
-    home.shard.lock().compact().unwrap();
+    home.shard.replace_log().unwrap();
     let again = Home::open(home.folder.path());
     let settle = Request::Settle { ino, size: 7, mtime: Time { seconds: 900, nanos: 0 }, epoch: 0 };
     again.handle(Caller { session: SESSION, id: 0 }, settle);

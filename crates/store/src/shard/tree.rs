@@ -12,6 +12,8 @@ use wire::data::{Attr, FileKind, ROOT, Time};
 
 use super::acl::{self, Acl};
 use super::record::{AttrChange, InodeRecord, Kind, Record};
+use super::removed::Removed;
+use crate::fragment::extents::BLOCK_BYTES;
 
 /// A directory entry's name; shared by the two indexes of a directory.
 pub type Name = Arc<[u8]>;
@@ -30,7 +32,7 @@ pub struct Inode {
     pub rdev: u64,
     /// The size when `live` is false; else a lower bound of no use.
     pub size: u64,
-    /// Somebody writes, or wrote when the shard died: ask the fragments.
+    /// Somebody writes, or wrote when the shard died, or there is a hole: ask the fragments.
     pub live: bool,
     pub atime: Time,
     pub mtime: Time,
@@ -108,20 +110,27 @@ pub struct Tree {
     inodes: HashMap<u64, Box<Inode>, FixedState>,
     /// Regular files without a name whose objects may still exist.
     orphans: BTreeSet<u64>,
+    /// Everything else without a name that may still be open.
+    removed: Removed,
     next_ino: u64,
 }
 
 impl Tree {
     /// A tree with nothing but its root.
     pub fn new(root: InodeRecord) -> Tree {
-        let mut tree = Tree { inodes: HashMap::default(), orphans: BTreeSet::new(), next_ino: ROOT + 1 };
+        let mut tree = Tree::empty();
         tree.inodes.insert(ROOT, Box::new(inode_from(root)));
         tree
     }
 
     /// A tree with nothing at all, to apply a snapshot to.
     pub fn empty() -> Tree {
-        Tree { inodes: HashMap::default(), orphans: BTreeSet::new(), next_ino: ROOT + 1 }
+        Tree {
+            inodes: HashMap::default(),
+            orphans: BTreeSet::new(),
+            removed: Removed::default(),
+            next_ino: ROOT + 1,
+        }
     }
 
     /// The inode of this number.
@@ -134,9 +143,19 @@ impl Tree {
         self.next_ino
     }
 
-    /// How many inodes there are.
+    /// No number below `next` is given out any more.
+    pub fn number_from(&mut self, next: u64) {
+        self.next_ino = self.next_ino.max(next);
+    }
+
+    /// How many inodes there are that take room: all but removed folders and the like.
     pub fn len(&self) -> usize {
-        self.inodes.len()
+        self.inodes.len() - self.removed.len()
+    }
+
+    /// Whether this is a regular file without a name whose objects may still exist.
+    pub fn is_orphan(&self, ino: u64) -> bool {
+        self.orphans.contains(&ino)
     }
 
     /// Regular files without a name whose objects may still exist.
@@ -146,7 +165,13 @@ impl Tree {
 
     /// The records that make this tree from an empty one.
     pub fn snapshot(&self) -> impl Iterator<Item = Record> {
-        let inodes = self.inodes.iter().map(|(&ino, inode)| Record::Inode { ino, inode: inode.to_record() });
+        let is_removed = |inode: &Inode| inode.nlink == 0 && inode.kind != FileKind::Regular;
+        let inodes = self.inodes.iter().filter(move |(_, inode)| !is_removed(inode));
+        let inodes = inodes.map(|(&ino, inode)| (ino, inode.as_ref()));
+        // In their order: the oldest is the next to be forgotten.
+        let removed = self.removed.iter().filter_map(|ino| Some((ino, self.get(ino)?)));
+        let inodes =
+            inodes.chain(removed).map(|(ino, inode)| Record::Inode { ino, inode: inode.to_record() });
         let entries = self.inodes.iter().flat_map(|(&parent, inode)| {
             let directory = match &inode.body {
                 Body::Directory(directory) => Some(directory),
@@ -171,10 +196,10 @@ impl Tree {
     pub fn apply(&mut self, record: &Record) {
         match record {
             Record::Inode { ino, inode } => {
-                if inode.nlink == 0 {
-                    self.orphans.insert(*ino);
-                }
                 self.inodes.insert(*ino, Box::new(inode_from(inode.clone())));
+                if inode.nlink == 0 {
+                    self.without_name(*ino, inode.kind.into());
+                }
             }
             Record::Entry { parent, name, ino, cookie } => {
                 if let Some(directory) = self.directory(*parent) {
@@ -237,7 +262,9 @@ impl Tree {
             | Record::Ended { .. }
             | Record::Reserved { .. }
             | Record::Placed { .. }
-            | Record::Synced { .. } => {}
+            | Record::Synced { .. }
+            | Record::Begun
+            | Record::Numbered { .. } => {}
         }
     }
 
@@ -291,18 +318,23 @@ impl Tree {
         self.change(to, |inode| inode.nlink += 1);
     }
 
-    /// An inode lost a name: without any left it is gone, or an orphan while objects of it may exist.
+    /// An inode lost a name.
     fn drop_name(&mut self, ino: u64, time: Time) {
         let Some(inode) = self.inodes.get_mut(&ino) else { return };
         inode.ctime = time;
         inode.nlink = if inode.kind == FileKind::Directory { 0 } else { inode.nlink - 1 };
-        if inode.nlink > 0 {
-            return;
+        let (nlink, kind) = (inode.nlink, inode.kind);
+        if nlink == 0 {
+            self.without_name(ino, kind);
         }
-        if inode.kind == FileKind::Regular {
+    }
+
+    /// An inode has no name left: a file is an orphan while objects of it may exist, and all else is kept for a while.
+    fn without_name(&mut self, ino: u64, kind: FileKind) {
+        if kind == FileKind::Regular {
             self.orphans.insert(ino);
-        } else {
-            self.inodes.remove(&ino);
+        } else if let Some(oldest) = self.removed.push(ino) {
+            self.inodes.remove(&oldest);
         }
     }
 
@@ -344,10 +376,11 @@ impl Tree {
 impl Inode {
     /// What `stat` tells, as far as the tree knows it.
     pub fn attr(&self, ino: u64) -> Attr {
-        let size = match &self.body {
-            Body::Symlink(target) => target.len() as u64,
-            Body::Directory(_) => 4096,
-            Body::None => self.size,
+        let (size, unit) = match &self.body {
+            Body::Symlink(target) => (target.len() as u64, 512),
+            Body::Directory(_) => (4096, 512),
+            // Without a hole: one that may have some is live.
+            Body::None => (self.size, BLOCK_BYTES),
         };
         Attr {
             ino,
@@ -358,7 +391,7 @@ impl Inode {
             gid: self.gid,
             rdev: self.rdev,
             size,
-            blocks: size.div_ceil(512),
+            blocks: size.div_ceil(unit) * (unit / 512),
             atime: self.atime,
             mtime: self.mtime,
             ctime: self.ctime,

@@ -187,9 +187,13 @@ impl Connection {
     /// Receives the file descriptor that follows a frame.
     ///
     /// # Errors
-    /// InvalidData when none came; else the errno of `recvmsg`.
+    /// EMFILE when this process has no place for it: the connection stays of use. InvalidData when none came; else the errno of
+    /// `recvmsg`.
     pub fn receive_descriptor(&mut self) -> io::Result<OwnedFd> {
         self.take(&mut [0])?;
+        if std::mem::take(&mut self.inbox.is_lost) {
+            return Err(rustix::io::Errno::MFILE.into());
+        }
         let none = || io::Error::new(io::ErrorKind::InvalidData, "no descriptor came with the reply");
         self.inbox.descriptor.take().ok_or_else(none)
     }
@@ -216,11 +220,13 @@ struct Inbox {
     taken: Range<usize>,
     /// The last descriptor that came with any of them.
     descriptor: Option<OwnedFd>,
+    /// One came that this process had no place for.
+    is_lost: bool,
 }
 
 impl Default for Inbox {
     fn default() -> Inbox {
-        Inbox { bytes: [0; INBOX_BYTES], taken: 0..0, descriptor: None }
+        Inbox { bytes: [0; INBOX_BYTES], taken: 0..0, descriptor: None, is_lost: false }
     }
 }
 
@@ -258,7 +264,7 @@ impl Inbox {
 
     /// Whoever takes bytes that a descriptor came with must take the descriptor too, or it is lost.
     fn refill_with_descriptor(&mut self, unix: &UnixStream) -> io::Result<usize> {
-        use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
+        use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, recvmsg};
         let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
         let mut ancillary = RecvAncillaryBuffer::new(&mut space);
         let received = rustix::io::retry_on_intr(|| {
@@ -269,9 +275,16 @@ impl Inbox {
             RecvAncillaryMessage::ScmRights(mut descriptors) => descriptors.next(),
             _ => None,
         });
+        self.is_lost |= received.flags.contains(ReturnFlags::CTRUNC);
         self.descriptor = descriptor.or(self.descriptor.take());
         Ok(received.bytes)
     }
+}
+
+/// Whether a call failed because this process, or the system, has no descriptor left.
+pub fn is_shortage(error: &io::Error) -> bool {
+    use rustix::io::Errno;
+    matches!(Errno::from_io_error(error), Some(Errno::MFILE | Errno::NFILE))
 }
 
 /// A message as it is in a frame.

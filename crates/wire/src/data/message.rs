@@ -140,6 +140,9 @@ pub struct ClosedHandle {
     pub written: Option<Written>,
 }
 
+/// What no file's truncation count is.
+pub const NO_EPOCH: u64 = u64::MAX;
+
 /// What a client wrote through the handles that it closes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Written {
@@ -147,7 +150,8 @@ pub struct Written {
     pub end: u64,
     /// The storage nodes' time of the last write.
     pub mtime: Time,
-    /// The file's truncation count that `end` was counted at.
+    /// The file's truncation count that `end` was counted at; [`NO_EPOCH`] where the size would not say how much space the
+    /// file takes, so that it must be measured.
     pub epoch: u64,
     /// The file's count of times that were set, that `mtime` came after.
     pub times: u64,

@@ -55,7 +55,7 @@ pub async fn of_request(
     let buffer = locate(door, buffer, token).await?;
     let pfs = absolute(pfs).map_err(|e| Failure::local("look up", pfs, &e))?;
     let is_folder = match direction {
-        Direction::In => pfs.is_dir(),
+        Direction::In => disk::is_folder(&pfs).map_err(|e| Failure::local("look up", &pfs, &e))?,
         Direction::Out => buffer.is_folder,
     };
     let kind = match ask.kind {
@@ -141,7 +141,8 @@ async fn locate(door: &Door, path: &Path, token: Option<&str>) -> Result<Located
     let Some((mounted, below)) = found else {
         return Err(Failure::usage(format!("{} is in no buffer", path.display()), ADVICE));
     };
-    let is_folder = path.is_dir() || path.as_os_str().as_encoded_bytes().ends_with(b"/");
+    let is_folder = disk::is_folder(path).map_err(|e| Failure::local("look up", path, &e))?
+        || path.as_os_str().as_encoded_bytes().ends_with(b"/");
     Ok(Located { place: mounted.place(), path: below, is_folder, here: Some(path.to_owned()) })
 }
 
@@ -161,8 +162,9 @@ async fn of_variable(door: &Door, path: BufferPath, token: Option<&str>) -> Resu
     let place = Place::Session { token: token.clone(), persistent: persistent.clone(), access_mode };
     let mounted = mountpoint(door, &token, persistent.as_deref(), access_mode).await;
     let here = mounted.map(|root| root.join(&path.path));
-    let is_folder =
-        path.path.is_empty() || path.path.ends_with('/') || here.as_ref().is_some_and(|here| here.is_dir());
+    let is_folder = path.path.is_empty()
+        || path.path.ends_with('/')
+        || here.as_ref().is_some_and(|here| disk::is_folder(here).unwrap_or(false));
     Ok(Located { place, path: path.path.trim_end_matches('/').to_owned(), is_folder, here })
 }
 

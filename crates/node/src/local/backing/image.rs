@@ -1,6 +1,5 @@
 //! A volume in a preallocated image behind a loop device: `ID/volume.img` in the folder of the node's volumes.
 
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use store::image::{self, VolumeError, failed};
@@ -38,9 +37,6 @@ impl Backing for Images {
 
     fn remove(&self, id: &str) -> Result<(), VolumeError> {
         let image = self.image(id);
-        match std::fs::remove_file(&image) {
-            Err(error) if error.kind() != ErrorKind::NotFound => Err(failed("remove", &image, error)),
-            _ => Ok(()),
-        }
+        disk::remove_file(&image).map_err(|error| failed("remove", &image, error))
     }
 }

@@ -1,5 +1,6 @@
 //! The PFS, with faults on demand.
 
+use std::ffi::{OsStr, OsString};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -31,6 +32,12 @@ pub struct Shared {
     pub hang: Mutex<()>,
     /// What happens at one of the writes, by its number.
     pub at_write: Mutex<Option<(u64, Event)>>,
+    /// What happens after the first read of the source with this name.
+    pub after_read: Mutex<Option<(OsString, Event)>>,
+    /// So many fsyncs of files fail with EIO, and what they were to bring to the disk is lost; negative: all.
+    pub failing_syncs: AtomicI64,
+    /// So many fsyncs of folders fail with EIO; negative: all.
+    pub failing_folder_syncs: AtomicI64,
 }
 
 /// Something that happens once.
@@ -39,11 +46,20 @@ pub type Event = Box<dyn FnOnce() + Send>;
 struct FaultyFile {
     file: Box<dyn OpenFile>,
     pfs: FaultyPfs,
+    /// The name of a source.
+    source: Option<OsString>,
+}
+
+/// Whether one of so many faults is due now.
+fn is_due(left: &AtomicI64) -> bool {
+    let due = left.load(Ordering::Relaxed);
+    left.fetch_sub(i64::from(due > 0), Ordering::Relaxed);
+    due != 0
 }
 
 impl FaultyPfs {
     fn wrap(&self, file: Box<dyn OpenFile>) -> Box<dyn OpenFile> {
-        Box::new(FaultyFile { file, pfs: self.clone() })
+        Box::new(FaultyFile { file, pfs: self.clone(), source: None })
     }
 }
 
@@ -77,12 +93,18 @@ impl Tree for FaultyPfs {
         let left = self.shared.growing.load(Ordering::Relaxed);
         if left != 0 {
             self.shared.growing.fetch_sub(1, Ordering::Relaxed);
+            let times = std::fs::FileTimes::new()
+                .set_modified(std::fs::metadata(&folder.path).unwrap().modified().unwrap());
             std::fs::write(folder.path.join(format!("late{left}")), b"late").unwrap();
+            // As a program does that hides it, or an archiver that keeps times.
+            std::fs::File::open(&folder.path).unwrap().set_times(times).unwrap();
         }
         Ok(Box::new(entries.into_iter()))
     }
     fn open(&self, file: &Found) -> Result<Box<dyn OpenFile>> {
-        Pfs.open(file)
+        let source = file.path.file_name().map(OsStr::to_owned);
+        let file = Pfs.open(file)?;
+        Ok(Box::new(FaultyFile { file, pfs: self.clone(), source }))
     }
     fn read_link(&self, link: &Found) -> Result<PathBuf> {
         Pfs.read_link(link)
@@ -103,7 +125,7 @@ impl Tree for FaultyPfs {
         Pfs.begin_batch(folder)
     }
     fn sync_folder(&self, path: &Path) -> Result<()> {
-        Pfs.sync_folder(path)
+        if is_due(&self.shared.failing_folder_syncs) { Err(Errno::IO) } else { Pfs.sync_folder(path) }
     }
     fn set(&self, entry: &Found, change: &SetAttr) -> Result<()> {
         Pfs.set(entry, change)
@@ -122,6 +144,10 @@ impl Tree for FaultyPfs {
 impl OpenFile for FaultyFile {
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize> {
         let length = self.file.read_at(buffer, offset)?;
+        if let Some(source) = &self.source {
+            let due = self.pfs.shared.after_read.lock().unwrap().take_if(|(name, _)| name == source);
+            due.into_iter().for_each(|(_, event)| event());
+        }
         if length > 0 && self.file.attributes()?.size == self.pfs.flipped_size {
             buffer[length - 1] ^= 1;
         }
@@ -136,9 +162,7 @@ impl OpenFile for FaultyFile {
         let due = self.pfs.shared.at_write.lock().unwrap().take_if(|(at, _)| *at == number);
         due.into_iter().for_each(|(_, event)| event());
         drop(self.pfs.shared.hang.lock().unwrap());
-        let left = self.pfs.shared.no_room.load(Ordering::Relaxed);
-        if left != 0 {
-            self.pfs.shared.no_room.fetch_sub(i64::from(left > 0), Ordering::Relaxed);
+        if is_due(&self.pfs.shared.no_room) {
             return Err(Errno::NOSPC);
         }
         self.file.write_at(bytes, offset)
@@ -153,6 +177,13 @@ impl OpenFile for FaultyFile {
         self.file.set_size(size)
     }
     fn sync(&self) -> Result<()> {
+        if is_due(&self.pfs.shared.failing_syncs) {
+            // As a kernel does whose write-back failed: the pages are clean, and only the device knows what they held.
+            let size = self.file.attributes()?.size;
+            self.file.set_size(0)?;
+            self.file.set_size(size)?;
+            return Err(Errno::IO);
+        }
         self.file.sync()
     }
     fn forget_cached(&self) -> Result<()> {

@@ -1,20 +1,22 @@
 //! A plain folder that plays a buffer, and fails on demand.
 
 use std::collections::HashMap;
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, Metadata};
 use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
 
 use rustix::fs::{AtFlags, CWD, FileType, Gid, Mode, SeekFrom, Timespec, Timestamps, Uid, XattrFlags};
 use rustix::io::Errno;
 use stage::buffer::Namespace;
 use stage::tree::{Result, Usage};
 use wire::data::{Attr, Creator, DirEntry, FileKind, ROOT, SetAttr, Time};
+
+use super::faulty_pfs::Event;
 
 /// Is told how many files are made so far.
 pub type Hook = Box<dyn Fn(u64) + Send>;
@@ -30,14 +32,20 @@ pub struct Faults {
     pub failing_writes: AtomicI64,
     /// So many fsyncs of files fail with EIO; negative: all.
     pub failing_syncs: AtomicI64,
+    /// What such an fsync was to bring to the disk is lost, as with a storage node that lost its power.
+    pub lossy_syncs: AtomicBool,
     /// Reads of the file with this name come back with one bit flipped.
     pub flipped: Mutex<Option<String>>,
+    /// Times are those of the last tick of a clock that ticks so often; 0: each change has its own.
+    pub tick_ns: AtomicU32,
     /// `setxattr` fails with ENOTSUP.
     pub no_xattrs: AtomicBool,
     /// Files made so far.
     pub files_made: AtomicU64,
     /// Is called after each file that is made.
     pub after_create: Mutex<Option<Hook>>,
+    /// What happens after the first read of the file with this name.
+    pub after_read: Mutex<Option<(OsString, Event)>>,
 }
 
 impl Faults {
@@ -66,7 +74,10 @@ impl FolderNamespace {
         if ino == ROOT {
             return Ok(self.root.clone());
         }
-        self.paths.lock().unwrap().get(&ino).cloned().ok_or(Errno::STALE)
+        let path = self.paths.lock().unwrap().get(&ino).cloned().ok_or(Errno::STALE)?;
+        // Another file may have the name now.
+        let is_it = fs::symlink_metadata(&path).is_ok_and(|found| found.ino() == ino);
+        if is_it { Ok(path) } else { Err(Errno::STALE) }
     }
 
     fn child(&self, parent: u64, name: &[u8]) -> Result<PathBuf> {
@@ -74,8 +85,16 @@ impl FolderNamespace {
         Ok(self.path(parent)?.join(OsStr::from_bytes(name)))
     }
 
+    /// Attributes as a file system with a coarse clock gives them.
+    fn stamped(&self, metadata: &Metadata) -> Attr {
+        let attr = attributes(metadata);
+        let tick = self.faults.tick_ns.load(Ordering::Relaxed).max(1);
+        let coarse = |time: Time| Time { nanos: time.nanos - time.nanos % tick, ..time };
+        Attr { mtime: coarse(attr.mtime), ctime: coarse(attr.ctime), ..attr }
+    }
+
     fn attr_of(&self, path: PathBuf) -> Result<Attr> {
-        let attr = attributes(&fs::symlink_metadata(&path).map_err(errno)?);
+        let attr = self.stamped(&fs::symlink_metadata(&path).map_err(errno)?);
         self.paths.lock().unwrap().insert(attr.ino, path);
         Ok(attr)
     }
@@ -94,7 +113,7 @@ impl Namespace for FolderNamespace {
 
     fn getattr(&self, ino: u64) -> Result<Attr> {
         let metadata = fs::symlink_metadata(self.path(ino)?).map_err(errno)?;
-        Ok(Attr { ino, ..attributes(&metadata) })
+        Ok(Attr { ino, ..self.stamped(&metadata) })
     }
 
     fn setattr(&self, ino: u64, set: &SetAttr) -> Result<Attr> {
@@ -180,6 +199,8 @@ impl Namespace for FolderNamespace {
         if length > 0 && flipped.as_deref().is_some_and(|name| path.ends_with(name)) {
             buffer[length / 2] ^= 0x10;
         }
+        let due = self.faults.after_read.lock().unwrap().take_if(|(name, _)| path.ends_with(name));
+        due.into_iter().for_each(|(_, event)| event());
         Ok(length)
     }
 
@@ -208,8 +229,14 @@ impl Namespace for FolderNamespace {
     }
 
     fn fsync(&self, ino: u64) -> Result<()> {
-        self.path(ino)?;
-        Faults::due(&self.faults.failing_syncs)
+        let path = self.path(ino)?;
+        Faults::due(&self.faults.failing_syncs).inspect_err(|_| {
+            if self.faults.lossy_syncs.load(Ordering::Relaxed) {
+                let file = File::options().write(true).open(&path).unwrap();
+                let size = file.metadata().unwrap().len();
+                file.set_len(0).and_then(|()| file.set_len(size)).unwrap();
+            }
+        })
     }
 
     fn sync_metadata(&self) -> Result<()> {

@@ -1,19 +1,22 @@
 //! Storage nodes and mounts without a control service: the test starts, kills and starts again each process itself.
 //!
 //! Each mount has a compute node of its own, so that a mount's process and the node that replaces it do not die together.
+//!
+//! **Invariant:** all that a [`Site`] started and mounted ends with it.
 
-use std::fs::{self, File};
+use std::fs::{self, File, Permissions};
 use std::io::{Read, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use rustix::process::Signal;
+use crate::cluster::program_folder;
+use crate::processes::{self, wait_until};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use tests::cluster::program_folder;
-use tests::processes::{self, wait_until};
 
 /// Nothing that is waited for takes longer, even on a busy machine; what does hangs.
 pub const HANGS_AFTER: Duration = Duration::from_secs(90);
@@ -24,7 +27,9 @@ pub const KEY: &str = "c0ffee00c0ffee00c0ffee00c0ffee00c0ffee00c0ffee00c0ffee00c
 /// What a site is to be like.
 #[derive(Clone)]
 pub struct Plan {
+    /// How many nodes store.
     pub storage_nodes: usize,
+    /// How many nodes mount, each once.
     pub mounts: usize,
     /// `image` or `directory`.
     pub volume: &'static str,
@@ -36,9 +41,12 @@ pub struct Plan {
 
 /// Some storage nodes and some mounts.
 pub struct Site {
+    /// What it is like.
     pub plan: Plan,
     base: TempDir,
+    /// The nodes that store; the first is the home of all names.
     pub storage: Vec<Node>,
+    /// The nodes that mount.
     pub compute: Vec<Node>,
 }
 
@@ -48,23 +56,33 @@ pub struct Node {
     name: String,
     roles: &'static str,
     process: Option<Child>,
+    /// Where mounts are told that its data path is, if not where it is.
+    relay: Option<String>,
 }
 
 impl Site {
     /// Starts the nodes and makes the mounts, with the storage nodes' folders in `storage`, if it is given.
     #[track_caller]
     pub fn start(plan: Plan, storage: Option<&Path>) -> Site {
+        Site::start_on(plan, |_| storage)
+    }
+
+    /// The same, with the folder of storage node `n` in `disk(n)`, if there is one.
+    #[track_caller]
+    pub fn start_on<'a>(plan: Plan, disk: impl Fn(usize) -> Option<&'a Path>) -> Site {
         let base = tempfile::Builder::new().prefix("fbc").tempdir().expect("temporary folders are writable");
-        let storage_folder = storage.unwrap_or(base.path()).to_owned();
+        // Programs of ordinary users work in the mounts, too.
+        fs::set_permissions(base.path(), Permissions::from_mode(0o755)).expect("the folder is ours");
         let node = |folder: &Path, name: String, roles| Node {
             folder: folder.join(&name),
             name,
             roles,
             process: None,
+            relay: None,
         };
         let mut site = Site {
             storage: (0..plan.storage_nodes)
-                .map(|n| node(&storage_folder, format!("n{n}"), "storage"))
+                .map(|n| node(disk(n).unwrap_or(base.path()), format!("n{n}"), "storage"))
                 .collect(),
             compute: (0..plan.mounts).map(|n| node(base.path(), format!("c{n}"), "compute")).collect(),
             plan,
@@ -86,7 +104,8 @@ impl Site {
     pub fn add_mount(&mut self) -> usize {
         let n = self.compute.len();
         let name = format!("c{n}");
-        let mut node = Node { folder: self.base.path().join(&name), name, roles: "compute", process: None };
+        let folder = self.base.path().join(&name);
+        let mut node = Node { folder, name, roles: "compute", process: None, relay: None };
         node.start();
         self.compute.push(node);
         self.mount(n);
@@ -99,7 +118,14 @@ impl Site {
     }
 
     fn addresses(&self) -> Vec<Value> {
-        self.storage.iter().map(|node| node.call("GET", "/v1/health", None)["data"].clone()).collect()
+        let address = |node: &Node| {
+            let data = node.call("GET", "/v1/health", None)["data"].clone();
+            match &node.relay {
+                Some(relay) => json!({ "node": data["node"], "tcp": relay, "unix": null }),
+                None => data,
+            }
+        };
+        self.storage.iter().map(address).collect()
     }
 
     fn layout(&self) -> Value {
@@ -157,9 +183,10 @@ impl Drop for Site {
             left.iter().for_each(|process| process.signal(Signal::KILL));
             left.is_empty()
         });
-        let storage = self.storage[0].folder.parent().expect("it lies in a folder").to_owned();
-        let mounted = [processes::mounts_of(self.base.path()), processes::mounts_of(&storage)].concat();
-        for point in mounted.iter().rev().filter(|point| **point != storage) {
+        let mut mounted = processes::mounts_of(self.base.path());
+        // Of a disk, what is mounted on it.
+        mounted.extend(self.storage.iter().flat_map(|node| processes::mounts_of(&node.folder)));
+        for point in mounted.iter().rev() {
             let _gone = rustix::mount::unmount(point, rustix::mount::UnmountFlags::DETACH);
         }
     }
@@ -188,10 +215,35 @@ impl Node {
         }
     }
 
+    /// Ends it as a service manager does, and waits until it has ended.
+    #[track_caller]
+    pub fn stop(&mut self) {
+        self.signal(Signal::TERM);
+        let mut process = self.process.take().expect("it runs");
+        assert!(process.wait().expect("it is our child").success(), "{}", self.log());
+    }
+
+    /// Where its data path is, over TCP.
+    #[track_caller]
+    pub fn address(&self) -> String {
+        let data = self.call("GET", "/v1/health", None)["data"].clone();
+        data["tcp"].as_str().expect("it has one").to_owned()
+    }
+
+    /// Mounts that are made from now on reach its data path at this address.
+    pub fn reach_through(&mut self, relay: &str) {
+        self.relay = Some(relay.to_owned());
+    }
+
+    /// Its process's number, while it runs.
+    pub fn pid(&self) -> Option<Pid> {
+        self.process.as_ref().map(Pid::from_child)
+    }
+
     /// Sends it a signal.
     pub fn signal(&self, signal: Signal) {
         let process = self.process.as_ref().expect("it runs");
-        rustix::process::kill_process(rustix::process::Pid::from_child(process), signal).expect("it runs");
+        kill_process(Pid::from_child(process), signal).expect("it runs");
     }
 
     /// The process of its mount, once it is mounted.
@@ -205,6 +257,28 @@ impl Node {
         });
         assert!(mounted, "the mount of {} does not come back:\n{}", self.name, self.log());
         i32::try_from(pid.expect("it is mounted")).expect("a process's number is 32 bits")
+    }
+
+    /// `kill -9` of the process of its mount, which it replaces.
+    #[track_caller]
+    pub fn kill_mount(&self) {
+        let pid = self.mount_pid();
+        // It may have been killed just before, and its node not know yet.
+        let _gone = kill_process(Pid::from_raw(pid).expect("no process has the number 0"), Signal::KILL);
+        assert!(wait_until(HANGS_AFTER, || !is_alive(pid)), "process {pid} outlives kill -9");
+    }
+
+    /// `kill -9` of itself, under its mount; started again after `pause`.
+    #[track_caller]
+    pub fn restart_supervisor(&mut self, pause: Duration) {
+        // Node and mount at once are more than is promised: a mount that was just killed has its successor first.
+        let replaced = wait_until(HANGS_AFTER, || is_alive(self.mount_pid()));
+        assert!(replaced, "no successor for the mount:\n{}", self.log());
+        self.kill();
+        std::thread::sleep(pause);
+        self.start();
+        // It holds the mount again when it says so.
+        self.mount_pid();
     }
 
     /// What it has logged.
@@ -249,4 +323,10 @@ pub fn ask(socket: &Path, method: &str, path: &str, body: Option<&Value>) -> Res
         return Err(answer);
     }
     serde_json::from_str(body).map_err(|e| format!("{e}: {answer}"))
+}
+
+/// Whether the process is there, and no zombie.
+pub fn is_alive(pid: i32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
 }

@@ -1,0 +1,258 @@
+//! Bytes of files: reads, and changes, which are coherent with the kernel's pages on this node.
+//!
+//! What is to be done when is in [`super::pages`]; this does it.
+
+use std::cell::RefCell;
+use std::ops::Range;
+use std::sync::Arc;
+
+use client::{Errno, SetAttr};
+use fuse::abi::{
+    AllocateIn, READ_LOCKOWNER, ReadIn, WRITE_CACHE, WRITE_KILL_SUIDGID, WRITE_LOCKOWNER, WriteIn,
+};
+use fuse::device::Device;
+use fuse::notify::Notifier;
+use fuse::reply::Reply;
+use fuse::request::Request;
+use fuse::session::BACKGROUND_MAX;
+use rustix::fs::{FallocateFlags, OFlags};
+use wire::data::message::AllocateMode;
+
+use super::done;
+use super::pages::{Pages, Step};
+use super::waiting::Waiting;
+use crate::filesystem::{FileSystem, Result};
+
+/// O_DSYNC of open(2), which O_SYNC includes; the constant `DSYNC` of rustix is O_SYNC on some targets.
+const O_DSYNC: u32 = 0o10_000;
+
+/// The smallest page there is. Where they are larger, what fills them is, too, so that nothing is missed.
+const PAGE_BYTES: u64 = 4096;
+
+/// How many changes wait at once until the kernel has dropped pages; each has a thread. One more is told EBUSY, as the kernel
+/// tells who writes past pages that cannot be dropped. Those are requests that the kernel does not wait for, and with all of
+/// these in use it could neither fill nor write back a page, for which they wait.
+const DROPPING_MAX: usize = 256;
+const _: () = assert!(DROPPING_MAX < BACKGROUND_MAX as usize / 2);
+
+/// Who keeps set-user-id over writes.
+const ROOT_USER: u32 = 0;
+/// No bytes of the file have changed behind the kernel's back.
+const ATTRIBUTES_ONLY: i64 = -1;
+
+thread_local! {
+    /// One read's bytes; kept, so that a read costs no allocation.
+    static READ_BUFFER: RefCell<Vec<u8>> = RefCell::default();
+}
+
+/// A request to fill pages.
+pub(super) type Fill = (ReadIn, Reply);
+
+/// What is in files.
+pub(super) struct Contents<F> {
+    pub(super) filesystem: Arc<F>,
+    pub(super) pages: Pages<Fill>,
+    notifier: Notifier,
+    dropping: Waiting,
+}
+
+/// A change that others see as under way, until it is dropped.
+struct Change<F: FileSystem> {
+    contents: Arc<Contents<F>>,
+    ino: u64,
+    range: Range<u64>,
+    number: u64,
+}
+
+impl<F: FileSystem> Contents<F> {
+    pub(super) fn new(filesystem: Arc<F>, pages: Pages<Fill>, device: &Device) -> Contents<F> {
+        Contents { filesystem, pages, notifier: Notifier::new(device), dropping: Waiting::new(DROPPING_MAX) }
+    }
+
+    pub(super) fn read(&self, ino: u64, read: ReadIn, reply: Reply) {
+        if read.read_flags & READ_LOCKOWNER != 0 {
+            return self.answer(ino, &read, reply);
+        }
+        let pages = pages_of(read.offset, read.size.into());
+        if let Some((read, reply)) = self.pages.fill(ino, pages, (read, reply)) {
+            self.answer(ino, &read, reply);
+        }
+    }
+
+    fn answer(&self, ino: u64, read: &ReadIn, reply: Reply) {
+        READ_BUFFER.with_borrow_mut(|buffer| {
+            let size = read.size as usize;
+            if buffer.len() < size {
+                buffer.resize(size, 0);
+            }
+            match self.filesystem.read(ino, read.offset, &mut buffer[..size]) {
+                Ok(len) => reply.bytes(&buffer[..len]),
+                Err(errno) => reply.error(errno),
+            }
+        });
+    }
+
+    /// The request `id` writes.
+    pub(super) fn write(self: &Arc<Self>, id: u64, ino: u64, write: WriteIn, bytes: &[u8], reply: Reply) {
+        if write.write_flags & WRITE_LOCKOWNER == 0 {
+            // The kernel keeps the order of its own pages, and may wait for this one before it drops any.
+            if write.write_flags & WRITE_CACHE == 0 {
+                self.pages.filled(ino, &pages_of(write.offset, write.size.into()));
+            }
+            return self.finish(id, ino, &write, bytes, reply);
+        }
+        // Where the end is, which others may have moved, nobody knows before.
+        let len = if appends(&write) { u64::MAX } else { write.size.into() };
+        match self.begin(ino, write.offset, len) {
+            (change, Step::Change) => {
+                self.finish(id, ino, &write, bytes, reply);
+                drop(change);
+            }
+            (change, Step::Drop) => {
+                let bytes = bytes.to_vec();
+                let finish = move |contents: &Self, reply| contents.finish(id, ino, &write, &bytes, reply);
+                change.once_dropped(reply, finish);
+            }
+        }
+    }
+
+    fn finish(&self, id: u64, ino: u64, write: &WriteIn, bytes: &[u8], reply: Reply) {
+        match self.store(id, ino, write, bytes) {
+            Ok(()) => reply.written(write.size),
+            Err(errno) => reply.error(errno),
+        }
+    }
+
+    fn store(&self, id: u64, ino: u64, write: &WriteIn, bytes: &[u8]) -> Result<()> {
+        if write.write_flags & WRITE_KILL_SUIDGID != 0 {
+            // The kernel's numbers are even: the next is free for this change.
+            self.drop_privileges(id + 1, ino)?;
+        }
+        if appends(write) {
+            self.filesystem.append(id, ino, write.offset, bytes)?;
+        } else {
+            self.filesystem.write(ino, write.offset, bytes)?;
+        }
+        // Of files open for direct I/O the kernel leaves O_SYNC and O_DSYNC to us.
+        if write.flags & O_DSYNC != 0 { self.filesystem.fsync(ino) } else { Ok(()) }
+    }
+
+    /// A write by an unprivileged user clears set-user-id and set-group-id. The answer to a write cannot say so: the kernel
+    /// would go on telling the mode that it knows.
+    fn drop_privileges(&self, id: u64, ino: u64) -> Result<()> {
+        let attr = self.filesystem.getattr(ino)?;
+        if attr.mode & 0o6000 != 0 {
+            self.filesystem.setattr(id, ino, &SetAttr { drop_privileges: true, ..SetAttr::default() })?;
+            if let Err(error) = self.notifier.inode_changed(ino, ATTRIBUTES_ONLY, 0) {
+                tracing::warn!(ino, %error, "the kernel may tell a mode for a while that a write has changed");
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn allocate(self: &Arc<Self>, request: &Request<'_>, range: AllocateIn, reply: Reply) {
+        let (id, ino) = (request.unique(), request.ino());
+        let modes = match allocate_modes(range.mode) {
+            Ok(modes) => modes,
+            Err(errno) => return reply.error(errno),
+        };
+        // The kernel says so of writes, but not of these.
+        let drops_privileges = request.uid() != ROOT_USER;
+        let allocate = move |contents: &Self, reply: Reply| {
+            let one =
+                |mode: &AllocateMode| contents.filesystem.allocate(ino, range.offset, range.length, *mode);
+            let dropped = if drops_privileges { contents.drop_privileges(id + 1, ino) } else { Ok(()) };
+            done(dropped.and_then(|()| modes.iter().try_for_each(one)), reply);
+        };
+        if modes.iter().all(|mode| matches!(mode, AllocateMode::Grow | AllocateMode::KeepSize)) {
+            return allocate(self, reply);
+        }
+        match self.begin(ino, range.offset, range.length) {
+            (change, Step::Change) => {
+                allocate(self, reply);
+                drop(change);
+            }
+            (change, Step::Drop) => change.once_dropped(reply, allocate),
+        }
+    }
+
+    fn begin(self: &Arc<Self>, ino: u64, offset: u64, len: u64) -> (Change<F>, Step) {
+        let range = pages_of(offset, len);
+        let (number, step) = self.pages.begin(ino, range.clone());
+        (Change { contents: Arc::clone(self), ino, range, number }, step)
+    }
+}
+
+impl<F: FileSystem> Change<F> {
+    /// Makes the change once the kernel has dropped the pages, in a thread of its own: the kernel may have to write them back
+    /// first, and somebody must answer that.
+    fn once_dropped(self, reply: Reply, make: impl FnOnce(&Contents<F>, Reply) + Send + 'static) {
+        let Some(place) = self.contents.dropping.enter() else {
+            tracing::warn!(
+                ino = self.ino,
+                "too many writes at once wait for pages of mappings to be written back"
+            );
+            return reply.error(Errno::BUSY);
+        };
+        let work = move || {
+            self.drop_pages();
+            drop(place);
+            make(&self.contents, reply);
+        };
+        // Without a thread the closure is dropped and the reply in it, which answers the request.
+        if let Err(error) = std::thread::Builder::new().name("change".into()).spawn(work) {
+            tracing::warn!(%error, "no thread for a write beside a mapping");
+        }
+    }
+
+    fn drop_pages(&self) {
+        let offset = i64::try_from(self.range.start).unwrap_or(i64::MAX);
+        // Zero is all that follows.
+        let len =
+            if self.range.end > i64::MAX.cast_unsigned() { 0 } else { self.range.end - self.range.start };
+        loop {
+            if let Err(error) = self.contents.notifier.inode_changed(self.ino, offset, len.cast_signed()) {
+                tracing::warn!(ino = self.ino, %error, "the kernel does not drop pages");
+            }
+            if self.contents.pages.dropped(self.ino, self.number) == Step::Change {
+                return;
+            }
+        }
+    }
+}
+
+impl<F: FileSystem> Drop for Change<F> {
+    fn drop(&mut self) {
+        for (read, reply) in self.contents.pages.over(self.ino, self.number) {
+            self.contents.read(self.ino, read, reply);
+        }
+    }
+}
+
+/// The whole pages that `len` bytes from `offset` on lie in.
+fn pages_of(offset: u64, len: u64) -> Range<u64> {
+    let end = offset.saturating_add(len).checked_next_multiple_of(PAGE_BYTES).unwrap_or(u64::MAX);
+    offset - offset % PAGE_BYTES..end
+}
+
+fn appends(write: &WriteIn) -> bool {
+    OFlags::from_bits_retain(write.flags).contains(OFlags::APPEND)
+}
+
+/// What `fallocate` asks for, one after the other.
+fn allocate_modes(mode: u32) -> Result<&'static [AllocateMode]> {
+    let (flags, keep) = (FallocateFlags::from_bits_retain(mode), FallocateFlags::KEEP_SIZE);
+    if flags.is_empty() {
+        Ok(&[AllocateMode::Grow])
+    } else if flags == keep {
+        Ok(&[AllocateMode::KeepSize])
+    } else if flags == FallocateFlags::PUNCH_HOLE | keep {
+        Ok(&[AllocateMode::PunchHole])
+    } else if flags == FallocateFlags::ZERO_RANGE | keep {
+        Ok(&[AllocateMode::Zero])
+    } else if flags == FallocateFlags::ZERO_RANGE {
+        Ok(&[AllocateMode::Zero, AllocateMode::Grow])
+    } else {
+        Err(Errno::OPNOTSUPP)
+    }
+}

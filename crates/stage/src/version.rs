@@ -1,0 +1,105 @@
+//! Which version of a file something was read from.
+//!
+//! **Invariant:** two versions of a file that were both looked at after [`Found::since`] has lain for a [`tick`] differ,
+//! whatever a program does to the times of change that it can set: `st_ctime` is the kernel's alone.
+
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use wire::data::{Attr, Time};
+
+use crate::tree::Found;
+
+/// Longer than the clock tick that file systems stamp with (10 ms at most), and than that of those that count seconds.
+const TICK: Duration = Duration::from_millis(20);
+const TICK_OF_SECONDS: Duration = Duration::from_secs(2);
+
+/// How far the clocks of file servers and of this host may be apart.
+const CLOCKS_APART_MAX: Duration = Duration::from_secs(60);
+
+/// What changes with every change of a file's contents.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Version {
+    ino: u64,
+    size: u64,
+    mtime: Time,
+    changed: Time,
+}
+
+impl Version {
+    /// As a journal keeps it.
+    pub(crate) fn kept(ino: u64, size: u64, mtime: Time, changed: Time) -> Version {
+        Version { ino, size, mtime, changed }
+    }
+
+    /// That of the file with these attributes.
+    pub fn of(attr: &Attr) -> Version {
+        Version { ino: attr.ino, size: attr.size, mtime: attr.mtime, changed: attr.ctime }
+    }
+}
+
+/// How long to wait before a file is read, so that whatever changes later is stamped with another time than what was found.
+pub(crate) fn rest(found: &Found) -> Duration {
+    let changed = found.attr.ctime;
+    if !is_recent(changed) {
+        return Duration::ZERO;
+    }
+    let tick = if changed.nanos == 0 { TICK_OF_SECONDS } else { TICK };
+    tick.saturating_sub(found.since.elapsed())
+}
+
+/// Whether a time may be now, by the clock of a file server.
+fn is_recent(time: Time) -> bool {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let time = Duration::new(u64::try_from(time.seconds).unwrap_or(0), time.nanos);
+    now.abs_diff(time) < CLOCKS_APART_MAX
+}
+
+/// Since when a file on this host's own file system, whose clock is ours, has had its `st_ctime`.
+pub fn since(attr: &Attr) -> Instant {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let changed = Duration::new(u64::try_from(attr.ctime.seconds).unwrap_or(0), attr.ctime.nanos);
+    let age = now.saturating_sub(changed).min(TICK_OF_SECONDS);
+    Instant::now().checked_sub(age).unwrap_or_else(Instant::now)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use wire::data::FileKind;
+
+    use super::*;
+
+    fn found(changed: Duration) -> Found {
+        let time = Time { seconds: changed.as_secs() as i64, nanos: changed.subsec_nanos() };
+        let (kind, times) = (FileKind::Regular, (time, time, time));
+        let attr = Attr {
+            ino: 1,
+            kind,
+            mode: 0,
+            nlink: 1,
+            uid: 0,
+            gid: 0,
+            rdev: 0,
+            size: 1,
+            blocks: 1,
+            atime: times.0,
+            mtime: times.1,
+            ctime: times.2,
+        };
+        Found { path: PathBuf::new(), device: 0, attr, since: Instant::now() }
+    }
+
+    #[test]
+    fn only_a_file_that_has_just_changed_is_waited_for() {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+        let (fine, hour) = (Duration::from_nanos(1), Duration::from_secs(3600));
+        let whole = Duration::from_secs(now.as_secs());
+        assert_eq!(rest(&found(whole - hour)), Duration::ZERO);
+        assert!((1..=20).contains(&rest(&found(whole + fine)).as_millis()), "now");
+        assert!((1..=20).contains(&rest(&found(whole + fine + TICK)).as_millis()), "a clock that is ahead");
+        assert!(rest(&found(whole)) > Duration::from_secs(1), "a file system that counts seconds");
+        let lain = Found { since: Instant::now() - TICK, ..found(whole + fine) };
+        assert_eq!(rest(&lain), Duration::ZERO);
+    }
+}

@@ -1,0 +1,84 @@
+//! Nothing under a temporary name stays on the PFS, whatever was killed and whatever was renamed since.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use model::phase::{Direction, StageState};
+use wire::node::StageSpec;
+
+use crate::support::forest::bytes;
+use crate::worker::{Work, end_of};
+
+const MIB: u64 = 1 << 20;
+
+/// Temporary names below a folder.
+fn parts(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).unwrap().flatten() {
+        if entry.file_type().unwrap().is_dir() {
+            found.extend(parts(&entry.path()));
+        } else if entry.file_name().to_string_lossy().starts_with(".forebay.") {
+            found.push(entry.path());
+        }
+    }
+    found
+}
+
+/// A stage-out whose worker was killed while it had a small or a large file of each of two folders in hand.
+fn killed() -> (Work, StageSpec) {
+    let work = Work::new(1, 400 * MIB);
+    for folder in ["a", "b"] {
+        fs::create_dir_all(work.site.pfs("set").join(folder)).unwrap();
+        for (name, size) in [("large", 40 * MIB), ("small", 2 * MIB)] {
+            let path = work.site.pfs("set").join(folder).join(name);
+            fs::write(path, bytes(size, usize::try_from(size).unwrap())).unwrap();
+        }
+    }
+    let filled = work.start_with(&work.spec("0.0", Direction::In, "set", ""), &[]);
+    assert_eq!(end_of(filled).state, StageState::Complete);
+    let spec = work.spec("1.0", Direction::Out, "out", "");
+    let mut slow = spec.clone();
+    slow.policy.bandwidth_bytes_per_s = Some(4 * MIB);
+    let mut worker = work.start_with(&slow, &[]);
+    let has_part = |folder: &str| {
+        let folder = work.site.pfs("out").join(folder);
+        folder.exists() && !parts(&folder).is_empty()
+    };
+    while !(has_part("a") && has_part("b")) {
+        assert_eq!(worker.try_wait().unwrap(), None, "it was over before it was killed");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    worker.kill().unwrap();
+    worker.wait().unwrap();
+    // Nobody reads what it says; only its end matters.
+    drop(worker.stdout.take());
+    assert!(parts(&work.site.pfs("out")).len() >= 2);
+    (work, spec)
+}
+
+#[test]
+fn a_stage_that_goes_on_finds_the_parts_in_a_folder_that_was_renamed() {
+    let (work, spec) = killed();
+    fs::create_dir(work.site.pfs("out/elsewhere")).unwrap();
+    fs::rename(work.site.pfs("out/a"), work.site.pfs("out/elsewhere/was a")).unwrap();
+    let status = end_of(work.start_with(&spec, &[]));
+    assert_eq!(status.state, StageState::Complete, "{status:?}");
+    assert_eq!(parts(&work.site.pfs("out")), Vec::<PathBuf>::new());
+    for name in ["a/large", "a/small", "b/large", "b/small"] {
+        let (from, to) = (work.site.pfs("set").join(name), work.site.pfs("out").join(name));
+        assert!(fs::read(from).unwrap() == fs::read(to).unwrap(), "{name} differs");
+    }
+}
+
+#[test]
+fn a_stage_that_is_given_up_leaves_nothing_though_its_worker_was_killed() {
+    let (work, spec) = killed();
+    fs::rename(work.site.pfs("out/b"), work.site.pfs("out/c")).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_forebay-stage"));
+    let path = |suffix: &str| work.site.path().join(format!("{}.{suffix}", spec.id));
+    command.arg("--spec").arg(path("json")).arg("--journal").arg(path("journal")).arg("--clear");
+    assert!(command.stdout(Stdio::null()).status().unwrap().success());
+    assert_eq!(parts(&work.site.pfs("out")), Vec::<PathBuf>::new());
+}

@@ -1,0 +1,233 @@
+//! How fragments come and go: what a start finds, and what control asks for.
+//!
+//! ```text
+//! FRAGMENTS/i3              complete: served, or refused by name
+//! FRAGMENTS/.making-i3      was being made when the node ended: nobody was told of it, it is removed
+//! FRAGMENTS/.removing-i3    was being removed when the node ended: that goes on
+//! ```
+//!
+//! **Invariant:** only what control has asked to remove, and what was never finished, is removed. Whatever else is there and
+//! cannot be served is kept as it is and says so in its status.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use wire::control::{ApiError, Blame};
+use wire::node::{FragmentSpec, FragmentStatus};
+
+use super::{POISON, Server, Slot, thread};
+use crate::fragment::{Fragment, FragmentError, create, specification};
+
+impl Server {
+    /// Takes up what a former life of the node has left.
+    pub(super) fn take_up(self: &Arc<Server>, found: Vec<disk::Found>) {
+        let (in_use, rest): (Vec<_>, Vec<_>) =
+            found.into_iter().partition(|found| found.stage == disk::Stage::InUse);
+        in_use.iter().for_each(|found| self.load(&found.path));
+        if rest.is_empty() {
+            return;
+        }
+        let server = self.clone();
+        // A million objects take their time, and nobody waits for it.
+        let begun =
+            thread("remove", move || rest.iter().for_each(|found| server.finish_removal(&found.path)));
+        if let Err(error) = begun {
+            tracing::warn!(%error, "no thread to remove what is left of fragments; the next start removes it");
+        }
+    }
+
+    fn finish_removal(&self, aside: &Path) {
+        let _alone = self.changing.lock().expect(POISON);
+        match create::remove(aside) {
+            Ok(()) => tracing::info!(path = %aside.display(), "removed what was left of a fragment"),
+            Err(error) => tracing::warn!(
+                path = %aside.display(),
+                error = &error as &dyn std::error::Error,
+                "cannot remove what is left of a fragment; the next start tries again"
+            ),
+        }
+    }
+
+    /// Opens what is in the folder of an instance, or keeps it and says why not.
+    fn load(&self, folder: &Path) {
+        let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let spec = match specification::read(folder) {
+            Ok(Some(spec)) => spec,
+            Ok(None) => return,
+            Err(error) => return self.refuse(unknown(name), &error),
+        };
+        match Fragment::open(folder, spec.clone()) {
+            Ok(fragment) => drop(self.slots().insert(name, Slot::Served(Arc::new(fragment)))),
+            Err(error) => {
+                let (index, capacity_bytes) = (spec.index, spec.capacity_bytes);
+                self.refuse(FragmentStatus { index, capacity_bytes, ..unknown(name) }, &error);
+            }
+        }
+    }
+
+    /// Shows that a fragment cannot be served.
+    fn refuse(&self, status: FragmentStatus, error: &FragmentError) {
+        let instance = status.instance.clone();
+        tracing::error!(
+            instance,
+            error = error as &dyn std::error::Error,
+            "cannot serve a fragment; what is on disk is kept as it is"
+        );
+        self.slots()
+            .insert(instance, Slot::Broken(FragmentStatus { error: Some(error.to_string()), ..status }));
+    }
+
+    /// Makes a fragment, or confirms the one that is there, with the namespaces that it does not have yet.
+    ///
+    /// # Errors
+    /// Blames the site: no space, no privilege, no tool. What was begun is removed again. Where something is that cannot be
+    /// served, it stays as it is.
+    pub fn create_fragment(&self, spec: &FragmentSpec) -> Result<FragmentStatus, ApiError> {
+        let _alone = self.changing.lock().expect(POISON);
+        let folder = self.folder(&spec.instance)?;
+        if let Some(fragment) = self.fragment(&spec.instance) {
+            self.extend(&folder, &fragment, spec)?;
+        }
+        match self.status_of(&spec.instance) {
+            Some(FragmentStatus { error: Some(why), .. }) => return Err(self.broken(&spec.instance, &why)),
+            Some(status) => return Ok(status),
+            None => {}
+        }
+        self.check_space(spec)?;
+        self.make(&folder, spec)
+            .map_err(|error| self.cannot("fragment_not_created", "create", &spec.instance, &error))
+    }
+
+    fn make(&self, folder: &Path, spec: &FragmentSpec) -> Result<FragmentStatus, FragmentError> {
+        // What came there without us is not ours to build on, nor to remove.
+        if specification::read(folder)?.is_some() {
+            let (path, why) =
+                (specification::path_of(folder), "it was not there when the node started".into());
+            return Err(FragmentError::Specification { path, why });
+        }
+        create::fragment(folder, spec).inspect_err(|_| undo(&disk::making(folder)))?;
+        // From here on the folder under its own name is what this call has made.
+        let named = disk::sync_names(folder).map_err(|cause| FragmentError::Io {
+            operation: "name",
+            path: folder.to_owned(),
+            cause,
+        });
+        let fragment = named.and_then(|()| Fragment::open(folder, spec.clone())).inspect_err(|_| {
+            if disk::set_aside(folder).is_ok() {
+                undo(&disk::removing(folder));
+            }
+        })?;
+        let status = fragment.status();
+        self.slots().insert(spec.instance.clone(), Slot::Served(Arc::new(fragment)));
+        Ok(status)
+    }
+
+    /// Removes a fragment with all its data. Nothing to do where there is none.
+    ///
+    /// # Errors
+    /// Blames the site when files cannot be removed; calling again goes on.
+    pub fn delete_fragment(&self, instance: &str) -> Result<(), ApiError> {
+        let _alone = self.changing.lock().expect(POISON);
+        let folder = self.folder(instance)?;
+        let failed = |error| self.cannot("fragment_not_removed", "remove", instance, &error);
+        let (making, removing) = (disk::making(&folder), disk::removing(&folder));
+        create::remove(&making).and_then(|()| create::remove(&removing)).map_err(failed)?;
+        if let Some(fragment) = self.fragment(instance) {
+            fragment.close();
+        }
+        // One step, and durable: a node that is killed now does not serve what is half gone.
+        if let Err(cause) = disk::set_aside(&folder) {
+            let error = FragmentError::Io { operation: "set aside", path: folder, cause };
+            self.refuse(unknown(instance.to_owned()), &error);
+            return Err(failed(error));
+        }
+        self.slots().remove(instance);
+        create::remove(&removing).map_err(failed)
+    }
+
+    /// Adds namespaces to a fragment that is served: made first, then kept, so that what a client was told of is there after a
+    /// restart, and what the specification names is there always.
+    fn extend(&self, folder: &Path, fragment: &Fragment, spec: &FragmentSpec) -> Result<(), ApiError> {
+        let is_new = |id: u32| fragment.namespace(id).is_none();
+        if !spec.namespaces.iter().any(|namespace| is_new(namespace.id)) {
+            return Ok(());
+        }
+        self.try_extend(folder, fragment, spec)
+            .map_err(|error| self.cannot("namespace_not_added", "extend", &spec.instance, &error))
+    }
+
+    fn try_extend(
+        &self,
+        folder: &Path,
+        fragment: &Fragment,
+        spec: &FragmentSpec,
+    ) -> Result<(), FragmentError> {
+        let path = specification::path_of(folder);
+        let kept = specification::read(folder)?.ok_or(FragmentError::NoSpecification { path })?;
+        let mut namespaces = kept.namespaces;
+        for namespace in &spec.namespaces {
+            if namespaces.iter().all(|known| known.id != namespace.id) {
+                create::namespace(folder, fragment.spec(), namespace)?;
+                namespaces.push(namespace.clone());
+            }
+        }
+        let more = FragmentSpec { namespaces, ..fragment.spec().clone() };
+        specification::write(folder, &more)?;
+        fragment.add(&more.namespaces)
+    }
+
+    fn check_space(&self, spec: &FragmentSpec) -> Result<(), ApiError> {
+        let Ok(stat) = rustix::fs::statvfs(&self.root) else { return Ok(()) };
+        let available = stat.f_bavail * stat.f_frsize;
+        if available >= spec.capacity_bytes {
+            return Ok(());
+        }
+        Err(ApiError {
+            code: "no_space".into(),
+            blame: Blame::Site,
+            message: format!(
+                "node {} has {available} bytes free below {}, the buffer's part there needs {}",
+                self.node,
+                self.root.display(),
+                spec.capacity_bytes
+            ),
+            advice: "ask for less capacity, free some space, or choose another folder with --dir".into(),
+        })
+    }
+
+    fn cannot(&self, code: &str, verb: &str, instance: &str, error: &FragmentError) -> ApiError {
+        ApiError {
+            code: code.into(),
+            blame: Blame::Site,
+            message: format!("node {} cannot {verb} its part of {instance}: {error}", self.node),
+            advice: "mend what the message names, then try again".into(),
+        }
+    }
+
+    fn broken(&self, instance: &str, why: &str) -> ApiError {
+        ApiError {
+            code: "fragment_broken".into(),
+            blame: Blame::Site,
+            message: format!("node {} has a part of {instance} that it cannot serve: {why}", self.node),
+            advice: "what is on disk is kept as it is: mend what the message names and start the node again, or tear the \
+                     buffer down, which removes it"
+                .into(),
+        }
+    }
+}
+
+/// Removes what a call has made that then failed. The error that its caller is told is the first.
+fn undo(aside: &Path) {
+    if let Err(error) = create::remove(aside) {
+        tracing::warn!(
+            path = %aside.display(),
+            error = &error as &dyn std::error::Error,
+            "cannot remove a fragment that could not be made; the next start removes it"
+        );
+    }
+}
+
+/// The status of a fragment of which nothing is known but its name.
+fn unknown(instance: String) -> FragmentStatus {
+    FragmentStatus { instance, index: 0, capacity_bytes: 0, used_bytes: 0, error: None }
+}

@@ -1,0 +1,46 @@
+//! Fragments come, go and are there again, without a client.
+
+use model::stripe::Layout;
+use wire::control::Owner;
+use wire::node::{FragmentSpec, NamespaceSpec};
+
+use super::*;
+
+fn spec(namespaces: &[u32]) -> FragmentSpec {
+    let namespace = |id: &u32| NamespaceSpec {
+        id: *id,
+        layout: Layout::striped(1),
+        home: 0,
+        owner: Owner { uid: 0, gid: 0 },
+        mode: 0o700,
+    };
+    FragmentSpec {
+        instance: "i1".into(),
+        index: 0,
+        capacity_bytes: 1 << 20,
+        volume: VolumeKind::Directory,
+        key: "ab".repeat(32),
+        stage_key: String::new(),
+        peers: Vec::new(),
+        namespaces: namespaces.iter().map(namespace).collect(),
+        grace_ms: wire::node::GRACE_MS,
+    }
+}
+
+#[test]
+fn namespaces_are_added_to_a_fragment_and_are_there_after_a_restart() {
+    let dir = tempfile::tempdir().unwrap();
+    let has = |server: &Server| {
+        let fragment = server.fragment("i1").unwrap();
+        [0, 16, 17].map(|id| fragment.namespace(id).is_some_and(|namespace| namespace.shard.is_some()))
+    };
+    let server = Server::open(dir.path().into(), "n0".into()).unwrap();
+    server.create_fragment(&spec(&[0])).unwrap();
+    assert_eq!(has(&server), [true, false, false]);
+    server.create_fragment(&spec(&[0, 16])).unwrap();
+    server.create_fragment(&spec(&[0, 17])).unwrap();
+    assert_eq!(has(&server), [true, true, true]);
+    server.shutdown();
+    let server = Server::open(dir.path().into(), "n0".into()).unwrap();
+    assert_eq!(has(&server), [true, true, true]);
+}

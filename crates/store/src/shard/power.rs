@@ -1,0 +1,509 @@
+//! A shard on a disk that fails and loses power at any operation: while it changes, syncs, and replaces its log.
+//!
+//! The disk keeps what the kernel would hold in memory apart from what is durable. A power loss leaves of what was not synced any
+//! part: of a file any pages, of the names in the folder the first few changes. A sync that fails drops what it was for, as
+//! Linux does, and says so once.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use wire::control::{Owner, VolumeKind};
+use wire::data::ROOT;
+use wire::data::hello::Key;
+use wire::node::FragmentSpec;
+
+use super::log::disk::LogFile;
+use super::log::format::PAGE_BYTES;
+use super::*;
+use crate::fragment::space::Space;
+
+/// What the disk does at one of its operations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Trouble {
+    /// It fails once, with this errno; what it should have done may be done in part.
+    Fails(Errno),
+    /// Nothing works from then on.
+    PowerLoss,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Inode {
+    /// What the kernel has.
+    bytes: Vec<u8>,
+    durable: Vec<u8>,
+    /// Changes since, in order.
+    pending: Vec<Change>,
+}
+
+#[derive(Clone, Debug)]
+enum Change {
+    Page(usize, Vec<u8>),
+    Length(usize),
+}
+
+#[derive(Clone, Debug)]
+enum Naming {
+    Create(&'static str, usize),
+    Replace(String, String),
+    Remove(String),
+}
+
+#[derive(Clone, Debug, Default)]
+struct Disk {
+    inodes: Vec<Inode>,
+    names: BTreeMap<String, usize>,
+    durable_names: BTreeMap<String, usize>,
+    pending_names: Vec<Naming>,
+    operations: u64,
+    trouble: Option<(u64, Trouble)>,
+    is_dead: bool,
+    random: u64,
+}
+
+impl Disk {
+    fn draw(&mut self, below: u64) -> u64 {
+        // xorshift64*: Vigna, "An experimental exploration of Marsaglia's xorshift generators, scrambled".
+        self.random ^= self.random >> 12;
+        self.random ^= self.random << 25;
+        self.random ^= self.random >> 27;
+        (self.random.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) % below
+    }
+
+    /// Counts an operation. Whether it is to fail, and then whether it does its work all the same.
+    fn operate(&mut self) -> Result<(), (Errno, bool)> {
+        if self.is_dead {
+            return Err((Errno::IO, false));
+        }
+        self.operations += 1;
+        match self.trouble {
+            Some((at, Trouble::Fails(errno))) if at == self.operations => {
+                let works = self.draw(2) == 0 && errno == Errno::IO;
+                Err((errno, works))
+            }
+            Some((at, Trouble::PowerLoss)) if at == self.operations => {
+                self.is_dead = true;
+                Err((Errno::IO, false))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn name(names: &mut BTreeMap<String, usize>, naming: &Naming) {
+        match naming {
+            Naming::Create(name, inode) => drop(names.insert((*name).to_owned(), *inode)),
+            Naming::Replace(from, to) => {
+                if let Some(inode) = names.remove(from) {
+                    names.insert(to.clone(), inode);
+                }
+            }
+            Naming::Remove(name) => drop(names.remove(name)),
+        }
+    }
+
+    fn change_names(&mut self, naming: Naming) {
+        Disk::name(&mut self.names, &naming);
+        self.pending_names.push(naming);
+    }
+
+    /// What the disk has after the power was lost.
+    fn after_power_loss(&self) -> Disk {
+        let mut after = Disk { trouble: None, is_dead: false, operations: 0, ..self.clone() };
+        let kept = after.draw(after.pending_names.len() as u64 + 1) as usize;
+        for naming in after.pending_names.drain(..).take(kept) {
+            Disk::name(&mut after.durable_names, &naming);
+        }
+        after.names.clone_from(&after.durable_names);
+        for at in 0..after.inodes.len() {
+            let mut inode = std::mem::take(&mut after.inodes[at]);
+            let pending = std::mem::take(&mut inode.pending);
+            let reached = after.reached(&pending);
+            for (change, _) in pending.iter().zip(&reached).filter(|(_, reached)| **reached) {
+                apply(&mut inode.durable, change);
+            }
+            inode.bytes.clone_from(&inode.durable);
+            after.inodes[at] = inode;
+        }
+        after
+    }
+
+    /// Which changes of a file have reached the disk: of each page those up to some moment, as the kernel writes whole pages;
+    /// of lengths the first few, and nothing that came after one that did not.
+    fn reached(&mut self, pending: &[Change]) -> Vec<bool> {
+        let keeps = self.draw(3);
+        let mut last: BTreeMap<usize, usize> = BTreeMap::new();
+        let mut is_cut = false;
+        let mut moments: BTreeMap<usize, usize> = BTreeMap::new();
+        for (at, change) in pending.iter().enumerate() {
+            if let Change::Page(offset, _) = change {
+                last.insert(offset / PAGE_BYTES, at);
+            }
+        }
+        for (page, last) in last {
+            // All of it, nothing of it, or up to any moment.
+            let moment = [last + 1, 0, self.draw(last as u64 + 2) as usize][keeps as usize];
+            moments.insert(page, moment);
+        }
+        let mut reached = Vec::new();
+        for (at, change) in pending.iter().enumerate() {
+            reached.push(match change {
+                Change::Page(offset, _) => !is_cut && at < moments[&(offset / PAGE_BYTES)],
+                Change::Length(_) => {
+                    is_cut = is_cut || keeps == 1 || (keeps == 2 && self.draw(2) == 0);
+                    !is_cut
+                }
+            });
+        }
+        reached
+    }
+
+    /// What it has after the process was killed.
+    fn after_kill(&self) -> Disk {
+        Disk { trouble: None, operations: 0, ..self.clone() }
+    }
+}
+
+fn apply(bytes: &mut Vec<u8>, change: &Change) {
+    match change {
+        Change::Page(offset, page) => {
+            bytes.resize(bytes.len().max(offset + page.len()), 0);
+            bytes[*offset..offset + page.len()].copy_from_slice(page);
+        }
+        Change::Length(len) => bytes.resize(*len, 0),
+    }
+}
+
+#[derive(Clone, Debug)]
+struct SimFolder(Arc<Mutex<Disk>>);
+
+impl SimFolder {
+    fn over(disk: Disk) -> SimFolder {
+        SimFolder(Arc::new(Mutex::new(disk)))
+    }
+
+    fn disk(&self) -> MutexGuard<'_, Disk> {
+        self.0.lock().unwrap()
+    }
+
+    fn naming(&self, naming: Naming) -> io::Result<()> {
+        let mut disk = self.disk();
+        let result = disk.operate();
+        if !matches!(result, Err((_, false))) {
+            disk.change_names(naming);
+        }
+        result.map_err(|(errno, _)| errno.into())
+    }
+}
+
+impl Folder for SimFolder {
+    fn open(&self, name: &str) -> io::Result<Arc<dyn LogFile>> {
+        let mut disk = self.disk();
+        disk.operate().map_err(|(errno, _)| errno)?;
+        let inode = *disk.names.get(name).ok_or(Errno::NOENT)?;
+        Ok(Arc::new(SimFile { disk: self.0.clone(), inode }))
+    }
+
+    fn create(&self, name: &str) -> io::Result<Arc<dyn LogFile>> {
+        let mut disk = self.disk();
+        disk.operate().map_err(|(errno, _)| errno)?;
+        let inode = disk.inodes.len();
+        disk.inodes.push(Inode::default());
+        let name = ["meta.log.new", "meta.mark"].into_iter().find(|known| *known == name).unwrap();
+        disk.change_names(Naming::Create(name, inode));
+        Ok(Arc::new(SimFile { disk: self.0.clone(), inode }))
+    }
+
+    fn publish(&self, from: &str, to: &str) -> io::Result<()> {
+        if self.disk().names.contains_key(to) {
+            return Err(Errno::EXIST.into());
+        }
+        self.replace(from, to)
+    }
+
+    fn replace(&self, from: &str, to: &str) -> io::Result<()> {
+        self.naming(Naming::Replace(from.to_owned(), to.to_owned()))
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        if !self.disk().names.contains_key(name) {
+            return Err(Errno::NOENT.into());
+        }
+        self.naming(Naming::Remove(name.to_owned()))
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        let mut disk = self.disk();
+        let result = disk.operate();
+        let pending = std::mem::take(&mut disk.pending_names);
+        if result.is_ok() {
+            pending.iter().for_each(|naming| Disk::name(&mut disk.durable_names, naming));
+        } else {
+            disk.pending_names = pending;
+        }
+        result.map_err(|(errno, _)| errno.into())
+    }
+
+    fn path_of(&self, name: &str) -> PathBuf {
+        PathBuf::from(name)
+    }
+}
+
+#[derive(Debug)]
+struct SimFile {
+    disk: Arc<Mutex<Disk>>,
+    inode: usize,
+}
+
+impl SimFile {
+    fn change(&self, changes: Vec<Change>) -> io::Result<()> {
+        let mut disk = self.disk.lock().unwrap();
+        let result = disk.operate();
+        let done = match result {
+            Ok(()) => changes.len(),
+            Err((_, true)) => disk.draw(changes.len() as u64 + 1) as usize,
+            Err((_, false)) => 0,
+        };
+        let inode = &mut disk.inodes[self.inode];
+        for change in changes.into_iter().take(done) {
+            apply(&mut inode.bytes, &change);
+            inode.pending.push(change);
+        }
+        result.map_err(|(errno, _)| errno.into())
+    }
+}
+
+impl LogFile for SimFile {
+    fn len(&self) -> io::Result<u64> {
+        let mut disk = self.disk.lock().unwrap();
+        disk.operate().map_err(|(errno, _)| errno)?;
+        Ok(disk.inodes[self.inode].bytes.len() as u64)
+    }
+
+    fn read_at(&self, offset: u64, len: usize) -> io::Result<Vec<u8>> {
+        let mut disk = self.disk.lock().unwrap();
+        disk.operate().map_err(|(errno, _)| errno)?;
+        let bytes = &disk.inodes[self.inode].bytes;
+        let begin = bytes.len().min(offset as usize);
+        Ok(bytes[begin..bytes.len().min(begin.saturating_add(len))].to_vec())
+    }
+
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        let mut changes = Vec::new();
+        let (mut at, mut rest) = (offset as usize, bytes);
+        while !rest.is_empty() {
+            let (page, after) = rest.split_at(rest.len().min(PAGE_BYTES - at % PAGE_BYTES));
+            changes.push(Change::Page(at, page.to_vec()));
+            (at, rest) = (at + page.len(), after);
+        }
+        self.change(changes)
+    }
+
+    fn space(&self) -> io::Result<u64> {
+        Ok(0)
+    }
+
+    fn reserve(&self, _: u64) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.change(vec![Change::Length(len as usize)])
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        let mut disk = self.disk.lock().unwrap();
+        let result = disk.operate();
+        if disk.is_dead {
+            return Err(Errno::IO.into());
+        }
+        let inode = &mut disk.inodes[self.inode];
+        // What a failed sync could not write is clean for the kernel, and not on the disk.
+        inode.pending.clear();
+        if result.is_ok() {
+            inode.durable.clone_from(&inode.bytes);
+        }
+        result.map_err(|(errno, _)| errno.into())
+    }
+}
+
+fn open(folder: &SimFolder, expect: Expect) -> Result<Arc<Shard>, LogError> {
+    let namespace = NamespaceSpec {
+        id: 0,
+        layout: Layout::striped(2),
+        home: 0,
+        owner: Owner { uid: 7, gid: 8 },
+        mode: 0o700,
+    };
+    let space = Arc::new(Space::counted(1 << 30));
+    let objects = tempfile::tempdir().unwrap();
+    let objects = Arc::new(Objects::open(objects.path().to_owned(), space).unwrap());
+    let spec = FragmentSpec {
+        instance: "i1".into(),
+        index: 0,
+        capacity_bytes: 1 << 30,
+        volume: VolumeKind::Directory,
+        key: "00".repeat(32),
+        stage_key: String::new(),
+        peers: Vec::new(),
+        namespaces: vec![namespace.clone()],
+        grace_ms: 0,
+    };
+    let peers = Arc::new(Peers::new(&spec, 0, Key::from_hex(&spec.key).unwrap()));
+    let shard = Shard::over(Arc::new(folder.clone()), &namespace, expect, objects, peers)?;
+    // Its threads come at moments that no seed repeats.
+    shard.close();
+    Ok(shard)
+}
+
+/// What clients were told.
+#[derive(Debug, Default)]
+struct Told {
+    /// Files that are there, with their inodes.
+    made: BTreeMap<String, u64>,
+    /// Those whose fsync was confirmed.
+    synced: BTreeSet<String>,
+    /// Every number that any file had.
+    numbers: BTreeSet<u64>,
+}
+
+fn create(shard: &Shard, id: u64, told: &Mutex<Told>) -> bool {
+    let name = format!("file-{id}");
+    let creator = Creator { uid: 7, gid: 8, umask: 0 };
+    let request = Request::Create { parent: ROOT, name: name.clone().into(), mode: 0o600, creator };
+    match shard.handle(Caller { session: [3; 16], id }, request) {
+        Reply::Made { inode, .. } | Reply::Inode(inode) => {
+            let mut told = told.lock().unwrap();
+            assert!(told.numbers.insert(inode.attr.ino), "{name} has the number of another file");
+            told.made.insert(name, inode.attr.ino);
+            true
+        }
+        Reply::Failed(_) => false,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn fsync(shard: &Shard, told: &Mutex<Told>) {
+    let before: Vec<String> = told.lock().unwrap().made.keys().cloned().collect();
+    if shard.handle(Caller { session: [3; 16], id: 0 }, Request::SyncMetadata) == Reply::Done {
+        told.lock().unwrap().synced.extend(before);
+    }
+}
+
+/// Every name that must be there is, with its number.
+fn check<'a>(shard: &Shard, names: impl Iterator<Item = &'a String>, told: &Told, what: &str) {
+    let state = shard.lock();
+    for name in names {
+        let found = names::lookup(&state.tree, ROOT, name.as_bytes()).ok();
+        assert_eq!(found, told.made.get(name).copied(), "{name} was {what}");
+    }
+}
+
+/// Changes, syncs and replacements of the log, one after the other, until the end or until the log takes no more.
+fn work(shard: &Shard, first: u64, told: &Mutex<Told>) {
+    for id in first..first + 12 {
+        create(shard, id, told);
+        match id % 6 {
+            1 | 4 => fsync(shard, told),
+            2 => drop(shard.replace_log()),
+            _ => {}
+        }
+    }
+    fsync(shard, told);
+}
+
+/// Two lives of a shard on a disk with trouble at the operation `at`, and a third on what is left. Whether the trouble came.
+fn lives(seed: u64, at: u64, trouble: Trouble) -> bool {
+    let told = Mutex::new(Told::default());
+    let disk = Disk { random: seed * 0x9e37_79b9 + 1, trouble: Some((at, trouble)), ..Disk::default() };
+    let mut folder = SimFolder::over(disk);
+    let mut came = false;
+    for life in 0..3 {
+        let expect = if told.lock().unwrap().numbers.is_empty() { Expect::New } else { Expect::Existing };
+        // An error at the start is a refusal; the next start has a disk without trouble.
+        let opened = open(&folder, expect);
+        if let Ok(shard) = &opened {
+            let now = told.lock().unwrap();
+            let must =
+                if trouble == Trouble::PowerLoss { &now.synced } else { &now.made.keys().cloned().collect() };
+            check(shard, must.iter(), &now, "confirmed");
+            drop(now);
+            work(shard, 100 * life, &told);
+        } else if folder.disk().trouble.is_none() {
+            panic!(
+                "refused on a disk without trouble (seed {seed}, at {at}, life {life}): {:?}",
+                opened.err()
+            );
+        }
+        came |= folder.disk().operations >= at;
+        let next =
+            if folder.disk().is_dead { folder.disk().after_power_loss() } else { folder.disk().after_kill() };
+        if folder.disk().is_dead {
+            let mut now = told.lock().unwrap();
+            let Told { made, synced, .. } = &mut *now;
+            made.retain(|name, _| synced.contains(name));
+        }
+        folder = SimFolder::over(next);
+    }
+    came
+}
+
+#[test]
+fn what_was_answered_survives_an_error_of_any_operation_of_the_disk() {
+    for errno in [Errno::IO, Errno::NOSPC, Errno::MFILE] {
+        for seed in 0..4 {
+            let mut at = 1;
+            while lives(seed, at, Trouble::Fails(errno)) {
+                at += 1;
+            }
+            assert!(at > 60, "the scenario has more operations than {at}");
+        }
+    }
+}
+
+#[test]
+fn what_was_synced_survives_a_power_loss_at_any_operation_of_the_disk() {
+    for seed in 0..20 {
+        let mut at = 1;
+        while lives(seed, at, Trouble::PowerLoss) {
+            at += 1;
+        }
+    }
+}
+
+#[test]
+fn what_was_synced_beside_a_replacement_of_the_log_survives_a_power_loss() {
+    for seed in 1..60 {
+        let told = Mutex::new(Told::default());
+        let folder = SimFolder::over(Disk { random: seed, ..Disk::default() });
+        let shard = open(&folder, Expect::New).unwrap();
+        let (next, stop) = (AtomicU64::new(1), AtomicBool::new(false));
+        std::thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    while !stop.load(Ordering::Relaxed) {
+                        if !create(&shard, next.fetch_add(1, Ordering::Relaxed), &told) {
+                            break;
+                        }
+                        fsync(&shard, &told);
+                    }
+                });
+            }
+            for _ in 0..seed % 7 {
+                drop(shard.replace_log());
+            }
+            let at = folder.disk().operations + 1 + seed % 31;
+            folder.disk().trouble = Some((at, Trouble::PowerLoss));
+            while !folder.disk().is_dead {
+                drop(shard.replace_log());
+            }
+            stop.store(true, Ordering::Relaxed);
+        });
+        let after = SimFolder::over(folder.disk().after_power_loss());
+        let shard = open(&after, Expect::Existing).unwrap();
+        let now = told.lock().unwrap();
+        check(&shard, now.synced.iter(), &now, "confirmed");
+        drop(now);
+        assert!((0..20).all(|id| create(&shard, 1_000_000 + id, &told)));
+    }
+}

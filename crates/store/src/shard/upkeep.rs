@@ -1,0 +1,175 @@
+//! The log's upkeep beside the shard's work: making it durable, setting inode numbers aside, and replacing it by a shorter
+//! one when it has grown.
+//!
+//! A log is replaced from what it has on the disk, read again by a thread of its own: the shard's lock is taken only to see
+//! how far the log goes, and at the end for the little that came meanwhile. Memory for a second tree is needed as long.
+//!
+//! **Invariant:** syncs are done one after the other: of two at once the kernel would tell only one of an error.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard};
+
+use rustix::io::Errno;
+
+use super::log::Synced;
+use super::record::Record;
+use super::state::Replayed;
+use super::{Shard, errno_of};
+
+/// A log is replaced when it is longer than this, bytes, and several times what it began with.
+const REPLACE_BYTES_MIN: u64 = 64 << 20;
+
+/// After it could not be replaced, it has to grow by so much before that is tried again, bytes.
+const RETRY_BYTES: u64 = 64 << 20;
+
+/// What may still be to copy when syncs are held up for the end, bytes; and how often it is tried to come to that.
+const REST_BYTES_MAX: u64 = 1 << 20;
+const ROUNDS_MAX: usize = 8;
+
+/// What upkeep remembers.
+#[derive(Debug)]
+pub(super) struct Upkeep {
+    /// Held while the log is synced.
+    turn: Mutex<()>,
+    replacing: AtomicBool,
+    /// The length from which on the log is replaced.
+    bytes_min: AtomicU64,
+}
+
+impl Default for Upkeep {
+    fn default() -> Upkeep {
+        Upkeep {
+            turn: Mutex::default(),
+            replacing: AtomicBool::new(false),
+            bytes_min: AtomicU64::new(REPLACE_BYTES_MIN),
+        }
+    }
+}
+
+impl Upkeep {
+    fn turn(&self) -> MutexGuard<'_, ()> {
+        self.turn.lock().expect("no thread panics while it syncs a log")
+    }
+}
+
+impl Shard {
+    /// Makes every change so far survive a power loss.
+    ///
+    /// # Errors
+    /// The errno of the sync; EIO ever after.
+    pub(super) fn sync_log(&self) -> io::Result<()> {
+        let _turn = self.upkeep.turn();
+        loop {
+            let (sync, noted) = {
+                let state = self.lock();
+                let Some(sync) = state.log.to_sync()? else { return Ok(()) };
+                (sync, state.numbers.noted)
+            };
+            // The lock is not held: other requests go on while the disk works.
+            let result = sync.run();
+            let mut state = self.lock();
+            if let Synced::UpTo(length) = state.log.finish(&sync, result)? {
+                state.numbers.durable = state.numbers.durable.max(noted);
+                // For whoever finds damage: before this it is none that a power loss can do. Not needed for the answer.
+                let is_all = state.log.len() == length;
+                let noted = state.record(None, Record::Synced { length });
+                if is_all && noted.is_ok() {
+                    state.log.nothing_new();
+                }
+                return Ok(());
+            }
+        }
+    }
+
+    /// Makes sure that there is a number for a new inode.
+    ///
+    /// # Errors
+    /// The errno of the log.
+    pub(super) fn set_numbers_aside(&self) -> Result<(), Errno> {
+        let mut state = self.lock();
+        if state.wants_numbers() {
+            state.note_numbers()?;
+        }
+        drop(state);
+        self.sync_log().map_err(|error| errno_of(&error))
+    }
+
+    /// Does what is due; called about every second.
+    pub(super) fn keep_up(self: &Arc<Shard>) {
+        let state = self.lock();
+        let wants_numbers = state.wants_numbers() && state.numbers.noted == state.numbers.durable;
+        let is_overgrown = state.log.is_overgrown(self.upkeep.bytes_min.load(Ordering::Relaxed));
+        drop(state);
+        if wants_numbers {
+            // Whoever makes a file when the last number is gone is told why there are no more.
+            let _ahead = self.set_numbers_aside();
+        }
+        if is_overgrown && !self.upkeep.replacing.swap(true, Ordering::AcqRel) {
+            let shard = self.clone();
+            let body = move || {
+                shard.replace_log_or_say_why();
+                shard.upkeep.replacing.store(false, Ordering::Release);
+            };
+            if let Err(error) = std::thread::Builder::new().name("replace-log".into()).spawn(body) {
+                tracing::warn!(%error, "no thread to replace a metadata log");
+                self.upkeep.replacing.store(false, Ordering::Release);
+            }
+        }
+    }
+
+    fn replace_log_or_say_why(&self) {
+        let before = self.lock().log.len();
+        let replaced = self.replace_log();
+        let state = self.lock();
+        let (path, after) = (state.log.path(), state.log.len());
+        drop(state);
+        match replaced {
+            Ok(()) => {
+                self.upkeep.bytes_min.store(REPLACE_BYTES_MIN, Ordering::Relaxed);
+                tracing::info!(path = %path.display(), before, after, "replaced the metadata log by a shorter one");
+            }
+            Err(error) => {
+                self.upkeep.bytes_min.store(after + RETRY_BYTES, Ordering::Relaxed);
+                tracing::error!(path = %path.display(), %error, "cannot replace the metadata log by a shorter one");
+            }
+        }
+    }
+
+    /// Replaces the log by one with only what the namespace is now.
+    ///
+    /// # Errors
+    /// The errno of what failed. Unless the log broke, it goes on as it was.
+    pub(super) fn replace_log(&self) -> io::Result<()> {
+        let (mut draft, mut reader, mut end) = {
+            let state = self.lock();
+            let (draft, reader) = state.log.begin_replacing()?;
+            (draft, reader, state.log.len())
+        };
+        let mut replayed = Replayed::default();
+        while let Some(entry) = reader.next_before(end)? {
+            replayed.apply(entry);
+        }
+        draft.snapshot(replayed.snapshot())?;
+        drop(replayed);
+        for _ in 0..ROUNDS_MAX {
+            let begin = std::mem::replace(&mut end, self.lock().log.len());
+            draft.copy(&mut reader, end)?;
+            if end - begin < REST_BYTES_MAX {
+                break;
+            }
+        }
+        draft.sync()?;
+        let turn = self.upkeep.turn();
+        // What syncs have confirmed is in the draft from here on, and durable there: none is done before it is in place.
+        let copied = self.lock().log.len();
+        draft.copy(&mut reader, copied)?;
+        draft.sync()?;
+        let mut state = self.lock();
+        draft.copy(&mut reader, state.log.len())?;
+        state.log.replace_by(draft, copied)?;
+        drop((state, turn));
+        self.sync_log()
+    }
+}

@@ -1,0 +1,44 @@
+//! A storage node that gets no more descriptors, or no more memory.
+
+use std::fs;
+
+use rustix::process::{Resource, Rlimit, getrlimit, prlimit};
+use tests::site::is_alive;
+
+use crate::ground::Ground;
+
+/// So long it gets no more, at most, milliseconds.
+const EXHAUSTED_MAX_MS: u64 = 400;
+
+impl Ground {
+    /// It gets no new descriptor.
+    #[track_caller]
+    pub fn exhaust_descriptors(&mut self) {
+        let n = self.any_storage();
+        self.limit(n, Resource::Nofile, 3);
+    }
+
+    /// It gets no new memory. A process may end of that; then it is started again.
+    #[track_caller]
+    pub fn exhaust_memory(&mut self) {
+        let n = self.any_storage();
+        let pid = self.site.storage[n].pid().expect("it runs").as_raw_nonzero();
+        let sizes = fs::read_to_string(format!("/proc/{pid}/statm")).expect("it runs");
+        let pages: u64 = sizes.split(' ').next().and_then(|text| text.parse().ok()).expect("a number");
+        self.limit(n, Resource::As, pages * 4096);
+    }
+
+    fn limit(&mut self, n: usize, resource: Resource, most: u64) {
+        let pid = self.site.storage[n].pid().expect("it runs");
+        // Who may lower the hard limit may not always raise it again; the node's is the one that we gave it.
+        let small = Rlimit { current: Some(most), maximum: getrlimit(resource).maximum };
+        let before = prlimit(Some(pid), resource, small).expect("we are root");
+        self.pause(EXHAUSTED_MAX_MS);
+        if is_alive(pid.as_raw_nonzero().get()) {
+            prlimit(Some(pid), resource, before).expect("we are root");
+        } else {
+            self.site.storage[n].kill();
+            self.site.storage[n].start();
+        }
+    }
+}
