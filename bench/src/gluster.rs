@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use fuse::mount::{Unmount, unmount};
+use fuse::mount::unmount;
 use tests::processes::wait_until;
 
 /// Where it listens: a volume's bricks must not be on `127.0.0.1`.
@@ -95,7 +95,7 @@ impl Gluster {
 impl Drop for Gluster {
     fn drop(&mut self) {
         for mountpoint in &self.mountpoints {
-            drop(unmount(mountpoint, Unmount::Detach));
+            drop(unmount(mountpoint));
         }
         // Ends the bricks.
         drop(self.command(&["volume", "stop", VOLUME, "force"]));

@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use fuse::mount::{Unmount, unmount};
+use fuse::mount::unmount;
 use tests::processes::wait_until;
 
 /// The line that such a process prints when it is mounted: `forebay-mount` and our own.
@@ -44,7 +44,7 @@ impl MountProcess {
 
 impl Drop for MountProcess {
     fn drop(&mut self) {
-        drop(unmount(&self.mountpoint, Unmount::Detach));
+        drop(unmount(&self.mountpoint));
         // Without its mount the process ends by itself; but a mount namespace that was made meanwhile may hold the mount.
         wait_until(END_LIMIT, || matches!(self.child.try_wait(), Ok(Some(_))));
         drop(self.child.kill());

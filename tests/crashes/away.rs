@@ -1,13 +1,18 @@
 //! A storage node that stays away, and one that hangs.
 
 use std::fs;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::process::Signal;
-
 use tests::processes::wait_until;
 use tests::site::{HANGS_AFTER, Plan, Site};
+
+/// A node that hangs is named within this time.
+const NAMED_WITHIN: Duration = Duration::from_secs(5);
 
 const TWO: Plan =
     Plan { storage_nodes: 2, mounts: 1, volume: "directory", grace_ms: 1000, capacity: 64 << 20 };
@@ -44,8 +49,71 @@ fn a_server_that_hangs_holds_up_neither_umount_nor_the_end_of_a_job() {
     let umount =
         Command::new("umount").arg(&mount).stderr(Stdio::null()).status().expect("umount is installed");
     assert!(!umount.success());
-    site.compute[0].call("DELETE", "/v1/mounts/m?hurry=true", None);
+    site.compute[0].call("DELETE", "/v1/mounts/m?grace_s=0", None);
     assert!(!job.wait().expect("it is our child").success());
     assert!(!mount.exists(), "the mount point goes with its mount");
     site.storage.iter().for_each(|node| node.signal(Signal::CONT));
+}
+
+/// How many lines of the mount's log say `what` of node n1.
+fn lines(site: &Site, what: &str) -> usize {
+    site.mount_log(0).lines().filter(|line| line.contains(what) && line.contains("n1")).count()
+}
+
+/// A node hangs while something needs it: its name is in the log once, and once more when it answers again.
+#[track_caller]
+fn is_named_while(action: impl Fn(&Path) + Send + Sync) {
+    let site = Site::start(TWO, None);
+    let mount = site.mountpoint(0);
+    fs::write(mount.join("file"), vec![7; 300_000]).expect("both nodes are there");
+    site.storage[1].signal(Signal::STOP);
+    std::thread::scope(|scope| {
+        let doing: Vec<_> = (0..3).map(|_| scope.spawn(|| action(&mount))).collect();
+        let named = wait_until(NAMED_WITHIN, || lines(&site, "does not answer") > 0);
+        site.storage[1].signal(Signal::CONT);
+        assert!(named, "{}", site.mount_log(0));
+        doing.into_iter().for_each(|thread| thread.join().expect("it succeeds once the node goes on"));
+    });
+    assert!(wait_until(HANGS_AFTER, || lines(&site, "answers again") > 0), "{}", site.mount_log(0));
+    let log = site.mount_log(0);
+    assert_eq!((lines(&site, "does not answer"), lines(&site, "answers again")), (1, 1), "{log}");
+    assert!(!log.contains("\"n0\""), "{log}");
+}
+
+#[test]
+fn a_node_that_hangs_is_named_in_the_log_when_data_is_read_from_it() {
+    is_named_while(|mount| assert_eq!(fs::read(mount.join("file")).unwrap(), vec![7; 300_000]));
+}
+
+#[test]
+fn a_node_that_hangs_is_named_in_the_log_when_a_write_or_an_fsync_needs_it() {
+    is_named_while(|mount| {
+        let file = fs::File::options().write(true).open(mount.join("file")).unwrap();
+        file.write_all_at(&[8; 65536], 65536).unwrap();
+        file.sync_all().unwrap();
+    });
+}
+
+#[test]
+fn a_node_that_hangs_is_named_in_the_log_when_its_space_is_asked_for() {
+    // The answer is an old one after a second; whoever asks again and again hears no more than that.
+    is_named_while(|mount| {
+        let _any = rustix::fs::statvfs(mount).unwrap();
+    });
+}
+
+#[test]
+fn a_home_node_that_hangs_is_named_in_the_log_when_a_name_is_asked_for() {
+    let site = Site::start(TWO, None);
+    let mount = site.mountpoint(0);
+    site.storage[0].signal(Signal::STOP);
+    std::thread::scope(|scope| {
+        let asking = scope.spawn(|| fs::create_dir(mount.join("folder")));
+        let is_named =
+            || site.mount_log(0).lines().any(|line| line.contains("does not answer") && line.contains("n0"));
+        let named = wait_until(NAMED_WITHIN, is_named);
+        site.storage[0].signal(Signal::CONT);
+        asking.join().unwrap().expect("it is made once the node goes on");
+        assert!(named, "{}", site.mount_log(0));
+    });
 }

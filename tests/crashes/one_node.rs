@@ -28,11 +28,10 @@ const FOUR: Plan =
 
 /// Starts a site of which storage node `n` is in the folder `place`, and the others' are elsewhere, until `rest` is dropped.
 #[track_caller]
-fn start(plan: Plan, n: usize, place: PathBuf) -> (Site, TempDir) {
+fn start(plan: Plan, n: usize, place: &Path) -> (Site, TempDir) {
     let rest = tempfile::Builder::new().prefix("fbr").tempdir().expect("temporary folders are writable");
-    let mut places = vec![rest.path().to_owned(); plan.storage_nodes];
-    places[n] = place;
-    (Site::start_on(plan, &places), rest)
+    let site = Site::start_on(plan, |node| Some(if node == n { place } else { rest.path() }));
+    (site, rest)
 }
 
 /// A site of which storage node `n` has a disk of its own.
@@ -48,7 +47,7 @@ impl Sick {
     #[track_caller]
     fn start(n: usize) -> Sick {
         let disk = Disk::xfs();
-        let (site, rest) = start(FOUR, n, disk.folder());
+        let (site, rest) = start(FOUR, n, &disk.folder());
         // On a cluster a node's port is in its configuration, which is older than its first write.
         disk.sync();
         Sick { site, disk, n, _rest: rest }
@@ -189,7 +188,7 @@ fn what_fsync_confirmed_survives_power_losses_of_single_nodes_while_the_others_w
     let mut disks: Vec<Disk> = (0..3).map(|_| Disk::xfs()).collect();
     let folders: Vec<_> = disks.iter().map(Disk::folder).collect();
     let plan = Plan { storage_nodes: 3, mounts: 2, ..FOUR };
-    let mut site = Site::start_on(plan, &folders);
+    let mut site = Site::start_on(plan, |node| folders.get(node).map(PathBuf::as_path));
     disks.iter().for_each(Disk::sync);
     let mut confirmed = 0;
     for round in (0..losses).step_by(LOSSES_OF_A_WRITER) {
@@ -241,7 +240,7 @@ fn a_new_file_never_shows_bytes_of_one_that_the_home_node_lost() {
 fn an_error_of_writing_back_is_told_to_every_mount_and_every_descriptor_that_wrote() {
     let disk = Disk::sick(24 << 20);
     let plan = Plan { storage_nodes: 2, mounts: 2, capacity: 1 << 30, ..FOUR };
-    let (site, _rest) = start(plan, 1, disk.folder().join("sick"));
+    let (site, _rest) = start(plan, 1, &disk.folder().join("sick"));
     let path = |mount| site.mountpoint(mount).join("file");
     let opened = |mount| File::options().write(true).open(path(mount)).expect("both nodes are there");
     File::create_new(path(0)).and_then(|file| file.sync_all()).expect("both nodes are there");

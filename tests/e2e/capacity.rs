@@ -89,3 +89,46 @@ fn a_job_that_overfills_its_buffer_sees_the_error_and_its_results_are_staged_out
     assert!(message.contains("No space left on device"), "{message}");
     assert_eq!(fs::read_to_string(target.join("file")).expect("it was staged out"), "kept\n");
 }
+
+mod root_only {
+    use std::os::unix::fs::MetadataExt;
+    use std::time::Duration;
+
+    use tests::processes::wait_until_told;
+
+    use super::*;
+
+    /// Longer than anything here takes on a busy machine.
+    const SOON: Duration = Duration::from_secs(30);
+
+    /// Whether two counts of bytes differ by less than one percent of what was written.
+    #[track_caller]
+    fn assert_close(what: &str, found: u64, written: u64) {
+        assert!(found.abs_diff(written) * 100 < written, "{what}: {found} bytes, written were {written}");
+    }
+
+    #[test]
+    fn df_and_du_and_status_agree_on_what_was_written_into_images() {
+        let cluster = Cluster::new();
+        let path = cluster.pfs("mnt");
+        let options = ["--capacity", "1GiB", "--nodes", "4", "--volume", "image"];
+        cluster.forebay(&[&["mount", path.to_str().unwrap()], options.as_slice()].concat()).expect_success();
+        // Grown by many writes, as programs do: that is what a file system prepares more space for.
+        let block = tree::bytes(3, MEBIBYTE as usize);
+        let mut file = fs::File::create(path.join("file")).unwrap();
+        for _ in 0..400 {
+            std::io::Write::write_all(&mut file, &block).unwrap();
+        }
+        file.sync_all().unwrap();
+        drop(file);
+        let written = 400 * MEBIBYTE;
+        let stat = rustix::fs::statvfs(&path).unwrap();
+        assert_close("df", (stat.f_blocks - stat.f_bfree) * stat.f_frsize, written);
+        assert_close("du", fs::metadata(path.join("file")).unwrap().blocks() * 512, written);
+        // Control asks its nodes every second.
+        let told = || cluster.status()["sessions"][0]["instance"]["used_bytes"].as_u64().unwrap();
+        let same = |told: u64| told.abs_diff(written) * 100 < written;
+        assert!(wait_until_told(SOON, || same(told())), "status: {}, written were {written}", told());
+        cluster.forebay(&["umount", path.to_str().unwrap()]).expect_success();
+    }
+}

@@ -21,3 +21,4 @@ mod local;
 mod on_demand;
 mod staging;
 mod star_catalogue;
+mod unmount;

@@ -73,7 +73,7 @@ impl Client {
     }
 
     /// Tells the home shard every close that is held.
-    pub(super) fn send_held(&self) -> Result<()> {
+    pub fn send_held(&self) -> Result<()> {
         let held = self.files().take_held();
         if held.is_empty() { Ok(()) } else { self.send_closes(held) }
     }

@@ -20,6 +20,7 @@ mod measure;
 mod nodes;
 mod numbered;
 mod syncing;
+mod watch;
 
 use std::os::fd::OwnedFd;
 use std::sync::Mutex;
@@ -426,12 +427,22 @@ impl Client {
     }
 }
 
+impl Client {
+    /// Ends the session: what it had open is closed, and whatever is asked from now on fails with ENOTCONN. A client that is
+    /// dropped does the same; this is for one that others still hold.
+    ///
+    /// Best effort, within a moment: a home shard that does not hear it ends the session after its grace period.
+    pub fn leave(&self) {
+        self.closer.end();
+        let handles = self.files().take_held();
+        let last = [(self.id(), Request::Close { handles }), (self.id(), Request::Goodbye)];
+        self.nodes.farewell(self.home, &last);
+    }
+}
+
 impl Drop for Client {
     fn drop(&mut self) {
-        self.closer.end();
-        // Best effort: a home shard that does not hear it ends the session after its grace period.
-        let handles = self.files().take_held();
-        self.nodes.say(self.home, &[(self.id(), Request::Close { handles }), (self.id(), Request::Goodbye)]);
+        self.leave();
     }
 }
 

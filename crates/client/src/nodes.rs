@@ -6,6 +6,7 @@
 //! [`Commits`].
 
 use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
@@ -21,12 +22,16 @@ use wire::node::{NamespaceTarget, StorageAddress};
 
 use crate::commits::{Commits, Remembered};
 use crate::files::Held;
+use crate::watch::{Waiting, Watch};
 
 /// Idle connections kept for each node, where there are descriptors: as many as a mount has threads, and some.
 const IDLE_MAX: usize = 16;
 
 /// How long the first connection is tried for: a node that died is back in seconds.
 const FIRST_WITHIN: Duration = Duration::from_secs(15);
+
+/// How long a node may take to hear that the session ends: nobody is held up by one that hangs.
+const FAREWELL_WITHIN: Duration = Duration::from_secs(1);
 
 const PAUSE_MIN: Duration = Duration::from_millis(5);
 const PAUSE_MAX: Duration = Duration::from_millis(500);
@@ -61,6 +66,9 @@ pub struct Nodes {
     resumed: bool,
     grace: Duration,
     commits: Commits,
+    watch: Arc<Watch>,
+    /// The session has ended: nobody is asked anything any more.
+    ended: AtomicBool,
 }
 
 struct Node {
@@ -126,6 +134,8 @@ impl Nodes {
             resumed: false,
             grace: Duration::from_millis(target.grace_ms),
             commits: Commits::new(target.layout, target.home, remembered),
+            watch: Watch::start(target.nodes.iter().map(|address| address.node.clone())),
+            ended: AtomicBool::new(false),
         }
     }
 
@@ -179,7 +189,7 @@ impl Nodes {
         recall: Recall<'_>,
     ) -> Result<(Reply, usize), Errno> {
         let node = self.node(fragment)?;
-        self.persist(node, || {
+        self.persist(fragment, || {
             let mut link = self.checkout(node, fragment, recall)?;
             let sent = link.connection.send(id, request, payload).map_err(HelloError::from);
             let answer = sent.and_then(|()| receive(&mut link.connection, id, into));
@@ -229,11 +239,7 @@ impl Nodes {
         let mut answers = Vec::with_capacity(asks.len());
         for ask in asks.iter_mut() {
             let line = lines.iter_mut().find(|line| line.fragment == ask.fragment);
-            answers.push(line.and_then(|line| {
-                let verifier = line.up.as_ref()?.1.verifier;
-                let (reply, len) = line.with(|connection| receive(connection, ask.id, ask.into))?;
-                Some((reply, len, verifier))
-            }));
+            answers.push(line.and_then(|line| line.answer(ask)));
         }
         drop(lines);
         asks.iter_mut()
@@ -248,12 +254,15 @@ impl Nodes {
 
     /// A line to a node; one that is broken already where it cannot be had at once.
     fn line(&self, fragment: u32, recall: Recall<'_>) -> Line<'_> {
-        let up = self.node(fragment).ok().and_then(|node| {
+        let waiting = self.waiting(fragment);
+        let asked = self.node(fragment).ok().filter(|_| !self.ended.load(Ordering::Acquire));
+        let up = asked.and_then(|node| {
             node.outage.admit().ok()?;
             let link = self.checkout(node, fragment, recall).ok()?;
             Some((node, link))
         });
-        Line { fragment, up }
+        drop(waiting);
+        Line { fragment, up, watch: &self.watch }
     }
 
     /// The object of an inode, as a descriptor.
@@ -262,7 +271,7 @@ impl Nodes {
     /// As [`Nodes::call`]; ENOTSUP where the node does not hand it out.
     pub fn descriptor(&self, fragment: u32, id: u64, ino: u64, recall: Recall<'_>) -> Result<OwnedFd, Errno> {
         let node = self.node(fragment)?;
-        self.persist(node, || {
+        self.persist(fragment, || {
             let mut link = self.checkout(node, fragment, recall)?;
             let answer = ask_for_object(&mut link.connection, id, ino);
             node.done_with(link, answer)
@@ -279,12 +288,14 @@ impl Nodes {
         if node.address.unix.is_none() {
             return Err(Errno::NOTSUP);
         }
+        let waiting = self.waiting(fragment);
         let mut beside = node.beside.lock().expect(POISON);
         let mut connection = match beside.take() {
             Some(connection) => connection,
             None => self.dial(node, Via::Unix, fragment).map_err(|_| Errno::IO)?.0,
         };
         let object = ask_for_object(&mut connection, id, ino).map_err(|_| Errno::IO)?;
+        waiting.into_iter().for_each(Waiting::answered);
         *beside = Some(connection);
         object
     }
@@ -301,7 +312,7 @@ impl Nodes {
         recall: Recall<'_>,
     ) -> Result<(Reply, Option<OwnedFd>), Errno> {
         let node = self.node(fragment)?;
-        let (made, object) = self.persist(node, || {
+        let (made, object) = self.persist(fragment, || {
             let mut link = self.checkout(node, fragment, recall)?;
             let answer = make_and_open(&mut link.connection, (id, request), second_id);
             let verifier = link.verifier;
@@ -311,33 +322,60 @@ impl Nodes {
         Ok((made, object.ok()))
     }
 
-    /// Says something to a node, if a connection is at hand.
-    pub fn say(&self, fragment: u32, requests: &[(u64, Request)]) {
-        let Ok(node) = self.node(fragment) else { return };
-        let Some(Link { mut connection, .. }) = node.idle().pop() else { return };
-        for (id, request) in requests {
-            // The answer matters to nobody, but hanging up before it could lose the request.
-            let said = connection.send(*id, request, &[]).map_err(HelloError::from);
-            if said.and_then(|()| receive(&mut connection, *id, &mut [])).is_err() {
-                return;
-            }
+    /// Ends the session at a node, which hears `last` first. Whatever is asked of any node from now on fails. Best effort,
+    /// within a moment: a node that does not hear it ends the session after its grace period.
+    pub fn farewell(&self, fragment: u32, last: &[(u64, Request)]) {
+        if self.ended.swap(true, Ordering::AcqRel) {
+            return;
         }
+        let Ok(node) = self.node(fragment) else { return };
+        if let Err(error) = self.say(node, fragment, last) {
+            let error = &error as &dyn std::error::Error;
+            tracing::info!(
+                node = node.address.node,
+                error,
+                "the storage node did not hear that the session ends, and waits for it for the grace period"
+            );
+        }
+    }
+
+    fn say(&self, node: &Node, fragment: u32, last: &[(u64, Request)]) -> Result<(), HelloError> {
+        let idle = node.idle().pop().map(|link| link.connection);
+        let mut connection = match idle {
+            Some(connection) => connection,
+            // Nothing was ever asked of it: it does not know the session.
+            None if node.life().boot.is_none() && !self.resumed => return Ok(()),
+            None => self.dial(node, node.via, fragment)?.0,
+        };
+        connection.try_clone_stream()?.set_timeout(Some(FAREWELL_WITHIN))?;
+        for (id, request) in last {
+            connection.send(*id, request, &[])?;
+            // The answer matters to nobody, but hanging up before it could lose the request.
+            receive(&mut connection, *id, &mut [])?;
+        }
+        Ok(())
     }
 
     /// Tries again what failed because a connection broke, until the node's grace period is over. Who asks for a node that
     /// was given up, fails at once.
     fn persist<T>(
         &self,
-        node: &Node,
+        fragment: u32,
         mut attempt: impl FnMut() -> Result<T, HelloError>,
     ) -> Result<T, Errno> {
+        let node = self.node(fragment)?;
         node.outage.admit()?;
+        let waiting = self.waiting(fragment);
         // Its own clock as well: a request that the node dies of each time must not be asked for ever.
         let mut trouble: Option<Instant> = None;
         let mut pause = PAUSE_MIN;
         loop {
+            if self.ended.load(Ordering::Acquire) {
+                return Err(Errno::NOTCONN);
+            }
             let error = match attempt() {
                 Ok(done) => {
+                    waiting.into_iter().for_each(Waiting::answered);
                     // Only who had trouble looks: the others need not share its lock.
                     if trouble.is_some()
                         && let Some(away) = node.outage.answered()
@@ -356,6 +394,11 @@ impl Nodes {
             std::thread::sleep(pause);
             pause = (pause * 2).min(PAUSE_MAX);
         }
+    }
+
+    /// From now on somebody waits for the node.
+    fn waiting(&self, fragment: u32) -> Option<Waiting<'_>> {
+        self.watch.waiting(fragment as usize)
     }
 
     /// What follows from a failed attempt; EIO where there is no use in another.
@@ -487,18 +530,31 @@ impl Nodes {
 struct Line<'a> {
     fragment: u32,
     up: Option<(&'a Node, Link)>,
+    watch: &'a Watch,
 }
 
-impl Line<'_> {
+impl<'a> Line<'a> {
     /// Uses the connection; `None` when it breaks, or broke before.
-    fn with<T>(&mut self, action: impl FnOnce(&mut Connection) -> Result<T, HelloError>) -> Option<T> {
+    fn with<T>(
+        &mut self,
+        action: impl FnOnce(&mut Connection) -> Result<T, HelloError>,
+    ) -> Option<(T, Option<Waiting<'a>>)> {
         let (node, link) = self.up.as_mut()?;
+        let waiting = self.watch.waiting(self.fragment as usize);
         let done = action(&mut link.connection);
         if done.is_err() {
             node.lost(link.life);
             self.up = None;
         }
-        done.ok()
+        done.ok().map(|done| (done, waiting))
+    }
+
+    /// Takes one answer. Only now is the node waited for: what it said while another was waited for is there already.
+    fn answer(&mut self, ask: &mut Ask<'_>) -> Option<(Reply, usize, u64)> {
+        let verifier = self.up.as_ref()?.1.verifier;
+        let ((reply, len), waiting) = self.with(|connection| receive(connection, ask.id, ask.into))?;
+        waiting.into_iter().for_each(Waiting::answered);
+        Some((reply, len, verifier))
     }
 }
 

@@ -240,7 +240,7 @@ impl<S: Site> Control<S> {
         if unmount
             && self.turns.running(token) == Some(Function::PostRun)
             && let Ok(session) = self.session(token).await
-            && let Err(error) = lifecycle::mounts::unmount_all(self, &session, Unmount::Hurry).await
+            && let Err(error) = lifecycle::mounts::unmount_all(self, &session, Unmount::AtOnce).await
         {
             tracing::warn!(token, %error, "a hurried unmount failed, wait for the patient one");
         }

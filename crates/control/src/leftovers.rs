@@ -56,7 +56,7 @@ pub async fn clear<S: Site>(control: &Control<S>, node: &str, id: &str) -> Resul
 async fn take<S: Site>(control: &Control<S>, leftover: &Leftover) -> Result<(), ApiError> {
     let Leftover { node, kind, id } = leftover;
     match kind {
-        Kind::Mount => control.site.unmount(node, id, Unmount::Hurry).await,
+        Kind::Mount => control.site.unmount(node, id, Unmount::AtOnce).await,
         Kind::Fragment => control.site.delete_fragment(node, id).await,
         Kind::Stage => control.site.delete_stage(node, id).await,
         Kind::Local => control.site.release_local(node, id, Release::Drained).await,

@@ -136,12 +136,10 @@ pub enum Release {
 /// How long files may stay open under a mount that is taken away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unmount {
-    /// As long as writing back may take.
-    Patient,
     /// So many seconds.
     WithinSeconds(u64),
-    /// Hardly.
-    Hurry,
+    /// No longer.
+    AtOnce,
 }
 
 /// Who can reach nodes: repeats a call until the node answers, or is given up.
@@ -231,9 +229,9 @@ impl<C: Caller> NodeApi for C {
 
 /// The request that takes a mount away.
 fn unmount_path(id: &str, how: Unmount) -> String {
-    match how {
-        Unmount::Patient => format!("/v1/mounts/{id}?hurry=false"),
-        Unmount::WithinSeconds(grace_s) => format!("/v1/mounts/{id}?hurry=false&grace_s={grace_s}"),
-        Unmount::Hurry => format!("/v1/mounts/{id}?hurry=true"),
-    }
+    let grace_s = match how {
+        Unmount::WithinSeconds(grace_s) => grace_s,
+        Unmount::AtOnce => 0,
+    };
+    format!("/v1/mounts/{id}?grace_s={grace_s}")
 }

@@ -24,3 +24,4 @@ pub mod notify;
 pub mod reply;
 pub mod request;
 pub mod session;
+pub mod table;

@@ -26,15 +26,6 @@ pub struct Options<'a> {
     pub max_read: u32,
 }
 
-/// Whether an unmount waits for open files.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unmount {
-    /// EBUSY where files are open.
-    Plain,
-    /// The mount point is free at once; the mount ends when the last file is closed.
-    Detach,
-}
-
 /// Mounts at `mountpoint`, a folder. The device then has the kernel's first request.
 ///
 /// # Errors
@@ -43,17 +34,17 @@ pub fn mount(mountpoint: &Path, options: &Options<'_>) -> io::Result<Device> {
     if geteuid().is_root() { mount_as_root(mountpoint, options) } else { mount_as_user(mountpoint, options) }
 }
 
-/// Unmounts what is mounted at `mountpoint`.
+/// Takes what is mounted at `mountpoint` out of the tree at once. The mount itself ends with the last file that is open in it
+/// and its last copy in another mount namespace; or before that, when its device is closed.
 ///
 /// # Errors
 /// What the system call, or `fusermount3`, says.
-pub fn unmount(mountpoint: &Path, how: Unmount) -> io::Result<()> {
+pub fn unmount(mountpoint: &Path) -> io::Result<()> {
     if geteuid().is_root() {
-        let detach = if how == Unmount::Detach { UnmountFlags::DETACH } else { UnmountFlags::empty() };
-        return Ok(rustix::mount::unmount(mountpoint, detach | UnmountFlags::NOFOLLOW)?);
+        return Ok(rustix::mount::unmount(mountpoint, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW)?);
     }
     let mut command = Command::new("fusermount3");
-    command.arg("-u").args((how == Unmount::Detach).then_some("-z")).arg("--").arg(mountpoint);
+    command.args(["-u", "-z", "--"]).arg(mountpoint);
     succeed(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn()?)
 }
 

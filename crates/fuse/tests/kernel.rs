@@ -19,7 +19,7 @@ use std::sync::{Arc, Condvar, Mutex};
 
 use fuse::abi::{Attr, AttrOut, EntryOut, OpenOut, RELEASE_FLOCK_UNLOCK, capability, open_flag};
 use fuse::device::Device;
-use fuse::mount::{Options, Unmount, mount, unmount};
+use fuse::mount::{Options, mount, unmount};
 use fuse::reply::Reply;
 use fuse::request::{Operation, Request};
 use fuse::session::{Handler, Negotiated, Session, Wanted, negotiate};
@@ -219,7 +219,7 @@ impl Mounted {
 
 impl Drop for Mounted {
     fn drop(&mut self) {
-        unmount(self.folder.path(), Unmount::Detach).unwrap();
+        unmount(self.folder.path()).unwrap();
     }
 }
 

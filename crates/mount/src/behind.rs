@@ -94,12 +94,17 @@ impl Behind {
         let result = self.send(client, ino, &mut file);
         drop(file);
         if is_long {
-            let others: Vec<u64> = lock(&self.files).keys().copied().collect();
-            others.into_iter().for_each(|other| {
-                self.settle(client, other);
-            });
+            self.settle_all(client);
         }
         result
+    }
+
+    /// Sends what is held of every file.
+    pub fn settle_all(&self, client: &Client) {
+        let all: Vec<u64> = lock(&self.files).keys().copied().collect();
+        all.into_iter().for_each(|ino| {
+            self.settle(client, ino);
+        });
     }
 
     /// Sends what is held of a file. An error is told to its handles, by [`Client::tell`].

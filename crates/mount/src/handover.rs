@@ -29,6 +29,16 @@ pub fn offer(device: Device, path: &Path) -> io::Result<()> {
     Ok(())
 }
 
+/// Takes the offer at `path` back: the mount has ended, and no successor is wanted.
+pub fn withdraw(path: &Path) {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            tracing::warn!(path = %path.display(), %error, "cannot say that no successor is wanted");
+        }
+        _ => {}
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::os::fd::OwnedFd;

@@ -24,7 +24,7 @@ use client::{Attr, Errno};
 use fuse::abi::{MINOR_EPOCHS, StatFsOut, capability};
 use fuse::backing::BackingId;
 use fuse::device::Device;
-use fuse::mount::{Options, Unmount};
+use fuse::mount::Options;
 use fuse::notify::Notifier;
 use fuse::reply::Reply;
 use fuse::request::{Operation, Request};
@@ -82,6 +82,8 @@ pub struct Mounted {
     pub resumable: bool,
     /// How the kernel forgets names.
     pub names: Names,
+    /// What is open in it.
+    pub ledger: Arc<Ledger>,
 }
 
 /// The names that the kernel keeps.
@@ -130,17 +132,19 @@ pub fn mount(
     let device = fuse::mount::mount(mountpoint, &options)?;
     let caches = filesystem.owns_contents();
     let served = agree(&filesystem, &device, privileged).and_then(|negotiated| {
-        let kernel = Kernel::new(filesystem, &device, &negotiated, ledger(negotiated)?);
+        let ledger = Arc::new(ledger(negotiated)?);
+        let kernel = Kernel::new(filesystem, &device, &negotiated, Arc::clone(&ledger));
         let session = Session::serve(&device, &negotiated, kernel, THREADS)?;
         let names = Names::new(&device, &negotiated);
         if caches && privileged {
             pages::read_ahead(mountpoint, READ_AHEAD_BYTES);
         }
-        Ok(Mounted { session, device, resumable: negotiated.has(capability::HAS_RESEND), names })
+        let resumable = negotiated.has(capability::HAS_RESEND);
+        Ok(Mounted { session, device, resumable, names, ledger })
     });
     if served.is_err() {
         // The first error tells more than this one would.
-        let _unmounted = fuse::mount::unmount(mountpoint, Unmount::Detach);
+        let _unmounted = fuse::mount::unmount(mountpoint);
     }
     served
 }
@@ -155,18 +159,11 @@ pub fn resume(
     negotiated: &Negotiated,
     ledger: Ledger,
 ) -> io::Result<Mounted> {
-    let kernel = Kernel::new(filesystem, &device, negotiated, ledger);
+    let ledger = Arc::new(ledger);
+    let kernel = Kernel::new(filesystem, &device, negotiated, Arc::clone(&ledger));
     let session = Session::resume(&device, negotiated, kernel, THREADS)?;
     let names = Names::new(&device, negotiated);
-    Ok(Mounted { session, device, resumable: true, names })
-}
-
-/// Unmounts: EBUSY where files are open.
-///
-/// # Errors
-/// What unmounting failed with.
-pub fn unmount(mountpoint: &Path) -> io::Result<()> {
-    fuse::mount::unmount(mountpoint, Unmount::Plain)
+    Ok(Mounted { session, device, resumable: true, names, ledger })
 }
 
 fn agree(filesystem: &impl FileSystem, device: &Device, privileged: bool) -> io::Result<Negotiated> {
@@ -260,7 +257,7 @@ impl<F: FileSystem> Handler for Kernel<F> {
 }
 
 impl<F: FileSystem> Kernel<F> {
-    fn new(filesystem: F, device: &Device, negotiated: &Negotiated, ledger: Ledger) -> Kernel<F> {
+    fn new(filesystem: F, device: &Device, negotiated: &Negotiated, ledger: Arc<Ledger>) -> Kernel<F> {
         let passthrough = Passthrough::new(negotiated.has(capability::PASSTHROUGH));
         let pages = Pages::default();
         let mut elsewhere: HashMap<u64, u32> = HashMap::new();
@@ -278,7 +275,6 @@ impl<F: FileSystem> Kernel<F> {
             }
         }
         let filesystem = Arc::new(filesystem);
-        let ledger = Arc::new(ledger);
         filesystem.remember_in(Arc::clone(&ledger) as Arc<dyn client::Memory>);
         Kernel {
             filesystem: Arc::clone(&filesystem),

@@ -124,6 +124,11 @@ impl Ledger {
         self.lock().book.done(unique)
     }
 
+    /// Whether any file is open.
+    pub fn is_any_open(&self) -> bool {
+        self.lock().book.is_any_open()
+    }
+
     /// What is open and locked.
     pub fn held(&self) -> Held {
         self.lock().book.held()
@@ -234,6 +239,7 @@ mod tests {
         let (ledger, found) = Ledger::open(&path).unwrap();
         assert_eq!(found, identity());
         assert_eq!(ledger.held().opens, [(10, 1, 1)]);
+        assert!(ledger.is_any_open());
         assert_eq!(ledger.backings(), [(10, 5, 1)]);
         assert!(ledger.done(8).is_some() && ledger.done(9).is_none());
     }

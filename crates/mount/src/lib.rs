@@ -8,6 +8,7 @@ pub mod behind;
 pub mod filesystem;
 pub mod handover;
 pub mod kernel;
+pub mod leaving;
 pub mod ledger;
 pub mod namespace;
 pub mod sharing;

@@ -3,6 +3,7 @@
 use std::io::Write;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::Context;
 use clap::Parser;
@@ -13,10 +14,10 @@ use model::phase::Coherence;
 use mount::behind::Behind;
 use mount::handover;
 use mount::kernel::{self, Mounted};
+use mount::leaving::{self, Ends};
 use mount::ledger::{Identity, Ledger};
 use mount::namespace::Namespace;
 use mount::sharing;
-use tokio::signal::unix::{SignalKind, signal};
 use wire::node::MountSpec;
 
 /// A few connections to each of hundreds of storage nodes.
@@ -34,7 +35,7 @@ struct Arguments {
 }
 
 fn main() {
-    daemon::logging::init();
+    daemon::begin::begin();
     daemon::descriptors::raise(DESCRIPTORS);
     let arguments = Arguments::parse();
     if let Err(error) = run(&arguments) {
@@ -56,7 +57,7 @@ fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let (client, behind, identity) =
         if arguments.resume { take_up(&spec, &ledger)? } else { begin(&spec, &ledger)? };
     let namespace = Namespace::new(client, spec.exclusive, behind);
-    let alone = namespace.alone();
+    let (alone, farewell) = (namespace.alone(), namespace.farewell());
     if sharing::is_marked(folder) {
         alone.end();
     }
@@ -71,11 +72,16 @@ fn run(arguments: &Arguments) -> anyhow::Result<()> {
     if let Some(listener) = listener {
         sharing::serve(listener, alone, mounted.names).context("wait for who shares the namespace")?;
     }
+    let offer = path.with_file_name("device.sock");
     if mounted.resumable {
-        handover::offer(mounted.device, &path.with_file_name("device.sock"))
-            .context("offer the device to the supervisor")?;
+        handover::offer(mounted.device, &offer).context("offer the device to the supervisor")?;
     }
-    serve(mounted.session, &spec.mountpoint)
+    let served = serve(mounted.session, &spec.mountpoint, mounted.ledger);
+    handover::withdraw(&offer);
+    leaving::bid(farewell);
+    served?;
+    tracing::info!("unmounted");
+    Ok(())
 }
 
 /// What a process needs of the mount: of one that died, its ledger and what it had agreed with the kernel.
@@ -113,28 +119,18 @@ fn journal_of(spec: &MountSpec, ledger: &Path) -> Option<PathBuf> {
     holds.then(|| ledger.with_file_name("held"))
 }
 
-fn serve(session: Session, mountpoint: &Path) -> anyhow::Result<()> {
+fn serve(session: Session, mountpoint: &Path, ledger: Arc<Ledger>) -> anyhow::Result<()> {
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().context("start the runtime")?;
     let served = runtime.block_on(async {
-        let mut terminate = signal(SignalKind::terminate())?;
-        let mut interrupt = signal(SignalKind::interrupt())?;
+        let ends = Ends::of(session, mountpoint, ledger).context("wait for signals")?;
         announce()?;
         tracing::info!(mountpoint = %mountpoint.display(), "mounted");
-        let mut served = tokio::task::spawn_blocking(move || session.join());
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
-            ended = &mut served => return ended?.context("serve the mount"),
-        }
-        kernel::unmount(mountpoint).with_context(|| format!("unmount {}", mountpoint.display()))?;
-        served.await?.context("serve the mount")
+        ends.wait().await.context("serve the mount")
     });
-    // Where unmounting failed, the session still waits for its end: nobody waits for that.
+    // Threads may still serve copies of the mount in other mount namespaces: nobody waits for those.
     runtime.shutdown_background();
-    served?;
-    tracing::info!("unmounted");
-    Ok(())
+    served
 }
 
 /// Tells the supervisor that the mount is there. It may be gone already: the mount goes on without it.

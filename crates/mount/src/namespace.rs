@@ -23,7 +23,7 @@ pub struct Namespace {
     /// Others may have come nevertheless: stages that are asked for meanwhile. They change names and write new files.
     alone: Arc<AtomicBool>,
     /// Where commit coherence is enough.
-    behind: Option<Behind>,
+    behind: Option<Arc<Behind>>,
     usage: Arc<LastUsage>,
 }
 
@@ -36,7 +36,7 @@ impl Namespace {
             client.keep_alive();
         }
         let alone = Arc::new(AtomicBool::new(exclusive));
-        Namespace { client, exclusive, alone, behind, usage: Arc::default() }
+        Namespace { client, exclusive, alone, behind: behind.map(Arc::new), usage: Arc::default() }
     }
 
     /// Sends what is held back of a file. Returns whether there was anything.
@@ -66,11 +66,33 @@ impl Namespace {
         Alone { client: Arc::clone(&self.client), alone: Arc::clone(&self.alone) }
     }
 
+    /// For the end of the mount.
+    pub fn farewell(&self) -> Farewell {
+        Farewell { client: Arc::clone(&self.client), behind: self.behind.clone() }
+    }
+
     /// Looks at what is there, for what need not be asked then.
     pub fn look_around(&self) {
         self.client.look_around();
         // What cannot be known now will be asked for again.
         let _known = self.usage.ask(&self.client);
+    }
+}
+
+/// What is to be said when a mount ends, whoever else still has the namespace in hand.
+pub struct Farewell {
+    client: Arc<Client>,
+    behind: Option<Arc<Behind>>,
+}
+
+impl Farewell {
+    /// Sends what is held back, and ends the session: what it had open is closed, and the space of what was removed is free.
+    /// A storage node that hangs holds it up.
+    pub fn say(&self) {
+        self.behind.iter().for_each(|behind| behind.settle_all(&self.client));
+        // An error of a close is nobody's any more, and was logged.
+        let _closed = self.client.send_held();
+        self.client.leave();
     }
 }
 

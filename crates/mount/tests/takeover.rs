@@ -14,7 +14,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 
 use fuse::device::Device;
-use fuse::mount::{Unmount, unmount};
+use fuse::mount::unmount;
 use model::stripe::Layout;
 use store::Server;
 use wire::control::{Owner, VolumeKind};
@@ -70,7 +70,7 @@ impl Mounted {
 
 impl Drop for Mounted {
     fn drop(&mut self) {
-        unmount(&self.mountpoint(), Unmount::Detach).unwrap();
+        unmount(&self.mountpoint()).unwrap();
         self.process.wait().unwrap();
     }
 }

@@ -37,7 +37,7 @@ enum Role {
 const DESCRIPTORS: u64 = 65_536;
 
 fn main() -> ExitCode {
-    daemon::logging::init();
+    daemon::begin::begin();
     daemon::descriptors::raise(DESCRIPTORS);
     match run(Arguments::parse()) {
         Ok(()) => ExitCode::SUCCESS,

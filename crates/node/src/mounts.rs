@@ -20,7 +20,7 @@ use crate::keep;
 use crate::mount_table::MountTable;
 use supervisor::{Supervisor, View};
 
-pub use supervisor::{HURRY, WRITE_BACK, Wanted};
+pub use supervisor::Wanted;
 
 /// How long a request waits for a mount that was lost to come back. Longer than one attempt ([`launch::READY_WITHIN`]).
 const MOUNTED_WITHIN: Duration = Duration::from_secs(45);

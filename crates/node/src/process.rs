@@ -98,6 +98,11 @@ impl Process {
         self.signal(Signal::TERM);
     }
 
+    /// Asks it to end, and to wait for nobody.
+    pub fn interrupt(&self) {
+        self.signal(Signal::INT);
+    }
+
     /// Ends it.
     pub fn kill(&self) {
         self.signal(Signal::KILL);

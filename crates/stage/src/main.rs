@@ -68,8 +68,8 @@ struct Arguments {
 }
 
 fn main() -> anyhow::Result<ExitCode> {
+    daemon::begin::begin();
     let arguments = Arguments::parse();
-    daemon::logging::init();
     daemon::descriptors::raise(DESCRIPTORS);
     match arguments {
         Arguments { fragment: Some(fragment), namespace: Some(namespace), as_root, .. } => {

@@ -8,7 +8,7 @@
 //! | `DELETE /v1/fragments/{instance}` | | `{}`; also when there is none |
 //! | `PUT /v1/mounts/{id}` | [`MountSpec`] | [`MountStatus`], once mounted |
 //! | `PUT /v1/mounts/{id}/shared` | `{}` | `{}`, once an exclusive mount knows that others use its namespace too |
-//! | `DELETE /v1/mounts/{id}?hurry=BOOL` | | `{}`, once unmounted; also when there is none |
+//! | `DELETE /v1/mounts/{id}?grace_s=SECONDS` | | `{}`, once unmounted; files that are open may stay so for that time; also when there is none |
 //! | `PUT /v1/stages/{id}` | [`StageSpec`] | [`StageStatus`], at once |
 //! | `GET /v1/stages/{id}` | | [`StageStatus`] |
 //! | `PUT /v1/stages/{id}/control` | [`StageControl`] | [`StageStatus`] |

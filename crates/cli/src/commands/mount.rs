@@ -4,7 +4,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use model::phase::Phase;
-use wire::control::{CLI, JobProcess, JobSummary, NewToken, PreRun, Script, Setup};
+use wire::control::{CLI, JobProcess, JobSummary, NewToken, PreRun, Script, SessionStatus, Setup};
 
 use super::{Context, checked_token};
 use crate::arguments::Mount;
@@ -41,12 +41,25 @@ async fn mount(context: &Context, arguments: &Mount, path: &Path) -> Result<u8, 
     let _lock = context.records.lock(checked_token(token)?)?;
     let status = context.known(token).await?;
     if status.phase == Phase::Mounted {
-        return Err(Failure::usage(
-            format!("buffer {token} is mounted already"),
-            "`forebay status` says where",
-        ));
+        return Err(mounted_already(&status, path));
     }
     pre_run(context, token, path).await
+}
+
+/// A second mount of its own would share the buffer with the first; one place more for the same mount shares nothing and costs
+/// nothing, and the kernel gives it.
+fn mounted_already(status: &SessionStatus, path: &Path) -> Failure {
+    let (token, path) = (&status.token, path.display());
+    let Some(first) = status.activations.first().map(|mount| mount.mountpoint.display()) else {
+        return Failure::usage(format!("buffer {token} is mounted already"), "`forebay status` says where");
+    };
+    Failure::usage(
+        format!("buffer {token} is mounted already, at {first}"),
+        format!(
+            "to have the same files at {path} too: as root `mkdir -p {path} && mount --bind {first} {path}`, and \
+             `umount {path}` before {first}; as another user `ln -s {first} {path}`"
+        ),
+    )
 }
 
 async fn mount_new(context: &Context, arguments: &Mount, path: &Path) -> Result<u8, Failure> {

@@ -1,5 +1,7 @@
 //! `forebay umount`: takes an interactive buffer from its place and keeps what is in it.
 
+mod programs;
+
 use std::path::{Path, PathBuf};
 
 use model::phase::Phase;
@@ -35,14 +37,16 @@ async fn unmount(context: &Context, arguments: &Umount) -> Result<u8, Failure> {
     let token = &session.token;
     // A running script's mount is its own.
     let _lock = context.records.lock(token)?;
-    context.session(token).post_run(arguments.force).await.map_err(|failure| match failure {
-        Failure::Api(error) if !arguments.force => Failure::Refused {
+    if !arguments.force
+        && let Some(programs) = programs::using(&place)
+    {
+        return Err(Failure::Refused {
             exit: ExitCode::Busy,
-            message: error.message,
-            advice: "close what uses it, or repeat the command with --force".into(),
-        },
-        other => other,
-    })?;
+            message: format!("{} is in use by {programs}", place.display()),
+            advice: "end them, or repeat the command with --force, which cuts them off from it".into(),
+        });
+    }
+    context.session(token).post_run(arguments.force).await?;
     let output = &context.output;
     output.say(&format!("forebay: buffer {token} is unmounted; what is in it is kept"));
     output.say(&format!(

@@ -29,7 +29,7 @@ pub fn is_reused(known: &Session, request: &Setup) -> bool {
 /// A node does not let go.
 pub async fn make_room<S: Site>(control: &Control<S>, known: &Session) -> Result<(), ApiError> {
     tracing::warn!(token = known.token, owner = known.owner.uid, phase = ?known.phase, "the token is used again");
-    unmount_all(control, known, Unmount::Hurry).await?;
+    unmount_all(control, known, Unmount::AtOnce).await?;
     if teardown::owed(control, known).await?.is_none() {
         // Not in a hurry: nodes may still drain what its user asked them to.
         teardown::run(control, &known.token, Teardown { hurry: false }).await?;

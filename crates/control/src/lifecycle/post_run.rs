@@ -33,8 +33,8 @@ pub async fn run<S: Site>(control: &Control<S>, token: &str, how: PostRun) -> Re
 /// How mounts are taken away here.
 pub fn unmount_of(site: &impl Site, hurry: bool) -> Unmount {
     match site.cluster() {
-        _ if hurry => Unmount::Hurry,
+        _ if hurry => Unmount::AtOnce,
         Some(setting) => Unmount::WithinSeconds(setting.fence_grace_s),
-        None => Unmount::Patient,
+        None => Unmount::AtOnce,
     }
 }

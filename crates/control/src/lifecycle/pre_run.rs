@@ -88,7 +88,7 @@ pub async fn run<S: Site>(control: &Control<S>, token: &str, request: PreRun) ->
 
 /// The reason that mounting failed matters more than what cannot be taken away; that is still noted as mounted.
 async fn give_up<S: Site>(control: &Control<S>, session: &Session) {
-    if let Err(error) = unmount_all(control, session, Unmount::Hurry).await {
+    if let Err(error) = unmount_all(control, session, Unmount::AtOnce).await {
         tracing::warn!(token = session.token, %error, "a mount of a job that does not start stays for now");
     }
 }

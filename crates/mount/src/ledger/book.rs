@@ -233,6 +233,11 @@ impl Book {
         }
     }
 
+    /// Whether any file is open.
+    pub fn is_any_open(&self) -> bool {
+        !self.files.is_empty()
+    }
+
     fn close(&mut self, record: &Record) {
         let Some(handles) = self.files.get_mut(&record.ino) else { return };
         let count = if record.has(WRITE) { &mut handles.writers } else { &mut handles.readers };

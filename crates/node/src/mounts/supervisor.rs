@@ -5,7 +5,7 @@
 //!                             --dead---> cleared, counted -----^        |
 //!                   Watched --its process dies--> Watched, with a successor; if there can be none:
 //!                   Watched --its process ends--> cleared, counted, back-off
-//!                   any     --unwanted--> SIGTERM, wait, detach, SIGKILL --> forgotten
+//!                   any     --unwanted--> SIGTERM, wait while files are open, SIGINT, detach, SIGKILL --> forgotten
 //! ```
 
 mod takeover;
@@ -36,12 +36,9 @@ const BACK_OFF: (Duration, Duration) = (Duration::from_millis(250), Duration::fr
 /// A mount that lived this long was well: the next loss is answered at once again.
 const HEALTHY: Duration = Duration::from_secs(30);
 
-/// How long a mount process may write back what it holds after SIGTERM. More than the two minutes that it keeps trying
-/// a dead storage node for.
-pub const WRITE_BACK: Duration = Duration::from_secs(150);
-
-/// The same when the caller is in a hurry.
-pub const HURRY: Duration = Duration::from_secs(2);
+/// How long a mount process may take to end once nobody is waited for any more. More than the moments that it gives the
+/// storage nodes to hear of it.
+const ENDED_WITHIN: Duration = Duration::from_secs(6);
 
 /// How many mounts on top of each other are taken away; more would be somebody else's doing.
 const STACKED_MAX: usize = 8;
@@ -54,7 +51,7 @@ const KEPT: &str = "kept.json";
 pub enum Wanted {
     /// Keep it mounted.
     Mounted,
-    /// Take it out of the tree, and end it after this time if files are still open then.
+    /// Take it out of the tree at once; files that are open may stay so for this time.
     UnmountedWithin(Duration),
 }
 
@@ -307,14 +304,13 @@ impl<T: MountTable> Supervisor<T> {
     /// Ends the process, clears the mount point and forgets the mount.
     async fn unmount(&mut self) -> io::Result<()> {
         self.let_go();
-        if let Some(process) = self.kept.process.as_ref().and_then(ProcessId::open) {
-            process.terminate();
-            if !self.ends_in_time(&process).await {
-                tracing::warn!(mount = self.spec.id, "does not end, detach it");
-                self.clear().await?;
-                process.kill();
-                process.ended().await;
-            }
+        if let Some(process) = self.kept.process.as_ref().and_then(ProcessId::open)
+            && !self.ends_in_time(&process).await
+        {
+            tracing::warn!(mount = self.spec.id, "does not end, detach it");
+            self.clear().await?;
+            process.kill();
+            process.ended().await;
         }
         self.clear().await?;
         if self.kept.made_folder {
@@ -335,21 +331,27 @@ impl<T: MountTable> Supervisor<T> {
         let _ = self.spec.mountpoint.parent().map(std::fs::remove_dir);
     }
 
-    /// Whether the process ends within the time that the orders leave; they may become more urgent meanwhile.
+    /// Asks the process to end: whether it does. Files may be open as long as the orders say; they may become more urgent
+    /// meanwhile.
     async fn ends_in_time(&mut self, process: &Process) -> bool {
         let mut orders = self.orders.clone();
+        process.terminate();
         loop {
             let limit = match *orders.borrow_and_update() {
-                Wanted::Mounted => WRITE_BACK,
+                // Where the mount never came to be, nothing is open.
+                Wanted::Mounted => Duration::ZERO,
                 Wanted::UnmountedWithin(limit) => limit,
             };
             tokio::select! {
+                biased;
                 () = process.ended() => return true,
-                () = tokio::time::sleep(limit) => return false,
+                () = tokio::time::sleep(limit) => break,
                 // Every change is to less time, so that beginning anew does not add up.
                 Ok(()) = orders.changed() => {}
             }
         }
+        process.interrupt();
+        tokio::time::timeout(ENDED_WITHIN, process.ended()).await.is_ok()
     }
 
     /// Takes away whatever of ours is mounted at the mount point.

@@ -12,17 +12,15 @@ use serde_json::{Value, json};
 use wire::node::{MountSpec, MountStatus};
 
 use super::same_id;
-use crate::mounts::{HURRY, WRITE_BACK, Wanted};
+use crate::mounts::Wanted;
 use crate::service::Node;
 
 /// How to unmount.
 #[derive(Debug, Deserialize)]
 pub struct How {
-    /// At once, even where files are open.
+    /// How many seconds files may stay open that are.
     #[serde(default)]
-    hurry: bool,
-    /// How many seconds files may stay open that are; absent: as long as writing back may take.
-    grace_s: Option<u64>,
+    grace_s: u64,
 }
 
 /// Mounts; replies once mounted.
@@ -47,11 +45,7 @@ pub async fn delete(
     Path(id): Path<String>,
     Query(how): Query<How>,
 ) -> Result<Json<Value>, Refusal> {
-    let wanted = match (how.hurry, how.grace_s) {
-        (true, _) => Wanted::UnmountedWithin(HURRY),
-        (false, Some(seconds)) => Wanted::UnmountedWithin(Duration::from_secs(seconds)),
-        (false, None) => Wanted::UnmountedWithin(WRITE_BACK),
-    };
+    let wanted = Wanted::UnmountedWithin(Duration::from_secs(how.grace_s));
     node.mounts()?.delete(&id, wanted).await?;
     Ok(Json(json!({})))
 }

@@ -88,6 +88,8 @@ pub fn remove(fragment: &Path) -> Result<(), VolumeError> {
 pub fn close(fragment: &Path) -> Result<(), VolumeError> {
     let mountpoint = mountpoint_of(fragment);
     if mounted(&mountpoint)? {
+        // Another mount namespace may have a copy of the mount: then unmounting this one writes nothing back.
+        image::sync(&mountpoint)?;
         rustix::mount::unmount(&mountpoint, UnmountFlags::empty())
             .map_err(|e| failed("unmount", &mountpoint, e.into()))?;
     }

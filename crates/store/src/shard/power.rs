@@ -337,7 +337,9 @@ fn open(folder: &SimFolder, expect: Expect) -> Result<Arc<Shard>, LogError> {
     };
     let space = Arc::new(Space::counted(1 << 30));
     let objects = tempfile::tempdir().unwrap();
-    let objects = Arc::new(Objects::open(objects.path().to_owned(), space).unwrap());
+    let verifier = crate::fragment::verifier::Verifier::open(objects.path(), &[objects.path().to_owned()]);
+    let objects = Objects::open(objects.path().to_owned(), space, Arc::new(verifier.unwrap()));
+    let objects = Arc::new(objects.unwrap());
     let spec = FragmentSpec {
         instance: "i1".into(),
         index: 0,

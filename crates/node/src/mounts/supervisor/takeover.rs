@@ -58,10 +58,20 @@ impl<T: MountTable> Supervisor<T> {
         self.hold = Hold::default();
     }
 
+    /// Whether the process has ended by itself.
+    fn is_offer_withdrawn(&self) -> bool {
+        let offer = std::fs::symlink_metadata(self.folder.join(SOCKET));
+        offer.is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
+    }
+
     /// A successor of the process that has just died after it `lived` so long; `None`: the mount is lost.
     pub(super) async fn take_over(&mut self, lived: Duration) -> Option<Process> {
-        // Not connected: unmounted by somebody else, so that its end was no death.
+        // Not connected, or not offered any more: unmounted by somebody else, so that its end was no death.
         let device = self.hold.device.clone().filter(Device::is_connected)?;
+        if self.is_offer_withdrawn() {
+            self.let_go();
+            return None;
+        }
         if lived > QUICK {
             self.hold.quick_deaths = 0;
         }

@@ -1,0 +1,65 @@
+//! Who uses a mount: programs with files open in it, or with their working folder there.
+//!
+//! Read from `/proc`, as `fuser` does, but from the links' text only: looking at the files themselves would wait for a storage
+//! node that hangs. An ordinary user sees only the programs that are this user's own, who alone may enter the mount.
+//!
+//! **Invariant:** nothing below the mount is touched.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// How many are named.
+const NAMED_MAX: usize = 5;
+
+/// The programs that use what is below `place`, as `sleep (process 4711), ...`; `None` where nobody does.
+pub fn using(place: &Path) -> Option<String> {
+    let processes = fs::read_dir("/proc").ok()?.flatten();
+    let numbers = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    let mut names: Vec<String> = numbers.filter(|pid| uses(*pid, place)).map(named).collect();
+    if names.len() > NAMED_MAX {
+        let more = names.len() - NAMED_MAX;
+        names.truncate(NAMED_MAX);
+        names.push(format!("{more} more"));
+    }
+    (!names.is_empty()).then(|| names.join(", "))
+}
+
+/// One that ends meanwhile, or that we may not look at, uses nothing.
+fn uses(pid: u32, place: &Path) -> bool {
+    let process = PathBuf::from(format!("/proc/{pid}"));
+    let is_below = |link: PathBuf| fs::read_link(link).is_ok_and(|target| target.starts_with(place));
+    let any_in = |folder: &str| {
+        fs::read_dir(process.join(folder))
+            .is_ok_and(|links| links.flatten().any(|link| is_below(link.path())))
+    };
+    is_below(process.join("cwd")) || is_below(process.join("exe")) || any_in("fd") || any_in("map_files")
+}
+
+fn named(pid: u32) -> String {
+    let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+    format!("{} (process {pid})", name.trim_end())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_has_a_file_open_or_works_there_uses_a_place() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = folder.path().canonicalize().unwrap();
+        assert_eq!(using(&place), None);
+        let open = fs::File::create(place.join("file")).unwrap();
+        let told = using(&place).unwrap();
+        assert!(told.contains(&format!("(process {})", std::process::id())), "{told}");
+        drop(open);
+        assert_eq!(using(&place), None);
+        let sleeper = std::process::Command::new("sleep").arg("100").current_dir(&place).spawn();
+        let mut sleeper = sleeper.unwrap();
+        let told = using(&place).unwrap();
+        assert!(told.contains(&format!("(process {})", sleeper.id())), "{told}");
+        sleeper.kill().unwrap();
+        sleeper.wait().unwrap();
+        assert_eq!(using(&place), None);
+    }
+}
