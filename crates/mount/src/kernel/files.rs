@@ -140,7 +140,7 @@ impl<F: FileSystem> Kernel<F> {
             let object = object.map_or_else(|| self.filesystem.object(ino), Ok)?;
             BackingId::register(&self.device, object.as_fd())
         };
-        // The kernel keeps pages of a file or passes it through, not both.
+        // The kernel keeps pages of a file, for handles or for mappings, or passes it through, not both.
         let may_pass = self.may_pass(ino, mode) && !self.contents.pages.is_open(ino);
         let backing = if may_pass { self.passthrough.open(ino, register) } else { None };
         let (backing_id, keep) =
