@@ -281,6 +281,15 @@ impl Node {
         self.mount_pid();
     }
 
+    /// Every fragment that it has is served.
+    #[track_caller]
+    pub fn assert_serves(&self) {
+        let fragments = self.call("GET", "/v1/health", None)["fragments"].clone();
+        let broken = |fragment: &Value| !fragment["error"].is_null();
+        let all = fragments.as_array().expect("a node lists them");
+        assert!(!all.is_empty() && !all.iter().any(broken), "{fragments}:\n{}", self.log());
+    }
+
     /// What it has logged.
     pub fn log(&self) -> String {
         fs::read_to_string(self.folder.join("log")).unwrap_or_default()

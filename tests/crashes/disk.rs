@@ -47,6 +47,7 @@ fn survives_power_losses(plan: &Plan) {
         let worked = writer.stop();
         disk.restore();
         site.storage.iter_mut().for_each(|node| node.start());
+        site.storage.iter().for_each(|node| node.assert_serves());
         let fresh = site.add_mount();
         let found = writer.verify(&site.mountpoint(fresh));
         eprintln!("{worked:?} (steps, fsyncs), {found:?} names compared");
