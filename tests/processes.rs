@@ -110,6 +110,15 @@ fn read_start(pid: i32) -> Option<u64> {
     fields.nth(18)?.parse().ok()
 }
 
+/// Whether every thread of a process stands still after SIGSTOP.
+pub fn is_stopped(pid: u32) -> bool {
+    let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else { return false };
+    threads.flatten().all(|thread| {
+        let stat = fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
+        stat.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with('T'))
+    })
+}
+
 /// Mount points at or below `folder`, deepest mount last.
 pub fn mounts_of(folder: &Path) -> Vec<PathBuf> {
     let Ok(table) = fs::read_to_string("/proc/self/mountinfo") else { return Vec::new() };

@@ -240,10 +240,15 @@ impl Node {
         self.process.as_ref().map(Pid::from_child)
     }
 
-    /// Sends it a signal.
+    /// Sends it a signal. After SIGSTOP all of its threads stand still: one that does not yet could answer something.
+    #[track_caller]
     pub fn signal(&self, signal: Signal) {
         let process = self.process.as_ref().expect("it runs");
         kill_process(Pid::from_child(process), signal).expect("it runs");
+        if signal == Signal::STOP {
+            let stopped = wait_until(HANGS_AFTER, || processes::is_stopped(process.id()));
+            assert!(stopped, "node {} does not stop", self.name);
+        }
     }
 
     /// The process of its mount, once it is mounted.

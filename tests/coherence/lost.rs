@@ -98,10 +98,10 @@ pub fn silent_storage(site: &Site) {
         "no log names {name}:\n{log}"
     );
     let again = Instant::now();
-    assert!((0..20).all(|_| first_error(&read).is_some()), "all stripes are there without a node");
+    assert!((0..20).all(|_| first_error(read).is_some()), "all stripes are there without a node");
     assert!(again.elapsed() < GRACE, "the grace period is waited for again: {:?}", again.elapsed());
     site.set_link(STORAGE, "up");
-    assert!(wait_until(GIVEN_UP_WITHIN, || first_error(&read).is_none()), "the node is back, and not used");
+    assert!(wait_until(GIVEN_UP_WITHIN, || first_error(read).is_none()), "the node is back, and not used");
     for stripe in 0..3 {
         read(stripe).expect("the node is back");
     }

@@ -5,6 +5,7 @@
 
 #![expect(
     clippy::print_stderr,
+    clippy::unwrap_used,
     reason = "clippy.toml allows it in tests, but sees only functions marked #[test]"
 )]
 
