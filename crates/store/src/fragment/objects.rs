@@ -410,6 +410,7 @@ mod tests {
 
     fn open(folder: &tempfile::TempDir, space: Arc<Space>) -> Objects {
         let verifier = Verifier::open(folder.path(), &[folder.path().to_owned()]).unwrap();
+        disk::make_folder(&folder.path().join("objects")).unwrap();
         Objects::open(folder.path().join("objects"), space, Arc::new(verifier)).unwrap()
     }
 

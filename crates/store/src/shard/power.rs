@@ -18,6 +18,7 @@ use super::log::disk::LogFile;
 use super::log::format::PAGE_BYTES;
 use super::*;
 use crate::fragment::space::Space;
+use crate::fragment::verifier::Verifier;
 
 /// What the disk does at one of its operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -336,10 +337,11 @@ fn open(folder: &SimFolder, expect: Expect) -> Result<Arc<Shard>, LogError> {
         mode: 0o700,
     };
     let space = Arc::new(Space::counted(1 << 30));
-    let objects = tempfile::tempdir().unwrap();
-    let verifier = crate::fragment::verifier::Verifier::open(objects.path(), &[objects.path().to_owned()]);
-    let objects = Objects::open(objects.path().to_owned(), space, Arc::new(verifier.unwrap()));
-    let objects = Arc::new(objects.unwrap());
+    let fragment = tempfile::tempdir().unwrap();
+    let root = fragment.path().join("objects");
+    std::fs::create_dir(&root).unwrap();
+    let verifier = Arc::new(Verifier::open(fragment.path(), std::slice::from_ref(&root)).unwrap());
+    let objects = Arc::new(Objects::open(root, space, verifier).unwrap());
     let spec = FragmentSpec {
         instance: "i1".into(),
         index: 0,
