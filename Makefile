@@ -1,5 +1,5 @@
 # make run          install what is missing, build, run the example job (or JOB=path) and check its result
-# make test         everything that must pass before a change lands; under 20 minutes on 2 cores
+# make test         everything that must pass before a change lands; under 25 minutes on 2 cores
 # make check        formatting and lints only
 # make drills       faults under a checked load, ROUNDS=300 SEED=1 (MINUTES=, ARGS="WORD"); writes docs/DRILLS.md (root)
 # make bench        measure, print a table, write bench/results.json; about 25 minutes (ARGS="--only names")
