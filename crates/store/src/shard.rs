@@ -427,6 +427,8 @@ impl Inode {
 }
 
 #[cfg(test)]
+mod fixture;
+#[cfg(test)]
 mod power;
 #[cfg(test)]
 mod tests;

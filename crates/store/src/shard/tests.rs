@@ -1,17 +1,13 @@
 //! The shard against itself: whatever clients do, the log gives the same tree back.
 
 use proptest::prelude::*;
-use wire::control::{Owner, VolumeKind};
-use wire::data::hello::Key;
 use wire::data::message::{ClosedHandle, XattrMode};
 use wire::data::{ROOT, SetAttr, Time};
-use wire::node::FragmentSpec;
 
+use super::fixture::{OWNER, Parts};
 use super::*;
-use crate::fragment::space::Space;
-use crate::fragment::verifier::Verifier;
 
-const ME: Creator = Creator { uid: 7, gid: 8, umask: 0 };
+const ME: Creator = Creator { uid: OWNER.uid, gid: OWNER.gid, umask: 0 };
 const SESSION: [u8; 16] = [3; 16];
 
 struct Home {
@@ -29,29 +25,7 @@ impl Home {
 
     /// Opens the shard in `folder`, as after `kill -9`: nothing of the former life is asked.
     fn open(folder: &Path) -> Arc<Shard> {
-        let namespace = NamespaceSpec {
-            id: 0,
-            layout: Layout::striped(1),
-            home: 0,
-            owner: Owner { uid: ME.uid, gid: ME.gid },
-            mode: 0o700,
-        };
-        let space = Arc::new(Space::counted(1 << 30));
-        std::fs::create_dir_all(folder.join("objects")).unwrap();
-        let verifier = Arc::new(Verifier::open(folder, &[folder.to_owned()]).unwrap());
-        let objects = Arc::new(Objects::open(folder.join("objects"), space, verifier).unwrap());
-        let spec = FragmentSpec {
-            instance: "i1".into(),
-            index: 0,
-            capacity_bytes: 1 << 30,
-            volume: VolumeKind::Directory,
-            key: "00".repeat(32),
-            stage_key: String::new(),
-            peers: Vec::new(),
-            namespaces: vec![namespace.clone()],
-            grace_ms: wire::node::GRACE_MS,
-        };
-        let peers = Arc::new(Peers::new(&spec, 0, Key::from_hex(&spec.key).unwrap()));
+        let Parts { namespace, objects, peers } = Parts::new(folder, 1);
         Shard::open(folder, &namespace, Expect::New, objects, peers).unwrap()
     }
 

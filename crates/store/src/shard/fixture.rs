@@ -1,0 +1,49 @@
+//! What a shard is opened with in tests.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use model::stripe::Layout;
+use wire::control::{Owner, VolumeKind};
+use wire::data::hello::Key;
+use wire::node::{FragmentSpec, NamespaceSpec};
+
+use crate::fragment::objects::Objects;
+use crate::fragment::space::Space;
+use crate::fragment::verifier::Verifier;
+use crate::peers::Peers;
+
+/// Whose the namespace is.
+pub const OWNER: Owner = Owner { uid: 7, gid: 8 };
+
+/// The parts of a home shard, without its log.
+pub struct Parts {
+    pub namespace: NamespaceSpec,
+    pub objects: Arc<Objects>,
+    pub peers: Arc<Peers>,
+}
+
+impl Parts {
+    /// For a namespace of so many fragments, with the objects of this one in the folder `fragment`.
+    pub fn new(fragment: &Path, fragments: u32) -> Parts {
+        let namespace =
+            NamespaceSpec { id: 0, layout: Layout::striped(fragments), home: 0, owner: OWNER, mode: 0o700 };
+        let root = fragment.join("objects");
+        std::fs::create_dir_all(&root).unwrap();
+        let verifier = Arc::new(Verifier::open(fragment, std::slice::from_ref(&root)).unwrap());
+        let objects = Objects::open(root, Arc::new(Space::counted(1 << 30)), verifier).unwrap();
+        let spec = FragmentSpec {
+            instance: "i1".into(),
+            index: 0,
+            capacity_bytes: 1 << 30,
+            volume: VolumeKind::Directory,
+            key: "00".repeat(32),
+            stage_key: String::new(),
+            peers: Vec::new(),
+            namespaces: vec![namespace.clone()],
+            grace_ms: wire::node::GRACE_MS,
+        };
+        let peers = Peers::new(&spec, 0, Key::from_hex(&spec.key).unwrap());
+        Parts { namespace, objects: Arc::new(objects), peers: Arc::new(peers) }
+    }
+}
