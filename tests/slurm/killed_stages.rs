@@ -50,7 +50,8 @@ pub fn small_files(site: &Site) {
     let script = format!(
         "#!/bin/bash\n#SBATCH -w n3\n#DW jobdw type=scratch access_mode=striped capacity=160MiB\n\
          #DW stage_in type=directory source={p}/in destination=$DW_JOB_STRIPED/d\n\
-         #DW stage_out type=directory source=$DW_JOB_STRIPED/d destination={p}/back\n",
+         #DW stage_out type=directory source=$DW_JOB_STRIPED/d destination={p}/back\n\
+         find $DW_JOB_STRIPED/d -type f | wc -l >{p}/seen\n",
         p = pfs.display()
     );
     let job = site.submit(ADA, &pfs, &script);
@@ -58,8 +59,13 @@ pub fn small_files(site: &Site) {
     let back = pfs.join("back");
     let way_out = kill_all_once(&job, &back, &mut random, |done| assert_in_hand(&back, done));
     job.wait_success();
+    let missing: Vec<_> = (0..FILES).map(name).filter(|name| !back.join(name).exists()).collect();
+    let in_journals = [&way_in, &way_out].map(|journal| journal.copies().len());
+    let in_the_job = fs::read_to_string(pfs.join("seen")).expect("the job counts");
+    let counts = format!("{in_journals:?} files in the journals, {} in the job", in_the_job.trim());
+    assert!(missing.is_empty(), "{} not staged out, {counts}: {missing:?}", missing.len());
     for number in 0..FILES {
-        let found = fs::read_to_string(back.join(name(number))).expect("it is staged out");
+        let found = fs::read_to_string(back.join(name(number))).expect("it was there");
         assert_eq!(found, contents(number), "{}", name(number));
     }
     for (way, journal) in [("in", way_in), ("out", way_out)] {

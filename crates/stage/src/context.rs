@@ -176,9 +176,20 @@ impl Context {
         self.pace(bytes);
     }
 
+    /// How this process makes entries. A mover may outlive its coordinator, and then must not touch what a later run has made under
+    /// the same names: it makes parts in buffers as well, and only the coordinator, of which there is one, gives them their names.
+    fn placement(&self) -> Placement {
+        if self.hand.is_empty() { self.target.placement() } else { Placement::Renamed }
+    }
+
+    /// Whether parts are made at the target, by this process or by movers.
+    pub(crate) fn makes_parts(&self) -> bool {
+        self.placement() == Placement::Renamed || self.crew.has_recruits()
+    }
+
     /// Where an entry that is to become `target` is made: beside it under a name of ours, or right there.
     pub(crate) fn workplace(&self, target: &Path) -> PathBuf {
-        match self.target.placement() {
+        match self.placement() {
             Placement::InPlace => target.to_owned(),
             Placement::Renamed => {
                 self.announce(target);
@@ -190,7 +201,7 @@ impl Context {
 
     /// Has it in the journal that a part of what is to become `target` is made beside it.
     pub(crate) fn announce(&self, target: &Path) {
-        if self.target.placement() == Placement::InPlace {
+        if !self.makes_parts() {
             return;
         }
         if let Some(folder) = target.parent() {

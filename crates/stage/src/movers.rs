@@ -72,6 +72,11 @@ impl Crew {
         Crew { layout, recruits, pending, answered: Condvar::new(), at_work: AtomicUsize::new(0) }
     }
 
+    /// Whether there is anybody who may help.
+    pub(crate) fn has_recruits(&self) -> bool {
+        !self.recruits.is_empty()
+    }
+
     /// How a file of this size is divided: by fragments, if movers are at work.
     pub(crate) fn layout_for(&self, size: u64) -> Option<Layout> {
         if size >= BYTES_MIN {
@@ -90,7 +95,7 @@ impl Crew {
         context: &'s Arc<Context>,
         spec: &'s StageSpec,
     ) {
-        if self.recruits.is_empty() {
+        if !self.has_recruits() {
             return;
         }
         while !context.monitor.has_found(BYTES_MIN, ENTRIES_MIN) {

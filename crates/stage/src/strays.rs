@@ -11,14 +11,14 @@ use rustix::io::Errno;
 
 use crate::context::Context;
 use crate::fault::{Fault, Tried};
-use crate::tree::{Found, Placement};
+use crate::tree::Found;
 
 /// As many entries are looked at to find folders that were moved.
 const LOOKED_AT_MAX: usize = 50_000;
 
 /// Removes what earlier runs left in the folders that they noted, and in those of `also`. Whether nothing is left.
 pub(crate) fn clear(context: &Context, also: &[PathBuf]) -> bool {
-    if context.target.placement() == Placement::InPlace {
+    if !context.makes_parts() {
         return true;
     }
     let (mut whole, mut moved) = (true, Vec::new());

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rustix::io::Errno;
+use wire::control::Side;
 use wire::mover::{Answer, Made, Order, Outcome, WholeFile};
 
 use super::lane::{bytes, known, path};
@@ -16,7 +17,6 @@ use crate::entry::{self, Entry};
 use crate::fault::{Fault, Tried};
 use crate::journal::Finished;
 use crate::monitor::Tally;
-use crate::tree::Placement;
 use crate::{regular, verify};
 
 /// Has a file copied by a mover, and those that come after it.
@@ -45,7 +45,13 @@ pub(super) fn stage(context: &Arc<Context>, link: &Link, first: Entry) {
 
 fn settle(context: &Arc<Context>, link: &Link, entry: Entry, outcome: Outcome) {
     match outcome {
-        Outcome::Failed(fault) => entry::finish(context, entry, Err(record::fault(fault))),
+        Outcome::Failed(fault) => match record::fault(fault) {
+            // A buffer that is nearly full has no room for a part beside what has its name; we make it in place of that.
+            full if full.errno() == Some(Errno::NOSPC) && full.side == Side::Buffer => {
+                entry::stage(context, entry);
+            }
+            fault => entry::finish(context, entry, Err(fault)),
+        },
         Outcome::Foreign(why) => {
             link.give_up(context, &why);
             entry::stage(context, entry);
@@ -94,7 +100,7 @@ fn note(context: &Arc<Context>, entry: &Entry, made: Made) {
 fn sweep(context: &Context, link: &Link, entries: &[Entry]) {
     // It may have made what it could not tell of; whoever goes on looks.
     context.strays.lock().expect("no thread panics with the lock").unknown = true;
-    if context.target.placement() == Placement::InPlace || context.monitor.is_stopping() {
+    if context.monitor.is_stopping() {
         return;
     }
     let folders: HashSet<&Path> = entries.iter().map(|entry| entry.folder.target.path.as_path()).collect();

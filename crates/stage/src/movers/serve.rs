@@ -24,7 +24,7 @@ use crate::identity;
 use crate::monitor::Monitor;
 use crate::regular::{self, Copy};
 use crate::session;
-use crate::tree::{Found, Placement, Tree};
+use crate::tree::{Found, Tree};
 use crate::verify;
 
 /// How long threads may take to give up what they are at, once the coordinator is gone.
@@ -163,7 +163,7 @@ fn work(waiting: &Mutex<Receiver<(u64, Order)>>, answers: &Mutex<Connection>, co
 fn give_up(context: &Context, reply: &Answer) {
     let Answer::Files { files, .. } = reply else { return };
     for made in files {
-        if let (Outcome::Made(made), Placement::Renamed) = (made, context.target.placement()) {
+        if let Outcome::Made(made) = made {
             context.give_up(path(made.place.clone()));
         }
     }

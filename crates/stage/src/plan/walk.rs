@@ -13,7 +13,7 @@ use crate::context::Context;
 use crate::fault::{Cause, Fault, Tried};
 use crate::folder::{Folder, release};
 use crate::strays;
-use crate::tree::{Found, New, Placement};
+use crate::tree::{Found, New};
 use crate::version::Version;
 
 /// Queues everything below `source`, which becomes `folder`.
@@ -105,7 +105,7 @@ fn take(context: &Arc<Context>, entry: Found, folder: &Arc<Folder>, ahead: &mut 
     }
     match context.retrying(|| make(context, &target)) {
         Ok(made) => {
-            if context.target.placement() == Placement::Renamed {
+            if context.makes_parts() {
                 context.journal.note_folder(&made.path, made.attr.ino);
             }
             let below = Folder::below(folder, entry.clone(), made);

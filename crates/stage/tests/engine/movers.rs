@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use model::phase::{Direction, StageState};
 use rustix::process::{Pid, Signal, kill_process};
 use wire::control::StageStatus;
+use wire::data::FileKind;
 use wire::node::{StagePace, StageSpec};
 
 use crate::support::forest::{assert_same, bytes, survey};
@@ -96,21 +97,58 @@ fn what_a_mover_was_at_when_it_was_killed_is_copied_by_others() {
         spec.policy.bandwidth_bytes_per_s = Some(100 * MIB);
         work.cluster.movers.running.lock().unwrap().clear();
         let child = start(&work, &spec);
-        let mover = loop {
-            match work.cluster.movers.running.lock().unwrap().get(&1) {
-                Some(mover) => break *mover,
-                None => std::thread::sleep(Duration::from_millis(2)),
-            }
-        };
+        let mover = mover(&work);
         while work.blocks(&spec).is_empty() {
             std::thread::sleep(Duration::from_millis(2));
         }
-        kill_process(Pid::from_raw(mover as i32).unwrap(), Signal::KILL).unwrap();
+        kill_process(mover, Signal::KILL).unwrap();
         let status = end_of(child);
         assert_eq!((status.state, &status.failures), (StageState::Complete, &vec![]));
         assert!(status.notes.remarks[0].text.contains("n1 does not help any more"), "{:?}", status.notes);
     }
     assert_same(&before, &work.site.pfs("out"));
+}
+
+/// Waits until the other node's mover runs.
+fn mover(work: &Work) -> Pid {
+    loop {
+        match work.cluster.movers.running.lock().unwrap().get(&1) {
+            Some(mover) => break Pid::from_raw(*mover as i32).unwrap(),
+            None => std::thread::sleep(Duration::from_millis(2)),
+        }
+    }
+}
+
+#[test]
+fn a_mover_that_outlives_its_coordinator_removes_nothing_that_the_next_run_made() {
+    let work = Work::new(2, 200 * MIB);
+    small_files(&work);
+    let before = survey(&work.site.pfs("set"));
+    for round in 0..4 {
+        let folder = format!("in{round}");
+        let spec = work.spec(&format!("{round}.0"), Direction::In, "set", &folder);
+        work.cluster.movers.running.lock().unwrap().clear();
+        let mut coordinator = start(&work, &spec);
+        let outlived = mover(&work);
+        work.until_some_are_done(&spec);
+        kill_process(outlived, Signal::STOP).unwrap();
+        coordinator.kill().unwrap();
+        coordinator.wait().unwrap();
+        let status = run(&work, &spec);
+        assert_eq!((status.state, &status.failures), (StageState::Complete, &vec![]));
+        kill_process(outlived, Signal::CONT).unwrap();
+        while kill_process(outlived, Signal::CONT).is_ok() {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let target = format!("out{round}");
+        let status = run(&work, &work.spec(&format!("{round}.1"), Direction::Out, &target, &folder));
+        assert_eq!((status.state, &status.failures), (StageState::Complete, &vec![]));
+        // Its last part may be left, and folders have the time at which it removed others.
+        let found = survey(&work.site.pfs(&target));
+        for (path, leaf) in before.iter().filter(|(_, leaf)| leaf.kind != FileKind::Directory) {
+            assert_eq!(found.get(path), Some(leaf), "{}", path.display());
+        }
+    }
 }
 
 #[test]

@@ -87,7 +87,7 @@ impl Work {
     }
 
     /// Waits until some files are in the journal.
-    fn until_some_are_done(&self, spec: &StageSpec) {
+    pub fn until_some_are_done(&self, spec: &StageSpec) {
         let lines = || fs::read_to_string(self.journal(spec)).unwrap_or_default().lines().count();
         while lines() < 20 {
             std::thread::sleep(Duration::from_millis(1));

@@ -120,7 +120,7 @@ impl std::fmt::Debug for Contents {
 /// What there is to know of an entry.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Leaf {
-    kind: FileKind,
+    pub kind: FileKind,
     mode: u32,
     owner: (u32, u32),
     rdev: u64,
