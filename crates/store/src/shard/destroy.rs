@@ -1,6 +1,9 @@
 //! Removing the objects of files that have no name and no reader any more: in the background, after the answer.
 //!
 //! An orphan is in the log until its objects are gone from every fragment, so none is forgotten in a crash.
+//!
+//! **Invariant:** an object is removed only when the log that says so survives a power loss: a file that comes back with its
+//! name has its bytes.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, Weak};
@@ -11,6 +14,9 @@ use super::record::Record;
 
 /// How often lost sessions are looked for, and how soon a fragment that did not answer is asked again.
 const PAUSE: Duration = Duration::from_secs(1);
+
+/// So many files are removed after one sync of the log.
+const BATCH: usize = 256;
 
 /// The files whose objects are to be removed.
 #[derive(Default)]
@@ -34,16 +40,17 @@ impl Destroyer {
         self.changed.notify_all();
     }
 
-    /// The next file to remove; `None` when a pause passed without one.
-    fn next(&self) -> Option<u64> {
+    /// The next files to remove; none when a pause passed without one.
+    fn next(&self) -> Vec<u64> {
         let mut queue = self.lock();
         queue.working = false;
         self.changed.notify_all();
         if queue.waiting.is_empty() && !queue.closed {
             queue = self.changed.wait_timeout(queue, PAUSE).expect(POISON).0;
         }
-        let next = queue.waiting.pop_front();
-        queue.working = next.is_some();
+        let many = queue.waiting.len().min(BATCH);
+        let next: Vec<u64> = queue.waiting.drain(..many).collect();
+        queue.working = !next.is_empty();
         next
     }
 
@@ -90,8 +97,9 @@ fn run(shard: &Weak<Shard>) {
             return;
         }
         shard.sweep();
-        if let Some(ino) = shard.destroyer.next() {
-            shard.destroy(ino);
+        let orphans = shard.destroyer.next();
+        if !orphans.is_empty() {
+            shard.destroy(&orphans);
         }
         if expired.elapsed() < PAUSE {
             continue;
@@ -132,7 +140,22 @@ impl Shard {
         queue.swept = true;
     }
 
-    fn destroy(&self, ino: u64) {
+    fn destroy(&self, orphans: &[u64]) {
+        // A power loss must not give them their names back without their bytes.
+        let synced = self.sync_log();
+        if let Err(error) = &synced {
+            tracing::warn!(files = orphans.len(), %error, "cannot remove objects before the metadata log is synced");
+        }
+        let remove = |ino: &u64| synced.is_ok() && self.destroy_objects(*ino);
+        let left: Vec<u64> = orphans.iter().copied().filter(|ino| !remove(ino)).collect();
+        if !left.is_empty() {
+            std::thread::sleep(PAUSE);
+            left.into_iter().for_each(|ino| self.destroyer.push(ino));
+        }
+    }
+
+    /// Whether all objects of the file are gone now.
+    fn destroy_objects(&self, ino: u64) -> bool {
         let mut all = true;
         for fragment in self.layout.fragments_of(ino) {
             let result = if self.peers.is_self(fragment) {
@@ -148,9 +171,7 @@ impl Shard {
         if all {
             // If the log cannot take it, the orphan is found and removed again after the next start.
             let _logged = self.lock().record(None, Record::Destroyed { ino });
-        } else {
-            std::thread::sleep(PAUSE);
-            self.destroyer.push(ino);
         }
+        all
     }
 }
