@@ -58,14 +58,33 @@ impl Client {
             ranges.push(part.file_offset..part.file_offset + part.len as u64);
         }
         let answers = self.nodes.exchange(&mut asks, &|| self.files().held());
+        // All of them: after one that failed, others are there.
+        let mut written = Ok(());
         for ((ask, answer), range) in asks.iter().zip(answers).zip(ranges) {
-            let mtime = match answer {
-                Err(Errno::NOSPC) => self.store_once_more(ask.fragment, &ask.request, ask.payload)?,
-                answer => stored(answer?.0)?,
+            let result = match answer {
+                Err(Errno::NOSPC) if written.is_ok() => {
+                    self.store_once_more(ask.fragment, &ask.request, ask.payload)
+                }
+                answer => answer.and_then(|(reply, _)| stored(reply)),
             };
-            self.files().written(ino, range, mtime);
+            written = written.and(self.note(ino, [range], result));
         }
-        Ok(())
+        written
+    }
+
+    /// Notes what became of a change of these ranges: after one that failed, some of it may be there.
+    pub(super) fn note(
+        &self,
+        ino: u64,
+        ranges: impl IntoIterator<Item = Range<u64>>,
+        result: Result<Time>,
+    ) -> Result<()> {
+        let mut files = self.files();
+        match result {
+            Ok(mtime) => ranges.into_iter().for_each(|range| files.written(ino, range, mtime)),
+            Err(_) => files.lost_track(ino),
+        }
+        result.map(drop)
     }
 
     /// Allocates, frees or zeroes a range.
@@ -77,11 +96,11 @@ impl Client {
             let (start, stop) = (place(offset), place(end));
             if start < stop {
                 let request = Request::Allocate { ino, offset: start, len: stop - start, mode };
-                let mtime = self.store(fragment, &request, &[])?;
                 let grown = if mode == AllocateMode::Grow { end } else { 0 };
-                let mut files = self.files();
-                files.written(ino, 0..grown, mtime);
-                files.lost_track(ino);
+                let allocated = self.store(fragment, &request, &[]);
+                let noted = self.note(ino, std::iter::once(0..grown), allocated);
+                self.files().lost_track(ino);
+                noted?;
             }
         }
         Ok(())

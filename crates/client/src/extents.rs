@@ -56,11 +56,9 @@ impl Client {
         if batch.extents.is_empty() {
             return Ok(());
         }
-        let mtime =
-            self.store(fragment, &Request::WriteExtents { ino, extents: batch.extents }, &batch.bytes)?;
-        let mut files = self.files();
-        batch.ranges.into_iter().for_each(|range| files.written(ino, range, mtime));
-        Ok(())
+        let request = Request::WriteExtents { ino, extents: batch.extents };
+        let stored = self.store(fragment, &request, &batch.bytes);
+        self.note(ino, batch.ranges, stored)
     }
 }
 

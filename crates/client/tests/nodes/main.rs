@@ -4,6 +4,7 @@
 
 mod namespace;
 mod objects;
+mod partial;
 mod promises;
 mod sessions;
 mod support;
