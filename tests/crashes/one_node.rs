@@ -18,10 +18,10 @@ use tests::writers::Writer;
 use crate::setting;
 
 /// As many files as a loss is shown on.
-const FILES: usize = 20;
+pub const FILES: usize = 20;
 
 /// Stripes of 64 KiB on every node.
-const BYTES: usize = 1_000_000;
+pub const BYTES: usize = 1_000_000;
 
 const FOUR: Plan =
     Plan { storage_nodes: 4, mounts: 1, volume: "directory", grace_ms: 20_000, capacity: 256 << 20 };
@@ -35,26 +35,40 @@ fn start(plan: Plan, n: usize, place: &Path) -> (Site, TempDir) {
 }
 
 /// A site of which storage node `n` has a disk of its own.
-struct Sick {
+pub struct Sick {
     // Dropped in this order: the disk, when nobody uses it any more.
-    site: Site,
+    /// All nodes and mounts.
+    pub site: Site,
     disk: Disk,
     n: usize,
     _rest: TempDir,
 }
 
 impl Sick {
+    /// Starts it, with one mount, which has the namespace for itself.
     #[track_caller]
-    fn start(n: usize) -> Sick {
+    pub fn start(n: usize) -> Sick {
+        Sick::start_as(FOUR, n)
+    }
+
+    /// Starts it, with two mounts.
+    #[track_caller]
+    pub fn start_shared(n: usize) -> Sick {
+        Sick::start_as(Plan { mounts: 2, ..FOUR }, n)
+    }
+
+    #[track_caller]
+    fn start_as(plan: Plan, n: usize) -> Sick {
         let disk = Disk::xfs();
-        let (site, rest) = start(FOUR, n, &disk.folder());
+        let (site, rest) = start(plan, n, &disk.folder());
         // On a cluster a node's port is in its configuration, which is older than its first write.
         disk.sync();
         Sick { site, disk, n, _rest: rest }
     }
 
+    /// The node's power fails, and comes back.
     #[track_caller]
-    fn lose_power(&mut self) {
+    pub fn lose_power(&mut self) {
         lose_power_of(&mut self.site, self.n, &mut self.disk);
     }
 }
@@ -69,12 +83,13 @@ pub fn lose_power_of(site: &mut Site, n: usize, disk: &mut Disk) {
     site.storage[n].start();
 }
 
-fn contents(n: usize) -> Vec<u8> {
+/// What file `n` has.
+pub fn contents(n: usize) -> Vec<u8> {
     tests::tree::bytes(n as u64, BYTES)
 }
 
 /// Makes a file with its contents, through two descriptors that stay open.
-fn written(folder: &Path, name: &str, n: usize) -> io::Result<[File; 2]> {
+pub fn written(folder: &Path, name: &str, n: usize) -> io::Result<[File; 2]> {
     let file = File::create_new(folder.join(name))?;
     let second = File::options().read(true).write(true).open(folder.join(name))?;
     file.write_all_at(&contents(n)[..BYTES / 2], 0)?;

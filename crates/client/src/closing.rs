@@ -78,8 +78,9 @@ impl Client {
         if held.is_empty() { Ok(()) } else { self.send_closes(held) }
     }
 
-    /// Asks the home shard, once it knows every close that is held.
+    /// Asks the home shard, once it knows every loss, and every close that is held.
     pub(super) fn ask_home(&self, id: u64, request: &Request) -> Result<Reply> {
+        self.tell_doubts()?;
         let held = if goes_alone(request) { Vec::new() } else { self.files().take_held() };
         if held.is_empty() {
             return self.ask_as(id, self.home, request, &[]);
@@ -94,6 +95,7 @@ impl Client {
     }
 
     fn send_closes(&self, handles: Vec<ClosedHandle>) -> Result<()> {
+        self.tell_doubts()?;
         let reply = self.ask_as(self.id(), self.home, &Request::Close { handles: handles.clone() }, &[]);
         self.closed(&handles, reply)
     }

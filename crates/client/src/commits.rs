@@ -17,6 +17,7 @@ use wire::data::Request;
 use wire::data::message::Change;
 
 use crate::failures::{EVERYTHING, Failures};
+use crate::known::Known;
 
 /// For who has none: older than every failure.
 pub const NO_HANDLE: u64 = 0;
@@ -41,6 +42,9 @@ pub trait Memory: Send + Sync {
     fn failed(&self, ino: u64, stamp: u64, errno: i32);
     /// [`Failures::told`].
     fn told(&self, ino: u64, handle: u64);
+    /// What was answered before may be gone, so whatever is kept of it is to be asked for again. Not to be waited for: this is
+    /// told by who talks with the node, and with this client's state locked.
+    fn lost(&self);
 }
 
 /// The commits of one client.
@@ -49,6 +53,7 @@ pub struct Commits {
     home: u32,
     state: Mutex<State>,
     memory: OnceLock<Arc<dyn Memory>>,
+    known: OnceLock<Arc<Known>>,
 }
 
 #[derive(Default)]
@@ -62,9 +67,19 @@ struct State {
     overflown: bool,
     changes: u64,
     failures: Failures,
+    doubts: Doubts,
 }
 
-/// What a node has lost.
+/// Files whose sizes the home shard is to ask the fragments for, before it is asked anything else: one of those lost changes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Doubts {
+    /// These.
+    pub files: Vec<u64>,
+    /// Any.
+    pub all: bool,
+}
+
+/// What a node has lost, or may have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Loss {
     /// So many files had unconfirmed writes there.
@@ -89,7 +104,20 @@ impl Commits {
             failures: remembered.failures,
             ..State::default()
         };
-        Commits { layout, home, state: Mutex::new(state), memory: OnceLock::new() }
+        Commits { layout, home, state: Mutex::new(state), memory: OnceLock::new(), known: OnceLock::new() }
+    }
+
+    /// When names are lost, `known` is to hear of it. The first call counts.
+    pub fn doubt(&self, known: Arc<Known>) {
+        let _set = self.known.set(known);
+    }
+
+    /// Some process before this one has written, nobody knows what, and not synced it: a loss from now on may concern any file.
+    pub fn inherit(&self) {
+        self.lock_and(|state| {
+            state.overflown = true;
+            state.metadata = state.metadata.or(Some(0));
+        });
     }
 
     /// Lets `memory` keep everything for a successor from now on. The first call counts.
@@ -127,10 +155,26 @@ impl Commits {
             state.objects.remove(&(*ino, fragment));
             self.fail(state, *ino, Errno::IO);
         }
+        // The home shard itself doubts them all.
+        if fragment != self.home {
+            state.doubts.files.extend(&lost);
+            state.doubts.all |= state.overflown;
+        }
         if has_metadata {
             state.metadata = None;
         }
-        Loss { files: lost.len(), others }
+        let loss = Loss { files: lost.len(), others };
+        if loss != Loss::default() {
+            self.forget(others);
+        }
+        loss
+    }
+
+    fn forget(&self, names: bool) {
+        if names {
+            self.known.get().into_iter().for_each(|known| known.lost());
+        }
+        self.remember(|memory| memory.lost());
     }
 
     /// A fragment whose verifier was this has answered a request with success.
@@ -162,7 +206,9 @@ impl Commits {
     fn change_object(&self, state: &mut State, ino: u64, fragment: u32, verifier: u64) {
         if state.verifiers.get(&fragment).is_some_and(|now| *now != verifier) {
             // It was answered by a life that is over, and lost with it.
-            return self.fail(state, ino, Errno::IO);
+            self.fail(state, ino, Errno::IO);
+            state.doubts.files.push(ino);
+            return self.forget(false);
         }
         if state.objects.len() >= UNCONFIRMED_MAX && !state.objects.contains_key(&(ino, fragment)) {
             state.objects.clear();
@@ -174,10 +220,25 @@ impl Commits {
 
     fn change_metadata(&self, state: &mut State, verifier: u64) {
         if state.verifiers.get(&self.home).is_some_and(|now| *now != verifier) {
-            return self.fail(state, EVERYTHING, Errno::IO);
+            self.fail(state, EVERYTHING, Errno::IO);
+            return self.forget(true);
         }
         state.changes += 1;
         state.metadata = Some(state.changes);
+    }
+
+    /// What the home shard is to doubt, if anything.
+    pub fn doubts(&self) -> Option<Doubts> {
+        let doubts = &self.lock().doubts;
+        (*doubts != Doubts::default()).then(|| doubts.clone())
+    }
+
+    /// It was told these.
+    pub fn doubted(&self, told: &Doubts) {
+        self.lock_and(|state| {
+            state.doubts.files.drain(..told.files.len());
+            state.doubts.all &= !told.all;
+        });
     }
 
     /// For a sync that is about to begin.

@@ -49,6 +49,12 @@ impl Known {
         *state = State { forgotten: state.forgotten + 1, closed: true, ..State::default() };
     }
 
+    /// A power loss took changes back: nothing is known any more of what was there.
+    pub fn lost(&self) {
+        let mut state = self.state();
+        *state = State { forgotten: state.forgotten + 1, closed: state.closed, ..State::default() };
+    }
+
     /// Nobody has put anything into this folder yet but these names.
     pub fn contents<'a>(&self, folder: u64, names: impl Iterator<Item = &'a [u8]>) {
         let hashes: HashSet<u64> = names.map(|name| self.hasher.hash_one(name)).collect();

@@ -23,8 +23,8 @@ mod syncing;
 mod watch;
 
 use std::os::fd::OwnedFd;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 use model::stripe::Layout;
 pub use rustix::io::Errno;
@@ -97,8 +97,10 @@ pub struct Client {
     files: Mutex<Files>,
     closer: Closer,
     /// Where nobody else uses the namespace.
-    known: Option<Known>,
+    known: Option<Arc<Known>>,
     next_id: AtomicU64,
+    /// Held while the home shard is told of losses.
+    doubting: Mutex<()>,
 }
 
 impl Client {
@@ -152,19 +154,22 @@ impl Client {
             closer: Closer::default(),
             known: None,
             next_id: AtomicU64::new(OWN_IDS | u64::from_le_bytes(first) >> 2),
+            doubting: Mutex::default(),
         })
     }
 
     /// Nobody else uses the namespace: what follows from this client's own changes is not asked for.
     #[must_use]
     pub fn alone(mut self) -> Client {
-        self.known = Some(Known::default());
+        let known = Arc::new(Known::default());
+        self.nodes.commits().doubt(Arc::clone(&known));
+        self.known = Some(known);
         self
     }
 
     /// Others use the namespace from now on: everything is asked for again.
     pub fn no_longer_alone(&self) {
-        self.known.iter().for_each(Known::close);
+        self.known.iter().for_each(|known| known.close());
     }
 
     /// Looks into the root folder: of a new namespace, all names are known then.
@@ -200,7 +205,7 @@ impl Client {
 
     /// An inode's attributes.
     pub fn getattr(&self, ino: u64) -> Result<Attr> {
-        let asked = self.known.as_ref().map(Known::moment);
+        let asked = self.known.as_deref().map(Known::moment);
         if let Some(attr) = self.known.as_ref().and_then(|known| known.attr(ino)) {
             return Ok(attr);
         }

@@ -30,6 +30,8 @@ impl Numbered<'_> {
     pub fn setattr(&self, ino: u64, set: &SetAttr) -> Result<Attr> {
         if set.size.is_some() {
             self.client.learn_verifiers(ino)?;
+            // Noted before: a fragment may cut its object off and lose that again before the home shard has answered.
+            self.client.nodes.commits().written(ino);
         }
         let changed = inode_of(self.home(&Request::SetAttr { ino, set: *set })?)?;
         self.forget(ino);
@@ -187,7 +189,7 @@ impl Numbered<'_> {
     /// Adds a name by what `ask` asks the home shard.
     fn add_by(&self, parent: u64, name: &[u8], ask: impl FnOnce() -> Result<Reply>) -> Result<InodeReply> {
         self.put(parent, name);
-        let asked = self.client.known.as_ref().map(Known::moment);
+        let asked = self.client.known.as_deref().map(Known::moment);
         match ask()? {
             Reply::Made { inode, parent } => {
                 self.client.learn(&parent, asked);
@@ -201,7 +203,7 @@ impl Numbered<'_> {
 
     /// Takes a name away.
     fn remove(&self, request: &Request) -> Result<()> {
-        let asked = self.client.known.as_ref().map(Known::moment);
+        let asked = self.client.known.as_deref().map(Known::moment);
         match self.home(request)? {
             Reply::Removed { parent } => {
                 self.client.learn(&parent, asked);

@@ -7,11 +7,14 @@
 use std::sync::Arc;
 
 use rustix::io::Errno;
-use wire::data::Request;
+use wire::data::{Reply, Request};
 
 use super::commits::{Memory, NO_HANDLE};
 use super::failures::{EVERYTHING, Failures};
 use super::{Client, Result};
+
+/// Files in one request: their list must fit a message.
+const DOUBTS_MAX: usize = 16_384;
 
 impl Client {
     /// A number for a handle that is being opened.
@@ -68,6 +71,25 @@ impl Client {
         self.nodes.commits().check(&[])
     }
 
+    /// Answers for what a former client wrote and did not sync: a loss of any fragment from now on is told as if it was this
+    /// one's.
+    pub fn inherit(&self) {
+        self.nodes.commits().inherit();
+    }
+
+    /// The commit verifiers of all fragments: another one than before tells of a loss.
+    ///
+    /// # Errors
+    /// A storage node does not answer.
+    pub fn verifiers(&self) -> Result<Vec<u64>> {
+        let asked = (0..self.layout.fragments).map(|fragment| (fragment, Request::Verifier));
+        let verifier = |reply| match reply {
+            Reply::Verifier(verifier) => Ok(verifier),
+            _ => Err(Errno::PROTO),
+        };
+        self.ask_each(asked)?.into_iter().map(verifier).collect()
+    }
+
     /// A write to the file that its writer believes to be done could not be sent.
     pub fn lost(&self, ino: u64, errno: Errno) {
         self.nodes.commits().failed(ino, errno);
@@ -79,6 +101,23 @@ impl Client {
     /// What was written to the file was lost.
     pub fn tell(&self, ino: u64, handle: u64) -> Result<()> {
         self.nodes.commits().tell(ino, handle)
+    }
+
+    /// Tells the home shard of which files a fragment has lost changes, if that was not told. Whoever comes meanwhile waits.
+    pub(super) fn tell_doubts(&self) -> Result<()> {
+        let commits = self.nodes.commits();
+        if commits.doubts().is_none() {
+            return Ok(());
+        }
+        let _alone = self.doubting.lock().expect("no thread panics while it tells the home shard of losses");
+        let Some(doubts) = commits.doubts() else { return Ok(()) };
+        // One request without names means them all.
+        let lists = if doubts.all { vec![&[][..]] } else { doubts.files.chunks(DOUBTS_MAX).collect() };
+        for inos in lists {
+            self.ask(self.home, &Request::Doubt { inos: inos.to_vec() }, &[])?;
+        }
+        commits.doubted(&doubts);
+        Ok(())
     }
 
     /// What makes a file survive. One whose name may have been lost must be shown to be there still.

@@ -9,6 +9,7 @@ mod contents;
 mod directories;
 mod files;
 mod locks;
+mod losses;
 mod names;
 mod pages;
 mod passthrough;
@@ -33,6 +34,7 @@ use fuse::session::{Handler, Negotiated, Session, Wanted, negotiate};
 use crate::filesystem::{FileSystem, Result};
 use crate::ledger::Ledger;
 use contents::Contents;
+use losses::{Losses, Remembering};
 use pages::Pages;
 use passthrough::Passthrough;
 use waiting::Waiting;
@@ -194,6 +196,7 @@ struct Kernel<F> {
     device: Device,
     passthrough: Passthrough,
     contents: Arc<Contents<F>>,
+    losses: Arc<Losses<F>>,
     ledger: Arc<Ledger>,
     waiting: Waiting,
 }
@@ -226,7 +229,9 @@ impl<F: FileSystem> Handler for Kernel<F> {
             Operation::Write { arguments, bytes } => self.contents.write(id, ino, arguments, bytes, reply),
             Operation::Allocate(range) => self.contents.allocate(request, range, reply),
             Operation::Seek(seek) => self.seek(ino, &seek, reply),
-            Operation::Fsync(fsync) => done(fs.fsync(ino, files::number_of(fsync.fh)), reply),
+            Operation::Fsync(fsync) => {
+                self.losses.answer(reply, fs.fsync(ino, files::number_of(fsync.fh)));
+            }
             Operation::Flush(flush) => self.flush(ino, &flush, reply),
             Operation::Release(release) => self.release(request, &release, reply),
 
@@ -235,7 +240,7 @@ impl<F: FileSystem> Handler for Kernel<F> {
             }
             Operation::ReadDirectory(read) => self.read_directory(ino, &read, reply),
             Operation::ReadDirectoryPlus(read) => self.read_directory_plus(ino, &read, reply),
-            Operation::FsyncDirectory(fsync) => done(fs.sync_metadata(fsync.fh), reply),
+            Operation::FsyncDirectory(fsync) => self.losses.answer(reply, fs.sync_metadata(fsync.fh)),
             Operation::ReleaseDirectory => reply.done(),
 
             Operation::GetXattr { name, size } => attributes::xattr(fs.getxattr(ino, name), size, reply),
@@ -275,13 +280,16 @@ impl<F: FileSystem> Kernel<F> {
             }
         }
         let filesystem = Arc::new(filesystem);
-        filesystem.remember_in(Arc::clone(&ledger) as Arc<dyn client::Memory>);
+        let contents = Arc::new(Contents::new(Arc::clone(&filesystem), pages, device));
+        let losses = Arc::new(Losses::new(&contents, Names::new(device, negotiated)));
+        filesystem.remember_in(Arc::new(Remembering { ledger: Arc::clone(&ledger), losses: losses.clone() }));
         Kernel {
-            filesystem: Arc::clone(&filesystem),
+            filesystem,
             cache_max: if negotiated.minor >= MINOR_EPOCHS { Duration::MAX } else { OLD_KERNELS_CACHE },
             device: device.clone(),
             passthrough,
-            contents: Arc::new(Contents::new(filesystem, pages, device)),
+            contents,
+            losses,
             ledger,
             waiting: Waiting::new(locks::WAITING_MAX),
         }

@@ -18,7 +18,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard};
 
-use client::{FileLock, Held, Memory, Remembered};
+use client::{FileLock, Held, Remembered};
 use fuse::session::Negotiated;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
@@ -172,16 +172,19 @@ impl Ledger {
     }
 }
 
-impl Memory for Ledger {
-    fn verifier(&self, fragment: u32, verifier: u64) {
+impl Ledger {
+    /// The fragment has this commit verifier.
+    pub fn verifier(&self, fragment: u32, verifier: u64) {
         self.append(Record::verifier(fragment, verifier));
     }
 
-    fn failed(&self, ino: u64, stamp: u64, errno: i32) {
+    /// What was written to the file was lost.
+    pub fn failed(&self, ino: u64, stamp: u64, errno: i32) {
         self.append(Record::failed(ino, stamp, errno));
     }
 
-    fn told(&self, ino: u64, handle: u64) {
+    /// A handle was told of it.
+    pub fn told(&self, ino: u64, handle: u64) {
         self.append(Record::told(ino, handle));
     }
 }

@@ -101,7 +101,11 @@ impl Shard {
         objects: Arc<Objects>,
         peers: Arc<Peers>,
     ) -> Result<Arc<Shard>, LogError> {
-        let state = State::open(home, spec, expect)?;
+        let mut state = State::open(home, spec, expect)?;
+        // The one object tells its size by itself.
+        if spec.layout.fragments > 1 {
+            state.serve_under(objects.verifier());
+        }
         let shard = Arc::new(Shard {
             layout: spec.layout,
             objects,
@@ -225,6 +229,7 @@ impl Shard {
             Request::ReclaimLocks { locks } => self.reclaim_locks(caller, &locks),
             Request::ReserveEnd { ino, size, len } => self.reserve_end(caller, ino, size, len),
             Request::IsWritten { ino } => Ok(Reply::Truth(self.lock().sessions.may_be_written(ino))),
+            Request::Doubt { inos } => self.doubt(&inos),
             Request::Ping => Ok(Reply::Done),
             _ => Err(Errno::NOTSUP),
         }

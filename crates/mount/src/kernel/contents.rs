@@ -180,6 +180,15 @@ impl<F: FileSystem> Contents<F> {
         }
     }
 
+    /// Has the kernel drop all pages and attributes that it has of files.
+    pub(super) fn drop_all(&self) {
+        for ino in self.pages.forget() {
+            if let Err(error) = self.notifier.inode_changed(ino, 0, 0) {
+                tracing::warn!(ino, %error, "the kernel does not drop pages that a storage node has lost");
+            }
+        }
+    }
+
     fn begin(self: &Arc<Self>, ino: u64, offset: u64, len: u64) -> (Change<F>, Step) {
         let range = pages_of(offset, len);
         let (number, step) = self.pages.begin(ino, range.clone());

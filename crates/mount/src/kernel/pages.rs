@@ -89,6 +89,13 @@ impl<T> Pages<T> {
         Way::Through { keep: known || handles.count > 1 }
     }
 
+    /// The pages of no file are true any more: those of the files that are returned, which are open, are to be dropped.
+    pub fn forget(&self) -> Vec<u64> {
+        let mut state = self.lock();
+        state.kept.clear();
+        state.open.keys().copied().collect()
+    }
+
     /// Whether handles are open on `ino`, which then is not passed through.
     pub fn is_open(&self, ino: u64) -> bool {
         self.lock().open.contains_key(&ino)

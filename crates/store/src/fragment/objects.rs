@@ -92,6 +92,11 @@ impl Objects {
         Ok(objects)
     }
 
+    /// The commit verifier of their fragment.
+    pub fn verifier(&self) -> u64 {
+        self.syncs.verifier()
+    }
+
     /// Reads up to `buffer.len()` bytes; fewer at the object's end.
     pub fn read(&self, ino: u64, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
         let Some(object) = self.existing(ino)? else { return Ok(0) };

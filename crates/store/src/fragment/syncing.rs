@@ -79,6 +79,11 @@ impl Syncs {
         Ok(Syncs { whole, errors: SyncErrors::default(), verifier, retiring: AtomicBool::new(false) })
     }
 
+    /// The commit verifier of the fragment.
+    pub fn verifier(&self) -> u64 {
+        self.verifier.number()
+    }
+
     /// What failed, until everybody was told.
     pub fn errors(&self) -> &SyncErrors {
         &self.errors

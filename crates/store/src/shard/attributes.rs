@@ -37,19 +37,23 @@ impl Shard {
         let slot = usize::try_from(ino % self.truncating.len() as u64).expect("below 64");
         let _alone = self.truncating[slot].lock().expect("no thread panics while it truncates");
         {
-            let state = self.lock();
+            let mut state = self.lock();
             // Asked again after a lost connection: truncating twice could cut off what was written in between.
             if state.sessions.answered(caller.session, caller.id).is_some() {
                 return self.inode_reply(&state, ino);
             }
-            match state.tree.get(ino).ok_or(Errno::STALE)?.kind {
+            let inode = state.tree.get(ino).ok_or(Errno::STALE)?;
+            match inode.kind {
                 FileKind::Regular => {}
                 FileKind::Directory => return Err(Errno::ISDIR),
                 _ => return Err(Errno::INVAL),
             }
+            // From here on only the fragments know its size: some of them may fail, or it may end in a hole.
+            if !inode.live && inode.size != size && !self.measures_itself() {
+                state.record(None, Record::Opened { ino })?;
+            }
         }
-        // Fragments first: a crash in between leaves a file that is not yet truncated in its inode and reads zeros, and
-        // the client, which had no answer, asks again.
+        // Fragments first: after a crash in between the client, which had no answer, asks again.
         for fragment in self.layout.fragments_of(ino) {
             let object_size = self.layout.object_size(ino, fragment, size).unwrap_or(0);
             if self.peers.is_self(fragment) {
@@ -58,13 +62,7 @@ impl Shard {
                 self.peers.resize(fragment, ino, object_size)?;
             }
         }
-        let mut state = self.lock();
-        // It ends in a hole then: only the fragments know what space it takes.
-        let grows = state.tree.get(ino).is_some_and(|inode| !inode.live && inode.size < size);
-        if grows && !self.measures_itself() {
-            state.record(None, Record::Opened { ino })?;
-        }
-        self.change(&mut state, caller, |state, time| {
+        self.changing(caller, |state, time| {
             let inode = state.tree.get(ino).ok_or(Errno::STALE)?;
             let mut change = change(inode, set, time);
             change.mtime = change.mtime.or(Some(time));

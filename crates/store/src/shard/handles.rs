@@ -51,9 +51,7 @@ impl Shard {
         }
         for (ino, _, writers) in opens {
             // A power loss may have taken back that it was opened for writing, and its size with it.
-            let left =
-                state.tree.get(*ino).is_some_and(|inode| inode.kind == FileKind::Regular && !inode.live);
-            if *writers > 0 && left && !self.measures_itself() {
+            if *writers > 0 && state.tree.is_settled(*ino) && !self.measures_itself() {
                 state.record(None, Record::Opened { ino: *ino })?;
             }
         }
@@ -61,6 +59,22 @@ impl Shard {
         drop(state);
         // A former process may have opened what it did not live to tell of.
         before.into_iter().for_each(|ino| self.destroy_if_gone(ino));
+        Ok(Reply::Done)
+    }
+
+    /// The sizes of these files, or of all if none is named, are what the fragments have: one of those has lost something.
+    pub(super) fn doubt(&self, inos: &[u64]) -> Result<Reply, Errno> {
+        let mut state = self.lock();
+        if inos.is_empty() {
+            state.doubt_all()?;
+        }
+        for ino in inos.iter().copied() {
+            if state.tree.get(ino).is_some_and(|inode| inode.kind == FileKind::Regular) {
+                state.record(None, Record::Opened { ino })?;
+            }
+        }
+        // Who has one open for writing reports how far it wrote, not what is left of it.
+        state.sessions.sizes_unknown(inos);
         Ok(Reply::Done)
     }
 

@@ -33,7 +33,7 @@ pub enum Record {
     SetXattr { ino: u64, name: Vec<u8>, value: Vec<u8>, time: Time },
     /// An extended attribute removed.
     RemoveXattr { ino: u64, name: Vec<u8>, time: Time },
-    /// Somebody began to write: from here on the size is what the fragments have.
+    /// Somebody began to write, or a fragment lost changes: from here on the size is what the fragments have.
     Opened { ino: u64 },
     /// Nobody writes any more: this is the size.
     Settled { ino: u64, size: u64, mtime: Time },
@@ -59,6 +59,9 @@ pub enum Record {
     Begun,
     /// Numbers below this one may have been given to inodes that the log does not know after a power loss.
     Numbered { until: u64 },
+    /// The fragment's commit verifier is this from here on. With another one before, a power loss may have taken back that
+    /// files were opened and settled: no size is known any more but to the fragments.
+    Verified { verifier: u64 },
 }
 
 impl Record {
@@ -69,7 +72,8 @@ impl Record {
             | Record::Destroyed { .. }
             | Record::Settled { .. }
             | Record::Ended { .. }
-            | Record::Synced { .. } => Purpose::Frees,
+            | Record::Synced { .. }
+            | Record::Verified { .. } => Purpose::Frees,
             Record::Rename { .. }
             | Record::Exchange { .. }
             | Record::SetAttr { .. }

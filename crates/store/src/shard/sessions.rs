@@ -208,6 +208,16 @@ impl Sessions {
         self.files.entry(ino).or_default().unknown = true;
     }
 
+    /// Notes that nobody knows the sizes of those of these files that are open for writing; of all, if none is named.
+    pub fn sizes_unknown(&mut self, inos: &[u64]) {
+        let doubt = |file: &mut OpenFile| file.unknown |= file.writers > 0;
+        if inos.is_empty() {
+            self.files.values_mut().for_each(doubt);
+        } else {
+            inos.iter().for_each(|ino| self.files.get_mut(ino).into_iter().for_each(doubt));
+        }
+    }
+
     /// After a restart of the shard, or by a successor: notes all of a session's handles. Said twice, it counts once.
     /// Returns the files that it had open here.
     pub fn reclaim(&mut self, session: [u8; 16], opens: &[(u64, u32, u32)]) -> Vec<u64> {

@@ -38,6 +38,8 @@ pub struct State {
     pub ends: HashMap<u64, u64>,
     /// The inode numbers that may be given out.
     pub numbers: Numbers,
+    /// The commit verifier of the fragment, as the log has it.
+    verifier: Option<u64>,
 }
 
 /// Which inode numbers are set aside: those below `durable` may be given out, those below `noted` once the log is synced.
@@ -75,6 +77,25 @@ impl State {
         // Those between were perhaps given to files that a power loss took back.
         state.tree.number_from(state.numbers.noted);
         Ok(state)
+    }
+
+    /// The fragment has this commit verifier now. If the log knows another, a power loss was between, and sizes are doubted.
+    pub fn serve_under(&mut self, verifier: u64) {
+        let record = Record::Verified { verifier };
+        if self.verifier != Some(verifier) && self.record(None, record.clone()).is_err() {
+            // The log cannot take it, and the next start finds that out again.
+            self.tree.apply(&record);
+        }
+        self.verifier = Some(verifier);
+    }
+
+    /// The sizes of all files are doubted: another fragment has lost something.
+    ///
+    /// # Errors
+    /// The errno of the log.
+    pub fn doubt_all(&mut self) -> Result<(), Errno> {
+        let verifier = self.verifier.unwrap_or_default();
+        self.record(None, Record::Verified { verifier })
     }
 
     /// Notes that more numbers are set aside; they may be given out once the log is synced.
@@ -204,11 +225,18 @@ pub struct Replayed {
     sessions: Sessions,
     ends: HashMap<u64, u64>,
     numbered: u64,
+    verifier: Option<u64>,
 }
 
 impl Default for Replayed {
     fn default() -> Replayed {
-        Replayed { tree: Tree::empty(), sessions: Sessions::default(), ends: HashMap::new(), numbered: 0 }
+        Replayed {
+            tree: Tree::empty(),
+            sessions: Sessions::default(),
+            ends: HashMap::new(),
+            numbered: 0,
+            verifier: None,
+        }
     }
 }
 
@@ -221,6 +249,7 @@ impl Replayed {
             Record::Began { session } => self.sessions.note(session),
             Record::Ended { session } => self.sessions.forget(session),
             Record::Numbered { until } => self.numbered = self.numbered.max(until),
+            Record::Verified { verifier } => self.verifier = Some(verifier),
             _ => {}
         }
         if let Some(origin) = entry.origin {
@@ -230,34 +259,29 @@ impl Replayed {
 
     /// The entries that make the same, and no more than needed.
     pub fn snapshot(&self) -> impl Iterator<Item = Entry> {
-        snapshot(&self.tree, &self.sessions, &self.ends, self.numbered)
+        let Replayed { tree, sessions, ends, numbered, verifier } = self;
+        let answers = sessions.answers().map(|(session, id, outcome)| Entry {
+            origin: Some(Origin { session, id }),
+            record: match outcome {
+                Outcome::Done => Record::Answered { ino: None },
+                Outcome::Inode(ino) => Record::Answered { ino: Some(ino) },
+                Outcome::Offset(offset) => Record::Placed { offset },
+            },
+        });
+        let noted = sessions.noted().map(|session| Record::Began { session });
+        let reserved = ends.iter().map(|(&ino, &end)| Record::Reserved { ino, offset: end, end });
+        let plain = |record| Entry { origin: None, record };
+        // First: what it makes doubtful comes after it.
+        let verified = verifier.map(|verifier| Record::Verified { verifier });
+        let tree = verified.into_iter().chain(tree.snapshot()).map(plain);
+        let rest = noted.chain(reserved).chain([Record::Numbered { until: *numbered }]);
+        tree.chain(answers).chain(rest.map(plain))
     }
 
     fn with(self, log: Log) -> State {
-        let Replayed { tree, sessions, ends, numbered } = self;
+        let Replayed { tree, sessions, ends, numbered, verifier } = self;
         let noted = numbered.max(tree.next_ino());
         let numbers = Numbers { durable: 0, noted };
-        State { tree, log, sessions, locks: Locks::default(), ends, numbers }
+        State { tree, log, sessions, locks: Locks::default(), ends, numbers, verifier }
     }
-}
-
-fn snapshot(
-    tree: &Tree,
-    sessions: &Sessions,
-    ends: &HashMap<u64, u64>,
-    until: u64,
-) -> impl Iterator<Item = Entry> {
-    let answers = sessions.answers().map(|(session, id, outcome)| Entry {
-        origin: Some(Origin { session, id }),
-        record: match outcome {
-            Outcome::Done => Record::Answered { ino: None },
-            Outcome::Inode(ino) => Record::Answered { ino: Some(ino) },
-            Outcome::Offset(offset) => Record::Placed { offset },
-        },
-    });
-    let noted = sessions.noted().map(|session| Record::Began { session });
-    let reserved = ends.iter().map(|(&ino, &end)| Record::Reserved { ino, offset: end, end });
-    let plain = |record| Entry { origin: None, record };
-    let rest = noted.chain(reserved).chain([Record::Numbered { until }]);
-    tree.snapshot().map(plain).chain(answers).chain(rest.map(plain))
 }

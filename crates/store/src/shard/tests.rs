@@ -316,3 +316,65 @@ fn a_file_that_lost_its_last_name_is_opened_by_nobody_who_comes_later() {
     let stale = Reply::Failed(Errno::STALE.raw_os_error());
     assert_eq!(home.ask(Request::Open { ino, write: true }), stale);
 }
+
+/// A file whose size the shard of two fragments has, in a folder of its own.
+fn settled_file(folder: &Path) -> (Arc<Shard>, u64) {
+    let shard = home_of_two(folder);
+    let caller = Caller { session: SESSION, id: 1 };
+    let create = Request::Create { parent: ROOT, name: b"f".to_vec(), mode: 0o600, creator: ME };
+    let ino = inode(shard.handle(caller, create)).unwrap();
+    let written = wire::data::message::Written { end: 7, mtime: now(), epoch: 0, times: 0 };
+    let handles = vec![ClosedHandle { ino, write: true, written: Some(written) }];
+    assert_eq!(shard.handle(Caller { id: 2, ..caller }, Request::Close { handles }), Reply::Measure(vec![]));
+    assert!(shard.lock().tree.is_settled(ino));
+    (shard, ino)
+}
+
+fn home_of_two(folder: &Path) -> Arc<Shard> {
+    let Parts { namespace, objects, peers } = Parts::new(folder, 2);
+    Shard::open(folder, &namespace, Expect::New, objects, peers).unwrap()
+}
+
+#[test]
+fn sizes_are_what_the_fragments_have_after_a_power_loss_and_not_after_a_kill() {
+    let folder = tempfile::tempdir().unwrap();
+    let (shard, ino) = settled_file(folder.path());
+    shard.replace_log().unwrap();
+    let killed = home_of_two(folder.path());
+    assert!(killed.lock().tree.is_settled(ino));
+    // As after another boot: the fragment draws another verifier.
+    std::fs::remove_file(folder.path().join("verifier.json")).unwrap();
+    let again = home_of_two(folder.path());
+    let reply = again.handle(Caller { session: SESSION, id: 3 }, Request::GetAttr { ino });
+    assert!(matches!(reply, Reply::Inode(InodeReply { live: true, .. })), "{reply:?}");
+    again.replace_log().unwrap();
+    assert!(!home_of_two(folder.path()).lock().tree.is_settled(ino), "once is for good");
+}
+
+#[test]
+fn the_size_of_a_file_that_was_cut_off_in_part_is_what_the_fragments_have() {
+    let folder = tempfile::tempdir().unwrap();
+    let (shard, ino) = settled_file(folder.path());
+    let set = SetAttr { size: Some(1 << 20), ..SetAttr::default() };
+    // There is no other node.
+    let reply = shard.handle(Caller { session: SESSION, id: 3 }, Request::SetAttr { ino, set });
+    assert!(matches!(reply, Reply::Failed(_)), "{reply:?}");
+    assert!(!shard.lock().tree.is_settled(ino));
+}
+
+#[test]
+fn the_size_of_a_file_is_doubted_also_when_its_writer_closes_it_later() {
+    let folder = tempfile::tempdir().unwrap();
+    let (shard, ino) = settled_file(folder.path());
+    let caller = |id| Caller { session: SESSION, id };
+    shard.handle(caller(3), Request::Open { ino, write: true });
+    assert_eq!(shard.handle(caller(4), Request::Doubt { inos: vec![ino] }), Reply::Done);
+    let handles = vec![ClosedHandle { ino, write: true, written: None }];
+    assert_eq!(shard.handle(caller(5), Request::Close { handles }), Reply::Measure(vec![(ino, 1)]));
+    shard.handle(caller(6), Request::Settle { ino, size: 5, mtime: now(), epoch: 0 });
+    assert!(!shard.lock().tree.is_settled(ino), "it was measured before the loss");
+    shard.handle(caller(6), Request::Settle { ino, size: 5, mtime: now(), epoch: 1 });
+    assert!(shard.lock().tree.is_settled(ino));
+    assert_eq!(shard.handle(caller(7), Request::Doubt { inos: Vec::new() }), Reply::Done);
+    assert!(!shard.lock().tree.is_settled(ino));
+}

@@ -32,12 +32,12 @@ pub struct Inode {
     pub rdev: u64,
     /// The size when `live` is false; else a lower bound of no use.
     pub size: u64,
-    /// Somebody writes, or wrote when the shard died, or there is a hole: ask the fragments.
+    /// Somebody writes, or wrote when the shard died, or there is a hole, or the size was perhaps lost: ask the fragments.
     pub live: bool,
     pub atime: Time,
     pub mtime: Time,
     pub ctime: Time,
-    /// Truncations; kept on disk while the inode is live.
+    /// Truncations, and losses of what was changed; kept on disk while the inode is live.
     pub epoch: u64,
     /// Times that `mtime` was set; kept on disk while the inode is live.
     pub times: u64,
@@ -163,6 +163,11 @@ impl Tree {
         self.orphans.iter().copied()
     }
 
+    /// Whether this is a regular file whose size the inode has.
+    pub fn is_settled(&self, ino: u64) -> bool {
+        self.get(ino).is_some_and(|inode| inode.kind == FileKind::Regular && !inode.live)
+    }
+
     /// The records that make this tree from an empty one.
     pub fn snapshot(&self) -> impl Iterator<Item = Record> {
         let is_removed = |inode: &Inode| inode.nlink == 0 && inode.kind != FileKind::Regular;
@@ -243,7 +248,7 @@ impl Tree {
                 xattrs.extend(value.clone().map(|value| (acl::ACCESS.to_vec(), value)));
                 (inode.mode, inode.ctime) = (*mode, *time);
             }),
-            Record::Opened { ino } => self.change(*ino, |inode| inode.live = true),
+            Record::Opened { ino } => self.change(*ino, Inode::doubt_size),
             Record::Settled { ino, size, mtime } => self.change(*ino, |inode| {
                 (inode.size, inode.live) = (*size, false);
                 if *mtime != inode.mtime {
@@ -257,6 +262,7 @@ impl Tree {
                 self.orphans.remove(ino);
                 self.inodes.remove(ino);
             }
+            Record::Verified { .. } => self.doubt_sizes(),
             Record::Answered { .. }
             | Record::Began { .. }
             | Record::Ended { .. }
@@ -265,6 +271,14 @@ impl Tree {
             | Record::Synced { .. }
             | Record::Begun
             | Record::Numbered { .. } => {}
+        }
+    }
+
+    /// The sizes of files are what the fragments have. A time of change that was set holds: see [`Attr::changed`].
+    fn doubt_sizes(&mut self) {
+        for inode in self.inodes.values_mut().filter(|inode| inode.kind == FileKind::Regular) {
+            inode.times = inode.times.max(u64::from(!inode.live));
+            inode.doubt_size();
         }
     }
 
@@ -421,6 +435,12 @@ impl Inode {
         self.atime = change.atime.unwrap_or(self.atime);
         self.mtime = change.mtime.unwrap_or(self.mtime);
         self.ctime = change.ctime;
+    }
+
+    /// Only the fragments know the size; where that was so already, what was measured before is of no use.
+    fn doubt_size(&mut self) {
+        self.epoch += u64::from(self.live);
+        self.live = true;
     }
 
     fn set_mode(&mut self, mode: u32) {

@@ -132,6 +132,11 @@ pub enum Request {
     /// The fragment's commit verifier: a number that changes exactly when what was answered before, and not synced, may be
     /// lost. Answer: [`Reply::Verifier`].
     Verifier,
+
+    // --- metadata again: the home shard answers ---
+    /// Another fragment has lost what was changed of these files, or of any if none is named, and not synced: their sizes are
+    /// what the fragments have. Answer: [`Reply::Done`].
+    Doubt { inos: Vec<u64> },
 }
 
 /// What of a fragment a request changes: what a power loss takes back until a sync confirms it.
@@ -198,7 +203,9 @@ impl Request {
             | Request::StartMover
             | Request::SyncMany { .. }
             | Request::IsWritten { .. }
-            | Request::Verifier => Change::None,
+            | Request::Verifier
+            // A home shard that loses this doubts all sizes.
+            | Request::Doubt { .. } => Change::None,
         }
     }
 }
