@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use rustix::io::Errno;
-use wire::data::{Reply, Request};
+use wire::data::Request;
 
 use super::commits::{Memory, NO_HANDLE};
 use super::failures::{EVERYTHING, Failures};
@@ -75,19 +75,6 @@ impl Client {
     /// one's.
     pub fn inherit(&self) {
         self.nodes.commits().inherit();
-    }
-
-    /// The commit verifiers of all fragments: another one than before tells of a loss.
-    ///
-    /// # Errors
-    /// A storage node does not answer.
-    pub fn verifiers(&self) -> Result<Vec<u64>> {
-        let asked = (0..self.layout.fragments).map(|fragment| (fragment, Request::Verifier));
-        let verifier = |reply| match reply {
-            Reply::Verifier(verifier) => Ok(verifier),
-            _ => Err(Errno::PROTO),
-        };
-        self.ask_each(asked)?.into_iter().map(verifier).collect()
     }
 
     /// A write to the file that its writer believes to be done could not be sent.

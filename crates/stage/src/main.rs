@@ -19,7 +19,7 @@ use std::time::Duration;
 use anyhow::Context;
 use clap::Parser;
 use client::Client;
-use model::phase::StageState;
+use model::phase::{Direction, StageState};
 use rustix::net::AddressFamily;
 use serde::de::DeserializeOwned;
 use stage::at::At;
@@ -108,6 +108,10 @@ fn coordinate(spec: &Path, journal: &Path, data_address: Option<&str>) -> anyhow
     let monitor = Arc::new(Monitor::new(&spec));
     let status = match prepare(&spec, &session) {
         Ok(client) => {
+            if spec.direction == Direction::In && journal.run() > 1 {
+                // Blocks that it began with are read back. Names that it finds are believed, and may not be synced.
+                client.inherit();
+            }
             let recruits = recruits(&spec.target, client.session(), data_address);
             run(&spec, client, (recruits, at), journal, &monitor)?
         }

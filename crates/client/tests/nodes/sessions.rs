@@ -152,3 +152,15 @@ fn two_connections_that_fence_each_other_off_do_not_wait_for_each_other() {
         assert!(!ends.iter().any(waits), "{ends:?}");
     }
 }
+
+#[test]
+fn who_goes_on_for_another_hears_of_names_that_were_lost_since_and_nobody_else() {
+    let mut cluster = Cluster::start(2, 64 << 20);
+    let (first, heir, stranger) = (cluster.client(), cluster.client(), cluster.client());
+    first.create(ROOT, b"f", 0o644, &ME).unwrap();
+    heir.inherit();
+    assert_eq!((heir.sync_metadata(), stranger.sync_metadata()), (Ok(()), Ok(())), "nothing is lost");
+    heir.inherit();
+    cluster.lose_power(0);
+    assert_eq!((heir.sync_metadata(), stranger.sync_metadata()), (Err(Errno::IO), Ok(())));
+}

@@ -97,6 +97,14 @@ impl Cluster {
         server
     }
 
+    /// Node `n` loses its power and comes back; on its disk is all that it was written.
+    pub fn lose_power(&mut self, n: usize) {
+        self.servers[n].shutdown();
+        std::fs::remove_file(self.roots[n].join("fragments/i1/verifier.json")).unwrap();
+        let tcp = self.target.nodes[n].tcp.clone();
+        self.servers[n] = self.serve(n, &tcp);
+    }
+
     /// One more client.
     pub fn client(&self) -> Client {
         Client::connect(&self.target).unwrap()

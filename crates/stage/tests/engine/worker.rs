@@ -14,7 +14,7 @@ use stage::monitor::Monitor;
 use wire::control::{Owner, Side, StageStatus, VolumeKind};
 use wire::data::hello::Key;
 use wire::mover;
-use wire::node::StageSpec;
+use wire::node::{StageSpec, Verify};
 
 use crate::support::Site;
 use crate::support::cluster::{Cluster, STAGE_KEY};
@@ -327,6 +327,33 @@ fn a_large_file_goes_on_where_it_was_when_its_worker_was_killed() {
     }
     assert!(fs::read(work.site.pfs("set/large")).unwrap() == fs::read(work.site.pfs("out/large")).unwrap());
     assert_eq!(fs::read_dir(work.site.pfs("out")).unwrap().count(), 1, "a part was left behind");
+}
+
+#[test]
+fn what_a_node_lost_while_a_stage_had_no_worker_is_copied_again() {
+    const SIZE: u64 = 96 * MIB + 777;
+    let mut work = Work::new(2, 300 * MIB);
+    fs::create_dir(work.site.pfs("set")).unwrap();
+    fs::write(work.site.pfs("set/large"), bytes(1, usize::try_from(SIZE).unwrap())).unwrap();
+    let mut spec = work.spec("1.0", Direction::In, "set", "");
+    // Nothing is read back, as most of a large file is not.
+    spec.policy.verify = Verify::Off;
+    // So slow that it cannot be over before it is killed.
+    spec.policy.bandwidth_bytes_per_s = Some(100 << 20);
+    let mut first = work.start(&spec);
+    while work.blocks(&spec).is_empty() {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    first.kill().unwrap();
+    assert!(first.wait().unwrap().code().is_none(), "it was over before it was killed");
+    work.cluster.lose_power(&work.site.path().join("nodes"), 1);
+
+    spec.policy.bandwidth_bytes_per_s = None;
+    assert_eq!(work.run(&spec).state, StageState::Complete);
+    let out = work.spec("1.1", Direction::Out, "out", "");
+    assert_eq!(work.run(&out).state, StageState::Complete);
+    let same = fs::read(work.site.pfs("set/large")).unwrap() == fs::read(work.site.pfs("out/large")).unwrap();
+    assert!(same, "the stage says complete, and the buffer lacks bytes of the file");
 }
 
 #[test]

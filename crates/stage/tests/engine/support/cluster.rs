@@ -8,6 +8,7 @@ use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use model::stripe::Layout;
 use store::Server;
@@ -122,6 +123,38 @@ impl Cluster {
             grace_ms: 2000,
         };
         Cluster { servers, target, movers: programs }
+    }
+
+    /// Node `n`, below `folder`, loses its power and comes back, without the bytes of any object.
+    pub fn lose_power(&mut self, folder: &Path, n: usize) {
+        let root = folder.join(format!("n{n}"));
+        self.servers[n].shutdown();
+        let fragment = root.join("fragments/i1");
+        for folder in std::fs::read_dir(fragment.join("objects/0")).unwrap() {
+            for object in std::fs::read_dir(folder.unwrap().path()).unwrap() {
+                let object = std::fs::File::options().write(true).open(object.unwrap().path()).unwrap();
+                let size = object.metadata().unwrap().len();
+                object.set_len(0).and_then(|()| object.set_len(size)).unwrap();
+            }
+        }
+        std::fs::remove_file(fragment.join("verifier.json")).unwrap();
+        let server = Server::open(root.join("fragments"), format!("n{n}")).unwrap();
+        let tcp = bind(&self.target.nodes[n].tcp);
+        std::fs::remove_file(root.join("data.sock")).unwrap();
+        server.listen(tcp, UnixListener::bind(root.join("data.sock")).unwrap()).unwrap();
+        self.servers[n] = server;
+    }
+}
+
+/// The former life's thread needs a moment to let go of the port.
+fn bind(address: &str) -> TcpListener {
+    let give_up = Instant::now() + Duration::from_secs(10);
+    loop {
+        match TcpListener::bind(address) {
+            Ok(listener) => return listener,
+            Err(error) if Instant::now() > give_up => panic!("cannot bind {address}: {error}"),
+            Err(_) => std::thread::sleep(Duration::from_millis(10)),
+        }
     }
 }
 
