@@ -17,7 +17,7 @@ impl Work {
     pub fn settle(&mut self) -> Step {
         self.hear_of_losses()?;
         for known in self.files.values_mut() {
-            known.is_shaken |= !known.blocks.iter().all(Claim::is_durable);
+            known.is_shaken |= known.is_changed || !known.blocks.iter().all(Claim::is_durable);
         }
         let lost = self.settle_names()?;
         let shown: Vec<(PathBuf, u64)> = self.shown().collect();

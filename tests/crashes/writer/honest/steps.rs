@@ -52,6 +52,7 @@ impl Work {
         call: impl FnOnce(&File) -> io::Result<()>,
     ) -> Step {
         let known = self.files.get_mut(&file).expect("it is known");
+        known.is_changed = true;
         known.blocks[blocks.clone()].iter_mut().for_each(|claim| claim.issue(write));
         let open = self.open.get_mut(&file).expect("it is open");
         if let Err(error) = call(&open.file) {
@@ -83,12 +84,14 @@ impl Work {
     /// An fsync of this file said OK.
     fn confirm(&mut self, file: u64) {
         let open = self.open.get_mut(&file).expect("it is open");
-        let blocks = &mut self.files.get_mut(&file).expect("it is known").blocks;
+        let known = self.files.get_mut(&file).expect("it is known");
+        let blocks = &mut known.blocks;
         std::mem::take(&mut open.mine).into_iter().for_each(|(block, write)| blocks[block].confirm(write));
         // Who opened it after a loss is not told of what was lost before, but for its own name.
         let is_told = self.danger != Danger::Loss || open.is_older;
         if is_told {
             blocks.iter_mut().for_each(Claim::confirm_last);
+            known.is_changed = false;
         }
         let confirmed: Vec<u64> =
             if is_told { (0..NAMES).collect() } else { open.made.into_iter().collect() };
@@ -111,7 +114,14 @@ impl Work {
         let blocks = (0..BLOCKS).map(|_| Claim::durable(ZEROS)).collect();
         self.files.insert(
             file,
-            Known { blocks, inode: None, is_durable: false, is_shaken: false, is_removed: false },
+            Known {
+                blocks,
+                inode: None,
+                is_durable: false,
+                is_changed: false,
+                is_shaken: false,
+                is_removed: false,
+            },
         );
         let made = OpenOptions::new().read(true).write(true).create_new(true).open(&path);
         match made.and_then(|made| Ok((made.metadata()?.ino(), made))) {

@@ -26,6 +26,8 @@ pub struct Known {
     pub inode: Option<u64>,
     /// Its creation was confirmed.
     pub is_durable: bool,
+    /// It was changed, perhaps into what it was, since an fsync confirmed all of it.
+    pub is_changed: bool,
     /// What was written to it may have been lost, and no fsync of it said so yet: the next may, through any handle.
     pub is_shaken: bool,
     /// Somebody asked for its removal.
