@@ -1,6 +1,7 @@
 //! What is on the disk: after a power loss, when it is full, and when a bit of it is wrong.
 
 use std::fs;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::time::Duration;
 
@@ -99,6 +100,28 @@ fn on_a_full_disk_names_can_be_removed_and_moved_and_files_cut_off_with_a_folder
 #[test]
 fn on_a_full_disk_names_can_be_removed_and_moved_and_files_cut_off_with_a_volume() {
     makes_room_on_a_full_disk(Plan { volume: "image", capacity: 512 << 20, ..ONE });
+}
+
+#[test]
+fn a_node_whose_disk_is_full_starts_again_and_serves_what_is_there() {
+    let mut disk = Disk::xfs();
+    let mut site = Site::start(ONE, Some(&disk.folder()));
+    let path = site.mountpoint(0).join("file");
+    let file = fs::File::create_new(&path).expect("there is room");
+    file.write_all_at(&[7; 50_000], 0).and_then(|()| file.sync_all()).expect("there is room");
+    disk.fill();
+    site.storage[0].kill();
+    disk.fill();
+    site.storage[0].start();
+    assert_eq!(fs::read(&path).expect("the node starts again"), [7; 50_000]);
+    // Also after a power loss, which its clients are told: nobody knows whether it lost something.
+    site.storage[0].kill();
+    disk.lose_power();
+    disk.restore();
+    disk.fill();
+    site.storage[0].start();
+    assert_eq!(fs::read(&path).expect("the node starts again"), [7; 50_000]);
+    fs::remove_file(&path).expect("files can be removed");
 }
 
 fn makes_room_on_a_full_disk(plan: Plan) {

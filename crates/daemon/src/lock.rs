@@ -1,8 +1,7 @@
 //! A lock file that says "this folder is in use": held with `flock` until the process ends, however it ends.
 
 use std::fs::{File, OpenOptions};
-use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -43,7 +42,7 @@ pub enum LockError {
 /// [`LockError::Held`] at once when another process has it.
 pub fn exclusive(path: &Path) -> Result<FolderLock, LockError> {
     let io = |source| LockError::Io { path: path.into(), source };
-    let mut file = OpenOptions::new()
+    let file = OpenOptions::new()
         .read(true)
         .write(true)
         .create(true)
@@ -59,8 +58,9 @@ pub fn exclusive(path: &Path) -> Result<FolderLock, LockError> {
         }
         Err(errno) => return Err(io(errno.into())),
     }
-    file.set_len(0).map_err(io)?;
-    writeln!(file, "{}", std::process::id()).map_err(io)?;
+    // In place, which takes no room where there was a holder before: a full disk keeps nobody from starting.
+    let holder = format!("{}\n", std::process::id());
+    file.write_all_at(holder.as_bytes(), 0).and_then(|()| file.set_len(holder.len() as u64)).map_err(io)?;
     Ok(FolderLock { _file: file })
 }
 

@@ -11,6 +11,7 @@
 
 mod folders;
 mod kept;
+mod room;
 
 use std::fs::{File, Metadata};
 use std::io::{self, ErrorKind};
@@ -18,6 +19,7 @@ use std::path::Path;
 
 pub use folders::{Found, Stage, discard, making, names, publish, removing, set_aside};
 pub use kept::{read, replace};
+pub use room::Room;
 
 /// Whether this error of a look-up says that there is nothing at the path: no such name, or a name above it that is no
 /// folder. Every other error (EIO, EACCES, ESTALE, ELOOP, EMFILE, ...) says that nobody knows.

@@ -13,9 +13,9 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::drain::Drain;
-use crate::room::Room;
 use crate::settings::STOPPED;
 use crate::status::{Answer, Status};
+use disk::Room;
 
 /// The socket's name in the drainer's folder.
 const NAME: &str = "door";

@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 use stage::journal::PathText;
 
 use crate::generation::{Generation, Stamp};
-use crate::room::Room;
+use disk::Room;
 
 /// As many versions of a file as are remembered that were begun and have not landed.
 const BEGUN_MAX: usize = 32;

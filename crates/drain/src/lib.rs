@@ -30,7 +30,6 @@ mod ledger;
 mod logs;
 mod rate;
 pub mod receipt;
-mod room;
 pub mod settings;
 mod source;
 pub mod start;

@@ -20,11 +20,11 @@ use crate::deadline::Deadline;
 use crate::drain::{Drain, State, kept};
 use crate::ledger::Ledger;
 use crate::logs::Logs;
-use crate::room::Room;
 use crate::settings::{Bursts, OWN_FOLDER, STOPPED, SameName, Settings};
 use crate::source::Source;
 use crate::target::Target;
 use crate::watch::Watch;
+use disk::Room;
 
 /// How often the logs are written.
 const LOG_PERIOD: Duration = Duration::from_millis(200);

@@ -140,6 +140,9 @@ pub struct Node {
 pub async fn run(config: Config, stop: impl Future<Output = ()> + Send + 'static) -> Result<(), NodeError> {
     let folder = NodeFolder(config.folder.clone());
     let _lock: FolderLock = daemon::lock::exclusive(&folder.lock())?;
+    // Users may fill the disk to the last block, and a node that was stopped must start all the same.
+    let room = disk::Room::of(&config.folder);
+    room.make_way();
     let node = Arc::new(Node::open(&folder, &config)?);
     // Bound only now: whoever can connect is answered.
     let mut doors = vec![daemon::http::bind(&folder.node_socket(), OpenTo::Ourselves)?];
@@ -155,6 +158,7 @@ pub async fn run(config: Config, stop: impl Future<Output = ()> + Send + 'static
             });
         }
     }
+    room.take();
     tracing::info!(node = node.name, folder = %folder.0.display(), "node runs");
     let asked = Arc::clone(&node);
     let end = async move {

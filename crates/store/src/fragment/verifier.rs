@@ -15,7 +15,7 @@
 //! **Invariant:** a note of a clean stop is gone from the disk before anything is written after it.
 
 use std::fs::File;
-use std::io;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, CWD, StatxFlags};
@@ -71,9 +71,26 @@ impl Verifier {
         }
         let verifier = Verifier { path, kept: Kept { verifier, boot_id, mounts, clean: false } };
         if before.as_ref() != Some(&verifier.kept) {
-            verifier.keep(&verifier.kept)?;
+            verifier.keep_or_forget()?;
         }
         Ok(verifier)
+    }
+
+    /// On a full disk there is no note, rather than an old one: the next start draws another number, whatever was between, and
+    /// clients are told of a loss that there may not have been.
+    fn keep_or_forget(&self) -> io::Result<()> {
+        match self.keep(&self.kept) {
+            Err(error) if matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded) => {
+                tracing::warn!(
+                    path = %self.path.display(), %error,
+                    "no room for the fragment's commit verifier: after the next start clients are told that what they had \
+                     not synced may be lost"
+                );
+                disk::remove_file(&self.path)?;
+                disk::sync_names(&self.path)
+            }
+            kept => kept,
+        }
     }
 
     /// The number.

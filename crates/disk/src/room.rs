@@ -1,5 +1,7 @@
-//! Room for the drainer's own files on flash that its user may fill to the last block. Without any it could neither start nor
-//! note that it was stopped, and what it drains would never leave the flash.
+//! Room for a service's own files on a disk that others may fill to the last block. Without any it could not even make a
+//! socket, and would not start again.
+//!
+//! **Invariant:** it is kept while the service runs, and given up only where nothing else is left.
 
 use std::fs::File;
 use std::io;
@@ -7,14 +9,15 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{FallocateFlags, fallocate, statvfs};
 
-/// As much as there is of it, bytes. A start takes some tens of KiB of it.
-const SIZES: [u64; 3] = [1 << 20, 256 << 10, 64 << 10];
+/// As much as there is of it, bytes. A start takes some tens of KiB of it, and XFS wants a few hundred to be free for that.
+const SIZES: [u64; 5] = [1 << 20, 768 << 10, 512 << 10, 256 << 10, 64 << 10];
 
 /// A file that only takes space, until it is needed.
+#[derive(Debug)]
 pub struct Room(PathBuf);
 
 impl Room {
-    /// That of the drainer's folder `state`.
+    /// That of a service which keeps its files in the folder `state`.
     pub fn of(state: &Path) -> Room {
         Room(state.join("room"))
     }
