@@ -87,7 +87,7 @@ pub const ALL: &[Scenario] = &[
         Disks::Xfs,
         Honest,
         &[PowerLossOfOne],
-        0,
+        3,
         60,
     ),
     drill(
@@ -96,7 +96,7 @@ pub const ALL: &[Scenario] = &[
         Disks::Xfs,
         Honest,
         &[PowerLossOfOne],
-        0,
+        3,
         60,
     ),
     drill(
