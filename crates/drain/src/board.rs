@@ -10,6 +10,8 @@
 //! ```
 
 use std::collections::HashSet;
+use std::fs::File;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -131,7 +133,7 @@ impl Board {
                 continue;
             }
             for line in std::fs::read_to_string(&path)?.lines() {
-                // A line that is being written is the next reader's.
+                // One that is being written is the next reader's; one that was cut off is followed by a whole one.
                 let Ok(line) = serde_json::from_str::<serde_json::Value>(line) else { continue };
                 let text = |key: &str| line[key].as_str().unwrap_or_default().to_owned();
                 last.insert((text("host"), text("path")), line);
@@ -231,21 +233,78 @@ impl Drain {
     }
 }
 
+/// `None`: it is gone. What cannot be understood stands for a node that may owe files: it is an error, never nothing.
 fn read<T: DeserializeOwned>(path: &Path) -> std::io::Result<Option<T>> {
-    match std::fs::read(path) {
-        Ok(text) => Ok(serde_json::from_slice(&text).ok()),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(error),
-    }
+    let named = |tried: &str, error: std::io::Error, advice: &str| {
+        std::io::Error::new(error.kind(), format!("{tried} {}: {error}{advice}", path.display()))
+    };
+    let text = disk::read(path).map_err(|error| named("read", error, ""))?;
+    let understood = text.map(|text| serde_json::from_slice(&text)).transpose();
+    understood.map_err(|error| {
+        named("understand", error.into(), " (its node's drainer writes it anew when it is started again)")
+    })
 }
 
-/// Replaces a file as a whole.
+/// Replaces a file as a whole, also where the node loses its power meanwhile.
 fn write<T: Serialize>(path: &Path, value: &T) -> std::io::Result<()> {
     let temporary = path.with_extension("tmp");
-    std::fs::write(&temporary, serde_json::to_vec(value)?)?;
+    let mut file = File::create(&temporary)?;
+    file.write_all(&serde_json::to_vec(value)?)?;
+    file.sync_all()?;
     std::fs::rename(&temporary, path)
 }
 
 fn is_temporary(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "tmp")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::logs::{Event, Logs};
+
+    fn board() -> (tempfile::TempDir, Board) {
+        let folder = tempfile::tempdir().unwrap();
+        let board = Board::new(folder.path().to_owned());
+        board.make().unwrap();
+        (folder, board)
+    }
+
+    #[test]
+    fn a_status_or_an_answer_that_cannot_be_understood_is_never_a_node_less() {
+        for damaged in ["", "{\"host\":\"n1\""] {
+            let (folder, board) = board();
+            std::fs::write(folder.path().join("n1.status"), damaged).unwrap();
+            let error = board.statuses().unwrap_err().to_string();
+            assert!(error.contains("n1.status"), "{error}");
+            let id = board.request().unwrap();
+            std::fs::write(folder.path().join("answers").join(&id).join("n1"), damaged).unwrap();
+            let error = board.answers(&id).unwrap_err().to_string();
+            assert!(error.contains("answers"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_line_that_was_cut_off_takes_no_other_line_with_it() {
+        let (folder, board) = board();
+        let log = folder.path().join("n1.jsonl");
+        let event = |path| Event {
+            event: "failed",
+            path: Path::new(path),
+            target: Path::new("/pfs"),
+            size: 1,
+            crc32c: None,
+            attempts: 1,
+            trouble: None,
+        };
+        for path in ["a", "b"] {
+            let logs = Logs::open(folder.path(), folder.path(), "n1").unwrap();
+            logs.json(&event(path));
+            logs.flush();
+            let whole = std::fs::read(&log).unwrap();
+            std::fs::write(&log, [&whole, &b"{\"event\":\"done\",\"path\":\"c"[..]].concat()).unwrap();
+        }
+        let told: Vec<String> = board.files().unwrap().into_keys().map(|(_, path)| path).collect();
+        assert_eq!(told, ["a", "b"]);
+    }
 }

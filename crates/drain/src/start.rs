@@ -21,7 +21,7 @@ use crate::drain::{Drain, State, kept};
 use crate::ledger::Ledger;
 use crate::logs::Logs;
 use crate::room::Room;
-use crate::settings::{Bursts, OWN_FOLDER, STOPPED, SameName, Settings};
+use crate::settings::{Bursts, STOPPED, SameName, Settings};
 use crate::source::Source;
 use crate::target::Target;
 use crate::watch::Watch;
@@ -118,7 +118,7 @@ fn open(settings: &Settings, state: &Path, limit: Option<u64>) -> anyhow::Result
     )?;
     publisher.pace().limit(limit);
     let copier = Copier { publisher, from: from.clone() };
-    let skip = whole(state).unwrap_or_else(|_| from.join(OWN_FOLDER));
+    let skip = whole(state)?;
     let burst = match settings.bursts {
         Bursts::Wait => Burst::of(&from, &to),
         Bursts::Ignore => Burst::default(),
