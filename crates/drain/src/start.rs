@@ -49,6 +49,7 @@ pub fn run(settings: &Settings, limit: Option<u64>) -> anyhow::Result<()> {
     go_on(&state).with_context(|| format!("note in {} that the drain goes on", state.display()))?;
     Board::new(settings.board()).make()?;
     let drain = Arc::new(open(settings, &state, limit)?);
+    drain.enter()?;
     let spawn = |name: &str, work: Box<dyn FnOnce(&Drain) + Send>| {
         let drain = Arc::clone(&drain);
         std::thread::Builder::new().name(name.to_owned()).spawn(move || work(&drain)).map(drop)
