@@ -90,7 +90,8 @@ pub fn available(mountpoint: &Path) -> Result<u64, VolumeError> {
 pub fn preallocate(path: &Path, bytes: u64) -> Result<(), VolumeError> {
     let file: File =
         OpenOptions::new().write(true).create_new(true).open(path).map_err(|e| failed("create", path, e))?;
-    rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, bytes)
+    // It is not begun again by itself after a signal, as other calls are.
+    rustix::io::retry_on_intr(|| rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, bytes))
         .map_err(|e| failed("preallocate the volume's space in", path, e.into()))
 }
 
