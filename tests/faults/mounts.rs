@@ -65,3 +65,31 @@ fn an_interrupted_look_at_a_mount_whose_process_died_costs_no_open_file() {
     drop(file);
     cluster.forebay(&["umount", text]).expect_success();
 }
+
+#[test]
+fn a_node_that_cannot_look_at_a_mounts_process_when_it_starts_costs_no_open_file() {
+    let cluster = Cluster::new();
+    let path = cluster.pfs("mnt");
+    let text = path.to_str().unwrap();
+    cluster.forebay(&["mount", text, "--capacity", "64MiB", "--volume", "directory"]).expect_success();
+    let mut file = fs::File::create_new(path.join("file")).unwrap();
+    file.write_all(b"first, ").unwrap();
+    // What control starts is traced with it.
+    let (control, log) = (cluster.process("forebay-control", ""), cluster.folder().join("trace"));
+    let look = Call { name: "pidfd_open".into(), nth: 1 };
+    let attached = Trace::of(Fault::Error("EMFILE", look), &log).attach(control.pid.cast_unsigned());
+    let said = || fs::read_to_string(cluster.state.join("log/n0.log")).unwrap();
+    let mounts =
+        || said().lines().filter(|line| line.contains("mounted") || line.contains("found alive")).count();
+    let before = mounts();
+    cluster.process("forebay-node", "").kill();
+    cluster.forebay(&["status"]).expect_success();
+    let taken_up = wait_until(Duration::from_secs(30), || mounts() > before);
+    drop(attached);
+    assert!(taken_up, "{}", said());
+    file.write_all(b"second").unwrap();
+    assert!(said().contains("cannot tell whether a process lives"), "{}", said());
+    assert_eq!(fs::read_to_string(path.join("file")).unwrap(), "first, second");
+    drop(file);
+    cluster.forebay(&["umount", text]).expect_success();
+}

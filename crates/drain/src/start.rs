@@ -171,7 +171,7 @@ impl Drain {
 
 fn whole(folder: &Path) -> anyhow::Result<PathBuf> {
     let found = folder.canonicalize().with_context(|| format!("find the folder {}", folder.display()))?;
-    if !disk::is_folder(&found)? {
+    if !disk::is_folder(&found).with_context(|| format!("look at {}", found.display()))? {
         bail!("{} is no folder", folder.display());
     }
     Ok(found)

@@ -103,11 +103,9 @@ pub async fn unmount_of<S: Site>(
         Which::All => true,
         Which::At(place) => activation.mountpoint == place,
     });
-    let ends = gone.iter().cloned().map(async |activation| {
-        match job_nodes::is_one(instance.as_ref(), &activation) {
-            true => let_go(control, session, activation).await,
-            false => unmount(control, session, activation, how).await,
-        }
+    let ends = gone.iter().map(async |activation| match job_nodes::is_one(instance.as_ref(), activation) {
+        true => let_go(control, session, activation).await,
+        false => unmount(control, session, activation, how).await,
     });
     join_all(ends).await.into_iter().collect::<Result<(), ApiError>>()?;
     if !stays.is_empty() {
@@ -136,20 +134,20 @@ pub async fn unmount_all<S: Site>(
 async fn let_go<S: Site>(
     control: &Control<S>,
     session: &Session,
-    activation: Activation,
+    activation: &Activation,
 ) -> Result<(), ApiError> {
     let left = job_nodes::release(control, session, &activation.node, Release::Drained).await?;
-    note_gone(control, session, activation, left).await
+    note_gone(control, session, activation.clone(), left).await
 }
 
 async fn unmount<S: Site>(
     control: &Control<S>,
     session: &Session,
-    activation: Activation,
+    activation: &Activation,
     how: Unmount,
 ) -> Result<(), ApiError> {
     let node = activation.node.clone();
-    let id = mount_id(&session.handle, &activation);
+    let id = mount_id(&session.handle, activation);
     let interruptions = match control.site.cluster() {
         // Asked once more, as nothing asks later; on a cluster the last health check will do.
         None => {
@@ -170,7 +168,7 @@ async fn unmount<S: Site>(
         }
         Err(error) => return Err(error),
     };
-    note_gone(control, session, Activation { interruptions, ..activation }, left).await
+    note_gone(control, session, Activation { interruptions, ..activation.clone() }, left).await
 }
 
 async fn note_gone<S: Site>(
