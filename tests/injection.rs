@@ -67,7 +67,9 @@ impl Trace {
     /// The command that runs what is added to it.
     pub fn command(&self) -> Command {
         let mut command = Command::new("strace");
-        command.args(["-ff", "-qq", "-y", "--seccomp-bpf", "-o"]).arg(&self.log);
+        // Quicker; but the signals of injections do not arrive with it.
+        command.args((!matches!(self.fault, Fault::Kill(_))).then_some("--seccomp-bpf"));
+        command.args(["-ff", "-qq", "-y", "-o"]).arg(&self.log);
         self.say(&mut command);
         command
     }

@@ -74,6 +74,22 @@ impl LocalNode {
         LocalNode { root: root.to_owned(), node: None, _folder: None }
     }
 
+    /// Its process.
+    ///
+    /// # Panics
+    /// It was ended.
+    pub fn pid(&self) -> u32 {
+        self.node.as_ref().unwrap().id()
+    }
+
+    /// Whether it runs.
+    ///
+    /// # Panics
+    /// It was ended.
+    pub fn lives(&mut self) -> bool {
+        self.node.as_mut().unwrap().try_wait().unwrap().is_none()
+    }
+
     /// Its folder.
     pub fn root(&self) -> &Path {
         &self.root

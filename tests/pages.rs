@@ -28,6 +28,9 @@ pub const STORES_BESIDE_DIRECT_WRITES: &[Program] = &[
 /// What is complete is read.
 pub const COMPLETED_WRITES: &[Program] = &[Program { name: "completed_writes", arguments: &["200"] }];
 
+/// Every way of writing beside every way of reading, each page with one writer.
+pub const MIXED_WAYS: &[Program] = &[Program { name: "mixed_ways", arguments: &["2"] }];
+
 /// Compiles `program` into `folder`; where it is.
 ///
 /// # Panics

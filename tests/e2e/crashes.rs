@@ -78,6 +78,20 @@ fn the_example_survives_the_death_of_forebay_run() {
     the_example_survives_the_death_of(COMMAND);
 }
 
+#[test]
+fn a_record_of_a_run_that_cannot_be_understood_is_named_and_kept() {
+    let cluster = Cluster::new();
+    let record = cluster.state.join("run/7.json");
+    fs::create_dir_all(cluster.state.join("run")).expect("the folder is ours");
+    fs::write(&record, "{\"token\":").expect("the folder is ours");
+    for command in [&["run", "--resume", "7"][..], &["run", "--resume"]] {
+        let outcome = cluster.forebay(command);
+        assert!(outcome.code() != 0, "{command:?} has succeeded");
+        assert!(outcome.stderr.contains("run/7.json"), "{command:?}: {}", outcome.stderr);
+        assert_eq!(fs::read_to_string(&record).expect("it is kept"), "{\"token\":");
+    }
+}
+
 /// A tree of files that is long enough on its way to be struck there.
 fn large_tree(cluster: &Cluster) -> PathBuf {
     let root = cluster.pfs("source");

@@ -1,8 +1,9 @@
 //! `forebay drain`: what is closed on a node's flash arrives on the PFS.
 
 use std::fs;
-use std::io::Write;
+use std::io::{BufRead, BufReader, ErrorKind, Write};
 use std::os::unix::fs::MetadataExt;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -335,4 +336,42 @@ fn a_drainer_that_is_stopped_leaves_no_part_on_the_pfs() {
     node.drain(&["stop"]).expect_success();
     assert!(wait_until(Duration::from_secs(10), || node.drain(&["pause"]).code() == 66));
     assert_eq!(parts(&node.to), Vec::<PathBuf>::new());
+}
+
+#[test]
+fn no_part_stays_on_the_pfs_of_a_large_file_that_was_renamed_after_its_drainer_was_killed() {
+    let folder = tempfile::tempdir().unwrap();
+    let node = Node::new(folder.path(), "n1");
+    fs::write(node.from.join("large"), tests::tree::bytes(1, 100 << 20)).unwrap();
+    node.start_drain(&["--limit", "40MiB"]);
+    // So much that its successor would go on with it.
+    let copied = || {
+        let there = parts(&node.to).into_iter().filter_map(|part| fs::metadata(part).ok());
+        there.map(|part| part.blocks() * 512).max().unwrap_or_default()
+    };
+    assert!(wait_until(Duration::from_secs(30), || copied() > 50 << 20), "{} bytes", copied());
+    node.kill();
+    fs::rename(node.from.join("large"), node.from.join("other")).unwrap();
+    node.start_drain(&[]);
+    node.drain(&["wait"]).expect_success();
+    assert_eq!(parts(&node.to), Vec::<PathBuf>::new());
+    assert!(fs::read(node.to.join("other")).unwrap() == fs::read(node.from.join("other")).unwrap());
+}
+
+#[test]
+fn a_drainer_that_has_said_that_it_stops_lets_nobody_in_any_more() {
+    let folder = tempfile::tempdir().unwrap();
+    let node = Node::start(folder.path(), "n1", &[]);
+    let door = node.from.join(".forebay-drain/door");
+    for _ in 0..10 {
+        let mut asker = UnixStream::connect(&door).unwrap();
+        asker.write_all(b"stop\n").unwrap();
+        let mut reply = String::new();
+        BufReader::new(asker).read_line(&mut reply).unwrap();
+        assert!(reply.starts_with('{'), "{reply}");
+        // Whoever comes now finds no drainer, and may start one.
+        let refused = UnixStream::connect(&door).map(drop).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::ConnectionRefused);
+        node.start_drain(&[]);
+    }
 }

@@ -1,6 +1,7 @@
 //! What an unmount waits for, and what it leaves behind.
 
 use std::fs;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -141,29 +142,105 @@ fn a_buffer_that_a_program_uses_is_unmounted_by_force_only() {
     assert!(!cluster.mounts().contains(&path));
 }
 
+/// Whether a program gets a lock on a whole file now.
+fn locks(file: &Path) -> bool {
+    let try_it = "import fcntl,sys; fcntl.lockf(open(sys.argv[1],'r+'),fcntl.LOCK_EX|fcntl.LOCK_NB)";
+    let mut command = Command::new("python3");
+    command.args(["-c", try_it]).arg(file).stderr(Stdio::null()).status().unwrap().success()
+}
+
+#[track_caller]
+fn has_several_mounts(volume: &str, nodes: &str) {
+    let cluster = Cluster::new();
+    let [first, second] = ["first", "second"].map(|name| cluster.pfs(name));
+    let [one, two] = [&first, &second].map(|path| path.to_str().unwrap());
+    let new = ["--capacity", "64MiB", "--volume", volume, "--nodes", nodes, "--shared"];
+    cluster.forebay(&[&["mount", one][..], &new].concat()).expect_success();
+    let token = cluster.tokens().remove(0);
+    let shown = || cluster.mounts().iter().filter(|at| **at == first || **at == second).count();
+    cluster.forebay(&["mount", two, "--token", &token]).expect_success();
+    assert_eq!(shown(), 2);
+    let devices = [&first, &second].map(|path| fs::metadata(path).unwrap().dev());
+    assert_ne!(devices[0], devices[1], "they are two mounts");
+    let status = cluster.status().to_string();
+    assert!(status.contains(one) && status.contains(two), "{status}");
+
+    // Each sees at once what the other does, also through files that it has open and names that it has looked at.
+    for (round, (here, there)) in [(&first, &second), (&second, &first)].into_iter().enumerate() {
+        let [file, seen] = [here, there].map(|path| path.join(format!("file-{round}")));
+        assert!(!seen.exists());
+        fs::write(&file, "first words").unwrap();
+        assert_eq!(fs::read_to_string(&seen).unwrap(), "first words");
+        let reader = fs::File::open(&seen).unwrap();
+        let mut bytes = [0; 5];
+        for word in ["other", "third"] {
+            fs::OpenOptions::new().write(true).open(&file).unwrap().write_at(word.as_bytes(), 0).unwrap();
+            reader.read_exact_at(&mut bytes, 0).unwrap();
+            assert_eq!(bytes, word.as_bytes());
+        }
+        let holder = "import fcntl,sys,time; f=open(sys.argv[1],'r+'); fcntl.lockf(f,fcntl.LOCK_EX); \
+                      open(sys.argv[1]+'.held','w'); time.sleep(60)";
+        let holder = Beside::start(Command::new("python3").args(["-c", holder]).arg(&file));
+        assert!(wait_until(SOON, || there.join(format!("file-{round}.held")).exists()));
+        assert!(!locks(&seen), "a lock holds in the other mount");
+        drop(holder);
+        assert!(wait_until(SOON, || locks(&seen)), "the lock ends with its holder");
+        fs::remove_file(&file).unwrap();
+        assert!(!seen.exists());
+    }
+
+    // Each is unmounted by itself, whichever came first.
+    fs::write(first.join("kept"), "kept").unwrap();
+    cluster.forebay(&["umount", one]).expect_success();
+    assert_eq!((shown(), fs::read_to_string(second.join("kept")).unwrap().as_str()), (1, "kept"));
+    assert_ne!(cluster.forebay(&["umount", one]).code(), 0, "it is not mounted there");
+    cluster.forebay(&["mount", one, "--token", &token]).expect_success();
+    cluster.forebay(&["umount", two]).expect_success();
+    assert_eq!((shown(), fs::read_to_string(first.join("kept")).unwrap().as_str()), (1, "kept"));
+    cluster.forebay(&["umount", one]).expect_success();
+    assert_eq!((shown(), cluster.tokens()), (0, vec![token.clone()]));
+    cluster.forebay(&["rm", &token]).expect_success();
+    cluster.assert_nothing_left();
+}
+
+#[test]
+fn a_buffer_is_mounted_at_several_places_of_one_machine_with_one_node() {
+    has_several_mounts("directory", "1");
+}
+
+#[test]
+fn a_buffer_is_mounted_at_several_places_of_one_machine_with_three_nodes() {
+    has_several_mounts("directory", "3");
+}
+
+#[test]
+fn a_buffer_that_a_mount_has_for_itself_is_mounted_nowhere_else() {
+    let cluster = Cluster::new();
+    let [first, second] = ["first", "second"].map(|name| cluster.pfs(name));
+    let [one, two] = [&first, &second].map(|path| path.to_str().unwrap());
+    cluster.forebay(&["mount", one, "--capacity", "64MiB", "--volume", "directory"]).expect_success();
+    let token = cluster.tokens().remove(0);
+    fs::write(first.join("file"), "words").unwrap();
+    let refused = cluster.forebay(&["mount", two, "--token", &token]);
+    assert_ne!(refused.code(), 0);
+    assert!(refused.stderr.contains(one) && refused.stderr.contains("--shared"), "{}", refused.stderr);
+    assert_eq!(cluster.mounts().iter().filter(|at| **at == first || **at == second).count(), 1);
+    assert_eq!(fs::read_to_string(first.join("file")).unwrap(), "words");
+    // As it is told.
+    cluster.forebay(&["umount", one]).expect_success();
+    cluster.forebay(&["mount", one, "--token", &token, "--shared"]).expect_success();
+    cluster.forebay(&["mount", two, "--token", &token]).expect_success();
+    assert_eq!(fs::read_to_string(second.join("file")).unwrap(), "words");
+    cluster.forebay(&["umount", two]).expect_success();
+    cluster.forebay(&["umount", one]).expect_success();
+}
+
 mod root_only {
     use super::*;
 
     #[test]
-    fn a_buffer_is_had_at_a_second_place_as_the_refusal_of_a_second_mount_says() {
-        let cluster = Cluster::new();
-        let [first, second] = ["first", "second"].map(|name| cluster.folder().join(name));
-        let [one, two] = [&first, &second].map(|path| path.to_str().unwrap());
-        cluster.forebay(&["mount", one, "--capacity", "64MiB", "--volume", "directory"]).expect_success();
-        let token = cluster.tokens().remove(0);
-        let refused = cluster.forebay(&["mount", two, "--token", &token]);
-        assert_ne!(refused.code(), 0);
-        let said = refused.stderr.replace('\n', " ");
-        let command =
-            said.split('`').find(|part| part.contains("mount --bind")).unwrap_or_else(|| panic!("{said}"));
-        assert!(Command::new("sh").args(["-c", command]).status().unwrap().success(), "{command}");
-        fs::write(first.join("file"), "one").unwrap();
-        assert_eq!(fs::read_to_string(second.join("file")).unwrap(), "one");
-        fs::write(second.join("file"), "two").unwrap();
-        assert_eq!(fs::read_to_string(first.join("file")).unwrap(), "two");
-        assert!(Command::new("umount").arg(two).status().unwrap().success());
-        assert_eq!(fs::read_to_string(first.join("file")).unwrap(), "two");
-        cluster.forebay(&["umount", one]).expect_success();
+    fn a_buffer_is_mounted_at_several_places_of_one_machine_with_an_image() {
+        has_several_mounts("image", "1");
     }
 
     /// A process in a mount namespace of its own, which has a copy of every mount.

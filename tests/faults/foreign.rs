@@ -47,3 +47,21 @@ fn a_volume_that_another_mount_namespace_still_holds_is_mounted_again() {
     site.check("i1", &"after the other namespace has ended");
     site.delete("i1").unwrap();
 }
+
+#[test]
+fn a_volume_that_was_brought_back_from_a_copy_is_mounted_while_the_original_is_held() {
+    let mut site = Site::new();
+    site.start_well();
+    site.create("i1", VolumeKind::Image).unwrap();
+    site.fill("i1");
+    let _foreign = Foreign::start();
+    site.stop();
+    let image = site.fragments().join("i1/volume.img");
+    let copy = image.with_extension("copy");
+    assert!(Command::new("cp").arg("--sparse=always").args([&image, &copy]).status().unwrap().success());
+    std::fs::rename(&copy, &image).unwrap();
+    let health = site.start_well();
+    assert_eq!(health.fragments[0].error, None);
+    site.check("i1", &"from the copy");
+    site.delete("i1").unwrap();
+}

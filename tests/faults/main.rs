@@ -1,5 +1,5 @@
-//! Errors and deaths at single system calls of a storage node's start, setup and teardown: each ends with the right result,
-//! or with a refusal that names what is wrong, and never with a loss.
+//! Errors and deaths at single system calls: of a storage node's start, setup and teardown, of a drainer's start, and
+//! of a mount. Each ends with the right result, or with a refusal that names what is wrong, and never with a loss.
 //!
 //! As root, with strace. Every call is tried with `FOREBAY_FAULTS=all`; else some of them, always the same.
 
@@ -10,7 +10,10 @@
 )]
 
 mod changes;
+mod drains;
 mod foreign;
+mod locals;
+mod mounts;
 mod site;
 mod starts;
 

@@ -1,6 +1,8 @@
 //! Mappings, reads and writes of one file, direct and asynchronous ones too, at the same time.
 
-use tests::pages::{COMPLETED_WRITES, Program, STORES_BESIDE_DIRECT_WRITES, STORES_BESIDE_WRITES, build};
+use tests::pages::{
+    COMPLETED_WRITES, MIXED_WAYS, Program, STORES_BESIDE_DIRECT_WRITES, STORES_BESIDE_WRITES, build,
+};
 
 use super::{COUNTED, Kind, PASSTHROUGH, PRIVATE, STRIPED, run};
 
@@ -28,4 +30,9 @@ fn direct_writes_into_pages_that_a_mapping_changes_lose_nothing_where_files_are_
 #[test]
 fn nobody_reads_what_was_there_before_an_asynchronous_direct_write_was_complete() {
     runs_clean(&[PASSTHROUGH, COUNTED, STRIPED, PRIVATE, Kind::Shared], COMPLETED_WRITES);
+}
+
+#[test]
+fn what_was_written_in_one_way_is_read_at_once_in_every_other() {
+    runs_clean(&[PASSTHROUGH, COUNTED, STRIPED, PRIVATE, Kind::Shared], MIXED_WAYS);
 }

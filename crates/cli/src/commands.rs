@@ -83,13 +83,17 @@ impl Context {
     }
 
     /// Ends processes that an interrupted run of `token` left.
-    pub async fn end_leftover(&self, token: &str) {
-        let Some(record) = self.records.read(token) else { return };
+    ///
+    /// # Errors
+    /// Nobody knows whether it left any: its record cannot be read.
+    pub async fn end_leftover(&self, token: &str) -> Result<(), Failure> {
+        let Some(record) = self.records.read(token)? else { return Ok(()) };
         if let Some(group) = record.leftover(self.service.folder()) {
             self.output
                 .note(&format!("forebay: ending the processes that an interrupted run of {token} left"));
             group.end(crate::process::TERMINATION).await;
         }
+        Ok(())
     }
 }
 

@@ -358,7 +358,7 @@ impl<'a> Life<'a> {
         // answered in time.
         let (_, unmounted) = tokio::join!(
             client.post::<_, SessionStatus>(&cancel, &nothing),
-            client.post::<_, SessionStatus>(&post_run, &PostRun { hurry: true })
+            client.post::<_, SessionStatus>(&post_run, &PostRun { hurry: true, mountpoint: None })
         );
         if let Ok(status) = unmounted {
             self.told.status = Some(status);

@@ -1,10 +1,9 @@
 //! What `forebay run` writes down about the script that it runs, `DIR/run/TOKEN.json`, so that a later `forebay` knows
 //! what an interrupted one was doing; and the lock, `DIR/run/TOKEN.lock`, that says whether one is still at it.
 //!
-//! **Invariant:** the record is replaced whole (write, fsync, rename), and only by the holder of the lock.
+//! **Invariant:** the record is replaced whole (write, fsync, rename), and only by the holder of the lock; one that cannot be
+//! read or understood is an error, never "there is none".
 
-use std::fs::File;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use daemon::lock::{FolderLock, LockError};
@@ -151,11 +150,30 @@ impl Records {
             && matches!(self.lock(token), Err(Failure::Refused { exit: ExitCode::Busy, .. }))
     }
 
-    /// The record of `token`; `None` where there is none that we understand.
-    pub fn read(&self, token: &str) -> Option<RunRecord> {
-        let text = std::fs::read(self.record_path(token)).ok()?;
-        let record: RunRecord = serde_json::from_slice(&text).ok()?;
-        (record.schema == SCHEMA).then_some(record)
+    /// The record of `token`; `None` where there is none.
+    ///
+    /// # Errors
+    /// It cannot be read or understood: nobody knows how far its job is.
+    pub fn read(&self, token: &str) -> Result<Option<RunRecord>, Failure> {
+        let path = self.record_path(token);
+        let text = disk::read(&path).map_err(|e| Failure::local("read", &path, &e))?;
+        let Some(text) = text else { return Ok(None) };
+        let record: Result<RunRecord, _> = serde_json::from_slice(&text);
+        match record {
+            Ok(record) if record.schema == SCHEMA => Ok(Some(record)),
+            Ok(record) => Err(Self::not_understood(&path, &format!("its schema is {}", record.schema))),
+            Err(error) => Err(Self::not_understood(&path, &error.to_string())),
+        }
+    }
+
+    fn not_understood(path: &Path, why: &str) -> Failure {
+        let path = path.display();
+        Failure::unavailable(
+            format!("understand {path}, what an interrupted run was at: {why}"),
+            format!(
+                "use the release of Forebay that ran it; or give the run up with `rm {path}`: its buffer is kept                  until `forebay rm`"
+            ),
+        )
     }
 
     /// Replaces the record. `_lock` is the proof that nobody else does.
@@ -164,19 +182,13 @@ impl Records {
     /// The disk refused.
     pub fn write(&self, _lock: &RunLock, record: &RunRecord) -> Result<(), Failure> {
         let path = self.record_path(&record.token);
-        let temporary = path.with_extension("json.new");
         let text = serde_json::to_vec_pretty(record).expect("a record has only string keys");
-        let written = File::create(&temporary).and_then(|mut file| {
-            file.write_all(&text)?;
-            file.sync_all()?;
-            std::fs::rename(&temporary, &path)
-        });
-        written.map_err(|e| Failure::local("write", &path, &e))
+        disk::replace(&path, &text).map_err(|e| Failure::local("write", &path, &e))
     }
 
     /// Forgets a session that is no more.
     pub fn remove(&self, lock: RunLock, token: &str) {
-        for kind in ["json", "json.new", "script", "lock"] {
+        for kind in ["json", "new", "script", "lock"] {
             // What stays behind says nothing wrong: the session that it names is torn down.
             let _ = std::fs::remove_file(self.folder.join(format!("{token}.{kind}")));
         }
@@ -184,15 +196,21 @@ impl Records {
     }
 
     /// Every record, newest session first.
-    pub fn all(&self) -> Vec<RunRecord> {
-        let entries = std::fs::read_dir(&self.folder).into_iter().flatten().flatten();
-        let mut found: Vec<RunRecord> = entries
-            .filter_map(|entry| Some(entry.file_name().to_str()?.strip_suffix(".json")?.to_owned()))
-            .filter_map(|token| self.read(&token))
-            .collect();
+    ///
+    /// # Errors
+    /// As [`Records::read`].
+    pub fn all(&self) -> Result<Vec<RunRecord>, Failure> {
+        let failed = |e| Failure::local("list", &self.folder, &e);
+        let mut found = Vec::new();
+        for entry in std::fs::read_dir(&self.folder).map_err(failed)? {
+            let name = entry.map_err(failed)?.file_name();
+            if let Some(token) = name.to_str().and_then(|name| name.strip_suffix(".json")) {
+                found.extend(self.read(token)?);
+            }
+        }
         // Tokens are numbers that grow: the longer one is the newer.
         found.sort_by(|a, b| (b.token.len(), &b.token).cmp(&(a.token.len(), &a.token)));
-        found
+        Ok(found)
     }
 
     fn record_path(&self, token: &str) -> PathBuf {
@@ -223,9 +241,12 @@ mod tests {
             record.job = Job::Ended { exit: JobExit::Signal(9), elapsed_ms: 5 };
             records.write(&records.lock(token).unwrap(), &record).unwrap();
         }
-        let tokens: Vec<String> = records.all().into_iter().map(|record| record.token).collect();
+        let tokens: Vec<String> = records.all().unwrap().into_iter().map(|record| record.token).collect();
         assert_eq!(tokens, ["10", "9", "2"]);
-        assert_eq!(records.read("9").unwrap().job, Job::Ended { exit: JobExit::Signal(9), elapsed_ms: 5 });
+        assert_eq!(
+            records.read("9").unwrap().unwrap().job,
+            Job::Ended { exit: JobExit::Signal(9), elapsed_ms: 5 }
+        );
     }
 
     #[test]
@@ -247,8 +268,8 @@ mod tests {
         let records = Records::open(folder.path()).unwrap();
         let lock = records.lock("4").unwrap();
         records.write(&lock, &RunRecord::new("4".into(), script(), "/a".into())).unwrap();
-        std::fs::write(folder.path().join("run/4.json.new"), "{\"tok").unwrap();
-        assert_eq!(records.read("4").unwrap().script, script());
-        assert_eq!(records.all().len(), 1);
+        std::fs::write(folder.path().join("run/4.new"), "{\"tok").unwrap();
+        assert_eq!(records.read("4").unwrap().unwrap().script, script());
+        assert_eq!(records.all().unwrap().len(), 1);
     }
 }

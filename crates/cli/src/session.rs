@@ -2,6 +2,7 @@
 //!
 //! Every function here may be called again: control answers a repeated one as it did the first.
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use model::phase::{Direction, Phase, StageState};
@@ -78,7 +79,12 @@ impl Session<'_> {
 
     /// Unmounts; with `hurry` even where files are open.
     pub async fn post_run(&self, hurry: bool) -> Result<SessionStatus, Failure> {
-        self.call("/post_run", &PostRun { hurry }).await
+        self.call("/post_run", &PostRun { hurry, mountpoint: None }).await
+    }
+
+    /// Unmounts what is mounted at `place`; with `hurry` even where files are open.
+    pub async fn unmount(&self, place: &Path, hurry: bool) -> Result<SessionStatus, Failure> {
+        self.call("/post_run", &PostRun { hurry, mountpoint: Some(place.to_owned()) }).await
     }
 
     /// Gives the buffer up; with `hurry` even where data was to be staged out. `Some` says why it was kept.

@@ -228,7 +228,7 @@ impl<S: Site> Control<S> {
                 let known = lifecycle::setup::living(self, token).await;
                 (false, matches!(known, Ok(Some(known)) if known.is_managed() && known.quarantined.is_none()))
             }
-            Request::PostRun(PostRun { hurry: true }) => (true, false),
+            Request::PostRun(PostRun { hurry: true, .. }) => (true, false),
             Request::Teardown(Teardown { hurry: true }) => (true, true),
             _ => return,
         };

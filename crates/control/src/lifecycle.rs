@@ -3,6 +3,7 @@
 //! Every function can be called again at any point after a crash of anything, and then converges.
 
 pub mod aside;
+pub mod beside;
 pub mod buffers;
 pub mod data_in;
 pub mod data_out;

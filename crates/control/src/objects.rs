@@ -158,7 +158,7 @@ fn activation_objects(
         if !activation.mounted {
             continue;
         }
-        let id = mount_id(&whole.session.handle, &activation.buffer, activation.access_mode);
+        let id = mount_id(&whole.session.handle, &activation);
         let mounted = seen_mount(views, &activation.node, &id).is_none_or(|mount| mount.mounted);
         objects.activations.push(ActivationObject {
             id: *number,

@@ -24,13 +24,14 @@ use rusqlite::{Connection, Transaction, TransactionBehavior};
 use wire::control::ApiError;
 
 /// The schema, one step after the other; a step is never changed once it was released.
-const MIGRATIONS: [&str; 6] = [
+const MIGRATIONS: [&str; 7] = [
     include_str!("migrations/1.sql"),
     include_str!("migrations/2.sql"),
     include_str!("migrations/3.sql"),
     include_str!("migrations/4.sql"),
     include_str!("migrations/5.sql"),
     include_str!("migrations/6.sql"),
+    include_str!("migrations/7.sql"),
 ];
 
 /// Why the state cannot be read or written.

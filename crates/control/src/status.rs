@@ -108,7 +108,7 @@ fn bytes_left(stages: &[StageStatus]) -> u64 {
 }
 
 fn describe(handle: &str, activation: Activation, nodes: &[NodeView]) -> ActivationStatus {
-    let id = mount_id(handle, &activation.buffer, activation.access_mode);
+    let id = mount_id(handle, &activation);
     let seen = if activation.mounted { seen_mount(nodes, &activation.node, &id) } else { None };
     ActivationStatus {
         // Until the node's next report, what it replied to the request counts.

@@ -9,27 +9,20 @@
 //!                           answers/ID/HOST      Answer
 //! ```
 
-use std::collections::HashSet;
+use std::fs::File;
+use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use anyhow::Context;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::drain::Drain;
 use crate::receipt::{self, Files};
 use crate::status::{Answer, Status, now_ms};
 
-/// How often a drainer looks for requests, and says how it is.
-const PERIOD: Duration = Duration::from_millis(500);
-
 /// How long a silent drainer counts as alive.
 pub const SILENCE_MAX: Duration = Duration::from_secs(60);
-
-/// How often a drainer says that it is there, if nothing changes.
-const HEARTBEAT_MS: u64 = 15_000;
 
 /// The end of a status file's name.
 const STATUS_SUFFIX: &str = ".status";
@@ -131,7 +124,7 @@ impl Board {
                 continue;
             }
             for line in std::fs::read_to_string(&path)?.lines() {
-                // A line that is being written is the next reader's.
+                // One that is being written is the next reader's; one that was cut off is followed by a whole one.
                 let Ok(line) = serde_json::from_str::<serde_json::Value>(line) else { continue };
                 let text = |key: &str| line[key].as_str().unwrap_or_default().to_owned();
                 last.insert((text("host"), text("path")), line);
@@ -140,112 +133,95 @@ impl Board {
         Ok(last)
     }
 
-    fn requests(&self) -> Vec<String> {
+    /// The requests that are there.
+    pub(crate) fn requests(&self) -> Vec<String> {
         let entries = std::fs::read_dir(self.folder.join("requests")).into_iter().flatten().flatten();
         entries.filter_map(|entry| entry.file_name().into_string().ok()).collect()
     }
 
-    fn answer(&self, id: &str, answer: &Answer) -> std::io::Result<()> {
+    /// Answers a request.
+    pub(crate) fn answer(&self, id: &str, answer: &Answer) -> std::io::Result<()> {
         write(&self.folder.join("answers").join(id).join(&answer.host), answer)
     }
 
-    fn publish(&self, status: &Status) -> std::io::Result<()> {
+    /// Says how a drainer is.
+    pub(crate) fn publish(&self, status: &Status) -> std::io::Result<()> {
         write(&self.folder.join(format!("{}{STATUS_SUFFIX}", status.host)), status)
     }
 }
 
-impl Drain {
-    /// Answers requests and says how it is, for ever.
-    pub(crate) fn attend(&self) {
-        let (mut answered, mut said): (HashSet<String>, Option<Status>) = (HashSet::new(), None);
-        loop {
-            self.say(&mut said);
-            let asked = self.board.requests();
-            answered.retain(|id| asked.contains(id));
-            for id in asked {
-                if !answered.contains(&id) && self.reply(&id) {
-                    answered.insert(id);
-                }
-            }
-            std::thread::sleep(PERIOD);
-        }
-    }
-
-    fn reply(&self, id: &str) -> bool {
-        let board = &self.board;
-        // A drainer that was started again has perhaps answered before.
-        if board.answers(id).is_ok_and(|answers| answers.iter().any(|answer| answer.host == self.host)) {
-            return true;
-        }
-        let answer = self.settle_saying();
-        match board.answer(id, &answer) {
-            Ok(()) => true,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => true,
-            Err(error) => {
-                tracing::warn!("write the answer to {id}: {error}");
-                false
-            }
-        }
-    }
-
-    /// Settles, and goes on saying how it is meanwhile.
-    fn settle_saying(&self) -> Answer {
-        std::thread::scope(|scope| {
-            let settling = scope.spawn(|| self.settle());
-            let mut said = None;
-            while !settling.is_finished() {
-                self.say(&mut said);
-                std::thread::sleep(PERIOD / 10);
-            }
-            let answer = settling.join().expect("settling does not panic");
-            // Who reads the answer looks at the counters then.
-            self.say(&mut said);
-            answer
-        })
-    }
-
-    /// Decides about all that the job has left; the last of its nodes to do so writes the receipt.
-    pub(crate) fn settle_at_end(&self) -> Answer {
-        let answer = self.settle();
-        self.settled_at_end.store(true, Ordering::Relaxed);
-        let accounted = self.board.publish(&self.status()).and_then(|()| {
-            let all = self.board.statuses()?.iter().all(|status| status.settled);
-            if all { self.board.write_receipt().map(drop) } else { Ok(()) }
-        });
-        if let Err(error) = accounted {
-            tracing::warn!("write the receipt in {}: {error}", self.board.folder().display());
-        }
-        answer
-    }
-
-    fn say(&self, said: &mut Option<Status>) {
-        let now = self.status();
-        let same = said.as_ref().is_some_and(|said| {
-            let (updated_ms, bytes_per_s, work_left) = (said.updated_ms, said.bytes_per_s, said.work_left);
-            Status { updated_ms, bytes_per_s, work_left, ..now.clone() } == *said
-                && now.updated_ms < said.updated_ms + HEARTBEAT_MS
-        });
-        if !same && let Ok(()) = self.board.publish(&now) {
-            *said = Some(now);
-        }
-    }
-}
-
+/// `None`: it is gone. What cannot be understood stands for a node that may owe files: it is an error, never nothing.
 fn read<T: DeserializeOwned>(path: &Path) -> std::io::Result<Option<T>> {
-    match std::fs::read(path) {
-        Ok(text) => Ok(serde_json::from_slice(&text).ok()),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(error),
-    }
+    let named = |tried: &str, error: std::io::Error, advice: &str| {
+        std::io::Error::new(error.kind(), format!("{tried} {}: {error}{advice}", path.display()))
+    };
+    let text = disk::read(path).map_err(|error| named("read", error, ""))?;
+    let understood = text.map(|text| serde_json::from_slice(&text)).transpose();
+    understood.map_err(|error| {
+        named("understand", error.into(), " (its node's drainer writes it anew when it is started again)")
+    })
 }
 
-/// Replaces a file as a whole.
+/// Replaces a file as a whole, also where the node loses its power meanwhile.
 fn write<T: Serialize>(path: &Path, value: &T) -> std::io::Result<()> {
     let temporary = path.with_extension("tmp");
-    std::fs::write(&temporary, serde_json::to_vec(value)?)?;
+    let mut file = File::create(&temporary)?;
+    file.write_all(&serde_json::to_vec(value)?)?;
+    file.sync_all()?;
     std::fs::rename(&temporary, path)
 }
 
 fn is_temporary(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "tmp")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::logs::{Event, Logs};
+
+    fn board() -> (tempfile::TempDir, Board) {
+        let folder = tempfile::tempdir().unwrap();
+        let board = Board::new(folder.path().to_owned());
+        board.make().unwrap();
+        (folder, board)
+    }
+
+    #[test]
+    fn a_status_or_an_answer_that_cannot_be_understood_is_never_a_node_less() {
+        for damaged in ["", "{\"host\":\"n1\""] {
+            let (folder, board) = board();
+            std::fs::write(folder.path().join("n1.status"), damaged).unwrap();
+            let error = board.statuses().unwrap_err().to_string();
+            assert!(error.contains("n1.status"), "{error}");
+            let id = board.request().unwrap();
+            std::fs::write(folder.path().join("answers").join(&id).join("n1"), damaged).unwrap();
+            let error = board.answers(&id).unwrap_err().to_string();
+            assert!(error.contains("answers"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_line_that_was_cut_off_takes_no_other_line_with_it() {
+        let (folder, board) = board();
+        let log = folder.path().join("n1.jsonl");
+        let event = |path| Event {
+            event: "failed",
+            path: Path::new(path),
+            target: Path::new("/pfs"),
+            size: 1,
+            crc32c: None,
+            attempts: 1,
+            trouble: None,
+        };
+        for path in ["a", "b"] {
+            let logs = Logs::open(folder.path(), folder.path(), "n1").unwrap();
+            logs.json(&event(path));
+            logs.flush();
+            let whole = std::fs::read(&log).unwrap();
+            std::fs::write(&log, [&whole, &b"{\"event\":\"done\",\"path\":\"c"[..]].concat()).unwrap();
+        }
+        let told: Vec<String> = board.files().unwrap().into_keys().map(|(_, path)| path).collect();
+        assert_eq!(told, ["a", "b"]);
+    }
 }

@@ -1,6 +1,6 @@
 //! A drainer's socket on its node: one word in, one line of JSON out.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -81,8 +81,19 @@ fn ask<T: DeserializeOwned>(
     order: Order,
     patience: Option<Duration>,
 ) -> anyhow::Result<Option<T>> {
-    let Ok(short) = Short::of(state) else { return Ok(None) };
-    let Ok(mut stream) = UnixStream::connect(short.path()) else { return Ok(None) };
+    let Some(short) = Short::of(state)? else { return Ok(None) };
+    let mut stream = match UnixStream::connect(short.path()) {
+        Ok(stream) => stream,
+        // Nobody listens: a socket that is there was left by one that was killed.
+        Err(error) if disk::is_absent(&error) || error.kind() == ErrorKind::ConnectionRefused => {
+            return Ok(None);
+        }
+        Err(error) => {
+            let socket = state.join(NAME);
+            return Err(error)
+                .with_context(|| format!("connect to the drainer's socket {}", socket.display()));
+        }
+    };
     let asked = stream
         .set_read_timeout(patience)
         .and_then(|()| writeln!(stream, "{}", order.word()))
@@ -169,7 +180,7 @@ fn listen(state: &Path) -> anyhow::Result<UnixListener> {
         }
         _ => {}
     }
-    let short = Short::of(state)?;
+    let short = Short::of(state)?.with_context(|| format!("{} is gone", state.display()))?;
     UnixListener::bind(short.path()).with_context(|| format!("listen on {}", path.display()))
 }
 
@@ -177,14 +188,40 @@ fn listen(state: &Path) -> anyhow::Result<UnixListener> {
 struct Short(std::os::fd::OwnedFd);
 
 impl Short {
-    fn of(folder: &Path) -> anyhow::Result<Short> {
+    /// `None`: there is no such folder.
+    fn of(folder: &Path) -> anyhow::Result<Option<Short>> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let folder = rustix::fs::open(folder, flags, Mode::empty())
-            .with_context(|| format!("open the folder {}", folder.display()))?;
-        Ok(Short(folder))
+        let opened = rustix::fs::open(folder, flags, Mode::empty()).map_err(std::io::Error::from);
+        let opened = disk::if_there(opened);
+        let opened = opened.with_context(|| format!("open the drainer's folder {}", folder.display()))?;
+        Ok(opened.map(Short))
     }
 
     fn path(&self) -> PathBuf {
         format!("/proc/self/fd/{}/{NAME}", self.0.as_raw_fd()).into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_who_is_not_there_is_no_drainer() {
+        let parent = tempfile::tempdir().unwrap();
+        let state = parent.path().join("state");
+        assert!(order(&state, Order::Status).unwrap().is_none());
+        std::fs::create_dir(&state).unwrap();
+        assert!(order(&state, Order::Status).unwrap().is_none());
+        // ECONNREFUSED: what a drainer leaves that was killed.
+        drop(UnixListener::bind(state.join(NAME)).unwrap());
+        assert!(order(&state, Order::Status).unwrap().is_none());
+        // ELOOP: nobody knows.
+        std::fs::remove_file(state.join(NAME)).unwrap();
+        std::os::unix::fs::symlink(NAME, state.join(NAME)).unwrap();
+        let error = format!("{:#}", order(&state, Order::Status).unwrap_err());
+        assert!(error.contains("state"), "{error}");
+        // ENAMETOOLONG
+        settle(&parent.path().join("x".repeat(300))).unwrap_err();
     }
 }

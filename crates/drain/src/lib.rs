@@ -15,6 +15,7 @@
 //! [`generation::Generation`] whose contents were verified on the PFS. So comparing the folder with the ledger finds all
 //! that is owed, whatever notices were lost: a rescan is the truth, notices only make it quick.
 
+mod attend;
 pub mod board;
 mod burst;
 mod claims;

@@ -8,9 +8,12 @@
 //! ```
 //!
 //! Lines are written in whole groups, with append, so that those of several nodes do not mix.
+//!
+//! **Invariant:** a line that could not be written whole takes no other with it: the next group begins with a line's end.
 
 use std::fs::File;
 use std::io::Write;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Mutex;
 use std::time::SystemTime;
@@ -26,11 +29,17 @@ pub struct Logs {
 }
 
 struct Output {
-    spectral: File,
-    json: File,
-    spectral_lines: Vec<u8>,
-    json_lines: Vec<u8>,
+    spectral: Log,
+    json: Log,
     broken: bool,
+}
+
+/// One log and the lines that are not in it yet.
+struct Log {
+    file: File,
+    lines: Vec<u8>,
+    /// The last line in it may be cut off.
+    torn: bool,
 }
 
 /// Where a file is on its way, in Spectral's words.
@@ -93,12 +102,9 @@ impl Logs {
     /// # Errors
     /// The PFS's.
     pub fn open(to: &Path, session: &Path, host: &str) -> std::io::Result<Logs> {
-        let append = |path: &Path| File::options().append(true).create(true).open(path);
         let output = Output {
-            spectral: append(&to.join("spectral.log"))?,
-            json: append(&session.join(format!("{host}.jsonl")))?,
-            spectral_lines: Vec::new(),
-            json_lines: Vec::new(),
+            spectral: Log::open(&to.join("spectral.log"))?,
+            json: Log::open(&session.join(format!("{host}.jsonl")))?.with_torn_end()?,
             broken: false,
         };
         Ok(Logs { host: host.to_owned(), output: Mutex::new(output) })
@@ -113,9 +119,9 @@ impl Logs {
             Verb::Done => "DONE",
         };
         let mut output = self.lock();
-        output.spectral_lines.extend_from_slice(format!("Spectral Work {verb} File : ").as_bytes());
-        output.spectral_lines.extend_from_slice(target.as_os_str().as_bytes());
-        output.spectral_lines.push(b'\n');
+        output.spectral.lines.extend_from_slice(format!("Spectral Work {verb} File : ").as_bytes());
+        output.spectral.lines.extend_from_slice(target.as_os_str().as_bytes());
+        output.spectral.lines.push(b'\n');
     }
 
     /// Adds a line to the second log.
@@ -133,16 +139,15 @@ impl Logs {
             message: event.trouble.map_or("", |trouble| &trouble.message),
         };
         let mut output = self.lock();
-        serde_json::to_writer(&mut output.json_lines, &line).expect("a line has no failing serialiser");
-        output.json_lines.push(b'\n');
+        serde_json::to_writer(&mut output.json.lines, &line).expect("a line has no failing serialiser");
+        output.json.lines.push(b'\n');
     }
 
     /// Writes what was added.
     pub fn flush(&self) {
         let mut output = self.lock();
         let output = &mut *output;
-        let written = write(&mut output.spectral, &mut output.spectral_lines)
-            .and_then(|()| write(&mut output.json, &mut output.json_lines));
+        let written = output.spectral.write().and_then(|()| output.json.write());
         // The drain itself goes on: the ledger and the status say how far it is.
         if let Err(error) = &written
             && !output.broken
@@ -159,11 +164,31 @@ impl Logs {
     }
 }
 
-fn write(file: &mut File, lines: &mut Vec<u8>) -> std::io::Result<()> {
-    if lines.is_empty() {
-        return Ok(());
+impl Log {
+    fn open(path: &Path) -> std::io::Result<Log> {
+        let file = File::options().read(true).append(true).create(true).open(path)?;
+        Ok(Log { file, lines: Vec::new(), torn: false })
     }
-    file.write_all(lines)?;
-    lines.clear();
-    Ok(())
+
+    /// Sees whether who wrote it last was killed in the middle of a line. Only where nobody else writes it.
+    fn with_torn_end(self) -> std::io::Result<Log> {
+        let mut last = [b'\n'];
+        if let Some(place) = self.file.metadata()?.len().checked_sub(1) {
+            self.file.read_exact_at(&mut last, place)?;
+        }
+        Ok(Log { torn: last != [b'\n'], ..self })
+    }
+
+    fn write(&mut self) -> std::io::Result<()> {
+        if self.lines.is_empty() {
+            return Ok(());
+        }
+        if std::mem::replace(&mut self.torn, true) {
+            self.file.write_all(b"\n")?;
+        }
+        self.file.write_all(&self.lines)?;
+        self.torn = false;
+        self.lines.clear();
+        Ok(())
+    }
 }

@@ -20,7 +20,7 @@ use crate::deadline::Deadline;
 use crate::drain::{Drain, State, kept};
 use crate::ledger::Ledger;
 use crate::logs::Logs;
-use crate::settings::{Bursts, OWN_FOLDER, STOPPED, SameName, Settings};
+use crate::settings::{Bursts, STOPPED, SameName, Settings};
 use crate::source::Source;
 use crate::target::Target;
 use crate::watch::Watch;
@@ -49,6 +49,7 @@ pub fn run(settings: &Settings, limit: Option<u64>) -> anyhow::Result<()> {
     go_on(&state).with_context(|| format!("note in {} that the drain goes on", state.display()))?;
     Board::new(settings.board()).make()?;
     let drain = Arc::new(open(settings, &state, limit)?);
+    drain.enter()?;
     let spawn = |name: &str, work: Box<dyn FnOnce(&Drain) + Send>| {
         let drain = Arc::clone(&drain);
         std::thread::Builder::new().name(name.to_owned()).spawn(move || work(&drain)).map(drop)
@@ -118,7 +119,7 @@ fn open(settings: &Settings, state: &Path, limit: Option<u64>) -> anyhow::Result
     )?;
     publisher.pace().limit(limit);
     let copier = Copier { publisher, from: from.clone() };
-    let skip = whole(state).unwrap_or_else(|_| from.join(OWN_FOLDER));
+    let skip = whole(state)?;
     let burst = match settings.bursts {
         Bursts::Wait => Burst::of(&from, &to),
         Bursts::Ignore => Burst::default(),
@@ -170,7 +171,7 @@ impl Drain {
 
 fn whole(folder: &Path) -> anyhow::Result<PathBuf> {
     let found = folder.canonicalize().with_context(|| format!("find the folder {}", folder.display()))?;
-    if !disk::is_folder(&found)? {
+    if !disk::is_folder(&found).with_context(|| format!("look at {}", found.display()))? {
         bail!("{} is no folder", folder.display());
     }
     Ok(found)

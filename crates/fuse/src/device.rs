@@ -31,13 +31,15 @@ impl Device {
         })
     }
 
-    /// Whether the mount is still there. Also true while it is detached but in use.
+    /// Whether the mount is still there. Also true while it is detached but in use, and where nobody can tell: programs
+    /// lose their open files with a mount that is given up.
     pub fn is_connected(&self) -> bool {
         let mut device = [PollFd::new(&self.0, PollFlags::empty())];
         let now = rustix::time::Timespec { tv_sec: 0, tv_nsec: 0 };
-        match rustix::event::poll(&mut device, Some(&now)) {
+        // The death of the mount's process is a signal to its node, which looks in that moment.
+        match rustix::io::retry_on_intr(|| rustix::event::poll(&mut device, Some(&now))) {
             Ok(_) => !device[0].revents().intersects(PollFlags::ERR),
-            Err(_) => false,
+            Err(_) => true,
         }
     }
 
@@ -50,7 +52,10 @@ impl Device {
         let mut ancillary = SendAncillaryBuffer::new(&mut space);
         let descriptors = [self.0.as_fd()];
         ancillary.push(SendAncillaryMessage::ScmRights(&descriptors));
-        rustix::net::sendmsg(socket, &[IoSlice::new(&[0])], &mut ancillary, SendFlags::NOSIGNAL)?;
+        let byte = [IoSlice::new(&[0])];
+        rustix::io::retry_on_intr(|| {
+            rustix::net::sendmsg(socket, &byte, &mut ancillary, SendFlags::NOSIGNAL)
+        })?;
         Ok(())
     }
 
@@ -83,7 +88,7 @@ impl Device {
 
     /// Writes one reply or notification. The device takes all of it or fails.
     pub(crate) fn write(&self, parts: &[IoSlice<'_>]) -> Result<(), Errno> {
-        rustix::io::writev(&self.0, parts).map(drop)
+        rustix::io::retry_on_intr(|| rustix::io::writev(&self.0, parts)).map(drop)
     }
 }
 

@@ -108,7 +108,19 @@ impl Reply {
         match sent {
             // Nobody waits any more: the mount was ended.
             Ok(()) | Err(Errno::NOENT | Errno::NODEV) => {}
-            Err(errno) => tracing::warn!(unique = self.unique, %errno, "the kernel refused a reply"),
+            Err(errno) => {
+                tracing::warn!(unique = self.unique, %errno, "the kernel refused a reply");
+                self.give_up();
+            }
+        }
+    }
+
+    /// Whoever waits for what the kernel would not take is told of an error. Where the kernel has told it, it says ENOENT.
+    fn give_up(&self) {
+        let header = OutHeader { len: 0, error: -Errno::IO.raw_os_error(), unique: self.unique };
+        match write(&self.device, header, &[], &[]) {
+            Ok(()) | Err(Errno::NOENT | Errno::NODEV) => {}
+            Err(errno) => tracing::error!(unique = self.unique, %errno, "somebody may wait for ever"),
         }
     }
 }
@@ -190,6 +202,14 @@ pub(crate) mod tests {
         assert_eq!(bytes.len(), 16 + 128 + 16);
         assert_eq!((bytes[16], bytes[48], bytes[56], bytes[144]), (5, 3, 5, 6));
         assert_eq!(bytes[56 + 60..56 + 64], 0o100_644_u32.to_le_bytes());
+    }
+
+    #[test]
+    fn a_reply_that_is_refused_is_an_error_and_not_silence() {
+        let (device, kernel) = device_pair();
+        // EMSGSIZE: longer than the socket takes at once.
+        Reply::new(&device, UNIQUE).bytes(&vec![1; 16 << 20]);
+        assert_eq!(received(&kernel), header(16, -5));
     }
 
     #[test]

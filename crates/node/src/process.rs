@@ -5,11 +5,16 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
+use std::time::Duration;
 
+use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use serde::{Deserialize, Serialize};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
+
+/// Pause between two looks at a process that cannot be looked at.
+const LOOK_AGAIN: Duration = Duration::from_millis(250);
 
 /// A process that may have ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -47,13 +52,43 @@ impl ProcessId {
         Ok((state, ProcessId { pid, start_ticks, boot }))
     }
 
-    /// A hold on the process; `None` when it has ended.
-    ///
-    /// Must be called inside a tokio runtime.
-    pub fn open(&self) -> Option<Process> {
-        let process = Process::of_child(self.pid).ok()?;
+    /// A hold on the process; `None` when it has ended. Where that cannot be told (EMFILE, ENOMEM) it is asked again until
+    /// it can: who takes a process that lives for a dead one does its work a second time, and ends what it serves.
+    pub async fn open(&self) -> Option<Process> {
+        let mut told = false;
+        loop {
+            match self.try_open() {
+                Ok(found) => return found,
+                Err(error) if !told => {
+                    let pid = self.pid;
+                    tracing::error!(pid, %error, "cannot tell whether a process lives; asked again until it can");
+                    told = true;
+                }
+                Err(_) => {}
+            }
+            tokio::time::sleep(LOOK_AGAIN).await;
+        }
+    }
+
+    fn try_open(&self) -> io::Result<Option<Process>> {
+        let Some(process) = if_it_lives(Process::of_child(self.pid))? else { return Ok(None) };
         // Asked after the pidfd is ours: from here on the number cannot go to another process unseen.
-        (ProcessId::of(self.pid).ok()? == *self).then_some(process)
+        let now = if_it_lives(ProcessId::of(self.pid))?;
+        Ok(now.filter(|now| now == self).map(|_| process))
+    }
+}
+
+/// The result, or `None` where the error says that there is no such process.
+fn if_it_lives<T>(looked: io::Result<T>) -> io::Result<Option<T>> {
+    match looked {
+        Err(error)
+            if disk::is_absent(&error)
+                || error.kind() == io::ErrorKind::InvalidInput
+                || error.raw_os_error() == Some(Errno::SRCH.raw_os_error()) =>
+        {
+            Ok(None)
+        }
+        looked => looked.map(Some),
     }
 }
 
@@ -128,19 +163,19 @@ mod tests {
     async fn a_killed_process_ends_and_cannot_be_opened_again() {
         let mut child = std::process::Command::new("sleep").arg("1000").spawn().unwrap();
         let id = ProcessId::of(child.id()).unwrap();
-        let process = id.open().unwrap();
+        let process = id.open().await.unwrap();
         process.kill();
         process.ended().await;
-        assert!(id.open().is_none(), "a zombie has ended");
+        assert!(id.open().await.is_none(), "a zombie has ended");
         child.wait().unwrap();
-        assert!(id.open().is_none());
+        assert!(id.open().await.is_none());
     }
 
     #[tokio::test]
     async fn the_same_number_with_another_start_is_another_process() {
         let mut id = ProcessId::of(std::process::id()).unwrap();
-        assert!(id.open().is_some());
+        assert!(id.open().await.is_some());
         id.start_ticks += 1;
-        assert!(id.open().is_none());
+        assert!(id.open().await.is_none());
     }
 }

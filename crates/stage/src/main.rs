@@ -28,6 +28,7 @@ use stage::identity;
 use stage::journal::Journal;
 use stage::monitor::Monitor;
 use stage::movers::{self, Post, Recruit};
+use stage::session::SessionError;
 use wire::control::{ApiError, Blame, StageStatus};
 use wire::data::dial::{Via, dial};
 use wire::data::hello::{Claim, Key};
@@ -176,12 +177,23 @@ fn recruit(target: &NamespaceTarget, session: [u8; 16], fragment: u32, node: &St
 
 /// Connects to the buffer and takes on the owner's rights.
 fn prepare(spec: &StageSpec, session: &Path) -> Result<Client, ApiError> {
-    let client = stage::session::noted(&spec.target, session).map_err(|error| ApiError {
-        code: "buffer_unreachable".to_owned(),
-        blame: Blame::Site,
-        message: chain(&error),
-        advice: "see `forebay status` for the storage nodes and look at their logs, then retry the stage"
-            .to_owned(),
+    let client = stage::session::noted(&spec.target, session).map_err(|error| {
+        let (code, advice) = match &error {
+            SessionError::Connect(_) => (
+                "buffer_unreachable",
+                "see `forebay status` for the storage nodes and look at their logs, then retry the stage",
+            ),
+            SessionError::Kept { .. } => (
+                "stage_session",
+                "mend the node's disk; where the file itself is damaged, remove it; then retry the stage",
+            ),
+        };
+        ApiError {
+            code: code.to_owned(),
+            blame: Blame::Site,
+            message: chain(&error),
+            advice: advice.to_owned(),
+        }
     })?;
     identity::assume(&spec.owner).map_err(|error| ApiError {
         code: "stage_identity".to_owned(),

@@ -29,7 +29,7 @@ use crate::folder::{Folder, release};
 use crate::links::Role;
 use crate::pfs::ends_with_slash;
 use crate::strays;
-use crate::tree::{Found, New, split};
+use crate::tree::{Found, New, if_there, split};
 
 /// Permission bits of folders that nothing was said about.
 const FOLDER_MODE: u32 = 0o755;
@@ -125,9 +125,10 @@ impl Planner<'_> {
             return Err(Errno::ISDIR).tried(&*context.source, &source.path, "stage as a file");
         }
         let (_, name) = split(&source.path).tried(&*context.source, &source.path, "stage as a file")?;
-        let is_folder = || context.target.locate(&target.path).is_ok_and(|there| there.is_folder());
-        let target =
-            if target.ends_with_slash || is_folder() { target.path.join(name) } else { target.path.clone() };
+        let there = if_there(context.target.locate(&target.path));
+        let there = there.tried(&*context.target, &target.path, "look up")?;
+        let into_folder = target.ends_with_slash || there.is_some_and(|there| there.is_folder());
+        let target = if into_folder { target.path.join(name) } else { target.path.clone() };
         let (folder, name) = split(&target).tried(&*context.target, &target, "stage to")?;
         let folder = self.destination(folder)?;
         let target = folder.target.path.join(name);
@@ -153,7 +154,8 @@ impl Planner<'_> {
     /// earlier run: whoever made it before had their own reasons for its mode.
     fn top(&mut self, source: &Found, target: &Path) -> Result<Arc<Folder>, Fault> {
         let context = self.context;
-        if let Ok(there) = context.target.locate(target) {
+        let there = if_there(context.target.locate(target));
+        if let Some(there) = there.tried(&*context.target, target, "look up")? {
             strays::sweep(context, &there)?;
             if !context.journal.was_made(target) {
                 return Ok(Folder::existing(there));

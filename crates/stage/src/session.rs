@@ -2,29 +2,55 @@
 //! was killed had sent does not land any more then, and a home shard that was restarted meanwhile does not wait for it to say
 //! what it has open: for so long any file might be. Whether it ended by itself does not matter: its last word may not have
 //! been heard.
+//!
+//! **Invariant:** a session that cannot be read is never taken for none: its worker's last writes might still land.
 
-use std::fs::File;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
+use std::io;
+use std::path::{Path, PathBuf};
 
 use client::{Client, ConnectError, Held, Remembered};
 use wire::node::{NamespaceTarget, StageSpec};
 
+/// Why a stage has no session.
+#[derive(Debug, thiserror::Error)]
+pub enum SessionError {
+    /// It is not known what a predecessor may still have under way, or a successor would not know it of us.
+    #[error("{tried} the stage's session {}", path.display())]
+    Kept {
+        /// What was tried.
+        tried: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// Why it did not work.
+        source: io::Error,
+    },
+    /// The buffer cannot be used.
+    #[error(transparent)]
+    Connect(#[from] ConnectError),
+}
+
 /// Connects with the session that is noted at `path`, or notes a new one there.
 ///
 /// # Errors
-/// As [`Client::connect`].
-pub fn noted(target: &NamespaceTarget, path: &Path) -> Result<Client, ConnectError> {
-    if let Ok(Ok(session)) = std::fs::read(path).map(<[u8; 16]>::try_from) {
-        return go_on(target, session);
+/// See [`SessionError`].
+pub fn noted(target: &NamespaceTarget, path: &Path) -> Result<Client, SessionError> {
+    let failed = |tried| move |source| SessionError::Kept { tried, path: path.to_owned(), source };
+    if let Some(session) = kept(path).map_err(failed("read"))? {
+        return Ok(go_on(target, session)?);
     }
     let client = Client::connect(target)?;
-    if let Err(error) = note(path, client.session()) {
-        tracing::warn!(path = %path.display(), %error, "the stage's session is not kept for a successor");
-    }
+    disk::replace(path, &client.session()).map_err(failed("write"))?;
     Ok(client)
+}
+
+/// What an earlier worker noted; `None`: there was none that had sent anything.
+fn kept(path: &Path) -> io::Result<Option<[u8; 16]>> {
+    let Some(bytes) = disk::read(path)? else { return Ok(None) };
+    let session = <[u8; 16]>::try_from(&*bytes);
+    session.map(Some).map_err(|_| {
+        io::Error::new(io::ErrorKind::InvalidData, format!("it is damaged: {} bytes, not 16", bytes.len()))
+    })
 }
 
 /// Connects with the session of the stage's mover of this name.
@@ -49,7 +75,20 @@ fn go_on(target: &NamespaceTarget, session: [u8; 16]) -> Result<Client, ConnectE
     Client::resume(target, session, Held::default(), Remembered::default())
 }
 
-fn note(path: &Path, session: [u8; 16]) -> io::Result<()> {
-    let mut file = File::options().write(true).create(true).truncate(true).mode(0o600).open(path)?;
-    file.write_all(&session)
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_session_that_cannot_be_read_is_never_taken_for_none() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("session");
+        assert_eq!(kept(&path).unwrap(), None);
+        disk::replace(&path, &[7; 16]).unwrap();
+        assert_eq!(kept(&path).unwrap(), Some([7; 16]));
+        std::fs::write(&path, [7; 9]).unwrap();
+        kept(&path).unwrap_err();
+        // EISDIR
+        kept(folder.path()).unwrap_err();
+    }
 }

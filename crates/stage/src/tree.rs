@@ -233,6 +233,14 @@ pub(crate) fn on_one_line(path: &Path) -> String {
     line
 }
 
+/// What was found, or `None` where the error says that there is nothing; every other one says that nobody knows.
+pub(crate) fn if_there<T>(found: Result<T>) -> Result<Option<T>> {
+    match found {
+        Err(Errno::NOENT | Errno::NOTDIR) => Ok(None),
+        found => found.map(Some),
+    }
+}
+
 /// Whether an extended attribute is one that a stage keeps: the user's own and POSIX ACLs. The rest belongs to the
 /// system that the file is on.
 pub(crate) fn keeps_xattr(name: &[u8]) -> bool {

@@ -24,7 +24,10 @@ pub const MOUNT_FLAGS: MountFlags = MountFlags::NOATIME.union(MountFlags::NODEV)
 
 /// No space is taken for a file beyond its end. XFS does that for files that grow, up to half of what they have, and gives it
 /// back when they are closed; but a node keeps objects open, so that a buffer looked full long before it was.
-const OPTIONS: &CStr = c"allocsize=4k";
+///
+/// An image that was brought back from a copy has the original's UUID, and that may be mounted still, in another mount
+/// namespace. That no image is mounted twice is seen by its inode, in [`mount`].
+const OPTIONS: &CStr = c"allocsize=4k,nouuid";
 
 /// Why a volume cannot be had.
 #[derive(Debug, thiserror::Error)]
@@ -87,7 +90,8 @@ pub fn available(mountpoint: &Path) -> Result<u64, VolumeError> {
 pub fn preallocate(path: &Path, bytes: u64) -> Result<(), VolumeError> {
     let file: File =
         OpenOptions::new().write(true).create_new(true).open(path).map_err(|e| failed("create", path, e))?;
-    rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, bytes)
+    // It is not begun again by itself after a signal, as other calls are.
+    rustix::io::retry_on_intr(|| rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, bytes))
         .map_err(|e| failed("preallocate the volume's space in", path, e.into()))
 }
 

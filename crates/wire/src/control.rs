@@ -209,6 +209,9 @@ pub struct PreRun {
     /// The nodes of the job, by name. Empty: the local node.
     #[serde(default)]
     pub hosts: Vec<String>,
+    /// Other mounts of the same namespace are to be possible beside this one: then it keeps nothing for itself.
+    #[serde(default)]
+    pub shared: bool,
 }
 
 /// Unmounts an instance's namespaces.
@@ -217,6 +220,9 @@ pub struct PostRun {
     /// Detach at once, even where files are open.
     #[serde(default)]
     pub hurry: bool,
+    /// Only what is mounted here; else all.
+    #[serde(default)]
+    pub mountpoint: Option<PathBuf>,
 }
 
 /// Releases an instance.

@@ -4,7 +4,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use model::phase::Phase;
-use wire::control::{CLI, JobProcess, JobSummary, NewToken, PreRun, Script, SessionStatus, Setup};
+use wire::control::{CLI, JobProcess, JobSummary, NewToken, PreRun, Script, Setup};
 
 use super::{Context, checked_token};
 use crate::arguments::Mount;
@@ -40,26 +40,14 @@ async fn mount(context: &Context, arguments: &Mount, path: &Path) -> Result<u8, 
     let Some(token) = &arguments.token else { return mount_new(context, arguments, path).await };
     let _lock = context.records.lock(checked_token(token)?)?;
     let status = context.known(token).await?;
-    if status.phase == Phase::Mounted {
-        return Err(mounted_already(&status, path));
+    // Control says of a function that is called again that it is done; who types the command again has mistaken the place.
+    if status.phase == Phase::Mounted && status.activations.iter().any(|mount| mount.mountpoint == path) {
+        return Err(Failure::usage(
+            format!("buffer {token} is mounted at {} already", path.display()),
+            "name another folder for one mount more",
+        ));
     }
-    pre_run(context, token, path).await
-}
-
-/// A second mount of its own would share the buffer with the first; one place more for the same mount shares nothing and costs
-/// nothing, and the kernel gives it.
-fn mounted_already(status: &SessionStatus, path: &Path) -> Failure {
-    let (token, path) = (&status.token, path.display());
-    let Some(first) = status.activations.first().map(|mount| mount.mountpoint.display()) else {
-        return Failure::usage(format!("buffer {token} is mounted already"), "`forebay status` says where");
-    };
-    Failure::usage(
-        format!("buffer {token} is mounted already, at {first}"),
-        format!(
-            "to have the same files at {path} too: as root `mkdir -p {path} && mount --bind {first} {path}`, and \
-             `umount {path}` before {first}; as another user `ln -s {first} {path}`"
-        ),
-    )
+    pre_run(context, token, arguments.shared, path).await
 }
 
 async fn mount_new(context: &Context, arguments: &Mount, path: &Path) -> Result<u8, Failure> {
@@ -80,7 +68,7 @@ async fn mount_new(context: &Context, arguments: &Mount, path: &Path) -> Result<
         capacity: None,
         hosts: Vec::new(),
     };
-    match set_up_and_mount(context, checked_token(&token)?, &setup, path).await {
+    match set_up_and_mount(context, checked_token(&token)?, &setup, (path, arguments.shared)).await {
         Ok(status) => Ok(status),
         Err(failure) => {
             // Nothing was ever in it.
@@ -92,17 +80,22 @@ async fn mount_new(context: &Context, arguments: &Mount, path: &Path) -> Result<
     }
 }
 
-async fn set_up_and_mount(context: &Context, token: &str, setup: &Setup, path: &Path) -> Result<u8, Failure> {
+async fn set_up_and_mount(
+    context: &Context,
+    token: &str,
+    setup: &Setup,
+    (path, shared): (&Path, bool),
+) -> Result<u8, Failure> {
     let session = context.session(token);
     session.call("/setup", setup).await?;
     session.call("/data_in", &serde_json::json!({})).await?;
-    pre_run(context, token, path).await
+    pre_run(context, token, shared, path).await
 }
 
-async fn pre_run(context: &Context, token: &str, path: &Path) -> Result<u8, Failure> {
+async fn pre_run(context: &Context, token: &str, shared: bool, path: &Path) -> Result<u8, Failure> {
     let status = context
         .session(token)
-        .pre_run(&PreRun { mountpoint: Some(path.into()), ..PreRun::default() })
+        .pre_run(&PreRun { mountpoint: Some(path.into()), shared, ..PreRun::default() })
         .await?;
     let room = status.instance.map_or(0, |instance| instance.capacity_bytes);
     let output = &context.output;

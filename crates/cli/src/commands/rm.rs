@@ -44,7 +44,7 @@ async fn remove(context: &Context, token: &str, force: bool) -> Result<Option<St
     // Only nodes that have reported can say how much is destroyed.
     context.service.status().await?;
     let Some(status) = session.status_if_known().await? else { return Ok(None) };
-    context.end_leftover(token).await;
+    context.end_leftover(token).await?;
     if status.busy.is_some() {
         session.call("/cancel", &serde_json::json!({})).await?;
     }

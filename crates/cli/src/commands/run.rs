@@ -109,14 +109,14 @@ async fn resume(token: Option<&str>, output: &Output, dir: Option<PathBuf>) -> R
 }
 
 async fn resume_locked(context: &Context, token: &str, lock: RunLock) -> Result<u8, Failure> {
-    let Some(mut record) = context.records.read(token) else {
+    let Some(mut record) = context.records.read(token)? else {
         context.records.remove(lock, token);
         return Err(Failure::no_input(
             format!("no run with token {token} was interrupted"),
             "`forebay status` lists what can be resumed",
         ));
     };
-    context.end_leftover(token).await;
+    context.end_leftover(token).await?;
     let known = context.session(token).status_if_known().await?;
     match (&record.job, known) {
         (_, None) if record.releasing => {
@@ -146,7 +146,7 @@ async fn resume_locked(context: &Context, token: &str, lock: RunLock) -> Result<
 
 /// The newest run that nobody works on.
 fn newest(context: &Context) -> Result<String, Failure> {
-    let records = context.records.all();
+    let records = context.records.all()?;
     if let Some(record) = records.iter().find(|record| !context.records.is_live(&record.token)) {
         return Ok(record.token.clone());
     }

@@ -54,7 +54,8 @@ async fn show(context: &Context, arguments: &arguments::Status) -> Result<u8, Fa
 fn run_of(context: &Context, session: &SessionStatus) -> Run {
     match (context.records.is_live(&session.token), context.records.read(&session.token)) {
         (true, _) => Run::Live,
-        (false, Some(_)) => Run::Interrupted,
-        (false, None) => Run::None,
+        // Of one that cannot be read `run --resume` says why.
+        (false, Ok(Some(_)) | Err(_)) => Run::Interrupted,
+        (false, Ok(None)) => Run::None,
     }
 }

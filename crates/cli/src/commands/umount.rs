@@ -46,8 +46,14 @@ async fn unmount(context: &Context, arguments: &Umount) -> Result<u8, Failure> {
             advice: "end them, or repeat the command with --force, which cuts them off from it".into(),
         });
     }
-    context.session(token).post_run(arguments.force).await?;
+    let left = context.session(token).unmount(&place, arguments.force).await?;
     let output = &context.output;
+    let mut others = left.activations.iter().filter(|mount| mount.mountpoint != place);
+    if let Some(other) = others.find(|_| left.phase == Phase::Mounted) {
+        let other = other.mountpoint.display();
+        output.say(&format!("forebay: buffer {token} is unmounted here; it is still mounted at {other}"));
+        return Ok(ExitCode::Success.number());
+    }
     output.say(&format!("forebay: buffer {token} is unmounted; what is in it is kept"));
     output.say(&format!(
         "         mount it again with `{}`",

@@ -36,8 +36,12 @@ pub fn place(buffer: &str, mode: AccessMode) -> String {
 }
 
 /// The node's name for a session's mount.
-pub fn mount_id(handle: &str, buffer: &str, mode: AccessMode) -> String {
-    format!("{handle}-{}", place(buffer, mode))
+pub fn mount_id(handle: &str, activation: &Activation) -> String {
+    let place = place(&activation.buffer, activation.access_mode);
+    match activation.ordinal {
+        0 => format!("{handle}-{place}"),
+        ordinal => format!("{handle}-{place}-at-{ordinal}"),
+    }
 }
 
 /// Where a namespace is mounted below `root` unless the caller names a place.
@@ -59,7 +63,7 @@ pub async fn share<S: Site>(
     let own =
         all.into_iter().filter(|mount| mount.mounted && mount.buffer.is_empty() && mount.access_mode == mode);
     for mount in own {
-        let id = mount_id(&session.handle, "", mode);
+        let id = mount_id(&session.handle, &mount);
         match control.site.share_mount(&mount.node, &id).await {
             // Who is cut off is told nothing; its mount is taken away when it is back.
             Err(error) if absent(&control.site, &error) => {}
@@ -69,46 +73,81 @@ pub async fn share<S: Site>(
     Ok(())
 }
 
-/// Unmounts all that the session has mounted, on all nodes at once. The counts of interruptions are kept for the
-/// summary. On a cluster a node that does not answer is left behind: its mounts are taken away when it is back.
+/// Which of a session's mounts are taken away.
+#[derive(Clone, Copy, Debug)]
+pub enum Which<'a> {
+    /// All of them.
+    All,
+    /// The one here; where it is not the last one, nothing is kept of it.
+    At(&'a Path),
+}
+
+/// Unmounts what the session has mounted, on all nodes at once; says whether something stays mounted. The counts of
+/// interruptions are kept for the summary. On a cluster a node that does not answer is left behind: its mounts are taken
+/// away when it is back.
 ///
 /// # Errors
 /// A node does not let go; what is still there is still noted as mounted.
-pub async fn unmount_all<S: Site>(
+pub async fn unmount_of<S: Site>(
     control: &Control<S>,
     session: &Session,
+    which: Which<'_>,
     how: Unmount,
-) -> Result<(), ApiError> {
+) -> Result<bool, ApiError> {
     let name = session.token.clone();
     let read =
         move |tx: &rusqlite::Transaction<'_>| Ok((instances::find(tx, &name)?, activations::of(tx, &name)?));
     let (instance, all) = control.database.transact(read).await?;
     let mounted = all.into_iter().filter(|activation| activation.mounted);
-    let ends = mounted.map(async |activation| match job_nodes::is_one(instance.as_ref(), &activation) {
+    let (gone, stays): (Vec<_>, Vec<_>) = mounted.partition(|activation| match which {
+        Which::All => true,
+        Which::At(place) => activation.mountpoint == place,
+    });
+    let ends = gone.iter().map(async |activation| match job_nodes::is_one(instance.as_ref(), activation) {
         true => let_go(control, session, activation).await,
         false => unmount(control, session, activation, how).await,
     });
-    join_all(ends).await.into_iter().collect()
+    join_all(ends).await.into_iter().collect::<Result<(), ApiError>>()?;
+    if !stays.is_empty() {
+        let name = session.token.clone();
+        let forget = move |tx: &rusqlite::Transaction<'_>| {
+            gone.iter().try_for_each(|activation| activations::remove(tx, &name, activation))
+        };
+        control.database.transact(forget).await?;
+    }
+    Ok(!stays.is_empty())
+}
+
+/// As [`unmount_of`], of all.
+///
+/// # Errors
+/// As there.
+pub async fn unmount_all<S: Site>(
+    control: &Control<S>,
+    session: &Session,
+    how: Unmount,
+) -> Result<(), ApiError> {
+    unmount_of(control, session, Which::All, how).await.map(drop)
 }
 
 /// The private volume of a node is that node's from now on.
 async fn let_go<S: Site>(
     control: &Control<S>,
     session: &Session,
-    activation: Activation,
+    activation: &Activation,
 ) -> Result<(), ApiError> {
     let left = job_nodes::release(control, session, &activation.node, Release::Drained).await?;
-    note_gone(control, session, activation, left).await
+    note_gone(control, session, activation.clone(), left).await
 }
 
 async fn unmount<S: Site>(
     control: &Control<S>,
     session: &Session,
-    activation: Activation,
+    activation: &Activation,
     how: Unmount,
 ) -> Result<(), ApiError> {
     let node = activation.node.clone();
-    let id = mount_id(&session.handle, &activation.buffer, activation.access_mode);
+    let id = mount_id(&session.handle, activation);
     let interruptions = match control.site.cluster() {
         // Asked once more, as nothing asks later; on a cluster the last health check will do.
         None => {
@@ -129,7 +168,7 @@ async fn unmount<S: Site>(
         }
         Err(error) => return Err(error),
     };
-    note_gone(control, session, Activation { interruptions, ..activation }, left).await
+    note_gone(control, session, Activation { interruptions, ..activation.clone() }, left).await
 }
 
 async fn note_gone<S: Site>(

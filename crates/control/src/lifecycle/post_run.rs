@@ -7,7 +7,7 @@
 use model::phase::Phase;
 use wire::control::{ApiError, PostRun};
 
-use super::mounts::unmount_all;
+use super::mounts::{Which, unmount_of};
 use super::{Done, require_set_up};
 use crate::control::Control;
 use crate::node_api::Unmount;
@@ -21,9 +21,13 @@ use crate::state::sessions;
 pub async fn run<S: Site>(control: &Control<S>, token: &str, how: PostRun) -> Result<Done, ApiError> {
     let session = control.session(token).await?;
     require_set_up(&session)?;
-    unmount_all(control, &session, unmount_of(&control.site, how.hurry)).await?;
+    let which = how.mountpoint.as_deref().map_or(Which::All, Which::At);
+    let stays = unmount_of(control, &session, which, manner(&control.site, how.hurry)).await?;
     if session.phase != Phase::Mounted {
         return Ok(Done::Already);
+    }
+    if stays {
+        return Ok(Done::Now);
     }
     let token = token.to_owned();
     control.database.transact(move |tx| sessions::set_phase(tx, &token, Phase::Unmounted)).await?;
@@ -31,7 +35,7 @@ pub async fn run<S: Site>(control: &Control<S>, token: &str, how: PostRun) -> Re
 }
 
 /// How mounts are taken away here.
-pub fn unmount_of(site: &impl Site, hurry: bool) -> Unmount {
+pub fn manner(site: &impl Site, hurry: bool) -> Unmount {
     match site.cluster() {
         _ if hurry => Unmount::AtOnce,
         Some(setting) => Unmount::WithinSeconds(setting.fence_grace_s),

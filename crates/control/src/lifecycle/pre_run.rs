@@ -9,8 +9,9 @@ use model::phase::{AccessMode, Direction, Phase, StageState};
 use wire::control::{ApiError, NodeRole, PreRun};
 use wire::node::{MountSpec, StorageAddress};
 
+use super::beside::{Standing, standing};
 use super::buffers::{self, Buffer};
-use super::mounts::{COMPUTE_NODE, default_mountpoint, mount_id, share, unmount_all};
+use super::mounts::{COMPUTE_NODE, Which, default_mountpoint, mount_id, share, unmount_of};
 use super::{Done, draining, job_nodes, join_all, require_set_up, spread, target, wrong_phase};
 use crate::control::Control;
 use crate::leftovers;
@@ -36,6 +37,25 @@ impl Place {
         (&self.buffer, self.mode, &self.node, &self.mountpoint)
             == (&activation.buffer, activation.access_mode, &activation.node, &activation.mountpoint)
     }
+
+    /// Whether it is of the same namespace on the same node.
+    fn is_beside(&self, activation: &Activation) -> bool {
+        (&self.buffer, self.mode, &self.node)
+            == (&activation.buffer, activation.access_mode, &activation.node)
+    }
+
+    fn activation(&self, standing: Standing, interruptions: u32) -> Activation {
+        Activation {
+            buffer: self.buffer.clone(),
+            access_mode: self.mode,
+            node: self.node.clone(),
+            ordinal: standing.ordinal,
+            shared: standing.shared,
+            mountpoint: self.mountpoint.clone(),
+            mounted: true,
+            interruptions,
+        }
+    }
 }
 
 /// A compute node of the job and where it mounts.
@@ -59,21 +79,22 @@ pub async fn run<S: Site>(control: &Control<S>, token: &str, request: PreRun) ->
     let hosts = hosts(control, &request)?;
     let mut used = buffers::of(control, &session).await?;
     let wanted = places(control, &session, &used, &hosts, &request)?;
-    let done = |place: &Place| known.iter().any(|old| old.mounted && place.is(old));
+    let wanted = standings(wanted, &known, request.shared)?;
+    let done = |(place, _): &(Place, Standing)| known.iter().any(|old| old.mounted && place.is(old));
     let again = session.phase == Phase::Mounted && wanted.iter().all(done);
     if control.site.cluster().is_some() {
         spread::over(control, &session, &mut used, &names(&hosts)).await?;
         add_private(control, &mut used, &names(&hosts)).await?;
     }
-    let mounts = wanted.iter().map(|place| {
+    let mounts = wanted.iter().map(|(place, standing)| {
         let interruptions = known.iter().find(|old| place.is(old)).map_or(0, |old| old.interruptions);
-        mount(control, &session, &used, place, interruptions, hosts.len() == 1)
+        mount(control, &session, &used, place.activation(*standing, interruptions), hosts.len() == 1)
     });
     // Every one is waited for, also when one fails: what comes after must find them all settled.
     let results: Result<(), ApiError> = join_all(mounts).await.into_iter().collect();
     if let Err(error) = results {
         if !wanted.iter().all(done) {
-            give_up(control, &session).await;
+            give_up(control, &session, &wanted).await;
         }
         return Err(error);
     }
@@ -86,9 +107,28 @@ pub async fn run<S: Site>(control: &Control<S>, token: &str, request: PreRun) ->
     Ok(Done::Now)
 }
 
-/// The reason that mounting failed matters more than what cannot be taken away; that is still noted as mounted.
-async fn give_up<S: Site>(control: &Control<S>, session: &Session) {
-    if let Err(error) = unmount_all(control, session, Unmount::AtOnce).await {
+/// The places, and how each stands to what is mounted already.
+fn standings(
+    places: Vec<Place>,
+    known: &[Activation],
+    shared: bool,
+) -> Result<Vec<(Place, Standing)>, ApiError> {
+    let with_standing = |place: Place| {
+        let beside: Vec<&Activation> = known.iter().filter(|old| place.is_beside(old)).collect();
+        let standing = standing(&place.mountpoint, &beside, shared)?;
+        Ok((place, standing))
+    };
+    places.into_iter().map(with_standing).collect()
+}
+
+/// The reason that mounting failed matters more than what cannot be taken away; that is still noted as mounted. What a
+/// session that is used by hand has mounted elsewhere stays.
+async fn give_up<S: Site>(control: &Control<S>, session: &Session, wanted: &[(Place, Standing)]) {
+    let which = match wanted {
+        [(place, _)] if session.phase == Phase::Mounted => Which::At(&place.mountpoint),
+        _ => Which::All,
+    };
+    if let Err(error) = unmount_of(control, session, which, Unmount::AtOnce).await {
         tracing::warn!(token = session.token, %error, "a mount of a job that does not start stays for now");
     }
 }
@@ -203,39 +243,37 @@ async fn mount<S: Site>(
     control: &Control<S>,
     session: &Session,
     used: &[Buffer],
-    place: &Place,
-    interruptions: u32,
+    activation: Activation,
     one_host: bool,
 ) -> Result<(), ApiError> {
-    let Some(buffer) = used.iter().find(|buffer| buffer.name == place.buffer) else { return Ok(()) };
-    let activation = Activation {
-        buffer: place.buffer.clone(),
-        access_mode: place.mode,
-        node: place.node.clone(),
-        mountpoint: place.mountpoint.clone(),
-        mounted: true,
-        interruptions,
-    };
+    let Some(buffer) = used.iter().find(|buffer| buffer.name == activation.buffer) else { return Ok(()) };
     let (name, noted) = (session.token.clone(), activation.clone());
-    control.database.transact(move |tx| activations::set(tx, &name, &noted)).await?;
+    let note = move |tx: &rusqlite::Transaction<'_>| {
+        activations::remove_ended(tx, &name, &noted)?;
+        activations::set(tx, &name, &noted)
+    };
+    control.database.transact(note).await?;
+    let (node, mode) = (activation.node.clone(), activation.access_mode);
     if job_nodes::is_one(Some(&buffer.described.instance), &activation) {
-        let made = job_nodes::create(control, session, &buffer.described.instance, &place.node).await;
-        return made.map_err(|error| on_node(&place.node, error));
+        let made = job_nodes::create(control, session, &buffer.described.instance, &node).await;
+        return made.map_err(|error| on_node(&node, error));
     }
-    let id = mount_id(&session.handle, &place.buffer, place.mode);
-    leftovers::clear(control, &place.node, &id).await.map_err(|error| on_node(&place.node, error))?;
+    let id = mount_id(&session.handle, &activation);
+    leftovers::clear(control, &node, &id).await.map_err(|error| on_node(&node, error))?;
     let addresses: Vec<StorageAddress> = target::addresses(control, &buffer.described.instance).await?;
     let nodes = target::usable(&control.site, &addresses);
     let spec = MountSpec {
         id,
-        mountpoint: place.mountpoint.clone(),
-        target: target::namespace(&control.site, &buffer.described, place.mode, &place.node, nodes),
+        mountpoint: activation.mountpoint.clone(),
+        target: target::namespace(&control.site, &buffer.described, mode, &node, nodes),
         // A private namespace has one node; a persistent buffer may be mounted for another job any time.
-        exclusive: place.buffer.is_empty() && (one_host || place.mode == AccessMode::Private),
+        exclusive: activation.buffer.is_empty()
+            && (one_host || mode == AccessMode::Private)
+            && !activation.shared,
         coherence: buffer.described.instance.coherence,
     };
-    let status = control.site.mount(&place.node, &spec).await.map_err(|error| on_node(&place.node, error))?;
-    let (token, mode) = (session.token.clone(), place.mode);
+    let status = control.site.mount(&node, &spec).await.map_err(|error| on_node(&node, error))?;
+    let token = session.token.clone();
     // One that began after the mount was noted has told it itself.
     if spec.exclusive && control.database.transact(move |tx| demands::any_in(tx, &token, mode)).await? {
         share(control, session, mode).await?;

@@ -7,7 +7,7 @@ use model::phase::{Direction, Phase, StageState};
 use wire::control::{ApiError, StageStatus, Teardown};
 
 use super::mounts::unmount_all;
-use super::post_run::unmount_of;
+use super::post_run::manner;
 use super::setup::destroy_fragments;
 use super::{Done, absent, aside, draining, job_nodes, staging, target};
 use crate::control::Control;
@@ -28,7 +28,7 @@ pub async fn run<S: Site>(control: &Control<S>, token: &str, how: Teardown) -> R
         return Ok(Done::Already);
     }
     check_unused(control, &session).await?;
-    unmount_all(control, &session, unmount_of(&control.site, how.hurry)).await?;
+    unmount_all(control, &session, manner(&control.site, how.hurry)).await?;
     let name = token.to_owned();
     let read =
         move |tx: &rusqlite::Transaction<'_>| Ok((instances::find(tx, &name)?, stages::of(tx, &name)?));

@@ -17,6 +17,10 @@ pub struct Activation {
     pub access_mode: AccessMode,
     /// The compute node.
     pub node: String,
+    /// Which of the namespace's mounts on that node, from 0.
+    pub ordinal: u32,
+    /// Whether other mounts may be there beside it.
+    pub shared: bool,
     /// Where; no trailing slash.
     pub mountpoint: PathBuf,
     /// Whether it was asked for and not yet taken away.
@@ -25,20 +29,30 @@ pub struct Activation {
     pub interruptions: u32,
 }
 
-/// Notes an activation, in place of an earlier one of that namespace and node.
+impl Activation {
+    /// Whether the other one is of the same namespace on the same node.
+    pub fn is_beside(&self, other: &Activation) -> bool {
+        (&self.buffer, self.access_mode, &self.node) == (&other.buffer, other.access_mode, &other.node)
+    }
+}
+
+/// Notes an activation, in place of an earlier one of that namespace, node and ordinal.
 ///
 /// # Errors
 /// The database's.
 pub fn set(tx: &Transaction<'_>, token: &str, activation: &Activation) -> Result<()> {
     tx.execute(
-        "INSERT INTO activations (token, buffer, access_mode, node, mountpoint, mounted, interruptions)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
-         ON CONFLICT DO UPDATE SET mountpoint = ?5, mounted = ?6, interruptions = ?7",
+        "INSERT INTO activations
+             (token, buffer, access_mode, node, ordinal, shared, mountpoint, mounted, interruptions)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
+         ON CONFLICT DO UPDATE SET shared = ?6, mountpoint = ?7, mounted = ?8, interruptions = ?9",
         params![
             token,
             activation.buffer,
             Word(activation.access_mode),
             activation.node,
+            activation.ordinal,
+            activation.shared,
             activation.mountpoint.to_string_lossy(),
             activation.mounted,
             activation.interruptions
@@ -72,6 +86,8 @@ fn read(row: &Row<'_>) -> rusqlite::Result<Activation> {
         buffer: row.get("buffer")?,
         access_mode: row.get::<_, Word<AccessMode>>("access_mode")?.0,
         node: row.get("node")?,
+        ordinal: row.get("ordinal")?,
+        shared: row.get("shared")?,
         mountpoint: row.get::<_, String>("mountpoint")?.into(),
         mounted: row.get("mounted")?,
         interruptions: row.get("interruptions")?,
@@ -86,6 +102,28 @@ pub fn any_mounted(tx: &Transaction<'_>) -> Result<Option<(String, PathBuf)>> {
     let mut query = tx.prepare("SELECT token, mountpoint FROM activations WHERE mounted LIMIT 1")?;
     let mut rows = query.query_map([], |row| Ok((row.get(0)?, row.get::<_, String>(1)?.into())))?;
     Ok(rows.next().transpose()?)
+}
+
+/// Forgets one of the session's activations.
+///
+/// # Errors
+/// The database's.
+pub fn remove(tx: &Transaction<'_>, token: &str, gone: &Activation) -> Result<()> {
+    tx.execute(
+        "DELETE FROM activations
+         WHERE token = ?1 AND buffer = ?2 AND access_mode = ?3 AND node = ?4 AND ordinal = ?5",
+        params![token, gone.buffer, Word(gone.access_mode), gone.node, gone.ordinal],
+    )?;
+    Ok(())
+}
+
+/// Forgets what is not mounted any more of the namespace and node of `activation`, but for its own predecessor.
+///
+/// # Errors
+/// The database's.
+pub fn remove_ended(tx: &Transaction<'_>, token: &str, activation: &Activation) -> Result<()> {
+    let ended = of(tx, token)?.into_iter().filter(|other| !other.mounted && other.is_beside(activation));
+    ended.filter(|other| other.ordinal != activation.ordinal).try_for_each(|other| remove(tx, token, &other))
 }
 
 /// Forgets the session's activations.

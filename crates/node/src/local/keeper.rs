@@ -122,6 +122,10 @@ impl Errand {
 
     /// Drains what is owed and discards the volume; says why it does not.
     fn finish(&self) -> Result<(), String> {
+        // An error may have cut an earlier try short.
+        if self.volume.is_going().map_err(|error| error.message)? {
+            return self.volume.discard().map_err(|error| error.message);
+        }
         self.volume.hide().map_err(|error| error.message)?;
         // What is not mounted cannot say what it owes.
         self.volume.mount(true).map_err(|error| error.message)?;

@@ -143,6 +143,13 @@ impl Volume {
         keep::remove(&self.folder).map_err(|e| failed("remove", &self.folder, e))
     }
 
+    /// Whether it has begun to be discarded: it owes nothing any more, and perhaps cannot be mounted.
+    pub(super) fn is_going(&self) -> Result<bool, ApiError> {
+        let kept = keep::read::<Kept>(&self.spec()).map_err(|e| failed("read", &self.spec(), e))?;
+        let there = disk::is_folder(&self.folder).map_err(|e| failed("look for", &self.folder, e))?;
+        Ok(kept.map_or(!there, |kept| kept.given_up))
+    }
+
     fn spec(&self) -> PathBuf {
         self.folder.join(keep::SPEC)
     }

@@ -213,7 +213,7 @@ impl<T: MountTable> Supervisor<T> {
 
     /// The mount that an earlier life of the node left, if it still works; else its remains are cleared.
     async fn adopt(&mut self) -> Option<Process> {
-        let process = self.kept.process.as_ref().and_then(ProcessId::open);
+        let process = self.living().await;
         // Where nobody knows, a process that lives is not killed: if nothing is mounted it ends by itself.
         let mounted = self.setting.table.is_mounted(&self.spec.mountpoint).unwrap_or(true);
         match process {
@@ -262,16 +262,26 @@ impl<T: MountTable> Supervisor<T> {
         self.kept.process = Some(id.clone());
         self.keep().map_err(|e| failed(format!("keep the mount's state: {e}")))?;
         launched.ready().await?;
-        let process =
-            id.open().ok_or_else(|| NotReady { reason: "its process ended at once".into(), killed: true })?;
+        let process = id
+            .open()
+            .await
+            .ok_or_else(|| NotReady { reason: "its process ended at once".into(), killed: true })?;
         self.kept.was_mounted = true;
         self.keep().map_err(|e| failed(format!("keep the mount's state: {e}")))?;
         Ok(process)
     }
 
+    /// The process that was started last, if it lives.
+    async fn living(&self) -> Option<Process> {
+        match &self.kept.process {
+            Some(id) => id.open().await,
+            None => None,
+        }
+    }
+
     /// Ends the process that was started last, if it lives.
     async fn end_process(&mut self) {
-        if let Some(process) = self.kept.process.as_ref().and_then(ProcessId::open) {
+        if let Some(process) = self.living().await {
             process.kill();
             process.ended().await;
         }
@@ -304,7 +314,7 @@ impl<T: MountTable> Supervisor<T> {
     /// Ends the process, clears the mount point and forgets the mount.
     async fn unmount(&mut self) -> io::Result<()> {
         self.let_go();
-        if let Some(process) = self.kept.process.as_ref().and_then(ProcessId::open)
+        if let Some(process) = self.living().await
             && !self.ends_in_time(&process).await
         {
             tracing::warn!(mount = self.spec.id, "does not end, detach it");

@@ -155,7 +155,8 @@ impl Coordinator {
             tracing::warn!(stage = self.spec.id, %error, "who the last worker was is not known");
             None
         });
-        if let Some(process) = leftover.as_ref().and_then(ProcessId::open) {
+        let Some(leftover) = leftover else { return };
+        if let Some(process) = leftover.open().await {
             process.kill();
             process.ended().await;
         }

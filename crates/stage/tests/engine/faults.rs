@@ -65,6 +65,23 @@ fn a_bit_that_the_pfs_flips_is_caught_and_nothing_gets_the_name() {
 }
 
 #[test]
+fn a_folder_that_could_not_be_looked_at_is_not_taken_for_one_that_the_stage_made() {
+    let site = Site::new();
+    fs::write(site.buffer("f"), b"new").unwrap();
+    let folder = site.pfs("out");
+    fs::create_dir(&folder).unwrap();
+    fs::set_permissions(&folder, fs::Permissions::from_mode(0o711)).unwrap();
+    let spec = site.spec(Direction::Out, StageKind::Directory, "out", "");
+    let faulty = FaultyPfs::default();
+    faulty.shared.failing_looks.store(1, Ordering::Relaxed);
+    let status = site.run_on(Arc::new(faulty), &spec);
+    assert_eq!((status.state, status.failures[0].errno), (StageState::Failed, 5), "{status:?}");
+    let status = site.run_on(Arc::new(FaultyPfs::default()), &spec);
+    assert_eq!(status.state, StageState::Complete, "{status:?}");
+    assert_eq!(fs::metadata(&folder).unwrap().permissions().mode() & 0o7777, 0o711);
+}
+
+#[test]
 fn an_error_that_passes_is_tried_again() {
     let site = site_with(3, 50_000);
     site.faults.failing_writes.store(2, Ordering::Relaxed);

@@ -23,7 +23,7 @@ pub(super) fn run(control: &Control, what: &Remove) -> Result<String, AdminError
 fn session_of(control: &Control, token: String, how: &Numbered) -> Result<String, AdminError> {
     let status: SessionStatus = control.get(&session_path(&token, ""))?;
     if status.activations.iter().any(|activation| activation.mounted) {
-        let unmount = PostRun { hurry: how.hurry };
+        let unmount = PostRun { hurry: how.hurry, mountpoint: None };
         control.post::<_, Value>(&session_path(&token, "/post_run"), &unmount)?;
     }
     if status.busy.is_some() && how.hurry {

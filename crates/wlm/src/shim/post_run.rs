@@ -12,7 +12,10 @@ pub(super) fn run(arguments: &Arguments, control: &Control) -> Answer {
         Ok(token) => token,
         Err(failure) => return failure,
     };
-    match control.post::<_, SessionStatus>(&session_path(token, "/post_run"), &PostRun { hurry: true }) {
+    match control.post::<_, SessionStatus>(
+        &session_path(token, "/post_run"),
+        &PostRun { hurry: true, mountpoint: None },
+    ) {
         Ok(_) => Answer::Done(String::new()),
         Err(error) if error.is_no_session() => Answer::Done("nothing is mounted for this job".to_owned()),
         Err(error) => Answer::failed(error),

@@ -14,7 +14,7 @@ pub(super) fn run(arguments: &Arguments, control: &Control) -> Answer {
 fn mount(arguments: &Arguments, control: &Control) -> Result<Answer, Answer> {
     let token = arguments.token()?;
     let hosts = submission::hosts(arguments.need(&arguments.nodehostnamefile, "--nodehostnamefile")?)?;
-    let request = PreRun { mountpoint: None, hosts };
+    let request = PreRun { hosts, ..PreRun::default() };
     control.post::<_, SessionStatus>(&session_path(token, "/pre_run"), &request).map_err(Answer::failed)?;
     Ok(Answer::Done(String::new()))
 }

@@ -56,7 +56,7 @@ pub fn job(text: &str) -> Setup {
 
 pub fn on(hosts: &[&str]) -> Request {
     let hosts = hosts.iter().map(|host| (*host).to_owned()).collect();
-    Request::PreRun(PreRun { mountpoint: None, hosts })
+    Request::PreRun(PreRun { hosts, ..PreRun::default() })
 }
 
 async fn ready(it: &Fixture) {

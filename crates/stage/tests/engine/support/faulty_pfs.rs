@@ -38,6 +38,8 @@ pub struct Shared {
     pub failing_syncs: AtomicI64,
     /// So many fsyncs of folders fail with EIO; negative: all.
     pub failing_folder_syncs: AtomicI64,
+    /// So many look-ups through links fail with EIO; negative: all.
+    pub failing_looks: AtomicI64,
 }
 
 /// Something that happens once.
@@ -86,6 +88,9 @@ impl Tree for FaultyPfs {
         Pfs.find(path)
     }
     fn locate(&self, path: &Path) -> Result<Found> {
+        if is_due(&self.shared.failing_looks) {
+            return Err(Errno::IO);
+        }
         Pfs.locate(path)
     }
     fn list<'a>(&'a self, folder: &Found) -> Result<Listing<'a>> {

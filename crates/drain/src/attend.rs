@@ -1,0 +1,99 @@
+//! What a drainer does on the board: says how it is, and answers requests.
+
+use std::collections::HashSet;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use anyhow::Context;
+
+use crate::drain::Drain;
+use crate::status::{Answer, Status};
+
+/// How often a drainer looks for requests, and says how it is.
+const PERIOD: Duration = Duration::from_millis(500);
+
+/// How often a drainer says that it is there, if nothing changes.
+const HEARTBEAT_MS: u64 = 15_000;
+
+impl Drain {
+    /// Says that it is there. Whoever hears that it has started may wait for it on the board at once.
+    pub(crate) fn enter(&self) -> anyhow::Result<()> {
+        let folder = self.board.folder().display();
+        self.board.publish(&self.status()).with_context(|| format!("write the first status in {folder}"))
+    }
+
+    /// Answers requests and says how it is, for ever.
+    pub(crate) fn attend(&self) {
+        let (mut answered, mut said): (HashSet<String>, Option<Status>) = (HashSet::new(), None);
+        loop {
+            self.say(&mut said);
+            let asked = self.board.requests();
+            answered.retain(|id| asked.contains(id));
+            for id in asked {
+                if !answered.contains(&id) && self.reply(&id) {
+                    answered.insert(id);
+                }
+            }
+            std::thread::sleep(PERIOD);
+        }
+    }
+
+    fn reply(&self, id: &str) -> bool {
+        let board = &self.board;
+        // A drainer that was started again has perhaps answered before.
+        if board.answers(id).is_ok_and(|answers| answers.iter().any(|answer| answer.host == self.host)) {
+            return true;
+        }
+        let answer = self.settle_saying();
+        match board.answer(id, &answer) {
+            Ok(()) => true,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => true,
+            Err(error) => {
+                tracing::warn!("write the answer to {id}: {error}");
+                false
+            }
+        }
+    }
+
+    /// Settles, and goes on saying how it is meanwhile.
+    fn settle_saying(&self) -> Answer {
+        std::thread::scope(|scope| {
+            let settling = scope.spawn(|| self.settle());
+            let mut said = None;
+            while !settling.is_finished() {
+                self.say(&mut said);
+                std::thread::sleep(PERIOD / 10);
+            }
+            let answer = settling.join().expect("settling does not panic");
+            // Who reads the answer looks at the counters then.
+            self.say(&mut said);
+            answer
+        })
+    }
+
+    /// Decides about all that the job has left; the last of its nodes to do so writes the receipt.
+    pub(crate) fn settle_at_end(&self) -> Answer {
+        let answer = self.settle();
+        self.settled_at_end.store(true, Ordering::Relaxed);
+        let accounted = self.board.publish(&self.status()).and_then(|()| {
+            let all = self.board.statuses()?.iter().all(|status| status.settled);
+            if all { self.board.write_receipt().map(drop) } else { Ok(()) }
+        });
+        if let Err(error) = accounted {
+            tracing::warn!("write the receipt in {}: {error}", self.board.folder().display());
+        }
+        answer
+    }
+
+    fn say(&self, said: &mut Option<Status>) {
+        let now = self.status();
+        let same = said.as_ref().is_some_and(|said| {
+            let (updated_ms, bytes_per_s, work_left) = (said.updated_ms, said.bytes_per_s, said.work_left);
+            Status { updated_ms, bytes_per_s, work_left, ..now.clone() } == *said
+                && now.updated_ms < said.updated_ms + HEARTBEAT_MS
+        });
+        if !same && let Ok(()) = self.board.publish(&now) {
+            *said = Some(now);
+        }
+    }
+}
