@@ -13,6 +13,7 @@ mod disk;
 mod hostile;
 mod kills;
 mod replaced;
+mod rot;
 
 /// The number in an environment variable.
 fn setting(name: &str, default: u64) -> u64 {

@@ -337,7 +337,8 @@ fn open(folder: &SimFolder, expect: Expect) -> Result<Arc<Shard>, LogError> {
     };
     let space = Arc::new(Space::counted(1 << 30));
     let objects = tempfile::tempdir().unwrap();
-    let objects = Arc::new(Objects::open(objects.path().to_owned(), space).unwrap());
+    let seals = objects.path().join("seals");
+    let objects = Arc::new(Objects::open(objects.path().to_owned(), seals, space).unwrap());
     let spec = FragmentSpec {
         instance: "i1".into(),
         index: 0,

@@ -37,7 +37,7 @@ impl Home {
         };
         let space = Arc::new(Space::counted(1 << 30));
         std::fs::create_dir_all(folder.join("objects")).unwrap();
-        let objects = Arc::new(Objects::open(folder.join("objects"), space).unwrap());
+        let objects = Arc::new(Objects::open(folder.join("objects"), folder.join("seals"), space).unwrap());
         let spec = FragmentSpec {
             instance: "i1".into(),
             index: 0,

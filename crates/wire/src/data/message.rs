@@ -127,6 +127,10 @@ pub enum Request {
     // --- metadata again: the home shard answers ---
     /// Whether somebody has the file open for writing, or may have as the shard was just restarted. Answer: [`Reply::Truth`].
     IsWritten { ino: u64 },
+
+    // --- data again: every fragment answers for its own objects ---
+    /// Objects with numbers above `after`, in order. Answer: [`Reply::Objects`], empty at the end.
+    ListObjects { after: u64 },
 }
 
 /// A handle that is closed.
@@ -237,6 +241,8 @@ pub enum Reply {
     Removed { parent: Attr },
     /// Whether it is so.
     Truth(bool),
+    /// Objects, as (inode, length in bytes).
+    Objects(Vec<(u64, u64)>),
 }
 
 /// An inode as the home shard knows it.
