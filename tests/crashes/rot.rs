@@ -45,7 +45,11 @@ fn scrub(site: &Site) -> Vec<Value> {
 fn objects(site: &Site, file: &Path) -> Vec<PathBuf> {
     let ino = fs::metadata(file).expect("it is there").ino();
     let name = format!("fragments/i1/objects/0/{:02x}/{ino:016x}", ino & 0xff);
-    site.storage.iter().map(|node| node.folder().join(&name)).filter(|path| fs::metadata(path).is_ok()).collect()
+    site.storage
+        .iter()
+        .map(|node| node.folder().join(&name))
+        .filter(|path| fs::metadata(path).is_ok())
+        .collect()
 }
 
 fn flip(object: &Path, at: u64) {
