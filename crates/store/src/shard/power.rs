@@ -18,6 +18,7 @@ use super::log::disk::LogFile;
 use super::log::format::PAGE_BYTES;
 use super::*;
 use crate::fragment::space::Space;
+use crate::fragment::verifier::Verifier;
 
 /// What the disk does at one of its operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -337,7 +338,9 @@ fn open(folder: &SimFolder, expect: Expect) -> Result<Arc<Shard>, LogError> {
     };
     let space = Arc::new(Space::counted(1 << 30));
     let objects = tempfile::tempdir().unwrap();
-    let objects = Arc::new(Objects::open(objects.path().to_owned(), space).unwrap());
+    let seals = objects.path().join("seals");
+    let verifier = Arc::new(Verifier::open(objects.path(), &[objects.path().to_owned()]).unwrap());
+    let objects = Arc::new(Objects::open(objects.path().to_owned(), seals, space, verifier).unwrap());
     let spec = FragmentSpec {
         instance: "i1".into(),
         index: 0,

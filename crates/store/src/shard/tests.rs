@@ -39,7 +39,8 @@ impl Home {
         let space = Arc::new(Space::counted(1 << 30));
         std::fs::create_dir_all(folder.join("objects")).unwrap();
         let verifier = Arc::new(Verifier::open(folder, &[folder.to_owned()]).unwrap());
-        let objects = Arc::new(Objects::open(folder.join("objects"), space, verifier).unwrap());
+        let (root, seals) = (folder.join("objects"), folder.join("seals"));
+        let objects = Arc::new(Objects::open(root, seals, space, verifier).unwrap());
         let spec = FragmentSpec {
             instance: "i1".into(),
             index: 0,
