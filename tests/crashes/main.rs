@@ -15,6 +15,7 @@ mod hostile;
 mod kills;
 mod one_node;
 mod replaced;
+mod rot;
 
 /// The number in an environment variable.
 fn setting(name: &str, default: u64) -> u64 {

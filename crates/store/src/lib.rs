@@ -5,6 +5,7 @@
 mod descriptors;
 mod fragment;
 pub mod image;
+mod integrity;
 mod peers;
 mod serve;
 mod server;

@@ -4,7 +4,10 @@
 //! ROOT/ab/00000000000012ab        the object of inode 0x12ab; the folder is the number's low byte
 //! ```
 //!
-//! An object that was never written does not exist and reads as empty. Open objects are kept in a bounded cache.
+//! An object that was never written does not exist and reads as empty. Open objects are kept in a bounded cache. Whether an
+//! object is what it was when it came to rest is [`crate::integrity`]'s to say.
+//!
+//! **Invariant:** every change of an object is announced to its [`Guard`] before it begins.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -25,10 +28,19 @@ use super::open_objects::{self, OpenObjects};
 use super::space::Space;
 use super::syncing::{Pending, Syncable, Syncs};
 use super::verifier::Verifier;
+use crate::integrity::closed::is_closed;
+use crate::integrity::guard::{Change, Guard};
+use crate::integrity::keeper::Keeper;
 
 /// So many objects with unsynced writes are synced at once to be closed: in the background, or while somebody waits for room.
 const RETIRED_AT_ONCE: usize = 1024;
 const SYNCED_FOR_ROOM: usize = 64;
+
+/// An object up to this length is checked before it is handed out, bytes.
+const CHECKED_AT_ONCE_BYTES_MAX: u64 = 64 << 10;
+
+/// Objects in one answer that lists them.
+const PAGE_OBJECTS_MAX: usize = 32_768;
 
 /// What an object is like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,6 +62,8 @@ pub struct Objects {
     space: Arc<Space>,
     open: open_objects::Shared,
     syncs: Arc<Syncs>,
+    /// Their checksums.
+    keeper: Keeper,
 }
 
 /// One object, open.
@@ -59,6 +73,7 @@ pub struct Object {
     pending: Pending,
     /// Kept only where we count.
     extents: Mutex<Extents>,
+    guard: Arc<Guard>,
 }
 
 impl Syncable for Object {
@@ -72,16 +87,23 @@ impl Syncable for Object {
 }
 
 impl Objects {
-    /// Opens the objects below `root`, a folder that must be there, and counts what they hold.
+    /// Opens the objects below `root`, a folder that must be there, and counts what they hold. Their checksums are in the file
+    /// `seals`.
     ///
     /// # Errors
     /// The errno of what failed.
-    pub fn open(root: PathBuf, space: Arc<Space>, verifier: Arc<Verifier>) -> io::Result<Objects> {
+    pub fn open(
+        root: PathBuf,
+        seals: PathBuf,
+        space: Arc<Space>,
+        verifier: Arc<Verifier>,
+    ) -> io::Result<Objects> {
         if !std::fs::metadata(&root)?.is_dir() {
             return Err(io::ErrorKind::NotADirectory.into());
         }
         let syncs = Arc::new(Syncs::new(&root, !space.counts(), verifier)?);
-        let objects = Objects { root, space, open: OpenObjects::new(), syncs };
+        let keeper = Keeper::open(seals)?;
+        let objects = Objects { root, space, open: OpenObjects::new(), syncs, keeper };
         if objects.space.counts() {
             for ino in objects.list()? {
                 if let Some(object) = objects.existing(ino)? {
@@ -93,8 +115,13 @@ impl Objects {
     }
 
     /// Reads up to `buffer.len()` bytes; fewer at the object's end.
+    ///
+    /// # Errors
+    /// EIO where they are not what was sealed.
     pub fn read(&self, ino: u64, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
-        let Some(object) = self.existing(ino)? else { return Ok(0) };
+        let Some(object) = self.existing(ino)? else { return self.keeper.check_absent(ino).map(|()| 0) };
+        let end = offset.saturating_add(buffer.len() as u64);
+        let expected = object.guard.expected(offset..end)?;
         let mut done = 0;
         while done < buffer.len() {
             match object.file.read_at(&mut buffer[done..], offset + done as u64) {
@@ -104,16 +131,25 @@ impl Objects {
                 Err(error) => return Err(error),
             }
         }
+        if let Some(expected) = expected {
+            if done < buffer.len() {
+                object.guard.verify_end(&object.file, &expected, offset + done as u64)?;
+            }
+            object.guard.verify(&object.file, &expected, offset, &mut buffer[..done])?;
+        }
         Ok(done)
     }
 
     /// Writes all of `bytes`, and tells when.
     ///
     /// # Errors
-    /// ENOSPC when they do not fit the capacity: then nothing was written.
+    /// ENOSPC when they do not fit the capacity: then nothing was written. EIO where what they leave of the object is not what
+    /// was sealed.
     pub fn write(&self, ino: u64, offset: u64, bytes: &[u8]) -> io::Result<Time> {
-        let object = self.make(ino)?;
         let end = end_of(offset, bytes.len() as u64)?;
+        let change = Change::Write(offset..end);
+        let object = self.make(ino, &change)?;
+        let _changing = self.keeper.change(&object.guard, &object.file, &change)?;
         self.charge(&object, blocks_touched(offset..end))?;
         object.pending.begin_write();
         object.file.write_all_at(bytes, offset)?;
@@ -122,11 +158,13 @@ impl Objects {
 
     /// Sets the length.
     pub fn resize(&self, ino: u64, size: u64) -> io::Result<()> {
+        let change = Change::Resize(size);
         let object = match self.existing(ino)? {
             Some(object) => object,
-            None if size == 0 => return Ok(()),
-            None => self.make(ino)?,
+            None if size == 0 => return self.keeper.replace_absent(ino, &change),
+            None => self.make(ino, &change)?,
         };
+        let _changing = self.keeper.change(&object.guard, &object.file, &change)?;
         object.pending.begin_write();
         object.file.set_len(size)?;
         self.refund(&object, size.div_ceil(super::extents::BLOCK_BYTES)..u64::MAX);
@@ -135,8 +173,13 @@ impl Objects {
 
     /// Allocates or frees a range.
     pub fn allocate(&self, ino: u64, offset: u64, len: u64, mode: AllocateMode) -> io::Result<Time> {
-        let object = self.make(ino)?;
         let end = end_of(offset, len)?;
+        let change = match mode {
+            AllocateMode::Grow | AllocateMode::KeepSize => Change::Space,
+            AllocateMode::PunchHole | AllocateMode::Zero => Change::Write(offset..end),
+        };
+        let object = self.make(ino, &change)?;
+        let _changing = self.keeper.change(&object.guard, &object.file, &change)?;
         let flags = match mode {
             AllocateMode::Grow => FallocateFlags::empty(),
             AllocateMode::KeepSize => FallocateFlags::KEEP_SIZE,
@@ -168,7 +211,7 @@ impl Objects {
     /// # Errors
     /// Something of one of them was lost, now or earlier: [`Objects::sync`] tells of which.
     pub fn sync_many(&self, session: [u8; 16], inos: &[u64]) -> io::Result<()> {
-        let together = self.syncs.whole(|| self.suspect_all());
+        let together = self.sync_whole();
         for ino in inos {
             if !together || self.is_suspect(*ino) {
                 self.sync_object(*ino)?;
@@ -194,9 +237,12 @@ impl Objects {
         object.is_some_and(|object| object.pending.is_suspect())
     }
 
-    /// Its length, space and times; `None` where there is no object.
+    /// Its length, space and times; `None` where there is no object. One that is lost or cut off is as long as it was: its
+    /// file can be looked at, and be removed.
     pub fn measure(&self, ino: u64) -> io::Result<Option<Measure>> {
-        self.existing(ino)?.map(|object| measure(&object.file)).transpose()
+        let Some(object) = self.existing(ino)? else { return Ok(self.keeper.measure_absent(ino)) };
+        let found = measure(&object.file)?;
+        Ok(Some(Measure { size: object.guard.length_if_broken().unwrap_or(found.size), ..found }))
     }
 
     /// Sets its times, where there is an object.
@@ -215,17 +261,25 @@ impl Objects {
 
     /// The next range with data at or after `offset`.
     pub fn next_data(&self, ino: u64, offset: u64) -> io::Result<Option<Range<u64>>> {
-        self.existing(ino)?.map_or(Ok(None), |object| next_data(&object.file, offset))
+        match self.existing(ino)? {
+            Some(object) => object.guard.whole().and_then(|()| next_data(&object.file, offset)),
+            None => self.keeper.check_absent(ino).map(|()| None),
+        }
     }
 
     /// Removes the object, if there is one.
     pub fn destroy(&self, ino: u64) -> io::Result<()> {
+        // First: a note that outlives the object would say that it is lost.
+        self.keeper.forget(ino);
         let Some(object) = self.existing(ino)? else { return Ok(()) };
         let mut open = self.opened();
         std::fs::remove_file(self.path(ino))?;
         open.remove(ino);
         drop(open);
         self.syncs.errors().forget(ino);
+        // Whoever is sealing it now gives up, or is undone.
+        object.guard.lock().version += 1;
+        self.keeper.forget(ino);
         self.refund(&object, 0..u64::MAX);
         Ok(())
     }
@@ -239,11 +293,21 @@ impl Objects {
             return Err(Errno::NOTSUP.into());
         }
         let is_new = self.existing(ino)?.is_none();
-        let object = self.make(ino)?;
+        let object = self.make(ino, &Change::Space)?;
         if is_new {
             self.set_times(ino, Some(atime), Some(mtime))?;
         }
-        second(&object)
+        self.hand_out(ino, &object)
+    }
+
+    fn hand_out(&self, ino: u64, object: &Object) -> io::Result<OwnedFd> {
+        let found = measure(&object.file)?;
+        if found.size <= CHECKED_AT_ONCE_BYTES_MAX {
+            // Whoever has it reads without us.
+            self.read(ino, 0, &mut [0; CHECKED_AT_ONCE_BYTES_MAX as usize])?;
+        }
+        self.keeper.hand_out(&object.guard, &found)?;
+        second(object)
     }
 
     /// The object itself, open for reading and writing, where there is one.
@@ -254,8 +318,45 @@ impl Objects {
         if self.space.counts() {
             return Err(Errno::NOTSUP.into());
         }
-        let object = self.existing(ino)?.ok_or(Errno::NOENT)?;
-        second(&object)
+        let Some(object) = self.existing(ino)? else {
+            return self.keeper.check_absent(ino).and(Err(Errno::NOENT.into()));
+        };
+        self.hand_out(ino, &object)
+    }
+
+    /// Their checksums.
+    pub fn keeper(&self) -> &Keeper {
+        &self.keeper
+    }
+
+    /// Syncs them all at once, where they have a file system of their own. Whether all that was written is safe.
+    pub fn sync_whole(&self) -> bool {
+        self.syncs.whole(|| self.suspect_all())
+    }
+
+    /// The guard of an object that was not changed since it was opened, and perhaps never: `None` where there is no object.
+    pub fn guard(&self, ino: u64) -> io::Result<Option<Arc<Guard>>> {
+        Ok(self.existing(ino)?.map(|object| object.guard.clone()))
+    }
+
+    /// Runs `act` while nobody opens an object, with the guard of this one if it is open.
+    pub fn while_none_opens<R>(&self, ino: u64, act: impl FnOnce(Option<&Arc<Guard>>) -> R) -> R {
+        let open = self.opened();
+        act(open.get(ino).map(|object| &object.guard))
+    }
+
+    /// Whether nobody else can write to an object: whoever was given it has closed it.
+    pub fn is_closed(&self, ino: u64) -> io::Result<bool> {
+        if self.space.counts() {
+            return Ok(true);
+        }
+        let mut open = self.opened();
+        match open.get(ino) {
+            Some(object) if Arc::strong_count(object) > 1 => return Ok(false),
+            // Ours would be seen, too.
+            _ => open.remove(ino),
+        }
+        is_closed(&self.path(ino))
     }
 
     /// The number of every object.
@@ -270,7 +371,23 @@ impl Objects {
         Ok(found)
     }
 
-    fn path(&self, ino: u64) -> PathBuf {
+    /// Objects with numbers above `after`, in order, with their lengths: so many that they fit a message.
+    pub fn page(&self, after: u64) -> io::Result<Vec<(u64, u64)>> {
+        let mut inos = self.list()?;
+        inos.retain(|ino| *ino > after);
+        inos.sort_unstable();
+        inos.truncate(PAGE_OBJECTS_MAX);
+        let length = |ino: u64| match std::fs::metadata(self.path(ino)) {
+            Ok(found) => Some(Ok((ino, found.len()))),
+            // It was just removed.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => Some(Err(error)),
+        };
+        inos.into_iter().filter_map(length).collect()
+    }
+
+    /// Where an object is.
+    pub fn path(&self, ino: u64) -> PathBuf {
         self.root.join(format!("{:02x}/{ino:016x}", ino & 0xff))
     }
 
@@ -282,7 +399,12 @@ impl Objects {
         }
     }
 
-    fn make(&self, ino: u64) -> io::Result<Arc<Object>> {
+    /// The object, to be changed so.
+    fn make(&self, ino: u64, change: &Change) -> io::Result<Arc<Object>> {
+        if let Some(object) = self.existing(ino)? {
+            return Ok(object);
+        }
+        self.keeper.replace_absent(ino, change)?;
         self.open_object(ino, true)
     }
 
@@ -319,7 +441,9 @@ impl Objects {
             other => other?,
         };
         let extents = if self.space.counts() { extents_of(&file)? } else { Extents::default() };
-        let object = Arc::new(Object { file, pending: Pending::default(), extents: Mutex::new(extents) });
+        let guard = self.keeper.guard(ino, &file)?;
+        let (pending, extents) = (Pending::default(), Mutex::new(extents));
+        let object = Arc::new(Object { file, pending, extents, guard });
         open.keep(ino, object.clone());
         Ok(object)
     }
@@ -373,7 +497,7 @@ fn end_of(offset: u64, len: u64) -> io::Result<u64> {
     offset.checked_add(len).filter(|end| i64::try_from(*end).is_ok()).ok_or_else(|| Errno::FBIG.into())
 }
 
-fn measure(file: &File) -> io::Result<Measure> {
+pub(crate) fn measure(file: &File) -> io::Result<Measure> {
     let stat = rustix::fs::fstat(file)?;
     // The kernel's nanoseconds are below 10^9, and its sizes are not negative.
     let time = |seconds: i64, nanos: u64| Time { seconds, nanos: u32::try_from(nanos).unwrap_or(0) };
@@ -385,7 +509,8 @@ fn measure(file: &File) -> io::Result<Measure> {
     })
 }
 
-fn next_data(file: &File, offset: u64) -> io::Result<Option<Range<u64>>> {
+/// The next range of a file that has data.
+pub(crate) fn next_data(file: &File, offset: u64) -> io::Result<Option<Range<u64>>> {
     let start = match rustix::fs::seek(file, SeekFrom::Data(offset)) {
         Ok(start) => start,
         Err(Errno::NXIO) => return Ok(None),
@@ -410,12 +535,14 @@ mod tests {
 
     fn open(folder: &tempfile::TempDir, space: Arc<Space>) -> Objects {
         let verifier = Verifier::open(folder.path(), &[folder.path().to_owned()]).unwrap();
-        disk::make_folder(&folder.path().join("objects")).unwrap();
-        Objects::open(folder.path().join("objects"), space, Arc::new(verifier)).unwrap()
+        let (root, seals) = (folder.path().join("objects"), folder.path().join("seals"));
+        disk::make_folder(&root).unwrap();
+        Objects::open(root, seals, space, Arc::new(verifier)).unwrap()
     }
 
     fn objects(capacity: u64) -> (tempfile::TempDir, Arc<Space>, Objects) {
         let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir(folder.path().join("objects")).unwrap();
         let space = Arc::new(Space::counted(capacity));
         let objects = open(&folder, space.clone());
         (folder, space, objects)

@@ -6,6 +6,8 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, Weak};
 use std::time::{Duration, Instant};
 
+use rustix::io::Errno;
+
 use super::Shard;
 use super::record::Record;
 
@@ -22,6 +24,8 @@ pub(super) struct Destroyer {
 #[derive(Default)]
 struct Queue {
     waiting: VecDeque<u64>,
+    /// So many of them, from the front, have lost their names durably.
+    durable: usize,
     working: bool,
     closed: bool,
     /// What the log had without a name is in the queue, or open.
@@ -132,7 +136,29 @@ impl Shard {
         queue.swept = true;
     }
 
+    /// Sees to it that a power loss does not bring the name back of a file whose objects are about to go: with one sync for
+    /// all that wait.
+    fn settle_removals(&self) -> Result<(), Errno> {
+        let waiting = {
+            let mut queue = self.destroyer.lock();
+            if queue.durable > 0 {
+                queue.durable -= 1;
+                return Ok(());
+            }
+            queue.waiting.len()
+        };
+        self.sync_log().map_err(|error| super::errno_of(&error))?;
+        self.destroyer.lock().durable = waiting;
+        Ok(())
+    }
+
     fn destroy(&self, ino: u64) {
+        if let Err(errno) = self.settle_removals() {
+            tracing::warn!(ino, %errno, "cannot make a removal durable yet");
+            std::thread::sleep(PAUSE);
+            self.destroyer.push(ino);
+            return;
+        }
         let mut all = true;
         for fragment in self.layout.fragments_of(ino) {
             let result = if self.peers.is_self(fragment) {

@@ -132,6 +132,10 @@ pub enum Request {
     /// The fragment's commit verifier: a number that changes exactly when what was answered before, and not synced, may be
     /// lost. Answer: [`Reply::Verifier`].
     Verifier,
+
+    // --- data again: every fragment answers for its own objects ---
+    /// Objects with numbers above `after`, in order. Answer: [`Reply::Objects`], empty at the end.
+    ListObjects { after: u64 },
 }
 
 /// What of a fragment a request changes: what a power loss takes back until a sync confirms it.
@@ -198,7 +202,8 @@ impl Request {
             | Request::StartMover
             | Request::SyncMany { .. }
             | Request::IsWritten { .. }
-            | Request::Verifier => Change::None,
+            | Request::Verifier
+            | Request::ListObjects { .. } => Change::None,
         }
     }
 }
@@ -313,6 +318,8 @@ pub enum Reply {
     Truth(bool),
     /// The fragment's commit verifier.
     Verifier(u64),
+    /// Objects, as (inode, length in bytes).
+    Objects(Vec<(u64, u64)>),
 }
 
 /// An inode as the home shard knows it.
