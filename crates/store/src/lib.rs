@@ -11,4 +11,5 @@ mod serve;
 mod server;
 mod shard;
 
+pub use integrity::sealer::seal_after;
 pub use server::{OpenError, RunMover, Server};

@@ -119,7 +119,7 @@ impl Objects {
     /// # Errors
     /// EIO where they are not what was sealed.
     pub fn read(&self, ino: u64, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
-        let Some(object) = self.existing(ino)? else { return self.keeper.check_absent(ino).map(|()| 0) };
+        let Some(object) = self.existing(ino)? else { return self.absent(ino).map(|()| 0) };
         let end = offset.saturating_add(buffer.len() as u64);
         let expected = object.guard.expected(offset..end)?;
         let mut done = 0;
@@ -263,23 +263,23 @@ impl Objects {
     pub fn next_data(&self, ino: u64, offset: u64) -> io::Result<Option<Range<u64>>> {
         match self.existing(ino)? {
             Some(object) => object.guard.whole().and_then(|()| next_data(&object.file, offset)),
-            None => self.keeper.check_absent(ino).map(|()| None),
+            None => self.absent(ino).map(|()| None),
         }
     }
 
     /// Removes the object, if there is one.
     pub fn destroy(&self, ino: u64) -> io::Result<()> {
-        // First: a note that outlives the object would say that it is lost.
+        let object = self.existing(ino)?;
+        // Whoever is sealing it now gives up.
+        object.iter().for_each(|object| object.guard.lock().removed = true);
+        // First: a seal that outlives the object would say that it is lost.
         self.keeper.forget(ino);
-        let Some(object) = self.existing(ino)? else { return Ok(()) };
+        let Some(object) = object else { return Ok(()) };
         let mut open = self.opened();
         std::fs::remove_file(self.path(ino))?;
         open.remove(ino);
         drop(open);
         self.syncs.errors().forget(ino);
-        // Whoever is sealing it now gives up, or is undone.
-        object.guard.lock().version += 1;
-        self.keeper.forget(ino);
         self.refund(&object, 0..u64::MAX);
         Ok(())
     }
@@ -319,7 +319,7 @@ impl Objects {
             return Err(Errno::NOTSUP.into());
         }
         let Some(object) = self.existing(ino)? else {
-            return self.keeper.check_absent(ino).and(Err(Errno::NOENT.into()));
+            return self.absent(ino).and(Err(Errno::NOENT.into()));
         };
         self.hand_out(ino, &object)
     }
@@ -350,13 +350,40 @@ impl Objects {
         if self.space.counts() {
             return Ok(true);
         }
+        if self.is_unsynced(ino) {
+            // Else nobody would be told of an error of writing back.
+            self.sync_object(ino)?;
+        }
         let mut open = self.opened();
         match open.get(ino) {
-            Some(object) if Arc::strong_count(object) > 1 => return Ok(false),
+            Some(object) if Arc::strong_count(object) > 1 || object.pending.is_unsynced() => {
+                return Ok(false);
+            }
             // Ours would be seen, too.
             _ => open.remove(ino),
         }
         is_closed(&self.path(ino))
+    }
+
+    /// Before these are looked at by [`Objects::is_closed`]: syncs them at once, if that is to be.
+    pub fn sync_before_closing(&self, mut inos: impl Iterator<Item = u64>) {
+        if !self.space.counts() && inos.any(|ino| self.is_unsynced(ino)) {
+            self.sync_whole();
+        }
+    }
+
+    fn is_unsynced(&self, ino: u64) -> bool {
+        self.opened().get(ino).is_some_and(|object| object.pending.is_unsynced())
+    }
+
+    /// Whether an object that was not there is rightly so.
+    fn absent(&self, ino: u64) -> io::Result<()> {
+        let look = |_: Option<&Arc<Guard>>| match std::fs::metadata(self.path(ino)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => self.keeper.check_absent(ino),
+            // It was made meanwhile.
+            found => found.map(drop),
+        };
+        self.keeper.check_absent(ino).or_else(|_| self.while_none_opens(ino, look))
     }
 
     /// The number of every object.
@@ -404,8 +431,11 @@ impl Objects {
         if let Some(object) = self.existing(ino)? {
             return Ok(object);
         }
-        self.keeper.replace_absent(ino, change)?;
-        self.open_object(ino, true)
+        match self.keeper.replace_absent(ino, change) {
+            Ok(()) => self.open_object(ino, true),
+            // It may have been made, and sealed, meanwhile.
+            Err(error) => self.existing(ino)?.ok_or(error),
+        }
     }
 
     fn open_object(&self, ino: u64, create: bool) -> io::Result<Arc<Object>> {

@@ -9,7 +9,7 @@ use std::io;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use super::log::{SealLog, Sealed};
 use super::report::Fault;
@@ -21,6 +21,9 @@ const BLOCKS_MAX: u64 = 1 << 51;
 
 /// An object that was changed in more pieces than this is summed anew as a whole.
 const PIECES_MAX: usize = 4096;
+
+/// The clock that times of change come from has moved on after so many seconds for certain.
+const TICKS_S: i64 = 2;
 
 /// What is known of an object's sums.
 #[derive(Debug)]
@@ -47,6 +50,8 @@ pub struct State {
     pub broken: Option<Fault>,
     /// It waits to be sealed.
     pub queued: bool,
+    /// It is being removed: nobody seals it any more.
+    pub removed: bool,
     changed: Instant,
 }
 
@@ -118,6 +123,7 @@ impl Guard {
             touched: Extents::default(),
             handed: None,
             queued: false,
+            removed: false,
             changed: Instant::now(),
         };
         Guard { ino, state: Mutex::new(state) }
@@ -140,7 +146,7 @@ impl Guard {
         queue: impl FnOnce(),
     ) -> io::Result<Changing<'_>> {
         let mut state = self.lock();
-        let replaced = state.base.as_ref().is_some_and(|base| change.replaces(base.length));
+        let replaced = state.base.as_ref().is_some_and(|base| change.replaces(state.longest(base)));
         if let Some(fault) = state.broken.clone().filter(|_| !replaced) {
             return Err(fault.error(self.ino));
         }
@@ -153,7 +159,9 @@ impl Guard {
         }
         if state.base.is_some() {
             for block in change.cut() {
-                state.check(self.ino, file, block)?;
+                if state.knows(block).is_some() {
+                    state.check(self.ino, file, block)?;
+                }
             }
             state.touched.insert(change.blocks());
             if state.touched.pieces() > PIECES_MAX {
@@ -177,6 +185,10 @@ impl Guard {
         if state.sealed {
             log.lift(self.ino)?;
             state.sealed = false;
+        }
+        if state.handed.is_none() && is_recent(found.1) {
+            // A change within the same tick of the clock would not show: all of it is summed anew.
+            (state.base, state.touched) = (None, Extents::default());
         }
         // What it was like when the first had it counts.
         state.handed.get_or_insert(found);
@@ -202,7 +214,14 @@ impl Guard {
 
     /// Its state, if nobody changes it and nobody did for `idle`.
     pub fn at_rest(&self, idle: Duration) -> Option<MutexGuard<'_, State>> {
-        Some(self.lock()).filter(|state| state.writers == 0 && state.changed.elapsed() >= idle)
+        let is_at_rest =
+            |state: &MutexGuard<'_, State>| state.writers == 0 && state.changed.elapsed() >= idle;
+        Some(self.lock()).filter(|state| is_at_rest(state) && !state.removed)
+    }
+
+    /// It cannot be sealed now: it is tried again when it has rested as long as after a change.
+    pub fn rest_anew(&self) {
+        self.lock().changed = Instant::now();
     }
 
     /// Its state.
@@ -219,6 +238,20 @@ impl State {
             self.queued = true;
             queue();
         }
+    }
+
+    /// How long the object is or was, at most.
+    fn longest(&self, base: &Seal) -> u64 {
+        match self.broken {
+            Some(Fault::Length { is, .. }) => is.max(base.length),
+            _ => base.length,
+        }
+    }
+
+    /// The seal, if the object must be as long as that says at least: nobody has touched its last block.
+    pub fn knows_end(&self) -> Option<&Arc<Seal>> {
+        let last = self.base.as_ref()?.length.checked_sub(1)? / BLOCK_BYTES;
+        self.knows(last)
     }
 
     /// The seal that the block is still as it says; `None` where nothing is known.
@@ -240,6 +273,12 @@ impl State {
         }
         Err(Fault::Blocks { blocks: block..block + 1 }.error(ino))
     }
+}
+
+/// Whether a time of change is so near that a change now may not be told from it.
+fn is_recent((seconds, _): (i64, u32)) -> bool {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    seconds.saturating_add(TICKS_S) >= i64::try_from(now).unwrap_or(i64::MAX)
 }
 
 /// A block's bytes, with zeros after the object's end.

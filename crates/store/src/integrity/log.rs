@@ -12,29 +12,28 @@
 //! **Invariant:** where an entry does not match its checksum and a lift may have come after it, no seal counts any more:
 //! the objects are summed anew.
 
+mod end;
+mod replay;
+
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
-use std::io::{self, BufReader, Read};
+use std::io;
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
+use disk::sync_names;
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
+use self::end::End;
 use super::{CHUNK_BLOCKS, ChunkRef, Seal};
-use disk::sync_names;
 
 /// The sums of one chunk.
 pub type Sums = [u32; CHUNK_BLOCKS as usize];
 
 const HEAD: &[u8; 12] = b"FRBYSUMS\x01\0\0\0";
-const ENTRY_HEAD_BYTES: usize = 16;
-
-/// What a note that lifts seals takes.
-const LIFT_BYTES: u64 = 33;
-
 /// No entry is longer: the seal of an object of some 8 TiB.
 const BODY_BYTES_MAX: usize = 256 << 20;
 
@@ -73,28 +72,6 @@ pub struct Begun {
     losses: u64,
 }
 
-/// Where the log is appended to.
-#[derive(Debug)]
-struct End {
-    file: Arc<File>,
-    length: u64,
-    synced: u64,
-    sequence: u64,
-    buffer: Vec<u8>,
-    /// Bytes of the entries that count.
-    live: u64,
-    /// Nothing can be appended any more.
-    broken: bool,
-    /// The log was written anew, and its name may not survive a power loss yet.
-    unnamed: bool,
-    last_lift: Option<Instant>,
-    neighbours: u32,
-    /// How often encoded entries were lost: sums that a seal was to refer to may be among them.
-    losses: u64,
-    /// Objects whose seals were lifted for a neighbour's sake.
-    lapsed: Vec<u64>,
-}
-
 #[derive(Serialize, Deserialize)]
 struct SealRecord {
     ino: u64,
@@ -125,7 +102,10 @@ impl SealLog {
             index.clear();
             (end.length, end.sequence, end.live) = (0, 0, 0);
         }
-        file.set_len(end.length)?;
+        if end.length < file.metadata()?.len() {
+            file.set_len(end.length)?;
+            end.reserved = end.length;
+        }
         if end.length == 0 {
             file.write_all_at(HEAD, 0)?;
             end.length = HEAD.len() as u64;
@@ -184,8 +164,7 @@ impl SealLog {
         end.flush()?;
         if !Arc::ptr_eq(&begun.file, &end.file) || begun.losses != end.losses {
             // What was just written refers to nothing.
-            end.encode(2, &[ino.to_le_bytes(), ino.to_le_bytes()].concat())?;
-            end.flush()?;
+            end.lift(&[ino.to_le_bytes(), ino.to_le_bytes()].concat())?;
             return Err(Errno::AGAIN.into());
         }
         let SealRecord { chunks, .. } = record;
@@ -238,8 +217,7 @@ impl SealLog {
         let mut body = [0; 16];
         body[..8].copy_from_slice(&ino.to_le_bytes());
         body[8..].copy_from_slice(&last.to_le_bytes());
-        end.encode(2, &body)?;
-        end.flush()?;
+        end.lift(&body)?;
         end.sync(&self.path)?;
         end.last_lift = Some(Instant::now());
         end.lapsed.extend(taken.iter().filter(|taken| **taken != ino));
@@ -254,8 +232,11 @@ impl SealLog {
         let gone = self.index.write().unwrap_or_else(PoisonError::into_inner).remove(&ino);
         let Some(gone) = gone else { return };
         end.live -= live_bytes(&gone.seal).min(end.live);
+        if gone.lifted {
+            return;
+        }
         let body = [ino.to_le_bytes(), ino.to_le_bytes()].concat();
-        if let Err(error) = end.encode(2, &body).and_then(|()| end.flush()) {
+        if let Err(error) = end.lift(&body) {
             tracing::debug!(ino, %error, "cannot note that an object is removed");
         }
     }
@@ -320,199 +301,8 @@ impl SealLog {
     }
 }
 
-impl End {
-    fn of(file: Arc<File>) -> End {
-        End {
-            file,
-            length: 0,
-            synced: 0,
-            sequence: 0,
-            buffer: Vec::new(),
-            live: 0,
-            broken: false,
-            unnamed: false,
-            last_lift: None,
-            neighbours: 0,
-            losses: 0,
-            lapsed: Vec::new(),
-        }
-    }
-
-    fn encode(&mut self, kind: u8, body: &[u8]) -> io::Result<()> {
-        if self.broken {
-            return Err(Errno::IO.into());
-        }
-        let len = u32::try_from(body.len() + 1).ok().filter(|len| *len as usize <= BODY_BYTES_MAX);
-        let len = len.ok_or(Errno::FBIG)?;
-        let start = self.buffer.len();
-        self.buffer.extend_from_slice(&len.to_le_bytes());
-        self.buffer.extend_from_slice(&[0; 4]);
-        self.buffer.extend_from_slice(&self.sequence.to_le_bytes());
-        self.buffer.push(kind);
-        self.buffer.extend_from_slice(body);
-        let crc = crc32c::crc32c(&self.buffer[start + 8..]);
-        self.buffer[start + 4..start + 8].copy_from_slice(&crc.to_le_bytes());
-        self.sequence += 1;
-        Ok(())
-    }
-
-    /// Hands what was encoded to the kernel. After a failure nothing is: seals refer to places in the log.
-    fn flush(&mut self) -> io::Result<()> {
-        if self.broken {
-            return Err(Errno::IO.into());
-        }
-        let written = self.file.write_all_at(&self.buffer, self.length);
-        match &written {
-            Ok(()) => self.length += self.buffer.len() as u64,
-            // A full disk took a part, which is cut off again; what was in the buffer never counted.
-            Err(error) => {
-                let is_full = error.kind() == io::ErrorKind::StorageFull;
-                self.broken = !is_full || self.file.set_len(self.length).is_err();
-                // Numbers may be left out, but not used twice.
-                self.losses += 1;
-            }
-        }
-        self.buffer.clear();
-        written
-    }
-
-    fn sync(&mut self, path: &Path) -> io::Result<()> {
-        if self.broken {
-            return Err(Errno::IO.into());
-        }
-        if self.unnamed {
-            sync_names(path)?;
-            self.unnamed = false;
-        }
-        if self.synced < self.length {
-            self.file.sync_data().inspect_err(|_| self.broken = true)?;
-            self.synced = self.length;
-        }
-        Ok(())
-    }
-
-    /// Writes a seal of another log with its sums to this one.
-    fn copy(&mut self, ino: u64, seal: &Seal) -> io::Result<Seal> {
-        let mut chunks = Vec::with_capacity(seal.chunks.len());
-        for chunk in &seal.chunks {
-            let mut bytes = vec![0; 4 * usize::from(chunk.blocks)];
-            seal.file.read_exact_at(&mut bytes, chunk.at)?;
-            self.encode(0, &bytes)?;
-            if self.buffer.len() as u64 > UNSYNCED_BYTES_MAX {
-                self.flush()?;
-            }
-            let at = self.length + (self.buffer.len() - bytes.len()) as u64;
-            chunks.push(ChunkRef { at, ..*chunk });
-        }
-        let (length, mtime) = (seal.length, seal.mtime);
-        let record = SealRecord { ino, length, mtime, chunks };
-        self.encode(1, &postcard::to_stdvec(&record).map_err(io::Error::other)?)?;
-        Ok(Seal { length, mtime, chunks: record.chunks.into(), file: self.file.clone() })
-    }
-
-    /// Reads all entries; false where what counts cannot be told.
-    fn replay(&mut self, index: &mut BTreeMap<u64, Sealed>) -> io::Result<bool> {
-        let total = self.file.metadata()?.len();
-        let file = self.file.clone();
-        let mut reader = BufReader::with_capacity(1 << 20, &*file);
-        let mut head = [0; HEAD.len()];
-        if total < HEAD.len() as u64 {
-            return Ok(total == 0);
-        }
-        reader.read_exact(&mut head)?;
-        if head != *HEAD {
-            return Ok(false);
-        }
-        self.length = HEAD.len() as u64;
-        let mut body = Vec::new();
-        while let Some(sequence) = read_entry(&mut reader, total - self.length, &mut body)? {
-            if sequence < self.sequence {
-                break;
-            }
-            self.sequence = sequence + 1;
-            self.length += (ENTRY_HEAD_BYTES + body.len()) as u64;
-            if !self.apply(&body, index) {
-                return Ok(false);
-            }
-        }
-        self.synced = self.length;
-        if self.length == total {
-            return Ok(true);
-        }
-        let tail = total - self.length;
-        // What is torn was not synced, so it is at the end, is not much, and nothing whole is behind it.
-        let may_be_torn = tail <= 2 * UNSYNCED_BYTES_MAX && tail != LIFT_BYTES && !self.has_later(total)?;
-        if may_be_torn {
-            tracing::info!(offset = self.length, bytes = tail, "cut off the torn tail of a log of checksums");
-        }
-        Ok(may_be_torn)
-    }
-
-    /// Whether a whole entry follows the place where entries end.
-    fn has_later(&self, total: u64) -> io::Result<bool> {
-        let mut bytes = vec![0; usize::try_from(total - self.length).map_err(io::Error::other)?];
-        self.file.read_exact_at(&mut bytes, self.length)?;
-        let is_entry = |at: usize| {
-            let number = u64::from_le_bytes(bytes[at + 8..at + 16].try_into().expect("8 bytes"));
-            let plausible = number > self.sequence && number - self.sequence <= bytes.len() as u64;
-            let left = (bytes.len() - at) as u64;
-            plausible && matches!(read_entry(&mut &bytes[at..], left, &mut Vec::new()), Ok(Some(_)))
-        };
-        Ok((1..bytes.len().saturating_sub(ENTRY_HEAD_BYTES)).any(is_entry))
-    }
-
-    fn apply(&mut self, body: &[u8], index: &mut BTreeMap<u64, Sealed>) -> bool {
-        match body.split_first() {
-            Some((0, _)) => true,
-            Some((1, record)) => {
-                let Ok(record) = postcard::from_bytes::<SealRecord>(record) else { return false };
-                let SealRecord { ino, length, mtime, chunks } = record;
-                let seal = Arc::new(Seal { length, mtime, chunks: chunks.into(), file: self.file.clone() });
-                self.live += live_bytes(&seal);
-                let before = index.insert(ino, Sealed { seal, lifted: false });
-                self.live -= before.map_or(0, |before| live_bytes(&before.seal)).min(self.live);
-                true
-            }
-            Some((2, range)) => {
-                let Some((first, last)) = range_of(range) else { return false };
-                let gone: Vec<u64> = index.range(first..=last.max(first)).map(|(ino, _)| *ino).collect();
-                for ino in gone {
-                    // Whether it was changed after this is not known: it is summed anew.
-                    let seal = index.remove(&ino).map(|sealed| live_bytes(&sealed.seal));
-                    self.live -= seal.unwrap_or(0).min(self.live);
-                }
-                true
-            }
-            _ => false,
-        }
-    }
-}
-
-fn range_of(body: &[u8]) -> Option<(u64, u64)> {
-    let (first, last) = body.split_at_checked(8)?;
-    Some((u64::from_le_bytes(first.try_into().ok()?), u64::from_le_bytes(last.try_into().ok()?)))
-}
-
 /// What a seal takes in a log, roughly.
 fn live_bytes(seal: &Seal) -> u64 {
     let sums = |chunk: &ChunkRef| 33 + 4 * u64::from(chunk.blocks);
     64 + seal.chunks.iter().map(sums).sum::<u64>()
-}
-
-/// The next entry's number, with its body; `None` where there is no whole one in the `left` bytes.
-fn read_entry(reader: &mut impl Read, left: u64, body: &mut Vec<u8>) -> io::Result<Option<u64>> {
-    let mut head = [0; ENTRY_HEAD_BYTES];
-    if left < head.len() as u64 {
-        return Ok(None);
-    }
-    reader.read_exact(&mut head)?;
-    let number = |at: usize| u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
-    let len = number(0) as usize;
-    if len == 0 || len > BODY_BYTES_MAX || (len + head.len()) as u64 > left {
-        return Ok(None);
-    }
-    body.resize(len, 0);
-    reader.read_exact(body)?;
-    let crc = crc32c::crc32c_append(crc32c::crc32c(&head[8..]), body);
-    Ok((crc == number(4)).then(|| u64::from(number(8)) | u64::from(number(12)) << 32))
 }

@@ -12,9 +12,10 @@ use std::time::{Duration, Instant};
 use wire::node::ScrubStatus;
 
 use super::report::Fault;
+use super::sealer;
 use super::{BLOCK, CHUNK_BLOCKS, CHUNK_BYTES, Seal, sum_of};
 use crate::fragment::extents::BLOCK_BYTES;
-use crate::fragment::objects::Objects;
+use crate::fragment::objects::{Objects, next_data};
 
 /// How often everything is looked at without being asked for, and how fast.
 const EVERY: Duration = Duration::from_secs(7 * 24 * 3600);
@@ -63,13 +64,10 @@ impl Schedule {
     pub fn turn(&mut self, objects: &Arc<Objects>, namespace: u32) {
         if self.0.elapsed() >= EVERY {
             self.0 = Instant::now();
-            start(objects, namespace, Some(BYTES_PER_S), REST_OF_ALL);
+            start(objects, namespace, Some(BYTES_PER_S), sealer::rest());
         }
     }
 }
-
-/// What nobody asked for seals nothing before its time.
-const REST_OF_ALL: Duration = Duration::from_secs(10);
 
 /// Starts a scrub, if none runs; objects that were left alone for `idle` are sealed first. Tells how it stands.
 pub fn start(
@@ -157,14 +155,31 @@ fn check(objects: &Objects, ino: u64, pace: &mut Pace) -> io::Result<(Vec<Fault>
         Err(error) => return Err(error),
     };
     let Some(guard) = objects.guard(ino)? else { return fine };
-    let mut faults = Vec::new();
-    if let Some(fault) = guard.lock().broken.clone() {
-        return Ok((vec![fault], 0));
-    }
-    let mut bytes = 0;
-    for chunk in &seal.chunks {
-        bytes += check_chunk(&file, &guard, &seal, chunk.index, &mut faults)?;
-        pace.spent(CHUNK_BYTES.min(seal.length));
+    let seal = {
+        let state = guard.lock();
+        if let Some(fault) = state.broken.clone() {
+            return Ok((vec![fault], 0));
+        }
+        // The object's own: that of the log may be a copy of it.
+        let Some(seal) = state.base.clone() else { return fine };
+        seal
+    };
+    let (mut faults, mut bytes, mut index) = (Vec::new(), 0, 0);
+    while index * CHUNK_BYTES < seal.length {
+        // A hole where there should be bytes is looked at, too.
+        if seal.chunks.binary_search_by_key(&index, |chunk| chunk.index).is_err() {
+            let data = next_data(&file, index * CHUNK_BYTES)?.map_or(seal.length, |data| data.start);
+            let summed = seal.chunks.iter().map(|chunk| chunk.index).find(|chunk| *chunk > index);
+            let next = (data / CHUNK_BYTES).min(summed.unwrap_or(u64::MAX));
+            if next > index || data >= seal.length {
+                index = next.max(index + 1);
+                continue;
+            }
+        }
+        let read = check_chunk(&file, &guard, &seal, index, &mut faults)?;
+        bytes += read;
+        pace.spent(read);
+        index += 1;
     }
     Ok((faults, bytes))
 }
@@ -209,7 +224,7 @@ fn check_chunk(
 /// Whether nobody can have changed the block since before it was read.
 fn is_unchanged(guard: &super::guard::Guard, seal: &Seal, block: u64) -> bool {
     let state = guard.lock();
-    state.knows(block).is_some_and(|base| std::ptr::eq(&**base, seal) || base.chunks == seal.chunks)
+    state.knows(block).is_some_and(|base| std::ptr::eq(&**base, seal))
 }
 
 fn open(path: &Path) -> io::Result<File> {

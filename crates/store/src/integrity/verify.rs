@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use super::guard::Guard;
 use super::log::Sums;
+use super::report::Fault;
 use super::{BLOCK, CHUNK_BLOCKS, Seal, sum_of};
 use crate::fragment::extents::{BLOCK_BYTES, blocks_touched};
 
@@ -19,6 +20,8 @@ pub struct Expected {
     changed: Option<Vec<bool>>,
     /// The object is as long as the seal says.
     whole: bool,
+    /// It is at least as long.
+    ends: bool,
 }
 
 impl Guard {
@@ -37,7 +40,8 @@ impl Guard {
         let changed =
             (!untouched).then(|| blocks.clone().map(|block| state.knows(block).is_none()).collect());
         let whole = state.touched.blocks() == 0;
-        Ok(Some(Expected { seal: base.clone(), first: blocks.start, changed, whole }))
+        let ends = state.knows_end().is_some();
+        Ok(Some(Expected { seal: base.clone(), first: blocks.start, changed, whole, ends }))
     }
 
     /// Compares what was read from `offset` on.
@@ -79,21 +83,21 @@ impl Guard {
         self.lock().check(self.ino(), file, block)
     }
 
-    /// Whether the object ends where the seal says, as far as a read that came to the end can tell.
+    /// Whether the object goes on to where the seal says, for a read that came to an end before.
     ///
     /// # Errors
     /// EIO where it does not.
     pub fn verify_end(&self, file: &File, expected: &Expected, end: u64) -> io::Result<()> {
-        if !expected.whole || end >= expected.seal.length {
+        if !expected.ends || end >= expected.seal.length {
             return Ok(());
         }
         let mut state = self.lock();
         let (is, was) = (file.metadata()?.len(), expected.seal.length);
-        let same = state.base.as_ref().is_some_and(|base| Arc::ptr_eq(base, &expected.seal));
-        if !same || state.touched.blocks() > 0 || state.handed.is_some() || !state.sealed || is == was {
+        let same = state.knows_end().is_some_and(|base| Arc::ptr_eq(base, &expected.seal));
+        if !same || is >= was {
             return Ok(());
         }
-        let fault = super::report::Fault::Length { is, was };
+        let fault = Fault::Length { is, was };
         state.broken = Some(fault.clone());
         Err(fault.error(self.ino()))
     }
