@@ -1,5 +1,6 @@
 //! One fragment's part of scrubs and of the comparison of metadata with objects, as the node is asked for them.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use rustix::io::Errno;
@@ -77,17 +78,11 @@ fn compare(
 ) -> Result<(), Errno> {
     let mut after = 0;
     loop {
-        let page = match shard.peers().is_self(index) {
-            true => namespace.objects.page(after).map_err(|error| errno_of(&error))?,
-            false => shard.peers().objects(index, after)?,
-        };
+        let page = page(shard, namespace, index, after)?;
         let Some((last, _)) = page.last() else { return Ok(()) };
-        after = *last;
+        let from = std::mem::replace(&mut after, *last);
         report.objects += page.len() as u64;
-        let inos: Vec<u64> = page.iter().map(|(ino, _)| *ino).collect();
-        // A file is in the metadata before it has an object, and its number is never used again.
-        for ino in shard.strangers(&inos) {
-            let bytes = page.iter().find(|(found, _)| *found == ino).map_or(0, |(_, bytes)| *bytes);
+        for (ino, bytes) in orphans(shard, namespace, (index, from), &page)? {
             report.orphans.push(Orphan { namespace: id, ino, fragment: index, bytes });
             if spec.repair {
                 match shard.peers().is_self(index) {
@@ -98,4 +93,31 @@ fn compare(
             }
         }
     }
+}
+
+/// Objects of the fragment `index` with numbers above `after`, with their lengths.
+fn page(shard: &Shard, namespace: &Namespace, index: u32, after: u64) -> Result<Vec<(u64, u64)>, Errno> {
+    match shard.peers().is_self(index) {
+        true => namespace.objects.page(after).map_err(|error| errno_of(&error)),
+        false => shard.peers().objects(index, after),
+    }
+}
+
+/// Those of the page of objects above `after` that belong to no file.
+fn orphans(
+    shard: &Shard,
+    namespace: &Namespace,
+    (index, after): (u32, u64),
+    found: &[(u64, u64)],
+) -> Result<Vec<(u64, u64)>, Errno> {
+    let inos: Vec<u64> = found.iter().map(|(ino, _)| *ino).collect();
+    // A file is in the metadata before it has an object, and its number is never used again.
+    let strangers: BTreeSet<u64> = shard.strangers(&inos).into_iter().collect();
+    if strangers.is_empty() {
+        return Ok(Vec::new());
+    }
+    // The files of some may have been removed since they were listed, and they with them.
+    let mut left = page(shard, namespace, index, after)?;
+    left.retain(|(ino, _)| strangers.contains(ino));
+    Ok(left)
 }
