@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use rustix::io::Errno;
+use rustix::process::Signal;
 use serde_json::{Value, json};
 use tests::disk::Disk;
 use tests::processes::wait_until;
@@ -209,12 +210,15 @@ fn power_losses(plan: &Plan) {
         let mut writer = Writer::start("durable", &site.mountpoint(0), 0, seed + round);
         beside_scrubs(&site, || {
             std::thread::sleep(Duration::from_millis(500 + random.below(1500)));
+            // Dead first: a machine without power answers nothing any more.
+            site.storage.iter().for_each(|node| node.signal(Signal::KILL));
             disk.lose_power();
         });
         writer.stop();
         site.storage.iter_mut().for_each(|node| node.kill());
         disk.restore();
         site.storage.iter_mut().for_each(|node| node.start());
+        site.storage.iter().for_each(|node| node.assert_serves());
         let fresh = site.add_mount();
         writer.verify(&site.mountpoint(fresh));
         assert_eq!(scrub(&site), Vec::<Value>::new());

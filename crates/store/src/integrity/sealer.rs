@@ -14,7 +14,7 @@ use super::guard::Guard;
 use super::log::{Begun, Sums};
 use super::report::Fault;
 use super::scrub::Pace;
-use super::{BLOCK, CHUNK_BLOCKS, CHUNK_BYTES, ChunkRef, Seal, sum_of};
+use super::{BLOCK, CHUNK_BLOCKS, CHUNK_BYTES, ChunkRef, SUM_OF_ZEROS, Seal, sum_of};
 use crate::fragment::extents::{BLOCK_BYTES, Extents};
 use crate::fragment::objects::{Objects, measure, next_data};
 
@@ -258,8 +258,7 @@ impl Objects {
 
     /// Writes a chunk's sums; those of zeros at its end are left out.
     fn put(&self, object: &mut Prepared, index: u64, sums: &[u32]) -> io::Result<()> {
-        let zeros = sum_of(&[]);
-        let len = sums.iter().rposition(|sum| *sum != zeros).map_or(0, |last| last + 1);
+        let len = sums.iter().rposition(|sum| *sum != SUM_OF_ZEROS).map_or(0, |last| last + 1);
         if len > 0 {
             object.chunks.push(self.keeper().log.write_sums(index, &sums[..len])?);
         }
@@ -358,6 +357,6 @@ pub fn read_sums(file: &File, index: u64, buffer: &mut Vec<u8>) -> io::Result<Ve
     buffer.truncate(done);
     debug_assert_eq!(BLOCK as u64, BLOCK_BYTES, "sums are of the blocks that are counted");
     let mut sums: Vec<u32> = buffer.chunks(BLOCK).map(sum_of).collect();
-    sums.resize(CHUNK_BLOCKS as usize, sum_of(&[]));
+    sums.resize(CHUNK_BLOCKS as usize, SUM_OF_ZEROS);
     Ok(sums)
 }

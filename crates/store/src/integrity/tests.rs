@@ -16,6 +16,12 @@ use crate::fragment::verifier::Verifier;
 
 const INO: u64 = 77;
 
+#[test]
+fn a_block_that_ends_early_is_summed_with_the_zeros_after_it() {
+    assert_eq!(super::sum_of(&[]), super::SUM_OF_ZEROS);
+    assert_eq!(super::sum_of(b"end"), super::sum_of(&[b"end".as_slice(), &[0; 4093]].concat()));
+}
+
 fn open(folder: &Path) -> Objects {
     fs::create_dir_all(folder.join("objects")).unwrap();
     let space = Arc::new(Space::counted(1 << 30));
