@@ -1,6 +1,7 @@
 //! Control as the stage commands see it: this user's own, or a cluster's.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -9,6 +10,9 @@ use wlm::control::Control;
 use super::super::{Context, cluster};
 use crate::failure::Failure;
 use crate::output::Output;
+
+/// Between two looks whether our own service still runs, while a file system is asked.
+const LOOK: Duration = Duration::from_millis(500);
 
 /// One of them.
 pub enum Door {
@@ -52,6 +56,21 @@ impl Door {
         match self {
             Door::Own(context) => context.service.get(path).await,
             Door::Cluster(control) => control.get(path).map_err(cluster::failure),
+        }
+    }
+
+    /// Asks the file system, which may be a mount that waits for a storage node. A node that died is started again by our own
+    /// service alone, and that may have died with it, or a moment after it answered us: so it is kept up meanwhile.
+    pub async fn asking<R: Send + 'static>(&self, question: impl FnOnce() -> R + Send + 'static) -> R {
+        let mut answer = tokio::task::spawn_blocking(question);
+        loop {
+            if let Ok(answer) = tokio::time::timeout(LOOK, &mut answer).await {
+                return answer.expect("a question to the file system does not panic");
+            }
+            if let Door::Own(context) = self {
+                // A failed start is tried again.
+                let _ = context.service.ensure_up().await;
+            }
         }
     }
 

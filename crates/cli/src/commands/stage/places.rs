@@ -26,8 +26,8 @@ struct Located {
     here: Option<PathBuf>,
 }
 
-fn size(path: Option<&Path>) -> Option<u64> {
-    Some(path?.metadata().ok()?.len())
+fn size(path: &Path) -> Option<u64> {
+    Some(path.metadata().ok()?.len())
 }
 
 /// What `stage in` and `stage out` ask for.
@@ -66,10 +66,11 @@ pub async fn of_request(
     // A file that goes to a folder keeps its name there; control knows folders by their slash.
     let into_folder = kind == StageKind::File && direction == Direction::In && buffer.is_folder;
     let path = if into_folder { format!("{}/", buffer.path) } else { buffer.path };
-    let size_hint = match direction {
-        Direction::In => size(Some(&pfs)),
-        Direction::Out => size(buffer.here.as_deref()),
+    let sized = match direction {
+        Direction::In => Some(pfs.clone()),
+        Direction::Out => buffer.here,
     };
+    let size_hint = door.asking(move || size(&sized?)).await;
     Ok((buffer.place, kind, vec![StagePair { buffer: path, pfs, size_hint }]))
 }
 
@@ -120,13 +121,17 @@ async fn of_list(
             return Err(mistake(line, "it is in another buffer than the lines before".to_owned()));
         }
         let pfs = PathBuf::from(entry.pfs);
-        let size_hint = size(Some(&pfs)).filter(|_| direction == Direction::In);
+        let size_hint = size(&pfs).filter(|_| direction == Direction::In);
         pairs.push(StagePair { buffer: entry.buffer.path, pfs, size_hint });
     }
     let root = root.ok_or_else(|| mistake(1, "the list is empty".to_owned()))?;
     let located = of_variable(door, BufferPath { root, path: String::new() }, token).await?;
-    if let (Direction::Out, Some(here)) = (direction, &located.here) {
-        pairs.iter_mut().for_each(|pair| pair.size_hint = size(Some(&here.join(&pair.buffer))));
+    if let (Direction::Out, Some(here)) = (direction, located.here) {
+        let measured = move || {
+            pairs.iter_mut().for_each(|pair| pair.size_hint = size(&here.join(&pair.buffer)));
+            pairs
+        };
+        pairs = door.asking(measured).await;
     }
     Ok((located.place, pairs))
 }
@@ -136,12 +141,14 @@ async fn locate(door: &Door, path: &Path, token: Option<&str>) -> Result<Located
         let parsed = parsed.map_err(|why| Failure::usage(why, ADVICE))?;
         return of_variable(door, parsed, token).await;
     }
-    let found = Mounted::of_path(path)
+    let asked = path.to_owned();
+    let (found, is_folder) = door.asking(move || (Mounted::of_path(&asked), disk::is_folder(&asked))).await;
+    let found = found
         .map_err(|e| Failure::no_input(format!("look up {}: {e}", path.display()), "check the spelling"))?;
     let Some((mounted, below)) = found else {
         return Err(Failure::usage(format!("{} is in no buffer", path.display()), ADVICE));
     };
-    let is_folder = disk::is_folder(path).map_err(|e| Failure::local("look up", path, &e))?
+    let is_folder = is_folder.map_err(|e| Failure::local("look up", path, &e))?
         || path.as_os_str().as_encoded_bytes().ends_with(b"/");
     Ok(Located { place: mounted.place(), path: below, is_folder, here: Some(path.to_owned()) })
 }
@@ -162,9 +169,10 @@ async fn of_variable(door: &Door, path: BufferPath, token: Option<&str>) -> Resu
     let place = Place::Session { token: token.clone(), persistent: persistent.clone(), access_mode };
     let mounted = mountpoint(door, &token, persistent.as_deref(), access_mode).await;
     let here = mounted.map(|root| root.join(&path.path));
+    let asked = here.clone();
     let is_folder = path.path.is_empty()
         || path.path.ends_with('/')
-        || here.as_ref().is_some_and(|here| disk::is_folder(here).unwrap_or(false));
+        || door.asking(move || asked.is_some_and(|here| disk::is_folder(&here).unwrap_or(false))).await;
     Ok(Located { place, path: path.path.trim_end_matches('/').to_owned(), is_folder, here })
 }
 
