@@ -263,7 +263,7 @@ impl Aligned {
                 Err(error) => return Err(error),
             }
             // The object's end: direct I/O reads from whole blocks only.
-            if done as u64 % BLOCK_BYTES != 0 {
+            if !(done as u64).is_multiple_of(BLOCK_BYTES) {
                 break;
             }
         }

@@ -68,7 +68,7 @@ impl Guard {
             let part = &mut bytes[(start - offset) as usize..(end - offset) as usize];
             // A block of the object's last bytes is whole, too.
             let is_whole = part.len() == BLOCK
-                || (start % BLOCK_BYTES == 0 && expected.whole && end == expected.seal.length);
+                || (start.is_multiple_of(BLOCK_BYTES) && expected.whole && end == expected.seal.length);
             if !is_whole || sum != Some(sum_of(part)) {
                 let skip = (start % BLOCK_BYTES) as usize;
                 let read = self.look_closer(file, block)?;
