@@ -14,6 +14,9 @@ use super::record::Record;
 /// How often lost sessions are looked for, and how soon a fragment that did not answer is asked again.
 const PAUSE: Duration = Duration::from_secs(1);
 
+/// The log is not synced more often for removals.
+const BETWEEN_SYNCS: Duration = Duration::from_millis(20);
+
 /// The files whose objects are to be removed.
 #[derive(Default)]
 pub(super) struct Destroyer {
@@ -26,6 +29,8 @@ struct Queue {
     waiting: VecDeque<u64>,
     /// So many of them, from the front, have lost their names durably.
     durable: usize,
+    /// When the log was synced for them last.
+    synced: Option<Instant>,
     working: bool,
     closed: bool,
     /// What the log had without a name is in the queue, or open.
@@ -139,16 +144,20 @@ impl Shard {
     /// Sees to it that a power loss does not bring the name back of a file whose objects are about to go: with one sync for
     /// all that wait.
     fn settle_removals(&self) -> Result<(), Errno> {
-        let waiting = {
+        let early = {
             let mut queue = self.destroyer.lock();
             if queue.durable > 0 {
                 queue.durable -= 1;
                 return Ok(());
             }
-            queue.waiting.len()
+            queue.synced.map_or(Duration::ZERO, |last| BETWEEN_SYNCS.saturating_sub(last.elapsed()))
         };
+        // Those that are removed meanwhile share the sync.
+        std::thread::sleep(early);
+        let waiting = self.destroyer.lock().waiting.len();
         self.sync_log().map_err(|error| super::errno_of(&error))?;
-        self.destroyer.lock().durable = waiting;
+        let mut queue = self.destroyer.lock();
+        (queue.durable, queue.synced) = (waiting, Some(Instant::now()));
         Ok(())
     }
 
