@@ -4,6 +4,7 @@ use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
+use rustix::fs::statvfs;
 use serde_json::{Value, json};
 use tests::processes::wait_until;
 use tests::site::HANGS_AFTER;
@@ -21,6 +22,8 @@ impl Ground {
         let folder = self.site.storage[n].folder().join(OBJECTS);
         assert!(wait_until(HANGS_AFTER, || !objects(&folder).is_empty()), "the load leaves no object");
         self.load.order("pause");
+        // Whoever asks for the space in use waits for what is being removed: that lifts seals of its neighbours.
+        statvfs(&self.mounts[0]).expect("it is mounted");
         self.seal(n);
         self.site.storage[n].kill();
         let mut objects = objects(&folder);

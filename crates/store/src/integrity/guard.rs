@@ -118,7 +118,8 @@ impl Guard {
             version: 0,
             writers: 0,
             broken,
-            sealed: sealed.as_ref().is_some_and(|sealed| !sealed.lifted),
+            // One that is lifted for a neighbour's sake is sealed again, also while the object is open.
+            sealed: sealed.is_some(),
             base: sealed.map(|sealed| sealed.seal),
             touched: Extents::default(),
             handed: None,
