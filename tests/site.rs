@@ -21,6 +21,9 @@ use tempfile::TempDir;
 /// Nothing that is waited for takes longer, even on a busy machine; what does hangs.
 pub const HANGS_AFTER: Duration = Duration::from_secs(90);
 
+/// What tells a storage node how long an object rests before it is sealed, milliseconds.
+const REST: &str = "FOREBAY_SEAL_AFTER_MS";
+
 /// The instance's.
 pub const KEY: &str = "c0ffee00c0ffee00c0ffee00c0ffee00c0ffee00c0ffee00c0ffee00c0ffee00";
 
@@ -201,6 +204,10 @@ impl Node {
         let log = log.expect("the folder is ours");
         let mut command = Command::new(program_folder().join("forebay-node"));
         command.args(["--name", &self.name, "--roles", self.roles, "--dir"]).arg(&self.folder);
+        if std::env::var_os(REST).is_none() {
+            // What rests for a moment is sealed with checksums, as elsewhere after ten seconds: so it is in short tests, too.
+            command.env(REST, "30");
+        }
         command.stdin(Stdio::null()).stdout(log.try_clone().expect("a file can be shared")).stderr(log);
         self.process = Some(command.spawn().expect("the program is built"));
         let answers = wait_until(HANGS_AFTER, || self.try_call("GET", "/v1/health", None).is_ok());

@@ -16,6 +16,7 @@ mod kills;
 mod one_node;
 mod replaced;
 mod rolled_back;
+mod rot;
 
 /// The number in an environment variable.
 fn setting(name: &str, default: u64) -> u64 {

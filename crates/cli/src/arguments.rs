@@ -31,6 +31,10 @@ pub enum Command {
     Status(Status),
     /// Destroy a buffer and everything in it
     Rm(Rm),
+    /// Compare everything in a buffer with its checksums
+    Scrub(Scrub),
+    /// Scrub a buffer, and compare its metadata with what its nodes store
+    Fsck(Fsck),
     /// Stage files in and out while a buffer lives; retry what failed
     #[command(subcommand)]
     Stage(Stage),
@@ -104,6 +108,32 @@ pub struct Rm {
     /// Unmount it even where programs have files open in it
     #[arg(long)]
     pub force: bool,
+}
+
+/// `forebay scrub`.
+#[derive(Debug, Args)]
+pub struct Scrub {
+    /// The buffer's token, as `forebay status` lists it
+    pub token: String,
+    /// Read at most so many bytes a second on each node, as 200MiB [default: as many as can be]
+    #[arg(long, value_name = "SIZE")]
+    pub rate: Option<String>,
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `forebay fsck`.
+#[derive(Debug, Args)]
+pub struct Fsck {
+    /// The buffer's token, as `forebay status` lists it
+    pub token: String,
+    /// Remove what belongs to no file
+    #[arg(long)]
+    pub repair: bool,
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// `forebay stage`.

@@ -2,6 +2,7 @@
 
 mod cluster;
 mod drain;
+pub mod integrity;
 mod local;
 pub mod mount;
 pub mod rm;
@@ -115,6 +116,8 @@ pub fn run(command: Command, dir: Option<PathBuf>) -> u8 {
         Command::Run(run) => (run.json, true),
         Command::Stage(stage) => (stage.json(), true),
         Command::Status(status) => (status.json, false),
+        Command::Scrub(scrub) => (scrub.json, false),
+        Command::Fsck(fsck) => (fsck.json, false),
         _ => (false, false),
     };
     let cluster = cluster::is_meant(dir.as_deref());
@@ -130,6 +133,8 @@ pub fn run(command: Command, dir: Option<PathBuf>) -> u8 {
         Command::Local(arguments) => block_on(local::run(arguments, &output)),
         Command::Status(arguments) if cluster => cluster::status(arguments, &output),
         Command::Rm(arguments) if cluster => cluster::rm(arguments, &output),
+        Command::Scrub(arguments) if cluster => integrity::cluster_scrub(arguments, &output),
+        Command::Fsck(arguments) if cluster => integrity::cluster_fsck(arguments, &output),
         _ => run_own(command, cluster, &output, dir),
     };
     ended.unwrap_or_else(|failure| {
@@ -148,6 +153,8 @@ fn run_own(command: Command, cluster: bool, output: &Output, dir: Option<PathBuf
             Command::Run(arguments) => run::run(arguments, output, dir).await,
             Command::Status(arguments) => status::run(&arguments, output, dir).await,
             Command::Rm(arguments) => rm::run(&arguments, output, dir).await,
+            Command::Scrub(arguments) => integrity::scrub(&arguments, output, dir).await,
+            Command::Fsck(arguments) => integrity::fsck(&arguments, output, dir).await,
             Command::Stage(command) => stage::run(&command, cluster, output, dir).await,
             Command::Mount(arguments) => mount::run(&arguments, output, dir).await,
             Command::Umount(arguments) => umount::run(&arguments, output, dir).await,

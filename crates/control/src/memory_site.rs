@@ -10,8 +10,8 @@ use model::phase::{StageKind, StageState};
 use tokio::sync::Notify;
 use wire::control::{ApiError, FileFailure, Side, StageNotes, StageProgress, StageStatus};
 use wire::node::{
-    FragmentSpec, FragmentStatus, LocalSpace, LocalSpec, LocalStatus, MountSpec, MountStatus, NodeHealth,
-    StageSpec, StorageAddress,
+    FragmentSpec, FragmentStatus, FsckReport, FsckSpec, LocalSpace, LocalSpec, LocalStatus, MountSpec,
+    MountStatus, NodeHealth, ScrubSpec, ScrubStatus, StageSpec, StorageAddress,
 };
 
 use crate::node_api::{NodeApi, Release, Unmount};
@@ -257,6 +257,28 @@ impl NodeApi for MemorySite {
             Ok(())
         };
         self.call_node(node, format!("delete_fragment {node}"), effect).await
+    }
+
+    async fn scrub(
+        &self,
+        node: &str,
+        _instance: &str,
+        _spec: Option<ScrubSpec>,
+    ) -> Result<ScrubStatus, ApiError> {
+        self.call_node(node, format!("scrub {node}"), |_| Ok(ScrubStatus::default())).await
+    }
+
+    async fn paths(
+        &self,
+        node: &str,
+        _instance: &str,
+        inos: &[(u32, u64)],
+    ) -> Result<Vec<Option<String>>, ApiError> {
+        self.call_node(node, format!("paths {node}"), |_| Ok(vec![None; inos.len()])).await
+    }
+
+    async fn fsck(&self, node: &str, _instance: &str, _spec: FsckSpec) -> Result<FsckReport, ApiError> {
+        self.call_node(node, format!("fsck {node}"), |_| Ok(FsckReport::default())).await
     }
 
     async fn mount(&self, node: &str, spec: &MountSpec) -> Result<MountStatus, ApiError> {

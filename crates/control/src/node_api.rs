@@ -6,7 +6,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use wire::control::{ApiError, StageStatus};
 use wire::node::{
-    FragmentSpec, FragmentStatus, LocalSpec, LocalStatus, MountSpec, MountStatus, NodeHealth, StageSpec,
+    FragmentSpec, FragmentStatus, FsckReport, FsckSpec, LocalSpec, LocalStatus, MountSpec, MountStatus,
+    NodeHealth, ScrubSpec, ScrubStatus, StageSpec,
 };
 
 /// The node's API, as `wire::node` describes it.
@@ -36,6 +37,39 @@ pub trait NodeApi: Send + Sync {
         node: &str,
         instance: &str,
     ) -> impl Future<Output = Result<(), ApiError>> + Send;
+
+    /// `PUT /v1/fragments/{instance}/scrub`; without a specification only `GET`.
+    ///
+    /// # Errors
+    /// The node's.
+    fn scrub(
+        &self,
+        node: &str,
+        instance: &str,
+        spec: Option<ScrubSpec>,
+    ) -> impl Future<Output = Result<ScrubStatus, ApiError>> + Send;
+
+    /// `PUT /v1/fragments/{instance}/paths`.
+    ///
+    /// # Errors
+    /// The node's.
+    fn paths(
+        &self,
+        node: &str,
+        instance: &str,
+        inos: &[(u32, u64)],
+    ) -> impl Future<Output = Result<Vec<Option<String>>, ApiError>> + Send;
+
+    /// `PUT /v1/fragments/{instance}/fsck`.
+    ///
+    /// # Errors
+    /// The node's.
+    fn fsck(
+        &self,
+        node: &str,
+        instance: &str,
+        spec: FsckSpec,
+    ) -> impl Future<Output = Result<FsckReport, ApiError>> + Send;
 
     /// `PUT /v1/mounts/{id}`.
     ///
@@ -183,6 +217,32 @@ impl<C: Caller> NodeApi for C {
 
     async fn delete_fragment(&self, node: &str, instance: &str) -> Result<(), ApiError> {
         self.delete(node, &format!("/v1/fragments/{instance}")).await
+    }
+
+    async fn scrub(
+        &self,
+        node: &str,
+        instance: &str,
+        spec: Option<ScrubSpec>,
+    ) -> Result<ScrubStatus, ApiError> {
+        let path = format!("/v1/fragments/{instance}/scrub");
+        match spec {
+            Some(spec) => self.put(node, &path, &spec).await,
+            None => self.get(node, &path).await,
+        }
+    }
+
+    async fn paths(
+        &self,
+        node: &str,
+        instance: &str,
+        inos: &[(u32, u64)],
+    ) -> Result<Vec<Option<String>>, ApiError> {
+        self.put(node, &format!("/v1/fragments/{instance}/paths"), &inos).await
+    }
+
+    async fn fsck(&self, node: &str, instance: &str, spec: FsckSpec) -> Result<FsckReport, ApiError> {
+        self.put(node, &format!("/v1/fragments/{instance}/fsck"), &spec).await
     }
 
     async fn mount(&self, node: &str, spec: &MountSpec) -> Result<MountStatus, ApiError> {

@@ -1,5 +1,6 @@
 //! The control API: which request goes where, and who may ask it. The types and their meaning are in [`wire::control`].
 
+mod integrity;
 mod metrics;
 mod nodes;
 mod service;
@@ -87,6 +88,8 @@ pub fn router<S: Site>(door: Door<S>) -> Router {
         .route("/v1/sessions/{token}/data_out", post(sessions::data_out::<S>))
         .route("/v1/sessions/{token}/teardown", post(sessions::teardown::<S>))
         .route("/v1/sessions/{token}/real_size", get(sessions::real_size::<S>))
+        .route("/v1/sessions/{token}/scrub", post(integrity::scrub::<S>).get(integrity::status::<S>))
+        .route("/v1/sessions/{token}/fsck", post(integrity::fsck::<S>))
         .route("/v1/sessions/{token}/cancel", post(sessions::cancel::<S>))
         .route("/v1/stages", post(stages::ask::<S>))
         .route("/v1/stages/query", post(stages::query::<S>))

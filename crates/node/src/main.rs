@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::Context;
 use clap::{Parser, ValueEnum};
@@ -36,6 +37,9 @@ enum Role {
 /// For objects that are kept open, and a thousand clients.
 const DESCRIPTORS: u64 = 65_536;
 
+/// The environment variable for the time after which an object counts as at rest, milliseconds: for tests.
+const REST_VARIABLE: &str = "FOREBAY_SEAL_AFTER_MS";
+
 fn main() -> ExitCode {
     daemon::begin::begin();
     daemon::descriptors::raise(DESCRIPTORS);
@@ -54,6 +58,9 @@ fn run(arguments: Arguments) -> anyhow::Result<()> {
         Some(file) => node::config::load(file)?,
         None => embedded(arguments)?,
     };
+    if let Some(rest) = rest()? {
+        store::seal_after(rest);
+    }
     let runtime = tokio::runtime::Runtime::new().context("start threads")?;
     let result = runtime.block_on(async {
         let stop = daemon::signal::terminated().context("watch for signals")?;
@@ -62,6 +69,14 @@ fn run(arguments: Arguments) -> anyhow::Result<()> {
     // Tasks that supervise mounts never end by themselves.
     runtime.shutdown_background();
     result
+}
+
+/// How long an object is left alone before it is sealed, if the environment says so.
+fn rest() -> anyhow::Result<Option<Duration>> {
+    let Ok(text) = std::env::var(REST_VARIABLE) else { return Ok(None) };
+    let millis =
+        text.parse().with_context(|| format!("{REST_VARIABLE}={text} is no number of milliseconds"))?;
+    Ok(Some(Duration::from_millis(millis)))
 }
 
 /// As control on the same machine starts it.

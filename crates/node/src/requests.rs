@@ -2,6 +2,7 @@
 
 mod fragments;
 mod health;
+mod integrity;
 mod locals;
 mod metrics;
 mod mounts;
@@ -31,6 +32,9 @@ pub fn router(node: Arc<Node>) -> Router {
         .route("/v1/health", get(health::health))
         .route("/v1/shutdown", post(health::shutdown))
         .route("/v1/fragments/{instance}", put(fragments::create).delete(fragments::delete))
+        .route("/v1/fragments/{instance}/scrub", put(integrity::scrub).get(integrity::status))
+        .route("/v1/fragments/{instance}/paths", put(integrity::paths))
+        .route("/v1/fragments/{instance}/fsck", put(integrity::fsck))
         .route("/v1/mounts/{id}", put(mounts::create).delete(mounts::delete))
         .route("/v1/mounts/{id}/shared", put(mounts::share))
         .route("/v1/locals", get(locals::list))

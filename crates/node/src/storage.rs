@@ -8,7 +8,9 @@ use std::sync::Arc;
 use daemon::error::bug;
 use daemon::http::{BindError, OpenTo};
 use wire::control::ApiError;
-use wire::node::{FragmentSpec, FragmentStatus, StorageAddress};
+use wire::node::{
+    FragmentSpec, FragmentStatus, FsckReport, FsckSpec, ScrubSpec, ScrubStatus, StorageAddress,
+};
 
 use crate::folder::NodeFolder;
 use crate::mover::Movers;
@@ -99,6 +101,34 @@ impl Storage {
     /// The store's.
     pub async fn delete(&self, instance: String) -> Result<(), ApiError> {
         self.blocking(move |server| server.delete_fragment(&instance)).await?
+    }
+
+    /// Starts a scrub, or tells how it stands.
+    ///
+    /// # Errors
+    /// The store's: no such fragment. So for the next two.
+    pub async fn scrub(&self, instance: String, spec: Option<ScrubSpec>) -> Result<ScrubStatus, ApiError> {
+        self.blocking(move |server| server.scrub(&instance, spec)).await?
+    }
+
+    /// The paths of inodes.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn paths(
+        &self,
+        instance: String,
+        inos: Vec<(u32, u64)>,
+    ) -> Result<Vec<Option<String>>, ApiError> {
+        self.blocking(move |server| server.paths(&instance, &inos)).await?
+    }
+
+    /// Compares metadata and objects.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn fsck(&self, instance: String, spec: FsckSpec) -> Result<FsckReport, ApiError> {
+        self.blocking(move |server| server.fsck(&instance, spec)).await?
     }
 
     /// Every fragment.

@@ -5,6 +5,7 @@
 //! FRAGMENTS/i3/spec.json                     what control asked for: see [`specification`]
 //! FRAGMENTS/i3/verifier.json                 what clients know a loss of unsynced writes by
 //! FRAGMENTS/i3/namespaces/0/meta.log         metadata, if this is namespace 0's home
+//! FRAGMENTS/i3/sums/0.log                    checksums of namespace 0's objects here
 //! FRAGMENTS/i3/objects/0/ab/00…12ab          objects, in a plain folder
 //! FRAGMENTS/i3/volume/objects/0/ab/00…12ab   objects, in a volume
 //! ```
@@ -35,6 +36,7 @@ use wire::data::hello::Key;
 use wire::node::{FragmentSpec, FragmentStatus, NamespaceSpec};
 
 use crate::image::VolumeError;
+use crate::integrity::sealer;
 use crate::peers::Peers;
 use crate::shard::log::LogError;
 use crate::shard::{Expect, Shard};
@@ -170,9 +172,11 @@ impl Fragment {
 
     fn open_namespace(&self, namespace: &NamespaceSpec) -> Result<Namespace, FragmentError> {
         let root = objects_of(&self.folder, self.spec.volume, namespace.id);
-        let objects = Objects::open(root.clone(), self.space.clone(), self.verifier.clone())
+        let seals = self.folder.join("sums").join(format!("{}.log", namespace.id));
+        let objects = Objects::open(root.clone(), seals, self.space.clone(), self.verifier.clone())
             .map_err(|cause| FragmentError::io("open the objects below", &root, cause))?;
         let objects = Arc::new(objects);
+        sealer::start(&objects, namespace.id);
         let shard = if namespace.home == self.spec.index {
             let peers = Arc::new(Peers::new(&self.spec, namespace.id, self.key.clone()));
             let home = home_of(&self.folder, namespace.id);
@@ -206,6 +210,12 @@ impl Fragment {
     /// A namespace's part.
     pub fn namespace(&self, id: u32) -> Option<Namespace> {
         self.namespaces.read().unwrap_or_else(PoisonError::into_inner).get(&id).cloned()
+    }
+
+    /// All its namespaces.
+    pub fn all_namespaces(&self) -> Vec<(u32, Namespace)> {
+        let namespaces = self.namespaces.read().unwrap_or_else(PoisonError::into_inner);
+        namespaces.iter().map(|(id, namespace)| (*id, namespace.clone())).collect()
     }
 
     /// What it says of itself.
@@ -272,6 +282,7 @@ impl Fragment {
         self.served.notify_all();
         for namespace in self.namespaces.read().unwrap_or_else(PoisonError::into_inner).values() {
             namespace.shard.iter().for_each(|shard| shard.close());
+            namespace.objects.keeper().close();
         }
     }
 }

@@ -5,9 +5,11 @@
 mod descriptors;
 mod fragment;
 pub mod image;
+mod integrity;
 mod peers;
 mod serve;
 mod server;
 mod shard;
 
+pub use integrity::sealer::seal_after;
 pub use server::{OpenError, RunMover, Server};

@@ -79,8 +79,33 @@ impl Peers {
         self.call(fragment, &Request::Destroy { ino }, Duration::ZERO)
     }
 
+    /// Objects of another fragment with numbers above `after`, in order, with their lengths; empty at the end.
+    ///
+    /// # Errors
+    /// As [`Peers::destroy`].
+    pub fn objects(&self, fragment: u32, after: u64) -> Result<Vec<(u64, u64)>, Errno> {
+        match self.call_for(fragment, &Request::ListObjects { after }, Duration::ZERO)? {
+            Reply::Objects(objects) => Ok(objects),
+            _ => Err(Errno::PROTO),
+        }
+    }
+
+    /// The name of a fragment's node.
+    pub fn name(&self, fragment: u32) -> &str {
+        self.nodes.get(fragment as usize).map_or("", |peer| &peer.address.node)
+    }
+
+    /// How many fragments there are.
+    pub fn count(&self) -> u32 {
+        u32::try_from(self.nodes.len()).unwrap_or(u32::MAX)
+    }
+
     /// Asks again until there is an answer, the caller's `patience` is over, or the node's grace period.
     fn call(&self, fragment: u32, request: &Request, patience: Duration) -> Result<(), Errno> {
+        self.call_for(fragment, request, patience).map(drop)
+    }
+
+    fn call_for(&self, fragment: u32, request: &Request, patience: Duration) -> Result<Reply, Errno> {
         let peer = self.nodes.get(fragment as usize).ok_or(Errno::INVAL)?;
         peer.outage.admit()?;
         let started = Instant::now();
@@ -88,10 +113,9 @@ impl Peers {
             let error = match self.try_call(peer, fragment, request) {
                 Ok(reply) => {
                     peer.outage.answered();
-                    return if let Reply::Failed(errno) = reply {
-                        Err(Errno::from_raw_os_error(errno))
-                    } else {
-                        Ok(())
+                    return match reply {
+                        Reply::Failed(errno) => Err(Errno::from_raw_os_error(errno)),
+                        reply => Ok(reply),
                     };
                 }
                 Err(error) => error,

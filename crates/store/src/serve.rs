@@ -207,6 +207,7 @@ impl Worker {
                 range.map(|range| Reply::Range(range.map(|range| (range.start, range.end))))
             }
             Request::Destroy { ino } => self.namespace.objects.destroy(ino).map(|()| Reply::Done),
+            Request::ListObjects { after } => self.namespace.objects.page(after).map(Reply::Objects),
             Request::Usage => self.usage(),
             Request::Fence => {
                 self.fragment.fence(self.number);

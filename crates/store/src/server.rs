@@ -18,11 +18,12 @@ use std::time::{Duration, Instant};
 use wire::control::{ApiError, Blame, VolumeKind};
 use wire::data::Stream;
 use wire::data::connection::is_shortage;
-use wire::node::FragmentStatus;
+use wire::node::{FragmentStatus, FsckReport, FsckSpec, ScrubSpec, ScrubStatus};
 
 use crate::descriptors::Shares;
 use crate::fragment::verifier::{Verifier, sync_file_system};
 use crate::fragment::{Fragment, open_objects, specification, volume};
+use crate::integrity::fsck;
 use crate::serve::serve;
 
 /// How long a node that stops waits for the files of a volume to be closed.
@@ -122,6 +123,39 @@ impl Server {
     /// What every fragment says of itself.
     pub fn fragments(&self) -> Vec<FragmentStatus> {
         self.fragments.read().expect(POISON).values().map(Slot::status).collect()
+    }
+
+    /// Starts a scrub of a fragment, or tells how the one stands that runs.
+    ///
+    /// # Errors
+    /// Blames the user where there is no such fragment.
+    pub fn scrub(&self, instance: &str, spec: Option<ScrubSpec>) -> Result<ScrubStatus, ApiError> {
+        self.known(instance).map(|fragment| fsck::scrub(&fragment, spec))
+    }
+
+    /// The paths of inodes whose namespaces have their home here.
+    ///
+    /// # Errors
+    /// As [`Server::scrub`].
+    pub fn paths(&self, instance: &str, inos: &[(u32, u64)]) -> Result<Vec<Option<String>>, ApiError> {
+        self.known(instance).map(|fragment| fsck::paths(&fragment, inos))
+    }
+
+    /// Compares the metadata that is here with the objects of all fragments.
+    ///
+    /// # Errors
+    /// As [`Server::scrub`].
+    pub fn fsck(&self, instance: &str, spec: FsckSpec) -> Result<FsckReport, ApiError> {
+        self.known(instance).map(|fragment| fsck::run(&fragment, spec))
+    }
+
+    fn known(&self, instance: &str) -> Result<Arc<Fragment>, ApiError> {
+        self.fragment(instance).ok_or_else(|| ApiError {
+            code: "no_such_fragment".into(),
+            blame: Blame::Site,
+            message: format!("node {} serves no part of {instance}", self.node),
+            advice: "`forebay status` says why, if it has one".into(),
+        })
     }
 
     /// Stops listening, ends every connection, syncs everything and unmounts volumes; the fragments stay for the next start.

@@ -12,6 +12,7 @@ mod locking;
 mod locks;
 pub mod log;
 mod names;
+mod paths;
 pub mod record;
 mod removed;
 pub mod sessions;
@@ -155,6 +156,11 @@ impl Shard {
     /// How many inodes the namespace has.
     pub fn inodes(&self) -> u64 {
         self.lock().tree.len() as u64
+    }
+
+    /// The other fragments.
+    pub fn peers(&self) -> &Peers {
+        &self.peers
     }
 
     /// Stops the threads that work for this shard.

@@ -21,6 +21,9 @@
 //! | `POST /v1/sessions/{token}/teardown` | [`Teardown`] | [`TeardownReply`] |
 //! | `GET  /v1/sessions/{token}/real_size` | | [`RealSize`] |
 //! | `POST /v1/sessions/{token}/cancel` | `{}` | [`SessionStatus`]: stops a running `data_in` or `data_out` |
+//! | `POST /v1/sessions/{token}/scrub` | [`crate::node::ScrubSpec`] | [`crate::node::ScrubStatus`], at once: of all nodes together |
+//! | `GET  /v1/sessions/{token}/scrub` | | [`crate::node::ScrubStatus`] |
+//! | `POST /v1/sessions/{token}/fsck` | [`crate::node::FsckSpec`] | [`crate::node::FsckReport`] |
 //! | `GET  /v1/sessions/{token}` | | [`SessionStatus`] |
 //! | `GET  /v1/status` | | [`Status`] |
 //! | `POST /v1/persistent` | [`CreatePersistent`] | [`SessionStatus`], whose token is the name |

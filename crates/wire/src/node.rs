@@ -6,6 +6,10 @@
 //! | `GET /v1/health` | | [`NodeHealth`] |
 //! | `PUT /v1/fragments/{instance}` | [`FragmentSpec`] | [`FragmentStatus`]; namespaces may be added to one that is there |
 //! | `DELETE /v1/fragments/{instance}` | | `{}`; also when there is none |
+//! | `PUT /v1/fragments/{instance}/scrub` | [`ScrubSpec`] | [`ScrubStatus`], at once |
+//! | `GET /v1/fragments/{instance}/scrub` | | [`ScrubStatus`] |
+//! | `PUT /v1/fragments/{instance}/paths` | a list of (namespace, inode) | a list of paths, `null` where there is none here |
+//! | `PUT /v1/fragments/{instance}/fsck` | [`FsckSpec`] | [`FsckReport`] of the namespaces that have their home here |
 //! | `PUT /v1/mounts/{id}` | [`MountSpec`] | [`MountStatus`], once mounted |
 //! | `PUT /v1/mounts/{id}/shared` | `{}` | `{}`, once an exclusive mount knows that others use its namespace too |
 //! | `DELETE /v1/mounts/{id}?grace_s=SECONDS` | | `{}`, once unmounted; files that are open may stay so for that time; also when there is none |
@@ -130,6 +134,91 @@ pub struct FragmentStatus {
     pub used_bytes: u64,
     /// Why it cannot be served, if so.
     pub error: Option<String>,
+}
+
+/// How a scrub is to go on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ScrubSpec {
+    /// Bytes a second that it may read on a node; `None`: as many as can be.
+    pub bytes_per_s: Option<u64>,
+}
+
+/// How a scrub stands: of one fragment, or of all of a buffer's.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ScrubStatus {
+    /// It runs.
+    pub running: bool,
+    /// There was one since the node started.
+    pub begun: bool,
+    /// Objects that were compared with their checksums.
+    pub objects: u64,
+    /// Bytes that were read for it.
+    pub bytes: u64,
+    /// Objects that could not be sealed, as somebody has them open or is changing them.
+    pub in_use: u64,
+    /// What is damaged.
+    pub damaged: Vec<Damage>,
+    /// Damaged places beyond those that are listed.
+    pub more: u64,
+    /// Why it ended before its end.
+    pub error: Option<String>,
+}
+
+/// How a buffer's metadata and objects are to be compared.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct FsckSpec {
+    /// Objects that belong to no file are removed.
+    pub repair: bool,
+}
+
+/// What comparing a buffer's metadata with its objects found.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct FsckReport {
+    /// Inodes in the metadata.
+    pub inodes: u64,
+    /// Objects on all fragments.
+    pub objects: u64,
+    /// Objects that belong to no file.
+    pub orphans: Vec<Orphan>,
+    /// Orphans that were removed.
+    pub freed: u64,
+    /// Nodes that could not be asked, and why.
+    pub silent: Vec<String>,
+}
+
+/// An object that belongs to no file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Orphan {
+    /// Its namespace.
+    pub namespace: u32,
+    /// Its inode number.
+    pub ino: u64,
+    /// The fragment that it is on.
+    pub fragment: u32,
+    /// Its length, bytes.
+    pub bytes: u64,
+}
+
+/// A damaged place of an object.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Damage {
+    /// The object's namespace.
+    pub namespace: u32,
+    /// Its inode.
+    pub ino: u64,
+    /// Where the place begins in the object, bytes. With several fragments the object is every so many stripes of the file.
+    pub start: u64,
+    /// Where it ends.
+    pub end: u64,
+    /// What is wrong, in words.
+    pub what: String,
+    /// The file's path from the namespace's root; `None`: not known yet, or it has none.
+    #[serde(default)]
+    pub path: Option<String>,
 }
 
 /// Everything a client needs to use a namespace.

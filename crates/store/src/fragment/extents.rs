@@ -37,6 +37,11 @@ impl Extents {
         self.blocks
     }
 
+    /// How many ranges make up the set.
+    pub fn pieces(&self) -> usize {
+        self.ranges.len()
+    }
+
     /// How many blocks of `range` are not in the set.
     pub fn missing(&self, range: Range<u64>) -> u64 {
         let present: u64 =

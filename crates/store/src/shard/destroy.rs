@@ -18,6 +18,9 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// So many files are removed after one sync of the log.
 const BATCH: usize = 256;
 
+/// Fewer are not taken more often: who removes many files one by one would have the log synced for each.
+const BETWEEN_BATCHES: Duration = Duration::from_millis(20);
+
 /// The files whose objects are to be removed.
 #[derive(Default)]
 pub(super) struct Destroyer {
@@ -28,6 +31,8 @@ pub(super) struct Destroyer {
 #[derive(Default)]
 struct Queue {
     waiting: VecDeque<u64>,
+    /// When the last of them were taken.
+    taken: Option<Instant>,
     working: bool,
     closed: bool,
     /// What the log had without a name is in the queue, or open.
@@ -47,6 +52,12 @@ impl Destroyer {
         self.changed.notify_all();
         if queue.waiting.is_empty() && !queue.closed {
             queue = self.changed.wait_timeout(queue, PAUSE).expect(POISON).0;
+        }
+        let early = queue.taken.map_or(Duration::ZERO, |last| BETWEEN_BATCHES.saturating_sub(last.elapsed()));
+        if !queue.waiting.is_empty() {
+            let few = |queue: &mut Queue| queue.waiting.len() < BATCH && !queue.closed;
+            queue = self.changed.wait_timeout_while(queue, early, few).expect(POISON).0;
+            queue.taken = Some(Instant::now());
         }
         let many = queue.waiting.len().min(BATCH);
         let next: Vec<u64> = queue.waiting.drain(..many).collect();

@@ -31,7 +31,8 @@ impl Parts {
         let root = fragment.join("objects");
         std::fs::create_dir_all(&root).unwrap();
         let verifier = Arc::new(Verifier::open(fragment, std::slice::from_ref(&root)).unwrap());
-        let objects = Objects::open(root, Arc::new(Space::counted(1 << 30)), verifier).unwrap();
+        let seals = fragment.join("seals");
+        let objects = Objects::open(root, seals, Arc::new(Space::counted(1 << 30)), verifier).unwrap();
         let spec = FragmentSpec {
             instance: "i1".into(),
             index: 0,

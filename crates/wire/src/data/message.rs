@@ -137,6 +137,10 @@ pub enum Request {
     /// Another fragment has lost what was changed of these files, or of any if none is named, and not synced: their sizes are
     /// what the fragments have. Answer: [`Reply::Done`].
     Doubt { inos: Vec<u64> },
+
+    // --- data again: every fragment answers for its own objects ---
+    /// Objects with numbers above `after`, in order. Answer: [`Reply::Objects`], empty at the end.
+    ListObjects { after: u64 },
 }
 
 /// What of a fragment a request changes: what a power loss takes back until a sync confirms it.
@@ -204,6 +208,7 @@ impl Request {
             | Request::SyncMany { .. }
             | Request::IsWritten { .. }
             | Request::Verifier
+            | Request::ListObjects { .. }
             // A home shard that loses this doubts all sizes.
             | Request::Doubt { .. } => Change::None,
         }
@@ -320,6 +325,8 @@ pub enum Reply {
     Truth(bool),
     /// The fragment's commit verifier.
     Verifier(u64),
+    /// Objects, as (inode, length in bytes).
+    Objects(Vec<(u64, u64)>),
 }
 
 /// An inode as the home shard knows it.

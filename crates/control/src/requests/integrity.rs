@@ -1,0 +1,104 @@
+//! Whether what a session's buffer stores is what was written: its nodes are asked, and their answers put together.
+
+use axum::Json;
+use axum::extract::{Path, State};
+use daemon::error::{Refusal, user};
+use daemon::http::{Body, Caller};
+use wire::control::ApiError;
+use wire::node::{Damage, FsckReport, FsckSpec, ScrubSpec, ScrubStatus};
+
+use super::Door;
+use crate::site::Site;
+use crate::state::instances::{self, Instance};
+
+type Reply<T> = Result<Json<T>, Refusal>;
+
+/// Starts a scrub on every node that has none running.
+pub async fn scrub<S: Site>(
+    State(door): State<Door<S>>,
+    caller: Caller,
+    Path(token): Path<String>,
+    Body(spec): Body<ScrubSpec>,
+) -> Reply<ScrubStatus> {
+    Ok(Json(together(&door, caller, &token, Some(spec)).await?))
+}
+
+/// How it stands.
+pub async fn status<S: Site>(
+    State(door): State<Door<S>>,
+    caller: Caller,
+    Path(token): Path<String>,
+) -> Reply<ScrubStatus> {
+    Ok(Json(together(&door, caller, &token, None).await?))
+}
+
+/// Compares the metadata with the objects.
+pub async fn fsck<S: Site>(
+    State(door): State<Door<S>>,
+    caller: Caller,
+    Path(token): Path<String>,
+    Body(spec): Body<FsckSpec>,
+) -> Reply<FsckReport> {
+    let instance = instance(&door, caller, &token).await?;
+    let mut sum = FsckReport::default();
+    for node in &instance.nodes {
+        let one = door.control.site.fsck(node, &instance.id, spec).await?;
+        sum.inodes += one.inodes;
+        sum.objects += one.objects;
+        sum.freed += one.freed;
+        sum.orphans.extend(one.orphans);
+        sum.silent.extend(one.silent);
+    }
+    Ok(Json(sum))
+}
+
+async fn together<S: Site>(
+    door: &Door<S>,
+    caller: Caller,
+    token: &str,
+    spec: Option<ScrubSpec>,
+) -> Result<ScrubStatus, ApiError> {
+    let instance = instance(door, caller, token).await?;
+    let mut sum = ScrubStatus { begun: true, ..ScrubStatus::default() };
+    for node in &instance.nodes {
+        let one = door.control.site.scrub(node, &instance.id, spec).await?;
+        sum.running |= one.running;
+        sum.begun &= one.begun;
+        sum.objects += one.objects;
+        sum.bytes += one.bytes;
+        sum.in_use += one.in_use;
+        sum.more += one.more;
+        sum.damaged.extend(one.damaged);
+        sum.error = sum.error.or(one.error.map(|error| format!("node {node}: {error}")));
+    }
+    if !sum.running {
+        name(door, &instance, &mut sum.damaged).await?;
+    }
+    Ok(sum)
+}
+
+/// Adds paths: each namespace's home knows its own.
+async fn name<S: Site>(door: &Door<S>, instance: &Instance, damaged: &mut [Damage]) -> Result<(), ApiError> {
+    if damaged.is_empty() {
+        return Ok(());
+    }
+    let inos: Vec<(u32, u64)> = damaged.iter().map(|damage| (damage.namespace, damage.ino)).collect();
+    for node in &instance.nodes {
+        let paths = door.control.site.paths(node, &instance.id, &inos).await?;
+        for (damage, path) in damaged.iter_mut().zip(paths) {
+            damage.path = damage.path.take().or(path);
+        }
+    }
+    Ok(())
+}
+
+async fn instance<S: Site>(door: &Door<S>, caller: Caller, token: &str) -> Result<Instance, ApiError> {
+    door.own(caller, token).await?;
+    let wanted = token.to_owned();
+    let find = move |tx: &rusqlite::Transaction<'_>| instances::find(tx, &wanted);
+    let found = door.control.database.transact(find).await?.filter(|instance| !instance.nodes.is_empty());
+    found.ok_or_else(|| {
+        let message = format!("session {token} has no buffer whose bytes storage nodes keep");
+        user("no_instance", message, "`forebay status` shows what it has")
+    })
+}

@@ -1,0 +1,46 @@
+//! `/v1/fragments/{instance}/scrub`, `paths` and `fsck`: whether what is stored is what was written.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::{Path, State};
+use daemon::error::Refusal;
+use daemon::http::Body;
+use wire::node::{FsckReport, FsckSpec, ScrubSpec, ScrubStatus};
+
+use crate::service::Node;
+
+/// Starts a scrub.
+pub async fn scrub(
+    State(node): State<Arc<Node>>,
+    Path(instance): Path<String>,
+    Body(spec): Body<ScrubSpec>,
+) -> Result<Json<ScrubStatus>, Refusal> {
+    Ok(Json(node.storage()?.scrub(instance, Some(spec)).await?))
+}
+
+/// How it stands.
+pub async fn status(
+    State(node): State<Arc<Node>>,
+    Path(instance): Path<String>,
+) -> Result<Json<ScrubStatus>, Refusal> {
+    Ok(Json(node.storage()?.scrub(instance, None).await?))
+}
+
+/// Where files are.
+pub async fn paths(
+    State(node): State<Arc<Node>>,
+    Path(instance): Path<String>,
+    Body(inos): Body<Vec<(u32, u64)>>,
+) -> Result<Json<Vec<Option<String>>>, Refusal> {
+    Ok(Json(node.storage()?.paths(instance, inos).await?))
+}
+
+/// Compares metadata and objects.
+pub async fn fsck(
+    State(node): State<Arc<Node>>,
+    Path(instance): Path<String>,
+    Body(spec): Body<FsckSpec>,
+) -> Result<Json<FsckReport>, Refusal> {
+    Ok(Json(node.storage()?.fsck(instance, spec).await?))
+}

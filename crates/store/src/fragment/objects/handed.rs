@@ -1,0 +1,61 @@
+//! Objects are handed out: whoever has one reads and writes it without us.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+
+use rustix::io::Errno;
+use wire::data::Time;
+
+use super::opening::with_room;
+use super::{Object, Objects, measure};
+use crate::integrity::guard::Change;
+
+/// An object up to this length is checked before it is handed out, bytes.
+const CHECKED_AT_ONCE_BYTES_MAX: u64 = 64 << 10;
+
+impl Objects {
+    /// The object itself, open for reading and writing. One that is made for it gets these times: nothing was written.
+    ///
+    /// # Errors
+    /// ENOTSUP where we count: the holder of the descriptor could write past the capacity.
+    pub fn descriptor(&self, ino: u64, atime: Time, mtime: Time) -> io::Result<OwnedFd> {
+        if self.space.counts() {
+            return Err(Errno::NOTSUP.into());
+        }
+        let is_new = self.existing(ino)?.is_none();
+        let object = self.make(ino, &Change::Space)?;
+        if is_new {
+            self.set_times(ino, Some(atime), Some(mtime))?;
+        }
+        self.hand_out(ino, &object)
+    }
+
+    fn hand_out(&self, ino: u64, object: &Object) -> io::Result<OwnedFd> {
+        let found = measure(&object.file)?;
+        if found.size <= CHECKED_AT_ONCE_BYTES_MAX {
+            // Whoever has it reads without us.
+            self.read(ino, 0, &mut [0; CHECKED_AT_ONCE_BYTES_MAX as usize])?;
+        }
+        self.keeper.hand_out(&object.guard, &found)?;
+        second(object)
+    }
+
+    /// The object itself, open for reading and writing, where there is one.
+    ///
+    /// # Errors
+    /// ENOTSUP as with [`Objects::descriptor`]; ENOENT.
+    pub fn existing_descriptor(&self, ino: u64) -> io::Result<OwnedFd> {
+        if self.space.counts() {
+            return Err(Errno::NOTSUP.into());
+        }
+        let Some(object) = self.existing(ino)? else {
+            return self.absent(ino).and(Err(Errno::NOENT.into()));
+        };
+        self.hand_out(ino, &object)
+    }
+}
+
+/// The object once more, for somebody else.
+fn second(object: &Object) -> io::Result<OwnedFd> {
+    with_room(|| object.file.as_fd().try_clone_to_owned())
+}

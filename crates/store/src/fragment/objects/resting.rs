@@ -1,0 +1,94 @@
+//! Objects as who sums them sees them: which there are, who has them open, and which should be there.
+
+use std::io;
+use std::sync::Arc;
+
+use super::Objects;
+use crate::integrity::closed::is_closed;
+use crate::integrity::guard::Guard;
+use crate::integrity::keeper::Keeper;
+
+/// Objects in one answer that lists them.
+const PAGE_OBJECTS_MAX: usize = 32_768;
+
+impl Objects {
+    /// Their checksums.
+    pub fn keeper(&self) -> &Keeper {
+        &self.keeper
+    }
+
+    /// The guard of an object that was not changed since it was opened, and perhaps never: `None` where there is no object.
+    pub fn guard(&self, ino: u64) -> io::Result<Option<Arc<Guard>>> {
+        Ok(self.existing(ino)?.map(|object| object.guard.clone()))
+    }
+
+    /// Runs `act` while nobody opens an object, with the guard of this one if it is open.
+    pub fn while_none_opens<R>(&self, ino: u64, act: impl FnOnce(Option<&Arc<Guard>>) -> R) -> R {
+        let open = self.opened();
+        act(open.get(ino).map(|object| &object.guard))
+    }
+
+    /// Whether nobody else can write to an object: whoever was given it has closed it.
+    pub fn is_closed(&self, ino: u64) -> io::Result<bool> {
+        if self.space.counts() {
+            return Ok(true);
+        }
+        if self.is_unsynced(ino) {
+            // Else nobody would be told of an error of writing back.
+            self.sync_object(ino)?;
+        }
+        let mut open = self.opened();
+        match open.get(ino) {
+            Some(object) if Arc::strong_count(object) > 1 || object.pending.is_unsynced() => {
+                return Ok(false);
+            }
+            // Ours would be seen, too.
+            _ => open.remove(ino),
+        }
+        is_closed(&self.path(ino))
+    }
+
+    /// Before these are looked at by [`Objects::is_closed`]: syncs them at once, if that is to be.
+    pub fn sync_before_closing(&self, mut inos: impl Iterator<Item = u64>) {
+        if !self.space.counts() && inos.any(|ino| self.is_unsynced(ino)) {
+            self.sync_whole();
+        }
+    }
+
+    /// Whether an object that was not there is rightly so.
+    pub(super) fn absent(&self, ino: u64) -> io::Result<()> {
+        let look = |_: Option<&Arc<Guard>>| match std::fs::metadata(self.path(ino)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => self.keeper.check_absent(ino),
+            // It was made meanwhile.
+            found => found.map(drop),
+        };
+        self.keeper.check_absent(ino).or_else(|_| self.while_none_opens(ino, look))
+    }
+
+    /// The number of every object.
+    pub fn list(&self) -> io::Result<Vec<u64>> {
+        let mut found = Vec::new();
+        for folder in std::fs::read_dir(&self.root)? {
+            for object in std::fs::read_dir(folder?.path())? {
+                let name = object?.file_name();
+                found.extend(name.to_str().and_then(|name| u64::from_str_radix(name, 16).ok()));
+            }
+        }
+        Ok(found)
+    }
+
+    /// Objects with numbers above `after`, in order, with their lengths: so many that they fit a message.
+    pub fn page(&self, after: u64) -> io::Result<Vec<(u64, u64)>> {
+        let mut inos = self.list()?;
+        inos.retain(|ino| *ino > after);
+        inos.sort_unstable();
+        inos.truncate(PAGE_OBJECTS_MAX);
+        let length = |ino: u64| match std::fs::metadata(self.path(ino)) {
+            Ok(found) => Some(Ok((ino, found.len()))),
+            // It was just removed.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => Some(Err(error)),
+        };
+        inos.into_iter().filter_map(length).collect()
+    }
+}

@@ -1,0 +1,64 @@
+//! Objects are made to survive a power loss, and whoever wrote to them is told where that failed.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::{Object, Objects};
+
+impl Objects {
+    /// Makes the object survive a power loss.
+    ///
+    /// # Errors
+    /// The errno of a sync that failed, to each session once: whoever asks next must hear it, too.
+    pub fn sync(&self, session: [u8; 16], ino: u64) -> io::Result<()> {
+        self.sync_object(ino)?;
+        self.syncs.errors().tell(ino, session)
+    }
+
+    /// Makes many objects survive a power loss: with one sync where they have a file system of their own.
+    ///
+    /// # Errors
+    /// Something of one of them was lost, now or earlier: [`Objects::sync`] tells of which.
+    pub fn sync_many(&self, session: [u8; 16], inos: &[u64]) -> io::Result<()> {
+        let together = self.sync_whole();
+        for ino in inos {
+            if !together || self.is_suspect(*ino) {
+                self.sync_object(*ino)?;
+            }
+            self.syncs.errors().owed(*ino, session)?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn sync_object(&self, ino: u64) -> io::Result<()> {
+        if let Some(object) = self.existing(ino)? {
+            self.syncs.object(ino, &*object, &self.path(ino));
+        }
+        Ok(())
+    }
+
+    fn suspect_all(&self) {
+        self.opened().all().for_each(|object| object.pending.suspect());
+    }
+
+    fn is_suspect(&self, ino: u64) -> bool {
+        let object = self.opened().get(ino).cloned();
+        object.is_some_and(|object| object.pending.is_suspect())
+    }
+
+    pub(super) fn is_unsynced(&self, ino: u64) -> bool {
+        self.opened().get(ino).is_some_and(|object| object.pending.is_unsynced())
+    }
+
+    /// Syncs them all at once, where they have a file system of their own. Whether all that was written is safe.
+    pub fn sync_whole(&self) -> bool {
+        self.syncs.whole(|| self.suspect_all())
+    }
+
+    /// The oldest of the open objects that have unsynced writes.
+    pub(super) fn unsynced(&self, count: usize) -> Vec<(u64, Arc<Object>, PathBuf)> {
+        let oldest = self.opened().unsynced(count);
+        oldest.into_iter().map(|(ino, object)| (ino, object, self.path(ino))).collect()
+    }
+}

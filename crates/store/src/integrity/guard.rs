@@ -1,0 +1,298 @@
+//! What is known of one object's checksums while it is used: which blocks nobody has touched since they were summed.
+//!
+//! **Invariant:** before a byte of an object changes, its seal is lifted durably, and the blocks that change are not checked
+//! any more until they are summed anew. A block that is changed in part is checked first: what is wrong in the rest of it
+//! must not be summed as if it were right.
+
+use std::fs::File;
+use std::io;
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use super::log::{SealLog, Sealed};
+use super::report::Fault;
+use super::{BLOCK, CHUNK_BLOCKS, Seal, sum_of};
+use crate::fragment::extents::{BLOCK_BYTES, Extents, blocks_inside, blocks_touched};
+
+/// No object has so many blocks.
+const BLOCKS_MAX: u64 = 1 << 51;
+
+/// An object that was changed in more pieces than this is summed anew as a whole.
+const PIECES_MAX: usize = 4096;
+
+/// The clock that times of change come from has moved on after so many seconds for certain.
+const TICKS_S: i64 = 2;
+
+/// What is known of an object's sums.
+#[derive(Debug)]
+pub struct Guard {
+    ino: u64,
+    state: Mutex<State>,
+}
+
+/// See [`Guard`].
+#[derive(Debug)]
+pub struct State {
+    /// Counts changes.
+    pub version: u64,
+    writers: u32,
+    /// The seal that was made last.
+    pub base: Option<Arc<Seal>>,
+    /// Blocks that `base` does not know any more.
+    pub touched: Extents,
+    /// The log may still say that the object is as `base` has it.
+    pub sealed: bool,
+    /// Length and time of change when it was handed out: whoever has it may have changed anything.
+    pub handed: Option<(u64, (i64, u32))>,
+    /// It is not what was sealed, and not to be used.
+    pub broken: Option<Fault>,
+    /// It waits to be sealed.
+    pub queued: bool,
+    /// It is being removed: nobody seals it any more.
+    pub removed: bool,
+    changed: Instant,
+}
+
+/// What is about to happen to an object.
+#[derive(Clone, Debug)]
+pub enum Change {
+    /// These bytes are written.
+    Write(Range<u64>),
+    /// It ends here.
+    Resize(u64),
+    /// Its space changes, and perhaps its length; no bytes do.
+    Space,
+}
+
+impl Change {
+    fn blocks(&self) -> Range<u64> {
+        match self {
+            Change::Write(bytes) => blocks_touched(bytes.clone()),
+            Change::Resize(size) => size / BLOCK_BYTES..BLOCKS_MAX,
+            Change::Space => 0..0,
+        }
+    }
+
+    /// Blocks that keep some of their bytes.
+    fn cut(&self) -> impl Iterator<Item = u64> {
+        let (touched, inside) = match self {
+            Change::Write(bytes) => (blocks_touched(bytes.clone()), blocks_inside(bytes.clone())),
+            Change::Resize(size) => (blocks_touched(*size / BLOCK_BYTES * BLOCK_BYTES..*size), 0..0),
+            Change::Space => (0..0, 0..0),
+        };
+        let first = (!touched.is_empty()).then_some(touched.start);
+        let last = touched.end.checked_sub(1).filter(|last| Some(*last) != first && touched.contains(last));
+        first.into_iter().chain(last).filter(move |block| !inside.contains(block))
+    }
+
+    /// Whether nothing of an object of `length` bytes is left.
+    pub fn replaces(&self, length: u64) -> bool {
+        match self {
+            Change::Write(bytes) => bytes.start == 0 && bytes.end >= length,
+            Change::Resize(size) => *size == 0,
+            Change::Space => false,
+        }
+    }
+}
+
+/// A change that is under way, until it is dropped.
+#[derive(Debug)]
+pub struct Changing<'a>(&'a Guard);
+
+impl Drop for Changing<'_> {
+    fn drop(&mut self) {
+        let mut state = self.0.lock();
+        state.writers -= 1;
+        state.changed = Instant::now();
+    }
+}
+
+impl Guard {
+    /// Of an object that is opened, with what the log says of it, and its length.
+    pub fn new(ino: u64, sealed: Option<Sealed>, length: u64) -> Guard {
+        let broken = sealed.as_ref().filter(|sealed| sealed.seal.length != length);
+        let broken = broken.map(|sealed| Fault::Length { is: length, was: sealed.seal.length });
+        let state = State {
+            version: 0,
+            writers: 0,
+            broken,
+            // One that is lifted for a neighbour's sake is sealed again, also while the object is open.
+            sealed: sealed.is_some(),
+            base: sealed.map(|sealed| sealed.seal),
+            touched: Extents::default(),
+            handed: None,
+            queued: false,
+            removed: false,
+            changed: Instant::now(),
+        };
+        Guard { ino, state: Mutex::new(state) }
+    }
+
+    /// The object's number.
+    pub fn ino(&self) -> u64 {
+        self.ino
+    }
+
+    /// Lets a change begin. `queue` is told once, to have the object sealed later.
+    ///
+    /// # Errors
+    /// EIO where the object, or a block that keeps some of its bytes, is not what was sealed; else the log's.
+    pub fn change(
+        &self,
+        log: &SealLog,
+        file: &File,
+        change: &Change,
+        queue: impl FnOnce(),
+    ) -> io::Result<Changing<'_>> {
+        let mut state = self.lock();
+        let replaced = state.base.as_ref().is_some_and(|base| change.replaces(state.longest(base)));
+        if let Some(fault) = state.broken.clone().filter(|_| !replaced) {
+            return Err(fault.error(self.ino));
+        }
+        if state.sealed {
+            log.lift(self.ino)?;
+            state.sealed = false;
+        }
+        if replaced {
+            (state.base, state.broken, state.touched) = (None, None, Extents::default());
+        }
+        if state.base.is_some() {
+            for block in change.cut() {
+                if state.knows(block).is_some() {
+                    state.check(self.ino, file, block)?;
+                }
+            }
+            state.touched.insert(change.blocks());
+            if state.touched.pieces() > PIECES_MAX {
+                (state.base, state.touched) = (None, Extents::default());
+            }
+        }
+        state.begin(queue);
+        state.writers += 1;
+        Ok(Changing(self))
+    }
+
+    /// Notes that the object is handed out, to be changed behind our back.
+    ///
+    /// # Errors
+    /// As [`Guard::change`].
+    pub fn hand_out(&self, log: &SealLog, found: (u64, (i64, u32)), queue: impl FnOnce()) -> io::Result<()> {
+        let mut state = self.lock();
+        if let Some(fault) = &state.broken {
+            return Err(fault.error(self.ino));
+        }
+        if state.sealed {
+            log.lift(self.ino)?;
+            state.sealed = false;
+        }
+        if state.handed.is_none() && is_recent(found.1) {
+            // A change within the same tick of the clock would not show: all of it is summed anew.
+            (state.base, state.touched) = (None, Extents::default());
+        }
+        // What it was like when the first had it counts.
+        state.handed.get_or_insert(found);
+        state.begin(queue);
+        Ok(())
+    }
+
+    /// The length that the object had, if it has lost some.
+    pub fn length_if_broken(&self) -> Option<u64> {
+        match self.lock().broken {
+            Some(Fault::Length { was, .. }) => Some(was),
+            _ => None,
+        }
+    }
+
+    /// Whether the object as a whole may be used.
+    ///
+    /// # Errors
+    /// EIO where it is not what was sealed.
+    pub fn whole(&self) -> io::Result<()> {
+        self.lock().broken.as_ref().map_or(Ok(()), |fault| Err(fault.error(self.ino)))
+    }
+
+    /// Its state, if nobody changes it and nobody did for `idle`.
+    pub fn at_rest(&self, idle: Duration) -> Option<MutexGuard<'_, State>> {
+        let is_at_rest =
+            |state: &MutexGuard<'_, State>| state.writers == 0 && state.changed.elapsed() >= idle;
+        Some(self.lock()).filter(|state| is_at_rest(state) && !state.removed)
+    }
+
+    /// It cannot be sealed now: it is tried again when it has rested as long as after a change.
+    pub fn rest_anew(&self) {
+        self.lock().changed = Instant::now();
+    }
+
+    /// Its state.
+    pub fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("no thread panics while it holds the state of an object's sums")
+    }
+}
+
+impl State {
+    fn begin(&mut self, queue: impl FnOnce()) {
+        self.version += 1;
+        self.changed = Instant::now();
+        if !self.queued {
+            self.queued = true;
+            queue();
+        }
+    }
+
+    /// How long the object is or was, at most.
+    fn longest(&self, base: &Seal) -> u64 {
+        match self.broken {
+            Some(Fault::Length { is, .. }) => is.max(base.length),
+            _ => base.length,
+        }
+    }
+
+    /// The seal, if the object must be as long as that says at least: nobody has touched its last block.
+    pub fn knows_end(&self) -> Option<&Arc<Seal>> {
+        let last = self.base.as_ref()?.length.checked_sub(1)? / BLOCK_BYTES;
+        self.knows(last)
+    }
+
+    /// The seal that the block is still as it says; `None` where nothing is known.
+    pub fn knows(&self, block: u64) -> Option<&Arc<Seal>> {
+        let is_known = self.handed.is_none() && self.touched.missing(block..block + 1) == 1;
+        self.base.as_ref().filter(|_| is_known)
+    }
+
+    /// Checks a block while nothing can change it, and gives its bytes.
+    ///
+    /// # Errors
+    /// EIO where it is not what was sealed.
+    pub fn check(&self, ino: u64, file: &File, block: u64) -> io::Result<[u8; BLOCK]> {
+        let bytes = read_block(file, block)?;
+        let Some(seal) = self.knows(block) else { return Ok(bytes) };
+        let sums = seal.sums(block / CHUNK_BLOCKS).map_err(|_| Fault::Sums { block }.error(ino))?;
+        if sums[(block % CHUNK_BLOCKS) as usize] == sum_of(&bytes) {
+            return Ok(bytes);
+        }
+        Err(Fault::Blocks { blocks: block..block + 1 }.error(ino))
+    }
+}
+
+/// Whether a time of change is so near that a change now may not be told from it.
+fn is_recent((seconds, _): (i64, u32)) -> bool {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    seconds.saturating_add(TICKS_S) >= i64::try_from(now).unwrap_or(i64::MAX)
+}
+
+/// A block's bytes, with zeros after the object's end.
+fn read_block(file: &File, block: u64) -> io::Result<[u8; BLOCK]> {
+    let mut bytes = [0; BLOCK];
+    let mut done = 0;
+    while done < BLOCK {
+        match file.read_at(&mut bytes[done..], block * BLOCK_BYTES + done as u64) {
+            Ok(0) => break,
+            Ok(read) => done += read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(bytes)
+}

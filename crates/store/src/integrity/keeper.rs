@@ -1,0 +1,174 @@
+//! The checksums of one namespace's objects on one fragment: the log of seals, and who waits to be sealed.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fs::File;
+use std::io;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use wire::data::Time;
+use wire::node::ScrubStatus;
+
+use super::guard::{Change, Changing, Guard};
+use super::log::SealLog;
+use super::report::Fault;
+use crate::fragment::objects::Measure;
+
+/// See the module's words.
+#[derive(Debug)]
+pub struct Keeper {
+    /// What is sealed.
+    pub log: SealLog,
+    /// Objects that were changed since they were sealed.
+    waiting: Mutex<HashMap<u64, Arc<Guard>>>,
+    /// What is known to be damaged.
+    faults: Mutex<BTreeMap<u64, Vec<Fault>>>,
+    /// Sealing is done one at a time.
+    pub sealing: Mutex<()>,
+    /// The last scrub, or the one that runs.
+    pub scrub: Mutex<ScrubStatus>,
+    closed: AtomicBool,
+}
+
+impl Keeper {
+    /// With the log at `seals`.
+    ///
+    /// # Errors
+    /// The errno of what failed.
+    pub fn open(seals: PathBuf) -> io::Result<Keeper> {
+        Ok(Keeper {
+            log: SealLog::open(seals)?,
+            waiting: Mutex::default(),
+            faults: Mutex::default(),
+            sealing: Mutex::default(),
+            scrub: Mutex::default(),
+            closed: AtomicBool::new(false),
+        })
+    }
+
+    /// The guard of an object that is opened now.
+    ///
+    /// # Errors
+    /// The errno of `stat`.
+    pub fn guard(&self, ino: u64, file: &File) -> io::Result<Arc<Guard>> {
+        if let Some(guard) = self.waiting().get(&ino) {
+            return Ok(guard.clone());
+        }
+        let sealed = self.log.get(ino);
+        let length = if sealed.is_some() { file.metadata()?.len() } else { 0 };
+        Ok(Arc::new(Guard::new(ino, sealed, length)))
+    }
+
+    /// Lets a change of an object begin.
+    ///
+    /// # Errors
+    /// See [`Guard::change`].
+    pub fn change<'a>(
+        &self,
+        guard: &'a Arc<Guard>,
+        file: &File,
+        change: &Change,
+    ) -> io::Result<Changing<'a>> {
+        guard.change(&self.log, file, change, || self.queue(guard))
+    }
+
+    /// Notes that an object is handed out.
+    ///
+    /// # Errors
+    /// See [`Guard::hand_out`].
+    pub fn hand_out(&self, guard: &Arc<Guard>, found: &Measure) -> io::Result<()> {
+        let found = (found.size, (found.ctime.seconds, found.ctime.nanos));
+        guard.hand_out(&self.log, found, || self.queue(guard))
+    }
+
+    /// Whether an object that is not there is rightly so.
+    ///
+    /// # Errors
+    /// EIO where it was sealed with bytes in it.
+    pub fn check_absent(&self, ino: u64) -> io::Result<()> {
+        match self.log.get(ino).map(|sealed| sealed.seal.length) {
+            Some(was) if was > 0 => Err(Fault::Missing { was }.error(ino)),
+            _ => Ok(()),
+        }
+    }
+
+    /// The same, where the object is about to be changed: one that is lost may be replaced as a whole.
+    ///
+    /// # Errors
+    /// EIO where it would lack what it had; the log's.
+    pub fn replace_absent(&self, ino: u64, change: &Change) -> io::Result<()> {
+        let Some(sealed) = self.log.get(ino) else { return Ok(()) };
+        if sealed.seal.length > 0 && !change.replaces(sealed.seal.length) {
+            return Err(Fault::Missing { was: sealed.seal.length }.error(ino));
+        }
+        self.log.lift(ino)?;
+        self.log.forget(ino);
+        Ok(())
+    }
+
+    /// What an object was like that is lost.
+    pub fn measure_absent(&self, ino: u64) -> Option<Measure> {
+        let seal = self.log.get(ino)?.seal;
+        let time = Time { seconds: seal.mtime.0, nanos: seal.mtime.1 };
+        Some(Measure { size: seal.length, blocks: 0, mtime: time, ctime: time })
+    }
+
+    /// The object is about to be removed. That is durable before it happens, if the log can be written: no power loss lets an object
+    /// look lost that was removed.
+    pub fn forget(&self, ino: u64) {
+        if let Err(error) = self.log.lift(ino) {
+            tracing::debug!(ino, %error, "cannot note durably that an object is removed");
+        }
+        self.waiting().remove(&ino);
+        self.faults().remove(&ino);
+        self.log.forget(ino);
+    }
+
+    /// Takes note of an object that was not sealed in this process's life.
+    pub fn queue(&self, guard: &Arc<Guard>) {
+        self.waiting().insert(guard.ino(), guard.clone());
+    }
+
+    /// It is sealed, or gone.
+    pub fn settled(&self, ino: u64) {
+        self.waiting().remove(&ino);
+    }
+
+    /// Who waits to be sealed.
+    pub fn queued(&self) -> Vec<Arc<Guard>> {
+        self.waiting().values().cloned().collect()
+    }
+
+    /// Whether it waits to be sealed.
+    pub fn is_queued(&self, ino: u64) -> bool {
+        self.waiting().contains_key(&ino)
+    }
+
+    /// What is wrong with an object, as was found just now. Tells whether that is news.
+    pub fn note(&self, ino: u64, found: Vec<Fault>) -> bool {
+        let mut faults = self.faults();
+        let before = if found.is_empty() { faults.remove(&ino) } else { faults.insert(ino, found.clone()) };
+        !found.is_empty() && before.as_ref() != Some(&found)
+    }
+
+    /// Lets threads that work for it end.
+    pub fn close(&self) {
+        self.closed.store(true, Ordering::Release);
+    }
+
+    /// Whether it was closed.
+    pub fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, HashMap<u64, Arc<Guard>>> {
+        self.waiting.lock().expect(POISON)
+    }
+
+    fn faults(&self) -> MutexGuard<'_, BTreeMap<u64, Vec<Fault>>> {
+        self.faults.lock().expect(POISON)
+    }
+}
+
+const POISON: &str = "no thread panics while it holds what is known of checksums";

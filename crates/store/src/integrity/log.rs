@@ -1,0 +1,308 @@
+//! The log of seals of one namespace on one fragment.
+//!
+//! ```text
+//! file  := "FRBYSUMS" version:u32le entry*
+//! entry := len:u32le crc32c:u32le sequence:u64le body[len]        crc32c covers sequence and body
+//! body  := 0 sums[]:u32le | 1 postcard(SealRecord) | 2 first:u64le last:u64le
+//! ```
+//!
+//! Sums come before the seal that refers to them. A note of the third kind lifts the seals of all objects in its range; it is
+//! durable before [`SealLog::lift`] returns. Other entries need not be: who loses them loses sums, and nothing else.
+//!
+//! **Invariant:** where an entry does not match its checksum and a lift may have come after it, no seal counts any more:
+//! the objects are summed anew.
+
+mod end;
+mod replay;
+
+use std::collections::BTreeMap;
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::{Duration, Instant};
+
+use disk::sync_names;
+use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
+
+use self::end::End;
+use super::{CHUNK_BLOCKS, ChunkRef, Seal};
+
+/// The sums of one chunk.
+pub type Sums = [u32; CHUNK_BLOCKS as usize];
+
+const HEAD: &[u8; 12] = b"FRBYSUMS\x01\0\0\0";
+/// No entry is longer: the seal of an object of some 8 TiB.
+const BODY_BYTES_MAX: usize = 256 << 20;
+
+/// What is not synced yet is at most so long, but for one entry.
+const UNSYNCED_BYTES_MAX: u64 = 4 << 20;
+
+/// The log is written anew when it is this long and much of it is of no use any more.
+const COMPACT_BYTES_MIN: u64 = 32 << 20;
+
+/// Objects whose seals are lifted soon after each other are most often neighbours: each lift that follows another within this
+/// time takes twice as many along, so that who changes many pays for few syncs.
+const NEIGHBOURS_WITHIN: Duration = Duration::from_secs(2);
+const NEIGHBOURS_MAX: u32 = 12;
+
+/// The log, and what is sealed.
+#[derive(Debug)]
+pub struct SealLog {
+    path: PathBuf,
+    end: Mutex<End>,
+    index: RwLock<BTreeMap<u64, Sealed>>,
+}
+
+/// The seal of one object.
+#[derive(Clone, Debug)]
+pub struct Sealed {
+    /// The seal.
+    pub seal: Arc<Seal>,
+    /// Whether the log says durably that it does not count: the object may be changed.
+    pub lifted: bool,
+}
+
+/// Where sums are written from here on.
+#[derive(Debug)]
+pub struct Begun {
+    file: Arc<File>,
+    losses: u64,
+}
+
+#[derive(Serialize, Deserialize)]
+struct SealRecord {
+    ino: u64,
+    length: u64,
+    mtime: (i64, u32),
+    chunks: Vec<ChunkRef>,
+}
+
+impl SealLog {
+    /// Opens the log at `path`, making it if there is none.
+    ///
+    /// # Errors
+    /// The errno of what failed. Damage is none: it is logged, and nothing is sealed then.
+    pub fn open(path: PathBuf) -> io::Result<SealLog> {
+        if let Some(folder) = path.parent() {
+            std::fs::create_dir_all(folder)?;
+        }
+        let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path)?;
+        let file = Arc::new(file);
+        let mut end = End::of(file.clone());
+        let mut index = BTreeMap::new();
+        let whole = end.replay(&mut index)?;
+        if !whole {
+            tracing::error!(
+                path = %path.display(), offset = end.length, objects = index.len(),
+                "the log of checksums is damaged: they are made anew, and what was damaged before that is not found"
+            );
+            index.clear();
+            (end.length, end.sequence, end.live) = (0, 0, 0);
+        }
+        if end.length < file.metadata()?.len() {
+            file.set_len(end.length)?;
+            end.reserved = end.length;
+        }
+        if end.length == 0 {
+            file.write_all_at(HEAD, 0)?;
+            end.length = HEAD.len() as u64;
+            file.sync_all()?;
+            sync_names(&path)?;
+        }
+        Ok(SealLog { path, end: Mutex::new(end), index: RwLock::new(index) })
+    }
+
+    /// The object's seal.
+    pub fn get(&self, ino: u64) -> Option<Sealed> {
+        self.index.read().unwrap_or_else(PoisonError::into_inner).get(&ino).cloned()
+    }
+
+    /// The objects that have a seal, lifted or not, after `after`: at most `count`.
+    pub fn after(&self, after: Option<u64>, count: usize) -> Vec<(u64, Sealed)> {
+        let index = self.index.read().unwrap_or_else(PoisonError::into_inner);
+        let first = after.map_or(0, |ino| ino.saturating_add(1));
+        index.range(first..).take(count).map(|(ino, sealed)| (*ino, sealed.clone())).collect()
+    }
+
+    /// Writes the sums of the chunk `index`, for a seal that follows.
+    ///
+    /// # Errors
+    /// The errno of the write.
+    pub fn write_sums(&self, index: u64, sums: &[u32]) -> io::Result<ChunkRef> {
+        let bytes: Vec<u8> = sums.iter().flat_map(|sum| sum.to_le_bytes()).collect();
+        let crc = crc32c::crc32c(&bytes);
+        let end = self.append(0, &bytes)?;
+        let blocks = u16::try_from(sums.len()).map_err(io::Error::other)?;
+        Ok(ChunkRef { index, at: end - bytes.len() as u64, blocks, crc })
+    }
+
+    /// What [`SealLog::seal`] is to be told: from when on sums were written for it.
+    pub fn begin(&self) -> Begun {
+        let end = self.end();
+        Begun { file: end.file.clone(), losses: end.losses }
+    }
+
+    /// Seals an object with sums that were written since `begun`, or that are in the same file. The caller keeps it from being
+    /// changed meanwhile.
+    ///
+    /// # Errors
+    /// The errno of the write; EAGAIN where the sums are not in the log any more.
+    pub fn seal(
+        &self,
+        begun: &Begun,
+        ino: u64,
+        (length, mtime): (u64, (i64, u32)),
+        chunks: Vec<ChunkRef>,
+    ) -> io::Result<Arc<Seal>> {
+        let record = SealRecord { ino, length, mtime, chunks };
+        let body = postcard::to_stdvec(&record).map_err(io::Error::other)?;
+        let mut end = self.end();
+        end.encode(1, &body)?;
+        end.flush()?;
+        if !Arc::ptr_eq(&begun.file, &end.file) || begun.losses != end.losses {
+            // What was just written refers to nothing.
+            end.lift(&[ino.to_le_bytes(), ino.to_le_bytes()].concat())?;
+            return Err(Errno::AGAIN.into());
+        }
+        let SealRecord { chunks, .. } = record;
+        let seal = Arc::new(Seal { length, mtime, chunks: chunks.into(), file: end.file.clone() });
+        end.live += live_bytes(&seal);
+        let sealed = Sealed { seal: seal.clone(), lifted: false };
+        let before = self.index.write().unwrap_or_else(PoisonError::into_inner).insert(ino, sealed);
+        end.live -= before.map_or(0, |before| live_bytes(&before.seal)).min(end.live);
+        Ok(seal)
+    }
+
+    /// The objects whose seals were lifted for a neighbour's sake, once no seal was lifted for `idle`.
+    pub fn lapsed(&self, idle: Duration) -> Vec<u64> {
+        let mut end = self.end();
+        let is_quiet = end.last_lift.is_none_or(|last| last.elapsed() >= idle);
+        if is_quiet { std::mem::take(&mut end.lapsed) } else { Vec::new() }
+    }
+
+    /// Seals an object again that was not changed since its seal was lifted, as the caller knows.
+    ///
+    /// # Errors
+    /// The errno of the write.
+    pub fn seal_again(&self, ino: u64) -> io::Result<()> {
+        let mut end = self.end();
+        let mut index = self.index.write().unwrap_or_else(PoisonError::into_inner);
+        let Some(sealed) = index.get_mut(&ino).filter(|sealed| sealed.lifted) else { return Ok(()) };
+        // Its sums may be in a log that was written anew since.
+        let seal = Arc::new(end.copy(ino, &sealed.seal)?);
+        end.flush()?;
+        *sealed = Sealed { seal, lifted: false };
+        Ok(())
+    }
+
+    /// Lifts the object's seal, durably; those of neighbours go along.
+    ///
+    /// # Errors
+    /// The errno of the write or sync: the object must not be changed then.
+    pub fn lift(&self, ino: u64) -> io::Result<()> {
+        let mut end = self.end();
+        let taken: Vec<u64> = {
+            let index = self.index.read().unwrap_or_else(PoisonError::into_inner);
+            if index.get(&ino).is_none_or(|sealed| sealed.lifted) {
+                return Ok(());
+            }
+            let soon = end.last_lift.is_some_and(|last| last.elapsed() < NEIGHBOURS_WITHIN);
+            end.neighbours = if soon { (end.neighbours + 1).min(NEIGHBOURS_MAX) } else { 0 };
+            index.range(ino..).take(1 << end.neighbours).map(|(ino, _)| *ino).collect()
+        };
+        let last = taken.last().copied().unwrap_or(ino);
+        let mut body = [0; 16];
+        body[..8].copy_from_slice(&ino.to_le_bytes());
+        body[8..].copy_from_slice(&last.to_le_bytes());
+        end.lift(&body)?;
+        end.sync(&self.path)?;
+        end.last_lift = Some(Instant::now());
+        end.lapsed.extend(taken.iter().filter(|taken| **taken != ino));
+        let mut index = self.index.write().unwrap_or_else(PoisonError::into_inner);
+        index.range_mut(ino..=last).for_each(|(_, sealed)| sealed.lifted = true);
+        Ok(())
+    }
+
+    /// The object is removed: nobody looks for it any more. If the note is lost, the shard still knows that it is gone.
+    pub fn forget(&self, ino: u64) {
+        let mut end = self.end();
+        let gone = self.index.write().unwrap_or_else(PoisonError::into_inner).remove(&ino);
+        let Some(gone) = gone else { return };
+        end.live -= live_bytes(&gone.seal).min(end.live);
+        if gone.lifted {
+            return;
+        }
+        let body = [ino.to_le_bytes(), ino.to_le_bytes()].concat();
+        if let Err(error) = end.lift(&body) {
+            tracing::debug!(ino, %error, "cannot note that an object is removed");
+        }
+    }
+
+    /// Makes what was sealed so far survive a power loss, and writes the log anew if much of it is of no use.
+    ///
+    /// # Errors
+    /// The errno of what failed; the log goes on.
+    pub fn settle(&self) -> io::Result<()> {
+        let mut end = self.end();
+        end.flush()?;
+        end.sync(&self.path)?;
+        if end.length < COMPACT_BYTES_MIN.max(4 * end.live) {
+            return Ok(());
+        }
+        let fresh = self.rewrite(&mut end);
+        fresh.inspect_err(|_| drop(std::fs::remove_file(self.path.with_extension("new"))))
+    }
+
+    /// Where every step may fail: until the rename the old log goes on, from then on the new one, whose name is made durable
+    /// at the latest with the next lift.
+    fn rewrite(&self, end: &mut End) -> io::Result<()> {
+        let temporary = self.path.with_extension("new");
+        let mut options = OpenOptions::new();
+        let file = Arc::new(options.read(true).write(true).create(true).truncate(true).open(&temporary)?);
+        let mut fresh = End { length: HEAD.len() as u64, ..End::of(file.clone()) };
+        file.write_all_at(HEAD, 0)?;
+        let mut seals = Vec::new();
+        for (ino, sealed) in self.index.read().unwrap_or_else(PoisonError::into_inner).iter() {
+            if !sealed.lifted {
+                seals.push((*ino, fresh.copy(*ino, &sealed.seal)?));
+            }
+        }
+        fresh.flush()?;
+        file.sync_all()?;
+        std::fs::rename(&temporary, &self.path)?;
+        let mut index = self.index.write().unwrap_or_else(PoisonError::into_inner);
+        for (ino, seal) in seals {
+            fresh.live += live_bytes(&seal);
+            index.insert(ino, Sealed { seal: Arc::new(seal), lifted: false });
+        }
+        (fresh.synced, fresh.unnamed) = (fresh.length, true);
+        fresh.lapsed = std::mem::take(&mut end.lapsed);
+        *end = fresh;
+        end.sync(&self.path)
+    }
+
+    fn append(&self, kind: u8, body: &[u8]) -> io::Result<u64> {
+        let mut end = self.end();
+        end.encode(kind, body)?;
+        if end.buffer.len() as u64 > UNSYNCED_BYTES_MAX / 4 {
+            end.flush()?;
+        }
+        if end.length - end.synced > UNSYNCED_BYTES_MAX {
+            end.sync(&self.path)?;
+        }
+        Ok(end.length + end.buffer.len() as u64)
+    }
+
+    fn end(&self) -> std::sync::MutexGuard<'_, End> {
+        self.end.lock().expect("no thread panics while it appends to the log of seals")
+    }
+}
+
+/// What a seal takes in a log, roughly.
+fn live_bytes(seal: &Seal) -> u64 {
+    let sums = |chunk: &ChunkRef| 33 + 4 * u64::from(chunk.blocks);
+    64 + seal.chunks.iter().map(sums).sum::<u64>()
+}

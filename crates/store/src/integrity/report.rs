@@ -1,0 +1,90 @@
+//! What is wrong with an object, and how it is said.
+
+use std::io;
+use std::ops::Range;
+
+use wire::node::Damage;
+
+use crate::fragment::extents::BLOCK_BYTES;
+
+/// What is wrong with an object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// It is gone.
+    Missing {
+        /// The length that it had.
+        was: u64,
+    },
+    /// It has another length.
+    Length {
+        /// The length that it has.
+        is: u64,
+        /// The length that it had.
+        was: u64,
+    },
+    /// Blocks of it do not match their checksums.
+    Blocks {
+        /// Which.
+        blocks: Range<u64>,
+    },
+    /// The checksums themselves are damaged.
+    Sums {
+        /// Of the blocks from here to the next whole MiB.
+        block: u64,
+    },
+    /// The disk does not give it.
+    Unreadable {
+        /// From here on.
+        block: u64,
+        /// Why.
+        errno: i32,
+    },
+}
+
+/// An object that is not what was sealed, as an I/O error: EIO for whoever asked.
+#[derive(Debug, thiserror::Error)]
+#[error("the object of inode {ino}: {}", fault.described())]
+struct Faulty {
+    ino: u64,
+    fault: Fault,
+}
+
+impl Fault {
+    /// The error of whoever uses the object.
+    pub fn error(&self, ino: u64) -> io::Error {
+        io::Error::other(Faulty { ino, fault: self.clone() })
+    }
+
+    /// The bytes of the object that are lost.
+    pub fn bytes(&self) -> Range<u64> {
+        match self {
+            Fault::Missing { was } | Fault::Length { was, .. } => 0..*was,
+            Fault::Blocks { blocks } => blocks.start * BLOCK_BYTES..blocks.end * BLOCK_BYTES,
+            Fault::Sums { block } => {
+                block * BLOCK_BYTES..(block / super::CHUNK_BLOCKS + 1) * super::CHUNK_BYTES
+            }
+            Fault::Unreadable { block, .. } => block * BLOCK_BYTES..(block + 1) * BLOCK_BYTES,
+        }
+    }
+
+    /// What is wrong, in words.
+    pub fn described(&self) -> String {
+        let Range { start, end } = self.bytes();
+        match self {
+            Fault::Missing { was } => format!("it had {was} bytes when it was sealed, and is gone"),
+            Fault::Length { is, was } => format!("it had {was} bytes when it was sealed, and has {is}"),
+            Fault::Blocks { .. } => format!("bytes {start} to {end} do not match their checksums"),
+            Fault::Sums { .. } => format!("the checksums of bytes {start} to {end} are damaged"),
+            Fault::Unreadable { errno, .. } => {
+                let cause = io::Error::from_raw_os_error(*errno);
+                format!("bytes {start} to {end} cannot be read: {cause}")
+            }
+        }
+    }
+
+    /// The same for control.
+    pub fn reported(&self, namespace: u32, ino: u64) -> Damage {
+        let Range { start, end } = self.bytes();
+        Damage { namespace, ino, start, end, what: self.described(), path: None }
+    }
+}

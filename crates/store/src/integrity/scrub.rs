@@ -1,0 +1,276 @@
+//! Looks at every object: seals what is at rest, and compares what is sealed with what is on the disk, at a bounded rate.
+//!
+//! The disk is read past the page cache, which may have what the disk does not, and is left as it is.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use wire::node::ScrubStatus;
+
+use super::report::Fault;
+use super::sealer;
+use super::{BLOCK, CHUNK_BLOCKS, CHUNK_BYTES, Seal, sum_of};
+use crate::fragment::extents::BLOCK_BYTES;
+use crate::fragment::objects::{Objects, next_data};
+
+/// How often everything is looked at without being asked for, and how fast.
+const EVERY: Duration = Duration::from_secs(7 * 24 * 3600);
+const BYTES_PER_S: u64 = 64 << 20;
+
+/// So many places that are damaged are listed; more are counted.
+const LISTED_MAX: usize = 10_000;
+
+/// Objects that are taken from the log of seals at once.
+const PAGE: usize = 256;
+
+/// Bounds how fast something goes on.
+#[derive(Debug)]
+pub struct Pace {
+    bytes_per_s: Option<u64>,
+    begun: Instant,
+    bytes: u64,
+}
+
+impl Pace {
+    /// So many bytes a second; `None`: no bound.
+    pub fn new(bytes_per_s: Option<u64>) -> Pace {
+        Pace { bytes_per_s: bytes_per_s.filter(|rate| *rate > 0), begun: Instant::now(), bytes: 0 }
+    }
+
+    /// Waits as long as these bytes may take.
+    pub fn spent(&mut self, bytes: u64) {
+        self.bytes += bytes;
+        let Some(rate) = self.bytes_per_s else { return };
+        let due = Duration::from_secs_f64(self.bytes as f64 / rate as f64);
+        std::thread::sleep(due.saturating_sub(self.begun.elapsed()));
+    }
+}
+
+/// When the next scrub that nobody asked for is due.
+#[derive(Debug)]
+pub struct Schedule(Instant);
+
+impl Schedule {
+    /// The first is due when all has been there for a while.
+    pub fn new() -> Schedule {
+        Schedule(Instant::now())
+    }
+
+    /// Starts one that is due.
+    pub fn turn(&mut self, objects: &Arc<Objects>, namespace: u32) {
+        if self.0.elapsed() >= EVERY {
+            self.0 = Instant::now();
+            start(objects, namespace, Some(BYTES_PER_S), sealer::rest());
+        }
+    }
+}
+
+/// Starts a scrub, if none runs; objects that were left alone for `idle` are sealed first. Tells how it stands.
+pub fn start(
+    objects: &Arc<Objects>,
+    namespace: u32,
+    bytes_per_s: Option<u64>,
+    idle: Duration,
+) -> ScrubStatus {
+    let mut status = lock(objects);
+    if !status.running {
+        *status = ScrubStatus { running: true, begun: true, ..ScrubStatus::default() };
+        let worker = objects.clone();
+        let run = move || run(&worker, namespace, bytes_per_s, idle);
+        if let Err(error) = std::thread::Builder::new().name("scrub".into()).spawn(run) {
+            (status.running, status.error) = (false, Some(format!("no thread to scrub with: {error}")));
+        }
+    }
+    status.clone()
+}
+
+/// How the last scrub stands.
+pub fn status(objects: &Objects) -> ScrubStatus {
+    lock(objects).clone()
+}
+
+fn lock(objects: &Objects) -> std::sync::MutexGuard<'_, ScrubStatus> {
+    objects.keeper().scrub.lock().expect("no thread panics while it holds the state of a scrub")
+}
+
+fn run(objects: &Objects, namespace: u32, bytes_per_s: Option<u64>, idle: Duration) {
+    let mut pace = Pace::new(bytes_per_s);
+    let scrubbed = objects.adopt().and_then(|()| objects.seal_idle(idle, &mut pace));
+    let scrubbed = scrubbed.and_then(|()| pass(objects, namespace, &mut pace));
+    let mut status = lock(objects);
+    status.running = false;
+    status.in_use = objects.keeper().queued().len() as u64;
+    status.error = scrubbed.err().map(|error| error.to_string());
+    let (checked, damaged) = (status.objects, status.damaged.len());
+    tracing::info!(namespace, checked, damaged, error = status.error, "scrubbed");
+}
+
+/// Compares every seal with what is there.
+fn pass(objects: &Objects, namespace: u32, pace: &mut Pace) -> io::Result<()> {
+    let mut after = None;
+    loop {
+        let page = objects.keeper().log.after(after, PAGE);
+        let Some((last, _)) = page.last() else { return Ok(()) };
+        after = Some(*last);
+        for (ino, _) in page {
+            if objects.keeper().is_closed() {
+                return Err(io::Error::other("the buffer is being closed"));
+            }
+            let (faults, bytes) = check(objects, ino, pace)?;
+            let is_news = objects.keeper().note(ino, faults.clone());
+            let mut status = lock(objects);
+            (status.objects, status.bytes) = (status.objects + 1, status.bytes + bytes);
+            for fault in faults {
+                if is_news {
+                    let path = objects.path(ino);
+                    let (object, what) = (path.display(), fault.described());
+                    tracing::error!(namespace, ino, %object, what, "an object is damaged");
+                }
+                match status.damaged.len() < LISTED_MAX {
+                    true => status.damaged.push(fault.reported(namespace, ino)),
+                    false => status.more += 1,
+                }
+            }
+        }
+    }
+}
+
+/// What is wrong with an object that nobody is changing, and how much of it was read.
+fn check(objects: &Objects, ino: u64, pace: &mut Pace) -> io::Result<(Vec<Fault>, u64)> {
+    let fine = Ok((Vec::new(), 0));
+    let Some(sealed) = objects.keeper().log.get(ino) else { return fine };
+    let seal = sealed.seal;
+    let file = match open(&objects.path(ino)) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            // Whoever removes it takes it from the log first.
+            let is_lost = seal.length > 0 && objects.keeper().log.get(ino).is_some();
+            let faults = is_lost.then_some(Fault::Missing { was: seal.length });
+            return Ok((faults.into_iter().collect(), 0));
+        }
+        Err(error) => return Err(error),
+    };
+    let Some(guard) = objects.guard(ino)? else { return fine };
+    let seal = {
+        let state = guard.lock();
+        if let Some(fault) = state.broken.clone() {
+            return Ok((vec![fault], 0));
+        }
+        // The object's own: that of the log may be a copy of it.
+        let Some(seal) = state.base.clone() else { return fine };
+        seal
+    };
+    let (mut faults, mut bytes, mut index) = (Vec::new(), 0, 0);
+    while index * CHUNK_BYTES < seal.length {
+        // A hole where there should be bytes is looked at, too.
+        if seal.chunks.binary_search_by_key(&index, |chunk| chunk.index).is_err() {
+            let data = next_data(&file, index * CHUNK_BYTES)?.map_or(seal.length, |data| data.start);
+            let summed = seal.chunks.iter().map(|chunk| chunk.index).find(|chunk| *chunk > index);
+            let next = (data / CHUNK_BYTES).min(summed.unwrap_or(u64::MAX));
+            if next > index || data >= seal.length {
+                index = next.max(index + 1);
+                continue;
+            }
+        }
+        let read = check_chunk(&file, &guard, &seal, index, &mut faults)?;
+        bytes += read;
+        pace.spent(read);
+        index += 1;
+    }
+    Ok((faults, bytes))
+}
+
+fn check_chunk(
+    file: &File,
+    guard: &super::guard::Guard,
+    seal: &Seal,
+    index: u64,
+    faults: &mut Vec<Fault>,
+) -> io::Result<u64> {
+    let first = index * CHUNK_BLOCKS;
+    let Ok(sums) = seal.sums(index) else {
+        faults.push(Fault::Sums { block: first });
+        return Ok(0);
+    };
+    let mut buffer = Aligned::new();
+    let read = match buffer.read(file, index * CHUNK_BYTES) {
+        Ok(read) => read,
+        Err(error) => {
+            let errno = error.raw_os_error().unwrap_or(rustix::io::Errno::IO.raw_os_error());
+            faults.push(Fault::Unreadable { block: first, errno });
+            return Ok(0);
+        }
+    };
+    let bytes = buffer.bytes(read);
+    for (number, sum) in sums.iter().enumerate() {
+        let block = first + number as u64;
+        let start = (number * BLOCK).min(bytes.len());
+        let found = sum_of(&bytes[start..bytes.len().min(start + BLOCK)]);
+        if found == *sum || !is_unchanged(guard, seal, block) {
+            continue;
+        }
+        match faults.last_mut() {
+            Some(Fault::Blocks { blocks }) if blocks.end == block => blocks.end += 1,
+            _ => faults.push(Fault::Blocks { blocks: block..block + 1 }),
+        }
+    }
+    Ok(read as u64)
+}
+
+/// Whether nobody can have changed the block since before it was read.
+fn is_unchanged(guard: &super::guard::Guard, seal: &Seal, block: u64) -> bool {
+    let state = guard.lock();
+    state.knows(block).is_some_and(|base| std::ptr::eq(&**base, seal))
+}
+
+fn open(path: &Path) -> io::Result<File> {
+    let direct = i32::try_from(rustix::fs::OFlags::DIRECT.bits()).unwrap_or(0);
+    let opened = std::fs::OpenOptions::new().read(true).custom_flags(direct).open(path);
+    match opened {
+        // Some file systems have no direct I/O.
+        Err(error) if error.raw_os_error() == Some(rustix::io::Errno::INVAL.raw_os_error()) => {
+            File::open(path)
+        }
+        other => other,
+    }
+}
+
+/// A buffer that direct I/O can use.
+struct Aligned {
+    bytes: Vec<u8>,
+    start: usize,
+}
+
+impl Aligned {
+    fn new() -> Aligned {
+        let bytes = vec![0; CHUNK_BYTES as usize + BLOCK];
+        let start = bytes.as_ptr().align_offset(BLOCK).min(BLOCK);
+        Aligned { bytes, start }
+    }
+
+    fn read(&mut self, file: &File, offset: u64) -> io::Result<usize> {
+        let place = &mut self.bytes[self.start..self.start + CHUNK_BYTES as usize];
+        let mut done = 0;
+        while done < place.len() {
+            match file.read_at(&mut place[done..], offset + done as u64) {
+                Ok(0) => break,
+                Ok(read) => done += read,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+            // The object's end: direct I/O reads from whole blocks only.
+            if !(done as u64).is_multiple_of(BLOCK_BYTES) {
+                break;
+            }
+        }
+        Ok(done)
+    }
+
+    fn bytes(&self, read: usize) -> &[u8] {
+        &self.bytes[self.start..self.start + read]
+    }
+}

@@ -1,0 +1,362 @@
+//! Seals objects that have come to rest: in the background, many at a time, with one sync where that does for all.
+//!
+//! **Invariant:** what is sealed was durable before, and was not changed since its sums were made; sums of blocks that nobody
+//! touched are never made from what is there now.
+
+use std::fs::File;
+use std::io;
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
+use std::sync::{Arc, OnceLock, Weak};
+use std::time::Duration;
+
+use super::guard::Guard;
+use super::log::{Begun, Sums};
+use super::report::Fault;
+use super::scrub::Pace;
+use super::{BLOCK, CHUNK_BLOCKS, CHUNK_BYTES, ChunkRef, SUM_OF_ZEROS, Seal, sum_of};
+use crate::fragment::extents::{BLOCK_BYTES, Extents};
+use crate::fragment::objects::{Objects, measure, next_data};
+
+/// How long an object is left alone before it is sealed: what is being written is not summed again and again.
+const REST: Duration = Duration::from_secs(10);
+
+/// The same, where the process was told otherwise.
+static REST_OF_PROCESS: OnceLock<Duration> = OnceLock::new();
+
+/// How often objects at rest are looked for.
+const PERIOD: Duration = Duration::from_secs(1);
+
+/// Bytes a second that are read for sealing: most are in the page cache still.
+const BYTES_PER_S: u64 = 256 << 20;
+
+/// Objects that share a sync.
+const BATCH: usize = 512;
+
+/// An object whose sums are made and that is to be synced.
+struct Prepared {
+    guard: Arc<Guard>,
+    version: u64,
+    begun: Begun,
+    file: File,
+    length: u64,
+    mtime: (i64, u32),
+    chunks: Vec<ChunkRef>,
+    /// Blocks that are not what they were: their old sums are kept.
+    faults: Vec<Fault>,
+    /// It was only looked at.
+    is_durable: bool,
+}
+
+/// Has objects of this process sealed when nobody changed them for `rest`: the first call counts.
+pub fn seal_after(rest: Duration) {
+    let _set = REST_OF_PROCESS.set(rest);
+}
+
+/// How long an object is left alone before it is sealed.
+pub fn rest() -> Duration {
+    REST_OF_PROCESS.get().copied().unwrap_or(REST)
+}
+
+/// What is known of an object that was sealed before.
+struct Known {
+    base: Arc<Seal>,
+    /// Blocks that `base` does not know any more.
+    touched: Extents,
+}
+
+/// Starts the thread that seals what comes to rest. It ends when the objects are closed.
+pub fn start(objects: &Arc<Objects>, namespace: u32) {
+    let objects = Arc::downgrade(objects);
+    let run = move || run(&objects, namespace);
+    if let Err(error) = std::thread::Builder::new().name("sealer".into()).spawn(run) {
+        tracing::error!(%error, "no thread to seal objects: damage of their bytes will not be found");
+    }
+}
+
+fn run(objects: &Weak<Objects>, namespace: u32) {
+    let mut is_first = true;
+    let mut scrubs = super::scrub::Schedule::new();
+    let mut failed = false;
+    loop {
+        std::thread::sleep(PERIOD.min(rest()));
+        let Some(objects) = objects.upgrade().filter(|objects| !objects.keeper().is_closed()) else { return };
+        let sealed = match is_first {
+            true => objects.adopt(),
+            false => Ok(()),
+        };
+        is_first = false;
+        let sealed = sealed.and_then(|()| objects.seal_idle(rest(), &mut Pace::new(Some(BYTES_PER_S))));
+        if let Err(error) = &sealed
+            && !failed
+        {
+            tracing::warn!(namespace, %error, "cannot seal objects: damage of their bytes will not be found");
+        }
+        failed = sealed.is_err();
+        scrubs.turn(&objects, namespace);
+    }
+}
+
+impl Objects {
+    /// Takes note of the objects of former lives that have no seal.
+    ///
+    /// # Errors
+    /// The errno of listing them.
+    pub fn adopt(&self) -> io::Result<()> {
+        for ino in self.list()? {
+            // In this order: what is in the queue no longer is sealed.
+            let is_known = || self.keeper().is_queued(ino) || self.keeper().log.get(ino).is_some();
+            let adopt = |open: Option<&Arc<Guard>>| {
+                if is_known() {
+                    return;
+                }
+                let guard = open.cloned().unwrap_or_else(|| Arc::new(Guard::new(ino, None, 0)));
+                let mut state = guard.lock();
+                if !state.queued && !state.removed {
+                    state.queued = true;
+                    self.keeper().queue(&guard);
+                }
+            };
+            if !is_known() {
+                self.while_none_opens(ino, adopt);
+            }
+        }
+        Ok(())
+    }
+
+    /// Seals the objects that nobody changed for `idle`. How many were sealed, and how many are still being changed.
+    ///
+    /// # Errors
+    /// The errno of the log or of a sync. An object that cannot be read is noted as damaged.
+    pub fn seal_idle(&self, idle: Duration, pace: &mut Pace) -> io::Result<()> {
+        let _alone = self.keeper().sealing.lock().expect("no thread panics while it seals");
+        let queued = self.keeper().queued();
+        for batch in queued.chunks(BATCH) {
+            let mut prepared = Vec::new();
+            let inos = || batch.iter().filter(|guard| guard.at_rest(idle).is_some()).map(|guard| guard.ino());
+            self.sync_before_closing(inos());
+            for guard in batch {
+                if self.keeper().is_closed() {
+                    return Ok(());
+                }
+                prepared.extend(self.prepare(guard, idle, pace)?);
+            }
+            for object in self.synced(prepared) {
+                self.finish(object)?;
+            }
+        }
+        self.seal_lapsed(idle)?;
+        self.keeper().log.settle()
+    }
+
+    /// Seals those again whose seals were lifted for a neighbour's sake.
+    fn seal_lapsed(&self, idle: Duration) -> io::Result<()> {
+        for ino in self.keeper().log.lapsed(idle) {
+            let again = |open: Option<&Arc<Guard>>| match open {
+                // Whoever changes it waits for this, or has put it into the queue.
+                Some(guard) => {
+                    let state = guard.lock();
+                    if state.sealed { self.keeper().log.seal_again(ino) } else { Ok(()) }
+                }
+                None if self.keeper().is_queued(ino) => Ok(()),
+                None => self.keeper().log.seal_again(ino),
+            };
+            self.while_none_opens(ino, again)?;
+        }
+        Ok(())
+    }
+
+    /// Makes an object's sums, if it is at rest.
+    fn prepare(&self, guard: &Arc<Guard>, idle: Duration, pace: &mut Pace) -> io::Result<Option<Prepared>> {
+        let ino = guard.ino();
+        // First: whoever changes the object from here on is seen to have done so in the end.
+        let Some((version, known, handed)) = snapshot(guard, idle) else {
+            if guard.lock().removed {
+                self.keeper().settled(ino);
+            }
+            return Ok(None);
+        };
+        let file = match File::open(self.path(ino)) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                self.keeper().settled(ino);
+                return Ok(None);
+            }
+            Err(error) => return Err(error),
+        };
+        if !self.is_closed(ino)? {
+            guard.rest_anew();
+            return Ok(None);
+        }
+        let begun = self.keeper().log.begin();
+        let found = measure(&file)?;
+        let same = handed.is_none_or(|was| was == (found.size, (found.ctime.seconds, found.ctime.nanos)));
+        let known = known.filter(|_| same);
+        if let Some(was) = known.as_ref().and_then(|known| known.length_min()).filter(|was| found.size < *was)
+        {
+            let fault = Fault::Length { is: found.size, was };
+            tracing::error!(ino, what = fault.described(), "an object is damaged");
+            guard.lock().broken = Some(fault);
+            return Ok(None);
+        }
+        let mut object = Prepared {
+            guard: guard.clone(),
+            version,
+            begun,
+            file,
+            length: found.size,
+            mtime: (found.mtime.seconds, found.mtime.nanos),
+            chunks: Vec::new(),
+            faults: Vec::new(),
+            is_durable: known.as_ref().is_some_and(|known| known.touched.blocks() == 0),
+        };
+        match self.make_sums(&mut object, known.as_ref(), pace) {
+            Ok(()) => Ok(Some(object)),
+            // Its seal stays as it is, and so does what reads and scrubs say of it; the others are sealed.
+            Err(error) if is_of_object(&error) => {
+                tracing::error!(ino, %error, "cannot seal an object");
+                guard.rest_anew();
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn make_sums(&self, object: &mut Prepared, known: Option<&Known>, pace: &mut Pace) -> io::Result<()> {
+        let mut buffer = Vec::new();
+        let mut index = 0;
+        while index * CHUNK_BYTES < object.length {
+            let blocks = index * CHUNK_BLOCKS..(index + 1) * CHUNK_BLOCKS;
+            let known_here = known.map_or(0, |known| known.touched.missing(blocks.clone()));
+            if known_here == 0 {
+                // What is a hole has no sums, and is zeros.
+                let data = next_data(&object.file, index * CHUNK_BYTES)?;
+                let next = data.map_or(u64::MAX, |data| data.start / CHUNK_BYTES);
+                if next > index {
+                    // What comes then may be known to have been more than a hole.
+                    index = if known.is_none() { next } else { index + 1 };
+                    if index == u64::MAX {
+                        break;
+                    }
+                    continue;
+                }
+            }
+            let old = known.map(|known| known.base.sums(index)).transpose()?;
+            let sums = match old {
+                Some(old) if known_here == CHUNK_BLOCKS => old.to_vec(),
+                old => {
+                    let sums = read_sums(&object.file, index, &mut buffer)?;
+                    pace.spent(buffer.len() as u64);
+                    object.keep_known(sums, blocks, known, old)
+                }
+            };
+            self.put(object, index, &sums)?;
+            index += 1;
+        }
+        Ok(())
+    }
+
+    /// Writes a chunk's sums; those of zeros at its end are left out.
+    fn put(&self, object: &mut Prepared, index: u64, sums: &[u32]) -> io::Result<()> {
+        let len = sums.iter().rposition(|sum| *sum != SUM_OF_ZEROS).map_or(0, |last| last + 1);
+        if len > 0 {
+            object.chunks.push(self.keeper().log.write_sums(index, &sums[..len])?);
+        }
+        Ok(())
+    }
+
+    /// Those that are durable now. By descriptors of our own: an error that they are told is not kept from whoever calls fsync.
+    fn synced(&self, prepared: Vec<Prepared>) -> Vec<Prepared> {
+        if prepared.iter().all(|object| object.is_durable) || self.sync_whole() {
+            return prepared;
+        }
+        let is_durable = |object: &Prepared| {
+            let synced = if object.is_durable { Ok(()) } else { object.file.sync_all() };
+            if let Err(error) = &synced {
+                tracing::error!(ino = object.guard.ino(), %error, "cannot sync an object to seal it");
+                object.guard.rest_anew();
+            }
+            synced.is_ok()
+        };
+        prepared.into_iter().filter(is_durable).collect()
+    }
+
+    fn finish(&self, object: Prepared) -> io::Result<()> {
+        let ino = object.guard.ino();
+        if self.keeper().note(ino, object.faults.clone()) {
+            let what: Vec<String> = object.faults.iter().map(Fault::described).collect();
+            tracing::error!(ino, what = what.join("; "), "an object is damaged");
+        }
+        let Some(mut state) = object.guard.at_rest(Duration::ZERO) else { return Ok(()) };
+        if state.version != object.version {
+            return Ok(());
+        }
+        let sealed =
+            self.keeper().log.seal(&object.begun, ino, (object.length, object.mtime), object.chunks)?;
+        (state.base, state.sealed, state.queued, state.handed) = (Some(sealed), true, false, None);
+        state.touched = Extents::default();
+        self.keeper().settled(ino);
+        Ok(())
+    }
+}
+
+impl Prepared {
+    /// The sums of a chunk whose blocks have these now, but that known blocks keep theirs.
+    fn keep_known(
+        &mut self,
+        mut sums: Vec<u32>,
+        blocks: Range<u64>,
+        known: Option<&Known>,
+        old: Option<Sums>,
+    ) -> Vec<u32> {
+        let (Some(known), Some(old)) = (known, old) else { return sums };
+        for ((block, sum), was) in blocks.zip(&mut sums).zip(old) {
+            if *sum != was && known.touched.missing(block..block + 1) == 1 {
+                self.faults.push(Fault::Blocks { blocks: block..block + 1 });
+                *sum = was;
+            }
+        }
+        sums
+    }
+}
+
+impl Known {
+    /// How long the object must be at least.
+    fn length_min(&self) -> Option<u64> {
+        let last = self.base.length.checked_sub(1)? / BLOCK_BYTES;
+        (self.touched.missing(last..last + 1) == 1).then_some(self.base.length)
+    }
+}
+
+/// What is to be sealed, if it is at rest: its version, what is known of it, and what it was like when it was handed out.
+#[expect(clippy::type_complexity, reason = "it is taken apart at once")]
+fn snapshot(guard: &Guard, idle: Duration) -> Option<(u64, Option<Known>, Option<(u64, (i64, u32))>)> {
+    let state = guard.at_rest(idle).filter(|state| state.broken.is_none())?;
+    let known = state.base.clone().map(|base| Known { base, touched: state.touched.clone() });
+    Some((state.version, known, state.handed))
+}
+
+/// Whether an error of making sums is about this object only: its bytes cannot be read, or the sums that it had.
+fn is_of_object(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::InvalidData
+        || error.raw_os_error() == Some(rustix::io::Errno::IO.raw_os_error())
+}
+
+/// The sums of what is there of a chunk now; `buffer` keeps its bytes.
+pub fn read_sums(file: &File, index: u64, buffer: &mut Vec<u8>) -> io::Result<Vec<u32>> {
+    buffer.resize(CHUNK_BYTES as usize, 0);
+    let mut done = 0;
+    while done < buffer.len() {
+        match file.read_at(&mut buffer[done..], index * CHUNK_BYTES + done as u64) {
+            Ok(0) => break,
+            Ok(read) => done += read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    buffer.truncate(done);
+    debug_assert_eq!(BLOCK as u64, BLOCK_BYTES, "sums are of the blocks that are counted");
+    let mut sums: Vec<u32> = buffer.chunks(BLOCK).map(sum_of).collect();
+    sums.resize(CHUNK_BLOCKS as usize, SUM_OF_ZEROS);
+    Ok(sums)
+}

@@ -1,0 +1,260 @@
+//! Objects whose bytes change on the disk, and logs of seals that are cut off or damaged.
+
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use proptest::prelude::*;
+use wire::data::message::AllocateMode;
+
+use super::scrub::Pace;
+use crate::fragment::objects::Objects;
+use crate::fragment::space::Space;
+use crate::fragment::verifier::Verifier;
+
+const INO: u64 = 77;
+
+#[test]
+fn a_block_that_ends_early_is_summed_with_the_zeros_after_it() {
+    assert_eq!(super::sum_of(&[]), super::SUM_OF_ZEROS);
+    assert_eq!(super::sum_of(b"end"), super::sum_of(&[b"end".as_slice(), &[0; 4093]].concat()));
+}
+
+fn open(folder: &Path) -> Objects {
+    fs::create_dir_all(folder.join("objects")).unwrap();
+    let space = Arc::new(Space::counted(1 << 30));
+    let verifier = Arc::new(Verifier::open(folder, &[folder.to_owned()]).unwrap());
+    Objects::open(folder.join("objects"), folder.join("seals"), space, verifier).unwrap()
+}
+
+fn seal(objects: &Objects) {
+    objects.adopt().unwrap();
+    objects.seal_idle(Duration::ZERO, &mut Pace::new(None)).unwrap();
+}
+
+fn flip(objects: &Objects, ino: u64, at: u64) {
+    let file = File::options().read(true).write(true).open(objects.path(ino)).unwrap();
+    let mut byte = [0];
+    file.read_exact_at(&mut byte, at).unwrap();
+    file.write_all_at(&[!byte[0]], at).unwrap();
+}
+
+fn whole(objects: &Objects, ino: u64) -> std::io::Result<Vec<u8>> {
+    let mut bytes = vec![0; 4 << 20];
+    let read = objects.read(ino, 0, &mut bytes)?;
+    bytes.truncate(read);
+    Ok(bytes)
+}
+
+#[test]
+fn what_changes_on_the_disk_is_never_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let objects = open(folder.path());
+    for ino in 1..=5 {
+        objects.write(ino, 0, &vec![ino as u8; 300_000]).unwrap();
+    }
+    seal(&objects);
+    flip(&objects, 1, 299_999);
+    File::options().write(true).open(objects.path(2)).unwrap().set_len(4096).unwrap();
+    for objects in [objects, open(folder.path())] {
+        let failure = whole(&objects, 1).unwrap_err().to_string();
+        assert!(failure.contains("inode 1: bytes 299008 to 303104"), "{failure}");
+        assert!(objects.read(1, 299_990, &mut [0; 4]).is_err());
+        assert!(objects.read(1, 0, &mut [0; 4096]).is_ok());
+        assert!(whole(&objects, 2).unwrap_err().to_string().contains("it had 300000 bytes"));
+        assert_eq!(objects.measure(2).unwrap().unwrap().size, 300_000);
+        assert_eq!(whole(&objects, 5).unwrap(), vec![5; 300_000]);
+    }
+    fs::remove_file(open(folder.path()).path(3)).unwrap();
+    let objects = open(folder.path());
+    assert!(whole(&objects, 3).is_err() && objects.write(3, 5, &[1]).is_err());
+    assert_eq!(objects.measure(3).unwrap().unwrap().size, 300_000);
+    assert!(objects.next_data(3, 0).is_err());
+    objects.resize(3, 0).unwrap();
+    assert!(whole(&objects, 3).unwrap().is_empty());
+    objects.write(3, 0, &[9; 10]).unwrap();
+    seal(&objects);
+    assert_eq!(whole(&open(folder.path()), 3).unwrap(), [9; 10]);
+}
+
+#[test]
+fn what_is_cut_off_or_grows_on_the_disk_is_never_made_to_look_right() {
+    let folder = tempfile::tempdir().unwrap();
+    let objects = open(folder.path());
+    let cut = |ino, length| {
+        let object = File::options().write(true).open(objects.path(ino)).unwrap();
+        object.set_len(length).unwrap();
+    };
+    for ino in 1..=3 {
+        objects.write(ino, 0, &vec![7; 20_000]).unwrap();
+    }
+    seal(&objects);
+    // While it is being changed, and when it is sealed again.
+    for ino in 1..=2 {
+        objects.write(ino, 0, &[8; 10]).unwrap();
+        cut(ino, 5000);
+    }
+    let failure = whole(&objects, 1).unwrap_err().to_string();
+    assert!(failure.contains("it had 20000 bytes when it was sealed, and has 5000"), "{failure}");
+    seal(&objects);
+    assert!(whole(&objects, 2).is_err());
+    // Of one that grew, the new end would stay.
+    cut(3, 30_000);
+    let again = open(folder.path());
+    assert!(again.write(3, 0, &vec![9; 20_000]).is_err());
+    again.resize(3, 0).unwrap();
+    again.write(3, 0, &[9; 10]).unwrap();
+    assert_eq!(whole(&again, 3).unwrap(), [9; 10]);
+}
+
+#[test]
+fn a_scrub_finds_damage_of_an_object_whose_seal_was_written_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let objects = Arc::new(open(folder.path()));
+    for ino in 1..=8 {
+        objects.write(ino, 0, &[ino as u8; 5000]).unwrap();
+    }
+    seal(&objects);
+    // Each lifts seals of its neighbours.
+    for ino in 1..=4 {
+        objects.write(ino, 0, &[200]).unwrap();
+    }
+    seal(&objects);
+    for ino in 5..=8 {
+        flip(&objects, ino, 100);
+    }
+    super::scrub::start(&objects, 0, None, Duration::ZERO);
+    while super::scrub::status(&objects).running {
+        std::thread::yield_now();
+    }
+    let damaged: Vec<u64> = super::scrub::status(&objects).damaged.iter().map(|damage| damage.ino).collect();
+    assert_eq!(damaged, [5, 6, 7, 8]);
+}
+
+#[test]
+fn a_damaged_block_is_never_summed_as_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let objects = open(folder.path());
+    objects.write(INO, 0, &vec![3; 100_000]).unwrap();
+    seal(&objects);
+    flip(&objects, INO, 50_000);
+    assert!(objects.write(INO, 50_001, &[1]).is_err(), "a part of the block stays");
+    objects.write(INO, 8192, &[4; 100]).unwrap();
+    seal(&objects);
+    assert!(objects.read(INO, 49_152, &mut [0; 4096]).is_err());
+    assert!(open(folder.path()).read(INO, 49_152, &mut [0; 4096]).is_err());
+    // As a whole it may be replaced.
+    objects.write(INO, 49_152, &[5; 4096]).unwrap();
+    seal(&objects);
+    assert_eq!(objects.read(INO, 49_152, &mut [0; 4096]).unwrap(), 4096);
+}
+
+#[test]
+fn a_log_of_seals_that_is_cut_or_damaged_anywhere_raises_no_alarm() {
+    let folder = tempfile::tempdir().unwrap();
+    let objects = open(folder.path());
+    let log = folder.path().join("seals");
+    for ino in 1..=20 {
+        objects.write(ino, 0, &vec![ino as u8; 5000]).unwrap();
+    }
+    seal(&objects);
+    for ino in [3, 9, 4] {
+        objects.write(ino, 100, &[200; 50]).unwrap();
+    }
+    let lifted = fs::metadata(&log).unwrap().len();
+    seal(&objects);
+    objects.write(15, 4096, &[201; 10]).unwrap();
+    let expected: Vec<Vec<u8>> = (1..=20).map(|ino| whole(&objects, ino).unwrap()).collect();
+    let good = fs::read(&log).unwrap();
+    drop(objects);
+    let assert_fine = |what: &str| {
+        let objects = open(folder.path());
+        for (ino, expected) in (1..).zip(&expected) {
+            assert!(whole(&objects, ino).unwrap_or_else(|e| panic!("{what}: {e}")) == *expected, "{what}");
+        }
+    };
+    assert_fine("untouched");
+    // What was not synced may be cut off anywhere: all that follows the last lift.
+    for end in (lifted as usize..good.len() - 33).step_by(5) {
+        fs::write(&log, &good[..end]).unwrap();
+        let objects = open(folder.path());
+        for ino in (1..=20).filter(|ino| *ino != 15) {
+            assert!(whole(&objects, ino).unwrap() == expected[ino as usize - 1], "cut at {end}");
+        }
+    }
+    for at in (12..good.len()).step_by(11) {
+        let mut bad = good.clone();
+        bad[at] ^= 32;
+        fs::write(&log, &bad).unwrap();
+        assert_fine(&format!("byte {at} of {}", good.len()));
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Write(u64, usize, u8),
+    Resize(u64),
+    Punch(u64, u64),
+    Seal,
+    Reopen,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let at = 0..2_200_000_u64;
+    prop_oneof![
+        4 => (at.clone(), 1..300_000_usize, any::<u8>()).prop_map(|(at, len, byte)| Step::Write(at, len, byte)),
+        1 => at.clone().prop_map(Step::Resize),
+        1 => (at, 1..200_000_u64).prop_map(|(at, len)| Step::Punch(at, len)),
+        3 => Just(Step::Seal),
+        1 => Just(Step::Reopen),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+    #[test]
+    fn every_write_is_checked_as_a_model_says(steps in prop::collection::vec(step(), 1..25), reads in prop::collection::vec((0..2_300_000_u64, 1..70_000_usize), 8)) {
+        let folder = tempfile::tempdir().unwrap();
+        let mut objects = open(folder.path());
+        let mut model: Vec<u8> = Vec::new();
+        for step in steps {
+            match step {
+                Step::Write(at, len, byte) => {
+                    let end = at as usize + len;
+                    model.resize(model.len().max(end), 0);
+                    model[at as usize..end].fill(byte);
+                    objects.write(INO, at, &vec![byte; len]).unwrap();
+                }
+                Step::Resize(size) => {
+                    model.resize(size as usize, 0);
+                    objects.resize(INO, size).unwrap();
+                }
+                Step::Punch(at, len) => {
+                    let end = model.len().min((at + len) as usize);
+                    if let Some(range) = model.get_mut((at as usize).min(end)..end) {
+                        range.fill(0);
+                    }
+                    objects.allocate(INO, at, len, AllocateMode::PunchHole).unwrap();
+                }
+                Step::Seal => seal(&objects),
+                Step::Reopen => objects = open(folder.path()),
+            }
+            prop_assert!(whole(&objects, INO).unwrap() == model);
+            for (at, len) in &reads {
+                let mut bytes = vec![0; *len];
+                let read = objects.read(INO, *at, &mut bytes).unwrap();
+                let start = (*at as usize).min(model.len());
+                prop_assert!(bytes[..read] == model[start..model.len().min(start + len)]);
+            }
+        }
+        // And a bit that flips in what is sealed is seen.
+        seal(&objects);
+        if !model.is_empty() {
+            let at = model.len() as u64 / 2;
+            flip(&objects, INO, at);
+            prop_assert!(objects.read(INO, at, &mut [0; 1]).is_err());
+        }
+    }
+}
