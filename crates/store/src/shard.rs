@@ -14,6 +14,7 @@ pub mod log;
 mod names;
 pub mod record;
 mod removed;
+mod second;
 pub mod sessions;
 mod state;
 pub mod tree;
@@ -37,6 +38,8 @@ use log::LogError;
 use log::disk::Folder;
 use names::NewInode;
 use record::Record;
+pub use second::Behind;
+use second::Second;
 use sessions::Outcome;
 pub use state::Expect;
 use state::State;
@@ -57,6 +60,8 @@ pub struct Shard {
     /// Truncations of one inode are serialised: the fragments must all end at the same size.
     truncating: [Mutex<()>; 64],
     upkeep: Upkeep,
+    /// The log's copy on another node, where there is one.
+    second: Option<Arc<Second>>,
     destroyer: Destroyer,
     /// Told whenever a lock was given up.
     unlocked: Condvar,
@@ -101,7 +106,11 @@ impl Shard {
         objects: Arc<Objects>,
         peers: Arc<Peers>,
     ) -> Result<Arc<Shard>, LogError> {
-        let state = State::open(home, spec, expect)?;
+        let state = State::open(home.clone(), spec, expect)?;
+        let second = match peers.copy() {
+            Some(place) => Some(Second::new(place.clone(), home, &state.log)?),
+            None => None,
+        };
         let shard = Arc::new(Shard {
             layout: spec.layout,
             objects,
@@ -109,10 +118,12 @@ impl Shard {
             state: Mutex::new(state),
             truncating: [const { Mutex::new(()) }; 64],
             upkeep: Upkeep::default(),
+            second,
             destroyer: Destroyer::default(),
             unlocked: Condvar::new(),
         });
         destroy::start(&shard);
+        second::start(&shard);
         Ok(shard)
     }
 
@@ -153,9 +164,17 @@ impl Shard {
         self.lock().tree.len() as u64
     }
 
+    /// How the log's copy on another node is; `None` where the instance has one node.
+    pub fn copy(&self) -> Option<Behind> {
+        let second = self.second.as_ref()?;
+        let extent = self.lock().log.extent();
+        Some(second.behind(&extent))
+    }
+
     /// Stops the threads that work for this shard.
     pub fn close(&self) {
         self.destroyer.close();
+        self.second.iter().for_each(|second| second.close());
     }
 
     fn answer(&self, caller: Caller, request: Request) -> Result<Reply, Errno> {

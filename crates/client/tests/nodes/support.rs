@@ -97,6 +97,11 @@ impl Cluster {
         server
     }
 
+    /// What node `n` has of the instance.
+    pub fn fragment(&self, n: usize) -> PathBuf {
+        self.roots[n].join("fragments/i1")
+    }
+
     /// One more client.
     pub fn client(&self) -> Client {
         Client::connect(&self.target).unwrap()

@@ -132,6 +132,20 @@ pub enum Request {
     /// The fragment's commit verifier: a number that changes exactly when what was answered before, and not synced, may be
     /// lost. Answer: [`Reply::Verifier`].
     Verifier,
+
+    // --- second copies of metadata logs: a home shard asks the node that keeps its one, see `data::hello::copying` ---
+    /// Begins a copy of the namespace's log, which takes the place of the former one at its first [`Request::SyncCopy`].
+    /// Answer: [`Reply::Done`].
+    BeginCopy,
+    /// Appends the payload at `offset`, where the copy of this connection ends. The home has synced its log up to entry
+    /// `confirmed`: it must never be without these again. Answer: [`Reply::Done`].
+    AppendCopy { offset: u64, confirmed: u64 },
+    /// Makes the copy of this connection survive a power loss; it is whole up to `length`, bytes. Answer: [`Reply::Done`].
+    SyncCopy { length: u64 },
+    /// Which copy is kept. Answer: [`Reply::Copy`].
+    FindCopy,
+    /// Reads it. Answer: [`Reply::Data`] with the bytes as payload, short at its end.
+    ReadCopy { offset: u64, len: u32 },
 }
 
 /// What of a fragment a request changes: what a power loss takes back until a sync confirms it.
@@ -198,7 +212,12 @@ impl Request {
             | Request::StartMover
             | Request::SyncMany { .. }
             | Request::IsWritten { .. }
-            | Request::Verifier => Change::None,
+            | Request::Verifier
+            | Request::BeginCopy
+            | Request::AppendCopy { .. }
+            | Request::SyncCopy { .. }
+            | Request::FindCopy
+            | Request::ReadCopy { .. } => Change::None,
         }
     }
 }
@@ -313,6 +332,8 @@ pub enum Reply {
     Truth(bool),
     /// The fragment's commit verifier.
     Verifier(u64),
+    /// The copy of a metadata log: its length, bytes (0: there is none), and up to which entry the home had synced its log.
+    Copy { length: u64, confirmed: u64 },
 }
 
 /// An inode as the home shard knows it.
