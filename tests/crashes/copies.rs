@@ -1,5 +1,5 @@
-//! The home node's metadata log is lost under load: its second copy, on the next node, takes its place, and what an fsync
-//! confirmed is there.
+//! The home node's metadata log is lost under load: its second copy, on the next node, takes its place, and what an
+//! fsync confirmed is there.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,5 @@
-//! Second copies of metadata logs, as the node keeps them that is next to a namespace's home: the same bytes, never replayed
-//! here. The home writes them ([`crate::shard`]'s `second`), and reads them back when its log is lost.
+//! Second copies of metadata logs, as the node keeps them that is next to a namespace's home: the same bytes, never
+//! replayed here. The home writes them ([`crate::shard`]'s `second`), and reads them back when its log is lost.
 //!
 //! ```text
 //! FRAGMENT/copies/0/meta.log        the copy of namespace 0's log: whole, and synced once at least
@@ -7,8 +7,9 @@
 //! FRAGMENT/copies/0/meta.mark       up to which entry the home had synced its own log
 //! ```
 //!
-//! A copy belongs to the connection that it comes by. One that broke is not gone on with: the home begins another, and the
-//! one that is there stays until that is whole. Copies are kept and read also where the fragment beside them cannot be served.
+//! A copy belongs to the connection that it comes by. One that broke is not gone on with: the home begins another, and
+//! the one that is there stays until that is whole. Copies are kept and read also where the fragment beside them
+//! cannot be served.
 //!
 //! **Invariant:** of several connections for one namespace only the last that began a copy writes.
 

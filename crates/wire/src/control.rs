@@ -440,7 +440,7 @@ pub struct InstanceStatus {
     /// Whether all its fragments are served, as far as is known.
     #[serde(default = "yes")]
     pub intact: bool,
-    /// The second copies of its namespaces' metadata, as the storage nodes last reported; empty where it is on one node.
+    /// The second copies of its namespaces' metadata, as the nodes last reported; empty where it is on one node.
     #[serde(default)]
     pub copies: Vec<CopyStatus>,
 }

@@ -1,4 +1,5 @@
-//! The second copy of the metadata log, on the node after the home: it takes the log's place, or the namespace is refused.
+//! The second copy of the metadata log, on the node after the home: it takes the log's place, or the namespace is
+//! refused.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,5 @@
-//! A connection of a home shard with the node that keeps the copy of its log: each request answered before the next is read.
+//! A connection of a home shard with the node that keeps the copy of its log: each request answered before the next is
+//! read.
 
 use std::io;
 use std::sync::{Arc, Mutex};

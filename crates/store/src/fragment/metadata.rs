@@ -32,8 +32,8 @@ impl Fragment {
     }
 }
 
-/// What was answered and not synced may be lacking in the fragment below `folder`, which is not served: its clients are told
-/// when it is.
+/// What was answered and not synced may be lacking in the fragment below `folder`, which is not served: its clients
+/// are told when it is.
 ///
 /// # Errors
 /// [`FragmentError::Io`].

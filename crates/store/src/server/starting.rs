@@ -1,5 +1,5 @@
-//! The start of a fragment that is home to metadata of which another node keeps a copy: in a thread of its own, as that node
-//! may be starting too, and is asked before anybody is served.
+//! The start of a fragment that is home to metadata of which another node keeps a copy: in a thread of its own, as
+//! that node may be starting too, and is asked before anybody is served.
 //!
 //! ```text
 //! starting --- how far was the log synced, for all that the other node knows? ---> open it
@@ -28,8 +28,8 @@ use crate::shard::log::disk::Folder;
 use crate::shard::log::mark::Mark;
 use crate::shard::log::{self, LogError, restore};
 
-/// How long a start waits for the node with the copy, where nothing is wrong with the log. After a power loss of all nodes
-/// the last may come some seconds after the first.
+/// How long a start waits for the node with the copy, where nothing is wrong with the log. After a power loss of all
+/// nodes the last may come some seconds after the first.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// How soon it is asked again, and how long each of its answers may take.
@@ -61,6 +61,12 @@ enum Unfit {
     /// The node may answer later.
     Away(FragmentError),
     Never(FragmentError),
+}
+
+/// The same, in words.
+enum Why {
+    Later(String),
+    Never(String),
 }
 
 impl Starting {
@@ -129,53 +135,47 @@ impl Home {
         if !restore::is_lost(&lost) {
             return Err(Unfit::Never(lost.into()));
         }
-        let unfit = |lost: LogError, why: String| FragmentError::Copy {
-            lost,
-            node: self.place.node().to_owned(),
-            why,
-        };
         let folder = match log::folder(&self.path) {
             Ok(folder) => folder,
-            Err(_) => match metadata::make_home(&self.path).and_then(|()| Ok(log::folder(&self.path)?)) {
-                Ok(folder) => folder,
-                Err(error) => return Err(Unfit::Never(error)),
-            },
+            Err(_) => metadata::make_home(&self.path)
+                .and_then(|()| Ok(log::folder(&self.path)?))
+                .map_err(Unfit::Never)?,
         };
-        match restore::is_alone(&*folder) {
-            Ok(false) => {}
-            Ok(true) => {
-                let why =
-                    "this node has confirmed changes while that one was away, which it lacks".to_owned();
-                return Err(Unfit::Never(unfit(lost, why)));
-            }
-            Err(error) => {
-                return Err(Unfit::Never(unfit(lost, format!("cannot look for the note of that: {error}"))));
-            }
-        }
-        let bytes = match self.fetch(&*folder) {
-            Ok(bytes) => bytes,
-            Err(why) => return Err(Unfit::Away(unfit(lost, why))),
-        };
-        if bytes.is_empty() {
-            return Err(Unfit::Never(unfit(lost, "it has none".to_owned())));
-        }
-        let origin = PathBuf::from(format!("on node {}", self.place.node()));
-        match restore::put(&*folder, &bytes, &origin) {
+        let node = self.place.node().to_owned();
+        match self.take_copy(&*folder) {
             Ok(entries) => {
                 tracing::warn!(
                     path = %self.path.display(),
-                    lost = %lost,
-                    node = self.place.node(),
+                    %lost,
+                    node,
                     entries,
                     "the metadata log was lost: its second copy has taken its place"
                 );
                 Ok(())
             }
-            Err(error) => Err(Unfit::Never(unfit(lost, error.to_string()))),
+            Err(Why::Later(why)) => Err(Unfit::Away(FragmentError::Copy { lost, node, why })),
+            Err(Why::Never(why)) => Err(Unfit::Never(FragmentError::Copy { lost, node, why })),
         }
     }
 
-    /// The copy's bytes; empty where there is none. The mark is raised before: a copy that lacks what it speaks of is refused.
+    /// Puts the copy in the place of the log in the folder. Returns how many entries that has had then.
+    fn take_copy(&self, folder: &dyn Folder) -> Result<u64, Why> {
+        let alone = restore::is_alone(folder)
+            .map_err(|error| Why::Never(format!("cannot look whether it may: {error}")))?;
+        if alone {
+            let why = "this node has confirmed changes while that one was away, which it lacks";
+            return Err(Why::Never(why.to_owned()));
+        }
+        let bytes = self.fetch(folder).map_err(Why::Later)?;
+        if bytes.is_empty() {
+            return Err(Why::Never("it has none".to_owned()));
+        }
+        let origin = PathBuf::from(format!("on node {}", self.place.node()));
+        restore::put(folder, &bytes, &origin).map_err(|error| Why::Never(error.to_string()))
+    }
+
+    /// The copy's bytes; empty where there is none. The mark is raised before: a copy that lacks what it speaks of is
+    /// refused.
     fn fetch(&self, folder: &dyn Folder) -> Result<Vec<u8>, String> {
         let failed = |error: &dyn std::fmt::Display| format!("{error}; it is asked again until it answers");
         let mut link = self.place.reach(Some(ANSWER_WITHIN)).map_err(|error| failed(&error))?;

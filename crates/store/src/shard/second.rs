@@ -1,5 +1,5 @@
-//! The second copy of the log, which another node of the instance keeps: shipped as the log grows, without holding up changes;
-//! a sync waits for it, within bounds.
+//! The second copy of the log, which another node of the instance keeps: shipped as the log grows, without holding up
+//! changes; a sync waits for it, within bounds.
 //!
 //! ```text
 //! behind ---> whole: every sync waits until the copy has, and has synced, what it confirms
@@ -9,7 +9,8 @@
 //!          before ([`restore::note_alone`]), until a copy has all that was confirmed so
 //! ```
 //!
-//! **Invariant:** what is confirmed while no note says that this node is alone is in the copy that another node has, durably.
+//! **Invariant:** what is confirmed while no note says that this node is alone is in the copy that another node has,
+//! durably.
 
 mod shipping;
 
@@ -25,7 +26,7 @@ use crate::copies::link::{Found, Place};
 pub(super) use shipping::start;
 
 /// How long a sync waits for a node that tells nothing, and for one that is still taking the log.
-const SILENT_MAX: Duration = Duration::from_secs(3);
+const SILENT_MAX: Duration = Duration::from_secs(5);
 const WAIT_MAX: Duration = Duration::from_secs(15);
 
 /// One log's second copy.
@@ -98,7 +99,8 @@ impl Second {
         }
     }
 
-    /// Waits until everything before the entry `next` survives a power loss of the other node, or of this one is known to be alone.
+    /// Waits until everything before the entry `next` survives a power loss of the other node, or of this one is known
+    /// to be alone.
     pub fn wait_until_synced(&self, next: u64) {
         self.ask_to_sync(next);
         let begun = Instant::now();
@@ -113,12 +115,14 @@ impl Second {
         }
     }
 
-    /// From here on changes are confirmed without the other node. The lock is held: nobody is answered before the note is there.
+    /// From here on changes are confirmed without the other node. The lock is held: nobody is answered before the note
+    /// is there.
     fn go_on_alone(&self, mut progress: MutexGuard<'_, Progress>) {
         progress.alone = true;
         if let Err(error) = restore::note_alone(&*self.home, true) {
             // The mark says how far the log was synced all the same.
-            tracing::error!(path = %self.path().display(), %error, "cannot note that the metadata log has one copy only");
+            let path = self.path();
+            tracing::error!(path = %path.display(), %error, "cannot note that the metadata log has one copy");
         }
         let why = progress.trouble.clone().unwrap_or_else(|| "it does not answer in time".into());
         tracing::warn!(
@@ -142,18 +146,20 @@ impl Second {
             match restore::note_alone(&*self.home, false) {
                 Ok(()) => {
                     progress.alone = false;
-                    tracing::info!(path = %self.path().display(), node = self.place.node(), "the metadata log has two copies again");
+                    let (path, node) = (self.path(), self.place.node());
+                    tracing::info!(path = %path.display(), node, "the metadata log has two copies again");
                 }
                 Err(error) => {
-                    tracing::error!(path = %self.path().display(), %error, "cannot note that the metadata log has two copies");
+                    let path = self.path();
+                    tracing::error!(path = %path.display(), %error, "cannot note that there are two copies");
                 }
             }
         }
         self.changed.notify_all();
     }
 
-    /// Before the first copy of this life is begun: how far does the other node know that the log was synced? It may have been
-    /// away when this node started, and have the only copy of what was lost here.
+    /// Before the first copy of this life is begun: how far does the other node know that the log was synced? It may
+    /// have been away when this node started, and have the only copy of what was lost here.
     fn compare(&self, found: Found) -> io::Result<()> {
         let mut progress = self.lock();
         if !progress.compared && found.confirmed > self.opened {

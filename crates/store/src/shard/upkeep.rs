@@ -73,7 +73,8 @@ impl Shard {
         let synced = self.sync_own_log()?;
         self.second.iter().for_each(|second| second.wait_until_synced(synced.next));
         let mut state = self.lock();
-        // No sooner: a copy that lacks something of this must not be what nobody can do without, nor give numbers out again.
+        // No sooner: a copy that lacks something of this must still be able to take the log's place, and must not give
+        // numbers out again.
         state.numbers.durable = state.numbers.durable.max(synced.numbered);
         state.log.confirm(synced.next);
         if let Some(sync) = synced.sync

@@ -1,7 +1,8 @@
-//! How whoever follows a log learns how far it goes, and that it has grown, at no cost while he is busy with what he knows of.
+//! How whoever follows a log learns how far it goes, and that it has grown, at no cost while he is busy with what he
+//! knows of.
 //!
-//! **Invariant:** who says that he waits, and then finds nothing new under the lock that appends are made under, is told of the
-//! next one.
+//! **Invariant:** who says that he waits, and then finds nothing new under the lock that appends are made under, is
+//! told of the next one.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};

@@ -1,5 +1,5 @@
-//! Putting the copy of a log in the place of one that is lost, and knowing when it must not be: the note that this node has
-//! confirmed changes alone, without its copy.
+//! Putting the copy of a log in the place of one that is lost, and knowing when it must not be: the note that this
+//! node has confirmed changes alone, without its copy.
 //!
 //! ```text
 //! NAMESPACE/meta.alone      from before the first change is confirmed that the copy may lack, until it has all of them
@@ -64,11 +64,12 @@ pub fn check(folder: &dyn Folder) -> Result<(), LogError> {
     scan(&path, &bytes, marked, &mut drop).map(drop)
 }
 
-/// Puts `bytes`, the copy at `origin`, in the place of the log in the folder, durably. Returns how many entries the log has had then.
+/// Puts `bytes`, the copy at `origin`, in the place of the log in the folder, durably. Returns how many entries the
+/// log has had then.
 ///
 /// # Errors
-/// [`LogError`] where the copy is damaged or lacks something that was synced: nothing is changed then. Else the errno of what
-/// failed.
+/// [`LogError`] where the copy is damaged or lacks something that was synced: nothing is changed then. Else the errno
+/// of what failed.
 pub fn put(folder: &dyn Folder, bytes: &[u8], origin: &Path) -> Result<u64, LogError> {
     let failed = |operation, cause| io_error(operation, folder.path_of(NAME), cause);
     let (_, marked) = Mark::open(folder).map_err(|e| failed("read the mark of", e))?;
