@@ -10,6 +10,7 @@
 )]
 
 mod away;
+mod copies;
 mod disk;
 mod hostile;
 mod kills;

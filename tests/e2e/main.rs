@@ -10,6 +10,7 @@
 mod bad_input;
 mod cancel;
 mod capacity;
+mod copies;
 mod crashes;
 mod datawarp;
 mod drain;

@@ -90,6 +90,7 @@ pub fn session() -> SessionStatus {
             access_modes: vec![AccessMode::Striped],
             pool: "local".into(),
             intact: true,
+            copies: vec![],
         }),
         activations: vec![],
         stages: vec![stage_in(), failed_stage_out()],

@@ -245,6 +245,7 @@ impl NodeApi for MemorySite {
                 capacity_bytes: spec.capacity_bytes,
                 used_bytes: 0,
                 error: None,
+                copies: Vec::new(),
             })
         };
         self.call_node(node, format!("create_fragment {node}"), effect).await

@@ -3,7 +3,7 @@
 use model::phase::{Direction, Function, StageState};
 use rusqlite::Transaction;
 use wire::control::{ActivationStatus, InstanceStatus, PersistentStatus, SessionStatus, StageStatus};
-use wire::node::MountStatus;
+use wire::node::{CopyStatus, MountStatus};
 
 use crate::control::now_unix;
 use crate::lifecycle::mounts::mount_id;
@@ -131,6 +131,7 @@ fn describe_instance(instance: Instance, created_unix: u64, nodes: &[NodeView]) 
     InstanceStatus {
         used_bytes: used_bytes(&instance.id, nodes),
         intact: is_intact(&instance, created_unix, nodes),
+        copies: copies(&instance.id, nodes),
         pool: instance.pool,
         id: instance.id,
         requested_bytes: instance.requested_bytes,
@@ -154,6 +155,13 @@ pub fn is_intact(instance: &Instance, created_unix: u64, nodes: &[NodeView]) -> 
             fragment.map_or(!settled, |fragment| fragment.error.is_none())
         })
     })
+}
+
+/// The second copies of an instance's metadata, as its nodes said last.
+fn copies(instance: &str, nodes: &[NodeView]) -> Vec<CopyStatus> {
+    let fragments = nodes.iter().filter_map(|view| view.health.as_ref()).flat_map(|health| &health.fragments);
+    let of_instance = fragments.filter(|fragment| fragment.instance == instance);
+    of_instance.flat_map(|fragment| fragment.copies.iter().cloned()).collect()
 }
 
 /// Bytes in use in an instance, as its nodes said last.

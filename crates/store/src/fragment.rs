@@ -14,6 +14,7 @@
 
 pub mod create;
 pub mod extents;
+pub mod metadata;
 pub mod objects;
 pub mod open_objects;
 pub mod space;
@@ -40,6 +41,7 @@ use crate::integrity::sealer;
 use crate::peers::Peers;
 use crate::shard::log::LogError;
 use crate::shard::{Expect, Shard};
+use metadata::home_of;
 use objects::Objects;
 use space::Space;
 use verifier::Verifier;
@@ -63,6 +65,16 @@ pub enum FragmentError {
     /// The metadata cannot be read.
     #[error(transparent)]
     Log(#[from] LogError),
+    /// The metadata cannot be read, and its copy does not take its place.
+    #[error("{lost}; its copy on node {node} cannot take its place: {why}")]
+    Copy {
+        /// What is wrong with it.
+        lost: LogError,
+        /// Where the copy is.
+        node: String,
+        /// Why not.
+        why: String,
+    },
     /// The key is not 64 hexadecimal digits.
     #[error("the instance's key is not 64 hexadecimal digits")]
     Key,
@@ -227,6 +239,7 @@ impl Fragment {
             capacity_bytes: self.spec.capacity_bytes,
             used_bytes: used.as_ref().copied().unwrap_or(0),
             error: used.err().map(|error| format!("cannot measure the volume: {error}")),
+            copies: self.copies(),
         }
     }
 
@@ -304,9 +317,4 @@ fn objects_of(folder: &Path, volume: VolumeKind, namespace: u32) -> PathBuf {
         VolumeKind::Image => volume::mountpoint_of(folder).join("objects"),
     };
     objects.join(namespace.to_string())
-}
-
-/// Where the metadata of a namespace is that has its home in the fragment below `folder`.
-fn home_of(folder: &Path, namespace: u32) -> PathBuf {
-    folder.join("namespaces").join(namespace.to_string())
 }

@@ -2,6 +2,7 @@
 //!
 //! **Invariant:** what was answered survives `kill -9` of this process; what `fsync` answered survives a power loss.
 
+mod copies;
 mod descriptors;
 mod fragment;
 pub mod image;

@@ -11,11 +11,15 @@ use wire::data::outage::{self, Outage, Verdict};
 use wire::data::{Connection, Reply, Request};
 use wire::node::{FragmentSpec, StorageAddress};
 
+use crate::copies::link::Place;
+
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// Connections to the other fragments.
 pub struct Peers {
     own_index: u32,
+    /// Where the copy of this home's log is.
+    copy: Option<Place>,
     instance: String,
     namespace: u32,
     key: Key,
@@ -43,6 +47,7 @@ impl Peers {
         let nodes = spec.peers.iter().map(peer).collect();
         Peers {
             own_index: spec.index,
+            copy: Place::of(spec, namespace, key.clone()),
             instance: spec.instance.clone(),
             namespace,
             key,
@@ -51,6 +56,11 @@ impl Peers {
             grace,
             next_id: AtomicU64::new(1),
         }
+    }
+
+    /// Where the copy of the home's log is; `None` where the instance has one node.
+    pub fn copy(&self) -> Option<&Place> {
+        self.copy.as_ref()
     }
 
     /// Whether `fragment` is this node's own.

@@ -6,10 +6,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
-use wire::data::hello::{self, Claim, HelloError, Refusal};
+use wire::data::hello::{self, Claim, HelloError, Key, Refusal};
 use wire::data::message::{JUST_MADE, Reply};
 use wire::data::{Connection, PAYLOAD_BYTES_MAX, Request, Stream, Time};
 
+use crate::copies::{self, Copies};
 use crate::fragment::{Fragment, Namespace};
 use crate::server::Server;
 use crate::shard::{Caller, errno_of};
@@ -19,48 +20,90 @@ const HELLO_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Serves a connection to its end.
 pub(crate) fn serve(server: &Server, mut stream: Stream) {
-    let mut worker = match greet(server, &mut stream) {
-        Ok(worker) => worker,
+    let served = match greet(server, &mut stream) {
+        Ok(served) => served,
         Err(error) => {
             tracing::debug!(error = &error as &dyn std::error::Error, "turned a connection away");
             return;
         }
     };
-    let end = match stream.set_timeout(None) {
-        Ok(()) => worker.run(server, Connection::new(stream)),
-        Err(error) => error,
+    let connected = stream.set_timeout(None).map(|()| Connection::new(stream));
+    let end = match (served, connected) {
+        (_, Err(error)) => error,
+        (Served::Client(mut worker), Ok(connection)) => worker.run(server, connection),
+        (Served::Home(mut worker), Ok(connection)) => worker.run(connection),
     };
-    tracing::debug!(instance = worker.fragment.spec().instance, end = %end, "a client's connection ended");
+    tracing::debug!(end = %end, "a connection ended");
+}
+
+/// What a connection is for.
+enum Asked {
+    Namespace(Arc<Fragment>, Namespace),
+    Copies(Arc<Copies>),
+}
+
+/// Who answers it.
+enum Served {
+    Client(Worker),
+    Home(copies::connection::Worker),
 }
 
 /// The handshake. The connection is noted before the client is welcome: a fence that comes after the client's death must
 /// find all that it could have sent something by.
-fn greet(server: &Server, stream: &mut Stream) -> Result<Worker, HelloError> {
-    let handle = stream.try_clone()?;
+fn greet(server: &Server, stream: &mut Stream) -> Result<Served, HelloError> {
+    let (handle, other) = (stream.try_clone()?, stream.try_clone()?);
     let mut hurried = Hurried { stream, until: Instant::now() + HELLO_TIMEOUT };
     let find = |claim: &Claim| {
-        let fragment = server.fragment(&claim.instance).ok_or(Refusal::NoSuchFragment)?;
-        let namespace = fragment.namespace(claim.namespace).ok_or(Refusal::NoSuchFragment)?;
-        if fragment.spec().index != claim.fragment {
-            return Err(Refusal::NoSuchFragment);
-        }
-        Ok((fragment.key().clone(), (fragment, namespace)))
-    };
-    hello::welcome(&mut hurried, server.boot(), find, |claim, (fragment, namespace)| {
-        let session = claim.session;
-        let number = fragment.connected(handle, session, claim.namespace).ok_or(Refusal::NoSuchFragment)?;
-        namespace.shard.iter().for_each(|shard| shard.connected(session));
-        Ok(Worker {
-            fragment,
-            namespace,
-            namespace_id: claim.namespace,
-            session,
-            number,
-            made: None,
-            buffer: Vec::new(),
-            filled: 0,
+        let is_starting = server.is_starting(&claim.instance);
+        find(server, claim).inspect_err(|_| {
+            if is_starting {
+                // Who is refused does not come again; who loses the connection does.
+                other.shutdown();
+            }
         })
-    })
+    };
+    let admit = |claim: &Claim, asked| admit(claim, asked, handle).ok_or(Refusal::NoSuchFragment);
+    hello::welcome(&mut hurried, server.boot(), find, admit)
+}
+
+/// What somebody claims to have the key of, and that key.
+fn find(server: &Server, claim: &Claim) -> Result<(Key, Asked), Refusal> {
+    if hello::is_copying(claim.session) {
+        let copies = server.copies(&claim.instance).filter(|copies| copies.index() == claim.fragment);
+        let copies = copies.ok_or(Refusal::NoSuchFragment)?;
+        return Ok((copies.key().clone(), Asked::Copies(copies)));
+    }
+    let fragment = server.fragment(&claim.instance).ok_or(Refusal::NoSuchFragment)?;
+    let namespace = fragment.namespace(claim.namespace).ok_or(Refusal::NoSuchFragment)?;
+    if fragment.spec().index != claim.fragment {
+        return Err(Refusal::NoSuchFragment);
+    }
+    Ok((fragment.key().clone(), Asked::Namespace(fragment, namespace)))
+}
+
+/// Notes the connection of somebody who has the key. `None`: what he asks for was closed meanwhile.
+fn admit(claim: &Claim, asked: Asked, handle: Stream) -> Option<Served> {
+    let (session, namespace_id) = (claim.session, claim.namespace);
+    match asked {
+        Asked::Copies(copies) => {
+            let number = copies.connected(handle)?;
+            Some(Served::Home(copies::connection::Worker::new(copies, namespace_id, number)))
+        }
+        Asked::Namespace(fragment, namespace) => {
+            let number = fragment.connected(handle, session, namespace_id)?;
+            namespace.shard.iter().for_each(|shard| shard.connected(session));
+            Some(Served::Client(Worker {
+                fragment,
+                namespace,
+                namespace_id,
+                session,
+                number,
+                made: None,
+                buffer: Vec::new(),
+                filled: 0,
+            }))
+        }
+    }
 }
 
 /// A stream that fails when its time is over, however many small pieces come in.

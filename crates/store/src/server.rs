@@ -4,6 +4,7 @@
 //! **Invariant:** a fragment whose connections are served has a slot that says so.
 
 mod changes;
+mod starting;
 
 use std::collections::HashMap;
 use std::io;
@@ -20,6 +21,7 @@ use wire::data::Stream;
 use wire::data::connection::is_shortage;
 use wire::node::{FragmentStatus, FsckReport, FsckSpec, ScrubSpec, ScrubStatus};
 
+use crate::copies::Copies;
 use crate::descriptors::Shares;
 use crate::fragment::verifier::{Verifier, sync_file_system};
 use crate::fragment::{Fragment, open_objects, specification, volume};
@@ -48,6 +50,8 @@ pub struct Server {
     node: String,
     boot: u64,
     fragments: RwLock<HashMap<String, Slot>>,
+    /// The copies of other nodes' metadata logs, by instance: also of fragments that are not served.
+    copies: RwLock<HashMap<String, Arc<Copies>>>,
     /// Making and deleting fragments is done one at a time.
     changing: Mutex<()>,
     connections: AtomicUsize,
@@ -59,6 +63,8 @@ pub struct Server {
 
 enum Slot {
     Served(Arc<Fragment>),
+    /// It is being started: nobody is served before the node with the copy of its metadata log was asked.
+    Starting(FragmentStatus),
     /// It cannot be served; its bytes are untouched.
     Broken(FragmentStatus),
 }
@@ -80,6 +86,7 @@ impl Server {
             node: node_name,
             boot: u64::from_le_bytes(boot),
             fragments: RwLock::default(),
+            copies: RwLock::default(),
             changing: Mutex::default(),
             connections: AtomicUsize::new(0),
             connections_max: shares.connections,
@@ -165,6 +172,9 @@ impl Server {
             // Wakes the thread that waits for a connection; it sees that we stop.
             let _closed = rustix::net::shutdown(listener, rustix::net::Shutdown::Both);
         }
+        for (_, copies) in std::mem::take(&mut *self.copies.write().expect(POISON)) {
+            copies.close();
+        }
         let slots = std::mem::take(&mut *self.slots());
         for (instance, slot) in slots {
             let Slot::Served(fragment) = slot else { continue };
@@ -219,8 +229,17 @@ impl Server {
     pub(crate) fn fragment(&self, instance: &str) -> Option<Arc<Fragment>> {
         match self.fragments.read().expect(POISON).get(instance)? {
             Slot::Served(fragment) => Some(fragment.clone()),
-            Slot::Broken(_) => None,
+            Slot::Starting(_) | Slot::Broken(_) => None,
         }
+    }
+
+    pub(crate) fn copies(&self, instance: &str) -> Option<Arc<Copies>> {
+        self.copies.read().expect(POISON).get(instance).cloned()
+    }
+
+    /// Whether it is not known yet whether the fragment can be served.
+    pub(crate) fn is_starting(&self, instance: &str) -> bool {
+        matches!(self.fragments.read().expect(POISON).get(instance), Some(Slot::Starting(_)))
     }
 
     fn accept_all(self: &Arc<Server>, accept: impl Fn() -> io::Result<Stream>) {
@@ -283,7 +302,7 @@ impl Slot {
     fn status(&self) -> FragmentStatus {
         match self {
             Slot::Served(fragment) => fragment.status(),
-            Slot::Broken(status) => status.clone(),
+            Slot::Starting(status) | Slot::Broken(status) => status.clone(),
         }
     }
 }

@@ -15,6 +15,7 @@ mod names;
 mod paths;
 pub mod record;
 mod removed;
+mod second;
 pub mod sessions;
 mod state;
 pub mod tree;
@@ -38,6 +39,8 @@ use log::LogError;
 use log::disk::Folder;
 use names::NewInode;
 use record::Record;
+pub use second::Behind;
+use second::Second;
 use sessions::Outcome;
 pub use state::Expect;
 use state::State;
@@ -58,6 +61,8 @@ pub struct Shard {
     /// Truncations of one inode are serialised: the fragments must all end at the same size.
     truncating: [Mutex<()>; 64],
     upkeep: Upkeep,
+    /// The log's copy on another node, where there is one.
+    second: Option<Arc<Second>>,
     destroyer: Destroyer,
     /// Told whenever a lock was given up.
     unlocked: Condvar,
@@ -102,11 +107,15 @@ impl Shard {
         objects: Arc<Objects>,
         peers: Arc<Peers>,
     ) -> Result<Arc<Shard>, LogError> {
-        let mut state = State::open(home, spec, expect)?;
+        let mut state = State::open(home.clone(), spec, expect)?;
         // The one object tells its size by itself.
         if spec.layout.fragments > 1 {
             state.serve_under(objects.verifier());
         }
+        let second = match peers.copy() {
+            Some(place) => Some(Second::new(place.clone(), home, &state.log)?),
+            None => None,
+        };
         let shard = Arc::new(Shard {
             layout: spec.layout,
             objects,
@@ -114,10 +123,12 @@ impl Shard {
             state: Mutex::new(state),
             truncating: [const { Mutex::new(()) }; 64],
             upkeep: Upkeep::default(),
+            second,
             destroyer: Destroyer::default(),
             unlocked: Condvar::new(),
         });
         destroy::start(&shard);
+        second::start(&shard);
         Ok(shard)
     }
 
@@ -163,9 +174,17 @@ impl Shard {
         &self.peers
     }
 
+    /// How the log's copy on another node is; `None` where the instance has one node.
+    pub fn copy(&self) -> Option<Behind> {
+        let second = self.second.as_ref()?;
+        let extent = self.lock().log.extent();
+        Some(second.behind(&extent))
+    }
+
     /// Stops the threads that work for this shard.
     pub fn close(&self) {
         self.destroyer.close();
+        self.second.iter().for_each(|second| second.close());
     }
 
     fn answer(&self, caller: Caller, request: Request) -> Result<Reply, Errno> {

@@ -46,6 +46,8 @@ use std::path::PathBuf;
 use model::phase::{AccessMode, Function, Phase};
 use serde::{Deserialize, Serialize};
 
+use crate::node::CopyStatus;
+
 pub use objects::{
     ActivationObject, ConfigurationObject, FragmentObject, Goal, InstanceObject, ObjectState, Objects,
     RegistrationObject, SessionObject,
@@ -447,6 +449,9 @@ pub struct InstanceStatus {
     /// Whether all its fragments are served, as far as is known.
     #[serde(default = "yes")]
     pub intact: bool,
+    /// The second copies of its namespaces' metadata, as the nodes last reported; empty where it is on one node.
+    #[serde(default)]
+    pub copies: Vec<CopyStatus>,
 }
 
 fn yes() -> bool {

@@ -134,6 +134,26 @@ pub struct FragmentStatus {
     pub used_bytes: u64,
     /// Why it cannot be served, if so.
     pub error: Option<String>,
+    /// How the metadata that has its home here is kept on a second node; empty where the instance has one node.
+    #[serde(default)]
+    pub copies: Vec<CopyStatus>,
+}
+
+/// The second copy of the metadata of one namespace.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CopyStatus {
+    /// Which namespace.
+    pub namespace: u32,
+    /// The node that the home shard is on.
+    pub home: String,
+    /// The node that keeps the copy.
+    pub node: String,
+    /// Whether there are two copies: all that an `fsync` confirmed is on both nodes.
+    pub whole: bool,
+    /// Bytes of the log that the copy does not have yet.
+    pub behind_bytes: u64,
+    /// Why there is one only, if that is known.
+    pub error: Option<String>,
 }
 
 /// How a scrub is to go on.

@@ -1,5 +1,6 @@
 //! `forebay status`: pools, nodes and buffers, and what to do about each.
 
+mod copies;
 pub mod report;
 
 use std::path::PathBuf;

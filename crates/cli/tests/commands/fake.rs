@@ -338,6 +338,7 @@ fn session() -> SessionStatus {
             access_modes: vec![AccessMode::Striped],
             pool: "local".into(),
             intact: true,
+            copies: vec![],
         }),
         activations: vec![],
         stages: vec![

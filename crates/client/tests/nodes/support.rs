@@ -105,6 +105,11 @@ impl Cluster {
         self.servers[n] = self.serve(n, &tcp);
     }
 
+    /// What node `n` has of the instance.
+    pub fn fragment(&self, n: usize) -> PathBuf {
+        self.roots[n].join("fragments/i1")
+    }
+
     /// One more client.
     pub fn client(&self) -> Client {
         Client::connect(&self.target).unwrap()

@@ -10,7 +10,8 @@ use std::path::Path;
 use wire::control::VolumeKind;
 use wire::node::{FragmentSpec, NamespaceSpec};
 
-use super::{FragmentError, home_of, objects_of, specification, volume};
+use super::metadata::home_of;
+use super::{FragmentError, objects_of, specification, volume};
 use crate::shard::Shard;
 
 /// Makes the fragment `spec` in `folder`, where nothing is, or an empty folder. All but its name is durable then.
@@ -56,7 +57,7 @@ pub fn remove(aside: &Path) -> Result<(), FragmentError> {
 }
 
 /// Makes the folder and the one that it is in.
-fn make_folders(path: &Path) -> Result<(), FragmentError> {
+pub(super) fn make_folders(path: &Path) -> Result<(), FragmentError> {
     let above = path.parent().expect("both are below the fragment's folder");
     for folder in [above, path] {
         disk::make_folder(folder).map_err(|cause| FragmentError::io("create", folder, cause))?;

@@ -13,9 +13,12 @@ use std::path::Path;
 use std::sync::Arc;
 
 use wire::control::{ApiError, Blame};
+use wire::data::hello::Key;
 use wire::node::{FragmentSpec, FragmentStatus};
 
+use super::starting::Starting;
 use super::{POISON, Server, Slot, thread};
+use crate::copies::Copies;
 use crate::fragment::{Fragment, FragmentError, create, specification};
 
 impl Server {
@@ -49,13 +52,17 @@ impl Server {
     }
 
     /// Opens what is in the folder of an instance, or keeps it and says why not.
-    fn load(&self, folder: &Path) {
+    fn load(self: &Arc<Server>, folder: &Path) {
         let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let spec = match specification::read(folder) {
             Ok(Some(spec)) => spec,
             Ok(None) => return,
             Err(error) => return self.refuse(unknown(name), &error),
         };
+        self.keep_copies(&name, folder, &spec);
+        if let Some(starting) = Starting::of(&name, folder, &spec) {
+            return self.begin(starting);
+        }
         match Fragment::open(folder, spec.clone()) {
             Ok(fragment) => drop(self.slots().insert(name, Slot::Served(Arc::new(fragment)))),
             Err(error) => {
@@ -65,8 +72,16 @@ impl Server {
         }
     }
 
+    /// From here on this node keeps copies of the metadata logs of the instance's other nodes.
+    fn keep_copies(&self, instance: &str, folder: &Path, spec: &FragmentSpec) {
+        if let Some(key) = Key::from_hex(&spec.key).filter(|_| spec.peers.len() > 1) {
+            let copies = Arc::new(Copies::new(folder, spec.index, key));
+            self.copies.write().expect(POISON).insert(instance.to_owned(), copies);
+        }
+    }
+
     /// Shows that a fragment cannot be served.
-    fn refuse(&self, status: FragmentStatus, error: &FragmentError) {
+    pub(super) fn refuse(&self, status: FragmentStatus, error: &FragmentError) {
         let instance = status.instance.clone();
         tracing::error!(
             instance,
@@ -83,6 +98,7 @@ impl Server {
     /// Blames the site: no space, no privilege, no tool. What was begun is removed again. Where something is that cannot be
     /// served, it stays as it is.
     pub fn create_fragment(&self, spec: &FragmentSpec) -> Result<FragmentStatus, ApiError> {
+        self.wait_until_started(&spec.instance);
         let _alone = self.changing.lock().expect(POISON);
         let folder = self.folder(&spec.instance)?;
         if let Some(fragment) = self.fragment(&spec.instance) {
@@ -118,6 +134,7 @@ impl Server {
             }
         })?;
         let status = fragment.status();
+        self.keep_copies(&spec.instance, folder, spec);
         self.slots().insert(spec.instance.clone(), Slot::Served(Arc::new(fragment)));
         Ok(status)
     }
@@ -134,6 +151,9 @@ impl Server {
         create::remove(&making).and_then(|()| create::remove(&removing)).map_err(failed)?;
         if let Some(fragment) = self.fragment(instance) {
             fragment.close();
+        }
+        if let Some(copies) = self.copies.write().expect(POISON).remove(instance) {
+            copies.close();
         }
         // One step, and durable: a node that is killed now does not serve what is half gone.
         if let Err(cause) = disk::set_aside(&folder) {
@@ -228,6 +248,6 @@ fn undo(aside: &Path) {
 }
 
 /// The status of a fragment of which nothing is known but its name.
-fn unknown(instance: String) -> FragmentStatus {
-    FragmentStatus { instance, index: 0, capacity_bytes: 0, used_bytes: 0, error: None }
+pub(super) fn unknown(instance: String) -> FragmentStatus {
+    FragmentStatus { instance, index: 0, capacity_bytes: 0, used_bytes: 0, error: None, copies: Vec::new() }
 }

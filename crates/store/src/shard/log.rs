@@ -22,8 +22,11 @@
 
 pub mod disk;
 pub mod format;
-mod mark;
+mod growth;
+pub mod mark;
 mod reserve;
+pub mod restore;
+mod scan;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -34,17 +37,21 @@ use rustix::io::Errno;
 use super::record::{Entry, Record};
 use disk::{DiskFolder, Folder, LogFile};
 use format::{Reader, VERSION};
+pub use growth::{Extent, Growth};
 use mark::Mark;
 pub use reserve::Purpose;
 use reserve::Reserve;
+use scan::{Scanned, scan};
 
 /// The log's name in its folder.
-const NAME: &str = "meta.log";
+pub const NAME: &str = "meta.log";
 /// The name of a log that is not finished.
-const DRAFT: &str = "meta.log.new";
+pub const DRAFT: &str = "meta.log.new";
 
 /// What is tried when a log is opened that may not be there.
 pub const OPEN: &str = "open";
+/// The same for its folder.
+pub const OPEN_FOLDER: &str = "open the folder of";
 
 /// Bytes of a draft that are written at once.
 const DRAFT_WRITE_BYTES: usize = 1 << 20;
@@ -113,10 +120,15 @@ pub struct Log {
     begun: u64,
     /// The length that is known to survive a power loss.
     synced: u64,
+    /// Everything before this entry is known to survive it here.
+    synced_next: u64,
+    /// The same wherever it has to.
+    confirmed: u64,
     /// Whether the file is known to keep its name in a power loss.
     named: bool,
     broken: bool,
     reserve: Reserve,
+    growth: Arc<Growth>,
     buffer: Vec<u8>,
 }
 
@@ -131,6 +143,16 @@ pub struct Sync {
 }
 
 impl Sync {
+    /// The log survives a power loss up to this length when it is done, bytes.
+    pub fn length(&self) -> u64 {
+        self.length
+    }
+
+    /// Everything before this entry survives a power loss when it is done.
+    pub fn next(&self) -> u64 {
+        self.next
+    }
+
     /// Does it.
     ///
     /// # Errors
@@ -164,7 +186,13 @@ impl Log {
         folder.sync().map_err(|e| failed("sync the folder of", e))?;
         let (mark, _) = Mark::open(&*folder).map_err(|e| failed("make the mark of", e))?;
         mark.note(draft.next);
-        Ok(Log { named: true, ..draft.into_log(Arc::new(mark), 0) })
+        let confirmed = draft.next;
+        Ok(Log {
+            named: true,
+            synced_next: confirmed,
+            confirmed,
+            ..draft.into_log(Arc::new(mark), 0, Arc::default())
+        })
     }
 
     /// Opens the log in the folder and gives every entry in it to `each`, in order.
@@ -178,24 +206,7 @@ impl Log {
         let (mark, marked) = Mark::open(&*folder).map_err(|e| failed("read the mark of", e))?;
         let len = file.len().map_err(|e| failed("measure", e))?;
         let bytes = file.read_at(0, index(len)).map_err(|e| failed("read", e))?;
-        let foreign = || LogError::Foreign { path: path.clone() };
-        let (mut at, mut next) = format::parse_head(&bytes).ok_or_else(foreign)?;
-        let (mut synced, mut begun) = (0, at as u64);
-        while let Some((entry, end)) = format::decode(&bytes, at, next) {
-            synced = synced.max(format::synced_to(&entry));
-            (at, next) = (end, next + 1);
-            if entry.record == Record::Begun {
-                begun = at as u64;
-            } else {
-                each(entry);
-            }
-        }
-        if at < bytes.len() && format::is_damaged(&bytes, at, next, synced) {
-            return Err(LogError::Damaged { path, offset: at });
-        }
-        if next < marked {
-            return Err(LogError::Cut { path, offset: at, found: next, synced: marked });
-        }
+        let Scanned { end: at, next, begun } = scan(&path, &bytes, marked, &mut each)?;
         if at < bytes.len() {
             tracing::warn!(path = %path.display(), offset = at, "cut off the torn tail of the metadata log");
             file.set_len(at as u64).map_err(|e| failed("cut off the torn tail of", e))?;
@@ -211,12 +222,44 @@ impl Log {
             next,
             begun,
             synced: 0,
+            synced_next: marked,
+            confirmed: marked,
             // A former process may have renamed it and died before it synced the folder.
             named: false,
             broken: false,
             reserve,
+            growth: Arc::default(),
             buffer: Vec::new(),
         })
+    }
+
+    /// How far it goes now.
+    pub fn extent(&self) -> Extent {
+        let (file, generation, length) = (self.file.clone(), self.generation, self.length);
+        Extent { file, generation, length, next: self.next, confirmed: self.confirmed }
+    }
+
+    /// Who waits for it to grow.
+    pub fn growth(&self) -> &Arc<Growth> {
+        &self.growth
+    }
+
+    /// Everything before this entry was synced here.
+    pub fn synced_next(&self) -> u64 {
+        self.synced_next
+    }
+
+    /// Everything before the entry `next` was synced wherever it has to be: a log that ends before was cut off.
+    pub fn confirm(&mut self, next: u64) {
+        if next > self.confirmed {
+            self.confirmed = next;
+            self.mark.note(next);
+        }
+    }
+
+    /// Whether a sync was of this log, and not of one that it has replaced.
+    pub fn is_of(&self, sync: &Sync) -> bool {
+        sync.generation == self.generation
     }
 
     /// How many bytes it has.
@@ -240,6 +283,7 @@ impl Log {
             Ok(()) => {
                 self.length += self.buffer.len() as u64;
                 self.next += 1;
+                self.growth.tell();
             }
             // A full disk wrote nothing or a part, which is cut off again: the next may fit. Anything else leaves the file in a
             // state that nobody knows.
@@ -287,7 +331,7 @@ impl Log {
         self.named = true;
         if sync.length > self.synced {
             self.synced = sync.length;
-            self.mark.note(sync.next);
+            self.synced_next = sync.next;
         }
         Ok(Synced::UpTo(sync.length))
     }
@@ -328,7 +372,10 @@ impl Log {
             return Err(error);
         }
         draft.is_named = true;
-        *self = draft.into_log(self.mark.clone(), self.generation + 1);
+        let (synced_next, confirmed) = (self.synced_next, self.confirmed);
+        let log = draft.into_log(self.mark.clone(), self.generation + 1, self.growth.clone());
+        *self = Log { synced_next, confirmed, ..log };
+        self.growth.tell();
         Ok(())
     }
 
@@ -417,7 +464,7 @@ impl Draft {
         Ok(())
     }
 
-    fn into_log(mut self, mark: Arc<Mark>, generation: u64) -> Log {
+    fn into_log(mut self, mark: Arc<Mark>, generation: u64, growth: Arc<Growth>) -> Log {
         Log {
             folder: self.folder.clone(),
             file: self.file.clone(),
@@ -427,9 +474,12 @@ impl Draft {
             next: self.next,
             begun: self.begun,
             synced: self.synced,
+            synced_next: 0,
+            confirmed: 0,
             named: false,
             broken: false,
             reserve: Reserve::of(&*self.file),
+            growth,
             buffer: std::mem::take(&mut self.buffer),
         }
     }
@@ -459,7 +509,7 @@ fn discard_draft(folder: &dyn Folder) {
 /// [`LogError::Io`].
 pub fn folder(path: &Path) -> Result<Arc<dyn Folder>, LogError> {
     let opened = DiskFolder::open(path);
-    let opened = opened.map_err(|cause| io_error("open the folder of", path.join(NAME), cause))?;
+    let opened = opened.map_err(|cause| io_error(OPEN_FOLDER, path.join(NAME), cause))?;
     Ok(Arc::new(opened))
 }
 

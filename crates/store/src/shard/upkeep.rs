@@ -13,7 +13,7 @@ use std::sync::{Mutex, MutexGuard};
 
 use rustix::io::Errno;
 
-use super::log::Synced;
+use super::log::{Sync, Synced};
 use super::record::Record;
 use super::state::Replayed;
 use super::{Shard, errno_of};
@@ -54,31 +54,59 @@ impl Upkeep {
     }
 }
 
+/// What survives a power loss of this node.
+struct SyncedHere {
+    /// All entries before this one.
+    next: u64,
+    /// The note that inode numbers up to this one are set aside.
+    numbered: u64,
+    /// What was just done; nothing where there was nothing to do.
+    sync: Option<Sync>,
+}
+
 impl Shard {
-    /// Makes every change so far survive a power loss.
+    /// Makes every change so far survive a power loss, on this node and on the one with the log's copy.
     ///
     /// # Errors
     /// The errno of the sync; EIO ever after.
     pub(super) fn sync_log(&self) -> io::Result<()> {
+        let synced = self.sync_own_log()?;
+        self.second.iter().for_each(|second| second.wait_until_synced(synced.next));
+        let mut state = self.lock();
+        // No sooner: a copy that lacks something of this must still be able to take the log's place, and must not give
+        // numbers out again.
+        state.numbers.durable = state.numbers.durable.max(synced.numbered);
+        state.log.confirm(synced.next);
+        if let Some(sync) = synced.sync
+            && state.log.is_of(&sync)
+        {
+            // For whoever finds damage: before this it is none that a power loss can do. Not needed for the answer.
+            let is_all = state.log.len() == sync.length();
+            let noted = state.record(None, Record::Synced { length: sync.length() });
+            if is_all && noted.is_ok() {
+                state.log.nothing_new();
+            }
+        }
+        Ok(())
+    }
+
+    fn sync_own_log(&self) -> io::Result<SyncedHere> {
         let _turn = self.upkeep.turn();
         loop {
-            let (sync, noted) = {
+            let (sync, numbered) = {
                 let state = self.lock();
-                let Some(sync) = state.log.to_sync()? else { return Ok(()) };
-                (sync, state.numbers.noted)
+                let numbered = state.numbers.noted;
+                let Some(sync) = state.log.to_sync()? else {
+                    return Ok(SyncedHere { next: state.log.synced_next(), numbered, sync: None });
+                };
+                (sync, numbered)
             };
+            // Both disks work at once.
+            self.second.iter().for_each(|second| second.ask_to_sync(sync.next()));
             // The lock is not held: other requests go on while the disk works.
             let result = sync.run();
-            let mut state = self.lock();
-            if let Synced::UpTo(length) = state.log.finish(&sync, result)? {
-                state.numbers.durable = state.numbers.durable.max(noted);
-                // For whoever finds damage: before this it is none that a power loss can do. Not needed for the answer.
-                let is_all = state.log.len() == length;
-                let noted = state.record(None, Record::Synced { length });
-                if is_all && noted.is_ok() {
-                    state.log.nothing_new();
-                }
-                return Ok(());
+            if let Synced::UpTo(_) = self.lock().log.finish(&sync, result)? {
+                return Ok(SyncedHere { next: sync.next(), numbered, sync: Some(sync) });
             }
         }
     }

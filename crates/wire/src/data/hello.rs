@@ -79,6 +79,19 @@ pub struct Claim {
     pub session: [u8; 16],
 }
 
+/// The session of a home shard, fragment `home` of its instance, with the node that keeps the copy of its metadata log.
+/// Such a connection speaks of copies only, and is served also where the fragment is not. No client's: those are drawn.
+pub fn copying(home: u32) -> [u8; 16] {
+    let mut session = [0xfe; 16];
+    session[..4].copy_from_slice(&home.to_le_bytes());
+    session
+}
+
+/// Whether a session is one of [`copying`].
+pub fn is_copying(session: [u8; 16]) -> bool {
+    session[4..] == [0xfe; 12]
+}
+
 /// Why a server turns a client away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {

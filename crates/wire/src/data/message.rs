@@ -141,6 +141,20 @@ pub enum Request {
     // --- data again: every fragment answers for its own objects ---
     /// Objects with numbers above `after`, in order. Answer: [`Reply::Objects`], empty at the end.
     ListObjects { after: u64 },
+
+    // --- second copies of metadata logs: a home shard asks the node that keeps its one, see `data::hello::copying` ---
+    /// Begins a copy of the namespace's log, which takes the place of the former one at its first [`Request::SyncCopy`].
+    /// Answer: [`Reply::Done`].
+    BeginCopy,
+    /// Appends the payload at `offset`, where the copy of this connection ends. The home has synced its log up to entry
+    /// `confirmed`: it must never be without these again. Answer: [`Reply::Done`].
+    AppendCopy { offset: u64, confirmed: u64 },
+    /// Makes the copy of this connection survive a power loss; it is whole up to `length`, bytes. Answer: [`Reply::Done`].
+    SyncCopy { length: u64 },
+    /// Which copy is kept. Answer: [`Reply::Copy`].
+    FindCopy,
+    /// Reads it. Answer: [`Reply::Data`] with the bytes as payload, short at its end.
+    ReadCopy { offset: u64, len: u32 },
 }
 
 /// What of a fragment a request changes: what a power loss takes back until a sync confirms it.
@@ -209,6 +223,11 @@ impl Request {
             | Request::IsWritten { .. }
             | Request::Verifier
             | Request::ListObjects { .. }
+            | Request::BeginCopy
+            | Request::AppendCopy { .. }
+            | Request::SyncCopy { .. }
+            | Request::FindCopy
+            | Request::ReadCopy { .. }
             // A home shard that loses this doubts all sizes.
             | Request::Doubt { .. } => Change::None,
         }
@@ -327,6 +346,8 @@ pub enum Reply {
     Verifier(u64),
     /// Objects, as (inode, length in bytes).
     Objects(Vec<(u64, u64)>),
+    /// The copy of a metadata log: its length, bytes (0: there is none), and up to which entry the home had synced its log.
+    Copy { length: u64, confirmed: u64 },
 }
 
 /// An inode as the home shard knows it.

@@ -8,6 +8,7 @@ use wire::control::{
     ApiError, Blame, NodeStatus, PoolStatus, SessionStatus, StageProgress, StageStatus, Status,
 };
 
+use super::copies;
 use crate::output::Output;
 use crate::progress::Gauge;
 use crate::{progress, render};
@@ -190,6 +191,7 @@ impl Row {
                 if self.run == Run::Cluster { format!(" on {}", activation.node) } else { String::new() }
             )
         }));
+        lines.extend(session.instance.iter().filter_map(|instance| copies::line(&instance.copies)));
         let (listed, more) = progress::listed(session.stages.iter());
         lines.extend(listed.into_iter().map(|stage| match stage.state {
             StageState::Pending | StageState::Deferred => {

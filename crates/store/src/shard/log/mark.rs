@@ -37,16 +37,32 @@ impl Mark {
         Ok((Mark { file }, parse(&bytes).unwrap_or(0)))
     }
 
+    /// Notes in `folder` that everything before `sequence` was synced, where less is noted there.
+    ///
+    /// # Errors
+    /// The errno of what failed.
+    pub fn raise(folder: &dyn Folder, sequence: u64) -> io::Result<()> {
+        let (mark, marked) = Mark::open(folder)?;
+        if marked < sequence {
+            mark.file.write_at(0, &bytes_of(sequence))?;
+        }
+        Ok(())
+    }
+
     /// Notes that everything before `sequence` is synced.
     pub fn note(&self, sequence: u64) {
-        let mut bytes = MAGIC.to_vec();
-        bytes.extend_from_slice(&sequence.to_le_bytes());
-        bytes.extend_from_slice(&crc32c::crc32c(&bytes).to_le_bytes());
-        if let Err(error) = self.file.write_at(0, &bytes) {
+        if let Err(error) = self.file.write_at(0, &bytes_of(sequence)) {
             // What was synced is safe all the same; only that it was could not be shown if the log were cut off.
             tracing::warn!(%error, "cannot note beside the metadata log how far it was synced");
         }
     }
+}
+
+fn bytes_of(sequence: u64) -> Vec<u8> {
+    let mut bytes = MAGIC.to_vec();
+    bytes.extend_from_slice(&sequence.to_le_bytes());
+    bytes.extend_from_slice(&crc32c::crc32c(&bytes).to_le_bytes());
+    bytes
 }
 
 fn parse(bytes: &[u8]) -> Option<u64> {

@@ -194,6 +194,7 @@ fn an_entry_that_is_too_long_is_refused_and_the_next_is_taken() {
 fn sync(log: &mut Log) {
     let sync = log.to_sync().unwrap().expect("something is new");
     log.finish(&sync, sync.run()).unwrap();
+    log.confirm(sync.next());
 }
 
 #[test]

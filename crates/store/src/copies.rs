@@ -1,0 +1,193 @@
+//! Second copies of metadata logs, as the node keeps them that is next to a namespace's home: the same bytes, never
+//! replayed here. The home writes them ([`crate::shard`]'s `second`), and reads them back when its log is lost.
+//!
+//! ```text
+//! FRAGMENT/copies/0/meta.log        the copy of namespace 0's log: whole, and synced once at least
+//! FRAGMENT/copies/0/meta.log.new    the one that is to take its place, while it is not whole yet
+//! FRAGMENT/copies/0/meta.mark       up to which entry the home had synced its own log
+//! ```
+//!
+//! A copy belongs to the connection that it comes by. One that broke is not gone on with: the home begins another, and
+//! the one that is there stays until that is whole. Copies are kept and read also where the fragment beside them
+//! cannot be served.
+//!
+//! **Invariant:** of several connections for one namespace only the last that began a copy writes.
+
+pub mod connection;
+pub mod link;
+
+use std::collections::HashMap;
+use std::io;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use rustix::io::Errno;
+use wire::data::Stream;
+use wire::data::hello::Key;
+
+use crate::shard::log::disk::{DiskFolder, Folder, LogFile};
+use crate::shard::log::mark::Mark;
+use crate::shard::log::{DRAFT, NAME};
+
+/// A copy that is being filled is synced whenever it has so many more bytes, so that its end does not take long.
+const SYNC_BYTES: u64 = 32 << 20;
+
+/// All copies that one fragment's node keeps for the instance.
+pub struct Copies {
+    key: Key,
+    index: u32,
+    /// `FRAGMENT/copies`.
+    folder: PathBuf,
+    kept: Mutex<HashMap<u32, Arc<Mutex<Kept>>>>,
+    connections: Mutex<HashMap<u64, Stream>>,
+    next_connection: AtomicU64,
+    closed: AtomicBool,
+}
+
+/// The copy of one namespace's log.
+struct Kept {
+    folder: Arc<dyn Folder>,
+    mark: Mark,
+    confirmed: u64,
+    /// The connection that may write.
+    writer: u64,
+}
+
+/// A copy that a connection writes.
+struct Draft {
+    file: Arc<dyn LogFile>,
+    length: u64,
+    synced: u64,
+    /// It has taken the former one's place.
+    named: bool,
+}
+
+impl Copies {
+    /// Those of the fragment in `folder`, which is fragment `index` of its instance.
+    pub fn new(folder: &std::path::Path, index: u32, key: Key) -> Copies {
+        Copies {
+            key,
+            index,
+            folder: folder.join("copies"),
+            kept: Mutex::default(),
+            connections: Mutex::default(),
+            next_connection: AtomicU64::new(1),
+            closed: AtomicBool::new(false),
+        }
+    }
+
+    /// The key that the homes prove.
+    pub fn key(&self) -> &Key {
+        &self.key
+    }
+
+    /// Which fragment's node keeps them.
+    pub fn index(&self) -> u32 {
+        self.index
+    }
+
+    /// Notes a connection. Gives its number; `None` once this is closed.
+    pub fn connected(&self, stream: Stream) -> Option<u64> {
+        let mut connections = self.connections.lock().expect(POISON);
+        if self.closed.load(Ordering::Acquire) {
+            return None;
+        }
+        let number = self.next_connection.fetch_add(1, Ordering::Relaxed);
+        connections.insert(number, stream);
+        Some(number)
+    }
+
+    fn disconnected(&self, number: u64) {
+        self.connections.lock().expect(POISON).remove(&number);
+    }
+
+    /// Ends every connection; nothing is written any more.
+    pub fn close(&self) {
+        let connections = {
+            let mut connections = self.connections.lock().expect(POISON);
+            self.closed.store(true, Ordering::Release);
+            std::mem::take(&mut *connections)
+        };
+        connections.values().for_each(Stream::shutdown);
+        // What is under way ends before.
+        self.kept.lock().expect(POISON).values().for_each(|kept| drop(lock(kept)));
+    }
+
+    /// The copy of this namespace's log, or the place for one, which is made where `make` says so.
+    fn kept(&self, namespace: u32, make: bool) -> io::Result<Arc<Mutex<Kept>>> {
+        let mut all = self.kept.lock().expect(POISON);
+        if self.closed.load(Ordering::Acquire) {
+            return Err(Errno::STALE.into());
+        }
+        if let Some(kept) = all.get(&namespace) {
+            return Ok(kept.clone());
+        }
+        let folder = self.folder.join(namespace.to_string());
+        if make {
+            disk::make_folder(&self.folder)?;
+            disk::make_folder(&folder)?;
+        }
+        let folder: Arc<dyn Folder> = Arc::new(DiskFolder::open(&folder)?);
+        let (mark, confirmed) = Mark::open(&*folder)?;
+        let kept = Arc::new(Mutex::new(Kept { folder, mark, confirmed, writer: 0 }));
+        all.insert(namespace, kept.clone());
+        Ok(kept)
+    }
+}
+
+impl Kept {
+    fn begin(&mut self, writer: u64) -> io::Result<Draft> {
+        self.writer = writer;
+        let file = self.folder.create(DRAFT)?;
+        Ok(Draft { file, length: 0, synced: 0, named: false })
+    }
+
+    fn append(&mut self, draft: &mut Draft, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        if offset != draft.length {
+            return Err(Errno::INVAL.into());
+        }
+        draft.file.write_at(offset, bytes)?;
+        draft.length += bytes.len() as u64;
+        if draft.length - draft.synced > SYNC_BYTES {
+            draft.file.sync()?;
+            draft.synced = draft.length;
+        }
+        Ok(())
+    }
+
+    fn sync(&mut self, draft: &mut Draft, length: u64) -> io::Result<()> {
+        if length != draft.length {
+            return Err(Errno::INVAL.into());
+        }
+        draft.file.sync()?;
+        draft.synced = draft.length;
+        if !draft.named {
+            self.folder.replace(DRAFT, NAME)?;
+            self.folder.sync()?;
+            draft.named = true;
+        }
+        Ok(())
+    }
+
+    /// Notes how far the home has synced its log.
+    fn confirm(&mut self, confirmed: u64) {
+        if confirmed > self.confirmed {
+            self.confirmed = confirmed;
+            self.mark.note(confirmed);
+        }
+    }
+
+    /// The copy, if there is one, with its length.
+    fn find(&self) -> io::Result<Option<(Arc<dyn LogFile>, u64)>> {
+        let Some(file) = disk::if_there(self.folder.open(NAME))? else { return Ok(None) };
+        let length = file.len()?;
+        Ok(Some((file, length)))
+    }
+}
+
+fn lock(kept: &Mutex<Kept>) -> MutexGuard<'_, Kept> {
+    kept.lock().expect(POISON)
+}
+
+const POISON: &str = "no thread panics while it holds a copy of a log";

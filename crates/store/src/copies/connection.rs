@@ -1,0 +1,110 @@
+//! A connection of a home shard with the node that keeps the copy of its log: each request answered before the next is
+//! read.
+
+use std::io;
+use std::sync::{Arc, Mutex};
+
+use rustix::io::Errno;
+use wire::data::{Connection, PAYLOAD_BYTES_MAX, Reply, Request};
+
+use super::{Copies, Draft, Kept, lock};
+use crate::shard::errno_of;
+
+/// One such connection.
+pub struct Worker {
+    copies: Arc<Copies>,
+    namespace: u32,
+    /// The connection's, in `copies`.
+    number: u64,
+    draft: Option<Draft>,
+    buffer: Vec<u8>,
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        self.copies.disconnected(self.number);
+    }
+}
+
+impl Worker {
+    /// For the connection `number`, which speaks of this namespace.
+    pub fn new(copies: Arc<Copies>, namespace: u32, number: u64) -> Worker {
+        Worker { copies, namespace, number, draft: None, buffer: Vec::new() }
+    }
+
+    /// Answers requests until the connection ends, and tells why it did.
+    pub fn run(&mut self, mut connection: Connection) -> io::Error {
+        loop {
+            if let Err(end) = self.turn(&mut connection) {
+                return end;
+            }
+        }
+    }
+
+    fn turn(&mut self, connection: &mut Connection) -> io::Result<()> {
+        let frame = connection.receive::<Request>()?;
+        self.buffer.resize(frame.payload_len, 0);
+        connection.payload(&mut self.buffer)?;
+        let reply = self.answer(&frame.message).unwrap_or_else(|error| {
+            let namespace = self.namespace;
+            tracing::warn!(namespace, %error, "cannot keep or read the copy of another node's metadata log");
+            Reply::Failed(errno_of(&error).raw_os_error())
+        });
+        let payload: &[u8] = if reply == Reply::Data { &self.buffer } else { &[] };
+        connection.send(frame.id, &reply, payload)
+    }
+
+    fn answer(&mut self, request: &Request) -> io::Result<Reply> {
+        match *request {
+            Request::BeginCopy => {
+                let kept = self.copies.kept(self.namespace, true)?;
+                self.draft = Some(lock(&kept).begin(self.number)?);
+                Ok(Reply::Done)
+            }
+            Request::AppendCopy { offset, confirmed } => self.write(|kept, draft, bytes| {
+                kept.confirm(confirmed);
+                kept.append(draft, offset, bytes)
+            }),
+            Request::SyncCopy { length } => self.write(|kept, draft, _| kept.sync(draft, length)),
+            Request::FindCopy => self.find(),
+            Request::ReadCopy { offset, len } => self.read(offset, len as usize),
+            _ => Err(Errno::NOTSUP.into()),
+        }
+    }
+
+    /// Changes the copy that this connection began, if no other has begun one since.
+    fn write(
+        &mut self,
+        change: impl FnOnce(&mut Kept, &mut Draft, &[u8]) -> io::Result<()>,
+    ) -> io::Result<Reply> {
+        let kept = self.copies.kept(self.namespace, false)?;
+        let draft = self.draft.as_mut().ok_or(Errno::INVAL)?;
+        let mut kept = lock(&kept);
+        if kept.writer != self.number {
+            return Err(Errno::STALE.into());
+        }
+        change(&mut kept, draft, &self.buffer)?;
+        Ok(Reply::Done)
+    }
+
+    fn find(&self) -> io::Result<Reply> {
+        let Some(kept) = self.kept()? else { return Ok(Reply::Copy { length: 0, confirmed: 0 }) };
+        let kept = lock(&kept);
+        let length = kept.find()?.map_or(0, |(_, length)| length);
+        Ok(Reply::Copy { length, confirmed: kept.confirmed })
+    }
+
+    fn read(&mut self, offset: u64, len: usize) -> io::Result<Reply> {
+        let (file, _) = match self.kept()? {
+            Some(kept) => lock(&kept).find()?.ok_or(Errno::NOENT)?,
+            None => return Err(Errno::NOENT.into()),
+        };
+        self.buffer = file.read_at(offset, len.min(PAYLOAD_BYTES_MAX))?;
+        Ok(Reply::Data)
+    }
+
+    /// `None`: no copy was ever begun.
+    fn kept(&self) -> io::Result<Option<Arc<Mutex<Kept>>>> {
+        disk::if_there(self.copies.kept(self.namespace, false))
+    }
+}

@@ -1,0 +1,126 @@
+//! A home shard's way to the node that keeps the copy of its log: the next one of the instance.
+
+use std::io;
+use std::time::Duration;
+
+use rustix::io::Errno;
+use wire::data::dial::{Via, dial};
+use wire::data::hello::{Claim, HelloError, Key, copying};
+use wire::data::{Connection, PAYLOAD_BYTES_MAX, Reply, Request};
+use wire::node::{FragmentSpec, StorageAddress};
+
+/// Where the copy of one namespace's log is.
+#[derive(Clone, Debug)]
+pub struct Place {
+    address: StorageAddress,
+    key: Key,
+    claim: Claim,
+}
+
+/// What there is of a copy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// Bytes; 0: none.
+    pub length: u64,
+    /// The home had synced its log up to this entry.
+    pub confirmed: u64,
+}
+
+/// An open connection to it.
+pub struct Link {
+    connection: Connection,
+    next_id: u64,
+}
+
+impl Place {
+    /// For the namespace whose home is the fragment `spec`; `None` where the instance has no other.
+    pub fn of(spec: &FragmentSpec, namespace: u32, key: Key) -> Option<Place> {
+        let fragments = u32::try_from(spec.peers.len()).ok().filter(|count| *count > 1)?;
+        let fragment = (spec.index + 1) % fragments;
+        let address = spec.peers.get(fragment as usize)?.clone();
+        let claim =
+            Claim { instance: spec.instance.clone(), namespace, fragment, session: copying(spec.index) };
+        Some(Place { address, key, claim })
+    }
+
+    /// The node's name.
+    pub fn node(&self) -> &str {
+        &self.address.node
+    }
+
+    /// Reaches the node. Whoever cannot wait for one that hangs gives a `timeout` for each answer.
+    ///
+    /// # Errors
+    /// [`HelloError`].
+    pub fn reach(&self, timeout: Option<Duration>) -> Result<Link, HelloError> {
+        let (connection, _) = dial(&self.address, Via::Tcp, &self.key, &self.claim)?;
+        connection.try_clone_stream()?.set_timeout(timeout)?;
+        Ok(Link { connection, next_id: 1 })
+    }
+}
+
+impl Link {
+    /// Begins a copy.
+    ///
+    /// # Errors
+    /// The other node's errno, or the connection's.
+    pub fn begin(&mut self) -> io::Result<()> {
+        self.ask(&Request::BeginCopy, &[]).map(drop)
+    }
+
+    /// Appends to it, and says how far the home has synced its log.
+    ///
+    /// # Errors
+    /// As [`Link::begin`].
+    pub fn append(&mut self, offset: u64, confirmed: u64, bytes: &[u8]) -> io::Result<()> {
+        self.ask(&Request::AppendCopy { offset, confirmed }, bytes).map(drop)
+    }
+
+    /// Makes it survive a power loss, in place of the former one.
+    ///
+    /// # Errors
+    /// As [`Link::begin`].
+    pub fn sync(&mut self, length: u64) -> io::Result<()> {
+        self.ask(&Request::SyncCopy { length }, &[]).map(drop)
+    }
+
+    /// What there is.
+    ///
+    /// # Errors
+    /// As [`Link::begin`].
+    pub fn find(&mut self) -> io::Result<Found> {
+        match self.ask(&Request::FindCopy, &[])? {
+            (Reply::Copy { length, confirmed }, _) => Ok(Found { length, confirmed }),
+            _ => Err(io::ErrorKind::InvalidData.into()),
+        }
+    }
+
+    /// All bytes of the copy.
+    ///
+    /// # Errors
+    /// As [`Link::begin`].
+    pub fn read(&mut self, length: u64) -> io::Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        while (bytes.len() as u64) < length {
+            let len = u32::try_from(PAYLOAD_BYTES_MAX).expect("a payload is shorter than 4 GiB");
+            let (_, more) = self.ask(&Request::ReadCopy { offset: bytes.len() as u64, len }, &[])?;
+            if more.is_empty() {
+                break;
+            }
+            bytes.extend(more);
+        }
+        Ok(bytes)
+    }
+
+    fn ask(&mut self, request: &Request, payload: &[u8]) -> io::Result<(Reply, Vec<u8>)> {
+        self.connection.send(self.next_id, request, payload)?;
+        self.next_id += 1;
+        let frame = self.connection.receive::<Reply>()?;
+        let mut bytes = vec![0; frame.payload_len];
+        self.connection.payload(&mut bytes)?;
+        match frame.message {
+            Reply::Failed(errno) => Err(Errno::from_raw_os_error(errno).into()),
+            reply => Ok((reply, bytes)),
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! The metadata of the namespaces that have their home in a fragment: where it is, and how it is kept.
+
+use std::path::{Path, PathBuf};
+use std::sync::PoisonError;
+
+use wire::node::{CopyStatus, FragmentSpec};
+
+use super::verifier::Verifier;
+use super::{Fragment, FragmentError, Namespace, create, places};
+
+impl Fragment {
+    /// How the metadata that has its home here is kept on another node.
+    pub(super) fn copies(&self) -> Vec<CopyStatus> {
+        let home =
+            self.spec.peers.get(self.spec.index as usize).map_or(String::new(), |own| own.node.clone());
+        let namespaces = self.namespaces.read().unwrap_or_else(PoisonError::into_inner);
+        let copy_of = |(id, namespace): (&u32, &Namespace)| {
+            let behind = namespace.shard.as_ref()?.copy()?;
+            let (node, whole, behind_bytes) = (behind.node, behind.whole, behind.bytes);
+            Some(CopyStatus {
+                namespace: *id,
+                home: home.clone(),
+                node,
+                whole,
+                behind_bytes,
+                error: behind.error,
+            })
+        };
+        let mut copies: Vec<CopyStatus> = namespaces.iter().filter_map(copy_of).collect();
+        copies.sort_by_key(|copy| copy.namespace);
+        copies
+    }
+}
+
+/// What was answered and not synced may be lacking in the fragment below `folder`, which is not served: its clients
+/// are told when it is.
+///
+/// # Errors
+/// [`FragmentError::Io`].
+pub fn may_have_lost(folder: &Path, spec: &FragmentSpec) -> Result<(), FragmentError> {
+    let opened = Verifier::open(folder, &places(folder, spec.volume));
+    opened
+        .map(|verifier| verifier.renounce())
+        .map_err(|cause| FragmentError::io("keep the commit verifier in", folder, cause))
+}
+
+/// Makes the folder of a namespace's metadata, which is gone.
+///
+/// # Errors
+/// [`FragmentError::Io`].
+pub fn make_home(home: &Path) -> Result<(), FragmentError> {
+    create::make_folders(home)
+}
+
+/// Where the metadata of a namespace is that has its home in the fragment below `folder`.
+pub fn home_of(folder: &Path, namespace: u32) -> PathBuf {
+    folder.join("namespaces").join(namespace.to_string())
+}

@@ -1,0 +1,84 @@
+//! Putting the copy of a log in the place of one that is lost, and knowing when it must not be: the note that this
+//! node has confirmed changes alone, without its copy.
+//!
+//! ```text
+//! NAMESPACE/meta.alone      from before the first change is confirmed that the copy may lack, until it has all of them
+//! NAMESPACE/meta.log.lost   what a copy has taken the place of: kept, for whoever wants to look
+//! ```
+//!
+//! **Invariant:** a log gives its place only to one that has every entry that the mark speaks of.
+
+use std::io;
+use std::path::Path;
+
+use super::disk::Folder;
+use super::mark::Mark;
+use super::scan::scan;
+use super::{DRAFT, LogError, NAME, OPEN, OPEN_FOLDER, io_error};
+
+const ALONE: &str = "meta.alone";
+const LOST: &str = "meta.log.lost";
+
+/// Whether this node has confirmed what the copy of the log may lack.
+///
+/// # Errors
+/// The errno of what failed: it is not known.
+pub fn is_alone(folder: &dyn Folder) -> io::Result<bool> {
+    Ok(disk::if_there(folder.open(ALONE))?.is_some())
+}
+
+/// Notes durably whether that is so.
+///
+/// # Errors
+/// The errno of what failed.
+pub fn note_alone(folder: &dyn Folder, alone: bool) -> io::Result<()> {
+    if alone {
+        folder.create(ALONE)?;
+    } else {
+        disk::if_there(folder.remove(ALONE))?;
+    }
+    folder.sync()
+}
+
+/// Whether an error says that the log, and not a way to it, is lost: a copy may take its place then.
+pub fn is_lost(error: &LogError) -> bool {
+    match error {
+        LogError::Io { operation, cause, .. } => {
+            [OPEN, OPEN_FOLDER].contains(operation) && cause.kind() == io::ErrorKind::NotFound
+        }
+        LogError::Damaged { .. } | LogError::Cut { .. } | LogError::Foreign { .. } => true,
+    }
+}
+
+/// Whether the log in the folder can be used.
+///
+/// # Errors
+/// As `Log::open`.
+pub fn check(folder: &dyn Folder) -> Result<(), LogError> {
+    let path = folder.path_of(NAME);
+    let failed = |operation, cause| io_error(operation, path.clone(), cause);
+    let file = folder.open(NAME).map_err(|e| failed(OPEN, e))?;
+    let (_, marked) = Mark::open(folder).map_err(|e| failed("read the mark of", e))?;
+    let len = file.len().map_err(|e| failed("measure", e))?;
+    let bytes = file.read_at(0, super::index(len)).map_err(|e| failed("read", e))?;
+    scan(&path, &bytes, marked, &mut drop).map(drop)
+}
+
+/// Puts `bytes`, the copy at `origin`, in the place of the log in the folder, durably. Returns how many entries the
+/// log has had then.
+///
+/// # Errors
+/// [`LogError`] where the copy is damaged or lacks something that was synced: nothing is changed then. Else the errno
+/// of what failed.
+pub fn put(folder: &dyn Folder, bytes: &[u8], origin: &Path) -> Result<u64, LogError> {
+    let failed = |operation, cause| io_error(operation, folder.path_of(NAME), cause);
+    let (_, marked) = Mark::open(folder).map_err(|e| failed("read the mark of", e))?;
+    let scanned = scan(origin, bytes, marked, &mut drop)?;
+    let draft = folder.create(DRAFT).map_err(|e| failed("restore", e))?;
+    let whole = &bytes[..scanned.end];
+    draft.write_at(0, whole).and_then(|()| draft.sync()).map_err(|e| failed("restore", e))?;
+    disk::if_there(folder.replace(NAME, LOST)).map_err(|e| failed("set aside", e))?;
+    folder.publish(DRAFT, NAME).map_err(|e| failed("name the restored", e))?;
+    folder.sync().map_err(|e| failed("sync the folder of", e))?;
+    Ok(scanned.next)
+}

@@ -1,0 +1,234 @@
+//! The second copy of the log, which another node of the instance keeps: shipped as the log grows, without holding up
+//! changes; a sync waits for it, within bounds.
+//!
+//! ```text
+//! behind ---> whole: every sync waits until the copy has, and has synced, what it confirms
+//!   ^  |        |
+//!   |  |        +-- the connection breaks, the log is replaced: another copy is begun
+//!   +--+-- a sync waited in vain: alone. It and those that follow are confirmed by this node's log only, which is noted durably
+//!          before ([`restore::note_alone`]), until a copy has all that was confirmed so
+//! ```
+//!
+//! **Invariant:** what is confirmed while no note says that this node is alone is in the copy that another node has,
+//! durably.
+
+mod shipping;
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+use super::Shard;
+use super::log::disk::Folder;
+use super::log::{Extent, Growth, Log, LogError, NAME, restore};
+use crate::copies::link::{Found, Place};
+pub(super) use shipping::start;
+
+/// How long a sync waits for a node that tells nothing, and for one that is still taking the log.
+const SILENT_MAX: Duration = Duration::from_secs(5);
+const WAIT_MAX: Duration = Duration::from_secs(15);
+
+/// One log's second copy.
+pub struct Second {
+    place: Place,
+    home: Arc<dyn Folder>,
+    /// The log had the entries before this one when it was opened.
+    opened: u64,
+    growth: Arc<Growth>,
+    progress: Mutex<Progress>,
+    changed: Condvar,
+}
+
+/// How far it is.
+#[derive(Debug, Default)]
+struct Progress {
+    /// Everything before this entry survives a power loss of the other node.
+    synced: u64,
+    /// Somebody waits for, or was answered without, the sync of everything before this entry.
+    wanted: u64,
+    /// What was shipped of which generation of the log, bytes.
+    shipped: (u64, u64),
+    /// The copy that is written now has been synced as a whole.
+    whole: bool,
+    alone: bool,
+    /// The copy that was there before has nothing that this log lacks.
+    compared: bool,
+    /// When the other node said anything last.
+    heard: Option<Instant>,
+    trouble: Option<String>,
+    closed: bool,
+}
+
+/// How far the copy is behind.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Behind {
+    /// The node that keeps it.
+    pub node: String,
+    /// All that a sync confirmed is on both nodes.
+    pub whole: bool,
+    /// Bytes of the log that it does not have.
+    pub bytes: u64,
+    /// Why it is not kept.
+    pub error: Option<String>,
+}
+
+impl Second {
+    /// Of the log in the folder `home`, at `place`.
+    ///
+    /// # Errors
+    /// [`LogError::Io`]: it is not known whether this node was alone.
+    pub fn new(place: Place, home: Arc<dyn Folder>, log: &Log) -> Result<Arc<Second>, LogError> {
+        let alone = restore::is_alone(&*home).map_err(|cause| LogError::Io {
+            operation: "look for the note beside",
+            path: home.path_of(NAME),
+            cause,
+        })?;
+        let (opened, growth) = (log.extent().next, log.growth().clone());
+        let progress = Mutex::new(Progress { alone, ..Progress::default() });
+        Ok(Arc::new(Second { place, home, opened, growth, progress, changed: Condvar::new() }))
+    }
+
+    /// Everything before the entry `next` is about to be synced here: it should be there as well.
+    pub fn ask_to_sync(&self, next: u64) {
+        let mut progress = self.lock();
+        if progress.synced < next {
+            progress.wanted = progress.wanted.max(next);
+            drop(progress);
+            self.growth.wake();
+        }
+    }
+
+    /// Waits until everything before the entry `next` survives a power loss of the other node, or of this one is known
+    /// to be alone.
+    pub fn wait_until_synced(&self, next: u64) {
+        self.ask_to_sync(next);
+        let begun = Instant::now();
+        let mut progress = self.lock();
+        while progress.synced < next && !progress.alone && !progress.closed {
+            let silent = progress.heard.map_or(begun, |heard| heard.max(begun)).elapsed();
+            let left = SILENT_MAX.saturating_sub(silent).min(WAIT_MAX.saturating_sub(begun.elapsed()));
+            if left.is_zero() {
+                return self.go_on_alone(progress);
+            }
+            progress = self.changed.wait_timeout(progress, left).expect(POISON).0;
+        }
+    }
+
+    /// From here on changes are confirmed without the other node. The lock is held: nobody is answered before the note
+    /// is there.
+    fn go_on_alone(&self, mut progress: MutexGuard<'_, Progress>) {
+        progress.alone = true;
+        if let Err(error) = restore::note_alone(&*self.home, true) {
+            // The mark says how far the log was synced all the same.
+            let path = self.path();
+            tracing::error!(path = %path.display(), %error, "cannot note that the metadata log has one copy");
+        }
+        let why = progress.trouble.clone().unwrap_or_else(|| "it does not answer in time".into());
+        tracing::warn!(
+            path = %self.path().display(),
+            node = self.place.node(),
+            why,
+            "the node with the second copy of the metadata log cannot be waited for: changes are confirmed with one copy until it \
+             has all of the log again"
+        );
+        self.changed.notify_all();
+    }
+
+    /// The other node has synced everything before the entry `next`, in a copy that is whole.
+    fn synced(&self, next: u64) {
+        let mut progress = self.lock();
+        progress.synced = progress.synced.max(next);
+        progress.whole = true;
+        progress.trouble = None;
+        progress.heard = Some(Instant::now());
+        if progress.alone && progress.synced >= progress.wanted {
+            match restore::note_alone(&*self.home, false) {
+                Ok(()) => {
+                    progress.alone = false;
+                    let (path, node) = (self.path(), self.place.node());
+                    tracing::info!(path = %path.display(), node, "the metadata log has two copies again");
+                }
+                Err(error) => {
+                    let path = self.path();
+                    tracing::error!(path = %path.display(), %error, "cannot note that there are two copies");
+                }
+            }
+        }
+        self.changed.notify_all();
+    }
+
+    /// Before the first copy of this life is begun: how far does the other node know that the log was synced? It may
+    /// have been away when this node started, and have the only copy of what was lost here.
+    fn compare(&self, found: Found) -> io::Result<()> {
+        let mut progress = self.lock();
+        if !progress.compared && found.confirmed > self.opened {
+            let (has, knew) = (self.opened, found.confirmed);
+            return Err(io::Error::other(format!(
+                "the log had {has} entries when this node started, but was synced up to entry {knew}: its end was lost. The copy \
+                 is kept as it is"
+            )));
+        }
+        progress.compared = true;
+        Ok(())
+    }
+
+    fn wanted(&self) -> u64 {
+        self.lock().wanted
+    }
+
+    /// So much of this generation of the log is there.
+    fn shipped(&self, generation: u64, bytes: u64) {
+        let mut progress = self.lock();
+        if progress.shipped.0 != generation || bytes == 0 {
+            progress.whole = false;
+        }
+        progress.shipped = (generation, bytes);
+        progress.heard = Some(Instant::now());
+    }
+
+    /// The copy is not written any more.
+    fn lost(&self, why: String) {
+        let mut progress = self.lock();
+        progress.whole = false;
+        progress.shipped = (0, 0);
+        progress.trouble = Some(why);
+    }
+
+    /// How far it is behind a log that goes so far.
+    pub fn behind(&self, log: &Extent) -> Behind {
+        let progress = self.lock();
+        let (generation, shipped) = progress.shipped;
+        let has = if generation == log.generation { shipped } else { 0 };
+        Behind {
+            node: self.place.node().to_owned(),
+            whole: progress.whole && !progress.alone,
+            bytes: log.length.saturating_sub(has),
+            error: progress.trouble.clone(),
+        }
+    }
+
+    /// Nothing is shipped any more, and nobody waits.
+    pub fn close(&self) {
+        self.lock().closed = true;
+        self.changed.notify_all();
+        self.growth.wake();
+    }
+
+    fn is_closed(&self) -> bool {
+        self.lock().closed
+    }
+
+    fn path(&self) -> PathBuf {
+        self.home.path_of(NAME)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Progress> {
+        self.progress.lock().expect(POISON)
+    }
+}
+
+const POISON: &str = "no thread panics while it holds the state of a copy";
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,98 @@
+//! The copy of a log that is replaced, on a real node beside.
+
+use std::net::TcpListener;
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+
+use model::stripe::Layout;
+use wire::control::{Owner, VolumeKind};
+use wire::data::{Creator, ROOT, Reply, Request};
+use wire::node::{FragmentSpec, NamespaceSpec, StorageAddress};
+
+use super::*;
+use crate::server::Server;
+use crate::shard::{Caller, names};
+
+const CREATOR: Creator = Creator { uid: 7, gid: 8, umask: 0 };
+
+fn root(folder: &Path, n: u32) -> PathBuf {
+    folder.join(format!("n{n}"))
+}
+
+/// Opens node `n`, and listens at `address`; gives the address.
+fn serve(folder: &Path, n: u32, address: &str) -> (Arc<Server>, String) {
+    let server = Server::open(root(folder, n), format!("n{n}")).unwrap();
+    let tcp = TcpListener::bind(address).unwrap();
+    let address = tcp.local_addr().unwrap().to_string();
+    let socket = folder.join(format!("n{n}.sock"));
+    let _absent = std::fs::remove_file(&socket);
+    server.listen(tcp, UnixListener::bind(socket).unwrap()).unwrap();
+    (server, address)
+}
+
+fn shard(server: &Server) -> Arc<Shard> {
+    let begun = Instant::now();
+    loop {
+        if let Some(fragment) = server.fragment("i1") {
+            return fragment.namespace(0).unwrap().shard.unwrap();
+        }
+        assert!(begun.elapsed() < WAIT_MAX, "{:?}", server.fragments());
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn create(shard: &Shard, n: u64) {
+    let request =
+        Request::Create { parent: ROOT, name: format!("{n}").into(), mode: 0o600, creator: CREATOR };
+    let reply = shard.handle(Caller { session: [3; 16], id: n }, request);
+    assert!(matches!(reply, Reply::Made { .. }), "{reply:?}");
+}
+
+#[test]
+fn a_log_that_was_replaced_comes_back_from_the_copy_with_all_that_came_after() {
+    let folder = tempfile::tempdir().unwrap();
+    let (servers, addresses): (Vec<_>, Vec<_>) =
+        (0..2).map(|n| serve(folder.path(), n, "127.0.0.1:0")).unzip();
+    let address =
+        |(n, tcp): (usize, &String)| StorageAddress { node: format!("n{n}"), tcp: tcp.clone(), unix: None };
+    for index in 0..2 {
+        let namespace = NamespaceSpec {
+            id: 0,
+            layout: Layout::striped(2),
+            home: 0,
+            owner: Owner { uid: 7, gid: 8 },
+            mode: 0o700,
+        };
+        let spec = FragmentSpec {
+            instance: "i1".into(),
+            index,
+            capacity_bytes: 1 << 20,
+            volume: VolumeKind::Directory,
+            key: "ab".repeat(32),
+            stage_key: String::new(),
+            peers: addresses.iter().enumerate().map(address).collect(),
+            namespaces: vec![namespace],
+            grace_ms: 1000,
+        };
+        servers[index as usize].create_fragment(&spec).unwrap();
+    }
+    let home = shard(&servers[0]);
+    for n in 0..60 {
+        create(&home, n);
+        match n % 6 {
+            1 | 4 => home.sync_log().unwrap(),
+            2 => home.replace_log().unwrap(),
+            _ => {}
+        }
+    }
+    home.sync_log().unwrap();
+    drop(home);
+    servers[0].shutdown();
+    std::fs::remove_file(root(folder.path(), 0).join("i1/namespaces/0/meta.log")).unwrap();
+    let (again, _) = serve(folder.path(), 0, &addresses[0]);
+    let home = shard(&again);
+    let state = home.lock();
+    for n in 0..60 {
+        assert!(names::lookup(&state.tree, ROOT, format!("{n}").as_bytes()).is_ok(), "{n} is lost");
+    }
+}

@@ -1,0 +1,41 @@
+//! What `forebay status` says of the second copy of a buffer's metadata.
+
+use std::fs::{self, File};
+use std::time::{Duration, Instant};
+
+use tests::cluster::Cluster;
+use tests::processes::wait_until_told;
+
+/// Longer than anything here takes on a busy machine.
+const SOON: Duration = Duration::from_secs(30);
+
+/// Longer than a sync waits for the node with the copy.
+const SYNC_MAX: Duration = Duration::from_secs(25);
+
+#[test]
+fn status_says_whether_the_metadata_has_two_copies() {
+    let cluster = Cluster::new();
+    let path = cluster.pfs("mnt");
+    let text = path.to_str().unwrap();
+    cluster.forebay(&["mount", text, "--capacity", "256MiB", "--nodes", "2"]).expect_success();
+    let make = |name: &str| {
+        fs::create_dir(path.join(name)).unwrap();
+        File::open(&path).and_then(|folder| folder.sync_all()).unwrap();
+    };
+    let copy = || cluster.status()["sessions"][0]["instance"]["copies"][0].clone();
+    let says = |words: &str| cluster.forebay(&["status"]).expect_success().stdout.contains(words);
+    make("first");
+    assert!(wait_until_told(SOON, || copy()["whole"] == true), "{}", copy());
+    assert!(says("metadata: two copies"));
+
+    let keeper = copy()["node"].as_str().unwrap().to_owned();
+    let stopped = cluster.process("forebay-node", &keeper).stop();
+    let begun = Instant::now();
+    make("second");
+    assert!(begun.elapsed() < SYNC_MAX, "a sync waited for {:?}", begun.elapsed());
+    assert!(wait_until_told(SOON, || copy()["whole"] == false), "{}", copy());
+    assert!(says("metadata: one copy only, on node"));
+    drop(stopped);
+    assert!(wait_until_told(SOON, || says("metadata: two copies")), "{}", copy());
+    cluster.forebay(&["umount", text]).expect_success();
+}
