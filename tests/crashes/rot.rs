@@ -25,7 +25,9 @@ const FOLDERS: Plan =
 fn scrub(site: &Site) -> Vec<Value> {
     let mut damaged = Vec::new();
     for node in &site.storage {
-        node.call("PUT", "/v1/fragments/i1/scrub", Some(&json!({})));
+        // A node that has just started asks for the copy of its metadata log before it serves its fragment.
+        let begin = || node.try_call("PUT", "/v1/fragments/i1/scrub", Some(&json!({})));
+        assert!(wait_until(HANGS_AFTER, || begin().is_ok()), "{:?}", begin());
         let mut status = Value::Null;
         let ended = wait_until(HANGS_AFTER, || {
             status = node.call("GET", "/v1/fragments/i1/scrub", None);
