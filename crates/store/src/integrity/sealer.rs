@@ -7,10 +7,10 @@ use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, MutexGuard, OnceLock, Weak};
 use std::time::Duration;
 
-use super::guard::Guard;
+use super::guard::{Guard, State};
 use super::log::{Begun, Sums};
 use super::report::Fault;
 use super::scrub::Pace;
@@ -194,9 +194,12 @@ impl Objects {
         let known = known.filter(|_| same);
         if let Some(was) = known.as_ref().and_then(|known| known.length_min()).filter(|was| found.size < *was)
         {
-            let fault = Fault::Length { is: found.size, was };
-            tracing::error!(ino, what = fault.described(), "an object is damaged");
-            guard.lock().broken = Some(fault);
+            // Unless it was cut off since the snapshot, by whoever may.
+            if let Some(mut state) = unchanged(guard, version) {
+                let fault = Fault::Length { is: found.size, was };
+                tracing::error!(ino, what = fault.described(), "an object is damaged");
+                state.broken = Some(fault);
+            }
             return Ok(None);
         }
         let mut object = Prepared {
@@ -208,7 +211,10 @@ impl Objects {
             mtime: (found.mtime.seconds, found.mtime.nanos),
             chunks: Vec::new(),
             faults: Vec::new(),
-            is_durable: known.as_ref().is_some_and(|known| known.touched.blocks() == 0),
+            // Space that was allocated beyond the end has no blocks that were touched, and a length that a power loss takes back.
+            is_durable: known
+                .as_ref()
+                .is_some_and(|known| known.touched.blocks() == 0 && known.base.length == found.size),
         };
         match self.make_sums(&mut object, known.as_ref(), pace) {
             Ok(()) => Ok(Some(object)),
@@ -283,13 +289,11 @@ impl Objects {
 
     fn finish(&self, object: Prepared) -> io::Result<()> {
         let ino = object.guard.ino();
+        // What was changed meanwhile may differ rightly from what it was.
+        let Some(mut state) = unchanged(&object.guard, object.version) else { return Ok(()) };
         if self.keeper().note(ino, object.faults.clone()) {
             let what: Vec<String> = object.faults.iter().map(Fault::described).collect();
             tracing::error!(ino, what = what.join("; "), "an object is damaged");
-        }
-        let Some(mut state) = object.guard.at_rest(Duration::ZERO) else { return Ok(()) };
-        if state.version != object.version {
-            return Ok(());
         }
         let sealed =
             self.keeper().log.seal(&object.begun, ino, (object.length, object.mtime), object.chunks)?;
@@ -334,6 +338,11 @@ fn snapshot(guard: &Guard, idle: Duration) -> Option<(u64, Option<Known>, Option
     let state = guard.at_rest(idle).filter(|state| state.broken.is_none())?;
     let known = state.base.clone().map(|base| Known { base, touched: state.touched.clone() });
     Some((state.version, known, state.handed))
+}
+
+/// The object's state, if nobody has changed it since it had this version, and nobody is about to.
+fn unchanged(guard: &Guard, version: u64) -> Option<MutexGuard<'_, State>> {
+    guard.at_rest(Duration::ZERO).filter(|state| state.version == version)
 }
 
 /// Whether an error of making sums is about this object only: its bytes cannot be read, or the sums that it had.
