@@ -109,13 +109,14 @@ impl Starting {
 
     /// Puts copies in the place of logs that are lost.
     fn restore(&self) -> Result<(), Unfit> {
+        // What was answered and not synced may be lacking. First: this process may die as soon as a copy is in its place.
+        metadata::may_have_lost(&self.folder, &self.spec).map_err(Unfit::Never)?;
         for home in &self.homes {
             if let Err(lost) = log::folder(&home.path).and_then(|folder| restore::check(&*folder)) {
                 home.restore(lost)?;
             }
         }
-        // What was answered and not synced may be lacking.
-        metadata::may_have_lost(&self.folder, &self.spec).map_err(Unfit::Never)
+        Ok(())
     }
 }
 
@@ -199,6 +200,8 @@ impl Server {
     fn start(&self, starting: &Starting) {
         self.ask_copies(starting);
         while !self.try_start(starting) {
+            // Also where the node answers and does not give the copy: its disk may be in trouble.
+            std::thread::sleep(LOST_PAUSE);
             while self.is_wanted(&starting.instance) && !starting.can_ask() {
                 std::thread::sleep(LOST_PAUSE);
             }

@@ -49,13 +49,13 @@ impl Shard {
         if !opens.is_empty() {
             state.hold(caller.session)?;
         }
+        let before = state.sessions.reclaim(caller.session, opens);
         for (ino, _, writers) in opens {
             // A power loss may have taken back that it was opened for writing, and its size with it.
             if *writers > 0 && state.tree.is_settled(*ino) && !self.measures_itself() {
-                state.record(None, Record::Opened { ino: *ino })?;
+                state.doubt(*ino);
             }
         }
-        let before = state.sessions.reclaim(caller.session, opens);
         drop(state);
         // A former process may have opened what it did not live to tell of.
         before.into_iter().for_each(|ino| self.destroy_if_gone(ino));
@@ -70,7 +70,7 @@ impl Shard {
         }
         for ino in inos.iter().copied() {
             if state.tree.get(ino).is_some_and(|inode| inode.kind == FileKind::Regular) {
-                state.record(None, Record::Opened { ino })?;
+                state.doubt(ino);
             }
         }
         // Who has one open for writing reports how far it wrote, not what is left of it.
@@ -112,7 +112,11 @@ impl Shard {
             None => Ok(None),
         };
         let closed = state.sessions.close(caller.session, ino, write, report);
-        if !state.sessions.is_written(ino) && state.ends.contains_key(&ino) {
+        // After a restart others may be in the middle of an append, and not have said yet that they have it open.
+        if state.sessions.may_be_written(ino) {
+            return Ok(None);
+        }
+        if state.ends.contains_key(&ino) {
             state.record(None, Record::Reserved { ino, offset: 0, end: 0 })?;
         }
         match closed {

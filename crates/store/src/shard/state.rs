@@ -89,6 +89,15 @@ impl State {
         self.verifier = Some(verifier);
     }
 
+    /// The size of this file is what the fragments have. Where the log cannot take that, on a full disk, it is so until the next
+    /// start, at which clients say again what they have open: they are not to be refused for it.
+    pub fn doubt(&mut self, ino: u64) {
+        let record = Record::Opened { ino };
+        if self.record(None, record.clone()).is_err() {
+            self.tree.apply(&record);
+        }
+    }
+
     /// The sizes of all files are doubted: another fragment has lost something.
     ///
     /// # Errors

@@ -255,6 +255,28 @@ fn a_place_that_an_append_was_given_is_not_given_again_after_a_restart() {
 }
 
 #[test]
+fn a_close_after_a_restart_gives_no_place_away_that_another_client_is_writing_to() {
+    let home = Home::new();
+    let other = [7; 16];
+    let open = |session, id, ino| {
+        home.shard.handle(Caller { session, id }, Request::Open { ino, write: true });
+    };
+    let create = Request::Create { parent: ROOT, name: b"f".to_vec(), mode: 0o600, creator: ME };
+    let ino = inode(home.shard.handle(Caller { session: SESSION, id: 1 }, create)).unwrap();
+    open(SESSION, 2, ino);
+    open(other, 3, ino);
+    let reserve = Request::ReserveEnd { ino, size: 0, len: 10 };
+    assert_eq!(home.shard.handle(Caller { session: other, id: 4 }, reserve.clone()), Reply::Offset(0));
+    // The other is not back yet, and what it appends not written.
+    let again = Home::open(home.folder.path());
+    again.handle(Caller { session: SESSION, id: 5 }, Request::Reclaim { opens: vec![(ino, 0, 1)] });
+    again.handle(Caller { session: SESSION, id: 6 }, Request::ReclaimLocks { locks: Vec::new() });
+    let handles = vec![ClosedHandle { ino, write: true, written: None }];
+    again.handle(Caller { session: SESSION, id: 7 }, Request::Close { handles });
+    assert_eq!(again.handle(Caller { session: SESSION, id: 8 }, reserve), Reply::Offset(10));
+}
+
+#[test]
 fn a_time_that_was_set_outlives_a_restart_that_writes_the_log_anew_while_the_file_is_open() {
     let mut home = Home::new();
     let create = Request::Create { parent: ROOT, name: b"f".to_vec(), mode: 0o600, creator: ME };
@@ -265,6 +287,7 @@ fn a_time_that_was_set_outlives_a_restart_that_writes_the_log_anew_while_the_fil
     home.ask(Request::SetAttr { ino, set });
     home.shard.replace_log().unwrap();
     let again = Home::open(home.folder.path());
+    again.handle(Caller { session: SESSION, id: 0 }, Request::ReclaimLocks { locks: Vec::new() });
     let settle = Request::Settle { ino, size: 7, mtime: Time { seconds: 900, nanos: 0 }, epoch: 0 };
     again.handle(Caller { session: SESSION, id: 0 }, settle);
     let state = again.lock();
