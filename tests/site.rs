@@ -46,6 +46,7 @@ pub struct Plan {
 pub struct Site {
     /// What it is like.
     pub plan: Plan,
+    mirrored: bool,
     base: TempDir,
     /// The nodes that store; the first is the home of all names.
     pub storage: Vec<Node>,
@@ -73,6 +74,17 @@ impl Site {
     /// The same, with the folder of storage node `n` in `disk(n)`, if there is one.
     #[track_caller]
     pub fn start_on<'a>(plan: Plan, disk: impl Fn(usize) -> Option<&'a Path>) -> Site {
+        Site::start_as(plan, false, disk)
+    }
+
+    /// The same, with each storage node's part of the buffer on the next one as well.
+    #[track_caller]
+    pub fn start_mirrored<'a>(plan: Plan, disk: impl Fn(usize) -> Option<&'a Path>) -> Site {
+        Site::start_as(plan, true, disk)
+    }
+
+    #[track_caller]
+    fn start_as<'a>(plan: Plan, mirrored: bool, disk: impl Fn(usize) -> Option<&'a Path>) -> Site {
         let base = tempfile::Builder::new().prefix("fbc").tempdir().expect("temporary folders are writable");
         // Programs of ordinary users work in the mounts, too.
         fs::set_permissions(base.path(), Permissions::from_mode(0o755)).expect("the folder is ours");
@@ -89,6 +101,7 @@ impl Site {
                 .collect(),
             compute: (0..plan.mounts).map(|n| node(base.path(), format!("c{n}"), "compute")).collect(),
             plan,
+            mirrored,
             base,
         };
         site.storage.iter_mut().chain(&mut site.compute).for_each(Node::start);
@@ -136,18 +149,47 @@ impl Site {
         json!({ "fragments": nodes, "width": nodes, "stripe_size_bytes": 65536 })
     }
 
+    /// These storage nodes are lost for good, at once, with all that they had: others take their places, and everybody is
+    /// told.
+    #[track_caller]
+    pub fn replace(&mut self, lost: &[usize]) {
+        lost.iter().for_each(|n| self.storage[*n].kill());
+        for n in lost {
+            fs::remove_dir_all(&self.storage[*n].folder).expect("the folder is ours");
+            let name = format!("{}-again", self.storage[*n].name);
+            let folder = self.base.path().join(&name);
+            self.storage[*n] = Node { folder, name, roles: "storage", process: None, relay: None };
+            self.storage[*n].start();
+        }
+        for n in lost {
+            let mut spec = self.fragment(*n);
+            spec["restored"] = true.into();
+            self.storage[*n].call("PUT", "/v1/fragments/i1", Some(&spec));
+        }
+        let addresses = self.addresses();
+        for (n, node) in
+            lost.iter().flat_map(|n| self.storage.iter().chain(&self.compute).map(move |to| (*n, to)))
+        {
+            let moved = json!({ "fragment": n, "address": addresses[n] });
+            node.call("PUT", "/v1/fragments/i1/moved", Some(&moved));
+        }
+    }
+
     fn make_fragments(&self) {
+        for (index, node) in self.storage.iter().enumerate() {
+            node.call("PUT", "/v1/fragments/i1", Some(&self.fragment(index)));
+        }
+    }
+
+    fn fragment(&self, index: usize) -> Value {
         let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
         let namespace = json!({
             "id": 0, "layout": self.layout(), "home": 0, "owner": { "uid": uid, "gid": gid }, "mode": 0o755
         });
-        for (index, node) in self.storage.iter().enumerate() {
-            let spec = json!({
-                "instance": "i1", "index": index, "capacity_bytes": self.plan.capacity, "volume": self.plan.volume,
-                "key": KEY, "peers": self.addresses(), "namespaces": [namespace]
-            });
-            node.call("PUT", "/v1/fragments/i1", Some(&spec));
-        }
+        json!({
+            "instance": "i1", "index": index, "capacity_bytes": self.plan.capacity, "volume": self.plan.volume,
+            "key": KEY, "peers": self.addresses(), "namespaces": [namespace], "mirrored": self.mirrored
+        })
     }
 
     #[track_caller]

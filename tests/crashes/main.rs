@@ -14,6 +14,7 @@ mod copies;
 mod disk;
 mod hostile;
 mod kills;
+mod lost;
 mod one_node;
 mod replaced;
 mod rolled_back;

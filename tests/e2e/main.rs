@@ -19,6 +19,7 @@ mod drain_on_close;
 mod interactive;
 mod job;
 mod local;
+mod mirrors;
 mod on_demand;
 mod staging;
 mod star_catalogue;

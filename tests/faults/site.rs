@@ -231,6 +231,8 @@ fn spec(instance: &str, volume: VolumeKind, health: NodeHealth) -> FragmentSpec 
         peers: vec![health.data],
         namespaces: vec![namespace],
         grace_ms: GRACE_MS,
+        mirrored: false,
+        restored: false,
     }
 }
 

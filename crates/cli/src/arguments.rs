@@ -390,8 +390,11 @@ pub struct Mount {
     /// Where the buffer's bytes live [default: image where it works, else directory]
     #[arg(long)]
     pub volume: Option<Volume>,
+    /// Keep each byte on two of the storage processes (`redundancy=mirror`), which takes twice the room
+    #[arg(long)]
+    pub mirror: bool,
     /// Mount this kept buffer again instead of a new one
-    #[arg(long, conflicts_with_all = ["capacity", "nodes", "access_mode", "volume"])]
+    #[arg(long, conflicts_with_all = ["capacity", "nodes", "access_mode", "volume", "mirror"])]
     pub token: Option<String>,
     /// Let the buffer be mounted at several places: `mount PATH --token TOKEN` for each further one. Names and pages are
     /// then not kept in memory

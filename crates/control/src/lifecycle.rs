@@ -15,6 +15,7 @@ pub mod paths;
 pub mod persistent;
 pub mod post_run;
 pub mod pre_run;
+pub mod redundancy;
 pub mod setup;
 pub mod spread;
 pub mod staging;

@@ -246,6 +246,7 @@ impl NodeApi for MemorySite {
                 used_bytes: 0,
                 error: None,
                 copies: Vec::new(),
+                mirrors: Vec::new(),
             })
         };
         self.call_node(node, format!("create_fragment {node}"), effect).await

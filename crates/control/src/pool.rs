@@ -8,6 +8,7 @@ mod job_nodes;
 mod nodes;
 
 use daemon::error::{site, user};
+use model::phase::Redundancy;
 use model::size::{self, display};
 use wire::control::{ApiError, PoolStatus, VolumeKind};
 
@@ -39,7 +40,7 @@ pub enum Ground {
 pub struct Share {
     /// The pool.
     pub pool: String,
-    /// Bytes allocated on all fragments.
+    /// Bytes allocated on all fragments, and for their mirrors.
     pub capacity_bytes: u64,
     /// Bytes that the disk already counts.
     pub on_disk_bytes: u64,
@@ -75,19 +76,51 @@ pub struct Wish<'a> {
     pub fragments: Option<u32>,
     /// Whether every node of the job is to give so much, where the flash is theirs.
     pub each: bool,
+    /// On how many nodes each byte is to be.
+    pub redundancy: Redundancy,
+}
+
+impl Wish<'_> {
+    /// How often each byte takes room.
+    fn copies(&self) -> u64 {
+        if self.redundancy == Redundancy::Mirror { 2 } else { 1 }
+    }
+
+    /// Over how many nodes it goes at least.
+    ///
+    /// # Errors
+    /// Fewer are wished for.
+    fn nodes_min(&self) -> Result<u64, ApiError> {
+        match self.fragments {
+            Some(wished) if u64::from(wished) < self.copies() => Err(too_few_nodes()),
+            _ => Ok(self.copies()),
+        }
+    }
+}
+
+fn too_few_nodes() -> ApiError {
+    let message = "redundancy=mirror keeps each byte on two nodes, and the buffer would have one";
+    user(
+        "mirror_needs_nodes",
+        message,
+        "ask for two storage nodes or more (`forebay run --nodes 2`), or leave redundancy= out",
+    )
 }
 
 impl Share {
     /// The share of `instance`, which holds `used_bytes`.
     pub fn of(instance: &Instance, used_bytes: u64) -> Share {
         let on_disk_bytes = match instance.volume {
+            VolumeKind::Directory if instance.is_mirrored() => {
+                used_bytes.saturating_mul(2).min(instance.allocated_bytes())
+            }
             VolumeKind::Directory => used_bytes.min(instance.capacity_bytes),
             // Preallocated whole.
-            VolumeKind::Image => instance.capacity_bytes,
+            VolumeKind::Image => instance.allocated_bytes(),
         };
         Share {
             pool: instance.pool.clone(),
-            capacity_bytes: instance.capacity_bytes,
+            capacity_bytes: instance.allocated_bytes(),
             on_disk_bytes,
             nodes: instance.nodes.clone(),
         }
@@ -155,7 +188,7 @@ impl Ground {
         let pool = self.pool(wish.pool)?;
         // On one machine the number of nodes is the caller's; on a cluster fewer nodes take less.
         let count = match self {
-            Ground::Disk(_) => wish.fragments.unwrap_or(1).into(),
+            Ground::Disk(_) => u64::from(wish.fragments.unwrap_or(1)).max(wish.nodes_min()?),
             Ground::Nodes { .. } => 1,
         };
         let (_, bytes) = equal_parts(wish.requested_bytes, pool.granularity_bytes, count)?;
@@ -163,7 +196,7 @@ impl Ground {
             (PoolKind::NodeLocal, Ground::Nodes { views, .. }) if wish.each => {
                 job_nodes::check(&pool, views, bytes)?;
             }
-            _ => check_total(&self.status(&pool, shares), bytes)?,
+            _ => check_total(&self.status(&pool, shares), bytes.saturating_mul(wish.copies()))?,
         }
         Ok((pool, bytes))
     }

@@ -1,7 +1,7 @@
 //! From a batch script to what is to be allocated and staged: pure.
 
 use model::directive::{self, BufferRoot, Capacity, Directive, JobDw, RequestedMode};
-use model::phase::{AccessMode, Coherence, Direction, Drain, StageState};
+use model::phase::{AccessMode, Coherence, Direction, Drain, Redundancy, StageState};
 use model::symbols::Symbols;
 use wire::control::{ApiError, Script};
 
@@ -38,6 +38,8 @@ pub struct Own {
     pub pool: Option<String>,
     /// When nodes see what others wrote.
     pub coherence: Coherence,
+    /// On how many nodes the bytes of files are.
+    pub redundancy: Redundancy,
     /// Whether files are drained while the job runs.
     pub drain: Option<Drain>,
 }
@@ -72,6 +74,7 @@ pub fn plan(script: &Script, job_id: &str) -> Result<Plan, ApiError> {
                     access_modes: access_modes(job)?,
                     pool: job.pool.clone(),
                     coherence: job.coherence,
+                    redundancy: job.redundancy,
                     drain: job.drain,
                 });
             }

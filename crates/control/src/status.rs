@@ -3,7 +3,7 @@
 use model::phase::{Direction, Function, StageState};
 use rusqlite::Transaction;
 use wire::control::{ActivationStatus, InstanceStatus, PersistentStatus, SessionStatus, StageStatus};
-use wire::node::{CopyStatus, MountStatus};
+use wire::node::{CopyStatus, MirrorStatus, MountStatus};
 
 use crate::control::now_unix;
 use crate::lifecycle::mounts::mount_id;
@@ -132,6 +132,9 @@ fn describe_instance(instance: Instance, created_unix: u64, nodes: &[NodeView]) 
         used_bytes: used_bytes(&instance.id, nodes),
         intact: is_intact(&instance, created_unix, nodes),
         copies: copies(&instance.id, nodes),
+        mirrors: mirrors(&instance.id, nodes),
+        redundancy: instance.redundancy,
+        allocated_bytes: instance.allocated_bytes(),
         pool: instance.pool,
         id: instance.id,
         requested_bytes: instance.requested_bytes,
@@ -162,6 +165,23 @@ fn copies(instance: &str, nodes: &[NodeView]) -> Vec<CopyStatus> {
     let fragments = nodes.iter().filter_map(|view| view.health.as_ref()).flat_map(|health| &health.fragments);
     let of_instance = fragments.filter(|fragment| fragment.instance == instance);
     of_instance.flat_map(|fragment| fragment.copies.iter().cloned()).collect()
+}
+
+/// The mirrors of an instance's objects, likewise.
+fn mirrors(instance: &str, nodes: &[NodeView]) -> Vec<MirrorStatus> {
+    let views = nodes.iter().filter_map(|view| Some((view, view.health.as_ref()?)));
+    let mut mirrors = Vec::new();
+    for (view, health) in views {
+        let of_instance = health.fragments.iter().filter(|fragment| fragment.instance == instance);
+        for mirror in of_instance.flat_map(|fragment| &fragment.mirrors) {
+            // What a node said before it fell silent says nothing of now.
+            let silent = (!view.online).then(|| format!("node {} does not answer", view.name));
+            let whole = mirror.whole && silent.is_none();
+            let error = silent.or_else(|| mirror.error.clone());
+            mirrors.push(MirrorStatus { whole, error, ..mirror.clone() });
+        }
+    }
+    mirrors
 }
 
 /// Bytes in use in an instance, as its nodes said last.

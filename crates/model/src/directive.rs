@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! #DW jobdw        type=scratch|cache  access_mode=MODE[,MODE]  capacity=SIZE  [pool=NAME]  [pfs=PATH]
-//!                  [coherence=posix|commit]  [drain=on-close]
+//!                  [coherence=posix|commit]  [drain=on-close]  [redundancy=none|mirror]
 //! #DW persistentdw name=NAME
 //! #DW stage_in     type=file|directory  source=PFSPATH     destination=BUFFERPATH
 //! #DW stage_out    type=file|directory  source=BUFFERPATH  destination=PFSPATH
@@ -41,7 +41,7 @@ pub use buffer_path::parse_buffer_path;
 pub use list::parse_list_line;
 pub use unsupported::unsupported;
 
-use crate::phase::{Coherence, Direction, Drain, StageKind};
+use crate::phase::{Coherence, Direction, Drain, Redundancy, StageKind};
 use crate::symbols::Symbols;
 use lines::{Family, Item, Statement, Word};
 use options::closest;
@@ -166,6 +166,8 @@ pub struct JobDw {
     pub pfs: Option<String>,
     /// When nodes see what others wrote.
     pub coherence: Coherence,
+    /// On how many nodes the bytes of files are.
+    pub redundancy: Redundancy,
     /// Whether files are drained while the job runs.
     pub drain: Option<Drain>,
     /// Options that DataWarp is known to have and that change how the instance behaves, as

@@ -113,6 +113,17 @@ pub enum Coherence {
     Commit,
 }
 
+/// On how many nodes the bytes of a buffer's files are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Redundancy {
+    /// On one.
+    #[default]
+    None,
+    /// On two: each part of the buffer is on the node of the next part as well.
+    Mirror,
+}
+
 /// When what a job writes into its buffer is copied to the destinations of its `stage_out` directives, besides after its
 /// end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]

@@ -47,6 +47,7 @@ fn main() {
 
 fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let path = &arguments.spec;
+    wire::data::moved::look_above(path);
     let text = std::fs::read(path).with_context(|| format!("read {}", path.display()))?;
     let spec: MountSpec =
         serde_json::from_slice(&text).with_context(|| format!("read {}", path.display()))?;

@@ -104,6 +104,8 @@ fn storage(folder: &Path) -> (Arc<Server>, NamespaceTarget) {
         peers: target.nodes.clone(),
         namespaces: vec![NamespaceSpec { id: 0, layout: target.layout, home: 0, owner, mode: 0o755 }],
         grace_ms: wire::node::GRACE_MS,
+        mirrored: false,
+        restored: false,
     };
     server.create_fragment(&fragment).unwrap();
     (server, target)

@@ -30,6 +30,11 @@ impl NodeFolder {
         self.0.join("data.port")
     }
 
+    /// Which fragments are not where they were; see `wire::data::moved`.
+    pub fn moved(&self) -> PathBuf {
+        self.0.join(wire::data::moved::NAME)
+    }
+
     /// The fragments; what is in it belongs to the store.
     pub fn fragments(&self) -> PathBuf {
         self.0.join("fragments")

@@ -3,7 +3,7 @@
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use daemon::error::user;
 use daemon::http::{BindError, OpenTo};
@@ -12,9 +12,9 @@ use daemon::munge::{Munge, MungeError};
 use store::image::VolumeError;
 use tokio::sync::Notify;
 use wire::control::{ApiError, NodeRole};
-use wire::node::{NodeHealth, StorageAddress};
+use wire::node::{Moved, NodeHealth, StorageAddress};
 
-use crate::folder::NodeFolder;
+use crate::folder::{NodeFolder, of_id};
 use crate::local::backing::Kind;
 use crate::local::{self, Locals};
 use crate::mount_table::KernelTable;
@@ -129,6 +129,10 @@ pub struct Node {
     compute: Option<Mounts<KernelTable>>,
     stages: Stages,
     locals: Option<Arc<Locals>>,
+    /// Where it is noted which fragments are not where they were.
+    moved: PathBuf,
+    /// Held by who notes it.
+    moving: Mutex<()>,
     /// Told by `POST /v1/shutdown`.
     pub(crate) stopping: Notify,
 }
@@ -143,6 +147,7 @@ pub async fn run(config: Config, stop: impl Future<Output = ()> + Send + 'static
     // Users may fill the disk to the last block, and a node that was stopped must start all the same.
     let room = disk::Room::of(&config.folder);
     room.make_way();
+    wire::data::moved::look_in(&folder.0);
     let node = Arc::new(Node::open(&folder, &config)?);
     // Bound only now: whoever can connect is answered.
     let mut doors = vec![daemon::http::bind(&folder.node_socket(), OpenTo::Ourselves)?];
@@ -205,6 +210,31 @@ fn copy(error: &MungeError) -> MungeError {
 }
 
 impl Node {
+    /// Lets every process of this machine find a fragment of an instance where it is now.
+    ///
+    /// # Errors
+    /// The instance's or the node's name is none, or the node's disk failed.
+    pub(crate) fn note_moved(&self, instance: &str, moved: &Moved) -> Result<(), ApiError> {
+        let _id = of_id(&self.moved, instance)?;
+        let _name = of_id(&self.moved, &moved.address.node)?;
+        let failed = |error: io::Error| {
+            let message = format!("note in {} where a fragment is now: {error}", self.moved.display());
+            daemon::error::site(
+                "node_disk",
+                message,
+                "check the disk of the node's folder, then repeat the command",
+            )
+        };
+        let _alone = self.moving.lock().unwrap_or_else(PoisonError::into_inner);
+        let line = wire::data::moved::line(instance, moved.fragment, &moved.address);
+        let mut text = disk::read(&self.moved).map_err(failed)?.unwrap_or_default();
+        if !text.ends_with(line.as_bytes()) {
+            text.extend_from_slice(line.as_bytes());
+            disk::replace(&self.moved, &text).map_err(failed)?;
+        }
+        Ok(())
+    }
+
     fn open(folder: &NodeFolder, config: &Config) -> Result<Node, NodeError> {
         let listen = match &config.cluster {
             Some(Cluster { listen: Some(ip), data_port, .. }) => Listen { ip: *ip, port: Some(*data_port) },
@@ -244,6 +274,8 @@ impl Node {
             compute,
             stages,
             locals,
+            moved: folder.moved(),
+            moving: Mutex::default(),
             stopping: Notify::new(),
         })
     }

@@ -150,7 +150,7 @@ impl Storage {
     /// The work goes on when the request that asked for it goes away.
     async fn blocking<R: Send + 'static>(
         &self,
-        work: impl FnOnce(&store::Server) -> R + Send + 'static,
+        work: impl FnOnce(&Arc<store::Server>) -> R + Send + 'static,
     ) -> Result<R, ApiError> {
         let server = Arc::clone(&self.server);
         let done = tokio::task::spawn_blocking(move || work(&server)).await;

@@ -72,6 +72,9 @@ fn main() -> anyhow::Result<ExitCode> {
     daemon::begin::begin();
     let arguments = Arguments::parse();
     daemon::descriptors::raise(DESCRIPTORS);
+    if let Some(spec) = arguments.spec.as_ref().or(arguments.fragment.as_ref()) {
+        wire::data::moved::look_above(spec);
+    }
     match arguments {
         Arguments { fragment: Some(fragment), namespace: Some(namespace), as_root, .. } => {
             help(&fragment, namespace, as_root)

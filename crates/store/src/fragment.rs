@@ -8,6 +8,8 @@
 //! FRAGMENTS/i3/sums/0.log                    checksums of namespace 0's objects here
 //! FRAGMENTS/i3/objects/0/ab/00…12ab          objects, in a plain folder
 //! FRAGMENTS/i3/volume/objects/0/ab/00…12ab   objects, in a volume
+//! FRAGMENTS/i3/mirror…                       what it keeps of another fragment's objects: see [`crate::mirror::replica`]
+//! FRAGMENTS/i3/mirrored/0                    whether its own objects of namespace 0 have changes that their mirror lacks
 //! ```
 //!
 //! **Invariant:** a fragment is served with all that its specification names, or not at all.
@@ -15,6 +17,7 @@
 pub mod create;
 pub mod extents;
 pub mod metadata;
+mod mirrored;
 pub mod objects;
 pub mod open_objects;
 pub mod space;
@@ -38,6 +41,8 @@ use wire::node::{FragmentSpec, FragmentStatus, NamespaceSpec};
 
 use crate::image::VolumeError;
 use crate::integrity::sealer;
+use crate::mirror::replica::Replica;
+use crate::mirror::restore::RestoreError;
 use crate::peers::Peers;
 use crate::shard::log::LogError;
 use crate::shard::{Expect, Shard};
@@ -75,6 +80,9 @@ pub enum FragmentError {
         /// Why not.
         why: String,
     },
+    /// It takes the place of one that is lost, and cannot yet.
+    #[error(transparent)]
+    Restore(#[from] RestoreError),
     /// The key is not 64 hexadecimal digits.
     #[error("the instance's key is not 64 hexadecimal digits")]
     Key,
@@ -135,6 +143,8 @@ pub struct Namespace {
     pub objects: Arc<Objects>,
     /// Its metadata, if this is its home.
     pub shard: Option<Arc<Shard>>,
+    /// What this node keeps of another fragment's objects.
+    pub replica: Option<Arc<Replica>>,
 }
 
 impl Fragment {
@@ -146,7 +156,7 @@ impl Fragment {
         let key = Key::from_hex(&spec.key).ok_or(FragmentError::Key)?;
         let space = match spec.volume {
             VolumeKind::Directory => Space::counted(spec.capacity_bytes),
-            VolumeKind::Image => volume::open(folder, spec.capacity_bytes)?,
+            VolumeKind::Image => mirrored::space(&spec, volume::open(folder, spec.disk_bytes())?),
         };
         let verifier = Verifier::open(folder, &places(folder, spec.volume)).map_err(|cause| {
             FragmentError::Io { operation: "keep the commit verifier in", path: folder.to_owned(), cause }
@@ -187,8 +197,11 @@ impl Fragment {
         let seals = self.folder.join("sums").join(format!("{}.log", namespace.id));
         let objects = Objects::open(root.clone(), seals, self.space.clone(), self.verifier.clone())
             .map_err(|cause| FragmentError::io("open the objects below", &root, cause))?;
-        let objects = Arc::new(objects);
+        let mirror = self.mirror_for(namespace.id)?;
+        let objects = Arc::new(objects.with_mirror(mirror));
+        let replica = self.replica_for(namespace.id)?;
         sealer::start(&objects, namespace.id);
+        self.start_mirrors(namespace.id, &objects)?;
         let shard = if namespace.home == self.spec.index {
             let peers = Arc::new(Peers::new(&self.spec, namespace.id, self.key.clone()));
             let home = home_of(&self.folder, namespace.id);
@@ -196,7 +209,7 @@ impl Fragment {
         } else {
             None
         };
-        Ok(Namespace { objects, shard })
+        Ok(Namespace { objects, shard, replica })
     }
 
     /// What it was asked to be when it was opened.
@@ -240,6 +253,7 @@ impl Fragment {
             used_bytes: used.as_ref().copied().unwrap_or(0),
             error: used.err().map(|error| format!("cannot measure the volume: {error}")),
             copies: self.copies(),
+            mirrors: self.mirrors(),
         }
     }
 
@@ -296,6 +310,8 @@ impl Fragment {
         for namespace in self.namespaces.read().unwrap_or_else(PoisonError::into_inner).values() {
             namespace.shard.iter().for_each(|shard| shard.close());
             namespace.objects.keeper().close();
+            namespace.objects.mirror().iter().for_each(|mirror| mirror.close());
+            namespace.replica.iter().for_each(|replica| replica.objects().keeper().close());
         }
     }
 }
@@ -303,7 +319,7 @@ impl Fragment {
 const POISON: &str = "no thread panics while it holds the list of connections";
 
 /// Where the bytes of the fragment in `folder` are: what is lost with one of their file systems is lost to the fragment.
-fn places(folder: &Path, volume: VolumeKind) -> Vec<PathBuf> {
+pub(crate) fn places(folder: &Path, volume: VolumeKind) -> Vec<PathBuf> {
     match volume {
         VolumeKind::Directory => vec![folder.to_owned()],
         VolumeKind::Image => vec![volume::mountpoint_of(folder), folder.to_owned()],
@@ -311,7 +327,7 @@ fn places(folder: &Path, volume: VolumeKind) -> Vec<PathBuf> {
 }
 
 /// Where a namespace's objects are in the fragment below `folder`.
-fn objects_of(folder: &Path, volume: VolumeKind, namespace: u32) -> PathBuf {
+pub(crate) fn objects_of(folder: &Path, volume: VolumeKind, namespace: u32) -> PathBuf {
     let objects = match volume {
         VolumeKind::Directory => folder.join("objects"),
         VolumeKind::Image => volume::mountpoint_of(folder).join("objects"),

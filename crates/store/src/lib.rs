@@ -7,6 +7,7 @@ mod descriptors;
 mod fragment;
 pub mod image;
 mod integrity;
+mod mirror;
 mod peers;
 mod serve;
 mod server;

@@ -12,6 +12,7 @@ use wire::data::{Connection, PAYLOAD_BYTES_MAX, Request, Stream, Time};
 
 use crate::copies::{self, Copies};
 use crate::fragment::{Fragment, Namespace};
+use crate::mirror::replica::Replica;
 use crate::server::Server;
 use crate::shard::{Caller, errno_of};
 
@@ -74,9 +75,17 @@ fn find(server: &Server, claim: &Claim) -> Result<(Key, Asked), Refusal> {
         return Ok((copies.key().clone(), Asked::Copies(copies)));
     }
     let fragment = server.fragment(&claim.instance).ok_or(Refusal::NoSuchFragment)?;
-    let namespace = fragment.namespace(claim.namespace).ok_or(Refusal::NoSuchFragment)?;
+    let mut namespace = fragment.namespace(claim.namespace).ok_or(Refusal::NoSuchFragment)?;
     if fragment.spec().index != claim.fragment {
         return Err(Refusal::NoSuchFragment);
+    }
+    if let Some(primary) = hello::mirrored_fragment(claim.session) {
+        let keeps = fragment.spec().keeps_mirror_of(primary);
+        let replica = namespace.replica.filter(|_| keeps).ok_or(Refusal::NoSuchFragment)?;
+        let objects = replica.objects().clone();
+        namespace = Namespace { objects, shard: None, replica: Some(replica) };
+    } else {
+        namespace.replica = None;
     }
     Ok((fragment.key().clone(), Asked::Namespace(fragment, namespace)))
 }
@@ -239,6 +248,14 @@ impl Worker {
             Request::SyncMany { inos } => {
                 self.namespace.objects.sync_many(self.session, &inos).map(|()| Reply::Done)
             }
+            Request::BeginMirror { verifier } => self.replica().and_then(|replica| {
+                replica.begin(verifier)?;
+                Ok(replica.describe())
+            }),
+            Request::FindMirror => self.replica().map(Replica::describe),
+            Request::NoteMirror { whole } => {
+                self.replica().and_then(|replica| replica.note(whole)).map(|()| Reply::Done)
+            }
             Request::Verifier => Ok(Reply::Verifier(self.fragment.verifier().number())),
             Request::Measure { ino } => self.namespace.objects.measure(ino).map(|object| {
                 object.map_or(Reply::Object { size: 0, mtime: Time::default(), blocks: 0 }, |object| {
@@ -270,6 +287,11 @@ impl Worker {
             }
             Reply::Failed(errno.raw_os_error())
         })
+    }
+
+    /// What the connection is of, if it is another fragment's that has its mirror here.
+    fn replica(&self) -> io::Result<&Replica> {
+        self.namespace.replica.as_deref().ok_or_else(|| Errno::NOTSUP.into())
     }
 
     /// The extents must make up the payload. Where one fails those before it are written.

@@ -15,7 +15,7 @@ mod names;
 mod paths;
 pub mod record;
 mod removed;
-mod second;
+pub mod second;
 pub mod sessions;
 mod state;
 pub mod tree;

@@ -43,10 +43,10 @@ mod stages;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use model::phase::{AccessMode, Function, Phase};
+use model::phase::{AccessMode, Function, Phase, Redundancy};
 use serde::{Deserialize, Serialize};
 
-use crate::node::CopyStatus;
+use crate::node::{CopyStatus, MirrorStatus};
 
 pub use objects::{
     ActivationObject, ConfigurationObject, FragmentObject, Goal, InstanceObject, ObjectState, Objects,
@@ -201,6 +201,9 @@ pub struct CreatePersistent {
     /// Whether every user's jobs may use it (and, by the modes of its files, read and write it).
     #[serde(default)]
     pub shared: bool,
+    /// On how many nodes the bytes of its files are to be.
+    #[serde(default)]
+    pub redundancy: Redundancy,
     /// Who asks, as [`Setup::caller`].
     #[serde(default = "cli")]
     pub caller: String,
@@ -452,6 +455,15 @@ pub struct InstanceStatus {
     /// The second copies of its namespaces' metadata, as the nodes last reported; empty where it is on one node.
     #[serde(default)]
     pub copies: Vec<CopyStatus>,
+    /// On how many nodes the bytes of its files are.
+    #[serde(default)]
+    pub redundancy: Redundancy,
+    /// Bytes that it takes from its pool: what is kept on two nodes counts twice.
+    #[serde(default)]
+    pub allocated_bytes: u64,
+    /// Where they are on two: how that stands on each of its nodes, as the nodes last reported.
+    #[serde(default)]
+    pub mirrors: Vec<MirrorStatus>,
 }
 
 fn yes() -> bool {

@@ -15,6 +15,7 @@ pub mod connection;
 pub mod dial;
 pub mod hello;
 pub mod message;
+pub mod moved;
 pub mod outage;
 pub mod stream;
 pub mod types;

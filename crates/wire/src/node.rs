@@ -10,6 +10,7 @@
 //! | `GET /v1/fragments/{instance}/scrub` | | [`ScrubStatus`] |
 //! | `PUT /v1/fragments/{instance}/paths` | a list of (namespace, inode) | a list of paths, `null` where there is none here |
 //! | `PUT /v1/fragments/{instance}/fsck` | [`FsckSpec`] | [`FsckReport`] of the namespaces that have their home here |
+//! | `PUT /v1/fragments/{instance}/moved` | [`Moved`] | `{}`; every process of the machine finds the fragment there from now on |
 //! | `PUT /v1/mounts/{id}` | [`MountSpec`] | [`MountStatus`], once mounted |
 //! | `PUT /v1/mounts/{id}/shared` | `{}` | `{}`, once an exclusive mount knows that others use its namespace too |
 //! | `DELETE /v1/mounts/{id}?grace_s=SECONDS` | | `{}`, once unmounted; files that are open may stay so for that time; also when there is none |
@@ -100,10 +101,38 @@ pub struct FragmentSpec {
     /// The grace period, milliseconds: see [`GRACE_MS`].
     #[serde(default = "default_grace_ms")]
     pub grace_ms: u64,
+    /// Each fragment's objects are kept by the next fragment's node as well.
+    #[serde(default)]
+    pub mirrored: bool,
+    /// It takes the place of one that is lost: what that had is taken from the other nodes, before it is served.
+    #[serde(default)]
+    pub restored: bool,
+}
+
+impl FragmentSpec {
+    /// Bytes that it takes on its node: with the mirror of another fragment twice its own.
+    pub fn disk_bytes(&self) -> u64 {
+        self.capacity_bytes.saturating_mul(if self.mirrored { 2 } else { 1 })
+    }
+
+    /// Whether this fragment's node has the mirror of that fragment's objects.
+    pub fn keeps_mirror_of(&self, primary: u32) -> bool {
+        let count = u32::try_from(self.peers.len()).unwrap_or(u32::MAX);
+        self.mirrored && count > 1 && primary < count && (primary + 1) % count == self.index
+    }
 }
 
 fn default_grace_ms() -> u64 {
     GRACE_MS
+}
+
+/// Another node has a fragment in place of one that is lost.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Moved {
+    /// Which fragment of the instance.
+    pub fragment: u32,
+    /// Where it is now.
+    pub address: StorageAddress,
 }
 
 /// One file tree.
@@ -137,6 +166,26 @@ pub struct FragmentStatus {
     /// How the metadata that has its home here is kept on a second node; empty where the instance has one node.
     #[serde(default)]
     pub copies: Vec<CopyStatus>,
+    /// How its objects are kept on a second node; empty where they are not.
+    #[serde(default)]
+    pub mirrors: Vec<MirrorStatus>,
+}
+
+/// The mirror of the objects that one fragment has of a namespace.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MirrorStatus {
+    /// Which namespace.
+    pub namespace: u32,
+    /// The fragment's node.
+    pub node: String,
+    /// The node that keeps the mirror.
+    pub mirror: String,
+    /// Whether all that was answered is on both nodes.
+    pub whole: bool,
+    /// Objects that are still to be copied; `None`: not known yet.
+    pub behind: Option<u64>,
+    /// Why there is one copy only, if that is known.
+    pub error: Option<String>,
 }
 
 /// The second copy of the metadata of one namespace.

@@ -115,8 +115,11 @@ async fn pre_run(context: &Context, token: &str, shared: bool, path: &Path) -> R
 fn script(arguments: &Mount, path: &Path) -> Script {
     let capacity = arguments.capacity.as_deref().unwrap_or_default();
     let mode = arguments.access_mode.word();
+    let redundancy = if arguments.mirror { " redundancy=mirror" } else { "" };
     Script {
-        text: format!("#!/bin/sh\n#DW jobdw capacity={capacity} access_mode={mode} type=scratch\n"),
+        text: format!(
+            "#!/bin/sh\n#DW jobdw capacity={capacity} access_mode={mode} type=scratch{redundancy}\n"
+        ),
         path: path.into(),
         workdir: path.parent().unwrap_or(path).into(),
         job_name: "interactive".into(),

@@ -1,6 +1,7 @@
 //! `forebay status`: pools, nodes and buffers, and what to do about each.
 
 mod copies;
+mod mirrors;
 pub mod report;
 
 use std::path::PathBuf;

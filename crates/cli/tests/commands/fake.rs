@@ -339,6 +339,9 @@ fn session() -> SessionStatus {
             pool: "local".into(),
             intact: true,
             copies: vec![],
+            redundancy: model::phase::Redundancy::None,
+            allocated_bytes: 1 << 30,
+            mirrors: vec![],
         }),
         activations: vec![],
         stages: vec![

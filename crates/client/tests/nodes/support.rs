@@ -32,6 +32,15 @@ impl Cluster {
 
     /// The same, on volumes of this kind.
     pub fn start_on(volume: VolumeKind, fragments: u32, capacity_each: u64) -> Cluster {
+        Cluster::start_as(volume, fragments, capacity_each, false)
+    }
+
+    /// The same, with each fragment's objects on the next node as well.
+    pub fn start_mirrored(volume: VolumeKind, fragments: u32, capacity_each: u64) -> Cluster {
+        Cluster::start_as(volume, fragments, capacity_each, true)
+    }
+
+    fn start_as(volume: VolumeKind, fragments: u32, capacity_each: u64, mirrored: bool) -> Cluster {
         let folder = tempfile::tempdir().unwrap();
         let roots: Vec<PathBuf> = (0..fragments).map(|n| folder.path().join(format!("n{n}"))).collect();
         let layout = Layout { stripe_size_bytes: 65536, ..Layout::striped(fragments) };
@@ -71,6 +80,8 @@ impl Cluster {
                 peers: cluster.target.nodes.clone(),
                 namespaces,
                 grace_ms: wire::node::GRACE_MS,
+                mirrored,
+                restored: false,
             };
             cluster.servers[index as usize].create_fragment(&spec).unwrap();
         }

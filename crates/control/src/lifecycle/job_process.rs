@@ -5,7 +5,7 @@ use std::io;
 use std::path::Path;
 
 use daemon::error::user;
-use model::phase::{Direction, StageKind};
+use model::phase::{Direction, Redundancy, StageKind};
 use wire::control::{ApiError, JobProcess, JobSummary};
 
 use super::setup;
@@ -25,10 +25,11 @@ pub async fn run<S: Site>(control: &Control<S>, request: JobProcess) -> Result<J
     let (ground, views) = (Ground::of(&control.site)?, control.site.nodes());
     let shares = control.database.transact(move |tx| setup::shares(tx, &views)).await?;
     let mut sums = (0, 0, Vec::new());
-    let own = plan.own.iter().map(|own| (own.requested_bytes, own.pool.clone(), own.is_private()));
-    let creates = plan.creates.iter().map(|(bytes, pool)| (*bytes, pool.clone(), false));
-    for (requested_bytes, pool, each) in own.chain(creates) {
-        let wish = Wish { requested_bytes, pool: pool.as_deref(), fragments: None, each };
+    let own =
+        plan.own.iter().map(|own| (own.requested_bytes, own.pool.clone(), own.is_private(), own.redundancy));
+    let creates = plan.creates.iter().map(|(bytes, pool)| (*bytes, pool.clone(), false, Redundancy::None));
+    for (requested_bytes, pool, each, redundancy) in own.chain(creates) {
+        let wish = Wish { requested_bytes, pool: pool.as_deref(), fragments: None, each, redundancy };
         let (pool, bytes) = ground.check(&wish, &shares)?;
         sums.0 += requested_bytes;
         sums.1 += bytes;

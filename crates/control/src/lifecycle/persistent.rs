@@ -5,7 +5,7 @@ use model::phase::{AccessMode, Coherence, Phase};
 use wire::control::{ApiError, CreatePersistent, Script};
 
 use super::setup::{self, Order};
-use super::{Done, job_nodes};
+use super::{Done, job_nodes, redundancy};
 use crate::control::{Control, now_unix};
 use crate::script::Own;
 use crate::site::Site;
@@ -49,8 +49,10 @@ pub async fn run<S: Site>(control: &Control<S>, request: CreatePersistent) -> Re
         pool: request.pool.clone(),
         // Jobs that know nothing of each other share it.
         coherence: Coherence::Posix,
+        redundancy: request.redundancy,
         drain: None,
     };
+    redundancy::check(control, &own)?;
     let order = Order {
         session,
         own: Some(own),

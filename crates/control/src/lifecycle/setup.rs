@@ -8,7 +8,7 @@ use wire::control::{ApiError, Blame, Setup, VolumeKind};
 use wire::node::FragmentSpec;
 
 use super::target::Described;
-use super::{Done, absent, aside, buffers, job_nodes, join_all, target};
+use super::{Done, absent, aside, buffers, job_nodes, join_all, redundancy, target};
 use crate::control::{Control, now_unix};
 use crate::pool::{self, Ground, Share, Wish};
 use crate::script::{self, Own};
@@ -85,6 +85,9 @@ pub async fn run<S: Site>(control: &Control<S>, token: &str, request: Setup) -> 
 pub fn check_here<S: Site>(control: &Control<S>, plan: &script::Plan) -> Result<(), ApiError> {
     for (_, pool) in &plan.creates {
         job_nodes::refuse_persistent(control, pool.as_deref())?;
+    }
+    if let Some(own) = &plan.own {
+        redundancy::check(control, own)?;
     }
     if let Some(own) = &plan.own
         && job_nodes::are_meant(control, own.pool.as_deref())?
@@ -195,6 +198,7 @@ async fn choose<S: Site>(
             pool: own.pool.as_deref(),
             fragments,
             each: own.is_private(),
+            redundancy: own.redundancy,
         };
         let placement = match ground.place(&wish, &shares) {
             Ok(placement) => placement,
@@ -212,6 +216,7 @@ async fn choose<S: Site>(
             nodes: placement.nodes,
             access_modes: own.access_modes,
             coherence: own.coherence,
+            redundancy: own.redundancy,
             drain: own.drain,
             on_job_nodes: placement.on_job_nodes,
         };

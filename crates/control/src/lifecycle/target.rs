@@ -102,6 +102,8 @@ pub fn fragments(site: &impl Site, of: &Described, peers: &[StorageAddress]) -> 
         peers: usable(site, peers),
         namespaces: namespaces(of),
         grace_ms: grace_ms(site),
+        mirrored: instance.is_mirrored(),
+        restored: false,
     };
     (0u32..).zip(&instance.nodes).map(|(index, _)| spec(index)).collect()
 }

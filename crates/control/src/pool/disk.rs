@@ -3,7 +3,7 @@
 use daemon::error::user;
 use wire::control::{ApiError, PoolStatus};
 
-use super::{LOCAL_GRANULARITY_BYTES, LOCAL_POOL, Placement, Share, Wish, equal_parts, full};
+use super::{LOCAL_GRANULARITY_BYTES, LOCAL_POOL, Placement, Share, Wish, equal_parts, full, too_few_nodes};
 use crate::local_nodes::name_of;
 use crate::site::{DiskSpace, PoolSetting};
 
@@ -26,14 +26,18 @@ pub fn status(disk: DiskSpace, shares: &[Share]) -> PoolStatus {
 /// Nodes are processes on one disk: as many as are wished for, else one.
 pub fn place(pool: &PoolSetting, status: &PoolStatus, wish: &Wish<'_>) -> Result<Placement, ApiError> {
     let count = wish.fragments.unwrap_or(1);
+    if u64::from(count) < wish.nodes_min()? {
+        return Err(too_few_nodes());
+    }
     if !(1..=FRAGMENTS_MAX).contains(&count) {
         let message = format!("a buffer over {count} storage nodes is not possible");
         return Err(user("bad_fragments", message, format!("choose 1 to {FRAGMENTS_MAX}")));
     }
     let (fragment_bytes, capacity_bytes) =
         equal_parts(wish.requested_bytes, pool.granularity_bytes, count.into())?;
-    if capacity_bytes > status.free * status.granularity_bytes {
-        return Err(full(status, capacity_bytes));
+    let taken_bytes = capacity_bytes.saturating_mul(wish.copies());
+    if taken_bytes > status.free * status.granularity_bytes {
+        return Err(full(status, taken_bytes));
     }
     Ok(Placement {
         pool: pool.name.clone(),
@@ -47,6 +51,8 @@ pub fn place(pool: &PoolSetting, status: &PoolStatus, wish: &Wish<'_>) -> Result
 
 #[cfg(test)]
 mod tests {
+    use model::phase::Redundancy;
+
     use super::super::Ground;
     use super::*;
 
@@ -62,7 +68,13 @@ mod tests {
         assert_eq!((pool.free, pool.quantity), (70, 130));
         let place = |mib: u64| {
             ground.place(
-                &Wish { requested_bytes: mib << 20, pool: None, fragments: None, each: false },
+                &Wish {
+                    requested_bytes: mib << 20,
+                    pool: None,
+                    fragments: None,
+                    each: false,
+                    redundancy: Redundancy::None,
+                },
                 &shares,
             )
         };

@@ -5,7 +5,7 @@
 
 use wire::control::{ApiError, NodeRole, PoolStatus};
 
-use super::{Placement, Share, Wish, equal_parts, full};
+use super::{Placement, Share, Wish, equal_parts, full, too_few_nodes};
 use crate::site::{ClusterSetting, NodeView, PoolSetting};
 
 /// A storage node's part of a pool, grains.
@@ -59,12 +59,17 @@ pub fn place(
     // Most room first; the name decides among equals, so that the same state gives the same answer.
     parts.sort_by(|a, b| b.free().cmp(&a.free()).then_with(|| a.node.cmp(&b.node)));
     let grains = wish.requested_bytes.div_ceil(pool.granularity_bytes).max(1);
-    let most = wish.fragments.map_or(grains, u64::from).min(grains).min(parts.len() as u64);
-    for count in (1..=most).rev() {
+    let least = wish.nodes_min()?;
+    if (parts.len() as u64) < least {
+        return Err(too_few_nodes());
+    }
+    let most = wish.fragments.map_or(grains, u64::from).min(grains).max(least).min(parts.len() as u64);
+    for count in (least..=most).rev() {
         let (fragment_bytes, capacity_bytes) =
             equal_parts(wish.requested_bytes.max(1), pool.granularity_bytes, count)?;
         let chosen = &parts[..usize::try_from(count).unwrap_or(parts.len())];
-        if chosen.iter().all(|part| part.free() * pool.granularity_bytes >= fragment_bytes) {
+        let taken_bytes = fragment_bytes.saturating_mul(wish.copies());
+        if chosen.iter().all(|part| part.free() * pool.granularity_bytes >= taken_bytes) {
             return Ok(Placement {
                 pool: pool.name.clone(),
                 granularity_bytes: pool.granularity_bytes,
@@ -75,7 +80,7 @@ pub fn place(
             });
         }
     }
-    Err(full(status, grains * pool.granularity_bytes))
+    Err(full(status, grains.saturating_mul(wish.copies()) * pool.granularity_bytes))
 }
 
 fn parts(pool: &PoolSetting, setting: &ClusterSetting, views: &[NodeView], shares: &[Share]) -> Vec<Part> {
@@ -105,6 +110,7 @@ fn parts(pool: &PoolSetting, setting: &ClusterSetting, views: &[NodeView], share
 
 #[cfg(test)]
 mod tests {
+    use model::phase::Redundancy;
     use wire::control::RegisterNode;
 
     use super::super::Ground;
@@ -146,7 +152,13 @@ mod tests {
     }
 
     fn place(ground: &Ground, grains: u64, shares: &[Share]) -> Result<(u64, Vec<String>), ApiError> {
-        let wish = Wish { requested_bytes: grains << 30, pool: None, fragments: None, each: false };
+        let wish = Wish {
+            requested_bytes: grains << 30,
+            pool: None,
+            fragments: None,
+            each: false,
+            redundancy: Redundancy::None,
+        };
         ground.place(&wish, shares).map(|placement| (placement.capacity_bytes >> 30, placement.nodes))
     }
 
@@ -161,6 +173,27 @@ mod tests {
         assert_eq!(place(&ground, 2, &[]).unwrap(), (2, names(&["a", "b"])));
         assert_eq!(place(&ground, 4, &[]).unwrap(), (6, names(&["a", "b", "c"])));
         assert_eq!(place(&ground, 12, &[]).unwrap(), (12, names(&["a", "b", "c"])));
+    }
+
+    #[test]
+    fn what_is_mirrored_takes_two_nodes_and_twice_the_room() {
+        let wish = |grains: u64| Wish {
+            requested_bytes: grains << 30,
+            pool: None,
+            fragments: None,
+            each: false,
+            redundancy: Redundancy::Mirror,
+        };
+        let three = ground(vec![view("a", 4), view("b", 4), view("c", 4)]);
+        let place = |grains| {
+            three.place(&wish(grains), &[]).map(|placed| (placed.capacity_bytes >> 30, placed.nodes))
+        };
+        assert_eq!(place(1).unwrap(), (2, names(&["a", "b"])), "one grain on each of two nodes");
+        assert_eq!(place(6).unwrap(), (6, names(&["a", "b", "c"])));
+        assert_eq!(place(7).unwrap_err().code, "pool_too_small", "14 grains of 12");
+        let one = ground(vec![view("a", 4)]);
+        let error = one.place(&wish(1), &[]).unwrap_err();
+        assert_eq!(error.code, "mirror_needs_nodes", "{error}");
     }
 
     #[test]
@@ -188,7 +221,13 @@ mod tests {
 
     #[test]
     fn an_unknown_pool_is_refused_with_those_that_there_are() {
-        let wish = Wish { requested_bytes: 1, pool: Some("fast"), fragments: None, each: false };
+        let wish = Wish {
+            requested_bytes: 1,
+            pool: Some("fast"),
+            fragments: None,
+            each: false,
+            redundancy: Redundancy::None,
+        };
         let error = ground(vec![]).place(&wish, &[]).unwrap_err();
         assert!(error.message.contains("fast") && error.advice.contains("pool=wlm_pool"), "{error}");
     }

@@ -1,6 +1,6 @@
 //! Tables `instances`, `fragments` and `namespaces`: what is allocated, and where.
 
-use model::phase::{AccessMode, Coherence, Drain};
+use model::phase::{AccessMode, Coherence, Drain, Redundancy};
 use rusqlite::{OptionalExtension, Transaction, params};
 use wire::control::VolumeKind;
 
@@ -33,6 +33,8 @@ pub struct Instance {
     pub access_modes: Vec<AccessMode>,
     /// When nodes see what others wrote.
     pub coherence: Coherence,
+    /// On how many nodes the bytes of files are.
+    pub redundancy: Redundancy,
     /// Whether files are drained while the job runs.
     pub drain: Option<Drain>,
     /// Whether it lives on the flash of the job's own nodes: `nodes` is empty until these are known.
@@ -43,6 +45,16 @@ impl Instance {
     /// Whether it is a private volume on each of the job's own nodes.
     pub fn is_private_volumes(&self) -> bool {
         self.on_job_nodes && self.access_modes == [AccessMode::Private]
+    }
+
+    /// Whether each fragment's objects are on the next fragment's node as well.
+    pub fn is_mirrored(&self) -> bool {
+        self.redundancy == Redundancy::Mirror
+    }
+
+    /// Bytes that it takes from its pool.
+    pub fn allocated_bytes(&self) -> u64 {
+        self.capacity_bytes * if self.is_mirrored() { 2 } else { 1 }
     }
 
     /// Whether it is spread over the job's own nodes.
@@ -58,8 +70,8 @@ impl Instance {
 pub fn insert(tx: &Transaction<'_>, token: &str, instance: &Instance) -> Result<()> {
     tx.execute(
         "INSERT INTO instances (token, id, key, requested_bytes, capacity_bytes, volume, pool, granularity_bytes, coherence,
-         drain, on_job_nodes, stage_key)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
+         drain, on_job_nodes, stage_key, redundancy)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
         params![
             token,
             instance.id,
@@ -73,6 +85,7 @@ pub fn insert(tx: &Transaction<'_>, token: &str, instance: &Instance) -> Result<
             instance.drain.map(Word),
             instance.on_job_nodes,
             instance.stage_key,
+            Word(instance.redundancy),
         ],
     )?;
     insert_fragments(tx, token, instance)?;
@@ -127,6 +140,7 @@ pub fn find(tx: &Transaction<'_>, token: &str) -> Result<Option<Instance>> {
                 nodes: Vec::new(),
                 access_modes: Vec::new(),
                 coherence: row.get::<_, Word<Coherence>>("coherence")?.0,
+                redundancy: row.get::<_, Word<Redundancy>>("redundancy")?.0,
                 drain: row.get::<_, Option<Word<Drain>>>("drain")?.map(|word| word.0),
                 on_job_nodes: row.get("on_job_nodes")?,
             })

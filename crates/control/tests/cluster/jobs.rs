@@ -73,6 +73,7 @@ async fn a_persistent_buffer_outlives_jobs_and_stays_while_one_uses_it() {
         pool: None,
         access_modes: vec![],
         shared: false,
+        redundancy: model::phase::Redundancy::None,
         caller: "CLI".into(),
     };
     let made: SessionStatus = it.post("/v1/persistent", &create).await.unwrap();

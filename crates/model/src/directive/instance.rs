@@ -4,9 +4,9 @@
 use super::lines::{Statement, Word};
 use super::options::{Known, Options};
 use super::paths::{check_persistent_name, check_pfs_path};
-use super::values::{access_modes, capacity, coherence, drain, instance_type};
+use super::values::{access_modes, capacity, coherence, drain, instance_type, redundancy};
 use super::{CreatePersistent, Directive, InstanceType, JobDw};
-use crate::phase::Coherence;
+use crate::phase::{Coherence, Redundancy};
 
 /// Options that change how an instance behaves. From memory of Cray's manual S-2558, no public script uses them.
 const TUNING: [&str; 9] = [
@@ -22,7 +22,7 @@ const TUNING: [&str; 9] = [
 ];
 
 const JOBDW: Known = Known {
-    options: &["type", "access_mode", "capacity", "pool", "pfs", "coherence", "drain"],
+    options: &["type", "access_mode", "capacity", "pool", "pfs", "coherence", "drain", "redundancy"],
     rare: &TUNING,
     plain: None,
 };
@@ -51,6 +51,10 @@ pub(super) fn jobdw(keyword: &Word, statement: &Statement) -> Read {
         Some(word) => options.note(&word, coherence(&word.text)),
         None => Some(Coherence::default()),
     };
+    let redundancy = match options.get("redundancy") {
+        Some(word) => options.note(&word, redundancy(&word.text)),
+        None => Some(Redundancy::default()),
+    };
     let drain = options.get("drain").map(|word| options.note(&word, drain(&word.text)));
     let directive = (|| {
         Some(Directive::JobDw(JobDw {
@@ -60,6 +64,7 @@ pub(super) fn jobdw(keyword: &Word, statement: &Statement) -> Read {
             pool: text_of(&options, "pool"),
             pfs,
             coherence: coherence?,
+            redundancy: redundancy?,
             drain: drain.map_or(Some(None), |drain| drain.map(Some))?,
             options: options.among(&TUNING),
         }))

@@ -2,7 +2,7 @@
 
 use super::options::closest;
 use super::{AccessModeRequest, Capacity, InstanceType, RequestedMode};
-use crate::phase::{Coherence, Drain, StageKind};
+use crate::phase::{Coherence, Drain, Redundancy, StageKind};
 use crate::size;
 
 const TYPES: [(&str, InstanceType); 2] = [("scratch", InstanceType::Scratch), ("cache", InstanceType::Cache)];
@@ -17,6 +17,8 @@ const MODES: [(&str, RequestedMode); 3] = [
 ];
 
 const COHERENCES: [(&str, Coherence); 2] = [("posix", Coherence::Posix), ("commit", Coherence::Commit)];
+
+const REDUNDANCIES: [(&str, Redundancy); 2] = [("none", Redundancy::None), ("mirror", Redundancy::Mirror)];
 
 const DRAINS: [(&str, Drain); 1] = [("on-close", Drain::OnClose)];
 
@@ -47,6 +49,11 @@ pub(super) fn instance_type(text: &str) -> Result<InstanceType, String> {
 /// `posix` or `commit`.
 pub(super) fn coherence(text: &str) -> Result<Coherence, String> {
     one_of("coherence", text, &COHERENCES)
+}
+
+/// `none` or `mirror`.
+pub(super) fn redundancy(text: &str) -> Result<Redundancy, String> {
+    one_of("redundancy", text, &REDUNDANCIES)
 }
 
 /// `on-close`.

@@ -1,7 +1,7 @@
 //! Directives as text, in one of the many ways that mean the same.
 
 use model::directive::{AccessModeRequest, Capacity, Directive, InstanceType, RequestedMode, Stage};
-use model::phase::{Coherence, StageKind};
+use model::phase::{Coherence, Redundancy, StageKind};
 
 /// Choices of spelling, used up one by one.
 pub struct Style<'a> {
@@ -54,6 +54,7 @@ fn words(directive: &Directive, style: &mut Style) -> (&'static str, &'static st
             words.extend(job.pool.iter().map(|pool| format!("pool={pool}")));
             words.extend(job.pfs.iter().map(|pfs| format!("pfs={}", percent(pfs))));
             words.extend((job.coherence == Coherence::Commit).then(|| "coherence=commit".to_owned()));
+            words.extend((job.redundancy == Redundancy::Mirror).then(|| "redundancy=mirror".to_owned()));
             words.extend(job.drain.map(|_| "drain=on-close".to_owned()));
             words.extend(job.options.iter().map(|(name, value)| format!("{name}={value}")));
             ("#DW", "jobdw", words)

@@ -6,7 +6,7 @@ use model::directive::{
     self, AccessModeRequest, BufferPath, BufferRoot, Capacity, CreatePersistent, Directive, InstanceType,
     JobDw, RequestedMode, Stage,
 };
-use model::phase::{Coherence, Direction, Drain, StageKind};
+use model::phase::{Coherence, Direction, Drain, Redundancy, StageKind};
 use model::sbatch;
 use model::symbols::Symbols;
 use proptest::prelude::*;
@@ -58,12 +58,13 @@ fn jobdw() -> impl Strategy<Value = JobDw> {
     let options = prop::option::of("[1-9][0-9]{0,4}")
         .prop_map(|value| value.map(|value| ("write_window_length".to_owned(), value)).into_iter().collect());
     let coherence = prop::sample::select(vec![Coherence::Posix, Coherence::Commit]);
+    let promises = (coherence, prop::sample::select(vec![Redundancy::None, Redundancy::Mirror]));
     let drain = prop::option::of(Just(Drain::OnClose));
     let pool = prop::option::of(name());
-    (access_modes(), capacity(), pool, prop::option::of(pfs_path()), coherence, drain, options).prop_map(
-        |(access_modes, capacity, pool, pfs, coherence, drain, options)| {
+    (access_modes(), capacity(), pool, prop::option::of(pfs_path()), promises, drain, options).prop_map(
+        |(access_modes, capacity, pool, pfs, (coherence, redundancy), drain, options)| {
             let kind = if pfs.is_some() { InstanceType::Cache } else { InstanceType::Scratch };
-            JobDw { kind, access_modes, capacity, pool, pfs, coherence, drain, options }
+            JobDw { kind, access_modes, capacity, pool, pfs, coherence, redundancy, drain, options }
         },
     )
 }

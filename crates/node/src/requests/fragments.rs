@@ -1,4 +1,4 @@
-//! `PUT` and `DELETE /v1/fragments/{instance}`.
+//! `PUT` and `DELETE /v1/fragments/{instance}`, and where fragments of other nodes are now.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use axum::extract::{Path, State};
 use daemon::error::Refusal;
 use daemon::http::Body;
 use serde_json::{Value, json};
-use wire::node::{FragmentSpec, FragmentStatus};
+use wire::node::{FragmentSpec, FragmentStatus, Moved};
 
 use super::same_id;
 use crate::service::Node;
@@ -20,6 +20,16 @@ pub async fn create(
 ) -> Result<Json<FragmentStatus>, Refusal> {
     same_id(&instance, &spec.instance)?;
     Ok(Json(node.storage()?.create(spec).await?))
+}
+
+/// Notes that another node has a fragment in place of one that is lost.
+pub async fn moved(
+    State(node): State<Arc<Node>>,
+    Path(instance): Path<String>,
+    Body(moved): Body<Moved>,
+) -> Result<Json<Value>, Refusal> {
+    node.note_moved(&instance, &moved)?;
+    Ok(Json(json!({})))
 }
 
 /// Destroys a fragment.

@@ -1,15 +1,17 @@
-//! A home shard's way to the node that keeps the copy of its log: the next one of the instance.
+//! A fragment's way to the node of the next fragment of the instance, which keeps the copies of its metadata logs and
+//! the mirror of its objects.
 
 use std::io;
 use std::time::Duration;
 
 use rustix::io::Errno;
 use wire::data::dial::{Via, dial};
-use wire::data::hello::{Claim, HelloError, Key, copying};
+use wire::data::hello::{Claim, HelloError, Key, copying, mirroring};
+use wire::data::moved;
 use wire::data::{Connection, PAYLOAD_BYTES_MAX, Reply, Request};
 use wire::node::{FragmentSpec, StorageAddress};
 
-/// Where the copy of one namespace's log is.
+/// Where the copy of one namespace's log is, or the mirror of its objects.
 #[derive(Clone, Debug)]
 pub struct Place {
     address: StorageAddress,
@@ -33,29 +35,45 @@ pub struct Link {
 }
 
 impl Place {
-    /// For the namespace whose home is the fragment `spec`; `None` where the instance has no other.
+    /// Of the log of the namespace whose home is the fragment `spec`; `None` where the instance has no other.
     pub fn of(spec: &FragmentSpec, namespace: u32, key: Key) -> Option<Place> {
+        Place::next(spec, namespace, key, copying(spec.index))
+    }
+
+    /// Of the objects that the fragment `spec` has of a namespace; `None` where they are not mirrored.
+    pub fn of_mirror(spec: &FragmentSpec, namespace: u32, key: Key) -> Option<Place> {
+        Place::next(spec, namespace, key, mirroring(spec.index)).filter(|_| spec.mirrored)
+    }
+
+    fn next(spec: &FragmentSpec, namespace: u32, key: Key, session: [u8; 16]) -> Option<Place> {
         let fragments = u32::try_from(spec.peers.len()).ok().filter(|count| *count > 1)?;
         let fragment = (spec.index + 1) % fragments;
         let address = spec.peers.get(fragment as usize)?.clone();
-        let claim =
-            Claim { instance: spec.instance.clone(), namespace, fragment, session: copying(spec.index) };
+        let claim = Claim { instance: spec.instance.clone(), namespace, fragment, session };
         Some(Place { address, key, claim })
     }
 
-    /// The node's name.
-    pub fn node(&self) -> &str {
-        &self.address.node
+    /// The name of the node that it is on now.
+    pub fn node(&self) -> String {
+        moved::address_of(&self.claim).map_or_else(|| self.address.node.clone(), |moved| moved.node)
     }
 
     /// Reaches the node. Whoever cannot wait for one that hangs gives a `timeout` for each answer.
     ///
     /// # Errors
     /// [`HelloError`].
-    pub fn reach(&self, timeout: Option<Duration>) -> Result<Link, HelloError> {
+    pub fn connect(&self, timeout: Option<Duration>) -> Result<Connection, HelloError> {
         let (connection, _) = dial(&self.address, Via::Tcp, &self.key, &self.claim)?;
         connection.try_clone_stream()?.set_timeout(timeout)?;
-        Ok(Link { connection, next_id: 1 })
+        Ok(connection)
+    }
+
+    /// The same, to speak of the copy of a log.
+    ///
+    /// # Errors
+    /// [`HelloError`].
+    pub fn reach(&self, timeout: Option<Duration>) -> Result<Link, HelloError> {
+        Ok(Link { connection: self.connect(timeout)?, next_id: 1 })
     }
 }
 

@@ -11,7 +11,9 @@ use wire::control::VolumeKind;
 use wire::node::{FragmentSpec, NamespaceSpec};
 
 use super::metadata::home_of;
+use super::mirrored::mirror_of;
 use super::{FragmentError, objects_of, specification, volume};
+use crate::mirror::{replica, restore};
 use crate::shard::Shard;
 
 /// Makes the fragment `spec` in `folder`, where nothing is, or an empty folder. All but its name is durable then.
@@ -19,14 +21,23 @@ use crate::shard::Shard;
 /// # Errors
 /// [`FragmentError`]. What was begun is below the name [`disk::making`], for [`remove`]; whatever is at `folder` is not ours.
 pub fn fragment(folder: &Path, spec: &FragmentSpec) -> Result<(), FragmentError> {
-    let making = disk::making(folder);
+    let (making, is_restored) = (disk::making(folder), spec.restored);
     remove(&making)?;
     disk::make_folder(&making).map_err(|cause| FragmentError::io("create", &making, cause))?;
     if spec.volume == VolumeKind::Image {
-        volume::create(&making, spec.capacity_bytes)?;
+        volume::create(&making, spec.disk_bytes())?;
     }
+    let spec = &FragmentSpec { restored: false, ..spec.clone() };
     for namespace in &spec.namespaces {
-        self::namespace(&making, spec, namespace)?;
+        match is_restored {
+            // Its log is taken from the copy when it is opened.
+            true => objects(&making, spec, namespace)?,
+            false => self::namespace(&making, spec, namespace)?,
+        }
+    }
+    if is_restored {
+        restore::note(&making)
+            .map_err(|cause| FragmentError::io("note the restoration of", folder, cause))?;
     }
     specification::write(&making, spec)?;
     disk::publish(folder).map_err(|cause| FragmentError::io("name the finished fragment", folder, cause))
@@ -38,13 +49,24 @@ pub fn fragment(folder: &Path, spec: &FragmentSpec) -> Result<(), FragmentError>
 /// # Errors
 /// [`FragmentError`].
 pub fn namespace(folder: &Path, spec: &FragmentSpec, namespace: &NamespaceSpec) -> Result<(), FragmentError> {
-    make_folders(&objects_of(folder, spec.volume, namespace.id))?;
+    objects(folder, spec, namespace)?;
     if namespace.home != spec.index {
         return Ok(());
     }
     let home = home_of(folder, namespace.id);
     make_folders(&home)?;
     Ok(Shard::begin(&home, namespace)?)
+}
+
+/// Makes the folders for its objects.
+fn objects(folder: &Path, spec: &FragmentSpec, namespace: &NamespaceSpec) -> Result<(), FragmentError> {
+    make_folders(&objects_of(folder, spec.volume, namespace.id))?;
+    if spec.mirrored {
+        make_folders(&mirror_of(folder, spec.volume, namespace.id))?;
+        replica::create(folder, namespace.id)
+            .map_err(|cause| FragmentError::io("make the note of the mirror in", folder, cause))?;
+    }
+    Ok(())
 }
 
 /// Removes a fragment's folder that is not in use, with its volume. Nothing to do where there is none.

@@ -7,10 +7,12 @@
 //! An object that was never written does not exist and reads as empty. Open objects are kept in a bounded cache. Whether an
 //! object is what it was when it came to rest is [`crate::integrity`]'s to say.
 //!
-//! **Invariant:** every change of an object is announced to its [`Guard`] before it begins.
+//! **Invariant:** every change of an object is announced to its [`Guard`] before it begins, and made on the mirror, too, where
+//! there is one ([`crate::mirror`]).
 
 mod handed;
 mod measure;
+mod mirrored;
 mod opening;
 mod resting;
 mod syncs;
@@ -24,8 +26,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use rustix::fs::{FallocateFlags, Timestamps};
 use rustix::io::Errno;
-use wire::data::Time;
 use wire::data::message::AllocateMode;
+use wire::data::{Request, Time};
 
 pub use self::measure::{Measure, measure, next_data};
 
@@ -37,6 +39,7 @@ use super::syncing::{Pending, Syncable, Syncs};
 use super::verifier::Verifier;
 use crate::integrity::guard::{Change, Guard};
 use crate::integrity::keeper::Keeper;
+use crate::mirror::Mirror;
 
 /// The objects of one namespace on one fragment.
 #[derive(Debug)]
@@ -47,6 +50,8 @@ pub struct Objects {
     syncs: Arc<Syncs>,
     /// Their checksums.
     keeper: Keeper,
+    /// Where they are kept once more.
+    mirror: Option<Arc<Mirror>>,
 }
 
 /// One object, open.
@@ -86,7 +91,7 @@ impl Objects {
         }
         let syncs = Arc::new(Syncs::new(&root, !space.counts(), verifier)?);
         let keeper = Keeper::open(seals)?;
-        let objects = Objects { root, space, open: OpenObjects::new(), syncs, keeper };
+        let objects = Objects { root, space, open: OpenObjects::new(), syncs, keeper, mirror: None };
         if objects.space.counts() {
             for ino in objects.list()? {
                 if let Some(object) = objects.existing(ino)? {
@@ -136,16 +141,24 @@ impl Objects {
     pub fn write(&self, ino: u64, offset: u64, bytes: &[u8]) -> io::Result<Time> {
         let end = end_of(offset, bytes.len() as u64)?;
         let change = Change::Write(offset..end);
+        let _held = self.hold(ino, offset..end);
         let object = self.make(ino, &change)?;
         let _changing = self.keeper.change(&object.guard, &object.file, &change)?;
         self.charge(&object, blocks_touched(offset..end))?;
         object.pending.begin_write();
-        object.file.write_all_at(bytes, offset)?;
-        Ok(measure(&object.file)?.mtime)
+        self.on_both(ino, (&Request::Write { ino, offset }, bytes), || {
+            object.file.write_all_at(bytes, offset)?;
+            Ok(measure(&object.file)?.mtime)
+        })
     }
 
     /// Sets the length.
     pub fn resize(&self, ino: u64, size: u64) -> io::Result<()> {
+        let _held = self.hold(ino, size..u64::MAX);
+        self.on_both(ino, (&Request::Resize { ino, size }, &[]), || self.resize_here(ino, size))
+    }
+
+    fn resize_here(&self, ino: u64, size: u64) -> io::Result<()> {
         let change = Change::Resize(size);
         let object = match self.existing(ino)? {
             Some(object) => object,
@@ -166,6 +179,7 @@ impl Objects {
             AllocateMode::Grow | AllocateMode::KeepSize => Change::Space,
             AllocateMode::PunchHole | AllocateMode::Zero => Change::Write(offset..end),
         };
+        let _held = self.hold(ino, offset..end);
         let object = self.make(ino, &change)?;
         let _changing = self.keeper.change(&object.guard, &object.file, &change)?;
         let flags = match mode {
@@ -178,11 +192,13 @@ impl Objects {
             self.charge(&object, blocks_touched(offset..end))?;
         }
         object.pending.begin_write();
-        rustix::fs::fallocate(&object.file, flags, offset, len)?;
-        if mode == AllocateMode::PunchHole {
-            self.refund(&object, blocks_inside(offset..end));
-        }
-        Ok(measure(&object.file)?.mtime)
+        self.on_both(ino, (&Request::Allocate { ino, offset, len, mode }, &[]), || {
+            rustix::fs::fallocate(&object.file, flags, offset, len)?;
+            if mode == AllocateMode::PunchHole {
+                self.refund(&object, blocks_inside(offset..end));
+            }
+            Ok(measure(&object.file)?.mtime)
+        })
     }
 
     /// Its length, space and times; `None` where there is no object. One that is lost or cut off is as long as it was: its
@@ -217,6 +233,11 @@ impl Objects {
 
     /// Removes the object, if there is one.
     pub fn destroy(&self, ino: u64) -> io::Result<()> {
+        let _held = self.hold(ino, 0..u64::MAX);
+        self.on_both(ino, (&Request::Destroy { ino }, &[]), || self.destroy_here(ino))
+    }
+
+    fn destroy_here(&self, ino: u64) -> io::Result<()> {
         let object = self.existing(ino)?;
         // Whoever is sealing it now gives up.
         object.iter().for_each(|object| object.guard.lock().removed = true);

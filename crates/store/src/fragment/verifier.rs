@@ -76,6 +76,15 @@ impl Verifier {
         Ok(verifier)
     }
 
+    /// Lets the fragment in `folder`, which has none yet, go on with the verifier of the one whose place it takes.
+    ///
+    /// # Errors
+    /// The errno of what failed.
+    pub fn go_on_with(folder: &Path, verifier: u64) -> io::Result<()> {
+        let kept = Kept { verifier, boot_id: String::new(), mounts: Vec::new(), clean: true };
+        disk::replace(&folder.join("verifier.json"), &serde_json::to_vec(&kept)?)
+    }
+
     /// On a full disk there is no note, rather than an old one: the next start draws another number, whatever was between, and
     /// clients are told of a loss that there may not have been.
     fn keep_or_forget(&self) -> io::Result<()> {

@@ -97,7 +97,7 @@ impl Server {
     /// # Errors
     /// Blames the site: no space, no privilege, no tool. What was begun is removed again. Where something is that cannot be
     /// served, it stays as it is.
-    pub fn create_fragment(&self, spec: &FragmentSpec) -> Result<FragmentStatus, ApiError> {
+    pub fn create_fragment(self: &Arc<Server>, spec: &FragmentSpec) -> Result<FragmentStatus, ApiError> {
         self.wait_until_started(&spec.instance);
         let _alone = self.changing.lock().expect(POISON);
         let folder = self.folder(&spec.instance)?;
@@ -114,7 +114,7 @@ impl Server {
             .map_err(|error| self.cannot("fragment_not_created", "create", &spec.instance, &error))
     }
 
-    fn make(&self, folder: &Path, spec: &FragmentSpec) -> Result<FragmentStatus, FragmentError> {
+    fn make(self: &Arc<Server>, folder: &Path, spec: &FragmentSpec) -> Result<FragmentStatus, FragmentError> {
         // What came there without us is not ours to build on, nor to remove.
         if specification::read(folder)?.is_some() {
             let (path, why) =
@@ -128,6 +128,9 @@ impl Server {
             path: folder.to_owned(),
             cause,
         });
+        if named.is_ok() && spec.restored {
+            return Ok(self.begin_restored(folder, spec));
+        }
         let fragment = named.and_then(|()| Fragment::open(folder, spec.clone())).inspect_err(|_| {
             if disk::set_aside(folder).is_ok() {
                 undo(&disk::removing(folder));
@@ -137,6 +140,15 @@ impl Server {
         self.keep_copies(&spec.instance, folder, spec);
         self.slots().insert(spec.instance.clone(), Slot::Served(Arc::new(fragment)));
         Ok(status)
+    }
+
+    /// Begins to take what the lost fragment had from the other nodes: it is not known yet whether that can be.
+    fn begin_restored(self: &Arc<Server>, folder: &Path, spec: &FragmentSpec) -> FragmentStatus {
+        self.keep_copies(&spec.instance, folder, spec);
+        if let Some(starting) = Starting::of(&spec.instance, folder, spec) {
+            self.begin(starting);
+        }
+        self.status_of(&spec.instance).unwrap_or_else(|| unknown(spec.instance.clone()))
     }
 
     /// Removes a fragment with all its data. Nothing to do where there is none.
@@ -199,7 +211,7 @@ impl Server {
     fn check_space(&self, spec: &FragmentSpec) -> Result<(), ApiError> {
         let Ok(stat) = rustix::fs::statvfs(&self.root) else { return Ok(()) };
         let available = stat.f_bavail * stat.f_frsize;
-        if available >= spec.capacity_bytes {
+        if available >= spec.disk_bytes() {
             return Ok(());
         }
         Err(ApiError {
@@ -209,7 +221,7 @@ impl Server {
                 "node {} has {available} bytes free below {}, the buffer's part there needs {}",
                 self.node,
                 self.root.display(),
-                spec.capacity_bytes
+                spec.disk_bytes()
             ),
             advice: "ask for less capacity, free some space, or choose another folder with --dir".into(),
         })
@@ -249,5 +261,13 @@ fn undo(aside: &Path) {
 
 /// The status of a fragment of which nothing is known but its name.
 pub(super) fn unknown(instance: String) -> FragmentStatus {
-    FragmentStatus { instance, index: 0, capacity_bytes: 0, used_bytes: 0, error: None, copies: Vec::new() }
+    FragmentStatus {
+        instance,
+        index: 0,
+        capacity_bytes: 0,
+        used_bytes: 0,
+        error: None,
+        copies: Vec::new(),
+        mirrors: Vec::new(),
+    }
 }

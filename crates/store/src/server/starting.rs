@@ -24,6 +24,7 @@ use super::changes::unknown;
 use super::{POISON, Server, Slot, thread};
 use crate::copies::link::Place;
 use crate::fragment::{Fragment, FragmentError, metadata};
+use crate::mirror::{self, restore::RestoreError};
 use crate::shard::log::disk::Folder;
 use crate::shard::log::mark::Mark;
 use crate::shard::log::{self, LogError, restore};
@@ -54,6 +55,8 @@ pub(super) struct Starting {
     folder: PathBuf,
     spec: FragmentSpec,
     homes: Vec<Home>,
+    /// It takes the place of one that is lost, the objects of which are on another node; or nobody knows.
+    restores: bool,
 }
 
 /// Why a copy does not take the place of a log that is lost.
@@ -70,7 +73,7 @@ enum Why {
 }
 
 impl Starting {
-    /// Of the fragment in `folder`; `None` where it is no home, or the only fragment.
+    /// Of the fragment in `folder`; `None` where it needs no other node: it is no home, or the only fragment.
     pub(super) fn of(instance: &str, folder: &Path, spec: &FragmentSpec) -> Option<Starting> {
         let key = Key::from_hex(&spec.key)?;
         let at_home = spec.namespaces.iter().filter(|namespace| namespace.home == spec.index);
@@ -81,7 +84,9 @@ impl Starting {
             })
             .collect();
         let (instance, folder) = (instance.to_owned(), folder.to_owned());
-        (!homes.is_empty()).then(|| Starting { instance, folder, spec: spec.clone(), homes })
+        let restores = spec.mirrored && mirror::restore::is_due(&folder).unwrap_or(true);
+        let is_needed = restores || !homes.is_empty();
+        is_needed.then(|| Starting { instance, folder, spec: spec.clone(), homes, restores })
     }
 
     fn status(&self) -> FragmentStatus {
@@ -142,7 +147,7 @@ impl Home {
                 .and_then(|()| Ok(log::folder(&self.path)?))
                 .map_err(Unfit::Never)?,
         };
-        let node = self.place.node().to_owned();
+        let node = self.place.node();
         match self.take_copy(&*folder) {
             Ok(entries) => {
                 tracing::warn!(
@@ -198,6 +203,9 @@ impl Server {
     }
 
     fn start(&self, starting: &Starting) {
+        if starting.restores {
+            self.take_objects(starting);
+        }
         self.ask_copies(starting);
         while !self.try_start(starting) {
             // Also where the node answers and does not give the copy: its disk may be in trouble.
@@ -205,6 +213,29 @@ impl Server {
             while self.is_wanted(&starting.instance) && !starting.can_ask() {
                 std::thread::sleep(LOST_PAUSE);
             }
+        }
+    }
+
+    /// Takes the objects from the mirror. Clients wait meanwhile, unless that cannot be.
+    fn take_objects(&self, starting: &Starting) {
+        let instance = &starting.instance;
+        while self.is_wanted(instance) {
+            let Err(error) = mirror::restore::run(&starting.folder, &starting.spec) else {
+                tracing::info!(instance, "the objects of a fragment that was lost are here again");
+                self.slots().insert(instance.clone(), Slot::Starting(starting.status()));
+                return;
+            };
+            let why = Some(error.to_string());
+            if self.status_of(instance).is_some_and(|status| status.error != why) {
+                if matches!(error, RestoreError::Lacking { .. }) {
+                    self.refuse(starting.status(), &error.into());
+                } else {
+                    tracing::warn!(instance, %error, "the objects of a fragment that was lost are not here yet");
+                    let status = FragmentStatus { error: why, ..starting.status() };
+                    self.slots().insert(instance.clone(), Slot::Starting(status));
+                }
+            }
+            std::thread::sleep(LOST_PAUSE);
         }
     }
 

@@ -24,6 +24,8 @@ fn spec(namespaces: &[u32]) -> FragmentSpec {
         peers: Vec::new(),
         namespaces: namespaces.iter().map(namespace).collect(),
         grace_ms: wire::node::GRACE_MS,
+        mirrored: false,
+        restored: false,
     }
 }
 

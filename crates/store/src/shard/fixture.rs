@@ -43,6 +43,8 @@ impl Parts {
             peers: Vec::new(),
             namespaces: vec![namespace.clone()],
             grace_ms: wire::node::GRACE_MS,
+            mirrored: false,
+            restored: false,
         };
         let peers = Peers::new(&spec, 0, Key::from_hex(&spec.key).unwrap());
         Parts { namespace, objects: Arc::new(objects), peers: Arc::new(peers) }

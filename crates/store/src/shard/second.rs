@@ -25,9 +25,10 @@ use super::log::{Extent, Growth, Log, LogError, NAME, restore};
 use crate::copies::link::{Found, Place};
 pub(super) use shipping::start;
 
-/// How long a sync waits for a node that tells nothing, and for one that is still taking the log.
-const SILENT_MAX: Duration = Duration::from_secs(5);
-const WAIT_MAX: Duration = Duration::from_secs(15);
+/// How long a sync waits for a node that tells nothing, and for one that is still taking the log. So does a change of an object
+/// for its mirror.
+pub const SILENT_MAX: Duration = Duration::from_secs(5);
+pub const WAIT_MAX: Duration = Duration::from_secs(15);
 
 /// One log's second copy.
 pub struct Second {
@@ -201,7 +202,7 @@ impl Second {
         let (generation, shipped) = progress.shipped;
         let has = if generation == log.generation { shipped } else { 0 };
         Behind {
-            node: self.place.node().to_owned(),
+            node: self.place.node(),
             whole: progress.whole && !progress.alone,
             bytes: log.length.saturating_sub(has),
             error: progress.trouble.clone(),

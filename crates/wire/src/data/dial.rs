@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::connection::Connection;
 use super::hello::{self, Claim, HelloError, Key};
+use super::moved;
 use super::stream::Stream;
 use crate::node::StorageAddress;
 
@@ -21,7 +22,7 @@ pub enum Via {
     Unix,
 }
 
-/// Connects to `address` and proves `claim` with `key`. Returns the connection and the node's boot number.
+/// Connects to `address`, or to where the fragment is now, and proves `claim` with `key`. Returns the connection and the node's boot number.
 ///
 /// # Errors
 /// [`HelloError`].
@@ -31,6 +32,8 @@ pub fn dial(
     key: &Key,
     claim: &Claim,
 ) -> Result<(Connection, u64), HelloError> {
+    let moved = moved::address_of(claim);
+    let address = moved.as_ref().unwrap_or(address);
     let mut stream = match (&address.unix, via) {
         (Some(path), Via::Unix) => Stream::Unix(UnixStream::connect(path)?),
         _ => Stream::tcp(connect_tcp(&address.tcp)?)?,

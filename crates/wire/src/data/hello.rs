@@ -92,6 +92,20 @@ pub fn is_copying(session: [u8; 16]) -> bool {
     session[4..] == [0xfe; 12]
 }
 
+/// The session of fragment `primary` of an instance with the node that keeps the mirror of its objects: what is asked by such
+/// a connection is meant of these. No client's, as those are drawn.
+pub fn mirroring(primary: u32) -> [u8; 16] {
+    let mut session = [0xfd; 16];
+    session[..4].copy_from_slice(&primary.to_le_bytes());
+    session
+}
+
+/// The fragment whose session it is, if it is one of [`mirroring`].
+pub fn mirrored_fragment(session: [u8; 16]) -> Option<u32> {
+    let (fragment, rest) = session.split_first_chunk::<4>()?;
+    (rest == [0xfd; 12]).then(|| u32::from_le_bytes(*fragment))
+}
+
 /// Why a server turns a client away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {

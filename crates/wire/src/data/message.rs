@@ -155,6 +155,14 @@ pub enum Request {
     FindCopy,
     /// Reads it. Answer: [`Reply::Data`] with the bytes as payload, short at its end.
     ReadCopy { offset: u64, len: u32 },
+
+    // --- mirrors of objects: a fragment asks the node that keeps its one, see `data::hello::mirroring` ---
+    /// Says that this fragment, which has this commit verifier, goes on with its mirror. Answer: [`Reply::Mirror`].
+    BeginMirror { verifier: u64 },
+    /// Notes durably whether the mirror has all that the fragment has. Answer: [`Reply::Done`].
+    NoteMirror { whole: bool },
+    /// Which mirror there is, for a fragment that takes the place of one that is lost. Answer: [`Reply::Mirror`].
+    FindMirror,
 }
 
 /// What of a fragment a request changes: what a power loss takes back until a sync confirms it.
@@ -228,6 +236,9 @@ impl Request {
             | Request::SyncCopy { .. }
             | Request::FindCopy
             | Request::ReadCopy { .. }
+            | Request::BeginMirror { .. }
+            | Request::FindMirror
+            | Request::NoteMirror { .. }
             // A home shard that loses this doubts all sizes.
             | Request::Doubt { .. } => Change::None,
         }
@@ -348,6 +359,9 @@ pub enum Reply {
     Objects(Vec<(u64, u64)>),
     /// The copy of a metadata log: its length, bytes (0: there is none), and up to which entry the home had synced its log.
     Copy { length: u64, confirmed: u64 },
+    /// The mirror's life: a number that changes when the mirror is another one, or may have lost what was not synced;
+    /// whether it has all of its fragment; and the commit verifier of that, if the mirror has lost nothing since it heard it.
+    Mirror { life: u64, whole: bool, verifier: Option<u64> },
 }
 
 /// An inode as the home shard knows it.

@@ -29,6 +29,7 @@ fn request(instance: &CreateInstance) -> Result<CreatePersistent, AdminError> {
         pool: instance.pool.clone(),
         access_modes: instance.access_mode.iter().map(|mode| access_mode(mode)).collect::<Result<_, _>>()?,
         shared: instance.public,
+        redundancy: model::phase::Redundancy::None,
         caller: CLI.to_owned(),
     })
 }

@@ -49,6 +49,7 @@ fn request(arguments: &Arguments, owner: Owner) -> Result<CreatePersistent, Answ
         pool: pool.filter(|pool| !pool.is_empty()).map(str::to_owned),
         access_modes: directive.access_modes.iter().map(access_mode).collect::<Result<_, _>>()?,
         shared,
+        redundancy: model::phase::Redundancy::None,
         caller: super::setup::CALLER.to_owned(),
     })
 }

@@ -8,7 +8,7 @@ use wire::control::{
     ApiError, Blame, NodeStatus, PoolStatus, SessionStatus, StageProgress, StageStatus, Status,
 };
 
-use super::copies;
+use super::{copies, mirrors};
 use crate::output::Output;
 use crate::progress::Gauge;
 use crate::{progress, render};
@@ -192,6 +192,7 @@ impl Row {
             )
         }));
         lines.extend(session.instance.iter().filter_map(|instance| copies::line(&instance.copies)));
+        lines.extend(session.instance.iter().flat_map(mirrors::lines));
         let (listed, more) = progress::listed(session.stages.iter());
         lines.extend(listed.into_iter().map(|stage| match stage.state {
             StageState::Pending | StageState::Deferred => {

@@ -14,6 +14,7 @@ fn create(name: &str) -> CreatePersistent {
         pool: None,
         access_modes: Vec::new(),
         shared: false,
+        redundancy: model::phase::Redundancy::None,
         caller: "CLI".into(),
     }
 }

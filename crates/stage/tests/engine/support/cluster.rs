@@ -110,6 +110,8 @@ impl Cluster {
                 peers: nodes.clone(),
                 namespaces: vec![namespace.clone()],
                 grace_ms: wire::node::GRACE_MS,
+                mirrored: false,
+                restored: false,
             };
             server.create_fragment(&spec).unwrap();
         }

@@ -12,8 +12,10 @@ impl Objects {
     /// # Errors
     /// The errno of a sync that failed, to each session once: whoever asks next must hear it, too.
     pub fn sync(&self, session: [u8; 16], ino: u64) -> io::Result<()> {
-        self.sync_object(ino)?;
-        self.syncs.errors().tell(ino, session)
+        self.sync_on_both(&[ino], || {
+            self.sync_object(ino)?;
+            self.syncs.errors().tell(ino, session)
+        })
     }
 
     /// Makes many objects survive a power loss: with one sync where they have a file system of their own.
@@ -21,6 +23,10 @@ impl Objects {
     /// # Errors
     /// Something of one of them was lost, now or earlier: [`Objects::sync`] tells of which.
     pub fn sync_many(&self, session: [u8; 16], inos: &[u64]) -> io::Result<()> {
+        self.sync_on_both(inos, || self.sync_many_here(session, inos))
+    }
+
+    fn sync_many_here(&self, session: [u8; 16], inos: &[u64]) -> io::Result<()> {
         let together = self.sync_whole();
         for ino in inos {
             if !together || self.is_suspect(*ino) {

@@ -73,6 +73,8 @@ fn a_log_that_was_replaced_comes_back_from_the_copy_with_all_that_came_after() {
             peers: addresses.iter().enumerate().map(address).collect(),
             namespaces: vec![namespace],
             grace_ms: 1000,
+            mirrored: false,
+            restored: false,
         };
         servers[index as usize].create_fragment(&spec).unwrap();
     }

@@ -1,0 +1,74 @@
+//! What `forebay status` says of buffers whose files are kept on two nodes.
+
+use model::phase::Redundancy;
+use wire::control::InstanceStatus;
+use wire::node::MirrorStatus;
+
+use crate::render;
+
+/// Lines on the bytes of a buffer's files: none where one copy is all that was asked for.
+pub fn lines(instance: &InstanceStatus) -> Vec<String> {
+    if instance.redundancy == Redundancy::None {
+        return Vec::new();
+    }
+    let taken = render::bytes(instance.allocated_bytes);
+    let lacking: Vec<&MirrorStatus> = instance.mirrors.iter().filter(|mirror| !mirror.whole).collect();
+    if lacking.is_empty() && instance.mirrors.len() >= instance.nodes.len() {
+        return vec![format!("  data: two copies, which take {taken} of the pool")];
+    }
+    if lacking.is_empty() {
+        return vec!["  data: not known yet whether there are two copies".to_owned()];
+    }
+    lacking.into_iter().map(risk).collect()
+}
+
+fn risk(mirror: &MirrorStatus) -> String {
+    let behind = match mirror.behind {
+        None => "all objects are to be compared".to_owned(),
+        Some(0) => "it has nothing to catch up on as far as is known".to_owned(),
+        Some(count) => format!("{} to be copied", render::counted(count, "object is", "objects are")),
+    };
+    let why = mirror.error.as_ref().map(|error| format!(": {error}")).unwrap_or_default();
+    format!(
+        "  data AT RISK: what node {} has is not all on its mirror, node {}; {behind}{why}",
+        mirror.node, mirror.mirror
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixtures::session;
+
+    fn instance(mirrors: Vec<MirrorStatus>) -> InstanceStatus {
+        InstanceStatus {
+            redundancy: Redundancy::Mirror,
+            allocated_bytes: 2 << 30,
+            mirrors,
+            ..session().instance.unwrap()
+        }
+    }
+
+    fn mirror(whole: bool) -> MirrorStatus {
+        let error = (!whole).then(|| "connection refused".to_owned());
+        let (node, mirror) = ("n0".into(), "n1".into());
+        MirrorStatus { namespace: 0, node, mirror, whole, behind: Some(3), error }
+    }
+
+    #[test]
+    fn what_is_at_risk_is_said_with_both_nodes_and_why() {
+        assert!(lines(&session().instance.unwrap()).is_empty());
+        assert_eq!(
+            lines(&instance(vec![mirror(true)])),
+            ["  data: two copies, which take 2 GiB of the pool"]
+        );
+        assert_eq!(
+            lines(&instance(vec![mirror(false)])),
+            [
+                "  data AT RISK: what node n0 has is not all on its mirror, node n1; 3 objects are to be copied: \
+              connection refused"
+            ]
+        );
+        assert!(lines(&instance(Vec::new()))[0].contains("not known yet"));
+    }
+}

@@ -1,0 +1,32 @@
+//! Which buffers can be kept on two nodes.
+
+use daemon::error::user;
+use model::phase::{AccessMode, Redundancy};
+use wire::control::ApiError;
+
+use super::job_nodes;
+use crate::control::Control;
+use crate::script::Own;
+use crate::site::Site;
+
+/// Refuses a mirror where there can be none. Whether there are two nodes is the pool's to say.
+///
+/// # Errors
+/// The buffer is private, or on the flash of the job's own nodes.
+pub fn check<S: Site>(control: &Control<S>, own: &Own) -> Result<(), ApiError> {
+    if own.redundancy == Redundancy::None {
+        return Ok(());
+    }
+    let advice = "leave redundancy= out, or ask for access_mode=striped in a pool of storage nodes";
+    if own.access_modes.contains(&AccessMode::Private) {
+        let message =
+            "redundancy=mirror is not possible with access_mode=private: such a buffer ends with its node";
+        return Err(user("mirror_private", message, advice));
+    }
+    if job_nodes::are_meant(control, own.pool.as_deref())? {
+        let message =
+            "redundancy=mirror is not possible on the flash of the job's own nodes, which leave with the job";
+        return Err(user("mirror_node_local", message, advice));
+    }
+    Ok(())
+}

@@ -1,0 +1,80 @@
+//! A fragment whose objects another node keeps as well, and which keeps those of another fragment.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, PoisonError};
+
+use wire::control::VolumeKind;
+use wire::node::{FragmentSpec, MirrorStatus};
+
+use super::objects::Objects;
+use super::space::Space;
+use super::{Fragment, FragmentError, Namespace, create, volume};
+use crate::copies::link::Place;
+use crate::integrity::sealer;
+use crate::mirror::replica::Replica;
+use crate::mirror::{self, Mirror};
+use crate::shard::log::disk::DiskFolder;
+
+/// Where the mirror of another fragment's objects is in the fragment below `folder`.
+pub fn mirror_of(folder: &Path, volume: VolumeKind, namespace: u32) -> PathBuf {
+    let mirror = match volume {
+        VolumeKind::Directory => folder.join("mirror"),
+        VolumeKind::Image => volume::mountpoint_of(folder).join("mirror"),
+    };
+    mirror.join(namespace.to_string())
+}
+
+/// The space of a fragment in a volume. Where the mirror of another is in it, too, the volume does not say which of
+/// them takes how much of it.
+pub(super) fn space(spec: &FragmentSpec, volume: Space) -> Space {
+    if spec.mirrored { Space::counted(spec.capacity_bytes) } else { volume }
+}
+
+impl Fragment {
+    /// The mirror of a namespace's objects here, if they have one.
+    pub(super) fn mirror_for(&self, namespace: u32) -> Result<Option<Arc<Mirror>>, FragmentError> {
+        let Some(place) = Place::of_mirror(&self.spec, namespace, self.key.clone()) else { return Ok(None) };
+        let notes = self.folder.join("mirrored").join(namespace.to_string());
+        create::make_folders(&notes)?;
+        let opened = DiskFolder::open(&notes)
+            .and_then(|folder| Mirror::new(place, Arc::new(folder), self.verifier.clone()));
+        opened.map(Some).map_err(|cause| FragmentError::io("look whether there is a note in", &notes, cause))
+    }
+
+    /// What is kept here of another fragment's objects.
+    pub(super) fn replica_for(&self, namespace: u32) -> Result<Option<Arc<Replica>>, FragmentError> {
+        if !self.spec.mirrored {
+            return Ok(None);
+        }
+        let root = mirror_of(&self.folder, self.spec.volume, namespace);
+        let failed = |cause| FragmentError::io("open the mirror below", &root, cause);
+        let seals = self.folder.join("sums").join(format!("mirror-{namespace}.log"));
+        // What fits is its own fragment's to say.
+        let space = Arc::new(Space::counted(u64::MAX));
+        let objects = Objects::open(root.clone(), seals, space, self.verifier.clone()).map_err(failed)?;
+        let objects = Arc::new(objects);
+        sealer::start(&objects, namespace);
+        let replica = Replica::open(&self.folder, namespace, objects, self.verifier.clone());
+        replica.map(|replica| Some(Arc::new(replica))).map_err(failed)
+    }
+
+    /// Begins to find the mirrors: their node may be asked while this fragment is served.
+    pub(super) fn start_mirrors(&self, namespace: u32, objects: &Arc<Objects>) -> Result<(), FragmentError> {
+        let Some(mirror) = objects.mirror() else { return Ok(()) };
+        mirror::start(objects, mirror).map_err(|cause| {
+            let place = self.folder.join("mirrored").join(namespace.to_string());
+            FragmentError::io("start the thread for the mirror of", &place, cause)
+        })
+    }
+
+    /// How its objects are kept on another node.
+    pub(super) fn mirrors(&self) -> Vec<MirrorStatus> {
+        let node = self.spec.peers.get(self.spec.index as usize).map_or("", |own| own.node.as_str());
+        let namespaces = self.namespaces.read().unwrap_or_else(PoisonError::into_inner);
+        let mirror_of =
+            |(id, namespace): (&u32, &Namespace)| Some(namespace.objects.mirror()?.status(*id, node));
+        let mut mirrors: Vec<MirrorStatus> = namespaces.iter().filter_map(mirror_of).collect();
+        mirrors.sort_by_key(|mirror| mirror.namespace);
+        mirrors
+    }
+}

@@ -1,0 +1,308 @@
+//! The mirror of a fragment's objects, which the node of the next fragment keeps: each change of an object is made on
+//! both nodes before it is answered, and each sync is one of both disks.
+//!
+//! ```text
+//! unknown ---> both: each change goes to the mirror as well; what the mirror lacks is copied meanwhile (`filling`)
+//!   ^  |        |
+//!   |  |        +-- the connection breaks: unknown. Changes wait, and are sent again when the mirror is back
+//!   +--+-- a change waited in vain: alone. It and those that follow are made here only, which is noted durably before,
+//!          until the mirror has all that was changed so
+//! ```
+//!
+//! **Invariant:** overlapping changes of an object reach both copies in one order, which is decided here. A change that
+//! is answered while no note says that this node is alone is on both nodes.
+
+mod filling;
+mod link;
+pub mod ranges;
+pub mod replica;
+pub mod restore;
+mod todo;
+
+use std::io;
+use std::ops::Range;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::time::Instant;
+
+use rustix::io::Errno;
+use wire::data::{Reply, Request};
+use wire::node::MirrorStatus;
+
+use crate::copies::link::Place;
+use crate::fragment::verifier::Verifier;
+use crate::shard::log::disk::Folder;
+use crate::shard::log::restore as alone;
+use crate::shard::second::{SILENT_MAX, WAIT_MAX};
+pub use filling::start;
+use link::Link;
+use ranges::{Held, Ranges};
+use todo::Todo;
+
+/// The mirror of one namespace's objects on one fragment.
+pub struct Mirror {
+    place: Place,
+    /// Where it is noted that this node is alone.
+    notes: Arc<dyn Folder>,
+    /// The fragment's.
+    verifier: Arc<Verifier>,
+    ranges: Ranges,
+    progress: Mutex<Progress>,
+    changed: Condvar,
+}
+
+/// Where changes are made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Way {
+    /// It is not known yet: whoever changes something waits.
+    #[default]
+    Unknown,
+    Both,
+    Alone,
+}
+
+#[derive(Default)]
+struct Progress {
+    way: Way,
+    /// How often the way to the mirror was found. Connections belong to one time.
+    epoch: u64,
+    /// Since when somebody waits to know the way.
+    waiting_since: Option<Instant>,
+    /// Something was answered that the mirror may lack.
+    alone: bool,
+    /// Objects that may differ.
+    todo: Todo,
+    /// The mirror knows that it has everything.
+    whole: bool,
+    /// The mirror's life, once it was heard.
+    life: Option<u64>,
+    idle: Vec<Link>,
+    trouble: Option<String>,
+    closed: bool,
+}
+
+/// A change that is under way to the mirror.
+struct Sent<'a> {
+    link: Link,
+    request: &'a Request,
+    payload: &'a [u8],
+    begun: Instant,
+}
+
+impl std::fmt::Debug for Mirror {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Mirror").field("node", &self.place.node()).finish_non_exhaustive()
+    }
+}
+
+impl Mirror {
+    /// At `place`; whether this node is alone is noted in `notes`. Which objects differ is not known at first.
+    ///
+    /// # Errors
+    /// It is not known whether this node was alone.
+    pub fn new(place: Place, notes: Arc<dyn Folder>, verifier: Arc<Verifier>) -> io::Result<Arc<Mirror>> {
+        let progress = Progress { alone: alone::is_alone(&*notes)?, ..Progress::default() };
+        let (ranges, progress) = (Ranges::default(), Mutex::new(progress));
+        Ok(Arc::new(Mirror { place, notes, verifier, ranges, progress, changed: Condvar::new() }))
+    }
+
+    /// Lets nobody else change any of the range, until what this gives is dropped.
+    pub fn hold(&self, ino: u64, range: Range<u64>) -> Held<'_> {
+        self.ranges.hold(ino, range)
+    }
+
+    /// Makes a change of an object, whose range the caller holds: `local` here, `request` there.
+    ///
+    /// # Errors
+    /// Those of `local`. What goes wrong there is noted, and mended when it can be.
+    pub fn change<T>(
+        &self,
+        ino: u64,
+        (request, payload): (&Request, &[u8]),
+        local: impl FnOnce() -> io::Result<T>,
+    ) -> io::Result<T> {
+        let sent = self.send(&[ino], request, payload, Instant::now());
+        let done = local();
+        if done.is_err() {
+            // Nobody was told that it was done, but there it may have been.
+            self.differs(ino);
+        }
+        self.settle(&[ino], sent);
+        done
+    }
+
+    /// Syncs objects: `local` here, `request` there, at the same time.
+    ///
+    /// # Errors
+    /// Those of `local`.
+    pub fn sync<T>(
+        &self,
+        inos: &[u64],
+        request: &Request,
+        local: impl FnOnce() -> io::Result<T>,
+    ) -> io::Result<T> {
+        let sent = self.send(inos, request, &[], Instant::now());
+        let done = local();
+        self.settle(inos, sent);
+        done
+    }
+
+    /// Sends a request to the mirror. `None` where this node is alone: what `inos` are about is noted then.
+    fn send<'a>(
+        &self,
+        inos: &[u64],
+        request: &'a Request,
+        payload: &'a [u8],
+        begun: Instant,
+    ) -> Option<Sent<'a>> {
+        loop {
+            let (epoch, idle) = self.admit(inos, begun)?;
+            let link = idle.map_or_else(|| self.connect(epoch), Ok);
+            let sent = link.and_then(|mut link| link.send(request, payload).map(|()| link));
+            match sent {
+                Ok(link) => return Some(Sent { link, request, payload, begun }),
+                Err(error) => self.broke(epoch, &error),
+            }
+        }
+    }
+
+    /// Another connection to the mirror. Whoever fences off the former ones must find this among them.
+    fn connect(&self, epoch: u64) -> io::Result<Link> {
+        let link = Link::reach(&self.place, epoch)?;
+        if self.lock().epoch == epoch { Ok(link) } else { Err(io::ErrorKind::ConnectionAborted.into()) }
+    }
+
+    /// Waits until it is known where changes are made. `None`: here only.
+    fn admit(&self, inos: &[u64], begun: Instant) -> Option<(u64, Option<Link>)> {
+        let mut progress = self.lock();
+        loop {
+            match progress.way {
+                Way::Both if begun.elapsed() < WAIT_MAX => {
+                    let epoch = progress.epoch;
+                    return Some((epoch, progress.idle.pop()));
+                }
+                Way::Unknown if !progress.closed => {
+                    let since = *progress.waiting_since.get_or_insert_with(Instant::now);
+                    let left = SILENT_MAX.saturating_sub(since.elapsed());
+                    if !left.is_zero() && begun.elapsed() < WAIT_MAX {
+                        progress = self.changed.wait_timeout(progress, left).expect(POISON).0;
+                        continue;
+                    }
+                }
+                Way::Unknown | Way::Alone | Way::Both => {}
+            }
+            self.go_alone(&mut progress);
+            progress.todo.add(inos);
+            return None;
+        }
+    }
+
+    /// Waits for the answer to what was sent, and sends it again when the connection breaks: it does no harm twice, as
+    /// nobody else changes the range meanwhile.
+    fn settle(&self, inos: &[u64], mut sent: Option<Sent<'_>>) {
+        while let Some(Sent { mut link, request, payload, begun }) = sent {
+            match link.receive() {
+                Ok(Reply::Failed(errno)) => {
+                    self.give_back(link);
+                    return self.lacks(inos, Errno::from_raw_os_error(errno));
+                }
+                Ok(_) => return self.give_back(link),
+                Err(error) => self.broke(link.epoch(), &error),
+            }
+            sent = self.send(inos, request, payload, begun);
+        }
+    }
+
+    /// From here on changes are made without the mirror. The lock is held: nobody is answered before the note is there.
+    fn go_alone(&self, progress: &mut Progress) {
+        if progress.way == Way::Both {
+            progress.epoch += 1;
+            progress.idle.clear();
+        }
+        if progress.way != Way::Alone && !progress.closed {
+            let why = progress.trouble.clone().unwrap_or_else(|| "it does not answer in time".into());
+            tracing::warn!(
+                path = %self.notes.path_of("").display(),
+                node = self.place.node(),
+                why,
+                "the node with the mirror of this part of a buffer cannot be waited for: what is written is on this \
+                 node only until the mirror is up to date again"
+            );
+        }
+        progress.way = Way::Alone;
+        self.note_alone(progress);
+        self.changed.notify_all();
+    }
+
+    fn note_alone(&self, progress: &mut Progress) {
+        progress.whole = false;
+        if !std::mem::replace(&mut progress.alone, true)
+            && let Err(error) = alone::note_alone(&*self.notes, true)
+        {
+            let path = self.notes.path_of("");
+            tracing::error!(path = %path.display(), %error, "cannot note that the mirror lacks something");
+        }
+    }
+
+    /// The mirror did not do what was done here.
+    fn lacks(&self, inos: &[u64], errno: Errno) {
+        let mut progress = self.lock();
+        progress.todo.add(inos);
+        progress.trouble = Some(format!("the mirror fails: {errno}"));
+        self.note_alone(&mut progress);
+        self.changed.notify_all();
+    }
+
+    /// The mirror may have done what was not done here.
+    fn differs(&self, ino: u64) {
+        let mut progress = self.lock();
+        progress.whole = false;
+        progress.todo.add(&[ino]);
+        self.changed.notify_all();
+    }
+
+    /// A connection of this time broke: the way is not known any more.
+    fn broke(&self, epoch: u64, error: &io::Error) {
+        let mut progress = self.lock();
+        if progress.epoch == epoch && progress.way == Way::Both {
+            progress.way = Way::Unknown;
+            progress.epoch += 1;
+            progress.waiting_since = None;
+            progress.idle.clear();
+            progress.trouble = Some(error.to_string());
+            self.changed.notify_all();
+        }
+    }
+
+    fn give_back(&self, link: Link) {
+        let mut progress = self.lock();
+        if progress.epoch == link.epoch() && progress.way == Way::Both && !progress.closed {
+            progress.idle.push(link);
+        }
+    }
+
+    /// How it stands, for the fragment of the node `node`.
+    pub fn status(&self, namespace: u32, node: &str) -> MirrorStatus {
+        let progress = self.lock();
+        let whole = progress.way == Way::Both && progress.whole && !progress.alone;
+        MirrorStatus {
+            namespace,
+            node: node.to_owned(),
+            mirror: self.place.node(),
+            whole,
+            behind: progress.todo.count(),
+            error: progress.trouble.clone().filter(|_| !whole),
+        }
+    }
+
+    /// Nothing goes to the mirror any more, and nobody waits.
+    pub fn close(&self) {
+        self.lock().closed = true;
+        self.changed.notify_all();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Progress> {
+        self.progress.lock().expect(POISON)
+    }
+}
+
+const POISON: &str = "no thread panics while it holds the state of a mirror";

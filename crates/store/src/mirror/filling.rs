@@ -1,0 +1,296 @@
+//! The thread that finds the way to the mirror, and copies to it what it lacks, beside changes of the same objects.
+//!
+//! **Invariant:** an object that may differ is noted as such until it was copied as a whole after that.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::ops::Range;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use wire::data::message::AllocateMode;
+use wire::data::{PAYLOAD_BYTES_MAX, Reply, Request};
+
+use super::link::Link;
+use super::ranges::Held;
+use super::todo::Todo;
+use super::{Mirror, POISON, Way, alone};
+use crate::fragment::objects::Objects;
+
+/// How soon the mirror is looked for again: at first, and at most.
+const PAUSE_MIN: Duration = Duration::from_millis(20);
+const PAUSE_MAX: Duration = Duration::from_secs(1);
+
+/// How often a mirror that has everything is asked whether it is there.
+const ASK_EVERY: Duration = Duration::from_secs(1);
+
+/// How soon somebody else's change is looked at again that is in the way.
+const IN_THE_WAY: Duration = Duration::from_millis(1);
+
+/// Starts it.
+pub fn start(objects: &Arc<Objects>, mirror: &Arc<Mirror>) -> io::Result<()> {
+    let (objects, mirror) = (Arc::downgrade(objects), mirror.clone());
+    std::thread::Builder::new().name("mirror".into()).spawn(move || run(&objects, &mirror)).map(drop)
+}
+
+fn run(objects: &Weak<Objects>, mirror: &Mirror) {
+    let mut pause = PAUSE_MIN;
+    while !mirror.lock().closed && objects.strong_count() > 0 {
+        if let Err(error) = Filling::begin(objects, mirror).and_then(|mut filling| {
+            pause = PAUSE_MIN;
+            filling.run()
+        }) {
+            mirror.lost(&error);
+        }
+        std::thread::sleep(pause);
+        pause = (pause * 2).min(PAUSE_MAX);
+    }
+}
+
+/// What one connection does.
+struct Filling<'a> {
+    objects: &'a Weak<Objects>,
+    mirror: &'a Mirror,
+    link: Link,
+    epoch: u64,
+    /// The mirror was told that it lacks something.
+    told: bool,
+}
+
+impl<'a> Filling<'a> {
+    /// Finds the way: from here on changes are made on both nodes.
+    fn begin(objects: &'a Weak<Objects>, mirror: &'a Mirror) -> io::Result<Filling<'a>> {
+        let epoch = mirror.lock().epoch;
+        let mut link = Link::reach(&mirror.place, epoch)?;
+        // What was sent by connections that broke must not be done later.
+        link.ask(&Request::Fence, &[])?;
+        let begin = Request::BeginMirror { verifier: mirror.verifier.number() };
+        let Reply::Mirror { life, .. } = link.ask(&begin, &[])? else {
+            return Err(io::ErrorKind::InvalidData.into());
+        };
+        let told = mirror.heard(life);
+        if told {
+            link.ask(&Request::NoteMirror { whole: false }, &[])?;
+        }
+        let epoch = mirror.found();
+        Ok(Filling { objects, mirror, link, epoch, told })
+    }
+
+    /// Copies what differs, and then looks whether the mirror is there, until it is not.
+    fn run(&mut self) -> io::Result<()> {
+        loop {
+            let Some(objects) = self.objects.upgrade() else { return Ok(()) };
+            let todo = std::mem::replace(&mut self.mirror.lock().todo, Todo::none());
+            if !todo.is_none() {
+                self.fill(&objects, todo)?;
+            } else if !self.mirror.lock().whole {
+                self.complete()?;
+            }
+            drop(objects);
+            if !self.rest()? {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Everything was copied: the mirror is told so when it has it on its disk.
+    fn complete(&mut self) -> io::Result<()> {
+        self.link.ask(&Request::NoteMirror { whole: true }, &[])?;
+        self.told = false;
+        self.mirror.completed();
+        Ok(())
+    }
+
+    /// Waits until there is something to be done. Returns whether there may be.
+    fn rest(&mut self) -> io::Result<bool> {
+        let is_idle = |progress: &mut super::Progress| {
+            let due = !progress.todo.is_none() || !progress.whole;
+            !progress.closed && progress.epoch == self.epoch && !due
+        };
+        let progress = self.mirror.lock();
+        let (progress, waited) =
+            self.mirror.changed.wait_timeout_while(progress, ASK_EVERY, is_idle).expect(POISON);
+        let goes_on = !progress.closed && progress.epoch == self.epoch;
+        drop(progress);
+        if goes_on && waited.timed_out() {
+            self.link.ask(&Request::Verifier, &[])?;
+        }
+        Ok(goes_on)
+    }
+
+    /// Copies these objects. Those that cannot be copied are tried again later.
+    fn fill(&mut self, objects: &Objects, todo: Todo) -> io::Result<()> {
+        if !self.told {
+            let told = self.link.ask(&Request::NoteMirror { whole: false }, &[]);
+            self.told = true;
+            told.inspect_err(|_| self.mirror.put_back(&todo))?;
+        }
+        let inos = match &todo {
+            Todo::These(these) => Ok(these.clone()),
+            Todo::All => self.all(objects),
+        };
+        let mut left = inos.inspect_err(|_| self.mirror.put_back(&todo))?;
+        let mut failed = BTreeSet::new();
+        while let Some(ino) = left.pop_first() {
+            if let Err(error) = self.copy(objects, ino) {
+                failed.insert(ino);
+                if self.link.is_broken() || self.is_over() {
+                    failed.append(&mut left);
+                    self.mirror.put_back(&Todo::These(failed));
+                    return Err(error);
+                }
+                self.mirror.note_trouble(format!("object {ino:016x} cannot be copied: {error}"));
+            }
+        }
+        if !failed.is_empty() {
+            self.mirror.put_back(&Todo::These(failed));
+            std::thread::sleep(PAUSE_MAX);
+        }
+        Ok(())
+    }
+
+    /// Every object that either of the nodes has.
+    fn all(&mut self, objects: &Objects) -> io::Result<BTreeSet<u64>> {
+        let mut all: BTreeSet<u64> = objects.list()?.into_iter().collect();
+        let mut after = 0;
+        loop {
+            let reply = self.link.ask(&Request::ListObjects { after }, &[])?;
+            let Reply::Objects(page) = reply else { return Err(io::ErrorKind::InvalidData.into()) };
+            let Some((last, _)) = page.last() else { return Ok(all) };
+            after = *last;
+            all.extend(page.iter().map(|(ino, _)| ino));
+        }
+    }
+
+    /// Makes the mirror of an object what the object is. One part after the other, as it may be changed meanwhile.
+    fn copy(&mut self, objects: &Objects, ino: u64) -> io::Result<()> {
+        let whole = self.hold(ino, 0..u64::MAX)?;
+        let size = match objects.measure(ino)? {
+            None => return self.link.ask(&Request::Destroy { ino }, &[]).map(drop),
+            Some(found) => found.size,
+        };
+        self.link.ask(&Request::Resize { ino, size }, &[])?;
+        drop(whole);
+        for start in (0..size).step_by(PAYLOAD_BYTES_MAX) {
+            let part = start..size.min(start + PAYLOAD_BYTES_MAX as u64);
+            let held = self.hold(ino, part.clone())?;
+            let copied = self.copy_part(objects, ino, part);
+            drop(held);
+            copied?;
+        }
+        self.link.ask(&Request::Sync { ino }, &[]).map(drop)
+    }
+
+    /// The part is held. What was cut off meanwhile is not there any more, on either node.
+    fn copy_part(&mut self, objects: &Objects, ino: u64, part: Range<u64>) -> io::Result<()> {
+        let mut at = part.start;
+        while at < part.end {
+            let Some(size) = objects.measure(ino)?.map(|found| found.size) else { return Ok(()) };
+            let end = part.end.min(size);
+            if at >= end {
+                return Ok(());
+            }
+            let data = objects.next_data(ino, at)?.unwrap_or(end..end);
+            let (start, stop) = (data.start.clamp(at, end), data.end.clamp(at, end));
+            if at < start {
+                let hole =
+                    Request::Allocate { ino, offset: at, len: start - at, mode: AllocateMode::PunchHole };
+                self.link.ask(&hole, &[])?;
+            }
+            if start < stop {
+                let len = usize::try_from(stop - start).expect("a part fits a payload");
+                let mut bytes = vec![0; len];
+                let read = objects.read(ino, start, &mut bytes)?;
+                self.link.ask(&Request::Write { ino, offset: start }, &bytes[..read])?;
+            }
+            at = stop.max(start);
+        }
+        Ok(())
+    }
+
+    /// Holds a range, unless this connection's time is over meanwhile: who has it may wait for that.
+    fn hold(&self, ino: u64, range: Range<u64>) -> io::Result<Held<'a>> {
+        loop {
+            if let Some(held) = self.mirror.ranges.try_hold(ino, range.clone()) {
+                return Ok(held);
+            }
+            if self.is_over() {
+                return Err(io::ErrorKind::ConnectionAborted.into());
+            }
+            std::thread::sleep(IN_THE_WAY);
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        let progress = self.mirror.lock();
+        progress.closed || progress.epoch != self.epoch
+    }
+}
+
+impl Mirror {
+    /// The mirror says which life it lives. Returns whether it may lack something.
+    fn heard(&self, life: u64) -> bool {
+        let mut progress = self.lock();
+        let before = progress.life.replace(life);
+        if before.is_some_and(|before| before != life) {
+            // It has lost what was answered and not synced.
+            progress.todo = Todo::All;
+            progress.trouble = Some("the mirror's node has lost what was not synced".into());
+            self.note_alone(&mut progress);
+        }
+        if !progress.todo.is_none() {
+            progress.whole = false;
+        }
+        !progress.whole
+    }
+
+    /// From here on changes go to the mirror as well.
+    fn found(&self) -> u64 {
+        let mut progress = self.lock();
+        progress.way = Way::Both;
+        progress.epoch += 1;
+        progress.waiting_since = None;
+        progress.trouble = None;
+        self.changed.notify_all();
+        progress.epoch
+    }
+
+    /// The mirror has everything, if nothing went wrong since.
+    fn completed(&self) {
+        let mut progress = self.lock();
+        if progress.way != Way::Both || !progress.todo.is_none() {
+            return;
+        }
+        if progress.alone {
+            if let Err(error) = alone::note_alone(&*self.notes, false) {
+                let path = self.notes.path_of("");
+                tracing::error!(path = %path.display(), %error, "cannot note that the mirror is up to date");
+                return;
+            }
+            tracing::info!(
+                node = self.place.node(),
+                "the mirror of this part of a buffer is up to date again"
+            );
+        }
+        (progress.alone, progress.whole, progress.trouble) = (false, true, None);
+    }
+
+    fn put_back(&self, todo: &Todo) {
+        let mut progress = self.lock();
+        match todo {
+            Todo::All => progress.todo = Todo::All,
+            Todo::These(these) => these.iter().for_each(|ino| progress.todo.add(&[*ino])),
+        }
+    }
+
+    fn note_trouble(&self, why: String) {
+        self.lock().trouble = Some(why);
+    }
+
+    /// The connection of the one who fills is over.
+    fn lost(&self, error: &io::Error) {
+        let epoch = self.lock().epoch;
+        self.broke(epoch, error);
+        self.note_trouble(error.to_string());
+    }
+}

@@ -1,0 +1,97 @@
+//! A connection to the node that keeps the mirror.
+
+use std::io;
+
+use rustix::io::Errno;
+use wire::data::{Connection, Reply, Request};
+
+use crate::copies::link::Place;
+use crate::shard::second::SILENT_MAX;
+
+/// An open connection. An answer that does not come in time ends it.
+pub struct Link {
+    connection: Connection,
+    /// When the way was found that it is of.
+    epoch: u64,
+    next_id: u64,
+    broken: bool,
+}
+
+impl Link {
+    /// Reaches the node.
+    ///
+    /// # Errors
+    /// The connection's, or why the node refuses it.
+    pub fn reach(place: &Place, epoch: u64) -> io::Result<Link> {
+        let connection = place.connect(Some(SILENT_MAX)).map_err(io::Error::other)?;
+        Ok(Link { connection, epoch, next_id: 1, broken: false })
+    }
+
+    /// When the way was found that it is of.
+    pub fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    /// Sends a request, whose answer is not waited for.
+    ///
+    /// # Errors
+    /// The connection's.
+    pub fn send(&mut self, request: &Request, payload: &[u8]) -> io::Result<()> {
+        let sent = self.connection.send(self.next_id, request, payload);
+        sent.inspect_err(|_| self.broken = true)
+    }
+
+    /// Whether it can be used no more.
+    pub fn is_broken(&self) -> bool {
+        self.broken
+    }
+
+    /// The answer to what was sent.
+    ///
+    /// # Errors
+    /// The connection's. A failure is an answer, too.
+    pub fn receive(&mut self) -> io::Result<Reply> {
+        let received = self.connection.receive::<Reply>();
+        let answer = received.and_then(|frame| match frame.id == self.next_id && frame.payload_len == 0 {
+            true => Ok(frame.message),
+            false => Err(io::ErrorKind::InvalidData.into()),
+        });
+        self.next_id += 1;
+        answer.inspect_err(|_| self.broken = true)
+    }
+
+    /// Reads an object.
+    ///
+    /// # Errors
+    /// As [`Link::ask`].
+    pub fn read(&mut self, ino: u64, offset: u64, len: u32) -> io::Result<Vec<u8>> {
+        self.send(&Request::Read { ino, offset, len }, &[])?;
+        let read = self.receive_bytes();
+        self.next_id += 1;
+        read.inspect_err(|error| self.broken = error.kind() != io::ErrorKind::Other)
+    }
+
+    /// An errno of the other node is not the connection's.
+    fn receive_bytes(&mut self) -> io::Result<Vec<u8>> {
+        let frame = self.connection.receive::<Reply>()?;
+        let mut bytes = vec![0; frame.payload_len];
+        self.connection.payload(&mut bytes)?;
+        match frame.message {
+            Reply::Data => Ok(bytes),
+            Reply::Failed(errno) => Err(io::Error::other(io::Error::from(Errno::from_raw_os_error(errno)))),
+            _ => Err(io::ErrorKind::InvalidData.into()),
+        }
+    }
+
+    /// Both.
+    ///
+    /// # Errors
+    /// The connection's, or the other node's errno.
+    pub fn ask(&mut self, request: &Request, payload: &[u8]) -> io::Result<Reply> {
+        self.send(request, payload)?;
+        match self.receive()? {
+            Reply::Failed(errno) => Err(Errno::from_raw_os_error(errno).into()),
+            reply => Ok(reply),
+        }
+    }
+}

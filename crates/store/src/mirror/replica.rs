@@ -1,0 +1,120 @@
+//! The mirror of another fragment's objects, as the node keeps it that is next to that fragment's: objects as its own,
+//! which only that fragment changes.
+//!
+//! ```text
+//! FRAGMENT/mirrors/0.json             which mirror of namespace 0's objects it is, and whether it has all of them
+//! FRAGMENT/mirror/0/ab/00…12ab        the objects; in a volume: FRAGMENT/volume/mirror/0/ab/00…12ab
+//! FRAGMENT/sums/mirror-0.log          their checksums
+//! ```
+//!
+//! **Invariant:** that it is whole is said by its fragment alone, and taken back before anything differs for longer.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+use serde::{Deserialize, Serialize};
+use wire::data::Reply;
+
+use crate::fragment::objects::Objects;
+use crate::fragment::verifier::Verifier;
+
+/// One namespace's.
+#[derive(Debug)]
+pub struct Replica {
+    objects: Arc<Objects>,
+    path: PathBuf,
+    kept: Mutex<Kept>,
+    verifier: Arc<Verifier>,
+}
+
+/// What is kept of it beside the objects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Kept {
+    /// Drawn when it was made.
+    id: u64,
+    /// It has all that its fragment has answered.
+    whole: bool,
+    /// The commit verifier that its fragment said it has, and the one that this node had then.
+    fragment: Option<(u64, u64)>,
+}
+
+/// Where that is kept for the fragment below `folder`.
+fn path_of(folder: &Path, namespace: u32) -> PathBuf {
+    folder.join("mirrors").join(format!("{namespace}.json"))
+}
+
+/// Makes the note of a mirror without objects, durably.
+///
+/// # Errors
+/// The file system's.
+pub fn create(folder: &Path, namespace: u32) -> io::Result<()> {
+    let path = path_of(folder, namespace);
+    disk::make_folder(path.parent().expect("it is in a folder"))?;
+    let mut id = [0; 8];
+    getrandom::fill(&mut id).map_err(io::Error::other)?;
+    keep(&path, Kept { id: u64::from_le_bytes(id), whole: false, fragment: None })
+}
+
+fn keep(path: &Path, kept: Kept) -> io::Result<()> {
+    disk::replace(path, &serde_json::to_vec(&kept)?)
+}
+
+impl Replica {
+    /// The one of which these are the objects, in the fragment below `folder` that has this verifier.
+    ///
+    /// # Errors
+    /// Its note is not there, or cannot be read.
+    pub fn open(
+        folder: &Path,
+        namespace: u32,
+        objects: Arc<Objects>,
+        verifier: Arc<Verifier>,
+    ) -> io::Result<Replica> {
+        let path = path_of(folder, namespace);
+        let text = disk::read(&path)?.ok_or(io::ErrorKind::NotFound)?;
+        let kept = Mutex::new(serde_json::from_slice(&text)?);
+        Ok(Replica { objects, path, kept, verifier })
+    }
+
+    /// Its objects.
+    pub fn objects(&self) -> &Arc<Objects> {
+        &self.objects
+    }
+
+    /// Notes durably whether it has all of its fragment.
+    ///
+    /// # Errors
+    /// The file system's.
+    pub fn note(&self, whole: bool) -> io::Result<()> {
+        self.keep(|kept| Kept { whole, ..kept })
+    }
+
+    /// Notes durably which commit verifier its fragment has.
+    ///
+    /// # Errors
+    /// The file system's.
+    pub fn begin(&self, verifier: u64) -> io::Result<()> {
+        self.keep(|kept| Kept { fragment: Some((verifier, self.verifier.number())), ..kept })
+    }
+
+    /// What there is, for its fragment or for one that takes the place of that.
+    pub fn describe(&self) -> Reply {
+        let kept = *self.kept.lock().expect(POISON);
+        let own = self.verifier.number();
+        let verifier = kept.fragment.filter(|(_, then)| *then == own).map(|(verifier, _)| verifier);
+        Reply::Mirror { life: kept.id ^ own, whole: kept.whole, verifier }
+    }
+
+    fn keep(&self, change: impl FnOnce(Kept) -> Kept) -> io::Result<()> {
+        let mut kept = self.kept.lock().expect(POISON);
+        let next = change(*kept);
+        if next != *kept {
+            keep(&self.path, next)?;
+            *kept = next;
+        }
+        Ok(())
+    }
+}
+
+const POISON: &str = "no thread panics while it holds the note of a mirror";

@@ -1,0 +1,187 @@
+//! A fragment that takes the place of one that is lost: its objects are what the mirror of the lost one has.
+//!
+//! ```text
+//! FRAGMENT/restoring    from before the fragment has its name, until all objects are there, durably
+//! ```
+//!
+//! **Invariant:** nobody is served by a fragment that is not whole yet, and no mirror is taken for one that lacks something.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use wire::control::VolumeKind;
+use wire::data::hello::Key;
+use wire::data::{PAYLOAD_BYTES_MAX, Reply, Request};
+use wire::node::{FragmentSpec, NamespaceSpec};
+
+use super::link::Link;
+use crate::copies::link::Place;
+use crate::fragment::objects::Objects;
+use crate::fragment::space::Space;
+use crate::fragment::verifier::{Verifier, sync_file_system};
+use crate::fragment::{objects_of, places, volume};
+
+/// Why the objects are not there.
+#[derive(Debug, thiserror::Error)]
+pub enum RestoreError {
+    /// The node with the mirror may answer later.
+    #[error("the mirror on node {node} cannot be read: {cause}; it is tried again until it can")]
+    Away {
+        /// Where the mirror is.
+        node: String,
+        /// Why not.
+        cause: io::Error,
+    },
+    /// The mirror does not have everything.
+    #[error(
+        "the mirror on node {node} lacks changes that were answered, and so does not take the place of what is lost"
+    )]
+    Lacking {
+        /// Where the mirror is.
+        node: String,
+    },
+    /// Something here failed.
+    #[error("cannot restore from the mirror on node {node}: {cause}")]
+    Here {
+        /// Where the mirror is.
+        node: String,
+        /// Why not.
+        cause: io::Error,
+    },
+}
+
+fn note_of(folder: &Path) -> PathBuf {
+    folder.join("restoring")
+}
+
+/// Notes durably that the objects of the fragment below `folder` are still to be taken from the mirror.
+///
+/// # Errors
+/// The file system's.
+pub fn note(folder: &Path) -> io::Result<()> {
+    disk::replace(&note_of(folder), b"")
+}
+
+/// Whether that is so.
+///
+/// # Errors
+/// It cannot be told.
+pub fn is_due(folder: &Path) -> io::Result<bool> {
+    disk::exists(&note_of(folder))
+}
+
+/// Takes the objects of the fragment `spec` below `folder`, which is not served, from the mirror of the one whose place it
+/// takes.
+///
+/// # Errors
+/// [`RestoreError`]; it can be done again.
+pub fn run(folder: &Path, spec: &FragmentSpec) -> Result<(), RestoreError> {
+    for namespace in &spec.namespaces {
+        let Some(place) = Key::from_hex(&spec.key).and_then(|key| Place::of_mirror(spec, namespace.id, key))
+        else {
+            continue;
+        };
+        let mut taking = Taking::begin(&place)?;
+        let here = |cause| RestoreError::Here { node: place.node(), cause };
+        let objects = open(folder, spec, namespace, taking.verifier).map_err(here)?;
+        taking.all(&objects).map_err(|cause| match taking.link.is_broken() {
+            true => RestoreError::Away { node: place.node(), cause },
+            false => here(cause),
+        })?;
+    }
+    finish(folder, spec).map_err(|cause| RestoreError::Here { node: "of the fragment itself".into(), cause })
+}
+
+/// The objects, before anybody is served. The fragment goes on with the verifier of the lost one where nothing of what
+/// was answered is lost with it.
+fn open(
+    folder: &Path,
+    spec: &FragmentSpec,
+    namespace: &NamespaceSpec,
+    verifier: Option<u64>,
+) -> io::Result<Objects> {
+    if spec.volume == VolumeKind::Image {
+        volume::open(folder, spec.disk_bytes()).map_err(io::Error::other)?;
+    }
+    if let Some(number) = verifier {
+        Verifier::go_on_with(folder, number)?;
+    }
+    let verifier = Arc::new(Verifier::open(folder, &places(folder, spec.volume))?);
+    let seals = folder.join("sums").join(format!("{}.log", namespace.id));
+    let root = objects_of(folder, spec.volume, namespace.id);
+    // The capacity was kept when they were written.
+    Objects::open(root, seals, Arc::new(Space::counted(u64::MAX)), verifier)
+}
+
+fn finish(folder: &Path, spec: &FragmentSpec) -> io::Result<()> {
+    if spec.volume == VolumeKind::Image {
+        sync_file_system(&volume::mountpoint_of(folder))?;
+    }
+    sync_file_system(folder)?;
+    let note = note_of(folder);
+    disk::remove_file(&note)?;
+    disk::sync_names(&note)
+}
+
+/// What is taken by one connection.
+struct Taking {
+    link: Link,
+    /// The commit verifier that the lost fragment had, if its mirror has kept all that was answered under it.
+    verifier: Option<u64>,
+}
+
+impl Taking {
+    fn begin(place: &Place) -> Result<Taking, RestoreError> {
+        let away = |cause| RestoreError::Away { node: place.node(), cause };
+        let mut link = Link::reach(place, 0).map_err(away)?;
+        // Whatever the lost fragment had sent is done, or never will be.
+        link.ask(&Request::Fence, &[]).map_err(away)?;
+        match link.ask(&Request::FindMirror, &[]).map_err(away)? {
+            Reply::Mirror { whole: true, verifier, .. } => Ok(Taking { link, verifier }),
+            _ => Err(RestoreError::Lacking { node: place.node() }),
+        }
+    }
+
+    fn all(&mut self, objects: &Objects) -> io::Result<()> {
+        let mut after = 0;
+        loop {
+            let reply = self.link.ask(&Request::ListObjects { after }, &[])?;
+            let Reply::Objects(page) = reply else { return Err(io::ErrorKind::InvalidData.into()) };
+            let Some((last, _)) = page.last() else { return Ok(()) };
+            after = *last;
+            for (ino, _) in page {
+                self.one(objects, ino)?;
+            }
+        }
+    }
+
+    fn one(&mut self, objects: &Objects, ino: u64) -> io::Result<()> {
+        // An earlier try may have begun it.
+        objects.destroy(ino)?;
+        let Reply::Object { size, mtime, .. } = self.link.ask(&Request::Measure { ino }, &[])? else {
+            return Err(io::ErrorKind::InvalidData.into());
+        };
+        objects.resize(ino, size)?;
+        let mut at = 0;
+        while let Reply::Range(Some((start, end))) =
+            self.link.ask(&Request::NextData { ino, offset: at }, &[])?
+        {
+            at = start;
+            while at < end.min(size) {
+                let len = (end.min(size) - at).min(PAYLOAD_BYTES_MAX as u64);
+                let len = u32::try_from(len).expect("a payload is shorter than 4 GiB");
+                let bytes = self.link.read(ino, at, len)?;
+                objects.write(ino, at, &bytes)?;
+                at += bytes.len() as u64;
+                if bytes.is_empty() {
+                    return Err(io::ErrorKind::UnexpectedEof.into());
+                }
+            }
+            if at >= size {
+                break;
+            }
+        }
+        objects.set_times(ino, None, Some(mtime))
+    }
+}

@@ -1,0 +1,82 @@
+//! Fragments that another node has in place of one that is lost, as this machine's node keeps them for all its processes.
+//!
+//! ```text
+//! NODE/moved    a line each: INSTANCE FRAGMENT NODE TCP-ADDRESS
+//! ```
+//!
+//! It is read whenever a connection is opened, so that whoever tries again finds the new place; specifications and clients
+//! keep the addresses that they were made with.
+//!
+//! **Invariant:** reading only: a file that is not there or cannot be read says nothing.
+
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use super::hello::Claim;
+use crate::node::StorageAddress;
+
+/// The file's name, in a node's folder.
+pub const NAME: &str = "moved";
+
+static FILE: OnceLock<PathBuf> = OnceLock::new();
+
+/// From here on this process finds moved fragments in the folder of the node `node`. The first call counts.
+pub fn look_in(node: &Path) {
+    let _set = FILE.set(node.join(NAME));
+}
+
+/// The same, for a process that has a specification at `NODE/mounts/ID/spec.json`, or as deep in another folder.
+pub fn look_above(spec: &Path) {
+    if let Some(node) = spec.ancestors().nth(3) {
+        look_in(node);
+    }
+}
+
+/// Where the fragment is that is meant, if not where it was.
+pub fn address_of(claim: &Claim) -> Option<StorageAddress> {
+    let text = std::fs::read_to_string(FILE.get()?).ok()?;
+    // The last counts: a fragment may move again.
+    let found = text.lines().rev().filter_map(parse);
+    found
+        .into_iter()
+        .find(|(instance, fragment, _)| *instance == claim.instance && *fragment == claim.fragment)
+        .map(|(_, _, address)| address)
+}
+
+/// The line that says where a fragment is now.
+pub fn line(instance: &str, fragment: u32, address: &StorageAddress) -> String {
+    format!("{instance} {fragment} {} {}\n", address.node, address.tcp)
+}
+
+fn parse(line: &str) -> Option<(&str, u32, StorageAddress)> {
+    let mut words = line.split(' ');
+    let (instance, fragment, node, tcp) = (words.next()?, words.next()?, words.next()?, words.next()?);
+    let address = StorageAddress { node: node.to_owned(), tcp: tcp.to_owned(), unix: None };
+    Some((instance, fragment.parse().ok()?, address))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_place_of_a_fragment_counts() {
+        let folder = std::env::temp_dir().join(format!("forebay-moved-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let address = |node: &str| StorageAddress { node: node.into(), tcp: format!("{node}:1"), unix: None };
+        let lines =
+            [line("i1", 1, &address("a")), line("i2", 1, &address("b")), line("i1", 1, &address("c"))];
+        std::fs::write(folder.join(NAME), lines.concat()).unwrap();
+        look_above(&folder.join("mounts/m/spec.json"));
+        let claim = |instance: &str, fragment| Claim {
+            instance: instance.into(),
+            namespace: 0,
+            fragment,
+            session: [0; 16],
+        };
+        assert_eq!(address_of(&claim("i1", 1)), Some(address("c")));
+        assert_eq!(address_of(&claim("i2", 1)), Some(address("b")));
+        assert_eq!(address_of(&claim("i1", 0)), None);
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+}
