@@ -35,6 +35,9 @@ pub enum Command {
     Scrub(Scrub),
     /// Scrub a buffer, and compare its metadata with what its nodes store
     Fsck(Fsck),
+    /// Give up a storage node of a cluster that is lost for good
+    #[command(subcommand)]
+    Node(Node),
     /// Stage files in and out while a buffer lives; retry what failed
     #[command(subcommand)]
     Stage(Stage),
@@ -400,6 +403,19 @@ pub struct Mount {
     /// then not kept in memory
     #[arg(long)]
     pub shared: bool,
+}
+
+/// `forebay node`.
+#[derive(Debug, Subcommand)]
+pub enum Node {
+    /// Other nodes take the places of what it had, filled from the mirrors; it is never used for that again
+    Lost {
+        /// The node's name, as `forebay status` has it
+        name: String,
+        /// Print what became of each buffer as one JSON object
+        #[arg(long)]
+        json: bool,
+    },
 }
 
 /// `forebay umount`.

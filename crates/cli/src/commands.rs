@@ -5,6 +5,7 @@ mod drain;
 pub mod integrity;
 mod local;
 pub mod mount;
+mod node;
 pub mod rm;
 pub mod run;
 pub mod srun;
@@ -16,7 +17,7 @@ use std::path::PathBuf;
 
 use wire::control::SessionStatus;
 
-use crate::arguments::Command;
+use crate::arguments::{self, Command};
 use crate::exit_code::ExitCode;
 use crate::failure::Failure;
 use crate::interrupts::Interrupts;
@@ -118,6 +119,7 @@ pub fn run(command: Command, dir: Option<PathBuf>) -> u8 {
         Command::Status(status) => (status.json, false),
         Command::Scrub(scrub) => (scrub.json, false),
         Command::Fsck(fsck) => (fsck.json, false),
+        Command::Node(arguments::Node::Lost { json, .. }) => (*json, false),
         _ => (false, false),
     };
     let cluster = cluster::is_meant(dir.as_deref());
@@ -131,6 +133,7 @@ pub fn run(command: Command, dir: Option<PathBuf>) -> u8 {
     let ended = match &command {
         Command::Drain(arguments) => drain::run(arguments, &output),
         Command::Local(arguments) => block_on(local::run(arguments, &output)),
+        Command::Node(command) => node::run(command, &output),
         Command::Status(arguments) if cluster => cluster::status(arguments, &output),
         Command::Rm(arguments) if cluster => cluster::rm(arguments, &output),
         Command::Scrub(arguments) if cluster => integrity::cluster_scrub(arguments, &output),
@@ -158,9 +161,11 @@ fn run_own(command: Command, cluster: bool, output: &Output, dir: Option<PathBuf
             Command::Stage(command) => stage::run(&command, cluster, output, dir).await,
             Command::Mount(arguments) => mount::run(&arguments, output, dir).await,
             Command::Umount(arguments) => umount::run(&arguments, output, dir).await,
-            Command::Srun { .. } | Command::SrunRank { .. } | Command::Drain(_) | Command::Local(_) => {
-                Ok(ExitCode::Bug.number())
-            }
+            Command::Srun { .. }
+            | Command::SrunRank { .. }
+            | Command::Drain(_)
+            | Command::Local(_)
+            | Command::Node(_) => Ok(ExitCode::Bug.number()),
         }
     })
 }

@@ -10,6 +10,7 @@ pub mod data_out;
 pub mod draining;
 pub mod job_nodes;
 pub mod job_process;
+pub mod lost;
 pub mod mounts;
 pub mod paths;
 pub mod persistent;

@@ -11,7 +11,7 @@ use tokio::sync::Notify;
 use wire::control::{ApiError, FileFailure, Side, StageNotes, StageProgress, StageStatus};
 use wire::node::{
     FragmentSpec, FragmentStatus, FsckReport, FsckSpec, LocalSpace, LocalSpec, LocalStatus, MountSpec,
-    MountStatus, NodeHealth, ScrubSpec, ScrubStatus, StageSpec, StorageAddress,
+    MountStatus, Moved, NodeHealth, ScrubSpec, ScrubStatus, StageSpec, StorageAddress,
 };
 
 use crate::node_api::{NodeApi, Release, Unmount};
@@ -235,7 +235,13 @@ impl NodeApi for MemorySite {
         let effect = |world: &mut World| {
             let known =
                 world.fragments.entry((node.into(), spec.instance.clone())).or_insert_with(|| spec.clone());
-            let same = FragmentSpec { namespaces: spec.namespaces.clone(), ..known.clone() };
+            // Others may have taken the places of peers, and its own.
+            let same = FragmentSpec {
+                namespaces: spec.namespaces.clone(),
+                peers: spec.peers.clone(),
+                restored: spec.restored,
+                ..known.clone()
+            };
             assert_eq!(&same, spec, "a repeated request is the same request, with more namespaces perhaps");
             assert!(known.namespaces.iter().all(|namespace| spec.namespaces.contains(namespace)));
             *known = spec.clone();
@@ -250,6 +256,11 @@ impl NodeApi for MemorySite {
             })
         };
         self.call_node(node, format!("create_fragment {node}"), effect).await
+    }
+
+    async fn note_moved(&self, node: &str, instance: &str, moved: &Moved) -> Result<(), ApiError> {
+        let call = format!("note_moved {node} {instance} {} {}", moved.fragment, moved.address.node);
+        self.call_node(node, call, |_| Ok(())).await
     }
 
     async fn delete_fragment(&self, node: &str, instance: &str) -> Result<(), ApiError> {

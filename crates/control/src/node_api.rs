@@ -7,7 +7,7 @@ use serde::de::DeserializeOwned;
 use wire::control::{ApiError, StageStatus};
 use wire::node::{
     FragmentSpec, FragmentStatus, FsckReport, FsckSpec, LocalSpec, LocalStatus, MountSpec, MountStatus,
-    NodeHealth, ScrubSpec, ScrubStatus, StageSpec,
+    Moved, NodeHealth, ScrubSpec, ScrubStatus, StageSpec,
 };
 
 /// The node's API, as `wire::node` describes it.
@@ -36,6 +36,17 @@ pub trait NodeApi: Send + Sync {
         &self,
         node: &str,
         instance: &str,
+    ) -> impl Future<Output = Result<(), ApiError>> + Send;
+
+    /// `PUT /v1/fragments/{instance}/moved`.
+    ///
+    /// # Errors
+    /// The node's.
+    fn note_moved(
+        &self,
+        node: &str,
+        instance: &str,
+        moved: &Moved,
     ) -> impl Future<Output = Result<(), ApiError>> + Send;
 
     /// `PUT /v1/fragments/{instance}/scrub`; without a specification only `GET`.
@@ -217,6 +228,11 @@ impl<C: Caller> NodeApi for C {
 
     async fn delete_fragment(&self, node: &str, instance: &str) -> Result<(), ApiError> {
         self.delete(node, &format!("/v1/fragments/{instance}")).await
+    }
+
+    async fn note_moved(&self, node: &str, instance: &str, moved: &Moved) -> Result<(), ApiError> {
+        let path = format!("/v1/fragments/{instance}/moved");
+        self.put(node, &path, moved).await.map(|_: serde_json::Value| ())
     }
 
     async fn scrub(

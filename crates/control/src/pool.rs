@@ -215,6 +215,14 @@ impl Ground {
         }
     }
 
+    /// The node with most room that could take one more fragment of an instance; `None`: there is none.
+    pub fn spare(&self, instance: &Instance, shares: &[Share]) -> Option<String> {
+        match self {
+            Ground::Disk(_) => None,
+            Ground::Nodes { setting, views } => nodes::spare(setting, views, instance, shares),
+        }
+    }
+
     fn status(&self, pool: &PoolSetting, shares: &[Share]) -> PoolStatus {
         match self {
             Ground::Disk(space) => disk::status(*space, shares),

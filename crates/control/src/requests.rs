@@ -78,6 +78,7 @@ pub fn router<S: Site>(door: Door<S>) -> Router {
         .route("/v1/nodes", post(nodes::register::<S>))
         .route("/v1/nodes/{name}", delete(nodes::forget::<S>))
         .route("/v1/nodes/{name}/drain", post(nodes::drain::<S>))
+        .route("/v1/nodes/{name}/lost", post(nodes::lost::<S>))
         .route("/v1/nodes/{name}/resume", post(nodes::resume::<S>))
         .route("/v1/sessions/{token}", get(sessions::status::<S>))
         .route("/v1/sessions/{token}/setup", post(sessions::setup::<S>))

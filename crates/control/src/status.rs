@@ -131,8 +131,8 @@ fn describe_instance(instance: Instance, created_unix: u64, nodes: &[NodeView]) 
     InstanceStatus {
         used_bytes: used_bytes(&instance.id, nodes),
         intact: is_intact(&instance, created_unix, nodes),
-        copies: copies(&instance.id, nodes),
-        mirrors: mirrors(&instance.id, nodes),
+        copies: copies(&instance, nodes),
+        mirrors: mirrors(&instance, nodes),
         redundancy: instance.redundancy,
         allocated_bytes: instance.allocated_bytes(),
         pool: instance.pool,
@@ -161,18 +161,21 @@ pub fn is_intact(instance: &Instance, created_unix: u64, nodes: &[NodeView]) -> 
 }
 
 /// The second copies of an instance's metadata, as its nodes said last.
-fn copies(instance: &str, nodes: &[NodeView]) -> Vec<CopyStatus> {
-    let fragments = nodes.iter().filter_map(|view| view.health.as_ref()).flat_map(|health| &health.fragments);
-    let of_instance = fragments.filter(|fragment| fragment.instance == instance);
+fn copies(instance: &Instance, nodes: &[NodeView]) -> Vec<CopyStatus> {
+    let views = nodes.iter().filter(|view| instance.nodes.contains(&view.name));
+    let fragments = views.filter_map(|view| view.health.as_ref()).flat_map(|health| &health.fragments);
+    let of_instance = fragments.filter(|fragment| fragment.instance == instance.id);
     of_instance.flat_map(|fragment| fragment.copies.iter().cloned()).collect()
 }
 
 /// The mirrors of an instance's objects, likewise.
-fn mirrors(instance: &str, nodes: &[NodeView]) -> Vec<MirrorStatus> {
-    let views = nodes.iter().filter_map(|view| Some((view, view.health.as_ref()?)));
+fn mirrors(instance: &Instance, nodes: &[NodeView]) -> Vec<MirrorStatus> {
+    // A node that was lost is none of them any more.
+    let views = nodes.iter().filter(|view| instance.nodes.contains(&view.name));
+    let views = views.filter_map(|view| Some((view, view.health.as_ref()?)));
     let mut mirrors = Vec::new();
     for (view, health) in views {
-        let of_instance = health.fragments.iter().filter(|fragment| fragment.instance == instance);
+        let of_instance = health.fragments.iter().filter(|fragment| fragment.instance == instance.id);
         for mirror in of_instance.flat_map(|fragment| &fragment.mirrors) {
             // What a node said before it fell silent says nothing of now.
             let silent = (!view.online).then(|| format!("node {} does not answer", view.name));

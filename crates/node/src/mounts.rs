@@ -13,7 +13,7 @@ use std::time::Duration;
 use daemon::error::{bug, site, user};
 use tokio::sync::watch;
 use wire::control::ApiError;
-use wire::node::{MountSpec, MountStatus};
+use wire::node::{MountSpec, MountStatus, NamespaceTarget};
 
 use crate::folder::of_id;
 use crate::keep;
@@ -111,7 +111,9 @@ impl<T: MountTable> Mounts<T> {
         let folder = of_id(&self.setting.folder, &spec.id)?;
         let id = spec.id.clone();
         if let Some(handle) = self.lock().get(&id) {
-            if handle.spec == spec {
+            // Fragments may have moved since.
+            let target = NamespaceTarget { nodes: spec.target.nodes.clone(), ..handle.spec.target.clone() };
+            if (MountSpec { target, ..handle.spec.clone() }) == spec {
                 return Ok(handle.clone());
             }
             return Err(user(

@@ -370,6 +370,33 @@ pub struct Drain {
     pub reason: String,
 }
 
+/// What became of the buffers of a node that is given up (`POST /v1/nodes/{name}/lost`).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lost {
+    /// These go on with another node in its place.
+    pub moved: Vec<Moved>,
+    /// These do not.
+    pub at_risk: Vec<AtRisk>,
+}
+
+/// A buffer that goes on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Moved {
+    /// Its session.
+    pub token: String,
+    /// The nodes that hold its fragments now, in order.
+    pub nodes: Vec<String>,
+}
+
+/// A buffer that lacks what a lost node had.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AtRisk {
+    /// Its session.
+    pub token: String,
+    /// Why no other node takes the place.
+    pub why: String,
+}
+
 /// One session.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct SessionStatus {

@@ -7,6 +7,7 @@ use wire::control::{ApiError, NodeRole, PoolStatus};
 
 use super::{Placement, Share, Wish, equal_parts, full, too_few_nodes};
 use crate::site::{ClusterSetting, NodeView, PoolSetting};
+use crate::state::instances::Instance;
 
 /// A storage node's part of a pool, grains.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -81,6 +82,21 @@ pub fn place(
         }
     }
     Err(full(status, grains.saturating_mul(wish.copies()) * pool.granularity_bytes))
+}
+
+/// The node with most room that has no fragment of the instance, and room for one.
+pub fn spare(
+    setting: &ClusterSetting,
+    views: &[NodeView],
+    instance: &Instance,
+    shares: &[Share],
+) -> Option<String> {
+    let pool = setting.pools.iter().find(|pool| pool.name == instance.pool)?;
+    let bytes = instance.allocated_bytes() / (instance.nodes.len() as u64).max(1);
+    let mut parts = parts(pool, setting, views, shares);
+    parts
+        .retain(|part| part.free() * pool.granularity_bytes >= bytes && !instance.nodes.contains(&part.node));
+    parts.into_iter().max_by_key(Part::free).map(|part| part.node)
 }
 
 fn parts(pool: &PoolSetting, setting: &ClusterSetting, views: &[NodeView], shares: &[Share]) -> Vec<Part> {

@@ -5,10 +5,10 @@ use axum::extract::{Path, State};
 use daemon::error::{Refusal, user};
 use daemon::http::{Body, Caller};
 use serde_json::{Value, json};
-use wire::control::{ApiError, Drain, NodeRole, NodeStatus, RegisterNode, Registered};
+use wire::control::{ApiError, Drain, Lost, NodeRole, NodeStatus, RegisterNode, Registered};
 
 use super::Door;
-use crate::lifecycle::setup;
+use crate::lifecycle::{lost, setup};
 use crate::pool::Share;
 use crate::site::{NodeView, Site};
 use crate::state::{activations, nodes};
@@ -72,6 +72,16 @@ pub async fn resume<S: Site>(
     Path(name): Path<String>,
 ) -> Reply<NodeStatus> {
     set_drained(&door, caller, name, None).await
+}
+
+/// Gives up a node with all that it has: others take its places.
+pub async fn lost<S: Site>(
+    State(door): State<Door<S>>,
+    caller: Caller,
+    Path(name): Path<String>,
+) -> Reply<Lost> {
+    door.rights(caller).require_operator("give up a node")?;
+    Ok(Json(lost::run(&door.control, &name).await?))
 }
 
 /// Forgets a node that is gone for good.

@@ -145,6 +145,12 @@ impl Cluster {
         process.wait().unwrap();
     }
 
+    /// Ends a node and takes all that it had.
+    pub fn lose(&mut self, node: &str) {
+        self.kill(node);
+        fs::remove_dir_all(self.path(node).join("state")).unwrap();
+    }
+
     /// Starts control, again perhaps.
     pub fn start_control(&mut self) {
         let config = format!(
@@ -161,7 +167,11 @@ impl Cluster {
 
     /// Starts a node, again perhaps.
     pub fn start_node(&mut self, name: &str) {
-        let ip = if name == "n1" { "127.0.0.2" } else { "127.0.0.3" };
+        let ip = match name {
+            "n1" => "127.0.0.2",
+            "n2" => "127.0.0.3",
+            _ => "127.0.0.4",
+        };
         let config = format!(
             "name = {name:?}\nstate_dir = {:?}\ncontrol = \"127.0.0.1:{}\"\nlisten = {ip:?}\napi_port = {}\n\
              data_port = {}\ncapacity = \"256MiB\"\nmount_root = {:?}\nmunge_socket = {:?}\n",
@@ -211,7 +221,7 @@ impl Cluster {
 
     fn logs(&self) -> String {
         let log = |name: &str| fs::read_to_string(self.path(&format!("{name}.log"))).unwrap_or_default();
-        ["control", "n1", "n2"].map(|name| format!("--- {name}\n{}", log(name))).join("\n")
+        ["control", "n1", "n2", "n3"].map(|name| format!("--- {name}\n{}", log(name))).join("\n")
     }
 
     /// What is mounted of this cluster.

@@ -5,4 +5,5 @@
 
 mod hosts;
 mod jobs;
+mod lost;
 mod trouble;

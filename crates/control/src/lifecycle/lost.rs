@@ -1,0 +1,175 @@
+//! A storage node is lost for good: other nodes take the places of its fragments, where their mirrors have everything.
+//!
+//! A place is noted before it is taken, so that a call after a crash goes on: until the lost node is back and what it had is
+//! discarded, every call sees to all fragments of the buffers that it was in.
+//!
+//! **Invariant:** a fragment gets another place only where its mirror was whole when its node was last heard of.
+
+use daemon::error::user;
+use wire::control::{ApiError, AtRisk, Lost, Moved as Replaced};
+use wire::node::{FragmentSpec, Moved, StorageAddress};
+
+use super::target::{self, Described};
+use super::{buffers, join_all, setup};
+use crate::control::Control;
+use crate::leftovers;
+use crate::pool::Ground;
+use crate::site::{NodeView, Site};
+use crate::state::instances::{self, Instance};
+use crate::state::leftovers::{self as left, Kind, Leftover};
+use crate::state::nodes;
+use crate::state::sessions;
+
+/// What is noted of a node that is lost, where a drained one has its reason.
+const REASON: &str = "lost for good";
+
+/// Gives up the node `name`; tells which buffers go on elsewhere, and which are at risk.
+///
+/// # Errors
+/// There is no such node, it answers, or the database failed.
+pub async fn run<S: Site>(control: &Control<S>, name: &str) -> Result<Lost, ApiError> {
+    let view = control.site.nodes().into_iter().find(|view| view.name == name);
+    let view = view.ok_or_else(|| {
+        user("no_such_node", format!("there is no node {name}"), "`forebay status` lists the nodes")
+    })?;
+    if control.site.cluster().is_none() {
+        let message = "the nodes of one machine share its disk: none can take the place of another";
+        return Err(user("not_a_cluster", message, "end the buffer with `forebay rm`"));
+    }
+    if view.online {
+        let message =
+            format!("node {name} answers: a node that may still be written to must not be given up");
+        return Err(user(
+            "node_answers",
+            message,
+            "stop its forebay-node, or its machine, then repeat the command",
+        ));
+    }
+    let wanted = name.to_owned();
+    let drain = move |tx: &rusqlite::Transaction<'_>| nodes::set_drained(tx, &wanted, Some(REASON));
+    if let Some(known) = control.database.transact(drain).await? {
+        control.site.admit(known)?;
+    }
+    let mut lost = Lost::default();
+    for (token, described) in concerned(control, name).await? {
+        match replace(control, &token, described, &view).await {
+            Ok(nodes) => lost.moved.push(Replaced { token, nodes }),
+            Err(error) => lost.at_risk.push(AtRisk { token, why: error.message }),
+        }
+    }
+    Ok(lost)
+}
+
+/// The buffers that have a fragment there, or had one that is not discarded yet.
+async fn concerned<S: Site>(control: &Control<S>, name: &str) -> Result<Vec<(String, Described)>, ApiError> {
+    let name = name.to_owned();
+    let read = move |tx: &rusqlite::Transaction<'_>| {
+        let noted = left::all(tx)?;
+        let mut all = Vec::new();
+        for session in sessions::living(tx)? {
+            let Some(described) = buffers::describe(tx, &session)? else { continue };
+            let is_left = |leftover: &Leftover| leftover.node == name && leftover.id == described.instance.id;
+            if described.instance.nodes.contains(&name) || noted.iter().any(is_left) {
+                all.push((session.token, described));
+            }
+        }
+        Ok(all)
+    };
+    control.database.transact(read).await
+}
+
+/// Finds another place for the fragment of the lost node, if it still has it, and has it filled. Returns the buffer's nodes.
+async fn replace<S: Site>(
+    control: &Control<S>,
+    token: &str,
+    mut described: Described,
+    lost: &NodeView,
+) -> Result<Vec<String>, ApiError> {
+    if !described.instance.is_mirrored() {
+        let message = "its bytes were on this node only (redundancy=none)";
+        return Err(user("not_mirrored", message, "remove the buffer, or bring the node back"));
+    }
+    if described.instance.nodes.contains(&lost.name) {
+        check_mirrors(&described.instance, lost)?;
+        described.instance = note_place(control, token, described.instance, lost).await?;
+    }
+    let instance = &described.instance;
+    for node in &instance.nodes {
+        // One that was lost before may be back and be of use.
+        leftovers::clear(control, node, &instance.id).await?;
+    }
+    let addresses = target::addresses(control, instance).await?;
+    let specs = target::fragments(&control.site, &described, &addresses);
+    let made = instance.nodes.iter().zip(specs).map(async |(node, spec)| {
+        // Where there is a fragment it stays as it is.
+        control.site.create_fragment(node, &FragmentSpec { restored: true, ..spec }).await.map(drop)
+    });
+    join_all(made).await.into_iter().collect::<Result<Vec<()>, ApiError>>()?;
+    tell(control, instance, &target::usable(&control.site, &addresses)).await?;
+    Ok(instance.nodes.clone())
+}
+
+/// What the lost node said last of its mirror and of the copies of its metadata.
+fn check_mirrors(instance: &Instance, lost: &NodeView) -> Result<(), ApiError> {
+    let refuse =
+        |why: String| Err(user("mirror_lacks", why, "bring the node back: what it has is nowhere else"));
+    let health = lost.health.as_ref();
+    let fragment =
+        health.and_then(|health| health.fragments.iter().find(|known| known.instance == instance.id));
+    let Some(fragment) = fragment else {
+        return refuse(
+            "control has not heard of the node since it was started, and so not whether its mirror was whole"
+                .into(),
+        );
+    };
+    let mirrors = fragment.mirrors.iter().filter(|mirror| !mirror.whole).map(|mirror| &mirror.mirror);
+    let copies = fragment.copies.iter().filter(|copy| !copy.whole).map(|copy| &copy.node);
+    match mirrors.chain(copies).next() {
+        Some(node) => {
+            refuse(format!("when the node was last heard of, node {node} did not have all that it had"))
+        }
+        None => Ok(()),
+    }
+}
+
+/// Notes another place, and that what the lost node had is to be discarded when it is back.
+async fn note_place<S: Site>(
+    control: &Control<S>,
+    token: &str,
+    instance: Instance,
+    lost: &NodeView,
+) -> Result<Instance, ApiError> {
+    let (ground, views) = (Ground::of(&control.site)?, control.site.nodes());
+    let (token, name) = (token.to_owned(), lost.name.clone());
+    let note = move |tx: &rusqlite::Transaction<'_>| {
+        let shares = setup::shares(tx, &views)?;
+        let Some(spare) = ground.spare(&instance, &shares) else { return Ok(None) };
+        let to_spare = |node: &String| if *node == name { spare.clone() } else { node.clone() };
+        let nodes = instance.nodes.iter().map(to_spare).collect();
+        let instance = Instance { nodes, ..instance };
+        instances::place(tx, &token, &instance)?;
+        left::add(tx, &Leftover { node: name, kind: Kind::Fragment, id: instance.id.clone() })?;
+        Ok(Some(instance))
+    };
+    control.database.transact(note).await?.ok_or_else(|| {
+        let message = "no other node of its pool has room for this part and none of the buffer's parts: add a node to the pool";
+        user("no_spare_node", message, "start forebay-node on one more host, then repeat the command")
+    })
+}
+
+/// Tells every node that answers where the fragments are. One that does not has no mount that works.
+async fn tell<S: Site>(
+    control: &Control<S>,
+    instance: &Instance,
+    addresses: &[StorageAddress],
+) -> Result<(), ApiError> {
+    let online = control.site.nodes().into_iter().filter(|view| view.online);
+    let told = online.map(async |view| {
+        for (fragment, address) in (0..).zip(addresses) {
+            let moved = Moved { fragment, address: address.clone() };
+            control.site.note_moved(&view.name, &instance.id, &moved).await?;
+        }
+        Ok(())
+    });
+    join_all(told).await.into_iter().collect()
+}
