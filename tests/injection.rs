@@ -66,7 +66,7 @@ impl Trace {
     }
 
     /// The command that runs what is added to it.
-    pub fn command(&self) -> Command {
+    fn command(&self) -> Command {
         let mut command = Command::new("strace");
         // Quicker; but the signals of injections do not arrive with it.
         command.args((!matches!(self.fault, Fault::Kill(_))).then_some("--seccomp-bpf"));
@@ -98,6 +98,14 @@ impl Trace {
         command.args(["-e", &format!("trace={name}"), "-e", "signal=none"]);
         command.args(["-e", &format!("inject={name}:{what}:when={nth}")]);
     }
+}
+
+/// The command that runs a program, under strace or not.
+pub fn command(program: &Path, trace: Option<&Trace>) -> Command {
+    let Some(trace) = trace else { return Command::new(program) };
+    let mut command = trace.command();
+    command.arg(program);
+    command
 }
 
 /// A process that strace is attached to.

@@ -3,8 +3,8 @@
 #![expect(clippy::print_stdout, reason = "it is what a test runner is for")]
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Mutex;
-use std::time::Instant;
+use std::sync::{Mutex, mpsc};
+use std::time::{Duration, Instant};
 
 /// What tests share.
 pub trait Site: Sync {
@@ -97,7 +97,13 @@ impl<S: Site> Runner<S> {
 
     fn run(&self, name: &'static str, test: impl FnOnce()) {
         let started = Instant::now();
-        let result = catch_unwind(AssertUnwindSafe(test));
+        let result = std::thread::scope(|scope| {
+            let (ended, end) = mpsc::channel::<()>();
+            scope.spawn(move || say_that_it_is_slow(name, &end));
+            let result = catch_unwind(AssertUnwindSafe(test));
+            drop(ended);
+            result
+        });
         let word = if result.is_ok() { "ok" } else { "FAILED" };
         println!("test {name} ... {word} ({:.1} s)", started.elapsed().as_secs_f64());
         let mut outcome = self.outcome.lock().expect("no test panics with the outcome");
@@ -108,5 +114,12 @@ impl<S: Site> Runner<S> {
                 outcome.failed.push(name);
             }
         }
+    }
+}
+
+/// Who ends a run that hangs learns from this where it hung.
+fn say_that_it_is_slow(name: &str, end: &mpsc::Receiver<()>) {
+    if end.recv_timeout(Duration::from_secs(60)) == Err(mpsc::RecvTimeoutError::Timeout) {
+        println!("test {name} has been running for over 60 seconds");
     }
 }

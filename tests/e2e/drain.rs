@@ -248,8 +248,11 @@ fn a_paused_drain_copies_nothing_until_it_goes_on() {
     let status = node.drain(&["wait", "--timeout", "1"]);
     assert_eq!(status.code(), 74);
     assert!(!node.to.join("a").exists());
-    let status = node.drain(&["status"]).stdout;
-    assert!(status.starts_with("n1: 0 of 1 files done, ") && status.ends_with(", paused\n"), "{status}");
+    // What is said of a node is what it last noted where the nodes of a job meet.
+    let status = || node.drain(&["status"]).stdout;
+    let is_told = || status().starts_with("n1: 0 of 1 files done, ") && status().ends_with(", paused\n");
+    assert!(wait_until(Duration::from_secs(20), is_told), "{}", status());
+    assert!(!node.to.join("a").exists());
     node.drain(&["resume"]).expect_success();
     node.drain(&["wait"]).expect_success();
     node.wait_for("a", "text");

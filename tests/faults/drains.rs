@@ -8,7 +8,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
 use tests::cluster::program_folder;
-use tests::injection::{Fault, Trace, recorded, struck};
+use tests::injection::{Fault, Trace, command, recorded, struck};
 use tests::processes::wait_until;
 
 use crate::site::is_named;
@@ -52,14 +52,7 @@ impl Flash {
     }
 
     fn start(&mut self, trace: Option<&Trace>) {
-        let program = program_folder().join("forebay-drain");
-        let mut command = match trace {
-            Some(trace) => trace.command(),
-            None => Command::new(&program),
-        };
-        if trace.is_some() {
-            command.arg(&program);
-        }
+        let mut command = command(&program_folder().join("forebay-drain"), trace);
         let log = fs::File::create(self.root.path().join("log")).unwrap();
         command.args(["--host", "n1", "--session", "s", "--bursts", "ignore"]);
         command.arg("--from").arg(self.from()).arg("--to").arg(self.to()).stdin(Stdio::null());

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::Write;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -9,12 +10,24 @@ use tests::cluster::Cluster;
 use tests::injection::{Call, Fault, Trace, struck};
 use tests::processes::wait_until;
 
-/// Has the first reply of each of a mount's threads fail; says whether who asked meanwhile was told no error.
-fn nobody_waits_for_ever(errno: &'static str) -> bool {
-    let cluster = Cluster::new();
+fn mounted(cluster: &Cluster) -> PathBuf {
     let path = cluster.pfs("mnt");
     let text = path.to_str().unwrap();
     cluster.forebay(&["mount", text, "--capacity", "64MiB", "--volume", "directory"]).expect_success();
+    path
+}
+
+/// An open file with its first word.
+fn begun(path: &Path) -> fs::File {
+    let mut file = fs::File::create_new(path.join("file")).unwrap();
+    file.write_all(b"first, ").unwrap();
+    file
+}
+
+/// Has the first reply of each of a mount's threads fail; says whether who asked meanwhile was told no error.
+fn nobody_waits_for_ever(errno: &'static str) -> bool {
+    let cluster = Cluster::new();
+    let path = mounted(&cluster);
     fs::write(path.join("file"), "words").unwrap();
     let (mount, log) = (cluster.process("forebay-mount", ""), cluster.folder().join("trace"));
     let first = Call { name: "writev".into(), nth: 1 };
@@ -32,7 +45,7 @@ fn nobody_waits_for_ever(errno: &'static str) -> bool {
     assert!(answered, "who asked is left waiting");
     assert!(struck(&log) > 0, "no reply was refused");
     assert_eq!(fs::read_to_string(path.join("file")).unwrap(), "words");
-    cluster.forebay(&["umount", text]).expect_success();
+    cluster.forebay(&["umount", path.to_str().unwrap()]).expect_success();
     ended.success()
 }
 
@@ -49,11 +62,8 @@ fn a_reply_that_the_kernel_has_no_memory_for_is_an_error_for_who_asked() {
 #[test]
 fn an_interrupted_look_at_a_mount_whose_process_died_costs_no_open_file() {
     let cluster = Cluster::new();
-    let path = cluster.pfs("mnt");
-    let text = path.to_str().unwrap();
-    cluster.forebay(&["mount", text, "--capacity", "64MiB", "--volume", "directory"]).expect_success();
-    let mut file = fs::File::create_new(path.join("file")).unwrap();
-    file.write_all(b"first, ").unwrap();
+    let path = mounted(&cluster);
+    let mut file = begun(&path);
     let (node, log) = (cluster.process("forebay-node", ""), cluster.folder().join("trace"));
     let look = Call { name: "ppoll".into(), nth: 1 };
     let attached = Trace::of(Fault::Error("EINTR", look), &log).attach(node.pid.cast_unsigned());
@@ -63,17 +73,14 @@ fn an_interrupted_look_at_a_mount_whose_process_died_costs_no_open_file() {
     assert!(struck(&log) > 0, "nobody looked");
     assert_eq!(fs::read_to_string(path.join("file")).unwrap(), "first, second");
     drop(file);
-    cluster.forebay(&["umount", text]).expect_success();
+    cluster.forebay(&["umount", path.to_str().unwrap()]).expect_success();
 }
 
 #[test]
 fn a_node_that_cannot_look_at_a_mounts_process_when_it_starts_costs_no_open_file() {
     let cluster = Cluster::new();
-    let path = cluster.pfs("mnt");
-    let text = path.to_str().unwrap();
-    cluster.forebay(&["mount", text, "--capacity", "64MiB", "--volume", "directory"]).expect_success();
-    let mut file = fs::File::create_new(path.join("file")).unwrap();
-    file.write_all(b"first, ").unwrap();
+    let path = mounted(&cluster);
+    let mut file = begun(&path);
     // What control starts is traced with it.
     let (control, log) = (cluster.process("forebay-control", ""), cluster.folder().join("trace"));
     let look = Call { name: "pidfd_open".into(), nth: 1 };
@@ -91,5 +98,5 @@ fn a_node_that_cannot_look_at_a_mounts_process_when_it_starts_costs_no_open_file
     assert!(said().contains("cannot tell whether a process lives"), "{}", said());
     assert_eq!(fs::read_to_string(path.join("file")).unwrap(), "first, second");
     drop(file);
-    cluster.forebay(&["umount", text]).expect_success();
+    cluster.forebay(&["umount", path.to_str().unwrap()]).expect_success();
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use client::{Client, Creator, Errno, ROOT};
 use model::stripe::Layout;
 use tests::cluster::program_folder;
-use tests::injection::Trace;
+use tests::injection::{Trace, command};
 use tests::processes::{mounts_of, wait_until};
 use wire::control::{Owner, VolumeKind};
 use wire::node::{FragmentSpec, GRACE_MS, NamespaceSpec, NamespaceTarget, NodeHealth};
@@ -46,14 +46,7 @@ impl Site {
     /// Starts the node, under strace or not. Its last words if it does not start.
     pub fn start(&mut self, trace: Option<&Trace>) -> Result<NodeHealth, String> {
         fs::create_dir_all(self.folder()).unwrap();
-        let program = program_folder().join("forebay-node");
-        let mut command = match trace {
-            Some(trace) => trace.command(),
-            None => Command::new(&program),
-        };
-        if trace.is_some() {
-            command.arg(&program);
-        }
+        let mut command = command(&program_folder().join("forebay-node"), trace);
         let log = fs::File::create(self.root.path().join("log")).unwrap();
         command.args(["--name", "n1", "--roles", "storage", "--dir"]).arg(self.folder());
         let mut node = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn().unwrap();

@@ -131,17 +131,24 @@ pub fn stage_out(site: &Site) {
     let job = site.submit(ADA, &pfs, &script);
     let id = job.id.to_string();
     // Held, so that it cannot end first.
+    let hold = || site.processes("forebay-stage", &id).iter().map(Process::stop).collect::<Vec<_>>();
     let mut stopped = Vec::new();
     job.wait_until("a stage worker works", || {
-        stopped.extend(site.processes("forebay-stage", &id).iter().map(Process::stop));
+        stopped = hold();
         !stopped.is_empty()
     });
     job.wait_buffer("staging-out");
-    // The worker was held as it began: control hears of it a moment later.
     let mut status = serde_json::Value::Null;
     job.wait_until("the stage is under way", || {
         status = serde_json::from_str(&site.forebay(&["status", "--json"]).stdout).expect("JSON");
-        status["sessions"][0]["stages"][0]["state"] == "active"
+        let is_active = status["sessions"][0]["stages"][0]["state"] == "active";
+        if !is_active {
+            // It was held before it could say that it works.
+            stopped.clear();
+            std::thread::sleep(Duration::from_millis(2));
+            stopped = hold();
+        }
+        is_active
     });
     let session = &status["sessions"][0];
     assert_eq!((&session["token"], &session["busy"]), (&id.into(), &"data_out".into()), "{session}");

@@ -15,6 +15,9 @@ use crate::copies::link::Place;
 
 const PAUSE: Duration = Duration::from_millis(100);
 
+/// How long a node is asked for its list of objects: it may just have been started again.
+const LIST_PATIENCE: Duration = Duration::from_secs(5);
+
 /// Connections to the other fragments.
 pub struct Peers {
     own_index: u32,
@@ -92,9 +95,9 @@ impl Peers {
     /// Objects of another fragment with numbers above `after`, in order, with their lengths; empty at the end.
     ///
     /// # Errors
-    /// As [`Peers::destroy`].
+    /// The fragment's errno; EIO when it does not answer for some seconds.
     pub fn objects(&self, fragment: u32, after: u64) -> Result<Vec<(u64, u64)>, Errno> {
-        match self.call_for(fragment, &Request::ListObjects { after }, Duration::ZERO)? {
+        match self.call_for(fragment, &Request::ListObjects { after }, LIST_PATIENCE)? {
             Reply::Objects(objects) => Ok(objects),
             _ => Err(Errno::PROTO),
         }

@@ -235,6 +235,25 @@ pub struct ScrubStatus {
     pub error: Option<String>,
 }
 
+impl ScrubStatus {
+    /// Of nothing yet: what is added counts.
+    pub fn sum() -> ScrubStatus {
+        ScrubStatus { begun: true, ..ScrubStatus::default() }
+    }
+
+    /// Adds that of another part.
+    pub fn add(&mut self, one: ScrubStatus) {
+        self.running |= one.running;
+        self.begun &= one.begun;
+        self.objects += one.objects;
+        self.bytes += one.bytes;
+        self.in_use += one.in_use;
+        self.more += one.more;
+        self.damaged.extend(one.damaged);
+        self.error = self.error.take().or(one.error);
+    }
+}
+
 /// How a buffer's metadata and objects are to be compared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]

@@ -59,17 +59,11 @@ async fn together<S: Site>(
     spec: Option<ScrubSpec>,
 ) -> Result<ScrubStatus, ApiError> {
     let instance = instance(door, caller, token).await?;
-    let mut sum = ScrubStatus { begun: true, ..ScrubStatus::default() };
+    let mut sum = ScrubStatus::sum();
     for node in &instance.nodes {
         let one = door.control.site.scrub(node, &instance.id, spec).await?;
-        sum.running |= one.running;
-        sum.begun &= one.begun;
-        sum.objects += one.objects;
-        sum.bytes += one.bytes;
-        sum.in_use += one.in_use;
-        sum.more += one.more;
-        sum.damaged.extend(one.damaged);
-        sum.error = sum.error.or(one.error.map(|error| format!("node {node}: {error}")));
+        let error = one.error.map(|error| format!("node {node}: {error}"));
+        sum.add(ScrubStatus { error, ..one });
     }
     if !sum.running {
         name(door, &instance, &mut sum.damaged).await?;

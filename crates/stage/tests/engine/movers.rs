@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::process::Child;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use model::phase::{Direction, StageState};
 use rustix::process::{Pid, Signal, kill_process};
@@ -11,7 +11,7 @@ use wire::data::FileKind;
 use wire::node::{StagePace, StageSpec};
 
 use crate::support::forest::{assert_same, bytes, survey};
-use crate::worker::{Work, end_of};
+use crate::worker::{Work, end_of, wait_until};
 
 const MIB: u64 = 1 << 20;
 
@@ -73,6 +73,8 @@ fn every_storage_node_copies_some_of_many_small_files() {
     for (id, direction, folder) in [("1.0", Direction::In, "set"), ("1.1", Direction::Out, "out")] {
         let mut spec = work.spec(id, direction, folder, "");
         spec.policy.manifest = Some(work.site.pfs(&format!("manifest{id}")));
+        // 12 MB: without it all is over before the last node has begun.
+        spec.policy.bandwidth_bytes_per_s = Some(4 * MIB);
         let status = run(&work, &spec);
         assert_eq!((status.state, &status.failures), (StageState::Complete, &vec![]));
         assert_eq!((status.progress.entries_done, &status.notes.remarks), (1206, &vec![]));
@@ -94,13 +96,11 @@ fn what_a_mover_was_at_when_it_was_killed_is_copied_by_others() {
     for (id, direction, folder) in [("1.0", Direction::In, "set"), ("1.1", Direction::Out, "out")] {
         let mut spec = work.spec(id, direction, folder, "");
         // So slow that it cannot be over before the mover is killed.
-        spec.policy.bandwidth_bytes_per_s = Some(100 * MIB);
+        spec.policy.bandwidth_bytes_per_s = Some(40 * MIB);
         work.cluster.movers.running.lock().unwrap().clear();
         let child = start(&work, &spec);
         let mover = mover(&work);
-        while work.blocks(&spec).is_empty() {
-            std::thread::sleep(Duration::from_millis(2));
-        }
+        work.until_within_a_file(&spec);
         kill_process(mover, Signal::KILL).unwrap();
         let status = end_of(child);
         assert_eq!((status.state, &status.failures), (StageState::Complete, &vec![]));
@@ -111,12 +111,9 @@ fn what_a_mover_was_at_when_it_was_killed_is_copied_by_others() {
 
 /// Waits until the other node's mover runs.
 fn mover(work: &Work) -> Pid {
-    loop {
-        match work.cluster.movers.running.lock().unwrap().get(&1) {
-            Some(mover) => break Pid::from_raw(*mover as i32).unwrap(),
-            None => std::thread::sleep(Duration::from_millis(2)),
-        }
-    }
+    let running = || work.cluster.movers.running.lock().unwrap().get(&1).copied();
+    wait_until("a mover runs", || running().is_some());
+    Pid::from_raw(running().unwrap() as i32).unwrap()
 }
 
 #[test]
@@ -128,7 +125,9 @@ fn a_mover_that_outlives_its_coordinator_removes_nothing_that_the_next_run_made(
         let folder = format!("in{round}");
         let spec = work.spec(&format!("{round}.0"), Direction::In, "set", &folder);
         work.cluster.movers.running.lock().unwrap().clear();
-        let mut coordinator = start(&work, &spec);
+        let mut slow = spec.clone();
+        slow.policy.bandwidth_bytes_per_s = Some(4 * MIB);
+        let mut coordinator = start(&work, &slow);
         let outlived = mover(&work);
         work.until_some_are_done(&spec);
         kill_process(outlived, Signal::STOP).unwrap();
@@ -137,9 +136,7 @@ fn a_mover_that_outlives_its_coordinator_removes_nothing_that_the_next_run_made(
         let status = run(&work, &spec);
         assert_eq!((status.state, &status.failures), (StageState::Complete, &vec![]));
         kill_process(outlived, Signal::CONT).unwrap();
-        while kill_process(outlived, Signal::CONT).is_ok() {
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        wait_until("the mover is gone", || kill_process(outlived, Signal::CONT).is_err());
         let target = format!("out{round}");
         let status = run(&work, &work.spec(&format!("{round}.1"), Direction::Out, &target, &folder));
         assert_eq!((status.state, &status.failures), (StageState::Complete, &vec![]));

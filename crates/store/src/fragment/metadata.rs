@@ -40,7 +40,7 @@ impl Fragment {
 pub fn may_have_lost(folder: &Path, spec: &FragmentSpec) -> Result<(), FragmentError> {
     let opened = Verifier::open(folder, &places(folder, spec.volume));
     opened
-        .map(|verifier| verifier.renounce())
+        .and_then(|verifier| verifier.draw_anew())
         .map_err(|cause| FragmentError::io("keep the commit verifier in", folder, cause))
 }
 

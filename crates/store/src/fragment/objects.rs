@@ -160,7 +160,7 @@ impl Objects {
 
     fn resize_here(&self, ino: u64, size: u64) -> io::Result<()> {
         let change = Change::Resize(size);
-        let object = match self.existing(ino)? {
+        let object = match self.in_place(ino)? {
             Some(object) => object,
             None if size == 0 => return self.keeper.replace_absent(ino, &change),
             None => self.make(ino, &change)?,

@@ -118,12 +118,19 @@ impl Verifier {
     /// After a sync that failed: the kernel tells of it once, so whoever was not told yet is told by another number after the
     /// next start.
     pub fn renounce(&self) {
-        let renounced = random().and_then(|verifier| {
-            self.keep(&Kept { verifier, boot_id: String::new(), mounts: Vec::new(), clean: false })
-        });
-        if let Err(error) = renounced {
+        if let Err(error) = self.draw_anew() {
             tracing::error!(path = %self.path.display(), %error, "cannot keep that a sync has failed");
         }
+    }
+
+    /// Has the next start draw another number.
+    ///
+    /// # Errors
+    /// The errno of what failed: it may not.
+    pub fn draw_anew(&self) -> io::Result<()> {
+        let verifier = random()?;
+        let kept = Kept { verifier, boot_id: String::new(), mounts: Vec::new(), clean: false };
+        Verifier { path: self.path.clone(), kept }.keep_or_forget()
     }
 
     fn keep(&self, kept: &Kept) -> io::Result<()> {

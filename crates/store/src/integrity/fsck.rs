@@ -12,21 +12,14 @@ use crate::shard::{Shard, errno_of};
 
 /// Starts a scrub of all namespaces, or only tells how it stands.
 pub fn scrub(fragment: &Fragment, spec: Option<ScrubSpec>) -> ScrubStatus {
-    let mut sum = ScrubStatus { begun: true, ..ScrubStatus::default() };
+    let mut sum = ScrubStatus::sum();
     for (id, Namespace { objects, .. }) in fragment.all_namespaces() {
         // Who asks wants to know now: also what was written just before.
         let one = match spec {
             Some(spec) => scrub::start(&objects, id, spec.bytes_per_s, Duration::ZERO),
             None => scrub::status(&objects),
         };
-        sum.running |= one.running;
-        sum.begun &= one.begun;
-        sum.objects += one.objects;
-        sum.bytes += one.bytes;
-        sum.in_use += one.in_use;
-        sum.more += one.more;
-        sum.damaged.extend(one.damaged);
-        sum.error = sum.error.or(one.error);
+        sum.add(one);
     }
     sum
 }

@@ -110,6 +110,28 @@ fn what_is_cut_off_or_grows_on_the_disk_is_never_made_to_look_right() {
 }
 
 #[test]
+fn what_is_written_to_an_object_that_was_removed_below_the_node_is_never_lost_in_silence() {
+    let folder = tempfile::tempdir().unwrap();
+    let objects = open(folder.path());
+    for ino in 1..=4 {
+        objects.write(ino, 0, &vec![7; 20_000]).unwrap();
+    }
+    seal(&objects);
+    for ino in 1..=3 {
+        fs::remove_file(objects.path(ino)).unwrap();
+    }
+    fs::rename(objects.path(4), objects.path(3)).unwrap();
+    assert!(objects.write(1, 20_000, &[8; 10]).is_err(), "the rest of it is gone");
+    objects.write(2, 0, &vec![9; 30_000]).unwrap();
+    objects.resize(3, 0).unwrap();
+    objects.write(3, 0, &[3; 10]).unwrap();
+    let again = open(folder.path());
+    assert!(whole(&again, 1).is_err());
+    assert_eq!(whole(&again, 2).unwrap(), vec![9; 30_000]);
+    assert_eq!(whole(&again, 3).unwrap(), [3; 10]);
+}
+
+#[test]
 fn a_scrub_finds_damage_of_an_object_whose_seal_was_written_again() {
     let folder = tempfile::tempdir().unwrap();
     let objects = Arc::new(open(folder.path()));

@@ -19,6 +19,8 @@ use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
+use rustix::io::Errno;
+
 use super::Shard;
 use super::log::disk::Folder;
 use super::log::{Extent, Growth, Log, LogError, NAME, restore};
@@ -52,7 +54,10 @@ struct Progress {
     shipped: (u64, u64),
     /// The copy that is written now has been synced as a whole.
     whole: bool,
+    /// Changes are confirmed without the other node.
     alone: bool,
+    /// The note that says so may be there.
+    noted: bool,
     /// The copy that was there before has nothing that this log lacks.
     compared: bool,
     /// When the other node said anything last.
@@ -86,7 +91,7 @@ impl Second {
             cause,
         })?;
         let (opened, growth) = (log.extent().next, log.growth().clone());
-        let progress = Mutex::new(Progress { alone, ..Progress::default() });
+        let progress = Mutex::new(Progress { alone, noted: alone, ..Progress::default() });
         Ok(Arc::new(Second { place, home, opened, growth, progress, changed: Condvar::new() }))
     }
 
@@ -102,11 +107,17 @@ impl Second {
 
     /// Waits until everything before the entry `next` survives a power loss of the other node, or of this one is known
     /// to be alone.
-    pub fn wait_until_synced(&self, next: u64) {
+    ///
+    /// # Errors
+    /// Neither is so: it cannot be noted that this node is alone, or the shard is closed.
+    pub fn wait_until_synced(&self, next: u64) -> io::Result<()> {
         self.ask_to_sync(next);
         let begun = Instant::now();
         let mut progress = self.lock();
-        while progress.synced < next && !progress.alone && !progress.closed {
+        while progress.synced < next && !progress.alone {
+            if progress.closed {
+                return Err(Errno::IO.into());
+            }
             let silent = progress.heard.map_or(begun, |heard| heard.max(begun)).elapsed();
             let left = SILENT_MAX.saturating_sub(silent).min(WAIT_MAX.saturating_sub(begun.elapsed()));
             if left.is_zero() {
@@ -114,17 +125,21 @@ impl Second {
             }
             progress = self.changed.wait_timeout(progress, left).expect(POISON).0;
         }
+        Ok(())
     }
 
     /// From here on changes are confirmed without the other node. The lock is held: nobody is answered before the note
     /// is there.
-    fn go_on_alone(&self, mut progress: MutexGuard<'_, Progress>) {
-        progress.alone = true;
-        if let Err(error) = restore::note_alone(&*self.home, true) {
-            // The mark says how far the log was synced all the same.
+    ///
+    /// # Errors
+    /// The errno of making the note: without it the copy, which is older, could take the log's place.
+    fn go_on_alone(&self, mut progress: MutexGuard<'_, Progress>) -> io::Result<()> {
+        progress.noted = true;
+        restore::note_alone(&*self.home, true).inspect_err(|error| {
             let path = self.path();
             tracing::error!(path = %path.display(), %error, "cannot note that the metadata log has one copy");
-        }
+        })?;
+        progress.alone = true;
         let why = progress.trouble.clone().unwrap_or_else(|| "it does not answer in time".into());
         tracing::warn!(
             path = %self.path().display(),
@@ -134,6 +149,7 @@ impl Second {
              has all of the log again"
         );
         self.changed.notify_all();
+        Ok(())
     }
 
     /// The other node has synced everything before the entry `next`, in a copy that is whole.
@@ -143,10 +159,12 @@ impl Second {
         progress.whole = true;
         progress.trouble = None;
         progress.heard = Some(Instant::now());
-        if progress.alone && progress.synced >= progress.wanted {
+        if progress.noted && progress.synced >= progress.wanted {
+            // Who goes on alone again makes the note again.
+            progress.alone = false;
             match restore::note_alone(&*self.home, false) {
                 Ok(()) => {
-                    progress.alone = false;
+                    progress.noted = false;
                     let (path, node) = (self.path(), self.place.node());
                     tracing::info!(path = %path.display(), node, "the metadata log has two copies again");
                 }

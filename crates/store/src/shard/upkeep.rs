@@ -71,7 +71,7 @@ impl Shard {
     /// The errno of the sync; EIO ever after.
     pub(super) fn sync_log(&self) -> io::Result<()> {
         let synced = self.sync_own_log()?;
-        self.second.iter().for_each(|second| second.wait_until_synced(synced.next));
+        self.second.iter().try_for_each(|second| second.wait_until_synced(synced.next))?;
         let mut state = self.lock();
         // No sooner: a copy that lacks something of this must still be able to take the log's place, and must not give
         // numbers out again.

@@ -1,5 +1,7 @@
 //! Control dies at every step of every function; the next life converges.
 
+use std::time::Duration;
+
 use tokio::runtime::{Builder, Runtime};
 
 use super::*;
@@ -45,7 +47,8 @@ fn run_job(dir: &Arc<TempDir>, site: &MemorySite) -> bool {
             continue;
         }
         died = true;
-        runtime.shutdown_background();
+        // What the dead one still did to the database would otherwise be done after what its successor does.
+        runtime.shutdown_timeout(Duration::from_secs(60));
         runtime = life();
         it = it.restart();
         runtime.block_on(it.run(function())).expect("the repeated function succeeds");

@@ -1,8 +1,8 @@
 //! Objects are opened, and others closed where there are too many.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{File, Metadata, OpenOptions};
 use std::io;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
@@ -27,9 +27,21 @@ impl Objects {
         }
     }
 
+    /// The object, if it is what its name leads to: what is written to one that somebody removed or replaced below us would be
+    /// gone when it is closed. Looked at before the first change of one at rest.
+    pub(super) fn in_place(&self, ino: u64) -> io::Result<Option<Arc<Object>>> {
+        let Some(object) = self.existing(ino)? else { return Ok(None) };
+        if !object.guard.lock().sealed || is_at(&object.file, &self.path(ino))? {
+            return Ok(Some(object));
+        }
+        tracing::error!(ino, path = %self.path(ino).display(), "somebody has removed or replaced an object");
+        self.opened().remove(ino);
+        self.existing(ino)
+    }
+
     /// The object, to be changed so.
     pub(super) fn make(&self, ino: u64, change: &Change) -> io::Result<Arc<Object>> {
-        if let Some(object) = self.existing(ino)? {
+        if let Some(object) = self.in_place(ino)? {
             return Ok(object);
         }
         match self.keeper.replace_absent(ino, change) {
@@ -86,6 +98,13 @@ pub(super) fn with_room<T>(action: impl Fn() -> io::Result<T>) -> io::Result<T> 
         Err(error) if is_shortage(&error) && open_objects::make_room() => action(),
         other => other,
     }
+}
+
+/// Whether the path leads to this file.
+fn is_at(file: &File, path: &Path) -> io::Result<bool> {
+    let id = |found: Metadata| (found.dev(), found.ino());
+    let there = disk::if_there(std::fs::metadata(path))?;
+    Ok(there.map(id) == Some(id(file.metadata()?)))
 }
 
 fn open_file(path: &Path, create: bool) -> io::Result<File> {
