@@ -45,7 +45,7 @@ fn both(cluster: &Cluster, n: usize) -> [PathBuf; 2] {
     let next = (n + 1) % cluster.servers.len();
     let inside = |fragment: PathBuf| {
         let volume = fragment.join("volume");
-        if volume.is_dir() { volume } else { fragment }
+        if fs::metadata(&volume).is_ok() { volume } else { fragment }
     };
     [inside(cluster.fragment(n)).join("objects/0"), inside(cluster.fragment(next)).join("mirror/0")]
 }
