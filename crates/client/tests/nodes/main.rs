@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod copies;
+mod keeper;
 mod namespace;
 mod objects;
 mod partial;
