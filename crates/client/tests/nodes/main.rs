@@ -4,6 +4,7 @@
 
 mod copies;
 mod keeper;
+mod losses;
 mod namespace;
 mod objects;
 mod partial;
