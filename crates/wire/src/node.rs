@@ -163,7 +163,8 @@ pub struct CopyStatus {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ScrubSpec {
-    /// Bytes a second that it may read on a node; `None`: as many as can be.
+    /// Bytes a second that it may read of each namespace on a node; `None`: as many as leave the disk to jobs; 0: as many as
+    /// can be.
     pub bytes_per_s: Option<u64>,
 }
 

@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::FileExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
@@ -113,6 +113,11 @@ impl SealLog {
             sync_names(&path)?;
         }
         Ok(SealLog { path, end: Mutex::new(end), index: RwLock::new(index) })
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
     }
 
     /// The object's seal.

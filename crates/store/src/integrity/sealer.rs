@@ -13,6 +13,7 @@ use std::time::Duration;
 use super::guard::{Guard, State};
 use super::log::{Begun, Sums};
 use super::report::Fault;
+use super::schedule::Schedule;
 use super::scrub::Pace;
 use super::{BLOCK, CHUNK_BLOCKS, CHUNK_BYTES, ChunkRef, SUM_OF_ZEROS, Seal, sum_of};
 use crate::fragment::extents::{BLOCK_BYTES, Extents};
@@ -76,7 +77,7 @@ pub fn start(objects: &Arc<Objects>, namespace: u32) {
 
 fn run(objects: &Weak<Objects>, namespace: u32) {
     let mut is_first = true;
-    let mut scrubs = super::scrub::Schedule::new();
+    let mut scrubs = None;
     let mut failed = false;
     loop {
         std::thread::sleep(PERIOD.min(rest()));
@@ -93,7 +94,7 @@ fn run(objects: &Weak<Objects>, namespace: u32) {
             tracing::warn!(namespace, %error, "cannot seal objects: damage of their bytes will not be found");
         }
         failed = sealed.is_err();
-        scrubs.turn(&objects, namespace);
+        scrubs.get_or_insert_with(|| Schedule::of(&objects)).turn(&objects, namespace);
     }
 }
 

@@ -4,12 +4,13 @@ use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use proptest::prelude::*;
 use wire::data::message::AllocateMode;
 
-use super::scrub::Pace;
+use super::schedule::Schedule;
+use super::scrub::{self, Pace};
 use crate::fragment::objects::Objects;
 use crate::fragment::space::Space;
 use crate::fragment::verifier::Verifier;
@@ -46,6 +47,34 @@ fn whole(objects: &Objects, ino: u64) -> std::io::Result<Vec<u8>> {
     let read = objects.read(ino, 0, &mut bytes)?;
     bytes.truncate(read);
     Ok(bytes)
+}
+
+#[test]
+fn a_week_is_counted_from_the_last_whole_scrub_and_not_from_the_start() {
+    let folder = tempfile::tempdir().unwrap();
+    let mark = folder.path().join("seals.scrubbed");
+    let days_ago = |days: u64| {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
+        fs::write(&mark, (now - days * 24 * 3600).to_string()).unwrap();
+    };
+    // As each start of a node does it.
+    let is_scrubbed = || {
+        let objects = Arc::new(open(folder.path()));
+        objects.write(INO, 0, b"bytes").unwrap();
+        Schedule::of(&objects).turn(&objects, 0);
+        while scrub::status(&objects).running {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        scrub::status(&objects).begun
+    };
+    assert!(!is_scrubbed(), "it is new");
+    days_ago(8);
+    assert!(is_scrubbed(), "it was long ago");
+    assert!(!is_scrubbed(), "it was just done");
+    days_ago(6);
+    assert!(!is_scrubbed(), "it is not due yet");
+    fs::write(&mark, "damaged").unwrap();
+    assert!(!is_scrubbed(), "nobody knows");
 }
 
 #[test]
