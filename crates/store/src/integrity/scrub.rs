@@ -125,14 +125,15 @@ fn pass(objects: &Objects, namespace: u32, pace: &mut Pace) -> io::Result<()> {
 /// What is wrong with an object that nobody is changing, and how much of it was read.
 fn check(objects: &Objects, ino: u64, pace: &mut Pace) -> io::Result<(Vec<Fault>, u64)> {
     let fine = Ok((Vec::new(), 0));
-    let Some(sealed) = objects.keeper().log.get(ino) else { return fine };
-    let seal = sealed.seal;
+    if objects.keeper().log.get(ino).is_none() {
+        return fine;
+    }
     let file = match open(&objects.path(ino)) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             // Whoever removes it takes it from the log first.
-            let is_lost = seal.length > 0 && objects.keeper().log.get(ino).is_some();
-            let faults = is_lost.then_some(Fault::Missing { was: seal.length });
+            let was = objects.keeper().log.get(ino).map_or(0, |sealed| sealed.must_have());
+            let faults = (was > 0).then_some(Fault::Missing { was });
             return Ok((faults.into_iter().collect(), 0));
         }
         Err(error) => return Err(error),

@@ -150,7 +150,7 @@ impl Objects {
         self.keeper().log.settle()
     }
 
-    /// Seals those again whose seals were lifted for a neighbour's sake.
+    /// Seals those again that were lifted or released for a neighbour's sake.
     fn seal_lapsed(&self, idle: Duration) -> io::Result<()> {
         for ino in self.keeper().log.lapsed(idle) {
             let again = |open: Option<&Arc<Guard>>| match open {
@@ -160,11 +160,21 @@ impl Objects {
                     if state.sealed { self.keeper().log.seal_again(ino) } else { Ok(()) }
                 }
                 None if self.keeper().is_queued(ino) => Ok(()),
-                None => self.keeper().log.seal_again(ino),
+                None => self.seal_again(ino),
             };
             self.while_none_opens(ino, again)?;
         }
         Ok(())
+    }
+
+    fn seal_again(&self, ino: u64) -> io::Result<()> {
+        let log = &self.keeper().log;
+        // In a former life it may have been removed, as was noted.
+        if log.get(ino).is_some_and(|sealed| sealed.released) && !disk::exists(&self.path(ino))? {
+            log.forget(ino);
+            return Ok(());
+        }
+        log.seal_again(ino)
     }
 
     /// Makes an object's sums, if it is at rest.
