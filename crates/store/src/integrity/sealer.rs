@@ -134,8 +134,7 @@ impl Objects {
         let queued = self.keeper().queued();
         for batch in queued.chunks(BATCH) {
             let mut prepared = Vec::new();
-            let inos = || batch.iter().filter(|guard| guard.at_rest(idle).is_some()).map(|guard| guard.ino());
-            self.sync_before_closing(inos());
+            self.sync_before_closing(batch.iter().map(|guard| guard.ino()), idle);
             for guard in batch {
                 if self.keeper().is_closed() {
                     return Ok(());
