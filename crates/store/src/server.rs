@@ -172,9 +172,8 @@ impl Server {
             // Wakes the thread that waits for a connection; it sees that we stop.
             let _closed = rustix::net::shutdown(listener, rustix::net::Shutdown::Both);
         }
-        for (_, copies) in std::mem::take(&mut *self.copies.write().expect(POISON)) {
-            copies.close();
-        }
+        let copies = std::mem::take(&mut *self.copies.write().expect(POISON));
+        copies.values().for_each(|copies| copies.close());
         let slots = std::mem::take(&mut *self.slots());
         for (instance, slot) in slots {
             let Slot::Served(fragment) = slot else { continue };
