@@ -20,6 +20,7 @@ mod interactive;
 mod job;
 mod local;
 mod on_demand;
+mod refused;
 mod staging;
 mod star_catalogue;
 mod unmount;

@@ -12,6 +12,7 @@
 //!
 //! **Invariant:** a fragment is served with all that its specification names, or not at all.
 
+mod advice;
 pub mod create;
 pub mod extents;
 pub mod metadata;
@@ -74,6 +75,8 @@ pub enum FragmentError {
         node: String,
         /// Why not.
         why: String,
+        /// It may still do so: that node is asked again and again.
+        asked_again: bool,
     },
     /// The key is not 64 hexadecimal digits.
     #[error("the instance's key is not 64 hexadecimal digits")]
@@ -238,7 +241,9 @@ impl Fragment {
             index: self.spec.index,
             capacity_bytes: self.spec.capacity_bytes,
             used_bytes: used.as_ref().copied().unwrap_or(0),
+            advice: used.as_ref().err().map(|_| advice::LOOK_AT_THE_DISK.to_owned()),
             error: used.err().map(|error| format!("cannot measure the volume: {error}")),
+            starting: false,
             copies: self.copies(),
         }
     }

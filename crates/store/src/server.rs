@@ -156,13 +156,27 @@ impl Server {
         self.known(instance).map(|fragment| fsck::run(&fragment, spec))
     }
 
+    /// The fragment; waits for one that starts.
     fn known(&self, instance: &str) -> Result<Arc<Fragment>, ApiError> {
-        self.fragment(instance).ok_or_else(|| ApiError {
-            code: "no_such_fragment".into(),
-            blame: Blame::Site,
-            message: format!("node {} serves no part of {instance}", self.node),
-            advice: "`forebay status` says why, if it has one".into(),
+        self.wait_until_started(instance);
+        self.fragment(instance).ok_or_else(|| match self.status_of(instance) {
+            Some(FragmentStatus { error: Some(why), advice, .. }) => self.broken(instance, &why, advice),
+            found => self.lacking(instance, found.is_some()),
         })
+    }
+
+    fn lacking(&self, instance: &str, is_starting: bool) -> ApiError {
+        let (node, root) = (&self.node, self.root.display());
+        let (message, advice) = match is_starting {
+            true => {
+                (format!("node {node} has not started its part of {instance} yet"), "try again in a moment")
+            }
+            false => (
+                format!("node {node} has no part of {instance} in {root}"),
+                "see whether the file system of that folder is mounted, mount it, and start the node again",
+            ),
+        };
+        ApiError { code: "no_such_fragment".into(), blame: Blame::Site, message, advice: advice.into() }
     }
 
     /// Stops listening, ends every connection, syncs everything and unmounts volumes; the fragments stay for the next start.

@@ -134,9 +134,28 @@ pub struct FragmentStatus {
     pub used_bytes: u64,
     /// Why it cannot be served, if so.
     pub error: Option<String>,
+    /// What to do about that.
+    #[serde(default)]
+    pub advice: Option<String>,
+    /// It is not known yet whether it can be served.
+    #[serde(default)]
+    pub starting: bool,
     /// How the metadata that has its home here is kept on a second node; empty where the instance has one node.
     #[serde(default)]
     pub copies: Vec<CopyStatus>,
+}
+
+/// A part of a buffer that is not served, or that nobody could look at.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PartTrouble {
+    /// Which part: the fragment's number.
+    pub part: u32,
+    /// The node that has it.
+    pub node: String,
+    /// Why.
+    pub why: String,
+    /// What to do next.
+    pub advice: String,
 }
 
 /// The second copy of the metadata of one namespace.
@@ -184,6 +203,8 @@ pub struct ScrubStatus {
     pub more: u64,
     /// Why it ended before its end.
     pub error: Option<String>,
+    /// Parts of the buffer that were not looked at.
+    pub unseen: Vec<PartTrouble>,
 }
 
 impl ScrubStatus {
@@ -201,6 +222,7 @@ impl ScrubStatus {
         self.in_use += one.in_use;
         self.more += one.more;
         self.damaged.extend(one.damaged);
+        self.unseen.extend(one.unseen);
         self.error = self.error.take().or(one.error);
     }
 }
@@ -225,8 +247,8 @@ pub struct FsckReport {
     pub orphans: Vec<Orphan>,
     /// Orphans that were removed.
     pub freed: u64,
-    /// Nodes that could not be asked, and why.
-    pub silent: Vec<String>,
+    /// Parts of the buffer that were not looked at.
+    pub unseen: Vec<PartTrouble>,
 }
 
 /// An object that belongs to no file.

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::Serialize;
-use wire::node::{Damage, FsckReport, FsckSpec, ScrubSpec, ScrubStatus};
+use wire::node::{Damage, FsckReport, FsckSpec, PartTrouble, ScrubSpec, ScrubStatus};
 use wlm::control::{Control, session_path};
 
 use super::{Context, checked_token, cluster};
@@ -114,10 +114,11 @@ fn spec(arguments: &Scrub) -> Result<ScrubSpec, Failure> {
 
 /// Says what was found; damage is a failure.
 fn told(scrub: &ScrubStatus, fsck: Option<&FsckReport>, output: &Output) -> Result<u8, Failure> {
+    let unseen = unseen(scrub, fsck);
     if output.json() {
         output.object(&Findings { scrub, fsck });
     } else {
-        scrub.damaged.iter().for_each(|damage| output.say(&line(damage)));
+        scrub.damaged.iter().for_each(|damage| output.say(&line(damage, &unseen)));
         let (objects, bytes) = (scrub.objects, render::bytes(scrub.bytes));
         output.say(&format!("forebay: compared {objects} objects, {bytes}, with their checksums"));
         if scrub.in_use > 0 {
@@ -125,24 +126,49 @@ fn told(scrub: &ScrubStatus, fsck: Option<&FsckReport>, output: &Output) -> Resu
         }
     }
     let orphans = fsck.map_or(0, |fsck| said(fsck, output));
-    if let Some(error) = scrub.error.as_ref().or(fsck.and_then(|fsck| fsck.silent.first())) {
-        let message = format!("not all could be looked at: {error}");
+    if !output.json() {
+        unseen.iter().for_each(|part| output.say(&format!("         not looked at: {}", part_line(part))));
+    }
+    verdict(scrub, orphans, &unseen)
+}
+
+/// The parts that one of both did not look at.
+fn unseen<'a>(scrub: &'a ScrubStatus, fsck: Option<&'a FsckReport>) -> Vec<&'a PartTrouble> {
+    let mut unseen: Vec<&PartTrouble> = scrub.unseen.iter().collect();
+    for part in fsck.iter().flat_map(|fsck| &fsck.unseen) {
+        if unseen.iter().all(|known| known.part != part.part) {
+            unseen.push(part);
+        }
+    }
+    unseen
+}
+
+fn part_line(part: &PartTrouble) -> String {
+    format!("the part on node {}: {}", part.node, part.why)
+}
+
+/// The worst of what was found.
+fn verdict(scrub: &ScrubStatus, orphans: u64, unseen: &[&PartTrouble]) -> Result<u8, Failure> {
+    let places = scrub.damaged.len() as u64 + scrub.more;
+    let damaged = format!("{places} places of objects are damaged: reading them fails with EIO");
+    let besides = if places > 0 { format!("; {damaged}") } else { String::new() };
+    if let Some(part) = unseen.first() {
+        let count = render::counted(unseen.len() as u64, "part was", "parts were");
+        let message = format!("{count} not looked at{besides}");
+        return Err(Failure::unavailable(message, part.advice.clone()));
+    }
+    if let Some(error) = &scrub.error {
+        let message = format!("not all could be looked at: {error}{besides}");
         return Err(Failure::unavailable(message, "look into the node's log, then repeat the command"));
     }
-    let places = scrub.damaged.len() as u64 + scrub.more;
+    let refused = |message: String, advice: &str| {
+        Err(Failure::Refused { exit: ExitCode::StageOut, message, advice: advice.into() })
+    };
     if places > 0 {
-        return Err(Failure::Refused {
-            exit: ExitCode::StageOut,
-            message: format!("{places} places of objects are damaged: reading them fails with EIO"),
-            advice: "write the files anew or remove them, or stage them in again".into(),
-        });
+        return refused(damaged, "write the files anew or remove them, or stage them in again");
     }
     if orphans > 0 {
-        return Err(Failure::Refused {
-            exit: ExitCode::StageOut,
-            message: format!("{orphans} objects belong to no file"),
-            advice: "free them with --repair".into(),
-        });
+        return refused(format!("{orphans} objects belong to no file"), "free them with --repair");
     }
     Ok(ExitCode::Success.number())
 }
@@ -160,7 +186,10 @@ fn said(fsck: &FsckReport, output: &Output) -> u64 {
     (fsck.orphans.len() as u64).saturating_sub(fsck.freed)
 }
 
-fn line(damage: &Damage) -> String {
-    let file = damage.path.clone().unwrap_or_else(|| format!("a file without a name (inode {})", damage.ino));
+fn line(damage: &Damage, unseen: &[&PartTrouble]) -> String {
+    let file = damage.path.clone().unwrap_or_else(|| match unseen {
+        [] => format!("a file without a name (inode {})", damage.ino),
+        _ => format!("a file whose name could not be looked up (inode {})", damage.ino),
+    });
     format!("{file}: {}", damage.what)
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use rustix::io::Errno;
-use wire::node::{FsckReport, FsckSpec, Orphan, ScrubSpec, ScrubStatus};
+use wire::node::{FsckReport, FsckSpec, Orphan, PartTrouble, ScrubSpec, ScrubStatus};
 
 use super::scrub;
 use crate::fragment::{Fragment, Namespace};
@@ -53,9 +53,10 @@ pub fn run(fragment: &Fragment, spec: FsckSpec) -> FsckReport {
         report.inodes += shard.inodes();
         for index in 0..shard.peers().count() {
             if let Err(errno) = compare(shard, &namespace, (id, index), spec, &mut report) {
-                let node = shard.peers().name(index);
-                let errno = std::io::Error::from(errno);
-                report.silent.push(format!("the objects of node {node} cannot be listed: {errno}"));
+                let node = shard.peers().name(index).to_owned();
+                let why = format!("its objects cannot be listed: {}", std::io::Error::from(errno));
+                let advice = "look into the log of that node".to_owned();
+                report.unseen.push(PartTrouble { part: index, node, why, advice });
             }
         }
     }

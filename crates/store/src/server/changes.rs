@@ -88,8 +88,8 @@ impl Server {
             error = error as &dyn std::error::Error,
             "cannot serve a fragment; what is on disk is kept as it is"
         );
-        self.slots()
-            .insert(instance, Slot::Broken(FragmentStatus { error: Some(error.to_string()), ..status }));
+        let (error, advice) = (Some(error.to_string()), Some(error.advice().into_owned()));
+        self.slots().insert(instance, Slot::Broken(FragmentStatus { error, advice, ..status }));
     }
 
     /// Makes a fragment, or confirms the one that is there, with the namespaces that it does not have yet.
@@ -105,7 +105,9 @@ impl Server {
             self.extend(&folder, &fragment, spec)?;
         }
         match self.status_of(&spec.instance) {
-            Some(FragmentStatus { error: Some(why), .. }) => return Err(self.broken(&spec.instance, &why)),
+            Some(FragmentStatus { error: Some(why), advice, .. }) => {
+                return Err(self.broken(&spec.instance, &why, advice));
+            }
             Some(status) => return Ok(status),
             None => {}
         }
@@ -224,14 +226,14 @@ impl Server {
         }
     }
 
-    fn broken(&self, instance: &str, why: &str) -> ApiError {
+    /// Why a fragment that is here is not served.
+    pub(super) fn broken(&self, instance: &str, why: &str, advice: Option<String>) -> ApiError {
+        let kept = "what is on disk is kept as it is";
         ApiError {
             code: "fragment_broken".into(),
             blame: Blame::Site,
             message: format!("node {} has a part of {instance} that it cannot serve: {why}", self.node),
-            advice: "what is on disk is kept as it is: mend what the message names and start the node again, or tear the \
-                     buffer down, which removes it"
-                .into(),
+            advice: advice.map_or(kept.to_owned(), |advice| format!("{kept}: {advice}")),
         }
     }
 }
@@ -249,5 +251,14 @@ fn undo(aside: &Path) {
 
 /// The status of a fragment of which nothing is known but its name.
 pub(super) fn unknown(instance: String) -> FragmentStatus {
-    FragmentStatus { instance, index: 0, capacity_bytes: 0, used_bytes: 0, error: None, copies: Vec::new() }
+    FragmentStatus {
+        instance,
+        index: 0,
+        capacity_bytes: 0,
+        used_bytes: 0,
+        error: None,
+        advice: None,
+        starting: false,
+        copies: Vec::new(),
+    }
 }

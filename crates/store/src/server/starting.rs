@@ -154,8 +154,12 @@ impl Home {
                 );
                 Ok(())
             }
-            Err(Why::Later(why)) => Err(Unfit::Away(FragmentError::Copy { lost, node, why })),
-            Err(Why::Never(why)) => Err(Unfit::Never(FragmentError::Copy { lost, node, why })),
+            Err(Why::Later(why)) => {
+                Err(Unfit::Away(FragmentError::Copy { lost, node, why, asked_again: true }))
+            }
+            Err(Why::Never(why)) => {
+                Err(Unfit::Never(FragmentError::Copy { lost, node, why, asked_again: false }))
+            }
         }
     }
 
@@ -189,7 +193,8 @@ impl Home {
 impl Server {
     /// Starts the fragment in the background.
     pub(super) fn begin(self: &Arc<Server>, starting: Starting) {
-        self.slots().insert(starting.instance.clone(), Slot::Starting(starting.status()));
+        let status = FragmentStatus { starting: true, ..starting.status() };
+        self.slots().insert(starting.instance.clone(), Slot::Starting(status));
         let server = self.clone();
         let instance = starting.instance.clone();
         if let Err(error) = thread("start", move || server.start(&starting)) {

@@ -191,7 +191,14 @@ impl Row {
                 if self.run == Run::Cluster { format!(" on {}", activation.node) } else { String::new() }
             )
         }));
-        lines.extend(session.instance.iter().filter_map(|instance| copies::line(&instance.copies)));
+        let instance = session.instance.iter();
+        lines.extend(instance.clone().flat_map(|instance| &instance.unserved).flat_map(|part| {
+            [
+                format!("  the part on node {} is not served: {}", part.node, part.why),
+                format!("    {}", part.advice),
+            ]
+        }));
+        lines.extend(instance.filter_map(|instance| copies::line(&instance.copies)));
         let (listed, more) = progress::listed(session.stages.iter());
         lines.extend(listed.into_iter().map(|stage| match stage.state {
             StageState::Pending | StageState::Deferred => {
