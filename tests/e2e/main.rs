@@ -12,6 +12,7 @@ mod cancel;
 mod capacity;
 mod copies;
 mod crashes;
+mod damage;
 mod datawarp;
 mod drain;
 mod drain_model;

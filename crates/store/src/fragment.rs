@@ -32,6 +32,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError, RwLock};
 
+use model::stripe::Layout;
 use wire::control::VolumeKind;
 use wire::data::Stream;
 use wire::data::hello::Key;
@@ -138,6 +139,8 @@ pub struct Namespace {
     pub objects: Arc<Objects>,
     /// Its metadata, if this is its home.
     pub shard: Option<Arc<Shard>>,
+    /// How its files are spread.
+    pub layout: Layout,
 }
 
 impl Fragment {
@@ -199,7 +202,7 @@ impl Fragment {
         } else {
             None
         };
-        Ok(Namespace { objects, shard })
+        Ok(Namespace { objects, shard, layout: namespace.layout })
     }
 
     /// What it was asked to be when it was opened.

@@ -247,6 +247,8 @@ pub struct FsckReport {
     pub orphans: Vec<Orphan>,
     /// Orphans that were removed.
     pub freed: u64,
+    /// What is among the objects and is none.
+    pub strays: Vec<Stray>,
     /// Parts of the buffer that were not looked at.
     pub unseen: Vec<PartTrouble>,
 }
@@ -265,7 +267,8 @@ pub struct Orphan {
 }
 
 /// A damaged place of an object.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Damage {
     /// The object's namespace.
     pub namespace: u32,
@@ -275,11 +278,27 @@ pub struct Damage {
     pub start: u64,
     /// Where it ends.
     pub end: u64,
-    /// What is wrong, in words.
+    /// Where the place begins in the file, bytes.
+    pub file_start: u64,
+    /// Where it ends. Where this is further away than in the object, only what is on this node is damaged in between.
+    pub file_end: u64,
+    /// The node that has the object.
+    pub node: String,
+    /// The number of its fragment.
+    pub part: u32,
+    /// What is wrong with these bytes, in words: they `do not match their checksums`.
     pub what: String,
     /// The file's path from the namespace's root; `None`: not known yet, or it has none.
-    #[serde(default)]
     pub path: Option<String>,
+}
+
+/// A file in the folders of objects that is none, or an object in a wrong folder.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stray {
+    /// The node.
+    pub node: String,
+    /// Where it is there.
+    pub path: PathBuf,
 }
 
 /// Everything a client needs to use a namespace.

@@ -53,6 +53,7 @@ pub async fn fsck<S: Site>(
         sum.objects += one.objects;
         sum.freed += one.freed;
         sum.orphans.extend(one.orphans);
+        sum.strays.extend(one.strays);
         of_others.extend(one.unseen);
     }
     // Of a part that several could not look at, its own node knows best why.
