@@ -75,3 +75,22 @@ fn a_part_that_a_node_refuses_is_named_with_the_reason_and_the_next_step_by_ever
     cluster.forebay(&["umount", text]).expect_success();
     cluster.forebay(&["scrub", &token]).expect_success();
 }
+
+#[test]
+fn a_node_that_lacks_its_part_of_a_buffer_says_so_in_its_log() {
+    let cluster = Cluster::new();
+    let (_, token) = kept_buffer(&cluster);
+    let part = cluster.state.join("nodes/n1/fragments/i1");
+    fs::rename(&part, cluster.folder().join("aside")).unwrap();
+    cluster.process("forebay-node", "n1").kill();
+    let lacks = || {
+        let scrub = cluster.forebay(&["scrub", &token]);
+        scrub.code() == 69 && scrub.stdout.contains("node n1 has no part of i1")
+    };
+    assert!(wait_until_told(SOON, lacks));
+    assert!(lacks());
+    let log = fs::read_to_string(cluster.state.join("log/n1.log")).unwrap();
+    let told = "is asked for, and is not among the fragments here";
+    assert_eq!(log.matches(told).count(), 1, "once: {log}");
+    assert!(log.contains("instance=\"i1\""), "{log}");
+}

@@ -104,3 +104,91 @@ fn come_back(view: &NodeView) -> String {
         Some(_) => format!("start forebay-node on {}, or mend the way to it", view.name),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use model::phase::{AccessMode, Coherence};
+    use wire::control::VolumeKind;
+    use wire::node::{NodeHealth, StorageAddress};
+
+    use super::*;
+
+    fn instance() -> Instance {
+        Instance {
+            id: "i1".into(),
+            key: String::new(),
+            stage_key: String::new(),
+            requested_bytes: 1,
+            capacity_bytes: 1,
+            volume: VolumeKind::Directory,
+            pool: "local".into(),
+            granularity_bytes: 1,
+            nodes: vec!["n0".into()],
+            access_modes: vec![AccessMode::Striped],
+            coherence: Coherence::default(),
+            drain: None,
+            on_job_nodes: false,
+        }
+    }
+
+    fn fragment() -> FragmentStatus {
+        FragmentStatus {
+            instance: "i1".into(),
+            index: 0,
+            capacity_bytes: 1,
+            used_bytes: 0,
+            error: None,
+            advice: None,
+            starting: false,
+            copies: vec![],
+        }
+    }
+
+    fn view(fragments: Vec<FragmentStatus>) -> NodeView {
+        let health = NodeHealth {
+            name: "n0".into(),
+            pid: 77,
+            data: StorageAddress { node: "n0".into(), tcp: String::new(), unix: None },
+            fragments,
+            mounts: vec![],
+            stages: vec![],
+            local: None,
+        };
+        NodeView { name: "n0".into(), online: true, health: Some(health), ..NodeView::default() }
+    }
+
+    /// Whether it is intact, and what is said and refused of its one part.
+    fn seen(view: &NodeView) -> (Option<bool>, Option<String>, bool) {
+        let instance = instance();
+        let nodes = std::slice::from_ref(view);
+        let said = unserved(&instance, 0, nodes).pop().map(|part| format!("{}; {}", part.why, part.advice));
+        (is_intact(&instance, 0, nodes), said, refused(&instance, 0, nodes).is_some())
+    }
+
+    #[test]
+    fn what_is_refused_or_gone_is_told_apart_from_what_only_takes_its_time() {
+        assert_eq!(seen(&view(vec![fragment()])), (Some(true), None, false));
+        let broken = FragmentStatus { error: Some("a bad log".into()), ..fragment() };
+        let (intact, said, refused) = seen(&view(vec![broken]));
+        assert_eq!((intact, refused), (Some(false), true));
+        assert!(
+            said.as_ref().is_some_and(|said| said.contains("a bad log") && said.contains("kill 77")),
+            "{said:?}"
+        );
+        let (intact, said, refused) = seen(&view(vec![]));
+        assert_eq!((intact, refused), (Some(false), true));
+        assert!(said.as_ref().is_some_and(|said| said.contains("does not have it")), "{said:?}");
+        let (intact, said, refused) = seen(&view(vec![FragmentStatus { starting: true, ..fragment() }]));
+        assert_eq!((intact, said.is_some(), refused), (None, true, false));
+    }
+
+    #[test]
+    fn of_a_node_that_has_not_answered_nothing_is_known() {
+        let never = NodeView { name: "n0".into(), ..NodeView::default() };
+        assert_eq!(seen(&never), (None, None, false));
+        let gone = NodeView { online: false, last_error: Some("refused".into()), ..view(vec![fragment()]) };
+        let (intact, said, refused) = seen(&gone);
+        assert_eq!((intact, refused), (None, false));
+        assert!(said.as_ref().is_some_and(|said| said.contains("does not answer: refused")), "{said:?}");
+    }
+}

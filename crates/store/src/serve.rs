@@ -55,11 +55,10 @@ fn greet(server: &Server, stream: &mut Stream) -> Result<Served, HelloError> {
     let mut hurried = Hurried { stream, until: Instant::now() + HELLO_TIMEOUT };
     let find = |claim: &Claim| {
         let is_starting = server.is_starting(&claim.instance);
-        find(server, claim).inspect_err(|_| {
-            if is_starting {
-                // Who is refused does not come again; who loses the connection does.
-                other.shutdown();
-            }
+        find(server, claim).inspect_err(|_| match is_starting {
+            // Who is refused does not come again; who loses the connection does.
+            true => other.shutdown(),
+            false => server.miss(&claim.instance),
         })
     };
     let admit = |claim: &Claim, asked| admit(claim, asked, handle).ok_or(Refusal::NoSuchFragment);

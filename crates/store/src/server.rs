@@ -4,6 +4,7 @@
 //! **Invariant:** a fragment whose connections are served has a slot that says so.
 
 mod changes;
+mod lacking;
 mod starting;
 
 use std::collections::HashMap;
@@ -59,6 +60,7 @@ pub struct Server {
     stopping: AtomicBool,
     listeners: Mutex<Vec<OwnedFd>>,
     run_mover: OnceLock<Box<RunMover>>,
+    missed: lacking::Missed,
 }
 
 enum Slot {
@@ -93,6 +95,7 @@ impl Server {
             stopping: AtomicBool::new(false),
             listeners: Mutex::default(),
             run_mover: OnceLock::new(),
+            missed: lacking::Missed::default(),
         };
         let found = disk::names(&root).map_err(|e| failed("list", e))?;
         let server = Arc::new(server);
@@ -163,20 +166,6 @@ impl Server {
             Some(FragmentStatus { error: Some(why), advice, .. }) => self.broken(instance, &why, advice),
             found => self.lacking(instance, found.is_some()),
         })
-    }
-
-    fn lacking(&self, instance: &str, is_starting: bool) -> ApiError {
-        let (node, root) = (&self.node, self.root.display());
-        let (message, advice) = match is_starting {
-            true => {
-                (format!("node {node} has not started its part of {instance} yet"), "try again in a moment")
-            }
-            false => (
-                format!("node {node} has no part of {instance} in {root}"),
-                "see whether the file system of that folder is mounted, mount it, and start the node again",
-            ),
-        };
-        ApiError { code: "no_such_fragment".into(), blame: Blame::Site, message, advice: advice.into() }
     }
 
     /// Stops listening, ends every connection, syncs everything and unmounts volumes; the fragments stay for the next start.

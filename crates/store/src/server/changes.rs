@@ -137,6 +137,7 @@ impl Server {
         })?;
         let status = fragment.status();
         self.keep_copies(&spec.instance, folder, spec);
+        self.missed.made(&spec.instance);
         self.slots().insert(spec.instance.clone(), Slot::Served(Arc::new(fragment)));
         Ok(status)
     }
@@ -164,6 +165,7 @@ impl Server {
             return Err(failed(error));
         }
         self.slots().remove(instance);
+        self.missed.removed(instance);
         create::remove(&removing).map_err(failed)
     }
 
