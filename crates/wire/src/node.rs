@@ -169,6 +169,9 @@ pub struct CopyStatus {
     pub node: String,
     /// Whether there are two copies: all that an `fsync` confirmed is on both nodes.
     pub whole: bool,
+    /// The other node could not be waited for: changes are confirmed with one copy until it has everything again.
+    #[serde(default)]
+    pub alone: bool,
     /// Bytes of the log that the copy does not have yet.
     pub behind_bytes: u64,
     /// Why there is one only, if that is known.
