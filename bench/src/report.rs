@@ -143,8 +143,8 @@ fn figure(value: f64) -> String {
     if value < 100.0 { format!("{value:.2}") } else { format!("{value:.0}") }
 }
 
-/// Writes them as a JSON array; the old file stays until the new one is whole. Of a run of some groups, `keep` keeps the lines of
-/// the others where they are.
+/// Writes them as a JSON array; the old file stays until the new one is whole. Of a run of some groups, `keep` keeps
+/// the lines of the others where they are.
 pub fn write(measurements: &[Measurement], path: &Path, keep: bool) -> Result<()> {
     let old = match fs::read_to_string(path) {
         Ok(text) if keep => lines_of(&text)?,

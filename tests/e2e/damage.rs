@@ -8,8 +8,8 @@ use tests::cluster::Cluster;
 
 const BLOCK: usize = 4096;
 
-/// A file over two nodes whose every block begins with its number; gives the mount point, the buffer's token and the folder
-/// of objects of each node.
+/// A file over two nodes whose every block begins with its number; gives the mount point, the buffer's token and the
+/// folder of objects of each node.
 fn numbered_file(cluster: &Cluster) -> (PathBuf, String, [PathBuf; 2]) {
     let path = cluster.pfs("mnt");
     let options = ["--capacity", "64MiB", "--nodes", "2", "--volume", "directory"];

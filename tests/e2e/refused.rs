@@ -12,8 +12,8 @@ use tests::processes::wait_until_told;
 /// Longer than anything here takes on a busy machine.
 const SOON: Duration = Duration::from_secs(30);
 
-/// A buffer of two nodes with a file, not mounted, beside one that is: so the services run on. Gives its mount point and
-/// token.
+/// A buffer of two nodes with a file, not mounted, beside one that is: so the services run on. Gives its mount point
+/// and token.
 fn kept_buffer(cluster: &Cluster) -> (PathBuf, String) {
     let [beside, path] = ["beside", "mnt"].map(|name| cluster.pfs(name));
     let text = path.to_str().unwrap();

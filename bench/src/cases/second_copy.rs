@@ -1,5 +1,5 @@
-//! What the second copy of the metadata costs: the same work on a buffer with two nodes, which keeps one, and on one with
-//! one node, which does not.
+//! What the second copy of the metadata costs: the same work on a buffer with two nodes, which keeps one, and on one
+//! with one node, which does not.
 
 use std::fs::{self, File};
 use std::path::Path;

@@ -76,7 +76,8 @@ fn of<'a>(
             Some(_) => Part::Served,
             None if settled => {
                 let why = "the node does not have it, although it was made there".into();
-                let advice = "see whether the file system with the node's folder is mounted, mount it, and start the node again";
+                let advice = "see whether the file system with the node's folder is mounted, mount it, and start \
+                     the node again";
                 Part::Refused(trouble(why, format!("{advice}{}", again(view))))
             }
             None => Part::Unknown,

@@ -125,8 +125,8 @@ impl Layout {
         stripe * size + last % size + 1
     }
 
-    /// The smallest range of the file that has all of `object`, a range of the object on `fragment`. Where that spans several
-    /// stripes, those of other fragments lie in between.
+    /// The smallest range of the file that has all of `object`, a range of the object on `fragment`. Where that spans
+    /// several stripes, those of other fragments lie in between.
     pub fn file_range(&self, ino: u64, fragment: u32, object: Range<u64>) -> Range<u64> {
         let end = self.file_size(ino, fragment, object.end);
         self.file_size(ino, fragment, object.start + 1).saturating_sub(1).min(end)..end

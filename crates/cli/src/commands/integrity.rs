@@ -175,7 +175,8 @@ fn verdict(
         let files = render::counted(strays, "file", "files");
         return refused(
             format!("{files} among the objects are none, or in a wrong folder"),
-            "while the node does not run, move an object back to the folder that its last two digits name, and remove what is none",
+            "while the node does not run, move an object back to the folder that its last two digits name, and \
+             remove what is none",
         );
     }
     if orphans > 0 {

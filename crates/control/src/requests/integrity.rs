@@ -95,7 +95,8 @@ fn unseen(part: u32, node: &str, error: ApiError) -> PartTrouble {
     PartTrouble { part, node: node.to_owned(), why: error.message, advice: error.advice }
 }
 
-/// Adds paths: each namespace's home knows its own. One that does not answer is among the parts that were not looked at.
+/// Adds paths: each namespace's home knows its own. One that does not answer is among the parts that were not looked
+/// at.
 async fn name<S: Site>(door: &Door<S>, instance: &Instance, damaged: &mut [Damage]) {
     if damaged.is_empty() {
         return;

@@ -9,9 +9,11 @@ use crate::shard::log::LogError;
 use crate::shard::log::restore::is_lost;
 
 /// Where the file system refuses.
-pub const LOOK_AT_THE_DISK: &str = "look at the file's permissions, the room on its disk and the kernel's log; mend that, then start the node again";
+pub const LOOK_AT_THE_DISK: &str = "look at the file's permissions, the room on its disk and the kernel's log; mend \
+     that, then start the node again";
 
-const BRING_BACK: &str = "bring the file back as it was and start the node again; where nobody has it, give the buffer up (`forebay rm`)";
+const BRING_BACK: &str = "bring the file back as it was and start the node again; where nobody has it, give the \
+     buffer up (`forebay rm`)";
 
 impl FragmentError {
     /// What to do next.

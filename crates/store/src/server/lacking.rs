@@ -1,5 +1,5 @@
-//! What is said of a fragment that somebody asks for and this node does not have: control lists it, so its folder is lost,
-//! or on a file system that is not mounted.
+//! What is said of a fragment that somebody asks for and this node does not have: control lists it, so its folder is
+//! lost, or on a file system that is not mounted.
 //!
 //! **Invariant:** the log says so once of each instance, and never of one that was removed as control asked.
 
@@ -61,7 +61,8 @@ impl Server {
         }
     }
 
-    /// Why control cannot be told of an instance's part that is not served, and about which there is nothing else to say.
+    /// Why control cannot be told of an instance's part that is not served, and about which there is nothing else to
+    /// say.
     pub(super) fn lacking(&self, instance: &str, is_starting: bool) -> ApiError {
         let (node, root) = (&self.node, self.root.display());
         let (message, advice) = match is_starting {
