@@ -145,9 +145,7 @@ pub const ALL: &[Scenario] = &[
         0,
         10,
     ),
-    // Not in the short run: a removal that is under way lifts seals of its neighbours, and the kill comes before they are
-    // sealed again.
-    drill("a_wrong_bit_in_an_object_is_never_served", TWO, Disks::Shared, Honest, &[BitFlip], 0, 5),
+    drill("a_wrong_bit_in_an_object_is_never_served", TWO, Disks::Shared, Honest, &[BitFlip], 6, 5),
     drill(
         "a_storage_node_without_descriptors_says_so_and_loses_nothing",
         TWO,

@@ -115,7 +115,7 @@ pub struct Rm {
 pub struct Scrub {
     /// The buffer's token, as `forebay status` lists it
     pub token: String,
-    /// Read at most so many bytes a second on each node, as 200MiB [default: as many as can be]
+    /// Read at most so many bytes a second on each node, as 200MiB (0: no bound) [default: 256MiB of each namespace]
     #[arg(long, value_name = "SIZE")]
     pub rate: Option<String>,
     /// Print one JSON object

@@ -67,6 +67,8 @@ struct State {
     overflown: bool,
     changes: u64,
     failures: Failures,
+    /// Losses that may concern any file.
+    losses: u64,
     doubts: Doubts,
 }
 
@@ -75,8 +77,8 @@ struct State {
 pub struct Doubts {
     /// These.
     pub files: Vec<u64>,
-    /// Any.
-    pub all: bool,
+    /// Any, as of the loss with this number.
+    pub all: Option<u64>,
 }
 
 /// What a node has lost, or may have.
@@ -158,7 +160,10 @@ impl Commits {
         // The home shard itself doubts them all.
         if fragment != self.home {
             state.doubts.files.extend(&lost);
-            state.doubts.all |= state.overflown;
+            if state.overflown {
+                state.losses += 1;
+                state.doubts.all = Some(state.losses);
+            }
         }
         if has_metadata {
             state.metadata = None;
@@ -237,7 +242,8 @@ impl Commits {
     pub fn doubted(&self, told: &Doubts) {
         self.lock_and(|state| {
             state.doubts.files.drain(..told.files.len());
-            state.doubts.all &= !told.all;
+            // There may have been another loss since.
+            state.doubts.all = state.doubts.all.filter(|loss| Some(*loss) != told.all);
         });
     }
 
@@ -316,5 +322,24 @@ impl Commits {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().expect("no thread panics while it holds what is unconfirmed")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_loss_of_what_nobody_knows_is_told_though_another_is_being_told() {
+        let commits = Commits::new(Layout::striped(3), 0, Remembered::default());
+        commits.inherit();
+        assert_eq!(commits.begin(1, 10), None);
+        assert!(commits.begin(1, 11).is_some());
+        let told = commits.doubts().unwrap();
+        assert!(commits.begin(2, 20).is_none() && commits.begin(2, 21).is_some());
+        commits.doubted(&told);
+        let rest = commits.doubts().expect("the second loss is not told yet");
+        commits.doubted(&rest);
+        assert_eq!(commits.doubts(), None);
     }
 }

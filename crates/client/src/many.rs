@@ -63,8 +63,11 @@ impl Client {
         read
     }
 
-    /// Asks the home shard all of this, once it knows every close that is held.
+    /// Asks the home shard all of this, once it knows every loss, and every close that is held.
     fn ask_home_all(&self, requests: impl Iterator<Item = Request>) -> Vec<Result<Reply>> {
+        if let Err(errno) = self.tell_doubts() {
+            return requests.map(|_| Err(errno)).collect();
+        }
         let held = self.files().take_held();
         let closes = (!held.is_empty()).then(|| Request::Close { handles: held.clone() });
         let fragment = self.home;

@@ -99,7 +99,8 @@ impl Client {
         let _alone = self.doubting.lock().expect("no thread panics while it tells the home shard of losses");
         let Some(doubts) = commits.doubts() else { return Ok(()) };
         // One request without names means them all.
-        let lists = if doubts.all { vec![&[][..]] } else { doubts.files.chunks(DOUBTS_MAX).collect() };
+        let lists =
+            if doubts.all.is_some() { vec![&[][..]] } else { doubts.files.chunks(DOUBTS_MAX).collect() };
         for inos in lists {
             self.ask(self.home, &Request::Doubt { inos: inos.to_vec() }, &[])?;
         }

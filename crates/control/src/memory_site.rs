@@ -10,8 +10,8 @@ use model::phase::{StageKind, StageState};
 use tokio::sync::Notify;
 use wire::control::{ApiError, FileFailure, Side, StageNotes, StageProgress, StageStatus};
 use wire::node::{
-    FragmentSpec, FragmentStatus, FsckReport, FsckSpec, LocalSpace, LocalSpec, LocalStatus, MountSpec,
-    MountStatus, NodeHealth, ScrubSpec, ScrubStatus, StageSpec, StorageAddress,
+    FRAGMENT_STARTING, FragmentSpec, FragmentStatus, FsckReport, FsckSpec, LocalSpace, LocalSpec,
+    LocalStatus, MountSpec, MountStatus, NodeHealth, ScrubSpec, ScrubStatus, StageSpec, StorageAddress,
 };
 
 use crate::node_api::{NodeApi, Release, Unmount};
@@ -52,6 +52,8 @@ pub struct World {
     pub interruptions: u32,
     /// Calls that fail, as `create_fragment n1`.
     pub refused: BTreeSet<String>,
+    /// How often a node is still starting a fragment that it is asked for.
+    pub starting: u32,
     /// Sources whose stage fails.
     pub failing: BTreeSet<String>,
     /// Sources whose stage stays active.
@@ -80,6 +82,7 @@ impl Default for World {
             local_bytes: 8 << 30,
             interruptions: 0,
             refused: BTreeSet::new(),
+            starting: 0,
             failing: BTreeSet::new(),
             hanging: BTreeSet::new(),
             calls: Vec::new(),
@@ -233,6 +236,10 @@ impl NodeApi for MemorySite {
 
     async fn create_fragment(&self, node: &str, spec: &FragmentSpec) -> Result<FragmentStatus, ApiError> {
         let effect = |world: &mut World| {
+            if world.starting > 0 {
+                world.starting -= 1;
+                return Err(site(FRAGMENT_STARTING, "still starting", "try again"));
+            }
             let known =
                 world.fragments.entry((node.into(), spec.instance.clone())).or_insert_with(|| spec.clone());
             let same = FragmentSpec { namespaces: spec.namespaces.clone(), ..known.clone() };

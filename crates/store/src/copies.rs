@@ -7,8 +7,8 @@
 //! FRAGMENT/copies/0/meta.mark       up to which entry the home had synced its own log
 //! ```
 //!
-//! A copy belongs to the connection that it comes by. One that broke is not gone on with: the home begins another, and
-//! the one that is there stays until that is whole. Copies are kept and read also where the fragment beside them
+//! A copy belongs to the connection that it comes by. One that broke is not gone on with, and is removed unless it was
+//! whole: the home begins another, and the one that is there stays until that is whole. Copies are kept and read also where the fragment beside them
 //! cannot be served.
 //!
 //! **Invariant:** of several connections for one namespace only the last that began a copy writes.
@@ -26,6 +26,7 @@ use rustix::io::Errno;
 use wire::data::Stream;
 use wire::data::hello::Key;
 
+use crate::shard::errno_of;
 use crate::shard::log::disk::{DiskFolder, Folder, LogFile};
 use crate::shard::log::mark::Mark;
 use crate::shard::log::{DRAFT, NAME};
@@ -41,6 +42,8 @@ pub struct Copies {
     folder: PathBuf,
     kept: Mutex<HashMap<u32, Arc<Mutex<Kept>>>>,
     connections: Mutex<HashMap<u64, Stream>>,
+    /// Why copies cannot be kept, as the log says already.
+    troubles: Mutex<HashMap<u32, Errno>>,
     next_connection: AtomicU64,
     closed: AtomicBool,
 }
@@ -72,6 +75,7 @@ impl Copies {
             folder: folder.join("copies"),
             kept: Mutex::default(),
             connections: Mutex::default(),
+            troubles: Mutex::default(),
             next_connection: AtomicU64::new(1),
             closed: AtomicBool::new(false),
         }
@@ -114,6 +118,20 @@ impl Copies {
         self.kept.lock().expect(POISON).values().for_each(|kept| drop(lock(kept)));
     }
 
+    /// A request about this namespace's copy failed. The log says so once, until a copy is whole.
+    fn failed(&self, namespace: u32, error: &io::Error) {
+        let errno = errno_of(error);
+        if self.troubles.lock().expect(POISON).insert(namespace, errno) != Some(errno) {
+            let folder = self.folder.join(namespace.to_string());
+            tracing::warn!(path = %folder.display(), %error, "cannot keep or read the copy of another node's metadata log");
+        }
+    }
+
+    /// A copy is whole.
+    fn succeeded(&self, namespace: u32) {
+        self.troubles.lock().expect(POISON).remove(&namespace);
+    }
+
     /// The copy of this namespace's log, or the place for one, which is made where `make` says so.
     fn kept(&self, namespace: u32, make: bool) -> io::Result<Arc<Mutex<Kept>>> {
         let mut all = self.kept.lock().expect(POISON);
@@ -130,6 +148,8 @@ impl Copies {
         }
         let folder: Arc<dyn Folder> = Arc::new(DiskFolder::open(&folder)?);
         let (mark, confirmed) = Mark::open(&*folder)?;
+        // Of a former life: nobody goes on with it.
+        disk::if_there(folder.remove(DRAFT))?;
         let kept = Arc::new(Mutex::new(Kept { folder, mark, confirmed, writer: 0 }));
         all.insert(namespace, kept.clone());
         Ok(kept)
@@ -168,6 +188,17 @@ impl Kept {
             draft.named = true;
         }
         Ok(())
+    }
+
+    /// A connection has ended: nobody goes on with what it wrote, and its room is for others.
+    fn abandon(&mut self, writer: u64, draft: &Draft) {
+        if self.writer == writer && !draft.named {
+            let removed = disk::if_there(self.folder.remove(DRAFT));
+            if let Err(error) = removed {
+                let path = self.folder.path_of(DRAFT);
+                tracing::warn!(path = %path.display(), %error, "cannot remove what was to be the copy of a metadata log");
+            }
+        }
     }
 
     /// Notes how far the home has synced its log.

@@ -16,6 +16,7 @@ pub mod guard;
 pub mod keeper;
 pub mod log;
 pub mod report;
+pub mod schedule;
 pub mod scrub;
 pub mod sealer;
 pub mod verify;

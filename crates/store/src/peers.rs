@@ -1,7 +1,7 @@
 //! The other fragments of the same namespace, as the home shard asks them to resize and to remove objects.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
@@ -18,6 +18,9 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// How long a node is asked for its list of objects: it may just have been started again.
 const LIST_PATIENCE: Duration = Duration::from_secs(5);
 
+/// Hears which commit verifier another fragment has.
+type Heed = dyn Fn(u32, u64) + Send + Sync;
+
 /// Connections to the other fragments.
 pub struct Peers {
     own_index: u32,
@@ -30,6 +33,7 @@ pub struct Peers {
     nodes: Vec<Peer>,
     grace: Duration,
     next_id: AtomicU64,
+    heed: OnceLock<Box<Heed>>,
 }
 
 struct Peer {
@@ -58,7 +62,20 @@ impl Peers {
             nodes,
             grace,
             next_id: AtomicU64::new(1),
+            heed: OnceLock::new(),
         }
+    }
+
+    /// From now on this hears the commit verifier of a fragment whenever a connection to it begins, before the fragment is
+    /// asked anything. The first call counts.
+    pub fn heed(&self, heed: Box<Heed>) {
+        let _set = self.heed.set(heed);
+    }
+
+    /// Looks whether a fragment is what it was when it was asked last.
+    pub fn look(&self, fragment: u32) {
+        // One that is away is looked at again.
+        let _seen = self.call(fragment, &Request::Verifier, Duration::ZERO);
     }
 
     /// Where the copy of the home's log is; `None` where the instance has one node.
@@ -172,6 +189,11 @@ impl Peers {
                 let mut connection = dial(&peer.address, Via::Tcp, &self.key, &self.claim(fragment))?.0;
                 // What was asked by a connection that broke, perhaps before a restart of ours, must not be done later.
                 self.ask(&mut connection, &Request::Fence)?;
+                if let (Some(heed), Reply::Verifier(verifier)) =
+                    (self.heed.get(), self.ask(&mut connection, &Request::Verifier)?)
+                {
+                    heed(fragment, verifier);
+                }
                 connection
             }
         };

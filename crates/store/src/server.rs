@@ -161,10 +161,12 @@ impl Server {
 
     /// The fragment; waits for one that starts.
     fn known(&self, instance: &str) -> Result<Arc<Fragment>, ApiError> {
-        self.wait_until_started(instance);
+        if !self.wait_until_started(instance, changes::START_MAX) {
+            return Err(self.starting(instance));
+        }
         self.fragment(instance).ok_or_else(|| match self.status_of(instance) {
             Some(FragmentStatus { error: Some(why), advice, .. }) => self.broken(instance, &why, advice),
-            found => self.lacking(instance, found.is_some()),
+            _ => self.lacking(instance),
         })
     }
 
@@ -175,9 +177,8 @@ impl Server {
             // Wakes the thread that waits for a connection; it sees that we stop.
             let _closed = rustix::net::shutdown(listener, rustix::net::Shutdown::Both);
         }
-        for (_, copies) in std::mem::take(&mut *self.copies.write().expect(POISON)) {
-            copies.close();
-        }
+        let copies = std::mem::take(&mut *self.copies.write().expect(POISON));
+        copies.values().for_each(|copies| copies.close());
         let slots = std::mem::take(&mut *self.slots());
         for (instance, slot) in slots {
             let Slot::Served(fragment) = slot else { continue };

@@ -7,6 +7,7 @@
 mod acl;
 pub mod attributes;
 mod destroy;
+mod following;
 mod handles;
 mod locking;
 mod locks;
@@ -129,6 +130,7 @@ impl Shard {
         });
         destroy::start(&shard);
         second::start(&shard);
+        following::start(&shard);
         Ok(shard)
     }
 

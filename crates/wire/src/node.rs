@@ -4,7 +4,7 @@
 //! | request | body | reply |
 //! |---|---|---|
 //! | `GET /v1/health` | | [`NodeHealth`] |
-//! | `PUT /v1/fragments/{instance}` | [`FragmentSpec`] | [`FragmentStatus`]; namespaces may be added to one that is there |
+//! | `PUT /v1/fragments/{instance}` | [`FragmentSpec`] | [`FragmentStatus`]; namespaces may be added to one that is there; [`FRAGMENT_STARTING`] |
 //! | `DELETE /v1/fragments/{instance}` | | `{}`; also when there is none |
 //! | `PUT /v1/fragments/{instance}/scrub` | [`ScrubSpec`] | [`ScrubStatus`], at once |
 //! | `GET /v1/fragments/{instance}/scrub` | | [`ScrubStatus`] |
@@ -35,6 +35,9 @@ use crate::control::{Owner, StagePair, StageStatus, VolumeKind};
 /// had open and locked, milliseconds: where no other is configured. A process that died is back in seconds; two minutes also
 /// cover the recovery of a large fragment.
 pub const GRACE_MS: u64 = 120_000;
+
+/// The code of the error where a node does not know yet whether it can serve a fragment that it has: asking again helps.
+pub const FRAGMENT_STARTING: &str = "fragment_starting";
 
 /// How to reach a storage node's data path.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -182,7 +185,8 @@ pub struct CopyStatus {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ScrubSpec {
-    /// Bytes a second that it may read on a node; `None`: as many as can be.
+    /// Bytes a second that it may read of each namespace on a node; `None`: as many as leave the disk to jobs; 0: as many as
+    /// can be.
     pub bytes_per_s: Option<u64>,
 }
 

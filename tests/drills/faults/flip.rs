@@ -22,7 +22,7 @@ impl Ground {
         let folder = self.site.storage[n].folder().join(OBJECTS);
         assert!(wait_until(HANGS_AFTER, || !objects(&folder).is_empty()), "the load leaves no object");
         self.load.order("pause");
-        // Whoever asks for the space in use waits for what is being removed: that lifts seals of its neighbours.
+        // Whoever asks for the space in use waits for what is being removed: one of what stays is chosen.
         statvfs(&self.mounts[0]).expect("it is mounted");
         self.seal(n);
         self.site.storage[n].kill();

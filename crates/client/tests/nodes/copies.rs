@@ -3,12 +3,20 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
 use client::{Client, ROOT};
-use wire::node::FragmentStatus;
+use rustix::io::Errno;
+use wire::data::dial::{Via, dial};
+use wire::data::hello::{Claim, Key, copying};
+use wire::data::{PAYLOAD_BYTES_MAX, Reply, Request};
+use wire::node::{FragmentSpec, FragmentStatus};
 
-use crate::support::{Cluster, ME};
+use crate::keeper::Keeper;
+use crate::support::{Cluster, KEY, ME};
 
 /// The home of the namespace, and the node that keeps the copy of its log.
 const HOME: usize = 0;
@@ -213,4 +221,118 @@ fn a_copy_that_knows_more_than_a_log_that_is_served_already_is_kept_and_the_stat
     stop(&cluster, HOME);
     start(&mut cluster, HOME);
     assert_eq!(names(&cluster.client()), expected(50));
+}
+
+#[test]
+fn a_home_that_is_given_its_copy_slowly_holds_up_no_other_buffer() {
+    let mut cluster = Cluster::start(2, 64 << 20);
+    make(&cluster.client(), 0..50);
+    await_two_copies(&cluster);
+    stop(&cluster, HOME);
+    stop(&cluster, KEEPER);
+    damage(&log(&cluster));
+    let (asks, asked) = channel();
+    let slow = Keeper::start(
+        &cluster.target.nodes[KEEPER].tcp,
+        Arc::new(move |request| match request {
+            Request::FindCopy => Some((Reply::Copy { length: 1 << 30, confirmed: 0 }, Vec::new())),
+            Request::ReadCopy { .. } => {
+                asks.send(()).unwrap_or_default();
+                std::thread::sleep(Duration::from_millis(10));
+                Some((Reply::Data, vec![0]))
+            }
+            _ => None,
+        }),
+    );
+    start(&mut cluster, HOME);
+    asked.recv_timeout(BOUND).expect("the home asks for the copy");
+    let (does, done) = channel();
+    let other = FragmentSpec { instance: "i2".into(), peers: Vec::new(), ..cluster.spec(HOME) };
+    let server = cluster.servers[HOME].clone();
+    std::thread::spawn(move || {
+        server.create_fragment(&other).unwrap();
+        server.delete_fragment(&other.instance).unwrap();
+        does.send(()).unwrap();
+    });
+    done.recv_timeout(BOUND).expect("another buffer comes and goes meanwhile");
+    drop(slow);
+    start(&mut cluster, KEEPER);
+    await_status(&cluster, "restored", |status| !status.copies.is_empty());
+    assert_eq!(names(&cluster.client()), expected(50));
+}
+
+#[test]
+fn a_copy_that_the_disk_does_not_take_at_first_takes_the_logs_place_later() {
+    let mut cluster = Cluster::start(2, 64 << 20);
+    make(&cluster.client(), 0..50);
+    await_two_copies(&cluster);
+    stop(&cluster, HOME);
+    damage(&log(&cluster));
+    let in_the_way = log(&cluster).with_file_name("meta.log.new");
+    fs::create_dir(&in_the_way).unwrap();
+    start(&mut cluster, HOME);
+    await_status(&cluster, "refused", |status| {
+        status.error.as_ref().is_some_and(|error| error.contains("it is tried again"))
+    });
+    fs::remove_dir(&in_the_way).unwrap();
+    await_status(&cluster, "restored", |status| status.error.is_none());
+    assert_eq!(names(&cluster.client()), expected(50));
+}
+
+#[test]
+fn what_came_of_a_copy_whose_connection_broke_takes_no_room() {
+    let cluster = Cluster::start(2, 64 << 20);
+    make(&cluster.client(), 0..50);
+    await_two_copies(&cluster);
+    stop(&cluster, HOME);
+    let (address, key) = (&cluster.target.nodes[KEEPER], Key::from_hex(KEY).unwrap());
+    let claim = Claim { instance: "i1".into(), namespace: 0, fragment: 1, session: copying(0) };
+    let (mut connection, _) = dial(address, Via::Tcp, &key, &claim).unwrap();
+    let requests = [Request::BeginCopy, Request::AppendCopy { offset: 0, confirmed: 0 }];
+    for (id, request) in (1..).zip(requests) {
+        let payload = if id == 1 { Vec::new() } else { vec![7; PAYLOAD_BYTES_MAX] };
+        connection.send(id, &request, &payload).unwrap();
+        assert_eq!(connection.receive::<Reply>().unwrap().message, Reply::Done);
+    }
+    let draft = cluster.fragment(KEEPER).join("copies/0/meta.log.new");
+    assert_eq!(fs::metadata(&draft).unwrap().len(), PAYLOAD_BYTES_MAX as u64);
+    drop(connection);
+    let begun = Instant::now();
+    while fs::metadata(&draft).is_ok() {
+        assert!(begun.elapsed() < BOUND, "it is there still");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    assert!(fs::metadata(draft.with_file_name("meta.log")).is_ok(), "the copy that was whole stays");
+}
+
+#[test]
+fn a_full_disk_of_the_node_with_the_copy_is_not_filled_again_and_again() {
+    let mut cluster = Cluster::start(2, 64 << 20);
+    stop(&cluster, KEEPER);
+    let begun = Arc::new(AtomicUsize::new(0));
+    let (begins, full) = (begun.clone(), Reply::Failed(Errno::NOSPC.raw_os_error()));
+    let keeper = Keeper::start(
+        &cluster.target.nodes[KEEPER].tcp,
+        Arc::new(move |request| {
+            let reply = match request {
+                Request::FindCopy => Reply::Copy { length: 0, confirmed: 0 },
+                Request::BeginCopy => {
+                    begins.fetch_add(1, Ordering::Relaxed);
+                    Reply::Done
+                }
+                _ => full.clone(),
+            };
+            Some((reply, Vec::new()))
+        }),
+    );
+    await_status(&cluster, "the disk is full", |status| {
+        let error = status.copies.first().and_then(|copy| copy.error.clone());
+        error.is_some_and(|error| error.contains("No space left"))
+    });
+    // As after any other error it would be tried again by then.
+    std::thread::sleep(Duration::from_secs(3));
+    assert_eq!(begun.load(Ordering::Relaxed), 1, "how often it was tried");
+    drop(keeper);
+    start(&mut cluster, KEEPER);
+    await_two_copies(&cluster);
 }

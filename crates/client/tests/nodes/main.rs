@@ -3,6 +3,8 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod copies;
+mod keeper;
+mod losses;
 mod namespace;
 mod objects;
 mod partial;

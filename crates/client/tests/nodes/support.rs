@@ -2,7 +2,7 @@
 
 use std::net::TcpListener;
 use std::os::unix::net::UnixListener;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use client::{Client, Creator};
@@ -53,28 +53,33 @@ impl Cluster {
             let server = cluster.serve(n, "127.0.0.1:0");
             cluster.servers.push(server);
         }
-        for index in 0..fragments {
-            let namespaces = vec![NamespaceSpec {
-                id: 0,
-                layout,
-                home: 0,
-                owner: Owner { uid: ME.uid, gid: ME.gid },
-                mode: 0o700,
-            }];
-            let spec = FragmentSpec {
-                instance: "i1".into(),
-                index,
-                capacity_bytes: capacity_each,
-                volume,
-                key: KEY.into(),
-                stage_key: String::new(),
-                peers: cluster.target.nodes.clone(),
-                namespaces,
-                grace_ms: wire::node::GRACE_MS,
-            };
-            cluster.servers[index as usize].create_fragment(&spec).unwrap();
+        for index in 0..fragments as usize {
+            let spec = FragmentSpec { capacity_bytes: capacity_each, volume, ..cluster.spec(index) };
+            cluster.servers[index].create_fragment(&spec).unwrap();
         }
         cluster
+    }
+
+    /// What node `n` is asked to have, in a folder, of the least size.
+    pub fn spec(&self, n: usize) -> FragmentSpec {
+        let namespace = NamespaceSpec {
+            id: 0,
+            layout: self.target.layout,
+            home: 0,
+            owner: Owner { uid: ME.uid, gid: ME.gid },
+            mode: 0o700,
+        };
+        FragmentSpec {
+            instance: self.target.instance.clone(),
+            index: u32::try_from(n).unwrap(),
+            capacity_bytes: 1 << 20,
+            volume: VolumeKind::Directory,
+            key: KEY.into(),
+            stage_key: String::new(),
+            peers: self.target.nodes.clone(),
+            namespaces: vec![namespace],
+            grace_ms: wire::node::GRACE_MS,
+        }
     }
 
     /// Opens node `n`'s folder and listens; appends or replaces its address.
@@ -99,7 +104,13 @@ impl Cluster {
 
     /// Node `n` loses its power and comes back; on its disk is all that it was written.
     pub fn lose_power(&mut self, n: usize) {
+        self.lose_power_and(n, |_| ());
+    }
+
+    /// The same, where `lose` does to its part of the instance what the power loss has done.
+    pub fn lose_power_and(&mut self, n: usize, lose: impl FnOnce(&Path)) {
         self.servers[n].shutdown();
+        lose(&self.fragment(n));
         std::fs::remove_file(self.roots[n].join("fragments/i1/verifier.json")).unwrap();
         let tcp = self.target.nodes[n].tcp.clone();
         self.servers[n] = self.serve(n, &tcp);
@@ -141,7 +152,7 @@ pub fn everywhere(test: impl Fn(&Cluster, &Client)) {
 }
 
 /// The former life's thread needs a moment to let go of the port.
-fn bind(address: &str) -> TcpListener {
+pub fn bind(address: &str) -> TcpListener {
     let give_up = std::time::Instant::now() + std::time::Duration::from_secs(10);
     loop {
         match TcpListener::bind(address) {

@@ -175,6 +175,19 @@ async fn a_setup_that_fails_leaves_nothing_allocated_and_can_be_repeated() {
 }
 
 #[tokio::test]
+async fn a_node_that_still_starts_a_fragment_is_asked_again() {
+    let it = Fixture::new();
+    it.site.world().starting = 5;
+    it.ready().await;
+    assert_eq!(it.site.world().count("create_fragment"), 2 + 5);
+    let it = Fixture::new();
+    (it.site.world().images, it.site.world().starting) = (true, 1000);
+    let error = it.setup(request(JOB)).await.unwrap_err();
+    assert_eq!(error.code, wire::node::FRAGMENT_STARTING, "and not for ever");
+    assert!(it.status().await.instance.is_none(), "it is no reason for another kind of volume");
+}
+
+#[tokio::test]
 async fn without_a_wish_an_image_is_tried_and_a_directory_is_the_way_out() {
     let it = Fixture::new();
     it.site.world().images = true;

@@ -5,7 +5,7 @@
 use daemon::error::{bug, user};
 use model::phase::Phase;
 use wire::control::{ApiError, Blame, Setup, VolumeKind};
-use wire::node::FragmentSpec;
+use wire::node::{FRAGMENT_STARTING, FragmentSpec};
 
 use super::target::Described;
 use super::{Done, absent, aside, buffers, job_nodes, join_all, target};
@@ -20,6 +20,9 @@ use crate::state::sessions::{self, Session};
 use crate::state::stages::{self, Stage};
 use crate::state::{self, registrations};
 use crate::status::used_bytes;
+
+/// How often a node is asked for a fragment that it is still starting. It answers after half a minute.
+const ASKED_MAX: u32 = 10;
 
 /// What is to be allocated for a session.
 pub struct Order {
@@ -254,7 +257,14 @@ async fn make_fragment<S: Site>(
     node: &str,
     spec: &FragmentSpec,
 ) -> Result<(), ApiError> {
-    let status = control.site.create_fragment(node, spec).await?;
+    let mut asked = 1;
+    let status = loop {
+        match control.site.create_fragment(node, spec).await {
+            // The node has waited for it, too.
+            Err(error) if error.code == FRAGMENT_STARTING && asked < ASKED_MAX => asked += 1,
+            answer => break answer?,
+        }
+    };
     match status.error {
         None => Ok(()),
         Some(reason) => {
@@ -290,7 +300,8 @@ fn may_fall_back<S: Site>(
     order: &Order,
     instance: &Instance,
 ) -> bool {
-    let refused = matches!(made, Err(error) if error.blame == Blame::Site && !absent(&control.site, error));
+    let is_refusal = |error: &ApiError| error.blame == Blame::Site && error.code != FRAGMENT_STARTING;
+    let refused = matches!(made, Err(error) if is_refusal(error) && !absent(&control.site, error));
     refused && order.volume.is_none() && instance.volume == VolumeKind::Image
 }
 

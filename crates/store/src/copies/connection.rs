@@ -22,6 +22,9 @@ pub struct Worker {
 
 impl Drop for Worker {
     fn drop(&mut self) {
+        if let (Some(draft), Ok(kept)) = (&self.draft, self.copies.kept(self.namespace, false)) {
+            lock(&kept).abandon(self.number, draft);
+        }
         self.copies.disconnected(self.number);
     }
 }
@@ -46,8 +49,7 @@ impl Worker {
         self.buffer.resize(frame.payload_len, 0);
         connection.payload(&mut self.buffer)?;
         let reply = self.answer(&frame.message).unwrap_or_else(|error| {
-            let namespace = self.namespace;
-            tracing::warn!(namespace, %error, "cannot keep or read the copy of another node's metadata log");
+            self.copies.failed(self.namespace, &error);
             Reply::Failed(errno_of(&error).raw_os_error())
         });
         let payload: &[u8] = if reply == Reply::Data { &self.buffer } else { &[] };
@@ -65,7 +67,11 @@ impl Worker {
                 kept.confirm(confirmed);
                 kept.append(draft, offset, bytes)
             }),
-            Request::SyncCopy { length } => self.write(|kept, draft, _| kept.sync(draft, length)),
+            Request::SyncCopy { length } => {
+                let synced = self.write(|kept, draft, _| kept.sync(draft, length))?;
+                self.copies.succeeded(self.namespace);
+                Ok(synced)
+            }
             Request::FindCopy => self.find(),
             Request::ReadCopy { offset, len } => self.read(offset, len as usize),
             _ => Err(Errno::NOTSUP.into()),

@@ -35,6 +35,11 @@ impl Pending {
         self.unsynced.store(true, Ordering::Release);
     }
 
+    /// It is about to be synced with others; whether it had to be. If that fails, [`Pending::begin_write`] takes it back.
+    pub fn take_unsynced(&self) -> bool {
+        self.unsynced.swap(false, Ordering::AcqRel)
+    }
+
     /// Whether the object must stay open.
     pub fn is_unsynced(&self) -> bool {
         self.unsynced.load(Ordering::Acquire) || self.is_suspect()

@@ -19,7 +19,10 @@ pub fn scrub(fragment: &Fragment, spec: Option<ScrubSpec>) -> ScrubStatus {
     for (id, Namespace { objects, layout, .. }) in fragment.all_namespaces() {
         // Who asks wants to know now: also what was written just before.
         let one = match spec {
-            Some(spec) => scrub::start(&objects, id, spec.bytes_per_s, Duration::ZERO),
+            Some(spec) => {
+                let rate = spec.bytes_per_s.unwrap_or(scrub::ASKED_BYTES_PER_S);
+                scrub::start(&objects, id, Some(rate), Duration::ZERO)
+            }
             None => scrub::status(&objects),
         };
         let damaged = one.damaged.into_iter().map(|damage| located(damage, fragment, layout)).collect();

@@ -87,7 +87,7 @@ impl Keeper {
     /// # Errors
     /// EIO where it was sealed with bytes in it.
     pub fn check_absent(&self, ino: u64) -> io::Result<()> {
-        match self.log.get(ino).map(|sealed| sealed.seal.length) {
+        match self.log.get(ino).map(|sealed| sealed.must_have()) {
             Some(was) if was > 0 => Err(Fault::Missing { was }.error(ino)),
             _ => Ok(()),
         }
@@ -99,8 +99,9 @@ impl Keeper {
     /// EIO where it would lack what it had; the log's.
     pub fn replace_absent(&self, ino: u64, change: &Change) -> io::Result<()> {
         let Some(sealed) = self.log.get(ino) else { return Ok(()) };
-        if sealed.seal.length > 0 && !change.replaces(sealed.seal.length) {
-            return Err(Fault::Missing { was: sealed.seal.length }.error(ino));
+        let was = sealed.must_have();
+        if was > 0 && !change.replaces(was) {
+            return Err(Fault::Missing { was }.error(ino));
         }
         self.log.lift(ino)?;
         self.log.forget(ino);
@@ -109,7 +110,7 @@ impl Keeper {
 
     /// What an object was like that is lost.
     pub fn measure_absent(&self, ino: u64) -> Option<Measure> {
-        let seal = self.log.get(ino)?.seal;
+        let seal = self.log.get(ino).filter(|sealed| sealed.must_have() > 0)?.seal;
         let time = Time { seconds: seal.mtime.0, nanos: seal.mtime.1 };
         Some(Measure { size: seal.length, blocks: 0, mtime: time, ctime: time })
     }
@@ -117,7 +118,7 @@ impl Keeper {
     /// The object is about to be removed. That is durable before it happens, if the log can be written: no power loss lets an object
     /// look lost that was removed.
     pub fn forget(&self, ino: u64) {
-        if let Err(error) = self.log.lift(ino) {
+        if let Err(error) = self.log.release(ino) {
             tracing::debug!(ino, %error, "cannot note durably that an object is removed");
         }
         self.waiting().remove(&ino);

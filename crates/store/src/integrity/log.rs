@@ -3,25 +3,27 @@
 //! ```text
 //! file  := "FRBYSUMS" version:u32le entry*
 //! entry := len:u32le crc32c:u32le sequence:u64le body[len]        crc32c covers sequence and body
-//! body  := 0 sums[]:u32le | 1 postcard(SealRecord) | 2 first:u64le last:u64le
+//! body  := 0 sums[]:u32le | 1 postcard(SealRecord) | 2 first:u64le last:u64le | 3 first:u64le last:u64le
 //! ```
 //!
-//! Sums come before the seal that refers to them. A note of the third kind lifts the seals of all objects in its range; it is
-//! durable before [`SealLog::lift`] returns. Other entries need not be: who loses them loses sums, and nothing else.
+//! Sums come before the seal that refers to them. A note of the kind 2 lifts the seals of all objects in its range: their
+//! bytes may change. One of the kind 3 says that these objects may be removed: their sums count as before. Both are durable
+//! before [`SealLog::lift`] and [`SealLog::release`] return ([`notes`]). Other entries need not be: who loses them loses sums, and nothing
+//! else.
 //!
 //! **Invariant:** where an entry does not match its checksum and a lift may have come after it, no seal counts any more:
 //! the objects are summed anew.
 
 mod end;
+mod notes;
 mod replay;
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::FileExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
-use std::time::{Duration, Instant};
 
 use disk::sync_names;
 use rustix::io::Errno;
@@ -29,6 +31,10 @@ use serde::{Deserialize, Serialize};
 
 use self::end::End;
 use super::{CHUNK_BLOCKS, ChunkRef, Seal};
+
+/// Kinds of notes about a range of objects.
+const LIFTED: u8 = 2;
+const RELEASED: u8 = 3;
 
 /// The sums of one chunk.
 pub type Sums = [u32; CHUNK_BLOCKS as usize];
@@ -42,11 +48,6 @@ const UNSYNCED_BYTES_MAX: u64 = 4 << 20;
 
 /// The log is written anew when it is this long and much of it is of no use any more.
 const COMPACT_BYTES_MIN: u64 = 32 << 20;
-
-/// Objects whose seals are lifted soon after each other are most often neighbours: each lift that follows another within this
-/// time takes twice as many along, so that who changes many pays for few syncs.
-const NEIGHBOURS_WITHIN: Duration = Duration::from_secs(2);
-const NEIGHBOURS_MAX: u32 = 12;
 
 /// The log, and what is sealed.
 #[derive(Debug)]
@@ -63,6 +64,21 @@ pub struct Sealed {
     pub seal: Arc<Seal>,
     /// Whether the log says durably that it does not count: the object may be changed.
     pub lifted: bool,
+    /// Whether the log says durably that the object may be removed.
+    pub released: bool,
+    /// A former life has said so: it may have been.
+    pub may_be_gone: bool,
+}
+
+impl Sealed {
+    fn new(seal: Arc<Seal>) -> Sealed {
+        Sealed { seal, lifted: false, released: false, may_be_gone: false }
+    }
+
+    /// How long the object was, if it cannot be rightly gone; 0: it can.
+    pub fn must_have(&self) -> u64 {
+        if self.may_be_gone { 0 } else { self.seal.length }
+    }
 }
 
 /// Where sums are written from here on.
@@ -115,6 +131,11 @@ impl SealLog {
         Ok(SealLog { path, end: Mutex::new(end), index: RwLock::new(index) })
     }
 
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// The object's seal.
     pub fn get(&self, ino: u64) -> Option<Sealed> {
         self.index.read().unwrap_or_else(PoisonError::into_inner).get(&ino).cloned()
@@ -164,81 +185,16 @@ impl SealLog {
         end.flush()?;
         if !Arc::ptr_eq(&begun.file, &end.file) || begun.losses != end.losses {
             // What was just written refers to nothing.
-            end.lift(&[ino.to_le_bytes(), ino.to_le_bytes()].concat())?;
+            end.note(LIFTED, ino..=ino)?;
             return Err(Errno::AGAIN.into());
         }
         let SealRecord { chunks, .. } = record;
         let seal = Arc::new(Seal { length, mtime, chunks: chunks.into(), file: end.file.clone() });
         end.live += live_bytes(&seal);
-        let sealed = Sealed { seal: seal.clone(), lifted: false };
+        let sealed = Sealed::new(seal.clone());
         let before = self.index.write().unwrap_or_else(PoisonError::into_inner).insert(ino, sealed);
         end.live -= before.map_or(0, |before| live_bytes(&before.seal)).min(end.live);
         Ok(seal)
-    }
-
-    /// The objects whose seals were lifted for a neighbour's sake, once no seal was lifted for `idle`.
-    pub fn lapsed(&self, idle: Duration) -> Vec<u64> {
-        let mut end = self.end();
-        let is_quiet = end.last_lift.is_none_or(|last| last.elapsed() >= idle);
-        if is_quiet { std::mem::take(&mut end.lapsed) } else { Vec::new() }
-    }
-
-    /// Seals an object again that was not changed since its seal was lifted, as the caller knows.
-    ///
-    /// # Errors
-    /// The errno of the write.
-    pub fn seal_again(&self, ino: u64) -> io::Result<()> {
-        let mut end = self.end();
-        let mut index = self.index.write().unwrap_or_else(PoisonError::into_inner);
-        let Some(sealed) = index.get_mut(&ino).filter(|sealed| sealed.lifted) else { return Ok(()) };
-        // Its sums may be in a log that was written anew since.
-        let seal = Arc::new(end.copy(ino, &sealed.seal)?);
-        end.flush()?;
-        *sealed = Sealed { seal, lifted: false };
-        Ok(())
-    }
-
-    /// Lifts the object's seal, durably; those of neighbours go along.
-    ///
-    /// # Errors
-    /// The errno of the write or sync: the object must not be changed then.
-    pub fn lift(&self, ino: u64) -> io::Result<()> {
-        let mut end = self.end();
-        let taken: Vec<u64> = {
-            let index = self.index.read().unwrap_or_else(PoisonError::into_inner);
-            if index.get(&ino).is_none_or(|sealed| sealed.lifted) {
-                return Ok(());
-            }
-            let soon = end.last_lift.is_some_and(|last| last.elapsed() < NEIGHBOURS_WITHIN);
-            end.neighbours = if soon { (end.neighbours + 1).min(NEIGHBOURS_MAX) } else { 0 };
-            index.range(ino..).take(1 << end.neighbours).map(|(ino, _)| *ino).collect()
-        };
-        let last = taken.last().copied().unwrap_or(ino);
-        let mut body = [0; 16];
-        body[..8].copy_from_slice(&ino.to_le_bytes());
-        body[8..].copy_from_slice(&last.to_le_bytes());
-        end.lift(&body)?;
-        end.sync(&self.path)?;
-        end.last_lift = Some(Instant::now());
-        end.lapsed.extend(taken.iter().filter(|taken| **taken != ino));
-        let mut index = self.index.write().unwrap_or_else(PoisonError::into_inner);
-        index.range_mut(ino..=last).for_each(|(_, sealed)| sealed.lifted = true);
-        Ok(())
-    }
-
-    /// The object is removed: nobody looks for it any more. If the note is lost, the shard still knows that it is gone.
-    pub fn forget(&self, ino: u64) {
-        let mut end = self.end();
-        let gone = self.index.write().unwrap_or_else(PoisonError::into_inner).remove(&ino);
-        let Some(gone) = gone else { return };
-        end.live -= live_bytes(&gone.seal).min(end.live);
-        if gone.lifted {
-            return;
-        }
-        let body = [ino.to_le_bytes(), ino.to_le_bytes()].concat();
-        if let Err(error) = end.lift(&body) {
-            tracing::debug!(ino, %error, "cannot note that an object is removed");
-        }
     }
 
     /// Makes what was sealed so far survive a power loss, and writes the log anew if much of it is of no use.
@@ -267,16 +223,20 @@ impl SealLog {
         let mut seals = Vec::new();
         for (ino, sealed) in self.index.read().unwrap_or_else(PoisonError::into_inner).iter() {
             if !sealed.lifted {
-                seals.push((*ino, fresh.copy(*ino, &sealed.seal)?));
+                let seal = Arc::new(fresh.copy(*ino, &sealed.seal)?);
+                seals.push((*ino, Sealed { seal, ..sealed.clone() }));
+            }
+            if sealed.released {
+                fresh.note(RELEASED, *ino..=*ino)?;
             }
         }
         fresh.flush()?;
         file.sync_all()?;
         std::fs::rename(&temporary, &self.path)?;
         let mut index = self.index.write().unwrap_or_else(PoisonError::into_inner);
-        for (ino, seal) in seals {
-            fresh.live += live_bytes(&seal);
-            index.insert(ino, Sealed { seal: Arc::new(seal), lifted: false });
+        for (ino, sealed) in seals {
+            fresh.live += live_bytes(&sealed.seal);
+            index.insert(ino, sealed);
         }
         (fresh.synced, fresh.unnamed) = (fresh.length, true);
         fresh.lapsed = std::mem::take(&mut end.lapsed);

@@ -12,14 +12,13 @@ use std::time::{Duration, Instant};
 use wire::node::ScrubStatus;
 
 use super::report::Fault;
-use super::sealer;
+use super::schedule;
 use super::{BLOCK, CHUNK_BLOCKS, CHUNK_BYTES, Seal, sum_of};
 use crate::fragment::extents::BLOCK_BYTES;
 use crate::fragment::objects::{Objects, next_data};
 
-/// How often everything is looked at without being asked for, and how fast.
-const EVERY: Duration = Duration::from_secs(7 * 24 * 3600);
-const BYTES_PER_S: u64 = 64 << 20;
+/// How fast, where who asks for it does not say, bytes a second: a part of what flash does.
+pub const ASKED_BYTES_PER_S: u64 = 256 << 20;
 
 /// So many places that are damaged are listed; more are counted.
 const LISTED_MAX: usize = 10_000;
@@ -47,25 +46,6 @@ impl Pace {
         let Some(rate) = self.bytes_per_s else { return };
         let due = Duration::from_secs_f64(self.bytes as f64 / rate as f64);
         std::thread::sleep(due.saturating_sub(self.begun.elapsed()));
-    }
-}
-
-/// When the next scrub that nobody asked for is due.
-#[derive(Debug)]
-pub struct Schedule(Instant);
-
-impl Schedule {
-    /// The first is due when all has been there for a while.
-    pub fn new() -> Schedule {
-        Schedule(Instant::now())
-    }
-
-    /// Starts one that is due.
-    pub fn turn(&mut self, objects: &Arc<Objects>, namespace: u32) {
-        if self.0.elapsed() >= EVERY {
-            self.0 = Instant::now();
-            start(objects, namespace, Some(BYTES_PER_S), sealer::rest());
-        }
     }
 }
 
@@ -101,6 +81,9 @@ fn run(objects: &Objects, namespace: u32, bytes_per_s: Option<u64>, idle: Durati
     let mut pace = Pace::new(bytes_per_s);
     let scrubbed = objects.adopt().and_then(|()| objects.seal_idle(idle, &mut pace));
     let scrubbed = scrubbed.and_then(|()| pass(objects, namespace, &mut pace));
+    if scrubbed.is_ok() {
+        schedule::note(objects);
+    }
     let mut status = lock(objects);
     status.running = false;
     status.in_use = objects.keeper().queued().len() as u64;
@@ -142,14 +125,15 @@ fn pass(objects: &Objects, namespace: u32, pace: &mut Pace) -> io::Result<()> {
 /// What is wrong with an object that nobody is changing, and how much of it was read.
 fn check(objects: &Objects, ino: u64, pace: &mut Pace) -> io::Result<(Vec<Fault>, u64)> {
     let fine = Ok((Vec::new(), 0));
-    let Some(sealed) = objects.keeper().log.get(ino) else { return fine };
-    let seal = sealed.seal;
+    if objects.keeper().log.get(ino).is_none() {
+        return fine;
+    }
     let file = match open(&objects.path(ino)) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             // Whoever removes it takes it from the log first.
-            let is_lost = seal.length > 0 && objects.keeper().log.get(ino).is_some();
-            let faults = is_lost.then_some(Fault::Missing { was: seal.length });
+            let was = objects.keeper().log.get(ino).map_or(0, |sealed| sealed.must_have());
+            let faults = (was > 0).then_some(Fault::Missing { was });
             return Ok((faults.into_iter().collect(), 0));
         }
         Err(error) => return Err(error),

@@ -13,6 +13,7 @@ use std::time::Duration;
 use super::guard::{Guard, State};
 use super::log::{Begun, Sums};
 use super::report::Fault;
+use super::schedule::Schedule;
 use super::scrub::Pace;
 use super::{BLOCK, CHUNK_BLOCKS, CHUNK_BYTES, ChunkRef, SUM_OF_ZEROS, Seal, sum_of};
 use crate::fragment::extents::{BLOCK_BYTES, Extents};
@@ -76,7 +77,7 @@ pub fn start(objects: &Arc<Objects>, namespace: u32) {
 
 fn run(objects: &Weak<Objects>, namespace: u32) {
     let mut is_first = true;
-    let mut scrubs = super::scrub::Schedule::new();
+    let mut scrubs = None;
     let mut failed = false;
     loop {
         std::thread::sleep(PERIOD.min(rest()));
@@ -93,7 +94,7 @@ fn run(objects: &Weak<Objects>, namespace: u32) {
             tracing::warn!(namespace, %error, "cannot seal objects: damage of their bytes will not be found");
         }
         failed = sealed.is_err();
-        scrubs.turn(&objects, namespace);
+        scrubs.get_or_insert_with(|| Schedule::of(&objects)).turn(&objects, namespace);
     }
 }
 
@@ -133,8 +134,7 @@ impl Objects {
         let queued = self.keeper().queued();
         for batch in queued.chunks(BATCH) {
             let mut prepared = Vec::new();
-            let inos = || batch.iter().filter(|guard| guard.at_rest(idle).is_some()).map(|guard| guard.ino());
-            self.sync_before_closing(inos());
+            self.sync_before_closing(batch.iter().map(|guard| guard.ino()), idle);
             for guard in batch {
                 if self.keeper().is_closed() {
                     return Ok(());
@@ -149,7 +149,7 @@ impl Objects {
         self.keeper().log.settle()
     }
 
-    /// Seals those again whose seals were lifted for a neighbour's sake.
+    /// Seals those again that were lifted or released for a neighbour's sake.
     fn seal_lapsed(&self, idle: Duration) -> io::Result<()> {
         for ino in self.keeper().log.lapsed(idle) {
             let again = |open: Option<&Arc<Guard>>| match open {
@@ -159,11 +159,21 @@ impl Objects {
                     if state.sealed { self.keeper().log.seal_again(ino) } else { Ok(()) }
                 }
                 None if self.keeper().is_queued(ino) => Ok(()),
-                None => self.keeper().log.seal_again(ino),
+                None => self.seal_again(ino),
             };
             self.while_none_opens(ino, again)?;
         }
         Ok(())
+    }
+
+    fn seal_again(&self, ino: u64) -> io::Result<()> {
+        let log = &self.keeper().log;
+        // In a former life it may have been removed, as was noted.
+        if log.get(ino).is_some_and(|sealed| sealed.released) && !disk::exists(&self.path(ino))? {
+            log.forget(ino);
+            return Ok(());
+        }
+        log.seal_again(ino)
     }
 
     /// Makes an object's sums, if it is at rest.

@@ -4,12 +4,13 @@ use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use proptest::prelude::*;
 use wire::data::message::AllocateMode;
 
-use super::scrub::Pace;
+use super::schedule::Schedule;
+use super::scrub::{self, Pace};
 use crate::fragment::objects::Objects;
 use crate::fragment::space::Space;
 use crate::fragment::verifier::Verifier;
@@ -46,6 +47,64 @@ fn whole(objects: &Objects, ino: u64) -> std::io::Result<Vec<u8>> {
     let read = objects.read(ino, 0, &mut bytes)?;
     bytes.truncate(read);
     Ok(bytes)
+}
+
+#[test]
+fn a_week_is_counted_from_the_last_whole_scrub_and_not_from_the_start() {
+    let folder = tempfile::tempdir().unwrap();
+    let mark = folder.path().join("seals.scrubbed");
+    let days_ago = |days: u64| {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
+        fs::write(&mark, (now - days * 24 * 3600).to_string()).unwrap();
+    };
+    // As each start of a node does it.
+    let is_scrubbed = || {
+        let objects = Arc::new(open(folder.path()));
+        objects.write(INO, 0, b"bytes").unwrap();
+        Schedule::of(&objects).turn(&objects, 0);
+        while scrub::status(&objects).running {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        scrub::status(&objects).begun
+    };
+    assert!(!is_scrubbed(), "it is new");
+    days_ago(8);
+    assert!(is_scrubbed(), "it was long ago");
+    assert!(!is_scrubbed(), "it was just done");
+    days_ago(6);
+    assert!(!is_scrubbed(), "it is not due yet");
+    fs::write(&mark, "damaged").unwrap();
+    assert!(!is_scrubbed(), "nobody knows");
+}
+
+#[test]
+fn what_lies_beside_removed_objects_is_compared_with_its_sums_also_after_a_kill() {
+    let folder = tempfile::tempdir().unwrap();
+    let objects = open(folder.path());
+    for ino in 1..=64 {
+        objects.write(ino, 0, &vec![ino as u8; 10_000]).unwrap();
+    }
+    seal(&objects);
+    (1..=8).for_each(|ino| objects.destroy(ino).unwrap());
+    drop(objects);
+    let objects = open(folder.path());
+    for ino in 9..=64 {
+        flip(&objects, ino, 5000);
+        assert!(whole(&objects, ino).is_err(), "a wrong bit of object {ino} is read");
+        flip(&objects, ino, 5000);
+    }
+    // Of those that were about to be removed as well, a power loss may have kept that note and not the removal's.
+    fs::remove_file(objects.path(9)).unwrap();
+    drop(objects);
+    let objects = open(folder.path());
+    assert!(whole(&objects, 9).unwrap().is_empty(), "it was removed");
+    // Once that is known, all others have to be there again.
+    seal(&objects);
+    (10..=64).for_each(|ino| fs::remove_file(objects.path(ino)).unwrap());
+    drop(objects);
+    let objects = open(folder.path());
+    assert!(whole(&objects, 9).unwrap().is_empty());
+    assert!((10..=64).all(|ino| whole(&objects, ino).is_err()), "an object that is lost reads as nothing");
 }
 
 #[test]

@@ -11,15 +11,19 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use wire::control::{ApiError, Blame};
 use wire::data::hello::Key;
-use wire::node::{FragmentSpec, FragmentStatus};
+use wire::node::{FRAGMENT_STARTING, FragmentSpec, FragmentStatus};
 
 use super::starting::Starting;
 use super::{POISON, Server, Slot, thread};
 use crate::copies::Copies;
 use crate::fragment::{Fragment, FragmentError, create, specification};
+
+/// How long a request for a fragment waits for its start.
+pub(super) const START_MAX: Duration = Duration::from_secs(30);
 
 impl Server {
     /// Takes up what a former life of the node has left.
@@ -80,16 +84,19 @@ impl Server {
         }
     }
 
-    /// Shows that a fragment cannot be served.
+    /// Shows that a fragment cannot be served. The log says so once, however often it is tried.
     pub(super) fn refuse(&self, status: FragmentStatus, error: &FragmentError) {
-        let instance = status.instance.clone();
-        tracing::error!(
-            instance,
-            error = error as &dyn std::error::Error,
-            "cannot serve a fragment; what is on disk is kept as it is"
-        );
-        let (error, advice) = (Some(error.to_string()), Some(error.advice().into_owned()));
-        self.slots().insert(instance, Slot::Broken(FragmentStatus { error, advice, ..status }));
+        let (instance, why) = (status.instance.clone(), error.to_string());
+        let advice = Some(error.advice().into_owned());
+        let refused = Slot::Broken(FragmentStatus { error: Some(why.clone()), advice, ..status });
+        let before = self.slots().insert(instance.clone(), refused);
+        if !matches!(before, Some(Slot::Broken(before)) if before.error.as_ref() == Some(&why)) {
+            tracing::error!(
+                instance,
+                error = error as &dyn std::error::Error,
+                "cannot serve a fragment; what is on disk is kept as it is"
+            );
+        }
     }
 
     /// Makes a fragment, or confirms the one that is there, with the namespaces that it does not have yet.
@@ -98,7 +105,18 @@ impl Server {
     /// Blames the site: no space, no privilege, no tool. What was begun is removed again. Where something is that cannot be
     /// served, it stays as it is.
     pub fn create_fragment(&self, spec: &FragmentSpec) -> Result<FragmentStatus, ApiError> {
-        self.wait_until_started(&spec.instance);
+        self.create_fragment_within(START_MAX, spec)
+    }
+
+    /// The same, where one that is there may take so long to start.
+    pub(super) fn create_fragment_within(
+        &self,
+        patience: Duration,
+        spec: &FragmentSpec,
+    ) -> Result<FragmentStatus, ApiError> {
+        if !self.wait_until_started(&spec.instance, patience) {
+            return Err(self.starting(&spec.instance));
+        }
         let _alone = self.changing.lock().expect(POISON);
         let folder = self.folder(&spec.instance)?;
         if let Some(fragment) = self.fragment(&spec.instance) {
@@ -155,9 +173,9 @@ impl Server {
         if let Some(fragment) = self.fragment(instance) {
             fragment.close();
         }
-        if let Some(copies) = self.copies.write().expect(POISON).remove(instance) {
-            copies.close();
-        }
+        // Not in one expression with the lock: the copies of other instances would wait for the disk with this one's.
+        let copies = self.copies.write().expect(POISON).remove(instance);
+        copies.iter().for_each(|copies| copies.close());
         // One step, and durable: a node that is killed now does not serve what is half gone.
         if let Err(cause) = disk::set_aside(&folder) {
             let error = FragmentError::Io { operation: "set aside", path: folder, cause };
@@ -225,6 +243,16 @@ impl Server {
             blame: Blame::Site,
             message: format!("node {} cannot {verb} its part of {instance}: {error}", self.node),
             advice: "mend what the message names, then try again".into(),
+        }
+    }
+
+    pub(super) fn starting(&self, instance: &str) -> ApiError {
+        ApiError {
+            code: FRAGMENT_STARTING.into(),
+            blame: Blame::Site,
+            message: format!("node {} is still starting its part of {instance}", self.node),
+            advice: "try again: a long metadata log, or a slow disk, takes its time; the node's log says what it waits for"
+                .into(),
         }
     }
 

@@ -63,22 +63,17 @@ impl Server {
 
     /// Why control cannot be told of an instance's part that is not served, and about which there is nothing else to
     /// say.
-    pub(super) fn lacking(&self, instance: &str, is_starting: bool) -> ApiError {
-        let (node, root) = (&self.node, self.root.display());
-        let (message, advice) = match is_starting {
-            true => {
-                (format!("node {node} has not started its part of {instance} yet"), "try again in a moment")
-            }
-            false => {
-                // Control knows what it has had made.
-                self.miss_after(instance, Duration::ZERO);
-                (
-                    format!("node {node} has no part of {instance} in {root}"),
-                    "see whether the file system of that folder is mounted, mount it, and start the node again",
-                )
-            }
-        };
-        ApiError { code: "no_such_fragment".into(), blame: Blame::Site, message, advice: advice.into() }
+    pub(super) fn lacking(&self, instance: &str) -> ApiError {
+        // Control knows what it has had made.
+        self.miss_after(instance, Duration::ZERO);
+        ApiError {
+            code: "no_such_fragment".into(),
+            blame: Blame::Site,
+            message: format!("node {} has no part of {instance} in {}", self.node, self.root.display()),
+            advice:
+                "see whether the file system of that folder is mounted, mount it, and start the node again"
+                    .into(),
+        }
     }
 }
 

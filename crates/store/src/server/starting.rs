@@ -13,6 +13,8 @@
 //!
 //! **Invariant:** a log gives its place only to a copy that is known to have all that was confirmed.
 
+mod lost;
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -20,33 +22,23 @@ use std::time::{Duration, Instant};
 use wire::data::hello::Key;
 use wire::node::{FragmentSpec, FragmentStatus};
 
+use self::lost::{ANSWER_WITHIN, Fetched, Home, Unfit};
 use super::changes::unknown;
 use super::{POISON, Server, Slot, thread};
 use crate::copies::link::Place;
 use crate::fragment::{Fragment, FragmentError, metadata};
-use crate::shard::log::disk::Folder;
-use crate::shard::log::mark::Mark;
-use crate::shard::log::{self, LogError, restore};
+use crate::shard::log::{self, restore};
 
 /// How long a start waits for the node with the copy, where nothing is wrong with the log. After a power loss of all
 /// nodes the last may come some seconds after the first.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// How soon it is asked again, and how long each of its answers may take.
+/// How soon it is asked again.
 const PAUSE: Duration = Duration::from_millis(50);
-const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 
-/// How soon a log that is lost is looked for again.
+/// How soon a log that is lost is looked for again: at first, and at most.
 const LOST_PAUSE: Duration = Duration::from_millis(500);
-
-/// How long a request for a fragment waits for its start.
-const START_MAX: Duration = Duration::from_secs(30);
-
-/// A namespace's metadata, and where its copy is.
-struct Home {
-    path: PathBuf,
-    place: Place,
-}
+const LOST_PAUSE_MAX: Duration = Duration::from_secs(10);
 
 /// A fragment that starts.
 pub(super) struct Starting {
@@ -54,19 +46,6 @@ pub(super) struct Starting {
     folder: PathBuf,
     spec: FragmentSpec,
     homes: Vec<Home>,
-}
-
-/// Why a copy does not take the place of a log that is lost.
-enum Unfit {
-    /// The node may answer later.
-    Away(FragmentError),
-    Never(FragmentError),
-}
-
-/// The same, in words.
-enum Why {
-    Later(String),
-    Never(String),
 }
 
 impl Starting {
@@ -107,86 +86,20 @@ impl Starting {
         self.homes.iter().all(|home| home.place.reach(Some(ANSWER_WITHIN)).is_ok())
     }
 
-    /// Puts copies in the place of logs that are lost.
-    fn restore(&self) -> Result<(), Unfit> {
+    /// Has the copies of the logs that are lost.
+    fn fetch(&self) -> Result<Vec<Fetched<'_>>, Unfit> {
+        let lost = self.homes.iter().filter_map(|home| {
+            let checked = log::folder(&home.path).and_then(|folder| restore::check(&*folder));
+            Some((home, checked.err()?))
+        });
+        lost.map(|(home, lost)| home.fetch(lost)).collect()
+    }
+
+    /// Puts copies in the place of the logs that are lost.
+    fn restore(&self, copies: Vec<Fetched<'_>>) -> Result<(), Unfit> {
         // What was answered and not synced may be lacking. First: this process may die as soon as a copy is in its place.
-        metadata::may_have_lost(&self.folder, &self.spec).map_err(Unfit::Never)?;
-        for home in &self.homes {
-            if let Err(lost) = log::folder(&home.path).and_then(|folder| restore::check(&*folder)) {
-                home.restore(lost)?;
-            }
-        }
-        Ok(())
-    }
-}
-
-impl Home {
-    fn ask(&self, folder: &dyn Folder) -> Result<(), String> {
-        let failed = |error: &dyn std::fmt::Display| format!("node {}: {error}", self.place.node());
-        if restore::is_alone(folder).map_err(|error| failed(&error))? {
-            // It knows less than this node.
-            return Ok(());
-        }
-        let mut link = self.place.reach(Some(ANSWER_WITHIN)).map_err(|error| failed(&error))?;
-        let found = link.find().map_err(|error| failed(&error))?;
-        Mark::raise(folder, found.confirmed).map_err(|error| failed(&error))
-    }
-
-    fn restore(&self, lost: LogError) -> Result<(), Unfit> {
-        if !restore::is_lost(&lost) {
-            return Err(Unfit::Never(lost.into()));
-        }
-        let folder = match log::folder(&self.path) {
-            Ok(folder) => folder,
-            Err(_) => metadata::make_home(&self.path)
-                .and_then(|()| Ok(log::folder(&self.path)?))
-                .map_err(Unfit::Never)?,
-        };
-        let node = self.place.node().to_owned();
-        match self.take_copy(&*folder) {
-            Ok(entries) => {
-                tracing::warn!(
-                    path = %self.path.display(),
-                    %lost,
-                    node,
-                    entries,
-                    "the metadata log was lost: its second copy has taken its place"
-                );
-                Ok(())
-            }
-            Err(Why::Later(why)) => {
-                Err(Unfit::Away(FragmentError::Copy { lost, node, why, asked_again: true }))
-            }
-            Err(Why::Never(why)) => {
-                Err(Unfit::Never(FragmentError::Copy { lost, node, why, asked_again: false }))
-            }
-        }
-    }
-
-    /// Puts the copy in the place of the log in the folder. Returns how many entries that has had then.
-    fn take_copy(&self, folder: &dyn Folder) -> Result<u64, Why> {
-        let alone = restore::is_alone(folder)
-            .map_err(|error| Why::Never(format!("cannot look whether it may: {error}")))?;
-        if alone {
-            let why = "this node has confirmed changes while that one was away, which it lacks";
-            return Err(Why::Never(why.to_owned()));
-        }
-        let bytes = self.fetch(folder).map_err(Why::Later)?;
-        if bytes.is_empty() {
-            return Err(Why::Never("it has none".to_owned()));
-        }
-        let origin = PathBuf::from(format!("on node {}", self.place.node()));
-        restore::put(folder, &bytes, &origin).map_err(|error| Why::Never(error.to_string()))
-    }
-
-    /// The copy's bytes; empty where there is none. The mark is raised before: a copy that lacks what it speaks of is
-    /// refused.
-    fn fetch(&self, folder: &dyn Folder) -> Result<Vec<u8>, String> {
-        let failed = |error: &dyn std::fmt::Display| format!("{error}; it is asked again until it answers");
-        let mut link = self.place.reach(Some(ANSWER_WITHIN)).map_err(|error| failed(&error))?;
-        let found = link.find().map_err(|error| failed(&error))?;
-        Mark::raise(folder, found.confirmed).map_err(|error| failed(&error))?;
-        link.read(found.length).map_err(|error| failed(&error))
+        metadata::may_have_lost(&self.folder, &self.spec).map_err(Unfit::Yet)?;
+        copies.into_iter().try_for_each(Fetched::take_place)
     }
 }
 
@@ -204,11 +117,14 @@ impl Server {
 
     fn start(&self, starting: &Starting) {
         self.ask_copies(starting);
+        let mut pause = LOST_PAUSE;
         while !self.try_start(starting) {
-            // Also where the node answers and does not give the copy: its disk may be in trouble.
-            std::thread::sleep(LOST_PAUSE);
+            // Also where the node answers and does not give the copy, or the disk here does not take it.
+            std::thread::sleep(pause);
+            pause = (pause * 2).min(LOST_PAUSE_MAX);
             while self.is_wanted(&starting.instance) && !starting.can_ask() {
-                std::thread::sleep(LOST_PAUSE);
+                pause = LOST_PAUSE;
+                std::thread::sleep(pause);
             }
         }
     }
@@ -236,20 +152,40 @@ impl Server {
 
     /// Returns whether there is nothing more to be done.
     fn try_start(&self, starting: &Starting) -> bool {
-        let _alone = self.changing.lock().expect(POISON);
-        if !self.is_wanted(&starting.instance) {
-            return true;
+        let opened = self.alone(starting, || match starting.open() {
+            Err(FragmentError::Log(lost)) if restore::is_lost(&lost) => None,
+            opened => Some(self.concluded(starting, opened.map_err(Unfit::Never))),
+        });
+        match opened {
+            None => true,
+            Some(Some(is_done)) => is_done,
+            Some(None) => self.try_restore(starting),
         }
-        let opened = match starting.open() {
-            Err(FragmentError::Log(lost)) if restore::is_lost(&lost) => {
-                starting.restore().and_then(|()| starting.open().map_err(Unfit::Never))
-            }
-            opened => opened.map_err(Unfit::Never),
-        };
+    }
+
+    /// The same, where a log is lost.
+    fn try_restore(&self, starting: &Starting) -> bool {
+        // Other fragments come and go meanwhile: the other node may take its time, or hang.
+        let copies = starting.fetch();
+        let restored = self.alone(starting, || {
+            let restored = copies.and_then(|copies| starting.restore(copies));
+            self.concluded(starting, restored.and_then(|()| starting.open().map_err(Unfit::Never)))
+        });
+        restored.unwrap_or(true)
+    }
+
+    /// Does what changes the fragment, while no other comes or goes; `None` where it is not wanted any more.
+    fn alone<T>(&self, starting: &Starting, act: impl FnOnce() -> T) -> Option<T> {
+        let _alone = self.changing.lock().expect(POISON);
+        self.is_wanted(&starting.instance).then(act)
+    }
+
+    /// Serves or refuses it. Returns whether there is nothing more to be done.
+    fn concluded(&self, starting: &Starting, opened: Result<Fragment, Unfit>) -> bool {
         match opened {
             Ok(fragment) => self.started(&starting.instance, fragment),
             Err(Unfit::Never(error)) => self.refuse(starting.status(), &error),
-            Err(Unfit::Away(error)) => {
+            Err(Unfit::Yet(error)) => {
                 self.refuse(starting.status(), &error);
                 return false;
             }
@@ -275,14 +211,15 @@ impl Server {
         matches!(slots.get(instance), Some(Slot::Starting(_) | Slot::Broken(_)))
     }
 
-    /// Waits until it is known whether the fragment can be served.
-    pub(super) fn wait_until_started(&self, instance: &str) {
+    /// Waits until it is known whether the fragment can be served. Returns whether that is so.
+    pub(super) fn wait_until_started(&self, instance: &str, patience: Duration) -> bool {
         let begun = Instant::now();
-        while begun.elapsed() < START_MAX {
-            if !self.is_starting(instance) {
-                return;
+        while self.is_starting(instance) {
+            if begun.elapsed() >= patience {
+                return false;
             }
             std::thread::sleep(PAUSE);
         }
+        true
     }
 }

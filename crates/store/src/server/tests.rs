@@ -44,3 +44,13 @@ fn namespaces_are_added_to_a_fragment_and_are_there_after_a_restart() {
     let server = Server::open(dir.path().into(), "n0".into()).unwrap();
     assert_eq!(has(&server), [true, true, true]);
 }
+
+#[test]
+fn a_fragment_that_is_still_starting_is_no_success() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::open(dir.path().into(), "n0".into()).unwrap();
+    let status = server.create_fragment(&spec(&[0])).unwrap();
+    server.slots().insert("i1".into(), Slot::Starting(status));
+    let error = server.create_fragment_within(Duration::ZERO, &spec(&[0])).unwrap_err();
+    assert_eq!(error.code, wire::node::FRAGMENT_STARTING, "{error}");
+}

@@ -52,6 +52,8 @@ impl Shard {
             if !inode.live && inode.size != size && !self.measures_itself() {
                 state.record(None, Record::Opened { ino })?;
             }
+            // Before a fragment is told, which may lose it.
+            state.following.cut(ino);
         }
         // Fragments first: after a crash in between the client, which had no answer, asks again.
         for fragment in self.layout.fragments_of(ino) {

@@ -81,7 +81,7 @@ impl Destroyer {
         self.changed.notify_all();
     }
 
-    fn is_closed(&self) -> bool {
+    pub(super) fn is_closed(&self) -> bool {
         self.lock().closed
     }
 

@@ -64,18 +64,7 @@ impl Shard {
 
     /// The sizes of these files, or of all if none is named, are what the fragments have: one of those has lost something.
     pub(super) fn doubt(&self, inos: &[u64]) -> Result<Reply, Errno> {
-        let mut state = self.lock();
-        if inos.is_empty() {
-            state.doubt_all()?;
-        }
-        for ino in inos.iter().copied() {
-            if state.tree.get(ino).is_some_and(|inode| inode.kind == FileKind::Regular) {
-                state.doubt(ino);
-            }
-        }
-        // Who has one open for writing reports how far it wrote, not what is left of it.
-        state.sessions.sizes_unknown(inos);
-        Ok(Reply::Done)
+        self.lock().doubt_files(inos).map(|()| Reply::Done)
     }
 
     pub(super) fn close_files(&self, caller: Caller, handles: &[ClosedHandle]) -> Result<Reply, Errno> {

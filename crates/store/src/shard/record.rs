@@ -62,6 +62,10 @@ pub enum Record {
     /// The fragment's commit verifier is this from here on. With another one before, a power loss may have taken back that
     /// files were opened and settled: no size is known any more but to the fragments.
     Verified { verifier: u64 },
+    /// Another fragment has this commit verifier. With another one before, it may have lost that files were cut off.
+    Followed { fragment: u32, verifier: u64 },
+    /// Snapshot: files that were cut off, which may not be synced yet; not all of them where there were too many.
+    Cut { inos: Vec<u64>, overflown: bool },
 }
 
 impl Record {
@@ -73,7 +77,8 @@ impl Record {
             | Record::Settled { .. }
             | Record::Ended { .. }
             | Record::Synced { .. }
-            | Record::Verified { .. } => Purpose::Frees,
+            | Record::Verified { .. }
+            | Record::Followed { .. } => Purpose::Frees,
             Record::Rename { .. }
             | Record::Exchange { .. }
             | Record::SetAttr { .. }

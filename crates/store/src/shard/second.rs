@@ -236,6 +236,12 @@ impl Second {
         self.growth.wake();
     }
 
+    /// Waits so long, or until this is closed.
+    fn rest(&self, pause: Duration) {
+        let open = |progress: &mut Progress| !progress.closed;
+        drop(self.changed.wait_timeout_while(self.lock(), pause, open).expect(POISON));
+    }
+
     fn is_closed(&self) -> bool {
         self.lock().closed
     }

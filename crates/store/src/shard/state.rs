@@ -12,6 +12,7 @@ use rustix::io::Errno;
 use wire::data::ROOT;
 use wire::node::NamespaceSpec;
 
+use super::following::Following;
 use super::locks::Locks;
 use super::log::disk::Folder;
 use super::log::{self, Log, LogError};
@@ -38,6 +39,8 @@ pub struct State {
     pub ends: HashMap<u64, u64>,
     /// The inode numbers that may be given out.
     pub numbers: Numbers,
+    /// What other fragments may lose of what they were told.
+    pub following: Following,
     /// The commit verifier of the fragment, as the log has it.
     verifier: Option<u64>,
 }
@@ -153,6 +156,7 @@ impl State {
         })?;
         self.tree.apply(&entry.record);
         keep_ends(&mut self.ends, &entry.record);
+        self.following.apply(&entry.record);
         if let Record::SetAttr { ino, change: AttrChange { size: Some(_), .. } } = entry.record {
             self.sessions.truncated(ino);
         }
@@ -235,6 +239,7 @@ pub struct Replayed {
     ends: HashMap<u64, u64>,
     numbered: u64,
     verifier: Option<u64>,
+    following: Following,
 }
 
 impl Default for Replayed {
@@ -245,6 +250,7 @@ impl Default for Replayed {
             ends: HashMap::new(),
             numbered: 0,
             verifier: None,
+            following: Following::default(),
         }
     }
 }
@@ -254,6 +260,7 @@ impl Replayed {
     pub fn apply(&mut self, entry: Entry) {
         self.tree.apply(&entry.record);
         keep_ends(&mut self.ends, &entry.record);
+        self.following.apply(&entry.record);
         match entry.record {
             Record::Began { session } => self.sessions.note(session),
             Record::Ended { session } => self.sessions.forget(session),
@@ -268,7 +275,7 @@ impl Replayed {
 
     /// The entries that make the same, and no more than needed.
     pub fn snapshot(&self) -> impl Iterator<Item = Entry> {
-        let Replayed { tree, sessions, ends, numbered, verifier } = self;
+        let Replayed { tree, sessions, ends, numbered, verifier, following } = self;
         let answers = sessions.answers().map(|(session, id, outcome)| Entry {
             origin: Some(Origin { session, id }),
             record: match outcome {
@@ -283,14 +290,15 @@ impl Replayed {
         // First: what it makes doubtful comes after it.
         let verified = verifier.map(|verifier| Record::Verified { verifier });
         let tree = verified.into_iter().chain(tree.snapshot()).map(plain);
-        let rest = noted.chain(reserved).chain([Record::Numbered { until: *numbered }]);
+        let rest =
+            noted.chain(reserved).chain(following.snapshot()).chain([Record::Numbered { until: *numbered }]);
         tree.chain(answers).chain(rest.map(plain))
     }
 
     fn with(self, log: Log) -> State {
-        let Replayed { tree, sessions, ends, numbered, verifier } = self;
+        let Replayed { tree, sessions, ends, numbered, verifier, following } = self;
         let noted = numbered.max(tree.next_ino());
         let numbers = Numbers { durable: 0, noted };
-        State { tree, log, sessions, locks: Locks::default(), ends, numbers, verifier }
+        State { tree, log, sessions, locks: Locks::default(), ends, numbers, following, verifier }
     }
 }

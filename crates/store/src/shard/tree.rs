@@ -268,6 +268,8 @@ impl Tree {
             | Record::Ended { .. }
             | Record::Reserved { .. }
             | Record::Placed { .. }
+            | Record::Followed { .. }
+            | Record::Cut { .. }
             | Record::Synced { .. }
             | Record::Begun
             | Record::Numbered { .. } => {}

@@ -4,8 +4,9 @@ use std::fs::DirEntry;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
-use super::Objects;
+use super::{Object, Objects};
 use crate::integrity::closed::is_closed;
 use crate::integrity::guard::Guard;
 use crate::integrity::keeper::Keeper;
@@ -50,10 +51,18 @@ impl Objects {
         is_closed(&self.path(ino))
     }
 
-    /// Before these are looked at by [`Objects::is_closed`]: syncs them at once, if that is to be.
-    pub fn sync_before_closing(&self, mut inos: impl Iterator<Item = u64>) {
-        if !self.space.counts() && inos.any(|ino| self.is_unsynced(ino)) {
-            self.sync_whole();
+    /// Before these are looked at by [`Objects::is_closed`]: syncs those at once that nobody changed for `idle`, if that is
+    /// to be.
+    pub fn sync_before_closing(&self, inos: impl Iterator<Item = u64>, idle: Duration) {
+        if self.space.counts() {
+            return;
+        }
+        let mut open: Vec<Arc<Object>> = inos.filter_map(|ino| self.opened().get(ino).cloned()).collect();
+        // While its guard is held nobody begins to write to it: what is written after that is noted anew.
+        open.retain(|object| object.guard.at_rest(idle).is_some_and(|_held| object.pending.take_unsynced()));
+        // We have them open, so they stay so until it is known how that ended.
+        if !open.is_empty() && !self.sync_whole() {
+            open.iter().for_each(|object| object.pending.begin_write());
         }
     }
 

@@ -1,5 +1,7 @@
 //! Objects, and the space that they take.
 
+use std::time::Duration;
+
 use super::*;
 
 fn open(folder: &tempfile::TempDir, space: Arc<Space>) -> Objects {
@@ -73,4 +75,18 @@ fn an_object_in_a_counted_folder_is_never_handed_out() {
         errno(objects.descriptor(2, Time::default(), Time::default())),
         Some(Errno::NOTSUP.raw_os_error())
     );
+}
+
+#[test]
+fn objects_that_were_synced_together_are_not_synced_one_by_one_as_well() {
+    let folder = tempfile::tempdir().unwrap();
+    let (capacity, mountpoint) = (1 << 20, folder.path().to_owned());
+    let objects = open(&folder, Arc::new(Space::Volume { capacity, mountpoint, empty: capacity }));
+    for ino in 1..=20 {
+        objects.write(ino, 0, b"bytes").unwrap();
+    }
+    objects.sync_before_closing(1..=20, Duration::ZERO);
+    assert!((1..=20).all(|ino| !objects.is_unsynced(ino)));
+    objects.write(7, 0, b"later").unwrap();
+    assert!(objects.is_unsynced(7));
 }

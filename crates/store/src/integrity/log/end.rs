@@ -4,6 +4,7 @@
 
 use std::fs::File;
 use std::io;
+use std::ops::RangeInclusive;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 use std::sync::Arc;
@@ -94,11 +95,11 @@ impl End {
         self.write()
     }
 
-    /// Writes a note that lifts seals, also on a full disk.
-    pub(super) fn lift(&mut self, range: &[u8]) -> io::Result<()> {
+    /// Writes a note about seals, also on a full disk.
+    pub(super) fn note(&mut self, kind: u8, range: RangeInclusive<u64>) -> io::Result<()> {
         // What is not written yet may not fit, and is not needed.
         let _lost = self.flush();
-        self.encode(2, range)?;
+        self.encode(kind, &[range.start().to_le_bytes(), range.end().to_le_bytes()].concat())?;
         self.write()
     }
 

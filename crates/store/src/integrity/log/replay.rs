@@ -8,12 +8,12 @@ use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
 use super::end::End;
-use super::{BODY_BYTES_MAX, HEAD, SealRecord, Sealed, UNSYNCED_BYTES_MAX, live_bytes};
+use super::{BODY_BYTES_MAX, HEAD, LIFTED, RELEASED, SealRecord, Sealed, UNSYNCED_BYTES_MAX, live_bytes};
 use crate::integrity::Seal;
 
 const ENTRY_HEAD_BYTES: usize = 16;
 
-/// What a note that lifts seals takes.
+/// What a note about a range of objects takes.
 const LIFT_BYTES: u64 = 33;
 
 impl End {
@@ -76,17 +76,26 @@ impl End {
                 let SealRecord { ino, length, mtime, chunks } = record;
                 let seal = Arc::new(Seal { length, mtime, chunks: chunks.into(), file: self.file.clone() });
                 self.live += live_bytes(&seal);
-                let before = index.insert(ino, Sealed { seal, lifted: false });
+                let before = index.insert(ino, Sealed::new(seal));
                 self.live -= before.map_or(0, |before| live_bytes(&before.seal)).min(self.live);
                 true
             }
-            Some((2, range)) => {
+            Some((&LIFTED, range)) => {
                 let Some((first, last)) = range_of(range) else { return false };
                 let gone: Vec<u64> = index.range(first..=last.max(first)).map(|(ino, _)| *ino).collect();
                 for ino in gone {
                     // Whether it was changed after this is not known: it is summed anew.
                     let seal = index.remove(&ino).map(|sealed| live_bytes(&sealed.seal));
                     self.live -= seal.unwrap_or(0).min(self.live);
+                }
+                true
+            }
+            Some((&RELEASED, range)) => {
+                let Some((first, last)) = range_of(range) else { return false };
+                for (ino, sealed) in index.range_mut(first..=last.max(first)) {
+                    // Those that are there are to be there from now on.
+                    self.lapsed.push(*ino);
+                    (sealed.released, sealed.may_be_gone) = (true, true);
                 }
                 true
             }

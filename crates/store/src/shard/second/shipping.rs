@@ -24,6 +24,10 @@ const QUIET: Duration = Duration::from_secs(1);
 const PAUSE_MIN: Duration = Duration::from_millis(20);
 const PAUSE_MAX: Duration = Duration::from_secs(2);
 
+/// The same where the other node's disk was full: each that is begun takes the room that others need.
+const FULL_PAUSE_MIN: Duration = Duration::from_secs(5);
+const FULL_PAUSE_MAX: Duration = Duration::from_secs(60);
+
 /// Starts it, if the shard has a second copy.
 pub fn start(shard: &Arc<Shard>) {
     let Some(second) = shard.second.clone() else { return };
@@ -43,6 +47,8 @@ fn run(shard: &Weak<Shard>, second: &Second) {
         if shipment.synced > 0 {
             (pause, lost) = (PAUSE_MIN, None);
         }
+        let (least, most) =
+            if is_full(&error) { (FULL_PAUSE_MIN, FULL_PAUSE_MAX) } else { (PAUSE_MIN, PAUSE_MAX) };
         let error = &error as &dyn std::error::Error;
         let why = error.source().map_or_else(|| error.to_string(), |cause| format!("{error}: {cause}"));
         second.lost(why);
@@ -57,9 +63,16 @@ fn run(shard: &Weak<Shard>, second: &Second) {
             );
         }
         // Whoever waits for a sync wakes this thread: that must not make it spin.
-        std::thread::sleep(pause);
-        pause = (pause * 2).min(PAUSE_MAX);
+        pause = pause.clamp(least, most);
+        second.rest(pause);
+        pause *= 2;
     }
+}
+
+/// Whether the other node has no room for the copy.
+fn is_full(error: &HelloError) -> bool {
+    let HelloError::Io(error) = error else { return false };
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
 /// One connection's work.

@@ -1,0 +1,105 @@
+//! What one storage node lost of a file that was cut off, and who is told.
+
+use std::fs;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use client::{Client, ROOT, SetAttr};
+
+use crate::support::{Cluster, ME, pattern};
+
+/// The home of the namespace, and the node that loses something.
+const HOME: usize = 0;
+const LOSER: usize = 1;
+
+/// A file is so long, and then so long.
+const LONG: u64 = 300_000;
+const SHORT: u64 = 10_000;
+
+/// Somebody may take so long to notice.
+const BOUND: Duration = Duration::from_secs(10);
+
+fn resize(client: &Client, ino: u64, size: u64) {
+    client.setattr(ino, &SetAttr { size: Some(size), ..SetAttr::default() }).unwrap();
+}
+
+fn size(client: &Client, ino: u64) -> u64 {
+    client.getattr(ino).unwrap().size
+}
+
+/// A file, and its object on the node before the file was cut off.
+struct Cut {
+    ino: u64,
+    object: PathBuf,
+    before: Vec<u8>,
+}
+
+impl Cut {
+    /// The client makes the file, syncs it, and cuts it off.
+    fn by(cluster: &Cluster, client: &Client) -> Cut {
+        let ino = client.create(ROOT, b"file", 0o644, &ME).unwrap().ino;
+        client.write(ino, 0, &pattern(LONG as usize, 1)).unwrap();
+        client.fsync(ino).unwrap();
+        let object = cluster.fragment(LOSER).join("objects/0").join(format!("{:02x}/{ino:016x}", ino & 0xff));
+        let before = fs::read(&object).unwrap();
+        resize(client, ino, SHORT);
+        client.close(ino, true).unwrap();
+        assert_eq!(size(client, ino), SHORT);
+        Cut { ino, object, before }
+    }
+
+    /// The node loses its power, and that the file was cut off.
+    fn lose(&self, cluster: &mut Cluster) {
+        assert!(fs::metadata(&self.object).unwrap().len() < self.before.len() as u64);
+        cluster.lose_power_and(LOSER, |_| fs::write(&self.object, &self.before).unwrap());
+    }
+
+    /// Whoever makes the file longer finds zeros after the size that `stat` told.
+    fn check(&self, client: &Client) {
+        let begun = Instant::now();
+        while size(client, self.ino) == SHORT && begun.elapsed() < BOUND {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let told = usize::try_from(size(client, self.ino)).unwrap();
+        resize(client, self.ino, 2 * LONG);
+        let mut bytes = vec![7; 2 * LONG as usize];
+        assert_eq!(client.read(self.ino, 0, &mut bytes), Ok(bytes.len()));
+        let wrong = bytes[told..].iter().position(|byte| *byte != 0);
+        assert_eq!(wrong, None, "the file was {told} bytes long; what was cut off is back after that");
+    }
+}
+
+#[test]
+fn a_file_whose_truncation_a_node_lost_is_as_long_as_it_reads_also_when_its_client_is_gone() {
+    let mut cluster = Cluster::start(3, 64 << 20);
+    let client = cluster.client();
+    let cut = Cut::by(&cluster, &client);
+    drop(client);
+    cut.lose(&mut cluster);
+    cut.check(&cluster.client());
+}
+
+#[test]
+fn the_same_where_the_home_was_started_again_before() {
+    let mut cluster = Cluster::start(3, 64 << 20);
+    let client = cluster.client();
+    let cut = Cut::by(&cluster, &client);
+    drop(client);
+    cluster.servers[HOME].shutdown();
+    cut.lose(&mut cluster);
+    let address = cluster.target.nodes[HOME].tcp.clone();
+    cluster.servers[HOME] = cluster.serve(HOME, &address);
+    cut.check(&cluster.client());
+}
+
+#[test]
+fn who_looks_at_many_files_sees_what_a_node_lost_of_them() {
+    let mut cluster = Cluster::start(3, 64 << 20);
+    let client = cluster.client();
+    let cut = Cut::by(&cluster, &client);
+    cut.lose(&mut cluster);
+    // Whoever uses the node hears of the loss.
+    client.read(cut.ino, 0, &mut vec![0; cut.before.len() * 3]).unwrap();
+    let (attr, _) = client.survey(&[cut.ino]).remove(0);
+    assert_ne!(attr.unwrap().size, SHORT, "the home was not told first");
+}
