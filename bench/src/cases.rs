@@ -10,6 +10,7 @@ pub mod peers;
 pub mod raw;
 pub mod replacing;
 pub mod rounds;
+pub mod second_copy;
 pub mod shard;
 pub mod shared_file;
 pub mod slurm;
@@ -39,7 +40,7 @@ pub struct Group {
 }
 
 /// Every group, in the order of the table.
-pub const GROUPS: [Group; 16] = [
+pub const GROUPS: [Group; 17] = [
     ours("raw", raw::measure),
     ours("names", names::measure),
     ours("rounds", rounds::measure),
@@ -50,6 +51,7 @@ pub const GROUPS: [Group; 16] = [
     ours("million", million::measure),
     ours("growth", growth::measure),
     ours("replacing", replacing::measure),
+    ours("second-copy", second_copy::measure),
     ours("unmatched", unmatched::measure),
     ours("staging", staging::measure),
     ours("node-local", node_local::measure),

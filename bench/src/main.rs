@@ -79,5 +79,7 @@ fn measure(options: &Options) -> Result<()> {
         measurements.extend(measure(effort).with_context(|| format!("measure {name}"))?);
     }
     report::print(&measurements);
-    report::write(&measurements, &options.out).with_context(|| format!("write {}", options.out.display()))
+    let kept = !options.only.is_empty();
+    report::write(&measurements, &options.out, kept)
+        .with_context(|| format!("write {}", options.out.display()))
 }

@@ -1,11 +1,12 @@
 //! Lines of the results: medians, the table, and `results.json`.
 
+use std::borrow::Cow;
 use std::fs;
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::path::Path;
 
-use anyhow::Result;
-use serde::Serialize;
+use anyhow::{Context, Result};
+use serde::{Deserialize, Serialize};
 
 /// What a line is about, before anything is measured.
 #[derive(Clone, Debug)]
@@ -23,24 +24,24 @@ pub struct Line {
 }
 
 /// One line of the results.
-#[derive(Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Measurement {
     /// See [`Line::case`].
     pub case: String,
     /// Ours: the median of all pairs.
     pub value: f64,
     /// See [`Line::unit`].
-    pub unit: &'static str,
+    pub unit: Cow<'static, str>,
     /// What it is compared with: the median of all pairs.
     pub baseline: f64,
     /// What the baseline is.
-    pub against: &'static str,
+    pub against: Cow<'static, str>,
     /// The median of every pair's own ratio; more is better, whatever the unit.
     pub ratio: f64,
     /// See [`Line::target`].
     pub target: Option<f64>,
     /// See [`Line::bound`]; only where the target is missed.
-    pub bound: Option<&'static str>,
+    pub bound: Option<Cow<'static, str>>,
 }
 
 impl Line {
@@ -77,12 +78,12 @@ impl Line {
         Measurement {
             case: self.case,
             value: median_of(&|ours, _| ours),
-            unit: self.unit,
+            unit: self.unit.into(),
             baseline: median_of(&|_, theirs| theirs),
-            against: self.against,
+            against: self.against.into(),
             ratio,
             target: self.target,
-            bound: self.bound.filter(|_| missed),
+            bound: self.bound.filter(|_| missed).map(Cow::Borrowed),
         }
     }
 }
@@ -122,11 +123,12 @@ pub fn print(measurements: &[Measurement]) {
         ));
     }
     let mut told = Vec::new();
-    for bound in measurements.iter().filter(|m| m.missed()).map(|m| m.bound.unwrap_or(UNKNOWN)) {
+    for bound in measurements.iter().filter(|m| m.missed()).map(|m| m.bound.as_deref().unwrap_or(UNKNOWN)) {
         if !told.contains(&bound) {
             told.push(bound);
             line(String::new());
-            let same = measurements.iter().filter(|m| m.missed() && m.bound.unwrap_or(UNKNOWN) == bound);
+            let same =
+                measurements.iter().filter(|m| m.missed() && m.bound.as_deref().unwrap_or(UNKNOWN) == bound);
             same.for_each(|m| line(m.case.clone()));
             line(format!("    {bound}"));
         }
@@ -141,11 +143,59 @@ fn figure(value: f64) -> String {
     if value < 100.0 { format!("{value:.2}") } else { format!("{value:.0}") }
 }
 
-/// Writes them as a JSON array; the old file stays until the new one is whole.
-pub fn write(measurements: &[Measurement], path: &Path) -> Result<()> {
+/// Writes them as a JSON array; the old file stays until the new one is whole. Of a run of some groups, `keep` keeps
+/// the lines of the others where they are.
+pub fn write(measurements: &[Measurement], path: &Path, keep: bool) -> Result<()> {
+    let old = match fs::read_to_string(path) {
+        Ok(text) if keep => lines_of(&text)?,
+        Err(error) if keep && error.kind() != ErrorKind::NotFound => return Err(error.into()),
+        _ => Vec::new(),
+    };
+    let lines: Vec<String> = merged(old, measurements.to_vec())
+        .into_iter()
+        .map(|(line, text)| text.map_or_else(|| shown(&line), Ok))
+        .collect::<serde_json::Result<_>>()?;
     let unfinished = path.with_extension("json.tmp");
-    fs::write(&unfinished, serde_json::to_string_pretty(measurements)? + "\n")?;
+    fs::write(&unfinished, format!("[\n  {}\n]\n", lines.join(",\n  ")))?;
     Ok(fs::rename(&unfinished, path)?)
+}
+
+/// A line as it stands in the array.
+fn shown(line: &Measurement) -> serde_json::Result<String> {
+    Ok(serde_json::to_string_pretty(line)?.replace('\n', "\n  "))
+}
+
+/// A line, and its text where it was in the file: a figure that is read and written again may end differently.
+type Written = (Measurement, Option<String>);
+
+/// The lines of a file.
+fn lines_of(text: &str) -> Result<Vec<Written>> {
+    let mut lines = Vec::new();
+    let mut rest = text.trim_start().strip_prefix('[').context("the results are no JSON array")?;
+    loop {
+        rest = rest.trim_start_matches([',', ' ', '\n']);
+        if rest.starts_with(']') {
+            return Ok(lines);
+        }
+        let mut stream = serde_json::Deserializer::from_str(rest).into_iter::<Measurement>();
+        let line = stream.next().context("the results end within the array")??;
+        let (own, after) = rest.split_at(stream.byte_offset());
+        lines.push((line, Some(own.to_owned())));
+        rest = after;
+    }
+}
+
+/// The old lines, each replaced by the new one of the same case, and after them the other new ones.
+fn merged(old: Vec<Written>, mut new: Vec<Measurement>) -> Vec<Written> {
+    // Some cases have several lines, each against something else.
+    let same = |a: &Measurement, b: &Measurement| (&a.case, &a.against) == (&b.case, &b.against);
+    let replaced = |line: Written| match new.iter().position(|fresh| same(fresh, &line.0)) {
+        Some(place) => (new.remove(place), None),
+        None => line,
+    };
+    let mut lines: Vec<Written> = old.into_iter().map(replaced).collect();
+    lines.extend(new.into_iter().map(|line| (line, None)));
+    lines
 }
 
 /// Something that the reader of the table should know.
@@ -175,7 +225,22 @@ mod tests {
     #[test]
     fn a_bound_is_told_where_the_target_is_missed_and_only_there() {
         assert_eq!(stat().of(&[(1.0, 1.0)]).bound, None);
-        assert_eq!(stat().of(&[(1.0, 4.0)]).bound, Some("the weather"));
+        assert_eq!(stat().of(&[(1.0, 4.0)]).bound.as_deref(), Some("the weather"));
+    }
+
+    #[test]
+    fn a_run_of_some_groups_keeps_the_lines_of_the_others() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let other = Line::shown("open".into(), "1/s", "nothing");
+        write(&[other.clone().of(&[(1.0, 1.0)]), stat().of(&[(1.0, 1.0)])], file.path(), false).unwrap();
+        let more = Line::shown("sync".into(), "1/s", "nothing").of(&[(1.0, 1.0)]);
+        write(&[stat().of(&[(9.0, 1.0)]), more], file.path(), true).unwrap();
+        let text = fs::read_to_string(file.path()).unwrap();
+        let lines: Vec<Measurement> = serde_json::from_str(&text).unwrap();
+        write(&[], file.path(), true).unwrap();
+        assert_eq!(fs::read_to_string(file.path()).unwrap(), text, "not a digit is another");
+        let shown: Vec<_> = lines.iter().map(|line| (line.case.as_str(), line.value)).collect();
+        assert_eq!(shown, [("open", 1.0), ("stat", 9.0), ("sync", 1.0)]);
     }
 
     #[test]

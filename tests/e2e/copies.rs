@@ -39,3 +39,21 @@ fn status_says_whether_the_metadata_has_two_copies() {
     assert!(wait_until_told(SOON, || says("metadata: two copies")), "{}", copy());
     cluster.forebay(&["umount", text]).expect_success();
 }
+
+#[test]
+fn the_first_look_at_a_kept_buffer_counts_what_all_of_its_nodes_have() {
+    let cluster = Cluster::new();
+    let path = cluster.pfs("mnt");
+    let text = path.to_str().unwrap();
+    cluster.forebay(&["mount", text, "--capacity", "256MiB", "--nodes", "2"]).expect_success();
+    fs::write(path.join("file"), vec![7; 6 << 20]).unwrap();
+    cluster.forebay(&["umount", text]).expect_success();
+    let token = cluster.tokens().remove(0);
+    cluster.assert_nothing_left();
+    let instance = cluster.status()["sessions"][0]["instance"].clone();
+    assert!(instance["used_bytes"].as_u64().unwrap() >= 6 << 20, "{instance}");
+    assert_eq!(instance["intact"], true, "{instance}");
+    cluster.assert_nothing_left();
+    let removed = cluster.forebay(&["rm", &token]).expect_success().stdout;
+    assert!(removed.contains("with 6 MiB"), "{removed}");
+}

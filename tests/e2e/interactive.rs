@@ -83,3 +83,20 @@ fn umount_of_a_folder_where_no_buffer_is_mounted_is_an_error() {
     assert!(outcome.stderr.contains(&text), "{}", outcome.stderr);
     cluster.assert_nothing_left();
 }
+
+#[test]
+fn a_second_mount_that_is_refused_is_a_wrong_command_line_and_leaves_nothing_in_the_status() {
+    let cluster = Cluster::new();
+    let (_, text) = mount_point(&cluster);
+    cluster.forebay(&["mount", &text, "--capacity", "64MiB", "--volume", "directory"]).expect_success();
+    let token = cluster.tokens().remove(0);
+    let second = cluster.pfs("second");
+    let refused = cluster.forebay(&["mount", second.to_str().expect("a plain name"), "--token", &token]);
+    assert_eq!(refused.code(), 64, "{}", refused.stderr);
+    assert!(refused.stderr.contains(&text) && refused.stderr.contains("--shared"), "{}", refused.stderr);
+    assert!(cluster.status()["sessions"][0]["failed"].is_null(), "{}", cluster.status());
+    let shown = cluster.forebay(&["status"]).expect_success().stdout;
+    assert!(!shown.contains("failed"), "{shown}");
+    assert!(shown.contains("metadata: one copy, as the buffer is on one node"), "{shown}");
+    cluster.forebay(&["umount", &text]).expect_success();
+}

@@ -130,6 +130,11 @@ pub fn run(command: Command, dir: Option<PathBuf>) -> u8 {
         _ => dir.clone(),
     };
     let output = Output::new(json, own);
+    // Of the others the script, or a list of files, may be wrong.
+    let only_words = matches!(
+        command,
+        Command::Mount(_) | Command::Umount(_) | Command::Rm(_) | Command::Scrub(_) | Command::Fsck(_)
+    );
     let ended = match &command {
         Command::Drain(arguments) => drain::run(arguments, &output),
         Command::Local(arguments) => block_on(local::run(arguments, &output)),
@@ -141,6 +146,7 @@ pub fn run(command: Command, dir: Option<PathBuf>) -> u8 {
         _ => run_own(command, cluster, &output, dir),
     };
     ended.unwrap_or_else(|failure| {
+        let failure = if only_words { failure.of_command_line() } else { failure };
         output.note(&failure.shown());
         if json && summarised {
             output.object(&Summary::of_refusal(failure.exit_code(), failure.as_api_error()));

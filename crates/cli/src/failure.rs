@@ -70,6 +70,16 @@ impl Failure {
         )
     }
 
+    /// Of a command that has no script: what control blames the user for is the command line.
+    pub fn of_command_line(self) -> Failure {
+        match self {
+            Failure::Api(ApiError { blame: Blame::User, message, advice, .. }) => {
+                Failure::usage(message, advice)
+            }
+            other => other,
+        }
+    }
+
     /// The process's exit status.
     pub fn exit_code(&self) -> ExitCode {
         match self {

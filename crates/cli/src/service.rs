@@ -91,7 +91,9 @@ impl Service {
         let begin = Instant::now();
         loop {
             let status: Status = self.get("/v1/status").await?;
-            let silent = status.nodes.iter().any(|node| !node.online);
+            let mut instances = status.sessions.iter().filter_map(|session| session.instance.as_ref());
+            let silent = status.nodes.iter().any(|node| !node.online)
+                || instances.any(|instance| instance.intact.is_none());
             if !silent || !self.started.get() || begin.elapsed() > NODES {
                 return Ok(status);
             }

@@ -270,7 +270,7 @@ impl<S: Site> Control<S> {
                 };
                 self.database.transact(note).await
             }
-            Err(error) if matches!(error.code.as_str(), "no_such_session" | "wrong_phase") => Err(error),
+            Err(error) if lifecycle::REFUSALS.contains(&error.code.as_str()) => Err(error),
             Err(error) => {
                 tracing::warn!(token, ?function, %error, "failed");
                 let failed = (function, error.clone());

@@ -8,6 +8,7 @@
 //! state/       one file per table of the database
 //! site.rs      what the life-cycle asks of the machines: local_*.rs of one, cluster_*.rs of many hosts
 //! node_api.rs  what it asks of a node
+//! parts.rs     which parts of an instance are served, and why others are not
 //! pool.rs      how much flash there is, and which nodes an instance gets
 //! rights.rs    who may do what
 //! script.rs    from a script to a plan
@@ -26,6 +27,7 @@ mod local_nodes;
 mod local_site;
 mod node_api;
 mod objects;
+mod parts;
 mod pool;
 mod requests;
 mod rights;

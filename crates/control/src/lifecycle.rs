@@ -31,6 +31,11 @@ use crate::cluster_site::ABSENT;
 use crate::site::Site;
 use crate::state::sessions::Session;
 
+/// The codes of errors by which a function refuses a call before it has begun anything: who called is told, and
+/// nothing is noted of it with the session, which is as it was.
+pub const REFUSALS: [&str; 5] =
+    ["no_such_session", "wrong_phase", "mounted_alone", "bad_mountpoint", "one_mountpoint"];
+
 /// What a function did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Done {

@@ -259,6 +259,8 @@ impl NodeApi for MemorySite {
                 capacity_bytes: spec.capacity_bytes,
                 used_bytes: 0,
                 error: None,
+                advice: None,
+                starting: false,
                 copies: Vec::new(),
                 mirrors: Vec::new(),
             })

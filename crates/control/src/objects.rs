@@ -9,13 +9,14 @@ use wire::control::{
 };
 
 use crate::lifecycle::mounts::mount_id;
+use crate::parts::is_intact;
 use crate::rights::Rights;
 use crate::site::NodeView;
 use crate::state::instances::{self, Instance};
 use crate::state::numbers::{self, Numbers};
 use crate::state::sessions::{self, Session};
 use crate::state::{self, activations, registrations};
-use crate::status::{is_intact, seen_mount, used_bytes};
+use crate::status::{seen_mount, used_bytes};
 
 /// One session with all that is its.
 struct Whole {
@@ -94,7 +95,7 @@ fn instance_object(whole: &Whole, instance: &Instance, views: &[NodeView]) -> In
     let intact = is_intact(instance, whole.session.created_unix, views);
     InstanceObject {
         id: number_of(instance),
-        state: ObjectState { fuse_blown: !intact && whole.state.actualized, ..whole.state },
+        state: ObjectState { fuse_blown: intact == Some(false) && whole.state.actualized, ..whole.state },
         session: whole.session.number,
         capacity_bytes: instance.capacity_bytes,
         used_bytes: used_bytes(&instance.id, views),
@@ -120,7 +121,8 @@ fn fragment_objects<'a>(
 ) -> impl Iterator<Item = FragmentObject> + 'a {
     whole.numbers.fragments.iter().zip(&instance.nodes).map(move |(number, node)| {
         let one = Instance { nodes: vec![node.clone()], ..instance.clone() };
-        let lost = whole.state.actualized && !is_intact(&one, whole.session.created_unix, views);
+        let lost =
+            whole.state.actualized && is_intact(&one, whole.session.created_unix, views) == Some(false);
         FragmentObject {
             id: *number,
             state: ObjectState { fuse_blown: lost, ..whole.state },

@@ -5,9 +5,9 @@ use rusqlite::Transaction;
 use wire::control::{ActivationStatus, InstanceStatus, PersistentStatus, SessionStatus, StageStatus};
 use wire::node::{CopyStatus, MirrorStatus, MountStatus};
 
-use crate::control::now_unix;
 use crate::lifecycle::mounts::mount_id;
 use crate::lifecycle::staging::buffer_name;
+use crate::parts;
 use crate::site::NodeView;
 use crate::state::activations::{self, Activation};
 use crate::state::demands::{self, Demand};
@@ -130,7 +130,8 @@ pub fn seen_mount<'a>(nodes: &'a [NodeView], node: &str, id: &str) -> Option<&'a
 fn describe_instance(instance: Instance, created_unix: u64, nodes: &[NodeView]) -> InstanceStatus {
     InstanceStatus {
         used_bytes: used_bytes(&instance.id, nodes),
-        intact: is_intact(&instance, created_unix, nodes),
+        intact: parts::is_intact(&instance, created_unix, nodes),
+        unserved: parts::unserved(&instance, created_unix, nodes),
         copies: copies(&instance, nodes),
         mirrors: mirrors(&instance, nodes),
         redundancy: instance.redundancy,
@@ -143,21 +144,6 @@ fn describe_instance(instance: Instance, created_unix: u64, nodes: &[NodeView]) 
         volume: instance.volume,
         access_modes: instance.access_modes,
     }
-}
-
-/// How long after a session's start a node's last report may be older than the fragment, seconds.
-const SETTLED_S: u64 = 30;
-
-/// Whether no node says that it cannot serve its fragment, or does not have it. A node that is silent says nothing.
-pub fn is_intact(instance: &Instance, created_unix: u64, nodes: &[NodeView]) -> bool {
-    let settled = now_unix().saturating_sub(created_unix) > SETTLED_S;
-    instance.nodes.iter().all(|name| {
-        let view = nodes.iter().find(|view| view.name == *name && view.online);
-        view.and_then(|view| view.health.as_ref()).is_none_or(|health| {
-            let fragment = health.fragments.iter().find(|fragment| fragment.instance == instance.id);
-            fragment.map_or(!settled, |fragment| fragment.error.is_none())
-        })
-    })
 }
 
 /// The second copies of an instance's metadata, as its nodes said last.

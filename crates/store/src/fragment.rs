@@ -14,6 +14,7 @@
 //!
 //! **Invariant:** a fragment is served with all that its specification names, or not at all.
 
+mod advice;
 pub mod create;
 pub mod extents;
 pub mod metadata;
@@ -34,6 +35,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError, RwLock};
 
+use model::stripe::Layout;
 use wire::control::VolumeKind;
 use wire::data::Stream;
 use wire::data::hello::Key;
@@ -79,6 +81,8 @@ pub enum FragmentError {
         node: String,
         /// Why not.
         why: String,
+        /// It may still do so: that node is asked again and again.
+        asked_again: bool,
     },
     /// It takes the place of one that is lost, and cannot yet.
     #[error(transparent)]
@@ -145,6 +149,8 @@ pub struct Namespace {
     pub shard: Option<Arc<Shard>>,
     /// What this node keeps of another fragment's objects.
     pub replica: Option<Arc<Replica>>,
+    /// How its files are spread.
+    pub layout: Layout,
 }
 
 impl Fragment {
@@ -209,7 +215,7 @@ impl Fragment {
         } else {
             None
         };
-        Ok(Namespace { objects, shard, replica })
+        Ok(Namespace { objects, shard, replica, layout: namespace.layout })
     }
 
     /// What it was asked to be when it was opened.
@@ -251,7 +257,9 @@ impl Fragment {
             index: self.spec.index,
             capacity_bytes: self.spec.capacity_bytes,
             used_bytes: used.as_ref().copied().unwrap_or(0),
+            advice: used.as_ref().err().map(|_| advice::LOOK_AT_THE_DISK.to_owned()),
             error: used.err().map(|error| format!("cannot measure the volume: {error}")),
+            starting: false,
             copies: self.copies(),
             mirrors: self.mirrors(),
         }

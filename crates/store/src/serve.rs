@@ -56,11 +56,10 @@ fn greet(server: &Server, stream: &mut Stream) -> Result<Served, HelloError> {
     let mut hurried = Hurried { stream, until: Instant::now() + HELLO_TIMEOUT };
     let find = |claim: &Claim| {
         let is_starting = server.is_starting(&claim.instance);
-        find(server, claim).inspect_err(|_| {
-            if is_starting {
-                // Who is refused does not come again; who loses the connection does.
-                other.shutdown();
-            }
+        find(server, claim).inspect_err(|_| match is_starting {
+            // Who is refused does not come again; who loses the connection does.
+            true => other.shutdown(),
+            false => server.miss(&claim.instance),
         })
     };
     let admit = |claim: &Claim, asked| admit(claim, asked, handle).ok_or(Refusal::NoSuchFragment);
@@ -81,9 +80,9 @@ fn find(server: &Server, claim: &Claim) -> Result<(Key, Asked), Refusal> {
     }
     if let Some(primary) = hello::mirrored_fragment(claim.session) {
         let keeps = fragment.spec().keeps_mirror_of(primary);
-        let replica = namespace.replica.filter(|_| keeps).ok_or(Refusal::NoSuchFragment)?;
+        let replica = namespace.replica.take().filter(|_| keeps).ok_or(Refusal::NoSuchFragment)?;
         let objects = replica.objects().clone();
-        namespace = Namespace { objects, shard: None, replica: Some(replica) };
+        namespace = Namespace { objects, shard: None, replica: Some(replica), ..namespace };
     } else {
         namespace.replica = None;
     }

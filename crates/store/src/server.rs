@@ -4,6 +4,7 @@
 //! **Invariant:** a fragment whose connections are served has a slot that says so.
 
 mod changes;
+mod lacking;
 mod starting;
 
 use std::collections::HashMap;
@@ -59,6 +60,7 @@ pub struct Server {
     stopping: AtomicBool,
     listeners: Mutex<Vec<OwnedFd>>,
     run_mover: OnceLock<Box<RunMover>>,
+    missed: lacking::Missed,
 }
 
 enum Slot {
@@ -93,6 +95,7 @@ impl Server {
             stopping: AtomicBool::new(false),
             listeners: Mutex::default(),
             run_mover: OnceLock::new(),
+            missed: lacking::Missed::default(),
         };
         let found = disk::names(&root).map_err(|e| failed("list", e))?;
         let server = Arc::new(server);
@@ -156,12 +159,14 @@ impl Server {
         self.known(instance).map(|fragment| fsck::run(&fragment, spec))
     }
 
+    /// The fragment; waits for one that starts.
     fn known(&self, instance: &str) -> Result<Arc<Fragment>, ApiError> {
-        self.fragment(instance).ok_or_else(|| ApiError {
-            code: "no_such_fragment".into(),
-            blame: Blame::Site,
-            message: format!("node {} serves no part of {instance}", self.node),
-            advice: "`forebay status` says why, if it has one".into(),
+        if !self.wait_until_started(instance, changes::START_MAX) {
+            return Err(self.starting(instance));
+        }
+        self.fragment(instance).ok_or_else(|| match self.status_of(instance) {
+            Some(FragmentStatus { error: Some(why), advice, .. }) => self.broken(instance, &why, advice),
+            _ => self.lacking(instance),
         })
     }
 

@@ -46,7 +46,7 @@ use std::path::PathBuf;
 use model::phase::{AccessMode, Function, Phase, Redundancy};
 use serde::{Deserialize, Serialize};
 
-use crate::node::{CopyStatus, MirrorStatus};
+use crate::node::{CopyStatus, MirrorStatus, PartTrouble};
 
 pub use objects::{
     ActivationObject, ConfigurationObject, FragmentObject, Goal, InstanceObject, ObjectState, Objects,
@@ -476,9 +476,12 @@ pub struct InstanceStatus {
     /// The pool that it is allocated from.
     #[serde(default)]
     pub pool: String,
-    /// Whether all its fragments are served, as far as is known.
-    #[serde(default = "yes")]
-    pub intact: bool,
+    /// Whether all its fragments are served; `None`: some of their nodes have not said.
+    #[serde(default)]
+    pub intact: Option<bool>,
+    /// Those that are not, as the nodes last reported.
+    #[serde(default)]
+    pub unserved: Vec<PartTrouble>,
     /// The second copies of its namespaces' metadata, as the nodes last reported; empty where it is on one node.
     #[serde(default)]
     pub copies: Vec<CopyStatus>,
@@ -491,10 +494,6 @@ pub struct InstanceStatus {
     /// Where they are on two: how that stands on each of its nodes, as the nodes last reported.
     #[serde(default)]
     pub mirrors: Vec<MirrorStatus>,
-}
-
-fn yes() -> bool {
-    true
 }
 
 /// One mount of one namespace.

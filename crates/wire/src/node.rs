@@ -166,6 +166,12 @@ pub struct FragmentStatus {
     pub used_bytes: u64,
     /// Why it cannot be served, if so.
     pub error: Option<String>,
+    /// What to do about that.
+    #[serde(default)]
+    pub advice: Option<String>,
+    /// It is not known yet whether it can be served.
+    #[serde(default)]
+    pub starting: bool,
     /// How the metadata that has its home here is kept on a second node; empty where the instance has one node.
     #[serde(default)]
     pub copies: Vec<CopyStatus>,
@@ -191,6 +197,19 @@ pub struct MirrorStatus {
     pub error: Option<String>,
 }
 
+/// A part of a buffer that is not served, or that nobody could look at.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PartTrouble {
+    /// Which part: the fragment's number.
+    pub part: u32,
+    /// The node that has it.
+    pub node: String,
+    /// Why.
+    pub why: String,
+    /// What to do next.
+    pub advice: String,
+}
+
 /// The second copy of the metadata of one namespace.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CopyStatus {
@@ -202,6 +221,9 @@ pub struct CopyStatus {
     pub node: String,
     /// Whether there are two copies: all that an `fsync` confirmed is on both nodes.
     pub whole: bool,
+    /// The other node could not be waited for: changes are confirmed with one copy until it has everything again.
+    #[serde(default)]
+    pub alone: bool,
     /// Bytes of the log that the copy does not have yet.
     pub behind_bytes: u64,
     /// Why there is one only, if that is known.
@@ -237,6 +259,8 @@ pub struct ScrubStatus {
     pub more: u64,
     /// Why it ended before its end.
     pub error: Option<String>,
+    /// Parts of the buffer that were not looked at.
+    pub unseen: Vec<PartTrouble>,
 }
 
 impl ScrubStatus {
@@ -254,6 +278,7 @@ impl ScrubStatus {
         self.in_use += one.in_use;
         self.more += one.more;
         self.damaged.extend(one.damaged);
+        self.unseen.extend(one.unseen);
         self.error = self.error.take().or(one.error);
     }
 }
@@ -278,8 +303,10 @@ pub struct FsckReport {
     pub orphans: Vec<Orphan>,
     /// Orphans that were removed.
     pub freed: u64,
-    /// Nodes that could not be asked, and why.
-    pub silent: Vec<String>,
+    /// What is among the objects and is none.
+    pub strays: Vec<Stray>,
+    /// Parts of the buffer that were not looked at.
+    pub unseen: Vec<PartTrouble>,
 }
 
 /// An object that belongs to no file.
@@ -296,7 +323,8 @@ pub struct Orphan {
 }
 
 /// A damaged place of an object.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Damage {
     /// The object's namespace.
     pub namespace: u32,
@@ -306,11 +334,27 @@ pub struct Damage {
     pub start: u64,
     /// Where it ends.
     pub end: u64,
-    /// What is wrong, in words.
+    /// Where the place begins in the file, bytes.
+    pub file_start: u64,
+    /// Where it ends. Where this is further away than in the object, only what is on this node is damaged in between.
+    pub file_end: u64,
+    /// The node that has the object.
+    pub node: String,
+    /// The number of its fragment.
+    pub part: u32,
+    /// What is wrong with these bytes, in words: they `do not match their checksums`.
     pub what: String,
     /// The file's path from the namespace's root; `None`: not known yet, or it has none.
-    #[serde(default)]
     pub path: Option<String>,
+}
+
+/// A file in the folders of objects that is none, or an object in a wrong folder.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stray {
+    /// The node.
+    pub node: String,
+    /// Where it is there.
+    pub path: PathBuf,
 }
 
 /// Everything a client needs to use a namespace.

@@ -124,7 +124,7 @@ mod tests {
                 used_bytes: 0,
                 nodes: 2,
                 created_unix: 1_478_232_104,
-                intact: true,
+                intact: Some(true),
                 label: "347".into(),
                 public: false,
                 configurations: 1,

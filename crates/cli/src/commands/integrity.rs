@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::Serialize;
-use wire::node::{Damage, FsckReport, FsckSpec, ScrubSpec, ScrubStatus};
+use wire::node::{Damage, FsckReport, FsckSpec, PartTrouble, ScrubSpec, ScrubStatus};
 use wlm::control::{Control, session_path};
 
 use super::{Context, checked_token, cluster};
@@ -114,53 +114,130 @@ fn spec(arguments: &Scrub) -> Result<ScrubSpec, Failure> {
 
 /// Says what was found; damage is a failure.
 fn told(scrub: &ScrubStatus, fsck: Option<&FsckReport>, output: &Output) -> Result<u8, Failure> {
+    let unseen = unseen(scrub, fsck);
     if output.json() {
         output.object(&Findings { scrub, fsck });
     } else {
-        scrub.damaged.iter().for_each(|damage| output.say(&line(damage)));
+        scrub.damaged.iter().for_each(|damage| output.say(&line(damage, &unseen)));
         let (objects, bytes) = (scrub.objects, render::bytes(scrub.bytes));
         output.say(&format!("forebay: compared {objects} objects, {bytes}, with their checksums"));
         if scrub.in_use > 0 {
             output.say(&format!("         {} objects are in use, and were not summed yet", scrub.in_use));
         }
     }
-    let orphans = fsck.map_or(0, |fsck| said(fsck, output));
-    if let Some(error) = scrub.error.as_ref().or(fsck.and_then(|fsck| fsck.silent.first())) {
-        let message = format!("not all could be looked at: {error}");
+    let left = fsck.map_or((0, 0), |fsck| said(fsck, output));
+    if !output.json() {
+        unseen.iter().for_each(|part| output.say(&format!("         not looked at: {}", part_line(part))));
+    }
+    verdict(scrub, left, &unseen)
+}
+
+/// The parts that one of both did not look at.
+fn unseen<'a>(scrub: &'a ScrubStatus, fsck: Option<&'a FsckReport>) -> Vec<&'a PartTrouble> {
+    let mut unseen: Vec<&PartTrouble> = scrub.unseen.iter().collect();
+    for part in fsck.iter().flat_map(|fsck| &fsck.unseen) {
+        if unseen.iter().all(|known| known.part != part.part) {
+            unseen.push(part);
+        }
+    }
+    unseen
+}
+
+fn part_line(part: &PartTrouble) -> String {
+    format!("the part on node {}: {}", part.node, part.why)
+}
+
+/// The worst of what was found.
+fn verdict(
+    scrub: &ScrubStatus,
+    (orphans, strays): (u64, u64),
+    unseen: &[&PartTrouble],
+) -> Result<u8, Failure> {
+    let places = scrub.damaged.len() as u64 + scrub.more;
+    let damaged = format!("{places} places of objects are damaged: reading them fails with EIO");
+    let besides = if places > 0 { format!("; {damaged}") } else { String::new() };
+    if let Some(part) = unseen.first() {
+        let count = render::counted(unseen.len() as u64, "part was", "parts were");
+        let message = format!("{count} not looked at{besides}");
+        return Err(Failure::unavailable(message, part.advice.clone()));
+    }
+    if let Some(error) = &scrub.error {
+        let message = format!("not all could be looked at: {error}{besides}");
         return Err(Failure::unavailable(message, "look into the node's log, then repeat the command"));
     }
-    let places = scrub.damaged.len() as u64 + scrub.more;
+    let refused = |message: String, advice: &str| {
+        Err(Failure::Refused { exit: ExitCode::StageOut, message, advice: advice.into() })
+    };
     if places > 0 {
-        return Err(Failure::Refused {
-            exit: ExitCode::StageOut,
-            message: format!("{places} places of objects are damaged: reading them fails with EIO"),
-            advice: "write the files anew or remove them, or stage them in again".into(),
-        });
+        return refused(damaged, "write the files anew or remove them, or stage them in again");
+    }
+    if strays > 0 {
+        let files = render::counted(strays, "file", "files");
+        return refused(
+            format!("{files} among the objects are none, or in a wrong folder"),
+            "while the node does not run, move an object back to the folder that its last two digits name, and \
+             remove what is none",
+        );
     }
     if orphans > 0 {
-        return Err(Failure::Refused {
-            exit: ExitCode::StageOut,
-            message: format!("{orphans} objects belong to no file"),
-            advice: "free them with --repair".into(),
-        });
+        return refused(format!("{orphans} objects belong to no file"), "free them with --repair");
     }
     Ok(ExitCode::Success.number())
 }
 
-/// Says what comparing found; gives how many orphans are left.
-fn said(fsck: &FsckReport, output: &Output) -> u64 {
+/// Says what comparing found; gives how many orphans are left, and how many strays there are.
+fn said(fsck: &FsckReport, output: &Output) -> (u64, u64) {
     if !output.json() {
         for orphan in &fsck.orphans {
             let (ino, part, size) = (orphan.ino, orphan.fragment, render::bytes(orphan.bytes));
             output.say(&format!("object of inode {ino} on part {part}, {size}: belongs to no file"));
         }
+        for stray in &fsck.strays {
+            let (path, node) = (stray.path.display(), &stray.node);
+            output.say(&format!("{path} on node {node}: is no object, or in the wrong folder"));
+        }
         let (inodes, objects, freed) = (fsck.inodes, fsck.objects, fsck.freed);
         output.say(&format!("forebay: compared {inodes} inodes with {objects} objects; freed {freed}"));
     }
-    (fsck.orphans.len() as u64).saturating_sub(fsck.freed)
+    ((fsck.orphans.len() as u64).saturating_sub(fsck.freed), fsck.strays.len() as u64)
 }
 
-fn line(damage: &Damage) -> String {
-    let file = damage.path.clone().unwrap_or_else(|| format!("a file without a name (inode {})", damage.ino));
-    format!("{file}: {}", damage.what)
+fn line(damage: &Damage, unseen: &[&PartTrouble]) -> String {
+    let file = damage.path.clone().unwrap_or_else(|| match unseen {
+        [] => format!("a file without a name (inode {})", damage.ino),
+        _ => format!("a file whose name could not be looked up (inode {})", damage.ino),
+    });
+    let Damage { start, end, file_start, file_end, node, what, .. } = damage;
+    // Between stripes of one node lie those of others.
+    let bytes = match file_end - file_start == end - start {
+        true => format!("bytes {file_start} to {file_end}, on node {node},"),
+        false => format!("what node {node} has of bytes {file_start} to {file_end}: they"),
+    };
+    format!("{file}: {bytes} {what}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_damaged_place_is_told_in_bytes_of_the_file_with_the_node() {
+        let place = |file_start, file_end| Damage {
+            end: 4096,
+            file_start,
+            file_end,
+            node: "n1".into(),
+            what: "do not match their checksums".into(),
+            path: Some("out/a.h5".into()),
+            ..Damage::default()
+        };
+        assert_eq!(
+            line(&place(1 << 20, (1 << 20) + 4096), &[]),
+            "out/a.h5: bytes 1048576 to 1052672, on node n1, do not match their checksums"
+        );
+        assert_eq!(
+            line(&place(0, 9000), &[]),
+            "out/a.h5: what node n1 has of bytes 0 to 9000: they do not match their checksums"
+        );
+    }
 }

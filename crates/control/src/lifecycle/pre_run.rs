@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use daemon::error::user;
 use model::phase::{AccessMode, Direction, Phase, StageState};
 use wire::control::{ApiError, NodeRole, PreRun};
-use wire::node::{MountSpec, StorageAddress};
+use wire::node::{MountSpec, PartTrouble, StorageAddress};
 
 use super::beside::{Standing, standing};
 use super::buffers::{self, Buffer};
@@ -16,11 +16,13 @@ use super::{Done, draining, job_nodes, join_all, require_set_up, spread, target,
 use crate::control::Control;
 use crate::leftovers;
 use crate::node_api::Unmount;
+use crate::parts;
 use crate::site::Site;
 use crate::state::activations::{self, Activation};
+use crate::state::demands;
+use crate::state::instances::{self, Instance};
 use crate::state::sessions::{self, Session};
 use crate::state::stages::{self, Stage};
-use crate::state::{demands, instances};
 
 /// One mount that the job needs.
 #[derive(Clone, Debug)]
@@ -261,6 +263,7 @@ async fn mount<S: Site>(
     let id = mount_id(&session.handle, &activation);
     leftovers::clear(control, &node, &id).await.map_err(|error| on_node(&node, error))?;
     let addresses: Vec<StorageAddress> = target::addresses(control, &buffer.described.instance).await?;
+    check_served(control, session, &buffer.described.instance)?;
     let nodes = target::usable(&control.site, &addresses);
     let spec = MountSpec {
         id,
@@ -281,6 +284,20 @@ async fn mount<S: Site>(
     let (name, noted) =
         (session.token.clone(), Activation { interruptions: status.interruptions, ..activation });
     control.database.transact(move |tx| activations::set(tx, &name, &noted)).await
+}
+
+/// Who used a mount of a buffer that lacks a part would only wait.
+fn check_served<S: Site>(
+    control: &Control<S>,
+    session: &Session,
+    instance: &Instance,
+) -> Result<(), ApiError> {
+    let Some(refused) = parts::refused(instance, session.created_unix, &control.site.nodes()) else {
+        return Ok(());
+    };
+    let PartTrouble { node, why, advice, .. } = refused;
+    let message = format!("node {node} does not serve its part of {}: {why}", instance.id);
+    Err(daemon::error::site("part_not_served", message, advice))
 }
 
 /// Errors name the node, once.

@@ -5,7 +5,7 @@ use axum::extract::{Path, State};
 use daemon::error::{Refusal, user};
 use daemon::http::{Body, Caller};
 use wire::control::ApiError;
-use wire::node::{Damage, FsckReport, FsckSpec, ScrubSpec, ScrubStatus};
+use wire::node::{Damage, FsckReport, FsckSpec, PartTrouble, ScrubSpec, ScrubStatus};
 
 use super::Door;
 use crate::site::Site;
@@ -40,14 +40,27 @@ pub async fn fsck<S: Site>(
     Body(spec): Body<FsckSpec>,
 ) -> Reply<FsckReport> {
     let instance = instance(&door, caller, &token).await?;
-    let mut sum = FsckReport::default();
-    for node in &instance.nodes {
-        let one = door.control.site.fsck(node, &instance.id, spec).await?;
+    let (mut sum, mut of_others) = (FsckReport::default(), Vec::new());
+    for (part, node) in (0..).zip(&instance.nodes) {
+        let one = match door.control.site.fsck(node, &instance.id, spec).await {
+            Ok(one) => one,
+            Err(error) => {
+                sum.unseen.push(unseen(part, node, error));
+                continue;
+            }
+        };
         sum.inodes += one.inodes;
         sum.objects += one.objects;
         sum.freed += one.freed;
         sum.orphans.extend(one.orphans);
-        sum.silent.extend(one.silent);
+        sum.strays.extend(one.strays);
+        of_others.extend(one.unseen);
+    }
+    // Of a part that several could not look at, its own node knows best why.
+    for other in of_others {
+        if sum.unseen.iter().all(|known| known.part != other.part) {
+            sum.unseen.push(other);
+        }
     }
     Ok(Json(sum))
 }
@@ -60,30 +73,41 @@ async fn together<S: Site>(
 ) -> Result<ScrubStatus, ApiError> {
     let instance = instance(door, caller, token).await?;
     let mut sum = ScrubStatus::sum();
-    for node in &instance.nodes {
-        let one = door.control.site.scrub(node, &instance.id, spec).await?;
+    for (part, node) in (0..).zip(&instance.nodes) {
+        let one = match door.control.site.scrub(node, &instance.id, spec).await {
+            Ok(one) => one,
+            Err(error) => {
+                sum.unseen.push(unseen(part, node, error));
+                continue;
+            }
+        };
         let error = one.error.map(|error| format!("node {node}: {error}"));
         sum.add(ScrubStatus { error, ..one });
     }
     if !sum.running {
-        name(door, &instance, &mut sum.damaged).await?;
+        name(door, &instance, &mut sum.damaged).await;
     }
     Ok(sum)
 }
 
-/// Adds paths: each namespace's home knows its own.
-async fn name<S: Site>(door: &Door<S>, instance: &Instance, damaged: &mut [Damage]) -> Result<(), ApiError> {
+/// A part whose node does not answer for it: the others are looked at all the same.
+fn unseen(part: u32, node: &str, error: ApiError) -> PartTrouble {
+    PartTrouble { part, node: node.to_owned(), why: error.message, advice: error.advice }
+}
+
+/// Adds paths: each namespace's home knows its own. One that does not answer is among the parts that were not looked
+/// at.
+async fn name<S: Site>(door: &Door<S>, instance: &Instance, damaged: &mut [Damage]) {
     if damaged.is_empty() {
-        return Ok(());
+        return;
     }
     let inos: Vec<(u32, u64)> = damaged.iter().map(|damage| (damage.namespace, damage.ino)).collect();
     for node in &instance.nodes {
-        let paths = door.control.site.paths(node, &instance.id, &inos).await?;
+        let Ok(paths) = door.control.site.paths(node, &instance.id, &inos).await else { continue };
         for (damage, path) in damaged.iter_mut().zip(paths) {
             damage.path = damage.path.take().or(path);
         }
     }
-    Ok(())
 }
 
 async fn instance<S: Site>(door: &Door<S>, caller: Caller, token: &str) -> Result<Instance, ApiError> {

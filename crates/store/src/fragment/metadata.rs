@@ -16,12 +16,13 @@ impl Fragment {
         let namespaces = self.namespaces.read().unwrap_or_else(PoisonError::into_inner);
         let copy_of = |(id, namespace): (&u32, &Namespace)| {
             let behind = namespace.shard.as_ref()?.copy()?;
-            let (node, whole, behind_bytes) = (behind.node, behind.whole, behind.bytes);
+            let (node, whole, alone, behind_bytes) = (behind.node, behind.whole, behind.alone, behind.bytes);
             Some(CopyStatus {
                 namespace: *id,
                 home: home.clone(),
                 node,
                 whole,
+                alone,
                 behind_bytes,
                 error: behind.error,
             })

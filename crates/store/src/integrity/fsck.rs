@@ -1,10 +1,13 @@
 //! One fragment's part of scrubs and of the comparison of metadata with objects, as the node is asked for them.
 
 use std::collections::BTreeSet;
+use std::io;
+use std::ops::Range;
 use std::time::Duration;
 
+use model::stripe::Layout;
 use rustix::io::Errno;
-use wire::node::{FsckReport, FsckSpec, Orphan, ScrubSpec, ScrubStatus};
+use wire::node::{Damage, FsckReport, FsckSpec, Orphan, PartTrouble, ScrubSpec, ScrubStatus, Stray};
 
 use super::scrub;
 use crate::fragment::{Fragment, Namespace};
@@ -13,7 +16,7 @@ use crate::shard::{Shard, errno_of};
 /// Starts a scrub of all namespaces, or only tells how it stands.
 pub fn scrub(fragment: &Fragment, spec: Option<ScrubSpec>) -> ScrubStatus {
     let mut sum = ScrubStatus::sum();
-    for (id, Namespace { objects, .. }) in fragment.all_namespaces() {
+    for (id, Namespace { objects, layout, .. }) in fragment.all_namespaces() {
         // Who asks wants to know now: also what was written just before.
         let one = match spec {
             Some(spec) => {
@@ -22,9 +25,24 @@ pub fn scrub(fragment: &Fragment, spec: Option<ScrubSpec>) -> ScrubStatus {
             }
             None => scrub::status(&objects),
         };
-        sum.add(one);
+        let damaged = one.damaged.into_iter().map(|damage| located(damage, fragment, layout)).collect();
+        sum.add(ScrubStatus { damaged, ..one });
     }
     sum
+}
+
+/// Damage of an object with its place in the file, and the node.
+fn located(damage: Damage, fragment: &Fragment, layout: Layout) -> Damage {
+    let part = fragment.spec().index;
+    let Range { start: file_start, end: file_end } =
+        layout.file_range(damage.ino, part, damage.start..damage.end);
+    Damage { file_start, file_end, part, node: own_name(fragment), ..damage }
+}
+
+/// The name of this node, as the instance's others know it.
+fn own_name(fragment: &Fragment) -> String {
+    let spec = fragment.spec();
+    spec.peers.get(spec.index as usize).map_or_else(String::new, |own| own.node.clone())
 }
 
 /// The paths of (namespace, inode) whose namespaces have their home here.
@@ -52,17 +70,31 @@ pub fn paths(fragment: &Fragment, inos: &[(u32, u64)]) -> Vec<Option<String>> {
 pub fn run(fragment: &Fragment, spec: FsckSpec) -> FsckReport {
     let mut report = FsckReport::default();
     for (id, namespace) in fragment.all_namespaces() {
+        if let Err(error) = find_strays(fragment, &namespace, &mut report) {
+            let why = format!("its folders of objects cannot be listed: {error}");
+            report.unseen.push(unseen(fragment.spec().index, own_name(fragment), why));
+        }
         let Some(shard) = &namespace.shard else { continue };
         report.inodes += shard.inodes();
         for index in 0..shard.peers().count() {
             if let Err(errno) = compare(shard, &namespace, (id, index), spec, &mut report) {
-                let node = shard.peers().name(index);
-                let errno = std::io::Error::from(errno);
-                report.silent.push(format!("the objects of node {node} cannot be listed: {errno}"));
+                let why = format!("its objects cannot be listed: {}", io::Error::from(errno));
+                report.unseen.push(unseen(index, shard.peers().name(index).to_owned(), why));
             }
         }
     }
     report
+}
+
+fn unseen(part: u32, node: String, why: String) -> PartTrouble {
+    PartTrouble { part, node, why, advice: "look into the log of that node".to_owned() }
+}
+
+/// Whatever is among the objects here and is none: nobody would ever look at it.
+fn find_strays(fragment: &Fragment, namespace: &Namespace, report: &mut FsckReport) -> io::Result<()> {
+    let strays = namespace.objects.strays()?.into_iter();
+    report.strays.extend(strays.map(|path| Stray { node: own_name(fragment), path }));
+    Ok(())
 }
 
 fn compare(

@@ -82,9 +82,24 @@ impl Fault {
         }
     }
 
-    /// The same for control.
-    pub fn reported(&self, namespace: u32, ino: u64) -> Damage {
+    /// The same of the bytes that [`Fault::bytes`] tells.
+    fn of_bytes(&self) -> String {
+        match self {
+            Fault::Missing { was } => format!("are gone: the object had {was} bytes when it was sealed"),
+            Fault::Length { is, was } => {
+                format!("cannot be trusted: the object had {was} bytes when it was sealed, and has {is}")
+            }
+            Fault::Blocks { .. } => "do not match their checksums".to_owned(),
+            Fault::Sums { .. } => "have checksums that are damaged".to_owned(),
+            Fault::Unreadable { errno, .. } => {
+                format!("cannot be read: {}", io::Error::from_raw_os_error(*errno))
+            }
+        }
+    }
+
+    /// The same for control, of an object that had `length` bytes. Whoever knows the file's layout adds where it is.
+    pub fn reported(&self, namespace: u32, ino: u64, length: u64) -> Damage {
         let Range { start, end } = self.bytes();
-        Damage { namespace, ino, start, end, what: self.described(), path: None }
+        Damage { namespace, ino, start, end: end.min(length), what: self.of_bytes(), ..Damage::default() }
     }
 }

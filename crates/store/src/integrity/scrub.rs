@@ -99,7 +99,7 @@ fn pass(objects: &Objects, namespace: u32, pace: &mut Pace) -> io::Result<()> {
         let page = objects.keeper().log.after(after, PAGE);
         let Some((last, _)) = page.last() else { return Ok(()) };
         after = Some(*last);
-        for (ino, _) in page {
+        for (ino, sealed) in page {
             if objects.keeper().is_closed() {
                 return Err(io::Error::other("the buffer is being closed"));
             }
@@ -114,7 +114,7 @@ fn pass(objects: &Objects, namespace: u32, pace: &mut Pace) -> io::Result<()> {
                     tracing::error!(namespace, ino, %object, what, "an object is damaged");
                 }
                 match status.damaged.len() < LISTED_MAX {
-                    true => status.damaged.push(fault.reported(namespace, ino)),
+                    true => status.damaged.push(fault.reported(namespace, ino, sealed.seal.length)),
                     false => status.more += 1,
                 }
             }

@@ -23,7 +23,7 @@ use crate::copies::Copies;
 use crate::fragment::{Fragment, FragmentError, create, specification};
 
 /// How long a request for a fragment waits for its start.
-const START_MAX: Duration = Duration::from_secs(30);
+pub(super) const START_MAX: Duration = Duration::from_secs(30);
 
 impl Server {
     /// Takes up what a former life of the node has left.
@@ -87,7 +87,8 @@ impl Server {
     /// Shows that a fragment cannot be served. The log says so once, however often it is tried.
     pub(super) fn refuse(&self, status: FragmentStatus, error: &FragmentError) {
         let (instance, why) = (status.instance.clone(), error.to_string());
-        let refused = Slot::Broken(FragmentStatus { error: Some(why.clone()), ..status });
+        let advice = Some(error.advice().into_owned());
+        let refused = Slot::Broken(FragmentStatus { error: Some(why.clone()), advice, ..status });
         let before = self.slots().insert(instance.clone(), refused);
         if !matches!(before, Some(Slot::Broken(before)) if before.error.as_ref() == Some(&why)) {
             tracing::error!(
@@ -122,7 +123,9 @@ impl Server {
             self.extend(&folder, &fragment, spec)?;
         }
         match self.status_of(&spec.instance) {
-            Some(FragmentStatus { error: Some(why), .. }) => return Err(self.broken(&spec.instance, &why)),
+            Some(FragmentStatus { error: Some(why), advice, .. }) => {
+                return Err(self.broken(&spec.instance, &why, advice));
+            }
             Some(status) => return Ok(status),
             None => {}
         }
@@ -155,6 +158,7 @@ impl Server {
         })?;
         let status = fragment.status();
         self.keep_copies(&spec.instance, folder, spec);
+        self.missed.made(&spec.instance);
         self.slots().insert(spec.instance.clone(), Slot::Served(Arc::new(fragment)));
         Ok(status)
     }
@@ -191,6 +195,7 @@ impl Server {
             return Err(failed(error));
         }
         self.slots().remove(instance);
+        self.missed.removed(instance);
         create::remove(&removing).map_err(failed)
     }
 
@@ -253,7 +258,7 @@ impl Server {
         }
     }
 
-    fn starting(&self, instance: &str) -> ApiError {
+    pub(super) fn starting(&self, instance: &str) -> ApiError {
         ApiError {
             code: FRAGMENT_STARTING.into(),
             blame: Blame::Site,
@@ -263,14 +268,14 @@ impl Server {
         }
     }
 
-    fn broken(&self, instance: &str, why: &str) -> ApiError {
+    /// Why a fragment that is here is not served.
+    pub(super) fn broken(&self, instance: &str, why: &str, advice: Option<String>) -> ApiError {
+        let kept = "what is on disk is kept as it is";
         ApiError {
             code: "fragment_broken".into(),
             blame: Blame::Site,
             message: format!("node {} has a part of {instance} that it cannot serve: {why}", self.node),
-            advice: "what is on disk is kept as it is: mend what the message names and start the node again, or tear the \
-                     buffer down, which removes it"
-                .into(),
+            advice: advice.map_or(kept.to_owned(), |advice| format!("{kept}: {advice}")),
         }
     }
 }
@@ -294,6 +299,8 @@ pub(super) fn unknown(instance: String) -> FragmentStatus {
         capacity_bytes: 0,
         used_bytes: 0,
         error: None,
+        advice: None,
+        starting: false,
         copies: Vec::new(),
         mirrors: Vec::new(),
     }

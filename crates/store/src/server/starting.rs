@@ -111,7 +111,8 @@ impl Starting {
 impl Server {
     /// Starts the fragment in the background.
     pub(super) fn begin(self: &Arc<Server>, starting: Starting) {
-        self.slots().insert(starting.instance.clone(), Slot::Starting(starting.status()));
+        let status = FragmentStatus { starting: true, ..starting.status() };
+        self.slots().insert(starting.instance.clone(), Slot::Starting(status));
         let server = self.clone();
         let instance = starting.instance.clone();
         if let Err(error) = thread("start", move || server.start(&starting)) {

@@ -73,6 +73,8 @@ pub struct Behind {
     pub node: String,
     /// All that a sync confirmed is on both nodes.
     pub whole: bool,
+    /// Changes are confirmed without it.
+    pub alone: bool,
     /// Bytes of the log that it does not have.
     pub bytes: u64,
     /// Why it is not kept.
@@ -222,6 +224,7 @@ impl Second {
         Behind {
             node: self.place.node(),
             whole: progress.whole && !progress.alone,
+            alone: progress.alone,
             bytes: log.length.saturating_sub(has),
             error: progress.trouble.clone(),
         }

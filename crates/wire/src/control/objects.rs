@@ -125,8 +125,9 @@ pub struct InstanceObject {
     pub nodes: u32,
     /// Seconds since 1970.
     pub created_unix: u64,
-    /// Whether every fragment is served, as far as is known.
-    pub intact: bool,
+    /// Whether every fragment is served; `None`: some of their nodes have not said.
+    #[serde(default)]
+    pub intact: Option<bool>,
     /// Its label: the session's token.
     pub label: String,
     /// Whether other users' jobs may use it.

@@ -50,6 +50,15 @@ fn sessions(objects: &Objects) -> Table {
     Table::new("sessions", header, rows)
 }
 
+/// Whether an instance is served whole.
+fn intact(known: Option<bool>) -> &'static str {
+    match known {
+        Some(true) => "intact",
+        Some(false) => "broken",
+        None => "unknown",
+    }
+}
+
 fn instances(objects: &Objects, units: Units) -> Table {
     let rows = objects.instances.iter().map(|instance| {
         vec![
@@ -60,7 +69,7 @@ fn instances(objects: &Objects, units: Units) -> Table {
             instance.nodes.to_string(),
             time(instance.created_unix),
             EXPIRATION.into(),
-            if instance.intact { "intact" } else { "broken" }.into(),
+            intact(instance.intact).into(),
             instance.label.clone(),
             if instance.public { "public" } else { "private" }.into(),
             instance.configurations.to_string(),

@@ -114,7 +114,7 @@ impl Report {
             lines.push("no buffers".to_owned());
         }
         for row in &self.sessions {
-            lines.extend(row.lines());
+            lines.extend(row.lines(&self.nodes));
         }
         lines.join("\n")
     }
@@ -172,7 +172,7 @@ impl Row {
         }
     }
 
-    fn lines(&self) -> Vec<String> {
+    fn lines(&self, nodes: &[NodeStatus]) -> Vec<String> {
         let session = &self.session;
         let mut lines = vec![self.headline()];
         lines.extend(session.activations.iter().map(|activation| {
@@ -191,8 +191,15 @@ impl Row {
                 if self.run == Run::Cluster { format!(" on {}", activation.node) } else { String::new() }
             )
         }));
-        lines.extend(session.instance.iter().filter_map(|instance| copies::line(&instance.copies)));
-        lines.extend(session.instance.iter().flat_map(mirrors::lines));
+        let instance = session.instance.iter();
+        lines.extend(instance.clone().flat_map(|instance| &instance.unserved).flat_map(|part| {
+            [
+                format!("  the part on node {} is not served: {}", part.node, part.why),
+                format!("    {}", part.advice),
+            ]
+        }));
+        lines.extend(instance.clone().filter_map(|instance| copies::line(instance, nodes)));
+        lines.extend(instance.flat_map(mirrors::lines));
         let (listed, more) = progress::listed(session.stages.iter());
         lines.extend(listed.into_iter().map(|stage| match stage.state {
             StageState::Pending | StageState::Deferred => {
@@ -215,7 +222,9 @@ impl Row {
         }
         lines.extend(session.kept.iter().map(|why| format!("  kept: {why}")));
         if !self.advice.is_empty() {
-            let interrupted = if self.run == Run::Interrupted { "interrupted, " } else { "" };
+            // One that was staged out to its end was kept because somebody asked for that.
+            let is_cut_short = self.run == Run::Interrupted && session.phase != Phase::StagedOut;
+            let interrupted = if is_cut_short { "interrupted, " } else { "" };
             let commands: Vec<String> = self.advice.iter().map(|command| format!("`{command}`")).collect();
             lines.push(format!("  {interrupted}{}", commands.join(" or ")));
         }
@@ -293,6 +302,7 @@ mod tests {
 pool local: 1 GiB free of 2 GiB (grains of 1 MiB)
 node n0: offline: killed
 buffer 3 (stars): unmounted, 41 MiB of 1 GiB in use, 1 fragment on n0 (directory)
+  metadata: one copy, as the buffer is on one node
   stage_in /pfs/stars -> $DW_JOB_STRIPED/stars: 38 MiB, 4 entries, 2.0 s, 19 MiB/s, verified
   stage_out $DW_JOB_STRIPED/results -> /pfs/results: 2 MiB, 2 entries, 2.0 s, 1 MiB/s, FAILED (1 entry not copied)
   stage out failed, the site's fault: 1 of 3 entries could not be staged out; correct the cause and run `forebay stage retry 3`

@@ -1,6 +1,8 @@
 //! Objects as who sums them sees them: which there are, who has them open, and which should be there.
 
+use std::fs::DirEntry;
 use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -77,13 +79,32 @@ impl Objects {
     /// The number of every object.
     pub fn list(&self) -> io::Result<Vec<u64>> {
         let mut found = Vec::new();
+        self.walk(|ino, _| found.extend(ino))?;
+        Ok(found)
+    }
+
+    /// What is in the folders of objects and is none, or is in the wrong one: nothing else looks at it.
+    pub fn strays(&self) -> io::Result<Vec<PathBuf>> {
+        let mut found = Vec::new();
+        self.walk(|ino, entry| found.extend(ino.is_none().then(|| entry.path())))?;
+        Ok(found)
+    }
+
+    /// Shows every entry to `look`, with its number where it is an object.
+    fn walk(&self, mut look: impl FnMut(Option<u64>, &DirEntry)) -> io::Result<()> {
         for folder in std::fs::read_dir(&self.root)? {
-            for object in std::fs::read_dir(folder?.path())? {
-                let name = object?.file_name();
-                found.extend(name.to_str().and_then(|name| u64::from_str_radix(name, 16).ok()));
+            let folder = folder?;
+            let low = folder.file_name();
+            for entry in std::fs::read_dir(folder.path())? {
+                let entry = entry?;
+                let name = entry.file_name();
+                let ino = name.to_str().and_then(|name| u64::from_str_radix(name, 16).ok());
+                let is_object =
+                    |ino: &u64| low == *format!("{:02x}", ino & 0xff) && name == *format!("{ino:016x}");
+                look(ino.filter(is_object), &entry);
             }
         }
-        Ok(found)
+        Ok(())
     }
 
     /// Objects with numbers above `after`, in order, with their lengths: so many that they fit a message.

@@ -90,8 +90,8 @@ impl Home {
     fn unfit(&self, lost: LogError, why: Why) -> Unfit {
         let node = self.place.node().to_owned();
         match why {
-            Why::Yet(why) => Unfit::Yet(FragmentError::Copy { lost, node, why }),
-            Why::Never(why) => Unfit::Never(FragmentError::Copy { lost, node, why }),
+            Why::Yet(why) => Unfit::Yet(FragmentError::Copy { lost, node, why, asked_again: true }),
+            Why::Never(why) => Unfit::Never(FragmentError::Copy { lost, node, why, asked_again: false }),
         }
     }
 }

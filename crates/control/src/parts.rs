@@ -1,0 +1,197 @@
+//! Which parts of an instance its nodes serve, as they said last, and why they do not serve the others.
+//!
+//! **Invariant:** a part of which nobody has said anything is neither served nor lost: it is not known.
+
+use wire::node::{FragmentStatus, PartTrouble};
+
+use crate::control::now_unix;
+use crate::site::NodeView;
+use crate::state::instances::Instance;
+
+/// How long after a session's start a node's last report may be older than the fragment, seconds.
+const SETTLED_S: u64 = 30;
+
+/// How a part is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Part {
+    Served,
+    /// Its node has not said.
+    Unknown,
+    /// It is being started, or its node does not answer: it may be served later without anybody's help.
+    Awaited(PartTrouble),
+    /// Its node says that it cannot serve it, or does not have it.
+    Refused(PartTrouble),
+}
+
+/// Whether all parts are served; `None`: not known.
+pub fn is_intact(instance: &Instance, created_unix: u64, nodes: &[NodeView]) -> Option<bool> {
+    let parts = || of(instance, created_unix, nodes);
+    if parts().any(|part| matches!(part, Part::Refused(_))) {
+        return Some(false);
+    }
+    parts().all(|part| part == Part::Served).then_some(true)
+}
+
+/// Those that are not served, with why and what to do.
+pub fn unserved(instance: &Instance, created_unix: u64, nodes: &[NodeView]) -> Vec<PartTrouble> {
+    let trouble = |part| match part {
+        Part::Awaited(trouble) | Part::Refused(trouble) => Some(trouble),
+        Part::Served | Part::Unknown => None,
+    };
+    of(instance, created_unix, nodes).filter_map(trouble).collect()
+}
+
+/// The first of those that will not be served before somebody has done something.
+pub fn refused(instance: &Instance, created_unix: u64, nodes: &[NodeView]) -> Option<PartTrouble> {
+    of(instance, created_unix, nodes).find_map(|part| match part {
+        Part::Refused(trouble) => Some(trouble),
+        _ => None,
+    })
+}
+
+fn of<'a>(
+    instance: &'a Instance,
+    created_unix: u64,
+    nodes: &'a [NodeView],
+) -> impl Iterator<Item = Part> + 'a {
+    let settled = now_unix().saturating_sub(created_unix) > SETTLED_S;
+    (0..).zip(&instance.nodes).map(move |(part, name)| {
+        let Some(view) = nodes.iter().find(|view| view.name == *name) else { return Part::Unknown };
+        let trouble = |why: String, advice: String| PartTrouble { part, node: name.clone(), why, advice };
+        let Some(health) = view.health.as_ref().filter(|_| view.online) else {
+            return match &view.last_error {
+                Some(why) => Part::Awaited(trouble(format!("the node does not answer: {why}"), come_back(view))),
+                None => Part::Unknown,
+            };
+        };
+        match health.fragments.iter().find(|fragment| fragment.instance == instance.id) {
+            Some(FragmentStatus { error: Some(why), advice, .. }) => {
+                let advice = advice.as_deref().unwrap_or("look into the node's log");
+                Part::Refused(trouble(why.clone(), format!("{advice}{}", again(view))))
+            }
+            Some(FragmentStatus { starting: true, .. }) => Part::Awaited(trouble(
+                "it is being started, and the node with the copy of its metadata log is asked first".into(),
+                "wait some seconds".into(),
+            )),
+            Some(_) => Part::Served,
+            None if settled => {
+                let why = "the node does not have it, although it was made there".into();
+                let advice = "see whether the file system with the node's folder is mounted, mount it, and start \
+                     the node again";
+                Part::Refused(trouble(why, format!("{advice}{}", again(view))))
+            }
+            None => Part::Unknown,
+        }
+    })
+}
+
+/// How a node is started again that control runs by itself.
+fn again(view: &NodeView) -> String {
+    match (&view.registration, &view.health) {
+        (None, Some(health)) => {
+            format!(" (`kill {}` ends node {}, which is then started again)", health.pid, view.name)
+        }
+        _ => String::new(),
+    }
+}
+
+/// What to do about a node that does not answer.
+fn come_back(view: &NodeView) -> String {
+    match view.registration {
+        None => format!(
+            "it is started again by itself; look into {}.log in the log folder if it stays away",
+            view.name
+        ),
+        Some(_) => format!("start forebay-node on {}, or mend the way to it", view.name),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use model::phase::{AccessMode, Coherence, Redundancy};
+    use wire::control::VolumeKind;
+    use wire::node::{NodeHealth, StorageAddress};
+
+    use super::*;
+
+    fn instance() -> Instance {
+        Instance {
+            id: "i1".into(),
+            key: String::new(),
+            stage_key: String::new(),
+            requested_bytes: 1,
+            capacity_bytes: 1,
+            volume: VolumeKind::Directory,
+            pool: "local".into(),
+            granularity_bytes: 1,
+            nodes: vec!["n0".into()],
+            access_modes: vec![AccessMode::Striped],
+            coherence: Coherence::default(),
+            drain: None,
+            on_job_nodes: false,
+            redundancy: Redundancy::default(),
+        }
+    }
+
+    fn fragment() -> FragmentStatus {
+        FragmentStatus {
+            instance: "i1".into(),
+            index: 0,
+            capacity_bytes: 1,
+            used_bytes: 0,
+            error: None,
+            advice: None,
+            starting: false,
+            copies: vec![],
+            mirrors: vec![],
+        }
+    }
+
+    fn view(fragments: Vec<FragmentStatus>) -> NodeView {
+        let health = NodeHealth {
+            name: "n0".into(),
+            pid: 77,
+            data: StorageAddress { node: "n0".into(), tcp: String::new(), unix: None },
+            fragments,
+            mounts: vec![],
+            stages: vec![],
+            local: None,
+        };
+        NodeView { name: "n0".into(), online: true, health: Some(health), ..NodeView::default() }
+    }
+
+    /// Whether it is intact, and what is said and refused of its one part.
+    fn seen(view: &NodeView) -> (Option<bool>, Option<String>, bool) {
+        let instance = instance();
+        let nodes = std::slice::from_ref(view);
+        let said = unserved(&instance, 0, nodes).pop().map(|part| format!("{}; {}", part.why, part.advice));
+        (is_intact(&instance, 0, nodes), said, refused(&instance, 0, nodes).is_some())
+    }
+
+    #[test]
+    fn what_is_refused_or_gone_is_told_apart_from_what_only_takes_its_time() {
+        assert_eq!(seen(&view(vec![fragment()])), (Some(true), None, false));
+        let broken = FragmentStatus { error: Some("a bad log".into()), ..fragment() };
+        let (intact, said, refused) = seen(&view(vec![broken]));
+        assert_eq!((intact, refused), (Some(false), true));
+        assert!(
+            said.as_ref().is_some_and(|said| said.contains("a bad log") && said.contains("kill 77")),
+            "{said:?}"
+        );
+        let (intact, said, refused) = seen(&view(vec![]));
+        assert_eq!((intact, refused), (Some(false), true));
+        assert!(said.as_ref().is_some_and(|said| said.contains("does not have it")), "{said:?}");
+        let (intact, said, refused) = seen(&view(vec![FragmentStatus { starting: true, ..fragment() }]));
+        assert_eq!((intact, said.is_some(), refused), (None, true, false));
+    }
+
+    #[test]
+    fn of_a_node_that_has_not_answered_nothing_is_known() {
+        let never = NodeView { name: "n0".into(), ..NodeView::default() };
+        assert_eq!(seen(&never), (None, None, false));
+        let gone = NodeView { online: false, last_error: Some("refused".into()), ..view(vec![fragment()]) };
+        let (intact, said, refused) = seen(&gone);
+        assert_eq!((intact, refused), (None, false));
+        assert!(said.as_ref().is_some_and(|said| said.contains("does not answer: refused")), "{said:?}");
+    }
+}

@@ -1,0 +1,81 @@
+//! What a person can do about a fragment that is not served. What is wrong with it is [`FragmentError`]'s to say.
+//!
+//! **Invariant:** nothing that is advised here loses what is on disk, but for giving the buffer up, which says so.
+
+use std::borrow::Cow;
+
+use super::FragmentError;
+use crate::mirror::restore::RestoreError;
+use crate::shard::log::LogError;
+use crate::shard::log::restore::is_lost;
+
+/// Where the file system refuses.
+pub const LOOK_AT_THE_DISK: &str = "look at the file's permissions, the room on its disk and the kernel's log; mend \
+     that, then start the node again";
+
+const BRING_BACK: &str = "bring the file back as it was and start the node again; where nobody has it, give the \
+     buffer up (`forebay rm`)";
+
+impl FragmentError {
+    /// What to do next.
+    pub fn advice(&self) -> Cow<'static, str> {
+        match self {
+            FragmentError::Copy { node, asked_again: true, .. } => format!(
+                "start node {node} or mend the way to it: its copy takes the place of the log as soon as it answers"
+            )
+            .into(),
+            FragmentError::Restore(RestoreError::Away { node, .. }) => {
+                format!("start node {node} or mend the way to it: this part is filled as soon as it answers").into()
+            }
+            FragmentError::Restore(RestoreError::Lacking { .. }) => {
+                "where nobody has the lost node's flash, give the buffer up (`forebay rm`): both copies of this part are gone"
+                    .into()
+            }
+            FragmentError::Restore(RestoreError::Here { .. }) => LOOK_AT_THE_DISK.into(),
+            FragmentError::Log(lost @ LogError::Io { .. }) if !is_lost(lost) => {
+                "look into the kernel's log and at the disk; where the file stays unreadable, and the buffer has several nodes, \
+                 move it aside and start the node again: its copy takes its place"
+                    .into()
+            }
+            FragmentError::Copy { .. }
+            | FragmentError::Log(_)
+            | FragmentError::Key
+            | FragmentError::Specification { .. }
+            | FragmentError::NoSpecification { .. } => BRING_BACK.into(),
+            FragmentError::Io { cause, .. } if cause.kind() == std::io::ErrorKind::NotFound => {
+                BRING_BACK.into()
+            }
+            FragmentError::Io { .. } | FragmentError::Volume(_) => LOOK_AT_THE_DISK.into(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+    use std::path::PathBuf;
+
+    use super::*;
+
+    #[test]
+    fn what_to_do_about_a_lost_log_depends_on_whether_its_copy_may_still_come() {
+        let lost = || LogError::Damaged { path: PathBuf::from("meta.log"), offset: 9 };
+        let copy = |asked_again| {
+            let (node, why) = ("n1".to_owned(), "connection refused".to_owned());
+            FragmentError::Copy { lost: lost(), node, why, asked_again }
+        };
+        assert!(copy(true).advice().contains("start node n1"), "{}", copy(true).advice());
+        assert_eq!(copy(false).advice(), BRING_BACK);
+        assert_eq!(FragmentError::Log(lost()).advice(), BRING_BACK);
+    }
+
+    #[test]
+    fn a_disk_that_refuses_is_looked_at_and_a_log_that_it_does_not_give_moved_aside() {
+        let eio = || io::Error::from_raw_os_error(5);
+        let path = || PathBuf::from("spec.json");
+        let unread = FragmentError::Io { operation: "read", path: path(), cause: eio() };
+        assert_eq!(unread.advice(), LOOK_AT_THE_DISK);
+        let log = FragmentError::Log(LogError::Io { operation: "read", path: path(), cause: eio() });
+        assert!(log.advice().contains("move it aside"), "{}", log.advice());
+    }
+}

@@ -1,0 +1,79 @@
+//! What a scrub and a check of the file system tell of what is wrong on a node's disk: in the user's terms.
+
+use std::fs;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use tests::cluster::Cluster;
+
+const BLOCK: usize = 4096;
+
+/// A file over two nodes whose every block begins with its number; gives the mount point, the buffer's token and the
+/// folder of objects of each node.
+fn numbered_file(cluster: &Cluster) -> (PathBuf, String, [PathBuf; 2]) {
+    let path = cluster.pfs("mnt");
+    let options = ["--capacity", "64MiB", "--nodes", "2", "--volume", "directory"];
+    cluster.forebay(&[&["mount", path.to_str().unwrap()], &options[..]].concat()).expect_success();
+    let bytes: Vec<u8> = (0..1280_u32).flat_map(|n| [n.to_le_bytes(); BLOCK / 4].concat()).collect();
+    fs::create_dir(path.join("out")).unwrap();
+    fs::write(path.join("out/a.h5"), bytes).unwrap();
+    let objects = |n| cluster.state.join(format!("nodes/n{n}/fragments/i1/objects/0"));
+    (path.clone(), cluster.tokens().remove(0), [objects(0), objects(1)])
+}
+
+/// The object of a file in this folder of objects.
+fn object(folder: &Path, file: &Path) -> PathBuf {
+    let ino = fs::metadata(file).unwrap().ino();
+    folder.join(format!("{:02x}/{ino:016x}", ino & 0xff))
+}
+
+#[test]
+fn a_damaged_place_is_told_by_file_range_in_the_file_and_node() {
+    let cluster = Cluster::new();
+    let (path, token, folders) = numbered_file(&cluster);
+    cluster.forebay(&["scrub", &token]).expect_success();
+    // In the second stripe that the node has: elsewhere in the object than in the file.
+    let at = (1 << 20) + 5 * BLOCK as u64;
+    let object = object(&folders[1], &path.join("out/a.h5"));
+    let file = fs::File::options().read(true).write(true).open(object).unwrap();
+    let mut number = [0; 4];
+    file.read_exact_at(&mut number, at).unwrap();
+    file.write_all_at(b"x", at + 100).unwrap();
+    let start = u64::from(u32::from_le_bytes(number)) * BLOCK as u64;
+    let end = start + BLOCK as u64;
+    assert_ne!(start, at);
+
+    let scrub = cluster.forebay(&["scrub", &token]);
+    assert_eq!(scrub.code(), 74, "{}", scrub.stderr);
+    let line = format!("out/a.h5: bytes {start} to {end}, on node n1, do not match their checksums");
+    assert!(scrub.stdout.contains(&line), "{line}\n{}", scrub.stdout);
+    let found = cluster.forebay(&["scrub", &token, "--json"]).json();
+    let place = &found["scrub"]["damaged"][0];
+    assert_eq!((&place["file_start"], &place["file_end"]), (&start.into(), &end.into()), "{place}");
+    assert_eq!((&place["node"], &place["start"], &place["part"]), (&"n1".into(), &at.into(), &1.into()));
+}
+
+#[test]
+fn what_is_among_the_objects_and_is_none_is_listed_and_kept() {
+    let cluster = Cluster::new();
+    let (path, token, folders) = numbered_file(&cluster);
+    let own = object(&folders[1], &path.join("out/a.h5"));
+    let wrong = folders[1].join("fe").join(own.file_name().unwrap());
+    fs::create_dir_all(wrong.parent().unwrap()).unwrap();
+    fs::write(&wrong, "in the wrong folder").unwrap();
+    let note = own.with_file_name("note.txt");
+    fs::write(&note, "no object").unwrap();
+    for options in [&["fsck", &token][..], &["fsck", &token, "--repair"]] {
+        let fsck = cluster.forebay(options);
+        assert_eq!(fsck.code(), 74, "{}\n{}", fsck.stdout, fsck.stderr);
+        for stray in [&wrong, &note] {
+            let line = format!("{} on node n1", stray.display());
+            assert!(fsck.stdout.contains(&line), "{line}\n{}", fsck.stdout);
+            assert!(stray.exists(), "only a person knows what it is");
+        }
+        assert!(fsck.stderr.contains("2 files among the objects are none"), "{}", fsck.stderr);
+    }
+    fs::remove_file(wrong).unwrap();
+    fs::remove_file(note).unwrap();
+    cluster.forebay(&["fsck", &token]).expect_success();
+}
