@@ -113,53 +113,56 @@ impl Mirror {
     /// Makes a change of an object, whose range the caller holds: `local` here, `request` there.
     ///
     /// # Errors
-    /// Those of `local`. What goes wrong there is noted, and mended when it can be.
+    /// Those of `local`; the fragment is closed. What goes wrong there is noted, and mended when it can be.
     pub fn change<T>(
         &self,
         ino: u64,
         (request, payload): (&Request, &[u8]),
         local: impl FnOnce() -> io::Result<T>,
     ) -> io::Result<T> {
-        let sent = self.send(&[ino], request, payload, Instant::now());
+        let sent = self.send(&[ino], request, payload, Instant::now())?;
         let done = local();
         if done.is_err() {
             // Nobody was told that it was done, but there it may have been.
             self.differs(ino);
         }
-        self.settle(&[ino], sent);
-        done
+        let settled = self.settle(&[ino], sent);
+        done.and_then(|done| settled.map(|()| done))
     }
 
     /// Syncs objects: `local` here, `request` there, at the same time.
     ///
     /// # Errors
-    /// Those of `local`.
+    /// Those of `local`; the fragment is closed.
     pub fn sync<T>(
         &self,
         inos: &[u64],
         request: &Request,
         local: impl FnOnce() -> io::Result<T>,
     ) -> io::Result<T> {
-        let sent = self.send(inos, request, &[], Instant::now());
+        let sent = self.send(inos, request, &[], Instant::now())?;
         let done = local();
-        self.settle(inos, sent);
-        done
+        let settled = self.settle(inos, sent);
+        done.and_then(|done| settled.map(|()| done))
     }
 
     /// Sends a request to the mirror. `None` where this node is alone: what `inos` are about is noted then.
+    ///
+    /// # Errors
+    /// The fragment is closed: what would be done here now, its next life may have copied before.
     fn send<'a>(
         &self,
         inos: &[u64],
         request: &'a Request,
         payload: &'a [u8],
         begun: Instant,
-    ) -> Option<Sent<'a>> {
+    ) -> io::Result<Option<Sent<'a>>> {
         loop {
-            let (epoch, idle) = self.admit(inos, begun)?;
+            let Some((epoch, idle)) = self.admit(inos, begun)? else { return Ok(None) };
             let link = idle.map_or_else(|| self.connect(epoch), Ok);
             let sent = link.and_then(|mut link| link.send(request, payload).map(|()| link));
             match sent {
-                Ok(link) => return Some(Sent { link, request, payload, begun }),
+                Ok(link) => return Ok(Some(Sent { link, request, payload, begun })),
                 Err(error) => self.broke(epoch, &error),
             }
         }
@@ -172,15 +175,16 @@ impl Mirror {
     }
 
     /// Waits until it is known where changes are made. `None`: here only.
-    fn admit(&self, inos: &[u64], begun: Instant) -> Option<(u64, Option<Link>)> {
+    fn admit(&self, inos: &[u64], begun: Instant) -> io::Result<Option<(u64, Option<Link>)>> {
         let mut progress = self.lock();
         loop {
             match progress.way {
+                _ if progress.closed => return Err(Errno::IO.into()),
                 Way::Both if begun.elapsed() < WAIT_MAX => {
                     let epoch = progress.epoch;
-                    return Some((epoch, progress.idle.pop()));
+                    return Ok(Some((epoch, progress.idle.pop())));
                 }
-                Way::Unknown if !progress.closed => {
+                Way::Unknown => {
                     let since = *progress.waiting_since.get_or_insert_with(Instant::now);
                     let left = SILENT_MAX.saturating_sub(since.elapsed());
                     if !left.is_zero() && begun.elapsed() < WAIT_MAX {
@@ -188,28 +192,36 @@ impl Mirror {
                         continue;
                     }
                 }
-                Way::Unknown | Way::Alone | Way::Both => {}
+                Way::Alone | Way::Both => {}
             }
             self.go_alone(&mut progress);
             progress.todo.add(inos);
-            return None;
+            return Ok(None);
         }
     }
 
     /// Waits for the answer to what was sent, and sends it again when the connection breaks: it does no harm twice, as
     /// nobody else changes the range meanwhile.
-    fn settle(&self, inos: &[u64], mut sent: Option<Sent<'_>>) {
+    ///
+    /// # Errors
+    /// The fragment is closed: whether the mirror has it is found out by its next life.
+    fn settle(&self, inos: &[u64], mut sent: Option<Sent<'_>>) -> io::Result<()> {
         while let Some(Sent { mut link, request, payload, begun }) = sent {
             match link.receive() {
                 Ok(Reply::Failed(errno)) => {
                     self.give_back(link);
-                    return self.lacks(inos, Errno::from_raw_os_error(errno));
+                    self.lacks(inos, Errno::from_raw_os_error(errno));
+                    return Ok(());
                 }
-                Ok(_) => return self.give_back(link),
+                Ok(_) => {
+                    self.give_back(link);
+                    return Ok(());
+                }
                 Err(error) => self.broke(link.epoch(), &error),
             }
-            sent = self.send(inos, request, payload, begun);
+            sent = self.send(inos, request, payload, begun)?;
         }
+        Ok(())
     }
 
     /// From here on changes are made without the mirror. The lock is held: nobody is answered before the note is there.
@@ -218,7 +230,7 @@ impl Mirror {
             progress.epoch += 1;
             progress.idle.clear();
         }
-        if progress.way != Way::Alone && !progress.closed {
+        if progress.way != Way::Alone {
             let why = progress.trouble.clone().unwrap_or_else(|| "it does not answer in time".into());
             tracing::warn!(
                 path = %self.notes.path_of("").display(),
