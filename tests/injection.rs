@@ -6,7 +6,8 @@
 //! ```
 //!
 //! **Invariant:** strace counts in each thread by itself, from the program's start or from the moment in which strace is
-//! attached; so do the recordings.
+//! attached; so do the recordings. What is read and written by a descriptor counts for each file by itself, and fails there
+//! only: the runtime wakes its threads by writing to an `eventfd`, which no disk refuses, and hangs if that fails.
 
 #![expect(
     clippy::unwrap_used,
@@ -29,6 +30,9 @@ const CALLS: &str = "openat,openat2,statx,newfstatat,readlink,read,pread64,write
                      rename,renameat,renameat2,mkdir,mkdirat,unlink,unlinkat,rmdir,getdents64,mount,umount2,fallocate,\
                      ftruncate,statfs,fstatfs,lseek";
 
+/// Those of them that also serve pipes, sockets and events.
+const STREAMED: [&str; 2] = ["read", "write"];
+
 /// One call: the n-th of its kind in a thread.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Call {
@@ -36,6 +40,15 @@ pub struct Call {
     pub name: String,
     /// From 1.
     pub nth: usize,
+    /// Of those to this file only.
+    pub file: Option<PathBuf>,
+}
+
+impl Call {
+    /// The n-th call of this name, whatever it is about.
+    pub fn nth(name: &str, nth: usize) -> Call {
+        Call { name: name.to_owned(), nth, file: None }
+    }
 }
 
 /// What is done at a call.
@@ -94,8 +107,11 @@ impl Trace {
             Fault::Error(errno, call) => (call, format!("error={errno}")),
             Fault::Kill(call) => (call, "signal=KILL".to_owned()),
         };
-        let Call { name, nth } = call;
+        let Call { name, nth, file } = call;
         command.args(["-e", &format!("trace={name}"), "-e", "signal=none"]);
+        if let Some(file) = file {
+            command.arg("-P").arg(file);
+        }
         command.args(["-e", &format!("inject={name}:{what}:when={nth}")]);
     }
 }
@@ -149,17 +165,27 @@ pub fn recorded(log: &Path, folder: &Path) -> Vec<Call> {
     let mut calls = BTreeSet::new();
     for file in files_of(log) {
         let text = String::from_utf8_lossy(&fs::read(file).unwrap()).into_owned();
-        let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+        let mut counts: BTreeMap<(&str, Option<PathBuf>), usize> = BTreeMap::new();
         for line in text.lines() {
             let Some((name, rest)) = line.split_once('(') else { continue };
-            let nth = counts.entry(name).or_default();
+            let file = STREAMED.contains(&name).then(|| PathBuf::from(descriptor(rest)));
+            let nth = counts.entry((name, file.clone())).or_default();
             *nth += 1;
-            if rest.contains(&*folder.to_string_lossy()) {
-                calls.insert(Call { name: name.to_owned(), nth: *nth });
+            let is_there = match &file {
+                Some(file) => file.starts_with(folder),
+                None => rest.contains(&*folder.to_string_lossy()),
+            };
+            if is_there {
+                calls.insert(Call { name: name.to_owned(), nth: *nth, file });
             }
         }
     }
     calls.into_iter().collect()
+}
+
+/// What the descriptor is that a call's arguments begin with.
+fn descriptor(arguments: &str) -> &str {
+    arguments.split_once('<').and_then(|(_, rest)| rest.split_once('>')).map_or("", |(file, _)| file)
 }
 
 /// How many calls had their fault.

@@ -30,7 +30,7 @@ fn nobody_waits_for_ever(errno: &'static str) -> bool {
     let path = mounted(&cluster);
     fs::write(path.join("file"), "words").unwrap();
     let (mount, log) = (cluster.process("forebay-mount", ""), cluster.folder().join("trace"));
-    let first = Call { name: "writev".into(), nth: 1 };
+    let first = Call::nth("writev", 1);
     let attached = Trace::of(Fault::Error(errno, first), &log).attach(mount.pid.cast_unsigned());
     let mut command = Command::new("sh");
     command.args(["-c", "s=0; for i in 1 2 3 4 5 6; do : > $0/new-$i || s=1; done; exit $s"]).arg(&path);
@@ -65,7 +65,7 @@ fn an_interrupted_look_at_a_mount_whose_process_died_costs_no_open_file() {
     let path = mounted(&cluster);
     let mut file = begun(&path);
     let (node, log) = (cluster.process("forebay-node", ""), cluster.folder().join("trace"));
-    let look = Call { name: "ppoll".into(), nth: 1 };
+    let look = Call::nth("ppoll", 1);
     let attached = Trace::of(Fault::Error("EINTR", look), &log).attach(node.pid.cast_unsigned());
     cluster.process("forebay-mount", "").kill();
     file.write_all(b"second").unwrap();
@@ -83,7 +83,7 @@ fn a_node_that_cannot_look_at_a_mounts_process_when_it_starts_costs_no_open_file
     let mut file = begun(&path);
     // What control starts is traced with it.
     let (control, log) = (cluster.process("forebay-control", ""), cluster.folder().join("trace"));
-    let look = Call { name: "pidfd_open".into(), nth: 1 };
+    let look = Call::nth("pidfd_open", 1);
     let attached = Trace::of(Fault::Error("EMFILE", look), &log).attach(control.pid.cast_unsigned());
     let said = || fs::read_to_string(cluster.state.join("log/n0.log")).unwrap();
     let mounts =

@@ -128,9 +128,13 @@ impl Site {
              content-length: {}\r\n\r\n{body}",
             body.len()
         );
+        stream.set_read_timeout(Some(HANGS_AFTER)).expect("a socket");
         stream.write_all(head.as_bytes()).ok()?;
         let mut answer = String::new();
-        stream.read_to_string(&mut answer).ok()?;
+        if let Err(error) = stream.read_to_string(&mut answer) {
+            assert!(error.kind() != std::io::ErrorKind::WouldBlock, "the node never answers {method} {path}");
+            return None;
+        }
         let (head, body) = answer.split_once("\r\n\r\n")?;
         Some((head.split(' ').nth(1)?.parse().ok()?, body.to_owned()))
     }
@@ -228,6 +232,9 @@ fn spec(instance: &str, volume: VolumeKind, health: NodeHealth) -> FragmentSpec 
         restored: false,
     }
 }
+
+/// Longer than any call of a node takes.
+const HANGS_AFTER: Duration = Duration::from_secs(120);
 
 /// Whether the words of a refusal name a file of the node, or what the kernel has of its program, and say why.
 pub fn is_named(words: &str, folder: &Path) -> bool {
