@@ -257,12 +257,7 @@ impl NodeApi for MemorySite {
                 instance: spec.instance.clone(),
                 index: spec.index,
                 capacity_bytes: spec.capacity_bytes,
-                used_bytes: 0,
-                error: None,
-                advice: None,
-                starting: false,
-                copies: Vec::new(),
-                mirrors: Vec::new(),
+                ..FragmentStatus::default()
             })
         };
         self.call_node(node, format!("create_fragment {node}"), effect).await

@@ -134,17 +134,7 @@ mod tests {
     }
 
     fn fragment() -> FragmentStatus {
-        FragmentStatus {
-            instance: "i1".into(),
-            index: 0,
-            capacity_bytes: 1,
-            used_bytes: 0,
-            error: None,
-            advice: None,
-            starting: false,
-            copies: vec![],
-            mirrors: vec![],
-        }
+        FragmentStatus { instance: "i1".into(), capacity_bytes: 1, ..FragmentStatus::default() }
     }
 
     fn view(fragments: Vec<FragmentStatus>) -> NodeView {

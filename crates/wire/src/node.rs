@@ -154,7 +154,7 @@ pub struct NamespaceSpec {
 }
 
 /// What a fragment says of itself.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FragmentStatus {
     /// The instance's id.
     pub instance: String,

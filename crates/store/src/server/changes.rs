@@ -293,15 +293,5 @@ fn undo(aside: &Path) {
 
 /// The status of a fragment of which nothing is known but its name.
 pub(super) fn unknown(instance: String) -> FragmentStatus {
-    FragmentStatus {
-        instance,
-        index: 0,
-        capacity_bytes: 0,
-        used_bytes: 0,
-        error: None,
-        advice: None,
-        starting: false,
-        copies: Vec::new(),
-        mirrors: Vec::new(),
-    }
+    FragmentStatus { instance, ..FragmentStatus::default() }
 }
