@@ -8,13 +8,17 @@ use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 use rustix::io::Errno;
-use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal, test_kill_process_group};
 use serde::{Deserialize, Serialize};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
 /// Pause between two looks at a process that cannot be looked at.
 const LOOK_AGAIN: Duration = Duration::from_millis(250);
+
+/// How long programs that a process started may outlive it. More than any of ours takes, bounded as a zombie that nobody waits
+/// for counts as well.
+const HELPERS_END_WITHIN: Duration = Duration::from_secs(5);
 
 /// A process that may have ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -68,6 +72,18 @@ impl ProcessId {
             }
             tokio::time::sleep(LOOK_AGAIN).await;
         }
+    }
+
+    /// Completes when the programs that it started have ended as well: `fusermount3` mounts also for a process that was
+    /// killed meanwhile. It must have been started in a process group of its own.
+    pub async fn helpers_ended(&self) {
+        let Some(group) = i32::try_from(self.pid).ok().and_then(Pid::from_raw) else { return };
+        let gone = async {
+            while test_kill_process_group(group) != Err(Errno::SRCH) {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        let _ = tokio::time::timeout(HELPERS_END_WITHIN, gone).await;
     }
 
     fn try_open(&self) -> io::Result<Option<Process>> {

@@ -369,6 +369,9 @@ impl<T: MountTable> Supervisor<T> {
         if !self.kept.launched {
             return Ok(());
         }
+        if let Some(process) = &self.kept.process {
+            process.helpers_ended().await;
+        }
         let (setting, mountpoint) = (Arc::clone(&self.setting), self.spec.mountpoint.clone());
         let cleared = tokio::task::spawn_blocking(move || clear(&setting.table, &mountpoint)).await;
         cleared.map_err(io::Error::other)?

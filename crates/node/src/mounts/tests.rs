@@ -102,6 +102,25 @@ async fn a_mount_that_fails_tells_why_and_is_forgotten() {
     mounts.delete("3-striped", Wanted::UnmountedWithin(Duration::ZERO)).await.unwrap();
 }
 
+/// `fusermount3` mounts also for a process that was ended meanwhile.
+#[tokio::test]
+async fn what_a_helper_still_mounts_is_taken_away_by_an_unmount() {
+    let dir = tempfile::tempdir().unwrap();
+    let beside = |name: &str| dir.path().join("mnt").join(name);
+    std::fs::create_dir_all(beside("striped")).unwrap();
+    std::fs::write(beside("slow"), "").unwrap();
+    let mounts = Arc::new(Mounts::open(setting(dir.path())).unwrap());
+    let (created, spec) = (Arc::clone(&mounts), spec(dir.path()));
+    let created = tokio::spawn(async move { created.create(spec).await });
+    while !disk::exists(&beside("helped")).unwrap() {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    mounts.delete("3-striped", Wanted::UnmountedWithin(Duration::ZERO)).await.unwrap();
+    created.await.unwrap().unwrap_err();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert!(!MarkerTable.is_mounted(&beside("striped")).unwrap(), "mounted after it was unmounted");
+}
+
 #[tokio::test]
 async fn a_foreign_mount_at_the_place_is_left_alone() {
     let dir = tempfile::tempdir().unwrap();
