@@ -4,7 +4,7 @@
 //! | request | body | reply |
 //! |---|---|---|
 //! | `GET /v1/health` | | [`NodeHealth`] |
-//! | `PUT /v1/fragments/{instance}` | [`FragmentSpec`] | [`FragmentStatus`]; namespaces may be added to one that is there; [`FRAGMENT_STARTING`] |
+//! | `PUT /v1/fragments/{instance}` | [`FragmentSpec`] | [`FragmentStatus`]; namespaces may be added to one that is there; where there is none, what [`Missing`] says; [`FRAGMENT_STARTING`] |
 //! | `DELETE /v1/fragments/{instance}` | | `{}`; also when there is none |
 //! | `PUT /v1/fragments/{instance}/scrub` | [`ScrubSpec`] | [`ScrubStatus`], at once |
 //! | `GET /v1/fragments/{instance}/scrub` | | [`ScrubStatus`] |
@@ -107,9 +107,23 @@ pub struct FragmentSpec {
     /// Each fragment's objects are kept by the next fragment's node as well.
     #[serde(default)]
     pub mirrored: bool,
-    /// It takes the place of one that is lost: what that had is taken from the other nodes, before it is served.
+    /// What is done where there is none.
     #[serde(default)]
-    pub restored: bool,
+    pub missing: Missing,
+}
+
+/// What a node does where it does not have the fragment that it is asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Missing {
+    /// It refuses, by name: there was one, which may be back, as when a disk is mounted again.
+    #[default]
+    Refused,
+    /// It makes one: there never was one.
+    Made,
+    /// It makes one that takes the place of one that is lost: what that had is taken from the other nodes, before it is
+    /// served.
+    Restored,
 }
 
 impl FragmentSpec {

@@ -90,7 +90,7 @@ impl Cluster {
             namespaces: vec![namespace],
             grace_ms: wire::node::GRACE_MS,
             mirrored: false,
-            restored: false,
+            missing: wire::node::Missing::Made,
         }
     }
 

@@ -151,6 +151,11 @@ impl Cluster {
         fs::remove_dir_all(self.path(node).join("state")).unwrap();
     }
 
+    /// What a node has of an instance.
+    pub fn fragment(&self, node: &str, instance: &str) -> PathBuf {
+        self.path(node).join("state/fragments").join(instance)
+    }
+
     /// Starts control, again perhaps.
     pub fn start_control(&mut self) {
         let config = format!(
@@ -170,7 +175,8 @@ impl Cluster {
         let ip = match name {
             "n1" => "127.0.0.2",
             "n2" => "127.0.0.3",
-            _ => "127.0.0.4",
+            "n3" => "127.0.0.4",
+            _ => "127.0.0.5",
         };
         let config = format!(
             "name = {name:?}\nstate_dir = {:?}\ncontrol = \"127.0.0.1:{}\"\nlisten = {ip:?}\napi_port = {}\n\
@@ -221,7 +227,7 @@ impl Cluster {
 
     fn logs(&self) -> String {
         let log = |name: &str| fs::read_to_string(self.path(&format!("{name}.log"))).unwrap_or_default();
-        ["control", "n1", "n2", "n3"].map(|name| format!("--- {name}\n{}", log(name))).join("\n")
+        ["control", "n1", "n2", "n3", "n4"].map(|name| format!("--- {name}\n{}", log(name))).join("\n")
     }
 
     /// What is mounted of this cluster.

@@ -1,5 +1,7 @@
 //! A host is lost for good, with its flash: an operator gives it up, and jobs go on.
 
+#![expect(clippy::unwrap_used, reason = "helpers of tests")]
+
 use std::fs::{self, File};
 use std::io::Write;
 
@@ -89,4 +91,39 @@ async fn without_a_mirror_a_lost_node_is_named_and_its_buffer_stays_as_it_is() {
     let status = it.status().await;
     assert_eq!(status.sessions[0].instance.as_ref().unwrap().nodes, ["n1", "n2"]);
     assert!(status.nodes.iter().any(|node| node.name == "n2" && node.drained.is_some()));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_part_that_a_node_has_no_longer_is_refused_by_name_and_never_made_anew() {
+    let Some(mut it) = Cluster::start().await else { return };
+    let directives = "#DW jobdw type=scratch access_mode=striped,private capacity=64MiB\n";
+    let setup = serde_json::to_value(it.setup(directives)).unwrap();
+    let instance = it.call("101", "setup", setup).await.unwrap().instance.unwrap();
+    assert_eq!(instance.nodes, ["n1", "n2"]);
+    it.call("101", "data_in", nothing()).await.unwrap();
+    it.call("101", "pre_run", hosts(&["n1"])).await.unwrap();
+    let file = it.mount_root("n1").join("101/striped/file");
+    fs::write(&file, contents(1)).unwrap();
+
+    // Its disk is not mounted.
+    let (fragment, aside) = (it.fragment("n2", &instance.id), it.mount_root("n2").with_file_name("aside"));
+    it.kill("n2");
+    fs::rename(&fragment, &aside).unwrap();
+    it.start_node("n2");
+    // Each host of a job has a private namespace, which is added to all parts.
+    let refused = it.call("101", "pre_run", hosts(&["n1", "n2"])).await;
+    assert!(!fragment.exists(), "an empty part was made where one had been: {refused:?}");
+    match refused {
+        Err(CallError::Api(error)) => {
+            assert!(error.message.contains("node n2 has no part of"), "{error:?}");
+            assert!(error.advice.contains("forebay node lost n2"), "{error:?}");
+        }
+        other => panic!("{other:?}"),
+    }
+
+    it.kill("n2");
+    fs::rename(&aside, &fragment).unwrap();
+    it.start_node("n2");
+    assert!(fs::read(file).unwrap() == contents(1), "it has other bytes");
+    let _: TeardownReply = it.post("/v1/sessions/101/teardown", &json!({"hurry": true})).await.unwrap();
 }

@@ -111,7 +111,7 @@ impl Cluster {
                 namespaces: vec![namespace.clone()],
                 grace_ms: wire::node::GRACE_MS,
                 mirrored: false,
-                restored: false,
+                missing: wire::node::Missing::Made,
             };
             server.create_fragment(&spec).unwrap();
         }
