@@ -230,6 +230,7 @@ fn spec(instance: &str, volume: VolumeKind, health: NodeHealth) -> FragmentSpec 
         grace_ms: GRACE_MS,
         mirrored: false,
         missing: wire::node::Missing::Made,
+        witnessed: false,
     }
 }
 

@@ -106,6 +106,7 @@ fn storage(folder: &Path) -> (Arc<Server>, NamespaceTarget) {
         grace_ms: wire::node::GRACE_MS,
         mirrored: false,
         missing: wire::node::Missing::Made,
+        witnessed: false,
     };
     server.create_fragment(&fragment).unwrap();
     (server, target)

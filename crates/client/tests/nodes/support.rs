@@ -91,6 +91,7 @@ impl Cluster {
             grace_ms: wire::node::GRACE_MS,
             mirrored: false,
             missing: wire::node::Missing::Made,
+            witnessed: false,
         }
     }
 

@@ -106,6 +106,8 @@ pub fn fragments(site: &impl Site, of: &Described, peers: &[StorageAddress]) -> 
         grace_ms: grace_ms(site),
         mirrored: instance.is_mirrored(),
         missing: Missing::Refused,
+        // Where others may take its place.
+        witnessed: instance.is_mirrored() && site.cluster().is_some(),
     };
     (0u32..).zip(&instance.nodes).map(|(index, _)| spec(index)).collect()
 }

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use daemon::http::{CallError, Client};
 use daemon::munge::Munge;
+use rustix::process::{Pid, Signal, kill_process};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -149,6 +150,21 @@ impl Cluster {
     pub fn lose(&mut self, node: &str) {
         self.kill(node);
         fs::remove_dir_all(self.path(node).join("state")).unwrap();
+    }
+
+    /// A process does nothing until [`Cluster::resume`].
+    pub fn pause(&self, name: &str) {
+        self.signal(name, Signal::STOP);
+    }
+
+    /// It goes on.
+    pub fn resume(&self, name: &str) {
+        self.signal(name, Signal::CONT);
+    }
+
+    fn signal(&self, name: &str, signal: Signal) {
+        let (_, process) = self.running.iter().find(|(known, _)| known == name).expect("it runs");
+        kill_process(Pid::from_child(process), signal).unwrap();
     }
 
     /// What a node has of an instance.

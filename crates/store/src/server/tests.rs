@@ -26,6 +26,7 @@ fn spec(namespaces: &[u32]) -> FragmentSpec {
         grace_ms: wire::node::GRACE_MS,
         mirrored: false,
         missing: wire::node::Missing::Made,
+        witnessed: false,
     }
 }
 

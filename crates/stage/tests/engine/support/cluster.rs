@@ -112,6 +112,7 @@ impl Cluster {
                 grace_ms: wire::node::GRACE_MS,
                 mirrored: false,
                 missing: wire::node::Missing::Made,
+                witnessed: false,
             };
             server.create_fragment(&spec).unwrap();
         }
