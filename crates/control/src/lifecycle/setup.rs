@@ -3,7 +3,7 @@
 //! The instance is in the database before its first fragment is made: a call after a crash makes the same fragments.
 
 use daemon::error::{bug, user};
-use model::phase::Phase;
+use model::phase::{Phase, Redundancy};
 use wire::control::{ApiError, Blame, Setup, VolumeKind};
 use wire::node::FRAGMENT_STARTING;
 
@@ -26,6 +26,8 @@ pub struct Order {
     pub session: Session,
     /// Its own instance.
     pub own: Option<Own>,
+    /// A mirror is its pool's wish, and no condition.
+    pub mirror_if_possible: bool,
     /// Over how many nodes; `None`: as the pool does it.
     pub fragments: Option<u32>,
     /// `None`: what works.
@@ -68,6 +70,7 @@ pub async fn run<S: Site>(control: &Control<S>, token: &str, request: Setup) -> 
     let order = Order {
         session,
         own: plan.own,
+        mirror_if_possible: false,
         fragments: request.fragments,
         volume: request.volume,
         stages: plan.stages,
@@ -185,6 +188,7 @@ async fn choose<S: Site>(
     let (ground, views) = (Ground::of(&control.site)?, control.site.nodes());
     let (key, stage_key) = (new_key()?, new_key()?);
     let (token, own, fragments) = (token.to_owned(), own.clone(), order.fragments);
+    let if_possible = order.mirror_if_possible;
     let (wanted, image_from) = (order.volume, control.site.image_bytes_min());
     let volume_of = move |bytes| {
         let image = image_from.is_some_and(|from| bytes >= from);
@@ -199,7 +203,13 @@ async fn choose<S: Site>(
             each: own.is_private(),
             redundancy: own.redundancy,
         };
-        let placement = match ground.place(&wish, &shares) {
+        let (placed, redundancy) = match ground.place(&wish, &shares) {
+            Err(_) if if_possible => {
+                (ground.place(&Wish { redundancy: Redundancy::None, ..wish }, &shares), Redundancy::None)
+            }
+            placed => (placed, own.redundancy),
+        };
+        let placement = match placed {
             Ok(placement) => placement,
             Err(refused) => return Ok(Err(refused)),
         };
@@ -215,7 +225,7 @@ async fn choose<S: Site>(
             nodes: placement.nodes,
             access_modes: own.access_modes,
             coherence: own.coherence,
-            redundancy: own.redundancy,
+            redundancy,
             drain: own.drain,
             on_job_nodes: placement.on_job_nodes,
         };
@@ -278,7 +288,10 @@ async fn finish<S: Site>(
 ) -> Result<(), ApiError> {
     let note = instance
         .and_then(|of| pool::rounding_note(of.requested_bytes, of.capacity_bytes, of.granularity_bytes));
-    let notes: Vec<String> = note.into_iter().collect();
+    let is_single = order.mirror_if_possible && instance.is_some_and(|instance| !instance.is_mirrored());
+    let single = is_single
+        .then(|| "each byte is on one node: no two nodes of the pool had room for a mirror".to_owned());
+    let notes: Vec<String> = note.into_iter().chain(single).collect();
     let own = instance.map(|instance| instance.access_modes.clone()).unwrap_or_default();
     let (token, uses) = (session.token.clone(), order.uses.clone());
     let finish = move |tx: &rusqlite::Transaction<'_>| {
