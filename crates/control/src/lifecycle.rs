@@ -8,6 +8,7 @@ pub mod buffers;
 pub mod data_in;
 pub mod data_out;
 pub mod draining;
+pub mod fragments;
 pub mod job_nodes;
 pub mod job_process;
 pub mod lost;

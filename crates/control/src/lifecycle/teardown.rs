@@ -8,8 +8,7 @@ use wire::control::{ApiError, StageStatus, Teardown};
 
 use super::mounts::unmount_all;
 use super::post_run::manner;
-use super::setup::destroy_fragments;
-use super::{Done, absent, aside, draining, job_nodes, staging, target};
+use super::{Done, absent, aside, draining, fragments, job_nodes, staging, target};
 use crate::control::Control;
 use crate::demands;
 use crate::site::Site;
@@ -49,7 +48,7 @@ pub async fn run<S: Site>(control: &Control<S>, token: &str, how: Teardown) -> R
         delete_stage(control, &session, stage).await?;
     }
     if let Some(instance) = &instance {
-        destroy_fragments(control, instance).await?;
+        fragments::destroy(control, instance).await?;
         if instance.is_private_volumes() && how.hurry {
             job_nodes::give_up(control, &session).await?;
         }
