@@ -17,6 +17,7 @@
 use std::fs::File;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::fs::{AtFlags, CWD, StatxFlags};
 use serde::{Deserialize, Serialize};
@@ -25,10 +26,12 @@ use serde::{Deserialize, Serialize};
 const MNT_ID_UNIQUE: StatxFlags = StatxFlags::from_bits_retain(0x4000);
 
 /// A fragment's verifier, as it is while this process serves the fragment.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Verifier {
     path: PathBuf,
     kept: Kept,
+    /// The next start is to draw another number.
+    renounced: AtomicBool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -69,7 +72,8 @@ impl Verifier {
                  not synced may be lost, and clients are told"
             );
         }
-        let verifier = Verifier { path, kept: Kept { verifier, boot_id, mounts, clean: false } };
+        let kept = Kept { verifier, boot_id, mounts, clean: false };
+        let verifier = Verifier { path, kept, renounced: AtomicBool::new(false) };
         if before.as_ref() != Some(&verifier.kept) {
             verifier.keep_or_forget()?;
         }
@@ -107,11 +111,15 @@ impl Verifier {
         self.kept.verifier
     }
 
-    /// Notes that everything was synced, after which nothing is written any more.
+    /// Notes that everything was synced, after which nothing is written any more. Not where the number was renounced: that a
+    /// later sync succeeds does not bring back what an earlier one lost.
     ///
     /// # Errors
     /// The errno of what failed: the next start may draw another number.
     pub fn note_clean(&self) -> io::Result<()> {
+        if self.renounced.load(Ordering::Acquire) {
+            return Ok(());
+        }
         self.keep(&Kept { clean: true, ..self.kept.clone() })
     }
 
@@ -128,9 +136,10 @@ impl Verifier {
     /// # Errors
     /// The errno of what failed: it may not.
     pub fn draw_anew(&self) -> io::Result<()> {
+        self.renounced.store(true, Ordering::Release);
         let verifier = random()?;
         let kept = Kept { verifier, boot_id: String::new(), mounts: Vec::new(), clean: false };
-        Verifier { path: self.path.clone(), kept }.keep_or_forget()
+        Verifier { path: self.path.clone(), kept, renounced: AtomicBool::new(true) }.keep_or_forget()
     }
 
     fn keep(&self, kept: &Kept) -> io::Result<()> {
@@ -208,7 +217,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let first = open(folder.path());
         first.renounce();
-        assert_ne!(open(folder.path()).number(), first.number());
+        first.note_clean().unwrap();
+        assert_ne!(open(folder.path()).number(), first.number(), "a clean stop brings nothing back");
     }
 
     #[test]
