@@ -329,10 +329,9 @@ impl Log {
         // Another sync may have been told of an error that this one was not: the kernel tells it once.
         self.intact()?;
         self.named = true;
-        if sync.length > self.synced {
-            self.synced = sync.length;
-            self.synced_next = sync.next;
-        }
+        self.synced = self.synced.max(sync.length);
+        // Also where no byte was: of a log that took another's place, everything is synced, and no entry is known to be.
+        self.synced_next = self.synced_next.max(sync.next);
         Ok(Synced::UpTo(sync.length))
     }
 

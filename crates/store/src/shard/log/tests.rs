@@ -248,6 +248,22 @@ fn a_sync_counts_only_for_the_log_that_it_was_of() {
 }
 
 #[test]
+fn a_log_that_took_another_s_place_and_was_synced_is_known_to_be_to_its_last_entry() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("meta.log");
+    written(&path, 300);
+    let mut log = Log::open(at(&path), |_| {}).unwrap();
+    let (mut draft, _) = log.begin_replacing().unwrap();
+    draft.snapshot((0..3).map(entry)).unwrap();
+    draft.sync().unwrap();
+    log.replace_by(draft, log.len()).unwrap();
+    let sync = log.to_sync().unwrap().expect("its name is not synced");
+    log.finish(&sync, sync.run()).unwrap();
+    assert!(log.to_sync().unwrap().is_none());
+    assert_eq!(log.synced_next(), sync.next(), "what a copy must have before this is confirmed");
+}
+
+#[test]
 fn a_log_whose_sync_failed_confirms_nothing_more() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("meta.log");
