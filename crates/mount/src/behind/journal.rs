@@ -6,13 +6,16 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, IoSlice, Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 /// The length in a record that says that the inode's writes were sent.
 const SENT: u64 = u64::MAX;
+
+/// The inode of a record that was struck out.
+const NOBODY: u64 = u64::MAX;
 
 /// How long the file may get, with all that was sent: a file that nobody sends keeps what came after it, too.
 const FILE_BYTES_MAX: u64 = 128 << 20;
@@ -73,6 +76,7 @@ impl Journal {
             held.push((head.ino, head.offset, bytes.to_vec()));
             rest = after;
         }
+        held.retain(|(ino, _, _)| *ino != NOBODY);
         let mut journal = Journal::create(&path.with_extension("new"))?;
         for (ino, offset, bytes) in &held {
             journal.hold(*ino, *offset, bytes)?;
@@ -107,9 +111,25 @@ impl Journal {
         let noted =
             if self.held == 0 { self.empty() } else { self.append(Head { ino, offset: 0, len: SENT }, &[]) };
         if let Err(error) = noted {
-            // A successor sends it once more: the same bytes to the same places.
-            tracing::warn!(%error, "cannot note that what was held back is sent");
+            // A successor must not send it once more: others may have written there since.
+            let struck = self.strike(ino);
+            let struck = struck.as_ref().err().map(tracing::field::display);
+            tracing::warn!(%error, struck, "no room to note that what was held back is sent; its records are struck out");
         }
+    }
+
+    /// Makes the inode's records nobody's, where they are: that takes no room.
+    fn strike(&self, ino: u64) -> io::Result<()> {
+        let mut at = 0;
+        while at < self.file_bytes {
+            let mut head = Head { ino: 0, offset: 0, len: 0 };
+            self.file.read_exact_at(head.as_mut_bytes(), at)?;
+            if head.ino == ino {
+                self.file.write_all_at(Head { ino: NOBODY, ..head }.as_bytes(), at)?;
+            }
+            at += size_of::<Head>() as u64 + if head.len == SENT { 0 } else { head.len };
+        }
+        Ok(())
     }
 
     fn empty(&mut self) -> io::Result<()> {
@@ -162,6 +182,19 @@ mod tests {
         journal.sent(7, 5);
         assert_eq!(std::fs::metadata(&path).unwrap().len(), 0);
         assert_eq!(Journal::open(&path).unwrap().1, []);
+    }
+
+    #[test]
+    fn what_was_struck_out_is_not_held_any_more() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("held");
+        let mut journal = Journal::create(&path).unwrap();
+        journal.hold(7, 0, b"sent").unwrap();
+        journal.hold(8, 5, b"kept").unwrap();
+        journal.hold(7, 9, b"sent, too").unwrap();
+        journal.strike(7).unwrap();
+        journal.hold(7, 200, b"again").unwrap();
+        assert_eq!(Journal::open(&path).unwrap().1, [(8, 5, b"kept".to_vec()), (7, 200, b"again".to_vec())]);
     }
 
     #[test]
