@@ -44,11 +44,10 @@ pub async fn clear<S: Site>(control: &Control<S>, node: &str, id: &str) -> Resul
     let is_of_this = |leftover: &Leftover| (leftover.node.as_str(), leftover.id.as_str()) == (node, id);
     let all = control.database.transact(leftovers::all).await?;
     for leftover in all.into_iter().filter(is_of_this) {
-        let alone = control.tidying.lock().await;
-        let same = leftover.clone();
-        control.database.transact(move |tx| leftovers::delete(tx, &same)).await?;
-        drop(alone);
+        let _alone = control.tidying.lock().await;
+        // The note goes last: what is still there must not pass for the new one.
         take(control, &leftover).await?;
+        control.database.transact(move |tx| leftovers::delete(tx, &leftover)).await?;
     }
     Ok(())
 }
