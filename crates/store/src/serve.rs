@@ -56,7 +56,7 @@ fn greet(server: &Server, stream: &mut Stream) -> Result<Served, HelloError> {
     let mut hurried = Hurried { stream, until: Instant::now() + HELLO_TIMEOUT };
     let find = |claim: &Claim| {
         let is_starting = server.is_starting(&claim.instance);
-        find(server, claim).inspect_err(|_| match is_starting {
+        find(server, claim).inspect_err(|_| match is_starting || server.is_stopping() {
             // Who is refused does not come again; who loses the connection does.
             true => other.shutdown(),
             false => server.miss(&claim.instance),

@@ -201,6 +201,11 @@ impl Server {
         }
     }
 
+    /// It serves nothing any more, and may be started again.
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Acquire)
+    }
+
     /// Makes everything of a fragment that is not served any more survive a power loss, and notes that.
     fn finish(&self, instance: &str, volume: VolumeKind, verifier: &Verifier) -> io::Result<()> {
         let folder = self.root.join(instance);

@@ -85,7 +85,10 @@ impl Space {
     /// Gives `blocks` back.
     pub fn give_back(&self, blocks: u64) {
         if let Space::Counted { used, .. } = self {
-            used.fetch_sub(blocks * BLOCK_BYTES, Ordering::Relaxed);
+            // Never below nothing: a count that went wrong must not make the buffer full.
+            let bytes = blocks.saturating_mul(BLOCK_BYTES);
+            let less = |used: u64| Some(used.saturating_sub(bytes));
+            let _always = used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
         }
     }
 }
