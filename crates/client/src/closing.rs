@@ -86,22 +86,25 @@ impl Client {
             return self.ask_as(id, self.home, request, &[]);
         }
         let ask = |id, request| Ask { fragment: self.home, id, request, payload: &[], into: &mut [] };
-        let mut asks = [ask(self.id(), Request::Close { handles: held }), ask(id, request.clone())];
+        let mut asks = [ask(self.id(), Request::Close { handles: held.clone() }), ask(id, request.clone())];
         let mut answers = self.nodes.exchange(&mut asks).into_iter();
         let closed = answers.next().expect("an answer for each request");
         // A file whose size could not be settled stays one that is measured: no reason to fail what was asked.
-        let _settled = self.settled(closed.map(|(reply, _)| reply));
+        let _settled = self.settled(&held, closed.map(|(reply, _)| reply));
         answers.next().expect("an answer for each request").map(|(reply, _)| reply)
     }
 
     fn send_closes(&self, handles: Vec<ClosedHandle>) -> Result<()> {
-        self.tell_doubts()?;
-        let reply = self.ask_as(self.id(), self.home, &Request::Close { handles }, &[]);
-        self.settled(reply)
+        let request = Request::Close { handles: handles.clone() };
+        let reply = self.tell_doubts().and_then(|()| self.ask_as(self.id(), self.home, &request, &[]));
+        self.settled(&handles, reply)
     }
 
-    /// Settles the sizes that the answer to a close leaves open.
-    pub(super) fn settled(&self, closed: Result<Reply>) -> Result<()> {
+    /// Settles the sizes that the answer to a close leaves open. Handles whose close was not heard are held again.
+    pub(super) fn settled(&self, handles: &[ClosedHandle], closed: Result<Reply>) -> Result<()> {
+        if closed.is_err() {
+            self.files().hold_again(handles);
+        }
         if let Reply::Measure(files) = closed? {
             files.into_iter().try_for_each(|(ino, epoch)| self.settle(ino, epoch))?;
         }

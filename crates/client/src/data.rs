@@ -30,6 +30,7 @@ impl Client {
             }
             start += ask.into.len();
         }
+        self.files().exists(ino)?;
         match short {
             None => Ok(len),
             // The object is the whole file: it ends where the file does.
@@ -80,6 +81,7 @@ impl Client {
         result: Result<Time>,
     ) -> Result<()> {
         let mut files = self.files();
+        let result = files.exists(ino).and(result);
         match result {
             Ok(mtime) => ranges.into_iter().for_each(|range| files.written(ino, range, mtime)),
             Err(_) => files.lost_track(ino),

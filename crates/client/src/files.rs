@@ -1,9 +1,10 @@
 //! The files that this client has open, and what it wrote into each: what the home shard is told when they are closed,
 //! and again after it was restarted.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
+use rustix::io::Errno;
 use wire::data::message::{ClosedHandle, InodeReply, NO_EPOCH, Written};
 use wire::data::{FileLock, LockKind, Reply, Request, SetAttr, Time};
 
@@ -17,6 +18,8 @@ pub struct Files {
     locks: HashMap<(u64, u64), Vec<FileLock>>,
     /// Handles that are closed, but not for the home shard; as (inode, write).
     held: Vec<(u64, bool)>,
+    /// Those of the files that are no more.
+    gone: HashSet<u64>,
     /// The life of the connections to the home shard that began by telling it all this.
     told: u64,
 }
@@ -123,10 +126,25 @@ impl Files {
         *(if write { &mut file.writers } else { &mut file.readers }) += 1;
     }
 
+    /// The home shard has removed these files, though they are open.
+    pub fn are_gone(&mut self, inos: impl IntoIterator<Item = u64>) {
+        self.gone.extend(inos);
+    }
+
+    /// ESTALE of a file that is no more: what is read of it, or written to it, is nobody's.
+    pub fn exists(&self, ino: u64) -> Result<(), Errno> {
+        if self.gone.contains(&ino) { Err(Errno::STALE) } else { Ok(()) }
+    }
+
     /// A handle was closed; the home shard is told later. How many are held now.
     pub fn hold(&mut self, ino: u64, write: bool) -> usize {
         self.held.push((ino, write));
         self.held.len()
+    }
+
+    /// The same for handles whose close did not reach the home shard: it goes along with a later request.
+    pub fn hold_again(&mut self, handles: &[ClosedHandle]) {
+        self.held.extend(handles.iter().map(|handle| (handle.ino, handle.write)));
     }
 
     /// Takes a handle back that is closed but not for the home shard; the file's permission bits.
@@ -159,6 +177,7 @@ impl Files {
         }
         if (file.readers, file.writers) == (0, 0) {
             self.files.remove(&ino);
+            self.gone.remove(&ino);
         }
     }
 

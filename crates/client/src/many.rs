@@ -73,7 +73,7 @@ impl Client {
         let mut replies = answers.into_iter().map(|answer| answer.map(|(reply, _)| reply));
         if !held.is_empty() {
             // As where one request takes them along.
-            let _settled = self.settled(replies.next().expect("an answer for each request"));
+            let _settled = self.settled(&held, replies.next().expect("an answer for each request"));
         }
         replies.collect()
     }

@@ -413,10 +413,7 @@ impl Nodes {
             let error = match attempt() {
                 Ok(done) => {
                     waiting.into_iter().for_each(Waiting::answered);
-                    // Only who had trouble looks: the others need not share its lock.
-                    if trouble.is_some()
-                        && let Some(away) = node.outage.answered()
-                    {
+                    if let Some(away) = node.outage.answered() {
                         is_back(&node.address.node, away);
                     }
                     return Ok(done);
@@ -492,6 +489,9 @@ impl Nodes {
 
     fn connect(&self, node: &Node, fragment: u32) -> Result<Link, HelloError> {
         let present = *node.life();
+        if fragment != self.home && !present.begun && present.boot.is_some() {
+            self.hear_what_is_gone()?;
+        }
         if present.begun {
             let (connection, boot) = self.dial(node, node.via, fragment)?;
             if present.boot == Some(boot) {
@@ -503,11 +503,20 @@ impl Nodes {
         let mut life = node.life();
         let (mut connection, boot) = self.dial(node, node.via, fragment)?;
         if !life.begun || life.boot != Some(boot) {
-            let verifier = self.begin(&life, fragment, &mut connection, boot)?;
+            let verifier = self.begin(&life, fragment, &mut connection)?;
             *life = Life { begun: true, boot: Some(boot), verifier, ..*life };
             self.learn(node, fragment, verifier);
         }
         Ok(Link { connection, life: life.number, verifier: life.verifier })
+    }
+
+    /// A home shard that was out of reach for long may have ended the session, and have removed what was open: that is to be known
+    /// before other nodes are asked for its bytes again.
+    fn hear_what_is_gone(&self) -> Result<(), HelloError> {
+        if self.node(self.home).is_ok_and(|home| home.outage.lasts() > self.grace / 2) {
+            self.call(self.home, 0, &Request::Ping, &[], &mut []).map_err(std::io::Error::from)?;
+        }
+        Ok(())
     }
 
     /// What follows from the commit verifier of a fragment.
@@ -523,27 +532,24 @@ impl Nodes {
         }
     }
 
-    /// Fences off what was before this life, tells a home shard that does not know it what is held, and asks for the commit
-    /// verifier.
-    fn begin(
-        &self,
-        life: &Life,
-        fragment: u32,
-        connection: &mut Connection,
-        boot: u64,
-    ) -> Result<u64, HelloError> {
-        let first = life.boot.is_none();
-        if first && !self.resumed {
+    /// Fences off what was before this life, tells the home shard what is held, and asks for the commit verifier.
+    fn begin(&self, life: &Life, fragment: u32, connection: &mut Connection) -> Result<u64, HelloError> {
+        if life.boot.is_none() && !self.resumed {
             return ask_verifier(connection);
         }
-        connection.send(0, &Request::Fence, &[])?;
-        receive(connection, 0, &mut [])?;
-        if fragment == self.home && (first || life.boot != Some(boot)) {
+        say(connection, &Request::Fence)?;
+        if fragment == self.home {
+            // Also one that was not restarted: it may have waited for us for the grace period, and have ended the session.
             let held = self.files().tell(life.number);
-            connection.send(0, &Request::Reclaim { opens: held.opens }, &[])?;
-            receive(connection, 0, &mut [])?;
-            connection.send(0, &Request::ReclaimLocks { locks: held.locks }, &[])?;
-            receive(connection, 0, &mut [])?;
+            if let Reply::Gone(inos) = say(connection, &Request::Reclaim { opens: held.opens })? {
+                tracing::error!(
+                    files = inos.len(),
+                    "away for the grace period: files that were open and had no name are gone (ESTALE), and locks may be \
+                     another's"
+                );
+                self.files().are_gone(inos);
+            }
+            say(connection, &Request::ReclaimLocks { locks: held.locks })?;
         }
         ask_verifier(connection)
     }
@@ -651,6 +657,15 @@ fn idle_max(nodes: usize) -> usize {
 
 fn is_back(node: &str, away: Duration) {
     tracing::info!(node, ms = away.as_millis(), "the storage node answers again");
+}
+
+/// Says what a life begins with. The home shard must have heard it: it would give what is held to others.
+fn say(connection: &mut Connection, request: &Request) -> Result<Reply, HelloError> {
+    connection.send(0, request, &[])?;
+    match receive(connection, 0, &mut [])?.0 {
+        Reply::Failed(errno) => Err(std::io::Error::from_raw_os_error(errno).into()),
+        reply => Ok(reply),
+    }
 }
 
 fn ask_verifier(connection: &mut Connection) -> Result<u64, HelloError> {

@@ -247,12 +247,7 @@ impl Shard {
                 self.destroyer.wait_until_idle(Duration::from_secs(10));
                 Ok(Reply::Done)
             }
-            Request::Goodbye => {
-                let closed = self.lock().sessions.goodbye(caller.session);
-                self.session_ended(caller.session);
-                closed.into_iter().for_each(|ino| self.destroy_if_gone(ino));
-                Ok(Reply::Done)
-            }
+            Request::Goodbye => Ok(self.goodbye(caller)),
             Request::TestLock { ino, owner, lock } => Ok(self.test_lock(caller, ino, owner, &lock)),
             Request::SetLock { ino, owner, lock, wait_ms } => {
                 self.set_lock(caller, ino, owner, &lock, wait_ms)

@@ -56,7 +56,7 @@ fn locks_survive_a_restart_of_the_shard() {
 }
 
 /// Carries what comes to a node that is at `target` whenever it is there. The first connection that two requests are answered on at
-/// once, after `armed`, carries the first of these answers and breaks.
+/// once, after `armed`, carries the first of these answers and breaks; where it is cut already, any connection after any answer.
 fn cutting_relay(target: String, armed: Arc<AtomicBool>, cut: Arc<AtomicBool>) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
@@ -89,7 +89,7 @@ fn carry_answers(mut from: TcpStream, mut to: TcpStream, armed: &AtomicBool, cut
         if to.write_all(&bytes[..if is_second_there { first } else { count }]).is_err() {
             break;
         }
-        if is_second_there {
+        if is_second_there || (armed.load(Ordering::SeqCst) && cut.load(Ordering::SeqCst)) {
             cut.store(true, Ordering::SeqCst);
             break;
         }
@@ -133,6 +133,48 @@ fn a_file_whose_open_was_answered_as_the_shard_died_is_open_at_the_next() {
         std::thread::yield_now();
     }
     assert_eq!([a, b].map(|ino| client.getattr(ino).is_ok()), [true, true], "an open file is kept");
+}
+
+#[test]
+fn a_client_that_was_away_for_the_grace_period_writes_nothing_that_nobody_sees() {
+    let cluster = Cluster::start_with_grace(2, 200);
+    let other = cluster.client();
+    let [kept, gone] = [&b"kept"[..], b"gone"].map(|name| {
+        let ino = other.create(ROOT, name, 0o644, &ME).unwrap().ino;
+        other.close(ino, true).unwrap();
+        ino
+    });
+    let (armed, cut) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+    let mut target = cluster.target.clone();
+    for node in &mut target.nodes {
+        node.tcp = cutting_relay(node.tcp.clone(), Arc::clone(&armed), Arc::clone(&cut));
+    }
+    let client = Client::connect(&target).unwrap();
+    for ino in [kept, gone] {
+        client.open(ino, true).unwrap();
+        client.write(ino, 0, &[1; 100_000]).unwrap();
+    }
+    other.unlink(ROOT, b"gone").unwrap();
+    // Whatever is carried from now on is its last.
+    (armed.store(true, Ordering::SeqCst), cut.store(true, Ordering::SeqCst));
+    std::thread::scope(|scope| {
+        let asks = scope.spawn(|| client.getattr(kept).is_ok());
+        while other.getattr(gone) != Err(Errno::STALE) {
+            std::thread::yield_now();
+        }
+        // Another writer comes and goes: the size is settled.
+        other.open(kept, true).unwrap();
+        other.write(kept, 0, &[2; 10]).unwrap();
+        other.close(kept, true).unwrap();
+        (armed.store(false, Ordering::SeqCst), cut.store(false, Ordering::SeqCst));
+        assert!(asks.join().unwrap());
+    });
+    assert_eq!(client.read(gone, 0, &mut [0; 10]), Err(Errno::STALE), "what was there is not");
+    assert_eq!(client.write(gone, 0, b"nobody's"), Err(Errno::STALE));
+    client.write(kept, 200_000, &[3; 100]).unwrap();
+    assert_eq!(other.getattr(kept).unwrap().size, 200_100, "what is written is seen");
+    (client.close(kept, true).unwrap(), client.close(gone, true).unwrap());
+    assert_eq!(other.getattr(kept).unwrap().size, 200_100);
 }
 
 #[test]

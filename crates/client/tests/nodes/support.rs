@@ -32,15 +32,25 @@ impl Cluster {
 
     /// The same, on volumes of this kind.
     pub fn start_on(volume: VolumeKind, fragments: u32, capacity_each: u64) -> Cluster {
-        Cluster::start_as(volume, fragments, capacity_each, false)
+        Cluster::start_as(volume, fragments, capacity_each, (false, wire::node::GRACE_MS))
+    }
+
+    /// In folders, with nodes that wait for lost sessions so long, ms.
+    pub fn start_with_grace(fragments: u32, grace_ms: u64) -> Cluster {
+        Cluster::start_as(VolumeKind::Directory, fragments, 1 << 20, (false, grace_ms))
     }
 
     /// The same, with each fragment's objects on the next node as well.
     pub fn start_mirrored(volume: VolumeKind, fragments: u32, capacity_each: u64) -> Cluster {
-        Cluster::start_as(volume, fragments, capacity_each, true)
+        Cluster::start_as(volume, fragments, capacity_each, (true, wire::node::GRACE_MS))
     }
 
-    fn start_as(volume: VolumeKind, fragments: u32, capacity_each: u64, mirrored: bool) -> Cluster {
+    fn start_as(
+        volume: VolumeKind,
+        fragments: u32,
+        capacity_each: u64,
+        (mirrored, grace_ms): (bool, u64),
+    ) -> Cluster {
         let folder = tempfile::tempdir().unwrap();
         let roots: Vec<PathBuf> = (0..fragments).map(|n| folder.path().join(format!("n{n}"))).collect();
         let layout = Layout { stripe_size_bytes: 65536, ..Layout::striped(fragments) };
@@ -63,8 +73,13 @@ impl Cluster {
             cluster.servers.push(server);
         }
         for index in 0..fragments as usize {
-            let spec =
-                FragmentSpec { capacity_bytes: capacity_each, volume, mirrored, ..cluster.spec(index) };
+            let spec = FragmentSpec {
+                capacity_bytes: capacity_each,
+                volume,
+                mirrored,
+                grace_ms,
+                ..cluster.spec(index)
+            };
             cluster.servers[index].create_fragment(&spec).unwrap();
         }
         cluster

@@ -117,11 +117,7 @@ fn run(shard: &Weak<Shard>) {
         }
         expired = Instant::now();
         shard.keep_up();
-        let lost = shard.lock().sessions.expire(expired, shard.peers.grace());
-        for (session, closed) in lost {
-            shard.session_ended(session);
-            closed.into_iter().for_each(|ino| shard.destroy_if_gone(ino));
-        }
+        shard.end_lost_sessions(expired);
     }
 }
 

@@ -49,8 +49,15 @@ impl Shard {
         if !opens.is_empty() {
             state.hold(caller.session)?;
         }
-        let before = state.sessions.reclaim(caller.session, opens);
-        for (ino, _, writers) in opens {
+        // Removed, or about to be: the session was away for too long, and nobody else had them open.
+        let is_gone = |ino: &u64| {
+            let is_left = state.tree.is_orphan(*ino) && !state.sessions.is_open(*ino);
+            state.tree.get(*ino).is_none() || (is_left && !state.sessions.is_awaiting())
+        };
+        let gone: Vec<u64> = opens.iter().map(|(ino, _, _)| *ino).filter(is_gone).collect();
+        let opens: Vec<_> = opens.iter().copied().filter(|(ino, _, _)| !gone.contains(ino)).collect();
+        let before = state.sessions.reclaim(caller.session, &opens);
+        for (ino, _, writers) in &opens {
             // A power loss may have taken back that it was opened for writing, and its size with it.
             if *writers > 0 && state.tree.is_settled(*ino) && !self.measures_itself() {
                 state.doubt(*ino);
@@ -59,7 +66,7 @@ impl Shard {
         drop(state);
         // A former process may have opened what it did not live to tell of.
         before.into_iter().for_each(|ino| self.destroy_if_gone(ino));
-        Ok(Reply::Done)
+        Ok(if gone.is_empty() { Reply::Done } else { Reply::Gone(gone) })
     }
 
     /// The sizes of these files, or of all if none is named, are what the fragments have: one of those has lost something.
@@ -75,7 +82,7 @@ impl Shard {
                 let epoch = self.close_file(&mut state, caller, handle)?;
                 unknown.extend(epoch.map(|epoch| (handle.ino, epoch)));
             }
-            state.sessions.answer(caller.session, caller.id, Outcome::Done);
+            state.sessions.answer_close(caller.session, caller.id);
         }
         drop(state);
         handles.iter().for_each(|handle| self.destroy_if_gone(handle.ino));

@@ -8,6 +8,7 @@ use wire::data::{FileLock, LockKind, Reply};
 use super::locks::{Holder, Verdict};
 use super::record::Record;
 use super::sessions::Outcome;
+use super::state::State;
 use super::{Caller, Shard};
 
 /// The longest that one request waits for a lock; the client asks again. So a client that gave up is noticed.
@@ -88,9 +89,28 @@ impl Shard {
         Ok(Reply::Done)
     }
 
-    /// A session is over: nothing is locked by it any more.
-    pub(super) fn session_ended(&self, session: [u8; 16]) {
+    /// The session says that it ends.
+    pub(super) fn goodbye(&self, caller: Caller) -> Reply {
         let mut state = self.lock();
+        let closed = state.sessions.goodbye(caller.session);
+        self.ended(&mut state, caller.session);
+        drop(state);
+        closed.into_iter().for_each(|ino| self.destroy_if_gone(ino));
+        Reply::Done
+    }
+
+    /// Ends the sessions that have been lost for longer than the grace period. All under one lock: one that comes back
+    /// meanwhile begins anew, and must not lose what it is granted then.
+    pub(super) fn end_lost_sessions(&self, now: Instant) {
+        let mut state = self.lock();
+        let lost = state.sessions.expire(now, self.peers.grace());
+        lost.iter().for_each(|(session, _)| self.ended(&mut state, *session));
+        drop(state);
+        lost.into_iter().flat_map(|(_, closed)| closed).for_each(|ino| self.destroy_if_gone(ino));
+    }
+
+    /// Nothing is locked by the session any more.
+    fn ended(&self, state: &mut State, session: [u8; 16]) {
         state.locks.release_session(session);
         // If the log cannot take it, a restarted shard waits for the session in vain, until the grace period is over.
         let _logged = state.record(None, Record::Ended { session });

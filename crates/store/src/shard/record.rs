@@ -78,7 +78,9 @@ impl Record {
             | Record::Ended { .. }
             | Record::Synced { .. }
             | Record::Verified { .. }
-            | Record::Followed { .. } => Purpose::Frees,
+            | Record::Followed { .. }
+            // Nothing is reserved any more: part of a close.
+            | Record::Reserved { end: 0, .. } => Purpose::Frees,
             Record::Rename { .. }
             | Record::Exchange { .. }
             | Record::SetAttr { .. }

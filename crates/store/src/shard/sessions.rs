@@ -57,6 +57,8 @@ struct Session {
     kept: VecDeque<u64>,
     /// The requests, of those in `answers`, whose handle is among the opens: asked again, they open nothing more.
     counted: HashSet<u64>,
+    /// The requests, of those in `answers`, that closed handles.
+    closes: HashSet<u64>,
 }
 
 /// What a writer says when it closes, as far as it still holds.
@@ -116,20 +118,29 @@ impl Sessions {
         if session.order.len() > ANSWERS_MAX
             && let Some(oldest) = session.order.pop_front()
         {
-            session.answers.remove(&oldest);
-            session.counted.remove(&oldest);
+            session.forget(oldest);
         }
+    }
+
+    /// The same for a request that closed handles.
+    pub fn answer_close(&mut self, session: [u8; 16], id: u64) {
+        self.answer(session, id, Outcome::Done);
+        self.sessions.entry(session).or_default().closes.insert(id);
+    }
+
+    /// The same for a request that the log has: with the shard's former life all connections were lost.
+    pub fn recover_answer(&mut self, session: [u8; 16], id: u64, outcome: Outcome) {
+        let session = self.sessions.entry(session).or_default();
+        session.answers.insert(id, outcome);
+        session.kept.push_back(id);
+        session.bound_kept();
     }
 
     /// The session has lost connections, and may ask again for whatever was answered so far.
     pub fn keep_answers(&mut self, session: [u8; 16]) {
         let Some(session) = self.sessions.get_mut(&session) else { return };
         session.kept.append(&mut session.order);
-        let surplus = session.kept.len().saturating_sub(KEPT_MAX);
-        for oldest in session.kept.drain(..surplus) {
-            session.answers.remove(&oldest);
-            session.counted.remove(&oldest);
-        }
+        session.bound_kept();
     }
 
     /// How a request ended, if it was done already.
@@ -218,13 +229,20 @@ impl Sessions {
         }
     }
 
-    /// After a restart of the shard, or by a successor: notes all of a session's handles. Said twice, it counts once.
-    /// Returns the files that it had open here.
+    /// After connections were lost, by a successor, or after a restart of the shard: notes all of a session's handles. Said twice,
+    /// it counts once. Returns the files that it had open here; nothing where it says what is known.
     pub fn reclaim(&mut self, session: [u8; 16], opens: &[(u64, u32, u32)]) -> Vec<u64> {
-        let closed = self.close_all(session);
         if let Some(session) = self.sessions.get_mut(&session) {
+            // What was answered and not heard is not among `opens`, and what is asked again is done again.
             session.counted.clear();
+            for id in std::mem::take(&mut session.closes) {
+                session.answers.remove(&id);
+            }
+            if session.has_open(opens) {
+                return Vec::new();
+            }
         }
+        let closed = self.close_all(session);
         for &(ino, readers, writers) in opens {
             self.sessions.entry(session).or_default().opens.insert(ino, (readers, writers));
             let file = self.files.entry(ino).or_default();
@@ -281,6 +299,7 @@ impl Sessions {
             session.order.clear();
             session.kept.clear();
             session.counted.clear();
+            session.closes.clear();
             session.noted = false;
         }
         self.awaited.remove(&session);
@@ -344,6 +363,29 @@ impl Sessions {
             self.files.remove(&ino);
         }
         if last_writer { Closed::LastWriter(state) } else { Closed::Nothing }
+    }
+}
+
+impl Session {
+    fn forget(&mut self, id: u64) {
+        self.answers.remove(&id);
+        self.counted.remove(&id);
+        self.closes.remove(&id);
+    }
+
+    fn bound_kept(&mut self) {
+        while self.kept.len() > KEPT_MAX
+            && let Some(oldest) = self.kept.pop_front()
+        {
+            self.forget(oldest);
+        }
+    }
+
+    fn has_open(&self, opens: &[(u64, u32, u32)]) -> bool {
+        let is_known = |(ino, readers, writers): &(u64, u32, u32)| {
+            self.opens.get(ino).is_some_and(|known| *known == (*readers, *writers))
+        };
+        opens.len() == self.opens.len() && opens.iter().all(is_known)
     }
 }
 
@@ -430,6 +472,36 @@ mod tests {
             panic!("it was the last writer")
         };
         assert_eq!(file.written.map(|(end, _)| end), Some(50));
+    }
+
+    #[test]
+    fn what_the_log_has_of_many_answers_is_remembered_as_that_of_lost_connections() {
+        let mut sessions = Sessions::default();
+        for id in 0..3000 {
+            sessions.recover_answer(A, id, Outcome::Done);
+        }
+        assert_eq!(sessions.answered(A, 1), Some(Outcome::Done));
+    }
+
+    #[test]
+    fn a_close_that_is_asked_again_after_its_handle_was_reclaimed_is_done_again() {
+        let mut sessions = Sessions::default();
+        sessions.open(A, 7, true);
+        sessions.close(A, 7, true, written(9));
+        sessions.answer_close(A, 5);
+        sessions.reclaim(A, &[(7, 0, 1)]);
+        assert!(sessions.is_open(7) && sessions.answered(A, 5).is_none());
+    }
+
+    #[test]
+    fn who_says_what_is_known_changes_nothing() {
+        let mut sessions = Sessions::default();
+        sessions.open(A, 7, true);
+        assert!(sessions.reclaim(A, &[(7, 0, 1)]).is_empty());
+        let Closed::LastWriter(file) = sessions.close(A, 7, true, written(9)) else {
+            panic!("it was the last writer")
+        };
+        assert!(!file.unknown);
     }
 
     #[test]

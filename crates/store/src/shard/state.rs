@@ -269,7 +269,7 @@ impl Replayed {
             _ => {}
         }
         if let Some(origin) = entry.origin {
-            self.sessions.answer(origin.session, origin.id, outcome_of(&entry.record));
+            self.sessions.recover_answer(origin.session, origin.id, outcome_of(&entry.record));
         }
     }
 

@@ -362,6 +362,8 @@ pub enum Reply {
     /// The mirror's life: a number that changes when the mirror is another one, or may have lost what was not synced;
     /// whether it has all of its fragment; and the commit verifier of that, if the mirror has lost nothing since it heard it.
     Mirror { life: u64, whole: bool, verifier: Option<u64> },
+    /// To a client that says what it has open: these files are gone. They had no name, and it was away for the grace period.
+    Gone(Vec<u64>),
 }
 
 /// An inode as the home shard knows it.

@@ -23,6 +23,8 @@ pub struct Outage {
     /// When it began; `None` while the node answers.
     since: Mutex<Option<Instant>>,
     given_up: AtomicBool,
+    /// There is one: who is answered need not share the clock's lock to find that there is none.
+    is_on: AtomicBool,
 }
 
 /// What follows from an attempt that failed.
@@ -41,7 +43,8 @@ pub enum Verdict {
 impl Outage {
     /// Of a node that answers as far as is known, with this grace period.
     pub fn none(grace: Duration) -> Arc<Outage> {
-        Arc::new(Outage { grace, since: Mutex::new(None), given_up: AtomicBool::new(false) })
+        let (given_up, is_on) = (AtomicBool::new(false), AtomicBool::new(false));
+        Arc::new(Outage { grace, since: Mutex::new(None), given_up, is_on })
     }
 
     /// Before the node is asked.
@@ -50,6 +53,11 @@ impl Outage {
     /// EIO while it is given up.
     pub fn admit(&self) -> Result<(), Errno> {
         if self.given_up.load(Ordering::Acquire) { Err(Errno::IO) } else { Ok(()) }
+    }
+
+    /// How long the node has been away.
+    pub fn lasts(&self) -> Duration {
+        self.since().map_or(Duration::ZERO, |since| since.elapsed())
     }
 
     /// The node did not answer.
@@ -61,6 +69,7 @@ impl Outage {
         match *since {
             None => {
                 *since = Some(Instant::now());
+                self.is_on.store(true, Ordering::Release);
                 Verdict::Lost
             }
             Some(since) if since.elapsed() <= self.grace => Verdict::Wait,
@@ -71,9 +80,13 @@ impl Outage {
         }
     }
 
-    /// The node answered. Tells the first who says so how long it had been away.
+    /// The node answered, whoever asked. Tells the first who says so how long it had been away.
     pub fn answered(&self) -> Option<Duration> {
+        if !self.is_on.load(Ordering::Acquire) {
+            return None;
+        }
         let mut since = self.since();
+        self.is_on.store(false, Ordering::Release);
         self.given_up.store(false, Ordering::Release);
         since.take().map(|since| since.elapsed())
     }
