@@ -140,8 +140,12 @@ const ALONE_BY_THEN: Duration = Duration::from_secs(8);
 /// its copies on n2. It is mounted on n3.
 async fn mirrored() -> Option<(Cluster, PathBuf)> {
     let mut it = Cluster::start().await?;
-    let directives = "#DW jobdw type=scratch access_mode=striped capacity=64MiB redundancy=mirror\n";
-    it.call("101", "setup", serde_json::to_value(it.setup(directives)).unwrap()).await.unwrap();
+    let directives = format!(
+        "#DW jobdw type=scratch access_mode=striped capacity=64MiB redundancy=mirror\n\
+         #DW stage_out type=file source=$DW_JOB_STRIPED/kept destination={}\n",
+        it.pfs("kept").display()
+    );
+    it.call("101", "setup", serde_json::to_value(it.setup(&directives)).unwrap()).await.unwrap();
     it.start_node("n3");
     it.until("three nodes are online", |status| status.nodes.iter().filter(|node| node.online).count() == 3)
         .await;
@@ -212,5 +216,30 @@ async fn what_a_lost_node_wrote_without_its_mirror_is_never_taken_from_the_mirro
     assert!(lost.moved.is_empty() && lost.at_risk[0].why.contains("node n2 did not have all"), "{lost:?}");
     it.start_node("n3");
     drop(file);
+    let _: TeardownReply = it.post("/v1/sessions/101/teardown", &json!({"hurry": true})).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_file_that_a_lost_home_confirmed_without_its_copies_is_never_lost_in_silence() {
+    let Some((mut it, place)) = mirrored().await else { return };
+    it.pause("control");
+    it.kill("n2");
+    let confirmed = std::thread::spawn(move || {
+        File::create_new(place.join("kept"))?;
+        File::open(place)?.sync_all()
+    });
+    wait_as_long_as_nodes(&confirmed);
+    it.lose("n1");
+    it.start_node("n2");
+    it.resume("control");
+    let lost = give_up(&it, "n1", "n2").await;
+    assert!(is_moved(&lost, &["n3", "n2"]), "{lost:?}");
+    let confirmed = confirmed.join().unwrap();
+    it.call("101", "post_run", nothing()).await.unwrap();
+    // The mount may remember the file: the stage asks the storage nodes.
+    let staged = it.call("101", "data_out", nothing()).await;
+    if confirmed.is_ok() {
+        assert!(it.pfs("kept").exists(), "a file that fsync confirmed is gone: {staged:?}");
+    }
     let _: TeardownReply = it.post("/v1/sessions/101/teardown", &json!({"hurry": true})).await.unwrap();
 }
