@@ -86,24 +86,23 @@ impl Client {
             return self.ask_as(id, self.home, request, &[]);
         }
         let ask = |id, request| Ask { fragment: self.home, id, request, payload: &[], into: &mut [] };
-        let mut asks = [ask(self.id(), Request::Close { handles: held.clone() }), ask(id, request.clone())];
-        let mut answers = self.nodes.exchange(&mut asks, &|| self.files().held()).into_iter();
+        let mut asks = [ask(self.id(), Request::Close { handles: held }), ask(id, request.clone())];
+        let mut answers = self.nodes.exchange(&mut asks).into_iter();
         let closed = answers.next().expect("an answer for each request");
         // A file whose size could not be settled stays one that is measured: no reason to fail what was asked.
-        let _settled = self.closed(&held, closed.map(|(reply, _)| reply));
+        let _settled = self.settled(closed.map(|(reply, _)| reply));
         answers.next().expect("an answer for each request").map(|(reply, _)| reply)
     }
 
     fn send_closes(&self, handles: Vec<ClosedHandle>) -> Result<()> {
         self.tell_doubts()?;
-        let reply = self.ask_as(self.id(), self.home, &Request::Close { handles: handles.clone() }, &[]);
-        self.closed(&handles, reply)
+        let reply = self.ask_as(self.id(), self.home, &Request::Close { handles }, &[]);
+        self.settled(reply)
     }
 
-    pub(super) fn closed(&self, handles: &[ClosedHandle], reply: Result<Reply>) -> Result<()> {
-        let reply = reply?;
-        handles.iter().for_each(|handle| self.files().closed(handle.ino, handle.write));
-        if let Reply::Measure(files) = reply {
+    /// Settles the sizes that the answer to a close leaves open.
+    pub(super) fn settled(&self, closed: Result<Reply>) -> Result<()> {
+        if let Reply::Measure(files) = closed? {
             files.into_iter().try_for_each(|(ino, epoch)| self.settle(ino, epoch))?;
         }
         Ok(())

@@ -20,7 +20,7 @@ impl Client {
             let request = Request::Read { ino, offset: part.object_offset, len: part.len_u32() };
             asks.push(Ask { fragment: part.fragment, id: self.id(), request, payload: &[], into });
         }
-        let answers = self.nodes.exchange(&mut asks, &|| self.files().held());
+        let answers = self.nodes.exchange(&mut asks);
         let (mut start, mut short) = (0, None);
         for (ask, answer) in asks.iter_mut().zip(answers) {
             let (_, read) = answer?;
@@ -57,7 +57,7 @@ impl Client {
             asks.push(Ask { fragment: part.fragment, id: self.id(), request, payload, into: &mut [] });
             ranges.push(part.file_offset..part.file_offset + part.len as u64);
         }
-        let answers = self.nodes.exchange(&mut asks, &|| self.files().held());
+        let answers = self.nodes.exchange(&mut asks);
         // All of them: after one that failed, others are there.
         let mut written = Ok(());
         for ((ask, answer), range) in asks.iter().zip(answers).zip(ranges) {

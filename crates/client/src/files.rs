@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 use wire::data::message::{ClosedHandle, InodeReply, NO_EPOCH, Written};
-use wire::data::{FileLock, LockKind, SetAttr, Time};
+use wire::data::{FileLock, LockKind, Reply, Request, SetAttr, Time};
 
 use super::coverage::Coverage;
 
@@ -17,6 +17,8 @@ pub struct Files {
     locks: HashMap<(u64, u64), Vec<FileLock>>,
     /// Handles that are closed, but not for the home shard; as (inode, write).
     held: Vec<(u64, bool)>,
+    /// The life of the connections to the home shard that began by telling it all this.
+    told: u64,
 }
 
 /// What a client holds at the home shard; told to one that was restarted, or by a client that goes on for another.
@@ -68,8 +70,46 @@ impl Files {
         files
     }
 
+    /// Whether the answer to `request` changes what is open or locked.
+    pub fn concern(request: &Request) -> bool {
+        match request {
+            Request::Open { .. } | Request::Create { .. } | Request::Close { .. } => true,
+            // What is given up is noted before the shard is asked: it may have given it to another already.
+            Request::SetLock { lock, .. } => lock.kind != LockKind::Unlock,
+            _ => false,
+        }
+    }
+
+    /// Notes an answer that came in a life of the connections. `false`: the home shard was told since what is held, without
+    /// this, so that the answer is void.
+    #[must_use]
+    pub fn answered(&mut self, life: u64, request: &Request, reply: &Reply) -> bool {
+        if life < self.told {
+            return false;
+        }
+        match (request, reply) {
+            (Request::Open { write, .. }, Reply::Inode(inode)) => self.opened(*write, inode),
+            (Request::Create { .. }, Reply::Made { inode, .. } | Reply::Inode(inode)) => {
+                self.opened(true, inode);
+            }
+            (Request::SetLock { ino, owner, lock, .. }, Reply::Done) => self.locked(*ino, *owner, lock),
+            (Request::Close { handles }, Reply::Done | Reply::Measure(_)) => {
+                handles.iter().for_each(|handle| self.closed(handle.ino, handle.write));
+            }
+            _ => {}
+        }
+        true
+    }
+
+    /// What to say to a home shard that was restarted. Whatever it answered in former lives is void from now on, unless it is
+    /// part of that.
+    pub fn tell(&mut self, life: u64) -> Held {
+        self.told = life;
+        self.held()
+    }
+
     /// A handle was opened.
-    pub fn opened(&mut self, write: bool, inode: &InodeReply) {
+    fn opened(&mut self, write: bool, inode: &InodeReply) {
         let ino = inode.attr.ino;
         let file = self.files.entry(ino).or_insert_with(|| File {
             epoch: inode.epoch,
@@ -110,7 +150,7 @@ impl Files {
     }
 
     /// The home shard knows that a handle is closed.
-    pub fn closed(&mut self, ino: u64, write: bool) {
+    fn closed(&mut self, ino: u64, write: bool) {
         let Some(file) = self.files.get_mut(&ino) else { return };
         let handles = if write { &mut file.writers } else { &mut file.readers };
         *handles = handles.saturating_sub(1);
@@ -198,8 +238,7 @@ impl Files {
         self.locks.contains_key(&(ino, owner))
     }
 
-    /// What to say to a shard that was restarted.
-    pub fn held(&self) -> Held {
+    fn held(&self) -> Held {
         let locks = self
             .locks
             .iter()

@@ -94,7 +94,6 @@ pub struct Client {
     layout: Layout,
     home: u32,
     nodes: Nodes,
-    files: Mutex<Files>,
     closer: Closer,
     /// Where nobody else uses the namespace.
     known: Option<Arc<Known>>,
@@ -112,7 +111,7 @@ impl Client {
         let mut session = [0; 16];
         getrandom::fill(&mut session).map_err(ConnectError::Random)?;
         let nodes = Nodes::new(target, key_of(target)?, session, Remembered::default());
-        let client = Client::over(target, nodes, Files::default())?;
+        let client = Client::over(target, nodes)?;
         client.nodes.check(target.home).map_err(|source| {
             let node = target.nodes.get(target.home as usize);
             ConnectError::Node {
@@ -135,22 +134,16 @@ impl Client {
         held: Held,
         remembered: Remembered,
     ) -> std::result::Result<Client, ConnectError> {
-        let nodes = Nodes::resume(target, key_of(target)?, session, remembered);
-        Client::over(target, nodes, Files::holding(held))
+        Client::over(target, Nodes::resume(target, key_of(target)?, session, held, remembered))
     }
 
-    fn over(
-        target: &NamespaceTarget,
-        nodes: Nodes,
-        files: Files,
-    ) -> std::result::Result<Client, ConnectError> {
+    fn over(target: &NamespaceTarget, nodes: Nodes) -> std::result::Result<Client, ConnectError> {
         let mut first = [0; 8];
         getrandom::fill(&mut first).map_err(ConnectError::Random)?;
         Ok(Client {
             layout: target.layout,
             home: target.home,
             nodes,
-            files: Mutex::new(files),
             closer: Closer::default(),
             known: None,
             next_id: AtomicU64::new(OWN_IDS | u64::from_le_bytes(first) >> 2),
@@ -257,9 +250,7 @@ impl Client {
         if let Some(mode) = self.files().reopen(ino, write) {
             return Ok(mode);
         }
-        let opened = self.inode(Request::Open { ino, write })?;
-        self.files().opened(write, &opened);
-        Ok(opened.attr.mode)
+        Ok(self.inode(Request::Open { ino, write })?.attr.mode)
     }
 
     /// Whether somebody has the file open for writing, or may have.
@@ -351,7 +342,7 @@ impl Client {
         if self.layout.fragments > 1 {
             return Err(Errno::NOTSUP);
         }
-        self.nodes.descriptor(self.home, self.id(), ino, &|| self.files().held())
+        self.nodes.descriptor(self.home, self.id(), ino)
     }
 
     /// Where a range of a file lies, if that is in one object: its fragment, and the offset there.
@@ -411,15 +402,14 @@ impl Client {
     }
 
     fn ask_as(&self, id: u64, fragment: u32, request: &Request, payload: &[u8]) -> Result<Reply> {
-        let recall = || self.files().held();
-        self.nodes.call(fragment, id, request, payload, &mut [], &recall).map(|(reply, _)| reply)
+        self.nodes.call(fragment, id, request, payload, &mut []).map(|(reply, _)| reply)
     }
 
     /// Asks several fragments at once; the first error counts.
     fn ask_each(&self, requests: impl Iterator<Item = (u32, Request)>) -> Result<Vec<Reply>> {
         let ask = |(fragment, request)| Ask { fragment, id: self.id(), request, payload: &[], into: &mut [] };
         let mut asks: Vec<Ask<'_>> = requests.map(ask).collect();
-        let answers = self.nodes.exchange(&mut asks, &|| self.files().held());
+        let answers = self.nodes.exchange(&mut asks);
         answers.into_iter().map(|answer| answer.map(|(reply, _)| reply)).collect()
     }
 
@@ -428,7 +418,7 @@ impl Client {
     }
 
     fn files(&self) -> std::sync::MutexGuard<'_, Files> {
-        self.files.lock().expect("no thread panics while it holds the table of open files")
+        self.nodes.files()
     }
 }
 

@@ -96,11 +96,8 @@ impl Client {
         if lock.kind == LockKind::Unlock {
             // Noted first: a shard that is restarted meanwhile may have given it to another already.
             self.files().locked(ino, owner, lock);
-            return self.home(&request).map(drop);
         }
-        self.home(&request)?;
-        self.files().locked(ino, owner, lock);
-        Ok(())
+        self.home(&request).map(drop)
     }
 }
 

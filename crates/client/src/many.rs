@@ -12,11 +12,7 @@ impl Client {
     /// Opens regular files for reading, as [`Client::open`] does; gives their attributes, in order.
     pub fn open_all(&self, inos: &[u64]) -> Vec<Result<Attr>> {
         let replies = self.ask_home_all(inos.iter().map(|ino| Request::Open { ino: *ino, write: false }));
-        let open = |reply: Result<Reply>| {
-            let opened = inode_of(reply?)?;
-            self.files().opened(false, &opened);
-            self.with_live_size(opened)
-        };
+        let open = |reply: Result<Reply>| self.with_live_size(inode_of(reply?)?);
         replies.into_iter().map(open).collect()
     }
 
@@ -50,7 +46,7 @@ impl Client {
             asks.push(Ask { fragment: piece.fragment, id: self.id(), request, payload: &[], into });
             places.push(place);
         }
-        let answers = self.nodes.exchange(&mut asks, &|| self.files().held());
+        let answers = self.nodes.exchange(&mut asks);
         drop(asks);
         let mut read: Vec<Option<Vec<u8>>> = files.iter().map(|_| None).collect();
         for (place, answer) in places.into_iter().zip(answers) {
@@ -73,11 +69,11 @@ impl Client {
         let fragment = self.home;
         let ask = |request| Ask { fragment, id: self.id(), request, payload: &[], into: &mut [] };
         let mut asks: Vec<Ask<'_>> = closes.into_iter().chain(requests).map(ask).collect();
-        let answers = self.nodes.exchange(&mut asks, &|| self.files().held());
+        let answers = self.nodes.exchange(&mut asks);
         let mut replies = answers.into_iter().map(|answer| answer.map(|(reply, _)| reply));
         if !held.is_empty() {
             // As where one request takes them along.
-            let _settled = self.closed(&held, replies.next().expect("an answer for each request"));
+            let _settled = self.settled(replies.next().expect("an answer for each request"));
         }
         replies.collect()
     }

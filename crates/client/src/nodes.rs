@@ -21,7 +21,7 @@ use wire::data::{Connection, Reply, Request};
 use wire::node::{NamespaceTarget, StorageAddress};
 
 use crate::commits::{Commits, Remembered};
-use crate::files::Held;
+use crate::files::{Files, Held};
 use crate::watch::{Waiting, Watch};
 
 /// Idle connections kept for each node, where there are descriptors: as many as a mount has threads, and some.
@@ -35,9 +35,6 @@ const FAREWELL_WITHIN: Duration = Duration::from_secs(1);
 
 const PAUSE_MIN: Duration = Duration::from_millis(5);
 const PAUSE_MAX: Duration = Duration::from_millis(500);
-
-/// What is open and locked, for a home shard that forgot.
-pub type Recall<'a> = &'a dyn Fn() -> Held;
 
 /// One of several requests.
 #[derive(Debug)]
@@ -65,6 +62,7 @@ pub struct Nodes {
     /// The home shard knows the session from another client: its first connection says what is held, too.
     resumed: bool,
     grace: Duration,
+    files: Mutex<Files>,
     commits: Commits,
     watch: Arc<Watch>,
     /// The session has ended: nobody is asked anything any more.
@@ -132,6 +130,7 @@ impl Nodes {
             key,
             session,
             resumed: false,
+            files: Mutex::default(),
             grace: Duration::from_millis(target.grace_ms),
             commits: Commits::new(target.layout, target.home, remembered),
             watch: Watch::start(target.nodes.iter().map(|address| address.node.clone())),
@@ -139,9 +138,21 @@ impl Nodes {
         }
     }
 
-    /// The same, for a session that another client began, which remembered this.
-    pub fn resume(target: &NamespaceTarget, key: Key, session: [u8; 16], remembered: Remembered) -> Nodes {
-        Nodes { resumed: true, ..Nodes::new(target, key, session, remembered) }
+    /// The same, for a session that another client began, which held and remembered this.
+    pub fn resume(
+        target: &NamespaceTarget,
+        key: Key,
+        session: [u8; 16],
+        held: Held,
+        remembered: Remembered,
+    ) -> Nodes {
+        let files = Mutex::new(Files::holding(held));
+        Nodes { resumed: true, files, ..Nodes::new(target, key, session, remembered) }
+    }
+
+    /// What is open and locked.
+    pub fn files(&self) -> MutexGuard<'_, Files> {
+        self.files.lock().expect("no thread panics while it holds the table of open files")
     }
 
     /// What was answered and is not confirmed, and what was lost.
@@ -161,7 +172,7 @@ impl Nodes {
         let (started, limit) = (Instant::now(), self.grace.min(FIRST_WITHIN));
         let mut pause = PAUSE_MIN;
         loop {
-            match self.connect(node, fragment, &Held::default) {
+            match self.connect(node, fragment) {
                 Ok(connection) => {
                     node.give_back(connection);
                     return Ok(());
@@ -186,17 +197,45 @@ impl Nodes {
         request: &Request,
         payload: &[u8],
         into: &mut [u8],
-        recall: Recall<'_>,
     ) -> Result<(Reply, usize), Errno> {
         let node = self.node(fragment)?;
         self.persist(fragment, || {
-            let mut link = self.checkout(node, fragment, recall)?;
-            let sent = link.connection.send(id, request, payload).map_err(HelloError::from);
-            let answer = sent.and_then(|()| receive(&mut link.connection, id, into));
-            let verifier = link.verifier;
-            node.done_with(link, answer).map(|(reply, len)| (reply, len, verifier))
+            self.until_it_counts(node, (fragment, request), |connection| {
+                connection.send(id, request, payload)?;
+                receive(connection, id, into)
+            })
         })
         .and_then(|answer| self.conclude(fragment, request, answer))
+    }
+
+    /// Asks until the answer counts.
+    fn until_it_counts<T>(
+        &self,
+        node: &Node,
+        (fragment, request): (u32, &Request),
+        mut ask: impl FnMut(&mut Connection) -> Result<(Reply, T), HelloError>,
+    ) -> Result<(Reply, T, u64), HelloError> {
+        loop {
+            let mut link = self.checkout(node, fragment)?;
+            match ask(&mut link.connection) {
+                Ok((reply, rest)) if self.counts(fragment, link.life, request, &reply) => {
+                    let verifier = link.verifier;
+                    node.give_back(link);
+                    return Ok((reply, rest, verifier));
+                }
+                Ok(_) => {}
+                Err(error) => {
+                    node.lost(link.life);
+                    return Err(error);
+                }
+            }
+        }
+    }
+
+    /// Notes what an answer has opened, closed or locked. It does not count where the home shard, restarted since, was told
+    /// already what is held: there the file is not open, and the lock may be another's. So it is asked again.
+    fn counts(&self, fragment: u32, life: u64, request: &Request, reply: &Reply) -> bool {
+        fragment != self.home || !Files::concern(request) || self.files().answered(life, request, reply)
     }
 
     /// Every answer passes here: it is noted before the caller has it.
@@ -223,12 +262,12 @@ impl Nodes {
     ///
     /// # Errors
     /// For each its own, as [`Nodes::call`].
-    pub fn exchange(&self, asks: &mut [Ask<'_>], recall: Recall<'_>) -> Vec<Result<(Reply, usize), Errno>> {
+    pub fn exchange(&self, asks: &mut [Ask<'_>]) -> Vec<Result<(Reply, usize), Errno>> {
         let mut lines: Vec<Line<'_>> = Vec::with_capacity(asks.len());
         for ask in asks.iter() {
             let known = lines.iter().position(|line| line.fragment == ask.fragment);
             let at = known.unwrap_or_else(|| {
-                lines.push(self.line(ask.fragment, recall));
+                lines.push(self.line(ask.fragment));
                 lines.len() - 1
             });
             lines[at].with(|connection| Ok(connection.queue(ask.id, &ask.request, ask.payload)?));
@@ -239,7 +278,7 @@ impl Nodes {
         let mut answers = Vec::with_capacity(asks.len());
         for ask in asks.iter_mut() {
             let line = lines.iter_mut().find(|line| line.fragment == ask.fragment);
-            answers.push(line.and_then(|line| line.answer(ask)));
+            answers.push(line.and_then(|line| line.answer(self, ask)));
         }
         drop(lines);
         asks.iter_mut()
@@ -247,18 +286,18 @@ impl Nodes {
             .map(|(ask, answer)| match answer {
                 Some(answer) => self.conclude(ask.fragment, &ask.request, answer),
                 // The connection broke: once more, one by one, and as often as it takes.
-                None => self.call(ask.fragment, ask.id, &ask.request, ask.payload, ask.into, recall),
+                None => self.call(ask.fragment, ask.id, &ask.request, ask.payload, ask.into),
             })
             .collect()
     }
 
     /// A line to a node; one that is broken already where it cannot be had at once.
-    fn line(&self, fragment: u32, recall: Recall<'_>) -> Line<'_> {
+    fn line(&self, fragment: u32) -> Line<'_> {
         let waiting = self.waiting(fragment);
         let asked = self.node(fragment).ok().filter(|_| !self.ended.load(Ordering::Acquire));
         let up = asked.and_then(|node| {
             node.outage.admit().ok()?;
-            let link = self.checkout(node, fragment, recall).ok()?;
+            let link = self.checkout(node, fragment).ok()?;
             Some((node, link))
         });
         drop(waiting);
@@ -269,10 +308,10 @@ impl Nodes {
     ///
     /// # Errors
     /// As [`Nodes::call`]; ENOTSUP where the node does not hand it out.
-    pub fn descriptor(&self, fragment: u32, id: u64, ino: u64, recall: Recall<'_>) -> Result<OwnedFd, Errno> {
+    pub fn descriptor(&self, fragment: u32, id: u64, ino: u64) -> Result<OwnedFd, Errno> {
         let node = self.node(fragment)?;
         self.persist(fragment, || {
-            let mut link = self.checkout(node, fragment, recall)?;
+            let mut link = self.checkout(node, fragment)?;
             let answer = ask_for_object(&mut link.connection, id, ino);
             node.done_with(link, answer)
         })?
@@ -309,16 +348,14 @@ impl Nodes {
         fragment: u32,
         (id, request): (u64, &Request),
         second_id: u64,
-        recall: Recall<'_>,
     ) -> Result<(Reply, Option<OwnedFd>), Errno> {
         let node = self.node(fragment)?;
-        let (made, object) = self.persist(fragment, || {
-            let mut link = self.checkout(node, fragment, recall)?;
-            let answer = make_and_open(&mut link.connection, (id, request), second_id);
-            let verifier = link.verifier;
-            node.done_with(link, answer).map(|(made, object)| ((made, 0, verifier), object))
+        let (made, object, verifier) = self.persist(fragment, || {
+            self.until_it_counts(node, (fragment, request), |connection| {
+                make_and_open(connection, (id, request), second_id)
+            })
         })?;
-        let (made, _) = self.conclude(fragment, request, made)?;
+        let (made, _) = self.conclude(fragment, request, (made, 0, verifier))?;
         Ok((made, object.ok()))
     }
 
@@ -448,12 +485,12 @@ impl Nodes {
         outage::probe(&node.outage, reach, move |away| is_back(&name, away));
     }
 
-    fn checkout(&self, node: &Node, fragment: u32, recall: Recall<'_>) -> Result<Link, HelloError> {
+    fn checkout(&self, node: &Node, fragment: u32) -> Result<Link, HelloError> {
         let idle = node.idle().pop();
-        idle.map_or_else(|| self.connect(node, fragment, recall), Ok)
+        idle.map_or_else(|| self.connect(node, fragment), Ok)
     }
 
-    fn connect(&self, node: &Node, fragment: u32, recall: Recall<'_>) -> Result<Link, HelloError> {
+    fn connect(&self, node: &Node, fragment: u32) -> Result<Link, HelloError> {
         let present = *node.life();
         if present.begun {
             let (connection, boot) = self.dial(node, node.via, fragment)?;
@@ -466,7 +503,7 @@ impl Nodes {
         let mut life = node.life();
         let (mut connection, boot) = self.dial(node, node.via, fragment)?;
         if !life.begun || life.boot != Some(boot) {
-            let verifier = self.begin(&life, fragment, &mut connection, boot, recall)?;
+            let verifier = self.begin(&life, fragment, &mut connection, boot)?;
             *life = Life { begun: true, boot: Some(boot), verifier, ..*life };
             self.learn(node, fragment, verifier);
         }
@@ -494,7 +531,6 @@ impl Nodes {
         fragment: u32,
         connection: &mut Connection,
         boot: u64,
-        recall: Recall<'_>,
     ) -> Result<u64, HelloError> {
         let first = life.boot.is_none();
         if first && !self.resumed {
@@ -503,7 +539,7 @@ impl Nodes {
         connection.send(0, &Request::Fence, &[])?;
         receive(connection, 0, &mut [])?;
         if fragment == self.home && (first || life.boot != Some(boot)) {
-            let held = recall();
+            let held = self.files().tell(life.number);
             connection.send(0, &Request::Reclaim { opens: held.opens }, &[])?;
             receive(connection, 0, &mut [])?;
             connection.send(0, &Request::ReclaimLocks { locks: held.locks }, &[])?;
@@ -550,10 +586,14 @@ impl<'a> Line<'a> {
     }
 
     /// Takes one answer. Only now is the node waited for: what it said while another was waited for is there already.
-    fn answer(&mut self, ask: &mut Ask<'_>) -> Option<(Reply, usize, u64)> {
-        let verifier = self.up.as_ref()?.1.verifier;
+    fn answer(&mut self, nodes: &Nodes, ask: &mut Ask<'_>) -> Option<Answered> {
+        let (life, verifier) = self.up.as_ref().map(|(_, link)| (link.life, link.verifier))?;
         let ((reply, len), waiting) = self.with(|connection| receive(connection, ask.id, ask.into))?;
         waiting.into_iter().for_each(Waiting::answered);
+        if !nodes.counts(self.fragment, life, &ask.request, &reply) {
+            self.up = None;
+            return None;
+        }
         Some((reply, len, verifier))
     }
 }

@@ -82,9 +82,7 @@ impl Numbered<'_> {
     /// Makes a regular file, which must not exist, and opens it for writing.
     pub fn create(&self, parent: u64, name: &[u8], mode: u32, creator: &Creator) -> Result<Attr> {
         let request = Request::Create { parent, name: name.to_vec(), mode, creator: *creator };
-        let made = self.add(parent, name, &request)?;
-        self.client.files().opened(true, &made);
-        Ok(made.attr)
+        Ok(self.add(parent, name, &request)?.attr)
     }
 
     /// The same; with the file itself, where [`Client::object`] would give it and it comes with the answer.
@@ -102,14 +100,11 @@ impl Numbered<'_> {
         let request = Request::Create { parent, name: name.to_vec(), mode, creator: *creator };
         let mut object = None;
         let made = self.add_by(parent, name, || {
-            let recall = || client.files().held();
             let numbered = (self.id, &request);
-            let (reply, opened) =
-                client.nodes.make_with_descriptor(client.home, numbered, client.id(), &recall)?;
+            let (reply, opened) = client.nodes.make_with_descriptor(client.home, numbered, client.id())?;
             object = opened;
             Ok(reply)
         })?;
-        client.files().opened(true, &made);
         Ok((made.attr, object))
     }
 

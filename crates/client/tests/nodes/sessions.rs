@@ -1,6 +1,9 @@
 //! What belongs to a session: its locks, numbered changes, fences, and successors.
 
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use client::{Client, Errno, FileLock, Held, LockKind, ROOT};
 use wire::data::dial::{Via, dial};
@@ -50,6 +53,86 @@ fn locks_survive_a_restart_of_the_shard() {
     // `a` does nothing but live; `b` asks for its lock at once and for as long as the shard recovers.
     b.wait_lock(ino, 1, &range(LockKind::Exclusive, 10, 19), true, &|| false).unwrap();
     assert_eq!(b.set_lock(ino, 1, &range(LockKind::Shared, 20, 20)), Err(Errno::AGAIN));
+}
+
+/// Carries what comes to a node that is at `target` whenever it is there. The first connection that two requests are answered on at
+/// once, after `armed`, carries the first of these answers and breaks.
+fn cutting_relay(target: String, armed: Arc<AtomicBool>, cut: Arc<AtomicBool>) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            // Without its target, or cut, the connection ends at once.
+            let Ok(other) = TcpStream::connect(&target) else { continue };
+            if cut.load(Ordering::SeqCst) {
+                continue;
+            }
+            let (mut up, mut down) = (stream.try_clone().unwrap(), other.try_clone().unwrap());
+            std::thread::spawn(move || {
+                let _ended = std::io::copy(&mut up, &mut down);
+                let _gone = down.shutdown(Shutdown::Write);
+            });
+            let (armed, cut) = (Arc::clone(&armed), Arc::clone(&cut));
+            std::thread::spawn(move || carry_answers(other, stream, &armed, &cut));
+        }
+    });
+    address
+}
+
+fn carry_answers(mut from: TcpStream, mut to: TcpStream, armed: &AtomicBool, cut: &AtomicBool) {
+    let mut bytes = vec![0; 1 << 16];
+    while let Ok(count @ 1..) = from.read(&mut bytes) {
+        // A frame is a head of 16 bytes, that begins with the lengths of message and payload.
+        let length = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap()) as usize;
+        let first = if count < 16 { count } else { 16 + length(0) + length(4) };
+        let is_second_there = armed.load(Ordering::SeqCst) && first < count;
+        if to.write_all(&bytes[..if is_second_there { first } else { count }]).is_err() {
+            break;
+        }
+        if is_second_there {
+            cut.store(true, Ordering::SeqCst);
+            break;
+        }
+    }
+    for stream in [from, to] {
+        let _gone = stream.shutdown(Shutdown::Both);
+    }
+}
+
+#[test]
+fn a_file_whose_open_was_answered_as_the_shard_died_is_open_at_the_next() {
+    let mut cluster = Cluster::start(2, 1 << 20);
+    let other = cluster.client();
+    let [a, b, control] = [&b"a"[..], b"b", b"control"].map(|name| {
+        let ino = other.create(ROOT, name, 0o644, &ME).unwrap().ino;
+        other.close(ino, true).unwrap();
+        ino
+    });
+    let (armed, cut) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+    let mut target = cluster.target.clone();
+    target.nodes[0].tcp = cutting_relay(target.nodes[0].tcp.clone(), Arc::clone(&armed), Arc::clone(&cut));
+    let client = Client::connect(&target).unwrap();
+    armed.store(true, Ordering::SeqCst);
+    std::thread::scope(|scope| {
+        let opened = scope.spawn(|| client.open_all(&[a, b]));
+        while !cut.load(Ordering::SeqCst) {
+            std::thread::yield_now();
+        }
+        armed.store(false, Ordering::SeqCst);
+        let tcp = cluster.target.nodes[0].tcp.clone();
+        cluster.servers[0].shutdown();
+        cluster.servers[0] = cluster.serve(0, &tcp);
+        cut.store(false, Ordering::SeqCst);
+        assert!(opened.join().unwrap().iter().all(Result::is_ok));
+    });
+    for name in [&b"a"[..], b"b", b"control"] {
+        other.unlink(ROOT, name).unwrap();
+    }
+    // Removed in the background; if never, this never ends.
+    while other.getattr(control) != Err(Errno::STALE) {
+        std::thread::yield_now();
+    }
+    assert_eq!([a, b].map(|ino| client.getattr(ino).is_ok()), [true, true], "an open file is kept");
 }
 
 #[test]
