@@ -40,8 +40,9 @@ fn text(name: &str, lost: &Lost) -> String {
     for damaged in &lost.damaged {
         let (token, nodes) = (&damaged.token, damaged.nodes.join(", "));
         lines.push(format!(
-            "buffer {token}: goes on over {nodes} WITHOUT the data that node {name} had. Reading it fails with EIO until the file \
-             is written anew or removed; `forebay scrub {token}` lists the places. Files that had data there:"
+            "buffer {token}: goes on over {nodes} WITHOUT the data that node {name} had. Reading it fails with EIO \
+             until the file is written anew or removed; `forebay scrub {token}` lists the places. Files that had \
+             data there:"
         ));
         lines.extend(damaged.files.files.iter().map(|file| format!("  {file}")));
         if damaged.files.more > 0 {

@@ -1,12 +1,12 @@
-//! A storage node is lost for good: other nodes take the places of its fragments, with all that their mirrors have. Where a
-//! buffer has none, its names come from the copy of the metadata log, and the files that had data there are named: what was
-//! there reads as an error.
+//! A storage node is lost for good: other nodes take the places of its fragments, with all that their mirrors have.
+//! Where a buffer has none, its names come from the copy of the metadata log, and the files that had data there are
+//! named: what was there reads as an error.
 //!
 //! A place is noted before it is taken, so that a call after a crash goes on: until the lost node is back and what it had is
 //! discarded, every call sees to all fragments of the buffers that it was in.
 //!
-//! **Invariant:** a fragment gets another place only where its mirror, and the copies of its metadata logs, were whole when its
-//! node was last heard of.
+//! **Invariant:** a fragment gets another place only where its mirror, and the copies of its metadata logs, were
+//! whole when its node was last heard of.
 
 use daemon::error::user;
 use wire::control::{ApiError, AtRisk, Damaged, Lost, Moved as Replaced};
@@ -83,8 +83,8 @@ async fn concerned<S: Site>(control: &Control<S>, name: &str) -> Result<Vec<(Str
     control.database.transact(read).await
 }
 
-/// Finds another place for the fragment of the lost node, if it still has it, and has it filled. Returns the buffer's nodes,
-/// and if the bytes were nowhere else, whose they were.
+/// Finds another place for the fragment of the lost node, if it still has it, and has it filled. Returns the buffer's
+/// nodes, and if the bytes were nowhere else, whose they were.
 async fn replace<S: Site>(
     control: &Control<S>,
     token: &str,

@@ -79,7 +79,8 @@ async fn a_node_that_is_lost_for_good_is_replaced_under_a_job_and_nothing_is_mis
     assert_eq!(reply.kept, None);
 }
 
-/// A buffer without a mirror on n1 and n2, mounted on n3, with files that are on one part and on both; `lost` is lost then.
+/// A buffer without a mirror on n1 and n2, mounted on n3, with files that are on one part and on both; `lost` is lost
+/// then.
 async fn loses_without_a_mirror(lost: &str) {
     let Some(mut it) = Cluster::start().await else { return };
     let directives = "#DW jobdw type=scratch access_mode=striped capacity=64MiB\n";
@@ -181,8 +182,8 @@ async fn a_part_that_a_node_has_no_longer_is_refused_by_name_and_never_made_anew
 /// Longer than a node waits for one that is silent before it goes on alone, where it may.
 const ALONE_BY_THEN: Duration = Duration::from_secs(8);
 
-/// A cluster with a mirrored buffer on n1 and n2, of which all is on both. Its first part, which is the home of all names, has
-/// its copies on n2. It is mounted on n3.
+/// A cluster with a mirrored buffer on n1 and n2, of which all is on both. Its first part, which is the home of all
+/// names, has its copies on n2. It is mounted on n3.
 async fn mirrored() -> Option<(Cluster, PathBuf)> {
     let mut it = Cluster::start().await?;
     let directives = format!(

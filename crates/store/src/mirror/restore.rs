@@ -1,5 +1,5 @@
-//! A fragment that takes the place of one that is lost: its objects are what the mirror of the lost one has. Where there is
-//! no mirror, which objects are lost is noted, as the metadata has it ([`crate::integrity::lost`]).
+//! A fragment that takes the place of one that is lost: its objects are what the mirror of the lost one has. Where
+//! there is no mirror, which objects are lost is noted, as the metadata has it ([`crate::integrity::lost`]).
 //!
 //! ```text
 //! FRAGMENT/restoring    from before the fragment has its name, until all objects are there, or noted as lost, durably
@@ -108,8 +108,8 @@ pub fn run(folder: &Path, spec: &FragmentSpec) -> Result<(), RestoreError> {
     finish(folder, spec).map_err(here)
 }
 
-/// Notes which objects are lost of the namespaces that have their homes elsewhere. The others' are noted when their metadata
-/// is open ([`note_own_lost`]).
+/// Notes which objects are lost of the namespaces that have their homes elsewhere. The others' are noted when their
+/// metadata is open ([`note_own_lost`]).
 fn note_lost(folder: &Path, spec: &FragmentSpec) -> Result<(), RestoreError> {
     for namespace in spec.namespaces.iter().filter(|namespace| namespace.home != spec.index) {
         let Some(key) = Key::from_hex(&spec.key) else { continue };
@@ -124,8 +124,8 @@ fn note_lost(folder: &Path, spec: &FragmentSpec) -> Result<(), RestoreError> {
     Ok(())
 }
 
-/// The same for those that have their home in this fragment, which is open and not served. Nothing is to be restored then.
-/// Returns whether it must be opened again.
+/// The same for those that have their home in this fragment, which is open and not served. Nothing is to be restored
+/// then. Returns whether it must be opened again.
 ///
 /// # Errors
 /// [`RestoreError::Here`].

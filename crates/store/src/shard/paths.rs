@@ -19,8 +19,8 @@ impl Shard {
         inos.iter().copied().filter(|ino| !is_file(ino)).collect()
     }
 
-    /// Objects that the fragment `fragment` should have, with numbers above `after`, in order, with the lengths that they
-    /// should have: a page. Where somebody writes a file, or it has holes, nobody but the fragment knows.
+    /// Objects that the fragment `fragment` should have, with numbers above `after`, in order, with the lengths that
+    /// they should have: a page. Where somebody writes a file, or it has holes, nobody but the fragment knows.
     pub fn meant(&self, fragment: u32, after: u64) -> Vec<(u64, u64)> {
         let state = self.lock();
         let length = |ino, inode: &super::tree::Inode| {

@@ -165,9 +165,9 @@ pub enum Request {
     FindMirror,
 
     // --- metadata again: the home shard answers ---
-    /// Objects that the fragment `fragment` should have, with numbers above `after`, in order: for one that takes the place of
-    /// one that is lost. As long as they should be; where only that fragment could say, [`UNKNOWN_BYTES`] longer than they
-    /// were once. Answer: [`Reply::Objects`], empty at the end.
+    /// Objects that the fragment `fragment` should have, with numbers above `after`, in order: for one that takes the
+    /// place of one that is lost. As long as they should be; where only that fragment could say, [`UNKNOWN_BYTES`]
+    /// longer than they were once. Answer: [`Reply::Objects`], empty at the end.
     ListMeant { fragment: u32, after: u64 },
 }
 
