@@ -160,8 +160,8 @@ fn doubts(health: &NodeHealth) -> Vec<(String, Vec<u64>)> {
     of_each.filter(|(_, doubts)| !doubts.is_empty()).collect()
 }
 
-/// Tells a node that they are: from then on it answers what no copy may have. What is known here is forgotten only together
-/// with all that the node ever said, and nobody takes its place then.
+/// Tells a node that they are: from then on it answers what no copy may have. What is known here is forgotten only
+/// together with all that the node ever said, and nobody takes its place then.
 async fn confirm(name: &str, client: &Client, doubts: &[(String, Vec<u64>)]) {
     for (instance, doubts) in doubts {
         let path = format!("/v1/fragments/{instance}/heard");

@@ -11,8 +11,8 @@ use tokio::sync::Notify;
 use wire::control::{ApiError, FileFailure, Side, StageNotes, StageProgress, StageStatus};
 use wire::node::{
     FRAGMENT_STARTING, FragmentSpec, FragmentStatus, FsckReport, FsckSpec, LocalSpace, LocalSpec,
-    LocalStatus, Missing, MountSpec, MountStatus, Moved, NodeHealth, ScrubSpec, ScrubStatus, StageSpec,
-    StorageAddress,
+    LocalStatus, Missing, MountSpec, MountStatus, Moved, NodeHealth, PartFiles, ScrubSpec, ScrubStatus,
+    StageSpec, StorageAddress,
 };
 
 use crate::node_api::{NodeApi, Release, Unmount};
@@ -300,6 +300,10 @@ impl NodeApi for MemorySite {
 
     async fn fsck(&self, node: &str, _instance: &str, _spec: FsckSpec) -> Result<FsckReport, ApiError> {
         self.call_node(node, format!("fsck {node}"), |_| Ok(FsckReport::default())).await
+    }
+
+    async fn files_on(&self, node: &str, _instance: &str, _fragment: u32) -> Result<PartFiles, ApiError> {
+        self.call_node(node, format!("files_on {node}"), |_| Ok(PartFiles::default())).await
     }
 
     async fn mount(&self, node: &str, spec: &MountSpec) -> Result<MountStatus, ApiError> {

@@ -7,7 +7,7 @@ use serde::de::DeserializeOwned;
 use wire::control::{ApiError, StageStatus};
 use wire::node::{
     FragmentSpec, FragmentStatus, FsckReport, FsckSpec, LocalSpec, LocalStatus, MountSpec, MountStatus,
-    Moved, NodeHealth, ScrubSpec, ScrubStatus, StageSpec,
+    Moved, NodeHealth, PartFiles, ScrubSpec, ScrubStatus, StageSpec,
 };
 
 /// The node's API, as `wire::node` describes it.
@@ -81,6 +81,17 @@ pub trait NodeApi: Send + Sync {
         instance: &str,
         spec: FsckSpec,
     ) -> impl Future<Output = Result<FsckReport, ApiError>> + Send;
+
+    /// `GET /v1/fragments/{instance}/files/{fragment}`.
+    ///
+    /// # Errors
+    /// The node's.
+    fn files_on(
+        &self,
+        node: &str,
+        instance: &str,
+        fragment: u32,
+    ) -> impl Future<Output = Result<PartFiles, ApiError>> + Send;
 
     /// `PUT /v1/mounts/{id}`.
     ///
@@ -259,6 +270,10 @@ impl<C: Caller> NodeApi for C {
 
     async fn fsck(&self, node: &str, instance: &str, spec: FsckSpec) -> Result<FsckReport, ApiError> {
         self.put(node, &format!("/v1/fragments/{instance}/fsck"), &spec).await
+    }
+
+    async fn files_on(&self, node: &str, instance: &str, fragment: u32) -> Result<PartFiles, ApiError> {
+        self.get(node, &format!("/v1/fragments/{instance}/files/{fragment}")).await
     }
 
     async fn mount(&self, node: &str, spec: &MountSpec) -> Result<MountStatus, ApiError> {

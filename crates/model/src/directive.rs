@@ -194,8 +194,9 @@ impl CreatePersistent {
     /// The modifier of an access mode that opens a buffer to other users: `access_mode=striped(shared=yes)`. Forebay's own.
     pub const SHARED: &str = "shared";
 
-    /// The modifier that says on how many nodes the bytes of its files are to be: `access_mode=striped(redundancy=mirror)`.
-    /// Forebay's own. A workload manager hands modifiers on, and no option that it does not know.
+    /// The modifier that says on how many nodes the bytes of its files are to be:
+    /// `access_mode=striped(redundancy=mirror)`. Forebay's own. A workload manager hands modifiers on, and no option
+    /// that it does not know.
     pub const REDUNDANCY: &str = "redundancy";
 
     /// On how many nodes the bytes of its files are to be; `None` where the script leaves it to the pool.

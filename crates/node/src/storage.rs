@@ -9,7 +9,7 @@ use daemon::error::bug;
 use daemon::http::{BindError, OpenTo};
 use wire::control::ApiError;
 use wire::node::{
-    FragmentSpec, FragmentStatus, FsckReport, FsckSpec, ScrubSpec, ScrubStatus, StorageAddress,
+    FragmentSpec, FragmentStatus, FsckReport, FsckSpec, PartFiles, ScrubSpec, ScrubStatus, StorageAddress,
 };
 
 use crate::folder::NodeFolder;
@@ -137,6 +137,14 @@ impl Storage {
     /// The store's.
     pub async fn fsck(&self, instance: String, spec: FsckSpec) -> Result<FsckReport, ApiError> {
         self.blocking(move |server| server.fsck(&instance, spec)).await?
+    }
+
+    /// Files that should have data in a fragment.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn files_on(&self, instance: String, index: u32) -> Result<PartFiles, ApiError> {
+        self.blocking(move |server| server.files_on(&instance, index)).await?
     }
 
     /// Every fragment.

@@ -73,7 +73,8 @@ impl Doubt {
     }
 }
 
-/// No former doubt had it, nor any of a former life of this process: what is confirmed of those says nothing of this one.
+/// No former doubt had it, nor any of a former life of this process: what is confirmed of those says nothing of this
+/// one.
 fn number() -> u64 {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)

@@ -15,6 +15,7 @@ pub mod fsck;
 pub mod guard;
 pub mod keeper;
 pub mod log;
+pub mod lost;
 pub mod report;
 pub mod schedule;
 pub mod scrub;

@@ -10,8 +10,8 @@
 //! ```
 //!
 //! **Invariant:** overlapping changes of an object reach both copies in one order, which is decided here. A change that
-//! is answered while no note says that this node is alone is on both nodes. So is one that is answered while control, which
-//! may have this node replaced, does not know that there is doubt ([`Doubt`]).
+//! is answered while no note says that this node is alone is on both nodes. So is one that is answered while control,
+//! which may have this node replaced, does not know that there is doubt ([`Doubt`]).
 
 mod filling;
 mod link;

@@ -120,6 +120,18 @@ impl Peers {
         }
     }
 
+    /// Objects that this fragment should have with numbers above `after`, as the home knows; empty at the end.
+    ///
+    /// # Errors
+    /// As [`Peers::objects`].
+    pub fn meant(&self, home: u32, after: u64) -> Result<Vec<(u64, u64)>, Errno> {
+        let request = Request::ListMeant { fragment: self.own_index, after };
+        match self.call_for(home, &request, LIST_PATIENCE)? {
+            Reply::Objects(objects) => Ok(objects),
+            _ => Err(Errno::PROTO),
+        }
+    }
+
     /// The name of a fragment's node.
     pub fn name(&self, fragment: u32) -> &str {
         self.nodes.get(fragment as usize).map_or("", |peer| &peer.address.node)

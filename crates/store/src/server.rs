@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 use wire::control::{ApiError, Blame, VolumeKind};
 use wire::data::Stream;
 use wire::data::connection::is_shortage;
-use wire::node::{FragmentStatus, FsckReport, FsckSpec, ScrubSpec, ScrubStatus};
+use wire::node::{FragmentStatus, FsckReport, FsckSpec, PartFiles, ScrubSpec, ScrubStatus};
 
 use crate::copies::Copies;
 use crate::descriptors::Shares;
@@ -157,6 +157,14 @@ impl Server {
     /// As [`Server::scrub`].
     pub fn fsck(&self, instance: &str, spec: FsckSpec) -> Result<FsckReport, ApiError> {
         self.known(instance).map(|fragment| fsck::run(&fragment, spec))
+    }
+
+    /// Files that should have data in a fragment of an instance, of the namespaces that have their home here.
+    ///
+    /// # Errors
+    /// As [`Server::scrub`].
+    pub fn files_on(&self, instance: &str, index: u32) -> Result<PartFiles, ApiError> {
+        self.known(instance).map(|fragment| fsck::files_on(&fragment, index))
     }
 
     /// Control knows of these doubts about copies of what a fragment has; see [`FragmentStatus::doubts`].

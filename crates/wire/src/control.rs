@@ -46,7 +46,7 @@ use std::path::PathBuf;
 use model::phase::{AccessMode, Function, Phase, Redundancy};
 use serde::{Deserialize, Serialize};
 
-use crate::node::{CopyStatus, MirrorStatus, PartTrouble};
+use crate::node::{CopyStatus, MirrorStatus, PartFiles, PartTrouble};
 
 pub use objects::{
     ActivationObject, ConfigurationObject, FragmentObject, Goal, InstanceObject, ObjectState, Objects,
@@ -375,8 +375,23 @@ pub struct Drain {
 pub struct Lost {
     /// These go on with another node in its place.
     pub moved: Vec<Moved>,
+    /// These, too, without what only the lost node had.
+    #[serde(default)]
+    pub damaged: Vec<Damaged>,
     /// These do not.
     pub at_risk: Vec<AtRisk>,
+}
+
+/// A buffer that goes on without what a lost node had.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Damaged {
+    /// Its session.
+    pub token: String,
+    /// The nodes that hold its fragments now, in order.
+    pub nodes: Vec<String>,
+    /// Files that had data there.
+    #[serde(flatten)]
+    pub files: PartFiles,
 }
 
 /// A buffer that goes on.

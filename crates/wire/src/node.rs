@@ -11,6 +11,7 @@
 //! | `PUT /v1/fragments/{instance}/paths` | a list of (namespace, inode) | a list of paths, `null` where there is none here |
 //! | `PUT /v1/fragments/{instance}/fsck` | [`FsckSpec`] | [`FsckReport`] of the namespaces that have their home here |
 //! | `PUT /v1/fragments/{instance}/moved` | [`Moved`] | `{}`; every process of the machine finds the fragment there from now on |
+//! | `GET /v1/fragments/{instance}/files/{fragment}` | | [`PartFiles`], of the namespaces that have their home here |
 //! | `PUT /v1/fragments/{instance}/heard` | a list of [`FragmentStatus::doubts`] | `{}`; control knows of them from now on |
 //! | `PUT /v1/mounts/{id}` | [`MountSpec`] | [`MountStatus`], once mounted |
 //! | `PUT /v1/mounts/{id}/shared` | `{}` | `{}`, once an exclusive mount knows that others use its namespace too |
@@ -224,6 +225,15 @@ pub struct MirrorStatus {
     /// The node may soon answer what is not on both nodes, and waits to hear that control knows this number.
     #[serde(default)]
     pub doubt: Option<u64>,
+}
+
+/// The files that have data in one part of a buffer, for all that their metadata says.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PartFiles {
+    /// Their paths in the buffer.
+    pub files: Vec<String>,
+    /// How many there are beside those.
+    pub more: u64,
 }
 
 /// A part of a buffer that is not served, or that nobody could look at.

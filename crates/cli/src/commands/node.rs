@@ -23,7 +23,8 @@ pub fn run(command: &Node, output: &Output) -> Result<u8, Failure> {
     } else {
         output.say(&text(name, &lost));
     }
-    let exit = if lost.at_risk.is_empty() { ExitCode::Success } else { ExitCode::Unavailable };
+    let is_whole = lost.at_risk.is_empty() && lost.damaged.is_empty();
+    let exit = if is_whole { ExitCode::Success } else { ExitCode::Unavailable };
     Ok(exit.number())
 }
 
@@ -35,6 +36,21 @@ fn text(name: &str, lost: &Lost) -> String {
             "buffer {}: goes on over {nodes}; `forebay status` says when it has two copies again",
             moved.token
         ));
+    }
+    for damaged in &lost.damaged {
+        let (token, nodes) = (&damaged.token, damaged.nodes.join(", "));
+        lines.push(format!(
+            "buffer {token}: goes on over {nodes} WITHOUT the data that node {name} had. Reading it fails with EIO \
+             until the file is written anew or removed; `forebay scrub {token}` lists the places. Files that had \
+             data there:"
+        ));
+        lines.extend(damaged.files.files.iter().map(|file| format!("  {file}")));
+        if damaged.files.more > 0 {
+            lines.push(format!("  and {} more", damaged.files.more));
+        }
+        if damaged.files.files.is_empty() {
+            lines.push("  none is known".to_owned());
+        }
     }
     for risk in &lost.at_risk {
         lines.push(format!("buffer {}: LACKS what node {name} had: {}", risk.token, risk.why));

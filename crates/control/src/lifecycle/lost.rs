@@ -1,13 +1,16 @@
-//! A storage node is lost for good: other nodes take the places of its fragments, where their mirrors have everything.
+//! A storage node is lost for good: other nodes take the places of its fragments, with all that their mirrors have.
+//! Where a buffer has none, its names come from the copy of the metadata log, and the files that had data there are
+//! named: what was there reads as an error.
 //!
 //! A place is noted before it is taken, so that a call after a crash goes on: until the lost node is back and what it had is
 //! discarded, every call sees to all fragments of the buffers that it was in.
 //!
-//! **Invariant:** a fragment gets another place only where its mirror was whole when its node was last heard of.
+//! **Invariant:** a fragment gets another place only where its mirror, and the copies of its metadata logs, were
+//! whole when its node was last heard of.
 
 use daemon::error::user;
-use wire::control::{ApiError, AtRisk, Lost, Moved as Replaced};
-use wire::node::{Missing, Moved, StorageAddress};
+use wire::control::{ApiError, AtRisk, Damaged, Lost, Moved as Replaced};
+use wire::node::{Missing, Moved, PartFiles, StorageAddress};
 
 use super::target::{self, Described};
 use super::{buffers, fragments, join_all, setup};
@@ -54,7 +57,8 @@ pub async fn run<S: Site>(control: &Control<S>, name: &str) -> Result<Lost, ApiE
     let mut lost = Lost::default();
     for (token, described) in concerned(control, name).await? {
         match replace(control, &token, described, &view).await {
-            Ok(nodes) => lost.moved.push(Replaced { token, nodes }),
+            Ok((nodes, None)) => lost.moved.push(Replaced { token, nodes }),
+            Ok((nodes, Some(files))) => lost.damaged.push(Damaged { token, nodes, files }),
             Err(error) => lost.at_risk.push(AtRisk { token, why: error.message }),
         }
     }
@@ -79,19 +83,24 @@ async fn concerned<S: Site>(control: &Control<S>, name: &str) -> Result<Vec<(Str
     control.database.transact(read).await
 }
 
-/// Finds another place for the fragment of the lost node, if it still has it, and has it filled. Returns the buffer's nodes.
+/// Finds another place for the fragment of the lost node, if it still has it, and has it filled. Returns the buffer's
+/// nodes, and if the bytes were nowhere else, whose they were.
 async fn replace<S: Site>(
     control: &Control<S>,
     token: &str,
     mut described: Described,
     lost: &NodeView,
-) -> Result<Vec<String>, ApiError> {
-    if !described.instance.is_mirrored() {
-        let message = "its bytes were on this node only (redundancy=none)";
-        return Err(user("not_mirrored", message, "remove the buffer, or bring the node back"));
+) -> Result<(Vec<String>, Option<PartFiles>), ApiError> {
+    if described.instance.nodes.len() < 2 {
+        let message = "all that it had, names too, was on this node only";
+        return Err(user("all_lost", message, "remove the buffer, or bring the node back"));
     }
-    if described.instance.nodes.contains(&lost.name) {
-        check_mirrors(&described.instance, lost)?;
+    let place = (0..).zip(&described.instance.nodes).find(|(_, node)| **node == lost.name);
+    let place: Option<u32> = place.map(|(place, _)| place);
+    if let Some(place) = place {
+        if described.instance.is_mirrored() || !homes(control, &described, place).is_empty() {
+            check_mirrors(&described.instance, lost)?;
+        }
         described.instance = note_place(control, token, described.instance, lost).await?;
     }
     let instance = &described.instance;
@@ -106,7 +115,38 @@ async fn replace<S: Site>(
     join_all(made).await.into_iter().collect::<Result<Vec<()>, ApiError>>()?;
     fragments::note_made(control, instance).await?;
     tell(control, instance, &target::usable(&control.site, &addresses)).await?;
-    Ok(instance.nodes.clone())
+    let files = match place {
+        Some(place) if !instance.is_mirrored() => Some(files_on(control, &described, place).await),
+        _ => None,
+    };
+    Ok((described.instance.nodes, files))
+}
+
+/// The namespaces whose metadata is on the fragment `place`.
+fn homes<S: Site>(control: &Control<S>, of: &Described, place: u32) -> Vec<u32> {
+    let specs = target::fragments(&control.site, of, &[]);
+    let namespaces = specs.into_iter().next().map(|spec| spec.namespaces).unwrap_or_default();
+    namespaces.iter().filter(|namespace| namespace.home == place).map(|namespace| namespace.id).collect()
+}
+
+/// The files that have data on the fragment `place`, as all homes say. What a home does not say a scrub finds.
+async fn files_on<S: Site>(control: &Control<S>, of: &Described, place: u32) -> PartFiles {
+    let mut all = PartFiles::default();
+    for (home, node) in (0..).zip(&of.instance.nodes) {
+        if homes(control, of, home).is_empty() {
+            continue;
+        }
+        match control.site.files_on(node, &of.instance.id, place).await {
+            Ok(some) => {
+                all.files.extend(some.files);
+                all.more += some.more;
+            }
+            Err(error) => {
+                tracing::warn!(node, instance = of.instance.id, %error, "cannot ask which files had data on a lost node");
+            }
+        }
+    }
+    all
 }
 
 /// What the lost node said last of its mirror and of the copies of its metadata.

@@ -10,8 +10,8 @@ use crate::pool::Ground;
 use crate::script::Own;
 use crate::site::Site;
 
-/// On how many nodes a persistent buffer of these access modes is to be, and whether that is only its pool's wish: it is kept
-/// on one where there is no room for two.
+/// On how many nodes a persistent buffer of these access modes is to be, and whether that is only its pool's wish: it
+/// is kept on one where there is no room for two.
 ///
 /// # Errors
 /// An unknown pool, or a disk that cannot be asked.

@@ -107,7 +107,7 @@ pub fn fragments(site: &impl Site, of: &Described, peers: &[StorageAddress]) -> 
         mirrored: instance.is_mirrored(),
         missing: Missing::Refused,
         // Where others may take its place.
-        witnessed: instance.is_mirrored() && site.cluster().is_some(),
+        witnessed: count > 1 && site.cluster().is_some(),
     };
     (0u32..).zip(&instance.nodes).map(|(index, _)| spec(index)).collect()
 }

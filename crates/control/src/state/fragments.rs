@@ -1,7 +1,7 @@
 //! Table `fragments`: the node of each fragment of an instance, and whether it was made there.
 //!
-//! **Invariant:** one that was made is never asked to be made again: where its node does not have it, it is lost, or not
-//! mounted, which somebody must decide.
+//! **Invariant:** one that was made is never asked to be made again: where its node does not have it, it is lost, or
+//! not mounted, which somebody must decide.
 
 use rusqlite::{Transaction, params};
 use serde::{Deserialize, Serialize};

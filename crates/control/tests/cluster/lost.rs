@@ -79,23 +79,69 @@ async fn a_node_that_is_lost_for_good_is_replaced_under_a_job_and_nothing_is_mis
     assert_eq!(reply.kept, None);
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn without_a_mirror_a_lost_node_is_named_and_its_buffer_stays_as_it_is() {
+/// A buffer without a mirror on n1 and n2, mounted on n3, with files that are on one part and on both; `lost` is lost
+/// then.
+async fn loses_without_a_mirror(lost: &str) {
     let Some(mut it) = Cluster::start().await else { return };
     let directives = "#DW jobdw type=scratch access_mode=striped capacity=64MiB\n";
     it.call("101", "setup", serde_json::to_value(it.setup(directives)).unwrap()).await.unwrap();
     it.start_node("n3");
     it.until("three nodes are online", |status| status.nodes.iter().filter(|node| node.online).count() == 3)
         .await;
-    it.lose("n2");
-    it.until("the node is away", |status| status.nodes.iter().any(|node| node.name == "n2" && !node.online))
-        .await;
-    let lost: Lost = it.post("/v1/nodes/n2/lost", &json!({})).await.unwrap();
-    assert!(lost.moved.is_empty() && lost.at_risk[0].token == "101", "{lost:?}");
-    assert!(lost.at_risk[0].why.contains("on this node only"), "{lost:?}");
-    let status = it.status().await;
-    assert_eq!(status.sessions[0].instance.as_ref().unwrap().nodes, ["n1", "n2"]);
-    assert!(status.nodes.iter().any(|node| node.name == "n2" && node.drained.is_some()));
+    it.call("101", "data_in", nothing()).await.unwrap();
+    it.call("101", "pre_run", hosts(&["n3"])).await.unwrap();
+    let place = it.mount_root("n3").join("101/striped");
+    fs::create_dir(place.join("folder")).unwrap();
+    let sizes =
+        [("empty", 0), ("folder/short", 9), ("first", 65_536), ("second", 70_000), ("long", 3_000_000)];
+    for (name, size) in sizes {
+        let mut file = File::create_new(place.join(name)).unwrap();
+        file.write_all(&contents(1)[..size]).unwrap();
+        file.sync_all().unwrap();
+    }
+    it.until("both copies of the names are there", |status| {
+        let instance = status.sessions[0].instance.as_ref().unwrap();
+        !instance.copies.is_empty() && instance.copies.iter().all(|copy| copy.whole)
+    })
+    .await;
+
+    it.lose(lost);
+    let given_up = give_up(&it, lost, if lost == "n1" { "n2" } else { "n1" }).await;
+    assert!(given_up.moved.is_empty() && given_up.at_risk.is_empty(), "{given_up:?}");
+    let named = &given_up.damaged[0].files.files;
+    assert!(named.iter().any(|name| name == "long"), "it was on both parts: {named:?}");
+    // Where the home is lost, nobody knows who was writing: any file may have had data there.
+    let is_exact = lost != "n1";
+    assert!(!is_exact || (1..sizes.len()).contains(&named.len()), "{named:?}");
+    for (name, size) in sizes {
+        let path = place.join(name);
+        let is_named = named.iter().any(|named| named == name);
+        match fs::read(&path) {
+            Ok(bytes) => {
+                assert!(bytes == contents(1)[..size], "{name} has other bytes");
+                assert!(!is_named || (!is_exact && name != "long"), "{name} was read: {named:?}");
+            }
+            Err(error) => assert!(is_named && error.raw_os_error() == Some(5), "{name}: {error}; {named:?}"),
+        }
+        assert!(!is_exact || fs::metadata(&path).unwrap().len() == size as u64, "{name} has another length");
+    }
+    // What is written anew, or removed, is good again.
+    fs::write(place.join("long"), contents(2)).unwrap();
+    assert!(fs::read(place.join("long")).unwrap() == contents(2));
+    fs::remove_file(place.join("second")).unwrap();
+    fs::write(place.join("second"), contents(3)).unwrap();
+    assert!(fs::read(place.join("second")).unwrap() == contents(3));
+    let _: TeardownReply = it.post("/v1/sessions/101/teardown", &json!({"hurry": true})).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_a_mirror_a_lost_node_costs_an_error_on_the_files_that_had_data_there_and_names_them() {
+    loses_without_a_mirror("n2").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_a_mirror_a_lost_home_costs_no_names_and_an_error_on_the_files_that_had_data_there() {
+    loses_without_a_mirror("n1").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -136,12 +182,16 @@ async fn a_part_that_a_node_has_no_longer_is_refused_by_name_and_never_made_anew
 /// Longer than a node waits for one that is silent before it goes on alone, where it may.
 const ALONE_BY_THEN: Duration = Duration::from_secs(8);
 
-/// A cluster with a mirrored buffer on n1 and n2, of which all is on both. Its first part, which is the home of all names, has
-/// its copies on n2. It is mounted on n3.
+/// A cluster with a mirrored buffer on n1 and n2, of which all is on both. Its first part, which is the home of all
+/// names, has its copies on n2. It is mounted on n3.
 async fn mirrored() -> Option<(Cluster, PathBuf)> {
     let mut it = Cluster::start().await?;
-    let directives = "#DW jobdw type=scratch access_mode=striped capacity=64MiB redundancy=mirror\n";
-    it.call("101", "setup", serde_json::to_value(it.setup(directives)).unwrap()).await.unwrap();
+    let directives = format!(
+        "#DW jobdw type=scratch access_mode=striped capacity=64MiB redundancy=mirror\n\
+         #DW stage_out type=file source=$DW_JOB_STRIPED/kept destination={}\n",
+        it.pfs("kept").display()
+    );
+    it.call("101", "setup", serde_json::to_value(it.setup(&directives)).unwrap()).await.unwrap();
     it.start_node("n3");
     it.until("three nodes are online", |status| status.nodes.iter().filter(|node| node.online).count() == 3)
         .await;
@@ -212,5 +262,30 @@ async fn what_a_lost_node_wrote_without_its_mirror_is_never_taken_from_the_mirro
     assert!(lost.moved.is_empty() && lost.at_risk[0].why.contains("node n2 did not have all"), "{lost:?}");
     it.start_node("n3");
     drop(file);
+    let _: TeardownReply = it.post("/v1/sessions/101/teardown", &json!({"hurry": true})).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_file_that_a_lost_home_confirmed_without_its_copies_is_never_lost_in_silence() {
+    let Some((mut it, place)) = mirrored().await else { return };
+    it.pause("control");
+    it.kill("n2");
+    let confirmed = std::thread::spawn(move || {
+        File::create_new(place.join("kept"))?;
+        File::open(place)?.sync_all()
+    });
+    wait_as_long_as_nodes(&confirmed);
+    it.lose("n1");
+    it.start_node("n2");
+    it.resume("control");
+    let lost = give_up(&it, "n1", "n2").await;
+    assert!(is_moved(&lost, &["n3", "n2"]), "{lost:?}");
+    let confirmed = confirmed.join().unwrap();
+    it.call("101", "post_run", nothing()).await.unwrap();
+    // The mount may remember the file: the stage asks the storage nodes.
+    let staged = it.call("101", "data_out", nothing()).await;
+    if confirmed.is_ok() {
+        assert!(it.pfs("kept").exists(), "a file that fsync confirmed is gone: {staged:?}");
+    }
     let _: TeardownReply = it.post("/v1/sessions/101/teardown", &json!({"hurry": true})).await.unwrap();
 }

@@ -6,7 +6,7 @@ use axum::Json;
 use axum::extract::{Path, State};
 use daemon::error::Refusal;
 use daemon::http::Body;
-use wire::node::{FsckReport, FsckSpec, ScrubSpec, ScrubStatus};
+use wire::node::{FsckReport, FsckSpec, PartFiles, ScrubSpec, ScrubStatus};
 
 use crate::service::Node;
 
@@ -34,6 +34,14 @@ pub async fn paths(
     Body(inos): Body<Vec<(u32, u64)>>,
 ) -> Result<Json<Vec<Option<String>>>, Refusal> {
     Ok(Json(node.storage()?.paths(instance, inos).await?))
+}
+
+/// Which files have data in a fragment.
+pub async fn files(
+    State(node): State<Arc<Node>>,
+    Path((instance, fragment)): Path<(String, u32)>,
+) -> Result<Json<PartFiles>, Refusal> {
+    Ok(Json(node.storage()?.files_on(instance, fragment).await?))
 }
 
 /// Compares metadata and objects.

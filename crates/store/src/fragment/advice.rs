@@ -24,7 +24,7 @@ impl FragmentError {
                 "start node {node} or mend the way to it: its copy takes the place of the log as soon as it answers"
             )
             .into(),
-            FragmentError::Restore(RestoreError::Away { node, .. }) => {
+            FragmentError::Restore(RestoreError::Away { node, .. } | RestoreError::HomeAway { node, .. }) => {
                 format!("start node {node} or mend the way to it: this part is filled as soon as it answers").into()
             }
             FragmentError::Restore(RestoreError::Lacking { .. }) => {

@@ -162,7 +162,10 @@ impl Objects {
         let change = Change::Resize(size);
         let object = match self.in_place(ino)? {
             Some(object) => object,
-            None if size == 0 => return self.keeper.replace_absent(ino, &change),
+            // Of one that was lost there is an object from now on, which says that it is not any more.
+            None if size == 0 && self.keeper.lost.length(ino).is_none() => {
+                return self.keeper.replace_absent(ino, &change);
+            }
             None => self.make(ino, &change)?,
         };
         let _changing = self.keeper.change(&object.guard, &object.file, &change)?;

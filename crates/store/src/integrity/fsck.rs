@@ -7,11 +7,16 @@ use std::time::Duration;
 
 use model::stripe::Layout;
 use rustix::io::Errno;
-use wire::node::{Damage, FsckReport, FsckSpec, Orphan, PartTrouble, ScrubSpec, ScrubStatus, Stray};
+use wire::node::{
+    Damage, FsckReport, FsckSpec, Orphan, PartFiles, PartTrouble, ScrubSpec, ScrubStatus, Stray,
+};
 
 use super::scrub;
 use crate::fragment::{Fragment, Namespace};
 use crate::shard::{Shard, errno_of};
+
+/// So many files of a part are named.
+const FILES_MAX: usize = 1000;
 
 /// Starts a scrub of all namespaces, or only tells how it stands.
 pub fn scrub(fragment: &Fragment, spec: Option<ScrubSpec>) -> ScrubStatus {
@@ -64,6 +69,27 @@ pub fn paths(fragment: &Fragment, inos: &[(u32, u64)]) -> Vec<Option<String>> {
         }
     }
     paths
+}
+
+/// Files of the namespaces that have their home here which should have data in the fragment `index`.
+pub fn files_on(fragment: &Fragment, index: u32) -> PartFiles {
+    let mut found = PartFiles::default();
+    for (_, Namespace { shard, .. }) in fragment.all_namespaces() {
+        let Some(shard) = shard else { continue };
+        let mut after = 0;
+        loop {
+            let inos: Vec<u64> = shard.meant(index, after).into_iter().map(|(ino, _)| ino).collect();
+            let Some(last) = inos.last() else { break };
+            after = *last;
+            let room = FILES_MAX.saturating_sub(found.files.len()).min(inos.len());
+            found.more += (inos.len() - room) as u64;
+            if room > 0 {
+                // Those that were removed while they are open have none.
+                found.files.extend(shard.paths(&inos[..room]).into_iter().flatten());
+            }
+        }
+    }
+    found
 }
 
 /// Compares the namespaces that have their home here with the objects of all fragments.

@@ -12,6 +12,7 @@ use wire::node::ScrubStatus;
 
 use super::guard::{Change, Changing, Guard};
 use super::log::SealLog;
+use super::lost::{self, Lost};
 use super::report::Fault;
 use crate::fragment::objects::Measure;
 
@@ -20,6 +21,8 @@ use crate::fragment::objects::Measure;
 pub struct Keeper {
     /// What is sealed.
     pub log: SealLog,
+    /// What was lost with the fragment whose place this one took.
+    pub lost: Lost,
     /// Objects that were changed since they were sealed.
     waiting: Mutex<HashMap<u64, Arc<Guard>>>,
     /// What is known to be damaged.
@@ -38,6 +41,7 @@ impl Keeper {
     /// The errno of what failed.
     pub fn open(seals: PathBuf) -> io::Result<Keeper> {
         Ok(Keeper {
+            lost: Lost::open(&lost::path_of(&seals))?,
             log: SealLog::open(seals)?,
             waiting: Mutex::default(),
             faults: Mutex::default(),
@@ -85,8 +89,11 @@ impl Keeper {
     /// Whether an object that is not there is rightly so.
     ///
     /// # Errors
-    /// EIO where it was sealed with bytes in it.
+    /// EIO where it was sealed with bytes in it, or was lost.
     pub fn check_absent(&self, ino: u64) -> io::Result<()> {
+        if let Some(was) = self.lost.length(ino) {
+            return Err(Fault::Missing { was }.error(ino));
+        }
         match self.log.get(ino).map(|sealed| sealed.must_have()) {
             Some(was) if was > 0 => Err(Fault::Missing { was }.error(ino)),
             _ => Ok(()),
@@ -98,6 +105,12 @@ impl Keeper {
     /// # Errors
     /// EIO where it would lack what it had; the log's.
     pub fn replace_absent(&self, ino: u64, change: &Change) -> io::Result<()> {
+        if let Some(was) = self.lost.length(ino) {
+            if !change.replaces(was) {
+                return Err(Fault::Missing { was }.error(ino));
+            }
+            self.lost.forget(ino);
+        }
         let Some(sealed) = self.log.get(ino) else { return Ok(()) };
         let was = sealed.must_have();
         if was > 0 && !change.replaces(was) {
@@ -110,6 +123,9 @@ impl Keeper {
 
     /// What an object was like that is lost.
     pub fn measure_absent(&self, ino: u64) -> Option<Measure> {
+        if let Some(size) = self.lost.shown(ino) {
+            return Some(Measure { size, blocks: 0, mtime: Time::default(), ctime: Time::default() });
+        }
         let seal = self.log.get(ino).filter(|sealed| sealed.must_have() > 0)?.seal;
         let time = Time { seconds: seal.mtime.0, nanos: seal.mtime.1 };
         Some(Measure { size: seal.length, blocks: 0, mtime: time, ctime: time })
@@ -124,6 +140,7 @@ impl Keeper {
         self.waiting().remove(&ino);
         self.faults().remove(&ino);
         self.log.forget(ino);
+        self.lost.forget(ino);
     }
 
     /// Takes note of an object that was not sealed in this process's life.

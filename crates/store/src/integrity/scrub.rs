@@ -81,6 +81,7 @@ fn run(objects: &Objects, namespace: u32, bytes_per_s: Option<u64>, idle: Durati
     let mut pace = Pace::new(bytes_per_s);
     let scrubbed = objects.adopt().and_then(|()| objects.seal_idle(idle, &mut pace));
     let scrubbed = scrubbed.and_then(|()| pass(objects, namespace, &mut pace));
+    let scrubbed = scrubbed.and_then(|()| pass_lost(objects, namespace));
     if scrubbed.is_ok() {
         schedule::note(objects);
     }
@@ -104,20 +105,38 @@ fn pass(objects: &Objects, namespace: u32, pace: &mut Pace) -> io::Result<()> {
                 return Err(io::Error::other("the buffer is being closed"));
             }
             let (faults, bytes) = check(objects, ino, pace)?;
-            let is_news = objects.keeper().note(ino, faults.clone());
-            let mut status = lock(objects);
-            (status.objects, status.bytes) = (status.objects + 1, status.bytes + bytes);
-            for fault in faults {
-                if is_news {
-                    let path = objects.path(ino);
-                    let (object, what) = (path.display(), fault.described());
-                    tracing::error!(namespace, ino, %object, what, "an object is damaged");
-                }
-                match status.damaged.len() < LISTED_MAX {
-                    true => status.damaged.push(fault.reported(namespace, ino, sealed.seal.length)),
-                    false => status.more += 1,
-                }
-            }
+            lock(objects).bytes += bytes;
+            report(objects, (namespace, ino), sealed.seal.length, faults);
+        }
+    }
+}
+
+/// Lists what was lost with the fragment whose place this one took, and was not written anew.
+fn pass_lost(objects: &Objects, namespace: u32) -> io::Result<()> {
+    for (ino, _) in objects.keeper().lost.all() {
+        if !disk::exists(&objects.path(ino))?
+            && let Some(was) = objects.keeper().lost.shown(ino)
+        {
+            report(objects, (namespace, ino), was, vec![Fault::Missing { was }]);
+        }
+    }
+    Ok(())
+}
+
+/// Notes what is wrong with an object of this length that was looked at. The log says so once.
+fn report(objects: &Objects, (namespace, ino): (u32, u64), length: u64, faults: Vec<Fault>) {
+    let is_news = objects.keeper().note(ino, faults.clone());
+    let mut status = lock(objects);
+    status.objects += 1;
+    for fault in faults {
+        if is_news {
+            let path = objects.path(ino);
+            let (object, what) = (path.display(), fault.described());
+            tracing::error!(namespace, ino, %object, what, "an object is damaged");
+        }
+        match status.damaged.len() < LISTED_MAX {
+            true => status.damaged.push(fault.reported(namespace, ino, length)),
+            false => status.more += 1,
         }
     }
 }

@@ -1,7 +1,8 @@
-//! A fragment that takes the place of one that is lost: its objects are what the mirror of the lost one has.
+//! A fragment that takes the place of one that is lost: its objects are what the mirror of the lost one has. Where
+//! there is no mirror, which objects are lost is noted, as the metadata has it ([`crate::integrity::lost`]).
 //!
 //! ```text
-//! FRAGMENT/restoring    from before the fragment has its name, until all objects are there, durably
+//! FRAGMENT/restoring    from before the fragment has its name, until all objects are there, or noted as lost, durably
 //! ```
 //!
 //! **Invariant:** nobody is served by a fragment that is not whole yet, and no mirror is taken for one that lacks something.
@@ -10,6 +11,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use rustix::io::Errno;
 use wire::control::VolumeKind;
 use wire::data::hello::Key;
 use wire::data::{PAYLOAD_BYTES_MAX, Reply, Request};
@@ -20,7 +22,9 @@ use crate::copies::link::Place;
 use crate::fragment::objects::Objects;
 use crate::fragment::space::Space;
 use crate::fragment::verifier::{Verifier, sync_file_system};
-use crate::fragment::{objects_of, places, volume};
+use crate::fragment::{Fragment, objects_of, places, volume};
+use crate::integrity::lost;
+use crate::peers::Peers;
 
 /// Why the objects are not there.
 #[derive(Debug, thiserror::Error)]
@@ -29,6 +33,14 @@ pub enum RestoreError {
     #[error("the mirror on node {node} cannot be read: {cause}; it is tried again until it can")]
     Away {
         /// Where the mirror is.
+        node: String,
+        /// Why not.
+        cause: io::Error,
+    },
+    /// The node with the metadata may answer later.
+    #[error("which files are lost cannot be asked of node {node}: {cause}; it is tried again until it can")]
+    HomeAway {
+        /// The namespace's home.
         node: String,
         /// Why not.
         cause: io::Error,
@@ -77,6 +89,9 @@ pub fn is_due(folder: &Path) -> io::Result<bool> {
 /// # Errors
 /// [`RestoreError`]; it can be done again.
 pub fn run(folder: &Path, spec: &FragmentSpec) -> Result<(), RestoreError> {
+    if !spec.mirrored {
+        return note_lost(folder, spec);
+    }
     for namespace in &spec.namespaces {
         let Some(place) = Key::from_hex(&spec.key).and_then(|key| Place::of_mirror(spec, namespace.id, key))
         else {
@@ -90,7 +105,62 @@ pub fn run(folder: &Path, spec: &FragmentSpec) -> Result<(), RestoreError> {
             false => here(cause),
         })?;
     }
-    finish(folder, spec).map_err(|cause| RestoreError::Here { node: "of the fragment itself".into(), cause })
+    finish(folder, spec).map_err(here)
+}
+
+/// Notes which objects are lost of the namespaces that have their homes elsewhere. The others' are noted when their
+/// metadata is open ([`note_own_lost`]).
+fn note_lost(folder: &Path, spec: &FragmentSpec) -> Result<(), RestoreError> {
+    for namespace in spec.namespaces.iter().filter(|namespace| namespace.home != spec.index) {
+        let Some(key) = Key::from_hex(&spec.key) else { continue };
+        let peers = Peers::new(spec, namespace.id, key);
+        let away = |errno: Errno| RestoreError::HomeAway {
+            node: peers.name(namespace.home).to_owned(),
+            cause: errno.into(),
+        };
+        let meant = all(|after| peers.meant(namespace.home, after)).map_err(away)?;
+        lost::note(&lost::path_of(&seals_of(folder, namespace.id)), &meant).map_err(here)?;
+    }
+    Ok(())
+}
+
+/// The same for those that have their home in this fragment, which is open and not served. Nothing is to be restored
+/// then. Returns whether it must be opened again.
+///
+/// # Errors
+/// [`RestoreError::Here`].
+pub fn note_own_lost(folder: &Path, fragment: &Fragment) -> Result<bool, RestoreError> {
+    let spec = fragment.spec();
+    let mut noted = false;
+    for (id, namespace) in fragment.all_namespaces() {
+        let Some(shard) = namespace.shard else { continue };
+        let meant = all(|after| Ok::<_, Errno>(shard.meant(spec.index, after)));
+        let meant = meant.map_err(|errno| here(errno.into()))?;
+        lost::note(&lost::path_of(&seals_of(folder, id)), &meant).map_err(here)?;
+        noted = true;
+    }
+    finish(folder, spec).map_err(here)?;
+    Ok(noted)
+}
+
+/// All pages.
+fn all<E>(mut page: impl FnMut(u64) -> Result<Vec<(u64, u64)>, E>) -> Result<Vec<(u64, u64)>, E> {
+    let mut all: Vec<(u64, u64)> = Vec::new();
+    loop {
+        let more = page(all.last().map_or(0, |(ino, _)| *ino))?;
+        if more.is_empty() {
+            return Ok(all);
+        }
+        all.extend(more);
+    }
+}
+
+fn here(cause: io::Error) -> RestoreError {
+    RestoreError::Here { node: "of the fragment itself".into(), cause }
+}
+
+fn seals_of(folder: &Path, namespace: u32) -> PathBuf {
+    folder.join("sums").join(format!("{namespace}.log"))
 }
 
 /// The objects, before anybody is served. The fragment goes on with the verifier of the lost one where nothing of what
@@ -108,7 +178,7 @@ fn open(
         Verifier::go_on_with(folder, number)?;
     }
     let verifier = Arc::new(Verifier::open(folder, &places(folder, spec.volume))?);
-    let seals = folder.join("sums").join(format!("{}.log", namespace.id));
+    let seals = seals_of(folder, namespace.id);
     let root = objects_of(folder, spec.volume, namespace.id);
     // The capacity was kept when they were written.
     Objects::open(root, seals, Arc::new(Space::counted(u64::MAX)), verifier)

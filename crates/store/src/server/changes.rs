@@ -99,12 +99,12 @@ impl Server {
         }
     }
 
-    /// Confirms the fragment that is there, with the namespaces that it does not have yet. Where there is none, it is made
-    /// if the specification says so.
+    /// Confirms the fragment that is there, with the namespaces that it does not have yet. Where there is none, it is
+    /// made if the specification says so.
     ///
     /// # Errors
-    /// Blames the site: there should be one and is none, no space, no privilege, no tool. What was begun is removed again.
-    /// Where something is that cannot be served, it stays as it is.
+    /// Blames the site: there should be one and is none, no space, no privilege, no tool. What was begun is removed
+    /// again. Where something is that cannot be served, it stays as it is.
     pub fn create_fragment(self: &Arc<Server>, spec: &FragmentSpec) -> Result<FragmentStatus, ApiError> {
         self.create_fragment_within(START_MAX, spec)
     }

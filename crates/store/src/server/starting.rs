@@ -47,7 +47,7 @@ pub(super) struct Starting {
     folder: PathBuf,
     spec: FragmentSpec,
     homes: Vec<Home>,
-    /// It takes the place of one that is lost, the objects of which are on another node; or nobody knows.
+    /// It takes the place of one that is lost, the objects of which are on another node, or lost, too; or nobody knows.
     restores: bool,
 }
 
@@ -63,7 +63,7 @@ impl Starting {
             })
             .collect();
         let (instance, folder) = (instance.to_owned(), folder.to_owned());
-        let restores = spec.mirrored && mirror::restore::is_due(&folder).unwrap_or(true);
+        let restores = mirror::restore::is_due(&folder).unwrap_or(true);
         let is_needed = restores || !homes.is_empty();
         is_needed.then(|| Starting { instance, folder, spec: spec.clone(), homes, restores })
     }
@@ -74,6 +74,18 @@ impl Starting {
     }
 
     fn open(&self) -> Result<Fragment, FragmentError> {
+        let fragment = Fragment::open(&self.folder, self.spec.clone())?;
+        if !self.restores || self.spec.mirrored {
+            return Ok(fragment);
+        }
+        let noted = mirror::restore::note_own_lost(&self.folder, &fragment);
+        if let Ok(false) = noted {
+            return Ok(fragment);
+        }
+        // What was noted is read at the next opening.
+        fragment.close();
+        drop(fragment);
+        noted?;
         Fragment::open(&self.folder, self.spec.clone())
     }
 
@@ -142,7 +154,10 @@ impl Server {
         let instance = &starting.instance;
         while self.is_wanted(instance) {
             let Err(error) = mirror::restore::run(&starting.folder, &starting.spec) else {
-                tracing::info!(instance, "the objects of a fragment that was lost are here again");
+                tracing::info!(
+                    instance,
+                    "the objects of a fragment that was lost are here again, or known to be lost"
+                );
                 self.slots().insert(instance.clone(), Slot::Starting(starting.status()));
                 return;
             };

@@ -1,11 +1,15 @@
-//! Inodes seen from their objects: whether a number is a file's, and where that file is.
+//! Inodes seen from their objects: whether a number is a file's, where that file is, and which objects there should be.
 
 use std::collections::HashMap;
 
+use wire::data::message::UNKNOWN_BYTES;
 use wire::data::{FileKind, ROOT};
 
 use super::Shard;
 use super::tree::Tree;
+
+/// So many objects are told of at once.
+const PAGE_OBJECTS_MAX: usize = 16_384;
 
 impl Shard {
     /// Those of `inos` that are no regular file's of this namespace, also none whose objects are being removed.
@@ -13,6 +17,22 @@ impl Shard {
         let state = self.lock();
         let is_file = |ino: &u64| state.tree.get(*ino).is_some_and(|inode| inode.kind == FileKind::Regular);
         inos.iter().copied().filter(|ino| !is_file(ino)).collect()
+    }
+
+    /// Objects that the fragment `fragment` should have, with numbers above `after`, in order, with the lengths that
+    /// they should have: a page. Where somebody writes a file, or it has holes, nobody but the fragment knows.
+    pub fn meant(&self, fragment: u32, after: u64) -> Vec<(u64, u64)> {
+        let state = self.lock();
+        let length = |ino, inode: &super::tree::Inode| {
+            let settled = self.layout.object_size(ino, fragment, inode.size)?;
+            let length = if inode.live { UNKNOWN_BYTES + settled } else { settled };
+            (length > 0).then_some((ino, length))
+        };
+        let files = state.tree.files().filter(|(ino, _)| *ino > after);
+        let mut meant: Vec<(u64, u64)> = files.filter_map(|(ino, inode)| length(ino, inode)).collect();
+        meant.sort_unstable();
+        meant.truncate(PAGE_OBJECTS_MAX);
+        meant
     }
 
     /// The paths of inodes, from the namespace's root; `None` where one has no name.

@@ -6,7 +6,8 @@
 //!   ^  |        |
 //!   |  |        +-- the connection breaks, the log is replaced: another copy is begun
 //!   +--+-- a sync waited in vain, and control knows if it is to ([`Doubt`]): alone. It and those that follow are
-//!          confirmed by this node's log only, which is noted durably before ([`restore::note_alone`]), until a copy has all
+//!          confirmed by this node's log only, which is noted durably before ([`restore::note_alone`]), until a copy
+//!          has all of that
 //! ```
 //!
 //! **Invariant:** what is confirmed while no note says that this node is alone is in the copy that another node has,

@@ -163,6 +163,12 @@ impl Tree {
         self.orphans.iter().copied()
     }
 
+    /// All regular files.
+    pub fn files(&self) -> impl Iterator<Item = (u64, &Inode)> {
+        let files = self.inodes.iter().filter(|(_, inode)| inode.kind == FileKind::Regular);
+        files.map(|(ino, inode)| (*ino, inode.as_ref()))
+    }
+
     /// Whether this is a regular file whose size the inode has.
     pub fn is_settled(&self, ino: u64) -> bool {
         self.get(ino).is_some_and(|inode| inode.kind == FileKind::Regular && !inode.live)

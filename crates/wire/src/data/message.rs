@@ -163,7 +163,16 @@ pub enum Request {
     NoteMirror { whole: bool },
     /// Which mirror there is, for a fragment that takes the place of one that is lost. Answer: [`Reply::Mirror`].
     FindMirror,
+
+    // --- metadata again: the home shard answers ---
+    /// Objects that the fragment `fragment` should have, with numbers above `after`, in order: for one that takes the
+    /// place of one that is lost. As long as they should be; where only that fragment could say, [`UNKNOWN_BYTES`]
+    /// longer than they were once. Answer: [`Reply::Objects`], empty at the end.
+    ListMeant { fragment: u32, after: u64 },
 }
+
+/// Added to the length of an object where only its fragment could say it: longer than any is.
+pub const UNKNOWN_BYTES: u64 = 1 << 50;
 
 /// What of a fragment a request changes: what a power loss takes back until a sync confirms it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -239,6 +248,7 @@ impl Request {
             | Request::BeginMirror { .. }
             | Request::FindMirror
             | Request::NoteMirror { .. }
+            | Request::ListMeant { .. }
             // A home shard that loses this doubts all sizes.
             | Request::Doubt { .. } => Change::None,
         }

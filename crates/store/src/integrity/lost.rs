@@ -1,0 +1,103 @@
+//! Objects that were lost together with the fragment whose place this one took, and that no other node has.
+//!
+//! ```text
+//! FRAGMENT/sums/lost-0      those of namespace 0: crc32c:u32le postcard([(inode, length)])
+//! ```
+//!
+//! Written once, before anybody is served. An object that is made since is one that was written anew as a whole.
+//!
+//! **Invariant:** what is lost reads as an error until nothing of it is left in its file.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard};
+
+use wire::data::message::UNKNOWN_BYTES;
+
+/// Those of one namespace, and how long they were.
+#[derive(Debug, Default)]
+pub struct Lost(Mutex<BTreeMap<u64, u64>>);
+
+/// Where they are noted, beside the log of seals.
+pub fn path_of(seals: &Path) -> PathBuf {
+    let name = seals.file_stem().unwrap_or_default().to_string_lossy();
+    seals.with_file_name(format!("lost-{name}"))
+}
+
+/// Notes them durably.
+///
+/// # Errors
+/// The file system's.
+pub fn note(path: &Path, lost: &[(u64, u64)]) -> io::Result<()> {
+    let body = postcard::to_stdvec(lost).map_err(io::Error::other)?;
+    if let Some(folder) = path.parent() {
+        disk::make_folder(folder)?;
+    }
+    disk::replace(path, &[&crc32c::crc32c(&body).to_le_bytes(), body.as_slice()].concat())
+}
+
+impl Lost {
+    /// Those that are noted at `path`; none where there is no note.
+    ///
+    /// # Errors
+    /// It cannot be read, or is damaged.
+    pub fn open(path: &Path) -> io::Result<Lost> {
+        let Some(bytes) = disk::read(path)? else { return Ok(Lost::default()) };
+        let damaged = || io::Error::new(io::ErrorKind::InvalidData, format!("{} is damaged", path.display()));
+        let (crc, body) = bytes.split_first_chunk::<4>().ok_or_else(damaged)?;
+        if crc32c::crc32c(body) != u32::from_le_bytes(*crc) {
+            return Err(damaged());
+        }
+        let lost: Vec<(u64, u64)> = postcard::from_bytes(body).map_err(|_| damaged())?;
+        Ok(Lost(Mutex::new(lost.into_iter().collect())))
+    }
+
+    /// How long this object was, if it is lost.
+    pub fn length(&self, ino: u64) -> Option<u64> {
+        self.lock().get(&ino).copied()
+    }
+
+    /// How long its file is to look: what is lost is within it.
+    pub fn shown(&self, ino: u64) -> Option<u64> {
+        // Of one whose length is not known, at least a byte is lost: nobody reads its end for the file's.
+        self.length(ino).map(|length| length.checked_sub(UNKNOWN_BYTES).map_or(length, |known| known.max(1)))
+    }
+
+    /// Nothing of it is left in its file.
+    pub fn forget(&self, ino: u64) {
+        self.lock().remove(&ino);
+    }
+
+    /// All, also those of which there are new objects since.
+    pub fn all(&self) -> Vec<(u64, u64)> {
+        self.lock().iter().map(|(ino, length)| (*ino, *length)).collect()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<u64, u64>> {
+        self.0.lock().expect("no thread panics while it holds the list of lost objects")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_lost_stays_so_until_it_is_forgotten_and_a_damaged_note_is_no_empty_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = path_of(&dir.path().join("sums/0.log"));
+        assert!(Lost::open(&path).unwrap().all().is_empty());
+        note(&path, &[(7, 4096), (8, UNKNOWN_BYTES + 9), (9, UNKNOWN_BYTES)]).unwrap();
+        let lost = Lost::open(&path).unwrap();
+        assert_eq!((lost.length(7), lost.length(6)), (Some(4096), None));
+        assert_eq!((lost.shown(7), lost.shown(8), lost.shown(9)), (Some(4096), Some(9), Some(1)));
+        lost.forget(7);
+        lost.forget(8);
+        assert_eq!(lost.all(), [(9, UNKNOWN_BYTES)]);
+        let mut bytes = std::fs::read(&path).unwrap();
+        bytes[5] ^= 1;
+        std::fs::write(&path, bytes).unwrap();
+        assert_eq!(Lost::open(&path).unwrap_err().kind(), io::ErrorKind::InvalidData);
+    }
+}
