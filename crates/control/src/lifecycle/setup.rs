@@ -170,7 +170,9 @@ async fn register<S: Site>(control: &Control<S>, order: &Order) -> Result<Sessio
             return Ok(known);
         }
         let session = sessions::replace(tx, &session)?;
-        transfers::insert(tx, &planned)?;
+        for transfer in &planned {
+            transfers::insert(tx, transfer)?;
+        }
         Ok(session)
     };
     control.database.transact(register).await

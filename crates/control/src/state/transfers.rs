@@ -11,25 +11,26 @@
 
 mod line;
 mod on_demand;
+mod row;
 mod scope;
-mod script;
 
 use std::path::PathBuf;
 
 use model::phase::{AccessMode, Direction, StageKind, StageState};
-use rusqlite::{Row, Transaction, params};
+use rusqlite::{Transaction, params};
 use wire::control::{ApiError, Owner, StageDue, StageNotes, StageProgress, StageStatus};
 
 use super::Result;
-use super::text::{Word, from_json, to_json};
+use super::text::{Word, to_json};
+use row::select;
 
 pub use line::start_next;
 pub use on_demand::{
     ON_DEMAND_MAX, add, any_at_work, any_in, end, make_room, resume, set_alone, shown, unfinished_of,
     unfinished_of_job,
 };
+pub use row::insert;
 pub use scope::{Space, count, counts, named, telling};
-pub use script::{insert, of_script};
 
 /// Files up to this size are copied many at a time: starting a worker costs more than copying them.
 const SMALL_BYTES_MAX: u64 = 1 << 20;
@@ -209,6 +210,14 @@ pub fn find(tx: &Transaction<'_>, number: u64) -> Result<Option<Transfer>> {
     Ok(select(tx, "number = ?1", params![number])?.pop())
 }
 
+/// Those of a session's script, in its order.
+///
+/// # Errors
+/// The database's.
+pub fn of_script(tx: &Transaction<'_>, token: &str) -> Result<Vec<Transfer>> {
+    select(tx, "token = ?1 AND position IS NOT NULL ORDER BY position", params![token])
+}
+
 /// Notes a report.
 ///
 /// # Errors
@@ -246,33 +255,4 @@ pub fn delete(tx: &Transaction<'_>, number: u64) -> Result<()> {
 pub fn delete_all(tx: &Transaction<'_>, token: &str) -> Result<()> {
     tx.execute("DELETE FROM transfers WHERE token = ?1", [token])?;
     Ok(())
-}
-
-fn select(tx: &Transaction<'_>, what: &str, with: &[&dyn rusqlite::ToSql]) -> Result<Vec<Transfer>> {
-    let mut query = tx.prepare_cached(&format!("SELECT * FROM transfers WHERE {what}"))?;
-    Ok(query.query_map(with, read)?.collect::<rusqlite::Result<_>>()?)
-}
-
-fn read(row: &Row<'_>) -> rusqlite::Result<Transfer> {
-    let origin = match row.get("position")? {
-        Some(position) => {
-            Origin::Script { position, source: row.get("source")?, destination: row.get("destination")? }
-        }
-        None => Origin::OnDemand { size_hint: row.get("size_hint")? },
-    };
-    Ok(Transfer {
-        number: row.get("number")?,
-        token: row.get("token")?,
-        job: row.get("job")?,
-        origin,
-        direction: row.get::<_, Word<Direction>>("direction")?.0,
-        kind: row.get::<_, Word<StageKind>>("kind")?.0,
-        buffer: row.get("buffer")?,
-        access_mode: row.get::<_, Word<AccessMode>>("access_mode")?.0,
-        buffer_path: row.get("buffer_path")?,
-        pfs_path: row.get::<_, String>("pfs_path")?.into(),
-        owner: Owner { uid: row.get("owner_uid")?, gid: row.get("owner_gid")? },
-        state: row.get::<_, Word<StageState>>("state")?.0,
-        report: from_json(row.get("report_json")?),
-    })
 }

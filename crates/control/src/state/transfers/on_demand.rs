@@ -6,7 +6,8 @@ use wire::control::StageStatus;
 
 use super::super::Result;
 use super::super::text::Word;
-use super::{Transfer, select, set_report};
+use super::row::{insert, select};
+use super::{Transfer, set_report};
 
 /// How many of one buffer are remembered. Beyond that the oldest complete ones are forgotten.
 pub const ON_DEMAND_MAX: u64 = 200_000;
@@ -45,15 +46,10 @@ pub fn add(tx: &Transaction<'_>, transfer: &Transfer) -> Result<u64> {
     );
     let mut waiting = tx.prepare_cached(&waiting)?;
     let known: Vec<u64> = waiting.query_map(all, |row| row.get(0))?.collect::<rusqlite::Result<_>>()?;
-    if let Some(number) = known.first() {
-        return Ok(*number);
+    match known.first() {
+        Some(number) => Ok(*number),
+        None => insert(tx, transfer),
     }
-    tx.execute(
-        "INSERT INTO transfers (token, access_mode, buffer_path, direction, owner_uid, kind, pfs_path, state, job, owner_gid,
-         size_hint, buffer) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, '')",
-        all,
-    )?;
-    Ok(u64::try_from(tx.last_insert_rowid()).unwrap_or_default())
 }
 
 /// Forgets the oldest complete ones where there are too many. Replies whether there is room for `more`.
