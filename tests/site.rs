@@ -163,7 +163,7 @@ impl Site {
         }
         for n in lost {
             let mut spec = self.fragment(*n);
-            spec["restored"] = true.into();
+            spec["missing"] = "restored".into();
             self.storage[*n].call("PUT", "/v1/fragments/i1", Some(&spec));
         }
         let addresses = self.addresses();
@@ -188,7 +188,8 @@ impl Site {
         });
         json!({
             "instance": "i1", "index": index, "capacity_bytes": self.plan.capacity, "volume": self.plan.volume,
-            "key": KEY, "peers": self.addresses(), "namespaces": [namespace], "mirrored": self.mirrored
+            "key": KEY, "peers": self.addresses(), "namespaces": [namespace], "mirrored": self.mirrored,
+            "missing": "made"
         })
     }
 

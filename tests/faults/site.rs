@@ -229,7 +229,8 @@ fn spec(instance: &str, volume: VolumeKind, health: NodeHealth) -> FragmentSpec 
         namespaces: vec![namespace],
         grace_ms: GRACE_MS,
         mirrored: false,
-        restored: false,
+        missing: wire::node::Missing::Made,
+        witnessed: false,
     }
 }
 

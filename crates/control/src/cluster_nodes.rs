@@ -126,6 +126,20 @@ impl ClusterNodes {
     }
 }
 
+impl Seen {
+    /// The node says how it is.
+    fn answer(&mut self, name: &str, health: NodeHealth) {
+        if !self.online {
+            tracing::info!(node = name, "node is online");
+            // What was said before it was ever asked is no error of the node's.
+            self.last_error = self.last_error.take().filter(|_| self.health.is_some());
+        }
+        self.online = true;
+        self.answered = Instant::now();
+        self.health = Some(health);
+    }
+}
+
 impl Watched {
     fn view(&self) -> NodeView {
         let seen = self.seen.borrow().clone();
@@ -140,22 +154,36 @@ impl Watched {
     }
 }
 
+/// Of which doubts about copies a node waits to hear that they are known here, by instance.
+fn doubts(health: &NodeHealth) -> Vec<(String, Vec<u64>)> {
+    let of_each = health.fragments.iter().map(|fragment| (fragment.instance.clone(), fragment.doubts()));
+    of_each.filter(|(_, doubts)| !doubts.is_empty()).collect()
+}
+
+/// Tells a node that they are: from then on it answers what no copy may have. What is known here is forgotten only together
+/// with all that the node ever said, and nobody takes its place then.
+async fn confirm(name: &str, client: &Client, doubts: &[(String, Vec<u64>)]) {
+    for (instance, doubts) in doubts {
+        let path = format!("/v1/fragments/{instance}/heard");
+        if let Err(error) = client.put::<_, serde_json::Value>(&path, doubts).await {
+            // It says so again when it is asked next.
+            let reason = chain(&error);
+            tracing::warn!(node = name, instance, reason, "cannot tell a node that its doubts are known");
+        }
+    }
+}
+
 /// Asks for ever.
 async fn watch_node(name: String, client: Client, shown: watch::Sender<Seen>) {
     let client = client.with_timeout(HEALTH_WITHIN);
     loop {
         let asked: Result<NodeHealth, _> = client.get("/v1/health").await;
         match asked {
-            Ok(health) => shown.send_modify(|seen| {
-                if !seen.online {
-                    tracing::info!(node = name, "node is online");
-                    // What was said before it was ever asked is no error of the node's.
-                    seen.last_error = seen.last_error.take().filter(|_| seen.health.is_some());
-                }
-                seen.online = true;
-                seen.answered = Instant::now();
-                seen.health = Some(health);
-            }),
+            Ok(health) => {
+                let doubts = doubts(&health);
+                shown.send_modify(|seen| seen.answer(&name, health));
+                confirm(&name, &client, &doubts).await;
+            }
             Err(error) => shown.send_modify(|seen| {
                 let reason = chain(&error);
                 if seen.online {

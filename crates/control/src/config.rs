@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use daemon::config::ConfigError;
+use model::phase::Redundancy;
 use model::size;
 use serde::Deserialize;
 
@@ -53,6 +54,13 @@ pub struct Pool {
     /// Whose flash it is.
     #[serde(default)]
     pub kind: PoolKind,
+    /// On how many nodes persistent buffers have their bytes where nobody says.
+    #[serde(default = "mirror")]
+    pub persistent_redundancy: Redundancy,
+}
+
+fn mirror() -> Redundancy {
+    Redundancy::Mirror
 }
 
 impl Default for File {
@@ -74,6 +82,7 @@ impl Default for File {
                 name: "wlm_pool".to_owned(),
                 granularity: "16GiB".to_owned(),
                 kind: PoolKind::Storage,
+                persistent_redundancy: mirror(),
             }],
         }
     }
@@ -163,7 +172,12 @@ fn pools(pools: &[Pool]) -> Result<Vec<PoolSetting>, String> {
                 pool.name
             ));
         }
-        settings.push(PoolSetting { name: pool.name.clone(), granularity_bytes, kind: pool.kind });
+        settings.push(PoolSetting {
+            name: pool.name.clone(),
+            granularity_bytes,
+            kind: pool.kind,
+            persistent_redundancy: pool.persistent_redundancy,
+        });
     }
     Ok(settings)
 }
@@ -184,6 +198,7 @@ mod tests {
             name: name.into(),
             granularity: granularity.into(),
             kind,
+            persistent_redundancy: mirror(),
         };
         let pool = |name, granularity| of(name, granularity, PoolKind::Storage);
         let local = |name| of(name, "1GiB", PoolKind::NodeLocal);

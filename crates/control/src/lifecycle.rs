@@ -7,6 +7,7 @@ pub mod beside;
 pub mod buffers;
 pub mod data_in;
 pub mod data_out;
+pub mod fragments;
 pub mod job_nodes;
 pub mod job_process;
 pub mod lost;

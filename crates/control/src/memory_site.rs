@@ -11,7 +11,7 @@ use tokio::sync::Notify;
 use wire::control::{ApiError, FileFailure, Side, StageNotes, StageProgress, StageStatus};
 use wire::node::{
     FRAGMENT_STARTING, FragmentSpec, FragmentStatus, FsckReport, FsckSpec, LocalSpace, LocalSpec,
-    LocalStatus, MountSpec, MountStatus, Moved, NodeHealth, ScrubSpec, ScrubStatus, StageSpec,
+    LocalStatus, Missing, MountSpec, MountStatus, Moved, NodeHealth, ScrubSpec, ScrubStatus, StageSpec,
     StorageAddress,
 };
 
@@ -241,13 +241,16 @@ impl NodeApi for MemorySite {
                 world.starting -= 1;
                 return Err(site(FRAGMENT_STARTING, "still starting", "try again"));
             }
-            let known =
-                world.fragments.entry((node.into(), spec.instance.clone())).or_insert_with(|| spec.clone());
+            let key = (node.to_owned(), spec.instance.clone());
+            if spec.missing == Missing::Refused && !world.fragments.contains_key(&key) {
+                return Err(site("no_such_fragment", "there is none", "mount its disk"));
+            }
+            let known = world.fragments.entry(key).or_insert_with(|| spec.clone());
             // Others may have taken the places of peers, and its own.
             let same = FragmentSpec {
                 namespaces: spec.namespaces.clone(),
                 peers: spec.peers.clone(),
-                restored: spec.restored,
+                missing: spec.missing,
                 ..known.clone()
             };
             assert_eq!(&same, spec, "a repeated request is the same request, with more namespaces perhaps");

@@ -152,6 +152,8 @@ impl Ground {
                     name: LOCAL_POOL.to_owned(),
                     granularity_bytes: LOCAL_GRANULARITY_BYTES,
                     kind: PoolKind::Storage,
+                    // They share one disk.
+                    persistent_redundancy: Redundancy::None,
                 }]
             }
             Ground::Nodes { setting, .. } => setting.pools.clone(),

@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
+use model::phase::Redundancy;
 use serde::Deserialize;
 use wire::control::{ApiError, NodeRole, RegisterNode};
 use wire::node::{NodeHealth, StorageAddress};
@@ -34,6 +35,8 @@ pub struct PoolSetting {
     pub granularity_bytes: u64,
     /// Whose flash it is.
     pub kind: PoolKind,
+    /// On how many nodes persistent buffers have their bytes where nobody says: two only where two nodes have room.
+    pub persistent_redundancy: Redundancy,
 }
 
 /// Whose flash a pool is.

@@ -5,6 +5,7 @@
 
 pub mod activations;
 pub mod counters;
+pub mod fragments;
 pub mod instances;
 pub mod leftovers;
 pub mod nodes;
@@ -23,7 +24,7 @@ use rusqlite::{Connection, Transaction, TransactionBehavior};
 use wire::control::ApiError;
 
 /// The schema, one step after the other; a step is never changed once it was released.
-const MIGRATIONS: [&str; 9] = [
+const MIGRATIONS: [&str; 10] = [
     include_str!("migrations/1.sql"),
     include_str!("migrations/2.sql"),
     include_str!("migrations/3.sql"),
@@ -33,6 +34,7 @@ const MIGRATIONS: [&str; 9] = [
     include_str!("migrations/7.sql"),
     include_str!("migrations/8.sql"),
     include_str!("migrations/9.sql"),
+    include_str!("migrations/10.sql"),
 ];
 
 /// Why the state cannot be read or written.

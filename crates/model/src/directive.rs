@@ -194,6 +194,17 @@ impl CreatePersistent {
     /// The modifier of an access mode that opens a buffer to other users: `access_mode=striped(shared=yes)`. Forebay's own.
     pub const SHARED: &str = "shared";
 
+    /// The modifier that says on how many nodes the bytes of its files are to be: `access_mode=striped(redundancy=mirror)`.
+    /// Forebay's own. A workload manager hands modifiers on, and no option that it does not know.
+    pub const REDUNDANCY: &str = "redundancy";
+
+    /// On how many nodes the bytes of its files are to be; `None` where the script leaves it to the pool.
+    pub fn redundancy(&self) -> Option<Redundancy> {
+        let mut modifiers = self.access_modes.iter().flat_map(|request| &request.modifiers);
+        let (_, value) = modifiers.find(|(name, _)| name == Self::REDUNDANCY)?;
+        values::redundancy(value).ok()
+    }
+
     /// Whether every user's jobs may use it.
     pub fn is_shared(&self) -> bool {
         let mut modifiers = self.access_modes.iter().flat_map(|request| &request.modifiers);

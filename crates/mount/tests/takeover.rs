@@ -105,7 +105,8 @@ fn storage(folder: &Path) -> (Arc<Server>, NamespaceTarget) {
         namespaces: vec![NamespaceSpec { id: 0, layout: target.layout, home: 0, owner, mode: 0o755 }],
         grace_ms: wire::node::GRACE_MS,
         mirrored: false,
-        restored: false,
+        missing: wire::node::Missing::Made,
+        witnessed: false,
     };
     server.create_fragment(&fragment).unwrap();
     (server, target)

@@ -33,6 +33,7 @@ pub fn router(node: Arc<Node>) -> Router {
         .route("/v1/shutdown", post(health::shutdown))
         .route("/v1/fragments/{instance}", put(fragments::create).delete(fragments::delete))
         .route("/v1/fragments/{instance}/moved", put(fragments::moved))
+        .route("/v1/fragments/{instance}/heard", put(fragments::heard))
         .route("/v1/fragments/{instance}/scrub", put(integrity::scrub).get(integrity::status))
         .route("/v1/fragments/{instance}/paths", put(integrity::paths))
         .route("/v1/fragments/{instance}/fsck", put(integrity::fsck))

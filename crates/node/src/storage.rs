@@ -95,6 +95,14 @@ impl Storage {
         self.blocking(move |server| server.create_fragment(&spec)).await?
     }
 
+    /// Control knows of these doubts.
+    ///
+    /// # Errors
+    /// A bug in the store.
+    pub async fn hear(&self, instance: String, doubts: Vec<u64>) -> Result<(), ApiError> {
+        self.blocking(move |server| server.hear(&instance, &doubts)).await
+    }
+
     /// Destroys an instance's fragment; idempotent.
     ///
     /// # Errors

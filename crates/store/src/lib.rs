@@ -4,6 +4,7 @@
 
 mod copies;
 mod descriptors;
+mod doubt;
 mod fragment;
 pub mod image;
 mod integrity;

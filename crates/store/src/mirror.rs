@@ -5,15 +5,17 @@
 //! unknown ---> both: each change goes to the mirror as well; what the mirror lacks is copied meanwhile (`filling`)
 //!   ^  |        |
 //!   |  |        +-- the connection breaks: unknown. Changes wait, and are sent again when the mirror is back
-//!   +--+-- a change waited in vain: alone. It and those that follow are made here only, which is noted durably before,
-//!          until the mirror has all that was changed so
+//!   +--+-- a change waited in vain, and control knows if it is to: alone. It and those that follow are made here only,
+//!          which is noted durably before, until the mirror has all that was changed so
 //! ```
 //!
 //! **Invariant:** overlapping changes of an object reach both copies in one order, which is decided here. A change that
-//! is answered while no note says that this node is alone is on both nodes.
+//! is answered while no note says that this node is alone is on both nodes. So is one that is answered while control, which
+//! may have this node replaced, does not know that there is doubt ([`Doubt`]).
 
 mod filling;
 mod link;
+mod progress;
 pub mod ranges;
 pub mod replica;
 pub mod restore;
@@ -29,14 +31,15 @@ use wire::data::{Reply, Request};
 use wire::node::MirrorStatus;
 
 use crate::copies::link::Place;
+use crate::doubt::Doubt;
 use crate::fragment::verifier::Verifier;
 use crate::shard::log::disk::Folder;
 use crate::shard::log::restore as alone;
 use crate::shard::second::{SILENT_MAX, WAIT_MAX};
 pub use filling::start;
 use link::Link;
+use progress::{Progress, Way};
 use ranges::{Held, Ranges};
-use todo::Todo;
 
 /// The mirror of one namespace's objects on one fragment.
 pub struct Mirror {
@@ -48,36 +51,6 @@ pub struct Mirror {
     ranges: Ranges,
     progress: Mutex<Progress>,
     changed: Condvar,
-}
-
-/// Where changes are made.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Way {
-    /// It is not known yet: whoever changes something waits.
-    #[default]
-    Unknown,
-    Both,
-    Alone,
-}
-
-#[derive(Default)]
-struct Progress {
-    way: Way,
-    /// How often the way to the mirror was found. Connections belong to one time.
-    epoch: u64,
-    /// Since when somebody waits to know the way.
-    waiting_since: Option<Instant>,
-    /// Something was answered that the mirror may lack.
-    alone: bool,
-    /// Objects that may differ.
-    todo: Todo,
-    /// The mirror knows that it has everything.
-    whole: bool,
-    /// The mirror's life, once it was heard.
-    life: Option<u64>,
-    idle: Vec<Link>,
-    trouble: Option<String>,
-    closed: bool,
 }
 
 /// A change that is under way to the mirror.
@@ -100,7 +73,7 @@ impl Mirror {
     /// # Errors
     /// It is not known whether this node was alone.
     pub fn new(place: Place, notes: Arc<dyn Folder>, verifier: Arc<Verifier>) -> io::Result<Arc<Mirror>> {
-        let progress = Progress { alone: alone::is_alone(&*notes)?, ..Progress::default() };
+        let progress = Progress::new(alone::is_alone(&*notes)?, Doubt::new(place.is_witnessed()));
         let (ranges, progress) = (Ranges::default(), Mutex::new(progress));
         Ok(Arc::new(Mirror { place, notes, verifier, ranges, progress, changed: Condvar::new() }))
     }
@@ -174,13 +147,14 @@ impl Mirror {
         if self.lock().epoch == epoch { Ok(link) } else { Err(io::ErrorKind::ConnectionAborted.into()) }
     }
 
-    /// Waits until it is known where changes are made. `None`: here only.
+    /// Waits until it is known where changes are made, and if it is here only, also whether control knows. `None`: here
+    /// only.
     fn admit(&self, inos: &[u64], begun: Instant) -> io::Result<Option<(u64, Option<Link>)>> {
         let mut progress = self.lock();
         loop {
             match progress.way {
                 _ if progress.closed => return Err(Errno::IO.into()),
-                Way::Both if begun.elapsed() < WAIT_MAX => {
+                Way::Both if begun.elapsed() < WAIT_MAX || !progress.doubt.permits() => {
                     let epoch = progress.epoch;
                     return Ok(Some((epoch, progress.idle.pop())));
                 }
@@ -193,6 +167,10 @@ impl Mirror {
                     }
                 }
                 Way::Alone | Way::Both => {}
+            }
+            if progress.way == Way::Unknown && !progress.doubt.permits() {
+                progress = self.changed.wait(progress).expect(POISON);
+                continue;
             }
             self.go_alone(&mut progress);
             progress.todo.add(inos);
@@ -210,8 +188,7 @@ impl Mirror {
             match link.receive() {
                 Ok(Reply::Failed(errno)) => {
                     self.give_back(link);
-                    self.lacks(inos, Errno::from_raw_os_error(errno));
-                    return Ok(());
+                    return self.lacks(inos, Errno::from_raw_os_error(errno));
                 }
                 Ok(_) => {
                     self.give_back(link);
@@ -247,6 +224,7 @@ impl Mirror {
 
     fn note_alone(&self, progress: &mut Progress) {
         progress.whole = false;
+        progress.doubt.begin();
         if !std::mem::replace(&mut progress.alone, true)
             && let Err(error) = alone::note_alone(&*self.notes, true)
         {
@@ -255,13 +233,26 @@ impl Mirror {
         }
     }
 
-    /// The mirror did not do what was done here.
-    fn lacks(&self, inos: &[u64], errno: Errno) {
+    /// The mirror did not do what was done here. Nobody is answered before control knows, where it is to.
+    ///
+    /// # Errors
+    /// The fragment is closed.
+    fn lacks(&self, inos: &[u64], errno: Errno) -> io::Result<()> {
         let mut progress = self.lock();
         progress.todo.add(inos);
         progress.trouble = Some(format!("the mirror fails: {errno}"));
         self.note_alone(&mut progress);
         self.changed.notify_all();
+        let is_untold = |progress: &mut Progress| !progress.closed && progress.doubt.untold().is_some();
+        let progress = self.changed.wait_while(progress, is_untold).expect(POISON);
+        if progress.closed { Err(Errno::IO.into()) } else { Ok(()) }
+    }
+
+    /// Control knows of these doubts.
+    pub fn hear(&self, doubts: &[u64]) {
+        if self.lock().doubt.hear(doubts) {
+            self.changed.notify_all();
+        }
     }
 
     /// The mirror may have done what was not done here.
@@ -277,6 +268,7 @@ impl Mirror {
         let mut progress = self.lock();
         if progress.epoch == epoch && progress.way == Way::Both {
             progress.way = Way::Unknown;
+            progress.doubt.begin();
             progress.epoch += 1;
             progress.waiting_since = None;
             progress.idle.clear();
@@ -295,7 +287,8 @@ impl Mirror {
     /// How it stands, for the fragment of the node `node`.
     pub fn status(&self, namespace: u32, node: &str) -> MirrorStatus {
         let progress = self.lock();
-        let whole = progress.way == Way::Both && progress.whole && !progress.alone;
+        let whole =
+            progress.way == Way::Both && progress.whole && !progress.alone && !progress.doubt.exists();
         MirrorStatus {
             namespace,
             node: node.to_owned(),
@@ -303,6 +296,7 @@ impl Mirror {
             whole,
             behind: progress.todo.count(),
             error: progress.trouble.clone().filter(|_| !whole),
+            doubt: progress.doubt.untold(),
         }
     }
 

@@ -159,6 +159,11 @@ impl Server {
         self.known(instance).map(|fragment| fsck::run(&fragment, spec))
     }
 
+    /// Control knows of these doubts about copies of what a fragment has; see [`FragmentStatus::doubts`].
+    pub fn hear(&self, instance: &str, doubts: &[u64]) {
+        self.fragment(instance).iter().for_each(|fragment| fragment.hear(doubts));
+    }
+
     /// The fragment; waits for one that starts.
     fn known(&self, instance: &str) -> Result<Arc<Fragment>, ApiError> {
         if !self.wait_until_started(instance, changes::START_MAX) {

@@ -183,6 +183,11 @@ impl Shard {
         Some(second.behind(&extent))
     }
 
+    /// Control knows of these doubts about the log's copy.
+    pub fn hear(&self, doubts: &[u64]) {
+        self.second.iter().for_each(|second| second.hear(doubts));
+    }
+
     /// Stops the threads that work for this shard.
     pub fn close(&self) {
         self.destroyer.close();

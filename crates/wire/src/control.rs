@@ -201,9 +201,9 @@ pub struct CreatePersistent {
     /// Whether every user's jobs may use it (and, by the modes of its files, read and write it).
     #[serde(default)]
     pub shared: bool,
-    /// On how many nodes the bytes of its files are to be.
+    /// On how many nodes the bytes of its files are to be; `None`: as its pool has it.
     #[serde(default)]
-    pub redundancy: Redundancy,
+    pub redundancy: Option<Redundancy>,
     /// Who asks, as [`Setup::caller`].
     #[serde(default = "cli")]
     pub caller: String,

@@ -4,13 +4,14 @@
 //! | request | body | reply |
 //! |---|---|---|
 //! | `GET /v1/health` | | [`NodeHealth`] |
-//! | `PUT /v1/fragments/{instance}` | [`FragmentSpec`] | [`FragmentStatus`]; namespaces may be added to one that is there; [`FRAGMENT_STARTING`] |
+//! | `PUT /v1/fragments/{instance}` | [`FragmentSpec`] | [`FragmentStatus`]; namespaces may be added to one that is there; where there is none, what [`Missing`] says; [`FRAGMENT_STARTING`] |
 //! | `DELETE /v1/fragments/{instance}` | | `{}`; also when there is none |
 //! | `PUT /v1/fragments/{instance}/scrub` | [`ScrubSpec`] | [`ScrubStatus`], at once |
 //! | `GET /v1/fragments/{instance}/scrub` | | [`ScrubStatus`] |
 //! | `PUT /v1/fragments/{instance}/paths` | a list of (namespace, inode) | a list of paths, `null` where there is none here |
 //! | `PUT /v1/fragments/{instance}/fsck` | [`FsckSpec`] | [`FsckReport`] of the namespaces that have their home here |
 //! | `PUT /v1/fragments/{instance}/moved` | [`Moved`] | `{}`; every process of the machine finds the fragment there from now on |
+//! | `PUT /v1/fragments/{instance}/heard` | a list of [`FragmentStatus::doubts`] | `{}`; control knows of them from now on |
 //! | `PUT /v1/mounts/{id}` | [`MountSpec`] | [`MountStatus`], once mounted |
 //! | `PUT /v1/mounts/{id}/shared` | `{}` | `{}`, once an exclusive mount knows that others use its namespace too |
 //! | `DELETE /v1/mounts/{id}?grace_s=SECONDS` | | `{}`, once unmounted; files that are open may stay so for that time; also when there is none |
@@ -107,9 +108,26 @@ pub struct FragmentSpec {
     /// Each fragment's objects are kept by the next fragment's node as well.
     #[serde(default)]
     pub mirrored: bool,
-    /// It takes the place of one that is lost: what that had is taken from the other nodes, before it is served.
+    /// What is done where there is none.
     #[serde(default)]
-    pub restored: bool,
+    pub missing: Missing,
+    /// Control may have another node take its place: it goes on without its copies only when control knows that.
+    #[serde(default)]
+    pub witnessed: bool,
+}
+
+/// What a node does where it does not have the fragment that it is asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Missing {
+    /// It refuses, by name: there was one, which may be back, as when a disk is mounted again.
+    #[default]
+    Refused,
+    /// It makes one: there never was one.
+    Made,
+    /// It makes one that takes the place of one that is lost: what that had is taken from the other nodes, before it is
+    /// served.
+    Restored,
 }
 
 impl FragmentSpec {
@@ -180,6 +198,14 @@ pub struct FragmentStatus {
     pub mirrors: Vec<MirrorStatus>,
 }
 
+impl FragmentStatus {
+    /// Of which doubts the node waits to hear that control knows of them.
+    pub fn doubts(&self) -> Vec<u64> {
+        let mirrors = self.mirrors.iter().filter_map(|mirror| mirror.doubt);
+        self.copies.iter().filter_map(|copy| copy.doubt).chain(mirrors).collect()
+    }
+}
+
 /// The mirror of the objects that one fragment has of a namespace.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MirrorStatus {
@@ -195,6 +221,9 @@ pub struct MirrorStatus {
     pub behind: Option<u64>,
     /// Why there is one copy only, if that is known.
     pub error: Option<String>,
+    /// The node may soon answer what is not on both nodes, and waits to hear that control knows this number.
+    #[serde(default)]
+    pub doubt: Option<u64>,
 }
 
 /// A part of a buffer that is not served, or that nobody could look at.
@@ -228,6 +257,9 @@ pub struct CopyStatus {
     pub behind_bytes: u64,
     /// Why there is one only, if that is known.
     pub error: Option<String>,
+    /// The home may soon confirm what is on one node, and waits to hear that control knows this number.
+    #[serde(default)]
+    pub doubt: Option<u64>,
 }
 
 /// How a scrub is to go on.

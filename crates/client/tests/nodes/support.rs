@@ -90,7 +90,8 @@ impl Cluster {
             namespaces: vec![namespace],
             grace_ms: wire::node::GRACE_MS,
             mirrored: false,
-            restored: false,
+            missing: wire::node::Missing::Made,
+            witnessed: false,
         }
     }
 

@@ -14,7 +14,7 @@ mod staging;
 use std::path::Path;
 use std::sync::Arc;
 
-use model::phase::{AccessMode, Function, Phase, StageState};
+use model::phase::{AccessMode, Function, Phase, Redundancy, StageState};
 use tempfile::TempDir;
 use wire::control::{CLI, Owner, PostRun, PreRun, Script, SessionStatus, Setup, Teardown, VolumeKind};
 

@@ -7,15 +7,16 @@
 
 use daemon::error::user;
 use wire::control::{ApiError, AtRisk, Lost, Moved as Replaced};
-use wire::node::{FragmentSpec, Moved, StorageAddress};
+use wire::node::{Missing, Moved, StorageAddress};
 
 use super::target::{self, Described};
-use super::{buffers, join_all, setup};
+use super::{buffers, fragments, join_all, setup};
 use crate::control::Control;
 use crate::leftovers;
 use crate::pool::Ground;
 use crate::site::{NodeView, Site};
-use crate::state::instances::{self, Instance};
+use crate::state::fragments as places;
+use crate::state::instances::Instance;
 use crate::state::leftovers::{self as left, Kind, Leftover};
 use crate::state::nodes;
 use crate::state::sessions;
@@ -99,12 +100,11 @@ async fn replace<S: Site>(
         leftovers::clear(control, node, &instance.id).await?;
     }
     let addresses = target::addresses(control, instance).await?;
-    let specs = target::fragments(&control.site, &described, &addresses);
-    let made = instance.nodes.iter().zip(specs).map(async |(node, spec)| {
-        // Where there is a fragment it stays as it is.
-        control.site.create_fragment(node, &FragmentSpec { restored: true, ..spec }).await.map(drop)
-    });
+    let specs = fragments::specs(control, &described, &addresses).await?;
+    let replaced = instance.nodes.iter().zip(specs).filter(|(_, spec)| spec.missing == Missing::Restored);
+    let made = replaced.map(async |(node, spec)| control.site.create_fragment(node, &spec).await.map(drop));
     join_all(made).await.into_iter().collect::<Result<Vec<()>, ApiError>>()?;
+    fragments::note_made(control, instance).await?;
     tell(control, instance, &target::usable(&control.site, &addresses)).await?;
     Ok(instance.nodes.clone())
 }
@@ -147,7 +147,7 @@ async fn note_place<S: Site>(
         let to_spare = |node: &String| if *node == name { spare.clone() } else { node.clone() };
         let nodes = instance.nodes.iter().map(to_spare).collect();
         let instance = Instance { nodes, ..instance };
-        instances::place(tx, &token, &instance)?;
+        places::replace(tx, &token, &name, &spare)?;
         left::add(tx, &Leftover { node: name, kind: Kind::Fragment, id: instance.id.clone() })?;
         Ok(Some(instance))
     };

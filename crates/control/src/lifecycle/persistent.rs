@@ -38,6 +38,8 @@ pub async fn run<S: Site>(control: &Control<S>, request: CreatePersistent) -> Re
         true => vec![AccessMode::Striped],
         false => request.access_modes,
     };
+    let (redundancy, if_possible) =
+        redundancy::of_persistent(control, request.redundancy, request.pool.as_deref(), &modes)?;
     let session = Session {
         persistent: true,
         shared: request.shared,
@@ -49,13 +51,14 @@ pub async fn run<S: Site>(control: &Control<S>, request: CreatePersistent) -> Re
         pool: request.pool.clone(),
         // Jobs that know nothing of each other share it.
         coherence: Coherence::Posix,
-        redundancy: request.redundancy,
+        redundancy,
         drain: None,
     };
     redundancy::check(control, &own)?;
     let order = Order {
         session,
         own: Some(own),
+        mirror_if_possible: if_possible,
         fragments: None,
         volume: None,
         stages: Vec::new(),

@@ -236,7 +236,7 @@ async fn add_private<S: Site>(
         let (token, names) = (buffer.token.clone(), names.to_vec());
         let add = move |tx: &rusqlite::Transaction<'_>| instances::add_private_namespaces(tx, &token, &names);
         buffer.described.private = control.database.transact(add).await?;
-        super::setup::make_fragments(control, &buffer.described).await?;
+        super::fragments::make(control, &buffer.described).await?;
     }
     Ok(())
 }

@@ -6,8 +6,28 @@ use wire::control::ApiError;
 
 use super::job_nodes;
 use crate::control::Control;
+use crate::pool::Ground;
 use crate::script::Own;
 use crate::site::Site;
+
+/// On how many nodes a persistent buffer of these access modes is to be, and whether that is only its pool's wish: it is kept
+/// on one where there is no room for two.
+///
+/// # Errors
+/// An unknown pool, or a disk that cannot be asked.
+pub fn of_persistent<S: Site>(
+    control: &Control<S>,
+    asked: Option<Redundancy>,
+    pool: Option<&str>,
+    modes: &[AccessMode],
+) -> Result<(Redundancy, bool), ApiError> {
+    if let Some(asked) = asked {
+        return Ok((asked, false));
+    }
+    let wished = Ground::of(&control.site)?.pool(pool)?.persistent_redundancy;
+    let is_wished = wished == Redundancy::Mirror && !modes.contains(&AccessMode::Private);
+    Ok(if is_wished { (Redundancy::Mirror, true) } else { (Redundancy::None, false) })
+}
 
 /// Refuses a mirror where there can be none. Whether there are two nodes is the pool's to say.
 ///

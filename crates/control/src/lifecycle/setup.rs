@@ -3,26 +3,22 @@
 //! The instance is in the database before its first fragment is made: a call after a crash makes the same fragments.
 
 use daemon::error::{bug, user};
-use model::phase::Phase;
+use model::phase::{Phase, Redundancy};
 use wire::control::{ApiError, Blame, Setup, VolumeKind};
-use wire::node::{FRAGMENT_STARTING, FragmentSpec};
+use wire::node::FRAGMENT_STARTING;
 
 use super::target::Described;
-use super::{Done, absent, aside, buffers, job_nodes, join_all, redundancy, target};
+use super::{Done, absent, aside, buffers, fragments, job_nodes, redundancy};
 use crate::control::{Control, now_unix};
 use crate::pool::{self, Ground, Share, Wish};
 use crate::script::{self, Own};
 use crate::site::Site;
 use crate::state::counters::{self, Counter};
 use crate::state::instances::{self, Instance};
-use crate::state::leftovers::{self, Kind, Leftover};
 use crate::state::sessions::{self, Session};
 use crate::state::transfers::{self, Transfer};
 use crate::state::{self, registrations};
 use crate::status::used_bytes;
-
-/// How often a node is asked for a fragment that it is still starting. It answers after half a minute.
-const ASKED_MAX: u32 = 10;
 
 /// What is to be allocated for a session.
 pub struct Order {
@@ -30,6 +26,8 @@ pub struct Order {
     pub session: Session,
     /// Its own instance.
     pub own: Option<Own>,
+    /// A mirror is its pool's wish, and no condition.
+    pub mirror_if_possible: bool,
     /// Over how many nodes; `None`: as the pool does it.
     pub fragments: Option<u32>,
     /// `None`: what works.
@@ -72,6 +70,7 @@ pub async fn run<S: Site>(control: &Control<S>, token: &str, request: Setup) -> 
     let order = Order {
         session,
         own: plan.own,
+        mirror_if_possible: false,
         fragments: request.fragments,
         volume: request.volume,
         stages: plan.stages,
@@ -130,13 +129,13 @@ pub async fn allocate<S: Site>(control: &Control<S>, order: Order) -> Result<(),
         Some(instance) => instance,
         None => choose(control, token, own, &order).await?,
     };
-    let mut made = make_fragments(control, &described(&session, &instance)).await;
+    let mut made = fragments::make(control, &described(&session, &instance)).await;
     if may_fall_back(control, &made, &order, &instance) {
         instance = fall_back(control, token, instance).await?;
-        made = make_fragments(control, &described(&session, &instance)).await;
+        made = fragments::make(control, &described(&session, &instance)).await;
     }
     if let Err(error) = made {
-        destroy_fragments(control, &instance).await?;
+        fragments::destroy(control, &instance).await?;
         let token = token.to_owned();
         control.database.transact(move |tx| instances::delete(tx, &token)).await?;
         return Err(error);
@@ -193,6 +192,7 @@ async fn choose<S: Site>(
     let (ground, views) = (Ground::of(&control.site)?, control.site.nodes());
     let (key, stage_key) = (new_key()?, new_key()?);
     let (token, own, fragments) = (token.to_owned(), own.clone(), order.fragments);
+    let if_possible = order.mirror_if_possible;
     let (wanted, image_from) = (order.volume, control.site.image_bytes_min());
     let volume_of = move |bytes| {
         let image = image_from.is_some_and(|from| bytes >= from);
@@ -207,7 +207,13 @@ async fn choose<S: Site>(
             each: own.is_private(),
             redundancy: own.redundancy,
         };
-        let placement = match ground.place(&wish, &shares) {
+        let (placed, redundancy) = match ground.place(&wish, &shares) {
+            Err(_) if if_possible => {
+                (ground.place(&Wish { redundancy: Redundancy::None, ..wish }, &shares), Redundancy::None)
+            }
+            placed => (placed, own.redundancy),
+        };
+        let placement = match placed {
             Ok(placement) => placement,
             Err(refused) => return Ok(Err(refused)),
         };
@@ -223,7 +229,7 @@ async fn choose<S: Site>(
             nodes: placement.nodes,
             access_modes: own.access_modes,
             coherence: own.coherence,
-            redundancy: own.redundancy,
+            redundancy,
             drain: own.drain,
             on_job_nodes: placement.on_job_nodes,
         };
@@ -249,59 +255,6 @@ fn new_key() -> Result<String, ApiError> {
     Ok(key.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// All fragments at once: an image takes its time.
-///
-/// # Errors
-/// The first node that does not make its fragment.
-pub async fn make_fragments<S: Site>(control: &Control<S>, of: &Described) -> Result<(), ApiError> {
-    let peers = target::addresses(control, &of.instance).await?;
-    let specs = target::fragments(&control.site, of, &peers);
-    let all = of.instance.nodes.iter().zip(&specs).map(|(node, spec)| make_fragment(control, node, spec));
-    // Every one is waited for, also when one fails: what comes after must find them all settled.
-    join_all(all).await.into_iter().collect()
-}
-
-async fn make_fragment<S: Site>(
-    control: &Control<S>,
-    node: &str,
-    spec: &FragmentSpec,
-) -> Result<(), ApiError> {
-    let mut asked = 1;
-    let status = loop {
-        match control.site.create_fragment(node, spec).await {
-            // The node has waited for it, too.
-            Err(error) if error.code == FRAGMENT_STARTING && asked < ASKED_MAX => asked += 1,
-            answer => break answer?,
-        }
-    };
-    match status.error {
-        None => Ok(()),
-        Some(reason) => {
-            let message = format!("fragment {} of {} on node {node}: {reason}", spec.index, spec.instance);
-            Err(daemon::error::site("fragment_broken", message, "look into the node's log"))
-        }
-    }
-}
-
-/// Destroys every fragment that was made. On a cluster a node that does not answer is left behind: its fragment is
-/// destroyed when it is back.
-///
-/// # Errors
-/// A node does not let go; the instance must stay noted then.
-pub async fn destroy_fragments<S: Site>(control: &Control<S>, instance: &Instance) -> Result<(), ApiError> {
-    let all = instance.nodes.iter().map(async |node| {
-        match control.site.delete_fragment(node, &instance.id).await {
-            Err(error) if absent(&control.site, &error) => {
-                tracing::warn!(node, instance = instance.id, %error, "a fragment is left behind until its node is back");
-                let left = Leftover { node: node.clone(), kind: Kind::Fragment, id: instance.id.clone() };
-                control.database.transact(move |tx| leftovers::add(tx, &left)).await
-            }
-            result => result,
-        }
-    });
-    join_all(all).await.into_iter().collect()
-}
-
 /// An image was our own choice and the machine does not let us have one.
 fn may_fall_back<S: Site>(
     control: &Control<S>,
@@ -320,7 +273,7 @@ async fn fall_back<S: Site>(
     instance: Instance,
 ) -> Result<Instance, ApiError> {
     tracing::info!(token, instance = instance.id, "no image possible, use a directory");
-    destroy_fragments(control, &instance).await?;
+    fragments::destroy(control, &instance).await?;
     let instance = Instance { volume: VolumeKind::Directory, ..instance };
     let (token, noted) = (token.to_owned(), instance.clone());
     let note = move |tx: &rusqlite::Transaction<'_>| {
@@ -339,7 +292,10 @@ async fn finish<S: Site>(
 ) -> Result<(), ApiError> {
     let note = instance
         .and_then(|of| pool::rounding_note(of.requested_bytes, of.capacity_bytes, of.granularity_bytes));
-    let notes: Vec<String> = note.into_iter().collect();
+    let is_single = order.mirror_if_possible && instance.is_some_and(|instance| !instance.is_mirrored());
+    let single = is_single
+        .then(|| "each byte is on one node: no two nodes of the pool had room for a mirror".to_owned());
+    let notes: Vec<String> = note.into_iter().chain(single).collect();
     let own = instance.map(|instance| instance.access_modes.clone()).unwrap_or_default();
     let (token, uses) = (session.token.clone(), order.uses.clone());
     let finish = move |tx: &rusqlite::Transaction<'_>| {

@@ -6,7 +6,7 @@ use model::size::display;
 use wire::control::{ApiError, Blame, VolumeKind};
 
 use super::buffers::Buffer;
-use super::{absent, setup};
+use super::{absent, fragments};
 use crate::control::Control;
 use crate::pool;
 use crate::site::Site;
@@ -39,7 +39,9 @@ async fn place<S: Site>(
 ) -> Result<(), ApiError> {
     let instance = &mut buffer.described.instance;
     if !instance.nodes.is_empty() {
-        return same(instance, hosts);
+        same(instance, hosts)?;
+        // An earlier call may have broken off, or a node have lost its part since.
+        return fragments::make(control, &buffer.described).await;
     }
     let (fragment_bytes, capacity_bytes) =
         pool::equal_parts(instance.requested_bytes, instance.granularity_bytes, hosts.len() as u64)?;
@@ -49,9 +51,9 @@ async fn place<S: Site>(
     for volume in volumes(control, fragment_bytes) {
         buffer.described.instance.volume = *volume;
         note(control, session, &buffer.described.instance).await?;
-        made = setup::make_fragments(control, &buffer.described).await;
+        made = fragments::make(control, &buffer.described).await;
         let Err(error) = &made else { return Ok(()) };
-        setup::destroy_fragments(control, &buffer.described.instance).await?;
+        fragments::destroy(control, &buffer.described.instance).await?;
         if error.blame != Blame::Site || absent(&control.site, error) {
             break;
         }

@@ -7,7 +7,9 @@ use model::stripe::Layout;
 use wire::control::{ApiError, Owner};
 use wire::data::hello::Key;
 use wire::mover;
-use wire::node::{FragmentSpec, GRACE_MS, NamespaceSpec, NamespaceTarget, StageSpec, StorageAddress};
+use wire::node::{
+    FragmentSpec, GRACE_MS, Missing, NamespaceSpec, NamespaceTarget, StageSpec, StorageAddress,
+};
 
 use crate::control::Control;
 use crate::site::Site;
@@ -88,7 +90,7 @@ pub fn namespace(
     }
 }
 
-/// Every fragment for its node, in order.
+/// Every fragment for its node, in order, as it is where it was made.
 pub fn fragments(site: &impl Site, of: &Described, peers: &[StorageAddress]) -> Vec<FragmentSpec> {
     let instance = &of.instance;
     let count = instance.nodes.len() as u64;
@@ -103,7 +105,9 @@ pub fn fragments(site: &impl Site, of: &Described, peers: &[StorageAddress]) -> 
         namespaces: namespaces(of),
         grace_ms: grace_ms(site),
         mirrored: instance.is_mirrored(),
-        restored: false,
+        missing: Missing::Refused,
+        // Where others may take its place.
+        witnessed: instance.is_mirrored() && site.cluster().is_some(),
     };
     (0u32..).zip(&instance.nodes).map(|(index, _)| spec(index)).collect()
 }

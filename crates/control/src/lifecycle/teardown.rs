@@ -8,8 +8,7 @@ use wire::control::{ApiError, StageStatus, Teardown};
 
 use super::mounts::unmount_all;
 use super::post_run::manner;
-use super::setup::destroy_fragments;
-use super::{Done, absent, aside, job_nodes, target};
+use super::{Done, absent, aside, fragments, job_nodes, target};
 use crate::control::Control;
 use crate::site::Site;
 use crate::state::leftovers;
@@ -52,7 +51,7 @@ pub async fn run<S: Site>(control: &Control<S>, token: &str, how: Teardown) -> R
         discard_stage(control, stage).await?;
     }
     if let Some(instance) = &instance {
-        destroy_fragments(control, instance).await?;
+        fragments::destroy(control, instance).await?;
         if instance.is_private_volumes() && how.hurry {
             job_nodes::give_up(control, &session).await?;
         }

@@ -151,6 +151,7 @@ mod tests {
             name: name.into(),
             granularity_bytes: 1 << 30,
             kind: PoolKind::Storage,
+            persistent_redundancy: Redundancy::None,
         };
         let setting = ClusterSetting {
             pools: vec![pool("wlm_pool"), pool("other")],

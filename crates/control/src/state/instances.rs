@@ -1,11 +1,11 @@
-//! Tables `instances`, `fragments` and `namespaces`: what is allocated, and where.
+//! Tables `instances` and `namespaces`: what is allocated.
 
 use model::phase::{AccessMode, Coherence, Drain, Redundancy};
 use rusqlite::{OptionalExtension, Transaction, params};
 use wire::control::VolumeKind;
 
-use super::Result;
 use super::text::Word;
+use super::{Result, fragments};
 
 /// One instance; present from before its first fragment is made until its last is gone.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -88,7 +88,7 @@ pub fn insert(tx: &Transaction<'_>, token: &str, instance: &Instance) -> Result<
             Word(instance.redundancy),
         ],
     )?;
-    insert_fragments(tx, token, instance)?;
+    fragments::set(tx, token, &instance.nodes)?;
     for (position, mode) in instance.access_modes.iter().enumerate() {
         tx.execute(
             "INSERT INTO namespaces (token, position, access_mode) VALUES (?1, ?2, ?3)",
@@ -98,17 +98,7 @@ pub fn insert(tx: &Transaction<'_>, token: &str, instance: &Instance) -> Result<
     Ok(())
 }
 
-fn insert_fragments(tx: &Transaction<'_>, token: &str, instance: &Instance) -> Result<()> {
-    for (position, node) in instance.nodes.iter().enumerate() {
-        tx.execute(
-            "INSERT INTO fragments (token, position, node) VALUES (?1, ?2, ?3)",
-            params![token, position, node],
-        )?;
-    }
-    Ok(())
-}
-
-/// Notes where the session's instance is now, how large and in what.
+/// Notes where the session's instance is to be made, how large and in what.
 ///
 /// # Errors
 /// The database's.
@@ -117,8 +107,7 @@ pub fn place(tx: &Transaction<'_>, token: &str, instance: &Instance) -> Result<(
         "UPDATE instances SET capacity_bytes = ?2, volume = ?3 WHERE token = ?1",
         params![token, instance.capacity_bytes, Word(instance.volume)],
     )?;
-    tx.execute("DELETE FROM fragments WHERE token = ?1", [token])?;
-    insert_fragments(tx, token, instance)
+    fragments::set(tx, token, &instance.nodes)
 }
 
 /// The session's instance.
@@ -147,8 +136,7 @@ pub fn find(tx: &Transaction<'_>, token: &str) -> Result<Option<Instance>> {
         })
         .optional()?;
     let Some(mut instance) = found else { return Ok(None) };
-    let mut nodes = tx.prepare("SELECT node FROM fragments WHERE token = ?1 ORDER BY position")?;
-    instance.nodes = nodes.query_map([token], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?;
+    instance.nodes = fragments::nodes(tx, token)?;
     let mut modes = tx.prepare("SELECT access_mode FROM namespaces WHERE token = ?1 ORDER BY position")?;
     let modes = modes.query_map([token], |row| Ok(row.get::<_, Word<AccessMode>>(0)?.0))?;
     instance.access_modes = modes.collect::<rusqlite::Result<_>>()?;

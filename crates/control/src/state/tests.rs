@@ -88,7 +88,7 @@ fn every_stage_of_scripts_and_on_demand_is_there_in_the_table_of_transfers() {
         error: None,
         notes: StageNotes::default(),
     };
-    older(&path, 8, &JOBS.replace("REPORT", &text::to_json(&report)));
+    older(&path, 9, &JOBS.replace("REPORT", &text::to_json(&report)));
     Database::open(&path).unwrap();
     let mut connection = Connection::open(&path).unwrap();
     let tx = connection.transaction().unwrap();

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use daemon::http::{CallError, Client};
 use daemon::munge::Munge;
+use rustix::process::{Pid, Signal, kill_process};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -151,6 +152,26 @@ impl Cluster {
         fs::remove_dir_all(self.path(node).join("state")).unwrap();
     }
 
+    /// A process does nothing until [`Cluster::resume`].
+    pub fn pause(&self, name: &str) {
+        self.signal(name, Signal::STOP);
+    }
+
+    /// It goes on.
+    pub fn resume(&self, name: &str) {
+        self.signal(name, Signal::CONT);
+    }
+
+    fn signal(&self, name: &str, signal: Signal) {
+        let (_, process) = self.running.iter().find(|(known, _)| known == name).expect("it runs");
+        kill_process(Pid::from_child(process), signal).unwrap();
+    }
+
+    /// What a node has of an instance.
+    pub fn fragment(&self, node: &str, instance: &str) -> PathBuf {
+        self.path(node).join("state/fragments").join(instance)
+    }
+
     /// Starts control, again perhaps.
     pub fn start_control(&mut self) {
         let config = format!(
@@ -170,7 +191,8 @@ impl Cluster {
         let ip = match name {
             "n1" => "127.0.0.2",
             "n2" => "127.0.0.3",
-            _ => "127.0.0.4",
+            "n3" => "127.0.0.4",
+            _ => "127.0.0.5",
         };
         let config = format!(
             "name = {name:?}\nstate_dir = {:?}\ncontrol = \"127.0.0.1:{}\"\nlisten = {ip:?}\napi_port = {}\n\
@@ -221,7 +243,7 @@ impl Cluster {
 
     fn logs(&self) -> String {
         let log = |name: &str| fs::read_to_string(self.path(&format!("{name}.log"))).unwrap_or_default();
-        ["control", "n1", "n2", "n3"].map(|name| format!("--- {name}\n{}", log(name))).join("\n")
+        ["control", "n1", "n2", "n3", "n4"].map(|name| format!("--- {name}\n{}", log(name))).join("\n")
     }
 
     /// What is mounted of this cluster.

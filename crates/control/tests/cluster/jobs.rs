@@ -3,6 +3,7 @@
 use std::fs;
 
 use daemon::http::CallError;
+use model::phase::Redundancy;
 use serde_json::json;
 use wire::control::{CreatePersistent, Objects, Paths, RealSize, SessionStatus, TeardownReply};
 
@@ -73,11 +74,14 @@ async fn a_persistent_buffer_outlives_jobs_and_stays_while_one_uses_it() {
         pool: None,
         access_modes: vec![],
         shared: false,
-        redundancy: model::phase::Redundancy::None,
+        redundancy: None,
         caller: "CLI".into(),
     };
     let made: SessionStatus = it.post("/v1/persistent", &create).await.unwrap();
     assert_eq!((made.token.as_str(), made.persistent.unwrap().shared), ("data", false));
+    let instance = made.instance.unwrap();
+    assert_eq!((instance.redundancy, instance.nodes.len()), (Redundancy::Mirror, 2), "it is to last");
+    assert_eq!((instance.capacity_bytes, instance.allocated_bytes), (32 << 20, 64 << 20));
     let _again: SessionStatus = it.post("/v1/persistent", &create).await.unwrap();
 
     let mut stranger = it.setup("#DW persistentdw name=data\n");

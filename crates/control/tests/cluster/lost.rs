@@ -1,7 +1,14 @@
 //! A host is lost for good, with its flash: an operator gives it up, and jobs go on.
 
+#![expect(clippy::unwrap_used, reason = "helpers of tests")]
+
 use std::fs::{self, File};
 use std::io::Write;
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use daemon::http::CallError;
 use serde_json::json;
@@ -89,4 +96,121 @@ async fn without_a_mirror_a_lost_node_is_named_and_its_buffer_stays_as_it_is() {
     let status = it.status().await;
     assert_eq!(status.sessions[0].instance.as_ref().unwrap().nodes, ["n1", "n2"]);
     assert!(status.nodes.iter().any(|node| node.name == "n2" && node.drained.is_some()));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_part_that_a_node_has_no_longer_is_refused_by_name_and_never_made_anew() {
+    let Some(mut it) = Cluster::start().await else { return };
+    let directives = "#DW jobdw type=scratch access_mode=striped,private capacity=64MiB\n";
+    let setup = serde_json::to_value(it.setup(directives)).unwrap();
+    let instance = it.call("101", "setup", setup).await.unwrap().instance.unwrap();
+    assert_eq!(instance.nodes, ["n1", "n2"]);
+    it.call("101", "data_in", nothing()).await.unwrap();
+    it.call("101", "pre_run", hosts(&["n1"])).await.unwrap();
+    let file = it.mount_root("n1").join("101/striped/file");
+    fs::write(&file, contents(1)).unwrap();
+
+    // Its disk is not mounted.
+    let (fragment, aside) = (it.fragment("n2", &instance.id), it.mount_root("n2").with_file_name("aside"));
+    it.kill("n2");
+    fs::rename(&fragment, &aside).unwrap();
+    it.start_node("n2");
+    // Each host of a job has a private namespace, which is added to all parts.
+    let refused = it.call("101", "pre_run", hosts(&["n1", "n2"])).await;
+    assert!(!fragment.exists(), "an empty part was made where one had been: {refused:?}");
+    match refused {
+        Err(CallError::Api(error)) => {
+            assert!(error.message.contains("node n2 has no part of"), "{error:?}");
+            assert!(error.advice.contains("forebay node lost n2"), "{error:?}");
+        }
+        other => panic!("{other:?}"),
+    }
+
+    it.kill("n2");
+    fs::rename(&aside, &fragment).unwrap();
+    it.start_node("n2");
+    assert!(fs::read(file).unwrap() == contents(1), "it has other bytes");
+    let _: TeardownReply = it.post("/v1/sessions/101/teardown", &json!({"hurry": true})).await.unwrap();
+}
+
+/// Longer than a node waits for one that is silent before it goes on alone, where it may.
+const ALONE_BY_THEN: Duration = Duration::from_secs(8);
+
+/// A cluster with a mirrored buffer on n1 and n2, of which all is on both. Its first part, which is the home of all names, has
+/// its copies on n2. It is mounted on n3.
+async fn mirrored() -> Option<(Cluster, PathBuf)> {
+    let mut it = Cluster::start().await?;
+    let directives = "#DW jobdw type=scratch access_mode=striped capacity=64MiB redundancy=mirror\n";
+    it.call("101", "setup", serde_json::to_value(it.setup(directives)).unwrap()).await.unwrap();
+    it.start_node("n3");
+    it.until("three nodes are online", |status| status.nodes.iter().filter(|node| node.online).count() == 3)
+        .await;
+    it.call("101", "data_in", nothing()).await.unwrap();
+    it.call("101", "pre_run", hosts(&["n3"])).await.unwrap();
+    it.until("both copies are there", is_whole).await;
+    let place = it.mount_root("n3").join("101/striped");
+    Some((it, place))
+}
+
+/// Waits until this has come to its end, but no longer than a node waits that may go on alone.
+fn wait_as_long_as_nodes<T>(work: &JoinHandle<T>) {
+    let begun = Instant::now();
+    while !work.is_finished() && begun.elapsed() < ALONE_BY_THEN {
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// Gives a node up that does not answer, while the node with its copies is there.
+async fn give_up(it: &Cluster, node: &str, keeper: &str) -> Lost {
+    it.until("the node is away, and the other there", |status| {
+        let is_online = |name| status.nodes.iter().any(|view| view.name == name && view.online);
+        !is_online(node) && is_online(keeper)
+    })
+    .await;
+    it.post(&format!("/v1/nodes/{node}/lost"), &json!({})).await.unwrap()
+}
+
+fn is_moved(lost: &Lost, to: &[&str]) -> bool {
+    lost.at_risk.is_empty() && lost.moved.iter().any(|moved| moved.nodes == to)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_lost_node_wrote_without_its_mirror_is_never_taken_from_the_mirror() {
+    let Some((mut it, place)) = mirrored().await else { return };
+    let file = Arc::new(File::create_new(place.join("file")).unwrap());
+    file.write_all_at(&contents(1), 0).unwrap();
+    file.sync_all().unwrap();
+    it.until("both copies are there", is_whole).await;
+    // The first stripe is on the first part.
+    let write = |n| {
+        let file = file.clone();
+        std::thread::spawn(move || file.write_all_at(&[n; 4096], 0))
+    };
+
+    // Nobody hears that n1 is without its mirror before it is lost.
+    it.pause("control");
+    it.kill("n2");
+    let written = write(7);
+    wait_as_long_as_nodes(&written);
+    it.lose("n1");
+    it.start_node("n2");
+    it.resume("control");
+    let lost = give_up(&it, "n1", "n2").await;
+    assert!(is_moved(&lost, &["n3", "n2"]), "{lost:?}");
+    written.join().unwrap().unwrap();
+    let mut bytes = [0; 4096];
+    file.read_exact_at(&mut bytes, 0).unwrap();
+    assert!(bytes == [7; 4096], "a write that was answered is gone");
+
+    // Where control hears it, the write is answered, and the mirror is not taken.
+    it.until("both copies are there again", is_whole).await;
+    it.kill("n2");
+    write(8).join().unwrap().unwrap();
+    it.kill("n3");
+    it.start_node("n2");
+    let lost = give_up(&it, "n3", "n2").await;
+    assert!(lost.moved.is_empty() && lost.at_risk[0].why.contains("node n2 did not have all"), "{lost:?}");
+    it.start_node("n3");
+    drop(file);
+    let _: TeardownReply = it.post("/v1/sessions/101/teardown", &json!({"hurry": true})).await.unwrap();
 }

@@ -39,7 +39,11 @@ fn jobdw(located: &Located, job: &JobDw) -> Vec<ScriptError> {
 
 fn create_persistent(located: &Located, create: &CreatePersistent) -> Vec<ScriptError> {
     let mut errors = instance(located, create.kind, &create.access_modes, create.capacity);
-    let known = |name: &str, value: &str| name == CreatePersistent::SHARED && matches!(value, "yes" | "no");
+    let known = |name: &str, value: &str| match name {
+        CreatePersistent::SHARED => matches!(value, "yes" | "no"),
+        CreatePersistent::REDUNDANCY => matches!(value, "none" | "mirror"),
+        _ => false,
+    };
     errors.extend(modifiers(located, &create.access_modes, known));
     errors.sort_by_key(|error| (error.line, error.column));
     errors

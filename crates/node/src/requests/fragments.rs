@@ -1,4 +1,4 @@
-//! `PUT` and `DELETE /v1/fragments/{instance}`, and where fragments of other nodes are now.
+//! `PUT` and `DELETE /v1/fragments/{instance}`, where fragments of other nodes are now, and what control has heard.
 
 use std::sync::Arc;
 
@@ -29,6 +29,16 @@ pub async fn moved(
     Body(moved): Body<Moved>,
 ) -> Result<Json<Value>, Refusal> {
     node.note_moved(&instance, &moved)?;
+    Ok(Json(json!({})))
+}
+
+/// Control knows of doubts about copies of what a fragment has.
+pub async fn heard(
+    State(node): State<Arc<Node>>,
+    Path(instance): Path<String>,
+    Body(doubts): Body<Vec<u64>>,
+) -> Result<Json<Value>, Refusal> {
+    node.storage()?.hear(instance, doubts).await?;
     Ok(Json(json!({})))
 }
 

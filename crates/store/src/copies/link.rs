@@ -17,6 +17,7 @@ pub struct Place {
     address: StorageAddress,
     key: Key,
     claim: Claim,
+    witnessed: bool,
 }
 
 /// What there is of a copy.
@@ -50,7 +51,12 @@ impl Place {
         let fragment = (spec.index + 1) % fragments;
         let address = spec.peers.get(fragment as usize)?.clone();
         let claim = Claim { instance: spec.instance.clone(), namespace, fragment, session };
-        Some(Place { address, key, claim })
+        Some(Place { address, key, claim, witnessed: spec.witnessed })
+    }
+
+    /// Whether control is to know before anything is confirmed without it.
+    pub fn is_witnessed(&self) -> bool {
+        self.witnessed
     }
 
     /// The name of the node that it is on now.

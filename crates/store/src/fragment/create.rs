@@ -8,7 +8,7 @@
 use std::path::Path;
 
 use wire::control::VolumeKind;
-use wire::node::{FragmentSpec, NamespaceSpec};
+use wire::node::{FragmentSpec, Missing, NamespaceSpec};
 
 use super::metadata::home_of;
 use super::mirrored::mirror_of;
@@ -21,13 +21,13 @@ use crate::shard::Shard;
 /// # Errors
 /// [`FragmentError`]. What was begun is below the name [`disk::making`], for [`remove`]; whatever is at `folder` is not ours.
 pub fn fragment(folder: &Path, spec: &FragmentSpec) -> Result<(), FragmentError> {
-    let (making, is_restored) = (disk::making(folder), spec.restored);
+    let (making, is_restored) = (disk::making(folder), spec.missing == Missing::Restored);
     remove(&making)?;
     disk::make_folder(&making).map_err(|cause| FragmentError::io("create", &making, cause))?;
     if spec.volume == VolumeKind::Image {
         volume::create(&making, spec.disk_bytes())?;
     }
-    let spec = &FragmentSpec { restored: false, ..spec.clone() };
+    let spec = &as_kept(spec);
     for namespace in &spec.namespaces {
         match is_restored {
             // Its log is taken from the copy when it is opened.
@@ -41,6 +41,11 @@ pub fn fragment(folder: &Path, spec: &FragmentSpec) -> Result<(), FragmentError>
     }
     specification::write(&making, spec)?;
     disk::publish(folder).map_err(|cause| FragmentError::io("name the finished fragment", folder, cause))
+}
+
+/// The specification of a fragment that is there.
+pub fn as_kept(spec: &FragmentSpec) -> FragmentSpec {
+    FragmentSpec { missing: Missing::Refused, ..spec.clone() }
 }
 
 /// Makes a namespace in the fragment below `folder`, durably. One that an earlier call made, and that no specification named

@@ -25,6 +25,7 @@ impl Fragment {
                 alone,
                 behind_bytes,
                 error: behind.error,
+                doubt: behind.doubt,
             })
         };
         let mut copies: Vec<CopyStatus> = namespaces.iter().filter_map(copy_of).collect();

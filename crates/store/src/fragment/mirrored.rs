@@ -67,6 +67,14 @@ impl Fragment {
         })
     }
 
+    /// Control knows of these doubts about copies that other nodes keep.
+    pub fn hear(&self, doubts: &[u64]) {
+        for (_, namespace) in self.all_namespaces() {
+            namespace.objects.mirror().iter().for_each(|mirror| mirror.hear(doubts));
+            namespace.shard.iter().for_each(|shard| shard.hear(doubts));
+        }
+    }
+
     /// How its objects are kept on another node.
     pub(super) fn mirrors(&self) -> Vec<MirrorStatus> {
         let node = self.spec.peers.get(self.spec.index as usize).map_or("", |own| own.node.as_str());

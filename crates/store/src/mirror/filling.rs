@@ -248,6 +248,9 @@ impl Mirror {
     fn found(&self) -> u64 {
         let mut progress = self.lock();
         progress.way = Way::Both;
+        if progress.whole && !progress.alone {
+            progress.doubt.end();
+        }
         progress.epoch += 1;
         progress.waiting_since = None;
         progress.trouble = None;
@@ -273,6 +276,9 @@ impl Mirror {
             );
         }
         (progress.alone, progress.whole, progress.trouble) = (false, true, None);
+        progress.doubt.end();
+        // Who waits for control to know of it need not any more.
+        self.changed.notify_all();
     }
 
     fn put_back(&self, todo: &Todo) {

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use wire::control::{ApiError, Blame};
 use wire::data::hello::Key;
-use wire::node::{FRAGMENT_STARTING, FragmentSpec, FragmentStatus};
+use wire::node::{FRAGMENT_STARTING, FragmentSpec, FragmentStatus, Missing};
 
 use super::starting::Starting;
 use super::{POISON, Server, Slot, thread};
@@ -99,11 +99,12 @@ impl Server {
         }
     }
 
-    /// Makes a fragment, or confirms the one that is there, with the namespaces that it does not have yet.
+    /// Confirms the fragment that is there, with the namespaces that it does not have yet. Where there is none, it is made
+    /// if the specification says so.
     ///
     /// # Errors
-    /// Blames the site: no space, no privilege, no tool. What was begun is removed again. Where something is that cannot be
-    /// served, it stays as it is.
+    /// Blames the site: there should be one and is none, no space, no privilege, no tool. What was begun is removed again.
+    /// Where something is that cannot be served, it stays as it is.
     pub fn create_fragment(self: &Arc<Server>, spec: &FragmentSpec) -> Result<FragmentStatus, ApiError> {
         self.create_fragment_within(START_MAX, spec)
     }
@@ -127,6 +128,7 @@ impl Server {
                 return Err(self.broken(&spec.instance, &why, advice));
             }
             Some(status) => return Ok(status),
+            None if spec.missing == Missing::Refused => return Err(self.lacking(&spec.instance)),
             None => {}
         }
         self.check_space(spec)?;
@@ -148,7 +150,8 @@ impl Server {
             path: folder.to_owned(),
             cause,
         });
-        if named.is_ok() && spec.restored {
+        let (is_restored, spec) = (spec.missing == Missing::Restored, &create::as_kept(spec));
+        if named.is_ok() && is_restored {
             return Ok(self.begin_restored(folder, spec));
         }
         let fragment = named.and_then(|()| Fragment::open(folder, spec.clone())).inspect_err(|_| {

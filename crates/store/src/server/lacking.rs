@@ -70,9 +70,11 @@ impl Server {
             code: "no_such_fragment".into(),
             blame: Blame::Site,
             message: format!("node {} has no part of {instance} in {}", self.node, self.root.display()),
-            advice:
-                "see whether the file system of that folder is mounted, mount it, and start the node again"
-                    .into(),
+            advice: format!(
+                "see whether the file system of that folder is mounted, mount it, and start the node again; where all that the \
+                 node had is lost for good, stop it and call `forebay node lost {}`",
+                self.node
+            ),
         }
     }
 }

@@ -25,7 +25,8 @@ fn spec(namespaces: &[u32]) -> FragmentSpec {
         namespaces: namespaces.iter().map(namespace).collect(),
         grace_ms: wire::node::GRACE_MS,
         mirrored: false,
-        restored: false,
+        missing: wire::node::Missing::Made,
+        witnessed: false,
     }
 }
 

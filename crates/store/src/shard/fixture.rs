@@ -44,7 +44,8 @@ impl Parts {
             namespaces: vec![namespace.clone()],
             grace_ms: wire::node::GRACE_MS,
             mirrored: false,
-            restored: false,
+            missing: wire::node::Missing::Made,
+            witnessed: false,
         };
         let peers = Peers::new(&spec, 0, Key::from_hex(&spec.key).unwrap());
         Parts { namespace, objects: Arc::new(objects), peers: Arc::new(peers) }

@@ -5,8 +5,8 @@
 //! behind ---> whole: every sync waits until the copy has, and has synced, what it confirms
 //!   ^  |        |
 //!   |  |        +-- the connection breaks, the log is replaced: another copy is begun
-//!   +--+-- a sync waited in vain: alone. It and those that follow are confirmed by this node's log only, which is noted durably
-//!          before ([`restore::note_alone`]), until a copy has all that was confirmed so
+//!   +--+-- a sync waited in vain, and control knows if it is to ([`Doubt`]): alone. It and those that follow are
+//!          confirmed by this node's log only, which is noted durably before ([`restore::note_alone`]), until a copy has all
 //! ```
 //!
 //! **Invariant:** what is confirmed while no note says that this node is alone is in the copy that another node has,
@@ -25,12 +25,19 @@ use super::Shard;
 use super::log::disk::Folder;
 use super::log::{Extent, Growth, Log, LogError, NAME, restore};
 use crate::copies::link::{Found, Place};
+use crate::doubt::Doubt;
 pub(super) use shipping::start;
 
 /// How long a sync waits for a node that tells nothing, and for one that is still taking the log. So does a change of an object
 /// for its mirror.
 pub const SILENT_MAX: Duration = Duration::from_secs(5);
 pub const WAIT_MAX: Duration = Duration::from_secs(15);
+
+/// How long before that control is to hear of it.
+const DOUBT_BEFORE: Duration = Duration::from_millis(2500);
+
+/// How soon a sync that waits for control looks again.
+const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
 /// One log's second copy.
 pub struct Second {
@@ -44,8 +51,10 @@ pub struct Second {
 }
 
 /// How far it is.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Progress {
+    /// Whether the copy may lack what is confirmed.
+    doubt: Doubt,
     /// Everything before this entry survives a power loss of the other node.
     synced: u64,
     /// Somebody waits for, or was answered without, the sync of everything before this entry.
@@ -79,6 +88,27 @@ pub struct Behind {
     pub bytes: u64,
     /// Why it is not kept.
     pub error: Option<String>,
+    /// What control is still to hear of.
+    pub doubt: Option<u64>,
+}
+
+impl Progress {
+    /// At a start.
+    fn new(alone: bool, doubt: Doubt) -> Progress {
+        Progress {
+            doubt,
+            synced: 0,
+            wanted: 0,
+            shipped: (0, 0),
+            whole: false,
+            alone,
+            noted: alone,
+            compared: false,
+            heard: None,
+            trouble: None,
+            closed: false,
+        }
+    }
 }
 
 impl Second {
@@ -93,7 +123,7 @@ impl Second {
             cause,
         })?;
         let (opened, growth) = (log.extent().next, log.growth().clone());
-        let progress = Mutex::new(Progress { alone, noted: alone, ..Progress::default() });
+        let progress = Mutex::new(Progress::new(alone, Doubt::new(place.is_witnessed())));
         Ok(Arc::new(Second { place, home, opened, growth, progress, changed: Condvar::new() }))
     }
 
@@ -122,10 +152,14 @@ impl Second {
             }
             let silent = progress.heard.map_or(begun, |heard| heard.max(begun)).elapsed();
             let left = SILENT_MAX.saturating_sub(silent).min(WAIT_MAX.saturating_sub(begun.elapsed()));
-            if left.is_zero() {
+            if left <= DOUBT_BEFORE {
+                progress.doubt.begin();
+            }
+            if left.is_zero() && progress.doubt.permits() {
                 return self.go_on_alone(progress);
             }
-            progress = self.changed.wait_timeout(progress, left).expect(POISON).0;
+            let pause = if left > DOUBT_BEFORE { left - DOUBT_BEFORE } else { left.max(LOOK_AGAIN) };
+            progress = self.changed.wait_timeout(progress, pause).expect(POISON).0;
         }
         Ok(())
     }
@@ -176,7 +210,17 @@ impl Second {
                 }
             }
         }
+        if !progress.noted {
+            progress.doubt.end();
+        }
         self.changed.notify_all();
+    }
+
+    /// Control knows of these doubts.
+    pub fn hear(&self, doubts: &[u64]) {
+        if self.lock().doubt.hear(doubts) {
+            self.changed.notify_all();
+        }
     }
 
     /// Before the first copy of this life is begun: how far does the other node know that the log was synced? It may
@@ -223,10 +267,11 @@ impl Second {
         let has = if generation == log.generation { shipped } else { 0 };
         Behind {
             node: self.place.node(),
-            whole: progress.whole && !progress.alone,
+            whole: progress.whole && !progress.alone && !progress.doubt.exists(),
             alone: progress.alone,
             bytes: log.length.saturating_sub(has),
             error: progress.trouble.clone(),
+            doubt: progress.doubt.untold(),
         }
     }
 

@@ -64,6 +64,9 @@ pub struct CreateInstance {
     /// Let every user's jobs use it
     #[arg(long)]
     pub public: bool,
+    /// On how many nodes each byte is to be: none (one) or mirror (two) [default: as its pool has it]
+    #[arg(long)]
+    pub redundancy: Option<String>,
     /// Its owner's user id; only for operators [default: yourself]
     #[arg(short, long, requires = "group")]
     pub owner: Option<u32>,

@@ -1,6 +1,6 @@
 //! `dwcli create`.
 
-use model::phase::AccessMode;
+use model::phase::{AccessMode, Redundancy};
 use model::size;
 use wire::control::{CLI, CreatePersistent, Owner, SessionStatus};
 
@@ -29,9 +29,17 @@ fn request(instance: &CreateInstance) -> Result<CreatePersistent, AdminError> {
         pool: instance.pool.clone(),
         access_modes: instance.access_mode.iter().map(|mode| access_mode(mode)).collect::<Result<_, _>>()?,
         shared: instance.public,
-        redundancy: model::phase::Redundancy::None,
+        redundancy: instance.redundancy.as_deref().map(redundancy).transpose()?,
         caller: CLI.to_owned(),
     })
+}
+
+fn redundancy(text: &str) -> Result<Redundancy, AdminError> {
+    match text {
+        "none" => Ok(Redundancy::None),
+        "mirror" => Ok(Redundancy::Mirror),
+        other => Err(AdminError::Usage(format!("--redundancy: `{other}` is none; write none or mirror"))),
+    }
 }
 
 /// DataWarp says `stripe` here and `striped` in scripts.

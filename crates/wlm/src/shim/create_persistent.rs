@@ -1,7 +1,8 @@
 //! `create_persistent`: allocate a buffer that outlives jobs. Slurm checks none of its options, and takes only an answer
 //! with the word `created` as a success.
 //!
-//! A buffer is its owner's alone unless the access mode says otherwise: `access_mode=striped(shared=yes)`.
+//! A buffer is its owner's alone, and on as many nodes as its pool has it, unless the access mode says otherwise:
+//! `access_mode=striped(shared=yes,redundancy=none)`.
 
 use model::directive::{self, AccessModeRequest, Capacity, Directive, RequestedMode, ScriptError};
 use model::phase::AccessMode;
@@ -41,7 +42,7 @@ fn request(arguments: &Arguments, owner: Owner) -> Result<CreatePersistent, Answ
     let Capacity::Bytes(capacity_bytes) = directive.capacity else {
         return Err(not_understood());
     };
-    let shared = directive.is_shared();
+    let (shared, redundancy) = (directive.is_shared(), directive.redundancy());
     Ok(CreatePersistent {
         name: directive.name,
         owner,
@@ -49,7 +50,7 @@ fn request(arguments: &Arguments, owner: Owner) -> Result<CreatePersistent, Answ
         pool: pool.filter(|pool| !pool.is_empty()).map(str::to_owned),
         access_modes: directive.access_modes.iter().map(access_mode).collect::<Result<_, _>>()?,
         shared,
-        redundancy: model::phase::Redundancy::None,
+        redundancy,
         caller: super::setup::CALLER.to_owned(),
     })
 }
@@ -102,6 +103,7 @@ fn access_mode(request: &AccessModeRequest) -> Result<AccessMode, Answer> {
 mod tests {
     use super::*;
     use clap::Parser;
+    use model::phase::Redundancy;
 
     fn asked(words: &str) -> Result<CreatePersistent, Answer> {
         let line = format!("dw_wlm_cli --function create_persistent -c CLI -u 2001 {words}");
@@ -117,6 +119,11 @@ mod tests {
         assert_eq!(request.access_modes, [AccessMode::Striped]);
         assert!(asked("-t mybuf -C wlm_pool:1 -a striped(shared=yes)").unwrap().shared);
         assert!(asked("-t mybuf -C 1").unwrap().pool.is_none());
+        assert_eq!(request.redundancy, None);
+        let mirrored = asked("-t mybuf -C 1 -a striped(redundancy=mirror,shared=yes)").unwrap();
+        assert_eq!((mirrored.redundancy, mirrored.shared), (Some(Redundancy::Mirror), true));
+        let single = asked("-t mybuf -C 1 -a striped(redundancy=none)").unwrap();
+        assert_eq!(single.redundancy, Some(Redundancy::None));
     }
 
     #[test]
@@ -128,6 +135,7 @@ mod tests {
             "-t mybuf -C p:0",
             "-t my/buf -C p:1",
             "-t mybuf -C p:1 -a striped(client_cache=yes)",
+            "-t mybuf -C p:1 -a striped(redundancy=twice)",
         ] {
             assert!(asked(words).is_err(), "{words}");
         }

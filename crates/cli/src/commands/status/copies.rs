@@ -59,6 +59,7 @@ mod tests {
             alone: false,
             behind_bytes,
             error: None,
+            doubt: None,
         }
     }
 

@@ -52,7 +52,7 @@ mod tests {
     fn mirror(whole: bool) -> MirrorStatus {
         let error = (!whole).then(|| "connection refused".to_owned());
         let (node, mirror) = ("n0".into(), "n1".into());
-        MirrorStatus { namespace: 0, node, mirror, whole, behind: Some(3), error }
+        MirrorStatus { namespace: 0, node, mirror, whole, behind: Some(3), error, doubt: None }
     }
 
     #[test]

@@ -15,7 +15,7 @@ fn create(name: &str) -> CreatePersistent {
         pool: None,
         access_modes: Vec::new(),
         shared: false,
-        redundancy: model::phase::Redundancy::None,
+        redundancy: None,
         caller: "CLI".into(),
     }
 }
@@ -165,4 +165,40 @@ async fn objects_have_numbers_that_fit_together_and_owners_see_their_own() {
     let stranger = read(Rights::Owner(2002)).await;
     assert_eq!(stranger.sessions.len(), 1, "the shared buffer only");
     assert!(stranger.activations.is_empty());
+}
+
+#[tokio::test]
+async fn a_persistent_buffer_is_mirrored_where_its_pool_wishes_and_can_unless_its_maker_says_otherwise() {
+    let it = fixture();
+    let wish = |redundancy| {
+        let mut world = it.site.world();
+        world.cluster.as_mut().unwrap().pools[0].persistent_redundancy = redundancy;
+    };
+    let status = async |name: &str| it.control.status_of(name).await.unwrap();
+    wish(Redundancy::Mirror);
+    made(&it, create("lasts")).await.unwrap();
+    let instance = status("lasts").await.instance.unwrap();
+    assert_eq!((instance.redundancy, instance.capacity_bytes), (Redundancy::Mirror, 2 << 30));
+    assert_eq!(instance.allocated_bytes, 4 << 30, "of 8 GiB");
+    let single = CreatePersistent { redundancy: Some(Redundancy::None), ..create("single") };
+    made(&it, single).await.unwrap();
+    assert_eq!(status("single").await.instance.unwrap().redundancy, Redundancy::None);
+
+    // 2 GiB are left: too little for two of each byte.
+    let asked = CreatePersistent { redundancy: Some(Redundancy::Mirror), ..create("asked") };
+    assert_eq!(made(&it, asked).await.unwrap_err().code, "pool_full");
+    made(&it, create("fits")).await.unwrap();
+    let fits = status("fits").await;
+    assert_eq!(fits.instance.unwrap().redundancy, Redundancy::None);
+    assert!(fits.notes.iter().any(|note| note.contains("on one node")), "{:?}", fits.notes);
+}
+
+#[tokio::test]
+async fn a_pool_that_wishes_no_mirror_has_none_but_where_it_is_asked_for() {
+    let it = fixture();
+    made(&it, create("single")).await.unwrap();
+    assert_eq!(it.control.status_of("single").await.unwrap().instance.unwrap().redundancy, Redundancy::None);
+    let asked = CreatePersistent { redundancy: Some(Redundancy::Mirror), ..create("asked") };
+    made(&it, asked).await.unwrap();
+    assert_eq!(it.control.status_of("asked").await.unwrap().instance.unwrap().redundancy, Redundancy::Mirror);
 }

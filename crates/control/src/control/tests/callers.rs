@@ -79,7 +79,7 @@ async fn a_user_gets_buffers_and_mounts_through_the_workload_manager_only() {
         pool: None,
         access_modes: Vec::new(),
         shared: false,
-        redundancy: model::phase::Redundancy::None,
+        redundancy: None,
         caller: "CLI".into(),
     };
     assert_eq!(code(ada.post::<_, Value>("/v1/persistent", &create).await), "not_allowed");

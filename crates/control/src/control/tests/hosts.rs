@@ -19,6 +19,7 @@ pub fn cluster() -> MemorySite {
             name: "wlm_pool".into(),
             granularity_bytes: 1 << 30,
             kind: PoolKind::Storage,
+            persistent_redundancy: Redundancy::None,
         }],
         mount_root: "/mnt".into(),
         local_root: "/local".into(),

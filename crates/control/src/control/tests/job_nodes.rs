@@ -16,7 +16,12 @@ const HOSTS: [&str; 2] = ["c1", "c2"];
 /// The cluster with a second pool; its compute nodes give flash to it.
 fn fixture() -> Fixture {
     let site = cluster();
-    let nvme = PoolSetting { name: "nvme".into(), granularity_bytes: 1 << 30, kind: PoolKind::NodeLocal };
+    let nvme = PoolSetting {
+        name: "nvme".into(),
+        granularity_bytes: 1 << 30,
+        kind: PoolKind::NodeLocal,
+        persistent_redundancy: Redundancy::Mirror,
+    };
     site.world().cluster.as_mut().expect("it is one").pools.push(nvme);
     for view in &mut site.world().views {
         view.health = Some(NodeHealth {

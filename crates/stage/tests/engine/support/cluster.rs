@@ -111,7 +111,8 @@ impl Cluster {
                 namespaces: vec![namespace.clone()],
                 grace_ms: wire::node::GRACE_MS,
                 mirrored: false,
-                restored: false,
+                missing: wire::node::Missing::Made,
+                witnessed: false,
             };
             server.create_fragment(&spec).unwrap();
         }

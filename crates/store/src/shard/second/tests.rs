@@ -74,7 +74,8 @@ fn a_log_that_was_replaced_comes_back_from_the_copy_with_all_that_came_after() {
             namespaces: vec![namespace],
             grace_ms: 1000,
             mirrored: false,
-            restored: false,
+            missing: wire::node::Missing::Made,
+            witnessed: false,
         };
         servers[index as usize].create_fragment(&spec).unwrap();
     }

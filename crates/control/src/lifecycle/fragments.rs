@@ -1,0 +1,91 @@
+//! The fragments of an instance on their nodes: made, given more namespaces, destroyed.
+//!
+//! **Invariant:** a fragment that was made is never made again; see [`crate::state::fragments`].
+
+use wire::control::ApiError;
+use wire::node::{FRAGMENT_STARTING, FragmentSpec, StorageAddress};
+
+use super::target::Described;
+use super::{absent, join_all, target};
+use crate::control::Control;
+use crate::site::Site;
+use crate::state::fragments;
+use crate::state::instances::Instance;
+use crate::state::leftovers::{self, Kind, Leftover};
+
+/// How often a node is asked for a fragment that it is still starting. It answers after half a minute.
+const ASKED_MAX: u32 = 10;
+
+/// What each node is asked for, in order. A fragment that was made once is never made again.
+///
+/// # Errors
+/// The database's.
+pub async fn specs<S: Site>(
+    control: &Control<S>,
+    of: &Described,
+    peers: &[StorageAddress],
+) -> Result<Vec<FragmentSpec>, ApiError> {
+    let id = of.instance.id.clone();
+    let states = control.database.transact(move |tx| fragments::states(tx, &id)).await?;
+    let specs = target::fragments(&control.site, of, peers).into_iter().zip(states);
+    Ok(specs.map(|(spec, state)| FragmentSpec { missing: state.missing(), ..spec }).collect())
+}
+
+/// All fragments at once: an image takes its time. Those that were made before get the namespaces that they lack.
+///
+/// # Errors
+/// The first node that does not make its fragment, or that had made it and does not have it.
+pub async fn make<S: Site>(control: &Control<S>, of: &Described) -> Result<(), ApiError> {
+    let peers = target::addresses(control, &of.instance).await?;
+    let specs = specs(control, of, &peers).await?;
+    let all = of.instance.nodes.iter().zip(&specs).map(|(node, spec)| make_one(control, node, spec));
+    // Every one is waited for, also when one fails: what comes after must find them all settled.
+    join_all(all).await.into_iter().collect::<Result<Vec<()>, ApiError>>()?;
+    note_made(control, &of.instance).await
+}
+
+/// Notes that every fragment is there.
+///
+/// # Errors
+/// The database's.
+pub async fn note_made<S: Site>(control: &Control<S>, instance: &Instance) -> Result<(), ApiError> {
+    let id = instance.id.clone();
+    control.database.transact(move |tx| fragments::note_made(tx, &id)).await
+}
+
+async fn make_one<S: Site>(control: &Control<S>, node: &str, spec: &FragmentSpec) -> Result<(), ApiError> {
+    let mut asked = 1;
+    let status = loop {
+        match control.site.create_fragment(node, spec).await {
+            // The node has waited for it, too.
+            Err(error) if error.code == FRAGMENT_STARTING && asked < ASKED_MAX => asked += 1,
+            answer => break answer?,
+        }
+    };
+    match status.error {
+        None => Ok(()),
+        Some(reason) => {
+            let message = format!("fragment {} of {} on node {node}: {reason}", spec.index, spec.instance);
+            Err(daemon::error::site("fragment_broken", message, "look into the node's log"))
+        }
+    }
+}
+
+/// Destroys every fragment that was made. On a cluster a node that does not answer is left behind: its fragment is
+/// destroyed when it is back.
+///
+/// # Errors
+/// A node does not let go; the instance must stay noted then.
+pub async fn destroy<S: Site>(control: &Control<S>, instance: &Instance) -> Result<(), ApiError> {
+    let all = instance.nodes.iter().map(async |node| {
+        match control.site.delete_fragment(node, &instance.id).await {
+            Err(error) if absent(&control.site, &error) => {
+                tracing::warn!(node, instance = instance.id, %error, "a fragment is left behind until its node is back");
+                let left = Leftover { node: node.clone(), kind: Kind::Fragment, id: instance.id.clone() };
+                control.database.transact(move |tx| leftovers::add(tx, &left)).await
+            }
+            result => result,
+        }
+    });
+    join_all(all).await.into_iter().collect()
+}

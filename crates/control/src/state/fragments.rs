@@ -1,0 +1,89 @@
+//! Table `fragments`: the node of each fragment of an instance, and whether it was made there.
+//!
+//! **Invariant:** one that was made is never asked to be made again: where its node does not have it, it is lost, or not
+//! mounted, which somebody must decide.
+
+use rusqlite::{Transaction, params};
+use serde::{Deserialize, Serialize};
+use wire::node::Missing;
+
+use super::Result;
+use super::text::Word;
+
+/// What is known of a fragment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum State {
+    /// It is to be made, and perhaps was.
+    New,
+    /// It was made.
+    There,
+    /// It is to take the place of one that is lost, and perhaps does.
+    Replacing,
+}
+
+impl State {
+    /// What its node does where it does not have it.
+    pub fn missing(self) -> Missing {
+        match self {
+            State::New => Missing::Made,
+            State::There => Missing::Refused,
+            State::Replacing => Missing::Restored,
+        }
+    }
+}
+
+/// Notes where the session's instance is to be, in place of where it was to be before.
+///
+/// # Errors
+/// The database's; so for all that follow.
+pub fn set(tx: &Transaction<'_>, token: &str, nodes: &[String]) -> Result<()> {
+    tx.execute("DELETE FROM fragments WHERE token = ?1", [token])?;
+    for (position, node) in nodes.iter().enumerate() {
+        tx.execute(
+            "INSERT INTO fragments (token, position, node, state) VALUES (?1, ?2, ?3, ?4)",
+            params![token, position, node, Word(State::New)],
+        )?;
+    }
+    Ok(())
+}
+
+/// The node of each fragment of the session's instance, in order.
+///
+/// # Errors
+/// The database's.
+pub fn nodes(tx: &Transaction<'_>, token: &str) -> Result<Vec<String>> {
+    let mut query = tx.prepare("SELECT node FROM fragments WHERE token = ?1 ORDER BY position")?;
+    Ok(query.query_map([token], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?)
+}
+
+/// What is known of each fragment of the instance with this id, in order.
+///
+/// # Errors
+/// The database's.
+pub fn states(tx: &Transaction<'_>, instance: &str) -> Result<Vec<State>> {
+    let sql = "SELECT state FROM fragments JOIN instances USING (token) WHERE id = ?1 ORDER BY position";
+    let mut query = tx.prepare(sql)?;
+    let states = query.query_map([instance], |row| Ok(row.get::<_, Word<State>>(0)?.0))?;
+    Ok(states.collect::<rusqlite::Result<_>>()?)
+}
+
+/// Every fragment of the instance with this id was made.
+///
+/// # Errors
+/// The database's.
+pub fn note_made(tx: &Transaction<'_>, instance: &str) -> Result<()> {
+    let sql = "UPDATE fragments SET state = ?2 WHERE token = (SELECT token FROM instances WHERE id = ?1)";
+    tx.execute(sql, params![instance, Word(State::There)])?;
+    Ok(())
+}
+
+/// The fragment that the session's instance had on the node `lost` is to be on `spare`.
+///
+/// # Errors
+/// The database's.
+pub fn replace(tx: &Transaction<'_>, token: &str, lost: &str, spare: &str) -> Result<()> {
+    let sql = "UPDATE fragments SET node = ?3, state = ?4 WHERE token = ?1 AND node = ?2";
+    tx.execute(sql, params![token, lost, spare, Word(State::Replacing)])?;
+    Ok(())
+}
