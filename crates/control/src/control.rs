@@ -10,12 +10,12 @@ use wire::control::{
     ApiError, CreatePersistent, PostRun, PreRun, SessionStatus, Setup, ShutdownReply, Teardown, TeardownReply,
 };
 
-use crate::demands;
 use crate::lifecycle::{self, Done, aside};
 use crate::node_api::Unmount;
 use crate::site::Site;
-use crate::state::{Database, activations, sessions, timings};
+use crate::state::{Database, activations, sessions, timings, transfers};
 use crate::status;
+use crate::transfers::{on_demand, script};
 use crate::turns::{Call, Turns};
 
 /// The control service over some site.
@@ -25,8 +25,8 @@ pub struct Control<S> {
     /// The machine and its nodes.
     pub(crate) site: S,
     turns: Arc<Turns>,
-    /// Stages on demand that run.
-    pub(crate) demands: demands::Running,
+    /// Transfers on demand that run.
+    pub(crate) on_demand: on_demand::Running,
     /// Held while what was left behind is taken from a node.
     pub(crate) tidying: tokio::sync::Mutex<()>,
     /// Sessions that were set aside and are to be finished by ourselves.
@@ -65,7 +65,7 @@ impl<S: Site> Control<S> {
             database,
             site,
             turns: Arc::default(),
-            demands: demands::Running::default(),
+            on_demand: on_demand::Running::default(),
             tidying: tokio::sync::Mutex::default(),
             aside: Mutex::default(),
         }
@@ -147,7 +147,7 @@ impl<S: Site> Control<S> {
         let data_in = self.turns.cancel(token, Function::DataIn).await;
         let data_out = self.turns.cancel(token, Function::DataOut).await;
         if !data_in && !data_out {
-            lifecycle::staging::stop_leftovers(self, &session).await?;
+            script::stop_leftovers(self, &session).await?;
         }
         Ok(())
     }
@@ -209,7 +209,7 @@ impl<S: Site> Control<S> {
             let busy = format!("session {token} is mounted at {}", mountpoint.display());
             return Ok(ShutdownReply { busy: Some(busy) });
         }
-        if let Some(token) = self.database.transact(crate::state::demands::any_at_work).await? {
+        if let Some(token) = self.database.transact(transfers::any_at_work).await? {
             return Ok(ShutdownReply { busy: Some(format!("a stage of session {token} is under way")) });
         }
         self.site.stop_nodes().await?;

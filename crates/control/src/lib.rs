@@ -3,7 +3,7 @@
 //! ```text
 //! requests/    one file per group of wire::control's requests
 //! lifecycle/   one file per life-cycle function; each can be called again after any crash
-//! demands/     stages that are asked for while a buffer lives
+//! transfers/   what is copied between the PFS and buffers, why and when
 //! turns.rs     one function of a token at a time
 //! state/       one file per table of the database
 //! site.rs      what the life-cycle asks of the machines: local_*.rs of one, cluster_*.rs of many hosts
@@ -20,7 +20,6 @@ mod cluster_nodes;
 mod cluster_site;
 pub mod config;
 pub mod control;
-mod demands;
 mod leftovers;
 mod lifecycle;
 mod local_nodes;
@@ -36,6 +35,7 @@ pub mod service;
 mod site;
 mod state;
 mod status;
+mod transfers;
 mod turns;
 
 #[cfg(test)]

@@ -7,7 +7,6 @@ pub mod beside;
 pub mod buffers;
 pub mod data_in;
 pub mod data_out;
-pub mod draining;
 pub mod fragments;
 pub mod job_nodes;
 pub mod job_process;
@@ -20,7 +19,6 @@ pub mod pre_run;
 pub mod redundancy;
 pub mod setup;
 pub mod spread;
-pub mod staging;
 pub mod target;
 pub mod teardown;
 
@@ -47,7 +45,7 @@ pub enum Done {
 }
 
 /// Refuses a function that is called out of order. That is no failure of the session.
-fn wrong_phase(session: &Session, message: &str, advice: &str) -> ApiError {
+pub fn wrong_phase(session: &Session, message: &str, advice: &str) -> ApiError {
     user("wrong_phase", format!("session {}: {message}", session.token), advice)
 }
 

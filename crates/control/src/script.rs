@@ -1,13 +1,13 @@
 //! From a batch script to what is to be allocated and staged: pure.
 
 use model::directive::{self, BufferRoot, Capacity, Directive, JobDw, RequestedMode};
-use model::phase::{AccessMode, Coherence, Direction, Drain, Redundancy, StageState};
+use model::phase::{AccessMode, Coherence, Direction, Drain, Redundancy};
 use model::symbols::Symbols;
-use wire::control::{ApiError, Script};
+use wire::control::{ApiError, Owner, Script, StageDue};
 
 use daemon::error::{bug, user};
 
-use crate::state::stages::Stage;
+use crate::state::transfers::{self, Origin, Transfer};
 
 /// What `%j` stands for while there is no job yet; a path with it cannot be looked at.
 pub const UNKNOWN_JOB_ID: &str = "<job-id>";
@@ -24,7 +24,7 @@ pub struct Plan {
     /// Whether it has `#BB` lines, which the workload manager carries out.
     pub has_bb: bool,
     /// Every `stage_in` in the script's order, then every `stage_out`.
-    pub stages: Vec<Stage>,
+    pub stages: Vec<Transfer>,
 }
 
 /// A buffer of the job's own.
@@ -51,11 +51,11 @@ impl Own {
     }
 }
 
-/// Reads a script for the job `job_id`.
+/// Reads a script for the job `job_id` of `owner`.
 ///
 /// # Errors
 /// The first mistake, a script without directives, or what is not built yet.
-pub fn plan(script: &Script, job_id: &str) -> Result<Plan, ApiError> {
+pub fn plan(script: &Script, job_id: &str, owner: &Owner) -> Result<Plan, ApiError> {
     let symbols = symbols(script, job_id);
     let parsed = directive::parse(&script.text, &symbols)
         .map_err(|errors| refusal(script, "bad_directive", &errors.0))?;
@@ -90,7 +90,7 @@ pub fn plan(script: &Script, job_id: &str) -> Result<Plan, ApiError> {
     if plan.own.is_none() && plan.uses.is_empty() && !plan.has_bb {
         return Err(nothing_to_do(script));
     }
-    plan.stages = stages(&directives, &plan)?;
+    plan.stages = (0..).zip(stages(&directives)).map(|stage| planned(stage, &plan, job_id, owner)).collect();
     Ok(plan)
 }
 
@@ -139,7 +139,8 @@ fn access_modes(job: &JobDw) -> Result<Vec<AccessMode>, ApiError> {
     job.access_modes.iter().map(|request| mode(request.mode)).collect()
 }
 
-fn stages(directives: &[&Directive], plan: &Plan) -> Result<Vec<Stage>, ApiError> {
+/// Every `stage_in` in the script's order, then every `stage_out`.
+fn stages<'a>(directives: &[&'a Directive]) -> impl Iterator<Item = (Direction, &'a directive::Stage)> {
     let ins = directives.iter().filter_map(|directive| match directive {
         Directive::StageIn(stage) => Some((Direction::In, stage)),
         _ => None,
@@ -148,39 +149,40 @@ fn stages(directives: &[&Directive], plan: &Plan) -> Result<Vec<Stage>, ApiError
         Directive::StageOut(stage) => Some((Direction::Out, stage)),
         _ => None,
     });
-    (0u32..)
-        .zip(ins.chain(outs))
-        .map(|(position, (direction, stage))| planned(position, direction, stage, plan))
-        .collect()
+    ins.chain(outs)
 }
 
 fn planned(
-    position: u32,
-    direction: Direction,
-    stage: &directive::Stage,
+    (position, (direction, stage)): (u32, (Direction, &directive::Stage)),
     plan: &Plan,
-) -> Result<Stage, ApiError> {
+    job_id: &str,
+    owner: &Owner,
+) -> Transfer {
     let ((buffer, access_mode), buffer_path) = match &stage.buffer {
         // A list's lines name the buffer themselves: the job's own, else the first persistent one.
         None => ((buffer_of_lists(plan), AccessMode::Striped), String::new()),
         Some(buffer) => (namespace_of(&buffer.root), buffer.path.clone()),
     };
-    Ok(Stage {
-        position,
+    let due = match direction {
+        Direction::In => StageDue::Now,
+        Direction::Out => StageDue::AtJobEnd,
+    };
+    let (source, destination) = (stage.source.clone(), stage.destination.clone());
+    Transfer {
+        number: 0,
+        token: job_id.to_owned(),
+        job: Some(job_id.to_owned()),
+        origin: Origin::Script { position, source, destination },
         direction,
         kind: stage.kind,
         buffer,
         access_mode,
-        pfs_path: stage.pfs.clone().into(),
         buffer_path,
-        source: stage.source.clone(),
-        destination: stage.destination.clone(),
-        state: match direction {
-            Direction::In => StageState::Pending,
-            Direction::Out => StageState::Deferred,
-        },
+        pfs_path: stage.pfs.clone().into(),
+        owner: owner.clone(),
+        state: transfers::waiting(due),
         report: None,
-    })
+    }
 }
 
 /// The persistent buffer (empty: the job's own) and the namespace in it.
@@ -214,6 +216,8 @@ mod tests {
         }
     }
 
+    const OWNER: Owner = Owner { uid: 1000, gid: 1000 };
+
     const JOB: &str = "#!/bin/sh\n#DW jobdw type=scratch access_mode=striped capacity=10GB\n";
 
     #[test]
@@ -222,23 +226,26 @@ mod tests {
             "{JOB}#DW stage_out type=directory source=$DW_JOB_STRIPED/out destination=%d/out-%j\n\
              #DW stage_in type=file source=/pfs/a destination=$DW_JOB_STRIPED/a\n"
         );
-        let plan = plan(&script(&text), "7").unwrap();
+        let plan = plan(&script(&text), "7", &OWNER).unwrap();
         assert_eq!(plan.own.unwrap().requested_bytes, 10_000_000_000);
         let stages: Vec<_> =
-            plan.stages.iter().map(|s| (s.position, s.direction, s.pfs_path.to_str().unwrap())).collect();
-        assert_eq!(stages, [(0, Direction::In, "/pfs/a"), (1, Direction::Out, "/pfs/u/out-7")]);
+            plan.stages.iter().map(|s| (s.id("7"), s.direction, s.pfs_path.to_str().unwrap())).collect();
+        assert_eq!(
+            stages,
+            [("7.0".to_owned(), Direction::In, "/pfs/a"), ("7.1".to_owned(), Direction::Out, "/pfs/u/out-7")]
+        );
     }
 
     #[test]
     fn a_script_without_directives_is_told_how_one_looks() {
-        let error = plan(&script("#!/bin/sh\nhostname\n"), "1").unwrap_err();
+        let error = plan(&script("#!/bin/sh\nhostname\n"), "1", &OWNER).unwrap_err();
         assert_eq!(error.code, "no_directives");
         assert!(error.advice.contains("#DW jobdw"));
     }
 
     #[test]
     fn what_is_not_built_is_refused_with_its_line() {
-        let error = plan(&script("#!/bin/sh\n#DW swap 1GiB\n"), "1").unwrap_err();
+        let error = plan(&script("#!/bin/sh\n#DW swap 1GiB\n"), "1", &OWNER).unwrap_err();
         assert_eq!(error.code, "not_built");
         assert!(error.message.contains("line 2"), "{}", error.message);
     }
@@ -247,7 +254,7 @@ mod tests {
     fn a_job_may_use_persistent_buffers_only() {
         let text = "#!/bin/sh\n#DW persistentdw name=shared\n\
             #DW stage_in type=file source=/pfs/a destination=$DW_PERSISTENT_STRIPED_shared/a\n";
-        let plan = plan(&script(text), "1").unwrap();
+        let plan = plan(&script(text), "1", &OWNER).unwrap();
         assert_eq!((plan.own, plan.uses), (None, vec!["shared".to_owned()]));
         assert_eq!(
             (plan.stages[0].buffer.as_str(), plan.stages[0].access_mode),
@@ -258,7 +265,7 @@ mod tests {
     #[test]
     fn lines_of_the_workload_manager_are_no_reason_to_refuse() {
         let text = "#!/bin/sh\n#BB create_persistent name=x capacity=1GiB pool=fast\n#BB destroy_persistent name=y\n";
-        let plan = plan(&script(text), "1").unwrap();
+        let plan = plan(&script(text), "1", &OWNER).unwrap();
         assert_eq!((plan.own, plan.has_bb), (None, true));
         assert_eq!(plan.creates, [(1 << 30, Some("fast".to_owned()))]);
     }

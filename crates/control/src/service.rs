@@ -17,7 +17,6 @@ use crate::cluster_nodes::ClusterNodes;
 use crate::cluster_site::ClusterSite;
 use crate::config::Config;
 use crate::control::Control;
-use crate::demands;
 use crate::leftovers;
 use crate::local_nodes::{self, LocalNodes};
 use crate::local_site::LocalSite;
@@ -25,6 +24,7 @@ use crate::requests::{self, Door};
 use crate::rights::Policy;
 use crate::site::Site;
 use crate::state::{Database, StateError, instances, nodes};
+use crate::transfers::on_demand;
 
 /// What control is called in MUNGE credentials.
 const AUDIENCE: &str = "control";
@@ -155,7 +155,7 @@ async fn serve<S: Site>(
 }
 
 async fn resume<S: Site>(control: Arc<Control<S>>) {
-    if let Err(error) = demands::runner::resume(&control).await {
+    if let Err(error) = on_demand::resume(&control).await {
         tracing::error!(%error, "stages on demand of an earlier life do not go on");
     }
 }

@@ -5,7 +5,6 @@
 
 pub mod activations;
 pub mod counters;
-pub mod demands;
 pub mod fragments;
 pub mod instances;
 pub mod leftovers;
@@ -13,9 +12,9 @@ pub mod nodes;
 pub mod numbers;
 pub mod registrations;
 pub mod sessions;
-pub mod stages;
 mod text;
 pub mod timings;
+pub mod transfers;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -25,7 +24,7 @@ use rusqlite::{Connection, Transaction, TransactionBehavior};
 use wire::control::ApiError;
 
 /// The schema, one step after the other; a step is never changed once it was released.
-const MIGRATIONS: [&str; 9] = [
+const MIGRATIONS: [&str; 10] = [
     include_str!("migrations/1.sql"),
     include_str!("migrations/2.sql"),
     include_str!("migrations/3.sql"),
@@ -35,6 +34,7 @@ const MIGRATIONS: [&str; 9] = [
     include_str!("migrations/7.sql"),
     include_str!("migrations/8.sql"),
     include_str!("migrations/9.sql"),
+    include_str!("migrations/10.sql"),
 ];
 
 /// Why the state cannot be read or written.
@@ -125,45 +125,4 @@ fn migrate(connection: &mut Connection, path: &Path) -> Result<()> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_the_first_schema_holds_is_there_in_the_newest() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("control.db");
-        let old = Connection::open(&path).unwrap();
-        old.execute_batch(MIGRATIONS[0]).unwrap();
-        old.pragma_update(None, "user_version", 1).unwrap();
-        old.execute_batch(
-            "INSERT INTO sessions VALUES ('7', 1, 1000, 1000, 't', '/p', '/w', 'j', 'u', 'mounted', 1, NULL, NULL, '[]');
-             INSERT INTO instances VALUES ('7', 'i1', 'k', 5, 6, 'directory');
-             INSERT INTO fragments VALUES ('7', 0, 'n0'), ('7', 1, 'n1');
-             INSERT INTO namespaces VALUES ('7', 0, 'striped');
-             INSERT INTO activations VALUES ('7', 'striped', 'n0', '/m', 1, 2);
-             INSERT INTO stages VALUES ('7', 0, 'in', 'file', 'striped', '/a', 'a', 's', 'd', 'complete', NULL);",
-        )
-        .unwrap();
-        drop(old);
-        Database::open(&path).unwrap();
-        let mut connection = Connection::open(&path).unwrap();
-        let tx = connection.transaction().unwrap();
-        let session = sessions::find(&tx, "7").unwrap().unwrap();
-        assert_eq!((session.handle.as_str(), session.number, session.was_mounted), ("7", 1, true));
-        assert_eq!(instances::find(&tx, "7").unwrap().unwrap().nodes, ["n0", "n1"]);
-        assert_eq!(activations::of(&tx, "7").unwrap()[0].interruptions, 2);
-        assert_eq!(stages::of(&tx, "7").unwrap().len(), 1);
-        let aside = sessions::set_aside(&tx, "7", "old").unwrap();
-        assert_eq!(instances::find(&tx, &aside).unwrap().unwrap().nodes.len(), 2, "all follows the token");
-    }
-
-    #[test]
-    fn a_database_is_opened_again_and_a_newer_one_is_refused() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("control.db");
-        Database::open(&path).unwrap();
-        Database::open(&path).unwrap();
-        Connection::open(&path).unwrap().pragma_update(None, "user_version", 99).unwrap();
-        assert!(matches!(Database::open(&path), Err(StateError::Newer { found: 99, .. })));
-    }
-}
+mod tests;

@@ -6,26 +6,23 @@ use wire::control::{ActivationStatus, InstanceStatus, PersistentStatus, SessionS
 use wire::node::{CopyStatus, MirrorStatus, MountStatus};
 
 use crate::lifecycle::mounts::mount_id;
-use crate::lifecycle::staging::buffer_name;
 use crate::parts;
 use crate::site::NodeView;
 use crate::state::activations::{self, Activation};
-use crate::state::demands::{self, Demand};
 use crate::state::instances::{self, Instance};
 use crate::state::sessions::Session;
-use crate::state::stages::{self, Stage};
+use crate::state::transfers::{self, Transfer};
 use crate::state::{self, registrations, timings};
 
 /// As many stages on demand as a status lists.
-const DEMANDS_SHOWN: u32 = 1000;
+const ON_DEMAND_SHOWN: u32 = 1000;
 
 /// Everything that the database has on one session.
 pub struct Rows {
     session: Session,
     instance: Option<Instance>,
     activations: Vec<Activation>,
-    stages: Vec<Stage>,
-    demands: Vec<Demand>,
+    transfers: Vec<Transfer>,
     timings_ms: Vec<(Function, u64)>,
     /// The persistent buffers that it uses.
     uses: Vec<String>,
@@ -40,11 +37,12 @@ impl Rows {
     /// The database's.
     pub fn read(tx: &Transaction<'_>, session: Session) -> state::Result<Rows> {
         let token = session.token.as_str();
+        let mut transfers = transfers::of_script(tx, token)?;
+        transfers.extend(transfers::shown(tx, token, ON_DEMAND_SHOWN)?);
         Ok(Rows {
             instance: instances::find(tx, token)?,
             activations: activations::of(tx, token)?,
-            stages: stages::of(tx, token)?,
-            demands: demands::shown(tx, token, DEMANDS_SHOWN)?,
+            transfers,
             timings_ms: timings::of(tx, token)?,
             uses: registrations::buffers_of(tx, token)?,
             users: registrations::users_of(tx, token)?,
@@ -58,12 +56,7 @@ impl Rows {
         let handle = &self.session.handle;
         let activations =
             self.activations.into_iter().map(|activation| describe(handle, activation, nodes)).collect();
-        let written = self.stages.iter().map(|stage| stage.status(&token));
-        let asked = self.demands.iter().map(|demand| {
-            let buffer = if demand.token == token { "" } else { &demand.token };
-            demand.status(&buffer_name(buffer, demand.access_mode))
-        });
-        let stages: Vec<StageStatus> = written.chain(asked).collect();
+        let stages: Vec<StageStatus> = self.transfers.iter().map(Transfer::status).collect();
         let instance =
             self.instance.map(|instance| describe_instance(instance, self.session.created_unix, nodes));
         let used_bytes = instance.as_ref().map_or(0, |instance| instance.used_bytes);

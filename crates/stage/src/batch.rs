@@ -62,7 +62,7 @@ pub(crate) fn gather(context: &Context, first: Entry, bounds: &Bounds) -> Vec<En
     let (device, mut total) = (first.folder.target.device, first.source.attr.size);
     let mut entries = vec![first];
     let share = |waiting: usize| (waiting / context.hands()).min(FILES_MAX - 1);
-    entries.extend(context.queue.take_more(share, |next| {
+    entries.extend(context.run.queue.take_more(share, |next| {
         total = total.saturating_add(next.source.attr.size);
         total <= bounds.bytes_max && next.folder.target.device == device && takes(context, next, bounds)
     }));
@@ -72,7 +72,7 @@ pub(crate) fn gather(context: &Context, first: Entry, bounds: &Bounds) -> Vec<En
 /// Stages an entry, and those that go with it.
 pub(crate) fn stage(context: &Arc<Context>, first: Entry) {
     let entries = if takes(context, &first, &OWN) { gather(context, first, &OWN) } else { vec![first] };
-    let _at = context.at.begin(&context.source.show(&entries[0].source.path), entries.len() - 1);
+    let _at = context.run.at.begin(&context.sides.source.show(&entries[0].source.path), entries.len() - 1);
     context.pace(0);
     if entries.len() == 1 || context.monitor.is_stopping() {
         return entries.into_iter().for_each(|entry| entry::stage(context, entry));
@@ -101,13 +101,13 @@ pub(crate) fn stage(context: &Arc<Context>, first: Entry) {
 /// Makes verified copies of files that are to get their names in `folder`, or elsewhere in its file system; tells of each in
 /// order what became of it.
 pub(crate) fn make<'a>(context: &'a Arc<Context>, folder: &Found, tasks: Vec<Task<'_>>) -> Vec<Made<'a>> {
-    let Ok(batch) = context.target.begin_batch(folder) else {
+    let Ok(batch) = context.sides.target.begin_batch(folder) else {
         return tasks.iter().map(|_| Made::Alone).collect();
     };
     let written = write(context, tasks);
     let synced = batch.map(|batch| {
         let files: Vec<&Found> = written.iter().flatten().map(Written::made).collect();
-        batch.sync(&files).tried(&*context.target, &folder.path, "sync files in")
+        batch.sync(&files).tried(&*context.sides.target, &folder.path, "sync files in")
     });
     match &synced {
         Some(Err(fault)) => {
@@ -125,10 +125,10 @@ fn write<'a>(context: &'a Arc<Context>, tasks: Vec<Task<'_>>) -> Vec<Result<Writ
     let sources: Vec<&Found> = tasks.iter().map(|(source, _)| *source).collect();
     // Before they are opened: they may be read then.
     context.sleep(sources.iter().map(|source| version::rest(source)).max().unwrap_or_default());
-    let Some(opened) = context.source.open_all(&sources) else {
+    let Some(opened) = context.sides.source.open_all(&sources) else {
         return tasks.into_iter().map(|(source, target)| regular::write(context, source, target)).collect();
     };
-    let tree = &*context.source;
+    let tree = &*context.sides.source;
     let copy = |((source, target), opened): (Task<'_>, tree::Result<_>)| {
         let (attr, file) = opened.tried(tree, &source.path, "open for reading")?;
         let is_new = Version::of(&attr) != Version::of(&source.attr);
@@ -147,7 +147,7 @@ fn settle_all<'a>(
     sync: impl Fn(&Written<'a>) -> Result<(), Fault>,
 ) -> Vec<Made<'a>> {
     let sources: Vec<&Found> = written.iter().flatten().map(Written::source).collect();
-    let mut seen = context.source.survey(&sources).map(Vec::into_iter);
+    let mut seen = context.sides.source.survey(&sources).map(Vec::into_iter);
     let mut settled = |file: Written<'a>| {
         let now = seen.as_mut().and_then(Iterator::next);
         sync(&file).and_then(|()| regular::settle(context, file, now, 1))

@@ -2,8 +2,8 @@
 //! again, and where an entry is made before it has its name.
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, MutexGuard};
 use std::time::{Duration, Instant};
 
 use model::phase::Direction;
@@ -11,22 +11,20 @@ use rustix::io::Errno;
 use wire::control::{ApiError, Side};
 use wire::node::{STAGE_NAMES_UNSYNCED, Verify};
 
-use crate::at::At;
-use crate::entry::Entry;
 use crate::fault::{Cause, Fault};
-use crate::identity::Identity;
 use crate::journal::Journal;
-use crate::links::Links;
 use crate::manifest::Manifest;
 use crate::monitor::Monitor;
-use crate::movers::Crew;
-use crate::queue::Queue;
-use crate::strays::Strays;
-use crate::transfer::Copier;
-use crate::tree::{Placement, Tree};
+use crate::run::Run;
+use crate::sides::Sides;
+use crate::task::Task;
+use crate::tree::Placement;
 
 /// How often something that may pass is tried again.
 const RETRIES: u32 = 3;
+
+/// How long the pause before the first retry is, where nobody chose.
+pub(crate) const RETRY_PAUSE: Duration = Duration::from_millis(250);
 
 /// How long a pause may be before a cancelled stage notices.
 const NAP: Duration = Duration::from_millis(50);
@@ -34,52 +32,54 @@ const NAP: Duration = Duration::from_millis(50);
 /// How the names of parts end.
 const PART_SUFFIX: &str = ".part";
 
+/// How it is done, whatever is copied.
+pub(crate) struct Rules {
+    /// What is read back.
+    pub(crate) verify: Verify,
+    /// Pause before the first retry; each later one is four times as long.
+    pub(crate) retry_pause: Duration,
+    /// The job still runs: what can be copied now is, the rest is left to the stage at its end.
+    pub(crate) is_pass: bool,
+}
+
 pub(crate) struct Context {
     pub(crate) id: String,
-    pub(crate) direction: Direction,
-    pub(crate) source: Arc<dyn Tree>,
-    pub(crate) target: Arc<dyn Tree>,
-    pub(crate) identity: Identity,
+    pub(crate) sides: Sides,
+    pub(crate) rules: Rules,
+    pub(crate) run: Run,
+    /// What is told of it, and has its pace.
     pub(crate) monitor: Arc<Monitor>,
     pub(crate) journal: Arc<Journal>,
     pub(crate) manifest: Manifest,
-    pub(crate) verify: Verify,
-    pub(crate) queue: Queue<Entry, dyn Copier>,
-    /// This host.
-    pub(crate) here: Arc<dyn Copier>,
-    /// Hosts that help.
-    pub(crate) crew: Crew,
-    /// Threads of this host that work.
-    pub(crate) workers: usize,
-    /// What sets the names of this host's parts apart from those of the coordinator: empty for that, else as `m2-`.
-    pub(crate) hand: String,
-    pub(crate) links: Links,
-    /// Pause before the first retry; each later one is four times as long.
-    pub(crate) retry_pause: Duration,
-    pub(crate) parts: AtomicU64,
-    pub(crate) strays: Mutex<Strays>,
-    /// Tells what this process's threads are at.
-    pub(crate) at: Arc<At>,
-    pub(crate) owner_remarked: AtomicBool,
-    /// The job still runs: what can be copied now is, the rest is left to the stage at its end.
-    pub(crate) is_pass: bool,
-    /// Something could not be looked at or copied in this pass.
-    pub(crate) pass_failed: AtomicBool,
-    /// What a file was given up for, of which there is one cause for all: waiting again with each of a million others would be
-    /// in vain until one is copied.
-    pub(crate) in_vain: Mutex<Vec<(Side, i32)>>,
 }
 
 impl Context {
+    /// For who copies entry by entry; nothing is written beside the journal.
+    pub(crate) fn new(task: &Task, sides: Sides, journal: Journal, monitor: &Arc<Monitor>) -> Context {
+        Context {
+            id: task.id.clone(),
+            sides,
+            rules: Rules {
+                verify: task.policy.verify,
+                retry_pause: RETRY_PAUSE,
+                is_pass: task.policy.while_running,
+            },
+            run: Run::default(),
+            monitor: monitor.clone(),
+            journal: Arc::new(journal),
+            manifest: Manifest::default(),
+        }
+    }
+
     /// How many work off the queue: this host's workers, and the lanes to movers.
     pub(crate) fn hands(&self) -> usize {
-        self.workers + self.crew.lanes()
+        self.run.workers + self.run.crew.lanes()
     }
 
     /// Records that an entry failed.
     pub(crate) fn fail(&self, fault: &Fault) {
-        if self.is_pass {
-            self.pass_failed.store(true, Ordering::Relaxed);
+        if self.rules.is_pass {
+            self.run.pass_failed.store(true, Ordering::Relaxed);
             return tracing::debug!("stage {}: left to the end: {fault}", self.id);
         }
         // What was given up because the stage stops is no failure of that entry: a later run takes it up.
@@ -88,11 +88,11 @@ impl Context {
             return;
         }
         let no_room = fault.side == Side::Buffer && fault.errno() == Some(Errno::NOSPC);
-        if no_room && self.direction == Direction::In {
+        if no_room && self.sides.direction == Direction::In {
             self.monitor.note_buffer_full();
         }
         tracing::warn!("stage {}: {fault}", self.id);
-        let failure = fault.failure(self.direction);
+        let failure = fault.failure(self.sides.direction);
         self.manifest.failure(&failure);
         self.monitor.failed(failure);
     }
@@ -100,10 +100,10 @@ impl Context {
     /// Names that were made and could not be synced may be gone after a power loss, whatever a second sync says: the stage is
     /// to be run again, which looks at every one.
     pub(crate) fn doubt_names(&self, fault: &Fault) {
-        if self.is_pass || !fault.may_pass() {
+        if self.rules.is_pass || !fault.may_pass() {
             return;
         }
-        let error = fault.stage_error(self.direction);
+        let error = fault.stage_error(self.sides.direction);
         self.monitor.fail_stage(ApiError { code: STAGE_NAMES_UNSYNCED.to_owned(), ..error });
         self.monitor.cancel();
     }
@@ -137,7 +137,7 @@ impl Context {
         first: Result<T, Fault>,
         mut attempt: impl FnMut() -> Result<T, Fault>,
     ) -> Result<T, Fault> {
-        let (mut outcome, mut pause) = (first, self.retry_pause);
+        let (mut outcome, mut pause) = (first, self.rules.retry_pause);
         for _ in 0..RETRIES {
             match outcome {
                 Err(fault) if self.may_pass(&fault) && !self.monitor.is_stopping() => {
@@ -158,11 +158,11 @@ impl Context {
     /// Whether a fault is worth another try.
     fn may_pass(&self, fault: &Fault) -> bool {
         let in_vain = |cause| self.in_vain().contains(&cause);
-        !self.is_pass && fault.may_pass() && !fault.common_cause().is_some_and(in_vain)
+        !self.rules.is_pass && fault.may_pass() && !fault.common_cause().is_some_and(in_vain)
     }
 
     pub(crate) fn in_vain(&self) -> MutexGuard<'_, Vec<(Side, i32)>> {
-        self.in_vain.lock().expect("no thread panics with the lock")
+        self.run.in_vain.lock().expect("no thread panics with the lock")
     }
 
     /// Waits until the stage may read so many bytes from the PFS or write them there, wherever that is done.
@@ -179,12 +179,12 @@ impl Context {
     /// How this process makes entries. A mover may outlive its coordinator, and then must not touch what a later run has made under
     /// the same names: it makes parts in buffers as well, and only the coordinator, of which there is one, gives them their names.
     fn placement(&self) -> Placement {
-        if self.hand.is_empty() { self.target.placement() } else { Placement::Renamed }
+        if self.run.hand.is_empty() { self.sides.target.placement() } else { Placement::Renamed }
     }
 
     /// Whether parts are made at the target, by this process or by movers.
     pub(crate) fn makes_parts(&self) -> bool {
-        self.placement() == Placement::Renamed || self.crew.has_recruits()
+        self.placement() == Placement::Renamed || self.run.crew.has_recruits()
     }
 
     /// Where an entry that is to become `target` is made: beside it under a name of ours, or right there.
@@ -193,8 +193,8 @@ impl Context {
             Placement::InPlace => target.to_owned(),
             Placement::Renamed => {
                 self.announce(target);
-                let part = self.parts.fetch_add(1, Ordering::Relaxed);
-                target.with_file_name(format!("{}{}{part}{PART_SUFFIX}", self.part_prefix(), self.hand))
+                let part = self.run.parts.fetch_add(1, Ordering::Relaxed);
+                target.with_file_name(format!("{}{}{part}{PART_SUFFIX}", self.part_prefix(), self.run.hand))
             }
         }
     }
@@ -205,7 +205,7 @@ impl Context {
             return;
         }
         if let Some(folder) = target.parent() {
-            self.journal.hold(folder, || self.target.find(folder).map_or(0, |found| found.attr.ino));
+            self.journal.hold(folder, || self.sides.target.find(folder).map_or(0, |found| found.attr.ino));
         }
     }
 
@@ -218,8 +218,8 @@ impl Context {
 
     /// Removes a part, now or at the end of the run.
     pub(crate) fn give_up(&self, part: PathBuf) {
-        if !matches!(self.target.remove(&part), Ok(()) | Err(Errno::NOENT)) {
-            self.strays.lock().expect("no thread panics with the lock").paths.push(part);
+        if !matches!(self.sides.target.remove(&part), Ok(()) | Err(Errno::NOENT)) {
+            self.run.strays.lock().expect("no thread panics with the lock").paths.push(part);
         }
     }
 

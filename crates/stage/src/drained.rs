@@ -26,7 +26,7 @@ pub(crate) fn is_due(context: &Context, source: &Found, target: &std::path::Path
     source.attr.kind == FileKind::Regular
         && has_rested(source.attr.ctime)
         && regular::staged_before(context, source, target).is_none()
-        && context.source.is_written(source).is_ok_and(|written| !written)
+        && context.sides.source.is_written(source).is_ok_and(|written| !written)
 }
 
 fn has_rested(changed: Time) -> bool {
@@ -39,23 +39,23 @@ fn has_rested(changed: Time) -> bool {
 /// would not have made them. Only after a whole walk: what was not met for another reason stays.
 pub(crate) fn remove_orphans(context: &Context) {
     let walked = context.monitor.progress().planned && !context.monitor.is_stopping();
-    if !walked || context.pass_failed.load(Ordering::Relaxed) || context.monitor.has_failures() {
+    if !walked || context.run.pass_failed.load(Ordering::Relaxed) || context.monitor.has_failures() {
         return;
     }
     for (path, done) in context.journal.orphans() {
-        let Ok(there) = context.target.find(&path) else { continue };
+        let Ok(there) = context.sides.target.find(&path) else { continue };
         if (there.attr.kind, there.attr.size, there.attr.mtime) != (FileKind::Regular, done.size, done.mtime)
         {
             continue;
         }
-        match context.target.remove(&path) {
-            Ok(()) if context.is_pass => {}
+        match context.sides.target.remove(&path) {
+            Ok(()) if context.rules.is_pass => {}
             Ok(()) => context.remark(
-                &context.target.show(&path),
+                &context.sides.target.show(&path),
                 "published while the job ran, and removed as the job has removed or renamed it",
             ),
             Err(errno) => context.remark(
-                &context.target.show(&path),
+                &context.sides.target.show(&path),
                 &format!("published while the job ran, and not in the source any more; it cannot be removed: {errno}"),
             ),
         }

@@ -1,8 +1,7 @@
 //! One run of a stage: a planner, workers, and a verdict.
 
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU64};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use model::phase::{Direction, StageState};
@@ -13,21 +12,21 @@ use wire::node::StageSpec;
 use crate::at::At;
 use crate::batch;
 use crate::buffer::{Buffer, Namespace};
-use crate::context::Context;
+use crate::context::{Context, RETRY_PAUSE, Rules};
 use crate::drained;
-use crate::identity::Identity;
 use crate::journal::Journal;
-use crate::links::Links;
 use crate::manifest::Manifest;
 use crate::monitor::Monitor;
 use crate::movers::{Crew, Recruit};
 use crate::pfs::Pfs;
 use crate::plan;
-use crate::queue::{CloseOnDrop, Queue};
+use crate::queue::CloseOnDrop;
+use crate::run::Run;
+use crate::sides::Sides;
 use crate::strays;
+use crate::task::Task;
 use crate::transfer::Here;
 use crate::tree::Tree;
-use crate::watched::Watched;
 
 /// As many workers as one stage has at most: files are in turn read, written, synced and read back, so that a few more
 /// than the processors keep both sides busy; a multiple of that only makes disks seek.
@@ -57,7 +56,7 @@ impl Engine {
     pub fn between(pfs: Arc<dyn Tree>, buffer: Arc<dyn Tree>) -> Engine {
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         let workers = WORKERS_MAX.min(2 * processors);
-        let retry_pause = Duration::from_millis(250);
+        let retry_pause = RETRY_PAUSE;
         let (recruits, at) = (Arc::default(), Arc::default());
         Engine { pfs, buffer, retry_pause, workers, here: None, recruits, at }
     }
@@ -93,13 +92,13 @@ impl Engine {
         }
         let whole = strays::clear(&context, &[]);
         strays::end(&context);
-        whole && context.strays.lock().expect("no thread panics with the lock").paths.is_empty()
+        whole && context.run.strays.lock().expect("no thread panics with the lock").paths.is_empty()
     }
 
     /// What a mover works with; `name` sets its parts apart.
     pub(crate) fn hand(&self, spec: &StageSpec, run: u64, name: String, monitor: &Arc<Monitor>) -> Context {
         let context = self.context(spec, Journal::detached(run), Manifest::default(), monitor);
-        Context { hand: name, ..context }
+        Context { run: Run { hand: name, ..context.run }, ..context }
     }
 
     /// Runs the stage with the rights of the calling thread. Returns when it is over: complete or failed.
@@ -116,14 +115,16 @@ impl Engine {
         };
         let context = Arc::new(self.context(spec, journal, manifest, monitor));
         let left = !strays::clear(&context, &[]);
-        context.strays.lock().expect("no thread panics with the lock").unknown = left;
+        context.run.strays.lock().expect("no thread panics with the lock").unknown = left;
         std::thread::scope(|scope| {
             for _ in 0..self.workers {
-                scope.spawn(|| context.queue.work(&context.here, |entry| batch::stage(&context, entry)));
+                scope.spawn(|| {
+                    context.run.queue.work(&context.run.here, |entry| batch::stage(&context, entry))
+                });
             }
-            scope.spawn(|| context.crew.recruit(scope, &context, spec));
+            scope.spawn(|| context.run.crew.recruit(scope, &context, spec));
             // Also if the planner panics: the workers would wait for ever.
-            let _closing = CloseOnDrop(&context.queue);
+            let _closing = CloseOnDrop(&context.run.queue);
             match plan::plan(&context, spec) {
                 Ok(()) if monitor.is_cancelled() => {}
                 Ok(()) => monitor.planned(),
@@ -154,38 +155,16 @@ impl Engine {
         manifest: Manifest,
         monitor: &Arc<Monitor>,
     ) -> Context {
-        let watched =
-            |tree: &Arc<dyn Tree>| -> Arc<dyn Tree> { Arc::new(Watched::new(tree.clone(), monitor)) };
-        let (pfs, buffer) = (watched(&self.pfs), watched(&self.buffer));
-        let (source, target) = match spec.direction {
-            Direction::In => (pfs, buffer),
-            Direction::Out => (buffer, pfs),
-        };
-        Context {
-            id: spec.id.clone(),
-            direction: spec.direction,
-            source,
-            target,
-            identity: Identity::current(),
-            monitor: monitor.clone(),
-            journal: Arc::new(journal),
-            manifest,
-            verify: spec.policy.verify,
-            queue: Queue::new(),
+        let sides = Sides::new(spec.direction, self.pfs.clone(), self.buffer.clone(), monitor);
+        let context = Context::new(&Task::from(spec), sides, journal, monitor);
+        let run = Run {
             here: Arc::new(Here { fragment: self.here }),
             workers: self.workers,
             crew: Crew::new(spec.target.layout, self.recruits.clone()),
-            hand: String::new(),
-            links: Links::default(),
-            retry_pause: self.retry_pause,
-            parts: AtomicU64::new(0),
-            strays: Mutex::default(),
             at: self.at.clone(),
-            owner_remarked: AtomicBool::new(false),
-            is_pass: spec.policy.while_running,
-            pass_failed: AtomicBool::new(false),
-            in_vain: Mutex::default(),
-        }
+            ..context.run
+        };
+        Context { run, rules: Rules { retry_pause: self.retry_pause, ..context.rules }, manifest, ..context }
     }
 
     fn buffer_full(&self, spec: &StageSpec, monitor: &Monitor) -> ApiError {

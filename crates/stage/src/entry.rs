@@ -38,7 +38,7 @@ pub(crate) fn stage(context: &Arc<Context>, entry: Entry) {
         }
         Role::First => {
             let outcome = regular::stage(context, &entry);
-            let waiting = context.links.settle(&entry.source, outcome.as_ref().ok().cloned());
+            let waiting = context.run.links.settle(&entry.source, outcome.as_ref().ok().cloned());
             finish(context, entry, outcome.map(drop));
             waiting.into_iter().for_each(|other| join(context, other));
         }
@@ -47,7 +47,7 @@ pub(crate) fn stage(context: &Arc<Context>, entry: Entry) {
 }
 
 fn join(context: &Arc<Context>, entry: Entry) {
-    match context.links.join(entry) {
+    match context.run.links.join(entry) {
         Join::Link(entry, first) => {
             let outcome = special::link(context, &entry, &first);
             note(context, &entry, &outcome);
@@ -55,7 +55,7 @@ fn join(context: &Arc<Context>, entry: Entry) {
         }
         Join::FirstNameFailed(entry, first) => {
             let cause = Cause::FirstNameFailed { first };
-            let fault = Fault::new(&*context.source, &entry.source.path, "stage", cause);
+            let fault = Fault::new(&*context.sides.source, &entry.source.path, "stage", cause);
             finish(context, entry, Err(fault));
         }
         Join::Waits => {}

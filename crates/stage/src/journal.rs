@@ -30,8 +30,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use wire::data::{Attr, Time};
-use wire::node::{StageSpec, Verify};
+use wire::node::Verify;
 
+use crate::task::Task;
 use crate::version::Version;
 
 use self::folders::Folders;
@@ -107,18 +108,19 @@ struct Output {
 }
 
 impl Journal {
-    /// Opens the journal of `spec`, or makes it. Records of another stage are thrown away.
+    /// Opens the journal of a task, or makes it. Records of another are thrown away.
     ///
     /// # Errors
     /// The file cannot be opened, read or written.
-    pub fn open(path: &Path, spec: &StageSpec) -> Result<Journal, JournalError> {
+    pub fn open(path: &Path, task: impl Into<Task>) -> Result<Journal, JournalError> {
+        let task = task.into();
         let failed = |operation| move |source| JournalError { operation, path: path.to_owned(), source };
         let mut options = File::options();
         let file = options.read(true).write(true).create(true).truncate(false).open(path);
         let mut file = file.map_err(failed("open"))?;
-        let (mut past, length) = Past::read(&file, spec).map_err(failed("read"))?;
+        let (mut past, length) = Past::read(&file, &task).map_err(failed("read"))?;
         past.run += 1;
-        let start = Record::Start(StartRecord::new(spec, past.run));
+        let start = Record::Start(StartRecord::new(&task, past.run));
         file.set_len(length)
             .and_then(|()| file.seek(SeekFrom::End(0)))
             .and_then(|_| file.write_all(&start.line()))
@@ -276,13 +278,13 @@ struct Past {
 
 impl Past {
     /// Reads all whole lines of `file`; also gives their length in bytes, 0 for another stage's journal.
-    fn read(file: &File, spec: &StageSpec) -> io::Result<(Past, u64)> {
+    fn read(file: &File, task: &Task) -> io::Result<(Past, u64)> {
         let (mut past, mut length, mut line) = (Past::default(), 0, Vec::new());
         let mut reader = BufReader::new(file);
         while reader.read_until(b'\n', &mut line)? > 0 && line.ends_with(b"\n") {
             length += u64::try_from(line.len()).expect("a length in memory fits 64 bits");
             match serde_json::from_slice(&line) {
-                Ok(Record::Start(start)) if !start.is_of(spec) => return Ok((Past::default(), 0)),
+                Ok(Record::Start(start)) if !start.is_of(task) => return Ok((Past::default(), 0)),
                 Ok(record) => past.add(record),
                 // Whatever it was, that file is copied again.
                 Err(error) => tracing::warn!("stage journal has a line that is no record: {error}"),

@@ -18,7 +18,7 @@ const SET_GROUP_ID: u32 = 0o2000;
 /// Gives `made`, an entry of the target that is just made, the metadata of `source`, as [`keep_with`] does.
 pub(crate) fn keep(context: &Context, source: &Found, made: &Found, name: &Path) -> Result<(), Fault> {
     let is_link = source.attr.kind == FileKind::Symlink;
-    let xattrs = if is_link { Ok(Vec::new()) } else { context.source.xattrs(source) };
+    let xattrs = if is_link { Ok(Vec::new()) } else { context.sides.source.xattrs(source) };
     keep_with(context, source, xattrs, made, name)
 }
 
@@ -44,7 +44,7 @@ pub(crate) fn keep_with(
         mtime: Some(source.attr.mtime),
         ..SetAttr::default()
     };
-    let target = &*context.target;
+    let target = &*context.sides.target;
     target.set(made, &change).tried(target, name, "set mode and times of")
 }
 
@@ -57,23 +57,23 @@ struct KeptOwner {
 
 fn keep_owner(context: &Context, source: &Found, made: &Found, name: &Path) -> KeptOwner {
     let (from, to) = (&source.attr, &made.attr);
-    let user = from.uid == to.uid || context.identity.may_give_to_user(from.uid);
-    let group = from.gid == to.gid || context.identity.may_give_to_group(from.gid);
+    let user = from.uid == to.uid || context.sides.identity.may_give_to_user(from.uid);
+    let group = from.gid == to.gid || context.sides.identity.may_give_to_group(from.gid);
     let change = SetAttr {
         uid: (user && from.uid != to.uid).then_some(from.uid),
         gid: (group && from.gid != to.gid).then_some(from.gid),
         ..SetAttr::default()
     };
-    let kept = if change == SetAttr::default() || context.target.set(made, &change).is_ok() {
+    let kept = if change == SetAttr::default() || context.sides.target.set(made, &change).is_ok() {
         KeptOwner { user, group }
     } else {
         KeptOwner { user: from.uid == to.uid, group: from.gid == to.gid }
     };
     // Once is enough: it is the same for a whole tree.
     let lost = !kept.user || !kept.group;
-    if lost && !context.owner_remarked.swap(true, Ordering::Relaxed) {
+    if lost && !context.run.owner_remarked.swap(true, Ordering::Relaxed) {
         let text = format!("owner {}:{} cannot be kept, here and perhaps elsewhere", from.uid, from.gid);
-        context.remark(&context.target.show(name), &text);
+        context.remark(&context.sides.target.show(name), &text);
     }
     kept
 }
@@ -103,14 +103,14 @@ fn keep_xattrs(
         Ok(xattrs) => xattrs,
         Err(errno) => {
             let text = format!("extended attributes cannot be read: {}", errno_text(errno));
-            return context.remark(&context.source.show(&source.path), &text);
+            return context.remark(&context.sides.source.show(&source.path), &text);
         }
     };
     for xattr in &xattrs {
-        if let Err(errno) = context.target.set_xattr(made, xattr) {
+        if let Err(errno) = context.sides.target.set_xattr(made, xattr) {
             let attribute = String::from_utf8_lossy(&xattr.0);
             let text = format!("extended attribute {attribute} cannot be kept: {}", errno_text(errno));
-            context.remark(&context.target.show(name), &text);
+            context.remark(&context.sides.target.show(name), &text);
         }
     }
 }

@@ -10,11 +10,12 @@ use std::time::{Duration, Instant};
 
 use model::phase::StageState;
 use wire::control::{ApiError, Blame, FileFailure, Remark, StageNotes, StageProgress, StageStatus};
-use wire::node::{StagePace, StageSpec};
+use wire::node::StagePace;
 
 use crate::eta::Gauge;
 use crate::pace::Pace;
 use crate::stalls::Stalls;
+use crate::task::Task;
 use crate::verify;
 
 /// As many failures and as many remarks as a status lists.
@@ -25,7 +26,7 @@ const STALL_AFTER: Duration = Duration::from_secs(30);
 
 /// The state of one run of a stage, shared by all its threads.
 pub struct Monitor {
-    spec: StageSpec,
+    task: Task,
     started: Instant,
     entries_total: AtomicU64,
     entries_done: AtomicU64,
@@ -52,10 +53,12 @@ pub struct Monitor {
 }
 
 impl Monitor {
-    /// A stage that starts now.
-    pub fn new(spec: &StageSpec) -> Monitor {
+    /// A task that starts now.
+    pub fn new(task: impl Into<Task>) -> Monitor {
+        let task = task.into();
+        let limit = task.policy.bandwidth_bytes_per_s;
         let monitor = Monitor {
-            spec: spec.clone(),
+            task,
             started: Instant::now(),
             entries_total: AtomicU64::new(0),
             entries_done: AtomicU64::new(0),
@@ -79,7 +82,7 @@ impl Monitor {
             own_pace: Pace::default(),
             stalls: Stalls::default(),
         };
-        monitor.pace.limit(spec.policy.bandwidth_bytes_per_s);
+        monitor.pace.limit(limit);
         monitor
     }
 
@@ -91,7 +94,7 @@ impl Monitor {
     /// Changes the stage's pace.
     pub fn control(&self, pace: &StagePace) {
         self.pace.pause(pace.paused);
-        self.pace.limit(pace.bandwidth_bytes_per_s.or(self.spec.policy.bandwidth_bytes_per_s));
+        self.pace.limit(pace.bandwidth_bytes_per_s.or(self.task.policy.bandwidth_bytes_per_s));
         self.own_pace.limit(pace.node_bandwidth_bytes_per_s);
     }
 
@@ -105,11 +108,11 @@ impl Monitor {
         let error = self.error.lock().expect("no thread panics with the lock").clone();
         let failures = self.failures.lock().expect("no thread panics with the lock").clone();
         StageStatus {
-            id: self.spec.id.clone(),
-            direction: self.spec.direction,
-            kind: self.spec.kind,
-            source: self.spec.source.clone(),
-            destination: self.spec.destination.clone(),
+            id: self.task.id.clone(),
+            direction: self.task.direction,
+            kind: self.task.kind,
+            source: self.task.source.clone(),
+            destination: self.task.destination.clone(),
             state,
             progress: self.estimated(),
             elapsed_ms: milliseconds(self.started.elapsed()),
@@ -175,7 +178,7 @@ impl Monitor {
 
     /// An entry was found; so many bytes are to be copied.
     pub(crate) fn found(&self, bytes: u64) {
-        self.bytes_to_verify.fetch_add(verify::bytes(self.spec.policy.verify, bytes), Ordering::Relaxed);
+        self.bytes_to_verify.fetch_add(verify::bytes(self.task.policy.verify, bytes), Ordering::Relaxed);
         self.bytes_total.fetch_add(bytes, Ordering::Relaxed);
         self.entries_total.fetch_add(1, Ordering::Relaxed);
     }

@@ -66,6 +66,13 @@ pub(crate) struct Crew {
     at_work: AtomicUsize,
 }
 
+impl Default for Crew {
+    /// Nobody.
+    fn default() -> Crew {
+        Crew::new(Layout::whole_files(1), Arc::default())
+    }
+}
+
 impl Crew {
     pub(crate) fn new(layout: Layout, recruits: Arc<Vec<Recruit>>) -> Crew {
         let pending = Mutex::new(recruits.len());
@@ -99,7 +106,7 @@ impl Crew {
             return;
         }
         while !context.monitor.has_found(BYTES_MIN, ENTRIES_MIN) {
-            if context.queue.is_over() {
+            if context.run.queue.is_over() {
                 return self.dismiss();
             }
             std::thread::sleep(LOOK_EVERY);

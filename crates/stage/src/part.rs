@@ -36,7 +36,7 @@ impl<'a> Part<'a> {
     /// Gives it its name, in place of what has it now.
     pub(crate) fn publish(mut self, target: &Path) -> Result<(), Fault> {
         if self.path != target {
-            let tree = &*self.context.target;
+            let tree = &*self.context.sides.target;
             tree.rename(&self.path, target).tried(tree, target, "rename into place")?;
         }
         self.published = true;
@@ -60,7 +60,7 @@ pub(crate) fn make_afresh<T>(
     operation: &'static str,
     make: impl Fn() -> tree::Result<T>,
 ) -> Result<T, Fault> {
-    let target = &*context.target;
+    let target = &*context.sides.target;
     match make() {
         Err(Errno::EXIST) => {
             let there = target.find(path).tried(target, name, "look up")?;

@@ -62,8 +62,8 @@ pub(crate) fn plan(context: &Arc<Context>, spec: &StageSpec) -> Result<(), ApiEr
 
 /// A fault that ends the stage as a whole.
 fn whole(context: &Context, fault: &Fault) -> ApiError {
-    context.monitor.name_failure(fault.failure(context.direction));
-    fault.stage_error(context.direction)
+    context.monitor.name_failure(fault.failure(context.sides.direction));
+    fault.stage_error(context.sides.direction)
 }
 
 /// A path as the directive has it, with what a slash at its end means.
@@ -119,17 +119,17 @@ struct Planner<'a> {
 impl Planner<'_> {
     fn file(&mut self, source: &Named, target: &Named) -> Result<(), Fault> {
         let context = self.context;
-        let found = context.source.locate(&source.path);
-        let found = found.tried(&*context.source, &source.path, "look up source")?;
+        let found = context.sides.source.locate(&source.path);
+        let found = found.tried(&*context.sides.source, &source.path, "look up source")?;
         if found.is_folder() {
-            return Err(Errno::ISDIR).tried(&*context.source, &source.path, "stage as a file");
+            return Err(Errno::ISDIR).tried(&*context.sides.source, &source.path, "stage as a file");
         }
-        let (_, name) = split(&source.path).tried(&*context.source, &source.path, "stage as a file")?;
-        let there = if_there(context.target.locate(&target.path));
-        let there = there.tried(&*context.target, &target.path, "look up")?;
+        let (_, name) = split(&source.path).tried(&*context.sides.source, &source.path, "stage as a file")?;
+        let there = if_there(context.sides.target.locate(&target.path));
+        let there = there.tried(&*context.sides.target, &target.path, "look up")?;
         let into_folder = target.ends_with_slash || there.is_some_and(|there| there.is_folder());
         let target = if into_folder { target.path.join(name) } else { target.path.clone() };
-        let (folder, name) = split(&target).tried(&*context.target, &target, "stage to")?;
+        let (folder, name) = split(&target).tried(&*context.sides.target, &target, "stage to")?;
         let folder = self.destination(folder)?;
         let target = folder.target.path.join(name);
         self.queue(found, target, folder);
@@ -138,13 +138,13 @@ impl Planner<'_> {
 
     fn directory(&mut self, source: &Named, target: &Named) -> Result<(), Fault> {
         let context = self.context;
-        let found = context.source.locate(&source.path);
-        let found = found.tried(&*context.source, &source.path, "look up source")?;
+        let found = context.sides.source.locate(&source.path);
+        let found = found.tried(&*context.sides.source, &source.path, "look up source")?;
         if !found.is_folder() {
-            return Err(Errno::NOTDIR).tried(&*context.source, &source.path, "stage as a directory");
+            return Err(Errno::NOTDIR).tried(&*context.sides.source, &source.path, "stage as a directory");
         }
         // Before anything is made at the target: the folder may be there and not be readable.
-        drop(context.source.list(&found).tried(&*context.source, &source.path, "list folder")?);
+        drop(context.sides.source.list(&found).tried(&*context.sides.source, &source.path, "list folder")?);
         let folder = self.top(&found, &target.path)?;
         walk::walk(context, found, folder);
         Ok(())
@@ -154,8 +154,8 @@ impl Planner<'_> {
     /// earlier run: whoever made it before had their own reasons for its mode.
     fn top(&mut self, source: &Found, target: &Path) -> Result<Arc<Folder>, Fault> {
         let context = self.context;
-        let there = if_there(context.target.locate(target));
-        if let Some(there) = there.tried(&*context.target, target, "look up")? {
+        let there = if_there(context.sides.target.locate(target));
+        if let Some(there) = there.tried(&*context.sides.target, target, "look up")? {
             strays::sweep(context, &there)?;
             if !context.journal.was_made(target) {
                 return Ok(Folder::existing(there));
@@ -163,13 +163,13 @@ impl Planner<'_> {
             make_usable(context, &there);
             return Ok(Folder::top(source.clone(), there));
         }
-        let (above, name) = split(target).tried(&*context.target, target, "stage to")?;
+        let (above, name) = split(target).tried(&*context.sides.target, target, "stage to")?;
         let above = self.destination(above)?;
         let path = above.target.path.join(name);
         context.journal.make(target);
         context.journal.sync();
-        let made = context.target.make(&path, New::Folder(FOLDER_MODE_MEANWHILE));
-        let made = made.tried(&*context.target, &path, "make folder")?;
+        let made = context.sides.target.make(&path, New::Folder(FOLDER_MODE_MEANWHILE));
+        let made = made.tried(&*context.sides.target, &path, "make folder")?;
         Ok(Folder::top(source.clone(), made))
     }
 
@@ -194,20 +194,20 @@ impl Planner<'_> {
 fn queue(context: &Arc<Context>, source: Found, target: PathBuf, folder: Arc<Folder>) {
     context.journal.met(&target);
     let is_file = source.attr.kind == FileKind::Regular;
-    let role = if is_file { context.links.role(&source) } else { Role::Alone };
-    if context.is_pass && !(role == Role::Alone && drained::is_due(context, &source, &target)) {
+    let role = if is_file { context.run.links.role(&source) } else { Role::Alone };
+    if context.rules.is_pass && !(role == Role::Alone && drained::is_due(context, &source, &target)) {
         return;
     }
     // Further names of a file bring no bytes.
     context.monitor.found(if is_file && role != Role::Other { source.attr.size } else { 0 });
     if !context.monitor.is_stopping() {
-        context.queue.push(Entry { source, target, folder, role });
+        context.run.queue.push(Entry { source, target, folder, role });
     }
 }
 
 /// The folder at `path`, made if it is missing, with what is missing above it.
 pub(crate) fn ensure(context: &Context, path: &Path) -> Result<Found, Fault> {
-    let target = &*context.target;
+    let target = &*context.sides.target;
     let there = || match target.locate(path) {
         Ok(there) if there.is_folder() => Ok(Some(there)),
         Ok(_) => Err(Errno::NOTDIR).tried(target, path, "make folder"),
@@ -236,6 +236,6 @@ pub(crate) fn ensure(context: &Context, path: &Path) -> Result<Found, Fault> {
 fn make_usable(context: &Context, folder: &Found) {
     let mode = folder.attr.mode | FOLDER_MODE_MEANWHILE;
     if mode != folder.attr.mode {
-        let _ = context.target.set(folder, &SetAttr { mode: Some(mode), ..SetAttr::default() });
+        let _ = context.sides.target.set(folder, &SetAttr { mode: Some(mode), ..SetAttr::default() });
     }
 }

@@ -59,7 +59,7 @@ fn already_staged(context: &Arc<Context>, entry: &Entry) -> Option<Found> {
 /// What an earlier run noted of a file and its entry at the target, if neither side has changed since.
 pub(crate) fn staged_before(context: &Context, source: &Found, target: &Path) -> Option<(Finished, Found)> {
     let done = context.journal.finished(target)?;
-    let there = context.target.find(target).ok()?;
+    let there = context.sides.target.find(target).ok()?;
     let is_as_recorded = |attr: &Attr| (attr.size, attr.mtime) == (done.size, done.mtime);
     let same = there.attr.kind == FileKind::Regular
         && is_as_recorded(&there.attr)
@@ -122,7 +122,7 @@ pub(crate) fn make<'a>(
 
 /// What has the source's name now: the file may have been replaced as a whole.
 fn again(context: &Context, source: &Found) -> Result<Found, Fault> {
-    let tree = &*context.source;
+    let tree = &*context.sides.source;
     let found = tree.find(&source.path).tried(tree, &source.path, "look up")?;
     match found.attr.kind {
         FileKind::Regular => Ok(found),
@@ -136,7 +136,7 @@ pub(crate) fn write<'a>(
     source: &Found,
     target: &Path,
 ) -> Result<Written<'a>, Fault> {
-    let tree = &context.source;
+    let tree = &context.sides.source;
     context.sleep(version::rest(source));
     let file = tree.open(source).tried(&**tree, &source.path, "open for reading")?;
     let mut attr = file.attributes().tried(&**tree, &source.path, "look at")?;
@@ -157,7 +157,7 @@ pub(crate) fn write_from<'a>(
     let size = found.attr.size;
     let Begun { made, part, target, blocks } = resume::begin(context, target, &found)?;
     let tally = Arc::new(Tally::new(&context.monitor));
-    let layout = context.crew.layout_for(size).filter(|_| !source.sparse);
+    let layout = context.run.crew.layout_for(size).filter(|_| !source.sparse);
     let spread = layout.map(|layout| (layout, buffer_ino(context, &found, &made)));
     let file = Arc::new(Transfer { size, source, found, target, made, spread });
 
@@ -204,7 +204,7 @@ pub(crate) fn settle<'a>(
         changed: Some(file.found.attr.ctime),
         crc32c: sums.whole(),
         attempts,
-        verified: verify::of_size(context.verify, file.size),
+        verified: verify::of_size(context.rules.verify, file.size),
         finished_ms: now_ms(),
     };
     Ok(Copy { made: file.made.clone(), part, done, tally })
@@ -224,7 +224,7 @@ pub(crate) fn opened(
     attr: Attr,
     file: Box<dyn OpenFile>,
 ) -> Result<(Opened, Found), Fault> {
-    let (tree, path) = (&context.source, &source.path);
+    let (tree, path) = (&context.sides.source, &source.path);
     let sparse = file.has_holes(&attr).tried(&**tree, path, "look for holes in")?;
     let opened = Opened { tree: tree.clone(), path: path.clone(), file: Arc::from(file), sparse };
     Ok((opened, Found { attr, ..source.clone() }))
@@ -232,14 +232,14 @@ pub(crate) fn opened(
 
 /// The inode of the file in the buffer, whichever side that is.
 fn buffer_ino(context: &Context, source: &Found, made: &Found) -> u64 {
-    match context.direction {
+    match context.sides.direction {
         Direction::In => made.attr.ino,
         Direction::Out => source.attr.ino,
     }
 }
 
 fn look(context: &Context, file: &Transfer) -> Survey {
-    Survey { attr: file.source.file.attributes(), xattrs: context.source.xattrs(&file.found) }
+    Survey { attr: file.source.file.attributes(), xattrs: context.sides.source.xattrs(&file.found) }
 }
 
 fn check_unchanged(file: &Transfer, now: tree::Result<Attr>) -> Result<(), Fault> {
@@ -266,11 +266,12 @@ fn verify(
         let cause = Cause::WrongSize { expected: size, found: attr.size };
         return Err(Fault::new(&*target.tree, &target.path, "verify", cause));
     }
-    if verify::of_size(context.verify, size) == Verify::Off && resumed.is_empty() {
+    if verify::of_size(context.rules.verify, size) == Verify::Off && resumed.is_empty() {
         return Ok(());
     }
     target.file.forget_cached().tried(&*target.tree, &target.path, "drop the cache of")?;
-    let chosen = |block: usize| verify::includes(context.verify, size, block) || resumed.contains_key(&block);
+    let chosen =
+        |block: usize| verify::includes(context.rules.verify, size, block) || resumed.contains_key(&block);
     file.read_back(context, written, chosen, tally)
 }
 

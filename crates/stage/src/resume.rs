@@ -39,7 +39,7 @@ pub(crate) fn begin<'a>(context: &'a Context, name: &Path, source: &Found) -> Re
     }
     let workplace = context.workplace(name);
     let (made, file) =
-        make_afresh(context, (&workplace, name), "make file", || context.target.create(&workplace))?;
+        make_afresh(context, (&workplace, name), "make file", || context.sides.target.create(&workplace))?;
     let part = Part::new(context, workplace);
     if source.attr.size > UNIT_BYTES {
         context.journal.begin(name, part.path(), &source.attr);
@@ -51,12 +51,12 @@ fn go_on<'a>(context: &'a Context, name: &Path, source: &Found, unfinished: Unfi
     if unfinished.version != Some(Version::of(&source.attr)) {
         return None;
     }
-    let made = context.target.find(&unfinished.place).ok()?;
+    let made = context.sides.target.find(&unfinished.place).ok()?;
     // Nobody but us may have had a hand in it.
     let is_ours = made.attr.kind == FileKind::Regular
         && made.attr.nlink == 1
-        && context.identity.may_give_to_user(made.attr.uid);
-    let file = is_ours.then(|| context.target.reopen(&made).ok())??;
+        && context.sides.identity.may_give_to_user(made.attr.uid);
+    let file = is_ours.then(|| context.sides.target.reopen(&made).ok())??;
     let done = unfinished.blocks.len();
     tracing::info!("stage {}: go on with {}: {done} MiB are there", context.id, name.display());
     let part = Part::new(context, unfinished.place);
@@ -65,5 +65,5 @@ fn go_on<'a>(context: &'a Context, name: &Path, source: &Found, unfinished: Unfi
 
 /// The file at its working name; faults name the file that it is to become.
 fn opened(context: &Context, name: &Path, file: Box<dyn crate::tree::OpenFile>) -> Opened {
-    Opened { tree: context.target.clone(), path: name.to_owned(), file: Arc::from(file), sparse: false }
+    Opened { tree: context.sides.target.clone(), path: name.to_owned(), file: Arc::from(file), sparse: false }
 }

@@ -13,23 +13,21 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use model::phase::{Direction, StageKind};
-use model::stripe::Layout;
 use rustix::io::Errno;
-use wire::control::Owner;
 use wire::data::{FileKind, Time};
-use wire::node::{NamespaceTarget, StagePolicy, StageSpec};
+use wire::node::StagePolicy;
 
 use crate::context::Context;
-use crate::engine::Engine;
 use crate::entry::Entry;
 use crate::fault::{Fault, Tried};
 use crate::folder::Folder;
 use crate::journal::{Journal, JournalError};
 use crate::links::Role;
-use crate::manifest::Manifest;
 use crate::monitor::Monitor;
 use crate::pace::Pace;
 use crate::plan;
+use crate::sides::Sides;
+use crate::task::Task;
 use crate::tree::{Found, Tree, split};
 use crate::{regular, special, strays, verify};
 
@@ -65,10 +63,18 @@ impl Publisher {
         source: Arc<dyn Tree>,
         target: Arc<dyn Tree>,
     ) -> Result<Publisher, JournalError> {
-        let spec = spec(id);
-        let (journal, monitor) = (Journal::open(journal, &spec)?, Arc::new(Monitor::new(&spec)));
-        let context = Engine::between(target, source).context(&spec, journal, Manifest::default(), &monitor);
-        let context = Arc::new(context);
+        let task = Task {
+            id: id.to_owned(),
+            direction: Direction::Out,
+            kind: StageKind::File,
+            source: String::new(),
+            destination: String::new(),
+            policy: StagePolicy::default(),
+        };
+        let (journal, monitor) =
+            (Journal::open(journal, task.clone())?, Arc::new(Monitor::new(task.clone())));
+        let sides = Sides::new(task.direction, target, source, &monitor);
+        let context = Arc::new(Context::new(&task, sides, journal, &monitor));
         Ok(Publisher { context, ready: Mutex::default(), cleared: Mutex::default() })
     }
 
@@ -79,7 +85,7 @@ impl Publisher {
     /// [`Fault`]; the target is as it was.
     pub fn publish(&self, source: Found, target: &Path) -> Result<Published, Fault> {
         let context = &self.context;
-        let (above, name) = split(target).tried(&*context.target, target, "drain to")?;
+        let (above, name) = split(target).tried(&*context.sides.target, target, "drain to")?;
         let folder = self.folder(above)?;
         let target = folder.path.join(name);
         let entry = Entry { source, target, folder: Folder::existing(folder), role: Role::Alone };
@@ -135,7 +141,7 @@ impl Publisher {
 
     /// The same of one file of this size.
     pub fn work_of(&self, size: u64) -> u64 {
-        size + verify::bytes(self.context.verify, size)
+        size + verify::bytes(self.context.rules.verify, size)
     }
 
     /// How fast it may go.
@@ -148,7 +154,7 @@ impl Publisher {
     /// # Errors
     /// The target's fault.
     pub fn sync_folder(&self, folder: &Path) -> Result<(), Fault> {
-        let target = &*self.context.target;
+        let target = &*self.context.sides.target;
         target.sync_folder(folder).tried(target, folder, "fsync folder")
     }
 
@@ -172,34 +178,5 @@ impl Publisher {
 
     fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<PathBuf, Found>> {
         self.ready.lock().expect("no thread panics with the lock")
-    }
-}
-
-/// What the parts shared with stages want to know of a stage. There is no namespace: both sides are trees that the
-/// caller has.
-fn spec(id: &str) -> StageSpec {
-    let nowhere = NamespaceTarget {
-        instance: String::new(),
-        namespace: 0,
-        key: String::new(),
-        layout: Layout::whole_files(1),
-        home: 0,
-        nodes: Vec::new(),
-        grace_ms: 0,
-    };
-    StageSpec {
-        id: id.to_owned(),
-        direction: Direction::Out,
-        kind: StageKind::File,
-        pfs_path: PathBuf::new(),
-        buffer_path: String::new(),
-        buffer_name: String::new(),
-        source: String::new(),
-        destination: String::new(),
-        target: nowhere,
-        owner: Owner { uid: rustix::process::geteuid().as_raw(), gid: rustix::process::getegid().as_raw() },
-        pairs: Vec::new(),
-        policy: StagePolicy::default(),
-        ticket: String::new(),
     }
 }

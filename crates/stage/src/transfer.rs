@@ -192,7 +192,7 @@ fn by(
     match work(&**hand) {
         Ok(sums) => Ok(sums),
         Err(NotDone::Fault(fault)) => Err(fault),
-        Err(NotDone::Hand) => match work(&*context.here) {
+        Err(NotDone::Hand) => match work(&*context.run.here) {
             Ok(sums) => Ok(sums),
             Err(NotDone::Fault(fault)) => Err(fault),
             Err(NotDone::Hand) => unreachable!("this host's own hand is never lost"),
@@ -209,13 +209,13 @@ fn each(
     work: impl Fn(&Unit, &Arc<dyn Copier>) -> Result<Vec<u32>, Fault> + Send + Sync + 'static,
 ) -> Result<Done, Fault> {
     if units.len() <= 1 {
-        let done = |unit: Unit| work(&unit, &context.here).map(|sums| (unit, sums));
+        let done = |unit: Unit| work(&unit, &context.run.here).map(|sums| (unit, sums));
         return units.into_iter().map(done).collect();
     }
     let results = Arc::new(Mutex::new(Ok(Done::with_capacity(units.len()))));
     let shared = results.clone();
     let homes: Vec<Option<u32>> = units.iter().map(|unit| unit.home).collect();
-    context.queue.share(homes.into_iter(), &context.here, move |number, hand| {
+    context.run.queue.share(homes.into_iter(), &context.run.here, move |number, hand| {
         if shared.lock().expect("no thread panics with the lock").is_err() {
             return;
         }

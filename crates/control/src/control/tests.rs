@@ -3,10 +3,10 @@
 mod buffers;
 mod callers;
 mod crash;
-mod demands;
 mod door;
 mod hosts;
 mod job_nodes;
+mod on_demand;
 mod out_of_order;
 mod reuse;
 mod staging;

@@ -88,7 +88,8 @@ pub async fn check_usable<S: Site>(
     Ok(())
 }
 
-fn gone(name: &str) -> ApiError {
+/// The error of a persistent buffer that is not there.
+pub fn gone(name: &str) -> ApiError {
     let message = format!("there is no persistent buffer {name}");
     user("no_such_buffer", message, "create it first: #BB create_persistent, in another job")
 }

@@ -3,11 +3,11 @@
 use model::phase::{Direction, Phase};
 use wire::control::ApiError;
 
-use super::staging::{self, AfterFailure};
 use super::{Done, require_set_up};
 use crate::control::Control;
 use crate::site::Site;
 use crate::state::sessions;
+use crate::transfers::script::{self, AfterFailure};
 use crate::turns::Cancelled;
 
 /// Stages in.
@@ -20,7 +20,7 @@ pub async fn run<S: Site>(control: &Control<S>, token: &str, cancelled: Cancelle
     if session.phase >= Phase::StagedIn {
         return Ok(Done::Already);
     }
-    staging::run(control, &session, Direction::In, AfterFailure::Stop, cancelled).await?;
+    script::run(control, &session, Direction::In, AfterFailure::Stop, cancelled).await?;
     let token = token.to_owned();
     control.database.transact(move |tx| sessions::set_phase(tx, &token, Phase::StagedIn)).await?;
     Ok(Done::Now)

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use model::phase::{Direction, Phase};
 use wire::control::ApiError;
 
-use super::staging::{self, AfterFailure};
 use super::{Done, require_set_up, wrong_phase};
 use crate::control::Control;
-use crate::demands;
 use crate::site::Site;
-use crate::state::{self, activations, sessions, stages};
+use crate::state::{activations, sessions, transfers};
+use crate::transfers::job_end;
+use crate::transfers::script::{self, AfterFailure};
 use crate::turns::Cancelled;
 
 /// Stages out.
@@ -44,8 +44,8 @@ pub async fn run<S: Site>(
         return Err(wrong_phase(&session, "it is still mounted", "call post_run first"));
     }
     // What programs asked for, then what the script does; a failure of one keeps nobody from the other.
-    let asked = demands::at_end::finish(control, &session, &mut cancelled).await;
-    let written = staging::run(control, &session, Direction::Out, AfterFailure::GoOn, cancelled).await;
+    let asked = job_end::finish(control, &session, &mut cancelled).await;
+    let written = script::run(control, &session, Direction::Out, AfterFailure::GoOn, cancelled).await;
     asked.and(written)?;
     let name = token.to_owned();
     let finish = move |tx: &rusqlite::Transaction<'_>| {
@@ -59,7 +59,7 @@ pub async fn run<S: Site>(
 async fn has_nothing_to_stage<S: Site>(control: &Control<S>, token: &str) -> Result<bool, ApiError> {
     let name = token.to_owned();
     let read = move |tx: &rusqlite::Transaction<'_>| {
-        Ok((stages::of(tx, &name)?, state::demands::unfinished_of_job(tx, &name)?))
+        Ok((transfers::of_script(tx, &name)?, transfers::unfinished_of_job(tx, &name)?))
     };
     let (stages, asked) = control.database.transact(read).await?;
     Ok(stages.iter().all(|stage| stage.direction != Direction::Out) && asked.is_empty())

@@ -21,7 +21,7 @@ use crate::state::activations::{self, Activation};
 use crate::state::instances::{self, Instance};
 use crate::state::leftovers::{self, Kind, Leftover};
 use crate::state::sessions::Session;
-use crate::state::stages::{self, Stage};
+use crate::state::transfers::{self, Transfer};
 
 /// How often nodes are asked whether a volume is drained.
 const POLL: Duration = Duration::from_millis(500);
@@ -68,8 +68,9 @@ pub fn check(plan: &Plan, own: &Own) -> Result<(), ApiError> {
     }
     let mut outs = 0;
     for stage in plan.stages.iter().filter(|stage| stage.buffer.is_empty()) {
-        let refuse =
-            |why: &str, advice: &str| Err(user("private_stage", format!("{}: {why}", stage.source), advice));
+        let refuse = |why: &str, advice: &str| {
+            Err(user("private_stage", format!("{}: {why}", stage.source()), advice))
+        };
         match (stage.direction, stage.kind) {
             (Direction::In, _) => {
                 return refuse("nothing is staged into private volumes", "copy within the job");
@@ -99,7 +100,7 @@ pub fn check(plan: &Plan, own: &Own) -> Result<(), ApiError> {
 fn check_spread(plan: &Plan) -> Result<(), ApiError> {
     let ins = plan.stages.iter().find(|stage| stage.buffer.is_empty() && stage.direction == Direction::In);
     let Some(stage) = ins else { return Ok(()) };
-    let message = format!("{}: nothing is staged in before the nodes of the job are known", stage.source);
+    let message = format!("{}: nothing is staged in before the nodes of the job are known", stage.source());
     Err(user(
         "early_stage",
         message,
@@ -142,7 +143,7 @@ pub async fn create<S: Site>(
     node: &str,
 ) -> Result<(), ApiError> {
     let token = session.token.clone();
-    let stages = control.database.transact(move |tx| stages::of(tx, &token)).await?;
+    let stages = control.database.transact(move |tx| transfers::of_script(tx, &token)).await?;
     let drain = stages.iter().find(|stage| is_drained(stage)).map(|stage| LocalDrain {
         from: drained_folder(stage).to_owned(),
         to: stage.pfs_path.clone(),
@@ -233,7 +234,7 @@ async fn drained_at<S: Site>(control: &Control<S>, session: &Session, node: &str
 }
 
 /// The stage that the volume's drain is.
-pub fn is_drained(stage: &Stage) -> bool {
+pub fn is_drained(stage: &Transfer) -> bool {
     let own = stage.buffer.is_empty() && stage.access_mode == AccessMode::Private;
     own && stage.direction == Direction::Out && stage.state != StageState::Complete
 }
@@ -251,7 +252,7 @@ async fn nodes<S: Site>(control: &Control<S>, session: &Session) -> Result<Vec<S
 
 /// The variables that the volume at `path` has besides `DW_JOB_PRIVATE`, without a slash at their end, as on Summit: where it
 /// is, and where a drain goes that runs beside the job, so that `forebay drain wait` finds it.
-pub fn variables(path: &Path, instance: &Instance, stages: &[Stage]) -> Vec<(String, String)> {
+pub fn variables(path: &Path, instance: &Instance, stages: &[Transfer]) -> Vec<(String, String)> {
     let of = |name: &str, value: &Path| (name.to_owned(), value.display().to_string());
     let mut variables = vec![of("BBPATH", path), of("FOREBAY_LOCAL", path)];
     let drained = stages.iter().find(|stage| is_drained(stage)).filter(|_| instance.drain.is_some());
@@ -263,6 +264,6 @@ pub fn variables(path: &Path, instance: &Instance, stages: &[Stage]) -> Vec<(Str
 }
 
 /// The folder of the volume that is drained, below its root.
-fn drained_folder(stage: &Stage) -> &str {
+fn drained_folder(stage: &Transfer) -> &str {
     stage.buffer_path.trim_end_matches('/')
 }

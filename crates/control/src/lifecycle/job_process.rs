@@ -13,14 +13,14 @@ use crate::control::Control;
 use crate::pool::{self, Ground, Wish};
 use crate::script::{self, UNKNOWN_JOB_ID};
 use crate::site::Site;
-use crate::state::stages::Stage;
+use crate::state::transfers::Transfer;
 
 /// Checks the script, its sizes against the pool, and its sources against the file system.
 ///
 /// # Errors
 /// The first reason to refuse the script.
 pub async fn run<S: Site>(control: &Control<S>, request: JobProcess) -> Result<JobSummary, ApiError> {
-    let plan = script::plan(&request.script, UNKNOWN_JOB_ID)?;
+    let plan = script::plan(&request.script, UNKNOWN_JOB_ID, &request.owner)?;
     setup::check_here(control, &plan)?;
     let (ground, views) = (Ground::of(&control.site)?, control.site.nodes());
     let shares = control.database.transact(move |tx| setup::shares(tx, &views)).await?;
@@ -65,7 +65,7 @@ pub async fn pools<S: Site>(control: &Control<S>) -> Result<Vec<wire::control::P
 }
 
 /// Whether a `stage_in` source is there, is what the directive calls it, and can be read.
-fn check_source(stage: &Stage) -> Result<(), ApiError> {
+fn check_source(stage: &Transfer) -> Result<(), ApiError> {
     let path = &stage.pfs_path;
     if stage.direction == Direction::Out || path.to_string_lossy().contains(UNKNOWN_JOB_ID) {
         return Ok(());

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use model::phase::AccessMode;
 use wire::control::{ApiError, Paths, RealSize};
 
 use super::mounts::default_mountpoint;
@@ -10,7 +9,7 @@ use super::require_set_up;
 use super::{buffers, job_nodes};
 use crate::control::Control;
 use crate::site::Site;
-use crate::state::{activations, instances, stages};
+use crate::state::{activations, instances, transfers};
 
 /// The job's environment; may be asked before the mounts are there, as Slurm does.
 ///
@@ -20,8 +19,9 @@ pub async fn paths<S: Site>(control: &Control<S>, token: &str) -> Result<Paths, 
     let session = control.session(token).await?;
     require_set_up(&session)?;
     let name = token.to_owned();
-    let read =
-        move |tx: &rusqlite::Transaction<'_>| Ok((activations::of(tx, &name)?, stages::of(tx, &name)?));
+    let read = move |tx: &rusqlite::Transaction<'_>| {
+        Ok((activations::of(tx, &name)?, transfers::of_script(tx, &name)?))
+    };
     let (mounts, stages) = control.database.transact(read).await?;
     let mut variables = BTreeMap::new();
     for buffer in buffers::of(control, &session).await? {
@@ -38,7 +38,7 @@ pub async fn paths<S: Site>(control: &Control<S>, token: &str) -> Result<Paths, 
             if is_volume {
                 variables.extend(job_nodes::variables(&mountpoint, &buffer.described.instance, &stages));
             }
-            variables.insert(variable(&buffer.name, mode), format!("{}/", mountpoint.display()));
+            variables.insert(transfers::variable(&buffer.name, mode), format!("{}/", mountpoint.display()));
         }
     }
     Ok(Paths { variables })
@@ -55,14 +55,4 @@ pub async fn real_size<S: Site>(control: &Control<S>, token: &str) -> Result<Rea
     let instance = control.database.transact(move |tx| instances::find(tx, &name)).await?;
     let capacity = instance.map(|instance| instance.capacity_bytes).unwrap_or_default();
     Ok(RealSize { capacity, units: "bytes".to_owned() })
-}
-
-/// The environment variable that names a namespace.
-pub fn variable(buffer: &str, mode: AccessMode) -> String {
-    let (whose, name) =
-        if buffer.is_empty() { ("JOB", String::new()) } else { ("PERSISTENT", format!("_{buffer}")) };
-    match mode {
-        AccessMode::Striped => format!("DW_{whose}_STRIPED{name}"),
-        AccessMode::Private => format!("DW_{whose}_PRIVATE{name}"),
-    }
 }

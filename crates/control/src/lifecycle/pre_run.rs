@@ -12,17 +12,17 @@ use wire::node::{MountSpec, PartTrouble, StorageAddress};
 use super::beside::{Standing, standing};
 use super::buffers::{self, Buffer};
 use super::mounts::{COMPUTE_NODE, Which, default_mountpoint, mount_id, share, unmount_of};
-use super::{Done, draining, job_nodes, join_all, require_set_up, spread, target, wrong_phase};
+use super::{Done, job_nodes, join_all, require_set_up, spread, target, wrong_phase};
 use crate::control::Control;
 use crate::leftovers;
 use crate::node_api::Unmount;
 use crate::parts;
 use crate::site::Site;
 use crate::state::activations::{self, Activation};
-use crate::state::demands;
 use crate::state::instances::{self, Instance};
 use crate::state::sessions::{self, Session};
-use crate::state::stages::{self, Stage};
+use crate::state::transfers::{self, Transfer};
+use crate::transfers::while_running;
 
 /// One mount that the job needs.
 #[derive(Clone, Debug)]
@@ -74,8 +74,9 @@ pub async fn run<S: Site>(control: &Control<S>, token: &str, request: PreRun) ->
     let session = control.session(token).await?;
     require_set_up(&session)?;
     let name = token.to_owned();
-    let read =
-        move |tx: &rusqlite::Transaction<'_>| Ok((stages::of(tx, &name)?, activations::of(tx, &name)?));
+    let read = move |tx: &rusqlite::Transaction<'_>| {
+        Ok((transfers::of_script(tx, &name)?, activations::of(tx, &name)?))
+    };
     let (stages, known) = control.database.transact(read).await?;
     check_ready(&session, &stages)?;
     let hosts = hosts(control, &request)?;
@@ -104,7 +105,7 @@ pub async fn run<S: Site>(control: &Control<S>, token: &str, request: PreRun) ->
         return Ok(Done::Already);
     }
     let name = token.to_owned();
-    draining::start(control, &session, &used, &stages).await;
+    while_running::start(control, &session, &used, &stages).await;
     control.database.transact(move |tx| sessions::set_phase(tx, &name, Phase::Mounted)).await?;
     Ok(Done::Now)
 }
@@ -135,7 +136,7 @@ async fn give_up<S: Site>(control: &Control<S>, session: &Session, wanted: &[(Pl
     }
 }
 
-fn check_ready(session: &Session, stages: &[Stage]) -> Result<(), ApiError> {
+fn check_ready(session: &Session, stages: &[Transfer]) -> Result<(), ApiError> {
     if session.phase >= Phase::StagedOut {
         return Err(wrong_phase(session, "it is staged out already", "start a new session"));
     }
@@ -143,7 +144,7 @@ fn check_ready(session: &Session, stages: &[Stage]) -> Result<(), ApiError> {
         stages.iter().find(|stage| stage.direction == Direction::In && stage.state != StageState::Complete);
     match missing {
         Some(stage) => {
-            let message = format!("the stage_in of {} is not complete", stage.source);
+            let message = format!("the stage_in of {} is not complete", stage.source());
             Err(wrong_phase(session, &message, "call data_in first"))
         }
         None => Ok(()),
@@ -278,7 +279,7 @@ async fn mount<S: Site>(
     let status = control.site.mount(&node, &spec).await.map_err(|error| on_node(&node, error))?;
     let token = session.token.clone();
     // One that began after the mount was noted has told it itself.
-    if spec.exclusive && control.database.transact(move |tx| demands::any_in(tx, &token, mode)).await? {
+    if spec.exclusive && control.database.transact(move |tx| transfers::any_in(tx, &token, mode)).await? {
         share(control, session, mode).await?;
     }
     let (name, noted) =

@@ -16,7 +16,7 @@ use crate::site::Site;
 use crate::state::counters::{self, Counter};
 use crate::state::instances::{self, Instance};
 use crate::state::sessions::{self, Session};
-use crate::state::stages::{self, Stage};
+use crate::state::transfers::{self, Transfer};
 use crate::state::{self, registrations};
 use crate::status::used_bytes;
 
@@ -33,7 +33,7 @@ pub struct Order {
     /// `None`: what works.
     pub volume: Option<VolumeKind>,
     /// Its stages.
-    pub stages: Vec<Stage>,
+    pub stages: Vec<Transfer>,
     /// The persistent buffers that it uses.
     pub uses: Vec<String>,
 }
@@ -54,7 +54,7 @@ pub async fn run<S: Site>(control: &Control<S>, token: &str, request: Setup) -> 
             return Ok(Done::Already);
         }
     }
-    let plan = script::plan(&request.script, token)?;
+    let plan = script::plan(&request.script, token, &request.owner)?;
     check_here(control, &plan)?;
     buffers::check_usable(control, &plan.uses, &request.owner).await?;
     tracing::info!(token, caller = request.caller, counted = request.capacity, hosts = ?request.hosts, "set up");
@@ -96,7 +96,7 @@ pub fn check_here<S: Site>(control: &Control<S>, plan: &script::Plan) -> Result<
     {
         return job_nodes::check(plan, own);
     }
-    let private = |stage: &&Stage| stage.access_mode == model::phase::AccessMode::Private;
+    let private = |stage: &&Transfer| stage.access_mode == model::phase::AccessMode::Private;
     match control.site.cluster() {
         None if plan.has_bb => {
             let message = "#BB lines are carried out by a workload manager, and there is none here";
@@ -104,8 +104,10 @@ pub fn check_here<S: Site>(control: &Control<S>, plan: &script::Plan) -> Result<
         }
         Some(_) => match plan.stages.iter().find(private) {
             Some(stage) => {
-                let message =
-                    format!("{} cannot be staged: every node has a private buffer of its own", stage.source);
+                let message = format!(
+                    "{} cannot be staged: every node has a private buffer of its own",
+                    stage.source()
+                );
                 Err(user("private_stage", message, "stage with $DW_JOB_STRIPED and copy within the job"))
             }
             None => Ok(()),
@@ -167,7 +169,9 @@ async fn register<S: Site>(control: &Control<S>, order: &Order) -> Result<Sessio
             return Ok(known);
         }
         let session = sessions::replace(tx, &session)?;
-        stages::insert(tx, &session.token, &planned)?;
+        for transfer in &planned {
+            transfers::insert(tx, transfer)?;
+        }
         Ok(session)
     };
     control.database.transact(register).await

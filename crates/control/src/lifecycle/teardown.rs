@@ -8,14 +8,14 @@ use wire::control::{ApiError, StageStatus, Teardown};
 
 use super::mounts::unmount_all;
 use super::post_run::manner;
-use super::{Done, absent, aside, draining, fragments, job_nodes, staging, target};
+use super::{Done, absent, aside, fragments, job_nodes, target};
 use crate::control::Control;
-use crate::demands;
 use crate::site::Site;
-use crate::state::leftovers::{self, Kind, Leftover};
+use crate::state::leftovers;
 use crate::state::sessions::{self, Session};
-use crate::state::stages::{self, Stage};
-use crate::state::{self, activations, instances, registrations};
+use crate::state::transfers::{self, Transfer};
+use crate::state::{activations, instances, registrations};
+use crate::transfers::{discard, job_end, while_running};
 
 /// Releases, or notes why the data is kept.
 ///
@@ -29,23 +29,26 @@ pub async fn run<S: Site>(control: &Control<S>, token: &str, how: Teardown) -> R
     check_unused(control, &session).await?;
     unmount_all(control, &session, manner(&control.site, how.hurry)).await?;
     let name = token.to_owned();
-    let read =
-        move |tx: &rusqlite::Transaction<'_>| Ok((instances::find(tx, &name)?, stages::of(tx, &name)?));
+    let read = move |tx: &rusqlite::Transaction<'_>| {
+        Ok((instances::find(tx, &name)?, transfers::of_script(tx, &name)?))
+    };
     let (instance, stages) = control.database.transact(read).await?;
     if !how.hurry
         && let Some(owed) = owed(control, &session).await?
     {
         return keep(control, &session, &owed).await;
     }
-    demands::at_end::forget(control, &session).await?;
+    job_end::forget(control, &session).await?;
     if let Some(instance) = &instance
         && control.site.cluster().is_none()
     {
         target::addresses(control, instance).await?;
     }
-    let drains = instance.as_ref().is_some_and(draining::by_passes);
-    for stage in stages.iter().filter(|stage| was_started(stage) || (drains && draining::is_drained(stage))) {
-        delete_stage(control, &session, stage).await?;
+    let drains = instance.as_ref().is_some_and(while_running::by_passes);
+    for stage in
+        stages.iter().filter(|stage| was_started(stage) || (drains && while_running::is_drained(stage)))
+    {
+        discard_stage(control, stage).await?;
     }
     if let Some(instance) = &instance {
         fragments::destroy(control, instance).await?;
@@ -57,7 +60,7 @@ pub async fn run<S: Site>(control: &Control<S>, token: &str, how: Teardown) -> R
     let name = token.to_owned();
     let finish = move |tx: &rusqlite::Transaction<'_>| {
         instances::delete(tx, &name)?;
-        stages::delete(tx, &name)?;
+        transfers::delete_all(tx, &name)?;
         activations::delete(tx, &name)?;
         registrations::delete(tx, &name)?;
         sessions::set_kept(tx, &name, None)?;
@@ -79,12 +82,11 @@ pub async fn owed<S: Site>(control: &Control<S>, session: &Session) -> Result<Op
     }
     let token = session.token.clone();
     let read = move |tx: &rusqlite::Transaction<'_>| {
-        let written = stages::of(tx, &token)?.into_iter().map(|stage| stage.status(&token));
-        let asked = state::demands::unfinished_of(tx, &token)?;
-        let asked = asked.iter().map(|demand| demand.status(&staging::buffer_name("", demand.access_mode)));
+        let mut all = transfers::of_script(tx, &token)?;
+        all.extend(transfers::unfinished_of(tx, &token)?);
         let owed =
-            |stage: &StageStatus| stage.direction == Direction::Out && stage.state != StageState::Complete;
-        Ok(written.chain(asked).find(owed))
+            |stage: &&Transfer| stage.direction == Direction::Out && stage.state != StageState::Complete;
+        Ok(all.iter().find(owed).map(Transfer::status))
     };
     control.database.transact(read).await
 }
@@ -93,7 +95,7 @@ fn was_cancelled(stage: &StageStatus) -> bool {
     stage.error.as_ref().is_some_and(|error| error.code == "cancelled")
 }
 
-fn was_started(stage: &Stage) -> bool {
+fn was_started(stage: &Transfer) -> bool {
     !matches!(stage.state, StageState::Pending | StageState::Deferred)
 }
 
@@ -111,19 +113,13 @@ async fn check_unused<S: Site>(control: &Control<S>, session: &Session) -> Resul
     Err(user("buffer_in_use", message, "wait for the end of these jobs, or cancel them"))
 }
 
-async fn delete_stage<S: Site>(
-    control: &Control<S>,
-    session: &Session,
-    stage: &Stage,
-) -> Result<(), ApiError> {
-    let id = stage.id(&session.handle);
-    let Some(node) = staging::node_of(control, session, stage).await? else { return Ok(()) };
-    match control.site.delete_stage(&node, &id).await {
-        Err(error) if absent(&control.site, &error) => {
-            let left = Leftover { node, kind: Kind::Stage, id };
+async fn discard_stage<S: Site>(control: &Control<S>, stage: &Transfer) -> Result<(), ApiError> {
+    match discard(control, stage).await? {
+        None => Ok(()),
+        Some((left, error)) if absent(&control.site, &error) => {
             control.database.transact(move |tx| leftovers::add(tx, &left)).await
         }
-        result => result,
+        Some((_, error)) => Err(error),
     }
 }
 

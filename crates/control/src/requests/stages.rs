@@ -11,8 +11,8 @@ use wire::control::{
 };
 
 use super::Door;
-use crate::demands;
 use crate::site::Site;
+use crate::transfers::asked;
 
 type Reply<T> = Result<Json<T>, Refusal>;
 
@@ -22,7 +22,7 @@ pub async fn ask<S: Site>(
     caller: Caller,
     Body(demand): Body<StageDemand>,
 ) -> Reply<StageTickets> {
-    Ok(Json(demands::ask(&door.control, door.rights(caller), demand).await?))
+    Ok(Json(asked::ask(&door.control, door.rights(caller), demand).await?))
 }
 
 /// Counts them.
@@ -31,7 +31,7 @@ pub async fn query<S: Site>(
     caller: Caller,
     Body(query): Body<StageQuery>,
 ) -> Reply<StageCounts> {
-    Ok(Json(demands::counts(&door.control, door.rights(caller), query).await?))
+    Ok(Json(asked::counts(&door.control, door.rights(caller), query).await?))
 }
 
 /// Describes them.
@@ -40,7 +40,7 @@ pub async fn list<S: Site>(
     caller: Caller,
     Body(query): Body<StageQuery>,
 ) -> Reply<Vec<StageStatus>> {
-    Ok(Json(demands::list(&door.control, door.rights(caller), query).await?))
+    Ok(Json(asked::list(&door.control, door.rights(caller), query).await?))
 }
 
 /// The files that failed.
@@ -49,7 +49,7 @@ pub async fn failed<S: Site>(
     caller: Caller,
     Body(query): Body<StageQuery>,
 ) -> Reply<Vec<FailedStage>> {
-    Ok(Json(demands::failed(&door.control, door.rights(caller), query).await?))
+    Ok(Json(asked::failed(&door.control, door.rights(caller), query).await?))
 }
 
 /// Revokes, activates, terminates or retries.
@@ -58,7 +58,7 @@ pub async fn change<S: Site>(
     caller: Caller,
     Body(how): Body<StageChange>,
 ) -> Reply<StageCounts> {
-    Ok(Json(demands::change(&door.control, door.rights(caller), how).await?))
+    Ok(Json(asked::change(&door.control, door.rights(caller), how).await?))
 }
 
 /// Sets how many run at once.
@@ -67,7 +67,7 @@ pub async fn concurrency<S: Site>(
     caller: Caller,
     Body(wanted): Body<StageConcurrency>,
 ) -> Reply<Value> {
-    demands::set_concurrency(&door.control, door.rights(caller), wanted).await?;
+    asked::set_concurrency(&door.control, door.rights(caller), wanted).await?;
     Ok(Json(json!({})))
 }
 
@@ -77,5 +77,5 @@ pub async fn buffer<S: Site>(
     caller: Caller,
     Body(place): Body<Place>,
 ) -> Reply<BufferStatus> {
-    Ok(Json(demands::buffer(&door.control, door.rights(caller), place).await?))
+    Ok(Json(asked::buffer(&door.control, door.rights(caller), place).await?))
 }

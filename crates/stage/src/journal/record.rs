@@ -7,9 +7,10 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use wire::data::{Attr, Time};
-use wire::node::{StageSpec, Verify};
+use wire::node::Verify;
 
 use super::{Finished, Unfinished};
+use crate::task::Task;
 use crate::version::Version;
 
 #[derive(Serialize, Deserialize)]
@@ -105,13 +106,13 @@ impl Record {
 }
 
 impl StartRecord {
-    pub(super) fn new(spec: &StageSpec, run: u64) -> StartRecord {
-        let (source, destination) = (spec.source.clone(), spec.destination.clone());
-        StartRecord { stage: spec.id.clone(), source, destination, run, pass: spec.policy.while_running }
+    pub(super) fn new(task: &Task, run: u64) -> StartRecord {
+        let (source, destination) = (task.source.clone(), task.destination.clone());
+        StartRecord { stage: task.id.clone(), source, destination, run, pass: task.policy.while_running }
     }
 
-    pub(super) fn is_of(&self, spec: &StageSpec) -> bool {
-        (&self.stage, &self.source, &self.destination) == (&spec.id, &spec.source, &spec.destination)
+    pub(super) fn is_of(&self, task: &Task) -> bool {
+        (&self.stage, &self.source, &self.destination) == (&task.id, &task.source, &task.destination)
     }
 }
 

@@ -4,36 +4,18 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
 use model::phase::{Direction, StageKind};
-use model::stripe::Layout;
-use wire::control::Owner;
-use wire::node::{NamespaceTarget, StagePolicy};
+use wire::node::StagePolicy;
 
 use super::*;
 
-fn spec(id: &str) -> StageSpec {
-    let target = NamespaceTarget {
-        instance: "i1".into(),
-        namespace: 0,
-        key: String::new(),
-        layout: Layout::striped(1),
-        home: 0,
-        nodes: vec![],
-        grace_ms: 0,
-    };
-    StageSpec {
+fn task(id: &str) -> Task {
+    Task {
         id: id.into(),
         direction: Direction::In,
         kind: StageKind::Directory,
-        pfs_path: "/scratch/in".into(),
-        buffer_path: String::new(),
-        buffer_name: "$DW_JOB_STRIPED".into(),
         source: "/scratch/in".into(),
         destination: "$DW_JOB_STRIPED".into(),
-        target,
-        owner: Owner { uid: 0, gid: 0 },
         policy: StagePolicy::default(),
-        ticket: String::new(),
-        pairs: Vec::new(),
     }
 }
 
@@ -54,13 +36,13 @@ fn a_second_run_knows_what_the_first_finished() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("journal");
     let odd = Path::new(OsStr::from_bytes(b"odd\xff\nname"));
-    let first = Journal::open(&path, &spec("1.0")).unwrap();
+    let first = Journal::open(&path, task("1.0")).unwrap();
     first.finish(Path::new("a"), done(1));
     first.finish(odd, done(2));
     first.make(Path::new("out"));
     drop(first);
 
-    let second = Journal::open(&path, &spec("1.0")).unwrap();
+    let second = Journal::open(&path, task("1.0")).unwrap();
     assert_eq!(second.run(), 2);
     assert_eq!(second.finished(Path::new("a")), Some(done(1)));
     assert_eq!(second.finished(odd), Some(done(2)));
@@ -72,19 +54,19 @@ fn a_second_run_knows_what_the_first_finished() {
 fn a_torn_last_line_is_cut_off_and_spoils_no_later_record() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("journal");
-    let first = Journal::open(&path, &spec("1.0")).unwrap();
+    let first = Journal::open(&path, task("1.0")).unwrap();
     first.finish(Path::new("a"), done(1));
     first.finish(Path::new("b"), done(2));
     drop(first);
     let whole = std::fs::read(&path).unwrap();
     std::fs::write(&path, &whole[..whole.len() - 9]).unwrap();
 
-    let second = Journal::open(&path, &spec("1.0")).unwrap();
+    let second = Journal::open(&path, task("1.0")).unwrap();
     assert_eq!(second.finished(Path::new("b")), None);
     second.finish(Path::new("c"), done(3));
     drop(second);
 
-    let third = Journal::open(&path, &spec("1.0")).unwrap();
+    let third = Journal::open(&path, task("1.0")).unwrap();
     assert_eq!(third.finished(Path::new("a")), Some(done(1)));
     assert_eq!(third.finished(Path::new("c")), Some(done(3)));
 }
@@ -93,9 +75,9 @@ fn a_torn_last_line_is_cut_off_and_spoils_no_later_record() {
 fn the_journal_of_another_stage_is_not_believed() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("journal");
-    Journal::open(&path, &spec("1.0")).unwrap().finish(Path::new("a"), done(1));
+    Journal::open(&path, task("1.0")).unwrap().finish(Path::new("a"), done(1));
 
-    let other = Journal::open(&path, &spec("2.0")).unwrap();
+    let other = Journal::open(&path, task("2.0")).unwrap();
     assert_eq!(other.finished(Path::new("a")), None);
     assert_eq!(other.run(), 1);
 }

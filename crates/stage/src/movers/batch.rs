@@ -78,7 +78,7 @@ fn publish(context: &Context, entry: &Entry, made: &Made) -> Result<(), Fault> {
     if place == entry.target {
         return Ok(());
     }
-    let target = &*context.target;
+    let target = &*context.sides.target;
     context
         .retrying(|| target.rename(&place, &entry.target).tried(target, &entry.target, "rename into place"))
 }
@@ -99,17 +99,17 @@ fn note(context: &Arc<Context>, entry: &Entry, made: Made) {
 /// Removes what a lost mover left in the folders of its files.
 fn sweep(context: &Context, link: &Link, entries: &[Entry]) {
     // It may have made what it could not tell of; whoever goes on looks.
-    context.strays.lock().expect("no thread panics with the lock").unknown = true;
+    context.run.strays.lock().expect("no thread panics with the lock").unknown = true;
     if context.monitor.is_stopping() {
         return;
     }
     let folders: HashSet<&Path> = entries.iter().map(|entry| entry.folder.target.path.as_path()).collect();
     for folder in folders {
         // What cannot be removed now is removed by the next run.
-        let Ok(found) = context.target.find(folder) else { continue };
-        let Ok(listing) = context.target.list(&found) else { continue };
+        let Ok(found) = context.sides.target.find(folder) else { continue };
+        let Ok(listing) = context.sides.target.list(&found) else { continue };
         for left in listing.flatten().filter(|left| context.is_of_hand(&left.path, &link.name)) {
-            let _ = context.target.remove(&left.path);
+            let _ = context.sides.target.remove(&left.path);
         }
     }
 }

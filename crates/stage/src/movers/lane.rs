@@ -30,7 +30,7 @@ impl Lane {
 
     /// Works until the stage has nothing more to do.
     pub(super) fn work(self: &Arc<Lane>, context: &Arc<Context>) {
-        context.queue.work(&as_hand(self), |first| {
+        context.run.queue.work(&as_hand(self), |first| {
             if self.link.is_usable() && batch::takes(context, &first, &batch::ORDER) {
                 super::batch::stage(context, &self.link, first);
             } else {

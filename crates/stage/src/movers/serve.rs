@@ -195,15 +195,19 @@ fn sums(outcome: Result<Vec<u32>, Refused>) -> Answer {
 
 /// Copies blocks onto stable storage.
 fn copy(context: &Context, part: Part) -> Result<Vec<u32>, Refused> {
-    let (source, made) = (&*context.source, &*context.target);
+    let (source, made) = (&*context.sides.source, &*context.sides.target);
     let found = recognise(source, &part.source)?;
     let place = recognise(made, &part.made)?;
     let (name, runs) = (path(part.target), runs(&part.runs));
     let file = source.open(&found).tried(source, &found.path, "open for reading")?;
-    let from =
-        Opened { tree: context.source.clone(), path: found.path, file: file.into(), sparse: part.sparse };
+    let from = Opened {
+        tree: context.sides.source.clone(),
+        path: found.path,
+        file: file.into(),
+        sparse: part.sparse,
+    };
     let file = made.reopen(&place).tried(made, &name, "open for writing")?;
-    let to = Opened { tree: context.target.clone(), path: name, file: file.into(), sparse: false };
+    let to = Opened { tree: context.sides.target.clone(), path: name, file: file.into(), sparse: false };
     let sums = content::copy(context, &from, &to, found.attr.size, &runs, |piece| {
         if matches!(piece, content::Piece::Data(..)) {
             context.pace_here(piece.length());
@@ -216,12 +220,13 @@ fn copy(context: &Context, part: Part) -> Result<Vec<u32>, Refused> {
 
 /// Reads blocks of the copy back.
 fn read_back(context: &Context, part: Part) -> Result<Vec<u32>, Refused> {
-    let made = &*context.target;
+    let made = &*context.sides.target;
     let place = recognise(made, &part.made)?;
     let name = path(part.target);
     let file = made.open(&place).tried(made, &name, "open for reading")?;
     file.forget_cached().tried(made, &name, "drop the cache of")?;
-    let from = Opened { tree: context.target.clone(), path: name, file: file.into(), sparse: part.sparse };
+    let from =
+        Opened { tree: context.sides.target.clone(), path: name, file: file.into(), sparse: part.sparse };
     let size = part.source.attr.size;
     Ok(content::read(context, &from, size, &runs(&part.runs), |piece| {
         verify::pace_here(context, from.tree.side(), piece.length());
@@ -252,8 +257,8 @@ fn all_of(context: &Arc<Context>, files: Vec<WholeFile>) -> Vec<Outcome> {
 
 /// The folder and the source as they are here, and the name.
 fn recognise_both(context: &Context, file: WholeFile) -> Result<(Found, Found, PathBuf), Refused> {
-    let folder = recognise(&*context.target, &file.folder)?;
-    let source = recognise(&*context.source, &file.source)?;
+    let folder = recognise(&*context.sides.target, &file.folder)?;
+    let source = recognise(&*context.sides.source, &file.source)?;
     Ok((folder, source, path(file.target)))
 }
 

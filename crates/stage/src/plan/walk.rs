@@ -40,7 +40,7 @@ fn level(
     folder: &Arc<Folder>,
     ahead: &mut Vec<(Found, Arc<Folder>)>,
 ) -> Result<(), Fault> {
-    let tree = &*context.source;
+    let tree = &*context.sides.source;
     let version = || {
         let folder = tree.find(&source.path).tried(tree, &source.path, "look at folder")?;
         Ok(Version::of(&folder.attr))
@@ -64,13 +64,15 @@ fn list(
     ahead: &mut Vec<(Found, Arc<Folder>)>,
     seen: &mut HashSet<u64>,
 ) -> Result<(), Fault> {
-    for entry in context.source.list(source).tried(&*context.source, &source.path, "list folder")? {
+    for entry in
+        context.sides.source.list(source).tried(&*context.sides.source, &source.path, "list folder")?
+    {
         if context.monitor.is_cancelled() {
             return Ok(());
         }
         let entry = match entry {
             Err((path, errno)) if path == source.path => {
-                return Err(errno).tried(&*context.source, &path, "list folder");
+                return Err(errno).tried(&*context.sides.source, &path, "list folder");
             }
             entry => entry,
         };
@@ -84,7 +86,7 @@ fn list(
             Ok(entry) => take(context, entry, folder, ahead),
             Err((path, errno)) => {
                 context.monitor.found(0);
-                let failed: Result<(), Fault> = Err(errno).tried(&*context.source, &path, "look at");
+                let failed: Result<(), Fault> = Err(errno).tried(&*context.sides.source, &path, "look at");
                 failed.unwrap_or_else(|fault| context.fail(&fault));
             }
         }
@@ -118,7 +120,7 @@ fn take(context: &Arc<Context>, entry: Found, folder: &Arc<Folder>, ahead: &mut 
 /// The folder at `path` of the target; what is there already is used, but not through a link, and nothing else is
 /// removed for it.
 fn make(context: &Context, path: &Path) -> Result<Found, Fault> {
-    let target = &*context.target;
+    let target = &*context.sides.target;
     match target.make(path, New::Folder(FOLDER_MODE_MEANWHILE)) {
         Err(Errno::EXIST) => {}
         made => return made.tried(target, path, "make folder"),

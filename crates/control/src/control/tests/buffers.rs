@@ -4,6 +4,7 @@ use super::hosts::{fixture, job, on};
 use super::*;
 use crate::objects;
 use crate::rights::Rights;
+use crate::transfers::asked;
 use wire::control::CreatePersistent;
 
 fn create(name: &str) -> CreatePersistent {
@@ -90,7 +91,7 @@ async fn what_a_job_staged_in_a_persistent_buffer_a_later_job_sees() {
     };
     let owner = Rights::Owner(1000);
     for (name, due) in [("now", StageDue::Now), ("later", StageDue::AtJobEnd)] {
-        crate::demands::ask(&it.control, owner, demand(name, due)).await.unwrap();
+        asked::ask(&it.control, owner, demand(name, due)).await.unwrap();
     }
     it.run(post_run()).await.unwrap();
     assert_eq!(it.site.world().count("start_stage data.d2"), 0, "it waits for the job's end");
@@ -106,7 +107,7 @@ async fn what_a_job_staged_in_a_persistent_buffer_a_later_job_sees() {
     let mounted = Place::Mount { instance: "i1".into(), mountpoint };
     for place in [place("8"), mounted] {
         let query = StageQuery { place, scope: StageScope::All, wait_ms: 0 };
-        let counts = crate::demands::counts(&it.control, owner, query).await.unwrap();
+        let counts = asked::counts(&it.control, owner, query).await.unwrap();
         assert_eq!((counts.complete, counts.deferred, counts.failed), (2, 0, 0));
     }
 }

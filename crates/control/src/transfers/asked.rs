@@ -1,72 +1,28 @@
-//! Stages on demand: asked for at any time while a buffer lives, by a program (libdatawarp) or by hand (`forebay stage`).
-//!
-//! ```text
-//! ask -> pending --its turn--> active --> complete, failed        (runner)
-//!     -> deferred --activate, end of the job--> pending            (at_end)
-//! ```
-//!
-//! **Invariant:** what was accepted is in the database; a restart of control goes on with it.
+//! What programs (libdatawarp) and people (`forebay stage`) ask of transfers while a buffer lives.
 
-pub mod at_end;
-mod paths;
-mod place;
-pub mod runner;
-
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use daemon::error::user;
 use model::phase::{AccessMode, Direction, Phase, StageKind, StageState};
-use tokio::sync::watch;
 use wire::control::{
     ApiError, BufferStatus, Change, FailedStage, PAIRS_MAX, Place, StageChange, StageConcurrency,
     StageCounts, StageDemand, StageDue, StageQuery, StageScope, StageStatus, StageTickets,
 };
 
+use super::place::{Located, locate};
+use super::{on_demand, paths};
 use crate::control::Control;
-use crate::lifecycle::staging::buffer_name;
 use crate::rights::Rights;
 use crate::site::Site;
-use crate::state::demands::{self, Demand, Space};
 use crate::state::instances;
-use place::{Located, locate};
+use crate::state::transfers::{self, ON_DEMAND_MAX, Origin, Space, Transfer};
 
 /// A reply is never held back for longer, so that nobody takes the silence for a death.
 const WAIT_MAX: Duration = Duration::from_secs(30);
 
 /// Between two looks of one who waits: a thousand ranks may wait while a thousand files are staged.
 const BREATH: Duration = Duration::from_millis(10);
-
-/// What runs now, and who waits for its end.
-pub struct Running {
-    /// How to stop each stage that runs, by its number.
-    stops: Mutex<HashMap<u64, watch::Sender<bool>>>,
-    /// Held while it is decided what runs: what is active in the database has its stop in the table.
-    turn: tokio::sync::Mutex<()>,
-    /// Changes whenever the state of any stage may have.
-    changes: watch::Sender<u64>,
-}
-
-impl Default for Running {
-    fn default() -> Running {
-        Running {
-            stops: Mutex::default(),
-            turn: tokio::sync::Mutex::default(),
-            changes: watch::Sender::new(0),
-        }
-    }
-}
-
-impl Running {
-    fn stops(&self) -> MutexGuard<'_, HashMap<u64, watch::Sender<bool>>> {
-        self.stops.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn changed(&self) {
-        self.changes.send_modify(|count| *count += 1);
-    }
-}
 
 /// Accepts stages.
 ///
@@ -81,41 +37,39 @@ pub async fn ask<S: Site>(
     check(control, &located, &demand)?;
     let asked = demand.pairs.iter().map(|pair| {
         let (buffer_path, pfs_path) = paths::of_pair(&demand, pair)?;
-        Ok(Demand {
+        Ok(Transfer {
             number: 0,
             token: located.space.token.clone(),
             job: Some(located.job.token.clone()),
+            origin: Origin::OnDemand { size_hint: pair.size_hint },
             direction: demand.direction,
             kind: demand.kind,
+            buffer: String::new(),
             access_mode: located.space.access_mode,
             buffer_path,
             pfs_path,
             owner: located.job.owner.clone(),
-            state: match demand.due {
-                StageDue::Now => StageState::Pending,
-                StageDue::AtJobEnd => StageState::Deferred,
-            },
-            size_hint: pair.size_hint,
+            state: transfers::waiting(demand.due),
             report: None,
         })
     });
-    let asked = asked.collect::<Result<Vec<Demand>, ApiError>>()?;
+    let asked = asked.collect::<Result<Vec<Transfer>, ApiError>>()?;
     let token = located.space.token.clone();
     let note = move |tx: &rusqlite::Transaction<'_>| {
-        if !demands::make_room(tx, &token, asked.len() as u64)? {
+        if !transfers::make_room(tx, &token, asked.len() as u64)? {
             return Ok(None);
         }
         let numbers =
-            asked.iter().map(|demand| Ok(Demand { number: demands::add(tx, demand)?, ..demand.clone() }));
-        let noted = numbers.collect::<crate::state::Result<Vec<Demand>>>()?;
-        Ok(Some(noted.iter().map(|demand| demand.id(&demand.token)).collect()))
+            asked.iter().map(|one| Ok(Transfer { number: transfers::add(tx, one)?, ..one.clone() }));
+        let noted = numbers.collect::<crate::state::Result<Vec<Transfer>>>()?;
+        Ok(Some(noted.iter().map(|one| one.id(&one.token)).collect()))
     };
     let Some(ids) = control.database.transact(note).await? else {
-        let message = format!("buffer {} has {} stages under way", located.space.token, demands::DEMANDS_MAX);
+        let message = format!("buffer {} has {} stages under way", located.space.token, ON_DEMAND_MAX);
         return Err(user("too_many_stages", message, "wait for some of them, or stage a directory at once"));
     };
-    control.demands.changed();
-    runner::kick(control, &located.space.token).await?;
+    control.on_demand.changed();
+    on_demand::kick(control, &located.space.token).await?;
     Ok(StageTickets { ids })
 }
 
@@ -150,10 +104,10 @@ pub async fn counts<S: Site>(
 ) -> Result<StageCounts, ApiError> {
     let located = locate(control, rights, query.place.clone()).await?;
     let deadline = Instant::now() + Duration::from_millis(query.wait_ms).min(WAIT_MAX);
-    let mut changes = control.demands.changes.subscribe();
+    let mut changes = control.on_demand.changes();
     loop {
         changes.mark_unchanged();
-        let counts = read(control, &located, &query.scope, demands::count).await?;
+        let counts = read(control, &located, &query.scope, transfers::count).await?;
         let left = deadline.saturating_duration_since(Instant::now());
         if counts.pending == 0 || left.is_zero() {
             return Ok(counts);
@@ -174,9 +128,8 @@ pub async fn list<S: Site>(
 ) -> Result<Vec<StageStatus>, ApiError> {
     counts(control, rights, query.clone()).await?;
     let located = locate(control, rights, query.place.clone()).await?;
-    let name = buffer_name(&located.buffer, located.space.access_mode);
-    let found = read(control, &located, &query.scope, demands::telling).await?;
-    Ok(found.iter().map(|demand| demand.status(&name)).collect())
+    let found = read(control, &located, &query.scope, transfers::telling).await?;
+    Ok(found.iter().map(Transfer::status).collect())
 }
 
 /// Lists the files that failed; of a folder as many as its stage has listed.
@@ -189,10 +142,8 @@ pub async fn failed<S: Site>(
     query: StageQuery,
 ) -> Result<Vec<FailedStage>, ApiError> {
     let located = locate(control, rights, query.place.clone()).await?;
-    let name = buffer_name(&located.buffer, located.space.access_mode);
-    let found = read(control, &located, &query.scope, demands::named).await?;
-    let failed = found.iter().filter(|demand| demand.state == StageState::Failed);
-    Ok(failed.flat_map(|demand| paths::failures(demand, &name)).collect())
+    let found = read(control, &located, &query.scope, transfers::named).await?;
+    Ok(found.iter().filter(|one| one.state == StageState::Failed).flat_map(paths::failures).collect())
 }
 
 /// Revokes, activates, terminates or retries stages; replies how many, as they were before.
@@ -205,22 +156,22 @@ pub async fn change<S: Site>(
     how: StageChange,
 ) -> Result<StageCounts, ApiError> {
     let located = locate(control, rights, how.place.clone()).await?;
-    let found = read(control, &located, &how.scope, demands::named).await?;
-    let concerned = |demand: &Demand| match how.change {
-        Change::Revoke | Change::Activate => demand.state == StageState::Deferred,
-        Change::Terminate => demand.state != StageState::Complete,
-        Change::Retry => demand.state == StageState::Failed,
+    let found = read(control, &located, &how.scope, transfers::named).await?;
+    let concerned = |one: &Transfer| match how.change {
+        Change::Revoke | Change::Activate => one.state == StageState::Deferred,
+        Change::Terminate => one.state != StageState::Complete,
+        Change::Retry => one.state == StageState::Failed,
     };
-    let found: Vec<Demand> = found.into_iter().filter(|demand| concerned(demand)).collect();
-    let counts = demands::counts(&found);
+    let found: Vec<Transfer> = found.into_iter().filter(|one| concerned(one)).collect();
+    let counts = transfers::counts(&found);
     match how.change {
-        Change::Revoke | Change::Terminate => runner::forget(control, &found).await?,
+        Change::Revoke | Change::Terminate => on_demand::forget(control, &found).await?,
         Change::Activate | Change::Retry => {
-            runner::set_waiting(control, &found).await?;
-            runner::kick(control, &located.space.token).await?;
+            on_demand::set_waiting(control, &found).await?;
+            on_demand::kick(control, &located.space.token).await?;
         }
     }
-    control.demands.changed();
+    control.on_demand.changed();
     Ok(counts)
 }
 
@@ -239,7 +190,7 @@ pub async fn set_concurrency<S: Site>(
     }
     let (token, concurrency) = (located.space.token.clone(), wanted.concurrency);
     control.database.transact(move |tx| instances::set_stage_concurrency(tx, &token, concurrency)).await?;
-    runner::kick(control, &located.space.token).await
+    on_demand::kick(control, &located.space.token).await
 }
 
 /// The buffer at a place.

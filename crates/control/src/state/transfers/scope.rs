@@ -1,4 +1,4 @@
-//! Which stages on demand a question is about, and how they count.
+//! Which transfers on demand a question is about, and how they count.
 
 use model::phase::{AccessMode, StageKind, StageState};
 use rusqlite::{Transaction, params};
@@ -7,7 +7,8 @@ use wire::control::{StageCounts, StageScope};
 use super::super::Result;
 use super::super::text::Word;
 use super::line::above;
-use super::{Demand, select};
+use super::on_demand::on_demand;
+use super::{Transfer, find};
 
 /// A namespace, as somebody sees it.
 #[derive(Clone, Debug)]
@@ -21,9 +22,9 @@ pub struct Space {
 }
 
 impl Space {
-    fn seen(&self, found: Result<Vec<Demand>>) -> Result<Vec<Demand>> {
+    fn seen(&self, found: Result<Vec<Transfer>>) -> Result<Vec<Transfer>> {
         let mut found = found?;
-        found.retain(|demand| self.owner.is_none_or(|owner| owner == demand.owner.uid));
+        found.retain(|transfer| self.owner.is_none_or(|owner| owner == transfer.owner.uid));
         Ok(found)
     }
 }
@@ -32,11 +33,11 @@ impl Space {
 ///
 /// # Errors
 /// The database's.
-pub fn named(tx: &Transaction<'_>, space: &Space, scope: &StageScope) -> Result<Vec<Demand>> {
+pub fn named(tx: &Transaction<'_>, space: &Space, scope: &StageScope) -> Result<Vec<Transfer>> {
     match scope {
         StageScope::All => {
             let sql = "token = ?1 AND access_mode = ?2 ORDER BY number";
-            space.seen(select(tx, sql, params![space.token, Word(space.access_mode)]))
+            space.seen(on_demand(tx, sql, params![space.token, Word(space.access_mode)]))
         }
         StageScope::Directory(path) => below(tx, space, path),
         StageScope::Files(paths) => {
@@ -44,10 +45,11 @@ pub fn named(tx: &Transaction<'_>, space: &Space, scope: &StageScope) -> Result<
             Ok(found.collect::<Result<Vec<_>>>()?.into_iter().flatten().collect())
         }
         StageScope::Ids(ids) => {
-            let numbers = ids.iter().filter_map(|id| Demand::number_in(id));
-            let found = numbers.map(|number| super::find(tx, number)).collect::<Result<Vec<_>>>()?;
+            let numbers = ids.iter().filter_map(|id| Transfer::number_in(id));
+            let found = numbers.map(|number| find(tx, number)).collect::<Result<Vec<_>>>()?;
             // A number of another buffer is none of this one's.
-            let found = found.into_iter().flatten().filter(|demand| demand.token == space.token);
+            let is_of_this = |transfer: &Transfer| transfer.is_on_demand() && transfer.token == space.token;
+            let found = found.into_iter().flatten().filter(is_of_this);
             space.seen(Ok(found.collect()))
         }
     }
@@ -57,12 +59,12 @@ pub fn named(tx: &Transaction<'_>, space: &Space, scope: &StageScope) -> Result<
 ///
 /// # Errors
 /// The database's.
-pub fn telling(tx: &Transaction<'_>, space: &Space, scope: &StageScope) -> Result<Vec<Demand>> {
+pub fn telling(tx: &Transaction<'_>, space: &Space, scope: &StageScope) -> Result<Vec<Transfer>> {
     let StageScope::Files(paths) = scope else { return named(tx, space, scope) };
     let found = paths.iter().map(|path| of_file(tx, space, path));
-    let mut found: Vec<Demand> = found.collect::<Result<Vec<_>>>()?.into_iter().flatten().collect();
-    found.sort_by_key(|demand| demand.number);
-    found.dedup_by_key(|demand| demand.number);
+    let mut found: Vec<Transfer> = found.collect::<Result<Vec<_>>>()?.into_iter().flatten().collect();
+    found.sort_by_key(|transfer| transfer.number);
+    found.dedup_by_key(|transfer| transfer.number);
     Ok(found)
 }
 
@@ -74,65 +76,65 @@ pub fn count(tx: &Transaction<'_>, space: &Space, scope: &StageScope) -> Result<
     let StageScope::Files(paths) = scope else { return Ok(counts(&named(tx, space, scope)?)) };
     let mut counts = StageCounts::default();
     for path in paths {
-        if let Some(demand) = of_file(tx, space, path)? {
+        if let Some(transfer) = of_file(tx, space, path)? {
             // One file of a folder is one file.
-            add(&mut counts, &Demand { kind: StageKind::File, ..demand });
+            add(&mut counts, &Transfer { kind: StageKind::File, ..transfer });
         }
     }
     Ok(counts)
 }
 
 /// Of a folder and all below it.
-fn below(tx: &Transaction<'_>, space: &Space, path: &str) -> Result<Vec<Demand>> {
+fn below(tx: &Transaction<'_>, space: &Space, path: &str) -> Result<Vec<Transfer>> {
     if path.is_empty() {
         return named(tx, space, &StageScope::All);
     }
     // All names that begin with `path/` are from `path/` to before `path0`, which is the next character.
     let sql = "token = ?1 AND access_mode = ?2 AND (buffer_path = ?3 OR (buffer_path >= ?3 || '/' AND buffer_path < ?3 || '0'))
          ORDER BY number";
-    space.seen(select(tx, sql, params![space.token, Word(space.access_mode), path]))
+    space.seen(on_demand(tx, sql, params![space.token, Word(space.access_mode), path]))
 }
 
 /// Of a path itself.
-fn at(tx: &Transaction<'_>, space: &Space, path: &str) -> Result<Vec<Demand>> {
+fn at(tx: &Transaction<'_>, space: &Space, path: &str) -> Result<Vec<Transfer>> {
     let own = "token = ?1 AND access_mode = ?2 AND buffer_path = ?3 ORDER BY number";
-    space.seen(select(tx, own, params![space.token, Word(space.access_mode), path]))
+    space.seen(on_demand(tx, own, params![space.token, Word(space.access_mode), path]))
 }
 
 /// The newest of a file: its own, or of a folder above it.
-fn of_file(tx: &Transaction<'_>, space: &Space, path: &str) -> Result<Option<Demand>> {
+fn of_file(tx: &Transaction<'_>, space: &Space, path: &str) -> Result<Option<Transfer>> {
     let mut newest = at(tx, space, path)?.pop();
     for folder in above(path) {
         let mut folders = at(tx, space, folder)?.into_iter();
-        let last = folders.rfind(|demand| demand.kind == StageKind::Directory);
-        newest = newest.into_iter().chain(last).max_by_key(|demand| demand.number);
+        let last = folders.rfind(|transfer| transfer.kind == StageKind::Directory);
+        newest = newest.into_iter().chain(last).max_by_key(|transfer| transfer.number);
     }
     Ok(newest)
 }
 
-/// Counts the files of stages: of each path and direction the newest. A folder counts what is in it; one that is complete at
-/// least once, so that who waits for `complete` sees it also of an empty one.
-pub fn counts(demands: &[Demand]) -> StageCounts {
+/// Counts the files of stages: of each path and direction the newest. A folder counts what is in it; one that is
+/// complete at least once, so that who waits for `complete` sees it also of an empty one.
+pub fn counts(transfers: &[Transfer]) -> StageCounts {
     let mut counts = StageCounts::default();
-    let newer = |older: &Demand, at: usize| {
+    let newer = |older: &Transfer, at: usize| {
         let same =
-            |other: &Demand| (&other.buffer_path, other.direction) == (&older.buffer_path, older.direction);
+            |other: &Transfer| (&other.buffer_path, other.direction) == (&older.buffer_path, older.direction);
         // One that runs is followed by at most one that waits, so there is never far to look in practice.
-        older.state == StageState::Active && demands[at + 1..].iter().any(same)
+        older.state == StageState::Active && transfers[at + 1..].iter().any(same)
     };
-    for (at, demand) in demands.iter().enumerate() {
-        if !newer(demand, at) {
-            add(&mut counts, demand);
+    for (at, transfer) in transfers.iter().enumerate() {
+        if !newer(transfer, at) {
+            add(&mut counts, transfer);
         }
     }
     counts
 }
 
-fn add(counts: &mut StageCounts, demand: &Demand) {
-    let progress = demand.report.as_ref().map(|report| report.progress).unwrap_or_default();
-    let of_folder = demand.kind == StageKind::Directory;
+fn add(counts: &mut StageCounts, transfer: &Transfer) {
+    let progress = transfer.report.as_ref().map(|report| report.progress).unwrap_or_default();
+    let of_folder = transfer.kind == StageKind::Directory;
     let left = progress.entries_total.saturating_sub(progress.entries_done + progress.entries_failed);
-    match demand.state {
+    match transfer.state {
         StageState::Complete => counts.complete += if of_folder { progress.entries_done.max(1) } else { 1 },
         StageState::Deferred => counts.deferred += 1,
         StageState::Pending => counts.pending += 1,
@@ -148,7 +150,7 @@ fn add(counts: &mut StageCounts, demand: &Demand) {
                 counts.complete += progress.entries_done;
             }
             counts.failed += if of_folder { (left + progress.entries_failed).max(1) } else { 1 };
-            let first = demand.report.as_ref().and_then(|report| report.failures.first());
+            let first = transfer.report.as_ref().and_then(|report| report.failures.first());
             if counts.errno == 0 {
                 counts.errno = first.map_or(0, |failure| failure.errno);
             }

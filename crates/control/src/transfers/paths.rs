@@ -6,7 +6,7 @@ use daemon::error::user;
 use model::phase::{Direction, StageKind, StageState};
 use wire::control::{ApiError, FailedStage, StageDemand, StagePair, StageScope};
 
-use crate::state::demands::Demand;
+use crate::state::transfers::Transfer;
 
 /// Both sides of one stage. A file that goes to a folder (a path that ends with a slash) keeps its name there.
 ///
@@ -62,17 +62,17 @@ fn of_buffer(path: &str) -> Result<String, ApiError> {
     Ok(parts.join("/"))
 }
 
-/// The files of a stage that failed, by their paths in the buffer, which people see below `name`.
-pub fn failures(demand: &Demand, name: &str) -> Vec<FailedStage> {
-    let status = demand.status(name);
+/// The files of a transfer that failed, by their paths in the buffer.
+pub fn failures(transfer: &Transfer) -> Vec<FailedStage> {
+    let status = transfer.status();
     let own = |errno, message: &str, advice: &str| FailedStage {
-        path: demand.buffer_path.clone(),
-        direction: demand.direction,
+        path: transfer.buffer_path.clone(),
+        direction: transfer.direction,
         errno,
         message: message.to_owned(),
         advice: advice.to_owned(),
     };
-    if status.failures.is_empty() || demand.kind != StageKind::Directory {
+    if status.failures.is_empty() || transfer.kind != StageKind::Directory {
         let first = status.failures.first();
         let said = first.map(|failure| (failure.errno, failure.message.as_str(), failure.advice.as_str()));
         let error = status.error.as_ref().map(|error| (0, error.message.as_str(), error.advice.as_str()));
@@ -80,19 +80,19 @@ pub fn failures(demand: &Demand, name: &str) -> Vec<FailedStage> {
         return vec![own(errno, message, advice)];
     }
     let of_file = |failure: &wire::control::FileFailure| {
-        let path = in_buffer(demand, name, &failure.path).unwrap_or_else(|| demand.buffer_path.clone());
+        let path = in_buffer(transfer, &failure.path).unwrap_or_else(|| transfer.buffer_path.clone());
         FailedStage { path, ..own(failure.errno, &failure.message, &failure.advice) }
     };
     status.failures.iter().map(of_file).collect()
 }
 
 /// The path in the buffer of what a failure names, on whichever side.
-fn in_buffer(demand: &Demand, name: &str, path: &str) -> Option<String> {
-    if let Some(inside) = path.strip_prefix(name) {
+fn in_buffer(transfer: &Transfer, path: &str) -> Option<String> {
+    if let Some(inside) = path.strip_prefix(&transfer.buffer_name()) {
         return Some(inside.trim_start_matches('/').to_owned());
     }
-    let below = Path::new(path).strip_prefix(&demand.pfs_path).ok()?.to_str()?;
-    let folder = &demand.buffer_path;
+    let below = Path::new(path).strip_prefix(&transfer.pfs_path).ok()?.to_str()?;
+    let folder = &transfer.buffer_path;
     Some(match (folder.is_empty(), below.is_empty()) {
         (_, true) => folder.clone(),
         (true, false) => below.to_owned(),
@@ -101,12 +101,12 @@ fn in_buffer(demand: &Demand, name: &str, path: &str) -> Option<String> {
 }
 
 /// Whether there is nothing left to stage out: the file was removed from the buffer.
-pub fn is_removed(demand: &Demand) -> bool {
+pub fn is_removed(transfer: &Transfer) -> bool {
     use rustix::io::Errno;
     use wire::control::Side;
-    let failure = demand.report.as_ref().and_then(|report| report.failures.first());
-    demand.direction == Direction::Out
-        && demand.state == StageState::Failed
+    let failure = transfer.report.as_ref().and_then(|report| report.failures.first());
+    transfer.direction == Direction::Out
+        && transfer.state == StageState::Failed
         && failure.is_some_and(|failure| {
             failure.side == Side::Buffer && failure.errno == Errno::NOENT.raw_os_error()
         })

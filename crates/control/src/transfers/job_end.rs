@@ -7,12 +7,12 @@ use daemon::error::site;
 use model::phase::{Direction, StageState};
 use wire::control::ApiError;
 
-use super::{paths, runner};
+use super::script::told_to_stop;
+use super::{on_demand, paths};
 use crate::control::Control;
-use crate::lifecycle::staging::{self, buffer_name};
 use crate::site::Site;
-use crate::state::demands::{self, Demand};
 use crate::state::sessions::Session;
+use crate::state::transfers::{self, Transfer};
 use crate::turns::Cancelled;
 
 /// Brings every stage-out that the job asked for to its end. Stage-ins that nobody needs any more are forgotten.
@@ -25,22 +25,22 @@ pub async fn finish<S: Site>(
     cancelled: &mut Cancelled,
 ) -> Result<(), ApiError> {
     let unfinished = unfinished(control, &session.token).await?;
-    let (ins, outs): (Vec<Demand>, Vec<Demand>) =
-        unfinished.into_iter().partition(|demand| demand.direction == Direction::In);
-    runner::forget(control, &ins).await?;
-    let due: Vec<Demand> = outs
+    let (ins, outs): (Vec<Transfer>, Vec<Transfer>) =
+        unfinished.into_iter().partition(|transfer| transfer.direction == Direction::In);
+    on_demand::forget(control, &ins).await?;
+    let due: Vec<Transfer> = outs
         .iter()
-        .filter(|demand| matches!(demand.state, StageState::Deferred | StageState::Failed))
+        .filter(|transfer| matches!(transfer.state, StageState::Deferred | StageState::Failed))
         .cloned()
         .collect();
-    runner::set_waiting(control, &due).await?;
-    let buffers: BTreeSet<&str> = outs.iter().map(|demand| demand.token.as_str()).collect();
+    on_demand::set_waiting(control, &due).await?;
+    let buffers: BTreeSet<&str> = outs.iter().map(|transfer| transfer.token.as_str()).collect();
     for token in buffers {
-        runner::kick(control, token).await?;
+        on_demand::kick(control, token).await?;
     }
     tokio::select! {
         result = settle(control, &session.token) => result,
-        () = staging::told_to_stop(cancelled) => {
+        () = told_to_stop(cancelled) => {
             stop_outs(control, &session.token).await?;
             Err(stopped(session))
         }
@@ -54,22 +54,22 @@ pub async fn finish<S: Site>(
 pub async fn forget<S: Site>(control: &Control<S>, session: &Session) -> Result<(), ApiError> {
     let token = session.token.clone();
     let read = move |tx: &rusqlite::Transaction<'_>| {
-        let mut all = demands::unfinished_of(tx, &token)?;
-        let asked = demands::unfinished_of_job(tx, &token)?;
-        all.extend(asked.into_iter().filter(|demand| demand.state == StageState::Deferred));
+        let mut all = transfers::unfinished_of(tx, &token)?;
+        let asked = transfers::unfinished_of_job(tx, &token)?;
+        all.extend(asked.into_iter().filter(|transfer| transfer.state == StageState::Deferred));
         Ok(all)
     };
     let left = control.database.transact(read).await?;
-    runner::forget(control, &left).await
+    on_demand::forget(control, &left).await
 }
 
 /// Waits until nothing of the job waits or runs.
 async fn settle<S: Site>(control: &Control<S>, job: &str) -> Result<(), ApiError> {
-    let mut changes = control.demands.changes.subscribe();
+    let mut changes = control.on_demand.changes();
     loop {
         changes.mark_unchanged();
         let left = unfinished(control, job).await?;
-        if left.iter().all(|demand| demand.state == StageState::Failed) {
+        if left.iter().all(|transfer| transfer.state == StageState::Failed) {
             return judge(control, left).await;
         }
         let _ = changes.changed().await;
@@ -77,12 +77,11 @@ async fn settle<S: Site>(control: &Control<S>, job: &str) -> Result<(), ApiError
 }
 
 /// What was removed from the buffer is not owed any more.
-async fn judge<S: Site>(control: &Control<S>, failed: Vec<Demand>) -> Result<(), ApiError> {
-    let (removed, failed): (Vec<Demand>, Vec<Demand>) = failed.into_iter().partition(paths::is_removed);
-    runner::forget(control, &removed).await?;
+async fn judge<S: Site>(control: &Control<S>, failed: Vec<Transfer>) -> Result<(), ApiError> {
+    let (removed, failed): (Vec<Transfer>, Vec<Transfer>) = failed.into_iter().partition(paths::is_removed);
+    on_demand::forget(control, &removed).await?;
     let Some(first) = failed.first() else { return Ok(()) };
-    let name = buffer_name("", first.access_mode);
-    let Some(why) = paths::failures(first, &name).into_iter().next() else { return Ok(()) };
+    let Some(why) = paths::failures(first).into_iter().next() else { return Ok(()) };
     let message =
         format!("{} stages that the job asked for failed; the first: {}", failed.len(), why.message);
     Err(site("stage_failed", message, why.advice))
@@ -91,25 +90,24 @@ async fn judge<S: Site>(control: &Control<S>, failed: Vec<Demand>) -> Result<(),
 /// Stops what runs, and leaves all as failed: it is still owed.
 async fn stop_outs<S: Site>(control: &Control<S>, job: &str) -> Result<(), ApiError> {
     // Nothing is started meanwhile.
-    let _turn = control.demands.turn.lock().await;
-    let running = runner::stop(control, &unfinished(control, job).await?);
-    runner::ended(control, &running).await;
+    let _turn = control.on_demand.hold().await;
+    let running = on_demand::stop(control, &unfinished(control, job).await?);
+    on_demand::ended(control, &running).await;
     // Also those that were stopped in the company of others, which wait again.
     let left = unfinished(control, job).await?;
     let set = move |tx: &rusqlite::Transaction<'_>| {
-        for demand in left.iter().filter(|demand| demand.state == StageState::Pending) {
-            let name = buffer_name("", demand.access_mode);
-            let error = runner::cancelled(demand, &name);
-            demands::set_report(tx, demand.number, &demands::failed(demand, &name, error))?;
+        for transfer in left.iter().filter(|transfer| transfer.state == StageState::Pending) {
+            let stopped = transfer.failed(on_demand::cancelled(transfer));
+            transfers::set_report(tx, transfer.number, &stopped)?;
         }
         Ok(())
     };
     control.database.transact(set).await
 }
 
-async fn unfinished<S: Site>(control: &Control<S>, job: &str) -> Result<Vec<Demand>, ApiError> {
+async fn unfinished<S: Site>(control: &Control<S>, job: &str) -> Result<Vec<Transfer>, ApiError> {
     let job = job.to_owned();
-    control.database.transact(move |tx| demands::unfinished_of_job(tx, &job)).await
+    control.database.transact(move |tx| transfers::unfinished_of_job(tx, &job)).await
 }
 
 fn stopped(session: &Session) -> ApiError {

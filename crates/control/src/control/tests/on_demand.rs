@@ -7,10 +7,9 @@ use wire::control::{
 };
 
 use super::*;
-use crate::demands as asked;
 use crate::rights::Rights;
-use crate::state;
-use crate::state::demands::{Demand, Space};
+use crate::state::transfers::{Origin, Space, Transfer};
+use crate::transfers::{asked, on_demand};
 
 const OWNER: Rights = Rights::Owner(1000);
 
@@ -78,7 +77,7 @@ async fn a_stage_is_seen_after_its_caller_and_control_have_died() {
     let it = Fixture::running().await;
     it.site.world().hanging.insert("$DW_JOB_STRIPED/a".into());
     it.ask(out(&["a", "b"], StageDue::Now)).await;
-    it.until_active("7.d1").await;
+    it.until_active("7.d5").await;
     assert_eq!(it.counts(files(&["a"]), 0).await, [0, 1, 0, 0]);
     let next = it.restart();
     {
@@ -86,7 +85,7 @@ async fn a_stage_is_seen_after_its_caller_and_control_have_died() {
         world.hanging.clear();
         world.stages.clear();
     }
-    asked::runner::resume(&next.control).await.unwrap();
+    on_demand::resume(&next.control).await.unwrap();
     assert_eq!(next.counts(files(&["a", "b"]), 20_000).await, [2, 0, 0, 0]);
     assert_eq!(next.counts(StageScope::All, 0).await, [2, 0, 0, 0]);
     assert_eq!(next.counts(files(&["c"]), 0).await, [0; 4]);
@@ -97,11 +96,11 @@ async fn a_second_stage_of_a_file_follows_the_first() {
     let it = Fixture::running().await;
     it.site.world().hanging.insert("$DW_JOB_STRIPED/a".into());
     it.ask(out(&["a"], StageDue::Now)).await;
-    it.until_active("7.d1").await;
-    assert_eq!(it.ask(out(&["a"], StageDue::Now)).await, ["7.d2"]);
+    it.until_active("7.d5").await;
+    assert_eq!(it.ask(out(&["a"], StageDue::Now)).await, ["7.d6"]);
     assert_eq!(
         it.ask(out(&["a"], StageDue::Now)).await,
-        ["7.d2"],
+        ["7.d6"],
         "one that waits will see all that is written"
     );
     let folder = StageDemand { kind: StageKind::Directory, ..out(&[""], StageDue::Now) };
@@ -112,7 +111,7 @@ async fn a_second_stage_of_a_file_follows_the_first() {
     {
         let mut world = it.site.world();
         world.hanging.clear();
-        let status = world.stages.get_mut("7.d1").expect("it hangs");
+        let status = world.stages.get_mut("7.d5").expect("it hangs");
         status.state = StageState::Complete;
     }
     assert_eq!(it.counts(files(&["a"]), 20_000).await, [1, 0, 0, 0]);
@@ -123,7 +122,7 @@ async fn a_second_stage_of_a_file_follows_the_first() {
     };
     assert_eq!(
         starts,
-        ["start_stage 7.d1", "start_stage 7.d2", "start_stage 7.d3", "start_stage 7.d4"],
+        ["start_stage 7.d5", "start_stage 7.d6", "start_stage 7.d7", "start_stage 7.d8"],
         "in the order in which they were asked for"
     );
     assert!(it.site.world().stages.keys().all(|id| !id.contains(".d")), "nodes forget what has ended");
@@ -138,12 +137,12 @@ async fn no_more_stages_run_at_once_than_the_buffer_allows() {
         .await
         .unwrap();
     it.ask(out(&names, StageDue::Now)).await;
-    it.until_active("7.d2").await;
+    it.until_active("7.d6").await;
     assert_eq!(it.site.world().count("start_stage 7.d"), 2);
     asked::set_concurrency(&it.control, OWNER, StageConcurrency { place: place(), concurrency: 5 })
         .await
         .unwrap();
-    it.until_active("7.d5").await;
+    it.until_active("7.d9").await;
     assert_eq!(it.site.world().count("start_stage 7.d"), 5);
     assert_eq!(it.change(StageScope::All, Change::Terminate).await, [0, 6, 0, 0]);
     assert_eq!(it.counts(StageScope::All, 0).await, [0; 4]);
@@ -161,10 +160,10 @@ async fn what_waits_for_the_jobs_end_is_staged_out_then_unless_it_is_revoked() {
     assert_eq!(it.change(files(&["activated"]), Change::Activate).await, [0, 0, 1, 0]);
     assert_eq!(it.counts(files(&["activated"]), 20_000).await, [1, 0, 0, 0]);
     it.run(post_run()).await.unwrap();
-    assert_eq!(it.site.world().count("start_stage 7.d1"), 0);
+    assert_eq!(it.site.world().count("start_stage 7.d5"), 0);
     it.run(Request::DataOut).await.unwrap();
-    assert_eq!(it.site.world().count("start_stage 7.d1"), 1);
-    assert_eq!(it.site.world().count("start_stage 7.d2"), 0);
+    assert_eq!(it.site.world().count("start_stage 7.d5"), 1);
+    assert_eq!(it.site.world().count("start_stage 7.d6"), 0);
     assert_eq!(it.control.teardown(TOKEN, Teardown::default()).await.unwrap().kept, None);
     assert!(it.is_empty());
 }
@@ -194,15 +193,15 @@ async fn a_stage_that_failed_goes_on_with_its_journal_however_it_is_asked_for_ag
     it.site.world().failing.insert("$DW_JOB_STRIPED/a".into());
     it.ask(out(&["a"], StageDue::Now)).await;
     assert_eq!(it.counts(StageScope::All, 20_000).await, [0, 0, 0, 1]);
-    assert!(it.site.world().stages.contains_key("7.d1"), "its node keeps what it has done");
+    assert!(it.site.world().stages.contains_key("7.d5"), "its node keeps what it has done");
     it.change(StageScope::All, Change::Retry).await;
     assert_eq!(it.counts(StageScope::All, 20_000).await, [0, 0, 0, 1]);
-    assert_eq!(it.site.world().count("retry_stage 7.d1"), 1);
+    assert_eq!(it.site.world().count("retry_stage 7.d5"), 1);
     it.site.world().failing.clear();
-    assert_eq!(it.ask(out(&["a"], StageDue::Now)).await, ["7.d1"]);
+    assert_eq!(it.ask(out(&["a"], StageDue::Now)).await, ["7.d5"]);
     assert_eq!(it.counts(StageScope::All, 20_000).await, [1, 0, 0, 0]);
-    assert_eq!(it.site.world().count("retry_stage 7.d1"), 2);
-    assert!(!it.site.world().stages.contains_key("7.d1"), "and forgets it once it is complete");
+    assert_eq!(it.site.world().count("retry_stage 7.d5"), 2);
+    assert!(!it.site.world().stages.contains_key("7.d5"), "and forgets it once it is complete");
 }
 
 #[tokio::test]
@@ -223,7 +222,7 @@ async fn a_cancelled_data_out_stops_what_programs_asked_for_and_keeps_it() {
     it.run(post_run()).await.unwrap();
     let control = Arc::clone(&it.control);
     let running = tokio::spawn(async move { control.run(TOKEN, Request::DataOut).await });
-    it.until_active("7.d1").await;
+    it.until_active("7.d5").await;
     it.control.cancel(TOKEN).await.unwrap();
     assert_eq!(running.await.unwrap().unwrap_err().code, "cancelled");
     assert!(it.control.teardown(TOKEN, Teardown::default()).await.unwrap().kept.is_some());
@@ -235,25 +234,26 @@ async fn a_cancelled_data_out_stops_what_programs_asked_for_and_keeps_it() {
 async fn users_of_a_shared_buffer_do_not_see_or_change_each_others_stages() {
     let it = Fixture::running().await;
     let seen_by = |uid| Space { token: TOKEN.into(), access_mode: AccessMode::Striped, owner: Some(uid) };
-    let of = |uid, pfs: &str| Demand {
+    let of = |uid, pfs: &str| Transfer {
         number: 0,
         token: TOKEN.into(),
         job: Some(TOKEN.into()),
+        origin: Origin::OnDemand { size_hint: None },
         direction: Direction::Out,
         kind: StageKind::File,
+        buffer: String::new(),
         access_mode: AccessMode::Striped,
         buffer_path: "result".into(),
         pfs_path: pfs.into(),
         owner: Owner { uid, gid: uid },
         state: StageState::Deferred,
-        size_hint: None,
         report: None,
     };
     let (first, second) = (of(1000, "/pfs/first"), of(1001, "/pfs/second"));
     let look = move |tx: &rusqlite::Transaction<'_>| {
-        state::demands::add(tx, &first)?;
-        state::demands::add(tx, &second)?;
-        let seen = |uid| state::demands::named(tx, &seen_by(uid), &StageScope::All);
+        transfers::add(tx, &first)?;
+        transfers::add(tx, &second)?;
+        let seen = |uid| transfers::named(tx, &seen_by(uid), &StageScope::All);
         Ok((seen(1000)?, seen(1001)?))
     };
     let (first, second) = it.control.database.transact(look).await.unwrap();
@@ -277,7 +277,7 @@ async fn a_stage_in_is_told_to_mounts_that_were_alone_before_it_begins() {
         let world = it.site.world();
         let at = |call: &str| world.calls.iter().position(|other| other == call);
         assert!(
-            at("share_mount 7-striped").is_some() && at("share_mount 7-striped") < at("start_stage 7.d1")
+            at("share_mount 7-striped").is_some() && at("share_mount 7-striped") < at("start_stage 7.d5")
         );
         assert_eq!(world.count("share_mount 7-private"), 0);
     }

@@ -11,37 +11,32 @@ use model::phase::{Direction, Drain, StageState};
 use wire::control::ApiError;
 use wire::node::StagePolicy;
 
-use super::buffers::Buffer;
-use super::staging;
+use super::specification;
 use crate::control::Control;
+use crate::lifecycle::buffers::Buffer;
 use crate::site::Site;
 use crate::state::instances::Instance;
 use crate::state::sessions::Session;
-use crate::state::stages::Stage;
+use crate::state::transfers::Transfer;
 
 /// Starts the passes. Where that does not work all is copied at the job's end.
-pub async fn start<S: Site>(control: &Control<S>, session: &Session, used: &[Buffer], stages: &[Stage]) {
+pub async fn start<S: Site>(control: &Control<S>, session: &Session, used: &[Buffer], stages: &[Transfer]) {
     let drains = |buffer: &Buffer| buffer.name.is_empty() && by_passes(&buffer.described.instance);
     if !used.iter().any(drains) {
         return;
     }
     for stage in stages.iter().filter(|stage| is_drained(stage)) {
-        if let Err(error) = start_one(control, session, used, stage).await {
-            let source = &stage.source;
+        if let Err(error) = start_one(control, stage).await {
+            let source = stage.source();
             tracing::warn!(token = session.token, source, %error, "nothing is drained while the job runs");
         }
     }
 }
 
-async fn start_one<S: Site>(
-    control: &Control<S>,
-    session: &Session,
-    used: &[Buffer],
-    stage: &Stage,
-) -> Result<(), ApiError> {
+async fn start_one<S: Site>(control: &Control<S>, stage: &Transfer) -> Result<(), ApiError> {
     let policy = StagePolicy { while_running: true, ..StagePolicy::default() };
-    let (node, spec) = staging::spec_of(control, session, used, stage, policy).await?;
-    control.site.start_stage(&node, &spec).await.map(drop)
+    let order = specification::of(control, std::slice::from_ref(stage), policy).await?;
+    control.site.start_stage(&order.node, &order.spec).await.map(drop)
 }
 
 /// Whether what a job writes into its buffer is copied by passes; private volumes have a drainer of their own.
@@ -50,7 +45,7 @@ pub fn by_passes(instance: &Instance) -> bool {
 }
 
 /// Whether passes may be at work on a stage of a buffer that drains.
-pub fn is_drained(stage: &Stage) -> bool {
+pub fn is_drained(stage: &Transfer) -> bool {
     stage.direction == Direction::Out && stage.buffer.is_empty() && is_ahead(stage.state)
 }
 

@@ -8,8 +8,8 @@ use wire::control::{ApiError, Place};
 use crate::control::{Control, no_such_session};
 use crate::rights::Rights;
 use crate::site::Site;
-use crate::state::demands::Space;
 use crate::state::sessions::{self, Session};
+use crate::state::transfers::Space;
 use crate::state::{self, activations, instances};
 
 /// One namespace, and who asks for it.

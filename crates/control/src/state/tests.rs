@@ -1,0 +1,131 @@
+//! The database over its schemas.
+
+use model::phase::{Direction, StageKind, StageState};
+use wire::control::{Owner, StageDue, StageNotes, StageProgress, StageStatus};
+
+use super::transfers::{Origin, Transfer};
+use super::*;
+
+/// A database of an older schema, with these rows.
+fn older(path: &Path, schema: usize, rows: &str) {
+    let old = Connection::open(path).unwrap();
+    MIGRATIONS[..schema].iter().for_each(|step| old.execute_batch(step).unwrap());
+    old.pragma_update(None, "user_version", schema).unwrap();
+    old.execute_batch(rows).unwrap();
+}
+
+#[test]
+fn what_the_first_schema_holds_is_there_in_the_newest() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("control.db");
+    older(
+        &path,
+        1,
+        "INSERT INTO sessions VALUES ('7', 1, 1000, 1000, 't', '/p', '/w', 'j', 'u', 'mounted', 1, NULL, NULL, '[]');
+         INSERT INTO instances VALUES ('7', 'i1', 'k', 5, 6, 'directory');
+         INSERT INTO fragments VALUES ('7', 0, 'n0'), ('7', 1, 'n1');
+         INSERT INTO namespaces VALUES ('7', 0, 'striped');
+         INSERT INTO activations VALUES ('7', 'striped', 'n0', '/m', 1, 2);
+         INSERT INTO stages VALUES ('7', 0, 'in', 'file', 'striped', '/a', 'a', 's', 'd', 'complete', NULL);",
+    );
+    Database::open(&path).unwrap();
+    let mut connection = Connection::open(&path).unwrap();
+    let tx = connection.transaction().unwrap();
+    let session = sessions::find(&tx, "7").unwrap().unwrap();
+    assert_eq!((session.handle.as_str(), session.number, session.was_mounted), ("7", 1, true));
+    assert_eq!(instances::find(&tx, "7").unwrap().unwrap().nodes, ["n0", "n1"]);
+    assert_eq!(activations::of(&tx, "7").unwrap()[0].interruptions, 2);
+    assert_eq!(transfers::of_script(&tx, "7").unwrap().len(), 1);
+    let aside = sessions::set_aside(&tx, "7", "old").unwrap();
+    assert_eq!(instances::find(&tx, &aside).unwrap().unwrap().nodes.len(), 2, "all follows the token");
+}
+
+#[test]
+fn a_database_is_opened_again_and_a_newer_one_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("control.db");
+    Database::open(&path).unwrap();
+    Database::open(&path).unwrap();
+    Connection::open(&path).unwrap().pragma_update(None, "user_version", 99).unwrap();
+    assert!(matches!(Database::open(&path), Err(StateError::Newer { found: 99, .. })));
+}
+
+const JOBS: &str =
+    "INSERT INTO sessions (number, token, handle, caller, created_unix, owner_uid, owner_gid, script_text, script_path, workdir,
+     job_name, user_name, phase, notes_json, persistent, shared) VALUES
+     (1, 'data', 'data', 'SLURM', 1, 1000, 100, '', '', '', '', '', 'ready', '[]', 1, 1),
+     (2, '7', '7-r2', 'SLURM', 2, 1001, 101, '#DW', '/p', '/w', 'j', 'u', 'unmounted', '[]', 0, 0);
+     INSERT INTO instances (token, id, key, requested_bytes, capacity_bytes, volume, pool, granularity_bytes) VALUES
+     ('data', 'i1', 'k', 1, 1, 'directory', 'p', 1), ('7', 'i2', 'k', 1, 1, 'directory', 'p', 1);
+     INSERT INTO stages (token, position, direction, kind, buffer, access_mode, pfs_path, buffer_path, source, destination,
+     state, report_json) VALUES
+     ('7', 1, 'out', 'directory', 'data', 'striped', '/pfs/out', 'out/', '$DW_PERSISTENT_STRIPED_data/out/', '/pfs/out',
+     'deferred', NULL),
+     ('7', 0, 'in', 'file', '', 'private', '/pfs/a', 'a', '/pfs/a', '$DW_JOB_PRIVATE/a', 'failed',
+     'REPORT');
+     INSERT INTO demands (number, token, job, direction, kind, access_mode, buffer_path, pfs_path, owner_uid, owner_gid, state,
+     size_hint, batch, report_json) VALUES
+     (3, 'data', '7', 'out', 'file', 'striped', 'x', '/pfs/x', 1001, 101, 'active', 10, 3, NULL),
+     (4, 'data', NULL, 'out', 'file', 'striped', 'x', '/pfs/y', 1002, 102, 'complete', NULL, NULL, NULL),
+     (5, '7', '7', 'in', 'directory', 'striped', '', '/pfs/in', 1001, 101, 'pending', NULL, NULL, NULL),
+     (9, '7', '7', 'out', 'file', 'striped', 'z', '/pfs/z', 1001, 101, 'deferred', NULL, NULL, NULL);
+     DELETE FROM demands WHERE number = 9;";
+
+#[test]
+fn every_stage_of_scripts_and_on_demand_is_there_in_the_table_of_transfers() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("control.db");
+    let report = StageStatus {
+        id: "7.0".into(),
+        direction: Direction::In,
+        kind: StageKind::File,
+        source: "/pfs/a".into(),
+        destination: "$DW_JOB_PRIVATE/a".into(),
+        state: StageState::Failed,
+        progress: StageProgress::default(),
+        elapsed_ms: 17,
+        failures: Vec::new(),
+        error: None,
+        notes: StageNotes::default(),
+    };
+    older(&path, 9, &JOBS.replace("REPORT", &text::to_json(&report)));
+    Database::open(&path).unwrap();
+    let mut connection = Connection::open(&path).unwrap();
+    let tx = connection.transaction().unwrap();
+    let ids = |found: &[Transfer]| -> Vec<String> {
+        found.iter().map(|one| format!("{} {}", one.id(&one.token), one.state.word())).collect()
+    };
+    let script = transfers::of_script(&tx, "7").unwrap();
+    assert_eq!(ids(&script), ["7.0 failed", "7.1 deferred"]);
+    assert_eq!(script[0].status().elapsed_ms, 17, "its report is there");
+    assert_eq!((script[0].status().source.as_str(), script[0].holder()), ("/pfs/a", "7"));
+    let out = &script[1];
+    assert_eq!((out.buffer_name().as_str(), out.holder()), ("$DW_PERSISTENT_STRIPED_data", "data"));
+    assert_eq!(
+        (out.source().as_str(), &out.owner),
+        ("$DW_PERSISTENT_STRIPED_data/out/", &Owner { uid: 1001, gid: 101 }),
+        "whose rights apply is the session's owner"
+    );
+    assert_eq!((out.pfs_path.to_str(), out.buffer_path.as_str()), (Some("/pfs/out"), "out/"));
+
+    let asked = transfers::shown(&tx, "7", 10).unwrap();
+    assert_eq!(ids(&asked), ["data.d3 active", "7.d5 pending"]);
+    assert_eq!(
+        (&asked[0].origin, asked[0].source().as_str(), asked[0].owner.uid),
+        (&Origin::OnDemand { size_hint: Some(10) }, "$DW_PERSISTENT_STRIPED_data/x", 1001)
+    );
+    assert_eq!((asked[1].direction, asked[1].source().as_str()), (Direction::In, "/pfs/in"));
+    assert_eq!(ids(&transfers::shown(&tx, "data", 10).unwrap()), ["data.d3 active", "data.d4 complete"]);
+    assert_eq!(ids(&transfers::unfinished_of(&tx, "7").unwrap()), ["7.d5 pending"], "none of the script's");
+
+    let state = transfers::waiting(StageDue::AtJobEnd);
+    let added = transfers::add(&tx, &Transfer { number: 0, state, ..asked[0].clone() }).unwrap();
+    assert!(added > 11, "the numbers go on, also over one that was forgotten: {added}");
+    let aside = sessions::set_aside(&tx, "7", "old").unwrap();
+    let followed = transfers::of_script(&tx, &aside).unwrap();
+    assert_eq!((followed.len(), followed[1].job.as_ref()), (2, Some(&aside)), "all follows the token");
+    tx.execute("DELETE FROM sessions WHERE token = ?1", [&aside]).unwrap();
+    assert!(transfers::of_script(&tx, &aside).unwrap().is_empty());
+    let left = transfers::shown(&tx, "data", 10).unwrap();
+    assert!(left.iter().all(|one| one.job.is_none() && one.state != StageState::Failed), "the buffer's stay");
+}

@@ -1,0 +1,109 @@
+//! Whose turn it is: which of the stages that wait may run beside those that do, and which share a worker.
+
+use std::collections::HashSet;
+
+use model::phase::AccessMode;
+use rusqlite::{Transaction, params};
+
+use super::super::Result;
+use super::Transfer;
+use super::on_demand::on_demand;
+
+/// How many that wait are looked at for the next to run.
+const LOOK_AHEAD: u32 = 256;
+
+/// As many small files as one worker stages at most.
+const BATCH_MAX: usize = 64;
+
+/// Marks the next ones that may run as active, and replies them, those together that one worker is to stage: in
+/// order, no more workers at once than the instance allows, and none beside another of the same file, or of a folder
+/// above or below it.
+///
+/// # Errors
+/// The database's.
+pub fn start_next(tx: &Transaction<'_>, token: &str) -> Result<Vec<Vec<Transfer>>> {
+    let sql = "SELECT stage_concurrency, (SELECT COUNT(DISTINCT COALESCE(batch, number)) FROM transfers
+         WHERE token = ?1 AND position IS NULL AND state = 'active') FROM instances WHERE token = ?1";
+    let mut query = tx.prepare_cached(sql)?;
+    let mut room = query
+        .query_map([token], |row| Ok(row.get::<_, usize>(0)?.saturating_sub(row.get::<_, usize>(1)?)))?;
+    let room = room.next().transpose()?.unwrap_or(0);
+    if room == 0 {
+        return Ok(Vec::new());
+    }
+    let mut busy = Busy::default();
+    on_demand(tx, "token = ?1 AND state = 'active'", params![token])?
+        .iter()
+        .for_each(|transfer| busy.add(transfer));
+    let waiting = on_demand(
+        tx,
+        "token = ?1 AND state = 'pending' ORDER BY number LIMIT ?2",
+        params![token, LOOK_AHEAD],
+    )?;
+    let free = waiting.into_iter().filter(|transfer| {
+        let free = !busy.overlaps(transfer);
+        // One that has to wait keeps later ones of its file behind it.
+        busy.add(transfer);
+        free
+    });
+    let next = batches(free.collect(), room);
+    for batch in &next {
+        for transfer in batch {
+            let sql = "UPDATE transfers SET state = 'active', batch = ?2 WHERE number = ?1";
+            tx.execute(sql, params![transfer.number, batch[0].number])?;
+        }
+    }
+    Ok(next)
+}
+
+/// For each of `room` workers a stage, or several small files.
+fn batches(free: Vec<Transfer>, room: usize) -> Vec<Vec<Transfer>> {
+    let small = free.iter().filter(|transfer| transfer.is_small()).count();
+    let each = small.div_ceil(room).clamp(1, BATCH_MAX);
+    let mut batches: Vec<Vec<Transfer>> = Vec::new();
+    for transfer in free {
+        let fits = |batch: &Vec<Transfer>| {
+            let first = &batch[0];
+            batch.len() < each
+                && first.is_small()
+                && transfer.is_small()
+                && (first.direction, first.access_mode, &first.owner, &first.job)
+                    == (transfer.direction, transfer.access_mode, &transfer.owner, &transfer.job)
+        };
+        match batches.iter().position(fits) {
+            Some(at) => batches[at].push(transfer),
+            None if batches.len() < room => batches.push(vec![transfer]),
+            None => {}
+        }
+    }
+    batches
+}
+
+/// Paths that stages work on.
+#[derive(Default)]
+struct Busy {
+    paths: HashSet<(bool, String)>,
+    above: HashSet<(bool, String)>,
+}
+
+impl Busy {
+    fn add(&mut self, transfer: &Transfer) {
+        let private = transfer.access_mode == AccessMode::Private;
+        self.above.extend(above(&transfer.buffer_path).map(|path| (private, path.to_owned())));
+        self.paths.insert((private, transfer.buffer_path.clone()));
+    }
+
+    fn overlaps(&self, transfer: &Transfer) -> bool {
+        let private = transfer.access_mode == AccessMode::Private;
+        let own = (private, transfer.buffer_path.clone());
+        self.above.contains(&own)
+            || self.paths.contains(&own)
+            || above(&transfer.buffer_path).any(|path| self.paths.contains(&(private, path.to_owned())))
+    }
+}
+
+/// The folders above a path, the root (an empty path) last.
+pub fn above(path: &str) -> impl Iterator<Item = &str> {
+    let ends = path.rmatch_indices('/').map(|(end, _)| end);
+    ends.chain((!path.is_empty()).then_some(0)).map(|end| &path[..end])
+}

@@ -1,0 +1,167 @@
+//! Transfers that are asked for while a buffer lives.
+
+use model::phase::AccessMode;
+use rusqlite::{Transaction, params};
+use wire::control::StageStatus;
+
+use super::super::Result;
+use super::super::text::Word;
+use super::row::{insert, select};
+use super::{Transfer, set_report};
+
+/// How many of one buffer are remembered. Beyond that the oldest complete ones are forgotten.
+pub const ON_DEMAND_MAX: u64 = 200_000;
+
+/// Notes one, in place of one that is complete for that path. One like it that waits or failed becomes that one.
+/// Those of other owners are left alone: each is made with the rights of who asked. Replies its number.
+///
+/// # Errors
+/// The database's.
+pub fn add(tx: &Transaction<'_>, transfer: &Transfer) -> Result<u64> {
+    const SAME: &str =
+        "position IS NULL AND token = ?1 AND access_mode = ?2 AND buffer_path = ?3 AND direction = ?4
+         AND owner_uid = ?5";
+    let pfs_path = transfer.pfs_path.to_string_lossy();
+    let (mode, direction) = (Word(transfer.access_mode), Word(transfer.direction));
+    let (kind, state) = (Word(transfer.kind), Word(transfer.state));
+    let all = params![
+        transfer.token,
+        mode,
+        transfer.buffer_path,
+        direction,
+        transfer.owner.uid,
+        kind,
+        pfs_path,
+        state,
+        transfer.job,
+        transfer.owner.gid,
+        transfer.size_hint(),
+    ];
+    tx.execute(&format!("DELETE FROM transfers WHERE {SAME} AND state = 'complete'"), &all[..5])?;
+    // One that has not begun may as well be this one; one that failed has left a journal at its node, which this one
+    // uses.
+    let waiting = format!(
+        "UPDATE transfers SET kind = ?6, pfs_path = ?7, state = ?8, job = ?9, owner_gid = ?10, size_hint = ?11
+         WHERE {SAME} AND state IN ('pending', 'deferred', 'failed') RETURNING number"
+    );
+    let mut waiting = tx.prepare_cached(&waiting)?;
+    let known: Vec<u64> = waiting.query_map(all, |row| row.get(0))?.collect::<rusqlite::Result<_>>()?;
+    match known.first() {
+        Some(number) => Ok(*number),
+        None => insert(tx, transfer),
+    }
+}
+
+/// Forgets the oldest complete ones where there are too many. Replies whether there is room for `more`.
+///
+/// # Errors
+/// The database's.
+pub fn make_room(tx: &Transaction<'_>, token: &str, more: u64) -> Result<bool> {
+    let count = |tx: &Transaction<'_>| -> Result<u64> {
+        let sql = "SELECT COUNT(*) FROM transfers WHERE token = ?1 AND position IS NULL";
+        Ok(tx.query_row(sql, [token], |row| row.get(0))?)
+    };
+    let excess = (count(tx)? + more).saturating_sub(ON_DEMAND_MAX);
+    if excess > 0 {
+        tx.execute(
+            "DELETE FROM transfers WHERE number IN (SELECT number FROM transfers
+             WHERE token = ?1 AND position IS NULL AND state = 'complete' ORDER BY number LIMIT ?2)",
+            params![token, excess],
+        )?;
+    }
+    Ok(count(tx)? + more <= ON_DEMAND_MAX)
+}
+
+/// Puts those that failed, or were stopped, in the company of others back into the line: each gets its own verdict.
+///
+/// # Errors
+/// The database's.
+pub fn set_alone(tx: &Transaction<'_>, number: u64) -> Result<()> {
+    let sql = "UPDATE transfers SET state = 'pending', size_hint = NULL, batch = NULL WHERE number = ?1";
+    tx.execute(sql, [number])?;
+    Ok(())
+}
+
+/// Notes how a transfer ended. Where the same was asked for meanwhile, that one counts.
+///
+/// # Errors
+/// The database's.
+pub fn end(tx: &Transaction<'_>, number: u64, report: &StageStatus) -> Result<()> {
+    set_report(tx, number, report)?;
+    tx.execute(
+        "DELETE FROM transfers WHERE number = ?1 AND position IS NULL AND EXISTS (SELECT 1 FROM transfers AS newer
+         WHERE newer.position IS NULL AND newer.token = transfers.token AND newer.access_mode = transfers.access_mode
+         AND newer.buffer_path = transfers.buffer_path AND newer.direction = transfers.direction
+         AND newer.owner_uid = transfers.owner_uid AND newer.number > ?1)",
+        [number],
+    )?;
+    Ok(())
+}
+
+/// Those of a session's instance, and those that the session asked for; what is not complete first.
+///
+/// # Errors
+/// The database's.
+pub fn shown(tx: &Transaction<'_>, token: &str, limit: u32) -> Result<Vec<Transfer>> {
+    let sql = "number IN (SELECT number FROM transfers WHERE (token = ?1 OR job = ?1) AND position IS NULL
+         ORDER BY state = 'complete', number LIMIT ?2) ORDER BY number";
+    on_demand(tx, sql, params![token, limit])
+}
+
+/// Those that the session asked for and that are not complete.
+///
+/// # Errors
+/// The database's.
+pub fn unfinished_of_job(tx: &Transaction<'_>, job: &str) -> Result<Vec<Transfer>> {
+    on_demand(tx, "job = ?1 AND state != 'complete' ORDER BY number", params![job])
+}
+
+/// Those of a session's instance that are not complete.
+///
+/// # Errors
+/// The database's.
+pub fn unfinished_of(tx: &Transaction<'_>, token: &str) -> Result<Vec<Transfer>> {
+    on_demand(tx, "token = ?1 AND state != 'complete' ORDER BY number", params![token])
+}
+
+/// Puts those back into the line that an earlier life of control had started: a start is repeated. Replies the tokens
+/// of all that wait.
+///
+/// # Errors
+/// The database's.
+pub fn resume(tx: &Transaction<'_>) -> Result<Vec<String>> {
+    tx.execute("UPDATE transfers SET state = 'pending' WHERE state = 'active' AND position IS NULL", [])?;
+    let mut query =
+        tx.prepare("SELECT DISTINCT token FROM transfers WHERE state = 'pending' AND position IS NULL")?;
+    Ok(query.query_map([], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?)
+}
+
+/// Whether a stage-in was ever asked for in a namespace of the session's instance.
+///
+/// # Errors
+/// The database's.
+pub fn any_in(tx: &Transaction<'_>, token: &str, mode: AccessMode) -> Result<bool> {
+    let sql =
+        "SELECT EXISTS (SELECT 1 FROM transfers WHERE token = ?1 AND access_mode = ?2 AND direction = 'in'
+         AND position IS NULL)";
+    Ok(tx.query_row(sql, params![token, Word(mode)], |row| row.get(0))?)
+}
+
+/// A session with stages on demand that wait or run.
+///
+/// # Errors
+/// The database's.
+pub fn any_at_work(tx: &Transaction<'_>) -> Result<Option<String>> {
+    let sql = "SELECT token FROM transfers WHERE state IN ('pending', 'active') AND position IS NULL LIMIT 1";
+    let mut query = tx.prepare(sql)?;
+    Ok(query.query_map([], |row| row.get(0))?.next().transpose()?)
+}
+
+/// Those on demand that a condition is true of.
+pub(super) fn on_demand(
+    tx: &Transaction<'_>,
+    what: &str,
+    with: &[&dyn rusqlite::ToSql],
+) -> Result<Vec<Transfer>> {
+    select(tx, &format!("position IS NULL AND {what}"), with)
+}

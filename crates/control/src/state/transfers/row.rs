@@ -1,0 +1,77 @@
+//! A transfer as a row of the table.
+
+use model::phase::{AccessMode, Direction, StageKind, StageState};
+use rusqlite::{Row, Transaction, params};
+use wire::control::Owner;
+
+use super::super::Result;
+use super::super::text::{Word, from_json};
+use super::{Origin, Transfer};
+
+/// Notes a new one, of which nothing is done; replies its number.
+///
+/// # Errors
+/// The database's.
+pub fn insert(tx: &Transaction<'_>, transfer: &Transfer) -> Result<u64> {
+    let (position, source, destination) = match &transfer.origin {
+        Origin::Script { position, source, destination } => (Some(position), Some(source), Some(destination)),
+        Origin::OnDemand { .. } => (None, None, None),
+    };
+    let mut insert = tx.prepare_cached(
+        "INSERT INTO transfers (token, job, position, source, destination, direction, kind, buffer, access_mode,
+         buffer_path, pfs_path, owner_uid, owner_gid, state, size_hint)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)",
+    )?;
+    let number = insert.insert(params![
+        transfer.token,
+        transfer.job,
+        position,
+        source,
+        destination,
+        Word(transfer.direction),
+        Word(transfer.kind),
+        transfer.buffer,
+        Word(transfer.access_mode),
+        transfer.buffer_path,
+        transfer.pfs_path.to_string_lossy(),
+        transfer.owner.uid,
+        transfer.owner.gid,
+        Word(transfer.state),
+        transfer.size_hint(),
+    ])?;
+    Ok(u64::try_from(number).unwrap_or_default())
+}
+
+/// Those that a condition is true of.
+pub(super) fn select(
+    tx: &Transaction<'_>,
+    what: &str,
+    with: &[&dyn rusqlite::ToSql],
+) -> Result<Vec<Transfer>> {
+    let mut query = tx.prepare_cached(&format!("SELECT * FROM transfers WHERE {what}"))?;
+    Ok(query.query_map(with, read)?.collect::<rusqlite::Result<_>>()?)
+}
+
+fn read(row: &Row<'_>) -> rusqlite::Result<Transfer> {
+    let origin = match row.get("position")? {
+        Some(position) => {
+            Origin::Script { position, source: row.get("source")?, destination: row.get("destination")? }
+        }
+        None => Origin::OnDemand { size_hint: row.get("size_hint")? },
+    };
+    Ok(Transfer {
+        number: row.get("number")?,
+        token: row.get("token")?,
+        job: row.get("job")?,
+        origin,
+        direction: row.get::<_, Word<Direction>>("direction")?.0,
+        kind: row.get::<_, Word<StageKind>>("kind")?.0,
+        buffer: row.get("buffer")?,
+        access_mode: row.get::<_, Word<AccessMode>>("access_mode")?.0,
+        buffer_path: row.get("buffer_path")?,
+        pfs_path: row.get::<_, String>("pfs_path")?.into(),
+        owner: Owner { uid: row.get("owner_uid")?, gid: row.get("owner_gid")? },
+        state: row.get::<_, Word<StageState>>("state")?.0,
+        report: from_json(row.get("report_json")?),
+    })
+}

@@ -1,0 +1,24 @@
+//! Transfers: what is copied between the PFS and buffers, why and when. `crates/stage` does the copying, at a node.
+//!
+//! ```text
+//! triggers                                  one of each below
+//! script.rs         data_in, data_out  --+
+//! on_demand.rs      as many at once   ---+--> specification.rs --> runner.rs --> the node's forebay-stage
+//! while_running.rs  passes            ---+      node, StageSpec      start, follow, note, stop
+//! job_end.rs        what waits for it: into the line of on_demand.rs
+//! asked.rs          what programs and people ask, over paths.rs and place.rs
+//! ```
+//!
+//! **Invariant:** what was accepted is in the database; a restart of control goes on with it.
+
+pub mod asked;
+pub mod job_end;
+pub mod on_demand;
+mod paths;
+mod place;
+mod runner;
+pub mod script;
+mod specification;
+pub mod while_running;
+
+pub use runner::discard;

@@ -1,0 +1,265 @@
+//! Runs transfers on demand at the nodes: a task each, as many at once as the buffer allows.
+//!
+//! ```text
+//! asked -> pending --its turn--> active --> complete, failed
+//!       -> deferred --activate, end of the job--> pending            (job_end)
+//! ```
+
+use std::collections::HashMap;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use model::phase::{Direction, StageState};
+use tokio::sync::watch;
+use wire::control::{ApiError, Blame, StageProgress, StageStatus};
+use wire::node::StagePolicy;
+
+use super::{runner, specification};
+use crate::control::Control;
+use crate::lifecycle::mounts;
+use crate::site::Site;
+use crate::state;
+use crate::state::leftovers;
+use crate::state::transfers::{self, Transfer};
+
+/// What runs now, and who waits for its end.
+#[derive(Default)]
+pub struct Running {
+    /// How to stop each transfer that runs, by its number.
+    stops: Mutex<HashMap<u64, watch::Sender<bool>>>,
+    /// Held while it is decided what runs: what is active in the database has its stop in the table.
+    turn: tokio::sync::Mutex<()>,
+    /// Changes whenever the state of any transfer may have.
+    changes: watch::Sender<u64>,
+}
+
+impl Running {
+    fn stops(&self) -> MutexGuard<'_, HashMap<u64, watch::Sender<bool>>> {
+        self.stops.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Keeps others from being started until it is dropped.
+    pub(super) async fn hold(&self) -> tokio::sync::MutexGuard<'_, ()> {
+        self.turn.lock().await
+    }
+
+    /// Tells of changes from now on.
+    pub(super) fn changes(&self) -> watch::Receiver<u64> {
+        self.changes.subscribe()
+    }
+
+    /// Says that something has changed.
+    pub(super) fn changed(&self) {
+        self.changes.send_modify(|count| *count += 1);
+    }
+}
+
+/// Goes on with what an earlier life of control accepted.
+///
+/// # Errors
+/// The database's.
+pub async fn resume<S: Site>(control: &Arc<Control<S>>) -> Result<(), ApiError> {
+    for token in control.database.transact(transfers::resume).await? {
+        kick(control, &token).await?;
+    }
+    Ok(())
+}
+
+/// Starts what may run of a buffer.
+///
+/// # Errors
+/// The database's.
+pub async fn kick<S: Site>(control: &Arc<Control<S>>, token: &str) -> Result<(), ApiError> {
+    let _turn = control.on_demand.hold().await;
+    let token = token.to_owned();
+    for batch in control.database.transact(move |tx| transfers::start_next(tx, &token)).await? {
+        let (stop, stopped) = watch::channel(false);
+        control.on_demand.stops().extend(batch.iter().map(|transfer| (transfer.number, stop.clone())));
+        tokio::spawn(run(Arc::clone(control), batch, stopped));
+    }
+    Ok(())
+}
+
+/// Puts transfers that wait for the job's end, or that failed, into the line.
+///
+/// # Errors
+/// The database's.
+pub async fn set_waiting<S: Site>(control: &Control<S>, found: &[Transfer]) -> Result<(), ApiError> {
+    let numbers: Vec<u64> = found.iter().map(|transfer| transfer.number).collect();
+    let set = move |tx: &rusqlite::Transaction<'_>| {
+        numbers.iter().try_for_each(|number| transfers::set_state(tx, *number, StageState::Pending))
+    };
+    control.database.transact(set).await
+}
+
+/// Stops transfers and forgets them.
+///
+/// # Errors
+/// The database's.
+pub async fn forget<S: Site>(control: &Control<S>, found: &[Transfer]) -> Result<(), ApiError> {
+    // Those that wait first: none of them may take the place of one that is stopped. Nothing is started meanwhile, so
+    // that who was stopped only for another's sake still waits.
+    let _turn = control.on_demand.hold().await;
+    let running = stop(control, found);
+    let numbers = found.iter().map(|transfer| transfer.number);
+    let waiting: Vec<u64> = numbers.filter(|number| !running.contains(number)).collect();
+    control.database.transact(move |tx| waiting.iter().try_for_each(|n| transfers::delete(tx, *n))).await?;
+    ended(control, &running).await;
+    control.database.transact(move |tx| running.iter().try_for_each(|n| transfers::delete(tx, *n))).await?;
+    for transfer in found.iter().filter(|transfer| transfer.has_failed()) {
+        forget_at_node(control, transfer).await?;
+    }
+    Ok(())
+}
+
+/// Has the node of a transfer forget what it kept of it for another try.
+async fn forget_at_node<S: Site>(control: &Control<S>, transfer: &Transfer) -> Result<(), ApiError> {
+    let Some((left, error)) = runner::discard(control, transfer).await? else { return Ok(()) };
+    tracing::warn!(id = left.id, node = left.node, %error, "a node has not forgotten a stage");
+    if control.site.cluster().is_none() {
+        return Ok(());
+    }
+    control.database.transact(move |tx| leftovers::add(tx, &left)).await
+}
+
+/// Tells those that run to stop; replies their numbers.
+pub fn stop<S: Site>(control: &Control<S>, found: &[Transfer]) -> Vec<u64> {
+    let stops = control.on_demand.stops();
+    let running = found.iter().filter_map(|transfer| stops.get_key_value(&transfer.number));
+    running
+        .map(|(number, stop)| {
+            stop.send_replace(true);
+            *number
+        })
+        .collect()
+}
+
+/// Waits until none of these stages runs any more.
+pub async fn ended<S: Site>(control: &Control<S>, numbers: &[u64]) {
+    let mut changes = control.on_demand.changes();
+    loop {
+        changes.mark_unchanged();
+        if !numbers.iter().any(|number| control.on_demand.stops().contains_key(number)) {
+            return;
+        }
+        let _ = changes.changed().await;
+    }
+}
+
+/// Whether the node keeps what it knows of stages that ended like this, for another try.
+fn is_kept(batch: &[Transfer], end: &Result<StageStatus, ApiError>) -> bool {
+    batch.len() == 1 && end.as_ref().is_ok_and(|report| report.state == StageState::Failed)
+}
+
+/// What one worker stages to its end, and then the next. Boxed, as the next is of the same kind.
+fn run<S: Site>(
+    control: Arc<Control<S>>,
+    batch: Vec<Transfer>,
+    mut stopped: watch::Receiver<bool>,
+) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+    Box::pin(async move {
+        let token = batch[0].token.clone();
+        let numbers: Vec<u64> = batch.iter().map(|transfer| transfer.number).collect();
+        let result = copy(&control, &batch, &mut stopped).await;
+        let (stages, first) = (batch.len(), numbers[0]);
+        match &result {
+            Ok(report) => {
+                tracing::info!(token, first, stages, state = ?report.state, "stages on demand ended")
+            }
+            Err(error) => tracing::info!(token, first, stages, %error, "stages on demand ended"),
+        }
+        let last = batch.first().filter(|_| is_kept(&batch, &result)).cloned();
+        let note = move |tx: &rusqlite::Transaction<'_>| {
+            note(tx, &batch, result)?;
+            // The same may have been asked for again meanwhile: nobody tries this one again.
+            Ok(transfers::find(tx, first)?.is_none())
+        };
+        let noted = control.database.transact(note).await;
+        let forgotten = match (noted, last) {
+            (Ok(true), Some(last)) => forget_at_node(&control, &last).await,
+            (noted, _) => noted.map(drop),
+        };
+        if let Err(error) = forgotten {
+            tracing::error!(token, first, %error, "the end of stages is not noted");
+        }
+        numbers.iter().for_each(|number| drop(control.on_demand.stops().remove(number)));
+        control.on_demand.changed();
+        if let Err(error) = kick(&control, &token).await {
+            tracing::error!(token, %error, "stages that wait are not started");
+        }
+    })
+}
+
+/// Notes how the stages of one worker ended. Which of several it was that failed is found by staging each alone.
+fn note(
+    tx: &rusqlite::Transaction<'_>,
+    batch: &[Transfer],
+    result: Result<StageStatus, ApiError>,
+) -> state::Result<()> {
+    match (batch, result) {
+        ([transfer], Ok(report)) => transfers::end(tx, transfer.number, &report),
+        ([transfer], Err(error)) => transfers::end(tx, transfer.number, &transfer.failed(error)),
+        (_, Ok(report)) if report.state == StageState::Complete => {
+            let hints = || batch.iter().map(|transfer| transfer.size_hint().unwrap_or(0));
+            let sizes_are_true = hints().sum::<u64>() == report.progress.bytes_total;
+            batch.iter().zip(hints()).try_for_each(|(transfer, size)| {
+                let size = if sizes_are_true { size } else { 0 };
+                transfers::end(tx, transfer.number, &complete(transfer, size, report.elapsed_ms))
+            })
+        }
+        _ => batch.iter().try_for_each(|transfer| transfers::set_alone(tx, transfer.number)),
+    }
+}
+
+/// The report of one of several files that are complete.
+fn complete(transfer: &Transfer, size: u64, elapsed_ms: u64) -> StageStatus {
+    let progress = StageProgress {
+        entries_total: 1,
+        entries_done: 1,
+        bytes_total: size,
+        bytes_done: size,
+        bytes_verified: size,
+        bytes_moved: size,
+        bytes_to_verify: size,
+        entries_failed: 0,
+        planned: true,
+        ..StageProgress::default()
+    };
+    StageStatus { state: StageState::Complete, progress, elapsed_ms, ..transfer.untouched() }
+}
+
+/// What one worker copies at its node, to its end. The node then forgets it, unless it may be tried again.
+async fn copy<S: Site>(
+    control: &Control<S>,
+    batch: &[Transfer],
+    stopped: &mut watch::Receiver<bool>,
+) -> Result<StageStatus, ApiError> {
+    let order = specification::of(control, batch, StagePolicy::default()).await?;
+    if order.spec.direction == Direction::In {
+        mounts::share(control, &order.session, batch[0].access_mode).await?;
+    }
+    let stop = async { drop(stopped.wait_for(|stop| *stop).await) };
+    let end = match runner::run(control, batch, &order, stop).await {
+        Ok(Some(end)) => Ok(end),
+        Ok(None) => return Err(cancelled(&batch[0])),
+        Err(error) => Err(error),
+    };
+    if is_kept(batch, &end) {
+        return end;
+    }
+    // Its report is here; what stays at the node is no more than a few kilobytes.
+    if let Err(error) = control.site.delete_stage(&order.node, &order.spec.id).await {
+        tracing::warn!(id = order.spec.id, %error, "a stage that has ended stays at its node");
+    }
+    end
+}
+
+/// The failure of a stage that was stopped.
+pub fn cancelled(transfer: &Transfer) -> ApiError {
+    let word = match transfer.direction {
+        Direction::In => "stage-in",
+        Direction::Out => "stage-out",
+    };
+    let message = format!("the {word} of {}/{} was stopped", transfer.buffer_name(), transfer.buffer_path);
+    ApiError { code: "cancelled".into(), blame: Blame::User, message, advice: "ask for it again".into() }
+}

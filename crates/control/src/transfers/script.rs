@@ -1,0 +1,223 @@
+//! What scripts have copied: `data_in` and `data_out`, one transfer after the other.
+//!
+//! A transfer's last report is in the database, so a call after a crash skips what is complete and follows what still
+//! runs.
+
+use daemon::error::{site, user};
+use model::phase::{Direction, StageState};
+use wire::control::{ApiError, Blame, FileFailure, Side, StageStatus};
+use wire::node::StagePolicy;
+
+use super::{runner, specification};
+use crate::control::Control;
+use crate::lifecycle::buffers::{self, Buffer};
+use crate::lifecycle::job_nodes;
+use crate::site::Site;
+use crate::state::sessions::Session;
+use crate::state::transfers::{self, Transfer};
+use crate::turns::Cancelled;
+
+/// Whether the stages after a failed one still run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AfterFailure {
+    /// The job cannot start any more.
+    Stop,
+    /// Save what can be saved.
+    GoOn,
+}
+
+/// Makes every transfer of `direction` that is not complete, in the script's order.
+///
+/// # Errors
+/// The first failure, or `cancelled`.
+pub async fn run<S: Site>(
+    control: &Control<S>,
+    session: &Session,
+    direction: Direction,
+    after_failure: AfterFailure,
+    mut cancelled: Cancelled,
+) -> Result<(), ApiError> {
+    let used = buffers::of(control, session).await?;
+    let mut first_error = None;
+    for transfer in all_of(control, session)
+        .await?
+        .into_iter()
+        .filter(|transfer| transfer.direction == direction && transfer.state != StageState::Complete)
+    {
+        let result = run_one(control, session, &used, &transfer, &mut cancelled).await;
+        let Err(error) = result else { continue };
+        let stop = after_failure == AfterFailure::Stop || error.code == "cancelled";
+        first_error.get_or_insert(error);
+        if stop {
+            break;
+        }
+    }
+    first_error.map_or(Ok(()), Err)
+}
+
+/// Stops at the nodes what an earlier life of control left running.
+///
+/// # Errors
+/// The node does not answer.
+pub async fn stop_leftovers<S: Site>(control: &Control<S>, session: &Session) -> Result<(), ApiError> {
+    let all = all_of(control, session).await?;
+    for transfer in all.iter().filter(|transfer| transfer.state == StageState::Active) {
+        if let Some((_, error)) = runner::discard(control, transfer).await? {
+            return Err(error);
+        }
+        note_cancelled(control, transfer).await?;
+    }
+    Ok(())
+}
+
+async fn all_of<S: Site>(control: &Control<S>, session: &Session) -> Result<Vec<Transfer>, ApiError> {
+    let token = session.token.clone();
+    control.database.transact(move |tx| transfers::of_script(tx, &token)).await
+}
+
+async fn run_one<S: Site>(
+    control: &Control<S>,
+    session: &Session,
+    used: &[Buffer],
+    transfer: &Transfer,
+    cancelled: &mut Cancelled,
+) -> Result<(), ApiError> {
+    let buffer = used.iter().find(|buffer| buffer.name == transfer.buffer);
+    if buffer.is_some_and(|buffer| buffer.described.instance.is_private_volumes()) {
+        return wait_drained(control, session, transfer, cancelled).await;
+    }
+    let alone = std::slice::from_ref(transfer);
+    let order = specification::of(control, alone, StagePolicy::default()).await?;
+    // Noted before it is started: a cancel after a crash must know that it may run.
+    note(control, transfer, begun(transfer)).await?;
+    // A node that stays away is no verdict: the transfer is still noted as active, and a later call goes on.
+    match runner::run(control, alone, &order, told_to_stop(cancelled)).await? {
+        Some(end) => {
+            note(control, transfer, end.clone()).await?;
+            judge(transfer, &end)
+        }
+        None => {
+            note_cancelled(control, transfer).await?;
+            Err(cancelled_error(transfer))
+        }
+    }
+}
+
+/// The nodes of the job copy by themselves what they owe.
+async fn wait_drained<S: Site>(
+    control: &Control<S>,
+    session: &Session,
+    transfer: &Transfer,
+    cancelled: &mut Cancelled,
+) -> Result<(), ApiError> {
+    let started = std::time::Instant::now();
+    note(control, transfer, begun(transfer)).await?;
+    let drained = tokio::select! {
+        drained = job_nodes::drained(control, session) => drained,
+        () = told_to_stop(cancelled) => Err(cancelled_error(transfer)),
+    };
+    let state = if drained.is_ok() { StageState::Complete } else { StageState::Failed };
+    let elapsed_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
+    let end = StageStatus { state, elapsed_ms, error: drained.err(), ..transfer.untouched() };
+    note(control, transfer, end.clone()).await?;
+    judge(transfer, &end)
+}
+
+/// Completes when the caller's stop arrives, if ever.
+pub async fn told_to_stop(cancelled: &mut Cancelled) {
+    if cancelled.wait_for(|stop| *stop).await.is_err() {
+        std::future::pending::<()>().await;
+    }
+}
+
+/// A status without what an earlier attempt left.
+fn begun(transfer: &Transfer) -> StageStatus {
+    StageStatus { state: StageState::Active, ..transfer.untouched() }
+}
+
+async fn note<S: Site>(
+    control: &Control<S>,
+    transfer: &Transfer,
+    report: StageStatus,
+) -> Result<(), ApiError> {
+    let number = transfer.number;
+    control.database.transact(move |tx| transfers::set_report(tx, number, &report)).await
+}
+
+async fn note_cancelled<S: Site>(control: &Control<S>, transfer: &Transfer) -> Result<(), ApiError> {
+    let (number, error) = (transfer.number, cancelled_error(transfer));
+    let note = move |tx: &rusqlite::Transaction<'_>| match transfers::find(tx, number)? {
+        Some(last) => transfers::set_report(tx, number, &last.failed(error)),
+        None => Ok(()),
+    };
+    control.database.transact(note).await
+}
+
+fn judge(transfer: &Transfer, end: &StageStatus) -> Result<(), ApiError> {
+    if end.state == StageState::Complete {
+        return Ok(());
+    }
+    if let Some(error) = &end.error {
+        return Err(ApiError { advice: advice(transfer, &error.advice), ..error.clone() });
+    }
+    let what = format!("{} of {}", directive(transfer.direction), end.source);
+    let Some(first) = end.failures.first() else {
+        let message = format!("{what} failed without a reason");
+        return Err(site("stage_failed", message, advice(transfer, "look into the node's log")));
+    };
+    let failed = end.progress.entries_failed.max(1);
+    let message = format!(
+        "{what}: {failed} of {} entries failed; the first: {}",
+        end.progress.entries_total.max(failed),
+        first.message
+    );
+    let error = if is_users(first) { user } else { site };
+    Err(error("stage_failed", message, advice(transfer, &first.advice)))
+}
+
+/// Names and rights on the PFS are the user's; disks, quotas and everything of the buffer are not.
+fn is_users(failure: &FileFailure) -> bool {
+    use rustix::io::Errno;
+    let users = [
+        Errno::NOENT,
+        Errno::ACCESS,
+        Errno::PERM,
+        Errno::ISDIR,
+        Errno::NOTDIR,
+        Errno::NAMETOOLONG,
+        Errno::LOOP,
+    ];
+    failure.side == Side::Pfs && users.iter().any(|errno| errno.raw_os_error() == failure.errno)
+}
+
+fn advice(transfer: &Transfer, first: &str) -> String {
+    match transfer.direction {
+        Direction::In => first.to_owned(),
+        Direction::Out => {
+            format!(
+                "{first}; the data is kept in the buffer: then run `forebay stage retry {}`",
+                transfer.token
+            )
+        }
+    }
+}
+
+fn cancelled_error(transfer: &Transfer) -> ApiError {
+    let source = transfer.source();
+    let message = format!("{} of {source} was cancelled", directive(transfer.direction));
+    let rest = match transfer.direction {
+        Direction::In => "call data_in again to go on".to_owned(),
+        Direction::Out => {
+            format!("the data is kept in the buffer: run `forebay stage retry {}` to copy it", transfer.token)
+        }
+    };
+    ApiError { code: "cancelled".into(), blame: Blame::User, message, advice: rest }
+}
+
+/// How people write a direction.
+fn directive(direction: Direction) -> &'static str {
+    match direction {
+        Direction::In => "stage_in",
+        Direction::Out => "stage_out",
+    }
+}
