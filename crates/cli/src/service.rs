@@ -11,7 +11,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use daemon::http::{CallError, Client};
+use api::CallError;
+use daemon::client::Client;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::net::UnixStream;
@@ -144,10 +145,10 @@ impl Service {
             let cause = match call().await {
                 Ok(reply) => return Ok(reply),
                 // Another command found it idle at the moment that we came.
-                Err(CallError::Api(error)) if error.code == "stopping" => error.message,
-                Err(CallError::Api(error)) => return Err(Failure::Api(error)),
-                Err(CallError::Garbled(text)) => return Err(Failure::Garbled(text)),
-                Err(CallError::Unreachable(error)) => error.to_string(),
+                Err(CallError::Refused(error)) if error.code == "stopping" => error.message,
+                Err(CallError::Refused(error)) => return Err(Failure::Api(error)),
+                Err(error @ CallError::Garbled { .. }) => return Err(Failure::Garbled(error.reason())),
+                Err(error) => error.reason(),
             };
             if asked.elapsed() > PATIENCE {
                 // The service was well for all that time: this is a new trouble.

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use daemon::error::bug;
-use daemon::http::{BindError, OpenTo};
+use server::{BindError, OpenTo};
 use wire::control::ApiError;
 use wire::node::{
     FragmentSpec, FragmentStatus, FsckReport, FsckSpec, ScrubSpec, ScrubStatus, StorageAddress,
@@ -69,7 +69,7 @@ impl Storage {
     ) -> Result<Storage, StorageError> {
         let server = store::Server::open(folder.fragments(), name.to_owned()).map_err(StorageError::Open)?;
         let unix =
-            daemon::http::bind_std(&folder.data_socket(), OpenTo::Ourselves).map_err(StorageError::Socket)?;
+            server::bind_std(&folder.data_socket(), OpenTo::Ourselves).map_err(StorageError::Socket)?;
         // Whoever asks for one waits in a thread of the data path.
         let runtime = tokio::runtime::Handle::current();
         server.run_movers_with(Box::new(move |socket, fragment, namespace| {

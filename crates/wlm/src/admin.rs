@@ -15,8 +15,9 @@ use std::time::Duration;
 use arguments::{Command, Verb};
 use wire::control::Objects;
 
-use crate::control::{CallError, Control};
 use crate::stat::{self, Units};
+use api::CallError;
+use api::control::Control;
 
 /// How long a control service that is just starting again is waited for.
 const RESTART: Duration = Duration::from_secs(20);

@@ -26,7 +26,7 @@ use std::time::Duration;
 use answer::Answer;
 use arguments::{Arguments, Function};
 
-use crate::control::Control;
+use api::control::Control;
 
 /// For functions during which Slurm holds its locks and gives 5 s (`ValidateTimeout`).
 const PROMPT: Duration = Duration::from_secs(4);

@@ -12,7 +12,7 @@ use wire::control::{CreatePersistent, Owner, SessionStatus};
 
 use super::answer::Answer;
 use super::arguments::Arguments;
-use crate::control::Control;
+use api::control::Control;
 
 pub(super) fn run(arguments: &Arguments, control: &Control) -> Answer {
     create(arguments, control).unwrap_or_else(|failure| failure)

@@ -8,7 +8,7 @@ use wire::control::Paths;
 
 use super::answer::Answer;
 use super::arguments::Arguments;
-use crate::control::{Control, session_path};
+use api::control::{Control, session_path};
 
 pub(super) fn run(arguments: &Arguments, control: &Control) -> Answer {
     write(arguments, control).unwrap_or_else(|failure| failure)

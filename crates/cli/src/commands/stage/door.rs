@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use api::control::Control;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use wlm::control::Control;
 
 use super::super::{Context, cluster};
 use crate::failure::Failure;
