@@ -1,5 +1,5 @@
-//! The suites that local file systems pass, and real programs, on every kind of mount. As root only: `pjdfstest` changes
-//! users, and a file is passed through to the kernel only for root.
+//! The suites that local file systems pass, and real programs, on every kind of mount. As root only: `pjdfstest`
+//! changes users, and a file is passed through to the kernel only for root.
 
 #![expect(
     clippy::print_stdout,

@@ -30,13 +30,14 @@ impl Control {
         Control { endpoint: Endpoint::find(), restart: limit, reply: Some(limit) }
     }
 
-    /// For calls that take as long as they take. A service that does not answer is tried again for `restart`, since it may
-    /// just be starting again; every call is idempotent.
+    /// For calls that take as long as they take. A service that does not answer is tried again for `restart`, since it
+    /// may just be starting again; every call is idempotent.
     pub fn patient(restart: Duration) -> Control {
         Control { endpoint: Endpoint::find(), restart, reply: None }
     }
 
-    /// For calls that a program in a job makes: as patient, but a reply that does not come within `reply` is asked for again.
+    /// For calls that a program in a job makes: as patient, but a reply that does not come within `reply` is asked for
+    /// again.
     pub fn of_program(restart: Duration, reply: Duration) -> Control {
         Control { endpoint: Endpoint::of_program(), restart, reply: Some(reply) }
     }

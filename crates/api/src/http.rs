@@ -1,6 +1,6 @@
 //! HTTP/1.1 as our services are asked: one request with a JSON body on one connection, then its reply. Nothing to pool,
-//! nothing that a restart of the service could break. Requests are made and replies read here; what carries the bytes is
-//! the caller's.
+//! nothing that a restart of the service could break. Requests are made and replies read here; what carries the bytes
+//! is the caller's.
 //!
 //! **Invariant:** a reply that is cut off is no reply: its length is promised in its head.
 
@@ -53,7 +53,8 @@ impl Request {
         Ok(Request { body, ..Request::new(method, path) })
     }
 
-    /// The same with the proof of who asks, for this request to the service `audience` alone. Blocks while munged works.
+    /// The same with the proof of who asks, for this request to the service `audience` alone. Blocks while munged
+    /// works.
     ///
     /// # Errors
     /// munged does not answer.
@@ -146,7 +147,8 @@ impl Incoming {
         &mut self.bytes[self.filled..]
     }
 
-    /// Takes note of `count` new bytes in [`Incoming::room`], none at the end of the stream. The reply, if that is all of it.
+    /// Takes note of `count` new bytes in [`Incoming::room`], none at the end of the stream. The reply, if that is all
+    /// of it.
     ///
     /// # Errors
     /// `UnexpectedEof` for a reply that is cut off, `InvalidData` for what is no reply.

@@ -48,8 +48,9 @@ impl Mounted {
         Ok(Mounted::all()?.into_iter().find(|mounted| mounted.device == device))
     }
 
-    /// The namespace that a path is in, and the path below its root, without a slash at either end. Symbolic links are followed, but
-    /// not one in the last place that is no folder. What is missing at the end of the path may be missing.
+    /// The namespace that a path is in, and the path below its root, without a slash at either end. Symbolic links are
+    /// followed, but not one in the last place that is no folder. What is missing at the end of the path may be
+    /// missing.
     ///
     /// # Errors
     /// What the path cannot be looked up with; `Ok(None)`: it is in no buffer.

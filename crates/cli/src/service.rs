@@ -1,7 +1,7 @@
 //! The control service as commands see it: it is up, or it is started; a call whose reply was lost is made again.
 //!
-//! **Invariant:** every call through [`Service::get`] and [`Service::post`] is idempotent, so repeating one that may have
-//! been carried out is harmless.
+//! **Invariant:** every call through [`Service::get`] and [`Service::post`] is idempotent, so repeating one that may
+//! have been carried out is harmless.
 
 use std::cell::Cell;
 use std::fs::File;
@@ -24,7 +24,8 @@ use crate::output::Output;
 /// How long a call is repeated before the user hears that the service is gone.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// How long a start of the service may take until its socket answers: migrations and the re-adoption of nodes come later.
+/// How long a start of the service may take until its socket answers: migrations and the re-adoption of nodes come
+/// later.
 const START: Duration = Duration::from_secs(15);
 
 /// How long nodes may take to report to a service that was just started.

@@ -19,7 +19,8 @@ pub fn is_mounted(path: &Path) -> io::Result<bool> {
 /// # Errors
 /// The table cannot be read.
 pub fn wait_until_unmounted(path: &Path) -> io::Result<()> {
-    // The kernel tells whoever has the table open of each change (proc_pid_mounts(5)), also of one before the wait began.
+    // The kernel tells whoever has the table open of each change (proc_pid_mounts(5)), also of one before the wait
+    // began.
     let table = std::fs::File::open(TABLE)?;
     while is_mounted(path)? {
         rustix::io::retry_on_intr(|| rustix::event::poll(&mut [PollFd::new(&table, PollFlags::PRI)], None))?;

@@ -56,8 +56,8 @@ pub enum StorageError {
 }
 
 impl Storage {
-    /// Loads the fragments in `folder` and serves them on the data path. Blocks while fragments recover; to be called in the
-    /// context of a runtime.
+    /// Loads the fragments in `folder` and serves them on the data path. Blocks while fragments recover; to be called
+    /// in the context of a runtime.
     ///
     /// # Errors
     /// See [`StorageError`]. A fragment that cannot be served says so in its own status.
@@ -166,7 +166,8 @@ impl Storage {
     }
 }
 
-/// Listens at the port that is wished for, else at the one in the file `kept`, else at any free one, which is then kept.
+/// Listens at the port that is wished for, else at the one in the file `kept`, else at any free one, which is then
+/// kept.
 fn listen_at(listen: Listen, kept: &Path) -> Result<(TcpListener, SocketAddr), StorageError> {
     let failed_at = |address| move |source| StorageError::Port { address, kept: kept.into(), source };
     let port = match listen.port {
@@ -183,7 +184,8 @@ fn listen_at(listen: Listen, kept: &Path) -> Result<(TcpListener, SocketAddr), S
     Ok((listener, address))
 }
 
-/// The port in the file `kept`; `None` where there is no file. Clients know the port: one that cannot be read is not replaced.
+/// The port in the file `kept`; `None` where there is no file. Clients know the port: one that cannot be read is not
+/// replaced.
 fn kept_port(kept: &Path) -> io::Result<Option<u16>> {
     let Some(bytes) = disk::read(kept)? else { return Ok(None) };
     let number = String::from_utf8_lossy(&bytes).trim().parse();

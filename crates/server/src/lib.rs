@@ -1,8 +1,8 @@
-//! A service's side of HTTP/1.1 with JSON bodies over a unix socket or TCP: what its routes run on, who calls, refusals as
-//! replies, and metrics.
+//! A service's side of HTTP/1.1 with JSON bodies over a unix socket or TCP: what its routes run on, who calls, refusals
+//! as replies, and metrics.
 //!
-//! **Invariant:** every request that reaches a route has a [`Caller`]: the kernel's word (`SO_PEERCRED`) on a unix socket,
-//! MUNGE's over TCP.
+//! **Invariant:** every request that reaches a route has a [`Caller`]: the kernel's word (`SO_PEERCRED`) on a unix
+//! socket, MUNGE's over TCP.
 
 mod caller;
 mod listen;

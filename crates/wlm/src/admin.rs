@@ -1,7 +1,7 @@
 //! `dwcli`: make, list, change and remove what control keeps, with DataWarp's words. One file per verb.
 //!
-//! Control makes a session, its instance and its configurations in one step, so only a persistent buffer's instance can be
-//! made by itself here; jobs' sessions are made by a workload manager or by `forebay run`.
+//! Control makes a session, its instance and its configurations in one step, so only a persistent buffer's instance can
+//! be made by itself here; jobs' sessions are made by a workload manager or by `forebay run`.
 
 pub mod arguments;
 mod create;

@@ -1,5 +1,5 @@
-//! `create_persistent`: allocate a buffer that outlives jobs. Slurm checks none of its options, and takes only an answer
-//! with the word `created` as a success.
+//! `create_persistent`: allocate a buffer that outlives jobs. Slurm checks none of its options, and takes only an
+//! answer with the word `created` as a success.
 //!
 //! A buffer is its owner's alone, and on as many nodes as its pool has it, unless the access mode says otherwise:
 //! `access_mode=striped(shared=yes,redundancy=none)`.

@@ -1,5 +1,5 @@
-//! `data_in`: stage in. A missing session is a failure here, and never said in the words that Slurm would take as leave to
-//! start the job without its data.
+//! `data_in`: stage in. A missing session is a failure here, and never said in the words that Slurm would take as leave
+//! to start the job without its data.
 
 use serde_json::json;
 use wire::control::SessionStatus;

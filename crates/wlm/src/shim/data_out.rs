@@ -1,5 +1,5 @@
-//! `data_out`: stage out. A session that is gone has nothing left to stage: whatever was owed is kept under another name. An
-//! error would hold the job in its stage-out for ever.
+//! `data_out`: stage out. A session that is gone has nothing left to stage: whatever was owed is kept under another
+//! name. An error would hold the job in its stage-out for ever.
 
 use serde_json::json;
 use wire::control::SessionStatus;

@@ -1,5 +1,5 @@
-//! `paths`: the variables of the job's environment, written to a file of Slurm's: `NAME=VALUE` lines, no quoting, and the
-//! first empty line would end them.
+//! `paths`: the variables of the job's environment, written to a file of Slurm's: `NAME=VALUE` lines, no quoting, and
+//! the first empty line would end them.
 
 use std::io::Write;
 use std::path::Path;

@@ -1,5 +1,5 @@
-//! `post_run`: unmount. The job's processes may still be there, as after `scancel`; they lose the buffer now. A session that
-//! is gone has nothing mounted, and an error would hold the job in its stage-out for ever.
+//! `post_run`: unmount. The job's processes may still be there, as after `scancel`; they lose the buffer now. A session
+//! that is gone has nothing mounted, and an error would hold the job in its stage-out for ever.
 
 use wire::control::{PostRun, SessionStatus};
 

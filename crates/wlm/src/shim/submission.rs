@@ -1,5 +1,5 @@
-//! The files that Slurm keeps for a job: its script and its nodes. Only Slurm's user can read them, so they are read here
-//! and not by control.
+//! The files that Slurm keeps for a job: its script and its nodes. Only Slurm's user can read them, so they are read
+//! here and not by control.
 
 use std::path::Path;
 
@@ -7,8 +7,8 @@ use wire::control::Script;
 
 use super::answer::Answer;
 
-/// Reads a script for the functions after submission. Slurm has then replaced the symbols of `#DW` and `#BB` lines, if there
-/// were any, and gives a copy in memory of these lines alone.
+/// Reads a script for the functions after submission. Slurm has then replaced the symbols of `#DW` and `#BB` lines, if
+/// there were any, and gives a copy in memory of these lines alone.
 ///
 /// # Errors
 /// It cannot be read, or is no text.
