@@ -6,6 +6,8 @@
 //!
 //! `coherence [WORD]...` runs the tests with one of the words in their names.
 
+#![allow(unreachable_pub, reason = "a program: nobody can reach into it")]
+
 mod appends;
 mod commit;
 mod folder;

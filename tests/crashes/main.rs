@@ -5,6 +5,7 @@
 //! `FOREBAY_CRASH_POWER_LOSSES`, how often the power of all nodes fails, and `FOREBAY_CRASH_NODE_POWER_LOSSES`, that of
 //! single ones.
 
+#![allow(unreachable_pub, reason = "a program: nobody can reach into it")]
 #![expect(
     clippy::print_stderr,
     reason = "clippy.toml allows it in tests, but sees only functions marked #[test]"

@@ -14,6 +14,7 @@
 //!
 //! **Invariant:** a drill that fails says which batch, by its seed; the other batches and drills are done all the same.
 
+#![allow(unreachable_pub, reason = "a program: nobody can reach into it")]
 #![expect(clippy::print_stdout, reason = "it is what a test runner is for")]
 
 mod faults;

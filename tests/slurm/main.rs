@@ -7,6 +7,8 @@
 //!
 //! `slurm [WORD]...` runs the tests with one of the words in their names.
 
+#![allow(unreachable_pub, reason = "a program: nobody can reach into it")]
+
 mod cancel;
 mod crowd;
 mod daemons;

@@ -6,6 +6,7 @@
 //!
 //! `volumes first` and `volumes second` is what runs inside.
 
+#![allow(unreachable_pub, reason = "a program: nobody can reach into it")]
 #![expect(clippy::print_stdout, reason = "it is what a test runner is for")]
 #![expect(
     clippy::unwrap_used,

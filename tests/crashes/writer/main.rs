@@ -15,6 +15,7 @@
 //!
 //! It is a process of its own, because the one that starts mounts and servers must hold no file on them.
 
+#![allow(unreachable_pub, reason = "a program: nobody can reach into it")]
 #![expect(clippy::print_stdout, reason = "it answers on its standard output")]
 
 mod confirmed;
