@@ -1,5 +1,5 @@
-//! Programs for libdatawarp's functions, one each, compiled as a user would: against what `scripts/install` installed, with what
-//! `pkg-config` says.
+//! Programs for libdatawarp's functions, one each, compiled as a user would: against what `scripts/install` installed,
+//! with what `pkg-config` says.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -39,7 +39,8 @@ impl Disk {
         disk
     }
 
-    /// ext4 without a journal, which promises 2 GiB and has room for `bytes`: what is more fails when it is written back.
+    /// ext4 without a journal, which promises 2 GiB and has room for `bytes`: what is more fails when it is written
+    /// back.
     pub fn sick(bytes: u64) -> Disk {
         let disk = Disk::tmpfs(bytes);
         let image = disk.folder().join("image");

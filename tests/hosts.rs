@@ -33,8 +33,8 @@ impl Hosts {
         hosts
     }
 
-    /// Makes a striped buffer of root's for the session `token`, as a workload manager does, and mounts it on every node;
-    /// `options` are more words of its directive. Where it is mounted, for processes on the nodes.
+    /// Makes a striped buffer of root's for the session `token`, as a workload manager does, and mounts it on every
+    /// node; `options` are more words of its directive. Where it is mounted, for processes on the nodes.
     #[track_caller]
     pub fn mount_buffer(&self, token: &str, options: &str) -> PathBuf {
         let (script, names) = (self.folder.join(format!("job-{token}")), self.folder.join("names"));

@@ -1,13 +1,15 @@
-//! Faults at system calls of a real process, by strace: the n-th call of a kind in each thread fails, or kills the process.
+//! Faults at system calls of a real process, by strace: the n-th call of a kind in each thread fails, or kills the
+//! process.
 //!
 //! ```text
 //! let calls = recorded(&log, folder);           // after a run under Trace::of(Fault::None)
 //! for call in calls { ... Trace::of(Fault::Error("EIO", call)) ... }
 //! ```
 //!
-//! **Invariant:** strace counts in each thread by itself, from the program's start or from the moment in which strace is
-//! attached; so do the recordings. What is read and written by a descriptor counts for each file by itself, and fails there
-//! only: the runtime wakes its threads by writing to an `eventfd`, which no disk refuses, and hangs if that fails.
+//! **Invariant:** strace counts in each thread by itself, from the program's start or from the moment in which strace
+//! is attached; so do the recordings. What is read and written by a descriptor counts for each file by itself, and
+//! fails there only: the runtime wakes its threads by writing to an `eventfd`, which no disk refuses, and hangs if that
+//! fails.
 
 #![expect(
     clippy::unwrap_used,
@@ -24,8 +26,8 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::processes::wait_until;
 
-/// Every call by which a node asks a file system anything. Its own `ioctl`s ask sockets and pipes not to block, which no disk
-/// refuses; Rust's library panics if they do.
+/// Every call by which a node asks a file system anything. Its own `ioctl`s ask sockets and pipes not to block, which
+/// no disk refuses; Rust's library panics if they do.
 const CALLS: &str = "openat,openat2,statx,newfstatat,readlink,read,pread64,write,pwrite64,pwritev,fsync,fdatasync,syncfs,\
                      rename,renameat,renameat2,mkdir,mkdirat,unlink,unlinkat,rmdir,getdents64,mount,umount2,fallocate,\
                      ftruncate,statfs,fstatfs,lseek";

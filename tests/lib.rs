@@ -1,7 +1,7 @@
 //! The harness of the end-to-end tests: the real processes, real mounts, real programs, in a folder of their own.
 //!
-//! **Invariant:** nothing here touches a state folder, a process or a mount that the test did not start itself; whatever
-//! a test started is ended when its [`cluster::Cluster`] is dropped, also when the test failed.
+//! **Invariant:** nothing here touches a state folder, a process or a mount that the test did not start itself;
+//! whatever a test started is ended when its [`cluster::Cluster`] is dropped, also when the test failed.
 
 pub mod cluster;
 pub mod datawarp;

@@ -1,6 +1,7 @@
 //! Storage nodes and mounts without a control service: the test starts, kills and starts again each process itself.
 //!
-//! Each mount has a compute node of its own, so that a mount's process and the node that replaces it do not die together.
+//! Each mount has a compute node of its own, so that a mount's process and the node that replaces it do not die
+//! together.
 //!
 //! **Invariant:** all that a [`Site`] started and mounted ends with it.
 
@@ -149,8 +150,8 @@ impl Site {
         json!({ "fragments": nodes, "width": nodes, "stripe_size_bytes": 65536 })
     }
 
-    /// These storage nodes are lost for good, at once, with all that they had: others take their places, and everybody is
-    /// told.
+    /// These storage nodes are lost for good, at once, with all that they had: others take their places, and everybody
+    /// is told.
     #[track_caller]
     pub fn replace(&mut self, lost: &[usize]) {
         lost.iter().for_each(|n| self.storage[*n].kill());
@@ -248,7 +249,8 @@ impl Node {
         let mut command = Command::new(program_folder().join("forebay-node"));
         command.args(["--name", &self.name, "--roles", self.roles, "--dir"]).arg(&self.folder);
         if std::env::var_os(REST).is_none() {
-            // What rests for a moment is sealed with checksums, as elsewhere after ten seconds: so it is in short tests, too.
+            // What rests for a moment is sealed with checksums, as elsewhere after ten seconds: so it is in short
+            // tests, too.
             command.env(REST, "30");
         }
         command.stdin(Stdio::null()).stdout(log.try_clone().expect("a file can be shared")).stderr(log);

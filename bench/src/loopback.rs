@@ -1,9 +1,9 @@
-//! A file system that does nothing but pass the kernel's requests on to a folder, on the same `fuse` crate as ours: what
-//! FUSE itself costs.
+//! A file system that does nothing but pass the kernel's requests on to a folder, on the same `fuse` crate as ours:
+//! what FUSE itself costs.
 //!
-//! As many threads, the same capabilities, direct I/O and caching of names and attributes as `crates/mount`; no ledger, no
-//! passthrough, no wire. Only what the benchmark's work asks for is there: the rest is ENOSYS. It runs in a process of its own, which is this program
-//! again.
+//! As many threads, the same capabilities, direct I/O and caching of names and attributes as `crates/mount`; no ledger,
+//! no passthrough, no wire. Only what the benchmark's work asks for is there: the rest is ENOSYS. It runs in a process
+//! of its own, which is this program again.
 
 mod inodes;
 mod server;

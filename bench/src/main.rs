@@ -3,6 +3,8 @@
 //! It starts the real processes in folders of its own and does each piece of work on a buffer and on its baseline in
 //! turn, so that whatever else the machine does falls on both. `bench/README.md` says what the numbers mean.
 
+#![allow(unreachable_pub, reason = "a program: nobody can reach into it")]
+
 mod buffer;
 mod cases;
 mod disk_image;

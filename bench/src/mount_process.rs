@@ -45,7 +45,8 @@ impl MountProcess {
 impl Drop for MountProcess {
     fn drop(&mut self) {
         drop(unmount(&self.mountpoint));
-        // Without its mount the process ends by itself; but a mount namespace that was made meanwhile may hold the mount.
+        // Without its mount the process ends by itself; but a mount namespace that was made meanwhile may hold the
+        // mount.
         wait_until(END_LIMIT, || matches!(self.child.try_wait(), Ok(Some(_))));
         drop(self.child.kill());
         drop(self.child.wait());

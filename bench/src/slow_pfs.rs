@@ -44,7 +44,8 @@ impl SlowPfs {
         Ok(pfs)
     }
 
-    /// Limits it to other bytes a second; 0: to none. Holds for the kernel and for this process and its children, which may be in a group of their own.
+    /// Limits it to other bytes a second; 0: to none. Holds for the kernel and for this process and its children, which
+    /// may be in a group of their own.
     pub fn limit(&self, bytes_per_s: u64) -> Result<()> {
         let own = fs::read_to_string("/proc/self/cgroup")?;
         let own = own.lines().find_map(|line| line.split_once(":blkio:")).map_or("/", |(_, path)| path);

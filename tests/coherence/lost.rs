@@ -8,7 +8,8 @@ use tests::processes::{Process, wait_until};
 
 use crate::site::{GRACE, Site};
 
-/// A machine that says nothing is given up after 11 s, and after the grace period what it had; with room for a busy machine.
+/// A machine that says nothing is given up after 11 s, and after the grace period what it had; with room for a busy
+/// machine.
 const GIVEN_UP_WITHIN: Duration = Duration::from_secs(60);
 
 /// The node that is lost: it computes only.

@@ -1,10 +1,12 @@
 //! Namespaces on five compute nodes: what docs/SEMANTICS.md promises of several nodes, through real mounts.
 //!
-//! The nodes are network namespaces of this machine (`scripts/cluster`, without Slurm), each with a mount of its own; three
-//! of them also store. All tests share two buffers, one with each coherence, and each has folders in them, and what a test leaves there is removed before
-//! the buffers must be empty.
+//! The nodes are network namespaces of this machine (`scripts/cluster`, without Slurm), each with a mount of its own;
+//! three of them also store. All tests share two buffers, one with each coherence, and each has folders in them, and
+//! what a test leaves there is removed before the buffers must be empty.
 //!
 //! `coherence [WORD]...` runs the tests with one of the words in their names.
+
+#![allow(unreachable_pub, reason = "a program: nobody can reach into it")]
 
 mod appends;
 mod commit;

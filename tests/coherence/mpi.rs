@@ -27,8 +27,8 @@ fn prepare(site: &Site, compiler: &str) -> (PathBuf, PathBuf) {
     (program, launcher)
 }
 
-/// Runs `mpiexec` with `options` on the head's network; the file system that it starts from is this machine's, as it has
-/// to reach the nodes.
+/// Runs `mpiexec` with `options` on the head's network; the file system that it starts from is this machine's, as it
+/// has to reach the nodes.
 fn mpiexec(site: &Site, mpiexec: &str, options: &[&str], program: &Path, arguments: &[&str]) {
     let head = site.hosts.first_process("head").to_string();
     let on = site.hosts.script("on").get_program().to_owned();

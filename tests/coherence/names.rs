@@ -26,8 +26,9 @@ fn one_winner<T>(answers: &[io::Result<T>], losers: &[ErrorKind], round: usize) 
     won[0]
 }
 
-/// The inode at a path. A kernel that knows a folder at its old place says ESTALE while it cannot move it, because another
-/// rename is under way in its mount (`d_splice_alias` in fs/dcache.c; the other tests rename, too): then it is asked again.
+/// The inode at a path. A kernel that knows a folder at its old place says ESTALE while it cannot move it, because
+/// another rename is under way in its mount (`d_splice_alias` in fs/dcache.c; the other tests rename, too): then it is
+/// asked again.
 #[track_caller]
 fn look(path: &Path) -> Option<u64> {
     for _ in 0..1000 {

@@ -1,4 +1,5 @@
-//! A Python process on a node, for what this process cannot do from outside: locks of another process, mappings, signals.
+//! A Python process on a node, for what this process cannot do from outside: locks of another process, mappings,
+//! signals.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;

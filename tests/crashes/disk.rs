@@ -41,8 +41,8 @@ fn survives_power_losses(plan: &Plan) {
         let mut site = Site::start(plan.clone(), Some(&disk.folder()));
         let mut writer = Writer::start("durable", &site.mountpoint(0), 0, seed + round);
         std::thread::sleep(Duration::from_millis(300 + random.below(1200)));
-        // Dead first: a machine without power answers nothing any more. XFS answers an fsync that its shutdown overtakes with
-        // success, although the log that it waited for never reaches the disk.
+        // Dead first: a machine without power answers nothing any more. XFS answers an fsync that its shutdown
+        // overtakes with success, although the log that it waited for never reaches the disk.
         site.storage.iter_mut().for_each(|node| node.kill());
         disk.lose_power();
         let worked = writer.stop();

@@ -1,5 +1,5 @@
-//! Storage nodes, mounts' processes and the nodes that supervise them are killed under programs that work: no call fails,
-//! and nothing that was acknowledged is lost or torn.
+//! Storage nodes, mounts' processes and the nodes that supervise them are killed under programs that work: no call
+//! fails, and nothing that was acknowledged is lost or torn.
 
 use std::time::Duration;
 

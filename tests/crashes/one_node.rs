@@ -1,5 +1,5 @@
-//! One storage node loses its power, or its disk fails, while the others, the mounts and their open files live on: an fsync
-//! that says OK is true, for whoever wrote and through whichever descriptor.
+//! One storage node loses its power, or its disk fails, while the others, the mounts and their open files live on: an
+//! fsync that says OK is true, for whoever wrote and through whichever descriptor.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -26,7 +26,8 @@ pub const BYTES: usize = 1_000_000;
 const FOUR: Plan =
     Plan { storage_nodes: 4, mounts: 1, volume: "directory", grace_ms: 20_000, capacity: 256 << 20 };
 
-/// Starts a site of which storage node `n` is in the folder `place`, and the others' are elsewhere, until `rest` is dropped.
+/// Starts a site of which storage node `n` is in the folder `place`, and the others' are elsewhere, until `rest` is
+/// dropped.
 #[track_caller]
 fn start(plan: Plan, n: usize, place: &Path) -> (Site, TempDir) {
     let rest = tempfile::Builder::new().prefix("fbr").tempdir().expect("temporary folders are writable");

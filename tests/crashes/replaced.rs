@@ -17,8 +17,8 @@ const ONE: Plan =
 /// How many files are made and synced after the log was replaced, before the power fails.
 const AFTER: usize = 40;
 
-/// Makes files, each with an fsync, from two threads, beside attributes that make the log grow, until so many were confirmed
-/// after the log became another file. Names that were confirmed.
+/// Makes files, each with an fsync, from two threads, beside attributes that make the log grow, until so many were
+/// confirmed after the log became another file. Names that were confirmed.
 fn work(folder: &Path, log: &Path) -> Vec<String> {
     let (next, over) = (AtomicU64::new(0), AtomicBool::new(false));
     let confirmed = Mutex::new(Vec::new());

@@ -1,5 +1,5 @@
-//! After one node's power loss what is left of unconfirmed changes is one picture: names have their bytes, files end where their
-//! sizes say, and the kernel shows what the storage nodes have.
+//! After one node's power loss what is left of unconfirmed changes is one picture: names have their bytes, files end
+//! where their sizes say, and the kernel shows what the storage nodes have.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;

@@ -1,5 +1,5 @@
-//! Bytes that change on the disk while nobody writes them: whoever reads them is told, and a scrub finds them all. And no
-//! crash makes anybody say so of bytes that are as they were written.
+//! Bytes that change on the disk while nobody writes them: whoever reads them is told, and a scrub finds them all. And
+//! no crash makes anybody say so of bytes that are as they were written.
 
 use std::fs;
 use std::os::unix::fs::{FileExt, MetadataExt};

@@ -9,11 +9,12 @@
 //! batches, each with nodes of its own and a seed that is printed: `--seed S` begins with that one. What is random is
 //! the same again; the machine's timing is not. With WORDs only the drills with one of them in their names.
 //!
-//! As root only. It runs in a mount namespace of its own, where nobody else holds on to a dead disk, and in memory, where
-//! a flush of a disk costs nothing.
+//! As root only. It runs in a mount namespace of its own, where nobody else holds on to a dead disk, and in memory,
+//! where a flush of a disk costs nothing.
 //!
 //! **Invariant:** a drill that fails says which batch, by its seed; the other batches and drills are done all the same.
 
+#![allow(unreachable_pub, reason = "a program: nobody can reach into it")]
 #![expect(clippy::print_stdout, reason = "it is what a test runner is for")]
 
 mod faults;

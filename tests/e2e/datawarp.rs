@@ -26,8 +26,8 @@ fn programs() -> &'static Programs {
     })
 }
 
-/// These need the sources and a compiler, which the ordinary user's copy of the tests does not have; ordinary users are in the tests
-/// with Slurm.
+/// These need the sources and a compiler, which the ordinary user's copy of the tests does not have; ordinary users are
+/// in the tests with Slurm.
 mod root_only {
     use super::*;
 

@@ -1,4 +1,5 @@
-//! `#DW jobdw drain=on-close`: what a job closes is on the PFS while it still runs, and all of it, as it is then, at its end.
+//! `#DW jobdw drain=on-close`: what a job closes is on the PFS while it still runs, and all of it, as it is then, at
+//! its end.
 
 use std::fs;
 use std::path::Path;
@@ -22,8 +23,8 @@ fn names(folder: &Path) -> Vec<String> {
     names
 }
 
-/// The job closes a file, keeps one open and has one under a temporary name; then writes the first again, gives it its old
-/// time, closes the second and renames the third. Meanwhile a storage node is killed, and then control.
+/// The job closes a file, keeps one open and has one under a temporary name; then writes the first again, gives it its
+/// old time, closes the second and renames the third. Meanwhile a storage node is killed, and then control.
 #[track_caller]
 fn what_is_closed_arrives_early_and_the_rest_at_the_end(nodes: &str) {
     let cluster = Cluster::new();

@@ -241,8 +241,8 @@ mod root_only {
         eprintln!("100,000 files were discarded in {:?}", before.elapsed());
     }
 
-    /// LSF's hooks, called as its pages say: `esub` at submission, `pre_exec` and `post_exec` as root on the host, and what
-    /// `jsrun` finds before the site's own after `module load spectral`.
+    /// LSF's hooks, called as its pages say: `esub` at submission, `pre_exec` and `post_exec` as root on the host, and
+    /// what `jsrun` finds before the site's own after `module load spectral`.
     #[test]
     fn lsfs_hooks_give_a_job_its_volume_drain_it_and_take_it_back() {
         let site = LocalNode::start("/var/tmp", "64MiB");

@@ -2,6 +2,7 @@
 //!
 //! Tests in a module `root_only` need root (they mount small disks); those in `user_only` are about ordinary users.
 
+#![allow(unreachable_pub, reason = "a program: nobody can reach into it")]
 #![expect(
     clippy::unwrap_used,
     reason = "clippy.toml allows it in tests, but sees only functions marked #[test]"

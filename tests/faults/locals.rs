@@ -1,4 +1,5 @@
-//! Private volumes of a node that are discarded while a call fails, or kills the node: all of it goes, and nothing of another.
+//! Private volumes of a node that are discarded while a call fails, or kills the node: all of it goes, and nothing of
+//! another.
 
 use std::fs;
 use std::time::Duration;

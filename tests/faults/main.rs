@@ -3,6 +3,7 @@
 //!
 //! As root, with strace. Every call is tried with `FOREBAY_FAULTS=all`; else some of them, always the same.
 
+#![allow(unreachable_pub, reason = "a program: nobody can reach into it")]
 #![expect(
     clippy::print_stderr,
     clippy::unwrap_used,

@@ -1,6 +1,7 @@
-//! The suites that local file systems pass, and real programs, on every kind of mount. As root only: `pjdfstest` changes
-//! users, and a file is passed through to the kernel only for root.
+//! The suites that local file systems pass, and real programs, on every kind of mount. As root only: `pjdfstest`
+//! changes users, and a file is passed through to the kernel only for root.
 
+#![allow(unreachable_pub, reason = "a program: nobody can reach into it")]
 #![expect(
     clippy::print_stdout,
     reason = "clippy.toml allows it in tests, but sees only functions marked #[test]"

@@ -70,8 +70,8 @@ pub fn requeued(site: &Site) {
     let requeued = site.on("head", &["scontrol", "requeue", &id]);
     assert!(requeued.status.success(), "{}", requeued.stderr);
     job.wait_until("the first output", || read(&pfs.join("out")) == "run\n");
-    // Slurm would wait for two minutes; a start in the second in which the first run's credential was revoked is refused
-    // by slurmd.
+    // Slurm would wait for two minutes; a start in the second in which the first run's credential was revoked is
+    // refused by slurmd.
     std::thread::sleep(Duration::from_secs(2));
     job.wait_until("its second run", || {
         site.on("head", &["scontrol", "update", &format!("JobId={id}"), "StartTime=now"]);
@@ -192,8 +192,8 @@ pub fn failed_stage_out(site: &Site) {
     job.wait_end();
 }
 
-/// Teardown without hurry, as after a crash of slurmctld that lost the job: what is not staged out is set aside, shown to
-/// its owner, and waits until somebody stages it out or removes it.
+/// Teardown without hurry, as after a crash of slurmctld that lost the job: what is not staged out is set aside, shown
+/// to its owner, and waits until somebody stages it out or removes it.
 pub fn quarantined(site: &Site) {
     let pfs = ["aside-retried", "aside-removed"].map(|name| site.pfs(ADA, name));
     let [retried, removed] = [0, 1].map(|n| failing(site, &pfs[n]));

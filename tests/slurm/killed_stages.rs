@@ -1,5 +1,5 @@
-//! Every process that has a part in a stage is killed in the middle of it, one after the other: the copy is whole, and what
-//! was done is not done again.
+//! Every process that has a part in a stage is killed in the middle of it, one after the other: the copy is whole, and
+//! what was done is not done again.
 
 #![expect(clippy::print_stdout, reason = "who is killed when differs from run to run")]
 
@@ -17,8 +17,8 @@ use crate::site::{ADA, Site, own};
 const FILES: usize = 20_000;
 const FILES_IN_A_FOLDER: usize = 500;
 
-/// Threads of a stage that copy (at most 8 workers, and 4 lanes to the mover on the other storage node), and what each has in
-/// hand: docs/STAGING.md.
+/// Threads of a stage that copy (at most 8 workers, and 4 lanes to the mover on the other storage node), and what each
+/// has in hand: docs/STAGING.md.
 const IN_HAND_MAX: usize = (8 + 4) * 128;
 
 /// Who is killed, once in each direction.
@@ -88,7 +88,8 @@ fn contents(number: usize) -> String {
     format!("{number}\n").repeat(1 + number % 700)
 }
 
-/// Kills everybody while the stage that names `path` works; `stopped` is told what was done whenever the worker is gone.
+/// Kills everybody while the stage that names `path` works; `stopped` is told what was done whenever the worker is
+/// gone.
 fn kill_all_once(job: &Job<'_>, path: &Path, random: &mut Random, stopped: impl Fn(&Journal)) -> Journal {
     use Victim::{Control, Coordinator, Mover, OtherNode, Worker};
     let mut journal = Journal::await_of(job.site, path);

@@ -17,8 +17,8 @@ const WRITER: &str = "#!/bin/bash\n\
     while [ $# -gt 0 ]; do [ \"$1\" = -o ] && out=$2; shift; done\n\
     printf \"rank $SLURM_PROCID of job $SLURM_JOB_ID\\n%.0s\" {1..1000} >\"$out.$(printf %08d $SLURM_PROCID)\"\n";
 
-/// The second script has both nodes copy a folder of one name to one place: `cp` on one of them fails if both make it in
-/// the same moment. Here the second waits until the first has made it.
+/// The second script has both nodes copy a folder of one name to one place: `cp` on one of them fails if both make it
+/// in the same moment. Here the second waits until the first has made it.
 const COPY: &str = "#!/bin/bash\n\
     [ \"$SLURM_PROCID\" = 0 ] || until [ -d \"${@: -1}/$USER\" ]; do sleep 0.05; done\n\
     exec /usr/bin/cp \"$@\"\n";
@@ -115,8 +115,8 @@ pub fn tutorial(site: &Site) {
     wait_discarded(site, &job, ADA);
 }
 
-/// Asked for by a `#DW` line: a volume on each of four nodes, drained while the job runs and, for what comes last, after it.
-/// Slurm shows the job as staging out until all is on the PFS.
+/// Asked for by a `#DW` line: a volume on each of four nodes, drained while the job runs and, for what comes last,
+/// after it. Slurm shows the job as staging out until all is on the PFS.
 pub fn directive(site: &Site) {
     let pfs = site.pfs(ADA, "dw-private");
     let script = format!(
@@ -151,8 +151,8 @@ pub fn directive(site: &Site) {
     wait_discarded(site, &job, ADA);
 }
 
-/// One file of all ranks on the flash of the job's own nodes, two of which store nothing for others; it is drained while the
-/// job runs.
+/// One file of all ranks on the flash of the job's own nodes, two of which store nothing for others; it is drained
+/// while the job runs.
 pub fn striped(site: &Site) {
     let pfs = site.pfs(GRACE, "own-nodes");
     let script = format!(
@@ -190,8 +190,8 @@ pub fn cancelled(site: &Site) {
     assert_output(&made(&pfs), &job);
 }
 
-/// A job whose time ends before its drain: its output says so, the drain hurries, and what a node has not drained when the
-/// job is killed (here it was told to pause) is drained afterwards. The receipt counts what all nodes have drained.
+/// A job whose time ends before its drain: its output says so, the drain hurries, and what a node has not drained when
+/// the job is killed (here it was told to pause) is drained afterwards. The receipt counts what all nodes have drained.
 pub fn time_limit(site: &Site) {
     const FILES: usize = 30;
     let pfs = site.pfs(GRACE, "time-limit");

@@ -1,10 +1,13 @@
-//! Stock Slurm drives Forebay: real jobs of ordinary users on a cluster of namespaces on this machine (`scripts/cluster`).
+//! Stock Slurm drives Forebay: real jobs of ordinary users on a cluster of namespaces on this machine
+//! (`scripts/cluster`).
 //!
-//! All tests share one cluster, which is started first and removed at the end, so this is a program of its own: first the
-//! tests that get along with each other, some at a time, then one by one those that kill and cancel. After each of those,
-//! and after the first lot, nothing may be allocated or mounted.
+//! All tests share one cluster, which is started first and removed at the end, so this is a program of its own: first
+//! the tests that get along with each other, some at a time, then one by one those that kill and cancel. After each of
+//! those, and after the first lot, nothing may be allocated or mounted.
 //!
 //! `slurm [WORD]...` runs the tests with one of the words in their names.
+
+#![allow(unreachable_pub, reason = "a program: nobody can reach into it")]
 
 mod cancel;
 mod crowd;

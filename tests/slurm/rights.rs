@@ -32,7 +32,8 @@ pub fn unreadable_source(site: &Site) {
     assert_eq!(job.output(), "");
 }
 
-/// Two users on one compute node: neither the tree, nor a key, nor the wire protocol leads from one buffer to the other.
+/// Two users on one compute node: neither the tree, nor a key, nor the wire protocol leads from one buffer to the
+/// other.
 pub fn other_instances(site: &Site) {
     let (graces, grace_folder) = hold(site, GRACE);
     let (adas, ada_folder) = hold(site, ADA);

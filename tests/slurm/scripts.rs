@@ -7,7 +7,8 @@ use std::path::Path;
 use crate::job::read;
 use crate::site::{ADA, GRACE, Site, own};
 
-/// `stage_in` and `stage_out` of files, a directory and a list, one of them below the commands as NERSC's tests have it.
+/// `stage_in` and `stage_out` of files, a directory and a list, one of them below the commands as NERSC's tests have
+/// it.
 pub fn files_directories_and_lists(site: &Site) {
     let pfs = site.pfs(ADA, "seed");
     fs::create_dir(pfs.join("sub")).expect("ours");

@@ -24,8 +24,8 @@ pub fn terminated(site: &Site) {
     }
 }
 
-/// SIGKILL: calls in flight go on beside their repetitions. What slurmctld had not written down it does again, some of it
-/// minutes later; here it has written down everything.
+/// SIGKILL: calls in flight go on beside their repetitions. What slurmctld had not written down it does again, some of
+/// it minutes later; here it has written down everything.
 pub fn killed(site: &Site) {
     let phases = Phases::hold(site);
     let held = SystemTime::now();
@@ -36,8 +36,8 @@ pub fn killed(site: &Site) {
     }
 }
 
-/// slurmctld starts while control does not answer: it learns the pools from the last answer, and a job that ended meanwhile
-/// is staged out when control is back.
+/// slurmctld starts while control does not answer: it learns the pools from the last answer, and a job that ended
+/// meanwhile is staged out when control is back.
 pub fn without_control(site: &Site) {
     let held = Held::submit(site, "no-control", "-N 1", true);
     held.job.wait_until("the job runs", || held.pfs.join("running").exists());

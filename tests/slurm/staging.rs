@@ -9,8 +9,8 @@ use crate::site::{ADA, Site, own};
 const FILES: u32 = 600;
 const LARGE: usize = 96 << 20;
 
-/// A large file and many small ones pass through a buffer on two nodes; the node that does not coordinate has copied a part,
-/// with the user's rights.
+/// A large file and many small ones pass through a buffer on two nodes; the node that does not coordinate has copied a
+/// part, with the user's rights.
 pub fn on_every_storage_node(site: &Site) {
     let pfs = site.pfs(ADA, "every-node");
     let input = pfs.join("in");

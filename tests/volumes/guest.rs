@@ -21,8 +21,8 @@ const LIFE_LIMIT: Duration = Duration::from_secs(120);
 /// Each disk's size: sparse files.
 const DISK_BYTES: u64 = 1 << 30;
 
-/// What prepares the guest's system, with `@` where this test's own folder is, and runs this program in it. Programs are
-/// reached through `/run/programs`: their folder may be where only root can read.
+/// What prepares the guest's system, with `@` where this test's own folder is, and runs this program in it. Programs
+/// are reached through `/run/programs`: their folder may be where only root can read.
 const INIT: &str = r#"#!/bin/sh
 export PATH=/usr/sbin:/usr/bin:/sbin:/bin LVM_SYSTEM_DIR=@/lvm
 mount -t proc proc /proc

@@ -1,11 +1,12 @@
 //! Private volumes on logical volumes and with project quota, which need a device mapper and XFS quota in the kernel.
 //!
-//! The tests bring a kernel that has both: Debian's user-mode Linux, an ordinary process with the files of this machine as
-//! its root and two disks of its own. It is booted twice. In its first life volumes are made, filled, discarded and kept;
-//! then it is killed, which to its disks is a power cut; its second life finds the volumes again.
+//! The tests bring a kernel that has both: Debian's user-mode Linux, an ordinary process with the files of this machine
+//! as its root and two disks of its own. It is booted twice. In its first life volumes are made, filled, discarded and
+//! kept; then it is killed, which to its disks is a power cut; its second life finds the volumes again.
 //!
 //! `volumes first` and `volumes second` is what runs inside.
 
+#![allow(unreachable_pub, reason = "a program: nobody can reach into it")]
 #![expect(clippy::print_stdout, reason = "it is what a test runner is for")]
 #![expect(
     clippy::unwrap_used,

@@ -23,7 +23,8 @@ const SHARED_BOUND: &str = "another node may have changed what a request is abou
     create, the folder's attributes, release). A request has four task switches with its round trip and two without, and they are half \
     of the samples: it cannot be faster than half of bare FUSE";
 
-/// On each medium, with one node and with four; and as on a cluster, where other nodes may change the namespace any time.
+/// On each medium, with one node and with four; and as on a cluster, where other nodes may change the namespace any
+/// time.
 pub fn measure(effort: Effort) -> Result<Vec<Measurement>> {
     let mut lines = Vec::new();
     for medium in media() {

@@ -1,5 +1,5 @@
-//! Node-local flash: a private volume against the file system that its image is on, and what the drain costs a program and
-//! saves it.
+//! Node-local flash: a private volume against the file system that its image is on, and what the drain costs a program
+//! and saves it.
 
 use std::fs;
 use std::path::Path;
@@ -30,8 +30,8 @@ const PROGRAM: Program = Program {
 const LOOP: &str = "a loop device is a second block layer and a thread of the kernel's for each request, which waits for a \
     processor where others compute; a logical volume has neither";
 
-/// Counted by `perf record -e workqueue:workqueue_execute_start`: for 5000 writes 5000 of `loop_rootcg_workfn` and 4993 of
-/// `iomap_dio_complete_work`, for 5000 reads only the former, and no conversions of unwritten extents.
+/// Counted by `perf record -e workqueue:workqueue_execute_start`: for 5000 writes 5000 of `loop_rootcg_workfn` and 4993
+/// of `iomap_dio_complete_work`, for 5000 reads only the former, and no conversions of unwritten extents.
 const HANDED_OVER: &str = "the loop device hands each request to a thread of the kernel's, and the file system below hands the end \
     of each write to another: two more switches of tasks for a write, one for a read. A logical volume has neither";
 

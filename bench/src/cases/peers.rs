@@ -1,4 +1,5 @@
-//! The same work on GlusterFS: four bricks on the media of our four storage nodes, a distributed volume, mounted with FUSE.
+//! The same work on GlusterFS: four bricks on the media of our four storage nodes, a distributed volume, mounted with
+//! FUSE.
 
 use std::fs;
 use std::path::Path;

@@ -1,4 +1,5 @@
-//! One storage node on the same machine, against the folder that holds its bytes: the kernel should be handed the files.
+//! One storage node on the same machine, against the folder that holds its bytes: the kernel should be handed the
+//! files.
 
 use anyhow::Result;
 

@@ -1,5 +1,5 @@
-//! What Slurm waits for, on a cluster of namespaces on this machine (`scripts/cluster`): the shim, a buffer that is ready,
-//! and a whole job beside the same job without a buffer.
+//! What Slurm waits for, on a cluster of namespaces on this machine (`scripts/cluster`): the shim, a buffer that is
+//! ready, and a whole job beside the same job without a buffer.
 
 use std::cell::Cell;
 use std::fs;

@@ -76,7 +76,8 @@ const USUAL: [Tool; 4] = [Tool::Cp, Tool::Rsync, Tool::Tar, Tool::Parallel];
 const FASTEST: &str =
     "the fastest of cp -a, rsync -a, tar | tar and parallel cp (in a trial with a part), with sync";
 
-/// How often a tool is tried: the first finds memory and disk that nobody has used for long, and is not the slowest for that.
+/// How often a tool is tried: the first finds memory and disk that nobody has used for long, and is not the slowest for
+/// that.
 const TRIALS: usize = 2;
 
 const DEVICE: &str = "as many files written in order, each with one fsync";
@@ -109,8 +110,8 @@ pub fn measure(effort: Effort) -> Result<Vec<Measurement>> {
     Ok(lines)
 }
 
-/// A mounted buffer and a parallel file system. What workers make in the buffer is looked at and removed through a second
-/// mount: the first takes it that nobody else makes anything.
+/// A mounted buffer and a parallel file system. What workers make in the buffer is looked at and removed through a
+/// second mount: the first takes it that nobody else makes anything.
 struct Site {
     // Before what is mounted in its folder.
     second: MountProcess,

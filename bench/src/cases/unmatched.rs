@@ -1,5 +1,5 @@
-//! Aggregators that write their parts of one file, in numbers that do not divide those of the storage nodes, against ones
-//! that do: on DataWarp that cost half of the bandwidth.
+//! Aggregators that write their parts of one file, in numbers that do not divide those of the storage nodes, against
+//! ones that do: on DataWarp that cost half of the bandwidth.
 
 use std::collections::VecDeque;
 
@@ -44,8 +44,8 @@ pub fn measure(effort: Effort) -> Result<Vec<Measurement>> {
     Ok(lines)
 }
 
-/// The share of the best possible bandwidth that aggregators reach on nodes that each serve one stripe in a unit of time,
-/// first come, first served, when each has one request under way.
+/// The share of the best possible bandwidth that aggregators reach on nodes that each serve one stripe in a unit of
+/// time, first come, first served, when each has one request under way.
 fn balance(aggregators: usize, nodes: u32) -> f64 {
     let layout = Layout::striped(nodes);
     let fragment = |mebibyte: usize| {

@@ -50,8 +50,8 @@ pub struct Stage<'a> {
     pub buffer: &'a str,
 }
 
-/// Stages a folder with the worker that nodes start: on one machine it copies to and from all of the buffer's nodes. `nodes` is the
-/// folder of all of them, and `beside` one for what the worker keeps.
+/// Stages a folder with the worker that nodes start: on one machine it copies to and from all of the buffer's nodes.
+/// `nodes` is the folder of all of them, and `beside` one for what the worker keeps.
 pub fn stage(wanted: &Stage<'_>, nodes: &Path, beside: &Path) -> Result<Run> {
     let spec = spec(wanted);
     let [path, journal, said] = ["stage.json", "stage.journal", "stage.said"].map(|name| beside.join(name));
@@ -181,8 +181,8 @@ impl Tool {
         }
     }
 
-    /// Copies, and has it on stable storage as a stage has: on the file systems of the folders `kept`, as a sync of a FUSE
-    /// mount reaches nothing below it. Seconds.
+    /// Copies, and has it on stable storage as a stage has: on the file systems of the folders `kept`, as a sync of a
+    /// FUSE mount reaches nothing below it. Seconds.
     pub fn copy(self, from: &Path, to: &Path, kept: &[PathBuf]) -> Result<f64> {
         fs::create_dir(to)?;
         let start = Instant::now();
@@ -201,7 +201,8 @@ pub fn sync(folders: &[PathBuf]) -> Result<()> {
     Ok(())
 }
 
-/// Seconds that the file systems of `folders`, in turn, take for `count` files of `len` bytes, in order, each with one fsync.
+/// Seconds that the file systems of `folders`, in turn, take for `count` files of `len` bytes, in order, each with one
+/// fsync.
 pub fn device(folders: &[PathBuf], count: usize, len: usize) -> Result<f64> {
     let block = super::block(super::MEBIBYTE);
     let files: Vec<PathBuf> = folders

@@ -399,8 +399,8 @@ pub struct Mount {
     /// Mount this kept buffer again instead of a new one
     #[arg(long, conflicts_with_all = ["capacity", "nodes", "access_mode", "volume", "mirror"])]
     pub token: Option<String>,
-    /// Let the buffer be mounted at several places: `mount PATH --token TOKEN` for each further one. Names and pages are
-    /// then not kept in memory
+    /// Let the buffer be mounted at several places: `mount PATH --token TOKEN` for each further one. Names and pages
+    /// are then not kept in memory
     #[arg(long)]
     pub shared: bool,
 }

@@ -46,10 +46,10 @@ impl Context {
     /// # Errors
     /// There is none, or it cannot be used.
     pub fn open(output: &Output, dir: Option<PathBuf>) -> Result<Context, Failure> {
-        let folder = daemon::state::folder(dir.or_else(env::state_folder)).map_err(|e| {
+        let folder = disk::state::folder(dir.or_else(env::state_folder)).map_err(|e| {
             Failure::unavailable(daemon::error::chain(&e), "choose another folder with --dir")
         })?;
-        daemon::http::check_socket_path(&folder.join("control.sock"))
+        api::endpoint::check_socket_path(&folder.join("control.sock"))
             .map_err(|e| Failure::usage(daemon::error::chain(&e), "a socket's path is short by nature"))?;
         let interrupts = Interrupts::listen()
             .map_err(|e| Failure::unavailable(format!("listen for signals: {e}"), "look at `ulimit -a`"))?;
@@ -126,7 +126,7 @@ pub fn run(command: Command, dir: Option<PathBuf>) -> u8 {
     // Commands that we advise find the buffer where it is.
     let own = match &command {
         Command::Status(_) | Command::Rm(_) | Command::Stage(_) => dir.clone(),
-        _ if cluster => daemon::state::folder(None).ok(),
+        _ if cluster => disk::state::folder(None).ok(),
         _ => dir.clone(),
     };
     let output = Output::new(json, own);

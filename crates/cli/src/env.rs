@@ -1,6 +1,6 @@
 //! Every environment variable that `forebay` reads. No other file asks for one.
 //!
-//! (`XDG_STATE_HOME` and `HOME`, which choose the default folder, are read by `daemon::state`.)
+//! (`XDG_STATE_HOME` and `HOME`, which choose the default folder, are read by `disk::state`.)
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};

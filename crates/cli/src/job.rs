@@ -97,7 +97,8 @@ fn environment(
     add("SLURM_NPROCS", tasks.into());
     add("SLURM_NNODES", "1".into());
     add("SLURM_JOB_NUM_NODES", "1".into());
-    // These two mark the job's processes for `Group::alive`, and let `forebay status` in the script find its own buffer.
+    // These two mark the job's processes for `Group::alive`, and let `forebay status` in the script find its own
+    // buffer.
     add("FOREBAY_DIR", state_folder.into());
     add("FOREBAY_TOKEN", record.token.clone().into());
     add("PATH", search_path);

@@ -3,6 +3,8 @@
 //! It owns words (arguments, progress, summaries, exit statuses) and the job's process; everything that happens to a
 //! buffer is asked of the control service.
 
+#![allow(unreachable_pub, reason = "a program: nobody can reach into it")]
+
 mod arguments;
 mod commands;
 mod env;

@@ -1,5 +1,5 @@
-//! What must be there before anything is started: a FUSE device that this user can open, and the program that mounts for
-//! ordinary users.
+//! What must be there before anything is started: a FUSE device that this user can open, and the program that mounts
+//! for ordinary users.
 
 use std::fs::OpenOptions;
 use std::io::ErrorKind;

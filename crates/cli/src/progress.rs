@@ -13,13 +13,14 @@ use wire::control::{StageProgress, StageStatus};
 use crate::output::Output;
 use crate::render;
 
-/// The rate is that of the last so many seconds: long enough to be steady over files of different sizes, short enough to
-/// show a change.
+/// The rate is that of the last so many seconds: long enough to be steady over files of different sizes, short enough
+/// to show a change.
 const WINDOW: Duration = Duration::from_secs(5);
 
 /// How fast one stage goes.
 ///
-/// A byte is work twice where the stage's policy says so, once copied and once read back and compared, so the time left is that of both.
+/// A byte is work twice where the stage's policy says so, once copied and once read back and compared, so the time left
+/// is that of both.
 #[derive(Debug, Default)]
 pub struct Gauge {
     samples: VecDeque<Sample>,
@@ -147,8 +148,8 @@ pub fn title(stage: &StageStatus) -> String {
 /// As many complete stages on demand as are listed.
 const ON_DEMAND_LISTED: usize = 10;
 
-/// The stages to list: of those on demand that are complete only some, as a program may have asked for thousands; and how
-/// many are left out.
+/// The stages to list: of those on demand that are complete only some, as a program may have asked for thousands; and
+/// how many are left out.
 pub fn listed<'a>(stages: impl Iterator<Item = &'a StageStatus>) -> (Vec<&'a StageStatus>, usize) {
     let (mut of_many, mut left_out) = (0, 0);
     let is_listed = |stage: &&StageStatus| {

@@ -1,8 +1,8 @@
 //! What `forebay run` writes down about the script that it runs, `DIR/run/TOKEN.json`, so that a later `forebay` knows
 //! what an interrupted one was doing; and the lock, `DIR/run/TOKEN.lock`, that says whether one is still at it.
 //!
-//! **Invariant:** the record is replaced whole (write, fsync, rename), and only by the holder of the lock; one that cannot be
-//! read or understood is an error, never "there is none".
+//! **Invariant:** the record is replaced whole (write, fsync, rename), and only by the holder of the lock; one that
+//! cannot be read or understood is an error, never "there is none".
 
 use std::path::{Path, PathBuf};
 

@@ -1,7 +1,7 @@
 //! The control service as commands see it: it is up, or it is started; a call whose reply was lost is made again.
 //!
-//! **Invariant:** every call through [`Service::get`] and [`Service::post`] is idempotent, so repeating one that may have
-//! been carried out is harmless.
+//! **Invariant:** every call through [`Service::get`] and [`Service::post`] is idempotent, so repeating one that may
+//! have been carried out is harmless.
 
 use std::cell::Cell;
 use std::fs::File;
@@ -11,7 +11,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use daemon::http::{CallError, Client};
+use api::CallError;
+use daemon::client::Client;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::net::UnixStream;
@@ -23,7 +24,8 @@ use crate::output::Output;
 /// How long a call is repeated before the user hears that the service is gone.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// How long a start of the service may take until its socket answers: migrations and the re-adoption of nodes come later.
+/// How long a start of the service may take until its socket answers: migrations and the re-adoption of nodes come
+/// later.
 const START: Duration = Duration::from_secs(15);
 
 /// How long nodes may take to report to a service that was just started.
@@ -144,10 +146,10 @@ impl Service {
             let cause = match call().await {
                 Ok(reply) => return Ok(reply),
                 // Another command found it idle at the moment that we came.
-                Err(CallError::Api(error)) if error.code == "stopping" => error.message,
-                Err(CallError::Api(error)) => return Err(Failure::Api(error)),
-                Err(CallError::Garbled(text)) => return Err(Failure::Garbled(text)),
-                Err(CallError::Unreachable(error)) => error.to_string(),
+                Err(CallError::Refused(error)) if error.code == "stopping" => error.message,
+                Err(CallError::Refused(error)) => return Err(Failure::Api(error)),
+                Err(error @ CallError::Garbled { .. }) => return Err(Failure::Garbled(error.reason())),
+                Err(error) => error.reason(),
             };
             if asked.elapsed() > PATIENCE {
                 // The service was well for all that time: this is a new trouble.

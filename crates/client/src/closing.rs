@@ -1,8 +1,8 @@
 //! Closes that the home shard is told a moment later.
 //!
-//! Who closes a file often opens it again at once, or makes the next one. So a close is held for [`HELD_FOR`]: an open of
-//! the same file takes it back, and else it goes along with the next request to the home shard, in front of it, so that
-//! nothing this client asks is answered as if the file were still open.
+//! Who closes a file often opens it again at once, or makes the next one. So a close is held for [`HELD_FOR`]: an open
+//! of the same file takes it back, and else it goes along with the next request to the home shard, in front of it, so
+//! that nothing this client asks is answered as if the file were still open.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, Weak};
 use std::time::Duration;
@@ -12,8 +12,8 @@ use wire::data::{Reply, Request};
 
 use super::{Ask, Client, Result};
 
-/// How long a close waits for company. Other nodes see the file as open, and the space of a removed one is not free, for
-/// so much longer.
+/// How long a close waits for company. Other nodes see the file as open, and the space of a removed one is not free,
+/// for so much longer.
 const HELD_FOR: Duration = Duration::from_millis(20);
 
 /// How many closes are held.

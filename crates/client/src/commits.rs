@@ -1,9 +1,10 @@
 //! What storage nodes have answered and no sync has confirmed yet, and what they lost of it.
 //!
-//! Each fragment has a commit verifier: a number that changes exactly when what it was written, and had not synced, may be
-//! lost. It is learned when a life of connections begins, before anything is asked in it. If it is another one than before,
-//! every file with unconfirmed writes there has lost them; if it is the home shard's, names and attributes, too. Syncs of
-//! those files fail then, once for each handle ([`Failures`]), although the node itself says that all is well.
+//! Each fragment has a commit verifier: a number that changes exactly when what it was written, and had not synced, may
+//! be lost. It is learned when a life of connections begins, before anything is asked in it. If it is another one than
+//! before, every file with unconfirmed writes there has lost them; if it is the home shard's, names and attributes,
+//! too. Syncs of those files fail then, once for each handle ([`Failures`]), although the node itself says that all is
+//! well.
 //!
 //! **Invariant:** a change is noted before its caller knows that it was answered; what is not noted any more counts as
 //! unconfirmed on every fragment.
@@ -42,8 +43,8 @@ pub trait Memory: Send + Sync {
     fn failed(&self, ino: u64, stamp: u64, errno: i32);
     /// [`Failures::told`].
     fn told(&self, ino: u64, handle: u64);
-    /// What was answered before may be gone, so whatever is kept of it is to be asked for again. Not to be waited for: this is
-    /// told by who talks with the node, and with this client's state locked.
+    /// What was answered before may be gone, so whatever is kept of it is to be asked for again. Not to be waited for:
+    /// this is told by who talks with the node, and with this client's state locked.
     fn lost(&self);
 }
 
@@ -72,7 +73,8 @@ struct State {
     doubts: Doubts,
 }
 
-/// Files whose sizes the home shard is to ask the fragments for, before it is asked anything else: one of those lost changes.
+/// Files whose sizes the home shard is to ask the fragments for, before it is asked anything else: one of those lost
+/// changes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Doubts {
     /// These.
@@ -114,7 +116,8 @@ impl Commits {
         let _set = self.known.set(known);
     }
 
-    /// Some process before this one has written, nobody knows what, and not synced it: a loss from now on may concern any file.
+    /// Some process before this one has written, nobody knows what, and not synced it: a loss from now on may concern
+    /// any file.
     pub fn inherit(&self) {
         self.lock_and(|state| {
             state.overflown = true;
@@ -284,8 +287,8 @@ impl Commits {
         owed.first().map_or(Ok(()), |(_, errno)| Err(*errno))
     }
 
-    /// For who syncs without handles, and begins anew with what failed: whether any of these files lost something that was not
-    /// told, or everything may have, which stays so.
+    /// For who syncs without handles, and begins anew with what failed: whether any of these files lost something that
+    /// was not told, or everything may have, which stays so.
     ///
     /// # Errors
     /// Something that was written was lost.

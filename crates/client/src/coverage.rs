@@ -12,7 +12,8 @@ const ISLANDS_MAX: usize = 64;
 pub struct Coverage {
     /// Everything before.
     dense: u64,
-    /// Ranges behind a gap, in order, which do not touch. Writes of several threads overtake each other, so a gap may close.
+    /// Ranges behind a gap, in order, which do not touch. Writes of several threads overtake each other, so a gap may
+    /// close.
     islands: Vec<Range<u64>>,
     /// A hole was made, or what was written is not known.
     unknown: bool,

@@ -152,8 +152,8 @@ impl Client {
         self.layout.file_size(ino, fragment, object_offset + 1) - 1
     }
 
-    /// A range of the file, cut where its objects end and into pieces that are sent behind each other: while a node stores
-    /// or loads one, the network has the next.
+    /// A range of the file, cut where its objects end and into pieces that are sent behind each other: while a node
+    /// stores or loads one, the network has the next.
     fn parts(&self, ino: u64, offset: u64, len: usize) -> impl Iterator<Item = Part> {
         self.layout.pieces(ino, offset, len as u64).flat_map(|piece| {
             (0..piece.len).step_by(PART_BYTES_MAX).map(move |at| Part {

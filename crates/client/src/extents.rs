@@ -20,8 +20,8 @@ struct Batch {
 }
 
 impl Client {
-    /// Writes every piece, given as its offset and its bytes, in no particular order. When it returns, the storage nodes
-    /// have them all.
+    /// Writes every piece, given as its offset and its bytes, in no particular order. When it returns, the storage
+    /// nodes have them all.
     ///
     /// # Errors
     /// As [`Client::write`]; any of the pieces may have been written then.

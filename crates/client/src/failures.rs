@@ -1,8 +1,8 @@
 //! Files that have lost writes, and the handles that were told.
 //!
-//! As Linux has it since 4.13: each handle that was open when something was lost is told once, by its next sync. A handle that
-//! was opened later is told if nobody was before. Handles and failures are numbered by one growing count ([`Failures::stamp`]),
-//! so that the numbers tell which came first.
+//! As Linux has it since 4.13: each handle that was open when something was lost is told once, by its next sync. A
+//! handle that was opened later is told if nobody was before. Handles and failures are numbered by one growing count
+//! ([`Failures::stamp`]), so that the numbers tell which came first.
 //!
 //! **Invariant:** memory for files that lost something only, and no more than [`FILES_MAX`] of them.
 

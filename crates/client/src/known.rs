@@ -98,7 +98,8 @@ impl Known {
         self.state().folders.get(&folder)?.attr
     }
 
-    /// Remembers the attributes of a folder, which were asked for at a moment, unless they are older than what is known.
+    /// Remembers the attributes of a folder, which were asked for at a moment, unless they are older than what is
+    /// known.
     pub fn learn(&self, attr: &Attr, asked: Moment) {
         let mut state = self.state();
         if attr.kind != FileKind::Directory || state.forgotten != asked.0 || state.closed {

@@ -3,8 +3,10 @@
 //! Knows nothing of FUSE: the mount and the stage workers use the same calls. Every method blocks; a storage node that
 //! does not answer is tried again for the target's grace period, and the call then fails with EIO.
 //!
-//! **Invariant:** no bytes and no names are kept back. What [`Client::write`] returned for has been answered by the storage
-//! nodes.
+//! **Invariant:** no bytes and no names are kept back. What [`Client::write`] returned for has been answered by the
+//! storage nodes.
+
+#![expect(unreachable_pub, reason = "its items are older than the lint; what is touched says `pub(crate)`")]
 
 mod closing;
 mod commits;
@@ -82,8 +84,8 @@ pub struct Usage {
     pub inodes: u64,
 }
 
-/// Set in the ids that a client draws itself. The rest starts at random: a client that goes on with the session of another
-/// must not use its ids again.
+/// Set in the ids that a client draws itself. The rest starts at random: a client that goes on with the session of
+/// another must not use its ids again.
 const OWN_IDS: u64 = 1 << 63;
 
 /// A root folder with no more entries than this is known from the start.
@@ -123,8 +125,8 @@ impl Client {
         Ok(client)
     }
 
-    /// Goes on with the session of a client whose process died, which held `held` and remembered what it had written. Connects
-    /// when it is first used.
+    /// Goes on with the session of a client whose process died, which held `held` and remembered what it had written.
+    /// Connects when it is first used.
     ///
     /// # Errors
     /// [`ConnectError`], but not of a node.
@@ -351,8 +353,8 @@ impl Client {
         (piece.len == len).then_some((piece.fragment, piece.object_offset))
     }
 
-    /// The object of a file on one fragment, where that is on this machine and its kernel keeps the capacity. Who writes to it
-    /// tells so by [`Client::wrote`].
+    /// The object of a file on one fragment, where that is on this machine and its kernel keeps the capacity. Who
+    /// writes to it tells so by [`Client::wrote`].
     ///
     /// # Errors
     /// ENOTSUP where that is not so; ENOENT where nothing was written to it.
@@ -423,8 +425,8 @@ impl Client {
 }
 
 impl Client {
-    /// Ends the session: what it had open is closed, and whatever is asked from now on fails with ENOTCONN. A client that is
-    /// dropped does the same; this is for one that others still hold.
+    /// Ends the session: what it had open is closed, and whatever is asked from now on fails with ENOTCONN. A client
+    /// that is dropped does the same; this is for one that others still hold.
     ///
     /// Best effort, within a moment: a home shard that does not hear it ends the session after its grace period.
     pub fn leave(&self) {

@@ -27,7 +27,8 @@ impl Client {
     /// Takes, changes or gives up a lock.
     ///
     /// # Errors
-    /// EAGAIN when somebody else's lock is in the way; EINPROGRESS when a restarted shard does not know yet whether one is.
+    /// EAGAIN when somebody else's lock is in the way; EINPROGRESS when a restarted shard does not know yet whether one
+    /// is.
     pub fn set_lock(&self, ino: u64, owner: u64, lock: &FileLock) -> Result<()> {
         self.lock_within(ino, owner, lock, 0)
     }

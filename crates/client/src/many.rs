@@ -32,8 +32,8 @@ impl Client {
         inos.iter().map(one).collect()
     }
 
-    /// The beginnings of files, as (inode, length), in order; shorter where a file is. Of files that lie on several fragments
-    /// within that length, nothing.
+    /// The beginnings of files, as (inode, length), in order; shorter where a file is. Of files that lie on several
+    /// fragments within that length, nothing.
     pub fn read_all(&self, files: &[(u64, usize)]) -> Vec<Option<Vec<u8>>> {
         let mut contents: Vec<Vec<u8>> = files.iter().map(|(_, length)| vec![0; *length]).collect();
         let mut asks = Vec::with_capacity(files.len());

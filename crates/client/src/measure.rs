@@ -30,8 +30,8 @@ impl Client {
         Ok(())
     }
 
-    /// Tells the shard the size of a file whose last writer closed without the shard knowing it. One that has holes stays one
-    /// that is measured: its size does not say how much space it takes.
+    /// Tells the shard the size of a file whose last writer closed without the shard knowing it. One that has holes
+    /// stays one that is measured: its size does not say how much space it takes.
     pub(super) fn settle(&self, ino: u64, epoch: u64) -> Result<()> {
         let (size, _, mtime) = self.measure(ino)?;
         if self.next_hole(ino, 0, size)? < size {

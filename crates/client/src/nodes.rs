@@ -165,8 +165,9 @@ impl Nodes {
         self.session
     }
 
-    /// Connects to one node for the first time. It may be just starting again, so a broken connection is tried again, but
-    /// not for the whole grace period: nobody uses the namespace yet, and somebody waits to hear why it cannot be used.
+    /// Connects to one node for the first time. It may be just starting again, so a broken connection is tried again,
+    /// but not for the whole grace period: nobody uses the namespace yet, and somebody waits to hear why it cannot be
+    /// used.
     pub fn check(&self, fragment: u32) -> Result<(), HelloError> {
         let node = self.node(fragment).map_err(std::io::Error::from)?;
         let (started, limit) = (Instant::now(), self.grace.min(FIRST_WITHIN));
@@ -317,8 +318,8 @@ impl Nodes {
         })?
     }
 
-    /// The object of an inode on this machine, as a descriptor, of a node that is one of several. Not tried again: whoever asks
-    /// can do without.
+    /// The object of an inode on this machine, as a descriptor, of a node that is one of several. Not tried again:
+    /// whoever asks can do without.
     ///
     /// # Errors
     /// ENOTSUP where the node is on another machine, or does not hand it out; ENOENT where it has no such object; EIO.
@@ -339,7 +340,8 @@ impl Nodes {
         object
     }
 
-    /// Makes a file with `request`, and has its object as a descriptor, where the node hands it out, by the same round trip.
+    /// Makes a file with `request`, and has its object as a descriptor, where the node hands it out, by the same round
+    /// trip.
     ///
     /// # Errors
     /// As [`Nodes::call`].
@@ -359,8 +361,8 @@ impl Nodes {
         Ok((made, object.ok()))
     }
 
-    /// Ends the session at a node, which hears `last` first. Whatever is asked of any node from now on fails. Best effort,
-    /// within a moment: a node that does not hear it ends the session after its grace period.
+    /// Ends the session at a node, which hears `last` first. Whatever is asked of any node from now on fails. Best
+    /// effort, within a moment: a node that does not hear it ends the session after its grace period.
     pub fn farewell(&self, fragment: u32, last: &[(u64, Request)]) {
         if self.ended.swap(true, Ordering::AcqRel) {
             return;
@@ -393,8 +395,8 @@ impl Nodes {
         Ok(())
     }
 
-    /// Tries again what failed because a connection broke, until the node's grace period is over. Who asks for a node that
-    /// was given up, fails at once.
+    /// Tries again what failed because a connection broke, until the node's grace period is over. Who asks for a node
+    /// that was given up, fails at once.
     fn persist<T>(
         &self,
         fragment: u32,

@@ -1,7 +1,7 @@
 //! Changes under numbers that the caller chooses.
 //!
-//! The storage nodes do a change once, however often they are asked under the same number. So whoever is asked twice for
-//! something, perhaps in two lives of a process, can pass that on.
+//! The storage nodes do a change once, however often they are asked under the same number. So whoever is asked twice
+//! for something, perhaps in two lives of a process, can pass that on.
 
 use std::os::fd::OwnedFd;
 

@@ -1,8 +1,8 @@
 //! Making what was written survive a power loss, and saying when it did not.
 //!
-//! A handle is a number that the caller took from [`Client::handle`] when it opened a file or folder. Each handle is told once
-//! of what was lost while it was open. Callers without handles (stages) are told once for each file; what may concern
-//! everything fails all their syncs from then on.
+//! A handle is a number that the caller took from [`Client::handle`] when it opened a file or folder. Each handle is
+//! told once of what was lost while it was open. Callers without handles (stages) are told once for each file; what may
+//! concern everything fails all their syncs from then on.
 
 use std::sync::Arc;
 
@@ -22,16 +22,18 @@ impl Client {
         Failures::stamp()
     }
 
-    /// Lets `memory` keep what a successor of this process must know of what was written and lost. The first call counts.
+    /// Lets `memory` keep what a successor of this process must know of what was written and lost. The first call
+    /// counts.
     pub fn remember_in(&self, memory: Arc<dyn Memory>) {
         self.nodes.commits().keep_in(memory);
     }
 
-    /// Makes the file's contents and every metadata change so far survive a power loss of the storage nodes, for a handle on it.
+    /// Makes the file's contents and every metadata change so far survive a power loss of the storage nodes, for a
+    /// handle on it.
     ///
     /// # Errors
-    /// What was written to the file was lost, through whichever handle, and this one was not told yet; ESTALE: the file itself
-    /// was lost.
+    /// What was written to the file was lost, through whichever handle, and this one was not told yet; ESTALE: the file
+    /// itself was lost.
     pub fn fsync_by(&self, ino: u64, handle: u64) -> Result<()> {
         let synced = self.sync_all(&[ino], self.syncs_of(ino));
         self.nodes.commits().tell(ino, handle).and(synced)
@@ -71,8 +73,8 @@ impl Client {
         self.nodes.commits().check(&[])
     }
 
-    /// Answers for what a former client wrote and did not sync: a loss of any fragment from now on is told as if it was this
-    /// one's.
+    /// Answers for what a former client wrote and did not sync: a loss of any fragment from now on is told as if it was
+    /// this one's.
     pub fn inherit(&self) {
         self.nodes.commits().inherit();
     }
@@ -90,7 +92,8 @@ impl Client {
         self.nodes.commits().tell(ino, handle)
     }
 
-    /// Tells the home shard of which files a fragment has lost changes, if that was not told. Whoever comes meanwhile waits.
+    /// Tells the home shard of which files a fragment has lost changes, if that was not told. Whoever comes meanwhile
+    /// waits.
     pub(super) fn tell_doubts(&self) -> Result<()> {
         let commits = self.nodes.commits();
         if commits.doubts().is_none() {
@@ -123,8 +126,8 @@ impl Client {
         Ok(())
     }
 
-    /// Knows the commit verifier of each fragment of the file, so that a loss of what others do for this client is seen: the
-    /// home shard truncates objects.
+    /// Knows the commit verifier of each fragment of the file, so that a loss of what others do for this client is
+    /// seen: the home shard truncates objects.
     pub(super) fn learn_verifiers(&self, ino: u64) -> Result<()> {
         let unknown = self.layout.fragments_of(ino).filter(|fragment| !self.nodes.commits().knows(*fragment));
         self.ask_each(unknown.map(|fragment| (fragment, Request::Verifier))).map(drop)

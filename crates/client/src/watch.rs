@@ -1,8 +1,8 @@
-//! Which storage nodes are waited for, and since when: one that does not answer is named in the log, once, and once more
-//! when it answers again.
+//! Which storage nodes are waited for, and since when: one that does not answer is named in the log, once, and once
+//! more when it answers again.
 //!
-//! A node that is gone breaks its connections, and whoever waits hears of it. One that hangs (its process is stopped, its
-//! disk does not come back) says nothing, for as long as it hangs: only the clock tells.
+//! A node that is gone breaks its connections, and whoever waits hears of it. One that hangs (its process is stopped,
+//! its disk does not come back) says nothing, for as long as it hangs: only the clock tells.
 //!
 //! **Invariant:** whoever waits for a node holds a [`Waiting`].
 

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use daemon::error::{chain, site};
-use daemon::http::Client;
-use daemon::munge::Munge;
+use api::munge::Munge;
+use daemon::client::Client;
+use daemon::error::site;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use wire::control::ApiError;
@@ -167,7 +167,7 @@ async fn confirm(name: &str, client: &Client, doubts: &[(String, Vec<u64>)]) {
         let path = format!("/v1/fragments/{instance}/heard");
         if let Err(error) = client.put::<_, serde_json::Value>(&path, doubts).await {
             // It says so again when it is asked next.
-            let reason = chain(&error);
+            let reason = error.reason();
             tracing::warn!(node = name, instance, reason, "cannot tell a node that its doubts are known");
         }
     }
@@ -185,7 +185,7 @@ async fn watch_node(name: String, client: Client, shown: watch::Sender<Seen>) {
                 confirm(&name, &client, &doubts).await;
             }
             Err(error) => shown.send_modify(|seen| {
-                let reason = chain(&error);
+                let reason = error.reason();
                 if seen.online {
                     tracing::warn!(node = name, reason, "node is offline");
                 }

@@ -4,8 +4,8 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use daemon::error::{bug, chain, site, user};
-use daemon::http::CallError;
+use api::CallError;
+use daemon::error::{bug, site, user};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -56,13 +56,13 @@ impl ClusterSite {
             };
             match result {
                 Ok(reply) => return Ok(reply),
-                Err(CallError::Api(error)) => return Err(error),
-                Err(CallError::Garbled(reason)) => {
-                    return Err(bug("node_garbled", format!("node {node}: {reason}")));
+                Err(CallError::Refused(error)) => return Err(error),
+                Err(error @ CallError::Garbled { .. }) => {
+                    return Err(bug("node_garbled", format!("node {node}: {}", error.reason())));
                 }
                 // A node that does not take the call is silent before long, or back.
                 Err(error) => {
-                    tracing::debug!(node, error = chain(&error), "a call is repeated");
+                    tracing::debug!(node, error = error.reason(), "a call is repeated");
                     tokio::time::sleep(REPEAT_PAUSE).await;
                 }
             }

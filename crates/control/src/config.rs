@@ -118,7 +118,7 @@ pub fn load(path: &Path) -> Result<Config, ConfigError> {
     let wrong = |key, reason: String| ConfigError::Value { path: path.into(), key, reason };
     let pools = pools(&file.pools).map_err(|reason| wrong("pools", reason))?;
     let admins = daemon::config::uids_of(&file.admin_users).map_err(|reason| wrong("admin_users", reason))?;
-    let folder = daemon::state::folder(Some(file.state_dir.clone()))?;
+    let folder = disk::state::folder(Some(file.state_dir.clone()))?;
     let some = |text: &str| (!text.is_empty()).then(|| text.to_owned());
     Ok(Config {
         socket: some(&file.socket).map_or_else(|| folder.join("control.sock"), PathBuf::from),

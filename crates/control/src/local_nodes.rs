@@ -14,8 +14,9 @@ use std::process::Command;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use daemon::error::{chain, site};
-use daemon::http::{CallError, Client};
+use api::CallError;
+use daemon::client::Client;
+use daemon::error::site;
 use daemon::lock::LockError;
 use daemon::logging::last_words;
 use tokio::sync::watch;
@@ -221,7 +222,7 @@ impl Supervisor {
                     pause = (pause * 2).min(BACK_OFF.1);
                 }
                 Err(error) => {
-                    self.show_offline(&chain(&error));
+                    self.show_offline(&error.reason());
                     self.rest(HEALTH_PERIOD).await;
                 }
             }
@@ -300,7 +301,7 @@ async fn health(client: &Client) -> Result<NodeHealth, CallError> {
 /// Nobody listens. A node that is only slow keeps its socket.
 fn is_dead(error: &CallError) -> bool {
     use io::ErrorKind::{ConnectionRefused, NotFound};
-    matches!(error, CallError::Unreachable(error) if matches!(error.kind(), ConnectionRefused | NotFound))
+    matches!(error, CallError::Unreachable { cause, .. } if matches!(cause.kind(), ConnectionRefused | NotFound))
 }
 
 fn absent(name: &str, why: &str) -> ApiError {

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use daemon::error::{bug, chain, site, user};
-use daemon::http::CallError;
+use api::CallError;
+use daemon::error::{bug, site, user};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -73,12 +73,12 @@ async fn repeat<R, F: Future<Output = Result<R, CallError>>>(
     loop {
         match call().await {
             Ok(reply) => return Ok(reply),
-            Err(CallError::Api(error)) => return Err(error),
-            Err(CallError::Garbled(reason)) => {
-                return Err(bug("node_garbled", format!("node {node}: {reason}")));
+            Err(CallError::Refused(error)) => return Err(error),
+            Err(error @ CallError::Garbled { .. }) => {
+                return Err(bug("node_garbled", format!("node {node}: {}", error.reason())));
             }
             Err(error) if Instant::now() > deadline => {
-                let message = format!("node {node} does not answer: {}", chain(&error));
+                let message = format!("node {node} does not answer: {}", error.reason());
                 return Err(site(
                     "node_absent",
                     message,

@@ -37,7 +37,7 @@ fn run(arguments: Arguments) -> anyhow::Result<()> {
         let stop = daemon::signal::terminated().context("watch for signals")?;
         match arguments.config {
             Some(file) => control::service::run_cluster(control::config::load(&file)?, stop).await?,
-            None => control::service::run(daemon::state::folder(arguments.dir)?, stop).await?,
+            None => control::service::run(disk::state::folder(arguments.dir)?, stop).await?,
         }
         Ok(())
     });

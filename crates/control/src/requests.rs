@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::routing::{delete, get, post};
-use daemon::http::Caller;
+use server::Caller;
 use tokio::sync::Notify;
 use wire::control::ApiError;
 

@@ -1,7 +1,7 @@
 //! Who may do what: the operator everything, a workload manager everything in an owner's name, an owner what is his.
 
 use daemon::error::user;
-use daemon::http::Caller;
+use server::Caller;
 use wire::control::ApiError;
 
 /// How callers are judged.

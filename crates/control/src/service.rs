@@ -6,10 +6,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use api::endpoint::{CONTROL, check_socket_path};
+use api::munge::{Munge, MungeError};
 use daemon::error::chain;
-use daemon::http::{BindError, OpenTo};
 use daemon::lock::{FolderLock, LockError};
-use daemon::munge::{Munge, MungeError};
+use server::{BindError, OpenTo};
 use tokio::sync::Notify;
 use wire::control::ApiError;
 
@@ -25,9 +26,6 @@ use crate::rights::Policy;
 use crate::site::Site;
 use crate::state::{Database, StateError, instances, nodes};
 use crate::transfers::on_demand;
-
-/// What control is called in MUNGE credentials.
-const AUDIENCE: &str = "control";
 
 /// How long another control may take to end: requests in flight have two seconds.
 const ENDING_WITHIN: Duration = Duration::from_secs(5);
@@ -80,14 +78,14 @@ pub async fn run(
     stop: impl Future<Output = ()> + Send + 'static,
 ) -> Result<(), ControlError> {
     // Checked before anything is started; n63 has the longest name.
-    daemon::http::check_socket_path(&local_nodes::socket(&folder, "n63"))?;
+    check_socket_path(&local_nodes::socket(&folder, "n63")).map_err(BindError::from)?;
     let _lock = take_over(&folder, &folder.join("control.sock")).await?;
     let database = Database::open(&folder.join("control.db"))?;
     let known = database.transact(instances::all).await?;
     let needed = known.iter().map(|instance| instance.nodes.len()).max().unwrap_or(0);
     let needed = u32::try_from(needed).unwrap_or(u32::MAX);
     let nodes = LocalNodes::open(folder.clone(), needed).map_err(ControlError::Nodes)?;
-    let doors = vec![daemon::http::bind(&folder.join("control.sock"), OpenTo::Ourselves)?];
+    let doors = vec![server::bind(&folder.join("control.sock"), OpenTo::Ourselves)?];
     let control = Arc::new(Control::new(database, LocalSite::new(folder.clone(), nodes)));
     tracing::info!(folder = %folder.display(), sessions = known.len(), "control runs");
     serve(control, Policy::Own, doors, stop).await
@@ -105,11 +103,11 @@ pub async fn run_cluster(
     let _lock = take_over(&config.folder, &config.socket).await?;
     let database = Database::open(&config.folder.join("control.db"))?;
     let munge = Munge::load(config.munge_socket.clone());
-    let mut doors = vec![daemon::http::bind(&config.socket, OpenTo::Everybody)?];
+    let mut doors = vec![server::bind(&config.socket, OpenTo::Everybody)?];
     let munge = match &config.listen {
         Some(address) => {
             let munge = munge?;
-            doors.push(daemon::http::bind_tcp(address, munge.clone(), AUDIENCE).await?);
+            doors.push(server::bind_tcp(address, munge.clone(), CONTROL).await?);
             Some(munge)
         }
         None => munge.ok(),
@@ -124,7 +122,7 @@ pub async fn run_cluster(
         let ending = Arc::new(Notify::new());
         let door = Door { control: Arc::clone(&control), policy: config.policy.clone(), ending };
         tokio::spawn(async move {
-            if let Err(error) = daemon::http::serve_to_all(&address, requests::metrics_router(door)).await {
+            if let Err(error) = server::serve_to_all(&address, requests::metrics_router(door)).await {
                 tracing::error!(error = chain(&error), "nobody can read the metrics");
             }
         });
@@ -136,7 +134,7 @@ pub async fn run_cluster(
 async fn serve<S: Site>(
     control: Arc<Control<S>>,
     policy: Policy,
-    doors: Vec<daemon::http::Door>,
+    doors: Vec<server::Door>,
     stop: impl Future<Output = ()> + Send + 'static,
 ) -> Result<(), ControlError> {
     tokio::spawn(resume(Arc::clone(&control)));
@@ -149,7 +147,7 @@ async fn serve<S: Site>(
         }
     };
     let router = requests::router(Door { control, policy, ending });
-    daemon::http::serve(doors, router, end).await.map_err(ControlError::Serve)?;
+    server::serve(doors, router, end).await.map_err(ControlError::Serve)?;
     tracing::info!("control ended");
     Ok(())
 }

@@ -1,9 +1,11 @@
 //! How each of our services begins, whoever started it.
 //!
 //! A service outlives the command that started it, and must not keep what that one had open: a lock that a shell holds
-//! (`flock FILE forebay mount ...`), the end of a pipe that somebody reads to its end, a file on a disk that is to be unmounted.
+//! (`flock FILE forebay mount ...`), the end of a pipe that somebody reads to its end, a file on a disk that is to be
+//! unmounted.
 //!
-//! **Invariant:** what a service is given comes as its standard input, output or error; it closes every other descriptor.
+//! **Invariant:** what a service is given comes as its standard input, output or error; it closes every other
+//! descriptor.
 
 #![expect(
     unsafe_code,
@@ -25,8 +27,8 @@ pub fn begin() {
 }
 
 fn close_inherited() -> io::Result<()> {
-    // SAFETY: nothing in this process owns a descriptor yet: it is the first that `main` does, and the runtime before it
-    // opens standard input, output and error only.
+    // SAFETY: nothing in this process owns a descriptor yet: it is the first that `main` does, and the runtime before
+    // it opens standard input, output and error only.
     match unsafe { libc::close_range(FIRST_INHERITED, libc::c_uint::MAX, 0) } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),

@@ -3,9 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use disk::state::StateError;
 use serde::de::DeserializeOwned;
-
-use crate::state::StateError;
 
 /// Why a configuration cannot be used.
 #[derive(Debug, thiserror::Error)]

@@ -13,8 +13,8 @@ pub fn raise(wanted: u64) {
         tracing::warn!(
             allowed,
             wanted,
-            "few files can be open at once (RLIMIT_NOFILE): raise LimitNOFILE= of the service, or `ulimit -Hn` where it \
-             is started"
+            "few files can be open at once (RLIMIT_NOFILE): raise LimitNOFILE= of the service, or `ulimit -Hn` where \
+             it is started"
         );
     }
 }

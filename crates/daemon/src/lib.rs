@@ -1,17 +1,14 @@
-//! What the process of each service shares: how it begins, logging, the state folder, starting other processes, locks that one process
-//! holds, signals, errors as HTTP replies, configuration files, metrics, and HTTP with JSON bodies over unix sockets and TCP.
+//! What the process of each service shares: how it begins, logging, starting other processes, locks that one process
+//! holds, signals, configuration files, errors that people read, and calls of other services.
 //!
-//! **Invariant:** nothing here knows what a session, an instance or a fragment is.
+//! **Invariant:** nothing here knows what a session, an instance or a fragment is, and nothing listens.
 
 pub mod begin;
+pub mod client;
 pub mod config;
 pub mod descriptors;
 pub mod error;
-pub mod http;
 pub mod lock;
 pub mod logging;
-pub mod metrics;
-pub mod munge;
 pub mod signal;
 pub mod spawn;
-pub mod state;

@@ -76,8 +76,8 @@ pub fn take_over(path: &Path) -> Result<FolderLock, LockError> {
             Err(LockError::Held { path, holder }) if Instant::now() < give_up => (path, holder),
             other => return other,
         };
-        // While the lock is held its holder lives, so the number is its own; a holder that has just come has not written
-        // it yet.
+        // While the lock is held its holder lives, so the number is its own; a holder that has just come has not
+        // written it yet.
         if let Some(holder) = held.1.parse().ok().and_then(Pid::from_raw) {
             tracing::warn!(path = %held.0.display(), holder = held.1, "end the predecessor");
             // It may have ended by itself in this moment.

@@ -28,8 +28,8 @@ pub fn init() {
         .try_init();
 }
 
-/// What a process that has ended said last, from its log, without time and level; `None` if that was nothing, or routine,
-/// which says nothing of the end.
+/// What a process that has ended said last, from its log, without time and level; `None` if that was nothing, or
+/// routine, which says nothing of the end.
 pub fn last_words(log: &Path) -> Option<String> {
     let mut file = File::open(log).ok()?;
     let length = file.metadata().ok()?.len();

@@ -3,12 +3,12 @@
 use std::path::Path;
 use std::time::Duration;
 
+use api::control::Control;
+use api::mounted::Mounted;
 use rustix::io::Errno;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use wire::control::{Place, StageCounts, StageQuery, StageScope};
-use wlm::control::Control;
-use wlm::mounted::Mounted;
 
 use crate::error::Error;
 

@@ -2,9 +2,9 @@
 
 use std::io;
 
+use api::CallError;
 use rustix::io::Errno;
 use wire::control::{ApiError, Blame};
-use wlm::control::CallError;
 
 /// Why a function failed.
 #[derive(Debug, thiserror::Error)]

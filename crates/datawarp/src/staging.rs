@@ -3,12 +3,12 @@
 use std::ffi::{c_char, c_int};
 use std::path::{Path, PathBuf};
 
+use api::mounted::absolute;
 use model::phase::{Direction, StageKind};
 use rustix::io::Errno;
 use wire::control::{
     Change, Place, StageChange, StageCounts, StageDemand, StageDue, StagePair, StageScope, StageTickets,
 };
-use wlm::mounted::absolute;
 
 use crate::buffer::{InBuffer, post};
 use crate::error::Error;

@@ -32,8 +32,8 @@ pub unsafe extern "C" fn dw_set_stage_concurrency(
     })
 }
 
-/// Takes a wish for how a new file or the files of a new folder are spread. All files of a buffer are spread over all its
-/// nodes, so a valid wish changes nothing.
+/// Takes a wish for how a new file or the files of a new folder are spread. All files of a buffer are spread over all
+/// its nodes, so a valid wish changes nothing.
 #[unsafe(no_mangle)]
 pub extern "C" fn dw_set_stripe_configuration(fd: c_int, stripe_size: c_int, stripe_width: c_int) -> c_int {
     result(|| {

@@ -70,7 +70,8 @@ pub fn removing(path: &Path) -> PathBuf {
     beside(path, REMOVING)
 }
 
-/// Takes the folder `path` out of use, durably, in one step: it is at [`removing`] then. Nothing to do where there is none.
+/// Takes the folder `path` out of use, durably, in one step: it is at [`removing`] then. Nothing to do where there is
+/// none.
 ///
 /// # Errors
 /// The file system's; also ENOTEMPTY where an earlier one is still being removed.

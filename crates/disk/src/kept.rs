@@ -1,7 +1,7 @@
 //! Small files that are read and replaced as a whole.
 //!
-//! **Invariant:** such a file is whole, also after a power loss: it is written beside its name, synced, then renamed over
-//! it, and the folder is synced.
+//! **Invariant:** such a file is whole, also after a power loss: it is written beside its name, synced, then renamed
+//! over it, and the folder is synced.
 
 use std::fs::OpenOptions;
 use std::io::{self, Write};

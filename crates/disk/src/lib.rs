@@ -1,5 +1,6 @@
 //! What is on a disk and what is not: the one place that says which errors mean "there is nothing", and how a file, a
-//! folder or its removal becomes durable. It knows nothing of what the files mean.
+//! folder or its removal becomes durable; what is mounted; where the state folder is. It knows nothing of what the
+//! files mean.
 //!
 //! ```text
 //! PARENT/NAME              a folder in use
@@ -11,7 +12,9 @@
 
 mod folders;
 mod kept;
+pub mod mount_table;
 mod room;
+pub mod state;
 
 use std::fs::{File, Metadata};
 use std::io::{self, ErrorKind};

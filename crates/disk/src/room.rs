@@ -1,5 +1,5 @@
-//! Room for a service's own files on a disk that others may fill to the last block. Without any it could not even make a
-//! socket, and would not start again.
+//! Room for a service's own files on a disk that others may fill to the last block. Without any it could not even make
+//! a socket, and would not start again.
 //!
 //! **Invariant:** it is kept while the service runs, and given up only where nothing else is left.
 
@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{FallocateFlags, fallocate, statvfs};
 
-/// As much as there is of it, bytes. A start takes some tens of KiB of it, and XFS wants a few hundred to be free for that.
+/// As much as there is of it, bytes. A start takes some tens of KiB of it, and XFS wants a few hundred to be free for
+/// that.
 const SIZES: [u64; 5] = [1 << 20, 768 << 10, 512 << 10, 256 << 10, 64 << 10];
 
 /// A file that only takes space, until it is needed.

@@ -1,4 +1,5 @@
-//! Layouts and numbers of the protocol, as `linux/fuse.h` has them (7.45; what is newer than the kernel is not asked for).
+//! Layouts and numbers of the protocol, as `linux/fuse.h` has them (7.45; what is newer than the kernel is not asked
+//! for).
 //!
 //! Names follow the header, so that a reader finds the one in the other. Fields that the kernel ignores are `unused`.
 
@@ -192,8 +193,8 @@ pub mod set_attr {
 pub const READ_LOCKOWNER: u32 = 1 << 1;
 /// In [`WriteIn::write_flags`]: pages are written back, of any program that stored into them.
 pub const WRITE_CACHE: u32 = 1 << 0;
-/// In [`WriteIn::write_flags`]: a program writes past the kernel's pages. Without it, and without [`WRITE_CACHE`], it writes
-/// through them.
+/// In [`WriteIn::write_flags`]: a program writes past the kernel's pages. Without it, and without [`WRITE_CACHE`], it
+/// writes through them.
 pub const WRITE_LOCKOWNER: u32 = 1 << 1;
 /// In [`WriteIn::write_flags`]: the write clears set-user-id and set-group-id.
 pub const WRITE_KILL_SUIDGID: u32 = 1 << 2;

@@ -29,12 +29,12 @@ impl BackingId {
     /// Registers `file`. Takes `CAP_SYS_ADMIN`.
     ///
     /// # Errors
-    /// What the kernel says: EPERM, EOPNOTSUPP where passthrough was not negotiated, ELOOP where the file system below is
-    /// itself stacked too high.
+    /// What the kernel says: EPERM, EOPNOTSUPP where passthrough was not negotiated, ELOOP where the file system below
+    /// is itself stacked too high.
     pub fn register(device: &Device, file: BorrowedFd<'_>) -> io::Result<BackingId> {
         let map = BackingMap { fd: file.as_raw_fd(), flags: 0, unused: 0 };
-        // SAFETY: `Open` describes FUSE_DEV_IOC_BACKING_OPEN truly: the kernel reads one `BackingMap`, which lives until
-        // the call returns, writes nothing, and `file` is open, being borrowed.
+        // SAFETY: `Open` describes FUSE_DEV_IOC_BACKING_OPEN truly: the kernel reads one `BackingMap`, which lives
+        // until the call returns, writes nothing, and `file` is open, being borrowed.
         let id = unsafe { ioctl(device.as_fd(), Open(map)) }?;
         Ok(BackingId { device: device.clone(), id })
     }

@@ -8,11 +8,13 @@
 //! A [`session::Session`]'s threads read requests from a [`device::Device`], [`request`] parses them, and a
 //! [`session::Handler`] answers each through its [`reply::Reply`], now or later, on any thread.
 //!
-//! **Invariant:** every request that the kernel waits for is answered once: a [`reply::Reply`] that is dropped says EIO.
+//! **Invariant:** every request that the kernel waits for is answered once: a [`reply::Reply`] that is dropped says
+//! EIO.
 //!
-//! All threads of a session share one open device, on purpose: requests that were read and not answered belong to the open
-//! file that they were read from, and end with it. So whoever else holds that open file (see [`device::Device::send`])
-//! keeps them, and a successor answers them. A device cloned for each thread would take them along.
+//! All threads of a session share one open device, on purpose: requests that were read and not answered belong to the
+//! open file that they were read from, and end with it. So whoever else holds that open file (see
+//! [`device::Device::send`]) keeps them, and a successor answers them. A device cloned for each thread would take them
+//! along.
 
 pub mod abi;
 pub mod backing;

@@ -18,8 +18,8 @@ impl Listing {
         Listing { bytes: Vec::with_capacity(limit.min(64 << 10)), limit }
     }
 
-    /// Adds an entry of READDIR, after which reading goes on at `cookie`; `mode` is the inode's. False when it does not fit
-    /// any more.
+    /// Adds an entry of READDIR, after which reading goes on at `cookie`; `mode` is the inode's. False when it does not
+    /// fit any more.
     pub fn add(&mut self, ino: u64, cookie: u64, name: &[u8], mode: u32) -> bool {
         self.push(&[], ino, cookie, name, mode)
     }

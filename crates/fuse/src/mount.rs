@@ -34,8 +34,8 @@ pub fn mount(mountpoint: &Path, options: &Options<'_>) -> io::Result<Device> {
     if geteuid().is_root() { mount_as_root(mountpoint, options) } else { mount_as_user(mountpoint, options) }
 }
 
-/// Takes what is mounted at `mountpoint` out of the tree at once. The mount itself ends with the last file that is open in it
-/// and its last copy in another mount namespace; or before that, when its device is closed.
+/// Takes what is mounted at `mountpoint` out of the tree at once. The mount itself ends with the last file that is open
+/// in it and its last copy in another mount namespace; or before that, when its device is closed.
 ///
 /// # Errors
 /// What the system call, or `fusermount3`, says.

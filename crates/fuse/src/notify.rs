@@ -21,8 +21,8 @@ impl Notifier {
     /// The inode's attributes have changed, and its bytes in `offset..offset + len` (`len` 0: to its end; a negative
     /// `offset`: no bytes).
     ///
-    /// With bytes it returns when their pages are written back and dropped, for which others must answer meanwhile: fills of
-    /// these pages, pages that are written back, and a change of the file's size, which holds those back.
+    /// With bytes it returns when their pages are written back and dropped, for which others must answer meanwhile:
+    /// fills of these pages, pages that are written back, and a change of the file's size, which holds those back.
     ///
     /// # Errors
     /// What the device says; an inode that the kernel does not know is no error.

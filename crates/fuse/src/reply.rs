@@ -115,7 +115,8 @@ impl Reply {
         }
     }
 
-    /// Whoever waits for what the kernel would not take is told of an error. Where the kernel has told it, it says ENOENT.
+    /// Whoever waits for what the kernel would not take is told of an error. Where the kernel has told it, it says
+    /// ENOENT.
     fn give_up(&self) {
         let header = OutHeader { len: 0, error: -Errno::IO.raw_os_error(), unique: self.unique };
         match write(&self.device, header, &[], &[]) {

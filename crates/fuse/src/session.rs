@@ -26,8 +26,8 @@ const READ_BYTES_MIN: usize = 8192;
 /// sends before it holds back. A handler that answers one only after others were must keep fewer of them waiting.
 pub const BACKGROUND_MAX: u16 = 1024;
 
-/// How many of them are under way when the kernel stops to read ahead. As many as there are threads in a session three times
-/// over, so that none idles.
+/// How many of them are under way when the kernel stops to read ahead. As many as there are threads in a session three
+/// times over, so that none idles.
 const CONGESTION: u16 = 24;
 
 /// Answers requests.
@@ -149,8 +149,8 @@ impl Session {
                 handler: Arc::clone(&handler),
                 agreed: negotiated.capabilities,
                 interrupts: Arc::clone(&interrupts),
-                // Not zeros: those have no pages yet, and the kernel cannot add them for a process that is being killed.
-                // The request that it copies there would fail with EIO instead of waiting for a successor.
+                // Not zeros: those have no pages yet, and the kernel cannot add them for a process that is being
+                // killed. The request that it copies there would fail with EIO instead of waiting for a successor.
                 buffer: vec![0xff; buffer_bytes(negotiated.max_write)],
             };
             std::thread::Builder::new().name(format!("fuse-{n}")).spawn(move || worker.run())

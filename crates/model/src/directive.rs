@@ -191,7 +191,8 @@ pub struct CreatePersistent {
 }
 
 impl CreatePersistent {
-    /// The modifier of an access mode that opens a buffer to other users: `access_mode=striped(shared=yes)`. Forebay's own.
+    /// The modifier of an access mode that opens a buffer to other users: `access_mode=striped(shared=yes)`. Forebay's
+    /// own.
     pub const SHARED: &str = "shared";
 
     /// The modifier that says on how many nodes the bytes of its files are to be:

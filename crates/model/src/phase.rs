@@ -124,8 +124,8 @@ pub enum Redundancy {
     Mirror,
 }
 
-/// When what a job writes into its buffer is copied to the destinations of its `stage_out` directives, besides after its
-/// end.
+/// When what a job writes into its buffer is copied to the destinations of its `stage_out` directives, besides after
+/// its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Drain {

@@ -1,7 +1,7 @@
 //! Where the bytes of a file live.
 //!
-//! A file is cut into stripes of `stripe_size` bytes. Stripe `k` lies on fragment `(start + k mod width) mod fragments`,
-//! where `start` comes from the inode's number; each fragment packs its stripes densely into one object:
+//! A file is cut into stripes of `stripe_size` bytes. Stripe `k` lies on fragment `(start + k mod width) mod
+//! fragments`, where `start` comes from the inode's number; each fragment packs its stripes densely into one object:
 //!
 //! ```text
 //! file      | 0 | 1 | 2 | 3 | 4 | 5 |      width 3, start 1, fragments 3

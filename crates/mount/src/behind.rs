@@ -1,8 +1,9 @@
 //! Write-behind, where a namespace asks only for commit coherence: small writes are held back and sent many at a time.
 //!
-//! What is held back of a file is sent before anything on this node could tell that it was not (a read, `stat`, truncation,
-//! append), and before the calls after which other nodes may look: fsync, close, unlock. Only the bytes that were written
-//! are kept and sent, so that neighbours' bytes stay what they are. An error of sending is told by the next fsync or close.
+//! What is held back of a file is sent before anything on this node could tell that it was not (a read, `stat`,
+//! truncation, append), and before the calls after which other nodes may look: fsync, close, unlock. Only the bytes
+//! that were written are kept and sent, so that neighbours' bytes stay what they are. An error of sending is told by
+//! the next fsync or close.
 //!
 //! Every held write is also in a journal, a file beside the mount's ledger, so that a successor of this process has it.
 //! Like the ledger it survives the process, not the machine, and is not synced.

@@ -36,8 +36,8 @@ pub enum Seek {
 
 /// A file system.
 ///
-/// Changes come with a number, `id`. The same number is the same change, asked for once more by a process that goes on for
-/// one that died, and must be done once.
+/// Changes come with a number, `id`. The same number is the same change, asked for once more by a process that goes on
+/// for one that died, and must be done once.
 pub trait FileSystem: Send + Sync + 'static {
     /// How long names and attributes may be used without asking again.
     fn cache_for(&self) -> Duration;
@@ -51,8 +51,8 @@ pub trait FileSystem: Send + Sync + 'static {
     fn setattr(&self, id: u64, ino: u64, set: &SetAttr) -> Result<Attr>;
     /// Makes an inode.
     fn make(&self, id: u64, parent: u64, name: &[u8], new: &NewInode<'_>) -> Result<Attr>;
-    /// Makes a regular file, which must not exist, and opens it for writing. If `with_object`, the file itself comes along,
-    /// as [`FileSystem::object`] gives it, where that costs nothing.
+    /// Makes a regular file, which must not exist, and opens it for writing. If `with_object`, the file itself comes
+    /// along, as [`FileSystem::object`] gives it, where that costs nothing.
     fn create(
         &self,
         id: u64,
@@ -124,8 +124,8 @@ pub trait FileSystem: Send + Sync + 'static {
     fn test_lock(&self, ino: u64, owner: u64, lock: &FileLock) -> Result<Option<FileLock>>;
     /// Takes, changes or gives up a lock; EAGAIN where another is in the way, EINPROGRESS where that is not known yet.
     fn set_lock(&self, ino: u64, owner: u64, lock: &FileLock) -> Result<()>;
-    /// Takes a lock, waiting until it is known whether another is in the way and, if `blocking`, until none is; EINTR when
-    /// `cancelled` says so.
+    /// Takes a lock, waiting until it is known whether another is in the way and, if `blocking`, until none is; EINTR
+    /// when `cancelled` says so.
     fn wait_lock(
         &self,
         ino: u64,

@@ -1,5 +1,5 @@
-//! Giving the mount's device to the supervisor, which keeps the mount alive with it when this process dies, and gives it to
-//! a successor.
+//! Giving the mount's device to the supervisor, which keeps the mount alive with it when this process dies, and gives
+//! it to a successor.
 //!
 //! Whoever connects to the socket beside the mount's specification is sent the device. The folder is its owner's alone.
 

@@ -1,8 +1,8 @@
 //! FUSE: the kernel's requests, answered by a [`FileSystem`].
 //!
-//! Files are opened for direct I/O (each write arrives with exactly its bytes, parallel inside the file's end) or, where
-//! the whole file is one local object in a volume, passed through. The kernel's write-back cache is never used: it sends
-//! whole pages and so corrupted half of the records that two mounts wrote into one file.
+//! Files are opened for direct I/O (each write arrives with exactly its bytes, parallel inside the file's end) or,
+//! where the whole file is one local object in a volume, passed through. The kernel's write-back cache is never used:
+//! it sends whole pages and so corrupted half of the records that two mounts wrote into one file.
 
 mod attributes;
 mod contents;
@@ -117,8 +117,8 @@ impl Names {
 /// How long kernels keep names that cannot be told to forget them: no longer than who changes some can wait.
 const OLD_KERNELS_CACHE: Duration = Duration::from_secs(1);
 
-/// Mounts `filesystem` at `mountpoint`, named `name` in the mount table, and serves it in the background. Opens and locks
-/// go into the ledger that `ledger` makes.
+/// Mounts `filesystem` at `mountpoint`, named `name` in the mount table, and serves it in the background. Opens and
+/// locks go into the ledger that `ledger` makes.
 ///
 /// # Errors
 /// What mounting failed with.

@@ -6,10 +6,12 @@
 //! unmounted by somebody  ends when no file is open any more
 //! ```
 //!
-//! Out of the tree is not gone: every mount namespace that was made meanwhile has a copy of the mount, which the kernel keeps
-//! for as long as any process is in it. Nobody waits for those: the mount ends with this process, and copies of it fail.
+//! Out of the tree is not gone: every mount namespace that was made meanwhile has a copy of the mount, which the kernel
+//! keeps for as long as any process is in it. Nobody waits for those: the mount ends with this process, and copies of
+//! it fail.
 //!
-//! **Invariant:** whatever ended the mount, the storage nodes hear that the session ends, or it is logged that they did not.
+//! **Invariant:** whatever ended the mount, the storage nodes hear that the session ends, or it is logged that they did
+//! not.
 
 use std::io;
 use std::path::{Path, PathBuf};

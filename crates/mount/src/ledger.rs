@@ -5,10 +5,11 @@
 //! record*  one for each change, appended before the kernel is told that it is done (see [`book`])
 //! ```
 //!
-//! It has to survive the process, not the machine: with that, the mount and all it opened are gone. So nothing is synced,
-//! and an append costs about a microsecond. When most of it is history, the file is written anew.
+//! It has to survive the process, not the machine: with that, the mount and all it opened are gone. So nothing is
+//! synced, and an append costs about a microsecond. When most of it is history, the file is written anew.
 //!
-//! **Invariant:** the file is true, or there is none: where an append fails the file is removed, and a successor mounts anew.
+//! **Invariant:** the file is true, or there is none: where an append fails the file is removed, and a successor mounts
+//! anew.
 
 pub mod book;
 

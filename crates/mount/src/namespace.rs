@@ -86,8 +86,8 @@ pub struct Farewell {
 }
 
 impl Farewell {
-    /// Sends what is held back, and ends the session: what it had open is closed, and the space of what was removed is free.
-    /// A storage node that hangs holds it up.
+    /// Sends what is held back, and ends the session: what it had open is closed, and the space of what was removed is
+    /// free. A storage node that hangs holds it up.
     pub fn say(&self) {
         self.behind.iter().for_each(|behind| behind.settle_all(&self.client));
         // An error of a close is nobody's any more, and was logged.

@@ -1,7 +1,8 @@
-//! The end of being alone: others use a namespace that this mount had for itself, as stages that are asked for during a job do.
+//! The end of being alone: others use a namespace that this mount had for itself, as stages that are asked for during a
+//! job do.
 //!
-//! The node writes [`MARK`] beside the mount's specification, for every process of this mount to come, and then connects to
-//! [`SOCKET`]: what it reads there was written when nothing is believed any more that others may change.
+//! The node writes [`MARK`] beside the mount's specification, for every process of this mount to come, and then
+//! connects to [`SOCKET`]: what it reads there was written when nothing is believed any more that others may change.
 
 use std::io::{self, Write};
 use std::os::unix::net::UnixListener;
@@ -16,8 +17,8 @@ pub const MARK: &str = "shared";
 /// Where this process is told.
 pub const SOCKET: &str = "share.sock";
 
-/// Begins to listen, in `folder`. Before it is looked whether the mark is there: who does not find the socket has written the
-/// mark in time.
+/// Begins to listen, in `folder`. Before it is looked whether the mark is there: who does not find the socket has
+/// written the mark in time.
 ///
 /// # Errors
 /// What the file system or the socket says.
@@ -47,8 +48,8 @@ pub fn serve(listener: UnixListener, alone: Alone, names: Names) -> io::Result<(
     Ok(())
 }
 
-/// Whether a process of this mount was told before. Where nobody knows it was: being believed to be alone is what can be
-/// wrong.
+/// Whether a process of this mount was told before. Where nobody knows it was: being believed to be alone is what can
+/// be wrong.
 pub fn is_marked(folder: &Path) -> bool {
     disk::exists(&folder.join(MARK)).unwrap_or(true)
 }

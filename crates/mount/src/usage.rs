@@ -1,7 +1,7 @@
 //! How full the namespace is, within bounded time.
 //!
-//! `umount` asks that before it unmounts, so a storage node that hangs must not hold the answer up: after a second it is
-//! what was last known.
+//! `umount` asks that before it unmounts, so a storage node that hangs must not hold the answer up: after a second it
+//! is what was last known.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Duration;

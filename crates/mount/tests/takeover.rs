@@ -1,4 +1,5 @@
-//! A mount process is killed under a program's open file, and another goes on, with a real storage node in this process.
+//! A mount process is killed under a program's open file, and another goes on, with a real storage node in this
+//! process.
 //!
 //! Needs root and `/dev/fuse`; where there are none, the test says so and does nothing.
 

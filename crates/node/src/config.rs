@@ -33,8 +33,8 @@ pub struct File {
     pub pool: String,
     /// How much flash it may give to instances, as `1.5TiB`; needed for the storage role.
     pub capacity: String,
-    /// How many bytes a second its stages may read from the parallel file system and write to it, as `2GiB`; empty: as many
-    /// as they can.
+    /// How many bytes a second its stages may read from the parallel file system and write to it, as `2GiB`; empty: as
+    /// many as they can.
     pub stage_bandwidth: String,
     /// Whether it copies with root's rights for root's stages that another node coordinates.
     pub movers_as_root: bool,
@@ -110,7 +110,7 @@ impl Default for File {
 pub fn load(path: &Path) -> Result<Config, ConfigError> {
     let file: File = daemon::config::load(path)?;
     let wrong = |key, reason: String| ConfigError::Value { path: path.into(), key, reason };
-    let folder = daemon::state::folder(Some(file.state_dir.clone()))?;
+    let folder = disk::state::folder(Some(file.state_dir.clone()))?;
     let capacity_bytes = capacity(&file).map_err(|reason| wrong("capacity", reason))?;
     let name = if file.name.is_empty() { host_name() } else { file.name.clone() };
     let cluster = Cluster {

@@ -1,7 +1,7 @@
 //! Small JSON files that a node keeps for its own restart, and the folders that they are in.
 //!
-//! **Invariant:** such a file is whole, and one that cannot be read or understood is an error, never "there is none": it
-//! stands for somebody's job.
+//! **Invariant:** such a file is whole, and one that cannot be read or understood is an error, never "there is none":
+//! it stands for somebody's job.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -34,9 +34,10 @@ fn named(tried: &'static str, path: &Path) -> impl Fn(io::Error) -> io::Error {
     move |error| io::Error::new(error.kind(), format!("{tried} {}: {error}", path.display()))
 }
 
-/// The folders in `parent`, which is made if it is not there, with their specifications, as a former life of the node has left them. What was being removed is
-/// removed, and so is what was never finished: a folder with nothing in it but perhaps a specification that was being
-/// written. Others without a specification that can be read stay as they are, and are logged.
+/// The folders in `parent`, which is made if it is not there, with their specifications, as a former life of the node
+/// has left them. What was being removed is removed, and so is what was never finished: a folder with nothing in it but
+/// perhaps a specification that was being written. Others without a specification that can be read stay as they are,
+/// and are logged.
 ///
 /// # Errors
 /// `parent` cannot be read: then nothing is known of any of them.

@@ -1,5 +1,5 @@
-//! Private volumes on this node's own flash, one for each job that asks: at `LOCAL_ROOT/USER`, of the user alone, with no
-//! file system of ours in the way.
+//! Private volumes on this node's own flash, one for each job that asks: at `LOCAL_ROOT/USER`, of the user alone, with
+//! no file system of ours in the way.
 //!
 //! ```text
 //! NODE/locals/ID/spec.json     what was asked for, and whether the job has ended
@@ -8,8 +8,8 @@
 //! LOCAL_ROOT/USER              the same, until the job ends
 //! ```
 //!
-//! **Invariant:** a volume whose user asked for its drain is discarded only after the drainer said that every file is on
-//! the PFS, verified. Until then it is kept, listed, and drained on, also by later lives of the node.
+//! **Invariant:** a volume whose user asked for its drain is discarded only after the drainer said that every file is
+//! on the PFS, verified. Until then it is kept, listed, and drained on, also by later lives of the node.
 
 pub mod backing;
 mod cgroup;
@@ -234,8 +234,8 @@ impl Locals {
         Ok(LocalSpace { allocated_bytes, free_bytes: self.free_bytes().await? })
     }
 
-    /// How many bytes one more volume may hold. Control asks every second; where that costs processes it is not measured
-    /// so often.
+    /// How many bytes one more volume may hold. Control asks every second; where that costs processes it is not
+    /// measured so often.
     async fn free_bytes(&self) -> Result<u64, ApiError> {
         let fresh_for = self.setting.kind.fresh_for();
         if let Some((at, bytes)) = *self.lock_free()

@@ -86,7 +86,7 @@ fn embedded(arguments: Arguments) -> anyhow::Result<Config> {
         Role::Compute => NodeRole::Compute,
     };
     Ok(Config {
-        folder: daemon::state::folder(arguments.dir)?,
+        folder: disk::state::folder(arguments.dir)?,
         name: arguments.name.context("--name is missing")?,
         roles: arguments.roles.into_iter().map(role).collect(),
         cluster: None,

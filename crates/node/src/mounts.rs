@@ -133,8 +133,8 @@ impl<T: MountTable> Mounts<T> {
         self.lock().get(&id).cloned().ok_or_else(|| bug("mount_lost", "a mount ended before it began"))
     }
 
-    /// Starts the supervisor. It takes itself out of the table before it tells its end, so that whoever hears of the end
-    /// can mount again.
+    /// Starts the supervisor. It takes itself out of the table before it tells its end, so that whoever hears of the
+    /// end can mount again.
     fn start(&self, spec: MountSpec, folder: PathBuf) {
         let (wanted, orders) = watch::channel(Wanted::Mounted);
         let (shown, view) = watch::channel(View::new(&spec));

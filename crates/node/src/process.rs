@@ -16,8 +16,8 @@ use tokio::io::unix::AsyncFd;
 /// Pause between two looks at a process that cannot be looked at.
 const LOOK_AGAIN: Duration = Duration::from_millis(250);
 
-/// How long programs that a process started may outlive it. More than any of ours takes, bounded as a zombie that nobody waits
-/// for counts as well.
+/// How long programs that a process started may outlive it. More than any of ours takes, bounded as a zombie that
+/// nobody waits for counts as well.
 const HELPERS_END_WITHIN: Duration = Duration::from_secs(5);
 
 /// A process that may have ended.
@@ -56,8 +56,9 @@ impl ProcessId {
         Ok((state, ProcessId { pid, start_ticks, boot }))
     }
 
-    /// A hold on the process; `None` when it has ended. Where that cannot be told (EMFILE, ENOMEM) it is asked again until
-    /// it can: who takes a process that lives for a dead one does its work a second time, and ends what it serves.
+    /// A hold on the process; `None` when it has ended. Where that cannot be told (EMFILE, ENOMEM) it is asked again
+    /// until it can: who takes a process that lives for a dead one does its work a second time, and ends what it
+    /// serves.
     pub async fn open(&self) -> Option<Process> {
         let mut told = false;
         loop {

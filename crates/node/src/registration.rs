@@ -3,14 +3,10 @@
 
 use std::time::Duration;
 
-use daemon::error::chain;
-use daemon::http::Client;
+use daemon::client::Client;
 use wire::control::{RegisterNode, Registered};
 
 use crate::service::{Cluster, Config};
-
-/// What control is called in MUNGE credentials.
-pub const AUDIENCE: &str = "control";
 
 /// Before control is asked again that did not answer.
 const RETRY: Duration = Duration::from_secs(1);
@@ -48,7 +44,7 @@ pub async fn run(control: Client, registration: RegisterNode) {
                 if known != Some(false) {
                     tracing::warn!(
                         node = registration.name,
-                        error = chain(&error),
+                        error = error.reason(),
                         "control does not register this node; it is tried again"
                     );
                 }

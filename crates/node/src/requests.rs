@@ -15,8 +15,9 @@ use axum::extract::{Request, State};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::Response;
 use axum::routing::{get, post, put};
-use daemon::error::{Refusal, user};
-use daemon::http::Caller;
+use daemon::error::user;
+use server::Caller;
+use server::Refusal;
 
 use crate::service::Node;
 

@@ -5,10 +5,10 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use api::munge::{Munge, MungeError};
 use daemon::error::user;
-use daemon::http::{BindError, OpenTo};
 use daemon::lock::{FolderLock, LockError};
-use daemon::munge::{Munge, MungeError};
+use server::{BindError, OpenTo};
 use store::image::VolumeError;
 use tokio::sync::Notify;
 use wire::control::{ApiError, NodeRole};
@@ -150,14 +150,14 @@ pub async fn run(config: Config, stop: impl Future<Output = ()> + Send + 'static
     wire::data::moved::look_in(&folder.0);
     let node = Arc::new(Node::open(&folder, &config)?);
     // Bound only now: whoever can connect is answered.
-    let mut doors = vec![daemon::http::bind(&folder.node_socket(), OpenTo::Ourselves)?];
+    let mut doors = vec![server::bind(&folder.node_socket(), OpenTo::Ourselves)?];
     let mut tasks = tokio::task::JoinSet::new();
     if let Some(cluster) = &config.cluster {
         join(&config, cluster, &folder, &mut doors, &mut tasks).await?;
         if let Some(address) = cluster.metrics.clone() {
             let router = requests::metrics_router(Arc::clone(&node));
             tasks.spawn(async move {
-                if let Err(error) = daemon::http::serve_to_all(&address, router).await {
+                if let Err(error) = server::serve_to_all(&address, router).await {
                     tracing::error!(error = daemon::error::chain(&error), "nobody can read the metrics");
                 }
             });
@@ -172,7 +172,7 @@ pub async fn run(config: Config, stop: impl Future<Output = ()> + Send + 'static
             () = asked.stopping.notified() => {}
         }
     };
-    daemon::http::serve(doors, requests::router(Arc::clone(&node)), end).await.map_err(NodeError::Serve)?;
+    server::serve(doors, requests::router(Arc::clone(&node)), end).await.map_err(NodeError::Serve)?;
     node.close().await;
     tracing::info!(node = node.name, "node ended");
     Ok(())
@@ -183,23 +183,22 @@ async fn join(
     config: &Config,
     cluster: &Cluster,
     folder: &NodeFolder,
-    doors: &mut Vec<daemon::http::Door>,
+    doors: &mut Vec<server::Door>,
     tasks: &mut tokio::task::JoinSet<()>,
 ) -> Result<(), NodeError> {
     let munge = Munge::load(cluster.munge_socket.clone());
     let address = match cluster.listen {
         Some(ip) => {
             let address = std::net::SocketAddr::new(ip, cluster.api_port).to_string();
-            doors.push(
-                daemon::http::bind_tcp(&address, munge.as_ref().map_err(copy)?.clone(), &config.name).await?,
-            );
+            doors
+                .push(server::bind_tcp(&address, munge.as_ref().map_err(copy)?.clone(), &config.name).await?);
             address
         }
         None => folder.node_socket().display().to_string(),
     };
     let client = match cluster.control.starts_with('/') {
-        true => daemon::http::Client::new(&cluster.control),
-        false => daemon::http::Client::over_tcp(&cluster.control, registration::AUDIENCE, munge?),
+        true => daemon::client::Client::new(&cluster.control),
+        false => daemon::client::Client::over_tcp(&cluster.control, api::endpoint::CONTROL, munge?),
     };
     tasks.spawn(registration::run(client, registration::of(config, cluster, address)));
     Ok(())

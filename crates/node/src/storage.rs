@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use daemon::error::bug;
-use daemon::http::{BindError, OpenTo};
+use server::{BindError, OpenTo};
 use wire::control::ApiError;
 use wire::node::{
     FragmentSpec, FragmentStatus, FsckReport, FsckSpec, PartFiles, ScrubSpec, ScrubStatus, StorageAddress,
@@ -56,8 +56,8 @@ pub enum StorageError {
 }
 
 impl Storage {
-    /// Loads the fragments in `folder` and serves them on the data path. Blocks while fragments recover; to be called in the
-    /// context of a runtime.
+    /// Loads the fragments in `folder` and serves them on the data path. Blocks while fragments recover; to be called
+    /// in the context of a runtime.
     ///
     /// # Errors
     /// See [`StorageError`]. A fragment that cannot be served says so in its own status.
@@ -69,7 +69,7 @@ impl Storage {
     ) -> Result<Storage, StorageError> {
         let server = store::Server::open(folder.fragments(), name.to_owned()).map_err(StorageError::Open)?;
         let unix =
-            daemon::http::bind_std(&folder.data_socket(), OpenTo::Ourselves).map_err(StorageError::Socket)?;
+            server::bind_std(&folder.data_socket(), OpenTo::Ourselves).map_err(StorageError::Socket)?;
         // Whoever asks for one waits in a thread of the data path.
         let runtime = tokio::runtime::Handle::current();
         server.run_movers_with(Box::new(move |socket, fragment, namespace| {
@@ -174,7 +174,8 @@ impl Storage {
     }
 }
 
-/// Listens at the port that is wished for, else at the one in the file `kept`, else at any free one, which is then kept.
+/// Listens at the port that is wished for, else at the one in the file `kept`, else at any free one, which is then
+/// kept.
 fn listen_at(listen: Listen, kept: &Path) -> Result<(TcpListener, SocketAddr), StorageError> {
     let failed_at = |address| move |source| StorageError::Port { address, kept: kept.into(), source };
     let port = match listen.port {
@@ -191,7 +192,8 @@ fn listen_at(listen: Listen, kept: &Path) -> Result<(TcpListener, SocketAddr), S
     Ok((listener, address))
 }
 
-/// The port in the file `kept`; `None` where there is no file. Clients know the port: one that cannot be read is not replaced.
+/// The port in the file `kept`; `None` where there is no file. Clients know the port: one that cannot be read is not
+/// replaced.
 fn kept_port(kept: &Path) -> io::Result<Option<u16>> {
     let Some(bytes) = disk::read(kept)? else { return Ok(None) };
     let number = String::from_utf8_lossy(&bytes).trim().parse();

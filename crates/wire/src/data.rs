@@ -1,7 +1,7 @@
 //! The data path's binary protocol between a client (a mount, a stage worker, another storage node) and a storage node.
 //!
-//! A connection begins with a handshake ([`hello`]); then it carries frames ([`connection`]): one request, one reply, in
-//! turn. A client that wants more in flight opens more connections.
+//! A connection begins with a handshake ([`hello`]); then it carries frames ([`connection`]): one request, one reply,
+//! in turn. A client that wants more in flight opens more connections.
 //!
 //! ```text
 //! frame := meta_len:u32le payload_len:u32le id:u64le meta[meta_len] payload[payload_len]

@@ -16,8 +16,8 @@ use crate::data::hello::Key;
 use crate::data::{Attr, Time};
 use crate::node::{StageSpec, Verify};
 
-/// What control gives with a stage to the node that coordinates it, so that the nodes of the buffer's other fragments copy
-/// for it with its owner's rights. Whoever only has the buffer's key cannot make one. In hexadecimal.
+/// What control gives with a stage to the node that coordinates it, so that the nodes of the buffer's other fragments
+/// copy for it with its owner's rights. Whoever only has the buffer's key cannot make one. In hexadecimal.
 pub fn ticket(stage_key: &Key, stage: &StageSpec) -> String {
     let bytes = mac(stage_key, stage).finalize().into_bytes();
     bytes.iter().fold(String::new(), |mut text, byte| {

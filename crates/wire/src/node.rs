@@ -1,5 +1,6 @@
-//! The node service's API: HTTP with JSON bodies, on a unix socket (`node.sock` in the node's folder) and, on a cluster,
-//! over TCP with a MUNGE credential in each request. Only the control service calls it. Every `PUT` is idempotent: the same specification again answers as the first did.
+//! The node service's API: HTTP with JSON bodies, on a unix socket (`node.sock` in the node's folder) and, on a
+//! cluster, over TCP with a MUNGE credential in each request. Only the control service calls it. Every `PUT` is
+//! idempotent: the same specification again answers as the first did.
 //!
 //! | request | body | reply |
 //! |---|---|---|
@@ -34,12 +35,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::control::{Owner, StagePair, StageStatus, VolumeKind};
 
-/// How long a client keeps trying a storage node that does not answer, and a home shard keeps what a client that is gone
-/// had open and locked, milliseconds: where no other is configured. A process that died is back in seconds; two minutes also
-/// cover the recovery of a large fragment.
+/// How long a client keeps trying a storage node that does not answer, and a home shard keeps what a client that is
+/// gone had open and locked, milliseconds: where no other is configured. A process that died is back in seconds; two
+/// minutes also cover the recovery of a large fragment.
 pub const GRACE_MS: u64 = 120_000;
 
-/// The code of the error where a node does not know yet whether it can serve a fragment that it has: asking again helps.
+/// The code of the error where a node does not know yet whether it can serve a fragment that it has: asking again
+/// helps.
 pub const FRAGMENT_STARTING: &str = "fragment_starting";
 
 /// How to reach a storage node's data path.
@@ -95,8 +97,8 @@ pub struct FragmentSpec {
     pub volume: VolumeKind,
     /// The instance's key, 64 hexadecimal digits: whoever has it may use the instance's data path.
     pub key: String,
-    /// What proves that control gave a stage, 64 hexadecimal digits: only nodes that store have it, and not those that mount.
-    /// Empty: no other node's stages are helped here.
+    /// What proves that control gave a stage, 64 hexadecimal digits: only nodes that store have it, and not those that
+    /// mount. Empty: no other node's stages are helped here.
     #[serde(default)]
     pub stage_key: String,
     /// Every fragment's node, in order; this one's too.
@@ -276,8 +278,8 @@ pub struct CopyStatus {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ScrubSpec {
-    /// Bytes a second that it may read of each namespace on a node; `None`: as many as leave the disk to jobs; 0: as many as
-    /// can be.
+    /// Bytes a second that it may read of each namespace on a node; `None`: as many as leave the disk to jobs; 0: as
+    /// many as can be.
     pub bytes_per_s: Option<u64>,
 }
 
@@ -372,7 +374,8 @@ pub struct Damage {
     pub namespace: u32,
     /// Its inode.
     pub ino: u64,
-    /// Where the place begins in the object, bytes. With several fragments the object is every so many stripes of the file.
+    /// Where the place begins in the object, bytes. With several fragments the object is every so many stripes of the
+    /// file.
     pub start: u64,
     /// Where it ends.
     pub end: u64,
@@ -414,7 +417,8 @@ pub struct NamespaceTarget {
     pub home: u32,
     /// Every fragment's node, in order.
     pub nodes: Vec<StorageAddress>,
-    /// How long a client keeps trying a storage node that does not answer, milliseconds (see [`GRACE_MS`]). After that EIO.
+    /// How long a client keeps trying a storage node that does not answer, milliseconds (see [`GRACE_MS`]). After that
+    /// EIO.
     pub grace_ms: u64,
 }
 
@@ -427,8 +431,8 @@ pub struct MountSpec {
     pub mountpoint: PathBuf,
     /// What.
     pub target: NamespaceTarget,
-    /// No other client uses the namespace meanwhile: names and attributes may be cached without asking again. Until it is
-    /// told otherwise (`PUT …/shared`).
+    /// No other client uses the namespace meanwhile: names and attributes may be cached without asking again. Until it
+    /// is told otherwise (`PUT …/shared`).
     pub exclusive: bool,
     /// When other clients must see what is written here.
     #[serde(default)]
@@ -476,20 +480,21 @@ pub struct StageSpec {
     pub target: NamespaceTarget,
     /// Whose rights on the PFS apply.
     pub owner: Owner,
-    /// A list that control has itself: these files are staged, and `pfs_path` and `buffer_path` are unused. Empty: it is not.
+    /// A list that control has itself: these files are staged, and `pfs_path` and `buffer_path` are unused. Empty: it
+    /// is not.
     #[serde(default)]
     pub pairs: Vec<StagePair>,
     /// How it is done.
     #[serde(default)]
     pub policy: StagePolicy,
-    /// Proves to the buffer's other nodes that control gave this stage to whoever shows it: see `mover::ticket`. Empty: they
-    /// do not help.
+    /// Proves to the buffer's other nodes that control gave this stage to whoever shows it: see `mover::ticket`. Empty:
+    /// they do not help.
     #[serde(default)]
     pub ticket: String,
 }
 
-/// The code of a stage's error when names that it made could not be synced: its worker is to be run again, which looks at
-/// all of them.
+/// The code of a stage's error when names that it made could not be synced: its worker is to be run again, which looks
+/// at all of them.
 pub const STAGE_NAMES_UNSYNCED: &str = "stage_names_unsynced";
 
 /// What may be chosen about a stage.
@@ -498,13 +503,13 @@ pub const STAGE_NAMES_UNSYNCED: &str = "stage_names_unsynced";
 pub struct StagePolicy {
     /// What is read back and compared.
     pub verify: Verify,
-    /// Where on the PFS to write the manifest: a line of JSON for each entry. It must not be below a folder that the stage
-    /// copies.
+    /// Where on the PFS to write the manifest: a line of JSON for each entry. It must not be below a folder that the
+    /// stage copies.
     pub manifest: Option<PathBuf>,
     /// Bytes a second that it may read from or write to the PFS; `None`: as many as can be.
     pub bandwidth_bytes_per_s: Option<u64>,
-    /// The job still runs: the source is walked again and again, and files that are closed are copied. Such a stage never
-    /// ends; a specification that differs in this alone takes its place and its journal.
+    /// The job still runs: the source is walked again and again, and files that are closed are copied. Such a stage
+    /// never ends; a specification that differs in this alone takes its place and its journal.
     pub while_running: bool,
 }
 
@@ -562,8 +567,8 @@ pub struct LocalSpec {
 }
 
 impl LocalSpec {
-    /// Whether `asked` is a request for this volume again: it says nothing else, but may say less. Two doors of one job may
-    /// know different groups of its user.
+    /// Whether `asked` is a request for this volume again: it says nothing else, but may say less. Two doors of one job
+    /// may know different groups of its user.
     pub fn is_asked_by(&self, asked: &LocalSpec) -> bool {
         let same = (&asked.id, asked.owner.uid, &asked.user) == (&self.id, self.owner.uid, &self.user);
         let as_large = asked.capacity_bytes.is_none() || asked.capacity_bytes == self.capacity_bytes;

@@ -1,7 +1,7 @@
 //! `dwcli`: make, list, change and remove what control keeps, with DataWarp's words. One file per verb.
 //!
-//! Control makes a session, its instance and its configurations in one step, so only a persistent buffer's instance can be
-//! made by itself here; jobs' sessions are made by a workload manager or by `forebay run`.
+//! Control makes a session, its instance and its configurations in one step, so only a persistent buffer's instance can
+//! be made by itself here; jobs' sessions are made by a workload manager or by `forebay run`.
 
 pub mod arguments;
 mod create;
@@ -15,8 +15,9 @@ use std::time::Duration;
 use arguments::{Command, Verb};
 use wire::control::Objects;
 
-use crate::control::{CallError, Control};
 use crate::stat::{self, Units};
+use api::CallError;
+use api::control::Control;
 
 /// How long a control service that is just starting again is waited for.
 const RESTART: Duration = Duration::from_secs(20);

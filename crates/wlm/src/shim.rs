@@ -1,7 +1,8 @@
 //! `dw_wlm_cli`: what a workload manager calls for each step of a job. One file per function.
 //!
-//! Slurm's plugin `burst_buffer/datawarp` reads standard output and standard error as one text, takes some words in it as
-//! orders, and dies of JSON that it does not expect. So: nothing on standard error, one line on failure ([`answer`]).
+//! Slurm's plugin `burst_buffer/datawarp` reads standard output and standard error as one text, takes some words in it
+//! as orders, and dies of JSON that it does not expect. So: nothing on standard error, one line on failure
+//! ([`answer`]).
 
 pub mod answer;
 pub mod arguments;
@@ -26,13 +27,13 @@ use std::time::Duration;
 use answer::Answer;
 use arguments::{Arguments, Function};
 
-use crate::control::Control;
+use api::control::Control;
 
 /// For functions during which Slurm holds its locks and gives 5 s (`ValidateTimeout`).
 const PROMPT: Duration = Duration::from_secs(4);
 
-/// For functions whose failure a job survives badly or not at all: as long as an administrator may take to start control
-/// again. Slurm's own limits (`OtherTimeout`, 300 s; `StageInTimeout` and `StageOutTimeout`, a day) are longer.
+/// For functions whose failure a job survives badly or not at all: as long as an administrator may take to start
+/// control again. Slurm's own limits (`OtherTimeout`, 300 s; `StageInTimeout` and `StageOutTimeout`, a day) are longer.
 const PATIENT: Duration = Duration::from_secs(240);
 
 /// For functions that Slurm repeats by itself.

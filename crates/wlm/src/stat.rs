@@ -1,5 +1,5 @@
-//! `dwstat`: tables of what is there, for people and for the `grep` and `awk` of their scripts: the columns and their order
-//! are DataWarp's.
+//! `dwstat`: tables of what is there, for people and for the `grep` and `awk` of their scripts: the columns and their
+//! order are DataWarp's.
 
 mod table;
 mod tables;

@@ -1,8 +1,9 @@
-//! Files whose fsyncs are believed while storage nodes lose their power, one at a time: what was confirmed must be there,
-//! whatever else a call says, and no file ever has bytes of another.
+//! Files whose fsyncs are believed while storage nodes lose their power, one at a time: what was confirmed must be
+//! there, whatever else a call says, and no file ever has bytes of another.
 //!
-//! Every word of eight bytes in a file names the file, its place and the version of the write. A read of it is right when it is
-//! the version that the last fsync confirmed, or one that was written since; zeros where nothing was confirmed.
+//! Every word of eight bytes in a file names the file, its place and the version of the write. A read of it is right
+//! when it is the version that the last fsync confirmed, or one that was written since; zeros where nothing was
+//! confirmed.
 
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::FileExt;

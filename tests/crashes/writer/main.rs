@@ -4,17 +4,18 @@
 //! crash-writer load|durable|confirmed|honest MOUNT NUMBER SEED
 //! ```
 //!
-//! Driven over its standard input, a line each: `stop` ends the work; `verify FOLDER` compares the buffer, mounted there,
-//! with what is known; the end of the input ends the program. Every line is answered by one, `ok ...` or `failed: ...`. When
-//! a call fails that must not, it says so at once and ends.
+//! Driven over its standard input, a line each: `stop` ends the work; `verify FOLDER` compares the buffer, mounted
+//! there, with what is known; the end of the input ends the program. Every line is answered by one, `ok ...` or
+//! `failed: ...`. When a call fails that must not, it says so at once and ends.
 //!
 //! `load` works until it is told to stop, and no call may fail. `durable` has one thread; its buffer's disk may be cut
-//! off at any moment, after which only what an fsync confirmed is compared. `confirmed` goes on while single nodes lose their
-//! power: any call may fail, but what an fsync confirmed is there. `honest` lives on over faults that fail its calls or lose what was
-//! not confirmed; its orders are in `honest.rs`.
+//! off at any moment, after which only what an fsync confirmed is compared. `confirmed` goes on while single nodes lose
+//! their power: any call may fail, but what an fsync confirmed is there. `honest` lives on over faults that fail its
+//! calls or lose what was not confirmed; its orders are in `honest.rs`.
 //!
 //! It is a process of its own, because the one that starts mounts and servers must hold no file on them.
 
+#![allow(unreachable_pub, reason = "a program: nobody can reach into it")]
 #![expect(clippy::print_stdout, reason = "it answers on its standard output")]
 
 mod confirmed;

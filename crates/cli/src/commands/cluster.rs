@@ -1,13 +1,14 @@
-//! `forebay status`, `rm` and `stage retry` on a machine of a cluster: its control service is asked, not one of this user's
-//! own. Control decides who may see and do what.
+//! `forebay status`, `rm` and `stage retry` on a machine of a cluster: its control service is asked, not one of this
+//! user's own. Control decides who may see and do what.
 
 use std::path::Path;
 use std::time::Duration;
 
+use api::CallError;
+use api::control::{Control, session_path};
+use api::endpoint::Endpoint;
 use serde_json::{Value, json};
 use wire::control::{CLI, SessionStatus, Status, Teardown, TeardownReply};
-use wlm::control::{CallError, Control, session_path};
-use wlm::endpoint::Endpoint;
 
 use super::checked_token;
 use super::status::AGAIN;
@@ -104,7 +105,7 @@ pub fn retry(token: &str, json: bool, output: &Output) -> Result<u8, Failure> {
 pub fn failure(error: CallError) -> Failure {
     match error {
         CallError::Refused(error) => Failure::Api(error),
-        CallError::Garbled { .. } => Failure::Garbled(error.to_string()),
+        CallError::Garbled { .. } => Failure::Garbled(error.reason()),
         CallError::Unreachable { .. } => {
             Failure::unavailable(error.to_string(), "or give --dir for buffers of your own")
         }

@@ -79,8 +79,8 @@ fn start(settings: &Settings, output: &Output) -> Result<(), Failure> {
     }
 }
 
-/// The volume of this node that the drained folder is in, if it is: the node service then runs the drainer, which goes on
-/// when the job is over.
+/// The volume of this node that the drained folder is in, if it is: the node service then runs the drainer, which goes
+/// on when the job is over.
 fn node_volume(from: &Path, state: Option<&Path>) -> Option<PathBuf> {
     let volume = PathBuf::from(std::env::var_os("FOREBAY_LOCAL")?).canonicalize().ok()?;
     let from = from.canonicalize().ok()?;

@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use api::control::{Control, session_path};
 use serde::Serialize;
 use wire::node::{Damage, FsckReport, FsckSpec, PartTrouble, ScrubSpec, ScrubStatus};
-use wlm::control::{Control, session_path};
 
 use super::{Context, checked_token, cluster};
 use crate::arguments::{Fsck, Scrub};

@@ -1,6 +1,7 @@
 //! `forebay local`: private volumes on this node's flash, for the prolog and epilog of a workload manager.
 
-use daemon::http::{CallError, Client};
+use api::CallError;
+use daemon::client::Client;
 use wire::control::Owner;
 use wire::node::{LocalSpec, LocalStatus};
 
@@ -64,9 +65,9 @@ fn line(status: &LocalStatus) -> String {
 
 fn failure(node: &LocalNode, error: CallError) -> Failure {
     match error {
-        CallError::Api(error) => Failure::Api(error),
+        CallError::Refused(error) => Failure::Api(error),
         error => Failure::unavailable(
-            format!("ask the node service at {}: {}", node.node.display(), daemon::error::chain(&error)),
+            format!("ask the node service at {}: {}", node.node.display(), error.reason()),
             "start forebay-node, and run this as root",
         ),
     }

@@ -40,7 +40,8 @@ async fn mount(context: &Context, arguments: &Mount, path: &Path) -> Result<u8, 
     let Some(token) = &arguments.token else { return mount_new(context, arguments, path).await };
     let _lock = context.records.lock(checked_token(token)?)?;
     let status = context.known(token).await?;
-    // Control says of a function that is called again that it is done; who types the command again has mistaken the place.
+    // Control says of a function that is called again that it is done; who types the command again has mistaken the
+    // place.
     if status.phase == Phase::Mounted && status.activations.iter().any(|mount| mount.mountpoint == path) {
         return Err(Failure::usage(
             format!("buffer {token} is mounted at {} already", path.display()),

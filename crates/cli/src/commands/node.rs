@@ -1,8 +1,8 @@
 //! `forebay node lost`: an operator gives up a storage node of a cluster.
 
+use api::control::Control;
 use serde_json::json;
 use wire::control::Lost;
-use wlm::control::Control;
 
 use super::cluster::{RESTART, failure};
 use crate::arguments::Node;

@@ -1,8 +1,8 @@
 //! `srun` where Slurm is absent: starts the ranks of a job step on this machine.
 //!
 //! Several ranks go through `mpiexec` if it is installed, so that MPI programs find each other; else they are plain
-//! processes with their rank in the environment. One rank is always a plain process: MPI programs run alone as well, and
-//! everything else gains nothing from a launcher.
+//! processes with their rank in the environment. One rank is always a plain process: MPI programs run alone as well,
+//! and everything else gains nothing from a launcher.
 
 mod options;
 mod ranks;

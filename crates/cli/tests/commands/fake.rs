@@ -10,9 +10,9 @@ use axum::Router;
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
-use daemon::error::Refusal;
 use model::phase::{AccessMode, Direction, Function, Phase, StageKind, StageState};
 use serde_json::json;
+use server::Refusal;
 use wire::control::{
     ActivationStatus, CLI, FileFailure, InstanceStatus, JobSummary, NewToken, Owner, Paths, Script,
     SessionStatus, Side, StageProgress, StageStatus, TeardownReply, VolumeKind,

@@ -2,6 +2,7 @@
 //!
 //! Needs `/dev/fuse`, as `forebay run` does before it starts anything; nothing is mounted.
 
+#![allow(unreachable_pub, reason = "a program: nobody can reach into it")]
 #![expect(clippy::disallowed_methods, reason = "a wrong answer of `Path::exists` fails the test")]
 #![expect(
     clippy::unwrap_used,

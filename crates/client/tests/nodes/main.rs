@@ -1,5 +1,6 @@
 //! Clients against real storage nodes, with no kernel in between.
 
+#![allow(unreachable_pub, reason = "a program: nobody can reach into it")]
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod copies;

@@ -2,8 +2,9 @@
 
 use axum::Json;
 use axum::extract::{Path, State};
-use daemon::error::{Refusal, user};
-use daemon::http::{Body, Caller};
+use daemon::error::user;
+use server::Refusal;
+use server::{Body, Caller};
 use wire::control::ApiError;
 use wire::node::{Damage, FsckReport, FsckSpec, PartTrouble, ScrubSpec, ScrubStatus};
 

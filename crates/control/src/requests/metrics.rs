@@ -1,9 +1,9 @@
 //! `GET /metrics`.
 
 use axum::extract::State;
-use daemon::error::Refusal;
-use daemon::metrics::{Metrics, number};
 use model::phase::StageState;
+use server::Refusal;
+use server::metrics::{Metrics, number};
 use wire::control::{NodeStatus, PoolStatus, SessionStatus};
 
 use super::{Door, nodes};

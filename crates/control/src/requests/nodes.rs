@@ -2,9 +2,10 @@
 
 use axum::Json;
 use axum::extract::{Path, State};
-use daemon::error::{Refusal, user};
-use daemon::http::{Body, Caller};
+use daemon::error::user;
 use serde_json::{Value, json};
+use server::Refusal;
+use server::{Body, Caller};
 use wire::control::{ApiError, Drain, Lost, NodeRole, NodeStatus, RegisterNode, Registered};
 
 use super::Door;

@@ -2,8 +2,9 @@
 
 use axum::Json;
 use axum::extract::State;
-use daemon::error::{Refusal, user};
-use daemon::http::{Body, Caller};
+use daemon::error::user;
+use server::Refusal;
+use server::{Body, Caller};
 use wire::control::{
     ApiError, CreatePersistent, JobProcess, JobSummary, NewToken, Objects, PoolStatus, SessionStatus,
     ShutdownReply, Status,

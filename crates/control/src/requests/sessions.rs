@@ -2,8 +2,8 @@
 
 use axum::Json;
 use axum::extract::{Path, State};
-use daemon::error::Refusal;
-use daemon::http::{Body, Caller};
+use server::Refusal;
+use server::{Body, Caller};
 use wire::control::{Paths, PostRun, PreRun, RealSize, SessionStatus, Setup, Teardown, TeardownReply};
 
 use super::Door;

@@ -2,9 +2,9 @@
 
 use axum::Json;
 use axum::extract::State;
-use daemon::error::Refusal;
-use daemon::http::{Body, Caller};
 use serde_json::{Value, json};
+use server::Refusal;
+use server::{Body, Caller};
 use wire::control::{
     BufferStatus, FailedStage, Place, StageChange, StageConcurrency, StageCounts, StageDemand, StageQuery,
     StageStatus, StageTickets,

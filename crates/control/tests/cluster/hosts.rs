@@ -9,8 +9,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use daemon::http::{CallError, Client};
-use daemon::munge::Munge;
+use api::CallError;
+use api::munge::Munge;
+use daemon::client::Client;
 use rustix::process::{Pid, Signal, kill_process};
 use serde::Serialize;
 use serde::de::DeserializeOwned;

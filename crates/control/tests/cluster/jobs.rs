@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use daemon::http::CallError;
+use api::CallError;
 use model::phase::Redundancy;
 use serde_json::json;
 use wire::control::{CreatePersistent, Objects, Paths, RealSize, SessionStatus, TeardownReply};
@@ -11,7 +11,7 @@ use crate::hosts::{Cluster, OWNER, hosts, nothing};
 
 fn code(result: Result<SessionStatus, CallError>) -> String {
     match result {
-        Err(CallError::Api(error)) => error.code,
+        Err(CallError::Refused(error)) => error.code,
         other => panic!("{other:?} is no refusal"),
     }
 }
@@ -103,7 +103,7 @@ async fn a_persistent_buffer_outlives_jobs_and_stays_while_one_uses_it() {
 
     let teardown = "/v1/sessions/data/teardown";
     let in_use = it.post::<_, TeardownReply>(teardown, &json!({"hurry": true})).await.unwrap_err();
-    assert!(matches!(&in_use, CallError::Api(error) if error.message.contains("8, 9")), "{in_use:?}");
+    assert!(matches!(&in_use, CallError::Refused(error) if error.message.contains("8, 9")), "{in_use:?}");
     for token in ["8", "9"] {
         it.call(token, "post_run", nothing()).await.unwrap();
         let path = format!("/v1/sessions/{token}/teardown");

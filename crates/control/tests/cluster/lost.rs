@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use daemon::http::CallError;
+use api::CallError;
 use serde_json::json;
 use wire::control::{Lost, Status, TeardownReply};
 
@@ -69,7 +69,7 @@ async fn a_node_that_is_lost_for_good_is_replaced_under_a_job_and_nothing_is_mis
     }
     it.until("both copies are there again", is_whole).await;
     match it.post::<_, Lost>("/v1/nodes/n1/lost", &json!({})).await {
-        Err(CallError::Api(error)) => assert_eq!(error.code, "node_answers"),
+        Err(CallError::Refused(error)) => assert_eq!(error.code, "node_answers"),
         other => panic!("a node that answers was given up: {other:?}"),
     }
     drop((synced, written));
@@ -165,7 +165,7 @@ async fn a_part_that_a_node_has_no_longer_is_refused_by_name_and_never_made_anew
     let refused = it.call("101", "pre_run", hosts(&["n1", "n2"])).await;
     assert!(!fragment.exists(), "an empty part was made where one had been: {refused:?}");
     match refused {
-        Err(CallError::Api(error)) => {
+        Err(CallError::Refused(error)) => {
             assert!(error.message.contains("node n2 has no part of"), "{error:?}");
             assert!(error.advice.contains("forebay node lost n2"), "{error:?}");
         }

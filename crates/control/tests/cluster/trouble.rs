@@ -3,7 +3,7 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
-use daemon::http::CallError;
+use api::CallError;
 use serde_json::json;
 use wire::control::TeardownReply;
 
@@ -27,7 +27,7 @@ async fn a_dead_host_is_named_in_bounded_time_and_cleaned_when_it_is_back() {
     it.call("2", "setup", serde_json::to_value(&job).unwrap()).await.unwrap();
     it.call("2", "data_in", nothing()).await.unwrap();
     let error = it.call("2", "pre_run", hosts(&["n1", "n2"])).await.unwrap_err();
-    assert!(matches!(&error, CallError::Api(error) if error.message.contains("node n2")), "{error:?}");
+    assert!(matches!(&error, CallError::Refused(error) if error.message.contains("node n2")), "{error:?}");
     let status = it.status().await;
     let n2 = status.nodes.iter().find(|node| node.name == "n2").unwrap();
     assert!(!n2.online && n2.last_error.is_some());
@@ -58,7 +58,7 @@ async fn what_the_owner_may_not_read_is_not_staged_in() {
     it.call("3", "setup", job).await.unwrap();
     let error = it.call("3", "data_in", nothing()).await.unwrap_err();
     assert!(
-        matches!(&error, CallError::Api(error) if error.message.contains("Permission denied")),
+        matches!(&error, CallError::Refused(error) if error.message.contains("Permission denied")),
         "{error:?}"
     );
     let _: TeardownReply = it.post("/v1/sessions/3/teardown", &json!({"hurry": true})).await.unwrap();
@@ -87,7 +87,7 @@ async fn what_is_owed_is_kept_under_another_token_and_staged_out_after_control_d
     let reply: TeardownReply = it.post("/v1/sessions/5/teardown", &json!({"hurry": false})).await.unwrap();
     assert_eq!(reply.renamed.as_deref(), Some("5-kept-1"));
     let gone = it.post::<_, TeardownReply>("/v1/sessions/5/teardown", &json!({"hurry": false})).await;
-    assert!(matches!(&gone, Err(CallError::Api(error)) if error.message.contains("token not found")));
+    assert!(matches!(&gone, Err(CallError::Refused(error)) if error.message.contains("token not found")));
     let status = it.status().await;
     assert_eq!(status.sessions[0].quarantined.as_deref(), Some("5"));
     assert!(status.sessions[0].bytes_dirty > 0);

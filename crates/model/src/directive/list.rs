@@ -1,7 +1,8 @@
 //! The lines of a list file (`type=list`): `SOURCE DESTINATION`, one regular file each.
 //!
-//! For `stage_in` the source is on the PFS and the destination in the buffer; for `stage_out` the other way round. Blank
-//! lines and lines that begin with `#` are skipped. A name cannot contain white space, and `%` is not a symbol here.
+//! For `stage_in` the source is on the PFS and the destination in the buffer; for `stage_out` the other way round.
+//! Blank lines and lines that begin with `#` are skipped. A name cannot contain white space, and `%` is not a symbol
+//! here.
 
 use super::paths::check_pfs_path;
 use super::{ListEntry, ListLineError, parse_buffer_path};

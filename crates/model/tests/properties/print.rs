@@ -4,13 +4,13 @@ use model::directive::{AccessModeRequest, Capacity, Directive, InstanceType, Req
 use model::phase::{Coherence, Redundancy, StageKind};
 
 /// Choices of spelling, used up one by one.
-pub struct Style<'a> {
+pub(crate) struct Style<'a> {
     choices: std::iter::Cycle<std::slice::Iter<'a, u8>>,
 }
 
 impl<'a> Style<'a> {
     /// `choices` must not be empty.
-    pub fn new(choices: &'a [u8]) -> Style<'a> {
+    pub(crate) fn new(choices: &'a [u8]) -> Style<'a> {
         Style { choices: choices.iter().cycle() }
     }
 
@@ -19,7 +19,7 @@ impl<'a> Style<'a> {
     }
 
     /// The directive's line or lines, and how many lines they are.
-    pub fn print(&mut self, directive: &Directive) -> (String, u32) {
+    pub(crate) fn print(&mut self, directive: &Directive) -> (String, u32) {
         let (prefix, keyword, mut options) = words(directive, self);
         if !options.is_empty() {
             let by = usize::from(*self.choices.next().unwrap()) % options.len();

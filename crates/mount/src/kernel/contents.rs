@@ -29,9 +29,9 @@ const O_DSYNC: u32 = 0o10_000;
 /// The smallest page there is. Where they are larger, what fills them is, too, so that nothing is missed.
 const PAGE_BYTES: u64 = 4096;
 
-/// How many changes wait at once until the kernel has dropped pages; each has a thread. One more is told EBUSY, as the kernel
-/// tells who writes past pages that cannot be dropped. Those are requests that the kernel does not wait for, and with all of
-/// these in use it could neither fill nor write back a page, for which they wait.
+/// How many changes wait at once until the kernel has dropped pages; each has a thread. One more is told EBUSY, as the
+/// kernel tells who writes past pages that cannot be dropped. Those are requests that the kernel does not wait for, and
+/// with all of these in use it could neither fill nor write back a page, for which they wait.
 const DROPPING_MAX: usize = 256;
 const _: () = assert!(DROPPING_MAX < BACKGROUND_MAX as usize / 2);
 
@@ -141,8 +141,8 @@ impl<F: FileSystem> Contents<F> {
         }
     }
 
-    /// A write by an unprivileged user clears set-user-id and set-group-id. The answer to a write cannot say so: the kernel
-    /// would go on telling the mode that it knows.
+    /// A write by an unprivileged user clears set-user-id and set-group-id. The answer to a write cannot say so: the
+    /// kernel would go on telling the mode that it knows.
     fn drop_privileges(&self, id: u64, ino: u64) -> Result<()> {
         let attr = self.filesystem.getattr(ino)?;
         if attr.mode & 0o6000 != 0 {
@@ -197,8 +197,8 @@ impl<F: FileSystem> Contents<F> {
 }
 
 impl<F: FileSystem> Change<F> {
-    /// Makes the change once the kernel has dropped the pages, in a thread of its own: the kernel may have to write them back
-    /// first, and somebody must answer that.
+    /// Makes the change once the kernel has dropped the pages, in a thread of its own: the kernel may have to write
+    /// them back first, and somebody must answer that.
     fn once_dropped(self, reply: Reply, make: impl FnOnce(&Contents<F>, Reply) + Send + 'static) {
         let Some(place) = self.contents.dropping.enter() else {
             tracing::warn!(

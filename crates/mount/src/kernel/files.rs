@@ -1,7 +1,7 @@
 //! Open files: their handles. Their bytes are in [`super::contents`].
 //!
-//! A handle is no more than [`DIRECT`], [`PASSED_THROUGH`] or [`CACHED`] and its number ([`FileSystem::handle`]); what else there is to know
-//! goes by the inode. So it means the same to any process that serves the mount.
+//! A handle is no more than [`DIRECT`], [`PASSED_THROUGH`] or [`CACHED`] and its number ([`FileSystem::handle`]); what
+//! else there is to know goes by the inode. So it means the same to any process that serves the mount.
 
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -128,7 +128,8 @@ impl<F: FileSystem> Kernel<F> {
         }
     }
 
-    /// The answer to an open of a file, with these permission bits, that the file system has opened, once it is in the ledger.
+    /// The answer to an open of a file, with these permission bits, that the file system has opened, once it is in the
+    /// ledger.
     fn handle_on(
         &self,
         request: &Request<'_>,
@@ -189,8 +190,8 @@ pub(super) fn number_of(fh: u64) -> u64 {
     fh >> WAY_BITS
 }
 
-/// Another node may have made the file since the kernel looked. Who did not ask for a new one is to open that: the kernel
-/// looks again, with all its checks, when the open fails with ESTALE (`do_filp_open` in fs/namei.c).
+/// Another node may have made the file since the kernel looked. Who did not ask for a new one is to open that: the
+/// kernel looks again, with all its checks, when the open fails with ESTALE (`do_filp_open` in fs/namei.c).
 fn not_created(errno: Errno, flags: u32) -> Errno {
     let exclusive = OFlags::from_bits_retain(flags).contains(OFlags::EXCL);
     if errno == Errno::EXIST && !exclusive { Errno::STALE } else { errno }

@@ -1,10 +1,10 @@
 //! What the kernel keeps, after a storage node has lost some of it: pages of files, and names and attributes.
 //!
-//! Dropping pages may take requests of the kernel, and who hears of a loss is often about to answer one: so a thread of its
-//! own does it. Nobody waits for it but fsyncs: their answers are kept until it is done.
+//! Dropping pages may take requests of the kernel, and who hears of a loss is often about to answer one: so a thread of
+//! its own does it. Nobody waits for it but fsyncs: their answers are kept until it is done.
 //!
-//! **Invariant:** an fsync that began after a loss was known is answered when the kernel has nothing any more that was there
-//! before; no thread that serves requests waits for that.
+//! **Invariant:** an fsync that began after a loss was known is answered when the kernel has nothing any more that was
+//! there before; no thread that serves requests waits for that.
 
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 

@@ -6,11 +6,11 @@
 //! | a reader, where nobody else changes what is in files | through the kernel's pages: with its read-ahead, from memory when read again |
 //! | anybody else | past the pages: every read and write comes to us |
 //!
-//! Nobody says when a file is mapped. A mapping always is the kernel's pages, also of a file whose handles go past them; and
-//! O_DIRECT goes past them also where handles go through. [`beside`] keeps the two coherent.
+//! Nobody says when a file is mapped. A mapping always is the kernel's pages, also of a file whose handles go past
+//! them; and O_DIRECT goes past them also where handles go through. [`beside`] keeps the two coherent.
 //!
-//! **Invariant:** the handles that are open on a file go all through the cache, or all past it. Pages that were there when
-//! one went past it are never used again.
+//! **Invariant:** the handles that are open on a file go all through the cache, or all past it. Pages that were there
+//! when one went past it are never used again.
 
 mod beside;
 mod ranges;
@@ -39,8 +39,8 @@ pub struct Pages<T> {
 struct State<T> {
     open: HashMap<u64, Handles<T>>,
     kept: HashSet<u64>,
-    /// Numbers of changes. Of all files: a change is answered before it is over, and its file may be closed and opened anew
-    /// in between.
+    /// Numbers of changes. Of all files: a change is answered before it is over, and its file may be closed and opened
+    /// anew in between.
     changes: u64,
 }
 

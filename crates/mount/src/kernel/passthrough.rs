@@ -1,8 +1,8 @@
 //! Which inodes the kernel reads and writes without us.
 //!
 //! The kernel takes one backing file for an inode, and once it has one, every further open must name the same: so there
-//! is one backing id for each inode, shared by its opens and counted, and it is in the table before the open is answered
-//! (a release can overtake the answer).
+//! is one backing id for each inode, shared by its opens and counted, and it is in the table before the open is
+//! answered (a release can overtake the answer).
 
 use std::collections::HashMap;
 use std::io;

@@ -5,8 +5,8 @@ use std::collections::{HashMap, VecDeque};
 use client::{Failures, FileLock, Held, LockKind, Remembered};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
-/// How many opens and closes are remembered by the number of their request: several times what the session's threads can
-/// have in hand, as only what was not answered is asked again.
+/// How many opens and closes are remembered by the number of their request: several times what the session's threads
+/// can have in hand, as only what was not answered is asked again.
 const DONE_MAX: usize = 128;
 
 /// One change. Little more than its fields' numbers; which of them count depends on `kind`.

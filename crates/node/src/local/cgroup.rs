@@ -1,5 +1,6 @@
-//! The rank of this node's drainers. They have a cgroup of their own: what they may take of the processors and disks where the jobs, which are in
-//! cgroups of their own, want them too. Niceness counts only among the processes of one cgroup.
+//! The rank of this node's drainers. They have a cgroup of their own: what they may take of the processors and disks
+//! where the jobs, which are in cgroups of their own, want them too. Niceness counts only among the processes of one
+//! cgroup.
 //!
 //! It is `forebay-drain` at the root of each hierarchy, beside the groups that the workload manager makes for jobs:
 //! `cpu.weight` and `io.weight` of version 2, `cpu.shares` and `blkio.weight` where a site still has version 1.
@@ -13,8 +14,8 @@ use rustix::process::Pid;
 /// The group's name.
 const NAME: &str = "forebay-drain";
 
-/// Puts the process `pid` and all that it starts into the group, which gets `weight`: 1 to 10000, 100 is what a group has
-/// that nobody gave a weight. What the kernel or the site lacks is left out.
+/// Puts the process `pid` and all that it starts into the group, which gets `weight`: 1 to 10000, 100 is what a group
+/// has that nobody gave a weight. What the kernel or the site lacks is left out.
 ///
 /// # Errors
 /// There is no hierarchy in which that is possible.
@@ -30,8 +31,8 @@ pub(super) fn join(pid: u32, weight: u32) -> io::Result<()> {
     joined
 }
 
-/// Takes the process `pid` out of the group, and its threads' niceness and idle I/O class away: it competes with the jobs. Only
-/// if it is one of `program`, since who says that it should is its user.
+/// Takes the process `pid` out of the group, and its threads' niceness and idle I/O class away: it competes with the
+/// jobs. Only if it is one of `program`, since who says that it should is its user.
 ///
 /// # Errors
 /// The process has ended, or the kernel refuses.

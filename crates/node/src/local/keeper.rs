@@ -166,8 +166,8 @@ impl Errand {
         Ok(())
     }
 
-    /// Starts the drainer if one was asked for and does not run; within the job its user may have stopped it. Says whether
-    /// one was asked for.
+    /// Starts the drainer if one was asked for and does not run; within the job its user may have stopped it. Says
+    /// whether one was asked for.
     fn start_drainer(&self, life: Life) -> anyhow::Result<bool> {
         let Some((from, words)) = self.drain()? else { return Ok(false) };
         if let Some(status) = drain::order(&self.state(), Order::Status)? {
@@ -207,8 +207,8 @@ impl Errand {
         Ok(true)
     }
 
-    /// What is drained, if anything is, and the other words of the drainer's command line. What the job asked for with its
-    /// volume goes before what its user asks for in it.
+    /// What is drained, if anything is, and the other words of the drainer's command line. What the job asked for with
+    /// its volume goes before what its user asks for in it.
     fn drain(&self) -> anyhow::Result<Option<(PathBuf, Vec<String>)>> {
         if let Some(drain) = &self.spec.drain {
             let to = drain.to.to_string_lossy();
@@ -232,7 +232,8 @@ impl Errand {
         Ok(Some(serde_json::from_slice(&text)?))
     }
 
-    /// Opens a file in the drainer's folder, if it is there. The user may have put anything there, so no link is followed.
+    /// Opens a file in the drainer's folder, if it is there. The user may have put anything there, so no link is
+    /// followed.
     fn open_own(&self, name: &str) -> std::io::Result<Option<File>> {
         let root = File::options()
             .read(true)

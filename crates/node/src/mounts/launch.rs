@@ -38,8 +38,8 @@ pub enum Resume<'a> {
     With(&'a Device),
 }
 
-/// Starts `program --spec SPEC` in a process group of its own, its standard error appended to `log`. To go on with a mount
-/// it gets `--resume`, and the device as its standard input.
+/// Starts `program --spec SPEC` in a process group of its own, its standard error appended to `log`. To go on with a
+/// mount it gets `--resume`, and the device as its standard input.
 ///
 /// # Errors
 /// The program or the log is not there.

@@ -23,8 +23,8 @@ const KNOWN_WITHIN: Duration = Duration::from_secs(30);
 const PAUSE: Duration = Duration::from_millis(20);
 
 impl<T: MountTable> Mounts<T> {
-    /// Replies when mount `id` believes nothing any more that others may change; at once where there is none, or where it
-    /// never did.
+    /// Replies when mount `id` believes nothing any more that others may change; at once where there is none, or where
+    /// it never did.
     ///
     /// # Errors
     /// It cannot be told, or the node's disk failed.

@@ -131,8 +131,8 @@ impl<T: MountTable> Supervisor<T> {
         Supervisor { setting, spec, folder, kept, hold: Hold::default(), shown, orders }
     }
 
-    /// Learns what an earlier life of the node has kept. Until that can be read, nothing is touched: a mount may be there that
-    /// works, with a job in it.
+    /// Learns what an earlier life of the node has kept. Until that can be read, nothing is touched: a mount may be
+    /// there that works, with a job in it.
     ///
     /// # Errors
     /// It cannot be read, and the mount is not wanted any more.
@@ -341,8 +341,8 @@ impl<T: MountTable> Supervisor<T> {
         let _ = self.spec.mountpoint.parent().map(std::fs::remove_dir);
     }
 
-    /// Asks the process to end: whether it does. Files may be open as long as the orders say; they may become more urgent
-    /// meanwhile.
+    /// Asks the process to end: whether it does. Files may be open as long as the orders say; they may become more
+    /// urgent meanwhile.
     async fn ends_in_time(&mut self, process: &Process) -> bool {
         let mut orders = self.orders.clone();
         process.terminate();

@@ -153,7 +153,8 @@ async fn a_restarted_node_takes_up_the_living_mount() {
     mounts.delete("3-striped", Wanted::UnmountedWithin(Duration::ZERO)).await.unwrap();
 }
 
-/// Mounts in a runtime of its own and ends that, as a node's death does: the mount process stays, its supervisor does not.
+/// Mounts in a runtime of its own and ends that, as a node's death does: the mount process stays, its supervisor does
+/// not.
 fn first_life(dir: &Path) -> MountStatus {
     let life = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     let status =

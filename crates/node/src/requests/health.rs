@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
-use daemon::error::Refusal;
 use serde_json::{Value, json};
+use server::Refusal;
 use wire::node::NodeHealth;
 
 use crate::service::Node;

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::{Path, State};
-use daemon::error::Refusal;
-use daemon::http::Body;
+use server::Body;
+use server::Refusal;
 use wire::node::{FsckReport, FsckSpec, PartFiles, ScrubSpec, ScrubStatus};
 
 use crate::service::Node;

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::{Path, Query, State};
-use daemon::error::Refusal;
-use daemon::http::Body;
 use serde::Deserialize;
 use serde_json::{Value, json};
+use server::Body;
+use server::Refusal;
 use wire::node::{LocalSpec, LocalStatus};
 
 use super::same_id;

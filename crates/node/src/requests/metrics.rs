@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use axum::extract::State;
-use daemon::error::Refusal;
-use daemon::metrics::{Metrics, number};
 use model::phase::StageState;
+use server::Refusal;
+use server::metrics::{Metrics, number};
 use wire::node::NodeHealth;
 
 use crate::service::Node;

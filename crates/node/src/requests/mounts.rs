@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use axum::Json;
 use axum::extract::{Path, Query, State};
-use daemon::error::Refusal;
-use daemon::http::Body;
 use serde::Deserialize;
 use serde_json::{Value, json};
+use server::Body;
+use server::Refusal;
 use wire::node::{MountSpec, MountStatus};
 
 use super::same_id;

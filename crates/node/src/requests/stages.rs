@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::{Path, State};
-use daemon::error::Refusal;
-use daemon::http::Body;
 use serde_json::{Value, json};
+use server::Body;
+use server::Refusal;
 use wire::control::StageStatus;
 use wire::node::{StageControl, StageSpec};
 

@@ -1,5 +1,5 @@
-//! The end of a stage that is forgotten: what killed workers left of it on the PFS is removed first, while its journal still
-//! knows where that is.
+//! The end of a stage that is forgotten: what killed workers left of it on the PFS is removed first, while its journal
+//! still knows where that is.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader};
@@ -13,8 +13,8 @@ use super::worker::{self, Errand};
 /// How long that may take: whoever ends the stage waits for it.
 const CLEAR_WITHIN: Duration = Duration::from_secs(10);
 
-/// Removes what is left of the stage that is kept in `folder`, if its journal does not say that nothing is. What cannot be
-/// removed is named in the log.
+/// Removes what is left of the stage that is kept in `folder`, if its journal does not say that nothing is. What cannot
+/// be removed is named in the log.
 pub async fn clear(program: &Path, folder: &Path) {
     match may_have_left(&folder.join("journal")) {
         Ok(false) => return,

@@ -120,8 +120,8 @@ impl Coordinator {
         self.shown.send_replace(report);
     }
 
-    /// Runs a worker again and again while the job does, until it is stopped: what one could not copy another will, or the
-    /// stage at the job's end.
+    /// Runs a worker again and again while the job does, until it is stopped: what one could not copy another will, or
+    /// the stage at the job's end.
     async fn passes(&self) {
         self.end_leftover().await;
         let mut stop = self.orders.stop.clone();

@@ -1,7 +1,8 @@
-//! How long a stage's worker is started again: while each life brings the stage further. A machine short of memory kills
-//! the same one each time, and a file may kill whoever reads it.
+//! How long a stage's worker is started again: while each life brings the stage further. A machine short of memory
+//! kills the same one each time, and a file may kill whoever reads it.
 //!
-//! **Invariant:** what counts is what the journal has for the first time: a file that is done, or a block of a large one.
+//! **Invariant:** what counts is what the journal has for the first time: a file that is done, or a block of a large
+//! one.
 
 use std::collections::HashSet;
 use std::fs::File;

@@ -1,5 +1,5 @@
-//! How the node's bandwidth for staging is shared: evenly by what copies on it, the workers of its own stages and the movers
-//! for other nodes' stages.
+//! How the node's bandwidth for staging is shared: evenly by what copies on it, the workers of its own stages and the
+//! movers for other nodes' stages.
 
 use std::sync::Arc;
 

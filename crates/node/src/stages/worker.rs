@@ -48,8 +48,8 @@ pub enum Errand<'a> {
     Clear,
 }
 
-/// Starts `program --spec FOLDER/spec.json --journal FOLDER/journal` for an errand. It starts with the rights of this process and takes
-/// on the owner's by itself, with all the owner's groups, once its journal is open.
+/// Starts `program --spec FOLDER/spec.json --journal FOLDER/journal` for an errand. It starts with the rights of this
+/// process and takes on the owner's by itself, with all the owner's groups, once its journal is open.
 ///
 /// # Errors
 /// The program or the folder is not there.

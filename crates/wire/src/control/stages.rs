@@ -10,8 +10,8 @@
 //! | `POST /v1/stages/concurrency` | [`StageConcurrency`] | `{}` |
 //! | `POST /v1/stages/buffer` | [`Place`] | [`BufferStatus`]: the buffer at a place |
 //!
-//! What is asked for belongs to the buffer: it survives who asked and control's restart, and later jobs of the same buffer
-//! see it. Of one path the last request counts.
+//! What is asked for belongs to the buffer: it survives who asked and control's restart, and later jobs of the same
+//! buffer see it. Of one path the last request counts.
 
 use std::path::PathBuf;
 
@@ -106,8 +106,8 @@ pub struct StageProgress {
     pub bytes_done: u64,
     /// Bytes read back at the destination and found equal.
     pub bytes_verified: u64,
-    /// Bytes that the worker has copied in its present life, also those of attempts that failed; without what an earlier
-    /// life had copied.
+    /// Bytes that the worker has copied in its present life, also those of attempts that failed; without what an
+    /// earlier life had copied.
     #[serde(default)]
     pub bytes_moved: u64,
     /// Bytes of those in `bytes_total` that are to be read back, as the policy says.

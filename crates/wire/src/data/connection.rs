@@ -1,7 +1,7 @@
 //! Frames over a stream. Lengths are checked before anything is allocated for them.
 //!
-//! What arrives is taken from the socket in pieces of up to [`INBOX_BYTES`], so that a small frame costs one system call
-//! and not one for each of its parts; of a long payload, all but its beginning goes straight to where it belongs.
+//! What arrives is taken from the socket in pieces of up to [`INBOX_BYTES`], so that a small frame costs one system
+//! call and not one for each of its parts; of a long payload, all but its beginning goes straight to where it belongs.
 
 use std::io::{self, IoSlice, Read, Write};
 use std::ops::Range;
@@ -56,8 +56,8 @@ impl Connection {
         }
     }
 
-    /// The stream, for who wants to speak differently. What was taken from it and not asked for is gone: for connections that
-    /// wait for nothing.
+    /// The stream, for who wants to speak differently. What was taken from it and not asked for is gone: for
+    /// connections that wait for nothing.
     pub fn into_stream(self) -> Stream {
         self.stream
     }
@@ -81,7 +81,8 @@ impl Connection {
         sent
     }
 
-    /// The same for one of several frames: it goes out with the next that is sent, or before this side waits for the other.
+    /// The same for one of several frames: it goes out with the next that is sent, or before this side waits for the
+    /// other.
     ///
     /// # Errors
     /// As [`Connection::send`].
@@ -187,8 +188,8 @@ impl Connection {
     /// Receives the file descriptor that follows a frame.
     ///
     /// # Errors
-    /// EMFILE when this process has no place for it: the connection stays of use. InvalidData when none came; else the errno of
-    /// `recvmsg`.
+    /// EMFILE when this process has no place for it: the connection stays of use. InvalidData when none came; else the
+    /// errno of `recvmsg`.
     pub fn receive_descriptor(&mut self) -> io::Result<OwnedFd> {
         self.take(&mut [0])?;
         if std::mem::take(&mut self.inbox.is_lost) {

@@ -22,7 +22,8 @@ pub enum Via {
     Unix,
 }
 
-/// Connects to `address`, or to where the fragment is now, and proves `claim` with `key`. Returns the connection and the node's boot number.
+/// Connects to `address`, or to where the fragment is now, and proves `claim` with `key`. Returns the connection and
+/// the node's boot number.
 ///
 /// # Errors
 /// [`HelloError`].

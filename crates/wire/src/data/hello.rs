@@ -92,8 +92,8 @@ pub fn is_copying(session: [u8; 16]) -> bool {
     session[4..] == [0xfe; 12]
 }
 
-/// The session of fragment `primary` of an instance with the node that keeps the mirror of its objects: what is asked by such
-/// a connection is meant of these. No client's, as those are drawn.
+/// The session of fragment `primary` of an instance with the node that keeps the mirror of its objects: what is asked
+/// by such a connection is meant of these. No client's, as those are drawn.
 pub fn mirroring(primary: u32) -> [u8; 16] {
     let mut session = [0xfd; 16];
     session[..4].copy_from_slice(&primary.to_le_bytes());
@@ -195,8 +195,8 @@ fn encode_claim(claim: &Claim, proof: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// The server's side. `accept` looks the claim up and gives the instance's key and whatever the server needs later. `admit`
-/// gets that when the claim is proven: before the client knows, and so before it can have sent a request.
+/// The server's side. `accept` looks the claim up and gives the instance's key and whatever the server needs later.
+/// `admit` gets that when the claim is proven: before the client knows, and so before it can have sent a request.
 ///
 /// # Errors
 /// [`HelloError::Refused`] when the client was turned away; it has been told.

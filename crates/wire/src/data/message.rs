@@ -84,9 +84,9 @@ pub enum Request {
     Destroy { ino: u64 },
     /// How full the fragment is. Answer: [`Reply::Usage`].
     Usage,
-    /// The object itself, as a file descriptor that follows the reply (unix sockets only). Answer: [`Reply::Descriptor`];
-    /// ENOTSUP where the kernel could not keep the capacity without us; ENOENT where the object is a part of a file and
-    /// nothing was written to it. [`JUST_MADE`] is the file that the request before
+    /// The object itself, as a file descriptor that follows the reply (unix sockets only). Answer:
+    /// [`Reply::Descriptor`]; ENOTSUP where the kernel could not keep the capacity without us; ENOENT where the object
+    /// is a part of a file and nothing was written to it. [`JUST_MADE`] is the file that the request before
     /// on the same connection made, so that both go in one round trip; ENOENT where that made none.
     OpenObject { ino: u64 },
 
@@ -115,9 +115,9 @@ pub enum Request {
     WriteExtents { ino: u64, extents: Vec<(u64, u32)> },
 
     // --- every fragment ---
-    /// Hands this connection over to a process on the node that copies for a stage, with the rights of its owner, if it is
-    /// shown that control gave it: see `wire::mover`. Answer: [`Reply::Done`], after which nothing of the data path is said any more; or ENOTSUP
-    /// where the node starts none.
+    /// Hands this connection over to a process on the node that copies for a stage, with the rights of its owner, if it
+    /// is shown that control gave it: see `wire::mover`. Answer: [`Reply::Done`], after which nothing of the data path
+    /// is said any more; or ENOTSUP where the node starts none.
     StartMover,
 
     // --- data again: every fragment answers for its own objects ---
@@ -125,17 +125,18 @@ pub enum Request {
     SyncMany { inos: Vec<u64> },
 
     // --- metadata again: the home shard answers ---
-    /// Whether somebody has the file open for writing, or may have as the shard was just restarted. Answer: [`Reply::Truth`].
+    /// Whether somebody has the file open for writing, or may have as the shard was just restarted. Answer:
+    /// [`Reply::Truth`].
     IsWritten { ino: u64 },
 
     // --- every fragment ---
-    /// The fragment's commit verifier: a number that changes exactly when what was answered before, and not synced, may be
-    /// lost. Answer: [`Reply::Verifier`].
+    /// The fragment's commit verifier: a number that changes exactly when what was answered before, and not synced, may
+    /// be lost. Answer: [`Reply::Verifier`].
     Verifier,
 
     // --- metadata again: the home shard answers ---
-    /// Another fragment has lost what was changed of these files, or of any if none is named, and not synced: their sizes are
-    /// what the fragments have. Answer: [`Reply::Done`].
+    /// Another fragment has lost what was changed of these files, or of any if none is named, and not synced: their
+    /// sizes are what the fragments have. Answer: [`Reply::Done`].
     Doubt { inos: Vec<u64> },
 
     // --- data again: every fragment answers for its own objects ---
@@ -143,13 +144,14 @@ pub enum Request {
     ListObjects { after: u64 },
 
     // --- second copies of metadata logs: a home shard asks the node that keeps its one, see `data::hello::copying` ---
-    /// Begins a copy of the namespace's log, which takes the place of the former one at its first [`Request::SyncCopy`].
-    /// Answer: [`Reply::Done`].
+    /// Begins a copy of the namespace's log, which takes the place of the former one at its first
+    /// [`Request::SyncCopy`]. Answer: [`Reply::Done`].
     BeginCopy,
     /// Appends the payload at `offset`, where the copy of this connection ends. The home has synced its log up to entry
     /// `confirmed`: it must never be without these again. Answer: [`Reply::Done`].
     AppendCopy { offset: u64, confirmed: u64 },
-    /// Makes the copy of this connection survive a power loss; it is whole up to `length`, bytes. Answer: [`Reply::Done`].
+    /// Makes the copy of this connection survive a power loss; it is whole up to `length`, bytes. Answer:
+    /// [`Reply::Done`].
     SyncCopy { length: u64 },
     /// Which copy is kept. Answer: [`Reply::Copy`].
     FindCopy,
@@ -276,8 +278,8 @@ pub struct Written {
     pub end: u64,
     /// The storage nodes' time of the last write.
     pub mtime: Time,
-    /// The file's truncation count that `end` was counted at; [`NO_EPOCH`] where the size would not say how much space the
-    /// file takes, so that it must be measured.
+    /// The file's truncation count that `end` was counted at; [`NO_EPOCH`] where the size would not say how much space
+    /// the file takes, so that it must be measured.
     pub epoch: u64,
     /// The file's count of times that were set, that `mtime` came after.
     pub times: u64,
@@ -332,8 +334,8 @@ pub enum Reply {
     Failed(i32),
     /// An inode.
     Inode(InodeReply),
-    /// A page of directory entries. In step: whether somebody may be writing, and how often the time of change was set, as
-    /// in [`InodeReply`].
+    /// A page of directory entries. In step: whether somebody may be writing, and how often the time of change was set,
+    /// as in [`InodeReply`].
     Entries { entries: Vec<DirEntry>, live: Vec<(bool, u64)> },
     /// A value.
     Bytes(Vec<u8>),
@@ -367,10 +369,12 @@ pub enum Reply {
     Verifier(u64),
     /// Objects, as (inode, length in bytes).
     Objects(Vec<(u64, u64)>),
-    /// The copy of a metadata log: its length, bytes (0: there is none), and up to which entry the home had synced its log.
+    /// The copy of a metadata log: its length, bytes (0: there is none), and up to which entry the home had synced its
+    /// log.
     Copy { length: u64, confirmed: u64 },
     /// The mirror's life: a number that changes when the mirror is another one, or may have lost what was not synced;
-    /// whether it has all of its fragment; and the commit verifier of that, if the mirror has lost nothing since it heard it.
+    /// whether it has all of its fragment; and the commit verifier of that, if the mirror has lost nothing since it
+    /// heard it.
     Mirror { life: u64, whole: bool, verifier: Option<u64> },
     /// To a client that says what it has open: these files are gone. They had no name, and it was away for the grace period.
     Gone(Vec<u64>),

@@ -1,11 +1,12 @@
-//! Fragments that another node has in place of one that is lost, as this machine's node keeps them for all its processes.
+//! Fragments that another node has in place of one that is lost, as this machine's node keeps them for all its
+//! processes.
 //!
 //! ```text
 //! NODE/moved    a line each: INSTANCE FRAGMENT NODE TCP-ADDRESS
 //! ```
 //!
-//! It is read whenever a connection is opened, so that whoever tries again finds the new place; specifications and clients
-//! keep the addresses that they were made with.
+//! It is read whenever a connection is opened, so that whoever tries again finds the new place; specifications and
+//! clients keep the addresses that they were made with.
 //!
 //! **Invariant:** reading only: a file that is not there or cannot be read says nothing.
 

@@ -1,7 +1,7 @@
 //! How long a node has been away, by one clock for all who need it.
 //!
-//! Whoever waits for a node waits for the rest of its grace period, and who comes later does not wait at all: what needs the
-//! node fails at once, until it answers again, which one thread finds out for all.
+//! Whoever waits for a node waits for the rest of its grace period, and who comes later does not wait at all: what
+//! needs the node fails at once, until it answers again, which one thread finds out for all.
 //!
 //! **Invariant:** a node is given up once and found to be back once, however many wait for it.
 
@@ -96,8 +96,8 @@ impl Outage {
     }
 }
 
-/// Tries to reach a node that was given up, in a thread of its own, until that answers or nobody needs it any more. `back` is
-/// then told how long it was away. A refusal is an answer: whoever asks next is told of it.
+/// Tries to reach a node that was given up, in a thread of its own, until that answers or nobody needs it any more.
+/// `back` is then told how long it was away. A refusal is an answer: whoever asks next is told of it.
 pub fn probe(
     outage: &Arc<Outage>,
     reach: impl Fn() -> Result<(), HelloError> + Send + 'static,

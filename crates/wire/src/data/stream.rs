@@ -25,8 +25,8 @@ pub enum Stream {
 }
 
 impl Stream {
-    /// A connection over TCP as both sides want it: nothing is held back to fill packets, as requests are small and each
-    /// waits for its answer; and it breaks when the other machine is silent for 11 s, though nobody hung up.
+    /// A connection over TCP as both sides want it: nothing is held back to fill packets, as requests are small and
+    /// each waits for its answer; and it breaks when the other machine is silent for 11 s, though nobody hung up.
     ///
     /// # Errors
     /// The errno of `setsockopt`.

@@ -60,11 +60,12 @@ pub struct Attr {
 }
 
 impl Attr {
-    /// When the contents changed last, of a file whose objects were last written at `written` and whose time of change was
-    /// set `times` times. A time that was set holds until the next write; whether one came after it tells the time of the
-    /// setting, which is the inode's last change or earlier. The clock by which file systems date writes is a tick behind
-    /// the one that dates changes of inodes, so a write that follows within a tick is not seen as one, and does not put the
-    /// time back to before the file was made. Who knows that the write came later passes 0 for `times`.
+    /// When the contents changed last, of a file whose objects were last written at `written` and whose time of change
+    /// was set `times` times. A time that was set holds until the next write; whether one came after it tells the time
+    /// of the setting, which is the inode's last change or earlier. The clock by which file systems date writes is a
+    /// tick behind the one that dates changes of inodes, so a write that follows within a tick is not seen as one, and
+    /// does not put the time back to before the file was made. Who knows that the write came later passes 0 for
+    /// `times`.
     pub fn changed(&self, times: u64, written: Time) -> Time {
         let is_in_the_future = self.mtime > self.ctime;
         if times > 0 && written <= self.ctime {

@@ -6,7 +6,7 @@ use wire::control::{CLI, CreatePersistent, Owner, SessionStatus};
 
 use super::AdminError;
 use super::arguments::{Create, CreateInstance};
-use crate::control::Control;
+use api::control::Control;
 
 pub(super) fn run(control: &Control, what: &Create) -> Result<String, AdminError> {
     let Create::Instance(instance) = what;

@@ -3,7 +3,7 @@
 use wire::control::Objects;
 
 use super::AdminError;
-use crate::control::Control;
+use api::control::Control;
 
 /// The token of session `id`.
 pub(super) fn session(control: &Control, id: u64) -> Result<String, AdminError> {

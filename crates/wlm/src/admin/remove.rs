@@ -5,7 +5,7 @@ use wire::control::{PostRun, SessionStatus, Teardown, TeardownReply};
 
 use super::arguments::{Numbered, Remove};
 use super::{AdminError, find};
-use crate::control::{Control, escape, session_path};
+use api::control::{Control, escape, session_path};
 
 pub(super) fn run(control: &Control, what: &Remove) -> Result<String, AdminError> {
     match what {

@@ -6,7 +6,7 @@ use wire::control::{SessionStatus, StageStatus};
 
 use super::arguments::{OfSession, Stage};
 use super::{AdminError, find};
-use crate::control::{Control, session_path};
+use api::control::{Control, session_path};
 
 pub(super) fn run(control: &Control, what: &Stage) -> Result<String, AdminError> {
     let call = |of: &OfSession, function: &str| -> Result<String, AdminError> {

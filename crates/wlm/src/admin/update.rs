@@ -5,7 +5,7 @@ use wire::control::{Drain, NodeStatus};
 
 use super::AdminError;
 use super::arguments::{Update, UpdateNode};
-use crate::control::{Control, escape};
+use api::control::{Control, escape};
 
 pub(super) fn run(control: &Control, what: &Update) -> Result<String, AdminError> {
     let Update::Node(UpdateNode { name, no_drain, reason, .. }) = what;

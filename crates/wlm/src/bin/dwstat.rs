@@ -4,9 +4,9 @@ use std::io::Write;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use api::control::Control;
 use clap::Parser;
 use wire::control::Objects;
-use wlm::control::Control;
 use wlm::stat::{self, Arguments, Units};
 
 /// Slurm relays this command to users and gives it 2 s.

@@ -16,7 +16,8 @@ pub enum Answer {
 }
 
 /// Texts that Slurm takes as an order, wherever they stand in a failed function's text
-/// (`burst_buffer_datawarp.c`: `_start_stage_in`, `_start_stage_out`, `_start_teardown`). Here with what is said instead.
+/// (`burst_buffer_datawarp.c`: `_start_stage_in`, `_start_stage_out`, `_start_teardown`). Here with what is said
+/// instead.
 const ORDERS: [(&str, &str); 2] =
     [("No matching session", "no such session"), ("token not found", "no such token")];
 

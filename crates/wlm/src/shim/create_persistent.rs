@@ -1,5 +1,5 @@
-//! `create_persistent`: allocate a buffer that outlives jobs. Slurm checks none of its options, and takes only an answer
-//! with the word `created` as a success.
+//! `create_persistent`: allocate a buffer that outlives jobs. Slurm checks none of its options, and takes only an
+//! answer with the word `created` as a success.
 //!
 //! A buffer is its owner's alone, and on as many nodes as its pool has it, unless the access mode says otherwise:
 //! `access_mode=striped(shared=yes,redundancy=none)`.
@@ -12,7 +12,7 @@ use wire::control::{CreatePersistent, Owner, SessionStatus};
 
 use super::answer::Answer;
 use super::arguments::Arguments;
-use crate::control::Control;
+use api::control::Control;
 
 pub(super) fn run(arguments: &Arguments, control: &Control) -> Answer {
     create(arguments, control).unwrap_or_else(|failure| failure)

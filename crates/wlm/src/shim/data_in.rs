@@ -1,12 +1,12 @@
-//! `data_in`: stage in. A missing session is a failure here, and never said in the words that Slurm would take as leave to
-//! start the job without its data.
+//! `data_in`: stage in. A missing session is a failure here, and never said in the words that Slurm would take as leave
+//! to start the job without its data.
 
 use serde_json::json;
 use wire::control::SessionStatus;
 
 use super::answer::Answer;
 use super::arguments::Arguments;
-use crate::control::{Control, session_path};
+use api::control::{Control, session_path};
 
 pub(super) fn run(arguments: &Arguments, control: &Control) -> Answer {
     let token = match arguments.token() {

@@ -1,12 +1,12 @@
-//! `data_out`: stage out. A session that is gone has nothing left to stage: whatever was owed is kept under another name. An
-//! error would hold the job in its stage-out for ever.
+//! `data_out`: stage out. A session that is gone has nothing left to stage: whatever was owed is kept under another
+//! name. An error would hold the job in its stage-out for ever.
 
 use serde_json::json;
 use wire::control::SessionStatus;
 
 use super::answer::Answer;
 use super::arguments::Arguments;
-use crate::control::{Control, session_path};
+use api::control::{Control, session_path};
 
 pub(super) fn run(arguments: &Arguments, control: &Control) -> Answer {
     let token = match arguments.token() {

@@ -7,7 +7,7 @@ use wire::control::{JobProcess, JobSummary, Owner};
 use super::answer::Answer;
 use super::arguments::Arguments;
 use super::submission;
-use crate::control::Control;
+use api::control::Control;
 
 /// What symbols stand for as long as there is no job. Control does not look at paths that have it.
 const UNKNOWN: &str = "<job-id>";

@@ -1,5 +1,5 @@
-//! `paths`: the variables of the job's environment, written to a file of Slurm's: `NAME=VALUE` lines, no quoting, and the
-//! first empty line would end them.
+//! `paths`: the variables of the job's environment, written to a file of Slurm's: `NAME=VALUE` lines, no quoting, and
+//! the first empty line would end them.
 
 use std::io::Write;
 use std::path::Path;
@@ -8,7 +8,7 @@ use wire::control::Paths;
 
 use super::answer::Answer;
 use super::arguments::Arguments;
-use crate::control::{Control, session_path};
+use api::control::{Control, session_path};
 
 pub(super) fn run(arguments: &Arguments, control: &Control) -> Answer {
     write(arguments, control).unwrap_or_else(|failure| failure)

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use wire::control::PoolStatus;
 
 use super::answer::Answer;
-use crate::control::Control;
+use api::control::Control;
 
 /// Where the last good answer is kept, unless `$FOREBAY_CACHE` names a folder.
 const CACHE_FOLDER: &str = "/var/cache/forebay";

@@ -1,11 +1,11 @@
-//! `post_run`: unmount. The job's processes may still be there, as after `scancel`; they lose the buffer now. A session that
-//! is gone has nothing mounted, and an error would hold the job in its stage-out for ever.
+//! `post_run`: unmount. The job's processes may still be there, as after `scancel`; they lose the buffer now. A session
+//! that is gone has nothing mounted, and an error would hold the job in its stage-out for ever.
 
 use wire::control::{PostRun, SessionStatus};
 
 use super::answer::Answer;
 use super::arguments::Arguments;
-use crate::control::{Control, session_path};
+use api::control::{Control, session_path};
 
 pub(super) fn run(arguments: &Arguments, control: &Control) -> Answer {
     let token = match arguments.token() {

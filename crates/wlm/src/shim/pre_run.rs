@@ -5,7 +5,7 @@ use wire::control::{PreRun, SessionStatus};
 use super::answer::Answer;
 use super::arguments::Arguments;
 use super::submission;
-use crate::control::{Control, session_path};
+use api::control::{Control, session_path};
 
 pub(super) fn run(arguments: &Arguments, control: &Control) -> Answer {
     mount(arguments, control).unwrap_or_else(|failure| failure)

@@ -5,7 +5,7 @@ use wire::control::{Owner, SessionStatus, Setup};
 use super::answer::Answer;
 use super::arguments::Arguments;
 use super::submission;
-use crate::control::{Control, session_path};
+use api::control::{Control, session_path};
 
 /// What Slurm calls itself.
 pub(super) const CALLER: &str = wire::control::SLURM;

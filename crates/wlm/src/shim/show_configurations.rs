@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use wire::control::Objects;
 
 use super::answer::Answer;
-use crate::control::Control;
+use api::control::Control;
 
 pub(super) fn run(control: &Control) -> Answer {
     match control.get::<Objects>("/v1/objects") {

@@ -5,7 +5,7 @@ use wire::control::Objects;
 
 use super::answer::Answer;
 use super::show_sessions::is_shown;
-use crate::control::Control;
+use api::control::Control;
 
 pub(super) fn run(control: &Control) -> Answer {
     match control.get::<Objects>("/v1/objects") {

@@ -1,11 +1,11 @@
-//! `show_sessions`: the sessions that Slurm shall know. From this list it finds persistent buffers, and after a start it
-//! tears down every session whose token is a number without a job.
+//! `show_sessions`: the sessions that Slurm shall know. From this list it finds persistent buffers, and after a start
+//! it tears down every session whose token is a number without a job.
 
 use serde_json::{Value, json};
 use wire::control::{Objects, SessionObject};
 
 use super::answer::Answer;
-use crate::control::Control;
+use api::control::Control;
 
 pub(super) fn run(control: &Control) -> Answer {
     match control.get::<Objects>("/v1/objects") {
@@ -14,8 +14,8 @@ pub(super) fn run(control: &Control) -> Answer {
     }
 }
 
-/// Whether Slurm is told of a session: its own jobs', and persistent buffers. Not what was set aside after Slurm forgot it,
-/// nor what a person made by hand under a number.
+/// Whether Slurm is told of a session: its own jobs', and persistent buffers. Not what was set aside after Slurm forgot
+/// it, nor what a person made by hand under a number.
 pub(super) fn is_shown(session: &SessionObject) -> bool {
     !session.quarantined && (session.persistent || session.creator == super::setup::CALLER)
 }

@@ -1,5 +1,5 @@
-//! The files that Slurm keeps for a job: its script and its nodes. Only Slurm's user can read them, so they are read here
-//! and not by control.
+//! The files that Slurm keeps for a job: its script and its nodes. Only Slurm's user can read them, so they are read
+//! here and not by control.
 
 use std::path::Path;
 
@@ -7,12 +7,12 @@ use wire::control::Script;
 
 use super::answer::Answer;
 
-/// Reads a script for the functions after submission. Slurm has then replaced the symbols of `#DW` and `#BB` lines, if there
-/// were any, and gives a copy in memory of these lines alone.
+/// Reads a script for the functions after submission. Slurm has then replaced the symbols of `#DW` and `#BB` lines, if
+/// there were any, and gives a copy in memory of these lines alone.
 ///
 /// # Errors
 /// It cannot be read, or is no text.
-pub fn read(path: &Path) -> Result<Script, Answer> {
+pub(crate) fn read(path: &Path) -> Result<Script, Answer> {
     let text = text(path)?;
     // What still has a percent sign is meant so, and must not be replaced again.
     let text = if is_replaced(path) { text.replace('%', "%%") } else { text };
@@ -23,7 +23,7 @@ pub fn read(path: &Path) -> Result<Script, Answer> {
 ///
 /// # Errors
 /// As [`read`].
-pub fn read_submitted(path: &Path, unknown: &str) -> Result<Script, Answer> {
+pub(crate) fn read_submitted(path: &Path, unknown: &str) -> Result<Script, Answer> {
     Ok(script(text(path)?, &format!("/{unknown}"), unknown))
 }
 
@@ -52,7 +52,7 @@ fn text(path: &Path) -> Result<String, Answer> {
 ///
 /// # Errors
 /// The file cannot be read.
-pub fn hosts(path: &Path) -> Result<Vec<String>, Answer> {
+pub(crate) fn hosts(path: &Path) -> Result<Vec<String>, Answer> {
     let text = std::fs::read_to_string(path)
         .map_err(|error| Answer::failed(format!("read the job's nodes from {}: {error}", path.display())))?;
     Ok(text.lines().map(str::trim).filter(|name| !name.is_empty()).map(str::to_owned).collect())

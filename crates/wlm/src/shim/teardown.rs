@@ -5,7 +5,7 @@ use wire::control::{Teardown, TeardownReply};
 
 use super::answer::Answer;
 use super::arguments::Arguments;
-use crate::control::{Control, session_path};
+use api::control::{Control, session_path};
 
 pub(super) fn run(arguments: &Arguments, control: &Control) -> Answer {
     let token = match arguments.token() {

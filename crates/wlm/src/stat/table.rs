@@ -25,7 +25,7 @@ impl Units {
 
 /// A table.
 #[derive(Debug)]
-pub struct Table {
+pub(crate) struct Table {
     header: &'static [&'static str],
     rows: Vec<Vec<String>>,
     /// What its rows are, for a sentence that says that there are none.
@@ -34,7 +34,7 @@ pub struct Table {
 
 impl Table {
     /// A table of rows that have as many cells as the header.
-    pub fn new(
+    pub(crate) fn new(
         none: &'static str,
         header: &'static [&'static str],
         rows: impl Iterator<Item = Vec<String>>,
@@ -43,7 +43,7 @@ impl Table {
     }
 
     /// Whether it has no rows.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
 }

@@ -58,8 +58,8 @@ impl Work {
         Ok(())
     }
 
-    /// Has to do with every storage node, so that this mount knows of each loss: handles that are opened from now on have
-    /// nothing to be told. Its own fsync may tell it, once.
+    /// Has to do with every storage node, so that this mount knows of each loss: handles that are opened from now on
+    /// have nothing to be told. Its own fsync may tell it, once.
     fn hear_of_losses(&mut self) -> Step {
         let path = self.folder.join("hears-of-losses");
         let file = File::create(&path).map_err(failed("create", &path))?;

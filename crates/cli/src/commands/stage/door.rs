@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use api::control::Control;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use wlm::control::Control;
 
 use super::super::{Context, cluster};
 use crate::failure::Failure;
@@ -59,8 +59,9 @@ impl Door {
         }
     }
 
-    /// Asks the file system, which may be a mount that waits for a storage node. A node that died is started again by our own
-    /// service alone, and that may have died with it, or a moment after it answered us: so it is kept up meanwhile.
+    /// Asks the file system, which may be a mount that waits for a storage node. A node that died is started again by
+    /// our own service alone, and that may have died with it, or a moment after it answered us: so it is kept up
+    /// meanwhile.
     pub async fn asking<R: Send + 'static>(&self, question: impl FnOnce() -> R + Send + 'static) -> R {
         let mut answer = tokio::task::spawn_blocking(question);
         loop {

@@ -2,11 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
+use api::control::session_path;
+use api::mounted::{Mounted, absolute};
 use model::directive::{BufferPath, BufferRoot, parse_buffer_path, parse_list_line};
 use model::phase::{AccessMode, Direction, StageKind};
 use wire::control::{Place, SessionStatus, StagePair, StageScope};
-use wlm::control::session_path;
-use wlm::mounted::{Mounted, absolute};
 
 use super::super::checked_token;
 use super::door::Door;

@@ -1,7 +1,8 @@
 //! Who uses a mount: programs with files open in it, or with their working folder there.
 //!
-//! Read from `/proc`, as `fuser` does, but from the links' text only: looking at the files themselves would wait for a storage
-//! node that hangs. An ordinary user sees only the programs that are this user's own, who alone may enter the mount.
+//! Read from `/proc`, as `fuser` does, but from the links' text only: looking at the files themselves would wait for a
+//! storage node that hangs. An ordinary user sees only the programs that are this user's own, who alone may enter the
+//! mount.
 //!
 //! **Invariant:** nothing below the mount is touched.
 

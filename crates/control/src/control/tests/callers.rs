@@ -1,9 +1,11 @@
 //! Who may ask for what: requests over a real socket, by callers of different user ids.
 
+use api::CallError;
 use axum::extract::Request as HttpRequest;
 use axum::middleware::{Next, from_fn};
-use daemon::http::{CallError, Caller, Client, OpenTo};
+use daemon::client::Client;
 use serde_json::{Value, json};
+use server::{Caller, OpenTo};
 use tokio::sync::Notify;
 use wire::control::{CreatePersistent, JobSummary, NodeStatus, Objects, Status, TeardownReply};
 
@@ -18,20 +20,20 @@ const ADMIN: u32 = 7;
 /// A client that is taken for user `uid`.
 fn client(it: &Fixture, uid: u32) -> Client {
     let socket = it.dir.path().join(format!("{uid}.sock"));
-    let door = daemon::http::bind(&socket, OpenTo::Everybody).expect("the folder is ours");
+    let door = server::bind(&socket, OpenTo::Everybody).expect("the folder is ours");
     let policy = Policy::Cluster { wlm: vec![SLURM], admins: vec![ADMIN] };
     let routes = router(Door { control: Arc::clone(&it.control), policy, ending: Arc::new(Notify::new()) });
     let routes = routes.layer(from_fn(move |mut request: HttpRequest, next: Next| {
         request.extensions_mut().insert(Caller { uid, gid: uid });
         next.run(request)
     }));
-    tokio::spawn(daemon::http::serve(vec![door], routes, std::future::pending()));
+    tokio::spawn(server::serve(vec![door], routes, std::future::pending()));
     Client::new(socket)
 }
 
 fn code<T: std::fmt::Debug>(result: Result<T, CallError>) -> String {
     match result {
-        Err(CallError::Api(error)) => error.code,
+        Err(CallError::Refused(error)) => error.code,
         other => panic!("{other:?} is no refusal"),
     }
 }

@@ -1,7 +1,9 @@
 //! The API as a client sees it: requests over a real socket; and `job_process`, which only looks.
 
-use daemon::http::{CallError, Client, OpenTo};
+use api::CallError;
+use daemon::client::Client;
 use serde_json::json;
+use server::OpenTo;
 use tokio::sync::Notify;
 use wire::control::{JobProcess, JobSummary, NewToken, RealSize, Status};
 
@@ -12,10 +14,10 @@ use crate::rights::Policy;
 
 fn serve(it: &Fixture) -> Client {
     let socket = it.dir.path().join("control.sock");
-    let listener = daemon::http::bind(&socket, OpenTo::Ourselves).expect("the folder is ours");
+    let listener = server::bind(&socket, OpenTo::Ourselves).expect("the folder is ours");
     let door =
         Door { control: Arc::clone(&it.control), policy: Policy::Own, ending: Arc::new(Notify::new()) };
-    tokio::spawn(daemon::http::serve(vec![listener], router(door), std::future::pending()));
+    tokio::spawn(server::serve(vec![listener], router(door), std::future::pending()));
     Client::new(socket)
 }
 
@@ -34,7 +36,7 @@ async fn a_client_gets_tokens_runs_functions_and_reads_the_status() {
     let status: Status = client.get("/v1/status").await.unwrap();
     assert_eq!((status.sessions.len(), status.pools[0].name.as_str()), (1, "local"));
     let early = client.post::<_, SessionStatus>(&path("pre_run"), &json!({"mountpoint": null})).await;
-    assert!(matches!(early, Err(CallError::Api(error)) if error.code == "wrong_phase"));
+    assert!(matches!(early, Err(CallError::Refused(error)) if error.code == "wrong_phase"));
 }
 
 fn job_process(text: &str) -> JobProcess {

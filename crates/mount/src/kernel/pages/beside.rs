@@ -1,9 +1,9 @@
 //! Changes of one file that go past the kernel's pages, beside reads that fill pages.
 //!
-//! The kernel writes back and drops the pages below a direct write before it sends the write, and lets them be filled again
-//! while the write is under way. A page that is filled then has the old bytes: a mapping shows them after the write has
-//! returned, and once something is stored into that page it is written back whole, over what was written. So a change is
-//! made in three steps:
+//! The kernel writes back and drops the pages below a direct write before it sends the write, and lets them be filled
+//! again while the write is under way. A page that is filled then has the old bytes: a mapping shows them after the
+//! write has returned, and once something is stored into that page it is written back whole, over what was written. So
+//! a change is made in three steps:
 //!
 //! ```text
 //! dropping   only where pages may be: the kernel is told to write them back and drop them. Fills are answered, as
@@ -12,8 +12,8 @@
 //! over       fills that waited are answered, with the new bytes
 //! ```
 //!
-//! **Invariant:** while a range is being changed the kernel has no page of it and gets none. Only fills wait, and only for
-//! the change itself: neither for another fill nor for pages to be written back.
+//! **Invariant:** while a range is being changed the kernel has no page of it and gets none. Only fills wait, and only
+//! for the change itself: neither for another fill nor for pages to be written back.
 
 use std::ops::Range;
 

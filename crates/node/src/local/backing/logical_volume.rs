@@ -1,5 +1,5 @@
-//! XFS on a logical volume, `GROUP/forebay-ID`: no second file system and no thread of the kernel's between a program and
-//! the flash.
+//! XFS on a logical volume, `GROUP/forebay-ID`: no second file system and no thread of the kernel's between a program
+//! and the flash.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -1,7 +1,8 @@
-//! A folder whose bytes the kernel counts: `FOLDER/NUMBER-ID`, with NUMBER its project on an XFS mounted with `prjquota`.
+//! A folder whose bytes the kernel counts: `FOLDER/NUMBER-ID`, with NUMBER its project on an XFS mounted with
+//! `prjquota`.
 //!
-//! A volume that is removed is renamed to `.discarded-NUMBER`, may not grow any more, and is deleted by a thread. What it
-//! still takes is missing in the room meanwhile, and its number belongs to nobody else.
+//! A volume that is removed is renamed to `.discarded-NUMBER`, may not grow any more, and is deleted by a thread. What
+//! it still takes is missing in the room meanwhile, and its number belongs to nobody else.
 
 use std::fs::DirBuilder;
 use std::io;

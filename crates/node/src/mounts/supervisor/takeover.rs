@@ -1,8 +1,8 @@
 //! A successor for a mount process that died, under the application's open files.
 //!
-//! While somebody holds the mount's device, the mount lives, and what the dead process had read and not answered waits: the
-//! application sees a pause. So the node holds every mount's device, and starts the successor with it. Where that fails the
-//! device is let go, which ends the mount: what waits fails, and the mount is made anew.
+//! While somebody holds the mount's device, the mount lives, and what the dead process had read and not answered waits:
+//! the application sees a pause. So the node holds every mount's device, and starts the successor with it. Where that
+//! fails the device is let go, which ends the mount: what waits fails, and the mount is made anew.
 
 use std::io;
 use std::os::unix::net::UnixStream;

@@ -1,7 +1,8 @@
-//! Where the control service is.
+//! Where a service is, and where programs find the control service.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// Where it listens unless somebody says otherwise: what `packaging/control.toml` gives.
 pub const SOCKET_DEFAULT: &str = "/run/forebay/control.sock";
@@ -9,7 +10,38 @@ pub const SOCKET_DEFAULT: &str = "/run/forebay/control.sock";
 /// A file of one line that says where it listens, for machines that control does not run on.
 pub const ADDRESS_FILE: &str = "/etc/forebay/control";
 
-/// An address of the control service.
+/// What the control service is called in MUNGE credentials; a node is called by its name.
+pub const CONTROL: &str = "control";
+
+/// How long another machine may take to accept a connection. A living one does in milliseconds.
+pub const CONNECT_WITHIN: Duration = Duration::from_secs(5);
+
+/// The longest path of a socket, bytes: the kernel takes 107 (unix(7)), and a little is left for other systems.
+const SOCKET_PATH_MAX: usize = 100;
+
+/// A socket's path does not fit into its address.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "the socket path {} has {} bytes, at most {SOCKET_PATH_MAX} work; choose a shorter --dir",
+    path.display(),
+    path.as_os_str().len()
+)]
+pub struct SocketPathTooLong {
+    path: PathBuf,
+}
+
+/// Whether `path` fits into a socket's address.
+///
+/// # Errors
+/// It does not.
+pub fn check_socket_path(path: &Path) -> Result<(), SocketPathTooLong> {
+    match path.as_os_str().len() > SOCKET_PATH_MAX {
+        true => Err(SocketPathTooLong { path: path.into() }),
+        false => Ok(()),
+    }
+}
+
+/// An address of a service.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Endpoint {
     /// A unix socket on this machine.
@@ -51,14 +83,14 @@ impl Endpoint {
     }
 
     /// What has a slash is a socket's path.
-    fn parse(text: &str) -> Endpoint {
+    pub fn parse(text: &str) -> Endpoint {
         if text.contains('/') { Endpoint::Unix(text.into()) } else { Endpoint::Tcp(text.into()) }
     }
 }
 
 /// The socket of the control that this user's commands start.
 fn default_socket() -> Option<PathBuf> {
-    Some(daemon::state::folder(None).ok()?.join("control.sock"))
+    Some(disk::state::folder(None).ok()?.join("control.sock"))
 }
 
 impl fmt::Display for Endpoint {

@@ -2,11 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
+use api::CallError;
 use axum::routing::{get, post};
 use axum::{Json, Router};
-use daemon::error::{Refusal, site};
-use daemon::http::{self, BindError, Body, CallError, Client, OpenTo};
+use daemon::client::Client;
+use daemon::error::site;
 use serde_json::{Value, json};
+use server::{BindError, Body, OpenTo, Refusal};
 use tokio::sync::oneshot;
 
 fn router() -> Router {
@@ -20,9 +22,9 @@ fn router() -> Router {
 
 /// Serves until the sender is dropped or used.
 fn start(socket: &Path) -> (oneshot::Sender<()>, tokio::task::JoinHandle<std::io::Result<()>>) {
-    let listener = http::bind(socket, OpenTo::Ourselves).expect("the folder is empty");
+    let listener = server::bind(socket, OpenTo::Ourselves).expect("the folder is empty");
     let (stop, stopped) = oneshot::channel();
-    let task = tokio::spawn(http::serve(vec![listener], router(), async {
+    let task = tokio::spawn(server::serve(vec![listener], router(), async {
         let _ = stopped.await;
     }));
     (stop, task)
@@ -46,7 +48,9 @@ async fn a_refusal_comes_back_as_the_same_error() {
     let dir = tempfile::tempdir().unwrap();
     let _server = start(&socket(&dir));
     let error = Client::new(socket(&dir)).get::<u32>("/full").await.unwrap_err();
-    assert!(matches!(error, CallError::Api(e) if e == site("disk_full", "the disk is full", "free some")));
+    assert!(
+        matches!(error, CallError::Refused(e) if e == site("disk_full", "the disk is full", "free some"))
+    );
 }
 
 #[tokio::test]
@@ -55,16 +59,18 @@ async fn wrong_paths_bodies_and_replies_are_told_apart() {
     let _server = start(&socket(&dir));
     let client = Client::new(socket(&dir));
     let route = client.get::<u32>("/nowhere").await.unwrap_err();
-    assert!(matches!(route, CallError::Api(e) if e.code == "no_such_route"));
+    assert!(matches!(route, CallError::Refused(e) if e.code == "no_such_route"));
     let reply = client.get::<u32>("/text").await.unwrap_err();
-    assert!(matches!(reply, CallError::Garbled(_)));
+    assert!(matches!(reply, CallError::Garbled { .. }));
 }
 
 #[tokio::test]
 async fn without_a_server_the_call_is_unreachable() {
     let dir = tempfile::tempdir().unwrap();
     let error = Client::new(socket(&dir)).get::<u32>("/number").await.unwrap_err();
-    assert!(matches!(error, CallError::Unreachable(e) if e.kind() == std::io::ErrorKind::NotFound));
+    assert!(
+        matches!(error, CallError::Unreachable { cause, .. } if cause.kind() == std::io::ErrorKind::NotFound)
+    );
 }
 
 #[tokio::test]
@@ -72,7 +78,7 @@ async fn a_stale_socket_is_replaced_and_a_live_one_is_not() {
     let dir = tempfile::tempdir().unwrap();
     drop(std::os::unix::net::UnixListener::bind(socket(&dir)).unwrap());
     let _server = start(&socket(&dir));
-    assert!(matches!(http::bind(&socket(&dir), OpenTo::Ourselves), Err(BindError::InUse { .. })));
+    assert!(matches!(server::bind(&socket(&dir), OpenTo::Ourselves), Err(BindError::InUse { .. })));
     assert_eq!(Client::new(socket(&dir)).get::<u32>("/number").await.unwrap(), 7);
 }
 
@@ -87,7 +93,9 @@ async fn the_socket_is_for_its_owner_alone() {
 #[tokio::test]
 async fn a_path_that_fits_no_socket_says_what_to_do() {
     let path = Path::new("/").join("x".repeat(120)).join("s.sock");
-    assert!(http::bind(&path, OpenTo::Ourselves).unwrap_err().to_string().contains("choose a shorter --dir"));
+    assert!(
+        server::bind(&path, OpenTo::Ourselves).unwrap_err().to_string().contains("choose a shorter --dir")
+    );
 }
 
 #[tokio::test]

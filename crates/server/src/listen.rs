@@ -6,25 +6,21 @@ use std::os::unix::net::{UnixListener as StdListener, UnixStream as StdStream};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use api::endpoint::{SocketPathTooLong, check_socket_path};
+use api::munge::Munge;
 use axum::Router;
 use axum::extract::connect_info::Connected;
 use axum::extract::{ConnectInfo, DefaultBodyLimit, FromRequest, Request};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use axum::serve::IncomingStream;
+use daemon::error::user;
 use serde::de::DeserializeOwned;
 use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::watch;
 
-use super::identity::{self, Caller};
-use crate::error::{Refusal, user};
-use crate::munge::Munge;
-
-/// The longest path of a socket, bytes: the kernel takes 107 (unix(7)), and a little is left for other systems.
-pub const SOCKET_PATH_MAX: usize = 100;
-
-/// The largest request, bytes: Slurm's largest batch script is 4 MiB, and JSON may escape some of it.
-pub(super) const REQUEST_BYTES_MAX: usize = 16 << 20;
+use crate::caller::{self, Caller, REQUEST_BYTES_MAX};
+use crate::refusal::Refusal;
 
 /// How long requests in flight may take to finish when the service stops.
 const DRAIN: Duration = Duration::from_secs(2);
@@ -32,12 +28,9 @@ const DRAIN: Duration = Duration::from_secs(2);
 /// Why a service cannot listen.
 #[derive(Debug, thiserror::Error)]
 pub enum BindError {
-    /// The path does not fit into a socket address.
-    #[error("the socket path {} has {} bytes, at most {SOCKET_PATH_MAX} work; choose a shorter --dir", path.display(), path.as_os_str().len())]
-    TooLong {
-        /// The path.
-        path: PathBuf,
-    },
+    /// The path does not fit into a socket's address.
+    #[error(transparent)]
+    TooLong(#[from] SocketPathTooLong),
     /// Another process answers there.
     #[error("another process listens on {}", path.display())]
     InUse {
@@ -90,7 +83,7 @@ pub enum Door {
         listener: TcpListener,
         /// What checks the credentials.
         munge: Munge,
-        /// What this service is called in them ([`crate::munge::binding`]).
+        /// What this service is called in them ([`api::munge::binding`]).
         audience: String,
     },
 }
@@ -104,20 +97,8 @@ pub enum OpenTo {
     Everybody,
 }
 
-/// Whether `path` fits into a socket address.
-///
-/// # Errors
-/// [`BindError::TooLong`].
-pub fn check_socket_path(path: &Path) -> Result<(), BindError> {
-    if path.as_os_str().len() > SOCKET_PATH_MAX {
-        Err(BindError::TooLong { path: path.into() })
-    } else {
-        Ok(())
-    }
-}
-
-/// Listens on the socket `path`, mode 0600, or 0666 where it is open to everybody. Replaces a socket that nobody answers on. Two processes that do so at the
-/// same time must be kept apart by a lock ([`crate::lock`]).
+/// Listens on the socket `path`, mode 0600, or 0666 where it is open to everybody. Replaces a socket that nobody
+/// answers on. Two processes that do so at the same time must be kept apart by a lock (`daemon::lock`).
 ///
 /// # Errors
 /// See [`BindError`].
@@ -200,10 +181,9 @@ async fn serve_door(door: Door, router: Router, mut stopping: watch::Receiver<bo
             axum::serve(listener, service).with_graceful_shutdown(stopped).await
         }
         Door::Tcp { listener, munge, audience } => {
-            let check = std::sync::Arc::new(identity::Check { munge, audience });
-            let service = router
-                .layer(axum::middleware::from_fn_with_state(check, identity::check))
-                .into_make_service();
+            let check = std::sync::Arc::new(caller::Check { munge, audience });
+            let service =
+                router.layer(axum::middleware::from_fn_with_state(check, caller::check)).into_make_service();
             axum::serve(listener, service).with_graceful_shutdown(stopped).await
         }
     }

@@ -46,7 +46,10 @@ pub enum MungeError {
     #[error("load {LIBRARY}: {0}; install MUNGE (package libmunge2)")]
     Library(String),
     /// munged or the library refused.
-    #[error("{operation} a MUNGE credential{}: {reason}", socket.as_ref().map(|path| format!(" by {}", path.display())).unwrap_or_default())]
+    #[error(
+        "{operation} a MUNGE credential{}: {reason}",
+        socket.as_ref().map(|path| format!(" by {}", path.display())).unwrap_or_default()
+    )]
     Refused {
         /// `make` or `check`.
         operation: &'static str,
@@ -205,8 +208,8 @@ impl Drop for Context<'_> {
     }
 }
 
-/// What a credential is made over: the service that is asked (`control`, or a node's name), the method, the path with its
-/// query, and the body.
+/// What a credential is made over: the service that is asked (`control`, or a node's name), the method, the path with
+/// its query, and the body.
 pub fn binding(audience: &str, method: &str, path: &str, body: &[u8]) -> Vec<u8> {
     let hash: String = Sha256::digest(body).iter().map(|byte| format!("{byte:02x}")).collect();
     format!("forebay 1\n{audience}\n{method}\n{path}\n{hash}\n").into_bytes()

@@ -5,10 +5,12 @@
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
+use api::CallError;
+use api::munge::{Munge, MungeError, binding};
 use axum::Router;
 use axum::routing::{get, post};
-use daemon::http::{self, CallError, Caller, Client};
-use daemon::munge::{Munge, MungeError, binding};
+use daemon::client::Client;
+use server::{Body, Caller};
 use tempfile::TempDir;
 
 /// A running munged; ends with the test.
@@ -60,9 +62,9 @@ async fn serve(munged: &Munged) -> String {
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
     let router = Router::new()
         .route("/uid", get(async |caller: Caller| axum::Json(caller.uid)))
-        .route("/echo", post(async |http::Body(text): http::Body<String>| axum::Json(text)));
-    let door = http::bind_tcp(&free, munged.munge(), "n1").await.unwrap();
-    tokio::spawn(http::serve(vec![door], router, std::future::pending()));
+        .route("/echo", post(async |Body(text): Body<String>| axum::Json(text)));
+    let door = server::bind_tcp(&free, munged.munge(), "n1").await.unwrap();
+    tokio::spawn(server::serve(vec![door], router, std::future::pending()));
     free
 }
 
@@ -80,7 +82,10 @@ async fn a_request_for_another_service_or_without_a_credential_is_refused() {
     let address = serve(&munged).await;
     let other = Client::over_tcp(address.as_str(), "n2", munged.munge());
     let refused = other.get::<u32>("/uid").await.unwrap_err();
-    assert!(matches!(&refused, CallError::Api(error) if error.code == "not_authenticated"), "{refused:?}");
+    assert!(
+        matches!(&refused, CallError::Refused(error) if error.code == "not_authenticated"),
+        "{refused:?}"
+    );
     let mut plain = std::net::TcpStream::connect(&address).unwrap();
     let reply = tokio::task::spawn_blocking(move || {
         use std::io::{Read, Write};

@@ -2,19 +2,20 @@
 
 use std::sync::Arc;
 
+use api::http::SCHEME;
+use api::munge::{Identity, Munge, binding};
 use axum::body::Body;
 use axum::extract::{FromRequestParts, Request, State};
 use axum::http::header::AUTHORIZATION;
 use axum::http::request::Parts;
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use daemon::error::{bug, chain, user};
 
-use super::server::REQUEST_BYTES_MAX;
-use crate::error::{Refusal, bug, chain, user};
-use crate::munge::{Identity, Munge, binding};
+use crate::refusal::Refusal;
 
-/// The scheme in the `Authorization` header: `Munge CREDENTIAL`.
-pub(super) const SCHEME: &str = "Munge ";
+/// The largest request, bytes: Slurm's largest batch script is 4 MiB, and JSON may escape some of it.
+pub(super) const REQUEST_BYTES_MAX: usize = 16 << 20;
 
 /// Who made a request. Handlers take it as an argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,9 +1,10 @@
 //! Which buffer a path is in, by this machine's mount table.
 
 use std::io;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 
+use disk::mount_table::{self, Mount};
 use rustix::io::Errno;
 use wire::control::Place;
 
@@ -29,7 +30,13 @@ impl Mounted {
     /// # Errors
     /// `/proc` is not there.
     pub fn all() -> io::Result<Vec<Mounted>> {
-        Ok(parse(&std::fs::read("/proc/self/mountinfo")?))
+        Ok(mount_table::mounts()?.into_iter().filter_map(Mounted::of).collect())
+    }
+
+    /// The namespace that a mount is one of; `None` where it is somebody else's.
+    fn of(mount: Mount) -> Option<Mounted> {
+        let instance = mount.source.strip_prefix("forebay-").filter(|_| mount.kind == "fuse.forebay")?;
+        Some(Mounted { instance: instance.to_owned(), mountpoint: mount.mountpoint, device: mount.device })
     }
 
     /// The namespace that has the file of this `st_dev`.
@@ -41,8 +48,9 @@ impl Mounted {
         Ok(Mounted::all()?.into_iter().find(|mounted| mounted.device == device))
     }
 
-    /// The namespace that a path is in, and the path below its root, without a slash at either end. Symbolic links are followed, but
-    /// not one in the last place that is no folder. What is missing at the end of the path may be missing.
+    /// The namespace that a path is in, and the path below its root, without a slash at either end. Symbolic links are
+    /// followed, but not one in the last place that is no folder. What is missing at the end of the path may be
+    /// missing.
     ///
     /// # Errors
     /// What the path cannot be looked up with; `Ok(None)`: it is in no buffer.
@@ -83,47 +91,6 @@ fn real(path: &Path) -> io::Result<PathBuf> {
     }
 }
 
-/// Our mounts in the text of `/proc/PID/mountinfo` (proc_pid_mountinfo(5)).
-fn parse(text: &[u8]) -> Vec<Mounted> {
-    text.split(|&byte| byte == b'\n').filter_map(parse_line).collect()
-}
-
-fn parse_line(line: &[u8]) -> Option<Mounted> {
-    let fields: Vec<&[u8]> = line.split(|&byte| byte == b' ').collect();
-    let (device, mountpoint) = (fields.get(2)?, fields.get(4)?);
-    let dash = fields.iter().position(|field| *field == b"-")?;
-    let (kind, source) = (fields.get(dash + 1)?, fields.get(dash + 2)?);
-    let instance = std::str::from_utf8(source).ok()?.strip_prefix("forebay-")?;
-    let (major, minor) = std::str::from_utf8(device).ok()?.split_once(':')?;
-    (*kind == b"fuse.forebay").then_some(())?;
-    Some(Mounted {
-        instance: instance.to_owned(),
-        mountpoint: unescape(mountpoint),
-        device: (major.parse().ok()?, minor.parse().ok()?),
-    })
-}
-
-/// Undoes the kernel's `\ooo` for space, tab, line feed and backslash.
-fn unescape(field: &[u8]) -> PathBuf {
-    let mut bytes = Vec::with_capacity(field.len());
-    let mut rest = field;
-    while let Some((&first, after)) = rest.split_first() {
-        let code =
-            after.get(..3).filter(|_| first == b'\\').and_then(|digits| std::str::from_utf8(digits).ok());
-        match code.and_then(|digits| u8::from_str_radix(digits, 8).ok()) {
-            Some(byte) => {
-                bytes.push(byte);
-                rest = &rest[4..];
-            }
-            None => {
-                bytes.push(first);
-                rest = after;
-            }
-        }
-    }
-    std::ffi::OsString::from_vec(bytes).into()
-}
-
 /// The absolute form of a path on the parallel file system, with its last slash.
 ///
 /// # Errors
@@ -142,15 +109,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn our_mounts_are_told_from_others_and_their_names_are_unescaped() {
-        let text = b"36 25 0:45 / /mnt/7/striped rw,nosuid shared:1 - fuse.forebay forebay-i3 rw,user_id=0\n\
-            37 25 0:46 / /mnt/other rw - fuse.sshfs forebay-i4 rw\n\
-            38 25 8:1 / / rw - ext4 /dev/sda1 rw\n\
-            39 25 0:47 / /home/my\\040buffer rw - fuse.forebay forebay-i12 rw\n";
-        let found = parse(text);
-        assert_eq!(found.len(), 2);
-        assert_eq!((found[0].instance.as_str(), found[0].device), ("i3", (0, 45)));
-        assert_eq!(found[1].mountpoint, Path::new("/home/my buffer"));
+    fn our_mounts_are_told_from_others() {
+        let mount = |kind: &str, source: &str| Mount {
+            device: (0, 45),
+            mountpoint: "/mnt/7/striped".into(),
+            kind: kind.into(),
+            source: source.into(),
+        };
+        let found = Mounted::of(mount("fuse.forebay", "forebay-i3")).unwrap();
+        assert_eq!((found.instance.as_str(), found.device), ("i3", (0, 45)));
+        assert_eq!(Mounted::of(mount("fuse.sshfs", "forebay-i4")), None);
+        assert_eq!(Mounted::of(mount("fuse.forebay", "/dev/sda1")), None);
     }
 
     #[test]

@@ -4,9 +4,12 @@ use std::sync::atomic::AtomicU64;
 
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
+use daemon::error::bug;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
+
+use crate::refusal::Refusal;
 
 /// The type of OpenMetrics text, which Prometheus reads.
 const TEXT: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -49,9 +52,7 @@ impl IntoResponse for Metrics {
         let mut text = String::new();
         match prometheus_client::encoding::text::encode(&mut text, &self.registry) {
             Ok(()) => ([(CONTENT_TYPE, TEXT)], text).into_response(),
-            Err(error) => {
-                crate::error::Refusal(crate::error::bug("metrics", error.to_string())).into_response()
-            }
+            Err(error) => Refusal(bug("metrics", error.to_string())).into_response(),
         }
     }
 }

@@ -24,7 +24,8 @@ pub enum StateError {
 }
 
 /// The state folder: `dir`, else `$XDG_STATE_HOME/forebay`, else `~/.local/state/forebay`. Made if missing, with mode
-/// 0700. The path that comes back is absolute and has no symbolic links, so that it compares with the kernel's mount table.
+/// 0700. The path that comes back is absolute and has no symbolic links, so that it compares with the kernel's mount
+///       table.
 ///
 /// # Errors
 /// See [`StateError`].

@@ -1,0 +1,25 @@
+//! The rules of CONTRIBUTING.md that a program can keep: each is a test, and is shown to fail on a planted violation.
+//!
+//! ```text
+//! arrows      which crate uses which: Cargo.toml against the list in ARCHITECTURE.md
+//! circles     no two files of a crate that use each other, directly or by others
+//! lengths     of files and of functions
+//! columns     of comments and prose
+//! commits     their subjects
+//! licences    of what we link, against deny.toml
+//! listed      what broke a rule before there was one: `listed.txt`, whose numbers may only fall
+//! ```
+//!
+//! **Invariant:** nothing is built, and nothing is written but `listed.txt`, and that only downwards.
+
+pub mod arrows;
+pub mod circles;
+pub mod columns;
+pub mod commits;
+pub mod lengths;
+pub mod licences;
+pub mod listed;
+pub mod tree;
+
+#[cfg(test)]
+mod repository;
