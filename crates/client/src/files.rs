@@ -83,8 +83,8 @@ impl Files {
         }
     }
 
-    /// Notes an answer that came in a life of the connections. `false`: the home shard was told since what is held, without
-    /// this, so that the answer is void.
+    /// Notes an answer that came in a life of the connections. `false`: the home shard was told since what is held,
+    /// without this, so that the answer is void.
     #[must_use]
     pub fn answered(&mut self, life: u64, request: &Request, reply: &Reply) -> bool {
         if life < self.told {
@@ -104,8 +104,8 @@ impl Files {
         true
     }
 
-    /// What to say to a home shard that was restarted. Whatever it answered in former lives is void from now on, unless it is
-    /// part of that.
+    /// What to say to a home shard that was restarted. Whatever it answered in former lives is void from now on, unless
+    /// it is part of that.
     pub fn tell(&mut self, life: u64) -> Held {
         self.told = life;
         self.held()

@@ -233,8 +233,8 @@ impl Nodes {
         }
     }
 
-    /// Notes what an answer has opened, closed or locked. It does not count where the home shard, restarted since, was told
-    /// already what is held: there the file is not open, and the lock may be another's. So it is asked again.
+    /// Notes what an answer has opened, closed or locked. It does not count where the home shard, restarted since, was
+    /// told already what is held: there the file is not open, and the lock may be another's. So it is asked again.
     fn counts(&self, fragment: u32, life: u64, request: &Request, reply: &Reply) -> bool {
         fragment != self.home || !Files::concern(request) || self.files().answered(life, request, reply)
     }
@@ -512,8 +512,8 @@ impl Nodes {
         Ok(Link { connection, life: life.number, verifier: life.verifier })
     }
 
-    /// A home shard that was out of reach for long may have ended the session, and have removed what was open: that is to be known
-    /// before other nodes are asked for its bytes again.
+    /// A home shard that was out of reach for long may have ended the session, and have removed what was open: that is
+    /// to be known before other nodes are asked for its bytes again.
     fn hear_what_is_gone(&self) -> Result<(), HelloError> {
         if self.node(self.home).is_ok_and(|home| home.outage.lasts() > self.grace / 2) {
             self.call(self.home, 0, &Request::Ping, &[], &mut []).map_err(std::io::Error::from)?;
@@ -541,7 +541,8 @@ impl Nodes {
         }
         say(connection, &Request::Fence)?;
         if fragment == self.home {
-            // Also one that was not restarted: it may have waited for us for the grace period, and have ended the session.
+            // Also one that was not restarted: it may have waited for us for the grace period, and have ended the
+            // session.
             let held = self.files().tell(life.number);
             if let Reply::Gone(inos) = say(connection, &Request::Reclaim { opens: held.opens })? {
                 tracing::error!(

@@ -38,8 +38,8 @@ impl ClusterSite {
         ClusterSite { setting, nodes, patience }
     }
 
-    /// Repeats an idempotent call while nobody answers, until the node was silent for too long. A call that was taken is
-    /// waited for as long as the node shows otherwise that it lives.
+    /// Repeats an idempotent call while nobody answers, until the node was silent for too long. A call that was taken
+    /// is waited for as long as the node shows otherwise that it lives.
     async fn repeat<R, F: Future<Output = Result<R, CallError>>>(
         &self,
         node: &str,

@@ -1,4 +1,5 @@
-//! The configuration file of a cluster's control. `packaging/control.toml` is the same with an explanation of every key.
+//! The configuration file of a cluster's control. `packaging/control.toml` is the same with an explanation of every
+//! key.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

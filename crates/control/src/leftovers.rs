@@ -35,8 +35,8 @@ pub async fn tidy<S: Site>(control: &Control<S>) -> Result<(), ApiError> {
     Ok(())
 }
 
-/// Takes what is left of the name `id` from a node that is to make it anew, or [`tidy`] would take the new one. To be called when
-/// the new one is noted: where this fails, that one is taken away like any other.
+/// Takes what is left of the name `id` from a node that is to make it anew, or [`tidy`] would take the new one. To be
+/// called when the new one is noted: where this fails, that one is taken away like any other.
 ///
 /// # Errors
 /// The node's or the database's.

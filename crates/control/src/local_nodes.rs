@@ -67,8 +67,8 @@ struct Seen {
 }
 
 impl LocalNodes {
-    /// The nodes below the state folder `folder`: those that run, and the first `needed`, are supervised at once. Must be
-    /// called inside a tokio runtime.
+    /// The nodes below the state folder `folder`: those that run, and the first `needed`, are supervised at once. Must
+    /// be called inside a tokio runtime.
     ///
     /// # Errors
     /// The node program or the folder is not there.

@@ -6,8 +6,8 @@ use std::process::ExitCode;
 use anyhow::Context;
 use clap::Parser;
 
-/// Allocates burst buffers and leads jobs through their life-cycle. On a cluster started with --config; on one machine by
-/// forebay.
+/// Allocates burst buffers and leads jobs through their life-cycle. On a cluster started with --config; on one machine
+/// by forebay.
 #[derive(Debug, Parser)]
 #[command(version)]
 struct Arguments {

@@ -91,7 +91,8 @@ pub async fn run(
     serve(control, Policy::Own, doors, stop).await
 }
 
-/// Runs the control of a cluster until `stop` completes or it is asked to shut down. The nodes are services of their own.
+/// Runs the control of a cluster until `stop` completes or it is asked to shut down. The nodes are services of their
+/// own.
 ///
 /// # Errors
 /// See [`ControlError`].

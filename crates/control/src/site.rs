@@ -116,8 +116,8 @@ pub trait Site: NodeApi + 'static {
     /// It is not.
     fn check_mountpoint(&self, path: &Path) -> Result<PathBuf, ApiError>;
 
-    /// Waits until the storage nodes `names` answer (starts those that control runs); replies where each one's data path
-    /// listens, in order.
+    /// Waits until the storage nodes `names` answer (starts those that control runs); replies where each one's data
+    /// path listens, in order.
     ///
     /// # Errors
     /// A node does not come up.

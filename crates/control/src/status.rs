@@ -85,8 +85,8 @@ impl Rows {
     }
 }
 
-/// What stage-outs may still have to save: all that is in the buffer, less what they have saved and verified. A job that
-/// never ran wrote nothing.
+/// What stage-outs may still have to save: all that is in the buffer, less what they have saved and verified. A job
+/// that never ran wrote nothing.
 fn bytes_dirty(stages: &[StageStatus], used_bytes: u64, was_mounted: bool) -> u64 {
     let outs = || stages.iter().filter(|stage| stage.direction == Direction::Out);
     if !was_mounted || outs().all(|stage| stage.state == StageState::Complete) {

@@ -1,7 +1,7 @@
 //! Whether the job is writing to the flash at this moment: then no new file is copied, for a bounded time.
 //!
-//! The kernel counts what every block device writes. The drainer writes little to the flash, so what is written there is
-//! the job's, or what the kernel still owes it.
+//! The kernel counts what every block device writes. The drainer writes little to the flash, so what is written there
+//! is the job's, or what the kernel still owes it.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,5 @@
-//! Which node of a job has which name on the PFS: a file for each host in the session's folder there, appended to before
-//! a name is used for the first time.
+//! Which node of a job has which name on the PFS: a file for each host in the session's folder there, appended to
+//! before a name is used for the first time.
 //!
 //! ```text
 //! HOST.claims := line*      line := ("+" | "-") path as a JSON string

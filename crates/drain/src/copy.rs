@@ -48,8 +48,8 @@ pub enum Outcome {
 }
 
 impl Copier {
-    /// Copies the file `path`, below the drained folder, to `target`, unless that is there in this version: `landed`. Calls
-    /// `begin` with the version that it is about to copy: that one comes there or none.
+    /// Copies the file `path`, below the drained folder, to `target`, unless that is there in this version: `landed`.
+    /// Calls `begin` with the version that it is about to copy: that one comes there or none.
     pub fn turn(
         &self,
         path: &Path,

@@ -1,8 +1,8 @@
-//! When the job's time ends, and what is done when the drain will not be ready by then: it drops its bandwidth limit, its node
-//! takes its low rank away, and it says so in the job's output.
+//! When the job's time ends, and what is done when the drain will not be ready by then: it drops its bandwidth limit,
+//! its node takes its low rank away, and it says so in the job's output.
 //!
-//! Slurm is asked for the time, as it may be changed while the job runs, and prints the warning (`scontrol notify`). Only one
-//! of a job's nodes warns.
+//! Slurm is asked for the time, as it may be changed while the job runs, and prints the warning (`scontrol notify`).
+//! Only one of a job's nodes warns.
 
 use std::fs::File;
 use std::process::{Command, Stdio};

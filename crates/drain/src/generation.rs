@@ -16,7 +16,8 @@ pub const TICK: Duration = Duration::from_millis(20);
 /// Seconds and nanoseconds since 1970.
 pub type Stamp = (i64, u32);
 
-/// One version of one file. All of it is changed by the kernel alone, so that setting a time back does not hide a change.
+/// One version of one file. All of it is changed by the kernel alone, so that setting a time back does not hide a
+/// change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Generation {
     /// Inode number.

@@ -1,5 +1,5 @@
-//! The end of a copy: the folder on the PFS is synced, for all files that were copied into it meanwhile at once; then the
-//! ledger and the logs say "done". And what follows from renames and removals on the node.
+//! The end of a copy: the folder on the PFS is synced, for all files that were copied into it meanwhile at once; then
+//! the ledger and the logs say "done". And what follows from renames and removals on the node.
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};

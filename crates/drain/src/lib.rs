@@ -12,8 +12,8 @@
 //! `docs/NODE-LOCAL.md` says what is promised to users.
 //!
 //! **Invariant:** a file is copied only while nobody has it open for writing, and is in the ledger only with the
-//! [`generation::Generation`] whose contents were verified on the PFS. So comparing the folder with the ledger finds all
-//! that is owed, whatever notices were lost: a rescan is the truth, notices only make it quick.
+//! [`generation::Generation`] whose contents were verified on the PFS. So comparing the folder with the ledger finds
+//! all that is owed, whatever notices were lost: a rescan is the truth, notices only make it quick.
 
 #![expect(unreachable_pub, reason = "its items are older than the lint; what is touched says `pub(crate)`")]
 

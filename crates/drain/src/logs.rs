@@ -9,7 +9,8 @@
 //!
 //! Lines are written in whole groups, with append, so that those of several nodes do not mix.
 //!
-//! **Invariant:** a line that could not be written whole takes no other with it: the next group begins with a line's end.
+//! **Invariant:** a line that could not be written whole takes no other with it: the next group begins with a line's
+//! end.
 
 use std::fs::File;
 use std::io::Write;

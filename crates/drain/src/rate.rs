@@ -1,5 +1,5 @@
-//! How fast the drain was lately. Work is bytes that are copied and bytes that are read back, counted while they go: a file may
-//! take longer than a rate may be old.
+//! How fast the drain was lately. Work is bytes that are copied and bytes that are read back, counted while they go: a
+//! file may take longer than a rate may be old.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};

@@ -8,12 +8,12 @@ use clap::{Args, ValueEnum};
 /// The folder with the drainer's own files, in the drained folder and in the one on the PFS.
 pub const OWN_FOLDER: &str = ".forebay-drain";
 
-/// The file in the drainer's folder that asks the node service to run a drainer for a volume of the node: the words of its
-/// command line, as a JSON list.
+/// The file in the drainer's folder that asks the node service to run a drainer for a volume of the node: the words of
+/// its command line, as a JSON list.
 pub const REQUEST: &str = "request.json";
 
-/// The file in the drainer's folder that says that its user has stopped it: the node service leaves it so until the job is
-/// over. It goes when a drainer starts.
+/// The file in the drainer's folder that says that its user has stopped it: the node service leaves it so until the job
+/// is over. It goes when a drainer starts.
 pub const STOPPED: &str = "stopped";
 
 /// How one drainer works, as its command line has it.

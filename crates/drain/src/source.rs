@@ -1,7 +1,7 @@
 //! The node's side: files on its flash. Nothing is ever changed here.
 //!
-//! **Invariant:** a file is copied as the version that was found, or not at all: the attributes that the copy begins with
-//! are those of the found one, and it is checked against them when it ends.
+//! **Invariant:** a file is copied as the version that was found, or not at all: the attributes that the copy begins
+//! with are those of the found one, and it is checked against them when it ends.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};

@@ -47,7 +47,8 @@ pub struct Status {
     /// Bytes to copy and to read back.
     #[serde(default)]
     pub work_left: u64,
-    /// Bytes a second that are copied or read back, over the last ten seconds of work; 0 before there is anything to tell from.
+    /// Bytes a second that are copied or read back, over the last ten seconds of work; 0 before there is anything to
+    /// tell from.
     pub bytes_per_s: u64,
     /// Nothing is copied because somebody said so.
     pub paused: bool,

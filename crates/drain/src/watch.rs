@@ -1,7 +1,7 @@
 //! Notices from the kernel (inotify) of what happens below the drained folder, and walks through it.
 //!
-//! Notices may be lost: the kernel's queue overflows, a folder is filled before it is watched, there are more folders than
-//! a user may watch. Each loss leads to a walk, whose result is compared with the ledger.
+//! Notices may be lost: the kernel's queue overflows, a folder is filled before it is watched, there are more folders
+//! than a user may watch. Each loss leads to a walk, whose result is compared with the ledger.
 
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
@@ -56,8 +56,8 @@ impl Watch {
         self.blind.load(Ordering::Relaxed)
     }
 
-    /// Goes through the folder `below` and all in it, watches them, and hands over every file and symbolic link. Gives what it
-    /// could not look at: there may be files in it.
+    /// Goes through the folder `below` and all in it, watches them, and hands over every file and symbolic link. Gives
+    /// what it could not look at: there may be files in it.
     pub fn walk(&self, below: &Path, found: &mut dyn FnMut(PathBuf, &Seen)) -> Vec<(PathBuf, Errno)> {
         let mut unseen = Vec::new();
         let mut folders = vec![below.to_owned()];

@@ -1,5 +1,5 @@
-//! What each thread of a worker is at, in a file beside the journal: who finds the worker dead can name the file that killed
-//! it.
+//! What each thread of a worker is at, in a file beside the journal: who finds the worker dead can name the file that
+//! killed it.
 //!
 //! ```text
 //! slot of 4 KiB for each thread := path, then NULs       all NULs: at nothing

@@ -28,8 +28,8 @@ pub(crate) struct Bounds {
     bytes_max: u64,
 }
 
-/// For this host's own workers. Of larger files a sync is a small part of what they cost, and many at once would be ready
-/// late.
+/// For this host's own workers. Of larger files a sync is a small part of what they cost, and many at once would be
+/// ready late.
 const OWN: Bounds = Bounds { file_bytes_max: 256 << 10, bytes_max: 4 << 20 };
 
 /// For movers, whose orders cost a round trip.
@@ -98,8 +98,8 @@ pub(crate) fn stage(context: &Arc<Context>, first: Entry) {
     }
 }
 
-/// Makes verified copies of files that are to get their names in `folder`, or elsewhere in its file system; tells of each in
-/// order what became of it.
+/// Makes verified copies of files that are to get their names in `folder`, or elsewhere in its file system; tells of
+/// each in order what became of it.
 pub(crate) fn make<'a>(context: &'a Arc<Context>, folder: &Found, tasks: Vec<Task<'_>>) -> Vec<Made<'a>> {
     let Ok(batch) = context.sides.target.begin_batch(folder) else {
         return tasks.iter().map(|_| Made::Alone).collect();

@@ -16,8 +16,8 @@ use crate::checksum::Checksum;
 /// What is read and written at once, the largest request of the data path; and a stripe.
 pub(crate) const BLOCK_BYTES: u64 = 1 << 20;
 
-/// Blocks in a unit: what a worker copies before it takes the next, and what at most is copied again by each worker after
-/// it was killed.
+/// Blocks in a unit: what a worker copies before it takes the next, and what at most is copied again by each worker
+/// after it was killed.
 pub(crate) const UNIT_BLOCKS: usize = 16;
 
 /// Bytes in a unit. Files up to this size are copied by one worker, from start to end.

@@ -82,8 +82,8 @@ pub trait Namespace: Send + Sync {
     fn place(&self, _ino: u64, _offset: u64, _len: u64) -> Option<(u32, u64)> {
         None
     }
-    /// The object of a file on a fragment, open for reading and writing, where that is on this host. ENOENT: nothing was
-    /// written to it yet.
+    /// The object of a file on a fragment, open for reading and writing, where that is on this host. ENOENT: nothing
+    /// was written to it yet.
     fn object(&self, _ino: u64, _fragment: u32) -> Result<OwnedFd> {
         Err(Errno::NOTSUP)
     }
@@ -149,8 +149,8 @@ impl<N: Namespace> Buffer<N> {
         kept.map(|name| self.namespace.getxattr(ino, &name).map(|value| (name, value))).collect()
     }
 
-    /// The contents of the files that are worth reading together, by their places; what cannot be read is read again when
-    /// it is copied.
+    /// The contents of the files that are worth reading together, by their places; what cannot be read is read again
+    /// when it is copied.
     fn read_ahead(&self, opened: &[Result<Attr>]) -> HashMap<usize, Vec<u8>> {
         let mut left = AHEAD_MAX;
         let mut chosen = Vec::new();

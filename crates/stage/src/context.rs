@@ -97,8 +97,8 @@ impl Context {
         self.monitor.failed(failure);
     }
 
-    /// Names that were made and could not be synced may be gone after a power loss, whatever a second sync says: the stage is
-    /// to be run again, which looks at every one.
+    /// Names that were made and could not be synced may be gone after a power loss, whatever a second sync says: the
+    /// stage is to be run again, which looks at every one.
     pub(crate) fn doubt_names(&self, fault: &Fault) {
         if self.rules.is_pass || !fault.may_pass() {
             return;
@@ -121,7 +121,8 @@ impl Context {
         self.retrying_after(attempt(), attempt)
     }
 
-    /// The same with a file that is open. One that became stale is to be opened anew, which is not this attempt's to do.
+    /// The same with a file that is open. One that became stale is to be opened anew, which is not this attempt's to
+    /// do.
     pub(crate) fn retrying_open<T>(&self, mut attempt: impl FnMut() -> Result<T, Fault>) -> Result<T, Fault> {
         let is_stale = |fault: &Fault| fault.errno() == Some(Errno::STALE);
         let outcome = self.retrying(|| match attempt() {
@@ -176,8 +177,9 @@ impl Context {
         self.pace(bytes);
     }
 
-    /// How this process makes entries. A mover may outlive its coordinator, and then must not touch what a later run has made under
-    /// the same names: it makes parts in buffers as well, and only the coordinator, of which there is one, gives them their names.
+    /// How this process makes entries. A mover may outlive its coordinator, and then must not touch what a later run
+    /// has made under the same names: it makes parts in buffers as well, and only the coordinator, of which there is
+    /// one, gives them their names.
     fn placement(&self) -> Placement {
         if self.run.hand.is_empty() { self.sides.target.placement() } else { Placement::Renamed }
     }

@@ -5,8 +5,8 @@
 //! job's end:  the stage         all that is left, checked against the same journal
 //! ```
 //!
-//! **Invariant:** a pass is never `complete` and fails nothing: the stage at the end compares every file of the source with
-//! the journal.
+//! **Invariant:** a pass is never `complete` and fails nothing: the stage at the end compares every file of the source
+//! with the journal.
 
 use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -17,8 +17,8 @@ use crate::context::Context;
 use crate::regular;
 use crate::tree::Found;
 
-/// How long a file must have rested: who opens, writes and closes in turn is not to be copied each time, and two changes
-/// within one tick of an older kernel's clock look like one.
+/// How long a file must have rested: who opens, writes and closes in turn is not to be copied each time, and two
+/// changes within one tick of an older kernel's clock look like one.
 const REST: Duration = Duration::from_secs(1);
 
 /// Whether a pass copies an entry: a file that nobody writes, and that is not published as it is.
@@ -35,8 +35,8 @@ fn has_rested(changed: Time) -> bool {
     now.checked_sub(changed).is_some_and(|rested| rested >= REST)
 }
 
-/// Takes away what passes have published under names that the source does not have any more, as a stage at the job's end
-/// would not have made them. Only after a whole walk: what was not met for another reason stays.
+/// Takes away what passes have published under names that the source does not have any more, as a stage at the job's
+/// end would not have made them. Only after a whole walk: what was not met for another reason stays.
 pub(crate) fn remove_orphans(context: &Context) {
     let walked = context.monitor.progress().planned && !context.monitor.is_stopping();
     if !walked || context.run.pass_failed.load(Ordering::Relaxed) || context.monitor.has_failures() {

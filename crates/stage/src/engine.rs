@@ -77,8 +77,8 @@ impl Engine {
         Engine { at: Arc::new(at), ..self }
     }
 
-    /// Removes everything that runs of the stage which were killed left on the PFS; says whether nothing is left. The stage is
-    /// not to be run again.
+    /// Removes everything that runs of the stage which were killed left on the PFS; says whether nothing is left. The
+    /// stage is not to be run again.
     pub fn clear(spec: &StageSpec, journal: Journal) -> bool {
         let monitor = Arc::new(Monitor::new(spec));
         let engine = Engine::between(Arc::new(Pfs), Arc::new(Pfs));

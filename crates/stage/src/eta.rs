@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use wire::control::StageProgress;
 
-/// What an entry costs besides its bytes: opening, making, syncing and naming it takes about as long as to copy so much.
+/// What an entry costs besides its bytes: opening, making, syncing and naming it takes about as long as to copy so
+/// much.
 const ENTRY_WORK: u64 = 256 << 10;
 
 /// The rate is one over at least this time, and over a quarter of the time passed: steady late, quick to find early.

@@ -107,7 +107,8 @@ impl Fault {
             }
     }
 
-    /// Whether the PFS has no room now: others may make some. A buffer is the job's own, and what fills it is this stage.
+    /// Whether the PFS has no room now: others may make some. A buffer is the job's own, and what fills it is this
+    /// stage.
     pub(crate) fn is_no_room(&self) -> bool {
         self.side == Side::Pfs && matches!(self.errno(), Some(Errno::NOSPC | Errno::DQUOT))
     }

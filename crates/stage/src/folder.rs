@@ -68,8 +68,8 @@ fn finish(context: &Context, folder: &Folder) {
     if context.monitor.is_stopping() {
         return;
     }
-    // Before the metadata: a mode without read permission would keep us from opening it. Only once: what a sync that failed
-    // was to bring to the disk, the next does not.
+    // Before the metadata: a mode without read permission would keep us from opening it. Only once: what a sync that
+    // failed was to bring to the disk, the next does not.
     let target = &*context.sides.target;
     let path = &folder.target.path;
     if let Err(fault) = target.sync_folder(path).tried(target, path, "fsync folder") {

@@ -49,8 +49,8 @@ pub struct Finished {
     pub size: u64,
     /// The source's time of change when it was copied, and so the target's since.
     pub mtime: Time,
-    /// When the source's contents or attributes were changed last (`st_ctime`), where it is known: a file that was written
-    /// again and given its old time of change is another.
+    /// When the source's contents or attributes were changed last (`st_ctime`), where it is known: a file that was
+    /// written again and given its old time of change is another.
     pub changed: Option<Time>,
     /// CRC32C of its contents.
     pub crc32c: u32,
@@ -196,8 +196,8 @@ impl Journal {
         self.drained.lock().expect("no thread panics with the lock").remove(target);
     }
 
-    /// What earlier passes have published and the source does not have any more, as far as this run has met it. It is given
-    /// away once.
+    /// What earlier passes have published and the source does not have any more, as far as this run has met it. It is
+    /// given away once.
     pub fn orphans(&self) -> HashMap<PathBuf, Finished> {
         std::mem::take(&mut *self.drained.lock().expect("no thread panics with the lock"))
     }

@@ -38,7 +38,8 @@ use wire::node::{FragmentSpec, NamespaceTarget, StagePace, StageSpec, StorageAdd
 /// Pause between two status lines; the node is promised two a second.
 const REPORT_PERIOD: Duration = Duration::from_millis(400);
 
-/// Descriptors that 8 workers, which have the files of a batch open on both sides, and 4 lanes can have at once, and some more.
+/// Descriptors that 8 workers, which have the files of a batch open on both sides, and 4 lanes can have at once, and
+/// some more.
 const DESCRIPTORS: u64 = 8192;
 
 /// Runs one stage, or copies for one that another node runs.

@@ -22,8 +22,8 @@ pub(crate) fn keep(context: &Context, source: &Found, made: &Found, name: &Path)
     keep_with(context, source, xattrs, made, name)
 }
 
-/// Gives `made`, an entry of the target that is just made, the metadata of `source`, with these extended attributes. Faults
-/// and remarks call it `name`, which it is to become.
+/// Gives `made`, an entry of the target that is just made, the metadata of `source`, with these extended attributes.
+/// Faults and remarks call it `name`, which it is to become.
 ///
 /// The order matters: a change of owner clears mode bits; extended attributes need a writable file; times come last,
 /// so that nothing changes them again.

@@ -1,5 +1,5 @@
-//! Copying on other hosts: the coordinator plans, journals and gives files their names; a mover on the host of each other
-//! storage node copies, with the rights of the stage's owner.
+//! Copying on other hosts: the coordinator plans, journals and gives files their names; a mover on the host of each
+//! other storage node copies, with the rights of the stage's owner.
 //!
 //! ```text
 //! coordinator                                               other storage node

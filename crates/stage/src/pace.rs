@@ -1,4 +1,5 @@
-//! How fast a stage or a drain may go: a limit of bytes a second on the PFS, and a pause, both of which may change at any time.
+//! How fast a stage or a drain may go: a limit of bytes a second on the PFS, and a pause, both of which may change at
+//! any time.
 
 use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};

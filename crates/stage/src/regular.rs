@@ -6,8 +6,8 @@
 //! ```
 //!
 //! **Invariant:** a file is journalled and counted as done only after what the target gives back was compared with
-//! what was read from the source, as far as the stage's policy says. A step that fails leaves nothing at the target; what had the name before is still
-//! there (on the PFS; in a buffer the name is taken at once).
+//! what was read from the source, as far as the stage's policy says. A step that fails leaves nothing at the target;
+//! what had the name before is still there (on the PFS; in a buffer the name is taken at once).
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -1,6 +1,7 @@
 //! Where the copy of a file begins: afresh, or with the blocks that an earlier run wrote before it was killed.
 //!
-//! **Invariant:** blocks are believed only while the source is the version that it was when they were copied, and only once: should the whole then not compare, the next attempt begins afresh.
+//! **Invariant:** blocks are believed only while the source is the version that it was when they were copied, and only
+//! once: should the whole then not compare, the next attempt begins afresh.
 
 use std::collections::BTreeMap;
 use std::path::Path;

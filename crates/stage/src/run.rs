@@ -32,8 +32,8 @@ pub(crate) struct Run {
     pub(crate) owner_remarked: AtomicBool,
     /// Something could not be looked at or copied in this pass.
     pub(crate) pass_failed: AtomicBool,
-    /// What a file was given up for, of which there is one cause for all: waiting again with each of a million others would be
-    /// in vain until one is copied.
+    /// What a file was given up for, of which there is one cause for all: waiting again with each of a million others
+    /// would be in vain until one is copied.
     pub(crate) in_vain: Mutex<Vec<(Side, i32)>>,
 }
 

@@ -1,7 +1,7 @@
-//! The sessions by which storage nodes know the workers of a stage: each goes on with that of the one before. What one that
-//! was killed had sent does not land any more then, and a home shard that was restarted meanwhile does not wait for it to say
-//! what it has open: for so long any file might be. Whether it ended by itself does not matter: its last word may not have
-//! been heard.
+//! The sessions by which storage nodes know the workers of a stage: each goes on with that of the one before. What one
+//! that was killed had sent does not land any more then, and a home shard that was restarted meanwhile does not wait
+//! for it to say what it has open: for so long any file might be. Whether it ended by itself does not matter: its last
+//! word may not have been heard.
 //!
 //! **Invariant:** a session that cannot be read is never taken for none: its worker's last writes might still land.
 

@@ -107,7 +107,8 @@ impl Publisher {
         outcome
     }
 
-    /// Removes the parts that earlier publishers of this name left where they were killed, also in the folders of `also`, once.
+    /// Removes the parts that earlier publishers of this name left where they were killed, also in the folders of
+    /// `also`, once.
     pub fn clear(&self, also: impl FnOnce() -> Vec<PathBuf>) {
         let mut cleared = self.cleared.lock().expect("no thread panics with the lock");
         if !std::mem::replace(&mut *cleared, true) {
@@ -126,14 +127,16 @@ impl Publisher {
         strays::end(&self.context);
     }
 
-    /// Removes what earlier publishers began of files that nobody has asked for since: they have other names now, or none.
+    /// Removes what earlier publishers began of files that nobody has asked for since: they have other names now, or
+    /// none.
     pub fn abandon(&self) {
         for place in self.context.journal.abandoned() {
             self.context.give_up(place);
         }
     }
 
-    /// Bytes that were copied and that were read back so far, also those of copies under way; not those of attempts that failed.
+    /// Bytes that were copied and that were read back so far, also those of copies under way; not those of attempts
+    /// that failed.
     pub fn worked(&self) -> u64 {
         let progress = self.context.monitor.progress();
         progress.bytes_done + progress.bytes_verified

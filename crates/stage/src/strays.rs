@@ -1,5 +1,5 @@
-//! Parts that nobody works on any more: of earlier runs that were killed, wherever their folders are now, and of this run
-//! where they could not be removed at once.
+//! Parts that nobody works on any more: of earlier runs that were killed, wherever their folders are now, and of this
+//! run where they could not be removed at once.
 //!
 //! **Invariant:** the journal forgets a folder only when every part in it was seen to be gone.
 

@@ -1,8 +1,8 @@
-//! One regular file from where it is to where it is made, by all hands: units of blocks are copied and read back on this
-//! host, or by movers on the hosts of other storage nodes.
+//! One regular file from where it is to where it is made, by all hands: units of blocks are copied and read back on
+//! this host, or by movers on the hosts of other storage nodes.
 //!
-//! **Invariant:** a unit that a mover has copied is on stable storage when it says so: a mover that is lost loses nothing
-//! that was noted.
+//! **Invariant:** a unit that a mover has copied is on stable storage when it says so: a mover that is lost loses
+//! nothing that was noted.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -28,7 +28,8 @@ pub(crate) struct Transfer {
     pub(crate) target: Opened,
     /// The target under its working name.
     pub(crate) made: Found,
-    /// How the buffer's side of it is spread over storage nodes that copy, and its inode there; `None`: one host copies.
+    /// How the buffer's side of it is spread over storage nodes that copy, and its inode there; `None`: one host
+    /// copies.
     pub(crate) spread: Option<(Layout, u64)>,
 }
 
@@ -113,8 +114,8 @@ impl Copier for Here {
 }
 
 impl Transfer {
-    /// Copies all blocks but those that are there already, which are given with their checksums. Those that this host has
-    /// copied are not synced yet.
+    /// Copies all blocks but those that are there already, which are given with their checksums. Those that this host
+    /// has copied are not synced yet.
     pub(crate) fn copy(
         self: &Arc<Transfer>,
         context: &Arc<Context>,

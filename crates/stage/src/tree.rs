@@ -103,8 +103,8 @@ pub trait Tree: Send + Sync {
     /// Opens a regular file for reading.
     fn open(&self, file: &Found) -> Result<Box<dyn OpenFile>>;
 
-    /// Opens regular files for reading, in order, with the attributes that they then have; `None` where it is no less work
-    /// for many than for each.
+    /// Opens regular files for reading, in order, with the attributes that they then have; `None` where it is no less
+    /// work for many than for each.
     fn open_all(&self, _files: &[&Found]) -> Option<Vec<Result<Opened>>> {
         None
     }
@@ -191,8 +191,8 @@ pub trait OpenFile: Send + Sync {
     /// Sets the size, bytes; what is new is a hole.
     fn set_size(&self, size: u64) -> Result<()>;
 
-    /// Has a range written to where the bytes are kept from now on, so that [`OpenFile::sync`] has less to wait for. Whether
-    /// that succeeds is seen there.
+    /// Has a range written to where the bytes are kept from now on, so that [`OpenFile::sync`] has less to wait for.
+    /// Whether that succeeds is seen there.
     fn begin_sync(&self, _range: Range<u64>) {}
 
     /// Makes the contents survive a power loss.
@@ -207,8 +207,8 @@ pub trait OpenFile: Send + Sync {
 
 /// Files that are written one after the other, and then synced together.
 pub trait Batch {
-    /// Makes the contents of these files, written since the batch was begun, survive a power loss. An error may be that of
-    /// any file, also of another.
+    /// Makes the contents of these files, written since the batch was begun, survive a power loss. An error may be that
+    /// of any file, also of another.
     fn sync(&self, files: &[&Found]) -> Result<()>;
 }
 

@@ -6,9 +6,10 @@ use wire::node::Verify;
 use crate::blocks::{UNIT_BLOCKS, UNIT_BYTES as CHUNK_BYTES};
 use crate::context::Context;
 
-/// Up to this size a file is read back as a whole where the policy leaves the choice: reading back costs about as much time as
-/// reading did, and with larger files a stage would wait for that more than for anything else. Where four files were read
-/// back as a whole they were staged at 0.62 to 0.68 of the rate at which the disk can be written, with a sample at 0.93 to 0.95.
+/// Up to this size a file is read back as a whole where the policy leaves the choice: reading back costs about as much
+/// time as reading did, and with larger files a stage would wait for that more than for anything else. Where four files
+/// were read back as a whole they were staged at 0.62 to 0.68 of the rate at which the disk can be written, with a
+/// sample at 0.93 to 0.95.
 const FULL_BYTES_MAX: u64 = 256 << 20;
 
 /// Of the chunks between the first and the last one in so many is read back, where not all are.

@@ -1,7 +1,7 @@
 //! Which version of a file something was read from.
 //!
-//! **Invariant:** two versions of a file that were both looked at after [`Found::since`] has lain for a [`tick`] differ,
-//! whatever a program does to the times of change that it can set: `st_ctime` is the kernel's alone.
+//! **Invariant:** two versions of a file that were both looked at after [`Found::since`] has lain for a [`tick`]
+//! differ, whatever a program does to the times of change that it can set: `st_ctime` is the kernel's alone.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -37,7 +37,8 @@ impl Version {
     }
 }
 
-/// How long to wait before a file is read, so that whatever changes later is stamped with another time than what was found.
+/// How long to wait before a file is read, so that whatever changes later is stamped with another time than what was
+/// found.
 pub(crate) fn rest(found: &Found) -> Duration {
     let changed = found.attr.ctime;
     if !is_recent(changed) {

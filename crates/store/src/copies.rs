@@ -8,8 +8,8 @@
 //! ```
 //!
 //! A copy belongs to the connection that it comes by. One that broke is not gone on with, and is removed unless it was
-//! whole: the home begins another, and the one that is there stays until that is whole. Copies are kept and read also where the fragment beside them
-//! cannot be served.
+//! whole: the home begins another, and the one that is there stays until that is whole. Copies are kept and read also
+//! where the fragment beside them cannot be served.
 //!
 //! **Invariant:** of several connections for one namespace only the last that began a copy writes.
 

@@ -1,7 +1,7 @@
 //! How the descriptors that this process may have are shared out: RLIMIT_NOFILE is one number for everything.
 //!
-//! **Invariant:** what is kept for [`RESERVE`] goes neither to objects nor to connections, so that control is heard and logs
-//! are written however many files jobs use.
+//! **Invariant:** what is kept for [`RESERVE`] goes neither to objects nor to connections, so that control is heard and
+//! logs are written however many files jobs use.
 
 use rustix::process::{Resource, getrlimit};
 

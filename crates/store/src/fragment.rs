@@ -1,5 +1,6 @@
-//! One fragment: an instance's part on this node, with the objects of its namespaces and the metadata of those that have
-//! their home here. What it has on disk is made by [`create`], before its specification is written; opening makes nothing.
+//! One fragment: an instance's part on this node, with the objects of its namespaces and the metadata of those that
+//! have their home here. What it has on disk is made by [`create`], before its specification is written; opening makes
+//! nothing.
 //!
 //! ```text
 //! FRAGMENTS/i3/spec.json                     what control asked for: see [`specification`]
@@ -284,8 +285,8 @@ impl Fragment {
         self.served.notify_all();
     }
 
-    /// Ends every other connection of the session that the connection `own` belongs to, and waits until they are served to
-    /// their ends.
+    /// Ends every other connection of the session that the connection `own` belongs to, and waits until they are served
+    /// to their ends.
     pub fn fence(&self, own: u64) {
         let mut connections = self.connections.lock().expect(POISON);
         let Some(whose) = connections.get(&own).map(|served| served.whose) else { return };
@@ -326,7 +327,8 @@ impl Fragment {
 
 const POISON: &str = "no thread panics while it holds the list of connections";
 
-/// Where the bytes of the fragment in `folder` are: what is lost with one of their file systems is lost to the fragment.
+/// Where the bytes of the fragment in `folder` are: what is lost with one of their file systems is lost to the
+/// fragment.
 pub(crate) fn places(folder: &Path, volume: VolumeKind) -> Vec<PathBuf> {
     match volume {
         VolumeKind::Directory => vec![folder.to_owned()],

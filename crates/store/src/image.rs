@@ -1,5 +1,5 @@
-//! An XFS file system of a given size in a preallocated image behind a loop device: what a fragment's volume and a job's
-//! node-local volume have in common.
+//! An XFS file system of a given size in a preallocated image behind a loop device: what a fragment's volume and a
+//! job's node-local volume have in common.
 //!
 //! The image takes its space at once but is not written: unwritten extents read as zeros. The kernel keeps the limit.
 
@@ -16,14 +16,15 @@ use rustix::mount::{MountFlags, UnmountFlags};
 /// mkfs.xfs of xfsprogs 5.19 and later refuses less than 300 MiB; some room beside.
 pub const IMAGE_BYTES_MIN: u64 = 320 << 20;
 
-/// What XFS keeps for itself: its log (64 MiB at least on small systems, up to 1/2048 beyond), headers, free-space trees.
+/// What XFS keeps for itself: its log (64 MiB at least on small systems, up to 1/2048 beyond), headers, free-space
+/// trees.
 pub const OVERHEAD_BYTES: u64 = 96 << 20;
 
 /// How volumes are mounted.
 pub const MOUNT_FLAGS: MountFlags = MountFlags::NOATIME.union(MountFlags::NODEV).union(MountFlags::NOSUID);
 
-/// No space is taken for a file beyond its end. XFS does that for files that grow, up to half of what they have, and gives it
-/// back when they are closed; but a node keeps objects open, so that a buffer looked full long before it was.
+/// No space is taken for a file beyond its end. XFS does that for files that grow, up to half of what they have, and
+/// gives it back when they are closed; but a node keeps objects open, so that a buffer looked full long before it was.
 ///
 /// An image that was brought back from a copy has the original's UUID, and that may be mounted still, in another mount
 /// namespace. That no image is mounted twice is seen by its inode, in [`mount`].
@@ -95,8 +96,8 @@ pub fn preallocate(path: &Path, bytes: u64) -> Result<(), VolumeError> {
         .map_err(|e| failed("preallocate the volume's space in", path, e.into()))
 }
 
-/// Mounts `image` at `mountpoint`, by the loop device that it has if it has one: a process in a mount namespace that was
-/// cloned meanwhile may still have it mounted, and the kernel mounts no file system from two devices at once.
+/// Mounts `image` at `mountpoint`, by the loop device that it has if it has one: a process in a mount namespace that
+/// was cloned meanwhile may still have it mounted, and the kernel mounts no file system from two devices at once.
 ///
 /// # Errors
 /// [`VolumeError`].
@@ -120,7 +121,8 @@ fn device_of(image: &Path) -> Result<Option<PathBuf>, VolumeError> {
 }
 
 fn attach(image: &Path) -> Result<PathBuf, VolumeError> {
-    // Direct I/O keeps the data out of the host's page cache; a file system without it (an older tmpfs) takes the other.
+    // Direct I/O keeps the data out of the host's page cache; a file system without it (an older tmpfs) takes the
+    // other.
     let attach = |direct: &str| {
         let mut command = Command::new("losetup");
         command.args(["--find", "--show", direct]).arg(image);
@@ -183,7 +185,8 @@ pub fn detach(mountpoint: &Path) -> Result<(), VolumeError> {
     Ok(())
 }
 
-/// Whether something is mounted at `path` itself, be it a part of the file system above it. Nothing is where `path` is not.
+/// Whether something is mounted at `path` itself, be it a part of the file system above it. Nothing is where `path` is
+/// not.
 ///
 /// # Errors
 /// [`VolumeError::Io`]: it cannot be told.

@@ -1,14 +1,14 @@
 //! Checksums of objects at rest: what they are over, where they are kept, when they are made and when they count.
 //!
 //! An object is *sealed* when nobody has changed it for a while: the sums of its blocks are written to the namespace's
-//! log of seals (`FRAGMENT/sums/N.log`), after its data was made durable. The first change after that *lifts* the seal: a
-//! durable note in the log, before the change can reach the disk. What nobody has touched since is still checked against the
-//! lifted seal's sums, and they go into the next one: a block that is damaged is never summed as it is.
+//! log of seals (`FRAGMENT/sums/N.log`), after its data was made durable. The first change after that *lifts* the seal:
+//! a durable note in the log, before the change can reach the disk. What nobody has touched since is still checked
+//! against the lifted seal's sums, and they go into the next one: a block that is damaged is never summed as it is.
 //!
 //! Owns the sums, the log and the checks; objects and their space are the fragment's, names the shard's.
 //!
-//! **Invariant:** a seal counts only for bytes that were durable when it was written and were not changed since: no crash
-//! turns honest data into an alarm, and no sums of old bytes vouch for new ones.
+//! **Invariant:** a seal counts only for bytes that were durable when it was written and were not changed since: no
+//! crash turns honest data into an alarm, and no sums of old bytes vouch for new ones.
 
 pub mod closed;
 pub mod fsck;
@@ -46,8 +46,8 @@ const ZEROS: [u8; BLOCK] = [0; BLOCK];
 /// The checksum of a block of zeros.
 const SUM_OF_ZEROS: u32 = 0x98f9_4189;
 
-/// The checksum of a block, of which `bytes` are the first and zeros the rest: so a block at an object's end keeps its sum when
-/// the object grows.
+/// The checksum of a block, of which `bytes` are the first and zeros the rest: so a block at an object's end keeps its
+/// sum when the object grows.
 pub fn sum_of(bytes: &[u8]) -> u32 {
     crc32c::crc32c_append(crc32c::crc32c(bytes), &ZEROS[..BLOCK.saturating_sub(bytes.len())])
 }

@@ -66,8 +66,8 @@ impl Peers {
         }
     }
 
-    /// From now on this hears the commit verifier of a fragment whenever a connection to it begins, before the fragment is
-    /// asked anything. The first call counts.
+    /// From now on this hears the commit verifier of a fragment whenever a connection to it begins, before the fragment
+    /// is asked anything. The first call counts.
     pub fn heed(&self, heed: Box<Heed>) {
         let _set = self.heed.set(heed);
     }

@@ -49,8 +49,8 @@ enum Served {
     Home(copies::connection::Worker),
 }
 
-/// The handshake. The connection is noted before the client is welcome: a fence that comes after the client's death must
-/// find all that it could have sent something by.
+/// The handshake. The connection is noted before the client is welcome: a fence that comes after the client's death
+/// must find all that it could have sent something by.
 fn greet(server: &Server, stream: &mut Stream) -> Result<Served, HelloError> {
     let (handle, other) = (stream.try_clone()?, stream.try_clone()?);
     let mut hurried = Hurried { stream, until: Instant::now() + HELLO_TIMEOUT };

@@ -41,8 +41,8 @@ pub struct OpenError {
     source: io::Error,
 }
 
-/// Runs a mover of a stage on a connection, for the fragment with this specification on disk and a namespace of it; returns
-/// when the mover has ended.
+/// Runs a mover of a stage on a connection, for the fragment with this specification on disk and a namespace of it;
+/// returns when the mover has ended.
 pub type RunMover = dyn Fn(OwnedFd, &Path, u32) -> io::Result<()> + Send + Sync;
 
 /// The storage role of one node.
@@ -183,7 +183,8 @@ impl Server {
         })
     }
 
-    /// Stops listening, ends every connection, syncs everything and unmounts volumes; the fragments stay for the next start.
+    /// Stops listening, ends every connection, syncs everything and unmounts volumes; the fragments stay for the next
+    /// start.
     pub fn shutdown(&self) {
         self.stopping.store(true, Ordering::Release);
         for listener in std::mem::take(&mut *self.listeners.lock().expect(POISON)) {

@@ -1,8 +1,9 @@
 //! The home shard: the metadata of one namespace.
 //!
-//! A request is checked against the tree in memory, written to the log, applied to the tree, and answered: in this order,
-//! under one lock, so that nothing is answered that a `kill -9` could take back. The size of a file that somebody writes
-//! is what the fragments have ([`Inode::live`]); when the last writer closes, writers' reports make it the shard's again.
+//! A request is checked against the tree in memory, written to the log, applied to the tree, and answered: in this
+//! order, under one lock, so that nothing is answered that a `kill -9` could take back. The size of a file that
+//! somebody writes is what the fragments have ([`Inode::live`]); when the last writer closes, writers' reports make it
+//! the shard's again.
 
 mod acl;
 pub mod attributes;

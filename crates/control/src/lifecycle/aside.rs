@@ -1,7 +1,8 @@
 //! Sessions that are set aside: their data is still owed to their owner, but their token is needed, or their workload
 //! manager is to forget them.
 //!
-//! **Invariant:** a session that owes a `stage_out` is never destroyed here. It gets another token and keeps everything.
+//! **Invariant:** a session that owes a `stage_out` is never destroyed here. It gets another token and keeps
+//! everything.
 
 use model::phase::{Function, Phase};
 use wire::control::{ApiError, Setup, Teardown};
@@ -13,8 +14,8 @@ use crate::node_api::Unmount;
 use crate::site::Site;
 use crate::state::sessions::{self, Session};
 
-/// Whether a workload manager's setup is for another job than the one that had the token: job ids are used again after a
-/// crash. Also the same job is another one when its earlier run came to its end here.
+/// Whether a workload manager's setup is for another job than the one that had the token: job ids are used again after
+/// a crash. Also the same job is another one when its earlier run came to its end here.
 pub fn is_reused(known: &Session, request: &Setup) -> bool {
     let managed = request.caller != wire::control::CLI;
     let differs = known.owner.uid != request.owner.uid || known.script.text != request.script.text;

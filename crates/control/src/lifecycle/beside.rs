@@ -1,6 +1,7 @@
 //! Several mounts of one namespace on one node, for who asks: each is a mount of its own, at a place of its own.
 //!
-//! **Invariant:** a mount that has its namespace for itself (it keeps names, pages and locks) is never joined by another.
+//! **Invariant:** a mount that has its namespace for itself (it keeps names, pages and locks) is never joined by
+//! another.
 
 use std::path::Path;
 

@@ -16,7 +16,8 @@ use crate::turns::Cancelled;
 /// Stages out.
 ///
 /// # Errors
-/// The first stage that failed, after all were tried, or `cancelled`; called again it tries those that are not complete.
+/// The first stage that failed, after all were tried, or `cancelled`; called again it tries those that are not
+/// complete.
 pub async fn run<S: Site>(
     control: &Arc<Control<S>>,
     token: &str,

@@ -1,7 +1,9 @@
-//! Buffers of a pool of kind node-local: on each node of the job a private volume on its own flash, at `LOCAL_ROOT/USER`.
+//! Buffers of a pool of kind node-local: on each node of the job a private volume on its own flash, at
+//! `LOCAL_ROOT/USER`.
 //!
-//! The volume is made at `pre_run`, when the nodes are known, and let go at `post_run`. From then on it is its node's: it
-//! drains what is owed and discards the volume, whatever becomes of control. `data_out` waits for that and says how it went.
+//! The volume is made at `pre_run`, when the nodes are known, and let go at `post_run`. From then on it is its node's:
+//! it drains what is owed and discards the volume, whatever becomes of control. `data_out` waits for that and says how
+//! it went.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -26,8 +28,8 @@ use crate::state::transfers::{self, Transfer};
 /// How often nodes are asked whether a volume is drained.
 const POLL: Duration = Duration::from_millis(500);
 
-/// How long a volume may be kept before that counts as a failure, beyond the time in which the job's processes end: as long
-/// as they run, their files are open.
+/// How long a volume may be kept before that counts as a failure, beyond the time in which the job's processes end: as
+/// long as they run, their files are open.
 const KEPT_MAX: Duration = Duration::from_secs(15);
 
 /// Whether the pool is the flash of the job's own nodes; `None` names the default pool.
@@ -250,8 +252,8 @@ async fn nodes<S: Site>(control: &Control<S>, session: &Session) -> Result<Vec<S
     Ok(volumes.map(|activation| activation.node).collect())
 }
 
-/// The variables that the volume at `path` has besides `DW_JOB_PRIVATE`, without a slash at their end, as on Summit: where it
-/// is, and where a drain goes that runs beside the job, so that `forebay drain wait` finds it.
+/// The variables that the volume at `path` has besides `DW_JOB_PRIVATE`, without a slash at their end, as on Summit:
+/// where it is, and where a drain goes that runs beside the job, so that `forebay drain wait` finds it.
 pub fn variables(path: &Path, instance: &Instance, stages: &[Transfer]) -> Vec<(String, String)> {
     let of = |name: &str, value: &Path| (name.to_owned(), value.display().to_string());
     let mut variables = vec![of("BBPATH", path), of("FOREBAY_LOCAL", path)];

@@ -2,8 +2,8 @@
 //! Where a buffer has none, its names come from the copy of the metadata log, and the files that had data there are
 //! named: what was there reads as an error.
 //!
-//! A place is noted before it is taken, so that a call after a crash goes on: until the lost node is back and what it had is
-//! discarded, every call sees to all fragments of the buffers that it was in.
+//! A place is noted before it is taken, so that a call after a crash goes on: until the lost node is back and what it
+//! had is discarded, every call sees to all fragments of the buffers that it was in.
 //!
 //! **Invariant:** a fragment gets another place only where its mirror, and the copies of its metadata logs, were
 //! whole when its node was last heard of.

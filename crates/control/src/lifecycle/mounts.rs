@@ -49,7 +49,8 @@ pub fn default_mountpoint(root: &Path, token: &str, buffer: &str, mode: AccessMo
     root.join(token).join(place(buffer, mode))
 }
 
-/// Tells the mounts of a session's own namespace that stages change names in it. One that does not have it for itself knows.
+/// Tells the mounts of a session's own namespace that stages change names in it. One that does not have it for itself
+/// knows.
 ///
 /// # Errors
 /// A node's.
@@ -83,8 +84,8 @@ pub enum Which<'a> {
 }
 
 /// Unmounts what the session has mounted, on all nodes at once; says whether something stays mounted. The counts of
-/// interruptions are kept for the summary. On a cluster a node that does not answer is left behind: its mounts are taken
-/// away when it is back.
+/// interruptions are kept for the summary. On a cluster a node that does not answer is left behind: its mounts are
+/// taken away when it is back.
 ///
 /// # Errors
 /// A node does not let go; what is still there is still noted as mounted.

@@ -1,5 +1,5 @@
-//! Striped buffers of a pool of kind node-local: the job's own nodes are its storage nodes. They are known at `pre_run`, so
-//! that is when the fragments are made; what is set up before has a size and no place.
+//! Striped buffers of a pool of kind node-local: the job's own nodes are its storage nodes. They are known at
+//! `pre_run`, so that is when the fragments are made; what is set up before has a size and no place.
 
 use daemon::error::{site, user};
 use model::size::display;

@@ -54,8 +54,8 @@ pub async fn addresses<S: Site>(
     control.site.ensure_nodes(&instance.nodes).await
 }
 
-/// The same addresses as every process can use them. The unix sockets of other hosts are not there; and over those of the
-/// same host files would be handed to the kernel, whose writers cannot be fenced at the end of a job.
+/// The same addresses as every process can use them. The unix sockets of other hosts are not there; and over those of
+/// the same host files would be handed to the kernel, whose writers cannot be fenced at the end of a job.
 pub fn usable(site: &impl Site, addresses: &[StorageAddress]) -> Vec<StorageAddress> {
     let here = site.cluster().is_none();
     let usable = |address: &StorageAddress| StorageAddress {

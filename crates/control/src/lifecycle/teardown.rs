@@ -71,8 +71,8 @@ pub async fn run<S: Site>(control: &Control<S>, token: &str, how: Teardown) -> R
     Ok(Done::Now)
 }
 
-/// A stage-out whose data would be lost, of the script or on demand: the job could write, and its files are not all at their
-/// destination.
+/// A stage-out whose data would be lost, of the script or on demand: the job could write, and its files are not all at
+/// their destination.
 ///
 /// # Errors
 /// The database's.

@@ -1,8 +1,8 @@
 //! The pool of kind node-local: the flash of every compute node that gives some, for the jobs that run there.
 //!
-//! Which nodes a job gets is the workload manager's choice, made after its buffer was set up. So what is set up has no place
-//! yet, and each node has the last word when the job comes. A capacity is what each of the job's nodes is to give for private
-//! volumes, and what all give together for a striped buffer.
+//! Which nodes a job gets is the workload manager's choice, made after its buffer was set up. So what is set up has no
+//! place yet, and each node has the last word when the job comes. A capacity is what each of the job's nodes is to give
+//! for private volumes, and what all give together for a striped buffer.
 
 use daemon::error::user;
 use wire::control::{ApiError, NodeRole, PoolStatus};

@@ -30,7 +30,8 @@ pub fn to_json(value: &impl Serialize) -> String {
     serde_json::to_string(value).unwrap_or_default()
 }
 
-/// What [`to_json`] wrote; `None` where nothing was. What does not parse any more was only shown: all else goes on without.
+/// What [`to_json`] wrote; `None` where nothing was. What does not parse any more was only shown: all else goes on
+/// without.
 pub fn from_json<T: DeserializeOwned>(text: Option<String>) -> Option<T> {
     let understood = serde_json::from_str(&text?);
     understood

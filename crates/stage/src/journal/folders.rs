@@ -1,7 +1,8 @@
-//! The folders of the target in which parts are made: noted before the first, so that whoever goes on after a kill finds
-//! every one.
+//! The folders of the target in which parts are made: noted before the first, so that whoever goes on after a kill
+//! finds every one.
 //!
-//! **Invariant:** when [`Journal::hold`] returns, the folder is in the journal and on disk, as far as the journal's disk works.
+//! **Invariant:** when [`Journal::hold`] returns, the folder is in the journal and on disk, as far as the journal's
+//! disk works.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -34,8 +35,8 @@ impl Journal {
         self.add_folder(&mut self.folders(), path, ino);
     }
 
-    /// The same, on disk: a part is made next. Asks for the inode where the folder was not noted. One sync serves all folders
-    /// that were noted before.
+    /// The same, on disk: a part is made next. Asks for the inode where the folder was not noted. One sync serves all
+    /// folders that were noted before.
     pub(crate) fn hold(&self, path: &Path, ino: impl FnOnce() -> u64) {
         let mut folders = self.folders();
         // A mover's coordinator has noted it.

@@ -46,7 +46,8 @@ pub(super) fn stage(context: &Arc<Context>, link: &Link, first: Entry) {
 fn settle(context: &Arc<Context>, link: &Link, entry: Entry, outcome: Outcome) {
     match outcome {
         Outcome::Failed(fault) => match record::fault(fault) {
-            // A buffer that is nearly full has no room for a part beside what has its name; we make it in place of that.
+            // A buffer that is nearly full has no room for a part beside what has its name; we make it in place of
+            // that.
             full if full.errno() == Some(Errno::NOSPC) && full.side == Side::Buffer => {
                 entry::stage(context, entry);
             }

@@ -1,5 +1,5 @@
-//! A thread of the coordinator that works through a mover: it takes from the stage's queue what the others take, and has
-//! it copied on the mover's host.
+//! A thread of the coordinator that works through a mover: it takes from the stage's queue what the others take, and
+//! has it copied on the mover's host.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};

@@ -19,8 +19,8 @@ use crate::context::Context;
 /// How long who waits for an answer takes to notice that the stage stops.
 const NAP: Duration = Duration::from_millis(100);
 
-/// A host that went silent is noticed by each side within 11 s. The coordinator waits as long again, so that a mover that
-/// lives and is cut off has ended before its work is done by others.
+/// A host that went silent is noticed by each side within 11 s. The coordinator waits as long again, so that a mover
+/// that lives and is cut off has ended before its work is done by others.
 const SILENT_MAX: Duration = Duration::from_secs(11);
 
 /// How long a mover may take for its first answer: it looks up the owner's groups and connects to the buffer.

@@ -20,8 +20,8 @@ pub(super) fn sent(fault: &Fault) -> mover::Fault {
     mover::Fault { side: fault.side, path: fault.path.clone(), operation: fault.operation.to_string(), cause }
 }
 
-/// From a mover. What is wrong with a block may pass with the next attempt at the file; what was refused was tried again
-/// there.
+/// From a mover. What is wrong with a block may pass with the next attempt at the file; what was refused was tried
+/// again there.
 pub(super) fn fault(sent: mover::Fault) -> Fault {
     let (cause, exhausted) = match sent.cause {
         mover::Cause::Refused(errno) => (Cause::Refused(Errno::from_raw_os_error(errno)), true),

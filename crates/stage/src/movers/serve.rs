@@ -51,8 +51,9 @@ pub struct Post<'a> {
     pub as_root: bool,
 }
 
-/// Works for the coordinator behind `stream` until the connection ends. The process is to end then, whatever its threads
-/// still do: nobody waits for it. `begun` is given the monitor, which takes the node's orders, before the first file.
+/// Works for the coordinator behind `stream` until the connection ends. The process is to end then, whatever its
+/// threads still do: nobody waits for it. `begun` is given the monitor, which takes the node's orders, before the first
+/// file.
 ///
 /// The calling thread, and those that it starts, take on the rights of the owner of the namespace.
 ///
@@ -99,7 +100,8 @@ fn begin(stage: &[u8], run: u64, name: String, post: &Post<'_>) -> Result<Contex
     let Post { fragment, namespace, as_root } = *post;
     let known = fragment.namespaces.iter().find(|known| known.id == namespace);
     let known = known.ok_or("it does not have the namespace")?;
-    // Whoever mounts a buffer has its key. That makes him nobody else on the PFS: the stage must be one that control gave.
+    // Whoever mounts a buffer has its key. That makes him nobody else on the PFS: the stage must be one that control
+    // gave.
     let is_of_this = (&spec.target.instance, spec.target.namespace) == (&fragment.instance, namespace);
     let key = Key::from_hex(&fragment.stage_key);
     if !is_of_this || !key.is_some_and(|key| mover::has_ticket(&key, &spec)) {

@@ -1,7 +1,8 @@
 //! One sync for many files of the PFS: of the whole file system that they are on.
 //!
-//! Since Linux 5.8 syncfs(2) reports what could not be written since the descriptor that it is called on was opened. That
-//! is true of the file systems that are named here; what syncfs does on others, as parallel ones, differs too much.
+//! Since Linux 5.8 syncfs(2) reports what could not be written since the descriptor that it is called on was opened.
+//! That is true of the file systems that are named here; what syncfs does on others, as parallel ones, differs too
+//! much.
 
 use std::ffi::c_long;
 use std::os::fd::OwnedFd;

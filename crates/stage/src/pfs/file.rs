@@ -62,7 +62,8 @@ impl OpenFile for PfsFile {
         self.0.set_len(size).map_err(errno)
     }
 
-    // The advice that the range is not needed has the kernel write it back, and wait for nothing: what is not clean stays.
+    // The advice that the range is not needed has the kernel write it back, and wait for nothing: what is not clean
+    // stays.
     fn begin_sync(&self, range: Range<u64>) {
         let length = NonZeroU64::new(range.end - range.start);
         let _advice_only = rustix::fs::fadvise(&self.0, range.start, length, Advice::DontNeed);

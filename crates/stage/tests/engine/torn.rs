@@ -16,8 +16,8 @@ use crate::support::forest::bytes;
 /// Sizes of a file that goes with others, of one that one worker copies, and of one that several do.
 const SIZES: [usize; 3] = [100_000, 3 << 20, 20 << 20];
 
-/// Changes a byte of each MiB of a file, so that a copy that is under way holds old and new ones, and puts the file's time
-/// of change back.
+/// Changes a byte of each MiB of a file, so that a copy that is under way holds old and new ones, and puts the file's
+/// time of change back.
 fn tear(path: PathBuf) -> Event {
     Box::new(move || {
         let file = File::options().read(true).write(true).open(&path).unwrap();

@@ -1,7 +1,7 @@
 //! What a fragment has on disk before anybody is told of it.
 //!
-//! A new fragment is made below another name and gets its own in one step, when all of it is durable. Namespaces that are
-//! added later are made before the specification names them.
+//! A new fragment is made below another name and gets its own in one step, when all of it is durable. Namespaces that
+//! are added later are made before the specification names them.
 //!
 //! **Invariant:** nothing is made where something is: no volume, no log and no objects are ever made anew.
 
@@ -19,7 +19,8 @@ use crate::shard::Shard;
 /// Makes the fragment `spec` in `folder`, where nothing is, or an empty folder. All but its name is durable then.
 ///
 /// # Errors
-/// [`FragmentError`]. What was begun is below the name [`disk::making`], for [`remove`]; whatever is at `folder` is not ours.
+/// [`FragmentError`]. What was begun is below the name [`disk::making`], for [`remove`]; whatever is at `folder` is not
+/// ours.
 pub fn fragment(folder: &Path, spec: &FragmentSpec) -> Result<(), FragmentError> {
     let (making, is_restored) = (disk::making(folder), spec.missing == Missing::Restored);
     remove(&making)?;
@@ -48,8 +49,8 @@ pub fn as_kept(spec: &FragmentSpec) -> FragmentSpec {
     FragmentSpec { missing: Missing::Refused, ..spec.clone() }
 }
 
-/// Makes a namespace in the fragment below `folder`, durably. One that an earlier call made, and that no specification named
-/// yet, is taken as it is: it is new.
+/// Makes a namespace in the fragment below `folder`, durably. One that an earlier call made, and that no specification
+/// named yet, is taken as it is: it is new.
 ///
 /// # Errors
 /// [`FragmentError`].

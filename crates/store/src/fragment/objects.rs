@@ -4,11 +4,11 @@
 //! ROOT/ab/00000000000012ab        the object of inode 0x12ab; the folder is the number's low byte
 //! ```
 //!
-//! An object that was never written does not exist and reads as empty. Open objects are kept in a bounded cache. Whether an
-//! object is what it was when it came to rest is [`crate::integrity`]'s to say.
+//! An object that was never written does not exist and reads as empty. Open objects are kept in a bounded cache.
+//! Whether an object is what it was when it came to rest is [`crate::integrity`]'s to say.
 //!
-//! **Invariant:** every change of an object is announced to its [`Guard`] before it begins, and made on the mirror, too, where
-//! there is one ([`crate::mirror`]).
+//! **Invariant:** every change of an object is announced to its [`Guard`] before it begins, and made on the mirror,
+//! too, where there is one ([`crate::mirror`]).
 
 mod handed;
 mod measure;
@@ -75,8 +75,8 @@ impl Syncable for Object {
 }
 
 impl Objects {
-    /// Opens the objects below `root`, a folder that must be there, and counts what they hold. Their checksums are in the file
-    /// `seals`.
+    /// Opens the objects below `root`, a folder that must be there, and counts what they hold. Their checksums are in
+    /// the file `seals`.
     ///
     /// # Errors
     /// The errno of what failed.
@@ -136,8 +136,8 @@ impl Objects {
     /// Writes all of `bytes`, and tells when.
     ///
     /// # Errors
-    /// ENOSPC when they do not fit the capacity: then nothing was written. EIO where what they leave of the object is not what
-    /// was sealed.
+    /// ENOSPC when they do not fit the capacity: then nothing was written. EIO where what they leave of the object is
+    /// not what was sealed.
     pub fn write(&self, ino: u64, offset: u64, bytes: &[u8]) -> io::Result<Time> {
         let end = end_of(offset, bytes.len() as u64)?;
         let change = Change::Write(offset..end);
@@ -204,8 +204,8 @@ impl Objects {
         })
     }
 
-    /// Its length, space and times; `None` where there is no object. One that is lost or cut off is as long as it was: its
-    /// file can be looked at, and be removed.
+    /// Its length, space and times; `None` where there is no object. One that is lost or cut off is as long as it was:
+    /// its file can be looked at, and be removed.
     pub fn measure(&self, ino: u64) -> io::Result<Option<Measure>> {
         let Some(object) = self.existing(ino)? else { return Ok(self.keeper.measure_absent(ino)) };
         let found = measure(&object.file)?;

@@ -1,7 +1,7 @@
 //! Objects that are kept open: a namespace's own, and how many all namespaces of the process may have.
 //!
-//! **Invariant:** an object that somebody uses, or that has unsynced writes, is not closed, and what is kept beyond the process's share is closed again,
-//! the oldest of the namespace that has most.
+//! **Invariant:** an object that somebody uses, or that has unsynced writes, is not closed, and what is kept beyond the
+//! process's share is closed again, the oldest of the namespace that has most.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -14,8 +14,8 @@ pub fn path_of(folder: &Path) -> PathBuf {
     folder.join("spec.json")
 }
 
-/// The specification of the fragment below `folder`, whose instance is the folder's name. `None`: the folder is empty or not
-/// there.
+/// The specification of the fragment below `folder`, whose instance is the folder's name. `None`: the folder is empty
+/// or not there.
 ///
 /// # Errors
 /// It cannot be read, is damaged or of another instance, or is missing although there are other files.

@@ -1,8 +1,9 @@
 //! Syncs of objects that failed, until every session that syncs the object has heard of it.
 //!
-//! The kernel tells an error of writing back once for each descriptor, and this node has one for all its clients. After the
-//! error the pages count as clean: the next sync succeeds although the bytes are lost. So each session is told, at its own
-//! next sync of the object, once for each failure. A session that wrote nothing is told as well: the object did lose bytes.
+//! The kernel tells an error of writing back once for each descriptor, and this node has one for all its clients. After
+//! the error the pages count as clean: the next sync succeeds although the bytes are lost. So each session is told, at
+//! its own next sync of the object, once for each failure. A session that wrote nothing is told as well: the object did
+//! lose bytes.
 //!
 //! **Invariant:** memory for objects that failed only; of a sound disk nothing is kept.
 

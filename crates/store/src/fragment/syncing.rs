@@ -1,8 +1,8 @@
 //! Syncs of the objects of one namespace, and which of its open objects have unsynced writes.
 //!
-//! An object with unsynced writes stays open: an error of writing back is told to the descriptors that were open when it
-//! happened, and to nobody once the kernel has forgotten the file. When many such objects are open beyond the cache's size,
-//! they are synced in the background, and can then be closed.
+//! An object with unsynced writes stays open: an error of writing back is told to the descriptors that were open when
+//! it happened, and to nobody once the kernel has forgotten the file. When many such objects are open beyond the
+//! cache's size, they are synced in the background, and can then be closed.
 //!
 //! **Invariant:** a failure is in [`SyncErrors`] before any sync of the same object that began after it ends.
 
@@ -25,7 +25,8 @@ pub struct Pending {
     suspected: AtomicU64,
     /// How many of these times a sync of the object itself has followed.
     heard: AtomicU64,
-    /// Held by who syncs it: a second sync, which the kernel tells nothing, must not end before what the first was told is known.
+    /// Held by who syncs it: a second sync, which the kernel tells nothing, must not end before what the first was told
+    /// is known.
     syncing: Mutex<()>,
 }
 
@@ -35,7 +36,8 @@ impl Pending {
         self.unsynced.store(true, Ordering::Release);
     }
 
-    /// It is about to be synced with others; whether it had to be. If that fails, [`Pending::begin_write`] takes it back.
+    /// It is about to be synced with others; whether it had to be. If that fails, [`Pending::begin_write`] takes it
+    /// back.
     pub fn take_unsynced(&self) -> bool {
         self.unsynced.swap(false, Ordering::AcqRel)
     }

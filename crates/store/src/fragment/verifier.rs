@@ -1,16 +1,18 @@
-//! The commit verifier of a fragment: a random number that changes exactly when what was written and not synced may be lost.
+//! The commit verifier of a fragment: a random number that changes exactly when what was written and not synced may be
+//! lost.
 //!
 //! ```text
 //! FRAGMENT/verifier.json    the number, and what the page cache that held the writes depends on
 //! ```
 //!
-//! Writes that were answered are in the kernel's page cache. They outlive this process, but neither the machine (another
-//! boot id) nor the mount of the file system below (another mount id). A clean stop syncs everything and notes that,
-//! durably: the next start then keeps the number whatever was mounted anew meanwhile. Clients compare the number that their
-//! writes were answered under with that of today (`client::commits`), as NFS clients do with COMMIT's.
+//! Writes that were answered are in the kernel's page cache. They outlive this process, but neither the machine
+//! (another boot id) nor the mount of the file system below (another mount id). A clean stop syncs everything and notes
+//! that, durably: the next start then keeps the number whatever was mounted anew meanwhile. Clients compare the number
+//! that their writes were answered under with that of today (`client::commits`), as NFS clients do with COMMIT's.
 //!
-//! Kernels before 6.8 use the numbers of mounts again, so that a file system which is mounted anew within one boot may not be
-//! noticed; before 5.8 they tell none. There the doubt goes to the writers' advantage: `kill -9` must never look like a loss.
+//! Kernels before 6.8 use the numbers of mounts again, so that a file system which is mounted anew within one boot may
+//! not be noticed; before 5.8 they tell none. There the doubt goes to the writers' advantage: `kill -9` must never look
+//! like a loss.
 //!
 //! **Invariant:** a note of a clean stop is gone from the disk before anything is written after it.
 
@@ -89,8 +91,8 @@ impl Verifier {
         disk::replace(&folder.join("verifier.json"), &serde_json::to_vec(&kept)?)
     }
 
-    /// On a full disk there is no note, rather than an old one: the next start draws another number, whatever was between, and
-    /// clients are told of a loss that there may not have been.
+    /// On a full disk there is no note, rather than an old one: the next start draws another number, whatever was
+    /// between, and clients are told of a loss that there may not have been.
     fn keep_or_forget(&self) -> io::Result<()> {
         match self.keep(&self.kept) {
             Err(error) if matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded) => {
@@ -111,8 +113,8 @@ impl Verifier {
         self.kept.verifier
     }
 
-    /// Notes that everything was synced, after which nothing is written any more. Not where the number was renounced: that a
-    /// later sync succeeds does not bring back what an earlier one lost.
+    /// Notes that everything was synced, after which nothing is written any more. Not where the number was renounced:
+    /// that a later sync succeeds does not bring back what an earlier one lost.
     ///
     /// # Errors
     /// The errno of what failed: the next start may draw another number.
@@ -123,8 +125,8 @@ impl Verifier {
         self.keep(&Kept { clean: true, ..self.kept.clone() })
     }
 
-    /// After a sync that failed: the kernel tells of it once, so whoever was not told yet is told by another number after the
-    /// next start.
+    /// After a sync that failed: the kernel tells of it once, so whoever was not told yet is told by another number
+    /// after the next start.
     pub fn renounce(&self) {
         if let Err(error) = self.draw_anew() {
             tracing::error!(path = %self.path.display(), %error, "cannot keep that a sync has failed");
@@ -164,8 +166,8 @@ fn random() -> io::Result<u64> {
     Ok(u64::from_le_bytes(bytes))
 }
 
-/// What was kept; nothing where the fragment is new, or as good as nothing where it is no such file: then its clients are told
-/// that it may have lost something.
+/// What was kept; nothing where the fragment is new, or as good as nothing where it is no such file: then its clients
+/// are told that it may have lost something.
 fn read(path: &Path) -> io::Result<Option<Kept>> {
     Ok(disk::read(path)?.and_then(|text| serde_json::from_slice(&text).ok()))
 }

@@ -3,8 +3,8 @@
 //! Since Linux 5.8 syncfs(2) reports what could not be written since the descriptor that it is called on was opened.
 //! Callers that come while a sync is under way share the next one.
 //!
-//! **Invariant:** the kernel tells an error once, and not which objects it is about: before any caller hears how a sync ended,
-//! the owner of the objects knows that each of them may be meant.
+//! **Invariant:** the kernel tells an error once, and not which objects it is about: before any caller hears how a sync
+//! ended, the owner of the objects knows that each of them may be meant.
 
 use std::fs::File;
 use std::io;
@@ -42,8 +42,8 @@ impl WholeSync {
         Ok(Some(WholeSync { folder, state: Mutex::default(), finished: Condvar::new() }))
     }
 
-    /// Makes all that was written before the call survive a power loss. Before a sync that fails is known to have ended,
-    /// `suspect` is called: every object is to be synced by itself, which tells whether it was about that one.
+    /// Makes all that was written before the call survive a power loss. Before a sync that fails is known to have
+    /// ended, `suspect` is called: every object is to be synced by itself, which tells whether it was about that one.
     ///
     /// # Errors
     /// Something could not be written.

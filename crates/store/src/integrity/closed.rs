@@ -1,7 +1,7 @@
 //! Whether somebody else can still write to an object.
 //!
-//! An object that was handed to a mount's kernel may be written through a mapping long after its last close, and outlives this
-//! process. The kernel grants a read lease only on a file that nobody has open for writing.
+//! An object that was handed to a mount's kernel may be written through a mapping long after its last close, and
+//! outlives this process. The kernel grants a read lease only on a file that nobody has open for writing.
 
 #![expect(unsafe_code, reason = "rustix has no leases")]
 
@@ -10,8 +10,8 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::path::Path;
 
-/// Whether nobody has the file at `path` open for writing. The caller sees to it that this process does not, and does not
-/// open it meanwhile.
+/// Whether nobody has the file at `path` open for writing. The caller sees to it that this process does not, and does
+/// not open it meanwhile.
 ///
 /// # Errors
 /// The errno of `open` or `fcntl`.

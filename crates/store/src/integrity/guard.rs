@@ -1,8 +1,8 @@
 //! What is known of one object's checksums while it is used: which blocks nobody has touched since they were summed.
 //!
-//! **Invariant:** before a byte of an object changes, its seal is lifted durably, and the blocks that change are not checked
-//! any more until they are summed anew. A block that is changed in part is checked first: what is wrong in the rest of it
-//! must not be summed as if it were right.
+//! **Invariant:** before a byte of an object changes, its seal is lifted durably, and the blocks that change are not
+//! checked any more until they are summed anew. A block that is changed in part is checked first: what is wrong in the
+//! rest of it must not be summed as if it were right.
 
 use std::fs::File;
 use std::io;

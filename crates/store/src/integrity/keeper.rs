@@ -131,8 +131,8 @@ impl Keeper {
         Some(Measure { size: seal.length, blocks: 0, mtime: time, ctime: time })
     }
 
-    /// The object is about to be removed. That is durable before it happens, if the log can be written: no power loss lets an object
-    /// look lost that was removed.
+    /// The object is about to be removed. That is durable before it happens, if the log can be written: no power loss
+    /// lets an object look lost that was removed.
     pub fn forget(&self, ino: u64) {
         if let Err(error) = self.log.release(ino) {
             tracing::debug!(ino, %error, "cannot note durably that an object is removed");

@@ -6,13 +6,13 @@
 //! body  := 0 sums[]:u32le | 1 postcard(SealRecord) | 2 first:u64le last:u64le | 3 first:u64le last:u64le
 //! ```
 //!
-//! Sums come before the seal that refers to them. A note of the kind 2 lifts the seals of all objects in its range: their
-//! bytes may change. One of the kind 3 says that these objects may be removed: their sums count as before. Both are durable
-//! before [`SealLog::lift`] and [`SealLog::release`] return ([`notes`]). Other entries need not be: who loses them loses sums, and nothing
-//! else.
+//! Sums come before the seal that refers to them. A note of the kind 2 lifts the seals of all objects in its range:
+//! their bytes may change. One of the kind 3 says that these objects may be removed: their sums count as before. Both
+//! are durable before [`SealLog::lift`] and [`SealLog::release`] return ([`notes`]). Other entries need not be: who
+//! loses them loses sums, and nothing else.
 //!
-//! **Invariant:** where an entry does not match its checksum and a lift may have come after it, no seal counts any more:
-//! the objects are summed anew.
+//! **Invariant:** where an entry does not match its checksum and a lift may have come after it, no seal counts any
+//! more: the objects are summed anew.
 
 mod end;
 mod notes;
@@ -166,8 +166,8 @@ impl SealLog {
         Begun { file: end.file.clone(), losses: end.losses }
     }
 
-    /// Seals an object with sums that were written since `begun`, or that are in the same file. The caller keeps it from being
-    /// changed meanwhile.
+    /// Seals an object with sums that were written since `begun`, or that are in the same file. The caller keeps it
+    /// from being changed meanwhile.
     ///
     /// # Errors
     /// The errno of the write; EAGAIN where the sums are not in the log any more.
@@ -212,8 +212,8 @@ impl SealLog {
         fresh.inspect_err(|_| drop(std::fs::remove_file(self.path.with_extension("new"))))
     }
 
-    /// Where every step may fail: until the rename the old log goes on, from then on the new one, whose name is made durable
-    /// at the latest with the next lift.
+    /// Where every step may fail: until the rename the old log goes on, from then on the new one, whose name is made
+    /// durable at the latest with the next lift.
     fn rewrite(&self, end: &mut End) -> io::Result<()> {
         let temporary = self.path.with_extension("new");
         let mut options = OpenOptions::new();

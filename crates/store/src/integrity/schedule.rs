@@ -1,4 +1,5 @@
-//! When everything is scrubbed without being asked for: a week after it was last, however often the node was started since.
+//! When everything is scrubbed without being asked for: a week after it was last, however often the node was started
+//! since.
 //!
 //! ```text
 //! FRAGMENT/sums/N.scrubbed    when the last whole scrub of namespace N ended, seconds since 1970

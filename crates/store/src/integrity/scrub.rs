@@ -1,4 +1,5 @@
-//! Looks at every object: seals what is at rest, and compares what is sealed with what is on the disk, at a bounded rate.
+//! Looks at every object: seals what is at rest, and compares what is sealed with what is on the disk, at a bounded
+//! rate.
 //!
 //! The disk is read past the page cache, which may have what the disk does not, and is left as it is.
 

@@ -1,7 +1,7 @@
 //! Seals objects that have come to rest: in the background, many at a time, with one sync where that does for all.
 //!
-//! **Invariant:** what is sealed was durable before, and was not changed since its sums were made; sums of blocks that nobody
-//! touched are never made from what is there now.
+//! **Invariant:** what is sealed was durable before, and was not changed since its sums were made; sums of blocks that
+//! nobody touched are never made from what is there now.
 
 use std::fs::File;
 use std::io;
@@ -221,7 +221,8 @@ impl Objects {
             mtime: (found.mtime.seconds, found.mtime.nanos),
             chunks: Vec::new(),
             faults: Vec::new(),
-            // Space that was allocated beyond the end has no blocks that were touched, and a length that a power loss takes back.
+            // Space that was allocated beyond the end has no blocks that were touched, and a length that a power loss
+            // takes back.
             is_durable: known
                 .as_ref()
                 .is_some_and(|known| known.touched.blocks() == 0 && known.base.length == found.size),
@@ -281,7 +282,8 @@ impl Objects {
         Ok(())
     }
 
-    /// Those that are durable now. By descriptors of our own: an error that they are told is not kept from whoever calls fsync.
+    /// Those that are durable now. By descriptors of our own: an error that they are told is not kept from whoever
+    /// calls fsync.
     fn synced(&self, prepared: Vec<Prepared>) -> Vec<Prepared> {
         if prepared.iter().all(|object| object.is_durable) || self.sync_whole() {
             return prepared;
@@ -342,7 +344,8 @@ impl Known {
     }
 }
 
-/// What is to be sealed, if it is at rest: its version, what is known of it, and what it was like when it was handed out.
+/// What is to be sealed, if it is at rest: its version, what is known of it, and what it was like when it was handed
+/// out.
 #[expect(clippy::type_complexity, reason = "it is taken apart at once")]
 fn snapshot(guard: &Guard, idle: Duration) -> Option<(u64, Option<Known>, Option<(u64, (i64, u32))>)> {
     let state = guard.at_rest(idle).filter(|state| state.broken.is_none())?;

@@ -5,7 +5,8 @@
 //! FRAGMENT/restoring    from before the fragment has its name, until all objects are there, or noted as lost, durably
 //! ```
 //!
-//! **Invariant:** nobody is served by a fragment that is not whole yet, and no mirror is taken for one that lacks something.
+//! **Invariant:** nobody is served by a fragment that is not whole yet, and no mirror is taken for one that lacks
+//! something.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -83,8 +84,8 @@ pub fn is_due(folder: &Path) -> io::Result<bool> {
     disk::exists(&note_of(folder))
 }
 
-/// Takes the objects of the fragment `spec` below `folder`, which is not served, from the mirror of the one whose place it
-/// takes.
+/// Takes the objects of the fragment `spec` below `folder`, which is not served, from the mirror of the one whose place
+/// it takes.
 ///
 /// # Errors
 /// [`RestoreError`]; it can be done again.

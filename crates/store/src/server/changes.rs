@@ -6,8 +6,8 @@
 //! FRAGMENTS/.removing-i3    was being removed when the node ended: that goes on
 //! ```
 //!
-//! **Invariant:** only what control has asked to remove, and what was never finished, is removed. Whatever else is there and
-//! cannot be served is kept as it is and says so in its status.
+//! **Invariant:** only what control has asked to remove, and what was never finished, is removed. Whatever else is
+//! there and cannot be served is kept as it is and says so in its status.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -202,8 +202,8 @@ impl Server {
         create::remove(&removing).map_err(failed)
     }
 
-    /// Adds namespaces to a fragment that is served: made first, then kept, so that what a client was told of is there after a
-    /// restart, and what the specification names is there always.
+    /// Adds namespaces to a fragment that is served: made first, then kept, so that what a client was told of is there
+    /// after a restart, and what the specification names is there always.
     fn extend(&self, folder: &Path, fragment: &Fragment, spec: &FragmentSpec) -> Result<(), ApiError> {
         let is_new = |id: u32| fragment.namespace(id).is_none();
         if !spec.namespaces.iter().any(|namespace| is_new(namespace.id)) {

@@ -114,7 +114,8 @@ impl Starting {
 
     /// Puts copies in the place of the logs that are lost.
     fn restore(&self, copies: Vec<Fetched<'_>>) -> Result<(), Unfit> {
-        // What was answered and not synced may be lacking. First: this process may die as soon as a copy is in its place.
+        // What was answered and not synced may be lacking. First: this process may die as soon as a copy is in its
+        // place.
         metadata::may_have_lost(&self.folder, &self.spec).map_err(Unfit::Yet)?;
         copies.into_iter().try_for_each(Fetched::take_place)
     }

@@ -1,7 +1,8 @@
 //! POSIX access control lists, as the kernel writes them into the two extended attributes below.
 //!
-//! The kernel obeys them: it asks for an inode's list where the permission bits alone do not decide. What a list does to
-//! the bits, and what new inodes inherit, is the file system's part: POSIX 1003.1e draft 17, sections 23.1.3 to 23.1.5.
+//! The kernel obeys them: it asks for an inode's list where the permission bits alone do not decide. What a list does
+//! to the bits, and what new inodes inherit, is the file system's part: POSIX 1003.1e draft 17, sections 23.1.3 to
+//! 23.1.5.
 
 use rustix::io::Errno;
 use wire::data::FileKind;

@@ -117,8 +117,8 @@ impl Shard {
         }
         let mut state = self.lock();
         let Some(inode) = state.tree.get(ino) else { return Ok(Reply::Done) };
-        // Somebody truncated or opened it meanwhile, or may have it open since before a restart: the measure is of no use, and
-        // it stays live.
+        // Somebody truncated or opened it meanwhile, or may have it open since before a restart: the measure is of no
+        // use, and it stays live.
         if inode.live && inode.epoch == epoch && !state.sessions.may_be_written(ino) {
             let mtime = inode.attr(ino).changed(inode.times, mtime);
             state.record(None, Record::Settled { ino, size, mtime })?;

@@ -2,8 +2,8 @@
 //!
 //! An orphan is in the log until its objects are gone from every fragment, so none is forgotten in a crash.
 //!
-//! **Invariant:** an object is removed only when the log that says so survives a power loss: a file that comes back with its
-//! name has its bytes.
+//! **Invariant:** an object is removed only when the log that says so survives a power loss: a file that comes back
+//! with its name has its bytes.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, Weak};
@@ -122,8 +122,8 @@ fn run(shard: &Weak<Shard>) {
 }
 
 impl Shard {
-    /// Queues the objects of a file for removal, if it has no name and nobody has it open. While it is not known yet who
-    /// has what open, it is left to the sweep.
+    /// Queues the objects of a file for removal, if it has no name and nobody has it open. While it is not known yet
+    /// who has what open, it is left to the sweep.
     pub(super) fn destroy_if_gone(&self, ino: u64) {
         let state = self.lock();
         if state.tree.is_orphan(ino) && !state.sessions.is_open(ino) && !state.sessions.is_awaiting() {
@@ -131,8 +131,8 @@ impl Shard {
         }
     }
 
-    /// Once, when all sessions from before a restart have said what they have open: files without a name that the log still
-    /// had, and those that lost it since.
+    /// Once, when all sessions from before a restart have said what they have open: files without a name that the log
+    /// still had, and those that lost it since.
     fn sweep(&self) {
         if self.destroyer.lock().swept {
             return;

@@ -1,6 +1,6 @@
 //! What other fragments may lose of a truncation: the home had them cut off their objects, and the client that knows of
-//! it may be gone when one of them loses its power. Then what was cut off is back there, and the home's size of the file is
-//! wrong. So the home follows the commit verifiers of the fragments.
+//! it may be gone when one of them loses its power. Then what was cut off is back there, and the home's size of the
+//! file is wrong. So the home follows the commit verifiers of the fragments.
 //!
 //! ```text
 //! a connection to a fragment begins: its verifier is another than the log has
@@ -114,7 +114,8 @@ impl Shard {
 }
 
 impl State {
-    /// The sizes of these files, or of all if none is named, are what the fragments have: one of those has lost something.
+    /// The sizes of these files, or of all if none is named, are what the fragments have: one of those has lost
+    /// something.
     ///
     /// # Errors
     /// The errno of the log.

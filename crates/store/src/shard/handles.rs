@@ -69,7 +69,8 @@ impl Shard {
         Ok(if gone.is_empty() { Reply::Done } else { Reply::Gone(gone) })
     }
 
-    /// The sizes of these files, or of all if none is named, are what the fragments have: one of those has lost something.
+    /// The sizes of these files, or of all if none is named, are what the fragments have: one of those has lost
+    /// something.
     pub(super) fn doubt(&self, inos: &[u64]) -> Result<Reply, Errno> {
         self.lock().doubt_files(inos).map(|()| Reply::Done)
     }

@@ -1,13 +1,13 @@
 //! The metadata log: an append-only file of checksummed entries, which a shorter one replaces from time to time.
 //!
 //! An entry is acknowledged when it has been handed to the kernel: that survives `kill -9`. A power loss it survives
-//! after a sync ([`Log::to_sync`], [`Log::finish`]). After a failed write or sync the log takes nothing more (the kernel may
-//! have dropped what it could not write), and the shard serves no change until it is opened anew.
+//! after a sync ([`Log::to_sync`], [`Log::finish`]). After a failed write or sync the log takes nothing more (the
+//! kernel may have dropped what it could not write), and the shard serves no change until it is opened anew.
 //!
 //! Recovery tells a torn tail (the last entry was being written: cut off, it was never acknowledged) from damage in the
-//! middle (an entry that does not match its checksum although valid ones follow: reported, nothing is served), and from a
-//! log that was cut off before what was synced ([`mark`]). What was never synced may lack pages after a power loss: zeros,
-//! after which later pages may have reached the disk.
+//! middle (an entry that does not match its checksum although valid ones follow: reported, nothing is served), and from
+//! a log that was cut off before what was synced ([`mark`]). What was never synced may lack pages after a power loss:
+//! zeros, after which later pages may have reached the disk.
 //!
 //! A log is replaced by way of a [`Draft`]:
 //!
@@ -270,8 +270,8 @@ impl Log {
     /// Appends one entry and hands it to the kernel.
     ///
     /// # Errors
-    /// E2BIG where the entry is too long, and ENOSPC where it may not use what is kept for others: nothing was written then.
-    /// The errno of the write; EIO ever after.
+    /// E2BIG where the entry is too long, and ENOSPC where it may not use what is kept for others: nothing was written
+    /// then. The errno of the write; EIO ever after.
     pub fn append(&mut self, entry: &Entry) -> io::Result<()> {
         self.intact()?;
         self.buffer.clear();
@@ -285,8 +285,8 @@ impl Log {
                 self.next += 1;
                 self.growth.tell();
             }
-            // A full disk wrote nothing or a part, which is cut off again: the next may fit. Anything else leaves the file in a
-            // state that nobody knows.
+            // A full disk wrote nothing or a part, which is cut off again: the next may fit. Anything else leaves the
+            // file in a state that nobody knows.
             Err(error) => {
                 let harmless = error.kind() == io::ErrorKind::StorageFull;
                 self.broken = !harmless || self.file.set_len(self.length).is_err();
@@ -330,7 +330,8 @@ impl Log {
         self.intact()?;
         self.named = true;
         self.synced = self.synced.max(sync.length);
-        // Also where no byte was: of a log that took another's place, everything is synced, and no entry is known to be.
+        // Also where no byte was: of a log that took another's place, everything is synced, and no entry is known to
+        // be.
         self.synced_next = self.synced_next.max(sync.next);
         Ok(Synced::UpTo(sync.length))
     }
@@ -350,12 +351,12 @@ impl Log {
         Ok((Draft::begin(self.folder.clone(), self.next)?, reader))
     }
 
-    /// Puts `draft` in this log's place, which has all of this log, and what it has of this log's first `copied` bytes was
-    /// synced.
+    /// Puts `draft` in this log's place, which has all of this log, and what it has of this log's first `copied` bytes
+    /// was synced.
     ///
     /// # Errors
-    /// The errno of what failed; EAGAIN where more than that was confirmed of this log. Unless the error leaves it unknown
-    /// which of both has the name, this log goes on.
+    /// The errno of what failed; EAGAIN where more than that was confirmed of this log. Unless the error leaves it
+    /// unknown which of both has the name, this log goes on.
     pub fn replace_by(&mut self, mut draft: Draft, copied: u64) -> io::Result<()> {
         self.intact()?;
         if self.synced > copied {

@@ -76,7 +76,8 @@ fn work(shard: &Shard, first: u64, told: &Mutex<Told>) {
     fsync(shard, told);
 }
 
-/// Two lives of a shard on a disk with trouble at the operation `at`, and a third on what is left. Whether the trouble came.
+/// Two lives of a shard on a disk with trouble at the operation `at`, and a third on what is left. Whether the trouble
+/// came.
 fn lives(seed: u64, at: u64, trouble: Trouble) -> bool {
     let told = Mutex::new(Told::default());
     let disk = Disk::new(seed * 0x9e37_79b9 + 1, Some((at, trouble)));

@@ -59,8 +59,8 @@ pub enum Record {
     Begun,
     /// Numbers below this one may have been given to inodes that the log does not know after a power loss.
     Numbered { until: u64 },
-    /// The fragment's commit verifier is this from here on. With another one before, a power loss may have taken back that
-    /// files were opened and settled: no size is known any more but to the fragments.
+    /// The fragment's commit verifier is this from here on. With another one before, a power loss may have taken back
+    /// that files were opened and settled: no size is known any more but to the fragments.
     Verified { verifier: u64 },
     /// Another fragment has this commit verifier. With another one before, it may have lost that files were cut off.
     Followed { fragment: u32, verifier: u64 },

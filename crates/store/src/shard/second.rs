@@ -29,8 +29,8 @@ use crate::copies::link::{Found, Place};
 use crate::doubt::Doubt;
 pub(super) use shipping::start;
 
-/// How long a sync waits for a node that tells nothing, and for one that is still taking the log. So does a change of an object
-/// for its mirror.
+/// How long a sync waits for a node that tells nothing, and for one that is still taking the log. So does a change of
+/// an object for its mirror.
 pub const SILENT_MAX: Duration = Duration::from_secs(5);
 pub const WAIT_MAX: Duration = Duration::from_secs(15);
 

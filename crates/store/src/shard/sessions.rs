@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use foldhash::fast::RandomState;
 use wire::data::Time;
 
-/// How many answered requests are remembered for each session: many more than a client can have in flight, as one of them
-/// may be slow to hear its answer while others go on.
+/// How many answered requests are remembered for each session: many more than a client can have in flight, as one of
+/// them may be slow to hear its answer while others go on.
 const ANSWERS_MAX: usize = 1024;
 
 /// How many more are remembered from before the session lost connections: one of those may be asked again at any time,
@@ -229,8 +229,8 @@ impl Sessions {
         }
     }
 
-    /// After connections were lost, by a successor, or after a restart of the shard: notes all of a session's handles. Said twice,
-    /// it counts once. Returns the files that it had open here; nothing where it says what is known.
+    /// After connections were lost, by a successor, or after a restart of the shard: notes all of a session's handles.
+    /// Said twice, it counts once. Returns the files that it had open here; nothing where it says what is known.
     pub fn reclaim(&mut self, session: [u8; 16], opens: &[(u64, u32, u32)]) -> Vec<u64> {
         if let Some(session) = self.sessions.get_mut(&session) {
             // What was answered and not heard is not among `opens`, and what is asked again is done again.

@@ -1,7 +1,7 @@
 //! Everything that changes about a namespace, and the log that it can be made from again.
 //!
-//! **Invariant:** the tree changes only by a record that is in the log; no inode gets a number that another has had, not
-//! even one that a power loss took back.
+//! **Invariant:** the tree changes only by a record that is in the log; no inode gets a number that another has had,
+//! not even one that a power loss took back.
 
 use std::collections::HashMap;
 use std::io;
@@ -21,8 +21,8 @@ use super::sessions::{Outcome, Sessions};
 use super::tree::Tree;
 use super::{Caller, errno_of, now};
 
-/// Inode numbers that are set aside at once: a power loss costs as many of 2^64, and one sync of the log is needed for so
-/// many new files.
+/// Inode numbers that are set aside at once: a power loss costs as many of 2^64, and one sync of the log is needed for
+/// so many new files.
 const NUMBERS: u64 = 1 << 20;
 
 /// Everything that changes about a namespace.
@@ -45,7 +45,8 @@ pub struct State {
     verifier: Option<u64>,
 }
 
-/// Which inode numbers are set aside: those below `durable` may be given out, those below `noted` once the log is synced.
+/// Which inode numbers are set aside: those below `durable` may be given out, those below `noted` once the log is
+/// synced.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Numbers {
     /// The log that says so survives a power loss.
@@ -82,7 +83,8 @@ impl State {
         Ok(state)
     }
 
-    /// The fragment has this commit verifier now. If the log knows another, a power loss was between, and sizes are doubted.
+    /// The fragment has this commit verifier now. If the log knows another, a power loss was between, and sizes are
+    /// doubted.
     pub fn serve_under(&mut self, verifier: u64) {
         let record = Record::Verified { verifier };
         if self.verifier != Some(verifier) && self.record(None, record.clone()).is_err() {
@@ -92,8 +94,8 @@ impl State {
         self.verifier = Some(verifier);
     }
 
-    /// The size of this file is what the fragments have. Where the log cannot take that, on a full disk, it is so until the next
-    /// start, at which clients say again what they have open: they are not to be refused for it.
+    /// The size of this file is what the fragments have. Where the log cannot take that, on a full disk, it is so until
+    /// the next start, at which clients say again what they have open: they are not to be refused for it.
     pub fn doubt(&mut self, ino: u64) {
         let record = Record::Opened { ino };
         if self.record(None, record.clone()).is_err() {

@@ -143,7 +143,8 @@ fn walk(home: &mut Home, steps: Vec<Step>) {
     }
 }
 
-/// The whole tree as names, attributes and extended attributes, by path; and that every directory's link count and parent are right.
+/// The whole tree as names, attributes and extended attributes, by path; and that every directory's link count and
+/// parent are right.
 fn picture(shard: &Shard) -> Vec<(Vec<u8>, wire::data::Attr, Option<super::tree::Xattrs>)> {
     let state = shard.lock();
     let (mut found, mut waiting) = (Vec::new(), vec![(Vec::new(), ROOT)]);

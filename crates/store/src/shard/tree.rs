@@ -32,7 +32,8 @@ pub struct Inode {
     pub rdev: u64,
     /// The size when `live` is false; else a lower bound of no use.
     pub size: u64,
-    /// Somebody writes, or wrote when the shard died, or there is a hole, or the size was perhaps lost: ask the fragments.
+    /// Somebody writes, or wrote when the shard died, or there is a hole, or the size was perhaps lost: ask the
+    /// fragments.
     pub live: bool,
     pub atime: Time,
     pub mtime: Time,
@@ -105,8 +106,8 @@ impl Directory {
 /// The whole namespace.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tree {
-    /// Boxed: half of the table's places may be free, and an inode has 160 bytes. Numbers are given by us, so nobody can
-    /// choose them to collide.
+    /// Boxed: half of the table's places may be free, and an inode has 160 bytes. Numbers are given by us, so nobody
+    /// can choose them to collide.
     inodes: HashMap<u64, Box<Inode>, FixedState>,
     /// Regular files without a name whose objects may still exist.
     orphans: BTreeSet<u64>,

@@ -1,8 +1,9 @@
-//! The log's upkeep beside the shard's work: making it durable, setting inode numbers aside, and replacing it by a shorter
-//! one when it has grown.
+//! The log's upkeep beside the shard's work: making it durable, setting inode numbers aside, and replacing it by a
+//! shorter one when it has grown.
 //!
-//! A log is replaced from what it has on the disk, read again by a thread of its own: the shard's lock is taken only to see
-//! how far the log goes, and at the end for the little that came meanwhile. Memory for a second tree is needed as long.
+//! A log is replaced from what it has on the disk, read again by a thread of its own: the shard's lock is taken only to
+//! see how far the log goes, and at the end for the little that came meanwhile. Memory for a second tree is needed as
+//! long.
 //!
 //! **Invariant:** syncs are done one after the other: of two at once the kernel would tell only one of an error.
 
@@ -190,7 +191,8 @@ impl Shard {
         }
         draft.sync()?;
         let turn = self.upkeep.turn();
-        // What syncs have confirmed is in the draft from here on, and durable there: none is done before it is in place.
+        // What syncs have confirmed is in the draft from here on, and durable there: none is done before it is in
+        // place.
         let copied = self.lock().log.len();
         draft.copy(&mut reader, copied)?;
         draft.sync()?;

@@ -376,7 +376,8 @@ pub enum Reply {
     /// whether it has all of its fragment; and the commit verifier of that, if the mirror has lost nothing since it
     /// heard it.
     Mirror { life: u64, whole: bool, verifier: Option<u64> },
-    /// To a client that says what it has open: these files are gone. They had no name, and it was away for the grace period.
+    /// To a client that says what it has open: these files are gone. They had no name, and it was away for the grace
+    /// period.
     Gone(Vec<u64>),
 }
 

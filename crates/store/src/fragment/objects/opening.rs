@@ -14,7 +14,8 @@ use crate::fragment::open_objects;
 use crate::fragment::syncing::Pending;
 use crate::integrity::guard::Change;
 
-/// So many objects with unsynced writes are synced at once to be closed: in the background, or while somebody waits for room.
+/// So many objects with unsynced writes are synced at once to be closed: in the background, or while somebody waits for
+/// room.
 const RETIRED_AT_ONCE: usize = 1024;
 const SYNCED_FOR_ROOM: usize = 64;
 
@@ -27,8 +28,8 @@ impl Objects {
         }
     }
 
-    /// The object, if it is what its name leads to: what is written to one that somebody removed or replaced below us would be
-    /// gone when it is closed. Looked at before the first change of one at rest.
+    /// The object, if it is what its name leads to: what is written to one that somebody removed or replaced below us
+    /// would be gone when it is closed. Looked at before the first change of one at rest.
     pub(super) fn in_place(&self, ino: u64) -> io::Result<Option<Arc<Object>>> {
         let Some(object) = self.existing(ino)? else { return Ok(None) };
         if !object.guard.lock().sealed || is_at(&object.file, &self.path(ino))? {

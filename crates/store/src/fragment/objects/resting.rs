@@ -20,7 +20,8 @@ impl Objects {
         &self.keeper
     }
 
-    /// The guard of an object that was not changed since it was opened, and perhaps never: `None` where there is no object.
+    /// The guard of an object that was not changed since it was opened, and perhaps never: `None` where there is no
+    /// object.
     pub fn guard(&self, ino: u64) -> io::Result<Option<Arc<Guard>>> {
         Ok(self.existing(ino)?.map(|object| object.guard.clone()))
     }
@@ -51,8 +52,8 @@ impl Objects {
         is_closed(&self.path(ino))
     }
 
-    /// Before these are looked at by [`Objects::is_closed`]: syncs those at once that nobody changed for `idle`, if that is
-    /// to be.
+    /// Before these are looked at by [`Objects::is_closed`]: syncs those at once that nobody changed for `idle`, if
+    /// that is to be.
     pub fn sync_before_closing(&self, inos: impl Iterator<Item = u64>, idle: Duration) {
         if self.space.counts() {
             return;

@@ -17,7 +17,8 @@ use rustix::io::Errno;
 use super::{BODY_BYTES_MAX, SealRecord, UNSYNCED_BYTES_MAX};
 use crate::integrity::{ChunkRef, Seal};
 
-/// Room on the disk that only notes which lift seals may use: what was sealed can be cut off and removed on a full disk, too.
+/// Room on the disk that only notes which lift seals may use: what was sealed can be cut off and removed on a full
+/// disk, too.
 const RESERVE_BYTES: u64 = 64 << 10;
 
 /// So much is allocated at once beyond it, bytes, where there is room.

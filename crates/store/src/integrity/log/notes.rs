@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use super::{LIFTED, RELEASED, SealLog, Sealed, live_bytes};
 
-/// Objects whose seals are lifted soon after each other are most often neighbours: each lift that follows another within this
-/// time takes twice as many along, so that who changes many pays for few syncs.
+/// Objects whose seals are lifted soon after each other are most often neighbours: each lift that follows another
+/// within this time takes twice as many along, so that who changes many pays for few syncs.
 const NEIGHBOURS_WITHIN: Duration = Duration::from_secs(2);
 const NEIGHBOURS_MAX: u32 = 12;
 
@@ -46,8 +46,8 @@ impl SealLog {
         self.note(LIFTED, ino, |sealed| &mut sealed.lifted)
     }
 
-    /// Notes that the object may be removed, durably; neighbours go along, and their bytes are compared with their sums all
-    /// the same.
+    /// Notes that the object may be removed, durably; neighbours go along, and their bytes are compared with their sums
+    /// all the same.
     ///
     /// # Errors
     /// As [`SealLog::lift`].

@@ -1,5 +1,5 @@
-//! The folder that a log lies in, as a log uses it: few operations, so that tests can put a disk below it that fails and
-//! loses power at each of them.
+//! The folder that a log lies in, as a log uses it: few operations, so that tests can put a disk below it that fails
+//! and loses power at each of them.
 
 use std::fmt::Debug;
 use std::fs::File;
@@ -58,8 +58,8 @@ pub trait LogFile: Debug + Send + Sync {
     fn sync(&self) -> io::Result<()>;
 }
 
-/// A folder of the file system. Its files are reached by way of the open folder: when it gets another name, or goes, nothing
-/// that takes its place is touched.
+/// A folder of the file system. Its files are reached by way of the open folder: when it gets another name, or goes,
+/// nothing that takes its place is touched.
 #[derive(Debug)]
 pub struct DiskFolder {
     /// For messages.

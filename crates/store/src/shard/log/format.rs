@@ -94,8 +94,8 @@ pub fn synced_to(entry: &Entry) -> u64 {
     if let Record::Synced { length } = entry.record { length } else { 0 }
 }
 
-/// Whether what is at `at`, and no entry, was acknowledged: whole entries follow, and it was either synced or is not what
-/// a page looks like that a power loss kept from the disk.
+/// Whether what is at `at`, and no entry, was acknowledged: whole entries follow, and it was either synced or is not
+/// what a page looks like that a power loss kept from the disk.
 pub fn is_damaged(bytes: &[u8], at: usize, sequence: u64, synced: u64) -> bool {
     let mut later = later_entries(bytes, at, sequence).peekable();
     if later.peek().is_none() {

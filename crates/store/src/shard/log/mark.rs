@@ -4,8 +4,8 @@
 //! file := "FRBYMARK" sequence:u64le crc32c:u32le
 //! ```
 //!
-//! The mark is written after each sync and not synced itself: after a power loss it may be old, but it is never ahead of
-//! what the log keeps.
+//! The mark is written after each sync and not synced itself: after a power loss it may be old, but it is never ahead
+//! of what the log keeps.
 
 use std::io;
 use std::sync::Arc;
@@ -23,7 +23,8 @@ pub struct Mark {
 }
 
 impl Mark {
-    /// The mark in `folder`, made if there is none, and the first sequence number that was not synced yet (0: not known).
+    /// The mark in `folder`, made if there is none, and the first sequence number that was not synced yet (0: not
+    /// known).
     ///
     /// # Errors
     /// The errno of what failed.
@@ -33,7 +34,8 @@ impl Mark {
             other => other?,
         };
         let bytes = file.read_at(0, MARK_BYTES)?;
-        // One that a power loss left without its bytes says nothing; nor does a damaged one, and the log has its own sums.
+        // One that a power loss left without its bytes says nothing; nor does a damaged one, and the log has its own
+        // sums.
         Ok((Mark { file }, parse(&bytes).unwrap_or(0)))
     }
 

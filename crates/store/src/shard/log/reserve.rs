@@ -1,7 +1,8 @@
 //! Room on the disk behind a log's end, so that what makes room can be noted on a full disk.
 //!
-//! The space is allocated and not written: it is the log's, and its length does not show it. What takes more space stops
-//! before it, what only changes something before the second half of it, and what gives space back may use all of it.
+//! The space is allocated and not written: it is the log's, and its length does not show it. What takes more space
+//! stops before it, what only changes something before the second half of it, and what gives space back may use all of
+//! it.
 //!
 //! **Invariant:** no entry that takes space is written into the reserve.
 

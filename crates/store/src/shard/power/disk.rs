@@ -1,8 +1,8 @@
 //! A disk in memory that fails and loses power at any operation.
 //!
-//! It keeps what the kernel would hold in memory apart from what is durable. A power loss leaves of what was not synced any
-//! part: of a file any pages, of the names in the folder the first few changes. A sync that fails drops what it was for, as
-//! Linux does, and says so once.
+//! It keeps what the kernel would hold in memory apart from what is durable. A power loss leaves of what was not synced
+//! any part: of a file any pages, of the names in the folder the first few changes. A sync that fails drops what it was
+//! for, as Linux does, and says so once.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -128,8 +128,8 @@ impl Disk {
         after
     }
 
-    /// Which changes of a file have reached the disk: of each page those up to some moment, as the kernel writes whole pages;
-    /// of lengths the first few, and nothing that came after one that did not.
+    /// Which changes of a file have reached the disk: of each page those up to some moment, as the kernel writes whole
+    /// pages; of lengths the first few, and nothing that came after one that did not.
     fn reached(&mut self, pending: &[Change]) -> Vec<bool> {
         let keeps = self.draw(3);
         let mut last: BTreeMap<usize, usize> = BTreeMap::new();
