@@ -14,6 +14,7 @@ use super::guard::{Change, Changing, Guard};
 use super::log::SealLog;
 use super::lost::{self, Lost};
 use super::report::Fault;
+use super::tick;
 use crate::fragment::objects::Measure;
 
 /// See the module's words.
@@ -83,6 +84,10 @@ impl Keeper {
     /// See [`Guard::hand_out`].
     pub fn hand_out(&self, guard: &Arc<Guard>, found: &Measure) -> io::Result<()> {
         let found = (found.size, (found.ctime.seconds, found.ctime.nanos));
+        if guard.lock().base.is_some() {
+            // Else a change might not show.
+            tick::pass(found.1);
+        }
         guard.hand_out(&self.log, found, || self.queue(guard))
     }
 
