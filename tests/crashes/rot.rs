@@ -18,11 +18,11 @@ use tests::writers::Writer;
 
 use crate::setting;
 
-const FOLDERS: Plan =
+pub(crate) const FOLDERS: Plan =
     Plan { storage_nodes: 1, mounts: 1, volume: "directory", grace_ms: 10_000, capacity: 256 << 20 };
 
 /// Scrubs the instance on all nodes; gives what is damaged, with paths.
-fn scrub(site: &Site) -> Vec<Value> {
+pub(crate) fn scrub(site: &Site) -> Vec<Value> {
     let mut damaged = Vec::new();
     for node in &site.storage {
         // A node that has just started asks for the copy of its metadata log before it serves its fragment.
@@ -45,7 +45,7 @@ fn scrub(site: &Site) -> Vec<Value> {
 }
 
 /// The objects of a file, where it has some, by storage node.
-fn objects(site: &Site, file: &Path) -> Vec<PathBuf> {
+pub(crate) fn objects(site: &Site, file: &Path) -> Vec<PathBuf> {
     let ino = fs::metadata(file).expect("it is there").ino();
     let name = format!("fragments/i1/objects/0/{:02x}/{ino:016x}", ino & 0xff);
     site.storage
@@ -55,7 +55,7 @@ fn objects(site: &Site, file: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
-fn flip(object: &Path, at: u64) {
+pub(crate) fn flip(object: &Path, at: u64) {
     let file = fs::File::options().read(true).write(true).open(object).expect("the folder is ours");
     let mut byte = [0];
     file.read_exact_at(&mut byte, at).expect("the object is so long");

@@ -21,6 +21,7 @@ pub mod schedule;
 pub mod scrub;
 pub mod sealer;
 pub mod tick;
+pub mod unverified;
 pub mod verify;
 
 use std::fs::File;

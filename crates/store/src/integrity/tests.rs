@@ -12,6 +12,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use proptest::prelude::*;
 use wire::data::message::AllocateMode;
 
+use super::log::Place;
 use super::schedule::Schedule;
 use super::scrub::{self, Pace};
 use crate::fragment::objects::Objects;
@@ -30,7 +31,8 @@ fn open(folder: &Path) -> Objects {
     fs::create_dir_all(folder.join("objects")).unwrap();
     let space = Arc::new(Space::counted(1 << 30));
     let verifier = Arc::new(Verifier::open(folder, &[folder.to_owned()]).unwrap());
-    Objects::open(folder.join("objects"), folder.join("seals"), space, verifier).unwrap()
+    let seals = Place { path: folder.join("seals"), owner: "a test".into() };
+    Objects::open(folder.join("objects"), seals, space, verifier).unwrap()
 }
 
 fn seal(objects: &Objects) {

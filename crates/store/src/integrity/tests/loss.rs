@@ -1,8 +1,11 @@
 //! Logs of seals that are cut off or damaged.
 
-use std::fs;
+use std::fs::{self, File};
+use std::path::Path;
 
-use super::{open, seal, whole};
+use super::{flip, open, seal, whole};
+use crate::fragment::objects::Objects;
+use crate::integrity::log::{Place, SealLog};
 
 #[test]
 fn a_log_of_seals_that_is_cut_or_damaged_anywhere_raises_no_alarm() {
@@ -43,4 +46,129 @@ fn a_log_of_seals_that_is_cut_or_damaged_anywhere_raises_no_alarm() {
         fs::write(&log, &bad).unwrap();
         assert_fine(&format!("byte {at} of {}", good.len()));
     }
+}
+
+/// Seals five objects, spoils what is kept of that, and opens them again.
+fn spoiled(folder: &Path, spoil: impl FnOnce(&Path)) -> Objects {
+    let objects = open(folder);
+    for ino in 1..=5 {
+        objects.write(ino, 0, &vec![ino as u8; 5000]).unwrap();
+    }
+    seal(&objects);
+    drop(objects);
+    spoil(&folder.join("seals"));
+    open(folder)
+}
+
+fn cut(path: &Path, keep: impl FnOnce(u64) -> u64) {
+    let file = File::options().write(true).open(path).unwrap();
+    file.set_len(keep(file.metadata().unwrap().len())).unwrap();
+}
+
+fn flip_byte(path: &Path, at: usize) {
+    let mut bytes = fs::read(path).unwrap();
+    bytes[at] ^= 32;
+    fs::write(path, bytes).unwrap();
+}
+
+/// What loses seals.
+const LOSSES: [(&str, fn(&Path)); 9] = [
+    ("removed", |log| fs::remove_file(log).unwrap()),
+    ("emptied", |log| cut(log, |_| 0)),
+    ("cut in half", |log| cut(log, |length| length / 2)),
+    ("cut by 3 bytes", |log| cut(log, |length| length - 3)),
+    ("flipped in the middle", |log| flip_byte(log, 300)),
+    ("flipped in its head", |log| flip_byte(log, 20)),
+    ("without its mark", |log| fs::remove_file(log.with_extension("mark")).unwrap()),
+    ("flipped in its mark", |log| flip_byte(&log.with_extension("mark"), 17)),
+    ("removed with its mark", |log| {
+        fs::remove_file(log).unwrap();
+        fs::remove_file(log.with_extension("mark")).unwrap();
+    }),
+];
+
+#[test]
+fn a_log_of_seals_that_lacks_what_was_synced_is_told_until_somebody_accepts_it() {
+    for (what, spoil) in LOSSES {
+        let folder = tempfile::tempdir().unwrap();
+        let unverified = |objects: &Objects| objects.keeper().unverified.all();
+        let objects = spoiled(folder.path(), spoil);
+        assert_eq!(unverified(&objects), [1, 2, 3, 4, 5], "{what}");
+        // It is sealed anew, so that later damage is seen, and nobody says that it is good.
+        seal(&objects);
+        drop(objects);
+        let objects = open(folder.path());
+        assert_eq!(unverified(&objects), [1, 2, 3, 4, 5], "{what}");
+        assert_eq!(whole(&objects, 5).unwrap(), vec![5; 5000]);
+        flip(&objects, 5, 100);
+        assert!(whole(&objects, 5).is_err(), "{what}");
+        flip(&objects, 5, 100);
+        // Anew as a whole, or away.
+        objects.write(1, 0, &vec![9; 5000]).unwrap();
+        objects.destroy(2).unwrap();
+        objects.resize(3, 0).unwrap();
+        objects.write(4, 0, &[9; 10]).unwrap();
+        seal(&objects);
+        drop(objects);
+        let objects = open(folder.path());
+        assert_eq!(unverified(&objects), [4, 5], "{what}");
+        assert_eq!(objects.keeper().unverified.accept().unwrap(), 2);
+        drop(objects);
+        let objects = open(folder.path());
+        assert!(objects.keeper().unverified.why().is_none(), "{what}");
+    }
+}
+
+#[test]
+fn what_a_crash_leaves_of_a_log_of_seals_is_no_loss() {
+    let spoils: [(&str, fn(&Path)); 3] = [
+        ("nothing", |_| {}),
+        ("torn", |log| {
+            let bytes = fs::read(log).unwrap();
+            fs::write(log, [&bytes, &bytes[100..150]].concat()).unwrap();
+        }),
+        // It is not synced each time: a power loss may bring an old one back.
+        ("old mark", |log| {
+            let body = [b"FRBYSEAL".as_slice(), &1_u64.to_le_bytes(), &100_u64.to_le_bytes()].concat();
+            let crc = crc32c::crc32c(&body).to_le_bytes();
+            fs::write(log.with_extension("mark"), [body.as_slice(), &crc].concat()).unwrap();
+        }),
+    ];
+    for (what, spoil) in spoils {
+        let folder = tempfile::tempdir().unwrap();
+        let objects = spoiled(folder.path(), spoil);
+        assert!(objects.keeper().unverified.why().is_none(), "{what}");
+        flip(&objects, 3, 100);
+        assert!(whole(&objects, 3).is_err(), "{what}: its seal counts");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    open(folder.path());
+    fs::remove_file(folder.path().join("seals")).unwrap();
+    fs::remove_file(folder.path().join("seals.mark")).unwrap();
+    assert!(open(folder.path()).keeper().unverified.why().is_none(), "nothing was ever sealed");
+}
+
+#[test]
+fn a_log_of_seals_at_the_place_of_another_is_refused_by_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = |owner: &str| Place { path: folder.path().join("seals"), owner: owner.into() };
+    let open = |owner: &str| SealLog::open(place(owner), |_| Ok(())).map(drop);
+    open("namespace 0 on fragment 0").unwrap();
+    open("namespace 0 on fragment 0").unwrap();
+    let refused = open("namespace 0 on fragment 1").unwrap_err().to_string();
+    assert!(refused.contains("of namespace 0 on fragment 0, not of namespace 0 on fragment 1"), "{refused}");
+}
+
+#[test]
+fn a_log_of_the_first_version_goes_on_and_says_whose_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("seals");
+    fs::write(&path, b"FRBYSUMS\x01\0\0\0").unwrap();
+    let objects = open(folder.path());
+    assert!(objects.keeper().unverified.why().is_none());
+    objects.write(1, 0, b"bytes").unwrap();
+    seal(&objects);
+    drop(objects);
+    fs::remove_file(&path).unwrap();
+    assert!(open(folder.path()).keeper().unverified.why().is_some());
 }
