@@ -21,6 +21,7 @@ mod one_node;
 mod replaced;
 mod rolled_back;
 mod rot;
+mod unverified;
 
 /// The number in an environment variable.
 fn setting(name: &str, default: u64) -> u64 {

@@ -18,11 +18,11 @@ use tests::writers::Writer;
 
 use crate::setting;
 
-const FOLDERS: Plan =
+pub(crate) const FOLDERS: Plan =
     Plan { storage_nodes: 1, mounts: 1, volume: "directory", grace_ms: 10_000, capacity: 256 << 20 };
 
 /// Scrubs the instance on all nodes; gives what is damaged, with paths.
-fn scrub(site: &Site) -> Vec<Value> {
+pub(crate) fn scrub(site: &Site) -> Vec<Value> {
     let mut damaged = Vec::new();
     for node in &site.storage {
         // A node that has just started asks for the copy of its metadata log before it serves its fragment.
@@ -45,7 +45,7 @@ fn scrub(site: &Site) -> Vec<Value> {
 }
 
 /// The objects of a file, where it has some, by storage node.
-fn objects(site: &Site, file: &Path) -> Vec<PathBuf> {
+pub(crate) fn objects(site: &Site, file: &Path) -> Vec<PathBuf> {
     let ino = fs::metadata(file).expect("it is there").ino();
     let name = format!("fragments/i1/objects/0/{:02x}/{ino:016x}", ino & 0xff);
     site.storage
@@ -55,7 +55,7 @@ fn objects(site: &Site, file: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
-fn flip(object: &Path, at: u64) {
+pub(crate) fn flip(object: &Path, at: u64) {
     let file = fs::File::options().read(true).write(true).open(object).expect("the folder is ours");
     let mut byte = [0];
     file.read_exact_at(&mut byte, at).expect("the object is so long");
@@ -136,6 +136,23 @@ fn damage_is_found(plan: Plan) {
     fs::write(site.mountpoint(0).join("back"), "again").expect("the nodes are back");
     let clean = wait_until(HANGS_AFTER, || scrub(&site).is_empty());
     assert!(clean, "{:?}", scrub(&site));
+}
+
+#[test]
+fn damage_is_found_by_a_scrub_also_where_the_kernel_gave_it_to_a_reader() {
+    let site = Site::start(Plan { volume: "image", capacity: 400 << 20, ..FOLDERS }, None);
+    let file = site.mountpoint(0).join("read");
+    fs::write(&file, vec![7; 3 << 20]).expect("there is room");
+    assert!(scrub(&site).is_empty());
+    let ino = fs::metadata(&file).expect("it has a name").ino();
+    let name = format!("fragments/i1/volume/objects/0/{:02x}/{ino:016x}", ino & 0xff);
+    flip(&site.storage[0].folder().join(name), 1 << 20);
+    // Passed through, so that nobody compares it now.
+    drop(fs::read(&file));
+    for _ in 0..2 {
+        let found = scrub(&site);
+        assert!(found.len() == 1 && found[0]["path"] == "read", "{found:?}");
+    }
 }
 
 /// The first place of a file that cannot be read.

@@ -131,7 +131,7 @@ pub struct Scrub {
 pub struct Fsck {
     /// The buffer's token, as `forebay status` lists it
     pub token: String,
-    /// Remove what belongs to no file
+    /// Remove what belongs to no file, and take what lost its checksums as it is
     #[arg(long)]
     pub repair: bool,
     /// Print one JSON object

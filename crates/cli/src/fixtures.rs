@@ -95,6 +95,7 @@ pub fn session() -> SessionStatus {
             redundancy: model::phase::Redundancy::None,
             allocated_bytes: 1 << 30,
             mirrors: vec![],
+            damaged: vec![],
         }),
         activations: vec![],
         stages: vec![stage_in(), failed_stage_out()],

@@ -23,13 +23,27 @@ enum Part {
     Refused(PartTrouble),
 }
 
-/// Whether all parts are served; `None`: not known.
+/// Whether all parts are served and no damage of them is known; `None`: not known.
 pub fn is_intact(instance: &Instance, created_unix: u64, nodes: &[NodeView]) -> Option<bool> {
     let parts = || of(instance, created_unix, nodes);
     if parts().any(|part| matches!(part, Part::Refused(_))) {
         return Some(false);
     }
+    if !damaged(instance, nodes).is_empty() {
+        return Some(false);
+    }
     parts().all(|part| part == Part::Served).then_some(true)
+}
+
+/// Those of which some bytes are damaged, or may be, with what to do, as their nodes said last.
+pub fn damaged(instance: &Instance, nodes: &[NodeView]) -> Vec<PartTrouble> {
+    let of_node = |(part, name): (u32, &String)| {
+        let health = nodes.iter().find(|view| view.name == *name)?.health.as_ref()?;
+        let fragment = health.fragments.iter().find(|fragment| fragment.instance == instance.id)?;
+        let (why, advice) = fragment.integrity.told()?;
+        Some(PartTrouble { part, node: name.clone(), why, advice })
+    };
+    (0..).zip(&instance.nodes).filter_map(of_node).collect()
 }
 
 /// Those that are not served, with why and what to do.
@@ -110,7 +124,7 @@ fn come_back(view: &NodeView) -> String {
 mod tests {
     use model::phase::{AccessMode, Coherence, Redundancy};
     use wire::control::VolumeKind;
-    use wire::node::{NodeHealth, StorageAddress};
+    use wire::node::{IntegrityStatus, NodeHealth, StorageAddress};
 
     use super::*;
 
@@ -171,6 +185,9 @@ mod tests {
         let (intact, said, refused) = seen(&view(vec![]));
         assert_eq!((intact, refused), (Some(false), true));
         assert!(said.as_ref().is_some_and(|said| said.contains("does not have it")), "{said:?}");
+        let integrity = IntegrityStatus { damaged: 1, ..IntegrityStatus::default() };
+        let (intact, said, refused) = seen(&view(vec![FragmentStatus { integrity, ..fragment() }]));
+        assert_eq!((intact, said, refused), (Some(false), None, false));
         let (intact, said, refused) = seen(&view(vec![FragmentStatus { starting: true, ..fragment() }]));
         assert_eq!((intact, said.is_some(), refused), (None, true, false));
     }

@@ -127,6 +127,7 @@ fn describe_instance(instance: Instance, created_unix: u64, nodes: &[NodeView]) 
         unserved: parts::unserved(&instance, created_unix, nodes),
         copies: copies(&instance, nodes),
         mirrors: mirrors(&instance, nodes),
+        damaged: parts::damaged(&instance, nodes),
         redundancy: instance.redundancy,
         allocated_bytes: instance.allocated_bytes(),
         pool: instance.pool,

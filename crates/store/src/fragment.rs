@@ -43,7 +43,7 @@ use wire::data::hello::Key;
 use wire::node::{FragmentSpec, FragmentStatus, NamespaceSpec};
 
 use crate::image::VolumeError;
-use crate::integrity::sealer;
+use crate::integrity::{fsck, log::Place, sealer};
 use crate::mirror::replica::Replica;
 use crate::mirror::restore::RestoreError;
 use crate::peers::Peers;
@@ -201,7 +201,7 @@ impl Fragment {
 
     fn open_namespace(&self, namespace: &NamespaceSpec) -> Result<Namespace, FragmentError> {
         let root = objects_of(&self.folder, self.spec.volume, namespace.id);
-        let seals = self.folder.join("sums").join(format!("{}.log", namespace.id));
+        let seals = Place::of(&self.folder, &self.spec, namespace.id);
         let objects = Objects::open(root.clone(), seals, self.space.clone(), self.verifier.clone())
             .map_err(|cause| FragmentError::io("open the objects below", &root, cause))?;
         let mirror = self.mirror_for(namespace.id)?;
@@ -263,6 +263,7 @@ impl Fragment {
             starting: false,
             copies: self.copies(),
             mirrors: self.mirrors(),
+            integrity: fsck::standing(self),
         }
     }
 

@@ -20,6 +20,8 @@ pub mod report;
 pub mod schedule;
 pub mod scrub;
 pub mod sealer;
+pub mod tick;
+pub mod unverified;
 pub mod verify;
 
 use std::fs::File;

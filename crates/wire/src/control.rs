@@ -509,6 +509,9 @@ pub struct InstanceStatus {
     /// Where they are on two: how that stands on each of its nodes, as the nodes last reported.
     #[serde(default)]
     pub mirrors: Vec<MirrorStatus>,
+    /// Parts of which some bytes are damaged, or may be, as the nodes last reported.
+    #[serde(default)]
+    pub damaged: Vec<PartTrouble>,
 }
 
 /// One mount of one namespace.

@@ -27,11 +27,15 @@
 //! | `POST /v1/shutdown` | `{}` | `{}` |
 //! | `GET /metrics` | | text, for Prometheus |
 
+mod integrity;
+
 use std::path::PathBuf;
 
 use model::phase::{Coherence, Direction, Drain, StageKind};
 use model::stripe::Layout;
 use serde::{Deserialize, Serialize};
+
+pub use integrity::{Damage, FsckReport, FsckSpec, IntegrityStatus, Orphan, ScrubSpec, ScrubStatus, Stray};
 
 use crate::control::{Owner, StagePair, StageStatus, VolumeKind};
 
@@ -199,6 +203,9 @@ pub struct FragmentStatus {
     /// How its objects are kept on a second node; empty where they are not.
     #[serde(default)]
     pub mirrors: Vec<MirrorStatus>,
+    /// What is known to be wrong with its objects.
+    #[serde(default)]
+    pub integrity: IntegrityStatus,
 }
 
 impl FragmentStatus {
@@ -272,134 +279,6 @@ pub struct CopyStatus {
     /// The home may soon confirm what is on one node, and waits to hear that control knows this number.
     #[serde(default)]
     pub doubt: Option<u64>,
-}
-
-/// How a scrub is to go on.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct ScrubSpec {
-    /// Bytes a second that it may read of each namespace on a node; `None`: as many as leave the disk to jobs; 0: as
-    /// many as can be.
-    pub bytes_per_s: Option<u64>,
-}
-
-/// How a scrub stands: of one fragment, or of all of a buffer's.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct ScrubStatus {
-    /// It runs.
-    pub running: bool,
-    /// There was one since the node started.
-    pub begun: bool,
-    /// Objects that were compared with their checksums.
-    pub objects: u64,
-    /// Bytes that were read for it.
-    pub bytes: u64,
-    /// Objects that could not be sealed, as somebody has them open or is changing them.
-    pub in_use: u64,
-    /// What is damaged.
-    pub damaged: Vec<Damage>,
-    /// Damaged places beyond those that are listed.
-    pub more: u64,
-    /// Why it ended before its end.
-    pub error: Option<String>,
-    /// Parts of the buffer that were not looked at.
-    pub unseen: Vec<PartTrouble>,
-}
-
-impl ScrubStatus {
-    /// Of nothing yet: what is added counts.
-    pub fn sum() -> ScrubStatus {
-        ScrubStatus { begun: true, ..ScrubStatus::default() }
-    }
-
-    /// Adds that of another part.
-    pub fn add(&mut self, one: ScrubStatus) {
-        self.running |= one.running;
-        self.begun &= one.begun;
-        self.objects += one.objects;
-        self.bytes += one.bytes;
-        self.in_use += one.in_use;
-        self.more += one.more;
-        self.damaged.extend(one.damaged);
-        self.unseen.extend(one.unseen);
-        self.error = self.error.take().or(one.error);
-    }
-}
-
-/// How a buffer's metadata and objects are to be compared.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct FsckSpec {
-    /// Objects that belong to no file are removed.
-    pub repair: bool,
-}
-
-/// What comparing a buffer's metadata with its objects found.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct FsckReport {
-    /// Inodes in the metadata.
-    pub inodes: u64,
-    /// Objects on all fragments.
-    pub objects: u64,
-    /// Objects that belong to no file.
-    pub orphans: Vec<Orphan>,
-    /// Orphans that were removed.
-    pub freed: u64,
-    /// What is among the objects and is none.
-    pub strays: Vec<Stray>,
-    /// Parts of the buffer that were not looked at.
-    pub unseen: Vec<PartTrouble>,
-}
-
-/// An object that belongs to no file.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Orphan {
-    /// Its namespace.
-    pub namespace: u32,
-    /// Its inode number.
-    pub ino: u64,
-    /// The fragment that it is on.
-    pub fragment: u32,
-    /// Its length, bytes.
-    pub bytes: u64,
-}
-
-/// A damaged place of an object.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Damage {
-    /// The object's namespace.
-    pub namespace: u32,
-    /// Its inode.
-    pub ino: u64,
-    /// Where the place begins in the object, bytes. With several fragments the object is every so many stripes of the
-    /// file.
-    pub start: u64,
-    /// Where it ends.
-    pub end: u64,
-    /// Where the place begins in the file, bytes.
-    pub file_start: u64,
-    /// Where it ends. Where this is further away than in the object, only what is on this node is damaged in between.
-    pub file_end: u64,
-    /// The node that has the object.
-    pub node: String,
-    /// The number of its fragment.
-    pub part: u32,
-    /// What is wrong with these bytes, in words: they `do not match their checksums`.
-    pub what: String,
-    /// The file's path from the namespace's root; `None`: not known yet, or it has none.
-    pub path: Option<String>,
-}
-
-/// A file in the folders of objects that is none, or an object in a wrong folder.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Stray {
-    /// The node.
-    pub node: String,
-    /// Where it is there.
-    pub path: PathBuf,
 }
 
 /// Everything a client needs to use a namespace.

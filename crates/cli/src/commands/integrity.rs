@@ -118,7 +118,8 @@ fn told(scrub: &ScrubStatus, fsck: Option<&FsckReport>, output: &Output) -> Resu
     if output.json() {
         output.object(&Findings { scrub, fsck });
     } else {
-        scrub.damaged.iter().for_each(|damage| output.say(&line(damage, &unseen)));
+        let places = scrub.damaged.iter().chain(&scrub.unverified);
+        places.for_each(|damage| output.say(&line(damage, &unseen)));
         let (objects, bytes) = (scrub.objects, render::bytes(scrub.bytes));
         output.say(&format!("forebay: compared {objects} objects, {bytes}, with their checksums"));
         if scrub.in_use > 0 {
@@ -129,7 +130,24 @@ fn told(scrub: &ScrubStatus, fsck: Option<&FsckReport>, output: &Output) -> Resu
     if !output.json() {
         unseen.iter().for_each(|part| output.say(&format!("         not looked at: {}", part_line(part))));
     }
-    verdict(scrub, left, &unseen)
+    verdict(scrub, left, &unseen)?;
+    doubt(scrub, fsck)
+}
+
+/// What nobody can tell of is a failure until somebody takes it as it is.
+fn doubt(scrub: &ScrubStatus, fsck: Option<&FsckReport>) -> Result<u8, Failure> {
+    let Some(why) = scrub.seals_lost.as_ref().filter(|_| fsck.is_none_or(|fsck| fsck.accepted == 0)) else {
+        return Ok(ExitCode::Success.number());
+    };
+    let count = scrub.unverified.len() as u64 + scrub.unverified_more;
+    let parts = render::counted(count, "object was", "objects were");
+    Err(Failure::Refused {
+        exit: ExitCode::StageOut,
+        message: format!("{parts} not compared with anything, as checksums were lost: {why}"),
+        advice: "compare the files with where they came from, or write them anew; \
+                 `forebay fsck TOKEN --repair` takes them as they are"
+            .into(),
+    })
 }
 
 /// The parts that one of both did not look at.
@@ -197,6 +215,9 @@ fn said(fsck: &FsckReport, output: &Output) -> (u64, u64) {
             output.say(&format!("{path} on node {node}: is no object, or in the wrong folder"));
         }
         let (inodes, objects, freed) = (fsck.inodes, fsck.objects, fsck.freed);
+        if fsck.accepted > 0 {
+            output.say(&format!("         took {} objects without checksums as they are", fsck.accepted));
+        }
         output.say(&format!("forebay: compared {inodes} inodes with {objects} objects; freed {freed}"));
     }
     ((fsck.orphans.len() as u64).saturating_sub(fsck.freed), fsck.strays.len() as u64)

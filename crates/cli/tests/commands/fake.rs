@@ -343,6 +343,7 @@ fn session() -> SessionStatus {
             redundancy: model::phase::Redundancy::None,
             allocated_bytes: 1 << 30,
             mirrors: vec![],
+            damaged: vec![],
         }),
         activations: vec![],
         stages: vec![

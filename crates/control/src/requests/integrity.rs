@@ -53,6 +53,7 @@ pub async fn fsck<S: Site>(
         sum.inodes += one.inodes;
         sum.objects += one.objects;
         sum.freed += one.freed;
+        sum.accepted += one.accepted;
         sum.orphans.extend(one.orphans);
         sum.strays.extend(one.strays);
         of_others.extend(one.unseen);
@@ -87,6 +88,7 @@ async fn together<S: Site>(
     }
     if !sum.running {
         name(door, &instance, &mut sum.damaged).await;
+        name(door, &instance, &mut sum.unverified).await;
     }
     Ok(sum)
 }

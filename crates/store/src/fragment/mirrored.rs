@@ -10,7 +10,7 @@ use super::objects::Objects;
 use super::space::Space;
 use super::{Fragment, FragmentError, Namespace, create, volume};
 use crate::copies::link::Place;
-use crate::integrity::sealer;
+use crate::integrity::{log, sealer};
 use crate::mirror::replica::Replica;
 use crate::mirror::{self, Mirror};
 use crate::shard::log::disk::DiskFolder;
@@ -48,7 +48,7 @@ impl Fragment {
         }
         let root = mirror_of(&self.folder, self.spec.volume, namespace);
         let failed = |cause| FragmentError::io("open the mirror below", &root, cause);
-        let seals = self.folder.join("sums").join(format!("mirror-{namespace}.log"));
+        let seals = log::Place::of_mirror(&self.folder, &self.spec, namespace);
         // What fits is its own fragment's to say.
         let space = Arc::new(Space::counted(u64::MAX));
         let objects = Objects::open(root.clone(), seals, space, self.verifier.clone()).map_err(failed)?;

@@ -39,6 +39,7 @@ use super::syncing::{Pending, Syncable, Syncs};
 use super::verifier::Verifier;
 use crate::integrity::guard::{Change, Guard};
 use crate::integrity::keeper::Keeper;
+use crate::integrity::log::Place;
 use crate::mirror::Mirror;
 
 /// The objects of one namespace on one fragment.
@@ -75,14 +76,14 @@ impl Syncable for Object {
 }
 
 impl Objects {
-    /// Opens the objects below `root`, a folder that must be there, and counts what they hold. Their checksums are in
-    /// the file `seals`.
+    /// Opens the objects below `root`, a folder that must be there, and counts what they hold. Their checksums are at
+    /// `seals`.
     ///
     /// # Errors
     /// The errno of what failed.
     pub fn open(
         root: PathBuf,
-        seals: PathBuf,
+        seals: Place,
         space: Arc<Space>,
         verifier: Arc<Verifier>,
     ) -> io::Result<Objects> {
@@ -90,7 +91,7 @@ impl Objects {
             return Err(io::ErrorKind::NotADirectory.into());
         }
         let syncs = Arc::new(Syncs::new(&root, !space.counts(), verifier)?);
-        let keeper = Keeper::open(seals)?;
+        let keeper = Keeper::open(seals, || resting::list(&root))?;
         let objects = Objects { root, space, open: OpenObjects::new(), syncs, keeper, mirror: None };
         if objects.space.counts() {
             for ino in objects.list()? {

@@ -3,42 +3,86 @@
 use std::collections::BTreeSet;
 use std::io;
 use std::ops::Range;
+use std::sync::Arc;
 use std::time::Duration;
 
 use model::stripe::Layout;
 use rustix::io::Errno;
 use wire::node::{
-    Damage, FsckReport, FsckSpec, Orphan, PartFiles, PartTrouble, ScrubSpec, ScrubStatus, Stray,
+    Damage, FsckReport, FsckSpec, IntegrityStatus, Orphan, PartFiles, PartTrouble, ScrubSpec, ScrubStatus,
+    Stray,
 };
 
 use super::scrub;
+use crate::fragment::objects::Objects;
 use crate::fragment::{Fragment, Namespace};
 use crate::shard::{Shard, errno_of};
 
 /// So many files of a part are named.
 const FILES_MAX: usize = 1000;
 
-/// Starts a scrub of all namespaces, or only tells how it stands.
+/// Starts a scrub of all namespaces, or only tells how it stands: of its own objects, and of those that it keeps for
+/// another fragment.
 pub fn scrub(fragment: &Fragment, spec: Option<ScrubSpec>) -> ScrubStatus {
     let mut sum = ScrubStatus::sum();
-    for (id, Namespace { objects, layout, .. }) in fragment.all_namespaces() {
-        // Who asks wants to know now: also what was written just before.
-        let one = match spec {
-            Some(spec) => {
-                let rate = spec.bytes_per_s.unwrap_or(scrub::ASKED_BYTES_PER_S);
-                scrub::start(&objects, id, Some(rate), Duration::ZERO)
-            }
-            None => scrub::status(&objects),
-        };
-        let damaged = one.damaged.into_iter().map(|damage| located(damage, fragment, layout)).collect();
-        sum.add(ScrubStatus { damaged, ..one });
+    let (own, count) = (fragment.spec().index, fragment.spec().peers.len().max(1) as u32);
+    for (id, Namespace { objects, replica, layout, .. }) in fragment.all_namespaces() {
+        sum.add(scrub_part(fragment, spec, &objects, (id, layout, own)));
+        if let Some(replica) = replica {
+            let of = (own + count - 1) % count;
+            let one = scrub_part(fragment, spec, replica.objects(), (id, layout, of));
+            let mirrored =
+                |damage: Damage| Damage { what: format!("{} (in the mirror)", damage.what), ..damage };
+            let damaged = one.damaged.into_iter().map(mirrored).collect();
+            let unverified = one.unverified.into_iter().map(mirrored).collect();
+            sum.add(ScrubStatus { damaged, unverified, ..one });
+        }
     }
     sum
 }
 
-/// Damage of an object with its place in the file, and the node.
-fn located(damage: Damage, fragment: &Fragment, layout: Layout) -> Damage {
-    let part = fragment.spec().index;
+fn scrub_part(
+    fragment: &Fragment,
+    spec: Option<ScrubSpec>,
+    objects: &Arc<Objects>,
+    (id, layout, part): (u32, Layout, u32),
+) -> ScrubStatus {
+    // Who asks wants to know now: also what was written just before.
+    let one = match spec {
+        Some(spec) => {
+            let rate = spec.bytes_per_s.unwrap_or(scrub::ASKED_BYTES_PER_S);
+            scrub::start(objects, id, Some(rate), Duration::ZERO)
+        }
+        None => scrub::status(objects),
+    };
+    let all =
+        |found: Vec<Damage>| found.into_iter().map(|one| located(one, fragment, layout, part)).collect();
+    let (damaged, unverified) = (all(one.damaged), all(one.unverified));
+    ScrubStatus { damaged, unverified, ..one }
+}
+
+/// What is known to be wrong here, of its own objects and of those that it keeps for another fragment.
+pub fn standing(fragment: &Fragment) -> IntegrityStatus {
+    let mut sum = IntegrityStatus::default();
+    for (_, Namespace { objects, replica, .. }) in fragment.all_namespaces() {
+        let kept = replica.iter().map(|replica| replica.objects().keeper());
+        for keeper in kept.chain([objects.keeper()]) {
+            sum.damaged += keeper.damaged() as u64;
+            sum.unverified += keeper.unverified.count() as u64;
+            sum.seals_lost = sum.seals_lost.or_else(|| keeper.unverified.why());
+        }
+    }
+    sum
+}
+
+/// Takes the objects here whose seals were lost as they are. How many.
+fn accept(namespace: &Namespace) -> io::Result<u64> {
+    let kept = namespace.replica.iter().map(|replica| replica.objects().keeper());
+    kept.chain([namespace.objects.keeper()]).map(|keeper| keeper.unverified.accept()).sum()
+}
+
+/// Damage of an object of the fragment `part` with its place in the file, and the node.
+fn located(damage: Damage, fragment: &Fragment, layout: Layout, part: u32) -> Damage {
     let Range { start: file_start, end: file_end } =
         layout.file_range(damage.ino, part, damage.start..damage.end);
     Damage { file_start, file_end, part, node: own_name(fragment), ..damage }
@@ -99,6 +143,13 @@ pub fn run(fragment: &Fragment, spec: FsckSpec) -> FsckReport {
         if let Err(error) = find_strays(fragment, &namespace, &mut report) {
             let why = format!("its folders of objects cannot be listed: {error}");
             report.unseen.push(unseen(fragment.spec().index, own_name(fragment), why));
+        }
+        match if spec.repair { accept(&namespace) } else { Ok(0) } {
+            Ok(accepted) => report.accepted += accepted,
+            Err(error) => {
+                let why = format!("what was accepted there cannot be noted: {error}");
+                report.unseen.push(unseen(fragment.spec().index, own_name(fragment), why));
+            }
         }
         let Some(shard) = &namespace.shard else { continue };
         report.inodes += shard.inodes();

@@ -9,7 +9,7 @@ use std::io;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use super::log::{SealLog, Sealed};
 use super::report::Fault;
@@ -21,9 +21,6 @@ const BLOCKS_MAX: u64 = 1 << 51;
 
 /// An object that was changed in more pieces than this is summed anew as a whole.
 const PIECES_MAX: usize = 4096;
-
-/// The clock that times of change come from has moved on after so many seconds for certain.
-const TICKS_S: i64 = 2;
 
 /// What is known of an object's sums.
 #[derive(Debug)]
@@ -174,7 +171,8 @@ impl Guard {
         Ok(Changing(self))
     }
 
-    /// Notes that the object is handed out, to be changed behind our back.
+    /// Notes that the object is handed out, and may be changed behind our back: it was `found` so, and what changes it
+    /// from here on gives it another time of change.
     ///
     /// # Errors
     /// As [`Guard::change`].
@@ -187,10 +185,7 @@ impl Guard {
             log.lift(self.ino)?;
             state.sealed = false;
         }
-        if state.handed.is_none() && is_recent(found.1) {
-            // A change within the same tick of the clock would not show: all of it is summed anew.
-            (state.base, state.touched) = (None, Extents::default());
-        }
+        // Who has it may only read it, or write nothing: its time of change will tell.
         // What it was like when the first had it counts.
         state.handed.get_or_insert(found);
         state.begin(queue);
@@ -274,12 +269,6 @@ impl State {
         }
         Err(Fault::Blocks { blocks: block..block + 1 }.error(ino))
     }
-}
-
-/// Whether a time of change is so near that a change now may not be told from it.
-fn is_recent((seconds, _): (i64, u32)) -> bool {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-    seconds.saturating_add(TICKS_S) >= i64::try_from(now).unwrap_or(i64::MAX)
 }
 
 /// A block's bytes, with zeros after the object's end.

@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
 use std::io;
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -11,9 +10,12 @@ use wire::data::Time;
 use wire::node::ScrubStatus;
 
 use super::guard::{Change, Changing, Guard};
-use super::log::SealLog;
+use super::log::opening::Loss;
+use super::log::{Place, SealLog};
 use super::lost::{self, Lost};
 use super::report::Fault;
+use super::tick;
+use super::unverified::Unverified;
 use crate::fragment::objects::Measure;
 
 /// See the module's words.
@@ -23,6 +25,8 @@ pub struct Keeper {
     pub log: SealLog,
     /// What was lost with the fragment whose place this one took.
     pub lost: Lost,
+    /// What lost its seals.
+    pub unverified: Unverified,
     /// Objects that were changed since they were sealed.
     waiting: Mutex<HashMap<u64, Arc<Guard>>>,
     /// What is known to be damaged.
@@ -35,14 +39,25 @@ pub struct Keeper {
 }
 
 impl Keeper {
-    /// With the log at `seals`.
+    /// With the log at `seals`; `all` lists the objects that are there.
     ///
     /// # Errors
     /// The errno of what failed.
-    pub fn open(seals: PathBuf) -> io::Result<Keeper> {
+    pub fn open(seals: Place, all: impl Fn() -> io::Result<Vec<u64>>) -> io::Result<Keeper> {
+        let unverified = Unverified::open(&seals.path, &all)?;
+        let lose = |loss: Loss| match all()? {
+            // A log that never was is not missed.
+            objects if objects.is_empty() && !loss.certain => Ok(()),
+            objects => {
+                let (path, count, what) = (seals.path.display(), objects.len(), &loss.why);
+                tracing::error!(%path, what, objects = count, "checksums were lost: objects are unverified");
+                unverified.begin(loss.why, objects)
+            }
+        };
         Ok(Keeper {
-            lost: Lost::open(&lost::path_of(&seals))?,
-            log: SealLog::open(seals)?,
+            lost: Lost::open(&lost::path_of(&seals.path))?,
+            log: SealLog::open(seals.clone(), lose)?,
+            unverified,
             waiting: Mutex::default(),
             faults: Mutex::default(),
             sealing: Mutex::default(),
@@ -74,7 +89,11 @@ impl Keeper {
         file: &File,
         change: &Change,
     ) -> io::Result<Changing<'a>> {
-        guard.change(&self.log, file, change, || self.queue(guard))
+        let changing = guard.change(&self.log, file, change, || self.queue(guard))?;
+        if self.unverified.has(guard.ino()) && change.replaces(file.metadata()?.len()) {
+            self.unverified.forget(guard.ino());
+        }
+        Ok(changing)
     }
 
     /// Notes that an object is handed out.
@@ -83,6 +102,10 @@ impl Keeper {
     /// See [`Guard::hand_out`].
     pub fn hand_out(&self, guard: &Arc<Guard>, found: &Measure) -> io::Result<()> {
         let found = (found.size, (found.ctime.seconds, found.ctime.nanos));
+        if guard.lock().base.is_some() {
+            // Else a change might not show.
+            tick::pass(found.1);
+        }
         guard.hand_out(&self.log, found, || self.queue(guard))
     }
 
@@ -141,6 +164,7 @@ impl Keeper {
         self.faults().remove(&ino);
         self.log.forget(ino);
         self.lost.forget(ino);
+        self.unverified.forget(ino);
     }
 
     /// Takes note of an object that was not sealed in this process's life.
@@ -168,6 +192,21 @@ impl Keeper {
         let mut faults = self.faults();
         let before = if found.is_empty() { faults.remove(&ino) } else { faults.insert(ino, found.clone()) };
         !found.is_empty() && before.as_ref() != Some(&found)
+    }
+
+    /// Makes durable what was sealed, and what is verified again.
+    ///
+    /// # Errors
+    /// The file system's.
+    pub fn settle(&self) -> io::Result<()> {
+        // What waits to be sealed may not be on the disk yet.
+        self.unverified.save(|ino| !self.is_queued(ino))?;
+        self.log.settle()
+    }
+
+    /// How many objects are known to be damaged.
+    pub fn damaged(&self) -> usize {
+        self.faults().len()
     }
 
     /// Lets threads that work for it end.

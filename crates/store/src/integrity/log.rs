@@ -1,7 +1,8 @@
 //! The log of seals of one namespace on one fragment.
 //!
 //! ```text
-//! file  := "FRBYSUMS" version:u32le entry*
+//! file  := head entry*
+//! head  := "FRBYSUMS" 2:u32le crc32c:u32le generation:u64le len:u32le owner[len]   crc32c covers what follows it
 //! entry := len:u32le crc32c:u32le sequence:u64le body[len]        crc32c covers sequence and body
 //! body  := 0 sums[]:u32le | 1 postcard(SealRecord) | 2 first:u64le last:u64le | 3 first:u64le last:u64le
 //! ```
@@ -9,13 +10,17 @@
 //! Sums come before the seal that refers to them. A note of the kind 2 lifts the seals of all objects in its range:
 //! their bytes may change. One of the kind 3 says that these objects may be removed: their sums count as before. Both
 //! are durable before [`SealLog::lift`] and [`SealLog::release`] return ([`notes`]). Other entries need not be: who
-//! loses them loses sums, and nothing else.
+//! loses them in a crash loses sums that were about to count, and nothing else. How far it was synced is kept beside it
+//! ([`mark`]).
 //!
 //! **Invariant:** where an entry does not match its checksum and a lift may have come after it, no seal counts any
-//! more: the objects are summed anew.
+//! more; where that entry had been synced, its loss is told ([`opening`]).
 
 mod end;
+mod head;
+mod mark;
 mod notes;
+pub mod opening;
 mod replay;
 
 use std::collections::BTreeMap;
@@ -25,11 +30,12 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-use disk::sync_names;
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
+use wire::node::FragmentSpec;
 
 use self::end::End;
+use self::head::Head;
 use super::{CHUNK_BLOCKS, ChunkRef, Seal};
 
 /// Kinds of notes about a range of objects.
@@ -39,7 +45,6 @@ const RELEASED: u8 = 3;
 /// The sums of one chunk.
 pub type Sums = [u32; CHUNK_BLOCKS as usize];
 
-const HEAD: &[u8; 12] = b"FRBYSUMS\x01\0\0\0";
 /// No entry is longer: the seal of an object of some 8 TiB.
 const BODY_BYTES_MAX: usize = 256 << 20;
 
@@ -48,6 +53,31 @@ const UNSYNCED_BYTES_MAX: u64 = 4 << 20;
 
 /// The log is written anew when it is this long and much of it is of no use any more.
 const COMPACT_BYTES_MIN: u64 = 32 << 20;
+
+/// Where a log is, and whose objects are sealed in it, in words: a log at another's place is refused.
+#[derive(Clone, Debug)]
+pub struct Place {
+    /// Its path.
+    pub path: PathBuf,
+    /// Whose.
+    pub owner: String,
+}
+
+impl Place {
+    /// That of a namespace's objects in the fragment below `folder`.
+    pub fn of(folder: &Path, spec: &FragmentSpec, namespace: u32) -> Place {
+        let path = folder.join("sums").join(format!("{namespace}.log"));
+        let FragmentSpec { instance, index, .. } = spec;
+        Place { path, owner: format!("namespace {namespace} on fragment {index} of instance {instance}") }
+    }
+
+    /// That of the mirror there of another fragment's objects.
+    pub fn of_mirror(folder: &Path, spec: &FragmentSpec, namespace: u32) -> Place {
+        let Place { owner, .. } = Place::of(folder, spec, namespace);
+        let path = folder.join("sums").join(format!("mirror-{namespace}.log"));
+        Place { path, owner: format!("the mirror in {owner}") }
+    }
+}
 
 /// The log, and what is sealed.
 #[derive(Debug)]
@@ -97,40 +127,6 @@ struct SealRecord {
 }
 
 impl SealLog {
-    /// Opens the log at `path`, making it if there is none.
-    ///
-    /// # Errors
-    /// The errno of what failed. Damage is none: it is logged, and nothing is sealed then.
-    pub fn open(path: PathBuf) -> io::Result<SealLog> {
-        if let Some(folder) = path.parent() {
-            std::fs::create_dir_all(folder)?;
-        }
-        let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path)?;
-        let file = Arc::new(file);
-        let mut end = End::of(file.clone());
-        let mut index = BTreeMap::new();
-        let whole = end.replay(&mut index)?;
-        if !whole {
-            tracing::error!(
-                path = %path.display(), offset = end.length, objects = index.len(),
-                "the log of checksums is damaged: they are made anew, and what was damaged before that is not found"
-            );
-            index.clear();
-            (end.length, end.sequence, end.live) = (0, 0, 0);
-        }
-        if end.length < file.metadata()?.len() {
-            file.set_len(end.length)?;
-            end.reserved = end.length;
-        }
-        if end.length == 0 {
-            file.write_all_at(HEAD, 0)?;
-            end.length = HEAD.len() as u64;
-            file.sync_all()?;
-            sync_names(&path)?;
-        }
-        Ok(SealLog { path, end: Mutex::new(end), index: RwLock::new(index) })
-    }
-
     /// Where it is.
     pub fn path(&self) -> &Path {
         &self.path
@@ -209,17 +205,20 @@ impl SealLog {
             return Ok(());
         }
         let fresh = self.rewrite(&mut end);
-        fresh.inspect_err(|_| drop(std::fs::remove_file(self.path.with_extension("new"))))
+        fresh.inspect_err(|_| drop(std::fs::remove_file(self.path.with_extension("rewritten"))))
     }
 
     /// Where every step may fail: until the rename the old log goes on, from then on the new one, whose name is made
     /// durable at the latest with the next lift.
     fn rewrite(&self, end: &mut End) -> io::Result<()> {
-        let temporary = self.path.with_extension("new");
+        let temporary = self.path.with_extension("rewritten");
         let mut options = OpenOptions::new();
         let file = Arc::new(options.read(true).write(true).create(true).truncate(true).open(&temporary)?);
-        let mut fresh = End { length: HEAD.len() as u64, ..End::of(file.clone()) };
-        file.write_all_at(HEAD, 0)?;
+        let generation = end.generation + 1;
+        let head = Head { generation, owner: end.owner.clone() }.bytes();
+        file.write_all_at(&head, 0)?;
+        let fresh = End::of(file.clone(), end.owner.clone());
+        let mut fresh = End { generation, length: head.len() as u64, mark: end.mark.clone(), ..fresh };
         let mut seals = Vec::new();
         for (ino, sealed) in self.index.read().unwrap_or_else(PoisonError::into_inner).iter() {
             if !sealed.lifted {

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use wire::node::ScrubStatus;
+use wire::node::{Damage, ScrubStatus};
 
 use super::report::Fault;
 use super::schedule;
@@ -86,7 +86,11 @@ fn run(objects: &Objects, namespace: u32, bytes_per_s: Option<u64>, idle: Durati
     if scrubbed.is_ok() {
         schedule::note(objects);
     }
+    let unverified = unverified(objects, namespace);
     let mut status = lock(objects);
+    status.seals_lost = objects.keeper().unverified.why();
+    status.unverified_more = unverified.len().saturating_sub(LISTED_MAX) as u64;
+    status.unverified = unverified.into_iter().take(LISTED_MAX).collect();
     status.running = false;
     status.in_use = objects.keeper().queued().len() as u64;
     status.error = scrubbed.err().map(|error| error.to_string());
@@ -122,6 +126,16 @@ fn pass_lost(objects: &Objects, namespace: u32) -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+/// Objects of which nobody can tell, as their seals were lost.
+fn unverified(objects: &Objects, namespace: u32) -> Vec<Damage> {
+    let told = |ino: u64| {
+        let end = disk::find(&objects.path(ino)).ok()??.len();
+        let what = "were not compared with anything: their checksums were lost".to_owned();
+        Some(Damage { namespace, ino, end, what, ..Damage::default() })
+    };
+    objects.keeper().unverified.all().into_iter().filter_map(told).collect()
 }
 
 /// Notes what is wrong with an object of this length that was looked at. The log says so once.

@@ -146,7 +146,7 @@ impl Objects {
             }
         }
         self.seal_lapsed(idle)?;
-        self.keeper().log.settle()
+        self.keeper().settle()
     }
 
     /// Seals those again that were lifted or released for a neighbour's sake.

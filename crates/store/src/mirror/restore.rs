@@ -24,7 +24,7 @@ use crate::fragment::objects::Objects;
 use crate::fragment::space::Space;
 use crate::fragment::verifier::{Verifier, sync_file_system};
 use crate::fragment::{Fragment, objects_of, places, volume};
-use crate::integrity::lost;
+use crate::integrity::{log, lost};
 use crate::peers::Peers;
 
 /// Why the objects are not there.
@@ -179,7 +179,7 @@ fn open(
         Verifier::go_on_with(folder, number)?;
     }
     let verifier = Arc::new(Verifier::open(folder, &places(folder, spec.volume))?);
-    let seals = seals_of(folder, namespace.id);
+    let seals = log::Place::of(folder, spec, namespace.id);
     let root = objects_of(folder, spec.volume, namespace.id);
     // The capacity was kept when they were written.
     Objects::open(root, seals, Arc::new(Space::counted(u64::MAX)), verifier)

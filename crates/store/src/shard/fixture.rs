@@ -11,6 +11,7 @@ use wire::node::{FragmentSpec, NamespaceSpec};
 use crate::fragment::objects::Objects;
 use crate::fragment::space::Space;
 use crate::fragment::verifier::Verifier;
+use crate::integrity::log::Place;
 use crate::peers::Peers;
 
 /// Whose the namespace is.
@@ -31,7 +32,7 @@ impl Parts {
         let root = fragment.join("objects");
         std::fs::create_dir_all(&root).unwrap();
         let verifier = Arc::new(Verifier::open(fragment, std::slice::from_ref(&root)).unwrap());
-        let seals = fragment.join("seals");
+        let seals = Place { path: fragment.join("seals"), owner: "a test".into() };
         let objects = Objects::open(root, seals, Arc::new(Space::counted(1 << 30)), verifier).unwrap();
         let spec = FragmentSpec {
             instance: "i1".into(),

@@ -2,12 +2,23 @@
 
 use model::phase::Redundancy;
 use wire::control::InstanceStatus;
-use wire::node::MirrorStatus;
+use wire::node::{MirrorStatus, PartTrouble};
 
 use crate::render;
 
-/// Lines on the bytes of a buffer's files: none where one copy is all that was asked for.
+/// Lines on the bytes of a buffer's files: none where one copy is all that was asked for, and no damage is known.
 pub fn lines(instance: &InstanceStatus) -> Vec<String> {
+    let damage = |part: &PartTrouble| {
+        [format!("  data DAMAGED on node {}: {}", part.node, part.why), format!("    {}", part.advice)]
+    };
+    let mut lines: Vec<String> = instance.damaged.iter().flat_map(damage).collect();
+    if lines.is_empty() || instance.mirrors.iter().any(|mirror| !mirror.whole) {
+        lines.extend(of_copies(instance));
+    }
+    lines
+}
+
+fn of_copies(instance: &InstanceStatus) -> Vec<String> {
     if instance.redundancy == Redundancy::None {
         return Vec::new();
     }
@@ -53,6 +64,17 @@ mod tests {
         let error = (!whole).then(|| "connection refused".to_owned());
         let (node, mirror) = ("n0".into(), "n1".into());
         MirrorStatus { namespace: 0, node, mirror, whole, behind: Some(3), error, doubt: None }
+    }
+
+    #[test]
+    fn nobody_says_two_copies_of_what_is_damaged() {
+        let (why, advice) = ("2 of its objects are damaged".into(), "write them anew".into());
+        let damaged = vec![PartTrouble { part: 1, node: "n1".into(), why, advice }];
+        let whole = instance(vec![mirror(true), mirror(true)]);
+        assert_eq!(
+            lines(&InstanceStatus { damaged, ..whole }),
+            ["  data DAMAGED on node n1: 2 of its objects are damaged", "    write them anew"]
+        );
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::fs::DirEntry;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -79,33 +79,14 @@ impl Objects {
 
     /// The number of every object.
     pub fn list(&self) -> io::Result<Vec<u64>> {
-        let mut found = Vec::new();
-        self.walk(|ino, _| found.extend(ino))?;
-        Ok(found)
+        list(&self.root)
     }
 
     /// What is in the folders of objects and is none, or is in the wrong one: nothing else looks at it.
     pub fn strays(&self) -> io::Result<Vec<PathBuf>> {
         let mut found = Vec::new();
-        self.walk(|ino, entry| found.extend(ino.is_none().then(|| entry.path())))?;
+        walk(&self.root, |ino, entry| found.extend(ino.is_none().then(|| entry.path())))?;
         Ok(found)
-    }
-
-    /// Shows every entry to `look`, with its number where it is an object.
-    fn walk(&self, mut look: impl FnMut(Option<u64>, &DirEntry)) -> io::Result<()> {
-        for folder in std::fs::read_dir(&self.root)? {
-            let folder = folder?;
-            let low = folder.file_name();
-            for entry in std::fs::read_dir(folder.path())? {
-                let entry = entry?;
-                let name = entry.file_name();
-                let ino = name.to_str().and_then(|name| u64::from_str_radix(name, 16).ok());
-                let is_object =
-                    |ino: &u64| low == *format!("{:02x}", ino & 0xff) && name == *format!("{ino:016x}");
-                look(ino.filter(is_object), &entry);
-            }
-        }
-        Ok(())
     }
 
     /// Objects with numbers above `after`, in order, with their lengths: so many that they fit a message.
@@ -122,4 +103,28 @@ impl Objects {
         };
         inos.into_iter().filter_map(length).collect()
     }
+}
+
+/// The number of every object below `root`.
+pub(super) fn list(root: &Path) -> io::Result<Vec<u64>> {
+    let mut found = Vec::new();
+    walk(root, |ino, _| found.extend(ino))?;
+    Ok(found)
+}
+
+/// Shows every entry to `look`, with its number where it is an object.
+fn walk(root: &Path, mut look: impl FnMut(Option<u64>, &DirEntry)) -> io::Result<()> {
+    for folder in std::fs::read_dir(root)? {
+        let folder = folder?;
+        let low = folder.file_name();
+        for entry in std::fs::read_dir(folder.path())? {
+            let entry = entry?;
+            let name = entry.file_name();
+            let ino = name.to_str().and_then(|name| u64::from_str_radix(name, 16).ok());
+            let is_object =
+                |ino: &u64| low == *format!("{:02x}", ino & 0xff) && name == *format!("{ino:016x}");
+            look(ino.filter(is_object), &entry);
+        }
+    }
+    Ok(())
 }

@@ -8,6 +8,7 @@ fn open(folder: &tempfile::TempDir, space: Arc<Space>) -> Objects {
     let verifier = Verifier::open(folder.path(), &[folder.path().to_owned()]).unwrap();
     let (root, seals) = (folder.path().join("objects"), folder.path().join("seals"));
     disk::make_folder(&root).unwrap();
+    let seals = Place { path: seals, owner: "a test".into() };
     Objects::open(root, seals, space, Arc::new(verifier)).unwrap()
 }
 

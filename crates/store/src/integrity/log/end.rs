@@ -14,6 +14,7 @@ use disk::sync_names;
 use rustix::fs::{FallocateFlags, fallocate};
 use rustix::io::Errno;
 
+use super::mark::{Mark, Marked};
 use super::{BODY_BYTES_MAX, SealRecord, UNSYNCED_BYTES_MAX};
 use crate::integrity::{ChunkRef, Seal};
 
@@ -28,6 +29,12 @@ const STEP_BYTES: u64 = 1 << 20;
 #[derive(Debug)]
 pub(super) struct End {
     pub(super) file: Arc<File>,
+    /// Whose log it is.
+    pub(super) owner: String,
+    /// How often it was written anew.
+    pub(super) generation: u64,
+    /// Where it is noted how far it is synced.
+    pub(super) mark: Option<Arc<Mark>>,
     pub(super) length: u64,
     pub(super) synced: u64,
     pub(super) sequence: u64,
@@ -49,11 +56,14 @@ pub(super) struct End {
 }
 
 impl End {
-    pub(super) fn of(file: Arc<File>) -> End {
+    pub(super) fn of(file: Arc<File>, owner: String) -> End {
         End {
             // A log has no holes.
             reserved: file.metadata().map_or(0, |found| found.blocks() * 512),
             file,
+            owner,
+            generation: 0,
+            mark: None,
             length: 0,
             synced: 0,
             sequence: 0,
@@ -148,6 +158,7 @@ impl End {
         if self.broken {
             return Err(Errno::IO.into());
         }
+        let is_news = self.unnamed || self.synced < self.length;
         if self.unnamed {
             sync_names(path)?;
             self.unnamed = false;
@@ -155,6 +166,9 @@ impl End {
         if self.synced < self.length {
             self.file.sync_data().inspect_err(|_| self.broken = true)?;
             self.synced = self.length;
+        }
+        if let Some(mark) = self.mark.as_ref().filter(|_| is_news) {
+            mark.note(Marked { generation: self.generation, synced: self.synced });
         }
         Ok(())
     }

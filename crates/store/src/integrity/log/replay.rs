@@ -3,12 +3,12 @@
 //! **Invariant:** a tail that was cut off held nothing that was synced, and no seal counts where that cannot be told.
 
 use std::collections::BTreeMap;
-use std::io::{self, BufReader, Read};
+use std::io::{self, BufReader, Read, Seek, SeekFrom};
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
 use super::end::End;
-use super::{BODY_BYTES_MAX, HEAD, LIFTED, RELEASED, SealRecord, Sealed, UNSYNCED_BYTES_MAX, live_bytes};
+use super::{BODY_BYTES_MAX, LIFTED, RELEASED, SealRecord, Sealed, UNSYNCED_BYTES_MAX, live_bytes};
 use crate::integrity::Seal;
 
 const ENTRY_HEAD_BYTES: usize = 16;
@@ -17,20 +17,13 @@ const ENTRY_HEAD_BYTES: usize = 16;
 const LIFT_BYTES: u64 = 33;
 
 impl End {
-    /// Reads all entries; false where what counts cannot be told.
-    pub(super) fn replay(&mut self, index: &mut BTreeMap<u64, Sealed>) -> io::Result<bool> {
+    /// Reads all entries, from where they begin; false where what counts cannot be told.
+    pub(super) fn replay(&mut self, index: &mut BTreeMap<u64, Sealed>, begins: u64) -> io::Result<bool> {
         let total = self.file.metadata()?.len();
         let file = self.file.clone();
         let mut reader = BufReader::with_capacity(1 << 20, &*file);
-        let mut head = [0; HEAD.len()];
-        if total < HEAD.len() as u64 {
-            return Ok(total == 0);
-        }
-        reader.read_exact(&mut head)?;
-        if head != *HEAD {
-            return Ok(false);
-        }
-        self.length = HEAD.len() as u64;
+        reader.seek(SeekFrom::Start(begins))?;
+        self.length = begins;
         let mut body = Vec::new();
         while let Some(sequence) = read_entry(&mut reader, total - self.length, &mut body)? {
             if sequence < self.sequence {

@@ -1,0 +1,53 @@
+//! Objects that are handed out to be read and written without us.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::{INO, flip, open, seal};
+use crate::fragment::objects::{Objects, measure};
+use crate::integrity::scrub;
+
+/// As an open through the kernel does it; whoever has it closes it again without a word.
+fn hand_out(objects: &Objects, ino: u64) {
+    let found = measure(&std::fs::File::open(objects.path(ino)).unwrap()).unwrap();
+    objects.keeper().hand_out(&objects.guard(ino).unwrap().unwrap(), &found).unwrap();
+}
+
+fn damaged(objects: &Arc<Objects>) -> Vec<u64> {
+    scrub::start(objects, 0, None, Duration::ZERO);
+    while scrub::status(objects).running {
+        std::thread::yield_now();
+    }
+    scrub::status(objects).damaged.iter().map(|damage| damage.start).collect()
+}
+
+#[test]
+fn damage_stays_damage_when_an_object_is_handed_out_and_nothing_is_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let objects = Arc::new(open(folder.path()));
+    objects.write(INO, 0, &vec![3; 100_000]).unwrap();
+    seal(&objects);
+    flip(&objects, INO, 50_000);
+    // At once: its time of change is that of the damage.
+    hand_out(&objects, INO);
+    seal(&objects);
+    assert_eq!(damaged(&objects), [49_152]);
+    hand_out(&objects, INO);
+    seal(&objects);
+    assert_eq!(damaged(&objects), [49_152]);
+}
+
+#[test]
+fn what_is_written_to_an_object_that_was_handed_out_is_summed_as_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let objects = Arc::new(open(folder.path()));
+    objects.write(INO, 0, &vec![3; 100_000]).unwrap();
+    seal(&objects);
+    for round in 0..20 {
+        objects.write(INO, 10, &[round]).unwrap();
+        hand_out(&objects, INO);
+        flip(&objects, INO, 50_000);
+        seal(&objects);
+        assert_eq!(damaged(&objects), [0; 0], "round {round}");
+    }
+}

@@ -1,0 +1,174 @@
+//! Logs of seals that are cut off or damaged.
+
+use std::fs::{self, File};
+use std::path::Path;
+
+use super::{flip, open, seal, whole};
+use crate::fragment::objects::Objects;
+use crate::integrity::log::{Place, SealLog};
+
+#[test]
+fn a_log_of_seals_that_is_cut_or_damaged_anywhere_raises_no_alarm() {
+    let folder = tempfile::tempdir().unwrap();
+    let objects = open(folder.path());
+    let log = folder.path().join("seals");
+    for ino in 1..=20 {
+        objects.write(ino, 0, &vec![ino as u8; 5000]).unwrap();
+    }
+    seal(&objects);
+    for ino in [3, 9, 4] {
+        objects.write(ino, 100, &[200; 50]).unwrap();
+    }
+    let lifted = fs::metadata(&log).unwrap().len();
+    seal(&objects);
+    objects.write(15, 4096, &[201; 10]).unwrap();
+    let expected: Vec<Vec<u8>> = (1..=20).map(|ino| whole(&objects, ino).unwrap()).collect();
+    let good = fs::read(&log).unwrap();
+    drop(objects);
+    let assert_fine = |what: &str| {
+        let objects = open(folder.path());
+        for (ino, expected) in (1..).zip(&expected) {
+            assert!(whole(&objects, ino).unwrap_or_else(|e| panic!("{what}: {e}")) == *expected, "{what}");
+        }
+    };
+    assert_fine("untouched");
+    // What was not synced may be cut off anywhere: all that follows the last lift.
+    for end in (lifted as usize..good.len() - 33).step_by(5) {
+        fs::write(&log, &good[..end]).unwrap();
+        let objects = open(folder.path());
+        for ino in (1..=20).filter(|ino| *ino != 15) {
+            assert!(whole(&objects, ino).unwrap() == expected[ino as usize - 1], "cut at {end}");
+        }
+    }
+    for at in (12..good.len()).step_by(11) {
+        let mut bad = good.clone();
+        bad[at] ^= 32;
+        fs::write(&log, &bad).unwrap();
+        assert_fine(&format!("byte {at} of {}", good.len()));
+    }
+}
+
+/// Seals five objects, spoils what is kept of that, and opens them again.
+fn spoiled(folder: &Path, spoil: impl FnOnce(&Path)) -> Objects {
+    let objects = open(folder);
+    for ino in 1..=5 {
+        objects.write(ino, 0, &vec![ino as u8; 5000]).unwrap();
+    }
+    seal(&objects);
+    drop(objects);
+    spoil(&folder.join("seals"));
+    open(folder)
+}
+
+fn cut(path: &Path, keep: impl FnOnce(u64) -> u64) {
+    let file = File::options().write(true).open(path).unwrap();
+    file.set_len(keep(file.metadata().unwrap().len())).unwrap();
+}
+
+fn flip_byte(path: &Path, at: usize) {
+    let mut bytes = fs::read(path).unwrap();
+    bytes[at] ^= 32;
+    fs::write(path, bytes).unwrap();
+}
+
+/// What loses seals.
+const LOSSES: [(&str, fn(&Path)); 9] = [
+    ("removed", |log| fs::remove_file(log).unwrap()),
+    ("emptied", |log| cut(log, |_| 0)),
+    ("cut in half", |log| cut(log, |length| length / 2)),
+    ("cut by 3 bytes", |log| cut(log, |length| length - 3)),
+    ("flipped in the middle", |log| flip_byte(log, 300)),
+    ("flipped in its head", |log| flip_byte(log, 20)),
+    ("without its mark", |log| fs::remove_file(log.with_extension("mark")).unwrap()),
+    ("flipped in its mark", |log| flip_byte(&log.with_extension("mark"), 17)),
+    ("removed with its mark", |log| {
+        fs::remove_file(log).unwrap();
+        fs::remove_file(log.with_extension("mark")).unwrap();
+    }),
+];
+
+#[test]
+fn a_log_of_seals_that_lacks_what_was_synced_is_told_until_somebody_accepts_it() {
+    for (what, spoil) in LOSSES {
+        let folder = tempfile::tempdir().unwrap();
+        let unverified = |objects: &Objects| objects.keeper().unverified.all();
+        let objects = spoiled(folder.path(), spoil);
+        assert_eq!(unverified(&objects), [1, 2, 3, 4, 5], "{what}");
+        // It is sealed anew, so that later damage is seen, and nobody says that it is good.
+        seal(&objects);
+        drop(objects);
+        let objects = open(folder.path());
+        assert_eq!(unverified(&objects), [1, 2, 3, 4, 5], "{what}");
+        assert_eq!(whole(&objects, 5).unwrap(), vec![5; 5000]);
+        flip(&objects, 5, 100);
+        assert!(whole(&objects, 5).is_err(), "{what}");
+        flip(&objects, 5, 100);
+        // Anew as a whole, or away.
+        objects.write(1, 0, &vec![9; 5000]).unwrap();
+        objects.destroy(2).unwrap();
+        objects.resize(3, 0).unwrap();
+        objects.write(4, 0, &[9; 10]).unwrap();
+        seal(&objects);
+        drop(objects);
+        let objects = open(folder.path());
+        assert_eq!(unverified(&objects), [4, 5], "{what}");
+        assert_eq!(objects.keeper().unverified.accept().unwrap(), 2);
+        drop(objects);
+        let objects = open(folder.path());
+        assert!(objects.keeper().unverified.why().is_none(), "{what}");
+    }
+}
+
+#[test]
+fn what_a_crash_leaves_of_a_log_of_seals_is_no_loss() {
+    let spoils: [(&str, fn(&Path)); 3] = [
+        ("nothing", |_| {}),
+        ("torn", |log| {
+            let bytes = fs::read(log).unwrap();
+            fs::write(log, [&bytes, &bytes[100..150]].concat()).unwrap();
+        }),
+        // It is not synced each time: a power loss may bring an old one back.
+        ("old mark", |log| {
+            let body = [b"FRBYSEAL".as_slice(), &1_u64.to_le_bytes(), &100_u64.to_le_bytes()].concat();
+            let crc = crc32c::crc32c(&body).to_le_bytes();
+            fs::write(log.with_extension("mark"), [body.as_slice(), &crc].concat()).unwrap();
+        }),
+    ];
+    for (what, spoil) in spoils {
+        let folder = tempfile::tempdir().unwrap();
+        let objects = spoiled(folder.path(), spoil);
+        assert!(objects.keeper().unverified.why().is_none(), "{what}");
+        flip(&objects, 3, 100);
+        assert!(whole(&objects, 3).is_err(), "{what}: its seal counts");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    open(folder.path());
+    fs::remove_file(folder.path().join("seals")).unwrap();
+    fs::remove_file(folder.path().join("seals.mark")).unwrap();
+    assert!(open(folder.path()).keeper().unverified.why().is_none(), "nothing was ever sealed");
+}
+
+#[test]
+fn a_log_of_seals_at_the_place_of_another_is_refused_by_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = |owner: &str| Place { path: folder.path().join("seals"), owner: owner.into() };
+    let open = |owner: &str| SealLog::open(place(owner), |_| Ok(())).map(drop);
+    open("namespace 0 on fragment 0").unwrap();
+    open("namespace 0 on fragment 0").unwrap();
+    let refused = open("namespace 0 on fragment 1").unwrap_err().to_string();
+    assert!(refused.contains("of namespace 0 on fragment 0, not of namespace 0 on fragment 1"), "{refused}");
+}
+
+#[test]
+fn a_log_of_the_first_version_goes_on_and_says_whose_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("seals");
+    fs::write(&path, b"FRBYSUMS\x01\0\0\0").unwrap();
+    let objects = open(folder.path());
+    assert!(objects.keeper().unverified.why().is_none());
+    objects.write(1, 0, b"bytes").unwrap();
+    seal(&objects);
+    drop(objects);
+    fs::remove_file(&path).unwrap();
+    assert!(open(folder.path()).keeper().unverified.why().is_some());
+}
