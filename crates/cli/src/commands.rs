@@ -6,6 +6,7 @@ pub mod integrity;
 mod local;
 pub mod mount;
 mod node;
+mod programs;
 pub mod rm;
 pub mod run;
 pub mod srun;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use model::phase::{Direction, StageState};
 use wire::control::SessionStatus;
 
-use super::{Context, checked_token};
+use super::{Context, checked_token, programs};
 use crate::arguments::Rm;
 use crate::exit_code::ExitCode;
 use crate::failure::Failure;
@@ -45,6 +45,9 @@ async fn remove(context: &Context, token: &str, force: bool) -> Result<Option<St
     context.service.status().await?;
     let Some(status) = session.status_if_known().await? else { return Ok(None) };
     context.end_leftover(token).await?;
+    if !force {
+        programs::check_unmountable(&status, ", or give --force, which destroys what they work on")?;
+    }
     if status.busy.is_some() {
         session.call("/cancel", &serde_json::json!({})).await?;
     }
