@@ -263,6 +263,7 @@ impl Fragment {
             starting: false,
             copies: self.copies(),
             mirrors: self.mirrors(),
+            lost: self.lost(),
         }
     }
 

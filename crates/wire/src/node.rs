@@ -199,6 +199,9 @@ pub struct FragmentStatus {
     /// How its objects are kept on a second node; empty where they are not.
     #[serde(default)]
     pub mirrors: Vec<MirrorStatus>,
+    /// Objects that were lost with the node whose place this one took, as (namespace, inode): the first hundred.
+    #[serde(default)]
+    pub lost: Vec<(u32, u64)>,
 }
 
 impl FragmentStatus {

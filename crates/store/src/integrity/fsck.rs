@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::io;
 use std::ops::Range;
+use std::sync::Arc;
 use std::time::Duration;
 
 use model::stripe::Layout;
@@ -12,33 +13,60 @@ use wire::node::{
 };
 
 use super::scrub;
+use crate::fragment::objects::Objects;
 use crate::fragment::{Fragment, Namespace};
 use crate::shard::{Shard, errno_of};
 
 /// So many files of a part are named.
 const FILES_MAX: usize = 1000;
 
-/// Starts a scrub of all namespaces, or only tells how it stands.
+/// Starts a scrub of all namespaces, also of what is kept of another fragment's objects, or only tells how it stands.
 pub fn scrub(fragment: &Fragment, spec: Option<ScrubSpec>) -> ScrubStatus {
     let mut sum = ScrubStatus::sum();
-    for (id, Namespace { objects, layout, .. }) in fragment.all_namespaces() {
-        // Who asks wants to know now: also what was written just before.
-        let one = match spec {
-            Some(spec) => {
-                let rate = spec.bytes_per_s.unwrap_or(scrub::ASKED_BYTES_PER_S);
-                scrub::start(&objects, id, Some(rate), Duration::ZERO)
-            }
-            None => scrub::status(&objects),
-        };
-        let damaged = one.damaged.into_iter().map(|damage| located(damage, fragment, layout)).collect();
-        sum.add(ScrubStatus { damaged, ..one });
+    let own = fragment.spec().index;
+    for (id, Namespace { objects, replica, layout, .. }) in fragment.all_namespaces() {
+        sum.add(scrub_part(fragment, (id, layout), (&objects, own), spec));
+        if let Some(replica) = replica {
+            let mut mirror =
+                scrub_part(fragment, (id, layout), (replica.objects(), mirrored_part(fragment)), spec);
+            mirror
+                .damaged
+                .iter_mut()
+                .for_each(|damage| damage.what = format!("in the mirror {}", damage.what));
+            sum.add(mirror);
+        }
     }
     sum
 }
 
+/// The same of a namespace's objects, which are those of the fragment `part`.
+fn scrub_part(
+    fragment: &Fragment,
+    (namespace, layout): (u32, Layout),
+    (objects, part): (&Arc<Objects>, u32),
+    spec: Option<ScrubSpec>,
+) -> ScrubStatus {
+    // Who asks wants to know now: also what was written just before.
+    let one = match spec {
+        Some(spec) => {
+            let rate = spec.bytes_per_s.unwrap_or(scrub::ASKED_BYTES_PER_S);
+            scrub::start(objects, namespace, Some(rate), Duration::ZERO)
+        }
+        None => scrub::status(objects),
+    };
+    let damaged = one.damaged.into_iter().map(|damage| located(damage, fragment, (part, layout))).collect();
+    ScrubStatus { damaged, ..one }
+}
+
+/// The fragment whose objects are mirrored here.
+fn mirrored_part(fragment: &Fragment) -> u32 {
+    let spec = fragment.spec();
+    let count = u32::try_from(spec.peers.len()).unwrap_or(u32::MAX).max(1);
+    (spec.index + count - 1) % count
+}
+
 /// Damage of an object with its place in the file, and the node.
-fn located(damage: Damage, fragment: &Fragment, layout: Layout) -> Damage {
-    let part = fragment.spec().index;
+fn located(damage: Damage, fragment: &Fragment, (part, layout): (u32, Layout)) -> Damage {
     let Range { start: file_start, end: file_end } =
         layout.file_range(damage.ino, part, damage.start..damage.end);
     Damage { file_start, file_end, part, node: own_name(fragment), ..damage }
