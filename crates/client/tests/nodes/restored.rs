@@ -94,11 +94,56 @@ fn flip(object: &Path) {
 const DAMAGES: [(&str, fn(&Path)); 4] =
     [("removed", remove), ("cut-off", cut_off), ("zeros", put_zeros_at_the_end), ("flipped", flip)];
 
+/// Node `n` is lost, after damage to these objects of its mirror, and replaced.
+fn lose(cluster: &mut Cluster, n: usize, stopped: bool, (bad, young): (&[u64; 4], u64)) {
+    let (keeper, spec) = ((n + 1) % 3, cluster.spec(n));
+    let spec = FragmentSpec { capacity_bytes: 64 << 20, mirrored: true, ..spec };
+    cluster.servers[n].shutdown();
+    if stopped {
+        cluster.servers[keeper].shutdown();
+    }
+    for ((_, damage), ino) in DAMAGES.iter().zip(bad) {
+        damage(&mirror(cluster, n, *ino));
+    }
+    remove(&mirror(cluster, n, young));
+    if stopped {
+        let tcp = cluster.target.nodes[keeper].tcp.clone();
+        cluster.servers[keeper] = cluster.serve(keeper, &tcp);
+    }
+    cluster.replace(n, &spec);
+    wait_until("served", || cluster.servers[n].fragments().iter().all(|one| !one.starting));
+}
+
+fn assert_restored(
+    cluster: &Cluster,
+    (n, stopped): (usize, bool),
+    good: &[u64],
+    (bad, young): (&[u64; 4], u64),
+) {
+    let what = format!("node {n}, its mirror's stopped: {stopped}");
+    let client = cluster.client();
+    for (k, ino) in good.iter().enumerate() {
+        assert!(read(&client, *ino, BYTES) == Ok(pattern(BYTES, k)), "{what}: good-{k}");
+    }
+    // Where the home was lost as well, nobody knows that.
+    let removed = [("young", young, 60_000)].into_iter().filter(|_| n != 0);
+    let lost = DAMAGES.iter().zip(bad).map(|((name, _), ino)| (*name, *ino, BYTES)).chain(removed);
+    for (name, ino, len) in lost {
+        match read(&client, ino, len) {
+            // Those that were removed were open, and are all there.
+            Ok(bytes) => {
+                let may_be_there = !stopped && ["removed", "young"].contains(&name);
+                assert!(may_be_there && bytes == pattern(len, 9), "{what}: {name} was read");
+            }
+            Err(errno) => assert_eq!(errno, Errno::IO, "{what}: {name}"),
+        }
+    }
+}
+
 /// Node `n` is lost, after damage to some objects of its mirror, whose node runs on or was stopped meanwhile.
 fn loses(n: usize, stopped: bool) {
     let mut cluster = Cluster::start_mirrored(VolumeKind::Directory, 3, 64 << 20);
     let (keeper, what) = ((n + 1) % 3, format!("node {n}, its mirror's stopped: {stopped}"));
-    let spec = FragmentSpec { capacity_bytes: 64 << 20, mirrored: true, ..cluster.spec(n) };
     let client = cluster.client();
     let good: Vec<u64> = (0..4).map(|k| write(&client, &format!("good-{k}"), BYTES, k)).collect();
     let bad = DAMAGES.map(|(name, _)| write(&client, name, BYTES, 9));
@@ -110,38 +155,10 @@ fn loses(n: usize, stopped: bool) {
     let young = young.find(|ino| mirror(&cluster, n, *ino).exists()).unwrap();
     client.sync_metadata().unwrap();
 
-    cluster.servers[n].shutdown();
-    if stopped {
-        cluster.servers[keeper].shutdown();
-    }
-    for ((_, damage), ino) in DAMAGES.iter().zip(bad) {
-        damage(&mirror(&cluster, n, ino));
-    }
-    remove(&mirror(&cluster, n, young));
-    if stopped {
-        let tcp = cluster.target.nodes[keeper].tcp.clone();
-        cluster.servers[keeper] = cluster.serve(keeper, &tcp);
-    }
-    cluster.replace(n, &spec);
-    wait_until("served", || cluster.servers[n].fragments().iter().all(|one| !one.starting));
+    lose(&mut cluster, n, stopped, (&bad, young));
 
+    assert_restored(&cluster, (n, stopped), &good, (&bad, young));
     let client = cluster.client();
-    for (k, ino) in good.iter().enumerate() {
-        assert!(read(&client, *ino, BYTES) == Ok(pattern(BYTES, k)), "{what}: good-{k}");
-    }
-    // Where the home was lost as well, nobody knows that.
-    let removed = [("young", young, 60_000)].into_iter().filter(|_| n != 0);
-    let lost = DAMAGES.iter().zip(bad).map(|((name, _), ino)| (*name, ino, BYTES)).chain(removed);
-    for (name, ino, len) in lost {
-        match read(&client, ino, len) {
-            // Those that were removed were open, and are all there.
-            Ok(bytes) => {
-                let may_be_there = !stopped && ["removed", "young"].contains(&name);
-                assert!(may_be_there && bytes == pattern(len, 9), "{what}: {name} was read");
-            }
-            Err(errno) => assert_eq!(errno, Errno::IO, "{what}: {name}"),
-        }
-    }
     // What is removed, or written anew, is good again, and no longer in the mirror's way.
     DAMAGES.iter().for_each(|(name, _)| client.unlink(ROOT, name.as_bytes()).unwrap());
     let again = write(&client, DAMAGES[0].0, BYTES, 5);

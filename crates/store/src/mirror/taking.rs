@@ -76,7 +76,7 @@ impl Taking {
                 Ok(()) => {}
                 Err(Failure::Lost(cause)) => {
                     let node = &self.place;
-                    tracing::error!(ino, node, %cause, "an object of a fragment that was lost is not whole in its mirror");
+                    tracing::error!(ino, node, %cause, "an object of a lost fragment is not whole in its mirror");
                     objects.destroy(ino).map_err(|cause| self.here(cause))?;
                     lost.push((ino, self.length(ino).max(length).max(1)));
                 }
