@@ -263,6 +263,7 @@ impl Fragment {
             copies: self.copies(),
             mirrors: self.mirrors(),
             integrity: fsck::standing(self),
+            lost: self.lost(),
             ..FragmentStatus::default()
         }
     }

@@ -19,6 +19,7 @@ mod progress;
 pub mod ranges;
 pub mod replica;
 pub mod restore;
+mod taking;
 mod todo;
 
 use std::io;

@@ -209,6 +209,9 @@ pub struct FragmentStatus {
     /// What is known to be wrong with its objects.
     #[serde(default)]
     pub integrity: IntegrityStatus,
+    /// Objects that were lost with the node whose place this one took, as (namespace, inode): the first hundred.
+    #[serde(default)]
+    pub lost: Vec<(u32, u64)>,
 }
 
 impl FragmentStatus {

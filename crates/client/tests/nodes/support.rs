@@ -144,6 +144,16 @@ impl Cluster {
         self.servers[n] = self.serve(n, &tcp);
     }
 
+    /// Node `n` is lost with all that it had; another takes its place, with what `spec` says, and waits for the rest.
+    pub fn replace(&mut self, n: usize, spec: &FragmentSpec) {
+        self.servers[n].shutdown();
+        std::fs::remove_dir_all(self.roots[n].join("fragments")).unwrap();
+        let tcp = self.target.nodes[n].tcp.clone();
+        self.servers[n] = self.serve(n, &tcp);
+        let spec = FragmentSpec { missing: wire::node::Missing::Restored, ..spec.clone() };
+        self.servers[n].create_fragment(&spec).unwrap();
+    }
+
     /// What node `n` has of the instance.
     pub fn fragment(&self, n: usize) -> PathBuf {
         self.roots[n].join("fragments/i1")

@@ -15,6 +15,9 @@ use crate::mirror::replica::Replica;
 use crate::mirror::{self, Mirror};
 use crate::shard::log::disk::DiskFolder;
 
+/// So many objects that are lost are named.
+const LOST_MAX: usize = 100;
+
 /// Where the mirror of another fragment's objects is in the fragment below `folder`.
 pub fn mirror_of(folder: &Path, volume: VolumeKind, namespace: u32) -> PathBuf {
     let mirror = match volume {
@@ -73,6 +76,14 @@ impl Fragment {
             namespace.objects.mirror().iter().for_each(|mirror| mirror.hear(doubts));
             namespace.shard.iter().for_each(|shard| shard.hear(doubts));
         }
+    }
+
+    /// Some of the objects that were lost with the node whose place this one took, and were not written anew.
+    pub(super) fn lost(&self) -> Vec<(u32, u64)> {
+        let lost_of = |(id, namespace): (u32, Namespace)| {
+            namespace.objects.lost(LOST_MAX).into_iter().map(move |ino| (id, ino)).collect::<Vec<_>>()
+        };
+        self.all_namespaces().into_iter().flat_map(lost_of).take(LOST_MAX).collect()
     }
 
     /// How its objects are kept on another node.

@@ -227,12 +227,14 @@ impl Objects {
         Ok(())
     }
 
-    /// The next range with data at or after `offset`.
+    /// The next range with data at or after `offset`. What had some when it was sealed counts as data, wherever that is
+    /// now: who reads it is told that it is lost.
     pub fn next_data(&self, ino: u64, offset: u64) -> io::Result<Option<Range<u64>>> {
-        match self.existing(ino)? {
-            Some(object) => object.guard.whole().and_then(|()| next_data(&object.file, offset)),
-            None => self.absent(ino).map(|()| None),
-        }
+        let Some(object) = self.existing(ino)? else { return self.absent(ino).map(|()| None) };
+        object.guard.whole()?;
+        let found = next_data(&object.file, offset)?;
+        let lost = object.guard.lost_data(offset..found.as_ref().map_or(u64::MAX, |found| found.start))?;
+        Ok(lost.or(found))
     }
 
     /// Removes the object, if there is one.

@@ -117,9 +117,9 @@ impl Keeper {
         if let Some(was) = self.lost.length(ino) {
             return Err(Fault::Missing { was }.error(ino));
         }
-        match self.log.get(ino).map(|sealed| sealed.must_have()) {
-            Some(was) if was > 0 => Err(Fault::Missing { was }.error(ino)),
-            _ => Ok(()),
+        match self.must_have(ino) {
+            0 => Ok(()),
+            was => Err(Fault::Missing { was }.error(ino)),
         }
     }
 
@@ -142,6 +142,11 @@ impl Keeper {
         self.log.lift(ino)?;
         self.log.forget(ino);
         Ok(())
+    }
+
+    /// How long an object was that was sealed, if it cannot be rightly gone; else 0.
+    pub fn must_have(&self, ino: u64) -> u64 {
+        self.log.get(ino).map_or(0, |sealed| sealed.must_have())
     }
 
     /// What an object was like that is lost.

@@ -144,6 +144,12 @@ impl SealLog {
         index.range(first..).take(count).map(|(ino, sealed)| (*ino, sealed.clone())).collect()
     }
 
+    /// The objects that cannot be rightly gone.
+    pub fn must_be_there(&self) -> Vec<u64> {
+        let index = self.index.read().unwrap_or_else(PoisonError::into_inner);
+        index.iter().filter(|(_, sealed)| sealed.must_have() > 0).map(|(ino, _)| *ino).collect()
+    }
+
     /// Writes the sums of the chunk `index`, for a seal that follows.
     ///
     /// # Errors

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::guard::Guard;
 use super::log::Sums;
 use super::report::Fault;
-use super::{BLOCK, CHUNK_BLOCKS, Seal, sum_of};
+use super::{BLOCK, CHUNK_BLOCKS, SUM_OF_ZEROS, Seal, sum_of};
 use crate::fragment::extents::{BLOCK_BYTES, blocks_touched};
 
 /// What a read is compared with: taken before it, as a change may begin while it is under way.
@@ -81,6 +81,33 @@ impl Guard {
     /// Reads and checks a block while nobody can change it.
     fn look_closer(&self, file: &File, block: u64) -> io::Result<[u8; BLOCK]> {
         self.lock().check(self.ino(), file, block)
+    }
+
+    /// The first block of `range`, which is a hole or beyond the end, that had bytes when it was sealed and that nobody
+    /// has changed since: it is lost, and whoever reads it is told so.
+    ///
+    /// # Errors
+    /// EIO where the sums are damaged.
+    pub fn lost_data(&self, range: Range<u64>) -> io::Result<Option<Range<u64>>> {
+        let state = self.lock();
+        let Some(seal) = state.base.as_ref().filter(|_| state.handed.is_none()) else { return Ok(None) };
+        let end = range.end.min(seal.length);
+        for chunk in &seal.chunks {
+            let first = chunk.index * CHUNK_BLOCKS;
+            let inside =
+                first.max(range.start / BLOCK_BYTES)..(first + CHUNK_BLOCKS).min(end.div_ceil(BLOCK_BYTES));
+            if inside.is_empty() {
+                continue;
+            }
+            let sums = seal.sums(chunk.index).map_err(|_| Fault::Sums { block: first }.error(self.ino()))?;
+            let had_bytes =
+                |block: &u64| sums[(block - first) as usize] != SUM_OF_ZEROS && state.knows(*block).is_some();
+            if let Some(block) = inside.clone().find(had_bytes) {
+                let start = (block * BLOCK_BYTES).max(range.start);
+                return Ok(Some(start..((block + 1) * BLOCK_BYTES).min(end)));
+            }
+        }
+        Ok(None)
     }
 
     /// Whether the object goes on to where the seal says, for a read that came to an end before.

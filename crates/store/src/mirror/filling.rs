@@ -8,6 +8,7 @@ use std::ops::Range;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use rustix::io::Errno;
 use wire::data::message::AllocateMode;
 use wire::data::{PAYLOAD_BYTES_MAX, Reply, Request};
 
@@ -164,12 +165,23 @@ impl<'a> Filling<'a> {
 
     /// Makes the mirror of an object what the object is. One part after the other, as it may be changed meanwhile.
     fn copy(&mut self, objects: &Objects, ino: u64) -> io::Result<()> {
+        if objects.is_lost(ino)? {
+            // What the mirror may still have of it was not used either.
+            return Ok(());
+        }
         let whole = self.hold(ino, 0..u64::MAX)?;
         let size = match objects.measure(ino)? {
             None => return self.link.ask(&Request::Destroy { ino }, &[]).map(drop),
             Some(found) => found.size,
         };
-        self.link.ask(&Request::Resize { ino, size }, &[])?;
+        if let Err(error) = self.link.ask(&Request::Resize { ino, size }, &[]) {
+            if self.link.is_broken() || error.raw_os_error() != Some(Errno::IO.raw_os_error()) {
+                return Err(error);
+            }
+            // It is not there as it was sealed: it is made anew.
+            self.link.ask(&Request::Destroy { ino }, &[])?;
+            self.link.ask(&Request::Resize { ino, size }, &[])?;
+        }
         drop(whole);
         for start in (0..size).step_by(PAYLOAD_BYTES_MAX) {
             let part = start..size.min(start + PAYLOAD_BYTES_MAX as u64);

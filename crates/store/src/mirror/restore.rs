@@ -1,5 +1,5 @@
-//! A fragment that takes the place of one that is lost: its objects are what the mirror of the lost one has. Where
-//! there is no mirror, which objects are lost is noted, as the metadata has it ([`crate::integrity::lost`]).
+//! A fragment that takes the place of one that is lost: its objects are what the mirror of the lost one has. Which
+//! objects are lost is noted, as the mirror's seals and the metadata have it ([`crate::integrity::lost`]).
 //!
 //! ```text
 //! FRAGMENT/restoring    from before the fragment has its name, until all objects are there, or noted as lost, durably
@@ -15,10 +15,9 @@ use std::sync::Arc;
 use rustix::io::Errno;
 use wire::control::VolumeKind;
 use wire::data::hello::Key;
-use wire::data::{PAYLOAD_BYTES_MAX, Reply, Request};
 use wire::node::{FragmentSpec, NamespaceSpec};
 
-use super::link::Link;
+use super::taking::{Taking, certain};
 use crate::copies::link::Place;
 use crate::fragment::objects::Objects;
 use crate::fragment::space::Space;
@@ -85,7 +84,8 @@ pub fn is_due(folder: &Path) -> io::Result<bool> {
 }
 
 /// Takes the objects of the fragment `spec` below `folder`, which is not served, from the mirror of the one whose place
-/// it takes.
+/// it takes, and notes which are lost; without a mirror not those of namespaces that have their homes here
+/// ([`note_own_lost`]).
 ///
 /// # Errors
 /// [`RestoreError`]; it can be done again.
@@ -99,30 +99,34 @@ pub fn run(folder: &Path, spec: &FragmentSpec) -> Result<(), RestoreError> {
             continue;
         };
         let mut taking = Taking::begin(&place)?;
+        let meant = certain(&namespace.layout, meant_elsewhere(spec, namespace)?);
         let here = |cause| RestoreError::Here { node: place.node(), cause };
         let objects = open(folder, spec, namespace, taking.verifier).map_err(here)?;
-        taking.all(&objects).map_err(|cause| match taking.link.is_broken() {
-            true => RestoreError::Away { node: place.node(), cause },
-            false => here(cause),
-        })?;
+        let lost = taking.all(&objects, &meant)?;
+        lost::note(&lost::path_of(&seals_of(folder, namespace.id)), &lost).map_err(here)?;
     }
     finish(folder, spec).map_err(here)
 }
 
-/// Notes which objects are lost of the namespaces that have their homes elsewhere. The others' are noted when their
-/// metadata is open ([`note_own_lost`]).
+/// Notes which objects are lost of the namespaces that have their homes elsewhere, where there is no mirror.
 fn note_lost(folder: &Path, spec: &FragmentSpec) -> Result<(), RestoreError> {
     for namespace in spec.namespaces.iter().filter(|namespace| namespace.home != spec.index) {
-        let Some(key) = Key::from_hex(&spec.key) else { continue };
-        let peers = Peers::new(spec, namespace.id, key);
-        let away = |errno: Errno| RestoreError::HomeAway {
-            node: peers.name(namespace.home).to_owned(),
-            cause: errno.into(),
-        };
-        let meant = all(|after| peers.meant(namespace.home, after)).map_err(away)?;
+        let meant = meant_elsewhere(spec, namespace)?;
         lost::note(&lost::path_of(&seals_of(folder, namespace.id)), &meant).map_err(here)?;
     }
     Ok(())
+}
+
+/// The objects that the fragment should have, as a home on another node says.
+fn meant_elsewhere(spec: &FragmentSpec, namespace: &NamespaceSpec) -> Result<Vec<(u64, u64)>, RestoreError> {
+    let key = Key::from_hex(&spec.key).filter(|_| namespace.home != spec.index);
+    let Some(key) = key else { return Ok(Vec::new()) };
+    let peers = Peers::new(spec, namespace.id, key);
+    let away = |errno: Errno| RestoreError::HomeAway {
+        node: peers.name(namespace.home).to_owned(),
+        cause: errno.into(),
+    };
+    all(|after| peers.meant(namespace.home, after)).map_err(away)
 }
 
 /// The same for those that have their home in this fragment, which is open and not served. Nothing is to be restored
@@ -193,66 +197,4 @@ fn finish(folder: &Path, spec: &FragmentSpec) -> io::Result<()> {
     let note = note_of(folder);
     disk::remove_file(&note)?;
     disk::sync_names(&note)
-}
-
-/// What is taken by one connection.
-struct Taking {
-    link: Link,
-    /// The commit verifier that the lost fragment had, if its mirror has kept all that was answered under it.
-    verifier: Option<u64>,
-}
-
-impl Taking {
-    fn begin(place: &Place) -> Result<Taking, RestoreError> {
-        let away = |cause| RestoreError::Away { node: place.node(), cause };
-        let mut link = Link::reach(place, 0).map_err(away)?;
-        // Whatever the lost fragment had sent is done, or never will be.
-        link.ask(&Request::Fence, &[]).map_err(away)?;
-        match link.ask(&Request::FindMirror, &[]).map_err(away)? {
-            Reply::Mirror { whole: true, verifier, .. } => Ok(Taking { link, verifier }),
-            _ => Err(RestoreError::Lacking { node: place.node() }),
-        }
-    }
-
-    fn all(&mut self, objects: &Objects) -> io::Result<()> {
-        let mut after = 0;
-        loop {
-            let reply = self.link.ask(&Request::ListObjects { after }, &[])?;
-            let Reply::Objects(page) = reply else { return Err(io::ErrorKind::InvalidData.into()) };
-            let Some((last, _)) = page.last() else { return Ok(()) };
-            after = *last;
-            for (ino, _) in page {
-                self.one(objects, ino)?;
-            }
-        }
-    }
-
-    fn one(&mut self, objects: &Objects, ino: u64) -> io::Result<()> {
-        // An earlier try may have begun it.
-        objects.destroy(ino)?;
-        let Reply::Object { size, mtime, .. } = self.link.ask(&Request::Measure { ino }, &[])? else {
-            return Err(io::ErrorKind::InvalidData.into());
-        };
-        objects.resize(ino, size)?;
-        let mut at = 0;
-        while let Reply::Range(Some((start, end))) =
-            self.link.ask(&Request::NextData { ino, offset: at }, &[])?
-        {
-            at = start;
-            while at < end.min(size) {
-                let len = (end.min(size) - at).min(PAYLOAD_BYTES_MAX as u64);
-                let len = u32::try_from(len).expect("a payload is shorter than 4 GiB");
-                let bytes = self.link.read(ino, at, len)?;
-                objects.write(ino, at, &bytes)?;
-                at += bytes.len() as u64;
-                if bytes.is_empty() {
-                    return Err(io::ErrorKind::UnexpectedEof.into());
-                }
-            }
-            if at >= size {
-                break;
-            }
-        }
-        objects.set_times(ino, None, Some(mtime))
-    }
 }

@@ -77,6 +77,29 @@ impl Objects {
         self.keeper.check_absent(ino).or_else(|_| self.while_none_opens(ino, look))
     }
 
+    /// Whether it was lost with the fragment whose place this one took, and was not written anew.
+    ///
+    /// # Errors
+    /// It cannot be told.
+    pub fn is_lost(&self, ino: u64) -> io::Result<bool> {
+        Ok(self.keeper.lost.length(ino).is_some() && self.existing(ino)?.is_none())
+    }
+
+    /// At most `count` of those. Of one that is there again nothing is lost any more.
+    pub fn lost(&self, count: usize) -> Vec<u64> {
+        let mut lost = Vec::new();
+        for (ino, _) in self.keeper.lost.all() {
+            match self.is_lost(ino) {
+                Ok(false) => self.keeper.lost.forget(ino),
+                _ => lost.push(ino),
+            }
+            if lost.len() >= count {
+                break;
+            }
+        }
+        lost
+    }
+
     /// The number of every object.
     pub fn list(&self) -> io::Result<Vec<u64>> {
         list(&self.root)
@@ -89,16 +112,21 @@ impl Objects {
         Ok(found)
     }
 
-    /// Objects with numbers above `after`, in order, with their lengths: so many that they fit a message.
+    /// Objects with numbers above `after`, in order, with their lengths: so many that they fit a message. Also those
+    /// that were sealed and are gone: nobody may take them for objects that never were.
     pub fn page(&self, after: u64) -> io::Result<Vec<(u64, u64)>> {
         let mut inos = self.list()?;
+        inos.extend(self.keeper.log.must_be_there());
         inos.retain(|ino| *ino > after);
         inos.sort_unstable();
+        inos.dedup();
         inos.truncate(PAGE_OBJECTS_MAX);
         let length = |ino: u64| match std::fs::metadata(self.path(ino)) {
             Ok(found) => Some(Ok((ino, found.len()))),
-            // It was just removed.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            // It was just removed, or is lost.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                Some(self.keeper.must_have(ino)).filter(|was| *was > 0).map(|was| Ok((ino, was)))
+            }
             Err(error) => Some(Err(error)),
         };
         inos.into_iter().filter_map(length).collect()

@@ -1,0 +1,170 @@
+//! The objects of a fragment that is lost, as its mirror has them: taken one by one, each of them as a whole or not at
+//! all.
+//!
+//! **Invariant:** an object that the mirror has not as it was sealed, or does not have although the home knows for
+//! certain how long it was, is told to be lost; nothing of it is kept.
+
+use std::collections::BTreeMap;
+use std::io;
+
+use model::stripe::Layout;
+use rustix::io::Errno;
+use wire::data::message::UNKNOWN_BYTES;
+use wire::data::{PAYLOAD_BYTES_MAX, Reply, Request};
+
+use super::link::Link;
+use super::restore::RestoreError;
+use crate::copies::link::Place;
+use crate::fragment::objects::Objects;
+
+/// What is taken by one connection.
+pub struct Taking {
+    place: String,
+    link: Link,
+    /// The commit verifier that the lost fragment had, if its mirror has kept all that was answered under it.
+    pub verifier: Option<u64>,
+}
+
+/// Why an object is not here.
+enum Failure {
+    /// The mirror's node says that it does not have it as it was.
+    Lost(io::Error),
+    /// The mirror's node does not answer, or not as it should.
+    Away(io::Error),
+    /// Something here failed.
+    Here(io::Error),
+}
+
+impl Taking {
+    /// Finds the mirror.
+    ///
+    /// # Errors
+    /// It is away, or lacks something that was answered.
+    pub fn begin(place: &Place) -> Result<Taking, RestoreError> {
+        let away = |cause| RestoreError::Away { node: place.node(), cause };
+        let mut link = Link::reach(place, 0).map_err(away)?;
+        // Whatever the lost fragment had sent is done, or never will be.
+        link.ask(&Request::Fence, &[]).map_err(away)?;
+        match link.ask(&Request::FindMirror, &[]).map_err(away)? {
+            Reply::Mirror { whole: true, verifier, .. } => Ok(Taking { place: place.node(), link, verifier }),
+            _ => Err(RestoreError::Lacking { node: place.node() }),
+        }
+    }
+
+    /// Takes all, and those that `meant` says there should be, so long at least. Returns those that are lost, with the
+    /// lengths that they had.
+    ///
+    /// # Errors
+    /// The mirror is away, or something here failed.
+    pub fn all(&mut self, objects: &Objects, meant: &[(u64, u64)]) -> Result<Vec<(u64, u64)>, RestoreError> {
+        let place = self.place.clone();
+        let away = |cause| RestoreError::Away { node: place.clone(), cause };
+        let mut due: BTreeMap<u64, u64> = meant.iter().copied().collect();
+        let mut after = 0;
+        loop {
+            let reply = self.link.ask(&Request::ListObjects { after }, &[]).map_err(away)?;
+            let Reply::Objects(page) = reply else { return Err(away(io::ErrorKind::InvalidData.into())) };
+            let Some((last, _)) = page.last() else { break };
+            after = *last;
+            for (ino, _) in page {
+                due.entry(ino).or_insert(0);
+            }
+        }
+        let mut lost = Vec::new();
+        for (ino, length) in due {
+            match self.one(objects, ino, length) {
+                Ok(()) => {}
+                Err(Failure::Lost(cause)) => {
+                    let node = &self.place;
+                    tracing::error!(ino, node, %cause, "an object of a lost fragment is not whole in its mirror");
+                    objects.destroy(ino).map_err(|cause| self.here(cause))?;
+                    lost.push((ino, self.length(ino).max(length).max(1)));
+                }
+                Err(Failure::Away(cause)) => return Err(away(cause)),
+                Err(Failure::Here(cause)) => return Err(self.here(cause)),
+            }
+        }
+        Ok(lost)
+    }
+
+    fn here(&self, cause: io::Error) -> RestoreError {
+        RestoreError::Here { node: self.place.clone(), cause }
+    }
+
+    /// How long the mirror says that an object is, or was, if it says so.
+    fn length(&mut self, ino: u64) -> u64 {
+        match self.link.ask(&Request::Measure { ino }, &[]) {
+            Ok(Reply::Object { size, .. }) => size,
+            _ => 0,
+        }
+    }
+
+    fn one(&mut self, objects: &Objects, ino: u64, length: u64) -> Result<(), Failure> {
+        // An earlier try may have begun it.
+        objects.destroy(ino).map_err(Failure::Here)?;
+        let found = self.ask(&Request::Measure { ino })?;
+        let Reply::Object { size, mtime, .. } = found else { return Err(unexpected()) };
+        if size < length {
+            let cause = format!("it has {size} bytes there, and should have {length}");
+            return Err(Failure::Lost(io::Error::other(cause)));
+        }
+        if size > 0 {
+            objects.resize(ino, size).map_err(Failure::Here)?;
+        }
+        let mut at = 0;
+        while at < size {
+            let Reply::Range(Some((start, end))) = self.ask(&Request::NextData { ino, offset: at })? else {
+                break;
+            };
+            self.part(objects, ino, start..end.min(size))?;
+            at = end;
+        }
+        // One that was cut off below the node is seen to be when its end is read.
+        self.read(ino, size, 1)?;
+        objects.set_times(ino, None, Some(mtime)).map_err(Failure::Here)
+    }
+
+    fn part(&mut self, objects: &Objects, ino: u64, part: std::ops::Range<u64>) -> Result<(), Failure> {
+        let mut at = part.start;
+        while at < part.end {
+            let len = (part.end - at).min(PAYLOAD_BYTES_MAX as u64);
+            let bytes = self.read(ino, at, u32::try_from(len).expect("a payload is shorter than 4 GiB"))?;
+            if bytes.is_empty() {
+                return Err(Failure::Lost(io::ErrorKind::UnexpectedEof.into()));
+            }
+            objects.write(ino, at, &bytes).map_err(Failure::Here)?;
+            at += bytes.len() as u64;
+        }
+        Ok(())
+    }
+
+    fn ask(&mut self, request: &Request) -> Result<Reply, Failure> {
+        let answer = self.link.ask(request, &[]);
+        answer.map_err(|cause| self.failure(cause))
+    }
+
+    fn read(&mut self, ino: u64, at: u64, len: u32) -> Result<Vec<u8>, Failure> {
+        let read = self.link.read(ino, at, len);
+        read.map_err(|cause| self.failure(cause))
+    }
+
+    /// EIO of a node that answers is about the object.
+    fn failure(&self, cause: io::Error) -> Failure {
+        let inner = cause.get_ref().and_then(|inner| inner.downcast_ref::<io::Error>());
+        let errno = inner.unwrap_or(&cause).raw_os_error();
+        let is_of_object = errno == Some(Errno::IO.raw_os_error()) && !self.link.is_broken();
+        if is_of_object { Failure::Lost(cause) } else { Failure::Away(cause) }
+    }
+}
+
+fn unexpected() -> Failure {
+    Failure::Away(io::ErrorKind::InvalidData.into())
+}
+
+/// Those of `meant` of which the home knows for certain how long their objects were: a file that nobody was writing may
+/// have holes everywhere but at its end.
+pub fn certain(layout: &Layout, meant: Vec<(u64, u64)>) -> Vec<(u64, u64)> {
+    let stripe = u64::from(layout.stripe_size_bytes);
+    let has_end = |length: u64| layout.width == 1 || !length.is_multiple_of(stripe);
+    meant.into_iter().filter(|(_, length)| *length < UNKNOWN_BYTES && has_end(*length)).collect()
+}
