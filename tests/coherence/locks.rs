@@ -44,6 +44,26 @@ pub fn ranges(site: &Site) {
     assert_eq!(one.ask(&lock("LOCK_EX", 200, 0)), GRANTED);
 }
 
+pub fn open_files(site: &Site) {
+    let [mut one, mut two] = two(site);
+    // F_OFD_SETLK, of the first ten bytes, for writing: it belongs to the open file and not to the process.
+    let take = "None if fcntl.fcntl(f, 37, struct.pack('hhqqi4x', fcntl.F_WRLCK, 0, 0, 10, 0)) else 0";
+    assert_eq!(one.ask(take), GRANTED);
+    assert_eq!(one.ask("g = os.dup(f)"), "done");
+    assert_eq!(one.ask("os.close(f)"), GRANTED);
+    assert_eq!(two.ask(take), "EAGAIN", "a copy of the descriptor keeps it");
+    assert_eq!(one.ask("os.close(g)"), GRANTED);
+    let granted = (0..100).any(|_| {
+        // The kernel tells of the last close after it.
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        two.ask(take) == GRANTED
+    });
+    assert!(granted, "the last close ends it");
+    assert_eq!(one.ask(OPEN), "done");
+    assert_eq!(one.ask(&lock("LOCK_EX | fcntl.LOCK_NB", 10, 5)), "EAGAIN");
+    assert_eq!(one.ask(&lock("LOCK_EX | fcntl.LOCK_NB", 10, 10)), GRANTED);
+}
+
 pub fn whole_files(site: &Site) {
     let [mut one, mut two] = two(site);
     assert_eq!(one.ask("fcntl.flock(f, fcntl.LOCK_SH)"), GRANTED);

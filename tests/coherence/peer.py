@@ -7,6 +7,7 @@ import fcntl
 import mmap
 import os
 import signal
+import struct
 import sys
 import time
 

@@ -2,7 +2,9 @@
 
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 
+use rustix::io::Errno;
 use tests::cluster::Cluster;
 use tests::tree;
 
@@ -46,6 +48,38 @@ fn overfilling_harms_nobody_else(nodes: &str) {
     fs::remove_file(full.join("filler")).unwrap();
     fs::write(full.join("after"), &before).expect("removing a file makes room");
     assert!(fs::read(full.join("after")).unwrap() == before);
+}
+
+/// `ulimit -f` of whoever starts the services must not end them, as the signal for it does.
+#[test]
+fn a_limit_of_the_length_of_files_is_an_error_of_who_writes_and_no_end_of_a_node() {
+    for (limit, is_written) in [("ulimit -Sf 10240", true), ("ulimit -f 10240", false)] {
+        let cluster = Cluster::new();
+        let path = cluster.pfs("mnt");
+        let text = path.to_str().unwrap();
+        let mount = cluster.command(&[
+            "mount",
+            text,
+            "--capacity",
+            "128MiB",
+            "--nodes",
+            "2",
+            "--volume",
+            "directory",
+        ]);
+        let mut command = Command::new("sh");
+        command
+            .args(["-c", &format!("{limit}; exec \"$@\""), "sh"])
+            .arg(mount.get_program())
+            .args(mount.get_args());
+        cluster.spawn(command).wait().expect_success();
+        let node = cluster.process("forebay-node", "");
+        let written = fs::write(path.join("file"), vec![7; 40 << 20]);
+        assert_eq!(written.is_ok(), is_written, "{written:?}");
+        assert!(is_written || written.unwrap_err().raw_os_error() == Some(Errno::FBIG.raw_os_error()));
+        assert!(node.is_alive());
+        cluster.forebay(&["umount", text]).expect_success();
+    }
 }
 
 #[test]

@@ -34,7 +34,8 @@ fn status_says_whether_the_metadata_has_two_copies() {
     make("second");
     assert!(begun.elapsed() < SYNC_MAX, "a sync waited for {:?}", begun.elapsed());
     assert!(wait_until_told(SOON, || copy()["whole"] == false), "{}", copy());
-    assert!(says("metadata: one copy only, on node"));
+    // What control heard last may be of before that.
+    assert!(wait_until_told(SOON, || says("metadata: one copy only, on node")), "{}", copy());
     drop(stopped);
     assert!(wait_until_told(SOON, || says("metadata: two copies")), "{}", copy());
     cluster.forebay(&["umount", text]).expect_success();

@@ -8,6 +8,7 @@
     reason = "clippy.toml allows it in tests, but sees only functions marked #[test]"
 )]
 
+mod advice;
 mod bad_input;
 mod cancel;
 mod capacity;

@@ -16,14 +16,14 @@ const MEBIBYTE: u64 = 1 << 20;
 const SOON: Duration = Duration::from_secs(30);
 
 /// A process that was started beside the test, ended with it.
-struct Beside(Child);
+pub struct Beside(pub Child);
 
 impl Beside {
-    fn start(command: &mut Command) -> Beside {
+    pub fn start(command: &mut Command) -> Beside {
         Beside(command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap())
     }
 
-    fn lives(&mut self) -> bool {
+    pub fn lives(&mut self) -> bool {
         self.0.try_wait().unwrap().is_none()
     }
 }

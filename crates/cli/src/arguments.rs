@@ -234,8 +234,8 @@ pub fn token_or_usage(typed: Option<&str>, advice: &str) -> Result<String, Failu
 pub struct Retry {
     /// The buffer's token, as `forebay status` lists it
     pub token: Option<String>,
-    /// Only this file or folder of a buffer that is in use
-    #[arg(long, value_name = "PATH", conflicts_with = "token")]
+    /// Only what was staged on demand at this path: below a mount, or $DW_JOB_STRIPED/PATH of the buffer TOKEN
+    #[arg(long, value_name = "PATH")]
     pub path: Option<PathBuf>,
     /// Wait for the end, with progress
     #[arg(long, requires = "path")]
@@ -248,7 +248,7 @@ pub struct Retry {
 impl Retry {
     /// The stages of its path.
     pub fn which(&self) -> Which {
-        Which { path: self.path.clone(), token: None, wait: self.wait, json: self.json }
+        Which { path: self.path.clone(), token: self.token.clone(), wait: self.wait, json: self.json }
     }
 }
 

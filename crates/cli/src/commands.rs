@@ -6,6 +6,7 @@ pub mod integrity;
 mod local;
 pub mod mount;
 mod node;
+mod programs;
 pub mod rm;
 pub mod run;
 pub mod srun;
@@ -138,7 +139,7 @@ pub fn run(command: Command, dir: Option<PathBuf>) -> u8 {
     let ended = match &command {
         Command::Drain(arguments) => drain::run(arguments, &output),
         Command::Local(arguments) => block_on(local::run(arguments, &output)),
-        Command::Node(command) => node::run(command, &output),
+        Command::Node(command) => node::run(command, cluster, &output),
         Command::Status(arguments) if cluster => cluster::status(arguments, &output),
         Command::Rm(arguments) if cluster => cluster::rm(arguments, &output),
         Command::Scrub(arguments) if cluster => integrity::cluster_scrub(arguments, &output),

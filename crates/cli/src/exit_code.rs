@@ -9,6 +9,9 @@ use std::process::ExitStatus;
 use serde::{Deserialize, Serialize};
 use wire::control::{ApiError, Blame};
 
+/// Control's code for a `stage_in` source that is not there, or may not be read.
+const SOURCE_UNREADABLE: &str = "source_unreadable";
+
 /// How a command of ours ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExitCode {
@@ -41,6 +44,7 @@ impl ExitCode {
     /// By whose fault it is that the control service refused.
     pub fn of_refusal(error: &ApiError) -> ExitCode {
         match error.blame {
+            Blame::User if error.code == SOURCE_UNREADABLE => ExitCode::NoInput,
             Blame::User => ExitCode::Script,
             Blame::Site => ExitCode::Unavailable,
             Blame::Forebay => ExitCode::Bug,
@@ -107,6 +111,8 @@ mod tests {
     fn a_refusal_says_whose_fault_it_is() {
         let error = |blame| ApiError { code: "x".into(), blame, message: "m".into(), advice: "a".into() };
         assert_eq!(ExitCode::of_refusal(&error(Blame::User)), ExitCode::Script);
+        let source = ApiError { code: SOURCE_UNREADABLE.into(), ..error(Blame::User) };
+        assert_eq!(ExitCode::of_refusal(&source), ExitCode::NoInput);
         assert_eq!(ExitCode::of_refusal(&error(Blame::Site)), ExitCode::Unavailable);
         assert_eq!(ExitCode::of_refusal(&error(Blame::Forebay)), ExitCode::Bug);
     }

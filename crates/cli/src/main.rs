@@ -21,6 +21,7 @@ mod preflight;
 mod process;
 mod progress;
 mod render;
+mod retries;
 mod run_record;
 mod script;
 mod service;

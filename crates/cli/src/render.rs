@@ -3,11 +3,20 @@
 use std::time::Duration;
 
 use model::phase::{AccessMode, Function, Phase};
-use wire::control::VolumeKind;
+use wire::control::{InstanceStatus, VolumeKind};
 
 /// Bytes, to one decimal.
 pub fn bytes(count: u64) -> String {
     model::size::display(count)
+}
+
+/// What is in a buffer, as far as all of its parts have said.
+pub fn used(instance: &InstanceStatus) -> String {
+    match (instance.intact, instance.used_bytes) {
+        (Some(true), used) => bytes(used),
+        (_, 0) => "an unknown amount".to_owned(),
+        (_, used) => format!("at least {}", bytes(used)),
+    }
 }
 
 /// Bytes in a second.

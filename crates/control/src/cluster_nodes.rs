@@ -131,10 +131,9 @@ impl Seen {
     fn answer(&mut self, name: &str, health: NodeHealth) {
         if !self.online {
             tracing::info!(node = name, "node is online");
-            // What was said before it was ever asked is no error of the node's.
-            self.last_error = self.last_error.take().filter(|_| self.health.is_some());
         }
         self.online = true;
+        self.last_error = None;
         self.answered = Instant::now();
         self.health = Some(health);
     }

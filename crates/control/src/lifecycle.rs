@@ -17,6 +17,7 @@ pub mod persistent;
 pub mod post_run;
 pub mod pre_run;
 pub mod redundancy;
+pub mod served;
 pub mod setup;
 pub mod spread;
 pub mod target;

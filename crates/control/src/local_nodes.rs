@@ -262,7 +262,7 @@ impl Supervisor {
     fn show_online(&self, health: NodeHealth) {
         self.shown.send_modify(|seen| {
             seen.start_failures = 0;
-            seen.view.online = true;
+            (seen.view.online, seen.view.last_error) = (true, None);
             seen.view.health = Some(health);
         });
     }

@@ -20,7 +20,16 @@ enum Part {
     /// It is being started, or its node does not answer: it may be served later without anybody's help.
     Awaited(PartTrouble),
     /// Its node says that it cannot serve it, or does not have it.
-    Refused(PartTrouble),
+    Refused(Refused),
+}
+
+/// A part that its node does not serve.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refused {
+    /// Why, and what to do as long as the nodes run as they do now.
+    pub trouble: PartTrouble,
+    /// The node tries it again by itself.
+    pub retried: bool,
 }
 
 /// Whether all parts are served and no damage of them is known; `None`: not known.
@@ -49,18 +58,19 @@ pub fn damaged(instance: &Instance, nodes: &[NodeView]) -> Vec<PartTrouble> {
 /// Those that are not served, with why and what to do.
 pub fn unserved(instance: &Instance, created_unix: u64, nodes: &[NodeView]) -> Vec<PartTrouble> {
     let trouble = |part| match part {
-        Part::Awaited(trouble) | Part::Refused(trouble) => Some(trouble),
+        Part::Awaited(trouble) | Part::Refused(Refused { trouble, .. }) => Some(trouble),
         Part::Served | Part::Unknown => None,
     };
     of(instance, created_unix, nodes).filter_map(trouble).collect()
 }
 
-/// The first of those that will not be served before somebody has done something.
-pub fn refused(instance: &Instance, created_unix: u64, nodes: &[NodeView]) -> Option<PartTrouble> {
-    of(instance, created_unix, nodes).find_map(|part| match part {
-        Part::Refused(trouble) => Some(trouble),
+/// One of those that their nodes do not serve: first such as nobody tries again.
+pub fn refused(instance: &Instance, created_unix: u64, nodes: &[NodeView]) -> Option<Refused> {
+    let all = of(instance, created_unix, nodes).filter_map(|part| match part {
+        Part::Refused(refused) => Some(refused),
         _ => None,
-    })
+    });
+    all.min_by_key(|refused| refused.retried)
 }
 
 fn of<'a>(
@@ -79,32 +89,51 @@ fn of<'a>(
             };
         };
         match health.fragments.iter().find(|fragment| fragment.instance == instance.id) {
-            Some(FragmentStatus { error: Some(why), advice, .. }) => {
+            Some(FragmentStatus { error: Some(why), advice, retried, .. }) => {
                 let advice = advice.as_deref().unwrap_or("look into the node's log");
-                Part::Refused(trouble(why.clone(), format!("{advice}{}", again(view))))
+                let advice = advised(advice, *retried, view, nodes);
+                Part::Refused(Refused { trouble: trouble(why.clone(), advice), retried: *retried })
             }
             Some(FragmentStatus { starting: true, .. }) => Part::Awaited(trouble(
                 "it is being started, and the node with the copy of its metadata log is asked first".into(),
-                "wait some seconds".into(),
+                if nodes_stay(nodes) { "wait some seconds" } else { "mount the buffer: that waits for it" }.into(),
             )),
             Some(_) => Part::Served,
             None if settled => {
                 let why = "the node does not have it, although it was made there".into();
                 let advice = "see whether the file system with the node's folder is mounted, mount it, and start \
                      the node again";
-                Part::Refused(trouble(why, format!("{advice}{}", again(view))))
+                let trouble = trouble(why, format!("{advice}{}", again(view, nodes)));
+                Part::Refused(Refused { trouble, retried: false })
             }
             None => Part::Unknown,
         }
     })
 }
 
+/// Whether the nodes run on after this command: those of one machine do while something is mounted.
+fn nodes_stay(nodes: &[NodeView]) -> bool {
+    let mounts = |view: &NodeView| view.health.as_ref().is_some_and(|health| !health.mounts.is_empty());
+    nodes.iter().any(|view| view.registration.is_some() || mounts(view))
+}
+
+/// What the node advises, as far as the user can do that here.
+fn advised(advice: &str, retried: bool, view: &NodeView, nodes: &[NodeView]) -> String {
+    match (retried, &view.registration) {
+        (true, Some(_)) => advice.to_owned(),
+        (true, None) if nodes_stay(nodes) => "its node tries that again by itself".to_owned(),
+        (true, None) => "mounting the buffer tries that again for some seconds".to_owned(),
+        (false, _) => format!("{advice}{}", again(view, nodes)),
+    }
+}
+
 /// How a node is started again that control runs by itself.
-fn again(view: &NodeView) -> String {
+fn again(view: &NodeView, nodes: &[NodeView]) -> String {
     match (&view.registration, &view.health) {
-        (None, Some(health)) => {
+        (None, Some(health)) if nodes_stay(nodes) => {
             format!(" (`kill {}` ends node {}, which is then started again)", health.pid, view.name)
         }
+        (None, _) => format!(" (node {} ends with this command; mounting the buffer starts it)", view.name),
         _ => String::new(),
     }
 }
@@ -124,7 +153,7 @@ fn come_back(view: &NodeView) -> String {
 mod tests {
     use model::phase::{AccessMode, Coherence, Redundancy};
     use wire::control::VolumeKind;
-    use wire::node::{IntegrityStatus, NodeHealth, StorageAddress};
+    use wire::node::{IntegrityStatus, MountStatus, NodeHealth, StorageAddress};
 
     use super::*;
 
@@ -178,10 +207,7 @@ mod tests {
         let broken = FragmentStatus { error: Some("a bad log".into()), ..fragment() };
         let (intact, said, refused) = seen(&view(vec![broken]));
         assert_eq!((intact, refused), (Some(false), true));
-        assert!(
-            said.as_ref().is_some_and(|said| said.contains("a bad log") && said.contains("kill 77")),
-            "{said:?}"
-        );
+        assert!(said.is_some_and(|said| said.contains("a bad log") && said.contains("mounting the buffer")));
         let (intact, said, refused) = seen(&view(vec![]));
         assert_eq!((intact, refused), (Some(false), true));
         assert!(said.as_ref().is_some_and(|said| said.contains("does not have it")), "{said:?}");
@@ -190,6 +216,24 @@ mod tests {
         assert_eq!((intact, said, refused), (Some(false), None, false));
         let (intact, said, refused) = seen(&view(vec![FragmentStatus { starting: true, ..fragment() }]));
         assert_eq!((intact, said.is_some(), refused), (None, true, false));
+    }
+
+    #[test]
+    fn the_process_of_a_node_is_only_named_where_it_runs_on() {
+        let mut running = view(vec![FragmentStatus { error: Some("a bad log".into()), ..fragment() }]);
+        assert!(seen(&running).1.is_some_and(|said| !said.contains("kill")));
+        let mount = MountStatus {
+            id: "s1-striped".into(),
+            mountpoint: "/mnt/fast".into(),
+            mounted: true,
+            pid: Some(78),
+            interruptions: 0,
+            error: None,
+        };
+        running.health.iter_mut().for_each(|health| health.mounts = vec![mount.clone()]);
+        assert!(seen(&running).1.is_some_and(|said| said.contains("`kill 77`")));
+        let starting = view(vec![FragmentStatus { starting: true, ..fragment() }]);
+        assert!(seen(&starting).1.is_some_and(|said| said.contains("mount the buffer")));
     }
 
     #[test]

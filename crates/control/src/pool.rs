@@ -6,12 +6,14 @@
 mod disk;
 mod job_nodes;
 mod nodes;
+mod refusals;
 
-use daemon::error::{site, user};
+use daemon::error::user;
 use model::phase::Redundancy;
 use model::size::{self, display};
 use wire::control::{ApiError, PoolStatus, VolumeKind};
 
+use self::refusals::check_total;
 use crate::site::{ClusterSetting, DiskSpace, NodeView, PoolKind, PoolSetting, Site};
 use crate::state::instances::Instance;
 
@@ -103,7 +105,7 @@ fn too_few_nodes() -> ApiError {
     user(
         "mirror_needs_nodes",
         message,
-        "ask for two storage nodes or more (`forebay run --nodes 2`), or leave redundancy= out",
+        "ask for two storage nodes or more (`--nodes 2` on one machine), or for no mirror",
     )
 }
 
@@ -198,7 +200,7 @@ impl Ground {
             (PoolKind::NodeLocal, Ground::Nodes { views, .. }) if wish.each => {
                 job_nodes::check(&pool, views, bytes)?;
             }
-            _ => check_total(&self.status(&pool, shares), bytes.saturating_mul(wish.copies()))?,
+            _ => check_total(&self.status(&pool, shares), bytes, wish)?,
         }
         Ok((pool, bytes))
     }
@@ -260,36 +262,6 @@ pub fn rounding_note(requested_bytes: u64, capacity_bytes: u64, granularity_byte
             display(granularity_bytes)
         )
     })
-}
-
-fn check_total(pool: &PoolStatus, capacity_bytes: u64) -> Result<(), ApiError> {
-    let total = pool.quantity * pool.granularity_bytes;
-    if capacity_bytes <= total {
-        return Ok(());
-    }
-    let message =
-        format!("the buffer asks for {}, pool {} has {}", numbers(capacity_bytes), pool.name, numbers(total));
-    let advice = match pool.name == LOCAL_POOL {
-        true => "ask for less, or use --dir on a larger disk",
-        false => "ask for less",
-    };
-    Err(user("pool_too_small", message, advice))
-}
-
-fn full(pool: &PoolStatus, capacity_bytes: u64) -> ApiError {
-    let total = display(pool.quantity * pool.granularity_bytes);
-    let message = format!(
-        "the buffer asks for {}, pool {} has {} free of {total}",
-        numbers(capacity_bytes),
-        pool.name,
-        numbers(pool.free * pool.granularity_bytes)
-    );
-    let advice = "ask for less, or remove buffers: `forebay status` lists them, `forebay rm` removes one";
-    site("pool_full", message, advice)
-}
-
-fn numbers(bytes: u64) -> String {
-    format!("{} ({bytes} bytes)", display(bytes))
 }
 
 #[cfg(test)]

@@ -108,9 +108,14 @@ impl Ledger {
         self.append(Record::closed(unique, ino, write, passed_through));
     }
 
-    /// A lock was granted.
-    pub fn locked(&self, ino: u64, owner: u64, lock: &FileLock) {
-        self.append(Record::locked(ino, owner, lock));
+    /// A lock was granted through a handle, or given up.
+    pub fn locked(&self, ino: u64, owner: u64, lock: &FileLock, handle: u64) {
+        self.append(Record::locked(ino, owner, lock, handle));
+    }
+
+    /// Who has range locks on the file that were taken through the handle.
+    pub fn lockers(&self, ino: u64, handle: u64) -> Vec<u64> {
+        self.lock().book.lockers(ino, handle)
     }
 
     /// An owner's range locks were given up.

@@ -260,10 +260,10 @@ impl Fragment {
             used_bytes: used.as_ref().copied().unwrap_or(0),
             advice: used.as_ref().err().map(|_| advice::LOOK_AT_THE_DISK.to_owned()),
             error: used.err().map(|error| format!("cannot measure the volume: {error}")),
-            starting: false,
             copies: self.copies(),
             mirrors: self.mirrors(),
             integrity: self.integrity(),
+            ..FragmentStatus::default()
         }
     }
 

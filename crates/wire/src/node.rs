@@ -197,6 +197,9 @@ pub struct FragmentStatus {
     /// It is not known yet whether it can be served.
     #[serde(default)]
     pub starting: bool,
+    /// It cannot be served now, and the node tries it again by itself.
+    #[serde(default)]
+    pub retried: bool,
     /// How the metadata that has its home here is kept on a second node; empty where the instance has one node.
     #[serde(default)]
     pub copies: Vec<CopyStatus>,

@@ -70,8 +70,8 @@ pub fn rm(arguments: &arguments::Rm, output: &Output) -> Result<u8, Failure> {
     if let Some(why) = reply.kept {
         return Err(Failure::unavailable(why, "look into the log of forebay-control"));
     }
-    let used = known.instance.map_or(0, |instance| instance.used_bytes);
-    output.say(&format!("forebay: destroyed buffer {token} with {}", render::bytes(used)));
+    let used = known.instance.as_ref().map_or_else(|| render::bytes(0), render::used);
+    output.say(&format!("forebay: destroyed buffer {token} with {used}"));
     Ok(ExitCode::Success.number())
 }
 

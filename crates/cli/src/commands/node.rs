@@ -13,9 +13,16 @@ use crate::output::Output;
 /// Gives it up; the exit status says whether every buffer goes on.
 ///
 /// # Errors
-/// Control is not to be reached, or refuses.
-pub fn run(command: &Node, output: &Output) -> Result<u8, Failure> {
+/// No cluster is meant, or its control is not to be reached, or refuses.
+pub fn run(command: &Node, cluster: bool, output: &Output) -> Result<u8, Failure> {
     let Node::Lost { name, json } = command;
+    if !cluster {
+        return Err(Failure::usage(
+            "only on a cluster can other nodes take the place of a lost one: those of one machine share its disk",
+            "`forebay status` says what each buffer lacks, and `forebay rm TOKEN` gives one up; for a cluster leave \
+             --dir and FOREBAY_DIR out, and set FOREBAY_CONTROL where its control is elsewhere",
+        ));
+    }
     let path = format!("/v1/nodes/{name}/lost");
     let lost: Lost = Control::patient(RESTART).post(&path, &json!({})).map_err(failure)?;
     if *json {
@@ -58,5 +65,22 @@ fn text(name: &str, lost: &Lost) -> String {
     if lines.is_empty() {
         lines.push(format!("node {name} had no part of any buffer"));
     }
+    lines.push(format!(
+        "node {name} is drained; when it is back, `dwcli update node --name {name} --no-drain` puts it to use again"
+    ));
     lines.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_that_had_nothing_is_said_to_be_drained_with_how_to_undo_that() {
+        assert_eq!(
+            text("n1", &Lost::default()),
+            "node n1 had no part of any buffer\nnode n1 is drained; when it is back, `dwcli update node --name n1 \
+             --no-drain` puts it to use again"
+        );
+    }
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use model::phase::{Direction, StageState};
 use wire::control::SessionStatus;
 
-use super::{Context, checked_token};
+use super::{Context, checked_token, programs};
 use crate::arguments::Rm;
 use crate::exit_code::ExitCode;
 use crate::failure::Failure;
@@ -45,6 +45,9 @@ async fn remove(context: &Context, token: &str, force: bool) -> Result<Option<St
     context.service.status().await?;
     let Some(status) = session.status_if_known().await? else { return Ok(None) };
     context.end_leftover(token).await?;
+    if !force {
+        programs::check_unmountable(&status, ", or give --force, which destroys what they work on")?;
+    }
     if status.busy.is_some() {
         session.call("/cancel", &serde_json::json!({})).await?;
     }
@@ -71,13 +74,13 @@ async fn remove(context: &Context, token: &str, force: bool) -> Result<Option<St
 
 /// What went with the buffer.
 fn destroyed(status: &SessionStatus) -> String {
-    let used = status.instance.as_ref().map_or(0, |instance| instance.used_bytes);
+    let used = status.instance.as_ref().map_or_else(|| render::bytes(0), render::used);
     let undrained = status
         .stages
         .iter()
         .filter(|stage| stage.direction == Direction::Out && stage.state != StageState::Complete);
     let lost: Vec<&str> = undrained.map(|stage| stage.source.as_str()).collect();
-    let mut line = format!("forebay: destroyed buffer {} with {}", status.token, render::bytes(used));
+    let mut line = format!("forebay: destroyed buffer {} with {used}", status.token);
     if !lost.is_empty() {
         line += &format!(", not staged out: {}", lost.join(" "));
     }
@@ -95,5 +98,18 @@ mod tests {
             destroyed(&fixtures::session()),
             "forebay: destroyed buffer 3 with 41 MiB, not staged out: $DW_JOB_STRIPED/results"
         );
+    }
+
+    #[test]
+    fn what_a_part_that_is_not_served_had_is_not_said_to_be_nothing() {
+        let of = |intact, used_bytes| {
+            let mut status = fixtures::session();
+            status.stages.clear();
+            status.instance.iter_mut().for_each(|it| (it.intact, it.used_bytes) = (intact, used_bytes));
+            destroyed(&status)
+        };
+        assert_eq!(of(Some(false), 0), "forebay: destroyed buffer 3 with an unknown amount");
+        assert_eq!(of(None, 1 << 20), "forebay: destroyed buffer 3 with at least 1 MiB");
+        assert_eq!(of(Some(true), 0), "forebay: destroyed buffer 3 with 0 bytes");
     }
 }

@@ -20,8 +20,8 @@ use crate::exit_code::ExitCode;
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::progress::{View, describe_end, title};
-use crate::render;
 use crate::session::failure_lines;
+use crate::{render, retries};
 
 /// Between two looks at running stages, milliseconds: short enough for a smooth bar.
 const LOOK_MS: u64 = 250;
@@ -124,6 +124,7 @@ async fn status(door: &Door, which: &arguments::Which, output: &Output) -> Resul
     for direction in [Direction::In, Direction::Out] {
         failure_lines(&stages, direction).iter().for_each(|line| output.say(line));
     }
+    again(&stages, output).iter().for_each(|line| output.say(line));
     Ok(ExitCode::Success.number())
 }
 
@@ -173,10 +174,17 @@ fn conclude(stages: &[StageStatus], elapsed: Duration, output: &Output) -> Resul
     for direction in [Direction::In, Direction::Out] {
         failure_lines(stages, direction).iter().for_each(|line| output.note(line));
     }
+    again(stages, output).iter().for_each(|line| output.note(line));
     if output.json() {
         report(stages, output)?;
     }
     Ok(if failed { ExitCode::StageOut } else { ExitCode::Success }.number())
+}
+
+/// How what failed is done again.
+fn again(stages: &[StageStatus], output: &Output) -> Vec<String> {
+    let commands = stages.iter().filter_map(|stage| retries::command(stage, output));
+    commands.map(|command| format!("         `{command}` does it again")).collect()
 }
 
 async fn change(

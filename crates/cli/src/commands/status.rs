@@ -3,6 +3,7 @@
 mod copies;
 mod mirrors;
 pub mod report;
+mod stages;
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -1,13 +1,11 @@
 //! `forebay umount`: takes an interactive buffer from its place and keeps what is in it.
 
-mod programs;
-
 use std::path::{Path, PathBuf};
 
 use model::phase::Phase;
 use wire::control::SessionStatus;
 
-use super::Context;
+use super::{Context, programs};
 use crate::arguments::Umount;
 use crate::exit_code::ExitCode;
 use crate::failure::Failure;
@@ -37,14 +35,9 @@ async fn unmount(context: &Context, arguments: &Umount) -> Result<u8, Failure> {
     let token = &session.token;
     // A running script's mount is its own.
     let _lock = context.records.lock(token)?;
-    if !arguments.force
-        && let Some(programs) = programs::using(&place)
-    {
-        return Err(Failure::Refused {
-            exit: ExitCode::Busy,
-            message: format!("{} is in use by {programs}", place.display()),
-            advice: "end them, or repeat the command with --force, which cuts them off from it".into(),
-        });
+    if !arguments.force {
+        let or = ", or give --force, which cuts them off from it";
+        programs::check_unused([place.as_path()], or)?;
     }
     let left = context.session(token).unmount(&place, arguments.force).await?;
     let output = &context.output;

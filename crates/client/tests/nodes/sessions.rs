@@ -157,7 +157,8 @@ fn a_client_that_was_away_for_the_grace_period_writes_nothing_that_nobody_sees()
     }
     other.unlink(ROOT, b"gone").unwrap();
     // Whatever is carried from now on is its last.
-    (armed.store(true, Ordering::SeqCst), cut.store(true, Ordering::SeqCst));
+    armed.store(true, Ordering::SeqCst);
+    cut.store(true, Ordering::SeqCst);
     std::thread::scope(|scope| {
         let asks = scope.spawn(|| client.getattr(kept).is_ok());
         while other.getattr(gone) != Err(Errno::STALE) {
@@ -167,14 +168,16 @@ fn a_client_that_was_away_for_the_grace_period_writes_nothing_that_nobody_sees()
         other.open(kept, true).unwrap();
         other.write(kept, 0, &[2; 10]).unwrap();
         other.close(kept, true).unwrap();
-        (armed.store(false, Ordering::SeqCst), cut.store(false, Ordering::SeqCst));
+        armed.store(false, Ordering::SeqCst);
+        cut.store(false, Ordering::SeqCst);
         assert!(asks.join().unwrap());
     });
     assert_eq!(client.read(gone, 0, &mut [0; 10]), Err(Errno::STALE), "what was there is not");
     assert_eq!(client.write(gone, 0, b"nobody's"), Err(Errno::STALE));
     client.write(kept, 200_000, &[3; 100]).unwrap();
     assert_eq!(other.getattr(kept).unwrap().size, 200_100, "what is written is seen");
-    (client.close(kept, true).unwrap(), client.close(gone, true).unwrap());
+    client.close(kept, true).unwrap();
+    client.close(gone, true).unwrap();
     assert_eq!(other.getattr(kept).unwrap().size, 200_100);
 }
 

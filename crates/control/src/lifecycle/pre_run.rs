@@ -7,19 +7,18 @@ use std::path::PathBuf;
 use daemon::error::user;
 use model::phase::{AccessMode, Direction, Phase, StageState};
 use wire::control::{ApiError, NodeRole, PreRun};
-use wire::node::{MountSpec, PartTrouble, StorageAddress};
+use wire::node::{MountSpec, StorageAddress};
 
 use super::beside::{Standing, standing};
 use super::buffers::{self, Buffer};
 use super::mounts::{COMPUTE_NODE, Which, default_mountpoint, mount_id, share, unmount_of};
-use super::{Done, job_nodes, join_all, require_set_up, spread, target, wrong_phase};
+use super::{Done, job_nodes, join_all, require_set_up, served, spread, target, wrong_phase};
 use crate::control::Control;
 use crate::leftovers;
 use crate::node_api::Unmount;
-use crate::parts;
 use crate::site::Site;
 use crate::state::activations::{self, Activation};
-use crate::state::instances::{self, Instance};
+use crate::state::instances;
 use crate::state::sessions::{self, Session};
 use crate::state::transfers::{self, Transfer};
 use crate::transfers::while_running;
@@ -264,7 +263,7 @@ async fn mount<S: Site>(
     let id = mount_id(&session.handle, &activation);
     leftovers::clear(control, &node, &id).await.map_err(|error| on_node(&node, error))?;
     let addresses: Vec<StorageAddress> = target::addresses(control, &buffer.described.instance).await?;
-    check_served(control, session, &buffer.described.instance)?;
+    served::check(control, session, buffer).await?;
     let nodes = target::usable(&control.site, &addresses);
     let spec = MountSpec {
         id,
@@ -285,20 +284,6 @@ async fn mount<S: Site>(
     let (name, noted) =
         (session.token.clone(), Activation { interruptions: status.interruptions, ..activation });
     control.database.transact(move |tx| activations::set(tx, &name, &noted)).await
-}
-
-/// Who used a mount of a buffer that lacks a part would only wait.
-fn check_served<S: Site>(
-    control: &Control<S>,
-    session: &Session,
-    instance: &Instance,
-) -> Result<(), ApiError> {
-    let Some(refused) = parts::refused(instance, session.created_unix, &control.site.nodes()) else {
-        return Ok(());
-    };
-    let PartTrouble { node, why, advice, .. } = refused;
-    let message = format!("node {node} does not serve its part of {}: {why}", instance.id);
-    Err(daemon::error::site("part_not_served", message, advice))
 }
 
 /// Errors name the node, once.

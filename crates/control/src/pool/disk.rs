@@ -3,7 +3,8 @@
 use daemon::error::user;
 use wire::control::{ApiError, PoolStatus};
 
-use super::{LOCAL_GRANULARITY_BYTES, LOCAL_POOL, Placement, Share, Wish, equal_parts, full, too_few_nodes};
+use super::refusals::full;
+use super::{LOCAL_GRANULARITY_BYTES, LOCAL_POOL, Placement, Share, Wish, equal_parts, too_few_nodes};
 use crate::local_nodes::name_of;
 use crate::site::{DiskSpace, PoolSetting};
 
@@ -37,7 +38,7 @@ pub fn place(pool: &PoolSetting, status: &PoolStatus, wish: &Wish<'_>) -> Result
         equal_parts(wish.requested_bytes, pool.granularity_bytes, count.into())?;
     let taken_bytes = capacity_bytes.saturating_mul(wish.copies());
     if taken_bytes > status.free * status.granularity_bytes {
-        return Err(full(status, taken_bytes));
+        return Err(full(status, capacity_bytes, wish));
     }
     Ok(Placement {
         pool: pool.name.clone(),

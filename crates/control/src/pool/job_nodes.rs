@@ -8,7 +8,8 @@ use daemon::error::user;
 use wire::control::{ApiError, NodeRole, PoolStatus};
 use wire::node::LocalSpace;
 
-use super::{Placement, Share, numbers};
+use super::refusals::numbers;
+use super::{Placement, Share};
 use crate::site::{NodeView, PoolSetting};
 
 /// The pool as everybody sees it. Nodes that are offline or drained count for what they hold.

@@ -5,7 +5,8 @@
 
 use wire::control::{ApiError, NodeRole, PoolStatus};
 
-use super::{Placement, Share, Wish, equal_parts, full, too_few_nodes};
+use super::refusals::full;
+use super::{Placement, Share, Wish, equal_parts, too_few_nodes};
 use crate::site::{ClusterSetting, NodeView, PoolSetting};
 use crate::state::instances::Instance;
 
@@ -81,7 +82,7 @@ pub fn place(
             });
         }
     }
-    Err(full(status, grains.saturating_mul(wish.copies()) * pool.granularity_bytes))
+    Err(full(status, grains.saturating_mul(pool.granularity_bytes), wish))
 }
 
 /// The node with most room that has no fragment of the instance, and room for one.

@@ -85,10 +85,11 @@ impl<F: FileSystem> Kernel<F> {
         let (ino, write, way) = (request.ino(), writes(release.flags), way_of(release.fh));
         let (passed, noted) = (way == PASSED_THROUGH, way != DIRECT);
         let unlocked = if release.release_flags & RELEASE_FLOCK_UNLOCK != 0 {
-            self.release_flock(ino, release.lock_owner)
+            self.release_flock(ino, release.lock_owner, release.fh)
         } else {
             Ok(())
         };
+        let unlocked = unlocked.and(self.release_handle(ino, release.fh));
         let closed = self.filesystem.close(ino, write);
         self.ledger.closed(request.unique(), ino, write, noted);
         // After the ledger: a successor must not use a backing file that is not there any more.

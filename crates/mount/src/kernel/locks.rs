@@ -33,16 +33,16 @@ impl<F: FileSystem> Kernel<F> {
     fn set_lock(&self, ino: u64, asked: &LockIn) -> Result<()> {
         let lock = file_lock(asked)?;
         if lock.kind == LockKind::Unlock {
-            return self.unlock(ino, asked.owner, &lock);
+            return self.unlock(ino, asked.owner, &lock, asked.fh);
         }
         self.filesystem.set_lock(ino, asked.owner, &lock)?;
-        self.ledger.locked(ino, asked.owner, &lock);
+        self.ledger.locked(ino, asked.owner, &lock, asked.fh);
         Ok(())
     }
 
     /// In the ledger first: a successor must not claim what may be another's already.
-    fn unlock(&self, ino: u64, owner: u64, lock: &FileLock) -> Result<()> {
-        self.ledger.locked(ino, owner, lock);
+    fn unlock(&self, ino: u64, owner: u64, lock: &FileLock, handle: u64) -> Result<()> {
+        self.ledger.locked(ino, owner, lock, handle);
         self.filesystem.set_lock(ino, owner, lock)
     }
 
@@ -65,10 +65,10 @@ impl<F: FileSystem> Kernel<F> {
             Err(errno) => return reply.error(errno),
         };
         let (filesystem, ledger) = (Arc::clone(&self.filesystem), Arc::clone(&self.ledger));
-        let (owner, cancel) = (asked.owner, request.cancellable());
+        let (owner, handle, cancel) = (asked.owner, asked.fh, request.cancellable());
         let wait = move || {
             let granted = filesystem.wait_lock(ino, owner, &lock, blocking, &|| cancel.is_cancelled());
-            done(granted.map(|()| ledger.locked(ino, owner, &lock)), reply);
+            done(granted.map(|()| ledger.locked(ino, owner, &lock, handle)), reply);
             drop(place);
         };
         // Without a thread the closure is dropped and the reply in it, which answers the request.
@@ -77,10 +77,17 @@ impl<F: FileSystem> Kernel<F> {
         }
     }
 
+    /// A handle is closed for good: so end the range locks that belong to it and not to a process (`F_OFD_SETLK`), of which the
+    /// kernel says nothing. Those of processes are gone by now, as each has closed the handle.
+    pub(super) fn release_handle(&self, ino: u64, handle: u64) -> Result<()> {
+        let released = |owner| self.release_ranges(ino, owner);
+        self.ledger.lockers(ino, handle).into_iter().map(released).fold(Ok(()), Result::and)
+    }
+
     /// A handle that has locked the whole file is closed for good.
-    pub(super) fn release_flock(&self, ino: u64, owner: u64) -> Result<()> {
+    pub(super) fn release_flock(&self, ino: u64, owner: u64, handle: u64) -> Result<()> {
         let all = FileLock { kind: LockKind::Unlock, start: 0, end: u64::MAX, pid: 0, whole_file: true };
-        self.unlock(ino, owner, &all)
+        self.unlock(ino, owner, &all, handle)
     }
 }
 

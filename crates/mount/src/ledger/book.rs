@@ -25,7 +25,8 @@ pub struct Record {
     owner: u64,
     start: u64,
     end: u64,
-    unused: u64,
+    /// Of a lock: the handle that it was taken through.
+    handle: u64,
 }
 
 /// Kinds of records. Zeros are none.
@@ -61,7 +62,7 @@ impl Record {
         Record { kind: CLOSED, flags, unique, ino, ..Record::default() }
     }
 
-    pub(super) fn locked(ino: u64, owner: u64, lock: &FileLock) -> Record {
+    pub(super) fn locked(ino: u64, owner: u64, lock: &FileLock, handle: u64) -> Record {
         let kind = match lock.kind {
             LockKind::Shared => SHARED,
             LockKind::Exclusive => EXCLUSIVE,
@@ -69,7 +70,7 @@ impl Record {
         };
         let flags = kind | if lock.whole_file { WHOLE_FILE } else { 0 };
         let FileLock { start, end, pid: count, .. } = *lock;
-        Record { kind: LOCKED, flags, ino, owner, start, end, count, ..Record::default() }
+        Record { kind: LOCKED, flags, ino, owner, start, end, count, handle, ..Record::default() }
     }
 
     pub(super) fn unlocked(ino: u64, owner: u64) -> Record {
@@ -107,8 +108,8 @@ impl Record {
 #[derive(Debug, Default)]
 pub struct Book {
     files: HashMap<u64, Handles>,
-    /// By inode and owner.
-    locks: HashMap<(u64, u64), Vec<FileLock>>,
+    /// By inode and owner; each with the handle that it was taken through.
+    locks: HashMap<(u64, u64), Vec<(FileLock, u64)>>,
     done: VecDeque<Record>,
     verifiers: HashMap<u32, u64>,
     failures: Failures,
@@ -130,7 +131,7 @@ impl Book {
             OPENED => self.open(&record),
             CLOSED => self.close(&record),
             LOCKED => self.grant(&record),
-            UNLOCKED => self.retain_locks((record.ino, record.owner), |lock| lock.whole_file),
+            UNLOCKED => self.retain_locks((record.ino, record.owner), |(lock, _)| lock.whole_file),
             VERIFIER => {
                 if let Ok(fragment) = u32::try_from(record.ino) {
                     self.verifiers.insert(fragment, record.start);
@@ -173,7 +174,7 @@ impl Book {
             ]
         });
         let locks = self.locks.iter().flat_map(|(&(ino, owner), granted)| {
-            granted.iter().map(move |lock| Record::locked(ino, owner, lock))
+            granted.iter().map(move |(lock, handle)| Record::locked(ino, owner, lock, *handle))
         });
         let opens = opens.filter(|record| record.count > 0);
         // Last, so that they are the latest that were done.
@@ -206,12 +207,20 @@ impl Book {
         self.locks.contains_key(&(ino, owner))
     }
 
+    /// Who has range locks on the file that were taken through the handle.
+    pub fn lockers(&self, ino: u64, handle: u64) -> Vec<u64> {
+        let through = |(lock, by): &(FileLock, u64)| *by == handle && !lock.whole_file;
+        let of_file =
+            self.locks.iter().filter(|((of, _), granted)| *of == ino && granted.iter().any(through));
+        of_file.map(|((_, owner), _)| *owner).collect()
+    }
+
     /// What is open and locked.
     pub fn held(&self) -> Held {
         let locks = self
             .locks
             .iter()
-            .flat_map(|(&(ino, owner), granted)| granted.iter().map(move |lock| (ino, owner, *lock)));
+            .flat_map(|(&(ino, owner), granted)| granted.iter().map(move |(lock, _)| (ino, owner, *lock)));
         Held {
             opens: self.files.iter().map(|(&ino, handles)| (ino, handles.readers, handles.writers)).collect(),
             locks: locks.collect(),
@@ -251,16 +260,20 @@ impl Book {
     fn grant(&mut self, record: &Record) {
         let (key, new) = ((record.ino, record.owner), record.lock());
         let granted = self.locks.entry(key).or_default();
-        *granted = granted.iter().flat_map(|old| old.outside(&new)).collect();
+        let rest = |(old, by): &(FileLock, u64)| {
+            let by = *by;
+            old.outside(&new).into_iter().map(move |rest| (rest, by))
+        };
+        *granted = granted.iter().flat_map(rest).collect();
         if new.kind != LockKind::Unlock {
-            granted.push(new);
+            granted.push((new, record.handle));
         }
         if granted.is_empty() {
             self.locks.remove(&key);
         }
     }
 
-    fn retain_locks(&mut self, key: (u64, u64), keep: impl Fn(&FileLock) -> bool) {
+    fn retain_locks(&mut self, key: (u64, u64), keep: impl Fn(&(FileLock, u64)) -> bool) {
         if let Some(granted) = self.locks.get_mut(&key) {
             granted.retain(keep);
             if granted.is_empty() {
@@ -290,9 +303,10 @@ mod tests {
         }
         book.apply(Record::closed(12, 7, true, true));
         let lock = FileLock { kind: LockKind::Exclusive, start: 5, end: 9, pid: 3, whole_file: false };
-        book.apply(Record::locked(7, 1, &lock));
+        book.apply(Record::locked(7, 1, &lock, 11));
         let again = reread(&book);
         assert_eq!(again.held(), book.held());
+        assert_eq!((again.lockers(7, 11), again.lockers(7, 12)), (vec![1], vec![]));
         assert_eq!(again.held().opens, [(7, 2, 2)]);
         assert_eq!(again.backings(), [(7, 4, 2)]);
         assert_eq!(again.done(12).map(|record| record.ino), Some(7));
@@ -314,11 +328,11 @@ mod tests {
         let mut book = Book::default();
         let range = |kind, start, end| FileLock { kind, start, end, pid: 1, whole_file: false };
         let whole = FileLock { whole_file: true, ..range(LockKind::Shared, 0, u64::MAX) };
-        book.apply(Record::locked(7, 1, &range(LockKind::Exclusive, 5, 9)));
-        book.apply(Record::locked(7, 1, &range(LockKind::Unlock, 0, u64::MAX)));
+        book.apply(Record::locked(7, 1, &range(LockKind::Exclusive, 5, 9), 11));
+        book.apply(Record::locked(7, 1, &range(LockKind::Unlock, 0, u64::MAX), 11));
         assert!(!book.has_locks(7, 1));
-        book.apply(Record::locked(7, 1, &range(LockKind::Shared, 5, 9)));
-        book.apply(Record::locked(7, 1, &whole));
+        book.apply(Record::locked(7, 1, &range(LockKind::Shared, 5, 9), 11));
+        book.apply(Record::locked(7, 1, &whole, 11));
         book.apply(Record::unlocked(7, 1));
         assert_eq!(book.held().locks, [(7, 1, whole)]);
     }

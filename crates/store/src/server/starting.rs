@@ -233,7 +233,7 @@ impl Server {
             Ok(fragment) => self.started(&starting.instance, fragment),
             Err(Unfit::Never(error)) => self.refuse(starting.status(), &error),
             Err(Unfit::Yet(error)) => {
-                self.refuse(starting.status(), &error);
+                self.refuse(FragmentStatus { retried: true, ..starting.status() }, &error);
                 return false;
             }
         }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use model::phase::{Direction, Phase};
 
 use super::super::run::conclude;
-use super::super::{Context, checked_token};
+use super::super::{Context, checked_token, programs};
 use crate::exit_code::ExitCode;
 use crate::failure::Failure;
 use crate::life::{Ending, Life};
@@ -45,6 +45,7 @@ async fn retry_locked(context: &Context, token: &str, lock: RunLock) -> Result<u
         ));
     }
     context.end_leftover(token).await?;
+    programs::check_unmountable(&status, "")?;
     if status.phase < Phase::Mounted {
         return stage_in(context, token, status.phase).await;
     }

@@ -6,7 +6,7 @@ use wire::node::{MirrorStatus, PartTrouble};
 
 use crate::render;
 
-/// Lines on the bytes of a buffer's files: none where one copy is all that was asked for, and no damage is known.
+/// Lines on the bytes of a buffer's files: none where they are on the job's own nodes, and no damage is known.
 pub fn lines(instance: &InstanceStatus) -> Vec<String> {
     let damage = |part: &PartTrouble| {
         [format!("  data DAMAGED on node {}: {}", part.node, part.why), format!("    {}", part.advice)]
@@ -20,7 +20,8 @@ pub fn lines(instance: &InstanceStatus) -> Vec<String> {
 
 fn of_copies(instance: &InstanceStatus) -> Vec<String> {
     if instance.redundancy == Redundancy::None {
-        return Vec::new();
+        let copy = (!instance.nodes.is_empty()).then(|| "  data: one copy".to_owned());
+        return copy.into_iter().collect();
     }
     let taken = render::bytes(instance.allocated_bytes);
     let lacking: Vec<&MirrorStatus> = instance.mirrors.iter().filter(|mirror| !mirror.whole).collect();
@@ -79,7 +80,7 @@ mod tests {
 
     #[test]
     fn what_is_at_risk_is_said_with_both_nodes_and_why() {
-        assert!(lines(&session().instance.unwrap()).is_empty());
+        assert_eq!(lines(&session().instance.unwrap()), ["  data: one copy"]);
         assert_eq!(
             lines(&instance(vec![mirror(true)])),
             ["  data: two copies, which take 2 GiB of the pool"]

@@ -1,17 +1,12 @@
 //! What `forebay status` shows, as text and as JSON.
 
-use std::time::Duration;
-
 use model::phase::{Phase, StageState};
 use serde::Serialize;
-use wire::control::{
-    ApiError, Blame, NodeStatus, PoolStatus, SessionStatus, StageProgress, StageStatus, Status,
-};
+use wire::control::{ApiError, Blame, NodeStatus, PoolStatus, SessionStatus, Status};
 
-use super::{copies, mirrors};
+use super::{copies, mirrors, stages};
 use crate::output::Output;
-use crate::progress::Gauge;
-use crate::{progress, render};
+use crate::render;
 
 /// The version of the JSON shape.
 const SCHEMA: u32 = 1;
@@ -35,6 +30,9 @@ struct Row {
     /// Until that stage is done.
     seconds_left: Option<f64>,
     advice: Vec<String>,
+    /// Lines on its stages.
+    #[serde(skip)]
+    stage_lines: Vec<String>,
 }
 
 /// What `forebay run` has to do with a session.
@@ -83,7 +81,8 @@ impl Report {
         let sessions = status.sessions.into_iter().map(|session| {
             let run = run_of(&session);
             let commands = commands(&session, run);
-            Row::new(session, run, commands.iter().map(|command| output.command(command)).collect())
+            let advice = commands.iter().map(|command| output.command(command)).collect();
+            Row::new(session, run, advice, output)
         });
         Report { schema: SCHEMA, sessions: sessions.collect(), pools: status.pools, nodes: status.nodes }
     }
@@ -136,15 +135,12 @@ fn node_line(node: &NodeStatus) -> String {
     if node.activations > 0 {
         line += &format!(", {}", render::counted(node.activations.into(), "mount", "mounts"));
     }
-    line + &node.last_error.as_ref().map(|error| format!(": {error}")).unwrap_or_default()
-}
-
-/// How fast a stage has been since its start.
-fn gauge(stage: &StageStatus) -> Gauge {
-    let mut gauge = Gauge::default();
-    gauge.observe(Duration::ZERO, &StageProgress::default());
-    gauge.observe(Duration::from_millis(stage.elapsed_ms), &stage.progress);
-    gauge
+    line + &node
+        .last_error
+        .as_ref()
+        .filter(|_| !node.online)
+        .map(|error| format!(": {error}"))
+        .unwrap_or_default()
 }
 
 /// Whose fault an error is.
@@ -157,15 +153,16 @@ fn fault(error: &ApiError) -> &'static str {
 }
 
 impl Row {
-    fn new(session: SessionStatus, run: Run, advice: Vec<String>) -> Row {
+    fn new(session: SessionStatus, run: Run, advice: Vec<String>, output: &Output) -> Row {
         let active = session.stages.iter().find(|stage| stage.state == StageState::Active);
-        let gauge = active.map(|stage| (gauge(stage), &stage.progress));
+        let gauge = active.map(|stage| (stages::gauge(stage), &stage.progress));
         Row {
             bytes_per_second: gauge.as_ref().and_then(|(gauge, _)| gauge.rate()),
             seconds_left: gauge
                 .as_ref()
                 .and_then(|(gauge, of)| gauge.left(of))
                 .map(|left| left.as_secs_f64()),
+            stage_lines: stages::lines(&session.stages, output),
             session,
             run,
             advice,
@@ -200,24 +197,11 @@ impl Row {
         }));
         lines.extend(instance.clone().filter_map(|instance| copies::line(instance, nodes)));
         lines.extend(instance.flat_map(mirrors::lines));
-        let (listed, more) = progress::listed(session.stages.iter());
-        lines.extend(listed.into_iter().map(|stage| match stage.state {
-            StageState::Pending | StageState::Deferred => {
-                format!("  {}: {}", progress::title(stage), stage.state.word())
-            }
-            StageState::Active => {
-                format!(
-                    "  {}: {}",
-                    progress::title(stage),
-                    progress::describe(&stage.progress, &gauge(stage))
-                )
-            }
-            _ => format!("  {}: {}", progress::title(stage), progress::describe_end(stage)),
-        }));
-        lines.extend((more > 0).then(|| format!("  and {more} more stages on demand, complete")));
+        lines.extend(self.stage_lines.iter().cloned());
         if let Some((function, error)) = &session.failed {
-            // What to do was said with the token that it had then.
-            let what = if session.quarantined.is_some() { error.message.clone() } else { error.to_string() };
+            // What to do was said with the token, and of the node's process, that there were then.
+            let is_old = session.quarantined.is_some() || error.code == "part_not_served";
+            let what = if is_old { error.message.clone() } else { error.to_string() };
             lines.push(format!("  {} failed, {}: {what}", render::function(*function), fault(error)));
         }
         lines.extend(session.kept.iter().map(|why| format!("  kept: {why}")));
@@ -241,7 +225,7 @@ impl Row {
             }
             format!(
                 ", {} of {} in use, {} on {} ({})",
-                render::bytes(instance.used_bytes),
+                render::used(instance),
                 render::bytes(instance.capacity_bytes),
                 render::counted(instance.nodes.len() as u64, "fragment", "fragments"),
                 instance.nodes.join(" "),
@@ -292,7 +276,7 @@ mod tests {
                 last_error: Some("killed".into()),
                 ..NodeStatus::default()
             }],
-            sessions: vec![Row::new(session, run, advice)],
+            sessions: vec![Row::new(session, run, advice, &Output::new(false, None))],
         }
     }
 
@@ -303,6 +287,7 @@ pool local: 1 GiB free of 2 GiB (grains of 1 MiB)
 node n0: offline: killed
 buffer 3 (stars): unmounted, 41 MiB of 1 GiB in use, 1 fragment on n0 (directory)
   metadata: one copy, as the buffer is on one node
+  data: one copy
   stage_in /pfs/stars -> $DW_JOB_STRIPED/stars: 38 MiB, 4 entries, 2.0 s, 19 MiB/s, verified
   stage_out $DW_JOB_STRIPED/results -> /pfs/results: 2 MiB, 2 entries, 2.0 s, 1 MiB/s, FAILED (1 entry not copied)
   stage out failed, the site's fault: 1 of 3 entries could not be staged out; correct the cause and run `forebay stage retry 3`

@@ -9,11 +9,42 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use wire::control::SessionStatus;
+
+use crate::exit_code::ExitCode;
+use crate::failure::Failure;
+
 /// How many are named.
 const NAMED_MAX: usize = 5;
 
+/// Whether nobody uses what is below any of `places`. What can be done besides ending the programs is `or`.
+///
+/// # Errors
+/// Programs do; they are named.
+pub fn check_unused<'a>(places: impl IntoIterator<Item = &'a Path>, or: &str) -> Result<(), Failure> {
+    for place in places {
+        if let Some(programs) = using(place) {
+            return Err(Failure::Refused {
+                exit: ExitCode::Busy,
+                message: format!("{} is in use by {programs}", place.display()),
+                advice: format!("end them, then repeat the command{or}"),
+            });
+        }
+    }
+    Ok(())
+}
+
+/// The same of every place where a buffer is mounted.
+///
+/// # Errors
+/// As there.
+pub fn check_unmountable(session: &SessionStatus, or: &str) -> Result<(), Failure> {
+    let mounted = session.activations.iter().filter(|mount| mount.mounted);
+    check_unused(mounted.map(|mount| mount.mountpoint.as_path()), or)
+}
+
 /// The programs that use what is below `place`, as `sleep (process 4711), ...`; `None` where nobody does.
-pub fn using(place: &Path) -> Option<String> {
+fn using(place: &Path) -> Option<String> {
     let processes = fs::read_dir("/proc").ok()?.flatten();
     let numbers = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
     let mut names: Vec<String> = numbers.filter(|pid| uses(*pid, place)).map(named).collect();
