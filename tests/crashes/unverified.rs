@@ -20,11 +20,7 @@ fn checksums_that_were_lost_are_told_until_their_files_are_written_anew_or_accep
 
     site.storage.iter_mut().for_each(|node| node.kill());
     flip(&flipped, 70_000);
-    let log = |node: &Path| node.join("fragments/i1/sums/0.log");
-    let cut =
-        fs::File::options().write(true).open(log(site.storage[0].folder())).expect("the folder is ours");
-    cut.set_len(cut.metadata().expect("it is a file").len() - 3).expect("the folder is ours");
-    fs::remove_file(log(site.storage[1].folder())).expect("the folder is ours");
+    cut_and_remove_logs(&site);
     site.storage.iter_mut().for_each(|node| node.start());
 
     let fresh = site.add_mount();
