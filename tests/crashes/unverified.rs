@@ -20,19 +20,12 @@ fn checksums_that_were_lost_are_told_until_their_files_are_written_anew_or_accep
 
     site.storage.iter_mut().for_each(|node| node.kill());
     flip(&flipped, 70_000);
-    let log = |node: &Path| node.join("fragments/i1/sums/0.log");
-    let cut =
-        fs::File::options().write(true).open(log(site.storage[0].folder())).expect("the folder is ours");
-    cut.set_len(cut.metadata().expect("it is a file").len() - 3).expect("the folder is ours");
-    fs::remove_file(log(site.storage[1].folder())).expect("the folder is ours");
+    cut_and_remove_logs(&site);
     site.storage.iter_mut().for_each(|node| node.start());
 
     let fresh = site.add_mount();
     let folder = site.mountpoint(fresh);
-    let told = || {
-        scrub(&site);
-        standing(&site)
-    };
+    let told = || told(&site);
     let all = told();
     assert!(all.len() == 2 && all.iter().all(|part| part["unverified"] == 3), "{all:?}");
     fs::write(folder.join("anew"), vec![8; 700_000]).expect("it can be written anew");
@@ -46,13 +39,11 @@ fn checksums_that_were_lost_are_told_until_their_files_are_written_anew_or_accep
         node.kill();
         node.start();
     });
-    scrub(&site);
-    assert_eq!(standing(&site).len(), 2);
+    assert_eq!(self::told(&site).len(), 2);
     for node in &site.storage {
         node.call("PUT", "/v1/fragments/i1/fsck", Some(&json!({ "repair": true })));
     }
-    scrub(&site);
-    assert!(standing(&site).is_empty(), "{:?}", standing(&site));
+    assert_eq!(self::told(&site), [Value::Null; 0]);
 }
 
 /// One log of seals loses its last bytes, the other goes.
@@ -62,6 +53,12 @@ fn cut_and_remove_logs(site: &Site) {
         fs::File::options().write(true).open(log(site.storage[0].folder())).expect("the folder is ours");
     cut.set_len(cut.metadata().expect("it is a file").len() - 3).expect("the folder is ours");
     fs::remove_file(log(site.storage[1].folder())).expect("the folder is ours");
+}
+
+/// The same after a scrub.
+fn told(site: &Site) -> Vec<Value> {
+    scrub(site);
+    standing(site)
 }
 
 /// What the nodes say is wrong with the bytes of their parts.

@@ -43,7 +43,7 @@ use wire::data::hello::Key;
 use wire::node::{FragmentSpec, FragmentStatus, NamespaceSpec};
 
 use crate::image::VolumeError;
-use crate::integrity::{fsck, log::Place, sealer};
+use crate::integrity::{log::Place, sealer};
 use crate::mirror::replica::Replica;
 use crate::mirror::restore::RestoreError;
 use crate::peers::Peers;
@@ -262,7 +262,7 @@ impl Fragment {
             error: used.err().map(|error| format!("cannot measure the volume: {error}")),
             copies: self.copies(),
             mirrors: self.mirrors(),
-            integrity: fsck::standing(self),
+            integrity: self.integrity(),
             lost: self.lost(),
             ..FragmentStatus::default()
         }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError};
 
 use wire::control::VolumeKind;
-use wire::node::{FragmentSpec, MirrorStatus};
+use wire::node::{FragmentSpec, IntegrityStatus, MirrorStatus};
 
 use super::objects::Objects;
 use super::space::Space;
@@ -95,5 +95,19 @@ impl Fragment {
         let mut mirrors: Vec<MirrorStatus> = namespaces.iter().filter_map(mirror_of).collect();
         mirrors.sort_by_key(|mirror| mirror.namespace);
         mirrors
+    }
+
+    /// What is known to be wrong with its own objects and with those that it keeps for another fragment.
+    pub(super) fn integrity(&self) -> IntegrityStatus {
+        let mut sum = IntegrityStatus::default();
+        for (_, Namespace { objects, replica, .. }) in self.all_namespaces() {
+            let kept = replica.iter().map(|replica| replica.objects().keeper());
+            for keeper in kept.chain([objects.keeper()]) {
+                sum.damaged += keeper.damaged() as u64;
+                sum.unverified += keeper.unverified.count() as u64;
+                sum.seals_lost = sum.seals_lost.or_else(|| keeper.unverified.why());
+            }
+        }
+        sum
     }
 }

@@ -9,8 +9,7 @@ use std::time::Duration;
 use model::stripe::Layout;
 use rustix::io::Errno;
 use wire::node::{
-    Damage, FsckReport, FsckSpec, IntegrityStatus, Orphan, PartFiles, PartTrouble, ScrubSpec, ScrubStatus,
-    Stray,
+    Damage, FsckReport, FsckSpec, Orphan, PartFiles, PartTrouble, ScrubSpec, ScrubStatus, Stray,
 };
 
 use super::scrub;
@@ -59,20 +58,6 @@ fn scrub_part(
         |found: Vec<Damage>| found.into_iter().map(|one| located(one, fragment, layout, part)).collect();
     let (damaged, unverified) = (all(one.damaged), all(one.unverified));
     ScrubStatus { damaged, unverified, ..one }
-}
-
-/// What is known to be wrong here, of its own objects and of those that it keeps for another fragment.
-pub fn standing(fragment: &Fragment) -> IntegrityStatus {
-    let mut sum = IntegrityStatus::default();
-    for (_, Namespace { objects, replica, .. }) in fragment.all_namespaces() {
-        let kept = replica.iter().map(|replica| replica.objects().keeper());
-        for keeper in kept.chain([objects.keeper()]) {
-            sum.damaged += keeper.damaged() as u64;
-            sum.unverified += keeper.unverified.count() as u64;
-            sum.seals_lost = sum.seals_lost.or_else(|| keeper.unverified.why());
-        }
-    }
-    sum
 }
 
 /// Takes the objects here whose seals were lost as they are. How many.
