@@ -12,8 +12,9 @@ pub fn bytes(count: u64) -> String {
 
 /// What is in a buffer, as far as all of its parts have said.
 pub fn used(instance: &InstanceStatus) -> String {
-    match (instance.intact, instance.used_bytes) {
-        (Some(true), used) => bytes(used),
+    let all_said = instance.intact.is_some() && instance.unserved.is_empty();
+    match (all_said, instance.used_bytes) {
+        (true, used) => bytes(used),
         (_, 0) => "an unknown amount".to_owned(),
         (_, used) => format!("at least {}", bytes(used)),
     }

@@ -89,6 +89,9 @@ fn destroyed(status: &SessionStatus) -> String {
 
 #[cfg(test)]
 mod tests {
+    use wire::control::InstanceStatus;
+    use wire::node::PartTrouble;
+
     use super::*;
     use crate::fixtures;
 
@@ -102,14 +105,19 @@ mod tests {
 
     #[test]
     fn what_a_part_that_is_not_served_had_is_not_said_to_be_nothing() {
-        let of = |intact, used_bytes| {
+        let part =
+            || PartTrouble { part: 1, node: "n1".into(), why: "a bad log".into(), advice: "mend it".into() };
+        let of = |intact, unserved, used_bytes| {
             let mut status = fixtures::session();
             status.stages.clear();
-            status.instance.iter_mut().for_each(|it| (it.intact, it.used_bytes) = (intact, used_bytes));
+            let instance = status.instance.take().unwrap();
+            status.instance = Some(InstanceStatus { intact, unserved, used_bytes, ..instance });
             destroyed(&status)
         };
-        assert_eq!(of(Some(false), 0), "forebay: destroyed buffer 3 with an unknown amount");
-        assert_eq!(of(None, 1 << 20), "forebay: destroyed buffer 3 with at least 1 MiB");
-        assert_eq!(of(Some(true), 0), "forebay: destroyed buffer 3 with 0 bytes");
+        let unknown = "forebay: destroyed buffer 3 with an unknown amount";
+        assert_eq!(of(Some(false), vec![part()], 0), unknown);
+        assert_eq!(of(None, vec![], 1 << 20), "forebay: destroyed buffer 3 with at least 1 MiB");
+        // Served, and damaged.
+        assert_eq!(of(Some(false), vec![], 0), "forebay: destroyed buffer 3 with 0 bytes");
     }
 }
