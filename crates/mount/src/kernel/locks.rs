@@ -77,8 +77,8 @@ impl<F: FileSystem> Kernel<F> {
         }
     }
 
-    /// A handle is closed for good: so end the range locks that belong to it and not to a process (`F_OFD_SETLK`), of which the
-    /// kernel says nothing. Those of processes are gone by now, as each has closed the handle.
+    /// A handle is closed for good: so end the range locks that belong to it and not to a process (`F_OFD_SETLK`), of
+    /// which the kernel says nothing. Those of processes are gone by now, as each has closed the handle.
     pub(super) fn release_handle(&self, ino: u64, handle: u64) -> Result<()> {
         let released = |owner| self.release_ranges(ino, owner);
         self.ledger.lockers(ino, handle).into_iter().map(released).fold(Ok(()), Result::and)
