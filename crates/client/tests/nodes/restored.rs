@@ -91,7 +91,9 @@ fn flip(object: &Path) {
 }
 
 /// What becomes of an object, in words and in deed.
-const DAMAGES: [(&str, fn(&Path)); 4] =
+type Damage = (&'static str, fn(&Path));
+
+const DAMAGES: [Damage; 4] =
     [("removed", remove), ("cut-off", cut_off), ("zeros", put_zeros_at_the_end), ("flipped", flip)];
 
 /// Node `n` is lost, after damage to these objects of its mirror, and replaced.
@@ -152,7 +154,7 @@ fn loses(n: usize, stopped: bool) {
     assert_eq!(scrub(&cluster, keeper).damaged, []);
     // Too young to be sealed, but the home knows how long it was. Each of them is on one node.
     let mut young = (0..64).map(|k| write(&client, &format!("young-{k}"), 60_000, 9));
-    let young = young.find(|ino| mirror(&cluster, n, *ino).exists()).unwrap();
+    let young = young.find(|ino| std::fs::metadata(mirror(&cluster, n, *ino)).is_ok()).unwrap();
     client.sync_metadata().unwrap();
 
     lose(&mut cluster, n, stopped, (&bad, young));

@@ -262,7 +262,7 @@ impl Book {
         let granted = self.locks.entry(key).or_default();
         let rest = |(old, by): &(FileLock, u64)| {
             let by = *by;
-            old.outside(&new).into_iter().map(move |rest| (rest, by))
+            old.outside(&new).map(move |rest| (rest, by))
         };
         *granted = granted.iter().flat_map(rest).collect();
         if new.kind != LockKind::Unlock {

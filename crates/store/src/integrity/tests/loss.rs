@@ -71,8 +71,11 @@ fn flip_byte(path: &Path, at: usize) {
     fs::write(path, bytes).unwrap();
 }
 
+/// What is done to a log, in words and in deed.
+type Spoil = (&'static str, fn(&Path));
+
 /// What loses seals.
-const LOSSES: [(&str, fn(&Path)); 9] = [
+const LOSSES: [Spoil; 9] = [
     ("removed", |log| fs::remove_file(log).unwrap()),
     ("emptied", |log| cut(log, |_| 0)),
     ("cut in half", |log| cut(log, |length| length / 2)),
@@ -121,7 +124,7 @@ fn a_log_of_seals_that_lacks_what_was_synced_is_told_until_somebody_accepts_it()
 
 #[test]
 fn what_a_crash_leaves_of_a_log_of_seals_is_no_loss() {
-    let spoils: [(&str, fn(&Path)); 3] = [
+    let spoils: [Spoil; 3] = [
         ("nothing", |_| {}),
         ("torn", |log| {
             let bytes = fs::read(log).unwrap();
