@@ -103,7 +103,6 @@ fn on_a_full_disk_names_can_be_removed_and_moved_and_files_cut_off_with_a_volume
 }
 
 #[test]
-#[ignore = "fails: a full XFS has no room for the inode of the new socket since logs of seals have marks"]
 fn a_node_whose_disk_is_full_starts_again_and_serves_what_is_there() {
     let mut disk = Disk::xfs();
     let mut site = Site::start(ONE, Some(&disk.folder()));

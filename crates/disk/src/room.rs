@@ -1,7 +1,8 @@
 //! Room for a service's own files on a disk that others may fill to the last block. Without any it could not even make
 //! a socket, and would not start again.
 //!
-//! **Invariant:** it is kept while the service runs, and given up only where nothing else is left.
+//! **Invariant:** it is kept while the service runs, also through a power loss, and given up only where nothing else is
+//! left.
 
 use std::fs::File;
 use std::io;
@@ -23,11 +24,13 @@ impl Room {
         Room(state.join("room"))
     }
 
-    /// Takes what there is.
+    /// Takes what there is, and makes it durable: others may fill what a power loss gives back.
     pub fn take(&self) {
         let file = File::options().write(true).create(true).truncate(false).open(&self.0);
         let taken = file.is_ok_and(|file| {
-            SIZES.into_iter().any(|size| fallocate(&file, FallocateFlags::empty(), 0, size).is_ok())
+            let mut sizes = SIZES.into_iter();
+            sizes.any(|size| fallocate(&file, FallocateFlags::empty(), 0, size).is_ok())
+                && file.sync_all().is_ok()
         });
         if !taken {
             tracing::info!("there is no room to keep in {}", self.0.display());
@@ -45,7 +48,11 @@ impl Room {
     /// Gives it up; says whether there was any. Not by removing the file: some file systems free its space only later.
     fn give_up(&self) -> bool {
         let file = File::options().write(true).open(&self.0);
-        file.is_ok_and(|file| file.metadata().is_ok_and(|found| found.len() > 0) && file.set_len(0).is_ok())
+        file.is_ok_and(|file| {
+            let had = file.metadata().is_ok_and(|found| found.len() > 0) && file.set_len(0).is_ok();
+            // XFS allocates what was freed only once its log is on the disk.
+            had && file.sync_all().is_ok()
+        })
     }
 
     /// Does what writes a little, once more without this room if the file system is full.
