@@ -1,8 +1,12 @@
 //! Sentence 12: locks.
 
 use std::fs;
+use std::time::Duration;
+
+use tests::processes::Process;
 
 use crate::folder::Folder;
+use crate::lost::STORAGE;
 use crate::peer::Peer;
 use crate::site::Site;
 
@@ -100,6 +104,29 @@ fn count(folder: &Folder<'_>) {
         assert_eq!(peer.answer(), "None");
     }
     assert_eq!(fs::read_to_string(folder.at(4, "shared")).expect("it is text"), (4 * STEPS).to_string());
+}
+
+/// Commit coherence: a mount that dies while it sends what an unlock makes visible still has the lock.
+pub fn kept_until_sent(site: &Site) {
+    let folder = site.commit_folder();
+    let [mut one, mut two] = [0, 3].map(|node| folder.peer(node, "shared"));
+    assert_eq!((one.ask(OPEN), two.ask(OPEN)), ("done".to_owned(), "done".to_owned()));
+    assert_eq!(one.ask(&lock("LOCK_EX", 0, 0)), GRANTED);
+    // One stripe for each storage node.
+    assert_eq!(one.ask("[os.pwrite(f, b'new', n << 20) for n in range(3)]"), "[3, 3, 3]");
+    site.set_link(STORAGE, "down");
+    one.tell(&lock("LOCK_UN", 0, 0));
+    std::thread::sleep(Duration::from_millis(300));
+    site.mount_processes(0).iter().for_each(Process::kill);
+    let granted = (0..20).any(|_| {
+        std::thread::sleep(Duration::from_millis(50));
+        two.ask(&lock("LOCK_EX | fcntl.LOCK_NB", 0, 0)) == GRANTED
+    });
+    site.set_link(STORAGE, "up");
+    assert!(!granted, "the lock was another's before what was written under it could be seen");
+    assert_eq!(one.answer(), GRANTED);
+    assert_eq!(two.ask(&lock("LOCK_EX", 0, 0)), GRANTED);
+    assert_eq!(two.ask("[os.pread(f, 3, n << 20) for n in range(3)]"), "[b'new', b'new', b'new']");
 }
 
 pub fn interrupted(site: &Site) {

@@ -16,7 +16,7 @@ const GIVEN_UP_WITHIN: Duration = Duration::from_secs(60);
 const LOST: usize = 4;
 
 /// A storage node, not the home shard's.
-const STORAGE: usize = 2;
+pub const STORAGE: usize = 2;
 
 const LOCK: &str = "fcntl.flock(os.open(path, os.O_RDWR | os.O_CREAT), fcntl.LOCK_EX | fcntl.LOCK_NB)";
 

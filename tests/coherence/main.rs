@@ -76,6 +76,7 @@ const TOGETHER: &[Test] = &[
 const ALONE: &[Test] = &[
     ("a_lock_outlives_the_mount_process_that_took_it", lost::mount_process),
     ("what_was_held_back_survives_the_mount_process", commit::killed),
+    ("a_lock_is_kept_until_what_was_written_under_it_is_sent", locks::kept_until_sent),
     ("an_error_of_a_write_that_was_held_back_is_told_at_fsync_or_close", commit::error),
     ("a_storage_node_that_falls_silent_is_an_error_that_names_it", lost::silent_storage),
     ("what_a_node_locked_and_opened_ends_when_it_falls_silent", lost::silent_node),

@@ -100,6 +100,8 @@ pub trait FileSystem: Send + Sync + 'static {
     fn handle(&self) -> u64;
     /// Keeps what a successor must know of what was written and lost in `memory`.
     fn remember_in(&self, memory: Arc<dyn Memory>);
+    /// Sends what is held back of a file. An error is told at fsync or close.
+    fn settle(&self, ino: u64);
     /// A program closes one of its handles: errors of what was held back are told.
     fn flush(&self, ino: u64, handle: u64) -> Result<()>;
     /// Makes a file survive a power loss.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use client::{Attr, Client, Creator, DirEntry, Errno, FileKind, FileLock, LockKind, Memory, SetAttr, Usage};
+use client::{Attr, Client, Creator, DirEntry, Errno, FileKind, FileLock, Memory, SetAttr, Usage};
 use wire::data::message::{AllocateMode, RenameMode, XattrMode};
 
 use crate::behind::Behind;
@@ -40,20 +40,13 @@ impl Namespace {
     }
 
     /// Sends what is held back of a file. Returns whether there was anything.
-    fn settle(&self, ino: u64) -> bool {
+    fn send_held(&self, ino: u64) -> bool {
         self.behind.as_ref().is_some_and(|behind| behind.settle(&self.client, ino))
-    }
-
-    /// Whoever is let in by an unlock must see what was written under the lock. An error is told at fsync or close.
-    fn settle_for(&self, ino: u64, lock: &FileLock) {
-        if lock.kind != LockKind::Exclusive {
-            self.settle(ino);
-        }
     }
 
     /// The attributes of a file as this node must see it: with what it holds back.
     fn settled(&self, attr: Attr) -> Result<Attr> {
-        if self.settle(attr.ino) { self.client.getattr(attr.ino) } else { Ok(attr) }
+        if self.send_held(attr.ino) { self.client.getattr(attr.ino) } else { Ok(attr) }
     }
 
     /// What the storage nodes know this mount by.
@@ -251,6 +244,10 @@ impl FileSystem for Namespace {
         self.client.remember_in(memory);
     }
 
+    fn settle(&self, ino: u64) {
+        self.send_held(ino);
+    }
+
     fn flush(&self, ino: u64, handle: u64) -> Result<()> {
         if self.behind.is_none() {
             return Ok(());
@@ -306,7 +303,6 @@ impl FileSystem for Namespace {
     }
 
     fn set_lock(&self, ino: u64, owner: u64, lock: &FileLock) -> Result<()> {
-        self.settle_for(ino, lock);
         self.client.set_lock(ino, owner, lock)
     }
 
@@ -318,7 +314,6 @@ impl FileSystem for Namespace {
         blocking: bool,
         cancelled: &dyn Fn() -> bool,
     ) -> Result<()> {
-        self.settle_for(ino, lock);
         self.client.wait_lock(ino, owner, lock, blocking, cancelled)
     }
 

@@ -35,19 +35,23 @@ impl<F: FileSystem> Kernel<F> {
         if lock.kind == LockKind::Unlock {
             return self.unlock(ino, asked.owner, &lock, asked.fh);
         }
+        settle_before(&*self.filesystem, ino, &lock);
         self.filesystem.set_lock(ino, asked.owner, &lock)?;
         self.ledger.locked(ino, asked.owner, &lock, asked.fh);
         Ok(())
     }
 
-    /// In the ledger first: a successor must not claim what may be another's already.
+    /// In the ledger first: a successor must not claim what may be another's already. Before that, whatever was written
+    /// under the lock: what a successor does not claim it must have nothing left to send of.
     fn unlock(&self, ino: u64, owner: u64, lock: &FileLock, handle: u64) -> Result<()> {
+        self.filesystem.settle(ino);
         self.ledger.locked(ino, owner, lock, handle);
         self.filesystem.set_lock(ino, owner, lock)
     }
 
     /// A file is closed by a process, perhaps not for good: its range locks end.
     pub(super) fn release_ranges(&self, ino: u64, owner: u64) -> Result<()> {
+        self.filesystem.settle(ino);
         self.ledger.unlocked(ino, owner);
         self.filesystem.release_locks(ino, owner)
     }
@@ -67,6 +71,7 @@ impl<F: FileSystem> Kernel<F> {
         let (filesystem, ledger) = (Arc::clone(&self.filesystem), Arc::clone(&self.ledger));
         let (owner, handle, cancel) = (asked.owner, asked.fh, request.cancellable());
         let wait = move || {
+            settle_before(&*filesystem, ino, &lock);
             let granted = filesystem.wait_lock(ino, owner, &lock, blocking, &|| cancel.is_cancelled());
             done(granted.map(|()| ledger.locked(ino, owner, &lock, handle)), reply);
             drop(place);
@@ -88,6 +93,13 @@ impl<F: FileSystem> Kernel<F> {
     pub(super) fn release_flock(&self, ino: u64, owner: u64, handle: u64) -> Result<()> {
         let all = FileLock { kind: LockKind::Unlock, start: 0, end: u64::MAX, pid: 0, whole_file: true };
         self.unlock(ino, owner, &all, handle)
+    }
+}
+
+/// Whoever is let in by a lock that becomes shared must see what was written under it.
+fn settle_before(filesystem: &impl FileSystem, ino: u64, lock: &FileLock) {
+    if lock.kind == LockKind::Shared {
+        filesystem.settle(ino);
     }
 }
 
