@@ -15,12 +15,13 @@ use wire::data::FileKind;
 
 use crate::blocks::UNIT_BYTES;
 use crate::context::Context;
-use crate::entry::{self, Entry};
+use crate::entry::{Entry, Role};
 use crate::fault::{Cause, Fault, Tried};
-use crate::links::Role;
 use crate::regular::{self, Copy, Written};
+use crate::run::Run;
 use crate::tree::{self, Found};
 use crate::version::{self, Version};
+use crate::worker;
 
 /// What goes together: who dies has at most so much to be done again.
 pub(crate) struct Bounds {
@@ -58,99 +59,99 @@ pub(crate) fn takes(context: &Context, entry: &Entry, bounds: &Bounds) -> bool {
 }
 
 /// Takes entries from the queue that go with `first`: a fair share of those that wait.
-pub(crate) fn gather(context: &Context, first: Entry, bounds: &Bounds) -> Vec<Entry> {
+pub(crate) fn gather(run: &Run, first: Entry, bounds: &Bounds) -> Vec<Entry> {
     let (device, mut total) = (first.folder.target.device, first.source.attr.size);
     let mut entries = vec![first];
-    let share = |waiting: usize| (waiting / context.hands()).min(FILES_MAX - 1);
-    entries.extend(context.run.queue.take_more(share, |next| {
+    let share = |waiting: usize| (waiting / run.hands()).min(FILES_MAX - 1);
+    entries.extend(run.queue.take_more(share, |next| {
         total = total.saturating_add(next.source.attr.size);
-        total <= bounds.bytes_max && next.folder.target.device == device && takes(context, next, bounds)
+        total <= bounds.bytes_max && next.folder.target.device == device && takes(run, next, bounds)
     }));
     entries
 }
 
 /// Stages an entry, and those that go with it.
-pub(crate) fn stage(context: &Arc<Context>, first: Entry) {
-    let entries = if takes(context, &first, &OWN) { gather(context, first, &OWN) } else { vec![first] };
-    let _at = context.run.at.begin(&context.sides.source.show(&entries[0].source.path), entries.len() - 1);
-    context.pace(0);
-    if entries.len() == 1 || context.monitor.is_stopping() {
-        return entries.into_iter().for_each(|entry| entry::stage(context, entry));
+pub(crate) fn stage(run: &Arc<Run>, first: Entry) {
+    let entries = if takes(run, &first, &OWN) { gather(run, first, &OWN) } else { vec![first] };
+    let _at = run.shared.at.begin(&run.sides.source.show(&entries[0].source.path), entries.len() - 1);
+    run.pace(0);
+    if entries.len() == 1 || run.monitor.is_stopping() {
+        return entries.into_iter().for_each(|entry| worker::stage(run, entry));
     }
     let tasks = entries.iter().map(|entry| (&entry.source, entry.target.as_path())).collect();
-    let made = make(context, &entries[0].folder.target, tasks);
+    let made = make(run, &entries[0].folder.target, tasks);
     for (entry, made) in entries.into_iter().zip(made) {
-        let published = |copy| regular::publish(context, &entry.target, copy).map(drop);
+        let published = |copy| regular::publish(run, &entry.target, copy).map(drop);
         let first = match made {
             Made::Copy(copy) => published(copy),
             Made::Failed(fault) => Err(fault),
             Made::Alone => {
-                entry::stage(context, entry);
+                worker::stage(run, entry);
                 continue;
             }
         };
         let mut attempts = 1;
-        let outcome = context.retrying_after(first, || {
+        let outcome = run.retrying_after(first, || {
             attempts += 1;
-            regular::attempt(context, &entry, attempts).map(drop)
+            regular::attempt(run, &entry, attempts).map(drop)
         });
-        entry::finish(context, entry, outcome);
+        worker::finish(run, entry, outcome);
     }
 }
 
 /// Makes verified copies of files that are to get their names in `folder`, or elsewhere in its file system; tells of
 /// each in order what became of it.
-pub(crate) fn make<'a>(context: &'a Arc<Context>, folder: &Found, tasks: Vec<Task<'_>>) -> Vec<Made<'a>> {
-    let Ok(batch) = context.sides.target.begin_batch(folder) else {
+pub(crate) fn make<'a>(run: &'a Arc<Run>, folder: &Found, tasks: Vec<Task<'_>>) -> Vec<Made<'a>> {
+    let Ok(batch) = run.sides.target.begin_batch(folder) else {
         return tasks.iter().map(|_| Made::Alone).collect();
     };
-    let written = write(context, tasks);
+    let written = write(run, tasks);
     let synced = batch.map(|batch| {
         let files: Vec<&Found> = written.iter().flatten().map(Written::made).collect();
-        batch.sync(&files).tried(&*context.sides.target, &folder.path, "sync files in")
+        batch.sync(&files).tried(&*run.sides.target, &folder.path, "sync files in")
     });
     match &synced {
         Some(Err(fault)) => {
             let text = format!("{}: {}; each is synced by itself", fault.operation, fault.cause);
-            context.remark(&fault.path, &text);
+            run.remark(&fault.path, &text);
             written.into_iter().map(|file| file.map_or_else(failed, |_| Made::Alone)).collect()
         }
-        Some(Ok(())) => settle_all(context, written, |_| Ok(())),
-        None => settle_all(context, written, Written::sync),
+        Some(Ok(())) => settle_all(run, written, |_| Ok(())),
+        None => settle_all(run, written, Written::sync),
     }
 }
 
 /// Writes the copies; the sources are opened together where that is less work.
-fn write<'a>(context: &'a Arc<Context>, tasks: Vec<Task<'_>>) -> Vec<Result<Written<'a>, Fault>> {
+fn write<'a>(run: &'a Arc<Run>, tasks: Vec<Task<'_>>) -> Vec<Result<Written<'a>, Fault>> {
     let sources: Vec<&Found> = tasks.iter().map(|(source, _)| *source).collect();
     // Before they are opened: they may be read then.
-    context.sleep(sources.iter().map(|source| version::rest(source)).max().unwrap_or_default());
-    let Some(opened) = context.sides.source.open_all(&sources) else {
-        return tasks.into_iter().map(|(source, target)| regular::write(context, source, target)).collect();
+    run.sleep(sources.iter().map(|source| version::rest(source)).max().unwrap_or_default());
+    let Some(opened) = run.sides.source.open_all(&sources) else {
+        return tasks.into_iter().map(|(source, target)| regular::write(run, source, target)).collect();
     };
-    let tree = &*context.sides.source;
+    let tree = &*run.sides.source;
     let copy = |((source, target), opened): (Task<'_>, tree::Result<_>)| {
         let (attr, file) = opened.tried(tree, &source.path, "open for reading")?;
         let is_new = Version::of(&attr) != Version::of(&source.attr);
         if is_new && !version::rest(&Found { attr, since: Instant::now(), ..source.clone() }).is_zero() {
             return Err(Fault::new(tree, &source.path, "open for reading", Cause::Changed));
         }
-        regular::write_from(context, regular::opened(context, source, attr, file)?, target)
+        regular::write_from(run, regular::opened(run, source, attr, file)?, target)
     };
     tasks.into_iter().zip(opened).map(copy).collect()
 }
 
 /// Settles the copies, each after its `sync`; the sources are looked at together where that is less work.
 fn settle_all<'a>(
-    context: &'a Arc<Context>,
+    run: &'a Arc<Run>,
     written: Vec<Result<Written<'a>, Fault>>,
     sync: impl Fn(&Written<'a>) -> Result<(), Fault>,
 ) -> Vec<Made<'a>> {
     let sources: Vec<&Found> = written.iter().flatten().map(Written::source).collect();
-    let mut seen = context.sides.source.survey(&sources).map(Vec::into_iter);
+    let mut seen = run.sides.source.survey(&sources).map(Vec::into_iter);
     let mut settled = |file: Written<'a>| {
         let now = seen.as_mut().and_then(Iterator::next);
-        sync(&file).and_then(|()| regular::settle(context, file, now, 1))
+        sync(&file).and_then(|()| regular::settle(run, file, now, 1))
     };
     written.into_iter().map(|file| file.and_then(&mut settled).map_or_else(failed, Made::Copy)).collect()
 }

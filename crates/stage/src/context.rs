@@ -15,7 +15,7 @@ use crate::fault::{Cause, Fault};
 use crate::journal::Journal;
 use crate::manifest::Manifest;
 use crate::monitor::Monitor;
-use crate::run::Run;
+use crate::shared::Shared;
 use crate::sides::Sides;
 use crate::task::Task;
 use crate::tree::Placement;
@@ -46,7 +46,7 @@ pub(crate) struct Context {
     pub(crate) id: String,
     pub(crate) sides: Sides,
     pub(crate) rules: Rules,
-    pub(crate) run: Run,
+    pub(crate) shared: Shared,
     /// What is told of it, and has its pace.
     pub(crate) monitor: Arc<Monitor>,
     pub(crate) journal: Arc<Journal>,
@@ -64,22 +64,17 @@ impl Context {
                 retry_pause: RETRY_PAUSE,
                 is_pass: task.policy.while_running,
             },
-            run: Run::default(),
+            shared: Shared::default(),
             monitor: monitor.clone(),
             journal: Arc::new(journal),
             manifest: Manifest::default(),
         }
     }
 
-    /// How many work off the queue: this host's workers, and the lanes to movers.
-    pub(crate) fn hands(&self) -> usize {
-        self.run.workers + self.run.crew.lanes()
-    }
-
     /// Records that an entry failed.
     pub(crate) fn fail(&self, fault: &Fault) {
         if self.rules.is_pass {
-            self.run.pass_failed.store(true, Ordering::Relaxed);
+            self.shared.pass_failed.store(true, Ordering::Relaxed);
             return tracing::debug!("stage {}: left to the end: {fault}", self.id);
         }
         // What was given up because the stage stops is no failure of that entry: a later run takes it up.
@@ -163,7 +158,7 @@ impl Context {
     }
 
     pub(crate) fn in_vain(&self) -> MutexGuard<'_, Vec<(Side, i32)>> {
-        self.run.in_vain.lock().expect("no thread panics with the lock")
+        self.shared.in_vain.lock().expect("no thread panics with the lock")
     }
 
     /// Waits until the stage may read so many bytes from the PFS or write them there, wherever that is done.
@@ -177,16 +172,30 @@ impl Context {
         self.pace(bytes);
     }
 
+    /// Waits until so many bytes may be read back from one side: those of the PFS are under its limit.
+    pub(crate) fn pace_reading(&self, side: Side, bytes: u64) {
+        if side == Side::Pfs {
+            self.pace(bytes);
+        }
+    }
+
+    /// The same of bytes that this process reads itself.
+    pub(crate) fn pace_reading_here(&self, side: Side, bytes: u64) {
+        if side == Side::Pfs {
+            self.pace_here(bytes);
+        }
+    }
+
     /// How this process makes entries. A mover may outlive its coordinator, and then must not touch what a later run
     /// has made under the same names: it makes parts in buffers as well, and only the coordinator, of which there is
     /// one, gives them their names.
     fn placement(&self) -> Placement {
-        if self.run.hand.is_empty() { self.sides.target.placement() } else { Placement::Renamed }
+        if self.shared.hand.is_empty() { self.sides.target.placement() } else { Placement::Renamed }
     }
 
     /// Whether parts are made at the target, by this process or by movers.
     pub(crate) fn makes_parts(&self) -> bool {
-        self.placement() == Placement::Renamed || self.run.crew.has_recruits()
+        self.placement() == Placement::Renamed || self.shared.helped
     }
 
     /// Where an entry that is to become `target` is made: beside it under a name of ours, or right there.
@@ -195,8 +204,12 @@ impl Context {
             Placement::InPlace => target.to_owned(),
             Placement::Renamed => {
                 self.announce(target);
-                let part = self.run.parts.fetch_add(1, Ordering::Relaxed);
-                target.with_file_name(format!("{}{}{part}{PART_SUFFIX}", self.part_prefix(), self.run.hand))
+                let part = self.shared.parts.fetch_add(1, Ordering::Relaxed);
+                target.with_file_name(format!(
+                    "{}{}{part}{PART_SUFFIX}",
+                    self.part_prefix(),
+                    self.shared.hand
+                ))
             }
         }
     }
@@ -221,7 +234,7 @@ impl Context {
     /// Removes a part, now or at the end of the run.
     pub(crate) fn give_up(&self, part: PathBuf) {
         if !matches!(self.sides.target.remove(&part), Ok(()) | Err(Errno::NOENT)) {
-            self.run.strays.lock().expect("no thread panics with the lock").paths.push(part);
+            self.shared.strays.lock().expect("no thread panics with the lock").paths.push(part);
         }
     }
 

@@ -39,7 +39,7 @@ fn has_rested(changed: Time) -> bool {
 /// end would not have made them. Only after a whole walk: what was not met for another reason stays.
 pub(crate) fn remove_orphans(context: &Context) {
     let walked = context.monitor.progress().planned && !context.monitor.is_stopping();
-    if !walked || context.run.pass_failed.load(Ordering::Relaxed) || context.monitor.has_failures() {
+    if !walked || context.shared.pass_failed.load(Ordering::Relaxed) || context.monitor.has_failures() {
         return;
     }
     for (path, done) in context.journal.orphans() {

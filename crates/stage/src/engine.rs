@@ -13,19 +13,21 @@ use crate::at::At;
 use crate::batch;
 use crate::buffer::{Buffer, Namespace};
 use crate::context::{Context, RETRY_PAUSE, Rules};
+use crate::copier::Here;
+use crate::crew::{Crew, Recruit};
 use crate::drained;
 use crate::journal::Journal;
 use crate::manifest::Manifest;
 use crate::monitor::Monitor;
-use crate::movers::{Crew, Recruit};
+use crate::movers;
 use crate::pfs::Pfs;
 use crate::plan;
 use crate::queue::CloseOnDrop;
 use crate::run::Run;
+use crate::shared::Shared;
 use crate::sides::Sides;
 use crate::strays;
 use crate::task::Task;
-use crate::transfer::Here;
 use crate::tree::Tree;
 
 /// As many workers as one stage has at most: files are in turn read, written, synced and read back, so that a few more
@@ -92,13 +94,13 @@ impl Engine {
         }
         let whole = strays::clear(&context, &[]);
         strays::end(&context);
-        whole && context.run.strays.lock().expect("no thread panics with the lock").paths.is_empty()
+        whole && context.shared.strays.lock().expect("no thread panics with the lock").paths.is_empty()
     }
 
     /// What a mover works with; `name` sets its parts apart.
-    pub(crate) fn hand(&self, spec: &StageSpec, run: u64, name: String, monitor: &Arc<Monitor>) -> Context {
+    pub(crate) fn hand(&self, spec: &StageSpec, run: u64, name: String, monitor: &Arc<Monitor>) -> Run {
         let context = self.context(spec, Journal::detached(run), Manifest::default(), monitor);
-        Context { run: Run { hand: name, ..context.run }, ..context }
+        self.with_workers(spec, Context { shared: Shared { hand: name, ..context.shared }, ..context })
     }
 
     /// Runs the stage with the rights of the calling thread. Returns when it is over: complete or failed.
@@ -113,42 +115,40 @@ impl Engine {
                 return monitor.verdict();
             }
         };
-        let context = Arc::new(self.context(spec, journal, manifest, monitor));
-        let left = !strays::clear(&context, &[]);
-        context.run.strays.lock().expect("no thread panics with the lock").unknown = left;
+        let run = Arc::new(self.with_workers(spec, self.context(spec, journal, manifest, monitor)));
+        let left = !strays::clear(&run, &[]);
+        run.shared.strays.lock().expect("no thread panics with the lock").unknown = left;
         std::thread::scope(|scope| {
             for _ in 0..self.workers {
-                scope.spawn(|| {
-                    context.run.queue.work(&context.run.here, |entry| batch::stage(&context, entry))
-                });
+                scope.spawn(|| run.queue.work(&run.here, |entry| batch::stage(&run, entry)));
             }
-            scope.spawn(|| context.run.crew.recruit(scope, &context, spec));
+            scope.spawn(|| movers::recruit(&run, scope, spec));
             // Also if the planner panics: the workers would wait for ever.
-            let _closing = CloseOnDrop(&context.run.queue);
-            match plan::plan(&context, spec) {
+            let _closing = CloseOnDrop(&run.queue);
+            match plan::plan(&run, spec) {
                 Ok(()) if monitor.is_cancelled() => {}
                 Ok(()) => monitor.planned(),
                 Err(error) => monitor.fail_stage(error),
             }
         });
-        drained::remove_orphans(&context);
-        context.journal.sync();
+        drained::remove_orphans(&run);
+        run.journal.sync();
         if monitor.is_buffer_full() {
             monitor.fail_stage(self.buffer_full(spec, monitor));
         }
-        if let Err(error) = context.manifest.publish(&monitor.verdict()) {
+        if let Err(error) = run.manifest.publish(&monitor.verdict()) {
             monitor.fail_stage(error);
         }
         let verdict = monitor.verdict();
         if verdict.state == StageState::Complete {
             // Files that were begun and are not in the source any more.
-            context.journal.abandoned().into_iter().for_each(|place| context.give_up(place));
+            run.journal.abandoned().into_iter().for_each(|place| run.give_up(place));
         }
-        strays::end(&context);
+        strays::end(&run);
         verdict
     }
 
-    pub(crate) fn context(
+    fn context(
         &self,
         spec: &StageSpec,
         journal: Journal,
@@ -157,14 +157,15 @@ impl Engine {
     ) -> Context {
         let sides = Sides::new(spec.direction, self.pfs.clone(), self.buffer.clone(), monitor);
         let context = Context::new(&Task::from(spec), sides, journal, monitor);
-        let run = Run {
-            here: Arc::new(Here { fragment: self.here }),
-            workers: self.workers,
-            crew: Crew::new(spec.target.layout, self.recruits.clone()),
-            at: self.at.clone(),
-            ..context.run
-        };
-        Context { run, rules: Rules { retry_pause: self.retry_pause, ..context.rules }, manifest, ..context }
+        let shared = Shared { helped: !self.recruits.is_empty(), at: self.at.clone(), ..context.shared };
+        let rules = Rules { retry_pause: self.retry_pause, ..context.rules };
+        Context { shared, rules, manifest, ..context }
+    }
+
+    fn with_workers(&self, spec: &StageSpec, context: Context) -> Run {
+        let here = Arc::new(Here { fragment: self.here });
+        let crew = Crew::new(spec.target.layout, self.recruits.clone());
+        Run { here, crew, workers: self.workers, ..Run::new(context) }
     }
 
     fn buffer_full(&self, spec: &StageSpec, monitor: &Monitor) -> ApiError {

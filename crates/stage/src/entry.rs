@@ -1,16 +1,13 @@
-//! One entry on its way: what a worker does with what the planner found.
+//! What the planner found: entries on their way, and the folders of the target that they go to.
+//!
+//! **Invariant:** every planned entry holds its folder and every folder its parent: folders in memory are those with
+//! entries that are not done.
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use wire::data::FileKind;
-
-use crate::context::Context;
-use crate::fault::{Cause, Fault};
-use crate::folder::{self, Folder};
-use crate::links::{Join, Role};
 use crate::tree::Found;
-use crate::{regular, special};
 
 /// Anything but a folder.
 pub(crate) struct Entry {
@@ -20,60 +17,59 @@ pub(crate) struct Entry {
     pub(crate) role: Role,
 }
 
-/// Stages one entry, and those that waited for it.
-pub(crate) fn stage(context: &Arc<Context>, entry: Entry) {
-    context.pace(0);
-    if context.monitor.is_stopping() {
-        return;
-    }
-    match entry.role {
-        Role::Alone if entry.source.attr.kind == FileKind::Regular => {
-            let outcome = regular::stage(context, &entry);
-            finish(context, entry, outcome.map(drop));
-        }
-        Role::Alone => {
-            let outcome = special::stage(context, &entry);
-            note(context, &entry, &outcome);
-            finish(context, entry, outcome);
-        }
-        Role::First => {
-            let outcome = regular::stage(context, &entry);
-            let waiting = context.run.links.settle(&entry.source, outcome.as_ref().ok().cloned());
-            finish(context, entry, outcome.map(drop));
-            waiting.into_iter().for_each(|other| join(context, other));
-        }
-        Role::Other => join(context, entry),
-    }
+/// What an entry is to the other names of its file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// It has no other name.
+    Alone,
+    /// It is the one to copy.
+    First,
+    /// It becomes a link.
+    Other,
 }
 
-fn join(context: &Arc<Context>, entry: Entry) {
-    match context.run.links.join(entry) {
-        Join::Link(entry, first) => {
-            let outcome = special::link(context, &entry, &first);
-            note(context, &entry, &outcome);
-            finish(context, entry, outcome);
-        }
-        Join::FirstNameFailed(entry, first) => {
-            let cause = Cause::FirstNameFailed { first };
-            let fault = Fault::new(&*context.sides.source, &entry.source.path, "stage", cause);
-            finish(context, entry, Err(fault));
-        }
-        Join::Waits => {}
-    }
+/// A folder of the target while its entries are staged.
+pub(crate) struct Folder {
+    /// Whose metadata it gets; `None` for a folder that was there before and that nobody asked to change.
+    pub(crate) source: Option<Found>,
+    pub(crate) target: Found,
+    pub(crate) parent: Option<Arc<Folder>>,
+    /// It is one of the entries that the stage counts.
+    pub(crate) counted: bool,
+    failed: AtomicBool,
 }
 
-/// Puts what is not copied byte by byte into the manifest.
-fn note(context: &Context, entry: &Entry, outcome: &Result<(), Fault>) {
-    if outcome.is_ok() {
-        context.manifest.entry(&entry.target, entry.source.attr.kind);
+impl Folder {
+    /// A folder that was there before.
+    pub(crate) fn existing(target: Found) -> Arc<Folder> {
+        Arc::new(Folder {
+            source: None,
+            target,
+            parent: None,
+            counted: false,
+            failed: AtomicBool::new(false),
+        })
     }
-}
 
-/// Counts an entry and lets go of its folder.
-pub(crate) fn finish(context: &Context, entry: Entry, outcome: Result<(), Fault>) {
-    match outcome {
-        Ok(()) => context.monitor.done(),
-        Err(fault) => context.fail(&fault),
+    /// The destination folder itself, made by this stage.
+    pub(crate) fn top(source: Found, target: Found) -> Arc<Folder> {
+        let source = Some(source);
+        Arc::new(Folder { source, target, parent: None, counted: false, failed: AtomicBool::new(false) })
     }
-    folder::release(context, entry.folder);
+
+    /// A folder found below the source folder.
+    pub(crate) fn below(parent: &Arc<Folder>, source: Found, target: Found) -> Arc<Folder> {
+        let (source, parent) = (Some(source), Some(parent.clone()));
+        Arc::new(Folder { source, target, parent, counted: true, failed: AtomicBool::new(false) })
+    }
+
+    /// Notes that it could not be staged whole; says whether that is new.
+    pub(crate) fn note_failure(&self) -> bool {
+        !self.failed.swap(true, Ordering::Relaxed)
+    }
+
+    /// Whether it could not be staged whole.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.failed.load(Ordering::Relaxed)
+    }
 }

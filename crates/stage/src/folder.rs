@@ -1,57 +1,19 @@
 //! A folder of the target while its entries are staged. It is finished (mode, times, fsync) when its last entry is:
 //! earlier, a read-only mode would keep its entries out and each new name would change its times.
 //!
-//! **Invariant:** every planned entry holds its folder and every folder its parent; who lets go of a folder last
-//! finishes it. So folders in memory are those with entries that are not done.
+//! **Invariant:** who lets go of a folder last finishes it.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::context::Context;
+use crate::entry::Folder;
 use crate::fault::{Fault, Tried};
 use crate::metadata;
-use crate::tree::Found;
 
-pub(crate) struct Folder {
-    /// Whose metadata it gets; `None` for a folder that was there before and that nobody asked to change.
-    pub(crate) source: Option<Found>,
-    pub(crate) target: Found,
-    pub(crate) parent: Option<Arc<Folder>>,
-    /// It is one of the entries that the stage counts.
-    pub(crate) counted: bool,
-    failed: AtomicBool,
-}
-
-impl Folder {
-    /// A folder that was there before.
-    pub(crate) fn existing(target: Found) -> Arc<Folder> {
-        Arc::new(Folder {
-            source: None,
-            target,
-            parent: None,
-            counted: false,
-            failed: AtomicBool::new(false),
-        })
-    }
-
-    /// The destination folder itself, made by this stage.
-    pub(crate) fn top(source: Found, target: Found) -> Arc<Folder> {
-        let source = Some(source);
-        Arc::new(Folder { source, target, parent: None, counted: false, failed: AtomicBool::new(false) })
-    }
-
-    /// A folder found below the source folder.
-    pub(crate) fn below(parent: &Arc<Folder>, source: Found, target: Found) -> Arc<Folder> {
-        let (source, parent) = (Some(source), Some(parent.clone()));
-        Arc::new(Folder { source, target, parent, counted: true, failed: AtomicBool::new(false) })
-    }
-
-    /// Records that the folder could not be staged whole.
-    pub(crate) fn fail(&self, context: &Context, fault: &Fault) {
-        // A folder is one entry, however much of it fails.
-        if !self.failed.swap(true, Ordering::Relaxed) {
-            context.fail(fault);
-        }
+/// Records that a folder could not be staged whole: it is one entry, however much of it fails.
+pub(crate) fn fail(context: &Context, folder: &Folder, fault: &Fault) {
+    if folder.note_failure() {
+        context.fail(fault);
     }
 }
 
@@ -74,11 +36,11 @@ fn finish(context: &Context, folder: &Folder) {
     let path = &folder.target.path;
     if let Err(fault) = target.sync_folder(path).tried(target, path, "fsync folder") {
         context.doubt_names(&fault);
-        return folder.fail(context, &fault);
+        return fail(context, folder, &fault);
     }
     match context.retrying(|| settle(context, folder)) {
-        Err(fault) => folder.fail(context, &fault),
-        Ok(()) if folder.counted && !folder.failed.load(Ordering::Relaxed) => {
+        Err(fault) => fail(context, folder, &fault),
+        Ok(()) if folder.counted && !folder.has_failed() => {
             context.manifest.entry(&folder.target.path, folder.target.attr.kind);
             context.monitor.done();
         }

@@ -6,19 +6,8 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard};
 
-use crate::entry::Entry;
+use crate::entry::{Entry, Role};
 use crate::tree::Found;
-
-/// What an entry is to the other names of its file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Role {
-    /// It has no other name.
-    Alone,
-    /// It is the one to copy.
-    First,
-    /// It becomes a link.
-    Other,
-}
 
 /// What is to be done with an entry that becomes a link.
 pub(crate) enum Join {

@@ -71,7 +71,7 @@ fn keep_owner(context: &Context, source: &Found, made: &Found, name: &Path) -> K
     };
     // Once is enough: it is the same for a whole tree.
     let lost = !kept.user || !kept.group;
-    if lost && !context.run.owner_remarked.swap(true, Ordering::Relaxed) {
+    if lost && !context.shared.owner_remarked.swap(true, Ordering::Relaxed) {
         let text = format!("owner {}:{} cannot be kept, here and perhaps elsewhere", from.uid, from.gid);
         context.remark(&context.sides.target.show(name), &text);
     }

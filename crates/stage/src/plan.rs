@@ -23,11 +23,11 @@ use wire::node::StageSpec;
 
 use crate::context::Context;
 use crate::drained;
-use crate::entry::Entry;
+use crate::entry::{Entry, Folder, Role};
 use crate::fault::{Fault, Tried};
-use crate::folder::{Folder, release};
-use crate::links::Role;
+use crate::folder::release;
 use crate::pfs::ends_with_slash;
+use crate::run::Run;
 use crate::strays;
 use crate::tree::{Found, New, if_there, split};
 
@@ -41,21 +41,21 @@ const FOLDER_MODE_MEANWHILE: u32 = 0o700;
 ///
 /// # Errors
 /// The stage as a whole cannot be done: its source or its destination does not serve, or its list file has a mistake.
-pub(crate) fn plan(context: &Arc<Context>, spec: &StageSpec) -> Result<(), ApiError> {
-    let mut planner = Planner { context, destinations: HashMap::new() };
+pub(crate) fn plan(run: &Arc<Run>, spec: &StageSpec) -> Result<(), ApiError> {
+    let mut planner = Planner { run, destinations: HashMap::new() };
     let outcome = match spec.kind {
         StageKind::File => {
             let (source, target) = sides(spec)?;
-            planner.file(&source, &target).map_err(|fault| whole(context, &fault))
+            planner.file(&source, &target).map_err(|fault| whole(run, &fault))
         }
         StageKind::Directory => {
             let (source, target) = sides(spec)?;
-            planner.directory(&source, &target).map_err(|fault| whole(context, &fault))
+            planner.directory(&source, &target).map_err(|fault| whole(run, &fault))
         }
         StageKind::List => planner.list(spec),
     };
     for (_, folder) in planner.destinations.drain() {
-        release(context, folder);
+        release(run, folder);
     }
     outcome
 }
@@ -111,25 +111,25 @@ fn sides(spec: &StageSpec) -> Result<(Named, Named), ApiError> {
 }
 
 struct Planner<'a> {
-    context: &'a Arc<Context>,
+    run: &'a Arc<Run>,
     /// Folders that files go to, held until all are queued: a list can name one very often.
     destinations: HashMap<PathBuf, Arc<Folder>>,
 }
 
 impl Planner<'_> {
     fn file(&mut self, source: &Named, target: &Named) -> Result<(), Fault> {
-        let context = self.context;
-        let found = context.sides.source.locate(&source.path);
-        let found = found.tried(&*context.sides.source, &source.path, "look up source")?;
+        let run = self.run;
+        let found = run.sides.source.locate(&source.path);
+        let found = found.tried(&*run.sides.source, &source.path, "look up source")?;
         if found.is_folder() {
-            return Err(Errno::ISDIR).tried(&*context.sides.source, &source.path, "stage as a file");
+            return Err(Errno::ISDIR).tried(&*run.sides.source, &source.path, "stage as a file");
         }
-        let (_, name) = split(&source.path).tried(&*context.sides.source, &source.path, "stage as a file")?;
-        let there = if_there(context.sides.target.locate(&target.path));
-        let there = there.tried(&*context.sides.target, &target.path, "look up")?;
+        let (_, name) = split(&source.path).tried(&*run.sides.source, &source.path, "stage as a file")?;
+        let there = if_there(run.sides.target.locate(&target.path));
+        let there = there.tried(&*run.sides.target, &target.path, "look up")?;
         let into_folder = target.ends_with_slash || there.is_some_and(|there| there.is_folder());
         let target = if into_folder { target.path.join(name) } else { target.path.clone() };
-        let (folder, name) = split(&target).tried(&*context.sides.target, &target, "stage to")?;
+        let (folder, name) = split(&target).tried(&*run.sides.target, &target, "stage to")?;
         let folder = self.destination(folder)?;
         let target = folder.target.path.join(name);
         self.queue(found, target, folder);
@@ -137,39 +137,39 @@ impl Planner<'_> {
     }
 
     fn directory(&mut self, source: &Named, target: &Named) -> Result<(), Fault> {
-        let context = self.context;
-        let found = context.sides.source.locate(&source.path);
-        let found = found.tried(&*context.sides.source, &source.path, "look up source")?;
+        let run = self.run;
+        let found = run.sides.source.locate(&source.path);
+        let found = found.tried(&*run.sides.source, &source.path, "look up source")?;
         if !found.is_folder() {
-            return Err(Errno::NOTDIR).tried(&*context.sides.source, &source.path, "stage as a directory");
+            return Err(Errno::NOTDIR).tried(&*run.sides.source, &source.path, "stage as a directory");
         }
         // Before anything is made at the target: the folder may be there and not be readable.
-        drop(context.sides.source.list(&found).tried(&*context.sides.source, &source.path, "list folder")?);
+        drop(run.sides.source.list(&found).tried(&*run.sides.source, &source.path, "list folder")?);
         let folder = self.top(&found, &target.path)?;
-        walk::walk(context, found, folder);
+        walk::walk(run, found, folder);
         Ok(())
     }
 
     /// The destination folder of a directory. It gets the source's metadata only if this stage makes it, now or in an
     /// earlier run: whoever made it before had their own reasons for its mode.
     fn top(&mut self, source: &Found, target: &Path) -> Result<Arc<Folder>, Fault> {
-        let context = self.context;
-        let there = if_there(context.sides.target.locate(target));
-        if let Some(there) = there.tried(&*context.sides.target, target, "look up")? {
-            strays::sweep(context, &there)?;
-            if !context.journal.was_made(target) {
+        let run = self.run;
+        let there = if_there(run.sides.target.locate(target));
+        if let Some(there) = there.tried(&*run.sides.target, target, "look up")? {
+            strays::sweep(run, &there)?;
+            if !run.journal.was_made(target) {
                 return Ok(Folder::existing(there));
             }
-            make_usable(context, &there);
+            make_usable(run, &there);
             return Ok(Folder::top(source.clone(), there));
         }
-        let (above, name) = split(target).tried(&*context.sides.target, target, "stage to")?;
+        let (above, name) = split(target).tried(&*run.sides.target, target, "stage to")?;
         let above = self.destination(above)?;
         let path = above.target.path.join(name);
-        context.journal.make(target);
-        context.journal.sync();
-        let made = context.sides.target.make(&path, New::Folder(FOLDER_MODE_MEANWHILE));
-        let made = made.tried(&*context.sides.target, &path, "make folder")?;
+        run.journal.make(target);
+        run.journal.sync();
+        let made = run.sides.target.make(&path, New::Folder(FOLDER_MODE_MEANWHILE));
+        let made = made.tried(&*run.sides.target, &path, "make folder")?;
         Ok(Folder::top(source.clone(), made))
     }
 
@@ -178,30 +178,30 @@ impl Planner<'_> {
         if let Some(folder) = self.destinations.get(path) {
             return Ok(folder.clone());
         }
-        let found = ensure(self.context, path)?;
-        strays::sweep(self.context, &found)?;
+        let found = ensure(self.run, path)?;
+        strays::sweep(self.run, &found)?;
         let folder = Folder::existing(found);
         self.destinations.insert(path.to_owned(), folder.clone());
         Ok(folder)
     }
 
     fn queue(&self, source: Found, target: PathBuf, folder: Arc<Folder>) {
-        queue(self.context, source, target, folder);
+        queue(self.run, source, target, folder);
     }
 }
 
 /// Queues anything but a folder.
-fn queue(context: &Arc<Context>, source: Found, target: PathBuf, folder: Arc<Folder>) {
-    context.journal.met(&target);
+fn queue(run: &Arc<Run>, source: Found, target: PathBuf, folder: Arc<Folder>) {
+    run.journal.met(&target);
     let is_file = source.attr.kind == FileKind::Regular;
-    let role = if is_file { context.run.links.role(&source) } else { Role::Alone };
-    if context.rules.is_pass && !(role == Role::Alone && drained::is_due(context, &source, &target)) {
+    let role = if is_file { run.shared.links.role(&source) } else { Role::Alone };
+    if run.rules.is_pass && !(role == Role::Alone && drained::is_due(run, &source, &target)) {
         return;
     }
     // Further names of a file bring no bytes.
-    context.monitor.found(if is_file && role != Role::Other { source.attr.size } else { 0 });
-    if !context.monitor.is_stopping() {
-        context.run.queue.push(Entry { source, target, folder, role });
+    run.monitor.found(if is_file && role != Role::Other { source.attr.size } else { 0 });
+    if !run.monitor.is_stopping() {
+        run.queue.push(Entry { source, target, folder, role });
     }
 }
 

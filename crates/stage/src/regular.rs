@@ -21,6 +21,7 @@ use wire::node::Verify;
 use crate::blocks::Sums;
 use crate::content::Opened;
 use crate::context::Context;
+use crate::copier::Transfer;
 use crate::entry::Entry;
 use crate::fault::{Cause, Fault, Tried};
 use crate::journal::Finished;
@@ -28,31 +29,31 @@ use crate::metadata;
 use crate::monitor::Tally;
 use crate::part::Part;
 use crate::resume::{self, Begun};
-use crate::transfer::Transfer;
+use crate::run::Run;
 use crate::tree::{self, Found, OpenFile, Survey};
 use crate::verify;
 use crate::version::{self, Version};
 
 /// Stages a file; gives its entry at the target.
-pub(crate) fn stage(context: &Arc<Context>, entry: &Entry) -> Result<Found, Fault> {
-    if let Some(there) = already_staged(context, entry) {
+pub(crate) fn stage(run: &Arc<Run>, entry: &Entry) -> Result<Found, Fault> {
+    if let Some(there) = already_staged(run, entry) {
         return Ok(there);
     }
     let mut attempts = 0;
-    context.retrying(|| {
+    run.retrying(|| {
         attempts += 1;
-        attempt(context, entry, attempts).map(|(there, _)| there)
+        attempt(run, entry, attempts).map(|(there, _)| there)
     })
 }
 
 /// The target's entry, if an earlier run finished it and neither side has changed since.
-fn already_staged(context: &Arc<Context>, entry: &Entry) -> Option<Found> {
-    let (done, there) = staged_before(context, &entry.source, &entry.target)?;
-    let tally = Tally::new(&context.monitor);
+fn already_staged(run: &Arc<Run>, entry: &Entry) -> Option<Found> {
+    let (done, there) = staged_before(run, &entry.source, &entry.target)?;
+    let tally = Tally::new(&run.monitor);
     tally.copied(done.size);
     tally.verified(verify::bytes(done.verified, done.size));
     tally.keep();
-    context.manifest.file(&entry.target, &done);
+    run.manifest.file(&entry.target, &done);
     Some(there)
 }
 
@@ -69,12 +70,8 @@ pub(crate) fn staged_before(context: &Context, source: &Found, target: &Path) ->
 }
 
 /// One try, whatever earlier runs did; gives the target's entry and what it holds.
-pub(crate) fn attempt(
-    context: &Arc<Context>,
-    entry: &Entry,
-    attempts: u32,
-) -> Result<(Found, Finished), Fault> {
-    publish(context, &entry.target, make(context, &entry.source, &entry.target, attempts)?)
+pub(crate) fn attempt(run: &Arc<Run>, entry: &Entry, attempts: u32) -> Result<(Found, Finished), Fault> {
+    publish(run, &entry.target, make(run, &entry.source, &entry.target, attempts)?)
 }
 
 /// Gives a copy its name; gives its entry and what it holds.
@@ -106,18 +103,15 @@ pub(crate) struct Copy<'a> {
 
 /// Makes a verified copy with the source's metadata, which is to become `target`.
 pub(crate) fn make<'a>(
-    context: &'a Arc<Context>,
+    run: &'a Arc<Run>,
     source: &Found,
     target: &Path,
     attempts: u32,
 ) -> Result<Copy<'a>, Fault> {
-    let written = if attempts > 1 {
-        write(context, &again(context, source)?, target)?
-    } else {
-        write(context, source, target)?
-    };
+    let written =
+        if attempts > 1 { write(run, &again(run, source)?, target)? } else { write(run, source, target)? };
     written.sync()?;
-    settle(context, written, None, attempts)
+    settle(run, written, None, attempts)
 }
 
 /// What has the source's name now: the file may have been replaced as a whole.
@@ -131,37 +125,33 @@ fn again(context: &Context, source: &Found) -> Result<Found, Fault> {
 }
 
 /// Begins a copy that is to become `target`, and writes its contents.
-pub(crate) fn write<'a>(
-    context: &'a Arc<Context>,
-    source: &Found,
-    target: &Path,
-) -> Result<Written<'a>, Fault> {
-    let tree = &context.sides.source;
-    context.sleep(version::rest(source));
+pub(crate) fn write<'a>(run: &'a Arc<Run>, source: &Found, target: &Path) -> Result<Written<'a>, Fault> {
+    let tree = &run.sides.source;
+    run.sleep(version::rest(source));
     let file = tree.open(source).tried(&**tree, &source.path, "open for reading")?;
     let mut attr = file.attributes().tried(&**tree, &source.path, "look at")?;
     if Version::of(&attr) != Version::of(&source.attr) {
         // It has this version only since now.
-        context.sleep(version::rest(&Found { attr, since: Instant::now(), ..source.clone() }));
+        run.sleep(version::rest(&Found { attr, since: Instant::now(), ..source.clone() }));
         attr = file.attributes().tried(&**tree, &source.path, "look at")?;
     }
-    write_from(context, opened(context, source, attr, file)?, target)
+    write_from(run, opened(run, source, attr, file)?, target)
 }
 
 /// The same of a source that is open, as it was then.
 pub(crate) fn write_from<'a>(
-    context: &'a Arc<Context>,
+    run: &'a Arc<Run>,
     (source, found): (Opened, Found),
     target: &Path,
 ) -> Result<Written<'a>, Fault> {
     let size = found.attr.size;
-    let Begun { made, part, target, blocks } = resume::begin(context, target, &found)?;
-    let tally = Arc::new(Tally::new(&context.monitor));
-    let layout = context.run.crew.layout_for(size).filter(|_| !source.sparse);
-    let spread = layout.map(|layout| (layout, buffer_ino(context, &found, &made)));
+    let Begun { made, part, target, blocks } = resume::begin(run, target, &found)?;
+    let tally = Arc::new(Tally::new(&run.monitor));
+    let layout = run.crew.layout_for(size).filter(|_| !source.sparse);
+    let spread = layout.map(|layout| (layout, buffer_ino(run, &found, &made)));
     let file = Arc::new(Transfer { size, source, found, target, made, spread });
 
-    let sums = file.copy(context, &blocks, &tally)?;
+    let sums = file.copy(run, &blocks, &tally)?;
     Ok(Written { file, part, sums, resumed: blocks, tally })
 }
 
@@ -186,25 +176,25 @@ impl Written<'_> {
 /// Compares what is written and synced, and gives it the source's metadata; `now` is what that is like, if somebody has
 /// looked.
 pub(crate) fn settle<'a>(
-    context: &Arc<Context>,
+    run: &Arc<Run>,
     written: Written<'a>,
     now: Option<Survey>,
     attempts: u32,
 ) -> Result<Copy<'a>, Fault> {
     // The part first, so that it is dropped after the file.
     let Written { part, file, sums, resumed, tally } = written;
-    let now = now.unwrap_or_else(|| look(context, &file));
+    let now = now.unwrap_or_else(|| look(run, &file));
     check_unchanged(&file, now.attr)?;
-    verify(context, &file, &sums, &resumed, &tally)?;
+    verify(run, &file, &sums, &resumed, &tally)?;
     file.target.file.close().tried(&*file.target.tree, file.name(), "close")?;
-    metadata::keep_with(context, &file.found, now.xattrs, &file.made, file.name())?;
+    metadata::keep_with(run, &file.found, now.xattrs, &file.made, file.name())?;
     let done = Finished {
         size: file.size,
         mtime: file.found.attr.mtime,
         changed: Some(file.found.attr.ctime),
         crc32c: sums.whole(),
         attempts,
-        verified: verify::of_size(context.rules.verify, file.size),
+        verified: verify::of_size(run.rules.verify, file.size),
         finished_ms: now_ms(),
     };
     Ok(Copy { made: file.made.clone(), part, done, tally })
@@ -254,7 +244,7 @@ fn check_unchanged(file: &Transfer, now: tree::Result<Attr>) -> Result<(), Fault
 /// Compares what the target gives back with what was written, as far as the policy says; blocks that an earlier run
 /// wrote in any case, as nobody knows what became of its writes.
 fn verify(
-    context: &Arc<Context>,
+    run: &Arc<Run>,
     file: &Arc<Transfer>,
     written: &Sums,
     resumed: &BTreeMap<usize, u32>,
@@ -266,13 +256,13 @@ fn verify(
         let cause = Cause::WrongSize { expected: size, found: attr.size };
         return Err(Fault::new(&*target.tree, &target.path, "verify", cause));
     }
-    if verify::of_size(context.rules.verify, size) == Verify::Off && resumed.is_empty() {
+    if verify::of_size(run.rules.verify, size) == Verify::Off && resumed.is_empty() {
         return Ok(());
     }
     target.file.forget_cached().tried(&*target.tree, &target.path, "drop the cache of")?;
     let chosen =
-        |block: usize| verify::includes(context.rules.verify, size, block) || resumed.contains_key(&block);
-    file.read_back(context, written, chosen, tally)
+        |block: usize| verify::includes(run.rules.verify, size, block) || resumed.contains_key(&block);
+    file.read_back(run, written, chosen, tally)
 }
 
 fn now_ms() -> u64 {

@@ -1,20 +1,17 @@
-//! What the threads of one run share: the queue, who works it off, and what they leave for each other.
+//! One run of a stage: what its threads share, and who works off what is found.
 
-use std::sync::atomic::{AtomicBool, AtomicU64};
-use std::sync::{Arc, Mutex};
+use std::ops::Deref;
+use std::sync::Arc;
 
-use wire::control::Side;
-
-use crate::at::At;
+use crate::context::Context;
+use crate::copier::{Copier, Here};
+use crate::crew::Crew;
 use crate::entry::Entry;
-use crate::links::Links;
-use crate::movers::Crew;
 use crate::queue::Queue;
-use crate::strays::Strays;
-use crate::transfer::{Copier, Here};
 
-/// One run.
+/// One run; whatever needs nobody else to work asks for its [`Context`].
 pub(crate) struct Run {
+    pub(crate) context: Context,
     pub(crate) queue: Queue<Entry, dyn Copier>,
     /// This host.
     pub(crate) here: Arc<dyn Copier>,
@@ -22,37 +19,25 @@ pub(crate) struct Run {
     pub(crate) crew: Crew,
     /// Threads of this host that work off the queue.
     pub(crate) workers: usize,
-    /// What sets the names of this host's parts apart from those of the coordinator: empty for that, else as `m2-`.
-    pub(crate) hand: String,
-    pub(crate) links: Links,
-    pub(crate) parts: AtomicU64,
-    pub(crate) strays: Mutex<Strays>,
-    /// Tells what this process's threads are at.
-    pub(crate) at: Arc<At>,
-    pub(crate) owner_remarked: AtomicBool,
-    /// Something could not be looked at or copied in this pass.
-    pub(crate) pass_failed: AtomicBool,
-    /// What a file was given up for, of which there is one cause for all: waiting again with each of a million others
-    /// would be in vain until one is copied.
-    pub(crate) in_vain: Mutex<Vec<(Side, i32)>>,
 }
 
-impl Default for Run {
+impl Run {
     /// Nobody works off the queue: the caller copies entry by entry.
-    fn default() -> Run {
-        Run {
-            queue: Queue::new(),
-            here: Arc::new(Here { fragment: None }),
-            crew: Crew::default(),
-            workers: 0,
-            hand: String::new(),
-            links: Links::default(),
-            parts: AtomicU64::new(0),
-            strays: Mutex::default(),
-            at: Arc::default(),
-            owner_remarked: AtomicBool::new(false),
-            pass_failed: AtomicBool::new(false),
-            in_vain: Mutex::default(),
-        }
+    pub(crate) fn new(context: Context) -> Run {
+        let (queue, here) = (Queue::new(), Arc::new(Here { fragment: None }));
+        Run { context, queue, here, crew: Crew::default(), workers: 0 }
+    }
+
+    /// How many work off the queue: this host's workers, and the lanes to movers.
+    pub(crate) fn hands(&self) -> usize {
+        self.workers + self.crew.lanes()
+    }
+}
+
+impl Deref for Run {
+    type Target = Context;
+
+    fn deref(&self) -> &Context {
+        &self.context
     }
 }

@@ -18,14 +18,13 @@ use wire::data::{FileKind, Time};
 use wire::node::StagePolicy;
 
 use crate::context::Context;
-use crate::entry::Entry;
+use crate::entry::{Entry, Folder, Role};
 use crate::fault::{Fault, Tried};
-use crate::folder::Folder;
 use crate::journal::{Journal, JournalError};
-use crate::links::Role;
 use crate::monitor::Monitor;
 use crate::pace::Pace;
 use crate::plan;
+use crate::run::Run;
 use crate::sides::Sides;
 use crate::task::Task;
 use crate::tree::{Found, Tree, split};
@@ -33,7 +32,7 @@ use crate::{regular, special, strays, verify};
 
 /// Copies one entry at a time from `source` to `target`; several threads may at once, but not to one name.
 pub struct Publisher {
-    context: Arc<Context>,
+    run: Arc<Run>,
     /// Folders of the target that are there and hold no parts of earlier runs.
     ready: Mutex<HashMap<PathBuf, Found>>,
     /// What earlier publishers left was looked for.
@@ -74,8 +73,8 @@ impl Publisher {
         let (journal, monitor) =
             (Journal::open(journal, task.clone())?, Arc::new(Monitor::new(task.clone())));
         let sides = Sides::new(task.direction, target, source, &monitor);
-        let context = Arc::new(Context::new(&task, sides, journal, &monitor));
-        Ok(Publisher { context, ready: Mutex::default(), cleared: Mutex::default() })
+        let run = Arc::new(Run::new(Context::new(&task, sides, journal, &monitor)));
+        Ok(Publisher { run, ready: Mutex::default(), cleared: Mutex::default() })
     }
 
     /// Copies the file, symbolic link or pipe `source` to the name `target`, making the folders above. One try: who
@@ -84,18 +83,18 @@ impl Publisher {
     /// # Errors
     /// [`Fault`]; the target is as it was.
     pub fn publish(&self, source: Found, target: &Path) -> Result<Published, Fault> {
-        let context = &self.context;
-        let (above, name) = split(target).tried(&*context.sides.target, target, "drain to")?;
+        let run = &self.run;
+        let (above, name) = split(target).tried(&*run.sides.target, target, "drain to")?;
         let folder = self.folder(above)?;
         let target = folder.path.join(name);
         let entry = Entry { source, target, folder: Folder::existing(folder), role: Role::Alone };
         let outcome = match entry.source.attr.kind {
-            FileKind::Regular => regular::attempt(context, &entry, 1).map(|(_, done)| Published {
+            FileKind::Regular => regular::attempt(run, &entry, 1).map(|(_, done)| Published {
                 size: done.size,
                 mtime: done.mtime,
                 crc32c: Some(done.crc32c),
             }),
-            _ => special::stage(context, &entry).map(|()| Published {
+            _ => special::stage(run, &entry).map(|()| Published {
                 size: entry.source.attr.size,
                 mtime: entry.source.attr.mtime,
                 crc32c: None,
@@ -112,44 +111,44 @@ impl Publisher {
     pub fn clear(&self, also: impl FnOnce() -> Vec<PathBuf>) {
         let mut cleared = self.cleared.lock().expect("no thread panics with the lock");
         if !std::mem::replace(&mut *cleared, true) {
-            strays::clear(&self.context, &also());
+            strays::clear(&self.run, &also());
         }
     }
 
     /// Has what is being copied given up soon: nothing of it stays at the target.
     pub fn give_up(&self) {
-        self.context.monitor.cancel();
+        self.run.monitor.cancel();
     }
 
     /// Says, when nobody publishes any more, that nothing is left.
     pub fn end(&self) {
         self.abandon();
-        strays::end(&self.context);
+        strays::end(&self.run);
     }
 
     /// Removes what earlier publishers began of files that nobody has asked for since: they have other names now, or
     /// none.
     pub fn abandon(&self) {
-        for place in self.context.journal.abandoned() {
-            self.context.give_up(place);
+        for place in self.run.journal.abandoned() {
+            self.run.give_up(place);
         }
     }
 
     /// Bytes that were copied and that were read back so far, also those of copies under way; not those of attempts
     /// that failed.
     pub fn worked(&self) -> u64 {
-        let progress = self.context.monitor.progress();
+        let progress = self.run.monitor.progress();
         progress.bytes_done + progress.bytes_verified
     }
 
     /// The same of one file of this size.
     pub fn work_of(&self, size: u64) -> u64 {
-        size + verify::bytes(self.context.rules.verify, size)
+        size + verify::bytes(self.run.rules.verify, size)
     }
 
     /// How fast it may go.
     pub fn pace(&self) -> &Pace {
-        &self.context.monitor.pace
+        &self.run.monitor.pace
     }
 
     /// Makes what was published in a folder of the target survive a power loss.
@@ -157,7 +156,7 @@ impl Publisher {
     /// # Errors
     /// The target's fault.
     pub fn sync_folder(&self, folder: &Path) -> Result<(), Fault> {
-        let target = &*self.context.sides.target;
+        let target = &*self.run.sides.target;
         target.sync_folder(folder).tried(target, folder, "fsync folder")
     }
 
@@ -173,8 +172,8 @@ impl Publisher {
         if let Some(folder) = ready.get(path) {
             return Ok(folder.clone());
         }
-        let folder = plan::ensure(&self.context, path)?;
-        strays::sweep(&self.context, &folder)?;
+        let folder = plan::ensure(&self.run, path)?;
+        strays::sweep(&self.run, &folder)?;
         ready.insert(path.to_owned(), folder.clone());
         Ok(folder)
     }

@@ -62,7 +62,7 @@ pub(crate) fn sweep(context: &Context, folder: &Found) -> Result<(), Fault> {
 
 /// Ends a run: removes what it could not remove before, and says in the journal if nothing is left.
 pub(crate) fn end(context: &Context) {
-    let mut strays = context.run.strays.lock().expect("no thread panics with the lock");
+    let mut strays = context.shared.strays.lock().expect("no thread panics with the lock");
     let gone = |path: &PathBuf| matches!(context.sides.target.remove(path), Ok(()) | Err(Errno::NOENT));
     strays.paths.retain(|path| !gone(path));
     for path in &strays.paths {
@@ -72,15 +72,6 @@ pub(crate) fn end(context: &Context) {
     if strays.paths.is_empty() && !strays.unknown && !context.journal.keeps_parts() {
         context.journal.all_cleared();
     }
-}
-
-/// What may be left of this run.
-#[derive(Default)]
-pub(crate) struct Strays {
-    /// Parts that could not be removed.
-    pub(crate) paths: Vec<PathBuf>,
-    /// There may be others: of a mover that was not heard of again, or of an earlier run.
-    pub(crate) unknown: bool,
 }
 
 /// Looks for folders that have other paths now: below the nearest folder that is still there, the nearest first.

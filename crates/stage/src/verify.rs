@@ -1,10 +1,8 @@
 //! Which parts of a file are read back and compared; a sample is made of chunks of 16 MiB.
 
-use wire::control::Side;
 use wire::node::Verify;
 
 use crate::blocks::{UNIT_BLOCKS, UNIT_BYTES as CHUNK_BYTES};
-use crate::context::Context;
 
 /// Up to this size a file is read back as a whole where the policy leaves the choice: reading back costs about as much
 /// time as reading did, and with larger files a stage would wait for that more than for anything else. Where four files
@@ -33,20 +31,6 @@ pub(crate) fn includes(policy: Verify, size: u64, block: usize) -> bool {
         Verify::Off => false,
         Verify::Full | Verify::BySize => true,
         Verify::Sampled => index.is_multiple_of(SAMPLE_EVERY) || index == last(size),
-    }
-}
-
-/// Waits until so many bytes may be read back: those of the PFS are under its limit.
-pub(crate) fn pace(context: &Context, side: Side, bytes: u64) {
-    if side == Side::Pfs {
-        context.pace(bytes);
-    }
-}
-
-/// The same of bytes that this process reads itself.
-pub(crate) fn pace_here(context: &Context, side: Side, bytes: u64) {
-    if side == Side::Pfs {
-        context.pace_here(bytes);
     }
 }
 

@@ -8,66 +8,66 @@ use rustix::io::Errno;
 use wire::control::Side;
 use wire::mover::{Answer, Made, Order, Outcome, WholeFile};
 
-use super::lane::{bytes, known, path};
 use super::link::Link;
-use super::record;
+use super::record::{self, bytes, known, path};
 use crate::batch;
 use crate::context::Context;
-use crate::entry::{self, Entry};
+use crate::entry::Entry;
 use crate::fault::{Fault, Tried};
 use crate::journal::Finished;
 use crate::monitor::Tally;
-use crate::{regular, verify};
+use crate::run::Run;
+use crate::{regular, verify, worker};
 
 /// Has a file copied by a mover, and those that come after it.
-pub(super) fn stage(context: &Arc<Context>, link: &Link, first: Entry) {
-    let entries = batch::gather(context, first, &batch::ORDER);
-    context.pace(entries.iter().map(|entry| entry.source.attr.size).sum());
+pub(super) fn stage(run: &Arc<Run>, link: &Link, first: Entry) {
+    let entries = batch::gather(run, first, &batch::ORDER);
+    run.pace(entries.iter().map(|entry| entry.source.attr.size).sum());
     let whole = |entry: &Entry| WholeFile {
         source: known(&entry.source),
         folder: known(&entry.folder.target),
         target: bytes(&entry.target),
     };
-    entries.iter().for_each(|entry| context.announce(&entry.target));
+    entries.iter().for_each(|entry| run.announce(&entry.target));
     let order = Order::Files(entries.iter().map(whole).collect());
-    match link.order(context, &entries[0].target, &order) {
+    match link.order(run, &entries[0].target, &order) {
         Some(Answer::Files { files, remarks }) if files.len() == entries.len() => {
-            remarks.iter().for_each(|(path, text)| context.remark(path, text));
-            entries.into_iter().zip(files).for_each(|(entry, outcome)| settle(context, link, entry, outcome));
+            remarks.iter().for_each(|(path, text)| run.remark(path, text));
+            entries.into_iter().zip(files).for_each(|(entry, outcome)| settle(run, link, entry, outcome));
         }
         _ => {
-            link.give_up(context, "its mover ended; what it was at is copied by others");
-            sweep(context, link, &entries);
-            entries.into_iter().for_each(|entry| entry::stage(context, entry));
+            link.give_up(run, "its mover ended; what it was at is copied by others");
+            sweep(run, link, &entries);
+            entries.into_iter().for_each(|entry| worker::stage(run, entry));
         }
     }
 }
 
-fn settle(context: &Arc<Context>, link: &Link, entry: Entry, outcome: Outcome) {
+fn settle(run: &Arc<Run>, link: &Link, entry: Entry, outcome: Outcome) {
     match outcome {
         Outcome::Failed(fault) => match record::fault(fault) {
             // A buffer that is nearly full has no room for a part beside what has its name; we make it in place of
             // that.
             full if full.errno() == Some(Errno::NOSPC) && full.side == Side::Buffer => {
-                entry::stage(context, entry);
+                worker::stage(run, entry);
             }
-            fault => entry::finish(context, entry, Err(fault)),
+            fault => worker::finish(run, entry, Err(fault)),
         },
         Outcome::Foreign(why) => {
-            link.give_up(context, &why);
-            entry::stage(context, entry);
+            link.give_up(run, &why);
+            worker::stage(run, entry);
         }
-        Outcome::Made(made) => match publish(context, &entry, &made) {
+        Outcome::Made(made) => match publish(run, &entry, &made) {
             Err(fault) if fault.errno() == Some(Errno::NOENT) => {
-                link.give_up(context, &format!("what it makes is not seen here: {fault}"));
-                entry::stage(context, entry);
+                link.give_up(run, &format!("what it makes is not seen here: {fault}"));
+                worker::stage(run, entry);
             }
             published => {
                 if published.is_ok() {
-                    context.monitor.helped(&link.node, made.size);
-                    note(context, &entry, made);
+                    run.monitor.helped(&link.node, made.size);
+                    note(run, &entry, made);
                 }
-                entry::finish(context, entry, published);
+                worker::finish(run, entry, published);
             }
         },
     }
@@ -84,23 +84,23 @@ fn publish(context: &Context, entry: &Entry, made: &Made) -> Result<(), Fault> {
         .retrying(|| target.rename(&place, &entry.target).tried(target, &entry.target, "rename into place"))
 }
 
-fn note(context: &Arc<Context>, entry: &Entry, made: Made) {
+fn note(run: &Arc<Run>, entry: &Entry, made: Made) {
     let Made { size, mtime, crc32c, attempts, verified, finished_ms, .. } = made;
-    let tally = Tally::new(&context.monitor);
+    let tally = Tally::new(&run.monitor);
     tally.copied(size);
     tally.verified(verify::bytes(verified, size));
     tally.keep();
-    context.monitor.moved(size);
+    run.monitor.moved(size);
     // As it was when it was found: a mover that saw a later version is asked for it again, should there be another run.
     let changed = Some(entry.source.attr.ctime);
     let done = Finished { size, mtime, changed, crc32c, attempts, verified, finished_ms };
-    regular::note(context, &entry.target, done);
+    regular::note(run, &entry.target, done);
 }
 
 /// Removes what a lost mover left in the folders of its files.
 fn sweep(context: &Context, link: &Link, entries: &[Entry]) {
     // It may have made what it could not tell of; whoever goes on looks.
-    context.run.strays.lock().expect("no thread panics with the lock").unknown = true;
+    context.shared.strays.lock().expect("no thread panics with the lock").unknown = true;
     if context.monitor.is_stopping() {
         return;
     }

@@ -1,22 +1,19 @@
 //! A thread of the coordinator that works through a mover: it takes from the stage's queue what the others take, and
 //! has it copied on the mover's host.
 
-use std::ffi::OsString;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use wire::mover::{Answer, Known, Order, Part};
+use wire::mover::{Answer, Order, Part};
 
+use super::as_hand;
 use super::link::Link;
-use super::{as_hand, record};
+use super::record::{self, bytes, known};
 use crate::batch;
 use crate::blocks::Unit;
 use crate::context::Context;
+use crate::copier::{Copier, NotDone, Transfer};
 use crate::monitor::Tally;
-use crate::transfer::{Copier, NotDone, Transfer};
-use crate::tree::Found;
-use crate::verify;
+use crate::run::Run;
 
 /// One of several lanes to a mover.
 pub(crate) struct Lane {
@@ -29,12 +26,12 @@ impl Lane {
     }
 
     /// Works until the stage has nothing more to do.
-    pub(super) fn work(self: &Arc<Lane>, context: &Arc<Context>) {
-        context.run.queue.work(&as_hand(self), |first| {
-            if self.link.is_usable() && batch::takes(context, &first, &batch::ORDER) {
-                super::batch::stage(context, &self.link, first);
+    pub(super) fn work(self: &Arc<Lane>, run: &Arc<Run>) {
+        run.queue.work(&as_hand(self), |first| {
+            if self.link.is_usable() && batch::takes(run, &first, &batch::ORDER) {
+                super::batch::stage(run, &self.link, first);
             } else {
-                batch::stage(context, first);
+                batch::stage(run, first);
             }
         });
     }
@@ -82,7 +79,7 @@ impl Copier for Lane {
         tally: &Tally,
     ) -> Result<Vec<u32>, NotDone> {
         let length = unit.length(file.size);
-        verify::pace(context, file.target.tree.side(), length);
+        context.pace_reading(file.target.tree.side(), length);
         let sums = self.order(context, file, &Order::ReadBack(part(file, unit)))?;
         tally.verified(length);
         Ok(sums)
@@ -98,17 +95,4 @@ fn part(file: &Transfer, unit: &Unit) -> Part {
         sparse: file.source.sparse,
         runs: unit.runs.iter().map(|run| (number(run.start), number(run.end))).collect(),
     }
-}
-
-/// What a mover recognises an entry by.
-pub(super) fn known(entry: &Found) -> Known {
-    Known { path: bytes(&entry.path), attr: entry.attr }
-}
-
-pub(super) fn bytes(path: &Path) -> Vec<u8> {
-    path.as_os_str().as_bytes().to_vec()
-}
-
-pub(super) fn path(bytes: Vec<u8>) -> PathBuf {
-    OsString::from_vec(bytes).into()
 }

@@ -13,8 +13,8 @@ use wire::data::{Connection, Stream};
 use wire::mover::{Answer, Order};
 use wire::node::StageSpec;
 
-use super::Recruit;
 use crate::context::Context;
+use crate::crew::Recruit;
 
 /// How long who waits for an answer takes to notice that the stage stops.
 const NAP: Duration = Duration::from_millis(100);

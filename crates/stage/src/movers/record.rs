@@ -1,11 +1,15 @@
-//! Faults as they travel from a mover to its coordinator.
+//! Entries, paths and faults as they travel between a coordinator and its movers.
 
 use std::borrow::Cow;
+use std::ffi::OsString;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
 
 use rustix::io::Errno;
-use wire::mover;
+use wire::mover::{self, Known};
 
 use crate::fault::{Cause, Fault};
+use crate::tree::Found;
 
 /// For the coordinator.
 pub(super) fn sent(fault: &Fault) -> mover::Fault {
@@ -31,4 +35,17 @@ pub(super) fn fault(sent: mover::Fault) -> Fault {
         mover::Cause::Stopped => (Cause::Stopped, true),
     };
     Fault { side: sent.side, path: sent.path, operation: Cow::Owned(sent.operation), cause, exhausted }
+}
+
+/// What a mover recognises an entry by.
+pub(super) fn known(entry: &Found) -> Known {
+    Known { path: bytes(&entry.path), attr: entry.attr }
+}
+
+pub(super) fn bytes(path: &Path) -> Vec<u8> {
+    path.as_os_str().as_bytes().to_vec()
+}
+
+pub(super) fn path(bytes: Vec<u8>) -> PathBuf {
+    OsString::from_vec(bytes).into()
 }

@@ -13,19 +13,19 @@ use wire::data::{Attr, Connection, Stream};
 use wire::mover::{self, Answer, Known, Made, Order, Outcome, Part, WholeFile};
 use wire::node::{FragmentSpec, NamespaceTarget, StageSpec};
 
-use super::lane::{bytes, path};
-use super::{LANES, record};
+use super::record::{self, bytes, path};
 use crate::batch;
 use crate::content::{self, Opened};
 use crate::context::Context;
+use crate::crew::LANES;
 use crate::engine::Engine;
 use crate::fault::{Fault, Tried};
 use crate::identity;
 use crate::monitor::Monitor;
 use crate::regular::{self, Copy};
+use crate::run::Run;
 use crate::session;
 use crate::tree::{Found, Tree};
-use crate::verify;
 
 /// How long threads may take to give up what they are at, once the coordinator is gone.
 const END_WITHIN: Duration = Duration::from_secs(5);
@@ -63,19 +63,19 @@ pub fn serve(stream: &Stream, post: &Post<'_>, begun: impl FnOnce(&Arc<Monitor>)
     let mut orders = Connection::new(stream.try_clone()?);
     let answers = Arc::new(Mutex::new(Connection::new(stream.try_clone()?)));
     let first = orders.receive::<Order>()?;
-    let Order::Begin { stage, run, name } = first.message else { return Err(ServeError::NotBegun) };
-    let context = match begin(&stage, run, name, post) {
-        Ok(context) => Arc::new(context),
+    let Order::Begin { stage, run: number, name } = first.message else { return Err(ServeError::NotBegun) };
+    let run = match begin(&stage, number, name, post) {
+        Ok(run) => Arc::new(run),
         Err(why) => return Ok(answer(&answers, first.id, &Answer::Refused(why))?),
     };
-    begun(&context.monitor);
+    begun(&run.monitor);
     answer(&answers, first.id, &Answer::Ready)?;
     let (sender, waiting) = channel::<(u64, Order)>();
     let waiting = Arc::new(Mutex::new(waiting));
     let mut threads = Vec::new();
     for _ in 0..LANES {
-        let (waiting, answers, context) = (waiting.clone(), answers.clone(), context.clone());
-        let work = move || work(&waiting, &answers, &context);
+        let (waiting, answers, run) = (waiting.clone(), answers.clone(), run.clone());
+        let work = move || work(&waiting, &answers, &run);
         threads.push(std::thread::Builder::new().name("mover".into()).spawn(work)?);
     }
     let end = loop {
@@ -86,7 +86,7 @@ pub fn serve(stream: &Stream, post: &Post<'_>, begun: impl FnOnce(&Arc<Monitor>)
     };
     drop(sender);
     // Nothing stays of what they are at: they have until the coordinator has others do it.
-    context.monitor.cancel();
+    run.monitor.cancel();
     let give_up = Instant::now() + END_WITHIN;
     while threads.iter().any(|thread| !thread.is_finished()) && Instant::now() < give_up {
         std::thread::sleep(END_WITHIN / 500);
@@ -95,7 +95,7 @@ pub fn serve(stream: &Stream, post: &Post<'_>, begun: impl FnOnce(&Arc<Monitor>)
 }
 
 /// Connects to the buffer, with what this host knows of it, and takes on the owner's rights.
-fn begin(stage: &[u8], run: u64, name: String, post: &Post<'_>) -> Result<Context, String> {
+fn begin(stage: &[u8], number: u64, name: String, post: &Post<'_>) -> Result<Run, String> {
     let mut spec: StageSpec = serde_json::from_slice(stage).map_err(|error| error.to_string())?;
     let Post { fragment, namespace, as_root } = *post;
     let known = fragment.namespaces.iter().find(|known| known.id == namespace);
@@ -126,7 +126,7 @@ fn begin(stage: &[u8], run: u64, name: String, post: &Post<'_>) -> Result<Contex
     // The coordinator keeps the pace of all; what this node has left for it, the node says.
     spec.policy.bandwidth_bytes_per_s = None;
     let monitor = Arc::new(Monitor::new(&spec));
-    Ok(Engine::new::<Client>(&spec, client.hold_closes()).hand(&spec, run, name, &monitor))
+    Ok(Engine::new::<Client>(&spec, client.hold_closes()).hand(&spec, number, name, &monitor))
 }
 
 fn target(fragment: &FragmentSpec, namespace: u32, layout: Layout, home: u32) -> NamespaceTarget {
@@ -141,22 +141,22 @@ fn target(fragment: &FragmentSpec, namespace: u32, layout: Layout, home: u32) ->
     }
 }
 
-fn work(waiting: &Mutex<Receiver<(u64, Order)>>, answers: &Mutex<Connection>, context: &Arc<Context>) {
+fn work(waiting: &Mutex<Receiver<(u64, Order)>>, answers: &Mutex<Connection>, run: &Arc<Run>) {
     loop {
         let next = waiting.lock().expect("no thread panics with the lock").recv();
         let Ok((number, order)) = next else { return };
         let reply = match order {
             Order::Begin { .. } => Answer::Refused("the stage has begun".to_owned()),
-            Order::Copy(part) => sums(copy(context, part)),
-            Order::ReadBack(part) => sums(read_back(context, part)),
+            Order::Copy(part) => sums(copy(run, part)),
+            Order::ReadBack(part) => sums(read_back(run, part)),
             Order::Files(files) => {
-                let files = all_of(context, files);
-                Answer::Files { files, remarks: context.monitor.take_remarks() }
+                let files = all_of(run, files);
+                Answer::Files { files, remarks: run.monitor.take_remarks() }
             }
         };
         if answer(answers, number, &reply).is_err() {
             // The thread that listens sees it too.
-            return give_up(context, &reply);
+            return give_up(run, &reply);
         }
     }
 }
@@ -231,24 +231,24 @@ fn read_back(context: &Context, part: Part) -> Result<Vec<u32>, Refused> {
         Opened { tree: context.sides.target.clone(), path: name, file: file.into(), sparse: part.sparse };
     let size = part.source.attr.size;
     Ok(content::read(context, &from, size, &runs(&part.runs), |piece| {
-        verify::pace_here(context, from.tree.side(), piece.length());
+        context.pace_reading_here(from.tree.side(), piece.length());
         Ok(())
     })?)
 }
 
 /// Copies whole files, up to their names.
-fn all_of(context: &Arc<Context>, files: Vec<WholeFile>) -> Vec<Outcome> {
-    let recognised: Vec<_> = files.into_iter().map(|file| recognise_both(context, file)).collect();
+fn all_of(run: &Arc<Run>, files: Vec<WholeFile>) -> Vec<Outcome> {
+    let recognised: Vec<_> = files.into_iter().map(|file| recognise_both(run, file)).collect();
     let tasks = recognised.iter().flatten().map(|(_, source, target)| (source, target.as_path())).collect();
     let folder = recognised.iter().flatten().map(|(folder, ..)| folder).next();
-    let made = folder.map(|folder| batch::make(context, folder, tasks));
+    let made = folder.map(|folder| batch::make(run, folder, tasks));
     let mut made = made.into_iter().flatten();
     let mut outcomes = Vec::new();
     for known in &recognised {
         outcomes.push(match known {
             Ok((_, source, target)) => {
                 let made = made.next().expect("a batch tells of each of its files");
-                finished(context, source, target, made)
+                finished(run, source, target, made)
             }
             Err(Refused::Foreign(why)) => Outcome::Foreign(why.clone()),
             Err(Refused::Fault(fault)) => Outcome::Failed(record::sent(fault)),
@@ -265,17 +265,17 @@ fn recognise_both(context: &Context, file: WholeFile) -> Result<(Found, Found, P
 }
 
 /// What became of a file that was in a batch, after more tries if need be.
-fn finished(context: &Arc<Context>, source: &Found, target: &Path, made: batch::Made<'_>) -> Outcome {
+fn finished(run: &Arc<Run>, source: &Found, target: &Path, made: batch::Made<'_>) -> Outcome {
     let kept = |copy: Copy<'_>| (copy.made, copy.part.keep(), copy.done);
     let mut attempts = u32::from(!matches!(made, batch::Made::Alone));
     let again = || {
         attempts += 1;
-        regular::make(context, source, target, attempts).map(kept)
+        regular::make(run, source, target, attempts).map(kept)
     };
     let outcome = match made {
         batch::Made::Copy(copy) => Ok(kept(copy)),
-        batch::Made::Failed(fault) => context.retrying_after(Err(fault), again),
-        batch::Made::Alone => context.retrying(again),
+        batch::Made::Failed(fault) => run.retrying_after(Err(fault), again),
+        batch::Made::Alone => run.retrying(again),
     };
     match outcome {
         Ok((made, place, done)) => Outcome::Made(Made {

@@ -49,8 +49,8 @@ impl Planner<'_> {
             Direction::Out => (buffer, pfs),
         };
         if let Err(fault) = self.file(source, target) {
-            self.context.monitor.found(0);
-            self.context.fail(&fault);
+            self.run.monitor.found(0);
+            self.run.fail(&fault);
         }
     }
 }

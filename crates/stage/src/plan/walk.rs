@@ -10,8 +10,10 @@ use rustix::io::Errno;
 
 use super::{FOLDER_MODE_MEANWHILE, make_usable, queue};
 use crate::context::Context;
+use crate::entry::Folder;
 use crate::fault::{Cause, Fault, Tried};
-use crate::folder::{Folder, release};
+use crate::folder::{self, release};
+use crate::run::Run;
 use crate::strays;
 use crate::tree::{Found, New};
 use crate::version::Version;
@@ -20,14 +22,14 @@ use crate::version::Version;
 ///
 /// Once the buffer is full nothing more is made or queued, but the walk goes on and counts, so that the error can say
 /// how much there is.
-pub(super) fn walk(context: &Arc<Context>, source: Found, folder: Arc<Folder>) {
+pub(super) fn walk(run: &Arc<Run>, source: Found, folder: Arc<Folder>) {
     let mut ahead = vec![(source, folder)];
     while let Some((source, folder)) = ahead.pop() {
-        if let Err(fault) = level(context, &source, &folder, &mut ahead) {
-            folder.fail(context, &fault);
+        if let Err(fault) = level(run, &source, &folder, &mut ahead) {
+            folder::fail(run, &folder, &fault);
         }
-        release(context, folder);
-        if context.monitor.is_cancelled() {
+        release(run, folder);
+        if run.monitor.is_cancelled() {
             return;
         }
     }
@@ -35,21 +37,21 @@ pub(super) fn walk(context: &Arc<Context>, source: Found, folder: Arc<Folder>) {
 
 /// Lists a folder, again if it was changed meanwhile, until its list is one that it had at one moment.
 fn level(
-    context: &Arc<Context>,
+    run: &Arc<Run>,
     source: &Found,
     folder: &Arc<Folder>,
     ahead: &mut Vec<(Found, Arc<Folder>)>,
 ) -> Result<(), Fault> {
-    let tree = &*context.sides.source;
+    let tree = &*run.sides.source;
     let version = || {
         let folder = tree.find(&source.path).tried(tree, &source.path, "look at folder")?;
         Ok(Version::of(&folder.attr))
     };
     let mut seen = HashSet::new();
-    context.retrying(|| {
+    run.retrying(|| {
         let before = version()?;
-        list(context, source, folder, ahead, &mut seen)?;
-        if context.monitor.is_stopping() || version()? == before {
+        list(run, source, folder, ahead, &mut seen)?;
+        if run.monitor.is_stopping() || version()? == before {
             return Ok(());
         }
         Err(Fault::new(tree, &source.path, "list folder", Cause::Changed))
@@ -58,21 +60,19 @@ fn level(
 
 /// Queues the entries of a folder that were not seen before, of which hashes of the names are kept.
 fn list(
-    context: &Arc<Context>,
+    run: &Arc<Run>,
     source: &Found,
     folder: &Arc<Folder>,
     ahead: &mut Vec<(Found, Arc<Folder>)>,
     seen: &mut HashSet<u64>,
 ) -> Result<(), Fault> {
-    for entry in
-        context.sides.source.list(source).tried(&*context.sides.source, &source.path, "list folder")?
-    {
-        if context.monitor.is_cancelled() {
+    for entry in run.sides.source.list(source).tried(&*run.sides.source, &source.path, "list folder")? {
+        if run.monitor.is_cancelled() {
             return Ok(());
         }
         let entry = match entry {
             Err((path, errno)) if path == source.path => {
-                return Err(errno).tried(&*context.sides.source, &path, "list folder");
+                return Err(errno).tried(&*run.sides.source, &path, "list folder");
             }
             entry => entry,
         };
@@ -83,11 +83,11 @@ fn list(
             continue;
         }
         match entry {
-            Ok(entry) => take(context, entry, folder, ahead),
+            Ok(entry) => take(run, entry, folder, ahead),
             Err((path, errno)) => {
-                context.monitor.found(0);
-                let failed: Result<(), Fault> = Err(errno).tried(&*context.sides.source, &path, "look at");
-                failed.unwrap_or_else(|fault| context.fail(&fault));
+                run.monitor.found(0);
+                let failed: Result<(), Fault> = Err(errno).tried(&*run.sides.source, &path, "look at");
+                failed.unwrap_or_else(|fault| run.fail(&fault));
             }
         }
     }
@@ -95,25 +95,25 @@ fn list(
 }
 
 /// Makes a folder at the target, to be walked later, or queues anything else.
-fn take(context: &Arc<Context>, entry: Found, folder: &Arc<Folder>, ahead: &mut Vec<(Found, Arc<Folder>)>) {
+fn take(run: &Arc<Run>, entry: Found, folder: &Arc<Folder>, ahead: &mut Vec<(Found, Arc<Folder>)>) {
     let name = entry.path.file_name().unwrap_or(OsStr::new("")).to_owned();
     let target = folder.target.path.join(name);
     if !entry.is_folder() {
-        return queue(context, entry, target, folder.clone());
+        return queue(run, entry, target, folder.clone());
     }
-    context.monitor.found(0);
-    if context.monitor.is_stopping() {
+    run.monitor.found(0);
+    if run.monitor.is_stopping() {
         return ahead.push((entry, folder.clone()));
     }
-    match context.retrying(|| make(context, &target)) {
+    match run.retrying(|| make(run, &target)) {
         Ok(made) => {
-            if context.makes_parts() {
-                context.journal.note_folder(&made.path, made.attr.ino);
+            if run.makes_parts() {
+                run.journal.note_folder(&made.path, made.attr.ino);
             }
             let below = Folder::below(folder, entry.clone(), made);
             ahead.push((entry, below));
         }
-        Err(fault) => context.fail(&fault),
+        Err(fault) => run.fail(&fault),
     }
 }
 

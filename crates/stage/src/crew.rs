@@ -1,0 +1,88 @@
+//! Storage nodes that may help a stage, and how many of them do.
+
+use std::io;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
+
+use model::stripe::Layout;
+use wire::data::Stream;
+
+/// Orders that a mover works on at once, and so threads that give it some.
+pub(crate) const LANES: usize = 4;
+
+/// From so many bytes on, starting processes on other hosts is worth its time, some 50 ms.
+pub(crate) const BYTES_MIN: u64 = 64 << 20;
+
+type Hire = dyn Fn() -> io::Result<Stream> + Send + Sync;
+
+/// A storage node that may help.
+pub struct Recruit {
+    /// Its name, for messages.
+    pub node: String,
+    /// The fragment that is on it.
+    pub fragment: u32,
+    /// Has a mover started there; gives the connection to it.
+    pub hire: Box<Hire>,
+}
+
+/// All helpers of a stage, and how files lie on them.
+pub(crate) struct Crew {
+    pub(crate) layout: Layout,
+    pub(crate) recruits: Arc<Vec<Recruit>>,
+    /// Of those that were asked and have not answered.
+    pending: Mutex<usize>,
+    answered: Condvar,
+    at_work: AtomicUsize,
+}
+
+impl Default for Crew {
+    /// Nobody.
+    fn default() -> Crew {
+        Crew::new(Layout::whole_files(1), Arc::default())
+    }
+}
+
+impl Crew {
+    pub(crate) fn new(layout: Layout, recruits: Arc<Vec<Recruit>>) -> Crew {
+        let pending = Mutex::new(recruits.len());
+        Crew { layout, recruits, pending, answered: Condvar::new(), at_work: AtomicUsize::new(0) }
+    }
+
+    /// Whether there is anybody who may help.
+    pub(crate) fn has_recruits(&self) -> bool {
+        !self.recruits.is_empty()
+    }
+
+    /// How a file of this size is divided: by fragments, if movers are at work.
+    pub(crate) fn layout_for(&self, size: u64) -> Option<Layout> {
+        if size >= BYTES_MIN {
+            // They are being started, as so much was found.
+            let pending = self.pending.lock().expect("no thread panics with the lock");
+            let none = self.answered.wait_while(pending, |pending| *pending > 0);
+            drop(none.expect("no thread panics with the lock"));
+        }
+        (self.at_work.load(Ordering::Acquire) > 0).then_some(self.layout)
+    }
+
+    /// One more is at work.
+    pub(crate) fn joined(&self) {
+        self.at_work.fetch_add(1, Ordering::Release);
+    }
+
+    /// Threads that give movers their orders.
+    pub(crate) fn lanes(&self) -> usize {
+        LANES * self.at_work.load(Ordering::Relaxed)
+    }
+
+    /// One that was asked has answered.
+    pub(crate) fn answer(&self) {
+        *self.pending.lock().expect("no thread panics with the lock") -= 1;
+        self.answered.notify_all();
+    }
+
+    /// None will be asked.
+    pub(crate) fn dismiss(&self) {
+        *self.pending.lock().expect("no thread panics with the lock") = 0;
+        self.answered.notify_all();
+    }
+}

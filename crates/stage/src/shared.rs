@@ -1,0 +1,39 @@
+//! What the threads of one run leave for each other.
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::{Arc, Mutex};
+
+use wire::control::Side;
+
+use crate::at::At;
+use crate::links::Links;
+
+/// One for each run; the default for the coordinator, or for who copies entry by entry.
+#[derive(Default)]
+pub(crate) struct Shared {
+    /// What sets the names of this host's parts apart from those of the coordinator: empty for that, else as `m2-`.
+    pub(crate) hand: String,
+    /// Movers may help, which make parts.
+    pub(crate) helped: bool,
+    pub(crate) links: Links,
+    pub(crate) parts: AtomicU64,
+    pub(crate) strays: Mutex<Strays>,
+    /// Tells what this process's threads are at.
+    pub(crate) at: Arc<At>,
+    pub(crate) owner_remarked: AtomicBool,
+    /// Something could not be looked at or copied in this pass.
+    pub(crate) pass_failed: AtomicBool,
+    /// What a file was given up for, of which there is one cause for all: waiting again with each of a million others
+    /// would be in vain until one is copied.
+    pub(crate) in_vain: Mutex<Vec<(Side, i32)>>,
+}
+
+/// What may be left of this run.
+#[derive(Default)]
+pub(crate) struct Strays {
+    /// Parts that could not be removed.
+    pub(crate) paths: Vec<PathBuf>,
+    /// There may be others: of a mover that was not heard of again, or of an earlier run.
+    pub(crate) unknown: bool,
+}
