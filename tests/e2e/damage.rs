@@ -77,3 +77,52 @@ fn what_is_among_the_objects_and_is_none_is_listed_and_kept() {
     fs::remove_file(note).unwrap();
     cluster.forebay(&["fsck", &token]).expect_success();
 }
+
+mod root_only {
+    use super::*;
+
+    /// A file in an image, of which the kernel has the whole: nobody compares what it reads.
+    #[test]
+    fn damage_in_an_image_is_never_staged_out_as_verified_and_once_found_never_read() {
+        let cluster = Cluster::new();
+        let path = cluster.pfs("mnt");
+        let mountpoint = path.to_str().unwrap();
+        let options = ["--capacity", "512MiB", "--nodes", "1", "--volume", "image"];
+        cluster.forebay(&[&["mount", mountpoint], &options[..]].concat()).expect_success();
+        let token = cluster.tokens().remove(0);
+        let bytes: Vec<u8> = (0..1024_u32).flat_map(|n| [n.to_le_bytes(); BLOCK / 4].concat()).collect();
+        let file = path.join("a.h5");
+        fs::write(&file, &bytes).unwrap();
+        cluster.forebay(&["umount", mountpoint]).expect_success();
+        // What is at rest is summed.
+        cluster.forebay(&["scrub", &token]).expect_success();
+        flip(&cluster.state.join("nodes/n0/fragments/i1/volume.img"), &bytes[300 * BLOCK..301 * BLOCK]);
+        cluster.forebay(&["mount", mountpoint, "--token", &token]).expect_success();
+
+        let copy = cluster.pfs("copy.h5");
+        let (source, target) = (file.to_str().unwrap(), copy.to_str().unwrap());
+        let staged = cluster.forebay(&["stage", "out", source, target, "--wait"]);
+        assert_ne!(staged.code(), 0, "{}", staged.stdout);
+        assert!(!copy.exists(), "a damaged file was published");
+        assert_eq!(cluster.forebay(&["scrub", &token]).code(), 74);
+        let read = fs::read(&file).expect_err("the scrub has found it damaged");
+        assert_eq!(read.raw_os_error(), Some(rustix::io::Errno::IO.raw_os_error()));
+
+        fs::write(&file, &bytes).unwrap();
+        cluster.forebay(&["scrub", &token]).expect_success();
+        cluster.forebay(&["stage", "out", source, target, "--wait"]).expect_success();
+        assert!(fs::read(copy).unwrap() == bytes);
+    }
+
+    /// Changes one bit of the block that the image has of these bytes.
+    fn flip(image: &Path, block: &[u8]) {
+        let file = fs::File::options().read(true).write(true).open(image).unwrap();
+        let mut found = vec![0; BLOCK];
+        let is_it = |place: &u64| {
+            file.read_exact_at(&mut found, *place).unwrap();
+            found == block
+        };
+        let place = (0..file.metadata().unwrap().len()).step_by(BLOCK).find(is_it).unwrap();
+        file.write_all_at(&[block[9] ^ 1], place + 9).unwrap();
+    }
+}

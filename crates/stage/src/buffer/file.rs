@@ -27,7 +27,8 @@ pub(super) struct BufferFile<N: Namespace> {
     ino: u64,
     write: bool,
     closed: AtomicBool,
-    /// The objects on this host, by their fragments, that were asked for: their bytes pass no socket. `None`: refused.
+    /// The objects on this host, by their fragments, that were asked for to write to: their bytes pass no socket.
+    /// `None`: refused.
     objects: Mutex<HashMap<u32, Option<Arc<File>>>>,
     /// All that was in it when it was opened, if that was read then.
     ahead: Option<Vec<u8>>,
@@ -46,8 +47,12 @@ impl<N: Namespace> BufferFile<N> {
         BufferFile { namespace, ino, write, closed: AtomicBool::new(false), objects: Mutex::default(), ahead }
     }
 
-    /// The object that holds a range, and the offset there.
+    /// The object that holds a range, and the offset there. Not of a file that is only read: its node compares what it
+    /// reads with the checksums, and a copy is not to be called verified without that.
     fn object(&self, offset: u64, length: usize) -> Option<(Arc<File>, u64)> {
+        if !self.write {
+            return None;
+        }
         let length_there = u64::try_from(length).expect("a request's length fits 64 bits");
         let (fragment, place) = self.namespace.place(self.ino, offset, length_there)?;
         let mut objects = self.objects.lock().expect("no thread panics with the lock");

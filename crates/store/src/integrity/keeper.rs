@@ -109,6 +109,17 @@ impl Keeper {
         guard.hand_out(&self.log, found, || self.queue(guard))
     }
 
+    /// Whether an object may be read without us.
+    ///
+    /// # Errors
+    /// EIO where it is known to be damaged.
+    pub fn check_faults(&self, ino: u64) -> io::Result<()> {
+        self.faults()
+            .get(&ino)
+            .and_then(|faults| faults.first())
+            .map_or(Ok(()), |fault| Err(fault.error(ino)))
+    }
+
     /// Whether an object that is not there is rightly so.
     ///
     /// # Errors

@@ -31,6 +31,7 @@ impl Objects {
     }
 
     fn hand_out(&self, ino: u64, object: &Object) -> io::Result<OwnedFd> {
+        self.keeper.check_faults(ino)?;
         let found = measure(&object.file)?;
         if found.size <= CHECKED_AT_ONCE_BYTES_MAX {
             // Whoever has it reads without us.
