@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 use client::{Client, ROOT};
 use rustix::io::Errno;
 use wire::data::dial::{Via, dial};
-use wire::data::hello::{Claim, Key, copying};
+use wire::data::hello::{Claim, Key};
+use wire::data::member::{Member, Role};
 use wire::data::{PAYLOAD_BYTES_MAX, Reply, Request};
 use wire::node::{FragmentSpec, FragmentStatus};
 
@@ -286,7 +287,8 @@ fn what_came_of_a_copy_whose_connection_broke_takes_no_room() {
     await_two_copies(&cluster);
     stop(&cluster, HOME);
     let (address, key) = (&cluster.target.nodes[KEEPER], Key::from_hex(KEY).unwrap());
-    let claim = Claim { instance: "i1".into(), namespace: 0, fragment: 1, session: copying(0) };
+    let member = Member { role: Role::Copying, fragment: 0, term: 0 };
+    let claim = Claim { instance: "i1".into(), namespace: 0, fragment: 1, session: member.session() };
     let (mut connection, _) = dial(address, Via::Tcp, &key, &claim).unwrap();
     let requests = [Request::BeginCopy, Request::AppendCopy { offset: 0, confirmed: 0 }];
     for (id, request) in (1..).zip(requests) {

@@ -113,6 +113,7 @@ impl Cluster {
                 mirrored: false,
                 missing: wire::node::Missing::Made,
                 witnessed: false,
+                term: 0,
             };
             server.create_fragment(&spec).unwrap();
         }

@@ -76,6 +76,7 @@ fn a_log_that_was_replaced_comes_back_from_the_copy_with_all_that_came_after() {
             mirrored: false,
             missing: wire::node::Missing::Made,
             witnessed: false,
+            term: 0,
         };
         servers[index as usize].create_fragment(&spec).unwrap();
     }
