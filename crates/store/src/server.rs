@@ -4,6 +4,7 @@
 //! **Invariant:** a fragment whose connections are served has a slot that says so.
 
 mod changes;
+mod extend;
 mod lacking;
 mod replaced;
 mod slot;

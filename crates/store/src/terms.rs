@@ -7,8 +7,8 @@
 //!
 //! A fragment that is refused so, or that finds a higher term of its own here, is replaced: it serves nobody any more.
 //!
-//! **Invariant:** a higher term is durable here before anything is done for who speaks in it, and nothing is begun after
-//! that for who speaks in a lower one.
+//! **Invariant:** a higher term is durable here before anything is done for who speaks in it, and nothing is begun
+//! after that for who speaks in a lower one.
 
 use std::collections::BTreeMap;
 use std::io;

@@ -82,10 +82,21 @@ fn ask(address: &StorageAddress, n: usize) -> Result<(), HelloError> {
     dial(address, Via::Tcp, &Key::from_hex(KEY).unwrap(), &claim).map(drop)
 }
 
-/// Node `n` is given up, and comes back after its successor has changed what it had.
-fn comes_back(n: usize) {
+/// All that belongs to the successors is as they have it.
+fn assert_untouched(cluster: &Cluster, ino: u64, what: &str) {
+    for part in 0..3 {
+        let [own, mirror] = both(cluster, part, ino).map(|object| bytes(&object));
+        assert!(own == mirror && !own.is_empty(), "{what}: the mirror of part {part} is its successor's");
+    }
+    let log = |fragment: PathBuf, folder: &str| bytes(&fragment.join(folder).join("0/meta.log"));
+    let own = log(cluster.fragment(0), "namespaces");
+    assert!(log(cluster.fragment(1), "copies") == own, "{what}: the copy is of its successor's log");
+}
+
+/// A buffer of which node `n` was given up, with a file that was changed since, where the node has what it had.
+fn given_up(n: usize) -> (Cluster, u64, PathBuf) {
     let mut cluster = Cluster::start_mirrored(VolumeKind::Directory, 3, 64 << 20);
-    let (keeper, client) = ((n + 1) % 3, cluster.client());
+    let client = cluster.client();
     let ino = client.create(ROOT, b"file", 0o644, &ME).unwrap().ino;
     write(&client, ino, 1);
     client.sync_metadata().unwrap();
@@ -96,38 +107,29 @@ fn comes_back(n: usize) {
     write(&client, ino, 2);
     client.create(ROOT, b"of-the-successor", 0o644, &ME).unwrap();
     client.sync_metadata().unwrap();
+    (cluster, ino, root)
+}
 
+/// Node `n` is given up, and comes back after its successor has changed what it had.
+fn comes_back(n: usize) {
+    let (cluster, ino, root) = given_up(n);
     let (back, address) = come_back(&root);
     // It has found its mirror, or was told why not.
     wait_until("settled", || {
         let status = status_of(&back);
         status.error.is_some() || !status.starting && is_whole(&status)
     });
-    let status = status_of(&back);
-
-    for part in 0..3 {
-        let [own, mirror] = both(&cluster, part, ino).map(|object| bytes(&object));
-        assert!(
-            own == mirror && !own.is_empty(),
-            "node {n} is back: the mirror of part {part} is its successor's"
-        );
-    }
-    let log = |fragment: PathBuf, folder: &str| bytes(&fragment.join(folder).join("0/meta.log"));
-    let own_log = log(cluster.fragment(0), "namespaces");
-    assert!(
-        log(cluster.fragment(1), "copies") == own_log,
-        "node {n} is back: the copy is of its successor's log"
-    );
-    let why = status.error.unwrap_or_default();
+    assert_untouched(&cluster, ino, &format!("node {n} is back"));
+    let why = status_of(&back).error.unwrap_or_default();
     assert!(why.contains("taken its place"), "node {n} is back and says: {why:?}");
     let refused = ask(&address, n);
     assert!(matches!(refused, Err(HelloError::Refused(Refusal::Moved))), "node {n} is back: {refused:?}");
 
     // Nobody notices anything, and it stays so when the nodes that know it are away.
-    write(&client, ino, 3);
+    write(&cluster.client(), ino, 3);
     await_whole(&cluster);
     back.shutdown();
-    cluster.servers[keeper].shutdown();
+    cluster.servers[(n + 1) % 3].shutdown();
     fs::remove_file(root.join("again.sock")).unwrap();
     let (back, address) = come_back(&root);
     assert!(ask(&address, n).is_err(), "node {n} is back again, and its mirror's node is away");

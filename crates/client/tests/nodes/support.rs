@@ -155,8 +155,8 @@ impl Cluster {
         self.servers[n].create_fragment(&spec).unwrap();
     }
 
-    /// Node `n` is given up with all that it had, which is kept where this says; another takes its place elsewhere, where
-    /// its clients find it by its address.
+    /// Node `n` is given up with all that it had, which is kept where this says; another takes its place elsewhere,
+    /// where its clients find it by its address.
     pub fn give_up(&mut self, n: usize, spec: &FragmentSpec) -> PathBuf {
         self.servers[n].shutdown();
         let successor = self.roots[n].with_extension("successor");

@@ -219,37 +219,6 @@ impl Server {
         create::remove(&removing).map_err(failed)
     }
 
-    /// Adds namespaces to a fragment that is served: made first, then kept, so that what a client was told of is there
-    /// after a restart, and what the specification names is there always.
-    fn extend(&self, folder: &Path, fragment: &Fragment, spec: &FragmentSpec) -> Result<(), ApiError> {
-        let is_new = |id: u32| fragment.namespace(id).is_none();
-        if !spec.namespaces.iter().any(|namespace| is_new(namespace.id)) {
-            return Ok(());
-        }
-        self.try_extend(folder, fragment, spec)
-            .map_err(|error| self.cannot("namespace_not_added", "extend", &spec.instance, &error))
-    }
-
-    fn try_extend(
-        &self,
-        folder: &Path,
-        fragment: &Fragment,
-        spec: &FragmentSpec,
-    ) -> Result<(), FragmentError> {
-        let path = specification::path_of(folder);
-        let kept = specification::read(folder)?.ok_or(FragmentError::NoSpecification { path })?;
-        let mut namespaces = kept.namespaces;
-        for namespace in &spec.namespaces {
-            if namespaces.iter().all(|known| known.id != namespace.id) {
-                create::namespace(folder, fragment.spec(), namespace)?;
-                namespaces.push(namespace.clone());
-            }
-        }
-        let more = FragmentSpec { namespaces, ..fragment.spec().clone() };
-        specification::write(folder, &more)?;
-        fragment.add(&more.namespaces)
-    }
-
     fn check_space(&self, spec: &FragmentSpec) -> Result<(), ApiError> {
         let Ok(stat) = rustix::fs::statvfs(&self.root) else { return Ok(()) };
         let available = stat.f_bavail * stat.f_frsize;
@@ -269,7 +238,7 @@ impl Server {
         })
     }
 
-    fn cannot(&self, code: &str, verb: &str, instance: &str, error: &FragmentError) -> ApiError {
+    pub(super) fn cannot(&self, code: &str, verb: &str, instance: &str, error: &FragmentError) -> ApiError {
         ApiError {
             code: code.into(),
             blame: Blame::Site,

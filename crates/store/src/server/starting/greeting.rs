@@ -1,7 +1,8 @@
 //! A fragment that starts introduces itself to the nodes of all others: they hear that it has taken another's place, or
 //! it hears that it was replaced itself.
 //!
-//! **Invariant:** where the nodes of the instance can be reached, who was replaced hears of it before it serves anybody.
+//! **Invariant:** where the nodes of the instance can be reached, who was replaced hears of it before it serves
+//! anybody.
 
 use std::time::{Duration, Instant};
 
@@ -13,8 +14,8 @@ use super::{PATIENCE, PAUSE, Starting};
 use crate::copies::link::{Place, keeper_of};
 
 impl Starting {
-    /// Asks all once. The one that keeps its mirror is waited for, as it may be starting, too; a home asks for the copy of
-    /// its metadata log anyway.
+    /// Asks all once. The one that keeps its mirror is waited for, as it may be starting, too; a home asks for the copy
+    /// of its metadata log anyway.
     pub(super) fn greet(&self) {
         let Some(key) = Key::from_hex(&self.spec.key) else { return };
         let Some(namespace) = self.spec.namespaces.first().map(|namespace| namespace.id) else { return };
