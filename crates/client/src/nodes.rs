@@ -178,7 +178,7 @@ impl Nodes {
                     node.give_back(connection);
                     return Ok(());
                 }
-                Err(HelloError::Io(_)) if started.elapsed() < limit => {
+                Err(error) if !error.is_final() && started.elapsed() < limit => {
                     std::thread::sleep(pause);
                     pause = (pause * 2).min(PAUSE_MAX);
                 }
@@ -441,7 +441,7 @@ impl Nodes {
     fn consider(&self, node: &Node, error: &HelloError) -> Result<(), Errno> {
         let name = &node.address.node;
         let shown = error as &dyn std::error::Error;
-        if !matches!(error, HelloError::Io(_)) {
+        if error.is_final() {
             tracing::error!(node = name, error = shown, "the storage node turned us away: EIO");
             return Err(Errno::IO);
         }

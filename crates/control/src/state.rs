@@ -24,7 +24,7 @@ use rusqlite::{Connection, Transaction, TransactionBehavior};
 use wire::control::ApiError;
 
 /// The schema, one step after the other; a step is never changed once it was released.
-const MIGRATIONS: [&str; 10] = [
+const MIGRATIONS: [&str; 11] = [
     include_str!("migrations/1.sql"),
     include_str!("migrations/2.sql"),
     include_str!("migrations/3.sql"),
@@ -35,6 +35,7 @@ const MIGRATIONS: [&str; 10] = [
     include_str!("migrations/8.sql"),
     include_str!("migrations/9.sql"),
     include_str!("migrations/10.sql"),
+    include_str!("migrations/11.sql"),
 ];
 
 /// Why the state cannot be read or written.

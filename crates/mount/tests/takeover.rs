@@ -108,6 +108,7 @@ fn storage(folder: &Path) -> (Arc<Server>, NamespaceTarget) {
         mirrored: false,
         missing: wire::node::Missing::Made,
         witnessed: false,
+        term: 0,
     };
     server.create_fragment(&fragment).unwrap();
     (server, target)

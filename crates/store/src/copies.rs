@@ -25,11 +25,13 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use rustix::io::Errno;
 use wire::data::Stream;
 use wire::data::hello::Key;
+use wire::data::member::Member;
 
 use crate::shard::errno_of;
 use crate::shard::log::disk::{DiskFolder, Folder, LogFile};
 use crate::shard::log::mark::Mark;
 use crate::shard::log::{DRAFT, NAME};
+use crate::terms::Terms;
 
 /// A copy that is being filled is synced whenever it has so many more bytes, so that its end does not take long.
 const SYNC_BYTES: u64 = 32 << 20;
@@ -41,7 +43,8 @@ pub struct Copies {
     /// `FRAGMENT/copies`.
     folder: PathBuf,
     kept: Mutex<HashMap<u32, Arc<Mutex<Kept>>>>,
-    connections: Mutex<HashMap<u64, Stream>>,
+    connections: Mutex<HashMap<u64, (Stream, Member)>>,
+    terms: Arc<Terms>,
     /// Why copies cannot be kept, as the log says already.
     troubles: Mutex<HashMap<u32, Errno>>,
     next_connection: AtomicU64,
@@ -68,13 +71,14 @@ struct Draft {
 
 impl Copies {
     /// Those of the fragment in `folder`, which is fragment `index` of its instance.
-    pub fn new(folder: &std::path::Path, index: u32, key: Key) -> Copies {
+    pub fn new(folder: &std::path::Path, index: u32, key: Key, terms: Arc<Terms>) -> Copies {
         Copies {
             key,
             index,
             folder: folder.join("copies"),
             kept: Mutex::default(),
             connections: Mutex::default(),
+            terms,
             troubles: Mutex::default(),
             next_connection: AtomicU64::new(1),
             closed: AtomicBool::new(false),
@@ -92,14 +96,26 @@ impl Copies {
     }
 
     /// Notes a connection. Gives its number; `None` once this is closed.
-    pub fn connected(&self, stream: Stream) -> Option<u64> {
+    pub fn connected(&self, stream: Stream, member: Member) -> Option<u64> {
         let mut connections = self.connections.lock().expect(POISON);
         if self.closed.load(Ordering::Acquire) {
             return None;
         }
         let number = self.next_connection.fetch_add(1, Ordering::Relaxed);
-        connections.insert(number, stream);
+        connections.insert(number, (stream, member));
         Some(number)
+    }
+
+    /// Who may speak for other fragments, and whether this one may.
+    pub fn terms(&self) -> &Arc<Terms> {
+        &self.terms
+    }
+
+    /// Ends the connections of whoever this one has taken the place of.
+    pub fn end_former(&self, next: Member) {
+        let connections = self.connections.lock().expect(POISON);
+        let former = connections.values().filter(|(_, former)| next.follows(*former));
+        former.for_each(|(stream, _)| stream.shutdown());
     }
 
     fn disconnected(&self, number: u64) {
@@ -113,7 +129,7 @@ impl Copies {
             self.closed.store(true, Ordering::Release);
             std::mem::take(&mut *connections)
         };
-        connections.values().for_each(Stream::shutdown);
+        connections.values().for_each(|(stream, _)| stream.shutdown());
         // What is under way ends before.
         self.kept.lock().expect(POISON).values().for_each(|kept| drop(lock(kept)));
     }

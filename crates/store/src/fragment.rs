@@ -16,6 +16,7 @@
 //! **Invariant:** a fragment is served with all that its specification names, or not at all.
 
 mod advice;
+mod connections;
 pub mod create;
 pub mod extents;
 pub mod metadata;
@@ -33,12 +34,10 @@ mod whole_sync;
 use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock};
 
 use model::stripe::Layout;
 use wire::control::VolumeKind;
-use wire::data::Stream;
 use wire::data::hello::Key;
 use wire::node::{FragmentSpec, FragmentStatus, NamespaceSpec};
 
@@ -49,6 +48,8 @@ use crate::mirror::restore::RestoreError;
 use crate::peers::Peers;
 use crate::shard::log::LogError;
 use crate::shard::{Expect, Shard};
+use crate::terms::Terms;
+use connections::Connections;
 use metadata::home_of;
 use objects::Objects;
 use space::Space;
@@ -123,23 +124,9 @@ pub struct Fragment {
     space: Arc<Space>,
     verifier: Arc<Verifier>,
     namespaces: RwLock<HashMap<u32, Namespace>>,
-    closed: AtomicBool,
-    connections: Mutex<HashMap<u64, Served>>,
-    next_connection: AtomicU64,
-    /// Told whenever a connection was served to its end.
-    served: Condvar,
+    connections: Connections,
+    terms: Arc<Terms>,
 }
-
-/// A connection that is served.
-struct Served {
-    stream: Stream,
-    whose: Whose,
-    /// Another of its session has ended it; what it was asked before may still be under way.
-    fenced: bool,
-}
-
-/// Whose a connection is: a session, in a namespace.
-type Whose = ([u8; 16], u32);
 
 /// One namespace's part of a fragment.
 #[derive(Clone)]
@@ -159,7 +146,7 @@ impl Fragment {
     ///
     /// # Errors
     /// [`FragmentError`]; what is on disk is as it was.
-    pub fn open(folder: &Path, spec: FragmentSpec) -> Result<Fragment, FragmentError> {
+    pub fn open(folder: &Path, spec: FragmentSpec, terms: &Arc<Terms>) -> Result<Fragment, FragmentError> {
         let key = Key::from_hex(&spec.key).ok_or(FragmentError::Key)?;
         let space = match spec.volume {
             VolumeKind::Directory => Space::counted(spec.capacity_bytes),
@@ -176,10 +163,8 @@ impl Fragment {
             space: Arc::new(space),
             verifier: Arc::new(verifier),
             namespaces: RwLock::default(),
-            closed: AtomicBool::new(false),
-            connections: Mutex::default(),
-            next_connection: AtomicU64::new(0),
-            served: Condvar::new(),
+            connections: Connections::default(),
+            terms: terms.clone(),
         };
         fragment.add(&namespaces)?;
         Ok(fragment)
@@ -210,7 +195,7 @@ impl Fragment {
         sealer::start(&objects, namespace.id);
         self.start_mirrors(namespace.id, &objects)?;
         let shard = if namespace.home == self.spec.index {
-            let peers = Arc::new(Peers::new(&self.spec, namespace.id, self.key.clone()));
+            let peers = Arc::new(Peers::new(&self.spec, namespace.id, self.key.clone(), &self.terms));
             let home = home_of(&self.folder, namespace.id);
             Some(Shard::open(&home, namespace, Expect::Existing, objects.clone(), peers)?)
         } else {
@@ -237,6 +222,16 @@ impl Fragment {
     /// What clients know a loss of unsynced writes by.
     pub fn verifier(&self) -> &Arc<Verifier> {
         &self.verifier
+    }
+
+    /// Who may speak for other fragments, and whether this one may.
+    pub fn terms(&self) -> &Terms {
+        &self.terms
+    }
+
+    /// The connections that are served.
+    pub fn connections(&self) -> &Connections {
+        &self.connections
     }
 
     /// A namespace's part.
@@ -268,56 +263,9 @@ impl Fragment {
         }
     }
 
-    /// Notes a connection, so that it can be ended with the fragment. Gives its number; `None` once it is closed.
-    pub fn connected(&self, stream: Stream, session: [u8; 16], namespace: u32) -> Option<u64> {
-        let mut connections = self.connections.lock().expect(POISON);
-        if self.closed.load(Ordering::Acquire) {
-            return None;
-        }
-        let number = self.next_connection.fetch_add(1, Ordering::Relaxed);
-        connections.insert(number, Served { stream, whose: (session, namespace), fenced: false });
-        Some(number)
-    }
-
-    /// Ends and forgets a connection that is not served any more.
-    pub fn disconnected(&self, number: u64) {
-        if let Some(served) = self.connections.lock().expect(POISON).remove(&number) {
-            served.stream.shutdown();
-        }
-        self.served.notify_all();
-    }
-
-    /// Ends every other connection of the session that the connection `own` belongs to, and waits until they are served
-    /// to their ends.
-    pub fn fence(&self, own: u64) {
-        let mut connections = self.connections.lock().expect(POISON);
-        let Some(whose) = connections.get(&own).map(|served| served.whose) else { return };
-        let mut others = Vec::new();
-        for (number, served) in connections.iter_mut() {
-            if *number != own && served.whose == whose {
-                served.stream.shutdown();
-                served.fenced = true;
-                others.push(*number);
-            }
-        }
-        // One of them may be waiting for us likewise.
-        self.served.notify_all();
-        let still = |connections: &mut HashMap<u64, Served>| {
-            let is_fenced = connections.get(&own).is_none_or(|served| served.fenced);
-            !is_fenced && others.iter().any(|n| connections.contains_key(n))
-        };
-        drop(self.served.wait_while(connections, still).expect(POISON));
-    }
-
     /// Ends every connection and serves nothing any more.
     pub fn close(&self) {
-        let connections = {
-            let mut connections = self.connections.lock().expect(POISON);
-            self.closed.store(true, Ordering::Release);
-            std::mem::take(&mut *connections)
-        };
-        connections.values().for_each(|served| served.stream.shutdown());
-        self.served.notify_all();
+        self.connections.close();
         for namespace in self.namespaces.read().unwrap_or_else(PoisonError::into_inner).values() {
             namespace.shard.iter().for_each(|shard| shard.close());
             namespace.objects.keeper().close();
@@ -326,8 +274,6 @@ impl Fragment {
         }
     }
 }
-
-const POISON: &str = "no thread panics while it holds the list of connections";
 
 /// Where the bytes of the fragment in `folder` are: what is lost with one of their file systems is lost to the
 /// fragment.

@@ -15,6 +15,7 @@ mod peers;
 mod serve;
 mod server;
 mod shard;
+mod terms;
 
 pub use integrity::sealer::seal_after;
 pub use server::{OpenError, RunMover, Server};

@@ -154,7 +154,7 @@ impl Mirror {
         let mut progress = self.lock();
         loop {
             match progress.way {
-                _ if progress.closed => return Err(Errno::IO.into()),
+                _ if progress.closed || self.place.is_replaced() => return Err(Errno::IO.into()),
                 Way::Both if begun.elapsed() < WAIT_MAX || !progress.doubt.permits() => {
                     let epoch = progress.epoch;
                     return Ok(Some((epoch, progress.idle.pop())));
@@ -246,7 +246,7 @@ impl Mirror {
         self.changed.notify_all();
         let is_untold = |progress: &mut Progress| !progress.closed && progress.doubt.untold().is_some();
         let progress = self.changed.wait_while(progress, is_untold).expect(POISON);
-        if progress.closed { Err(Errno::IO.into()) } else { Ok(()) }
+        if progress.closed || self.place.is_replaced() { Err(Errno::IO.into()) } else { Ok(()) }
     }
 
     /// Control knows of these doubts.

@@ -7,11 +7,13 @@ use std::time::{Duration, Instant};
 use rustix::io::Errno;
 use wire::data::dial::{Via, dial};
 use wire::data::hello::{Claim, HelloError, Key};
+use wire::data::member::Role;
 use wire::data::outage::{self, Outage, Verdict};
 use wire::data::{Connection, Reply, Request};
 use wire::node::{FragmentSpec, StorageAddress};
 
 use crate::copies::link::Place;
+use crate::terms::Terms;
 
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -29,7 +31,7 @@ pub struct Peers {
     instance: String,
     namespace: u32,
     key: Key,
-    session: [u8; 16],
+    terms: Arc<Terms>,
     nodes: Vec<Peer>,
     grace: Duration,
     next_id: AtomicU64,
@@ -44,7 +46,7 @@ struct Peer {
 
 impl Peers {
     /// The peers of one namespace; nothing is connected before it is needed.
-    pub fn new(spec: &FragmentSpec, namespace: u32, key: Key) -> Peers {
+    pub fn new(spec: &FragmentSpec, namespace: u32, key: Key, terms: &Arc<Terms>) -> Peers {
         let grace = Duration::from_millis(spec.grace_ms);
         let peer = |address: &StorageAddress| Peer {
             address: address.clone(),
@@ -54,11 +56,11 @@ impl Peers {
         let nodes = spec.peers.iter().map(peer).collect();
         Peers {
             own_index: spec.index,
-            copy: Place::of(spec, namespace, key.clone()),
+            copy: Place::of(spec, namespace, key.clone(), terms),
             instance: spec.instance.clone(),
             namespace,
             key,
-            session: session_of(spec.index),
+            terms: terms.clone(),
             nodes,
             grace,
             next_id: AtomicU64::new(1),
@@ -189,7 +191,7 @@ impl Peers {
     }
 
     fn claim(&self, fragment: u32) -> Claim {
-        let (instance, session) = (self.instance.clone(), self.session);
+        let (instance, session) = (self.instance.clone(), self.terms.member(Role::Following).session());
         Claim { instance, session, namespace: self.namespace, fragment }
     }
 
@@ -198,7 +200,8 @@ impl Peers {
         let mut connection = match idle.take() {
             Some(connection) => connection,
             None => {
-                let mut connection = dial(&peer.address, Via::Tcp, &self.key, &self.claim(fragment))?.0;
+                let dialed = dial(&peer.address, Via::Tcp, &self.key, &self.claim(fragment));
+                let (mut connection, _) = dialed.inspect_err(|error| self.terms.heed(error))?;
                 // What was asked by a connection that broke, perhaps before a restart of ours, must not be done later.
                 self.ask(&mut connection, &Request::Fence)?;
                 if let (Some(heed), Reply::Verifier(verifier)) =
@@ -218,11 +221,4 @@ impl Peers {
         connection.send(self.next_id.fetch_add(1, Ordering::Relaxed), request, &[])?;
         Ok(connection.receive::<Reply>()?.message)
     }
-}
-
-/// The session of a fragment with its peers: the same in each of its node's lives, and no client's, as those are drawn.
-fn session_of(fragment: u32) -> [u8; 16] {
-    let mut session = [0xff; 16];
-    session[..4].copy_from_slice(&fragment.to_le_bytes());
-    session
 }

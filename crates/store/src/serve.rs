@@ -1,16 +1,18 @@
 //! One connection: handshake, then requests in turn, each answered before the next is read.
 
+mod admission;
+
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
-use wire::data::hello::{self, Claim, HelloError, Key, Refusal};
+use wire::data::hello::{self, Claim, HelloError};
 use wire::data::message::{JUST_MADE, Reply};
 use wire::data::{Connection, PAYLOAD_BYTES_MAX, Request, Stream, Time};
 
-use crate::copies::{self, Copies};
+use crate::copies;
 use crate::fragment::{Fragment, Namespace};
 use crate::mirror::replica::Replica;
 use crate::server::Server;
@@ -37,12 +39,6 @@ pub(crate) fn serve(server: &Server, mut stream: Stream) {
     tracing::debug!(end = %end, "a connection ended");
 }
 
-/// What a connection is for.
-enum Asked {
-    Namespace(Arc<Fragment>, Namespace),
-    Copies(Arc<Copies>),
-}
-
 /// Who answers it.
 enum Served {
     Client(Worker),
@@ -56,62 +52,14 @@ fn greet(server: &Server, stream: &mut Stream) -> Result<Served, HelloError> {
     let mut hurried = Hurried { stream, until: Instant::now() + HELLO_TIMEOUT };
     let find = |claim: &Claim| {
         let is_starting = server.is_starting(&claim.instance);
-        find(server, claim).inspect_err(|_| match is_starting || server.is_stopping() {
+        admission::find(server, claim).inspect_err(|_| match is_starting || server.is_stopping() {
             // Who is refused does not come again; who loses the connection does.
             true => other.shutdown(),
             false => server.miss(&claim.instance),
         })
     };
-    let admit = |claim: &Claim, asked| admit(claim, asked, handle).ok_or(Refusal::NoSuchFragment);
+    let admit = |claim: &Claim, asked| admission::admit(claim, asked, handle);
     hello::welcome(&mut hurried, server.boot(), find, admit)
-}
-
-/// What somebody claims to have the key of, and that key.
-fn find(server: &Server, claim: &Claim) -> Result<(Key, Asked), Refusal> {
-    if hello::is_copying(claim.session) {
-        let copies = server.copies(&claim.instance).filter(|copies| copies.index() == claim.fragment);
-        let copies = copies.ok_or(Refusal::NoSuchFragment)?;
-        return Ok((copies.key().clone(), Asked::Copies(copies)));
-    }
-    let fragment = server.fragment(&claim.instance).ok_or(Refusal::NoSuchFragment)?;
-    let mut namespace = fragment.namespace(claim.namespace).ok_or(Refusal::NoSuchFragment)?;
-    if fragment.spec().index != claim.fragment {
-        return Err(Refusal::NoSuchFragment);
-    }
-    if let Some(primary) = hello::mirrored_fragment(claim.session) {
-        let keeps = fragment.spec().keeps_mirror_of(primary);
-        let replica = namespace.replica.take().filter(|_| keeps).ok_or(Refusal::NoSuchFragment)?;
-        let objects = replica.objects().clone();
-        namespace = Namespace { objects, shard: None, replica: Some(replica), ..namespace };
-    } else {
-        namespace.replica = None;
-    }
-    Ok((fragment.key().clone(), Asked::Namespace(fragment, namespace)))
-}
-
-/// Notes the connection of somebody who has the key. `None`: what he asks for was closed meanwhile.
-fn admit(claim: &Claim, asked: Asked, handle: Stream) -> Option<Served> {
-    let (session, namespace_id) = (claim.session, claim.namespace);
-    match asked {
-        Asked::Copies(copies) => {
-            let number = copies.connected(handle)?;
-            Some(Served::Home(copies::connection::Worker::new(copies, namespace_id, number)))
-        }
-        Asked::Namespace(fragment, namespace) => {
-            let number = fragment.connected(handle, session, namespace_id)?;
-            namespace.shard.iter().for_each(|shard| shard.connected(session));
-            Some(Served::Client(Worker {
-                fragment,
-                namespace,
-                namespace_id,
-                session,
-                number,
-                made: None,
-                buffer: Vec::new(),
-                filled: 0,
-            }))
-        }
-    }
 }
 
 /// A stream that fails when its time is over, however many small pieces come in.
@@ -165,12 +113,18 @@ struct Worker {
 /// Also when it panics: a client must not wait for a connection that nobody serves.
 impl Drop for Worker {
     fn drop(&mut self) {
-        self.fragment.disconnected(self.number);
+        self.fragment.connections().remove(self.number);
         self.namespace.shard.iter().for_each(|shard| shard.disconnected(self.session));
     }
 }
 
 impl Worker {
+    fn new(fragment: Arc<Fragment>, namespace: Namespace, claim: &Claim, number: u64) -> Worker {
+        let (session, namespace_id) = (claim.session, claim.namespace);
+        let (made, buffer, filled) = (None, Vec::new(), 0);
+        Worker { fragment, namespace, namespace_id, session, number, made, buffer, filled }
+    }
+
     /// Answers requests until the connection ends, and tells why it did.
     fn run(&mut self, server: &Server, mut connection: Connection) -> io::Error {
         loop {
@@ -269,7 +223,7 @@ impl Worker {
             Request::ListObjects { after } => self.namespace.objects.page(after).map(Reply::Objects),
             Request::Usage => self.usage(),
             Request::Fence => {
-                self.fragment.fence(self.number);
+                self.fragment.connections().fence(self.number);
                 self.namespace.shard.iter().for_each(|shard| shard.fenced(self.session));
                 Ok(Reply::Done)
             }

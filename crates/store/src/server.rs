@@ -4,7 +4,10 @@
 //! **Invariant:** a fragment whose connections are served has a slot that says so.
 
 mod changes;
+mod extend;
 mod lacking;
+mod replaced;
+mod slot;
 mod starting;
 
 use std::collections::HashMap;
@@ -28,6 +31,7 @@ use crate::fragment::verifier::{Verifier, sync_file_system};
 use crate::fragment::{Fragment, open_objects, specification, volume};
 use crate::integrity::fsck;
 use crate::serve::serve;
+use slot::Slot;
 
 /// How long a node that stops waits for the files of a volume to be closed.
 const CLOSE_LIMIT: Duration = Duration::from_secs(3);
@@ -61,14 +65,6 @@ pub struct Server {
     listeners: Mutex<Vec<OwnedFd>>,
     run_mover: OnceLock<Box<RunMover>>,
     missed: lacking::Missed,
-}
-
-enum Slot {
-    Served(Arc<Fragment>),
-    /// It is being started: nobody is served before the node with the copy of its metadata log was asked.
-    Starting(FragmentStatus),
-    /// It cannot be served; its bytes are untouched.
-    Broken(FragmentStatus),
 }
 
 impl Server {
@@ -252,7 +248,7 @@ impl Server {
     pub(crate) fn fragment(&self, instance: &str) -> Option<Arc<Fragment>> {
         match self.fragments.read().expect(POISON).get(instance)? {
             Slot::Served(fragment) => Some(fragment.clone()),
-            Slot::Starting(_) | Slot::Broken(_) => None,
+            _ => None,
         }
     }
 
@@ -318,15 +314,6 @@ struct Place(Arc<Server>);
 impl Drop for Place {
     fn drop(&mut self) {
         self.0.connections.fetch_sub(1, Ordering::AcqRel);
-    }
-}
-
-impl Slot {
-    fn status(&self) -> FragmentStatus {
-        match self {
-            Slot::Served(fragment) => fragment.status(),
-            Slot::Starting(status) | Slot::Broken(status) => status.clone(),
-        }
     }
 }
 

@@ -14,6 +14,7 @@
 pub mod connection;
 pub mod dial;
 pub mod hello;
+pub mod member;
 pub mod message;
 pub mod moved;
 pub mod outage;

@@ -27,6 +27,7 @@
 //! | `POST /v1/shutdown` | `{}` | `{}` |
 //! | `GET /metrics` | | text, for Prometheus |
 
+mod copies;
 mod integrity;
 
 use std::path::PathBuf;
@@ -35,6 +36,7 @@ use model::phase::{Coherence, Direction, Drain, StageKind};
 use model::stripe::Layout;
 use serde::{Deserialize, Serialize};
 
+pub use copies::{CopyStatus, MirrorStatus};
 pub use integrity::{Damage, FsckReport, FsckSpec, IntegrityStatus, Orphan, ScrubSpec, ScrubStatus, Stray};
 
 use crate::control::{Owner, StagePair, StageStatus, VolumeKind};
@@ -121,6 +123,9 @@ pub struct FragmentSpec {
     /// Control may have another node take its place: it goes on without its copies only when control knows that.
     #[serde(default)]
     pub witnessed: bool,
+    /// How often another node has taken its place: nodes refuse whoever speaks for it in a lower term than they know.
+    #[serde(default)]
+    pub term: u32,
 }
 
 /// What a node does where it does not have the fragment that it is asked for.
@@ -222,26 +227,6 @@ impl FragmentStatus {
     }
 }
 
-/// The mirror of the objects that one fragment has of a namespace.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct MirrorStatus {
-    /// Which namespace.
-    pub namespace: u32,
-    /// The fragment's node.
-    pub node: String,
-    /// The node that keeps the mirror.
-    pub mirror: String,
-    /// Whether all that was answered is on both nodes.
-    pub whole: bool,
-    /// Objects that are still to be copied; `None`: not known yet.
-    pub behind: Option<u64>,
-    /// Why there is one copy only, if that is known.
-    pub error: Option<String>,
-    /// The node may soon answer what is not on both nodes, and waits to hear that control knows this number.
-    #[serde(default)]
-    pub doubt: Option<u64>,
-}
-
 /// The files that have data in one part of a buffer, for all that their metadata says.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PartFiles {
@@ -262,29 +247,6 @@ pub struct PartTrouble {
     pub why: String,
     /// What to do next.
     pub advice: String,
-}
-
-/// The second copy of the metadata of one namespace.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct CopyStatus {
-    /// Which namespace.
-    pub namespace: u32,
-    /// The node that the home shard is on.
-    pub home: String,
-    /// The node that keeps the copy.
-    pub node: String,
-    /// Whether there are two copies: all that an `fsync` confirmed is on both nodes.
-    pub whole: bool,
-    /// The other node could not be waited for: changes are confirmed with one copy until it has everything again.
-    #[serde(default)]
-    pub alone: bool,
-    /// Bytes of the log that the copy does not have yet.
-    pub behind_bytes: u64,
-    /// Why there is one only, if that is known.
-    pub error: Option<String>,
-    /// The home may soon confirm what is on one node, and waits to hear that control knows this number.
-    #[serde(default)]
-    pub doubt: Option<u64>,
 }
 
 /// Everything a client needs to use a namespace.

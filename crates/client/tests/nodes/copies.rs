@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 use client::{Client, ROOT};
 use rustix::io::Errno;
 use wire::data::dial::{Via, dial};
-use wire::data::hello::{Claim, Key, copying};
-use wire::data::{PAYLOAD_BYTES_MAX, Reply, Request};
+use wire::data::hello::{Claim, Key};
+use wire::data::{PAYLOAD_BYTES_MAX, Reply, Request, member};
 use wire::node::{FragmentSpec, FragmentStatus};
 
 use crate::keeper::Keeper;
@@ -286,7 +286,8 @@ fn what_came_of_a_copy_whose_connection_broke_takes_no_room() {
     await_two_copies(&cluster);
     stop(&cluster, HOME);
     let (address, key) = (&cluster.target.nodes[KEEPER], Key::from_hex(KEY).unwrap());
-    let claim = Claim { instance: "i1".into(), namespace: 0, fragment: 1, session: copying(0) };
+    let session = member::Member { role: member::Role::Copying, fragment: 0, term: 0 }.session();
+    let claim = Claim { instance: "i1".into(), namespace: 0, fragment: 1, session };
     let (mut connection, _) = dial(address, Via::Tcp, &key, &claim).unwrap();
     let requests = [Request::BeginCopy, Request::AppendCopy { offset: 0, confirmed: 0 }];
     for (id, request) in (1..).zip(requests) {
@@ -294,10 +295,9 @@ fn what_came_of_a_copy_whose_connection_broke_takes_no_room() {
         connection.send(id, &request, &payload).unwrap();
         assert_eq!(connection.receive::<Reply>().unwrap().message, Reply::Done);
     }
-    let draft = cluster.fragment(KEEPER).join("copies/0/meta.log.new");
+    let (draft, begun) = (cluster.fragment(KEEPER).join("copies/0/meta.log.new"), Instant::now());
     assert_eq!(fs::metadata(&draft).unwrap().len(), PAYLOAD_BYTES_MAX as u64);
     drop(connection);
-    let begun = Instant::now();
     while fs::metadata(&draft).is_ok() {
         assert!(begun.elapsed() < BOUND, "it is there still");
         std::thread::sleep(Duration::from_millis(10));

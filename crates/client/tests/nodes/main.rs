@@ -13,5 +13,6 @@ mod partial;
 mod promises;
 mod restored;
 mod sessions;
+mod successor;
 mod support;
 mod times;

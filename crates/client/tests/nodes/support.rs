@@ -107,6 +107,7 @@ impl Cluster {
             mirrored: false,
             missing: wire::node::Missing::Made,
             witnessed: false,
+            term: 0,
         }
     }
 
@@ -152,6 +153,21 @@ impl Cluster {
         self.servers[n] = self.serve(n, &tcp);
         let spec = FragmentSpec { missing: wire::node::Missing::Restored, ..spec.clone() };
         self.servers[n].create_fragment(&spec).unwrap();
+    }
+
+    /// Node `n` is given up with all that it had, which is kept where this says; another takes its place elsewhere,
+    /// where its clients find it by its address.
+    pub fn give_up(&mut self, n: usize, spec: &FragmentSpec) -> PathBuf {
+        self.servers[n].shutdown();
+        let successor = self.roots[n].with_extension("successor");
+        std::fs::create_dir(&successor).unwrap();
+        let given_up = std::mem::replace(&mut self.roots[n], successor);
+        let tcp = self.target.nodes[n].tcp.clone();
+        self.servers[n] = self.serve(n, &tcp);
+        let spec =
+            FragmentSpec { missing: wire::node::Missing::Restored, term: spec.term + 1, ..spec.clone() };
+        self.servers[n].create_fragment(&spec).unwrap();
+        given_up
     }
 
     /// What node `n` has of the instance.

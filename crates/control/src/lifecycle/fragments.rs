@@ -28,7 +28,7 @@ pub async fn specs<S: Site>(
     let id = of.instance.id.clone();
     let states = control.database.transact(move |tx| fragments::states(tx, &id)).await?;
     let specs = target::fragments(&control.site, of, peers).into_iter().zip(states);
-    Ok(specs.map(|(spec, state)| FragmentSpec { missing: state.missing(), ..spec }).collect())
+    Ok(specs.map(|(spec, (state, term))| FragmentSpec { missing: state.missing(), term, ..spec }).collect())
 }
 
 /// All fragments at once: an image takes its time. Those that were made before get the namespaces that they lack.

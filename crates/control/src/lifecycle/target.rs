@@ -108,6 +108,7 @@ pub fn fragments(site: &impl Site, of: &Described, peers: &[StorageAddress]) -> 
         missing: Missing::Refused,
         // Where others may take its place.
         witnessed: count > 1 && site.cluster().is_some(),
+        term: 0,
     };
     (0u32..).zip(&instance.nodes).map(|(index, _)| spec(index)).collect()
 }

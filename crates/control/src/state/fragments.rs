@@ -1,7 +1,8 @@
-//! Table `fragments`: the node of each fragment of an instance, and whether it was made there.
+//! Table `fragments`: the node of each fragment of an instance, whether it was made there, and its term: how often
+//! another node took its place.
 //!
 //! **Invariant:** one that was made is never asked to be made again: where its node does not have it, it is lost, or
-//! not mounted, which somebody must decide.
+//! not mounted, which somebody must decide. No two nodes were ever to have a fragment in the same term.
 
 use rusqlite::{Transaction, params};
 use serde::{Deserialize, Serialize};
@@ -57,14 +58,15 @@ pub fn nodes(tx: &Transaction<'_>, token: &str) -> Result<Vec<String>> {
     Ok(query.query_map([token], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?)
 }
 
-/// What is known of each fragment of the instance with this id, in order.
+/// What is known of each fragment of the instance with this id, and its term, in order.
 ///
 /// # Errors
 /// The database's.
-pub fn states(tx: &Transaction<'_>, instance: &str) -> Result<Vec<State>> {
-    let sql = "SELECT state FROM fragments JOIN instances USING (token) WHERE id = ?1 ORDER BY position";
+pub fn states(tx: &Transaction<'_>, instance: &str) -> Result<Vec<(State, u32)>> {
+    let sql =
+        "SELECT state, term FROM fragments JOIN instances USING (token) WHERE id = ?1 ORDER BY position";
     let mut query = tx.prepare(sql)?;
-    let states = query.query_map([instance], |row| Ok(row.get::<_, Word<State>>(0)?.0))?;
+    let states = query.query_map([instance], |row| Ok((row.get::<_, Word<State>>(0)?.0, row.get(1)?)))?;
     Ok(states.collect::<rusqlite::Result<_>>()?)
 }
 
@@ -78,12 +80,12 @@ pub fn note_made(tx: &Transaction<'_>, instance: &str) -> Result<()> {
     Ok(())
 }
 
-/// The fragment that the session's instance had on the node `lost` is to be on `spare`.
+/// The fragment that the session's instance had on the node `lost` is to be on `spare`, in another term.
 ///
 /// # Errors
 /// The database's.
 pub fn replace(tx: &Transaction<'_>, token: &str, lost: &str, spare: &str) -> Result<()> {
-    let sql = "UPDATE fragments SET node = ?3, state = ?4 WHERE token = ?1 AND node = ?2";
+    let sql = "UPDATE fragments SET node = ?3, state = ?4, term = term + 1 WHERE token = ?1 AND node = ?2";
     tx.execute(sql, params![token, lost, spare, Word(State::Replacing)])?;
     Ok(())
 }

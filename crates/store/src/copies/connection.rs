@@ -5,6 +5,7 @@ use std::io;
 use std::sync::{Arc, Mutex};
 
 use rustix::io::Errno;
+use wire::data::member::Member;
 use wire::data::{Connection, PAYLOAD_BYTES_MAX, Reply, Request};
 
 use super::{Copies, Draft, Kept, lock};
@@ -14,6 +15,8 @@ use crate::shard::errno_of;
 pub struct Worker {
     copies: Arc<Copies>,
     namespace: u32,
+    /// Whose they are.
+    home: Member,
     /// The connection's, in `copies`.
     number: u64,
     draft: Option<Draft>,
@@ -31,8 +34,8 @@ impl Drop for Worker {
 
 impl Worker {
     /// For the connection `number`, which speaks of this namespace.
-    pub fn new(copies: Arc<Copies>, namespace: u32, number: u64) -> Worker {
-        Worker { copies, namespace, number, draft: None, buffer: Vec::new() }
+    pub fn new(copies: Arc<Copies>, namespace: u32, home: Member, number: u64) -> Worker {
+        Worker { copies, namespace, home, number, draft: None, buffer: Vec::new() }
     }
 
     /// Answers requests until the connection ends, and tells why it did.
@@ -60,7 +63,9 @@ impl Worker {
         match *request {
             Request::BeginCopy => {
                 let kept = self.copies.kept(self.namespace, true)?;
-                self.draft = Some(lock(&kept).begin(self.number)?);
+                let mut kept = lock(&kept);
+                self.check_term()?;
+                self.draft = Some(kept.begin(self.number)?);
                 Ok(Reply::Done)
             }
             Request::AppendCopy { offset, confirmed } => self.write(|kept, draft, bytes| {
@@ -84,13 +89,19 @@ impl Worker {
         change: impl FnOnce(&mut Kept, &mut Draft, &[u8]) -> io::Result<()>,
     ) -> io::Result<Reply> {
         let kept = self.copies.kept(self.namespace, false)?;
-        let draft = self.draft.as_mut().ok_or(Errno::INVAL)?;
         let mut kept = lock(&kept);
+        self.check_term()?;
+        let draft = self.draft.as_mut().ok_or(Errno::INVAL)?;
         if kept.writer != self.number {
             return Err(Errno::STALE.into());
         }
         change(&mut kept, draft, &self.buffer)?;
         Ok(Reply::Done)
+    }
+
+    /// While the copy is held: who took the home's place asks for it only after it was heard of.
+    fn check_term(&self) -> io::Result<()> {
+        if self.copies.terms().is_current(self.home) { Ok(()) } else { Err(Errno::STALE.into()) }
     }
 
     fn find(&self) -> io::Result<Reply> {

@@ -2,14 +2,18 @@
 //! the mirror of its objects.
 
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::io::Errno;
 use wire::data::dial::{Via, dial};
-use wire::data::hello::{Claim, HelloError, Key, copying, mirroring};
+use wire::data::hello::{Claim, HelloError, Key};
+use wire::data::member::Role;
 use wire::data::moved;
 use wire::data::{Connection, PAYLOAD_BYTES_MAX, Reply, Request};
 use wire::node::{FragmentSpec, StorageAddress};
+
+use crate::terms::Terms;
 
 /// Where the copy of one namespace's log is, or the mirror of its objects.
 #[derive(Clone, Debug)]
@@ -18,6 +22,8 @@ pub struct Place {
     key: Key,
     claim: Claim,
     witnessed: bool,
+    /// What the fragment knows of its own place.
+    terms: Arc<Terms>,
 }
 
 /// What there is of a copy.
@@ -35,23 +41,41 @@ pub struct Link {
     next_id: u64,
 }
 
+/// The fragment whose node keeps the copies of this one's; `None` where the instance has no other.
+pub fn keeper_of(spec: &FragmentSpec) -> Option<u32> {
+    let fragments = u32::try_from(spec.peers.len()).ok().filter(|count| *count > 1)?;
+    Some((spec.index + 1) % fragments)
+}
+
 impl Place {
     /// Of the log of the namespace whose home is the fragment `spec`; `None` where the instance has no other.
-    pub fn of(spec: &FragmentSpec, namespace: u32, key: Key) -> Option<Place> {
-        Place::next(spec, namespace, key, copying(spec.index))
+    pub fn of(spec: &FragmentSpec, namespace: u32, key: Key, terms: &Arc<Terms>) -> Option<Place> {
+        Place::at(spec, keeper_of(spec)?, (namespace, Role::Copying), key, terms)
     }
 
     /// Of the objects that the fragment `spec` has of a namespace; `None` where they are not mirrored.
-    pub fn of_mirror(spec: &FragmentSpec, namespace: u32, key: Key) -> Option<Place> {
-        Place::next(spec, namespace, key, mirroring(spec.index)).filter(|_| spec.mirrored)
+    pub fn of_mirror(spec: &FragmentSpec, namespace: u32, key: Key, terms: &Arc<Terms>) -> Option<Place> {
+        let keeper = keeper_of(spec).filter(|_| spec.mirrored)?;
+        Place::at(spec, keeper, (namespace, Role::Mirroring), key, terms)
     }
 
-    fn next(spec: &FragmentSpec, namespace: u32, key: Key, session: [u8; 16]) -> Option<Place> {
-        let fragments = u32::try_from(spec.peers.len()).ok().filter(|count| *count > 1)?;
-        let fragment = (spec.index + 1) % fragments;
+    /// The node of another fragment, to be spoken to so of a namespace.
+    pub fn at(
+        spec: &FragmentSpec,
+        fragment: u32,
+        (namespace, role): (u32, Role),
+        key: Key,
+        terms: &Arc<Terms>,
+    ) -> Option<Place> {
         let address = spec.peers.get(fragment as usize)?.clone();
+        let session = terms.member(role).session();
         let claim = Claim { instance: spec.instance.clone(), namespace, fragment, session };
-        Some(Place { address, key, claim, witnessed: spec.witnessed })
+        Some(Place { address, key, claim, witnessed: spec.witnessed, terms: terms.clone() })
+    }
+
+    /// Whether another node has taken the place of the fragment that speaks.
+    pub fn is_replaced(&self) -> bool {
+        self.terms.is_replaced()
     }
 
     /// Whether control is to know before anything is confirmed without it.
@@ -69,7 +93,8 @@ impl Place {
     /// # Errors
     /// [`HelloError`].
     pub fn connect(&self, timeout: Option<Duration>) -> Result<Connection, HelloError> {
-        let (connection, _) = dial(&self.address, Via::Tcp, &self.key, &self.claim)?;
+        let dialed = dial(&self.address, Via::Tcp, &self.key, &self.claim);
+        let (connection, _) = dialed.inspect_err(|error| self.terms.heed(error))?;
         connection.try_clone_stream()?.set_timeout(timeout)?;
         Ok(connection)
     }

@@ -36,7 +36,8 @@ pub(super) fn space(spec: &FragmentSpec, volume: Space) -> Space {
 impl Fragment {
     /// The mirror of a namespace's objects here, if they have one.
     pub(super) fn mirror_for(&self, namespace: u32) -> Result<Option<Arc<Mirror>>, FragmentError> {
-        let Some(place) = Place::of_mirror(&self.spec, namespace, self.key.clone()) else { return Ok(None) };
+        let place = Place::of_mirror(&self.spec, namespace, self.key.clone(), &self.terms);
+        let Some(place) = place else { return Ok(None) };
         let notes = self.folder.join("mirrored").join(namespace.to_string());
         create::make_folders(&notes)?;
         let opened = DiskFolder::open(&notes)

@@ -25,6 +25,7 @@ use crate::fragment::verifier::{Verifier, sync_file_system};
 use crate::fragment::{Fragment, objects_of, places, volume};
 use crate::integrity::{log, lost};
 use crate::peers::Peers;
+use crate::terms::Terms;
 
 /// Why the objects are not there.
 #[derive(Debug, thiserror::Error)]
@@ -89,17 +90,17 @@ pub fn is_due(folder: &Path) -> io::Result<bool> {
 ///
 /// # Errors
 /// [`RestoreError`]; it can be done again.
-pub fn run(folder: &Path, spec: &FragmentSpec) -> Result<(), RestoreError> {
+pub fn run(folder: &Path, spec: &FragmentSpec, terms: &Arc<Terms>) -> Result<(), RestoreError> {
     if !spec.mirrored {
-        return note_lost(folder, spec);
+        return note_lost(folder, spec, terms);
     }
     for namespace in &spec.namespaces {
-        let Some(place) = Key::from_hex(&spec.key).and_then(|key| Place::of_mirror(spec, namespace.id, key))
-        else {
+        let key = Key::from_hex(&spec.key);
+        let Some(place) = key.and_then(|key| Place::of_mirror(spec, namespace.id, key, terms)) else {
             continue;
         };
         let mut taking = Taking::begin(&place)?;
-        let meant = certain(&namespace.layout, meant_elsewhere(spec, namespace)?);
+        let meant = certain(&namespace.layout, meant_elsewhere(spec, namespace, terms)?);
         let here = |cause| RestoreError::Here { node: place.node(), cause };
         let objects = open(folder, spec, namespace, taking.verifier).map_err(here)?;
         let lost = taking.all(&objects, &meant)?;
@@ -109,19 +110,23 @@ pub fn run(folder: &Path, spec: &FragmentSpec) -> Result<(), RestoreError> {
 }
 
 /// Notes which objects are lost of the namespaces that have their homes elsewhere, where there is no mirror.
-fn note_lost(folder: &Path, spec: &FragmentSpec) -> Result<(), RestoreError> {
+fn note_lost(folder: &Path, spec: &FragmentSpec, terms: &Arc<Terms>) -> Result<(), RestoreError> {
     for namespace in spec.namespaces.iter().filter(|namespace| namespace.home != spec.index) {
-        let meant = meant_elsewhere(spec, namespace)?;
+        let meant = meant_elsewhere(spec, namespace, terms)?;
         lost::note(&lost::path_of(&seals_of(folder, namespace.id)), &meant).map_err(here)?;
     }
     Ok(())
 }
 
 /// The objects that the fragment should have, as a home on another node says.
-fn meant_elsewhere(spec: &FragmentSpec, namespace: &NamespaceSpec) -> Result<Vec<(u64, u64)>, RestoreError> {
+fn meant_elsewhere(
+    spec: &FragmentSpec,
+    namespace: &NamespaceSpec,
+    terms: &Arc<Terms>,
+) -> Result<Vec<(u64, u64)>, RestoreError> {
     let key = Key::from_hex(&spec.key).filter(|_| namespace.home != spec.index);
     let Some(key) = key else { return Ok(Vec::new()) };
-    let peers = Peers::new(spec, namespace.id, key);
+    let peers = Peers::new(spec, namespace.id, key, terms);
     let away = |errno: Errno| RestoreError::HomeAway {
         node: peers.name(namespace.home).to_owned(),
         cause: errno.into(),

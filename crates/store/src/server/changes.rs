@@ -17,10 +17,12 @@ use wire::control::{ApiError, Blame};
 use wire::data::hello::Key;
 use wire::node::{FRAGMENT_STARTING, FragmentSpec, FragmentStatus, Missing};
 
+use super::slot::Slot;
 use super::starting::Starting;
-use super::{POISON, Server, Slot, thread};
+use super::{POISON, Server, thread};
 use crate::copies::Copies;
 use crate::fragment::{Fragment, FragmentError, create, specification};
+use crate::terms::Terms;
 
 /// How long a request for a fragment waits for its start.
 pub(super) const START_MAX: Duration = Duration::from_secs(30);
@@ -63,23 +65,27 @@ impl Server {
             Ok(None) => return,
             Err(error) => return self.refuse(unknown(name), &error),
         };
-        self.keep_copies(&name, folder, &spec);
-        if let Some(starting) = Starting::of(&name, folder, &spec) {
+        let (index, capacity_bytes) = (spec.index, spec.capacity_bytes);
+        let status = FragmentStatus { index, capacity_bytes, ..unknown(name.clone()) };
+        let terms = match self.terms(folder, &spec) {
+            Ok(terms) if terms.is_replaced() => return drop(self.show_replaced(status)),
+            Ok(terms) => terms,
+            Err(error) => return self.refuse(status, &error),
+        };
+        self.keep_copies(&name, folder, &spec, &terms);
+        if let Some(starting) = Starting::of(&name, folder, &spec, &terms) {
             return self.begin(starting);
         }
-        match Fragment::open(folder, spec.clone()) {
+        match Fragment::open(folder, spec, &terms) {
             Ok(fragment) => drop(self.slots().insert(name, Slot::Served(Arc::new(fragment)))),
-            Err(error) => {
-                let (index, capacity_bytes) = (spec.index, spec.capacity_bytes);
-                self.refuse(FragmentStatus { index, capacity_bytes, ..unknown(name) }, &error);
-            }
+            Err(error) => self.refuse(status, &error),
         }
     }
 
     /// From here on this node keeps copies of the metadata logs of the instance's other nodes.
-    fn keep_copies(&self, instance: &str, folder: &Path, spec: &FragmentSpec) {
+    fn keep_copies(&self, instance: &str, folder: &Path, spec: &FragmentSpec, terms: &Arc<Terms>) {
         if let Some(key) = Key::from_hex(&spec.key).filter(|_| spec.peers.len() > 1) {
-            let copies = Arc::new(Copies::new(folder, spec.index, key));
+            let copies = Arc::new(Copies::new(folder, spec.index, key, terms.clone()));
             self.copies.write().expect(POISON).insert(instance.to_owned(), copies);
         }
     }
@@ -121,6 +127,10 @@ impl Server {
         let _alone = self.changing.lock().expect(POISON);
         let folder = self.folder(&spec.instance)?;
         if let Some(fragment) = self.fragment(&spec.instance) {
+            if fragment.spec().term < spec.term {
+                fragment.terms().lose();
+                return Err(self.broken(&spec.instance, "another node has taken its place since", None));
+            }
             self.extend(&folder, &fragment, spec)?;
         }
         match self.status_of(&spec.instance) {
@@ -151,25 +161,32 @@ impl Server {
             cause,
         });
         let (is_restored, spec) = (spec.missing == Missing::Restored, &create::as_kept(spec));
+        let terms = self.terms(folder, spec)?;
         if named.is_ok() && is_restored {
-            return Ok(self.begin_restored(folder, spec));
+            return Ok(self.begin_restored(folder, spec, &terms));
         }
-        let fragment = named.and_then(|()| Fragment::open(folder, spec.clone())).inspect_err(|_| {
-            if disk::set_aside(folder).is_ok() {
-                undo(&disk::removing(folder));
-            }
-        })?;
+        let fragment =
+            named.and_then(|()| Fragment::open(folder, spec.clone(), &terms)).inspect_err(|_| {
+                if disk::set_aside(folder).is_ok() {
+                    undo(&disk::removing(folder));
+                }
+            })?;
         let status = fragment.status();
-        self.keep_copies(&spec.instance, folder, spec);
+        self.keep_copies(&spec.instance, folder, spec, &terms);
         self.missed.made(&spec.instance);
         self.slots().insert(spec.instance.clone(), Slot::Served(Arc::new(fragment)));
         Ok(status)
     }
 
     /// Begins to take what the lost fragment had from the other nodes: it is not known yet whether that can be.
-    fn begin_restored(self: &Arc<Server>, folder: &Path, spec: &FragmentSpec) -> FragmentStatus {
-        self.keep_copies(&spec.instance, folder, spec);
-        if let Some(starting) = Starting::of(&spec.instance, folder, spec) {
+    fn begin_restored(
+        self: &Arc<Server>,
+        folder: &Path,
+        spec: &FragmentSpec,
+        terms: &Arc<Terms>,
+    ) -> FragmentStatus {
+        self.keep_copies(&spec.instance, folder, spec, terms);
+        if let Some(starting) = Starting::of(&spec.instance, folder, spec, terms) {
             self.begin(starting);
         }
         self.status_of(&spec.instance).unwrap_or_else(|| unknown(spec.instance.clone()))
@@ -202,37 +219,6 @@ impl Server {
         create::remove(&removing).map_err(failed)
     }
 
-    /// Adds namespaces to a fragment that is served: made first, then kept, so that what a client was told of is there
-    /// after a restart, and what the specification names is there always.
-    fn extend(&self, folder: &Path, fragment: &Fragment, spec: &FragmentSpec) -> Result<(), ApiError> {
-        let is_new = |id: u32| fragment.namespace(id).is_none();
-        if !spec.namespaces.iter().any(|namespace| is_new(namespace.id)) {
-            return Ok(());
-        }
-        self.try_extend(folder, fragment, spec)
-            .map_err(|error| self.cannot("namespace_not_added", "extend", &spec.instance, &error))
-    }
-
-    fn try_extend(
-        &self,
-        folder: &Path,
-        fragment: &Fragment,
-        spec: &FragmentSpec,
-    ) -> Result<(), FragmentError> {
-        let path = specification::path_of(folder);
-        let kept = specification::read(folder)?.ok_or(FragmentError::NoSpecification { path })?;
-        let mut namespaces = kept.namespaces;
-        for namespace in &spec.namespaces {
-            if namespaces.iter().all(|known| known.id != namespace.id) {
-                create::namespace(folder, fragment.spec(), namespace)?;
-                namespaces.push(namespace.clone());
-            }
-        }
-        let more = FragmentSpec { namespaces, ..fragment.spec().clone() };
-        specification::write(folder, &more)?;
-        fragment.add(&more.namespaces)
-    }
-
     fn check_space(&self, spec: &FragmentSpec) -> Result<(), ApiError> {
         let Ok(stat) = rustix::fs::statvfs(&self.root) else { return Ok(()) };
         let available = stat.f_bavail * stat.f_frsize;
@@ -252,7 +238,7 @@ impl Server {
         })
     }
 
-    fn cannot(&self, code: &str, verb: &str, instance: &str, error: &FragmentError) -> ApiError {
+    pub(super) fn cannot(&self, code: &str, verb: &str, instance: &str, error: &FragmentError) -> ApiError {
         ApiError {
             code: code.into(),
             blame: Blame::Site,

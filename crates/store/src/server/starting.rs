@@ -13,6 +13,7 @@
 //!
 //! **Invariant:** a log gives its place only to a copy that is known to have all that was confirmed.
 
+mod greeting;
 mod lost;
 
 use std::path::{Path, PathBuf};
@@ -24,11 +25,13 @@ use wire::node::{FragmentSpec, FragmentStatus};
 
 use self::lost::{ANSWER_WITHIN, Fetched, Home, Unfit};
 use super::changes::unknown;
-use super::{POISON, Server, Slot, thread};
+use super::slot::Slot;
+use super::{POISON, Server, thread};
 use crate::copies::link::Place;
 use crate::fragment::{Fragment, FragmentError, metadata};
 use crate::mirror::{self, restore::RestoreError};
 use crate::shard::log::{self, restore};
+use crate::terms::Terms;
 
 /// How long a start waits for the node with the copy, where nothing is wrong with the log. After a power loss of all
 /// nodes the last may come some seconds after the first.
@@ -46,26 +49,33 @@ pub(super) struct Starting {
     instance: String,
     folder: PathBuf,
     spec: FragmentSpec,
+    terms: Arc<Terms>,
     homes: Vec<Home>,
     /// It takes the place of one that is lost, the objects of which are on another node, or lost, too; or nobody knows.
     restores: bool,
 }
 
 impl Starting {
-    /// Of the fragment in `folder`; `None` where it needs no other node: it is no home, or the only fragment.
-    pub(super) fn of(instance: &str, folder: &Path, spec: &FragmentSpec) -> Option<Starting> {
+    /// Of the fragment in `folder`; `None` where it needs no other node: it is no home, and no other takes its place.
+    pub(super) fn of(
+        instance: &str,
+        folder: &Path,
+        spec: &FragmentSpec,
+        terms: &Arc<Terms>,
+    ) -> Option<Starting> {
         let key = Key::from_hex(&spec.key)?;
         let at_home = spec.namespaces.iter().filter(|namespace| namespace.home == spec.index);
         let homes: Vec<Home> = at_home
             .filter_map(|namespace| {
-                let place = Place::of(spec, namespace.id, key.clone())?;
+                let place = Place::of(spec, namespace.id, key.clone(), terms)?;
                 Some(Home { path: metadata::home_of(folder, namespace.id), place })
             })
             .collect();
         let (instance, folder) = (instance.to_owned(), folder.to_owned());
         let restores = mirror::restore::is_due(&folder).unwrap_or(true);
-        let is_needed = restores || !homes.is_empty();
-        is_needed.then(|| Starting { instance, folder, spec: spec.clone(), homes, restores })
+        let is_needed = restores || !homes.is_empty() || spec.witnessed;
+        let (spec, terms) = (spec.clone(), terms.clone());
+        is_needed.then(|| Starting { instance, folder, spec, terms, homes, restores })
     }
 
     fn status(&self) -> FragmentStatus {
@@ -74,7 +84,7 @@ impl Starting {
     }
 
     fn open(&self) -> Result<Fragment, FragmentError> {
-        let fragment = Fragment::open(&self.folder, self.spec.clone())?;
+        let fragment = Fragment::open(&self.folder, self.spec.clone(), &self.terms)?;
         if !self.restores || self.spec.mirrored {
             return Ok(fragment);
         }
@@ -86,7 +96,7 @@ impl Starting {
         fragment.close();
         drop(fragment);
         noted?;
-        Fragment::open(&self.folder, self.spec.clone())
+        Fragment::open(&self.folder, self.spec.clone(), &self.terms)
     }
 
     /// Asks how far the logs were synced, and notes that beside them: one that ends before is known to be cut off then.
@@ -134,6 +144,9 @@ impl Server {
     }
 
     fn start(&self, starting: &Starting) {
+        if starting.restores || starting.spec.witnessed {
+            starting.greet();
+        }
         if starting.restores {
             self.take_objects(starting);
         }
@@ -154,7 +167,7 @@ impl Server {
     fn take_objects(&self, starting: &Starting) {
         let instance = &starting.instance;
         while self.is_wanted(instance) {
-            let Err(error) = mirror::restore::run(&starting.folder, &starting.spec) else {
+            let Err(error) = mirror::restore::run(&starting.folder, &starting.spec, &starting.terms) else {
                 tracing::info!(
                     instance,
                     "the objects of a fragment that was lost are here again, or known to be lost"
@@ -230,7 +243,7 @@ impl Server {
     /// Serves or refuses it. Returns whether there is nothing more to be done.
     fn concluded(&self, starting: &Starting, opened: Result<Fragment, Unfit>) -> bool {
         match opened {
-            Ok(fragment) => self.started(&starting.instance, fragment),
+            Ok(fragment) => self.started(starting, fragment),
             Err(Unfit::Never(error)) => self.refuse(starting.status(), &error),
             Err(Unfit::Yet(error)) => {
                 self.refuse(FragmentStatus { retried: true, ..starting.status() }, &error);
@@ -240,13 +253,13 @@ impl Server {
         true
     }
 
-    fn started(&self, instance: &str, fragment: Fragment) {
+    fn started(&self, Starting { instance, terms, .. }: &Starting, fragment: Fragment) {
         let fragment = Arc::new(fragment);
         let mut slots = self.slots();
-        if slots.contains_key(instance) {
+        if slots.contains_key(instance) && !terms.is_replaced() {
             slots.insert(instance.to_owned(), Slot::Served(fragment));
         } else {
-            // The node is being stopped.
+            // The node is being stopped, or another has taken the fragment's place.
             drop(slots);
             fragment.close();
         }

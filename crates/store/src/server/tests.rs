@@ -27,6 +27,7 @@ fn spec(namespaces: &[u32]) -> FragmentSpec {
         mirrored: false,
         missing: wire::node::Missing::Made,
         witnessed: false,
+        term: 0,
     }
 }
 

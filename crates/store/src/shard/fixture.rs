@@ -13,6 +13,7 @@ use crate::fragment::space::Space;
 use crate::fragment::verifier::Verifier;
 use crate::integrity::log::Place;
 use crate::peers::Peers;
+use crate::terms::Terms;
 
 /// Whose the namespace is.
 pub const OWNER: Owner = Owner { uid: 7, gid: 8 };
@@ -47,8 +48,10 @@ impl Parts {
             mirrored: false,
             missing: wire::node::Missing::Made,
             witnessed: false,
+            term: 0,
         };
-        let peers = Peers::new(&spec, 0, Key::from_hex(&spec.key).unwrap());
+        let terms = Terms::open(fragment, spec.index, spec.term).unwrap();
+        let peers = Peers::new(&spec, 0, Key::from_hex(&spec.key).unwrap(), &terms);
         Parts { namespace, objects: Arc::new(objects), peers: Arc::new(peers) }
     }
 }

@@ -148,7 +148,7 @@ impl Second {
         let begun = Instant::now();
         let mut progress = self.lock();
         while progress.synced < next && !progress.alone {
-            if progress.closed {
+            if progress.closed || self.place.is_replaced() {
                 return Err(Errno::IO.into());
             }
             let silent = progress.heard.map_or(begun, |heard| heard.max(begun)).elapsed();

@@ -79,33 +79,6 @@ pub struct Claim {
     pub session: [u8; 16],
 }
 
-/// The session of a home shard, fragment `home` of its instance, with the node that keeps the copy of its metadata log.
-/// Such a connection speaks of copies only, and is served also where the fragment is not. No client's: those are drawn.
-pub fn copying(home: u32) -> [u8; 16] {
-    let mut session = [0xfe; 16];
-    session[..4].copy_from_slice(&home.to_le_bytes());
-    session
-}
-
-/// Whether a session is one of [`copying`].
-pub fn is_copying(session: [u8; 16]) -> bool {
-    session[4..] == [0xfe; 12]
-}
-
-/// The session of fragment `primary` of an instance with the node that keeps the mirror of its objects: what is asked
-/// by such a connection is meant of these. No client's, as those are drawn.
-pub fn mirroring(primary: u32) -> [u8; 16] {
-    let mut session = [0xfd; 16];
-    session[..4].copy_from_slice(&primary.to_le_bytes());
-    session
-}
-
-/// The fragment whose session it is, if it is one of [`mirroring`].
-pub fn mirrored_fragment(session: [u8; 16]) -> Option<u32> {
-    let (fragment, rest) = session.split_first_chunk::<4>()?;
-    (rest == [0xfd; 12]).then(|| u32::from_le_bytes(*fragment))
-}
-
 /// Why a server turns a client away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
@@ -117,6 +90,10 @@ pub enum Refusal {
     WrongKey,
     /// It has as many connections as it takes.
     Busy,
+    /// Another node has taken the place of the fragment that speaks: see [`super::member`].
+    Superseded,
+    /// Another node has taken the place of the fragment that is asked for: that is where to ask.
+    Moved,
 }
 
 impl Refusal {
@@ -126,13 +103,15 @@ impl Refusal {
             Refusal::NoSuchFragment => 2,
             Refusal::WrongKey => 3,
             Refusal::Busy => 4,
+            Refusal::Superseded => 5,
+            Refusal::Moved => 6,
         }
     }
 
     fn from_code(code: u8) -> Option<Refusal> {
-        [Refusal::Version, Refusal::NoSuchFragment, Refusal::WrongKey, Refusal::Busy]
-            .into_iter()
-            .find(|refusal| refusal.code() == code)
+        use Refusal::{Busy, Moved, NoSuchFragment, Superseded, Version, WrongKey};
+        let all = [Version, NoSuchFragment, WrongKey, Busy, Superseded, Moved];
+        all.into_iter().find(|refusal| refusal.code() == code)
     }
 }
 
@@ -154,6 +133,13 @@ pub enum HelloError {
     /// The server turned the client away.
     #[error("the storage node refused: {0:?}")]
     Refused(Refusal),
+}
+
+impl HelloError {
+    /// Whether another try is of no use. Of a fragment that has moved, this machine is told soon where it is.
+    pub fn is_final(&self) -> bool {
+        !matches!(self, HelloError::Io(_) | HelloError::Refused(Refusal::Moved))
+    }
 }
 
 /// The client's side. Returns the server's `boot` number.

@@ -158,7 +158,7 @@ pub enum Request {
     /// Reads it. Answer: [`Reply::Data`] with the bytes as payload, short at its end.
     ReadCopy { offset: u64, len: u32 },
 
-    // --- mirrors of objects: a fragment asks the node that keeps its one, see `data::hello::mirroring` ---
+    // --- mirrors of objects: a fragment asks the node that keeps its one, see `data::member` ---
     /// Says that this fragment, which has this commit verifier, goes on with its mirror. Answer: [`Reply::Mirror`].
     BeginMirror { verifier: u64 },
     /// Notes durably whether the mirror has all that the fragment has. Answer: [`Reply::Done`].

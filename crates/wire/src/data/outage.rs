@@ -110,7 +110,7 @@ pub fn probe(
             if needed.strong_count() == 0 {
                 return;
             }
-            if !matches!(reach(), Err(HelloError::Io(_))) {
+            if reach().err().is_none_or(|error| error.is_final()) {
                 break;
             }
         }

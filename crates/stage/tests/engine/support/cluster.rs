@@ -86,11 +86,8 @@ impl Cluster {
             let server = Server::open(root.join("fragments"), node.clone()).unwrap();
             let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
             let unix = root.join("data.sock");
-            nodes.push(StorageAddress {
-                node,
-                tcp: tcp.local_addr().unwrap().to_string(),
-                unix: Some(unix.clone()),
-            });
+            let address = tcp.local_addr().unwrap().to_string();
+            nodes.push(StorageAddress { node, tcp: address, unix: Some(unix.clone()) });
             let programs = programs.clone();
             server.run_movers_with(Box::new(move |socket, fragment, namespace| {
                 programs.run(index, socket, fragment, namespace)
@@ -113,6 +110,7 @@ impl Cluster {
                 mirrored: false,
                 missing: wire::node::Missing::Made,
                 witnessed: false,
+                term: 0,
             };
             server.create_fragment(&spec).unwrap();
         }

@@ -56,13 +56,8 @@ fn a_log_that_was_replaced_comes_back_from_the_copy_with_all_that_came_after() {
     let address =
         |(n, tcp): (usize, &String)| StorageAddress { node: format!("n{n}"), tcp: tcp.clone(), unix: None };
     for index in 0..2 {
-        let namespace = NamespaceSpec {
-            id: 0,
-            layout: Layout::striped(2),
-            home: 0,
-            owner: Owner { uid: 7, gid: 8 },
-            mode: 0o700,
-        };
+        let (layout, owner) = (Layout::striped(2), Owner { uid: 7, gid: 8 });
+        let namespace = NamespaceSpec { id: 0, layout, home: 0, owner, mode: 0o700 };
         let spec = FragmentSpec {
             instance: "i1".into(),
             index,
@@ -76,6 +71,7 @@ fn a_log_that_was_replaced_comes_back_from_the_copy_with_all_that_came_after() {
             mirrored: false,
             missing: wire::node::Missing::Made,
             witnessed: false,
+            term: 0,
         };
         servers[index as usize].create_fragment(&spec).unwrap();
     }

@@ -1,0 +1,82 @@
+//! A fragment that was given up for lost while it was away, or was cut off: another node serves it, and this one stops
+//! by itself as soon as it hears of that, from a node that it speaks to ([`crate::terms`]) or from control.
+//!
+//! **Invariant:** what such a fragment has on disk stays as it is, until control has it removed.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use wire::node::{FragmentSpec, FragmentStatus};
+
+use super::changes::unknown;
+use super::slot::Slot;
+use super::{POISON, Server, thread};
+use crate::fragment::{Fragment, FragmentError};
+use crate::terms::Terms;
+
+const WHY: &str = "another node has taken its place, as this one was given up for lost (`forebay node lost`)";
+const ADVICE: &str = "ask `forebay status` what becomes of it";
+
+impl Server {
+    /// What the fragment below `folder` has heard of others. It is not served any more when it hears that it is
+    /// replaced.
+    pub(super) fn terms(
+        self: &Arc<Server>,
+        folder: &Path,
+        spec: &FragmentSpec,
+    ) -> Result<Arc<Terms>, FragmentError> {
+        let terms = Terms::open(folder, spec.index, spec.term).map_err(|cause| FragmentError::Io {
+            operation: "read which nodes were replaced from terms.json in",
+            path: folder.to_owned(),
+            cause,
+        })?;
+        let (server, instance) = (Arc::downgrade(self), spec.instance.clone());
+        let part = (spec.index, spec.capacity_bytes);
+        terms.when_replaced(move || {
+            let Some(server) = server.upgrade() else { return };
+            // Nobody is answered from here on, whatever else is being done with fragments.
+            server.fragment(&instance).iter().for_each(|fragment| fragment.close());
+            let of = instance.clone();
+            // Whoever has found out may be waited for.
+            if let Err(error) = thread("replaced", move || server.end_replaced(&of, part)) {
+                tracing::error!(instance, %error, "no thread to end a fragment that another node has");
+            }
+        });
+        Ok(terms)
+    }
+
+    /// Whether another node has taken the place of what is here of the instance.
+    pub(crate) fn is_replaced(&self, instance: &str) -> bool {
+        matches!(self.fragments.read().expect(POISON).get(instance), Some(Slot::Replaced(_)))
+    }
+
+    /// Shows that another node has it. Gives the fragment, if it was served.
+    pub(super) fn show_replaced(&self, status: FragmentStatus) -> Option<Arc<Fragment>> {
+        let (error, advice) = (Some(WHY.to_owned()), Some(ADVICE.to_owned()));
+        let replaced = FragmentStatus { error, advice, ..status };
+        match self.slots().insert(replaced.instance.clone(), Slot::Replaced(replaced)) {
+            Some(Slot::Served(fragment)) => Some(fragment),
+            _ => None,
+        }
+    }
+
+    /// Serves it no more: nobody is answered from here on, nor is anything kept here for other nodes.
+    fn end_replaced(&self, instance: &str, (index, capacity_bytes): (u32, u64)) {
+        let _alone = self.changing.lock().expect(POISON);
+        if self.status_of(instance).is_none() {
+            // It was removed meanwhile, or the node is being stopped.
+            return;
+        }
+        let served =
+            self.show_replaced(FragmentStatus { index, capacity_bytes, ..unknown(instance.to_owned()) });
+        let copies = self.copies.write().expect(POISON).remove(instance);
+        copies.iter().for_each(|copies| copies.close());
+        let Some(fragment) = served else { return };
+        fragment.close();
+        let (volume, verifier) = (fragment.spec().volume, fragment.verifier().clone());
+        drop(fragment);
+        if let Err(error) = self.finish(instance, volume, &verifier) {
+            tracing::warn!(instance, %error, "a fragment that another node has is not ended cleanly");
+        }
+    }
+}

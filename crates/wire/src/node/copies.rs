@@ -1,0 +1,49 @@
+//! What a fragment says of the second copies that another node keeps: of the metadata that has its home there, and of
+//! its objects.
+//!
+//! **Invariant:** what is said to be whole is on both nodes, as far as it was answered.
+
+use serde::{Deserialize, Serialize};
+
+/// The mirror of the objects that one fragment has of a namespace.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MirrorStatus {
+    /// Which namespace.
+    pub namespace: u32,
+    /// The fragment's node.
+    pub node: String,
+    /// The node that keeps the mirror.
+    pub mirror: String,
+    /// Whether all that was answered is on both nodes.
+    pub whole: bool,
+    /// Objects that are still to be copied; `None`: not known yet.
+    pub behind: Option<u64>,
+    /// Why there is one copy only, if that is known.
+    pub error: Option<String>,
+    /// The node may soon answer what is not on both nodes, and waits to hear that control knows this number.
+    #[serde(default)]
+    pub doubt: Option<u64>,
+}
+
+/// The second copy of the metadata of one namespace.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CopyStatus {
+    /// Which namespace.
+    pub namespace: u32,
+    /// The node that the home shard is on.
+    pub home: String,
+    /// The node that keeps the copy.
+    pub node: String,
+    /// Whether there are two copies: all that an `fsync` confirmed is on both nodes.
+    pub whole: bool,
+    /// The other node could not be waited for: changes are confirmed with one copy until it has everything again.
+    #[serde(default)]
+    pub alone: bool,
+    /// Bytes of the log that the copy does not have yet.
+    pub behind_bytes: u64,
+    /// Why there is one only, if that is known.
+    pub error: Option<String>,
+    /// The home may soon confirm what is on one node, and waits to hear that control knows this number.
+    #[serde(default)]
+    pub doubt: Option<u64>,
+}
