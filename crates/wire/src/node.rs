@@ -35,7 +35,9 @@ use model::phase::{Coherence, Direction, Drain, StageKind};
 use model::stripe::Layout;
 use serde::{Deserialize, Serialize};
 
-pub use integrity::{Damage, FsckReport, FsckSpec, IntegrityStatus, Orphan, ScrubSpec, ScrubStatus, Stray};
+pub use integrity::{
+    Damage, FsckReport, FsckSpec, IntegrityStatus, MirrorStatus, Orphan, ScrubSpec, ScrubStatus, Stray,
+};
 
 use crate::control::{Owner, StagePair, StageStatus, VolumeKind};
 
@@ -220,26 +222,6 @@ impl FragmentStatus {
         let mirrors = self.mirrors.iter().filter_map(|mirror| mirror.doubt);
         self.copies.iter().filter_map(|copy| copy.doubt).chain(mirrors).collect()
     }
-}
-
-/// The mirror of the objects that one fragment has of a namespace.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct MirrorStatus {
-    /// Which namespace.
-    pub namespace: u32,
-    /// The fragment's node.
-    pub node: String,
-    /// The node that keeps the mirror.
-    pub mirror: String,
-    /// Whether all that was answered is on both nodes.
-    pub whole: bool,
-    /// Objects that are still to be copied; `None`: not known yet.
-    pub behind: Option<u64>,
-    /// Why there is one copy only, if that is known.
-    pub error: Option<String>,
-    /// The node may soon answer what is not on both nodes, and waits to hear that control knows this number.
-    #[serde(default)]
-    pub doubt: Option<u64>,
 }
 
 /// The files that have data in one part of a buffer, for all that their metadata says.

@@ -46,6 +46,16 @@ impl Place {
         Place::next(spec, namespace, key, mirroring(spec.index)).filter(|_| spec.mirrored)
     }
 
+    /// Of the fragment whose objects `spec` keeps the mirror of; `None` where nothing is mirrored.
+    pub fn of_primary(spec: &FragmentSpec, namespace: u32, key: Key) -> Option<Place> {
+        let fragments = u32::try_from(spec.peers.len()).ok().filter(|count| spec.mirrored && *count > 1)?;
+        let fragment = (spec.index + fragments - 1) % fragments;
+        let address = spec.peers.get(fragment as usize)?.clone();
+        let (instance, session) = (spec.instance.clone(), repairing(spec.index));
+        let claim = Claim { instance, namespace, fragment, session };
+        Some(Place { address, key, claim, witnessed: spec.witnessed })
+    }
+
     fn next(spec: &FragmentSpec, namespace: u32, key: Key, session: [u8; 16]) -> Option<Place> {
         let fragments = u32::try_from(spec.peers.len()).ok().filter(|count| *count > 1)?;
         let fragment = (spec.index + 1) % fragments;
@@ -81,6 +91,14 @@ impl Place {
     pub fn reach(&self, timeout: Option<Duration>) -> Result<Link, HelloError> {
         Ok(Link { connection: self.connect(timeout)?, next_id: 1 })
     }
+}
+
+/// The session of fragment `keeper` of an instance with the one whose objects it mirrors, which it asks for what is
+/// damaged in the mirror. No client's, as those are drawn.
+fn repairing(keeper: u32) -> [u8; 16] {
+    let mut session = [0xfc; 16];
+    session[..4].copy_from_slice(&keeper.to_le_bytes());
+    session
 }
 
 impl Link {

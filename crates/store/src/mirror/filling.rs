@@ -178,7 +178,9 @@ impl<'a> Filling<'a> {
             if self.link.is_broken() || error.raw_os_error() != Some(Errno::IO.raw_os_error()) {
                 return Err(error);
             }
-            // It is not there as it was sealed: it is made anew.
+            // It is not there as it was sealed: it is made anew. Nothing that only the mirror has is thrown away: what
+            // is damaged here is taken from there before.
+            objects.read_all(ino)?;
             self.link.ask(&Request::Destroy { ino }, &[])?;
             self.link.ask(&Request::Resize { ino, size }, &[])?;
         }
@@ -299,16 +301,5 @@ impl Mirror {
             Todo::All => progress.todo = Todo::All,
             Todo::These(these) => these.iter().for_each(|ino| progress.todo.add(&[*ino])),
         }
-    }
-
-    fn note_trouble(&self, why: String) {
-        self.lock().trouble = Some(why);
-    }
-
-    /// The connection of the one who fills is over.
-    fn lost(&self, error: &io::Error) {
-        let epoch = self.lock().epoch;
-        self.broke(epoch, error);
-        self.note_trouble(error.to_string());
     }
 }

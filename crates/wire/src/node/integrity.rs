@@ -36,6 +36,30 @@ impl IntegrityStatus {
     }
 }
 
+/// The mirror of the objects that one fragment has of a namespace.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MirrorStatus {
+    /// Which namespace.
+    pub namespace: u32,
+    /// The fragment's node.
+    pub node: String,
+    /// The node that keeps the mirror.
+    pub mirror: String,
+    /// Whether all that was answered is on both nodes.
+    pub whole: bool,
+    /// Objects that are still to be copied; `None`: not known yet.
+    pub behind: Option<u64>,
+    /// Why there is one copy only, if that is known.
+    pub error: Option<String>,
+    /// The node may soon answer what is not on both nodes, and waits to hear that control knows this number.
+    #[serde(default)]
+    pub doubt: Option<u64>,
+    /// Places that the fragment's node has found damaged since it was started, in what it has and in the mirror that it
+    /// keeps, and has repaired from the other copy.
+    #[serde(default)]
+    pub repaired: u64,
+}
+
 /// How a scrub is to go on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -59,6 +83,8 @@ pub struct ScrubStatus {
     pub bytes: u64,
     /// Objects that could not be sealed, as somebody has them open or is changing them.
     pub in_use: u64,
+    /// Places that were damaged, and were repaired from their other copy.
+    pub repaired: u64,
     /// What is damaged.
     pub damaged: Vec<Damage>,
     /// Damaged places beyond those that are listed.
@@ -88,6 +114,7 @@ impl ScrubStatus {
         self.objects += one.objects;
         self.bytes += one.bytes;
         self.in_use += one.in_use;
+        self.repaired += one.repaired;
         self.more += one.more;
         self.damaged.extend(one.damaged);
         self.unverified_more += one.unverified_more;
