@@ -4,10 +4,11 @@
 //! **Invariant:** only a mirror is read to which changes go: whatever was answered is done there, or known to lack.
 
 use std::io;
+use std::time::Instant;
 
 use rustix::io::Errno;
 
-use super::link::Link;
+use super::link::{Link, is_silence};
 use super::{Mirror, POISON, SILENT_MAX, Way};
 use crate::integrity::other::{NotRead, OtherCopy};
 
@@ -35,7 +36,9 @@ impl Mirror {
             progress.way = Way::Unknown;
             progress.doubt.begin();
             progress.epoch += 1;
-            progress.waiting_since = None;
+            // A node that fell silent was waited for until now: nobody waits as long once more.
+            progress.waiting_since =
+                is_silence(error).then(|| Instant::now().checked_sub(SILENT_MAX)).flatten();
             progress.idle.clear();
             progress.trouble = Some(error.to_string());
             self.changed.notify_all();
