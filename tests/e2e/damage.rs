@@ -3,17 +3,22 @@
 use std::fs;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use tests::cluster::Cluster;
+use tests::processes::wait_until_told;
 
 const BLOCK: usize = 4096;
 
+/// Longer than anything here takes on a busy machine.
+const SOON: Duration = Duration::from_secs(40);
+
 /// A file over two nodes whose every block begins with its number; gives the mount point, the buffer's token and the
 /// folder of objects of each node.
-fn numbered_file(cluster: &Cluster) -> (PathBuf, String, [PathBuf; 2]) {
+fn numbered_file(cluster: &Cluster, more: &[&str]) -> (PathBuf, String, [PathBuf; 2]) {
     let path = cluster.pfs("mnt");
     let options = ["--capacity", "64MiB", "--nodes", "2", "--volume", "directory"];
-    cluster.forebay(&[&["mount", path.to_str().unwrap()], &options[..]].concat()).expect_success();
+    cluster.forebay(&[&["mount", path.to_str().unwrap()], &options[..], more].concat()).expect_success();
     let bytes: Vec<u8> = (0..1280_u32).flat_map(|n| [n.to_le_bytes(); BLOCK / 4].concat()).collect();
     fs::create_dir(path.join("out")).unwrap();
     fs::write(path.join("out/a.h5"), bytes).unwrap();
@@ -30,7 +35,7 @@ fn object(folder: &Path, file: &Path) -> PathBuf {
 #[test]
 fn a_damaged_place_is_told_by_file_range_in_the_file_and_node() {
     let cluster = Cluster::new();
-    let (path, token, folders) = numbered_file(&cluster);
+    let (path, token, folders) = numbered_file(&cluster, &[]);
     cluster.forebay(&["scrub", &token]).expect_success();
     // In the second stripe that the node has: elsewhere in the object than in the file.
     let at = (1 << 20) + 5 * BLOCK as u64;
@@ -56,7 +61,7 @@ fn a_damaged_place_is_told_by_file_range_in_the_file_and_node() {
 #[test]
 fn what_is_among_the_objects_and_is_none_is_listed_and_kept() {
     let cluster = Cluster::new();
-    let (path, token, folders) = numbered_file(&cluster);
+    let (path, token, folders) = numbered_file(&cluster, &[]);
     let own = object(&folders[1], &path.join("out/a.h5"));
     let wrong = folders[1].join("fe").join(own.file_name().unwrap());
     fs::create_dir_all(wrong.parent().unwrap()).unwrap();
@@ -76,6 +81,55 @@ fn what_is_among_the_objects_and_is_none_is_listed_and_kept() {
     fs::remove_file(wrong).unwrap();
     fs::remove_file(note).unwrap();
     cluster.forebay(&["fsck", &token]).expect_success();
+}
+
+/// Changes one bit of a block.
+fn flip(object: &Path, block: usize) {
+    let object = fs::File::options().read(true).write(true).open(object).unwrap();
+    let (mut byte, at) = ([0], (block * BLOCK) as u64 + 7);
+    object.read_exact_at(&mut byte, at).unwrap();
+    object.write_all_at(&[byte[0] ^ 4], at).unwrap();
+}
+
+#[test]
+fn what_is_damaged_on_one_of_two_nodes_is_read_and_repaired_and_a_scrub_says_so() {
+    let cluster = Cluster::new();
+    let (path, token, [first, _]) = numbered_file(&cluster, &["--mirror"]);
+    let file = path.join("out/a.h5");
+    let bytes = fs::read(&file).unwrap();
+    cluster.forebay(&["scrub", &token]).expect_success();
+    let own = object(&first, &file);
+    let mirror = cluster.state.join("nodes/n1/fragments/i1/mirror/0").join(own.strip_prefix(&first).unwrap());
+    let good = fs::read(&own).unwrap();
+    let is_good = || fs::read(&own).unwrap() == good && fs::read(&mirror).unwrap() == good;
+    // Mounted anew: the kernel has nothing of it.
+    let text = path.to_str().unwrap();
+    cluster.forebay(&["umount", text]).expect_success();
+    flip(&own, 5);
+    cluster.forebay(&["mount", text, "--token", &token]).expect_success();
+    assert!(fs::read(&file).unwrap() == bytes);
+    assert!(is_good(), "who reads it has it repaired");
+    let says = || cluster.forebay(&["status"]).expect_success().stdout;
+    let repaired = || says().contains("data repaired on node n0: 1 damaged place since it was started");
+    assert!(wait_until_told(SOON, repaired), "{}", says());
+
+    // A node that was started again has sent all to its mirror, which sums it anew.
+    assert!(wait_until_told(SOON, || says().contains("data: two copies")), "{}", says());
+    cluster.forebay(&["scrub", &token]).expect_success();
+    flip(&own, 6);
+    flip(&mirror, 7);
+    let scrub = cluster.forebay(&["scrub", &token]).expect_success();
+    assert!(scrub.stdout.contains("repaired 2 damaged places from the other copy"), "{}", scrub.stdout);
+    assert!(is_good());
+    flip(&mirror, 8);
+    let found = cluster.forebay(&["scrub", &token, "--json"]).expect_success().json();
+    assert_eq!(
+        (&found["scrub"]["repaired"], &found["scrub"]["damaged"]),
+        (&1.into(), &serde_json::json!([]))
+    );
+    flip(&own, 9);
+    cluster.forebay(&["fsck", &token]).expect_success();
+    assert!(is_good());
 }
 
 mod root_only {

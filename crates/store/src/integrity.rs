@@ -16,6 +16,8 @@ pub mod guard;
 pub mod keeper;
 pub mod log;
 pub mod lost;
+pub mod other;
+pub mod repair;
 pub mod report;
 pub mod schedule;
 pub mod scrub;

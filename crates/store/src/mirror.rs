@@ -13,8 +13,10 @@
 //! is answered while no note says that this node is alone is on both nodes. So is one that is answered while control,
 //! which may have this node replaced, does not know that there is doubt ([`Doubt`]).
 
+mod connections;
 mod filling;
 mod link;
+pub mod primary;
 mod progress;
 pub mod ranges;
 pub mod replica;
@@ -264,27 +266,6 @@ impl Mirror {
         self.changed.notify_all();
     }
 
-    /// A connection of this time broke: the way is not known any more.
-    fn broke(&self, epoch: u64, error: &io::Error) {
-        let mut progress = self.lock();
-        if progress.epoch == epoch && progress.way == Way::Both {
-            progress.way = Way::Unknown;
-            progress.doubt.begin();
-            progress.epoch += 1;
-            progress.waiting_since = None;
-            progress.idle.clear();
-            progress.trouble = Some(error.to_string());
-            self.changed.notify_all();
-        }
-    }
-
-    fn give_back(&self, link: Link) {
-        let mut progress = self.lock();
-        if progress.epoch == link.epoch() && progress.way == Way::Both && !progress.closed {
-            progress.idle.push(link);
-        }
-    }
-
     /// How it stands, for the fragment of the node `node`.
     pub fn status(&self, namespace: u32, node: &str) -> MirrorStatus {
         let progress = self.lock();
@@ -298,6 +279,7 @@ impl Mirror {
             behind: progress.todo.count(),
             error: progress.trouble.clone().filter(|_| !whole),
             doubt: progress.doubt.untold(),
+            repaired: 0,
         }
     }
 

@@ -122,6 +122,10 @@ fn told(scrub: &ScrubStatus, fsck: Option<&FsckReport>, output: &Output) -> Resu
         places.for_each(|damage| output.say(&line(damage, &unseen)));
         let (objects, bytes) = (scrub.objects, render::bytes(scrub.bytes));
         output.say(&format!("forebay: compared {objects} objects, {bytes}, with their checksums"));
+        if scrub.repaired > 0 {
+            let places = render::counted(scrub.repaired, "damaged place", "damaged places");
+            output.say(&format!("         repaired {places} from the other copy; the nodes' logs name them"));
+        }
         if scrub.in_use > 0 {
             output.say(&format!("         {} objects are in use, and were not summed yet", scrub.in_use));
         }

@@ -11,6 +11,7 @@ mod namespace;
 mod objects;
 mod partial;
 mod promises;
+mod repairs;
 mod restored;
 mod sessions;
 mod successor;

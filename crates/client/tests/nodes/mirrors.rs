@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use client::{Client, ROOT};
@@ -226,4 +227,39 @@ fn a_mirror_that_lost_its_power_or_its_bytes_is_made_anew() {
     restart(&mut cluster, 1);
     await_whole(&cluster, "made anew");
     assert_mirrored(&cluster, "the mirror lost its power");
+}
+
+#[test]
+fn a_mirror_is_filled_beside_files_that_are_written_all_the_time() {
+    let mut cluster = Cluster::start_mirrored(VolumeKind::Directory, 2, 384 << 20);
+    let client = cluster.client();
+    let ino = make(&client, "busy");
+    let target = cluster.target.clone();
+    let ends = AtomicBool::new(false);
+    await_whole(&cluster, "before");
+    std::thread::scope(|scope| {
+        for worker in 0..8 {
+            let (target, ends) = (&target, &ends);
+            scope.spawn(move || {
+                let client = Client::connect(target).unwrap();
+                client.open(ino, true).unwrap();
+                // Overlapping halves of one stripe, which the first node has.
+                let bytes = pattern(40 << 10, worker);
+                while !ends.load(Ordering::Relaxed) {
+                    client.write(ino, (worker as u64 % 3) * 8 * KIB, &bytes).unwrap();
+                }
+                client.close(ino, true).unwrap();
+            });
+        }
+        cluster.lose_power(1);
+        let begun = Instant::now();
+        let is_whole = |n| mirror_of(&cluster, n).is_some_and(|mirror| mirror.whole);
+        while begun.elapsed() < BOUND && !(is_whole(0) && is_whole(1)) {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        let status = mirror_of(&cluster, 0);
+        ends.store(true, Ordering::Relaxed);
+        assert!(begun.elapsed() < BOUND, "it is filled while they write: {status:?}");
+    });
+    assert_mirrored(&cluster, "beside writers");
 }

@@ -17,9 +17,9 @@ use crate::support::{Cluster, ME, pattern};
 const BOUND: Duration = Duration::from_secs(30);
 
 /// Over all nodes, with an end on one of them.
-const BYTES: usize = 500_000;
+pub const BYTES: usize = 500_000;
 
-fn wait_until(what: &str, is: impl Fn() -> bool) {
+pub fn wait_until(what: &str, is: impl Fn() -> bool) {
     let begun = Instant::now();
     while !is() {
         assert!(begun.elapsed() < BOUND, "{what}");
@@ -27,7 +27,7 @@ fn wait_until(what: &str, is: impl Fn() -> bool) {
     }
 }
 
-fn await_mirrors(cluster: &Cluster) {
+pub fn await_mirrors(cluster: &Cluster) {
     let is_whole = || {
         let mut fragments = cluster.servers.iter().flat_map(|server| server.fragments());
         fragments.all(|fragment| fragment.mirrors.iter().all(|mirror| mirror.whole))
@@ -36,21 +36,21 @@ fn await_mirrors(cluster: &Cluster) {
 }
 
 /// Scrubs what node `n` has: everything that it has is sealed then.
-fn scrub(cluster: &Cluster, n: usize) -> ScrubStatus {
+pub fn scrub(cluster: &Cluster, n: usize) -> ScrubStatus {
     cluster.servers[n].scrub("i1", Some(ScrubSpec::default())).unwrap();
     let status = || cluster.servers[n].scrub("i1", None).unwrap();
     wait_until("scrubbed", || !status().running);
     status()
 }
 
-fn write(client: &Client, name: &str, len: usize, seed: usize) -> u64 {
+pub fn write(client: &Client, name: &str, len: usize, seed: usize) -> u64 {
     let ino = client.create(ROOT, name.as_bytes(), 0o644, &ME).unwrap().ino;
     client.write(ino, 0, &pattern(len, seed)).unwrap();
     client.close(ino, true).unwrap();
     ino
 }
 
-fn read(client: &Client, ino: u64, len: usize) -> client::Result<Vec<u8>> {
+pub fn read(client: &Client, ino: u64, len: usize) -> client::Result<Vec<u8>> {
     let mut bytes = vec![0; len];
     let mut done = 0;
     while done < len {
@@ -64,16 +64,16 @@ fn read(client: &Client, ino: u64, len: usize) -> client::Result<Vec<u8>> {
 }
 
 /// Where node `n`'s object of a file is in its mirror.
-fn mirror(cluster: &Cluster, n: usize, ino: u64) -> PathBuf {
+pub fn mirror(cluster: &Cluster, n: usize, ino: u64) -> PathBuf {
     let keeper = cluster.fragment((n + 1) % cluster.servers.len());
     keeper.join(format!("mirror/0/{:02x}/{ino:016x}", ino & 0xff))
 }
 
-fn remove(object: &Path) {
+pub fn remove(object: &Path) {
     fs::remove_file(object).unwrap();
 }
 
-fn cut_off(object: &Path) {
+pub fn cut_off(object: &Path) {
     OpenOptions::new().write(true).open(object).unwrap().set_len(8192).unwrap();
 }
 
@@ -83,7 +83,7 @@ fn put_zeros_at_the_end(object: &Path) {
     OpenOptions::new().write(true).open(object).unwrap().set_len(length).unwrap();
 }
 
-fn flip(object: &Path) {
+pub fn flip(object: &Path) {
     let file: File = OpenOptions::new().read(true).write(true).open(object).unwrap();
     let mut byte = [0];
     file.read_exact_at(&mut byte, 5000).unwrap();
@@ -91,9 +91,9 @@ fn flip(object: &Path) {
 }
 
 /// What becomes of an object, in words and in deed.
-type Damage = (&'static str, fn(&Path));
+pub type Damage = (&'static str, fn(&Path));
 
-const DAMAGES: [Damage; 4] =
+pub const DAMAGES: [Damage; 4] =
     [("removed", remove), ("cut-off", cut_off), ("zeros", put_zeros_at_the_end), ("flipped", flip)];
 
 /// Node `n` is lost, after damage to these objects of its mirror, and replaced.

@@ -59,6 +59,13 @@ impl Place {
         Place::at(spec, keeper, (namespace, Role::Mirroring), key, terms)
     }
 
+    /// Of the fragment whose objects `spec` keeps the mirror of; `None` where nothing is mirrored.
+    pub fn of_primary(spec: &FragmentSpec, namespace: u32, key: Key, terms: &Arc<Terms>) -> Option<Place> {
+        let fragments = u32::try_from(spec.peers.len()).ok().filter(|count| spec.mirrored && *count > 1)?;
+        let fragment = (spec.index + fragments - 1) % fragments;
+        Place::at(spec, fragment, (namespace, Role::Repairing), key, terms)
+    }
+
     /// The node of another fragment, to be spoken to so of a namespace.
     pub fn at(
         spec: &FragmentSpec,

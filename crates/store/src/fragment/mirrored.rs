@@ -11,6 +11,7 @@ use super::space::Space;
 use super::{Fragment, FragmentError, Namespace, create, volume};
 use crate::copies::link::Place;
 use crate::integrity::{log, sealer};
+use crate::mirror::primary::Primary;
 use crate::mirror::replica::Replica;
 use crate::mirror::{self, Mirror};
 use crate::shard::log::disk::DiskFolder;
@@ -56,7 +57,11 @@ impl Fragment {
         // What fits is its own fragment's to say.
         let space = Arc::new(Space::counted(u64::MAX));
         let objects = Objects::open(root.clone(), seals, space, self.verifier.clone()).map_err(failed)?;
-        let objects = Arc::new(objects);
+        let primary = Place::of_primary(&self.spec, namespace, self.key.clone(), &self.terms);
+        let objects = Arc::new(match primary {
+            Some(place) => objects.with_other(Arc::new(Primary::new(place))),
+            None => objects,
+        });
         sealer::start(&objects, namespace);
         let replica = Replica::open(&self.folder, namespace, objects, self.verifier.clone());
         replica.map(|replica| Some(Arc::new(replica))).map_err(failed)
@@ -91,8 +96,11 @@ impl Fragment {
     pub(super) fn mirrors(&self) -> Vec<MirrorStatus> {
         let node = self.spec.peers.get(self.spec.index as usize).map_or("", |own| own.node.as_str());
         let namespaces = self.namespaces.read().unwrap_or_else(PoisonError::into_inner);
-        let mirror_of =
-            |(id, namespace): (&u32, &Namespace)| Some(namespace.objects.mirror()?.status(*id, node));
+        let mirror_of = |(id, namespace): (&u32, &Namespace)| {
+            let kept = namespace.replica.as_ref().map_or(0, |replica| replica.objects().keeper().repairs());
+            let repaired = namespace.objects.keeper().repairs() + kept;
+            Some(MirrorStatus { repaired, ..namespace.objects.mirror()?.status(*id, node) })
+        };
         let mut mirrors: Vec<MirrorStatus> = namespaces.iter().filter_map(mirror_of).collect();
         mirrors.sort_by_key(|mirror| mirror.namespace);
         mirrors

@@ -10,10 +10,12 @@
 //! **Invariant:** every change of an object is announced to its [`Guard`] before it begins, and made on the mirror,
 //! too, where there is one ([`crate::mirror`]).
 
+mod changing;
 mod handed;
 mod measure;
 mod mirrored;
 mod opening;
+mod repairs;
 mod resting;
 mod syncs;
 
@@ -40,6 +42,8 @@ use super::verifier::Verifier;
 use crate::integrity::guard::{Change, Guard};
 use crate::integrity::keeper::Keeper;
 use crate::integrity::log::Place;
+use crate::integrity::other::OtherCopy;
+use crate::integrity::report::Fault;
 use crate::mirror::Mirror;
 
 /// The objects of one namespace on one fragment.
@@ -53,6 +57,8 @@ pub struct Objects {
     keeper: Keeper,
     /// Where they are kept once more.
     mirror: Option<Arc<Mirror>>,
+    /// What is damaged is repaired from there.
+    other: Option<Arc<dyn OtherCopy>>,
 }
 
 /// One object, open.
@@ -92,7 +98,8 @@ impl Objects {
         }
         let syncs = Arc::new(Syncs::new(&root, !space.counts(), verifier)?);
         let keeper = Keeper::open(seals, || resting::list(&root))?;
-        let objects = Objects { root, space, open: OpenObjects::new(), syncs, keeper, mirror: None };
+        let objects =
+            Objects { root, space, open: OpenObjects::new(), syncs, keeper, mirror: None, other: None };
         if objects.space.counts() {
             for ino in objects.list()? {
                 if let Some(object) = objects.existing(ino)? {
@@ -113,6 +120,11 @@ impl Objects {
     /// # Errors
     /// EIO where they are not what was sealed.
     pub fn read(&self, ino: u64, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        let end = offset.saturating_add(buffer.len() as u64);
+        self.repaired(ino, &blocks_touched(offset..end), || self.read_here(ino, offset, buffer))
+    }
+
+    fn read_here(&self, ino: u64, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
         let Some(object) = self.existing(ino)? else { return self.absent(ino).map(|()| 0) };
         let end = offset.saturating_add(buffer.len() as u64);
         let expected = object.guard.expected(offset..end)?;
@@ -122,6 +134,9 @@ impl Objects {
                 Ok(0) => break,
                 Ok(read) => done += read,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.raw_os_error() == Some(Errno::IO.raw_os_error()) => {
+                    return Err(Fault::unreadable(offset + done as u64, &error).error(ino));
+                }
                 Err(error) => return Err(error),
             }
         }
@@ -143,37 +158,14 @@ impl Objects {
         let end = end_of(offset, bytes.len() as u64)?;
         let change = Change::Write(offset..end);
         let _held = self.hold(ino, offset..end);
-        let object = self.make(ino, &change)?;
-        let _changing = self.keeper.change(&object.guard, &object.file, &change)?;
+        let object = self.repaired(ino, &NO_MORE, || self.make(ino, &change))?;
+        let _changing = self.change(&object, &change)?;
         self.charge(&object, blocks_touched(offset..end))?;
         object.pending.begin_write();
         self.on_both(ino, (&Request::Write { ino, offset }, bytes), || {
             object.file.write_all_at(bytes, offset)?;
             Ok(measure(&object.file)?.mtime)
         })
-    }
-
-    /// Sets the length.
-    pub fn resize(&self, ino: u64, size: u64) -> io::Result<()> {
-        let _held = self.hold(ino, size..u64::MAX);
-        self.on_both(ino, (&Request::Resize { ino, size }, &[]), || self.resize_here(ino, size))
-    }
-
-    fn resize_here(&self, ino: u64, size: u64) -> io::Result<()> {
-        let change = Change::Resize(size);
-        let object = match self.in_place(ino)? {
-            Some(object) => object,
-            // Of one that was lost there is an object from now on, which says that it is not any more.
-            None if size == 0 && self.keeper.lost.length(ino).is_none() => {
-                return self.keeper.replace_absent(ino, &change);
-            }
-            None => self.make(ino, &change)?,
-        };
-        let _changing = self.keeper.change(&object.guard, &object.file, &change)?;
-        object.pending.begin_write();
-        object.file.set_len(size)?;
-        self.refund(&object, size.div_ceil(super::extents::BLOCK_BYTES)..u64::MAX);
-        Ok(())
     }
 
     /// Allocates or frees a range.
@@ -184,8 +176,8 @@ impl Objects {
             AllocateMode::PunchHole | AllocateMode::Zero => Change::Write(offset..end),
         };
         let _held = self.hold(ino, offset..end);
-        let object = self.make(ino, &change)?;
-        let _changing = self.keeper.change(&object.guard, &object.file, &change)?;
+        let object = self.repaired(ino, &NO_MORE, || self.make(ino, &change))?;
+        let _changing = self.change(&object, &change)?;
         let flags = match mode {
             AllocateMode::Grow => FallocateFlags::empty(),
             AllocateMode::KeepSize => FallocateFlags::KEEP_SIZE,
@@ -230,6 +222,10 @@ impl Objects {
     /// The next range with data at or after `offset`. What had some when it was sealed counts as data, wherever that is
     /// now: who reads it is told that it is lost.
     pub fn next_data(&self, ino: u64, offset: u64) -> io::Result<Option<Range<u64>>> {
+        self.repaired(ino, &NO_MORE, || self.next_data_here(ino, offset))
+    }
+
+    fn next_data_here(&self, ino: u64, offset: u64) -> io::Result<Option<Range<u64>>> {
         let Some(object) = self.existing(ino)? else { return self.absent(ino).map(|()| None) };
         object.guard.whole()?;
         let found = next_data(&object.file, offset)?;
@@ -249,7 +245,10 @@ impl Objects {
         object.iter().for_each(|object| object.guard.lock().removed = true);
         // First: a seal that outlives the object would say that it is lost.
         self.keeper.forget(ino);
-        let Some(object) = object else { return Ok(()) };
+        // From here on nobody puts back one that was gone; somebody may have until now.
+        let Some(object) = object.map_or_else(|| self.existing(ino), |object| Ok(Some(object)))? else {
+            return Ok(());
+        };
         let mut open = self.opened();
         std::fs::remove_file(self.path(ino))?;
         open.remove(ino);
@@ -285,6 +284,9 @@ impl Objects {
 }
 
 const POISON: &str = "no thread panics while it holds this lock";
+
+/// Of an object whose bytes are not needed beyond what is found damaged.
+const NO_MORE: Range<u64> = 0..0;
 
 fn end_of(offset: u64, len: u64) -> io::Result<u64> {
     offset.checked_add(len).filter(|end| i64::try_from(*end).is_ok()).ok_or_else(|| Errno::FBIG.into())

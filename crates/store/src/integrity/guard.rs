@@ -236,6 +236,11 @@ impl State {
         }
     }
 
+    /// Whether somebody is changing it.
+    pub fn is_written(&self) -> bool {
+        self.writers > 0
+    }
+
     /// How long the object is or was, at most.
     fn longest(&self, base: &Seal) -> u64 {
         match self.broken {

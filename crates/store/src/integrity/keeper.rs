@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
 use std::io;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use wire::data::Time;
@@ -16,6 +17,7 @@ use super::lost::{self, Lost};
 use super::report::Fault;
 use super::tick;
 use super::unverified::Unverified;
+use crate::fragment::extents::BLOCK_BYTES;
 use crate::fragment::objects::Measure;
 
 /// See the module's words.
@@ -35,6 +37,10 @@ pub struct Keeper {
     pub sealing: Mutex<()>,
     /// The last scrub, or the one that runs.
     pub scrub: Mutex<ScrubStatus>,
+    /// Held while an object that is gone is replaced, forgotten, or put back.
+    absent: Mutex<()>,
+    /// How often something was repaired from another copy.
+    repairs: AtomicU64,
     closed: AtomicBool,
 }
 
@@ -62,6 +68,8 @@ impl Keeper {
             faults: Mutex::default(),
             sealing: Mutex::default(),
             scrub: Mutex::default(),
+            absent: Mutex::default(),
+            repairs: AtomicU64::new(0),
             closed: AtomicBool::new(false),
         })
     }
@@ -145,6 +153,7 @@ impl Keeper {
             }
             self.lost.forget(ino);
         }
+        let _nobody_puts_it_back = self.absent();
         let Some(sealed) = self.log.get(ino) else { return Ok(()) };
         let was = sealed.must_have();
         if was > 0 && !change.replaces(was) {
@@ -173,6 +182,7 @@ impl Keeper {
     /// The object is about to be removed. That is durable before it happens, if the log can be written: no power loss
     /// lets an object look lost that was removed.
     pub fn forget(&self, ino: u64) {
+        let _nobody_puts_it_back = self.absent();
         if let Err(error) = self.log.release(ino) {
             tracing::debug!(ino, %error, "cannot note durably that an object is removed");
         }
@@ -208,6 +218,36 @@ impl Keeper {
         let mut faults = self.faults();
         let before = if found.is_empty() { faults.remove(&ino) } else { faults.insert(ino, found.clone()) };
         !found.is_empty() && before.as_ref() != Some(&found)
+    }
+
+    /// These blocks of an object were repaired.
+    pub fn repaired(&self, ino: u64, blocks: &Range<u64>) {
+        self.count_repairs(1);
+        let mut faults = self.faults();
+        let Some(known) = faults.get_mut(&ino) else { return };
+        let bytes = blocks.start * BLOCK_BYTES..blocks.end * BLOCK_BYTES;
+        known.retain(|fault| {
+            let Range { start, end } = fault.bytes();
+            start < bytes.start || bytes.end < end
+        });
+        if known.is_empty() {
+            faults.remove(&ino);
+        }
+    }
+
+    /// So many places were repaired.
+    pub fn count_repairs(&self, count: u64) {
+        self.repairs.fetch_add(count, Ordering::Relaxed);
+    }
+
+    /// How many were since it was opened.
+    pub fn repairs(&self) -> u64 {
+        self.repairs.load(Ordering::Relaxed)
+    }
+
+    /// While this is held, an object that is gone is not replaced, forgotten or put back by anybody else.
+    pub fn absent(&self) -> MutexGuard<'_, ()> {
+        self.absent.lock().expect(POISON)
     }
 
     /// Makes durable what was sealed, and what is verified again.

@@ -55,6 +55,17 @@ impl Fault {
         io::Error::other(Faulty { ino, fault: self.clone() })
     }
 
+    /// What is wrong with the object that an error is about; `None`: it is about something else.
+    pub fn of(error: &io::Error) -> Option<Fault> {
+        error.get_ref()?.downcast_ref::<Faulty>().map(|faulty| faulty.fault.clone())
+    }
+
+    /// The disk does not give the byte at `offset`.
+    pub fn unreadable(offset: u64, error: &io::Error) -> Fault {
+        let errno = error.raw_os_error().unwrap_or(rustix::io::Errno::IO.raw_os_error());
+        Fault::Unreadable { block: offset / BLOCK_BYTES, errno }
+    }
+
     /// The bytes of the object that are lost.
     pub fn bytes(&self) -> Range<u64> {
         match self {

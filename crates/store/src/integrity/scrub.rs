@@ -3,6 +3,8 @@
 //!
 //! The disk is read past the page cache, which may have what the disk does not, and is left as it is.
 
+mod findings;
+
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
@@ -10,8 +12,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use wire::node::{Damage, ScrubStatus};
+use wire::node::ScrubStatus;
 
+use self::findings::{pass_lost, repair, report, unverified};
 use super::report::Fault;
 use super::schedule;
 use super::{BLOCK, CHUNK_BLOCKS, CHUNK_BYTES, Seal, sum_of};
@@ -110,48 +113,13 @@ fn pass(objects: &Objects, namespace: u32, pace: &mut Pace) -> io::Result<()> {
                 return Err(io::Error::other("the buffer is being closed"));
             }
             let (faults, bytes) = check(objects, ino, pace)?;
-            lock(objects).bytes += bytes;
+            let (faults, repaired) = repair(objects, ino, sealed.seal.length, faults, pace)?;
+            {
+                let mut status = lock(objects);
+                status.bytes += bytes;
+                status.repaired += repaired;
+            }
             report(objects, (namespace, ino), sealed.seal.length, faults);
-        }
-    }
-}
-
-/// Lists what was lost with the fragment whose place this one took, and was not written anew.
-fn pass_lost(objects: &Objects, namespace: u32) -> io::Result<()> {
-    for (ino, _) in objects.keeper().lost.all() {
-        if !disk::exists(&objects.path(ino))?
-            && let Some(was) = objects.keeper().lost.shown(ino)
-        {
-            report(objects, (namespace, ino), was, vec![Fault::Missing { was }]);
-        }
-    }
-    Ok(())
-}
-
-/// Objects of which nobody can tell, as their seals were lost.
-fn unverified(objects: &Objects, namespace: u32) -> Vec<Damage> {
-    let told = |ino: u64| {
-        let end = disk::find(&objects.path(ino)).ok()??.len();
-        let what = "were not compared with anything: their checksums were lost".to_owned();
-        Some(Damage { namespace, ino, end, what, ..Damage::default() })
-    };
-    objects.keeper().unverified.all().into_iter().filter_map(told).collect()
-}
-
-/// Notes what is wrong with an object of this length that was looked at. The log says so once.
-fn report(objects: &Objects, (namespace, ino): (u32, u64), length: u64, faults: Vec<Fault>) {
-    let is_news = objects.keeper().note(ino, faults.clone());
-    let mut status = lock(objects);
-    status.objects += 1;
-    for fault in faults {
-        if is_news {
-            let path = objects.path(ino);
-            let (object, what) = (path.display(), fault.described());
-            tracing::error!(namespace, ino, %object, what, "an object is damaged");
-        }
-        match status.damaged.len() < LISTED_MAX {
-            true => status.damaged.push(fault.reported(namespace, ino, length)),
-            false => status.more += 1,
         }
     }
 }
@@ -218,8 +186,7 @@ fn check_chunk(
     let read = match buffer.read(file, index * CHUNK_BYTES) {
         Ok(read) => read,
         Err(error) => {
-            let errno = error.raw_os_error().unwrap_or(rustix::io::Errno::IO.raw_os_error());
-            faults.push(Fault::Unreadable { block: first, errno });
+            faults.push(Fault::unreadable(index * CHUNK_BYTES, &error));
             return Ok(0);
         }
     };

@@ -14,7 +14,7 @@ use wire::data::{PAYLOAD_BYTES_MAX, Reply, Request};
 
 use super::link::Link;
 use super::ranges::Held;
-use super::todo::Todo;
+use super::todo::{Queue, Todo};
 use super::{Mirror, POISON, Way, alone};
 use crate::fragment::objects::Objects;
 
@@ -130,13 +130,13 @@ impl<'a> Filling<'a> {
             Todo::These(these) => Ok(these.clone()),
             Todo::All => self.all(objects),
         };
-        let mut left = inos.inspect_err(|_| self.mirror.put_back(&todo))?;
+        let mut queue = Queue::new(inos.inspect_err(|_| self.mirror.put_back(&todo))?);
         let mut failed = BTreeSet::new();
-        while let Some(ino) = left.pop_first() {
+        while let Some(ino) = queue.next(|ino| self.mirror.ranges.is_busy(ino)) {
             if let Err(error) = self.copy(objects, ino) {
                 failed.insert(ino);
                 if self.link.is_broken() || self.is_over() {
-                    failed.append(&mut left);
+                    failed.extend(queue.rest());
                     self.mirror.put_back(&Todo::These(failed));
                     return Err(error);
                 }
@@ -178,7 +178,9 @@ impl<'a> Filling<'a> {
             if self.link.is_broken() || error.raw_os_error() != Some(Errno::IO.raw_os_error()) {
                 return Err(error);
             }
-            // It is not there as it was sealed: it is made anew.
+            // It is not there as it was sealed: it is made anew. Nothing that only the mirror has is thrown away: what
+            // is damaged here is taken from there before.
+            objects.read_all(ino)?;
             self.link.ask(&Request::Destroy { ino }, &[])?;
             self.link.ask(&Request::Resize { ino, size }, &[])?;
         }
@@ -220,10 +222,12 @@ impl<'a> Filling<'a> {
         Ok(())
     }
 
-    /// Holds a range, unless this connection's time is over meanwhile: who has it may wait for that.
+    /// Holds a range once those are done who hold some of it, and before others do, unless this connection's time is
+    /// over meanwhile: who has it may wait for that.
     fn hold(&self, ino: u64, range: Range<u64>) -> io::Result<Held<'a>> {
+        let claim = self.mirror.ranges.claim(ino, range);
         loop {
-            if let Some(held) = self.mirror.ranges.try_hold(ino, range.clone()) {
+            if let Some(held) = claim.try_hold() {
                 return Ok(held);
             }
             if self.is_over() {
@@ -299,16 +303,5 @@ impl Mirror {
             Todo::All => progress.todo = Todo::All,
             Todo::These(these) => these.iter().for_each(|ino| progress.todo.add(&[*ino])),
         }
-    }
-
-    fn note_trouble(&self, why: String) {
-        self.lock().trouble = Some(why);
-    }
-
-    /// The connection of the one who fills is over.
-    fn lost(&self, error: &io::Error) {
-        let epoch = self.lock().epoch;
-        self.broke(epoch, error);
-        self.note_trouble(error.to_string());
     }
 }

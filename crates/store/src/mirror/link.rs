@@ -3,6 +3,7 @@
 use std::io;
 
 use rustix::io::Errno;
+use wire::data::hello::HelloError;
 use wire::data::{Connection, Reply, Request};
 
 use crate::copies::link::Place;
@@ -15,6 +16,16 @@ pub struct Link {
     epoch: u64,
     next_id: u64,
     broken: bool,
+}
+
+/// Whether an error is that of a node that said nothing for [`SILENT_MAX`], as it is for one that cannot be reached.
+pub fn is_silence(error: &io::Error) -> bool {
+    let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<HelloError>());
+    let kind = match inner {
+        Some(HelloError::Io(error)) => error.kind(),
+        _ => error.kind(),
+    };
+    matches!(kind, io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock)
 }
 
 impl Link {

@@ -7,11 +7,19 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::{Condvar, Mutex, MutexGuard};
 
-/// The parts that are held.
+/// The parts that are held, and those that somebody is to hold next.
 #[derive(Debug, Default)]
 pub struct Ranges {
-    held: Mutex<HashMap<u64, Vec<Range<u64>>>>,
+    parts: Mutex<Parts>,
     released: Condvar,
+}
+
+type ByObject = HashMap<u64, Vec<Range<u64>>>;
+
+#[derive(Debug, Default)]
+struct Parts {
+    held: ByObject,
+    claimed: ByObject,
 }
 
 /// A part of an object that nobody else changes.
@@ -22,50 +30,80 @@ pub struct Held<'a> {
     range: Range<u64>,
 }
 
+/// A part of an object that nobody begins to change any more, until this is held or dropped.
+#[derive(Debug)]
+pub struct Claim<'a> {
+    ranges: &'a Ranges,
+    ino: u64,
+    range: Range<u64>,
+}
+
 impl Ranges {
-    /// Waits until nobody holds any of the range.
+    /// Waits until nobody holds any of the range, or is to hold it next.
     pub fn hold(&self, ino: u64, range: Range<u64>) -> Held<'_> {
-        let held = self.lock();
-        let mut held = self.released.wait_while(held, |held| is_held(held, ino, &range)).expect(POISON);
-        self.take(&mut held, ino, range)
-    }
-
-    /// The same; `None` where somebody holds some of it now.
-    pub fn try_hold(&self, ino: u64, range: Range<u64>) -> Option<Held<'_>> {
-        let mut held = self.lock();
-        let is_free = !is_held(&held, ino, &range);
-        is_free.then(|| self.take(&mut held, ino, range))
-    }
-
-    fn take(&self, held: &mut HashMap<u64, Vec<Range<u64>>>, ino: u64, range: Range<u64>) -> Held<'_> {
-        held.entry(ino).or_default().push(range.clone());
+        let is_taken =
+            |parts: &mut Parts| overlaps(&parts.held, ino, &range) || overlaps(&parts.claimed, ino, &range);
+        let mut parts = self.released.wait_while(self.lock(), is_taken).expect(POISON);
+        parts.held.entry(ino).or_default().push(range.clone());
+        drop(parts);
         Held { ranges: self, ino, range }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<u64, Vec<Range<u64>>>> {
-        self.held.lock().expect(POISON)
+    /// Lets nobody else begin to hold any of the range: it is free once those are done who hold some now.
+    pub fn claim(&self, ino: u64, range: Range<u64>) -> Claim<'_> {
+        self.lock().claimed.entry(ino).or_default().push(range.clone());
+        Claim { ranges: self, ino, range }
+    }
+
+    /// Whether somebody holds some of an object now.
+    pub fn is_busy(&self, ino: u64) -> bool {
+        self.lock().held.contains_key(&ino)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Parts> {
+        self.parts.lock().expect(POISON)
+    }
+}
+
+impl<'a> Claim<'a> {
+    /// Holds what is claimed; `None` where somebody holds some of it now.
+    pub fn try_hold(&self) -> Option<Held<'a>> {
+        let mut parts = self.ranges.lock();
+        let is_free = !overlaps(&parts.held, self.ino, &self.range);
+        is_free.then(|| {
+            parts.held.entry(self.ino).or_default().push(self.range.clone());
+            Held { ranges: self.ranges, ino: self.ino, range: self.range.clone() }
+        })
+    }
+}
+
+impl Drop for Claim<'_> {
+    fn drop(&mut self) {
+        release(&mut self.ranges.lock().claimed, self.ino, &self.range);
+        self.ranges.released.notify_all();
     }
 }
 
 impl Drop for Held<'_> {
     fn drop(&mut self) {
-        let mut held = self.ranges.lock();
-        if let Some(of_object) = held.get_mut(&self.ino) {
-            if let Some(at) = of_object.iter().position(|range| *range == self.range) {
-                of_object.swap_remove(at);
-            }
-            if of_object.is_empty() {
-                held.remove(&self.ino);
-            }
-        }
-        drop(held);
+        release(&mut self.ranges.lock().held, self.ino, &self.range);
         self.ranges.released.notify_all();
     }
 }
 
-fn is_held(held: &HashMap<u64, Vec<Range<u64>>>, ino: u64, range: &Range<u64>) -> bool {
+fn release(parts: &mut ByObject, ino: u64, range: &Range<u64>) {
+    let Some(of_object) = parts.get_mut(&ino) else { return };
+    if let Some(at) = of_object.iter().position(|part| part == range) {
+        of_object.swap_remove(at);
+    }
+    if of_object.is_empty() {
+        parts.remove(&ino);
+    }
+}
+
+fn overlaps(parts: &ByObject, ino: u64, range: &Range<u64>) -> bool {
     let overlaps = |other: &Range<u64>| other.start < range.end && range.start < other.end;
-    held.get(&ino).is_some_and(|of_object| of_object.iter().any(overlaps))
+    parts.get(&ino).is_some_and(|of_object| of_object.iter().any(overlaps))
 }
 
 const POISON: &str = "no thread panics while it holds the list of ranges";
@@ -78,14 +116,31 @@ mod tests {
     fn only_what_overlaps_waits() {
         let ranges = Ranges::default();
         let first = ranges.hold(1, 0..10);
-        assert!(ranges.try_hold(1, 9..11).is_none());
-        let beside = (ranges.try_hold(1, 10..11).unwrap(), ranges.try_hold(2, 0..10).unwrap());
+        assert!(ranges.claim(1, 9..11).try_hold().is_none());
+        let beside = (ranges.hold(1, 10..11), ranges.hold(2, 0..10));
         std::thread::scope(|scope| {
             let waits = scope.spawn(|| drop(ranges.hold(1, 0..5)));
             drop(first);
             waits.join().unwrap();
         });
         drop(beside);
-        assert!(ranges.lock().is_empty());
+        assert!(ranges.lock().held.is_empty() && ranges.lock().claimed.is_empty());
+    }
+
+    #[test]
+    fn what_is_claimed_is_held_next_however_many_others_wait_for_it() {
+        let ranges = Ranges::default();
+        let first = ranges.hold(1, 0..10);
+        let claim = ranges.claim(1, 0..u64::MAX);
+        std::thread::scope(|scope| {
+            let waits = scope.spawn(|| drop(ranges.hold(1, 20..30)));
+            assert!(claim.try_hold().is_none());
+            drop(first);
+            let held = claim.try_hold().unwrap();
+            drop(claim);
+            assert!(!waits.is_finished());
+            drop(held);
+            waits.join().unwrap();
+        });
     }
 }

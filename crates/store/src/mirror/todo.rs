@@ -49,3 +49,33 @@ impl Todo {
         *self == Todo::none()
     }
 }
+
+/// Objects in the order in which they are copied: those that somebody is changing come last.
+#[derive(Debug)]
+pub struct Queue {
+    left: BTreeSet<u64>,
+    busy: BTreeSet<u64>,
+}
+
+impl Queue {
+    /// Of these.
+    pub fn new(left: BTreeSet<u64>) -> Queue {
+        Queue { left, busy: BTreeSet::new() }
+    }
+
+    /// The next one.
+    pub fn next(&mut self, is_busy: impl Fn(u64) -> bool) -> Option<u64> {
+        while let Some(ino) = self.left.pop_first() {
+            if !is_busy(ino) {
+                return Some(ino);
+            }
+            self.busy.insert(ino);
+        }
+        self.busy.pop_first()
+    }
+
+    /// Those that are left.
+    pub fn rest(self) -> impl Iterator<Item = u64> {
+        self.left.into_iter().chain(self.busy)
+    }
+}

@@ -17,6 +17,8 @@ pub enum Role {
     Mirroring,
     /// It is home to metadata, and has the other resize and remove its objects.
     Following,
+    /// It keeps the other's mirror, and asks for what is damaged there.
+    Repairing,
 }
 
 /// A fragment that speaks.
@@ -30,7 +32,8 @@ pub struct Member {
     pub term: u32,
 }
 
-const ROLES: [(Role, u8); 3] = [(Role::Copying, 0xfe), (Role::Mirroring, 0xfd), (Role::Following, 0xff)];
+const ROLES: [(Role, u8); 4] =
+    [(Role::Copying, 0xfe), (Role::Mirroring, 0xfd), (Role::Following, 0xff), (Role::Repairing, 0xfc)];
 
 impl Member {
     /// Its session: the same in each of its node's lives.

@@ -23,6 +23,10 @@ pub struct MirrorStatus {
     /// The node may soon answer what is not on both nodes, and waits to hear that control knows this number.
     #[serde(default)]
     pub doubt: Option<u64>,
+    /// Places that the fragment's node has found damaged since it was started, in what it has and in the mirror that it
+    /// keeps, and has repaired from the other copy.
+    #[serde(default)]
+    pub repaired: u64,
 }
 
 /// The second copy of the metadata of one namespace.

@@ -59,6 +59,8 @@ pub struct ScrubStatus {
     pub bytes: u64,
     /// Objects that could not be sealed, as somebody has them open or is changing them.
     pub in_use: u64,
+    /// Places that were damaged, and were repaired from their other copy.
+    pub repaired: u64,
     /// What is damaged.
     pub damaged: Vec<Damage>,
     /// Damaged places beyond those that are listed.
@@ -88,6 +90,7 @@ impl ScrubStatus {
         self.objects += one.objects;
         self.bytes += one.bytes;
         self.in_use += one.in_use;
+        self.repaired += one.repaired;
         self.more += one.more;
         self.damaged.extend(one.damaged);
         self.unverified_more += one.unverified_more;

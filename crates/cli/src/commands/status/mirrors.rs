@@ -15,6 +15,7 @@ pub fn lines(instance: &InstanceStatus) -> Vec<String> {
     if lines.is_empty() || instance.mirrors.iter().any(|mirror| !mirror.whole) {
         lines.extend(of_copies(instance));
     }
+    lines.extend(instance.mirrors.iter().filter(|mirror| mirror.repaired > 0).map(repaired));
     lines
 }
 
@@ -32,6 +33,15 @@ fn of_copies(instance: &InstanceStatus) -> Vec<String> {
         return vec!["  data: not known yet whether there are two copies".to_owned()];
     }
     lacking.into_iter().map(risk).collect()
+}
+
+/// Damage that is repaired is no harm to the buffer, but to the trust in a disk.
+fn repaired(mirror: &MirrorStatus) -> String {
+    let places = render::counted(mirror.repaired, "damaged place", "damaged places");
+    let node = &mirror.node;
+    format!(
+        "  data repaired on node {node}: {places} since it was started, from the other copy; look at its disk"
+    )
 }
 
 fn risk(mirror: &MirrorStatus) -> String {
@@ -61,10 +71,18 @@ mod tests {
         }
     }
 
+    #[test]
+    fn what_was_repaired_is_told_beside_how_many_copies_there_are() {
+        let told = lines(&instance(vec![MirrorStatus { repaired: 2, ..mirror(true) }, mirror(true)]));
+        let repaired = "  data repaired on node n0: 2 damaged places since it was started, from the other copy; \
+                        look at its disk";
+        assert_eq!(told, ["  data: two copies, which take 2 GiB of the pool", repaired]);
+    }
+
     fn mirror(whole: bool) -> MirrorStatus {
         let error = (!whole).then(|| "connection refused".to_owned());
         let (node, mirror) = ("n0".into(), "n1".into());
-        MirrorStatus { namespace: 0, node, mirror, whole, behind: Some(3), error, doubt: None }
+        MirrorStatus { namespace: 0, node, mirror, whole, behind: Some(3), error, doubt: None, repaired: 0 }
     }
 
     #[test]

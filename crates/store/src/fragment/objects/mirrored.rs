@@ -7,13 +7,15 @@ use std::sync::Arc;
 use wire::data::Request;
 
 use super::Objects;
+use crate::integrity::other::OtherCopy;
 use crate::mirror::Mirror;
 use crate::mirror::ranges::Held;
 
 impl Objects {
     /// The same, kept by `mirror` as well.
     pub fn with_mirror(self, mirror: Option<Arc<Mirror>>) -> Objects {
-        Objects { mirror, ..self }
+        let other = mirror.clone().map(|mirror| mirror as Arc<dyn OtherCopy>);
+        Objects { mirror, other, ..self }
     }
 
     /// Their mirror.

@@ -1,0 +1,202 @@
+//! Something is damaged on one of the two nodes that have it: it is repaired from the other, and nobody notices.
+
+use std::fs;
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+
+use client::{Client, ROOT};
+use rustix::io::Errno;
+use wire::control::VolumeKind;
+use wire::data::types::SetAttr;
+
+use crate::restored::{BYTES, DAMAGES, await_mirrors, cut_off, flip, mirror, read, remove, scrub, write};
+use crate::support::{Cluster, pattern};
+
+/// Where node `n`'s object of a file is.
+fn primary(cluster: &Cluster, n: usize, ino: u64) -> PathBuf {
+    cluster.fragment(n).join(format!("objects/0/{:02x}/{ino:016x}", ino & 0xff))
+}
+
+/// Node `n` stops, `act` is done to its disk, and it is started again.
+fn while_stopped(cluster: &mut Cluster, n: usize, act: impl FnOnce(&Cluster)) {
+    cluster.servers[n].shutdown();
+    act(cluster);
+    let tcp = cluster.target.nodes[n].tcp.clone();
+    cluster.servers[n] = cluster.serve(n, &tcp);
+}
+
+/// Two nodes that mirror each other, and these files, at rest on both.
+fn at_rest(names: &[&str]) -> (Cluster, Vec<u64>) {
+    let cluster = Cluster::start_mirrored(VolumeKind::Directory, 2, 64 << 20);
+    let client = cluster.client();
+    let inos = names.iter().enumerate().map(|(k, name)| write(&client, name, BYTES, k)).collect();
+    client.sync_metadata().unwrap();
+    await_mirrors(&cluster);
+    seal(&cluster);
+    (cluster, inos)
+}
+
+fn seal(cluster: &Cluster) {
+    for n in 0..cluster.servers.len() {
+        assert_eq!(scrub(cluster, n).damaged, []);
+    }
+}
+
+/// What node `n` has repaired, and what it knows to be damaged still.
+fn told(cluster: &Cluster, n: usize) -> (u64, u64) {
+    let status = cluster.servers[n].fragments().remove(0);
+    (status.mirrors.iter().map(|mirror| mirror.repaired).sum(), status.integrity.damaged)
+}
+
+/// The first bytes of what node 0 has of a file, and where they are in it.
+fn on_first_node(client: &Client, ino: u64) -> client::Result<(u64, Vec<u8>)> {
+    let is_there = |at: &u64| client.place(ino, *at, 1).is_some_and(|(fragment, _)| fragment == 0);
+    let at = (0..BYTES as u64).step_by(65536).find(is_there).unwrap();
+    let mut bytes = vec![0; 8192];
+    client.read(ino, at, &mut bytes).map(|read| (at, bytes[..read].to_vec()))
+}
+
+#[test]
+fn what_is_damaged_is_read_from_the_mirror_and_repaired_whatever_happened_to_it() {
+    let (mut cluster, inos) = at_rest(&DAMAGES.map(|(name, _)| name));
+    let were: Vec<Vec<u8>> = inos.iter().map(|ino| fs::read(primary(&cluster, 0, *ino)).unwrap()).collect();
+    let times = |cluster: &Cluster| -> Vec<_> {
+        inos.iter().map(|ino| cluster.client().getattr(*ino).unwrap().mtime).collect()
+    };
+    let before = times(&cluster);
+    while_stopped(&mut cluster, 0, |cluster| {
+        DAMAGES.iter().zip(&inos).for_each(|((_, damage), ino)| damage(&primary(cluster, 0, *ino)));
+    });
+    await_mirrors(&cluster);
+    for (k, ((name, _), ino)) in DAMAGES.iter().zip(&inos).enumerate() {
+        assert!(read(&cluster.client(), *ino, BYTES) == Ok(pattern(BYTES, k)), "{name}");
+        assert!(
+            fs::read(primary(&cluster, 0, *ino)).unwrap() == were[k],
+            "{name}: it is good again on the disk"
+        );
+    }
+    assert_eq!(times(&cluster), before);
+    let (repaired, damaged) = told(&cluster, 0);
+    assert!(repaired >= inos.len() as u64 && damaged == 0, "{repaired} were repaired, {damaged} are damaged");
+    seal(&cluster);
+}
+
+#[test]
+fn a_scrub_repairs_what_is_damaged_on_either_node() {
+    let (mut cluster, inos) = at_rest(&DAMAGES.map(|(name, _)| name));
+    for n in [0, 1] {
+        // What node 0 has, there and in its mirror.
+        let object = if n == 0 { primary } else { |cluster: &Cluster, _, ino| mirror(cluster, 0, ino) };
+        let were: Vec<Vec<u8>> =
+            inos.iter().map(|ino| fs::read(object(&cluster, 0, *ino)).unwrap()).collect();
+        for stopped in [true, false] {
+            let damage = |cluster: &Cluster| {
+                DAMAGES.iter().zip(&inos).for_each(|((_, damage), ino)| damage(&object(cluster, 0, *ino)));
+            };
+            match stopped {
+                true => while_stopped(&mut cluster, n, damage),
+                false => damage(&cluster),
+            }
+            await_mirrors(&cluster);
+            let before = told(&cluster, n).0;
+            let status = scrub(&cluster, n);
+            assert_eq!((status.damaged, status.error), (vec![], None), "node {n}, stopped: {stopped}");
+            // What a node that was started again is sent as a whole, or sends, is repaired on the way.
+            let found = told(&cluster, n).0 - before;
+            assert!(stopped || (found, status.repaired) == (4, 4), "{found} and {} on {n}", status.repaired);
+            for ((name, _), (ino, was)) in DAMAGES.iter().zip(inos.iter().zip(&were)) {
+                assert!(fs::read(object(&cluster, 0, *ino)).unwrap() == *was, "{name}, node {n}, {stopped}");
+            }
+            await_mirrors(&cluster);
+            seal(&cluster);
+        }
+    }
+}
+
+#[test]
+fn a_write_beside_damage_and_a_truncation_within_it_repair_it_first() {
+    let (mut cluster, inos) = at_rest(&["written", "cut", "gone"]);
+    while_stopped(&mut cluster, 0, |cluster| {
+        flip(&primary(cluster, 0, inos[0]));
+        flip(&primary(cluster, 0, inos[1]));
+        remove(&primary(cluster, 0, inos[2]));
+    });
+    await_mirrors(&cluster);
+    let client = cluster.client();
+    let mut expected = pattern(BYTES, 0);
+    for ino in &inos {
+        client.open(*ino, true).unwrap();
+    }
+    client.write(inos[0], 6000, b"beside it").unwrap();
+    expected[6000..6009].copy_from_slice(b"beside it");
+    assert!(read(&client, inos[0], BYTES) == Ok(expected));
+    let cut = SetAttr { size: Some(5500), ..SetAttr::default() };
+    let _changed = client.setattr(inos[1], &cut).unwrap();
+    assert!(read(&client, inos[1], BYTES) == Ok(pattern(5500, 1)));
+    client.write(inos[2], 1, b"x").unwrap();
+    let mut expected = pattern(BYTES, 2);
+    expected[1] = b'x';
+    assert!(read(&client, inos[2], BYTES) == Ok(expected));
+    inos.iter().for_each(|ino| client.close(*ino, true).unwrap());
+    seal(&cluster);
+}
+
+#[test]
+fn nothing_is_repaired_from_a_mirror_that_is_damaged_there_or_has_older_bytes_or_is_away() {
+    let (mut cluster, inos) = at_rest(&["both", "older", "away"]);
+    // The mirror has what was there before, which matches what it was sealed as.
+    let old = fs::read(mirror(&cluster, 0, inos[1])).unwrap();
+    let client = cluster.client();
+    client.open(inos[1], true).unwrap();
+    client.write(inos[1], 0, &pattern(BYTES, 77)).unwrap();
+    client.close(inos[1], true).unwrap();
+    seal(&cluster);
+    fs::File::options()
+        .write(true)
+        .open(mirror(&cluster, 0, inos[1]))
+        .unwrap()
+        .write_all_at(&old, 0)
+        .unwrap();
+    flip(&mirror(&cluster, 0, inos[0]));
+    inos.iter().for_each(|ino| flip(&primary(&cluster, 0, *ino)));
+
+    for ino in &inos[..2] {
+        assert_eq!(on_first_node(&client, *ino), Err(Errno::IO));
+    }
+    let status = scrub(&cluster, 0);
+    assert_eq!((status.damaged.len(), told(&cluster, 0).1), (2, 2), "{:?}", status.damaged);
+    flip(&primary(&cluster, 0, inos[2]));
+    cluster.servers[1].shutdown();
+    assert_eq!(on_first_node(&client, inos[2]), Err(Errno::IO));
+    let tcp = cluster.target.nodes[1].tcp.clone();
+    cluster.servers[1] = cluster.serve(1, &tcp);
+    let (at, bytes) = on_first_node(&client, inos[2]).unwrap();
+    assert!(bytes == pattern(BYTES, 2)[usize::try_from(at).unwrap()..][..8192]);
+    // What was written anew is good again, on both nodes.
+    for ino in &inos[..2] {
+        client.open(*ino, true).unwrap();
+        client.write(*ino, 0, &pattern(BYTES, 3)).unwrap();
+        client.close(*ino, true).unwrap();
+    }
+    await_mirrors(&cluster);
+    seal(&cluster);
+    assert_eq!(client.lookup(ROOT, b"both").unwrap().ino, inos[0]);
+}
+
+#[test]
+fn an_object_that_is_cut_off_while_somebody_writes_elsewhere_into_it_gets_nothing_old_back() {
+    let (mut cluster, inos) = at_rest(&["file"]);
+    while_stopped(&mut cluster, 0, |cluster| cut_off(&primary(cluster, 0, inos[0])));
+    await_mirrors(&cluster);
+    let client = cluster.client();
+    client.open(inos[0], true).unwrap();
+    let mut expected = pattern(BYTES, 0);
+    for (round, at) in [(1_usize, 0), (2, 300_000), (3, 5_000), (4, 299_000)] {
+        client.write(inos[0], at as u64, &pattern(3_000, round)).unwrap();
+        expected[at..at + 3_000].copy_from_slice(&pattern(3_000, round));
+        assert!(read(&client, inos[0], BYTES).as_ref() == Ok(&expected), "round {round}");
+    }
+    client.close(inos[0], true).unwrap();
+    seal(&cluster);
+    assert!(read(&cluster.client(), inos[0], BYTES) == Ok(expected));
+}

@@ -1,0 +1,77 @@
+//! What a scrub has found is repaired, listed and logged.
+//!
+//! **Invariant:** what is listed as damaged is still so after all was done that can be.
+
+use std::io;
+
+use wire::node::Damage;
+
+use super::{LISTED_MAX, Pace, check, lock};
+use crate::fragment::objects::Objects;
+use crate::integrity::report::Fault;
+
+/// Repairs from the other copy what it can. What is still wrong, and in how many places it is not any more.
+pub(super) fn repair(
+    objects: &Objects,
+    ino: u64,
+    length: u64,
+    found: Vec<Fault>,
+    pace: &mut Pace,
+) -> io::Result<(Vec<Fault>, u64)> {
+    if found.is_empty() || !objects.has_other() {
+        return Ok((found, 0));
+    }
+    if let Err(error) = objects.repair_all(ino, &found, length) {
+        tracing::error!(ino, %error, "a damaged object cannot be repaired");
+    }
+    let (left, _) = check(objects, ino, pace)?;
+    let is_left = |fault: &Fault| {
+        let bytes = fault.bytes();
+        left.iter().map(Fault::bytes).any(|other| other.start < bytes.end && bytes.start < other.end)
+    };
+    let repaired: Vec<&Fault> = found.iter().filter(|fault| !is_left(fault)).collect();
+    repaired.iter().for_each(|fault| objects.tell_repaired(ino, fault));
+    objects.keeper().count_repairs(repaired.len() as u64);
+    let count = repaired.len() as u64;
+    Ok((left, count))
+}
+
+/// Lists what was lost with the fragment whose place this one took, and was not written anew.
+pub(super) fn pass_lost(objects: &Objects, namespace: u32) -> io::Result<()> {
+    for (ino, _) in objects.keeper().lost.all() {
+        if !disk::exists(&objects.path(ino))?
+            && let Some(was) = objects.keeper().lost.shown(ino)
+        {
+            report(objects, (namespace, ino), was, vec![Fault::Missing { was }]);
+        }
+    }
+    Ok(())
+}
+
+/// Objects of which nobody can tell, as their seals were lost.
+pub(super) fn unverified(objects: &Objects, namespace: u32) -> Vec<Damage> {
+    let told = |ino: u64| {
+        let end = disk::find(&objects.path(ino)).ok()??.len();
+        let what = "were not compared with anything: their checksums were lost".to_owned();
+        Some(Damage { namespace, ino, end, what, ..Damage::default() })
+    };
+    objects.keeper().unverified.all().into_iter().filter_map(told).collect()
+}
+
+/// Notes what is wrong with an object of this length that was looked at. The log says so once.
+pub(super) fn report(objects: &Objects, (namespace, ino): (u32, u64), length: u64, faults: Vec<Fault>) {
+    let is_news = objects.keeper().note(ino, faults.clone());
+    let mut status = lock(objects);
+    status.objects += 1;
+    for fault in faults {
+        if is_news {
+            let path = objects.path(ino);
+            let (object, what) = (path.display(), fault.described());
+            tracing::error!(namespace, ino, %object, what, "an object is damaged");
+        }
+        match status.damaged.len() < LISTED_MAX {
+            true => status.damaged.push(fault.reported(namespace, ino, length)),
+            false => status.more += 1,
+        }
+    }
+}
