@@ -59,11 +59,17 @@ impl Buffer {
 
     /// Makes one.
     pub fn mount_of(medium: Medium, nodes: u32, volume: Volume, capacity: &str) -> Result<Buffer> {
+        Buffer::mount_with(medium, nodes, volume, &["--capacity", capacity])
+    }
+
+    /// Makes one with these options of `forebay mount`.
+    pub fn mount_with(medium: Medium, nodes: u32, volume: Volume, options: &[&str]) -> Result<Buffer> {
         let cluster = Cluster::new_in(Path::new(medium.folder));
         let mountpoint = cluster.pfs("mnt");
         let path = text(&mountpoint)?;
         let count = nodes.to_string();
-        let mut arguments = vec!["mount", path, "--capacity", capacity, "--nodes", &count];
+        let mut arguments = vec!["mount", path, "--nodes", &count];
+        arguments.extend(options);
         if volume == Volume::Directory {
             arguments.extend(["--volume", "directory"]);
         }

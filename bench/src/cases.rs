@@ -3,6 +3,7 @@
 pub mod drained;
 pub mod growth;
 pub mod million;
+pub mod mirror;
 pub mod names;
 pub mod network;
 pub mod node_local;
@@ -40,7 +41,7 @@ pub struct Group {
 }
 
 /// Every group, in the order of the table.
-pub const GROUPS: [Group; 17] = [
+pub const GROUPS: [Group; 18] = [
     ours("raw", raw::measure),
     ours("names", names::measure),
     ours("rounds", rounds::measure),
@@ -52,6 +53,7 @@ pub const GROUPS: [Group; 17] = [
     ours("growth", growth::measure),
     ours("replacing", replacing::measure),
     ours("second-copy", second_copy::measure),
+    ours("mirror", mirror::measure),
     ours("unmatched", unmatched::measure),
     ours("staging", staging::measure),
     ours("node-local", node_local::measure),

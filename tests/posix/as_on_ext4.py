@@ -1,10 +1,12 @@
-"""What ext4 does with removed folders, file handles, sparse files and set-user-id, in the current folder.
+"""What ext4 does with removed folders, file handles, sparse files, set-user-id and stores beyond the end of a file, in the
+current folder.
 
-`as_on_ext4.py removed|handles|sparse|privileges`; fails with the first assertion that does not hold.
+`as_on_ext4.py removed|handles|sparse|privileges|grown`; fails with the first assertion that does not hold.
 """
 
 import ctypes
 import errno
+import mmap
 import os
 import stat
 import subprocess
@@ -221,4 +223,50 @@ def privileges():
     assert os.pread(reader, 4, 0) == b"more"
 
 
-{"removed": removed, "handles": handles, "sparse": sparse, "privileges": privileges}[sys.argv[1]]()
+def grown():
+    """What a mapping stored beyond the end of a file is not in it when it grows; what it stores afterwards is."""
+    page = 4096
+    ways = {
+        "same page": lambda file: os.pwrite(file, b"x", 300),
+        "next page": lambda file: os.pwrite(file, b"x", page + 300),
+        "far": lambda file: os.pwrite(file, b"x", 500_000),
+        "truncate": lambda file: os.ftruncate(file, page + 300),
+        "truncate in the page": lambda file: os.ftruncate(file, 300),
+        "allocate": lambda file: os.posix_fallocate(file, 0, 2 * page),
+        "twice": lambda file: (os.ftruncate(file, 300), os.pwrite(file, b"x", 2 * page)),
+    }
+    for name, grow in ways.items():
+        # A handle that only reads, if there is one before, has the kernel keep the file's pages.
+        for reads_before in [False, True]:
+            if reads_before and name == "same page":
+                continue  # The kernel has that page locked while it hands the write on.
+            with open(name, "wb") as file:
+                file.write(b"a" * page)
+            reader = os.open(name, os.O_RDONLY) if reads_before else None
+            file = os.open(name, os.O_RDWR)
+            mapped = mmap.mmap(file, page)
+            os.ftruncate(file, 100)
+            mapped[50:54], mapped[200:204] = b"kept", b"junk"
+            grow(file)
+
+            def finds(expected):
+                mapped_bytes, read = mapped[200:204], os.pread(file, 4, 200)
+                assert (mapped_bytes, read) == (expected, expected), (name, reads_before, mapped_bytes, read)
+
+            finds(bytes(4))
+            mapped.flush()
+            finds(bytes(4))
+            mapped[200:204] = b"good"
+            mapped.flush()
+            finds(b"good")
+            mapped.close()
+            os.close(file)
+            if reads_before:
+                os.close(reader)
+            with open(name, "rb") as again:
+                found = again.read(300)
+            assert found[:100] == b"a" * 50 + b"kept" + b"a" * 46, (name, found)
+            assert found[100:] == bytes(100) + b"good" + bytes(96), (name, found)
+
+
+{"removed": removed, "handles": handles, "sparse": sparse, "privileges": privileges, "grown": grown}[sys.argv[1]]()

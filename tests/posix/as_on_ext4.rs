@@ -34,3 +34,8 @@ fn a_hole_takes_no_space_also_in_a_file_that_is_closed() {
 fn set_user_id_that_a_write_cleared_is_seen_to_be_clear_at_once() {
     as_on_ext4("privileges");
 }
+
+#[test]
+fn what_a_mapping_stored_beyond_the_end_of_a_file_is_not_in_it_when_it_grows() {
+    as_on_ext4("grown");
+}

@@ -11,8 +11,9 @@ use rustix::fs::{Advice, OFlags};
 use super::{MEBIBYTE, PAGE, block, rate};
 
 /// Long enough for a tenth of a second at memory speed, short enough for five pairs on a slow disk.
-const FILE_MEBIBYTES: usize = 128;
-const RANDOM_REQUESTS: usize = 16384;
+pub const FILE_MEBIBYTES: usize = 128;
+/// Pages that are read or written of it.
+pub const RANDOM_REQUESTS: usize = 16384;
 
 /// What [`run`] measures, in its order: name and unit.
 pub const CASES: [(&str, &str); 4] = [SEQUENTIAL_WRITE, SEQUENTIAL_READ, RANDOM_READ, RANDOM_WRITE];

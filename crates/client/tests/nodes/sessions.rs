@@ -58,7 +58,7 @@ fn locks_survive_a_restart_of_the_shard() {
 /// Carries what comes to a node that is at `target` whenever it is there. The first connection that two requests are
 /// answered on at once, after `armed`, carries the first of these answers and breaks; where it is cut already, any
 /// connection after any answer.
-fn cutting_relay(target: String, armed: Arc<AtomicBool>, cut: Arc<AtomicBool>) -> String {
+pub fn cutting_relay(target: String, armed: Arc<AtomicBool>, cut: Arc<AtomicBool>) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
     std::thread::spawn(move || {

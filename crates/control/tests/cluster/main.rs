@@ -7,4 +7,5 @@
 mod hosts;
 mod jobs;
 mod lost;
+mod paused;
 mod trouble;

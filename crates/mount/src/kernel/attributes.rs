@@ -14,7 +14,7 @@ use crate::filesystem::{FileSystem, Result};
 
 impl<F: FileSystem> Kernel<F> {
     pub(super) fn set_attr(&self, request: &Request<'_>, set: &SetAttrIn, reply: Reply) {
-        self.attr(self.filesystem.setattr(request.unique(), request.ino(), &wanted(set)), reply);
+        self.attr(self.contents.set_attr(request.unique(), request.ino(), &wanted(set)), reply);
     }
 
     /// Names of extended attributes, each ended by a zero.

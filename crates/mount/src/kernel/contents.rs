@@ -2,11 +2,14 @@
 //!
 //! What is to be done when is in [`super::pages`]; this does it.
 
+mod asked;
+
 use std::cell::RefCell;
 use std::ops::Range;
 use std::sync::Arc;
 
-use client::{Errno, SetAttr};
+use asked::{allocate_modes, appends, pages_of};
+use client::{Attr, Errno, SetAttr};
 use fuse::abi::{
     AllocateIn, READ_LOCKOWNER, ReadIn, WRITE_CACHE, WRITE_KILL_SUIDGID, WRITE_LOCKOWNER, WriteIn,
 };
@@ -15,19 +18,15 @@ use fuse::notify::Notifier;
 use fuse::reply::Reply;
 use fuse::request::Request;
 use fuse::session::BACKGROUND_MAX;
-use rustix::fs::{FallocateFlags, OFlags};
 use wire::data::message::AllocateMode;
 
 use super::done;
-use super::pages::{Pages, Step};
+use super::pages::{End, Pages, Step};
 use super::waiting::Waiting;
 use crate::filesystem::{FileSystem, Result};
 
 /// O_DSYNC of open(2), which O_SYNC includes; the constant `DSYNC` of rustix is O_SYNC on some targets.
 const O_DSYNC: u32 = 0o10_000;
-
-/// The smallest page there is. Where they are larger, what fills them is, too, so that nothing is missed.
-const PAGE_BYTES: u64 = 4096;
 
 /// How many changes wait at once until the kernel has dropped pages; each has a thread. One more is told EBUSY, as the
 /// kernel tells who writes past pages that cannot be dropped. Those are requests that the kernel does not wait for, and
@@ -86,7 +85,12 @@ impl<F: FileSystem> Contents<F> {
                 buffer.resize(size, 0);
             }
             match self.filesystem.read(ino, read.offset, &mut buffer[..size]) {
-                Ok(len) => reply.bytes(&buffer[..len]),
+                Ok(len) => {
+                    if len < size && read.read_flags & READ_LOCKOWNER == 0 {
+                        self.pages.ends_at(ino, read.offset.saturating_add(len as u64));
+                    }
+                    reply.bytes(&buffer[..len]);
+                }
                 Err(errno) => reply.error(errno),
             }
         });
@@ -94,21 +98,29 @@ impl<F: FileSystem> Contents<F> {
 
     /// The request `id` writes.
     pub(super) fn write(self: &Arc<Self>, id: u64, ino: u64, write: WriteIn, bytes: &[u8], reply: Reply) {
-        if write.write_flags & WRITE_LOCKOWNER == 0 {
+        if write.write_flags & WRITE_CACHE != 0 {
             // The kernel keeps the order of its own pages, and may wait for this one before it drops any.
-            if write.write_flags & WRITE_CACHE == 0 {
-                self.pages.filled(ino, &pages_of(write.offset, write.size.into()));
-            }
-            return self.finish(id, ino, &write, bytes, reply);
+            return self.finish(id, ino, &write, &self.pages.contents(ino, write.offset, bytes), reply);
         }
-        // Where the end is, which others may have moved, nobody knows before.
-        let len = if appends(&write) { u64::MAX } else { write.size.into() };
-        match self.begin(ino, write.offset, len) {
-            (change, Step::Change) => {
+        let (change, step) = if write.write_flags & WRITE_LOCKOWNER == 0 {
+            // A copy of what is written through pages, which the kernel has locked: only what is before may be dropped.
+            let own = pages_of(write.offset, write.size.into());
+            self.pages.filled(ino, &own);
+            match self.end_before(ino, own.start) {
+                Some(end) => self.begin(ino, end, 1),
+                None => return self.finish(id, ino, &write, bytes, reply),
+            }
+        } else {
+            // Where the end is, which others may have moved, nobody knows before.
+            let len = if appends(&write) { u64::MAX } else { write.size.into() };
+            self.begin_growing(ino, write.offset, len)
+        };
+        match step {
+            Step::Change => {
                 self.finish(id, ino, &write, bytes, reply);
                 drop(change);
             }
-            (change, Step::Drop) => {
+            Step::Drop => {
                 let bytes = bytes.to_vec();
                 let finish = move |contents: &Self, reply| contents.finish(id, ino, &write, &bytes, reply);
                 change.once_dropped(reply, finish);
@@ -168,15 +180,41 @@ impl<F: FileSystem> Contents<F> {
             let dropped = if drops_privileges { contents.drop_privileges(id + 1, ino) } else { Ok(()) };
             done(dropped.and_then(|()| modes.iter().try_for_each(one)), reply);
         };
-        if modes.iter().all(|mode| matches!(mode, AllocateMode::Grow | AllocateMode::KeepSize)) {
+        let begun = if modes.contains(&AllocateMode::Grow) {
+            self.begin_growing(ino, range.offset, range.length)
+        } else if modes.contains(&AllocateMode::KeepSize) {
             return allocate(self, reply);
-        }
-        match self.begin(ino, range.offset, range.length) {
+        } else {
+            self.begin(ino, range.offset, range.length)
+        };
+        match begun {
             (change, Step::Change) => {
                 allocate(self, reply);
                 drop(change);
             }
             (change, Step::Drop) => change.once_dropped(reply, allocate),
+        }
+    }
+
+    /// Changes attributes. Who makes a file longer makes no contents of what mappings stored beyond its end.
+    pub(super) fn set_attr(&self, id: u64, ino: u64, set: &SetAttr) -> Result<Attr> {
+        let former_end = set.size.and_then(|size| self.end_before(ino, size));
+        let attr = self.filesystem.setattr(id, ino, set)?;
+        if let Some(end) = former_end {
+            self.pages.grew_from(ino, end);
+        }
+        Ok(attr)
+    }
+
+    /// Where the file ends before `offset`, in a page that the kernel may have.
+    fn end_before(&self, ino: u64, offset: u64) -> Option<u64> {
+        if self.pages.end(ino) == End::Unknown {
+            // If it cannot be told, the change that asks will fail as well.
+            self.pages.ends_at(ino, self.filesystem.getattr(ino).ok()?.size);
+        }
+        match self.pages.end(ino) {
+            End::At(end) if end < offset => Some(end),
+            _ => None,
         }
     }
 
@@ -187,6 +225,12 @@ impl<F: FileSystem> Contents<F> {
                 tracing::warn!(ino, %error, "the kernel does not drop pages that a storage node has lost");
             }
         }
+    }
+
+    /// A change that makes the file longer where it goes beyond the end.
+    fn begin_growing(self: &Arc<Self>, ino: u64, offset: u64, len: u64) -> (Change<F>, Step) {
+        let start = self.end_before(ino, offset).unwrap_or(offset);
+        self.begin(ino, start, len.saturating_add(offset - start))
     }
 
     fn begin(self: &Arc<Self>, ino: u64, offset: u64, len: u64) -> (Change<F>, Step) {
@@ -239,33 +283,5 @@ impl<F: FileSystem> Drop for Change<F> {
         for (read, reply) in self.contents.pages.over(self.ino, self.number) {
             self.contents.read(self.ino, read, reply);
         }
-    }
-}
-
-/// The whole pages that `len` bytes from `offset` on lie in.
-fn pages_of(offset: u64, len: u64) -> Range<u64> {
-    let end = offset.saturating_add(len).checked_next_multiple_of(PAGE_BYTES).unwrap_or(u64::MAX);
-    offset - offset % PAGE_BYTES..end
-}
-
-fn appends(write: &WriteIn) -> bool {
-    OFlags::from_bits_retain(write.flags).contains(OFlags::APPEND)
-}
-
-/// What `fallocate` asks for, one after the other.
-fn allocate_modes(mode: u32) -> Result<&'static [AllocateMode]> {
-    let (flags, keep) = (FallocateFlags::from_bits_retain(mode), FallocateFlags::KEEP_SIZE);
-    if flags.is_empty() {
-        Ok(&[AllocateMode::Grow])
-    } else if flags == keep {
-        Ok(&[AllocateMode::KeepSize])
-    } else if flags == FallocateFlags::PUNCH_HOLE | keep {
-        Ok(&[AllocateMode::PunchHole])
-    } else if flags == FallocateFlags::ZERO_RANGE | keep {
-        Ok(&[AllocateMode::Zero])
-    } else if flags == FallocateFlags::ZERO_RANGE {
-        Ok(&[AllocateMode::Zero, AllocateMode::Grow])
-    } else {
-        Err(Errno::OPNOTSUPP)
     }
 }

@@ -14,7 +14,9 @@
 
 mod beside;
 mod ranges;
+mod tail;
 
+use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::path::Path;
@@ -25,6 +27,7 @@ use rustix::fs::{AtFlags, StatxFlags};
 use beside::Beside;
 pub use beside::Step;
 use ranges::Ranges;
+pub use tail::{End, PAGE_BYTES};
 
 /// How many files that nobody has open keep their pages: a few MiB of numbers.
 const KEPT_MAX: usize = 1 << 18;
@@ -130,6 +133,32 @@ impl<T> Pages<T> {
         if let Some(handles) = self.lock().open.get_mut(&ino) {
             handles.beside.filled(range);
         }
+    }
+
+    /// Where the file ends in a page that the kernel may have: see [`tail`].
+    pub fn end(&self, ino: u64) -> End {
+        self.lock().open.get(&ino).map_or(End::Elsewhere, |handles| handles.beside.tail.end())
+    }
+
+    /// The kernel got a page with the file's end.
+    pub fn ends_at(&self, ino: u64, end: u64) {
+        if let Some(handles) = self.lock().open.get_mut(&ino) {
+            handles.beside.tail.ends_at(end);
+        }
+    }
+
+    /// A truncation made a file longer that ended at `end`.
+    pub fn grew_from(&self, ino: u64, end: u64) {
+        if let Some(handles) = self.lock().open.get_mut(&ino) {
+            handles.beside.tail.grew_from(end);
+        }
+    }
+
+    /// What is contents of `bytes`, which the kernel writes back to `offset`.
+    pub fn contents<'a>(&self, ino: u64, offset: u64, bytes: &'a [u8]) -> Cow<'a, [u8]> {
+        let state = self.lock();
+        let handles = state.open.get(&ino);
+        handles.map_or(Cow::Borrowed(bytes), |handles| handles.beside.tail.contents(offset, bytes))
     }
 
     /// A change begins: see [`Beside::begin`]. Of a file that is passed through the kernel has no pages from us.

@@ -91,11 +91,12 @@ fn a_file_that_is_replaced_while_it_is_copied_is_staged_as_one_of_the_two() {
     }
 }
 
-#[test]
-fn a_change_within_the_tick_of_the_clock_in_which_the_stage_began_is_seen() {
+/// Stages files out of a buffer whose clock ticks every 10 ms and is that far ahead; one is changed as it is read.
+fn is_seen_by_a_clock(ahead_s: i64) {
     for size in SIZES {
         let site = Site::new();
         site.faults.tick_ns.store(10_000_000, Ordering::Relaxed);
+        site.faults.clock_ahead_s.store(ahead_s, Ordering::Relaxed);
         for name in ["b", "c", "a"] {
             fs::write(site.buffer(name), bytes(1, size)).unwrap();
         }
@@ -103,6 +104,18 @@ fn a_change_within_the_tick_of_the_clock_in_which_the_stage_began_is_seen() {
         let status = site.stage_out(StageKind::Directory, "", "out");
         assert_eq!(status.state, StageState::Complete, "{status:?}");
         assert_same_file(&site.buffer("a"), &site.pfs("out/a"));
+    }
+}
+
+#[test]
+fn a_change_within_the_tick_of_the_clock_in_which_the_stage_began_is_seen() {
+    is_seen_by_a_clock(0);
+}
+
+#[test]
+fn a_change_within_the_tick_of_a_clock_that_is_hours_ahead_or_behind_is_seen() {
+    for hours in [-5, 5] {
+        is_seen_by_a_clock(hours * 3600);
     }
 }
 

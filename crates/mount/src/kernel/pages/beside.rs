@@ -18,12 +18,15 @@
 use std::ops::Range;
 
 use super::ranges::Ranges;
+use super::tail::{End, Tail};
 
 /// The changes and fills of one file; `T` is a fill that waits.
 #[derive(Debug)]
 pub struct Beside<T> {
     /// Where the kernel may have pages.
     filled: Ranges,
+    /// The page of the file's end, if it is among these.
+    pub tail: Tail,
     changes: Vec<Change>,
     waiting: Vec<(Range<u64>, T)>,
 }
@@ -56,7 +59,8 @@ pub enum Step {
 impl<T> Beside<T> {
     /// Of a file whose pages the kernel has where `filled` says.
     pub fn new(filled: Ranges) -> Beside<T> {
-        Beside { filled, changes: Vec::new(), waiting: Vec::new() }
+        let tail = Tail::new(if filled.is_empty() { End::Elsewhere } else { End::Unknown });
+        Beside { filled, tail, changes: Vec::new(), waiting: Vec::new() }
     }
 
     /// A fill of `range` begins: itself, if it is to be answered now. Else it comes back from [`Beside::over`].
@@ -66,7 +70,7 @@ impl<T> Beside<T> {
             self.waiting.push((range, fill));
             return None;
         }
-        self.filled.insert(&range);
+        self.filled(&range);
         for change in self.changes.iter_mut().filter(|change| overlap(&change.range, &range)) {
             change.state = State::Dropping { refilled: true };
         }
@@ -76,6 +80,7 @@ impl<T> Beside<T> {
     /// The kernel got pages of `range` otherwise.
     pub fn filled(&mut self, range: &Range<u64>) {
         self.filled.insert(range);
+        self.tail.filled(range);
     }
 
     /// The change `number`, of `range`, which is whole pages, begins: what it does first.
@@ -100,6 +105,7 @@ impl<T> Beside<T> {
         }
         change.state = State::Changing;
         self.filled.remove(&change.range);
+        self.tail.dropped(&change.range);
         Step::Change
     }
 

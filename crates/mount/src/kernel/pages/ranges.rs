@@ -21,6 +21,11 @@ impl Ranges {
         Ranges { ends: BTreeMap::from([(0, u64::MAX)]) }
     }
 
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+
     /// Whether any position of `range` is in it.
     pub fn overlaps(&self, range: &Range<u64>) -> bool {
         self.ends.range(..range.end).next_back().is_some_and(|(_, end)| *end > range.start)

@@ -38,6 +38,8 @@ pub struct Faults {
     pub flipped: Mutex<Option<String>>,
     /// Times are those of the last tick of a clock that ticks so often; 0: each change has its own.
     pub tick_ns: AtomicU32,
+    /// How far that clock is ahead of this host's.
+    pub clock_ahead_s: AtomicI64,
     /// `setxattr` fails with ENOTSUP.
     pub no_xattrs: AtomicBool,
     /// Files made so far.
@@ -89,7 +91,9 @@ impl FolderNamespace {
     fn stamped(&self, metadata: &Metadata) -> Attr {
         let attr = attributes(metadata);
         let tick = self.faults.tick_ns.load(Ordering::Relaxed).max(1);
-        let coarse = |time: Time| Time { nanos: time.nanos - time.nanos % tick, ..time };
+        let ahead = self.faults.clock_ahead_s.load(Ordering::Relaxed);
+        let coarse =
+            |time: Time| Time { seconds: time.seconds + ahead, nanos: time.nanos - time.nanos % tick };
         Attr { mtime: coarse(attr.mtime), ctime: coarse(attr.ctime), ..attr }
     }
 
