@@ -17,7 +17,7 @@ use wire::control::{Lost, Status, TeardownReply};
 use crate::hosts::{Cluster, hosts, nothing};
 
 /// Both copies of everything are there.
-fn is_whole(status: &Status) -> bool {
+pub fn is_whole(status: &Status) -> bool {
     let instance = status.sessions.first().and_then(|session| session.instance.as_ref());
     instance.is_some_and(|instance| {
         let copies = instance.copies.iter().all(|copy| copy.whole);
@@ -25,7 +25,7 @@ fn is_whole(status: &Status) -> bool {
     })
 }
 
-fn contents(n: u8) -> Vec<u8> {
+pub fn contents(n: u8) -> Vec<u8> {
     (0..3_000_000_u32).map(|i| (i % 251) as u8 ^ n).collect()
 }
 
@@ -184,7 +184,7 @@ const ALONE_BY_THEN: Duration = Duration::from_secs(8);
 
 /// A cluster with a mirrored buffer on n1 and n2, of which all is on both. Its first part, which is the home of all
 /// names, has its copies on n2. It is mounted on n3.
-async fn mirrored() -> Option<(Cluster, PathBuf)> {
+pub async fn mirrored() -> Option<(Cluster, PathBuf)> {
     let mut it = Cluster::start().await?;
     let directives = format!(
         "#DW jobdw type=scratch access_mode=striped capacity=64MiB redundancy=mirror\n\
@@ -211,7 +211,7 @@ fn wait_as_long_as_nodes<T>(work: &JoinHandle<T>) {
 }
 
 /// Gives a node up that does not answer, while the node with its copies is there.
-async fn give_up(it: &Cluster, node: &str, keeper: &str) -> Lost {
+pub async fn give_up(it: &Cluster, node: &str, keeper: &str) -> Lost {
     it.until("the node is away, and the other there", |status| {
         let is_online = |name| status.nodes.iter().any(|view| view.name == name && view.online);
         !is_online(node) && is_online(keeper)
@@ -220,7 +220,7 @@ async fn give_up(it: &Cluster, node: &str, keeper: &str) -> Lost {
     it.post(&format!("/v1/nodes/{node}/lost"), &json!({})).await.unwrap()
 }
 
-fn is_moved(lost: &Lost, to: &[&str]) -> bool {
+pub fn is_moved(lost: &Lost, to: &[&str]) -> bool {
     lost.at_risk.is_empty() && lost.moved.iter().any(|moved| moved.nodes == to)
 }
 
