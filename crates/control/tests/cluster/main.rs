@@ -8,4 +8,5 @@ mod given_up;
 mod hosts;
 mod jobs;
 mod lost;
+mod power;
 mod trouble;
