@@ -1,7 +1,9 @@
 //! The nodes of a cluster: they register, control asks each one how it is.
 
+mod last_words;
+
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use api::munge::Munge;
@@ -12,7 +14,8 @@ use tokio::task::JoinHandle;
 use wire::control::ApiError;
 use wire::node::NodeHealth;
 
-use crate::site::NodeView;
+use self::last_words::LastWords;
+use crate::site::{LastWord, NodeView};
 use crate::state::nodes::Known;
 
 /// How often a node is asked how it is.
@@ -25,6 +28,7 @@ const HEALTH_WITHIN: Duration = Duration::from_secs(10);
 pub struct ClusterNodes {
     munge: Option<Munge>,
     watched: Mutex<BTreeMap<String, Watched>>,
+    words: Arc<LastWords>,
 }
 
 /// One node.
@@ -51,7 +55,7 @@ pub struct Seen {
 impl ClusterNodes {
     /// No nodes yet. `munge` is for those on other machines.
     pub fn new(munge: Option<Munge>) -> ClusterNodes {
-        ClusterNodes { munge, watched: Mutex::default() }
+        ClusterNodes { munge, watched: Mutex::default(), words: Arc::default() }
     }
 
     /// Watches a node, or takes note of what changed.
@@ -74,10 +78,13 @@ impl ClusterNodes {
             health: None,
             answered: Instant::now(),
         });
-        let task = tokio::spawn(watch_node(name.clone(), client.clone(), shown));
-        if let Some(old) = watched.insert(name, Watched { known, client, seen, task }) {
+        // Whoever answers at another address may be another node.
+        if let Some(old) = watched.remove(&name) {
             old.task.abort();
+            self.words.forget(&name);
         }
+        let task = tokio::spawn(watch_node(name.clone(), client.clone(), shown, self.words.clone()));
+        watched.insert(name, Watched { known, client, seen, task });
         Ok(())
     }
 
@@ -85,7 +92,20 @@ impl ClusterNodes {
     pub fn forget(&self, name: &str) {
         if let Some(node) = self.lock().remove(name) {
             node.task.abort();
+            self.words.forget(name);
         }
+    }
+
+    /// Gives up what a node has of an instance: see [`crate::site::Site::give_up`].
+    pub fn give_up(&self, node: &str, instance: &str) -> LastWord {
+        let served = self.words.give_up(node, instance);
+        let online = self.lock().get(node).is_some_and(|node| node.seen.borrow().online);
+        LastWord { online, served }
+    }
+
+    /// A node has its place in an instance: see [`crate::site::Site::keep`].
+    pub fn keep(&self, node: &str, instance: &str) {
+        self.words.keep(node, instance);
     }
 
     /// Every node as it was seen last.
@@ -153,14 +173,8 @@ impl Watched {
     }
 }
 
-/// Of which doubts about copies a node waits to hear that they are known here, by instance.
-fn doubts(health: &NodeHealth) -> Vec<(String, Vec<u64>)> {
-    let of_each = health.fragments.iter().map(|fragment| (fragment.instance.clone(), fragment.doubts()));
-    of_each.filter(|(_, doubts)| !doubts.is_empty()).collect()
-}
-
-/// Tells a node that they are: from then on it answers what no copy may have. What is known here is forgotten only
-/// together with all that the node ever said, and nobody takes its place then.
+/// Tells a node that its doubts are known here: from then on it answers what no copy may have. What is known here is
+/// forgotten only together with all that the node ever said, and nobody takes its place then.
 async fn confirm(name: &str, client: &Client, doubts: &[(String, Vec<u64>)]) {
     for (instance, doubts) in doubts {
         let path = format!("/v1/fragments/{instance}/heard");
@@ -173,13 +187,13 @@ async fn confirm(name: &str, client: &Client, doubts: &[(String, Vec<u64>)]) {
 }
 
 /// Asks for ever.
-async fn watch_node(name: String, client: Client, shown: watch::Sender<Seen>) {
+async fn watch_node(name: String, client: Client, shown: watch::Sender<Seen>, words: Arc<LastWords>) {
     let client = client.with_timeout(HEALTH_WITHIN);
     loop {
         let asked: Result<NodeHealth, _> = client.get("/v1/health").await;
         match asked {
             Ok(health) => {
-                let doubts = doubts(&health);
+                let doubts = words.hear(&name, &health);
                 shown.send_modify(|seen| seen.answer(&name, health));
                 confirm(&name, &client, &doubts).await;
             }

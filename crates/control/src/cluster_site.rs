@@ -15,7 +15,7 @@ use wire::node::StorageAddress;
 
 use crate::cluster_nodes::{ClusterNodes, Seen};
 use crate::node_api::{Caller, NodeApi};
-use crate::site::{ClusterSetting, DiskSpace, NodeView, Site};
+use crate::site::{ClusterSetting, DiskSpace, LastWord, NodeView, Site};
 use crate::state::nodes::Known;
 
 /// Between two tries of a call.
@@ -140,6 +140,14 @@ impl Site for ClusterSite {
 
     fn nodes(&self) -> Vec<NodeView> {
         self.nodes.views()
+    }
+
+    fn give_up(&self, node: &str, instance: &str) -> LastWord {
+        self.nodes.give_up(node, instance)
+    }
+
+    fn keep(&self, node: &str, instance: &str) {
+        self.nodes.keep(node, instance);
     }
 
     fn check_mountpoint(&self, path: &Path) -> Result<PathBuf, ApiError> {

@@ -20,15 +20,14 @@ use crate::turns::{Call, Turns};
 
 /// The control service over some site.
 pub struct Control<S> {
-    /// What survives a restart.
     pub(crate) database: Database,
     /// The machine and its nodes.
     pub(crate) site: S,
     turns: Arc<Turns>,
-    /// Transfers on demand that run.
     pub(crate) on_demand: on_demand::Running,
     /// Held while what was left behind is taken from a node.
     pub(crate) tidying: tokio::sync::Mutex<()>,
+    pub(crate) losing: tokio::sync::Mutex<()>,
     /// Sessions that were set aside and are to be finished by ourselves.
     aside: Mutex<Vec<String>>,
 }
@@ -67,6 +66,7 @@ impl<S: Site> Control<S> {
             turns: Arc::default(),
             on_demand: on_demand::Running::default(),
             tidying: tokio::sync::Mutex::default(),
+            losing: tokio::sync::Mutex::default(),
             aside: Mutex::default(),
         }
     }

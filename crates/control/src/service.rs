@@ -24,6 +24,7 @@ use crate::local_site::LocalSite;
 use crate::requests::{self, Door};
 use crate::rights::Policy;
 use crate::site::Site;
+use crate::state::leftovers::{self as noted, Kind};
 use crate::state::{Database, StateError, instances, nodes};
 use crate::transfers::on_demand;
 
@@ -116,6 +117,11 @@ pub async fn run_cluster(
     let site = ClusterSite::new(config.setting.clone(), ClusterNodes::new(munge), config.node_timeout);
     for node in database.transact(nodes::all).await? {
         site.admit(node)?;
+    }
+    for left in database.transact(noted::all).await? {
+        if left.kind == Kind::Fragment {
+            site.give_up(&left.node, &left.id);
+        }
     }
     let control = Arc::new(Control::new(database, site));
     tokio::spawn(tidy(Arc::clone(&control)));

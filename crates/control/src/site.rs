@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use model::phase::Redundancy;
 use serde::Deserialize;
 use wire::control::{ApiError, NodeRole, RegisterNode};
-use wire::node::{NodeHealth, StorageAddress};
+use wire::node::{FragmentStatus, NodeHealth, StorageAddress};
 
 use crate::node_api::NodeApi;
 use crate::state::nodes::Known;
@@ -67,6 +67,15 @@ pub struct NodeView {
     pub drained: Option<String>,
 }
 
+/// By what is judged whether the fragment that a node has of an instance may be given up.
+#[derive(Clone, Debug, Default)]
+pub struct LastWord {
+    /// Whether the node answered last.
+    pub online: bool,
+    /// What it said when it last served the fragment; `None`: it did not since control was started.
+    pub served: Option<FragmentStatus>,
+}
+
 impl NodeView {
     /// Whether it has the role. Nodes that control runs have both.
     pub fn has(&self, role: NodeRole) -> bool {
@@ -109,6 +118,15 @@ pub trait Site: NodeApi + 'static {
 
     /// Nodes as they were seen last.
     fn nodes(&self) -> Vec<NodeView>;
+
+    /// Gives up what a node has of an instance: from here on it may answer nothing that is on no other node, until
+    /// [`Site::keep`]. Replies by what that is to be judged. Nothing is given up where no other machine is.
+    fn give_up(&self, _node: &str, _instance: &str) -> LastWord {
+        LastWord::default()
+    }
+
+    /// The node has its place in the instance, as before or again.
+    fn keep(&self, _node: &str, _instance: &str) {}
 
     /// Checks that a mount point that a user names is a folder; replies its path without symbolic links.
     ///

@@ -60,9 +60,13 @@ impl Claims {
         self.lock().kept.insert(path.to_owned());
     }
 
-    /// Lets go of a name that has been removed.
-    pub fn forget(&self, path: &Path) {
+    /// Lets go of a name that has been removed: whoever finds a file there has made it himself, or another has.
+    ///
+    /// # Errors
+    /// The PFS's.
+    pub fn forget(&self, path: &Path) -> Result<(), Errno> {
         self.lock().kept.remove(path);
+        self.give_up(path)
     }
 
     /// Says that this host is about to use the name.
@@ -150,5 +154,9 @@ mod tests {
         assert!(!a.is_elsewhere(name).unwrap(), "its own claim is no other's");
         a.give_up(name).unwrap();
         assert!(!b.is_elsewhere(name).unwrap());
+        a.claim(name).unwrap();
+        a.keep(name);
+        a.forget(name).unwrap();
+        assert!(!b.is_elsewhere(name).unwrap() && !a.has(name), "it was removed");
     }
 }

@@ -132,7 +132,7 @@ fn is_version(attr: &Attr, version: &Generation) -> bool {
 
 /// Why the file is not copied at this moment.
 fn not_now(source: &Path, seen: &Seen) -> Option<Outcome> {
-    if seen.generation.age() < TICK {
+    if seen.generation.distance() < TICK {
         return Some(Outcome::Changed);
     }
     is_open(source, seen).then_some(Outcome::Open)
@@ -145,7 +145,7 @@ fn is_open(source: &Path, seen: &Seen) -> bool {
     match writers(source) {
         Ok(Writers::None) => false,
         Ok(Writers::Some) => true,
-        Ok(Writers::Unknown) => seen.generation.age() < QUIET,
+        Ok(Writers::Unknown) => !is_quiet(source, seen),
         // Whoever copies it says why that does not work.
         Err(_) => false,
     }
@@ -160,6 +160,16 @@ fn trouble(path: &Path, fault: &Fault) -> Trouble {
         (Side::Pfs, _) => failure.advice,
     };
     Trouble { path: path.display().to_string(), errno: failure.errno, message: failure.message, advice }
+}
+
+/// Whether the file was not changed for a while.
+fn is_quiet(source: &Path, seen: &Seen) -> bool {
+    if !seen.generation.is_ahead() {
+        return seen.generation.distance() >= QUIET;
+    }
+    // The clock was set back: it does not say how long ago that was.
+    std::thread::sleep(QUIET);
+    look(source).is_ok_and(|later| later.generation == seen.generation)
 }
 
 pub(crate) fn local_trouble(path: &Path, source: &Path, errno: Errno) -> Trouble {

@@ -1,7 +1,8 @@
 //! Which version of which file a name stands for.
 //!
 //! **Invariant:** two versions of a file that were both closed have different generations, because a copy is not begun
-//! within [`TICK`] of the last change: whatever is changed later gets another time of change, also from a coarse clock.
+//! within [`TICK`] of the time of the last change: whatever is changed later gets another time of change, also from a
+//! coarse clock.
 
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -62,11 +63,20 @@ impl Generation {
         (self.ino, self.born)
     }
 
-    /// How long ago anything was changed; zero where that is in the future.
-    pub fn age(&self) -> Duration {
+    /// Whether the last change is in the future, as the clock was set back since.
+    pub fn is_ahead(&self) -> bool {
+        self.changed() > SystemTime::now()
+    }
+
+    /// How far the clock is from the time of the last change: how long ago that was, or where the clock was set back
+    /// since, how long it takes until another change could have the same time.
+    pub fn distance(&self) -> Duration {
+        SystemTime::now().duration_since(self.changed()).unwrap_or_else(|ahead| ahead.duration())
+    }
+
+    fn changed(&self) -> SystemTime {
         let (seconds, nanos) = self.ctime;
-        let changed = UNIX_EPOCH + Duration::new(u64::try_from(seconds).unwrap_or(0), nanos);
-        SystemTime::now().duration_since(changed).unwrap_or_default()
+        UNIX_EPOCH + Duration::new(u64::try_from(seconds).unwrap_or(0), nanos)
     }
 }
 

@@ -10,7 +10,7 @@ use stage::fault::Fault;
 
 use crate::drain::{Drain, State};
 use crate::generation::{find, look};
-use crate::ledger::Landed;
+use crate::ledger::{Landed, Ledger};
 use crate::logs::{Event, Verb};
 use crate::settings::Removed;
 use crate::status::Trouble;
@@ -84,7 +84,10 @@ impl Drain {
     /// The file of `path` may have had another name before, under which it landed too: that goes from the PFS as it has
     /// gone from the node.
     fn drop_old_names(&self, path: &Path) {
-        let others = self.lock().ledger.other_paths(path);
+        let state = self.lock();
+        let is_here = |other: &PathBuf| landed_elsewhere(&state.ledger, other).iter().any(|one| one == path);
+        let others: Vec<_> = state.ledger.other_paths(path).into_iter().filter(is_here).collect();
+        drop(state);
         for other in others {
             self.retire_if_gone(&other);
         }
@@ -108,7 +111,7 @@ impl Drain {
         let is_it = |other: &PathBuf| {
             look(&self.from.join(other)).is_ok_and(|seen| files.contains(&seen.generation.file()))
         };
-        state.ledger.other_paths(path).iter().any(is_it)
+        landed_elsewhere(&state.ledger, path).iter().any(is_it)
     }
 
     /// Removes what landed from `path` if there is no such file on the node any more.
@@ -134,6 +137,7 @@ impl Drain {
                 (is.size, is.mtime) == (was.size, was.mtime)
             });
             if !is_ours {
+                self.let_go(&trace.target);
                 continue;
             }
             if let Err(error) = std::fs::remove_file(&trace.target) {
@@ -142,9 +146,7 @@ impl Drain {
                 return;
             }
             self.remove_emptied_folders(path, &trace.target);
-            if let Some(claims) = &self.claims {
-                claims.forget(&trace.target);
-            }
+            self.let_go(&trace.target);
             self.logs.json(&Event {
                 event: "removed",
                 path,
@@ -164,6 +166,15 @@ impl Drain {
 }
 
 impl Drain {
+    /// No file here has the name `target` any more.
+    fn let_go(&self, target: &Path) {
+        let forgotten = self.claims.as_ref().map_or(Ok(()), |claims| claims.forget(target));
+        if let Err(errno) = forgotten {
+            let target = target.display();
+            tracing::warn!("give up the claim to {target}: {errno}; another node may avoid that name");
+        }
+    }
+
     /// Folders go with their last file, if they have gone on the node too.
     fn remove_emptied_folders(&self, path: &Path, target: &Path) {
         let here = path.ancestors().skip(1).filter(|folder| !folder.as_os_str().is_empty());
@@ -177,6 +188,20 @@ impl Drain {
             self.copier.publisher.forget_folder(there);
         }
     }
+}
+
+/// Other paths from which a file of `path` has landed, in a version no older than any that is or may be on the PFS of
+/// `path`: what is there of `path` is there of these, too.
+fn landed_elsewhere(ledger: &Ledger, path: &Path) -> Vec<PathBuf> {
+    let traces = ledger.traces(path);
+    let has_all = |other: &PathBuf| {
+        ledger.get(other).is_some_and(|landed| {
+            let (file, changed) = (landed.generation.file(), landed.generation.ctime);
+            let mut same = traces.iter().filter(|trace| trace.generation.file() == file);
+            same.all(|trace| trace.generation.ctime <= changed)
+        })
+    };
+    ledger.other_paths(path).into_iter().filter(has_all).collect()
 }
 
 fn unsynced(fault: &Fault) -> Trouble {

@@ -5,8 +5,8 @@
 //! A place is noted before it is taken, so that a call after a crash goes on: until the lost node is back and what it
 //! had is discarded, every call sees to all fragments of the buffers that it was in.
 //!
-//! **Invariant:** a fragment gets another place only where its mirror, and the copies of its metadata logs, were
-//! whole when its node was last heard of.
+//! **Invariant:** a fragment gets another place only where its mirror, and the copies of its metadata logs, were whole
+//! in the last word of its node that served it, and its node may answer nothing alone since.
 
 use daemon::error::user;
 use wire::control::{ApiError, AtRisk, Damaged, Lost, Moved as Replaced};
@@ -17,7 +17,7 @@ use super::{buffers, fragments, join_all, setup};
 use crate::control::Control;
 use crate::leftovers;
 use crate::pool::Ground;
-use crate::site::{NodeView, Site};
+use crate::site::{LastWord, NodeView, Site};
 use crate::state::fragments as places;
 use crate::state::instances::Instance;
 use crate::state::leftovers::{self as left, Kind, Leftover};
@@ -41,14 +41,9 @@ pub async fn run<S: Site>(control: &Control<S>, name: &str) -> Result<Lost, ApiE
         return Err(user("not_a_cluster", message, "end the buffer with `forebay rm`"));
     }
     if view.online {
-        let message =
-            format!("node {name} answers: a node that may still be written to must not be given up");
-        return Err(user(
-            "node_answers",
-            message,
-            "stop its forebay-node, or its machine, then repeat the command",
-        ));
+        return Err(answers(name));
     }
+    let _alone = control.losing.lock().await;
     let wanted = name.to_owned();
     let drain = move |tx: &rusqlite::Transaction<'_>| nodes::set_drained(tx, &wanted, Some(REASON));
     if let Some(known) = control.database.transact(drain).await? {
@@ -98,13 +93,20 @@ async fn replace<S: Site>(
     let place = (0..).zip(&described.instance.nodes).find(|(_, node)| **node == lost.name);
     let place: Option<u32> = place.map(|(place, _)| place);
     if let Some(place) = place {
-        if described.instance.is_mirrored() || !homes(control, &described, place).is_empty() {
-            check_mirrors(&described.instance, lost)?;
+        let word = control.site.give_up(&lost.name, &described.instance.id);
+        let is_judged = described.instance.is_mirrored() || !homes(control, &described, place).is_empty();
+        let taken = match check_last(&word, is_judged, &lost.name) {
+            Ok(()) => note_place(control, token, described.instance.clone(), lost).await,
+            Err(error) => Err(error),
+        };
+        if taken.is_err() {
+            control.site.keep(&lost.name, &described.instance.id);
         }
-        described.instance = note_place(control, token, described.instance, lost).await?;
+        described.instance = taken?;
     }
     let instance = &described.instance;
     for node in &instance.nodes {
+        control.site.keep(node, &instance.id);
         // One that was lost before may be back and be of use.
         leftovers::clear(control, node, &instance.id).await?;
     }
@@ -149,16 +151,27 @@ async fn files_on<S: Site>(control: &Control<S>, of: &Described, place: u32) -> 
     all
 }
 
-/// What the lost node said last of its mirror and of the copies of its metadata.
-fn check_mirrors(instance: &Instance, lost: &NodeView) -> Result<(), ApiError> {
+fn answers(name: &str) -> ApiError {
+    let message = format!("node {name} answers: a node that may still be written to must not be given up");
+    user("node_answers", message, "stop its forebay-node, or its machine, then repeat the command")
+}
+
+/// Judges by what is known of the node `name` at this moment: it may have been back since the command was begun. Where
+/// the fragment has copies of its own (`is_judged`), its node must have said that they have all. A namespace of which
+/// it said nothing is one that it had not yet: there it answered nothing alone.
+fn check_last(word: &LastWord, is_judged: bool, name: &str) -> Result<(), ApiError> {
+    if word.online {
+        return Err(answers(name));
+    }
+    if !is_judged {
+        return Ok(());
+    }
     let refuse =
         |why: String| Err(user("mirror_lacks", why, "bring the node back: what it has is nowhere else"));
-    let health = lost.health.as_ref();
-    let fragment =
-        health.and_then(|health| health.fragments.iter().find(|known| known.instance == instance.id));
-    let Some(fragment) = fragment else {
+    let Some(fragment) = &word.served else {
         return refuse(
-            "control has not heard of the node since it was started, and so not whether its mirror was whole"
+            "the node has not served this part since control was started, and so it is not known whether its \
+             mirror was whole"
                 .into(),
         );
     };
@@ -166,7 +179,7 @@ fn check_mirrors(instance: &Instance, lost: &NodeView) -> Result<(), ApiError> {
     let copies = fragment.copies.iter().filter(|copy| !copy.whole).map(|copy| &copy.node);
     match mirrors.chain(copies).next() {
         Some(node) => {
-            refuse(format!("when the node was last heard of, node {node} did not have all that it had"))
+            refuse(format!("when the node last served this part, node {node} did not have all that it had"))
         }
         None => Ok(()),
     }

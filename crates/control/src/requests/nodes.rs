@@ -1,8 +1,10 @@
 //! Requests about nodes: they join, are drained, and leave.
 
+use std::sync::Arc;
+
 use axum::Json;
 use axum::extract::{Path, State};
-use daemon::error::user;
+use daemon::error::{bug, user};
 use serde_json::{Value, json};
 use server::Refusal;
 use server::{Body, Caller};
@@ -82,7 +84,10 @@ pub async fn lost<S: Site>(
     Path(name): Path<String>,
 ) -> Reply<Lost> {
     door.rights(caller).require_operator("give up a node")?;
-    Ok(Json(lost::run(&door.control, &name).await?))
+    // It goes on when the caller goes away: what is given up and has no other place yet must not stay so.
+    let control = Arc::clone(&door.control);
+    let given_up = tokio::spawn(async move { lost::run(&control, &name).await });
+    Ok(Json(given_up.await.map_err(|error| bug("lost_panicked", error.to_string()))??))
 }
 
 /// Forgets a node that is gone for good.

@@ -238,7 +238,8 @@ impl Cluster {
         }
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    /// A file of this cluster.
+    pub fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 

@@ -4,8 +4,10 @@
 #![allow(unreachable_pub, reason = "a program: nobody can reach into it")]
 #![expect(clippy::disallowed_methods, reason = "a wrong answer of `Path::exists` fails the test")]
 
+mod given_up;
 mod hosts;
 mod jobs;
 mod lost;
 mod paused;
+mod power;
 mod trouble;

@@ -1,0 +1,162 @@
+//! Drainers as processes, each with a node's folder, and one folder on the PFS: what is there is never lost, and what
+//! is owed comes there.
+
+#![expect(clippy::unwrap_used, reason = "helpers of tests")]
+#![expect(clippy::disallowed_methods, reason = "a wrong answer of `Path::exists` fails the test")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use drain::status::Answer;
+use tempfile::TempDir;
+
+/// Nothing here takes longer, even on a busy machine.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// A node's drainer.
+struct Node {
+    name: &'static str,
+    from: PathBuf,
+    to: PathBuf,
+    words: &'static [&'static str],
+    /// A library that is loaded into the drainer.
+    preload: Option<PathBuf>,
+    running: Option<Child>,
+}
+
+impl Node {
+    fn new(root: &TempDir, name: &'static str, words: &'static [&'static str]) -> Node {
+        let (from, to) = (root.path().join(name), root.path().join("pfs"));
+        fs::create_dir(&from).unwrap();
+        fs::create_dir_all(&to).unwrap();
+        Node { name, from, to, words, preload: None, running: None }
+    }
+
+    fn state(&self) -> PathBuf {
+        self.from.join(".forebay-drain")
+    }
+
+    fn start(&mut self) {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_forebay-drain"));
+        command.args(["--session", "s", "--bursts", "ignore", "--host", self.name]).args(self.words);
+        command.arg("--from").arg(&self.from).arg("--to").arg(&self.to).stdin(Stdio::null());
+        if let Some(library) = &self.preload {
+            command.env("LD_PRELOAD", library);
+        }
+        self.running = Some(command.spawn().unwrap());
+    }
+
+    /// Has it decide about all that is owed.
+    fn settle(&self) -> Answer {
+        let begun = Instant::now();
+        loop {
+            if let Ok(Some(answer)) = drain::settle(&self.state()) {
+                return answer;
+            }
+            assert!(begun.elapsed() < LIMIT, "the drainer does not answer");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    fn kill(&mut self) {
+        if let Some(mut running) = self.running.take() {
+            running.kill().unwrap();
+            running.wait().unwrap();
+        }
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+fn read(path: &Path) -> String {
+    fs::read_to_string(path).unwrap_or_default()
+}
+
+#[test]
+fn a_renamed_file_keeps_its_copy_until_the_new_name_is_there() {
+    let root = tempfile::tempdir().unwrap();
+    let mut node = Node::new(&root, "n1", &[]);
+    node.start();
+    fs::write(node.from.join("a.tmp"), "contents").unwrap();
+    assert_eq!(node.settle().failed, []);
+    // The new name cannot be had: a folder has it.
+    fs::create_dir_all(node.to.join("a/folder")).unwrap();
+    fs::rename(node.from.join("a.tmp"), node.from.join("a")).unwrap();
+    assert_eq!(node.settle().failed.len(), 1);
+    assert_eq!(read(&node.to.join("a.tmp")), "contents", "the only copy on the PFS is gone");
+
+    fs::remove_dir_all(node.to.join("a")).unwrap();
+    assert_eq!(node.settle().failed, []);
+    assert_eq!(read(&node.to.join("a")), "contents");
+    assert!(!node.to.join("a.tmp").exists(), "the old name stays");
+}
+
+#[test]
+fn a_drainer_that_is_killed_before_it_notes_a_name_still_has_it_where_another_gave_it_up() {
+    let root = tempfile::tempdir().unwrap();
+    let mut first = Node::new(&root, "n1", &["--removed", "follow"]);
+    let mut second = Node::new(&root, "n2", &[]);
+    first.start();
+    fs::write(first.from.join("f"), "of the first").unwrap();
+    assert_eq!(first.settle().failed, []);
+    fs::remove_file(first.from.join("f")).unwrap();
+    first.settle();
+    assert!(!second.to.join("f").exists(), "what was removed on the node stays");
+
+    second.start();
+    fs::write(second.from.join("f"), "of the second").unwrap();
+    assert_eq!(second.settle().failed, []);
+    second.kill();
+    // As after a kill between the rename and the note of it.
+    let ledger = second.state().join("ledger");
+    let before: Vec<String> = read(&ledger)
+        .lines()
+        .filter(|line| !line.contains("landed"))
+        .map(|line| format!("{line}\n"))
+        .collect();
+    fs::write(&ledger, before.concat()).unwrap();
+    second.start();
+    assert_eq!(second.settle().failed, []);
+    assert_eq!(read(&second.to.join("f")), "of the second");
+    assert!(!second.to.join("f.n2").exists(), "it took its own file for another node's");
+}
+
+#[test]
+fn a_file_of_before_the_clock_was_set_back_is_drained() {
+    let root = tempfile::tempdir().unwrap();
+    let mut node = Node::new(&root, "n1", &[]);
+    let (source, library) = (root.path().join("clock.c"), root.path().join("clock.so"));
+    fs::write(&source, CLOCK_AN_HOUR_BEHIND).unwrap();
+    let built = Command::new("cc").args(["-shared", "-fPIC", "-o"]).arg(&library).arg(&source).status();
+    assert!(built.unwrap().success());
+    node.preload = Some(library);
+    node.start();
+    fs::write(node.from.join("f"), "contents").unwrap();
+    let (from, to) = (node.state(), node.to.join("f"));
+    let settled = std::thread::spawn(move || drain::settle(&from));
+    let begun = Instant::now();
+    while read(&to) != "contents" {
+        assert!(begun.elapsed() < Duration::from_secs(20), "the file of an hour ahead is not drained");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    settled.join().unwrap().unwrap();
+}
+
+/// The drainer's clock, while the kernel's is right: as if it had been set back after the file was written.
+const CLOCK_AN_HOUR_BEHIND: &str = "
+#include <time.h>
+#include <unistd.h>
+#include <sys/syscall.h>
+int clock_gettime(clockid_t which, struct timespec *now) {
+    int result = syscall(SYS_clock_gettime, which, now);
+    if (result == 0 && which == CLOCK_REALTIME)
+        now->tv_sec -= 3600;
+    return result;
+}
+";
