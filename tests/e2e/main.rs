@@ -22,6 +22,7 @@ mod drain_on_close;
 mod interactive;
 mod job;
 mod local;
+mod lost_callers;
 mod mirrors;
 mod on_demand;
 mod refused;

@@ -6,8 +6,10 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use daemon::error::site;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use wire::control::ApiError;
 
 /// What says in a folder what the folder is for.
 pub const SPEC: &str = "spec.json";
@@ -59,9 +61,18 @@ pub fn folders<T: DeserializeOwned>(parent: &Path) -> io::Result<Vec<(PathBuf, T
 }
 
 fn take_up<T: DeserializeOwned>(folder: &Path, stage: disk::Stage) -> io::Result<Option<T>> {
-    if stage != disk::Stage::InUse {
-        return disk::discard(folder).map(|()| None);
+    match stage {
+        disk::Stage::InUse => find(folder),
+        _ => disk::discard(folder).map(|()| None),
     }
+}
+
+/// The specification in `folder`, which may have been mended since the node started; `None` where there is nothing.
+/// What was never finished is removed, as in [`folders`].
+///
+/// # Errors
+/// There is something, and what it is for cannot be told.
+pub fn find<T: DeserializeOwned>(folder: &Path) -> io::Result<Option<T>> {
     if let Some(spec) = read(&folder.join(SPEC))? {
         return Ok(Some(spec));
     }
@@ -76,6 +87,19 @@ fn take_up<T: DeserializeOwned>(folder: &Path, stage: disk::Stage) -> io::Result
     })
 }
 
+/// As [`find`], for a request about `what`: only what is not there may be said to be gone.
+///
+/// # Errors
+/// `not_taken_up`.
+pub fn find_for<T: DeserializeOwned>(what: &str, folder: &Path) -> Result<Option<T>, ApiError> {
+    find(folder).map_err(|error| {
+        let message = format!("{what} is kept in {}, and cannot be taken up: {error}", folder.display());
+        let advice = "mend that file, then repeat the command; or, if nothing of it is in use or needed any more, \
+                      remove the folder";
+        site("not_taken_up", message, advice)
+    })
+}
+
 /// Removes a folder with its specification and all else, so that a removal that is cut short is not taken for a loss.
 ///
 /// # Errors
@@ -84,6 +108,10 @@ pub fn remove(folder: &Path) -> io::Result<()> {
     let aside = disk::removing(folder);
     disk::discard(&aside)?;
     disk::set_aside(folder)?;
+    // A name that is in the way, and no folder, is taken for "there is nothing" by the calls above.
+    if disk::exists(folder)? {
+        return Err(named("take out of use", folder)(io::ErrorKind::AlreadyExists.into()));
+    }
     disk::discard(&aside)
 }
 

@@ -14,15 +14,16 @@
 pub mod backing;
 mod cgroup;
 mod keeper;
+mod making;
 mod volume;
 
 use std::collections::HashMap;
 use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use daemon::error::{site, user};
+use daemon::error::site;
 use serde::{Deserialize, Serialize};
 use store::image::{VolumeError, failed};
 use tokio::sync::watch;
@@ -31,12 +32,10 @@ use wire::node::{LocalSpace, LocalSpec, LocalStatus};
 
 use crate::folder::of_id;
 use crate::keep;
+use crate::turns::Turns;
 use backing::Kind;
 use keeper::Keeper;
 use volume::Volume;
-
-/// How long the volume of a job's earlier run may take to be gone.
-const GOES_WITHIN: Duration = Duration::from_secs(20);
 
 /// Where volumes are, and how much they may take.
 #[derive(Clone, Debug)]
@@ -69,6 +68,8 @@ pub struct Locals {
     free: Mutex<Option<(Instant, u64)>>,
     /// One volume is made at a time: two must not take the same rest of the flash.
     making: tokio::sync::Mutex<()>,
+    /// Of the calls for one volume.
+    turns: Turns,
 }
 
 /// What is kept of a volume.
@@ -129,6 +130,7 @@ impl Locals {
             locals: Mutex::default(),
             free: Mutex::default(),
             making: tokio::sync::Mutex::new(()),
+            turns: Turns::default(),
         });
         locals.take_up_all().map_err(unusable)?;
         Ok(locals)
@@ -142,68 +144,15 @@ impl Locals {
         Ok(())
     }
 
-    /// Makes the volume and mounts it; idempotent.
-    ///
-    /// # Errors
-    /// There is no room, another job of the user has the path, or the node's disk failed.
-    pub async fn create(self: &Arc<Self>, spec: LocalSpec) -> Result<LocalStatus, ApiError> {
-        let _one_at_a_time = self.making.lock().await;
-        of_id(&self.setting.folder, &spec.id)?;
-        of_id(&self.setting.local_root, &spec.user)?;
-        self.leave_time_to_go(&spec.id).await;
-        if let Some(handle) = self.lock().get(&spec.id) {
-            if handle.spec.is_asked_by(&spec) && *handle.life.borrow() == Life::Held {
-                return Ok(handle.status.borrow().clone());
-            }
-            let message = format!("there is another volume {}", spec.id);
-            return Err(user(
-                "local_differs",
-                message,
-                "wait until it is discarded: see `forebay local list`",
-            ));
-        }
-        if let Some(id) = self.holder_of(&spec.user) {
-            let message =
-                format!("{}/{} is the volume of job {id}", self.setting.local_root.display(), spec.user);
-            return Err(user(
-                "local_in_use",
-                message,
-                "run one job with node-local flash on a node at a time",
-            ));
-        }
-        let capacity_bytes = spec.capacity_bytes.unwrap_or(self.setting.capacity_bytes);
-        let kind = self.setting.kind.clone();
-        let kept = Kept { spec, capacity_bytes, released: false, given_up: false, kind };
-        let volume = Volume::of(&self.setting, &kept);
-        let made = tokio::task::spawn_blocking({
-            let (setting, kept) = (Arc::clone(&self.setting), kept.clone());
-            move || volume.make(&setting, &kept)
-        });
-        made.await.map_err(|error| site("local_panicked", error.to_string(), "look at the node's log"))??;
-        *self.lock_free() = None;
-        let mut locals = self.lock();
-        let handle = self.start(kept.clone());
-        let status = handle.status.borrow().clone();
-        locals.insert(kept.spec.id, handle);
-        Ok(status)
-    }
-
-    /// A job that runs again may have had the volume before: what is released and owes nothing is gone in a moment.
-    async fn leave_time_to_go(&self, id: &str) {
-        let goes = |handle: &&Handle| *handle.life.borrow() != Life::Held;
-        let status = self.lock().get(id).filter(goes).map(|handle| handle.status.clone());
-        if let Some(mut status) = status {
-            let gone = async { while status.changed().await.is_ok() {} };
-            let _ = tokio::time::timeout(GOES_WITHIN, gone).await;
-        }
-    }
-
     /// Takes the volume from its user; it is drained, if that was asked for and what is in it is not `given_up`, and
     /// discarded. Nothing to do where there is none.
     ///
     /// # Errors
-    /// The node's disk failed.
-    pub fn release(&self, id: &str, given_up: bool) -> Result<(), ApiError> {
+    /// The node's disk failed, or what is kept of it cannot be read.
+    pub async fn release(self: &Arc<Self>, id: &str, given_up: bool) -> Result<(), ApiError> {
+        // It may just be being made for somebody who does not wait for it any more.
+        let _turn = self.turns.take(id).await;
+        self.find(id)?;
         let locals = self.lock();
         let Some(handle) = locals.get(id) else { return Ok(()) };
         let life = if given_up { Life::GivenUp } else { Life::Released };
@@ -258,10 +207,27 @@ impl Locals {
         all
     }
 
+    /// Takes up the volume `id` where that could not be done when the node started.
+    fn find(self: &Arc<Self>, id: &str) -> Result<(), ApiError> {
+        let folder = of_id(&self.setting.folder, id)?;
+        if self.lock().contains_key(id) {
+            return Ok(());
+        }
+        let kept = keep::find_for(&format!("volume {id}"), &folder)?;
+        if let Some(kept) = kept {
+            self.take_up(kept);
+        }
+        Ok(())
+    }
+
     /// Its keeper mounts it.
-    fn take_up(self: &Arc<Self>, kept: Kept) {
-        let handle = self.start(kept.clone());
-        self.lock().insert(kept.spec.id, handle);
+    fn take_up(self: &Arc<Self>, kept: Kept) -> LocalStatus {
+        let id = kept.spec.id.clone();
+        let mut locals = self.lock();
+        let handle = self.start(kept);
+        let status = handle.status.borrow().clone();
+        locals.insert(id, handle);
+        status
     }
 
     fn start(self: &Arc<Self>, kept: Kept) -> Handle {
@@ -283,14 +249,6 @@ impl Locals {
             locals.lock().remove(&id);
         });
         Handle { spec: kept.spec, kind: kept.kind, status, life }
-    }
-
-    /// The job that has the user's path.
-    fn holder_of(&self, user: &str) -> Option<String> {
-        let locals = self.lock();
-        let mut holders =
-            locals.values().filter(|handle| handle.spec.user == user && *handle.life.borrow() == Life::Held);
-        holders.next().map(|handle| handle.spec.id.clone())
     }
 
     fn lock_free(&self) -> MutexGuard<'_, Option<(Instant, u64)>> {

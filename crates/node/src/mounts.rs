@@ -18,7 +18,8 @@ use wire::node::{MountSpec, MountStatus, NamespaceTarget};
 use crate::folder::of_id;
 use crate::keep;
 use crate::mount_table::MountTable;
-use supervisor::{Supervisor, View};
+use crate::turns::Turns;
+use supervisor::{Orders, Supervisor, View};
 
 pub use supervisor::Wanted;
 
@@ -40,6 +41,7 @@ pub struct Setting<T> {
 pub struct Mounts<T: MountTable> {
     setting: Arc<Setting<T>>,
     mounts: Arc<Mutex<HashMap<String, Handle>>>,
+    turns: Turns,
 }
 
 /// The requests' end of one supervisor.
@@ -47,7 +49,7 @@ pub struct Mounts<T: MountTable> {
 struct Handle {
     spec: MountSpec,
     view: watch::Receiver<View>,
-    wanted: Arc<watch::Sender<Wanted>>,
+    orders: Arc<watch::Sender<Orders>>,
 }
 
 impl<T: MountTable> Mounts<T> {
@@ -56,7 +58,7 @@ impl<T: MountTable> Mounts<T> {
     /// # Errors
     /// The folder cannot be used.
     pub fn open(setting: Setting<T>) -> io::Result<Mounts<T>> {
-        let mounts = Mounts { setting: Arc::new(setting), mounts: Arc::default() };
+        let mounts = Mounts { setting: Arc::new(setting), mounts: Arc::default(), turns: Turns::default() };
         for (folder, spec) in keep::folders(&mounts.setting.folder)? {
             mounts.start(spec, folder);
         }
@@ -68,35 +70,45 @@ impl<T: MountTable> Mounts<T> {
     /// # Errors
     /// Another mount has the id, or the mount failed; then it is forgotten.
     pub async fn create(&self, spec: MountSpec) -> Result<MountStatus, ApiError> {
-        let mut view = self.find_or_start(spec)?.view;
-        let settled = view.wait_for(|view| view.status.mounted || view.end.is_some());
+        let Handle { mut view, orders, .. } = self.find_or_start(spec).await?;
+        let stays = || orders.borrow().wanted == Wanted::Mounted;
+        let settled = view
+            .wait_for(|view| view.status.mounted && stays() || view.stuck.is_some() || view.end.is_some());
         let Ok(settled) = tokio::time::timeout(MOUNTED_WITHIN, settled).await else {
             return Err(not_back(&view.borrow().status));
         };
-        let view = settled.map_err(|_| bug("mount_lost", "the supervisor of a mount ended"))?;
-        match &view.end {
-            Some(Err(error)) => Err(error.clone()),
-            Some(Ok(())) => Err(user(
+        let view = settled.map_err(|_| lost())?;
+        match (&view.end, &view.stuck) {
+            (Some(Err(error)), _) => Err(error.clone()),
+            (Some(Ok(())), _) => Err(user(
                 "mount_deleted",
                 format!("mount {} was deleted meanwhile", view.status.id),
                 "mount again",
             )),
-            None => Ok(view.status.clone()),
+            (None, Some(stuck)) => Err(stuck.error.clone()),
+            (None, None) => Ok(view.status.clone()),
         }
     }
 
     /// Unmounts `id` and forgets it; nothing to do where there is none. Replies when it is done.
     ///
     /// # Errors
-    /// It cannot be unmounted.
+    /// It cannot be unmounted: then it is still known, and the next call tries again.
     pub async fn delete(&self, id: &str, wanted: Wanted) -> Result<(), ApiError> {
-        let Some(mut handle) = self.lock().get(id).cloned() else { return Ok(()) };
-        handle.wanted.send_if_modified(|now| now.press(wanted));
-        let ended = handle.view.wait_for(|view| view.end.is_some()).await;
-        match ended.map_err(|_| bug("mount_lost", "the supervisor of a mount ended"))?.end.clone() {
-            Some(Err(error)) => Err(error),
-            _ => Ok(()),
-        }
+        let Some(Handle { mut view, orders, .. }) = self.find_in_turn(id).await? else { return Ok(()) };
+        let mut asked = 0;
+        orders.send_modify(|orders| {
+            orders.wanted.press(wanted);
+            orders.asked += 1;
+            asked = orders.asked;
+        });
+        let failed = |view: &View| {
+            let stuck = view.stuck.clone().filter(|stuck| view.end.is_none() && stuck.asked >= asked);
+            stuck.map(|stuck| stuck.error)
+        };
+        let tried = view.wait_for(|view| view.end.is_some() || failed(view).is_some()).await;
+        let tried = tried.map_err(|_| lost())?;
+        failed(&tried).map_or(Ok(()), Err)
     }
 
     /// Every mount.
@@ -107,14 +119,26 @@ impl<T: MountTable> Mounts<T> {
         all
     }
 
-    fn find_or_start(&self, spec: MountSpec) -> Result<Handle, ApiError> {
-        let folder = of_id(&self.setting.folder, &spec.id)?;
+    /// The mount `id`, also one that could not be taken up when the node started.
+    fn find(&self, id: &str) -> Result<Option<Handle>, ApiError> {
+        let folder = of_id(&self.setting.folder, id)?;
+        let known = self.lock().get(id).cloned();
+        if known.is_some() {
+            return Ok(known);
+        }
+        let kept: Option<MountSpec> = keep::find_for(&format!("mount {id}"), &folder)?;
+        Ok(kept.map(|spec| self.start(spec, folder)))
+    }
+
+    async fn find_or_start(&self, spec: MountSpec) -> Result<Handle, ApiError> {
         let id = spec.id.clone();
-        if let Some(handle) = self.lock().get(&id) {
+        let _turn = self.turns.take(&id).await;
+        let folder = of_id(&self.setting.folder, &id)?;
+        if let Some(handle) = self.find(&id)? {
             // Fragments may have moved since.
             let target = NamespaceTarget { nodes: spec.target.nodes.clone(), ..handle.spec.target.clone() };
             if (MountSpec { target, ..handle.spec.clone() }) == spec {
-                return Ok(handle.clone());
+                return Ok(handle);
             }
             return Err(user(
                 "mount_differs",
@@ -129,17 +153,22 @@ impl<T: MountTable> Mounts<T> {
                 "check the state folder's disk",
             )
         })?;
-        self.start(spec, folder);
-        self.lock().get(&id).cloned().ok_or_else(|| bug("mount_lost", "a mount ended before it began"))
+        Ok(self.start(spec, folder))
+    }
+
+    async fn find_in_turn(&self, id: &str) -> Result<Option<Handle>, ApiError> {
+        let _turn = self.turns.take(id).await;
+        self.find(id)
     }
 
     /// Starts the supervisor. It takes itself out of the table before it tells its end, so that whoever hears of the
     /// end can mount again.
-    fn start(&self, spec: MountSpec, folder: PathBuf) {
-        let (wanted, orders) = watch::channel(Wanted::Mounted);
+    fn start(&self, spec: MountSpec, folder: PathBuf) -> Handle {
+        let (ordered, orders) = watch::channel(Orders { wanted: Wanted::Mounted, asked: 0 });
         let (shown, view) = watch::channel(View::new(&spec));
         let id = spec.id.clone();
-        self.lock().insert(id.clone(), Handle { spec: spec.clone(), view, wanted: Arc::new(wanted) });
+        let handle = Handle { spec: spec.clone(), view, orders: Arc::new(ordered) };
+        self.lock().insert(id.clone(), handle.clone());
         let supervisor = Supervisor::new(Arc::clone(&self.setting), spec, folder, shown.clone(), orders);
         let mounts = Arc::clone(&self.mounts);
         tokio::spawn(async move {
@@ -150,6 +179,7 @@ impl<T: MountTable> Mounts<T> {
                 view.end = Some(end);
             });
         });
+        handle
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<String, Handle>> {
@@ -160,6 +190,10 @@ impl<T: MountTable> Mounts<T> {
 fn keep_spec(spec: &MountSpec, folder: &std::path::Path) -> io::Result<()> {
     std::fs::create_dir_all(folder)?;
     keep::write(&folder.join("spec.json"), spec)
+}
+
+fn lost() -> ApiError {
+    bug("mount_lost", "the supervisor of a mount ended")
 }
 
 fn not_back(status: &MountStatus) -> ApiError {

@@ -12,10 +12,11 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::{Request, State};
-use axum::middleware::{Next, from_fn_with_state};
+use axum::http::Method;
+use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::Response;
 use axum::routing::{get, post, put};
-use daemon::error::user;
+use daemon::error::{bug, user};
 use server::Caller;
 use server::Refusal;
 
@@ -46,6 +47,7 @@ pub fn router(node: Arc<Node>) -> Router {
         .route("/v1/stages/{id}", put(stages::create).get(stages::status).delete(stages::delete))
         .route("/v1/stages/{id}/control", put(stages::control))
         .route("/v1/stages/{id}/retry", put(stages::retry))
+        .layer(from_fn(to_its_end))
         .layer(from_fn_with_state(Arc::clone(&node), only_control))
         .with_state(node)
 }
@@ -63,6 +65,17 @@ async fn only_control(
     }
     let message = format!("user {} may not tell a node what to do", caller.uid);
     Err(Refusal(user("not_control", message, "ask the control service")))
+}
+
+/// What changes something is a task of its own: a caller that hangs up takes nothing away half done. Who asks again
+/// finds what came of it.
+async fn to_its_end(request: Request, next: Next) -> Result<Response, Refusal> {
+    if request.method() == Method::GET {
+        return Ok(next.run(request).await);
+    }
+    let asked = format!("{} {}", request.method(), request.uri().path());
+    let done = tokio::spawn(next.run(request)).await;
+    done.map_err(|error| Refusal(bug("request_panicked", format!("{asked} did not finish: {error}"))))
 }
 
 /// The name in a path and the name in its body must be one.

@@ -3,6 +3,7 @@
 
 mod clearing;
 mod coordinator;
+mod deleted;
 mod patience;
 pub mod shares;
 pub mod worker;
@@ -12,16 +13,15 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use daemon::error::{site, user};
+use daemon::error::{bug, site, user};
 use model::phase::StageState;
-use tokio::runtime::Handle as Runtime;
 use tokio::sync::watch;
-use tokio::task::JoinHandle;
 use wire::control::{ApiError, StageStatus};
 use wire::node::{StageControl, StageSpec};
 
 use crate::folder::of_id;
 use crate::keep;
+use crate::turns::Turns;
 use coordinator::{Coordinator, Orders, Stop};
 use shares::Shares;
 
@@ -45,31 +45,37 @@ pub struct Setting {
 }
 
 /// All stages of a node.
+#[derive(Clone)]
 pub struct Stages {
     setting: Arc<Setting>,
-    stages: Mutex<HashMap<String, Handle>>,
+    stages: Arc<Mutex<HashMap<String, Handle>>>,
+    turns: Arc<Turns>,
 }
 
 /// The requests' end of one stage.
+#[derive(Clone)]
 struct Handle {
     spec: StageSpec,
     status: watch::Receiver<StageStatus>,
     stop: watch::Sender<Stop>,
     control: watch::Sender<StageControl>,
-    task: JoinHandle<()>,
 }
 
 impl Stages {
     /// Takes up every stage that an earlier life of this node kept: finished ones with their report, others go on from
-    /// their journal.
+    /// their journal, and those that were being deleted are.
     ///
     /// # Errors
     /// The folder cannot be used.
     pub fn open(setting: Setting) -> io::Result<Stages> {
-        let stages = Stages { setting: Arc::new(setting), stages: Mutex::default() };
+        let stages = Stages { setting: Arc::new(setting), stages: Arc::default(), turns: Arc::default() };
         for (folder, spec) in keep::folders::<StageSpec>(&stages.setting.folder)? {
-            let handle = stages.start(spec.clone(), folder);
-            stages.lock().insert(spec.id, handle);
+            let id = spec.id.clone();
+            let is_going = deleted::is_marked(&folder).unwrap_or(false);
+            stages.start(spec, folder);
+            if is_going {
+                stages.remove_begun(id);
+            }
         }
         Ok(stages)
     }
@@ -77,26 +83,10 @@ impl Stages {
     /// Starts `spec`, if it was not, and says at once how far it is.
     ///
     /// # Errors
-    /// Another stage has the id, or the node's disk failed.
-    pub fn create(&self, spec: StageSpec) -> Result<StageStatus, ApiError> {
-        let folder = of_id(&self.setting.folder, &spec.id)?;
-        self.end_passes(&spec);
-        let mut stages = self.lock();
-        if let Some(handle) = stages.get(&spec.id) {
-            if handle.spec == spec {
-                return Ok(handle.status.borrow().clone());
-            }
-            let message = format!("stage {} exists with another specification", spec.id);
-            return Err(user("stage_differs", message, "delete it first"));
-        }
-        keep_spec(&spec, &folder).map_err(|error| {
-            let message = format!("keep stage {} in {}: {error}", spec.id, folder.display());
-            site("node_disk", message, "check the state folder's disk")
-        })?;
-        let handle = self.start(spec.clone(), folder);
-        let status = handle.status.borrow().clone();
-        stages.insert(spec.id, handle);
-        Ok(status)
+    /// Another stage has the id, it is being removed, or the node's disk failed.
+    pub async fn create(&self, spec: StageSpec) -> Result<StageStatus, ApiError> {
+        let _turn = self.turns.take(&spec.id).await;
+        self.find_or_start(spec).await
     }
 
     /// Starts a stage that failed again, with its journal: what that has as done is not copied again. Otherwise as
@@ -104,35 +94,50 @@ impl Stages {
     ///
     /// # Errors
     /// As there.
-    pub fn retry(&self, spec: StageSpec) -> Result<StageStatus, ApiError> {
+    pub async fn retry(&self, spec: StageSpec) -> Result<StageStatus, ApiError> {
+        let _turn = self.turns.take(&spec.id).await;
         let report = of_id(&self.setting.folder, &spec.id)?.join(REPORT);
-        if self.set_aside(&spec.id, |handle| handle.status.borrow().state == StageState::Failed)
-            && let Err(error) = disk::remove_file(&report)
-        {
-            let message = format!("remove {}: {error}", report.display());
-            return Err(site("node_disk", message, "check the state folder's disk"));
+        if self.set_aside(&spec.id, |handle| handle.status.borrow().state == StageState::Failed).await {
+            on_disk(move || disk::remove_file(&report).map_err(tried("remove", &report))).await?;
         }
-        self.create(spec)
+        self.find_or_start(spec).await
+    }
+
+    async fn find_or_start(&self, spec: StageSpec) -> Result<StageStatus, ApiError> {
+        let folder = of_id(&self.setting.folder, &spec.id)?;
+        self.end_passes(&spec).await;
+        if let Some(handle) = self.get(&spec.id).filter(|handle| *handle.stop.borrow() != Stop::ForNow) {
+            if *handle.stop.borrow() == Stop::ForGood {
+                return Err(going(&spec.id));
+            }
+            if handle.spec == spec {
+                return Ok(handle.status.borrow().clone());
+            }
+            let message = format!("stage {} exists with another specification", spec.id);
+            return Err(user("stage_differs", message, "delete it first"));
+        }
+        let (kept, into) = (spec.clone(), folder.clone());
+        on_disk(move || keep_spec(&kept, &into).map_err(tried("keep a stage in", &into))).await?;
+        let status = self.start(spec, folder).status.borrow().clone();
+        Ok(status)
     }
 
     /// Stops the passes of a stage that is now to be brought to its end. Its journal stays.
-    fn end_passes(&self, spec: &StageSpec) {
+    async fn end_passes(&self, spec: &StageSpec) {
         let names = |spec: &StageSpec| (spec.direction, spec.source.clone(), spec.destination.clone());
-        self.set_aside(&spec.id, |handle| {
+        let meant = |handle: &Handle| {
             let old = &handle.spec;
             old.policy.while_running && !spec.policy.while_running && names(old) == names(spec)
-        });
+        };
+        self.set_aside(&spec.id, meant).await;
     }
 
-    /// Stops the worker of a stage, if it is one of these, and forgets the stage but for its folder. Whether it did.
-    fn set_aside(&self, id: &str, is_meant: impl Fn(&Handle) -> bool) -> bool {
-        let mut stages = self.lock();
-        if !stages.get(id).is_some_and(is_meant) {
-            return false;
-        }
-        let handle = stages.remove(id);
-        drop(stages);
-        handle.into_iter().for_each(|handle| Runtime::current().block_on(handle.stop(Stop::ForNow)));
+    /// Stops the worker of a stage, if it is one of these and not being removed, so that it can be started anew.
+    /// Whether it did.
+    async fn set_aside(&self, id: &str, is_meant: impl Fn(&Handle) -> bool) -> bool {
+        let is_meant = |handle: &Handle| *handle.stop.borrow() != Stop::ForGood && is_meant(handle);
+        let Some(handle) = self.get(id).filter(is_meant) else { return false };
+        handle.stop(Stop::ForNow).await;
         true
     }
 
@@ -142,42 +147,48 @@ impl Stages {
     /// `no_such_stage`.
     pub fn status(&self, id: &str) -> Result<StageStatus, ApiError> {
         let unknown = || user("no_such_stage", format!("stage {id} is not known here"), "start it again");
-        self.lock().get(id).map(|handle| handle.status.borrow().clone()).ok_or_else(unknown)
+        self.get(id).map(|handle| handle.status.borrow().clone()).ok_or_else(unknown)
     }
 
     /// Changes the pace of stage `id`, also for the node's next life.
     ///
     /// # Errors
     /// `no_such_stage`, or the node's disk failed.
-    pub fn control(&self, id: &str, control: StageControl) -> Result<StageStatus, ApiError> {
+    pub async fn control(&self, id: &str, control: StageControl) -> Result<StageStatus, ApiError> {
+        let _turn = self.turns.take(id).await;
         let status = self.status(id)?;
         let path = of_id(&self.setting.folder, id)?.join(CONTROL);
-        keep::write(&path, &control).map_err(|error| {
-            let message = format!("keep the pace of stage {id} in {}: {error}", path.display());
-            site("node_disk", message, "check the state folder's disk")
-        })?;
-        if let Some(handle) = self.lock().get(id) {
+        on_disk(move || keep::write(&path, &control).map_err(tried("keep a stage's pace in", &path))).await?;
+        if let Some(handle) = self.get(id) {
             handle.control.send_replace(control);
         }
         Ok(status)
     }
 
-    /// Stops the worker of stage `id` and forgets the stage; nothing to do where there is none.
+    /// Stops the worker of stage `id`, removes what is left of the stage, and forgets it then; nothing to do where
+    /// there is none.
     ///
     /// # Errors
-    /// The node's disk failed.
+    /// The node's disk failed: the stage is still known, does not run any more, and the next call goes on.
     pub async fn delete(&self, id: &str) -> Result<(), ApiError> {
         let folder = of_id(&self.setting.folder, id)?;
-        let Some(handle) = self.lock().remove(id) else { return Ok(()) };
-        handle.stop(Stop::ForGood).await;
+        let _turn = self.turns.take(id).await;
+        let handle = self.get(id);
+        if handle.is_none() && keep::find_for::<StageSpec>(&format!("stage {id}"), &folder)?.is_none() {
+            return Ok(());
+        }
+        let stopped = handle.map(|handle| handle.stop(Stop::ForGood));
+        // Files may have changed since it copied them: whatever cuts this short, no later life of the node runs it.
+        let mark = folder.clone();
+        on_disk(move || deleted::mark(&mark).map_err(tried("note that a stage is deleted in", &mark)))
+            .await?;
+        if let Some(stopped) = stopped {
+            stopped.await;
+        }
         clearing::clear(&self.setting.program, &folder).await;
-        keep::remove(&folder).map_err(|error| {
-            site(
-                "node_disk",
-                format!("remove {}: {error}", folder.display()),
-                "check the state folder's disk",
-            )
-        })
+        on_disk(move || keep::remove(&folder).map_err(tried("remove", &folder))).await?;
+        self.lock().remove(id);
+        Ok(())
     }
 
     /// Stops every worker; the next life of the node goes on from their journals.
@@ -185,7 +196,7 @@ impl Stages {
         let handles: Vec<Handle> = self.lock().drain().map(|(_, handle)| handle).collect();
         // All are told before the first is waited for.
         for handle in &handles {
-            handle.stop.send_replace(Stop::ForNow);
+            drop(handle.stop(Stop::ForNow));
         }
         for handle in handles {
             handle.stop(Stop::ForNow).await;
@@ -211,7 +222,24 @@ impl Stages {
         let orders = Orders { stop: stopped, control: controlled };
         let (shown, status) = watch::channel(coordinator::pending(&spec));
         let coordinator = Coordinator::new(Arc::clone(&self.setting), spec.clone(), folder, shown, orders);
-        Handle { spec, status, stop, control, task: tokio::spawn(coordinator.run()) }
+        let handle = Handle { spec, status, stop, control };
+        self.lock().insert(handle.spec.id.clone(), handle.clone());
+        tokio::spawn(coordinator.run());
+        handle
+    }
+
+    /// Goes on with the removal of a stage that an earlier life of the node began.
+    fn remove_begun(&self, id: String) {
+        let stages = self.clone();
+        tokio::spawn(async move {
+            if let Err(error) = stages.delete(&id).await {
+                tracing::error!(stage = id, %error, "a stage that is deleted is not removed; ask for that again");
+            }
+        });
+    }
+
+    fn get(&self, id: &str) -> Option<Handle> {
+        self.lock().get(id).cloned()
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<String, Handle>> {
@@ -220,11 +248,36 @@ impl Stages {
 }
 
 impl Handle {
-    async fn stop(self, how: Stop) {
-        self.stop.send_replace(how);
-        // An error would be a panic of the task, which has been logged; its worker then ends with its broken pipe.
-        let _ = self.task.await;
+    /// Tells the stage to end; what this replies completes when it has, also by a panic of its task, which has been
+    /// logged: its worker then ends with its broken pipe.
+    fn stop(&self, how: Stop) -> impl Future<Output = ()> + use<> {
+        self.stop.send_if_modified(|now| {
+            let is_more = *now < how;
+            *now = (*now).max(how);
+            is_more
+        });
+        let mut status = self.status.clone();
+        async move { while status.changed().await.is_ok() {} }
     }
+}
+
+/// A stage that is being removed is not one that can be started.
+fn going(id: &str) -> ApiError {
+    let message = format!("stage {id} is being deleted, and something of it is still there");
+    site("stage_going", message, "delete it again, which says what is in the way; then start it")
+}
+
+/// An error of the state folder's disk.
+fn tried(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> ApiError {
+    move |error| {
+        let message = format!("{what} {}: {error}", path.display());
+        site("node_disk", message, "check the state folder's disk, then repeat the command")
+    }
+}
+
+/// Runs `work` on a thread that may block: it syncs.
+async fn on_disk(work: impl FnOnce() -> Result<(), ApiError> + Send + 'static) -> Result<(), ApiError> {
+    tokio::task::spawn_blocking(work).await.map_err(|error| bug("stage_panicked", error.to_string()))?
 }
 
 fn keep_spec(spec: &StageSpec, folder: &Path) -> io::Result<()> {

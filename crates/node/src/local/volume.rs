@@ -21,6 +21,13 @@ pub(super) fn free(setting: &Setting) -> Result<u64, ApiError> {
     Ok(backing.holds(free / room.grain_bytes * room.grain_bytes))
 }
 
+/// Why there is no new volume.
+pub(super) struct NotMade {
+    pub(super) error: ApiError,
+    /// Something of it could not be removed again.
+    pub(super) left: bool,
+}
+
 /// Where one volume is.
 #[derive(Clone, Debug)]
 pub(super) struct Volume {
@@ -48,13 +55,10 @@ impl Volume {
     }
 
     /// Makes and mounts it; what could not be finished is removed again. What is there of another one is left alone.
-    pub(super) fn make(&self, setting: &Setting, kept: &Kept) -> Result<(), ApiError> {
-        std::fs::create_dir(&self.folder).map_err(|error| self.not_begun(&error))?;
-        let made = self.try_make(setting, kept);
-        if made.is_err() {
-            let _ = self.discard();
-        }
-        made
+    pub(super) fn make(&self, setting: &Setting, kept: &Kept) -> Result<(), NotMade> {
+        let not_begun = |error| NotMade { error: self.not_begun(&error), left: false };
+        std::fs::create_dir(&self.folder).map_err(not_begun)?;
+        self.try_make(setting, kept).map_err(|error| NotMade { error, left: self.discard().is_err() })
     }
 
     fn try_make(&self, setting: &Setting, kept: &Kept) -> Result<(), ApiError> {

@@ -6,12 +6,15 @@
 //!                   Watched --its process dies--> Watched, with a successor; if there can be none:
 //!                   Watched --its process ends--> cleared, counted, back-off
 //!                   any     --unwanted--> SIGTERM, wait while files are open, SIGINT, detach, SIGKILL --> forgotten
+//!                                          ^                                                    |
+//!                                          '---- asked again, or a pause later <---- it failed <-'
 //! ```
 
 mod takeover;
+mod unmounting;
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -35,13 +38,6 @@ const BACK_OFF: (Duration, Duration) = (Duration::from_millis(250), Duration::fr
 
 /// A mount that lived this long was well: the next loss is answered at once again.
 const HEALTHY: Duration = Duration::from_secs(30);
-
-/// How long a mount process may take to end once nobody is waited for any more. More than the moments that it gives the
-/// storage nodes to hear of it.
-const ENDED_WITHIN: Duration = Duration::from_secs(6);
-
-/// How many mounts on top of each other are taken away; more would be somebody else's doing.
-const STACKED_MAX: usize = 8;
 
 /// What is kept of a mount, in its folder.
 const KEPT: &str = "kept.json";
@@ -70,12 +66,32 @@ impl Wanted {
     }
 }
 
+/// What the requests have said of a mount.
+#[derive(Clone, Copy, Debug)]
+pub struct Orders {
+    /// What they want.
+    pub wanted: Wanted,
+    /// How many have asked that it be unmounted.
+    pub asked: u64,
+}
+
+/// Why a mount that is to go is still there.
+#[derive(Clone, Debug)]
+pub struct Stuck {
+    /// [`Orders::asked`] when it was tried.
+    pub asked: u64,
+    /// What failed.
+    pub error: ApiError,
+}
+
 /// What the requests see of a mount.
 #[derive(Clone, Debug)]
 pub struct View {
     /// For replies.
     pub status: MountStatus,
-    /// Set once, last: the mount is forgotten; `Err` where it did not come to be or could not be unmounted.
+    /// How the last try to unmount it failed; it is tried again.
+    pub stuck: Option<Stuck>,
+    /// Set once, last: the mount is forgotten; `Err` where it did not come to be.
     pub end: Option<Result<(), ApiError>>,
 }
 
@@ -90,7 +106,7 @@ impl View {
             interruptions: 0,
             error: None,
         };
-        View { status, end: None }
+        View { status, stuck: None, end: None }
     }
 }
 
@@ -113,9 +129,11 @@ pub struct Supervisor<T: MountTable> {
     spec: MountSpec,
     folder: PathBuf,
     kept: Kept,
+    /// Whether `kept` is what an earlier life of the node has kept.
+    knows: bool,
     hold: Hold,
     shown: watch::Sender<View>,
-    orders: watch::Receiver<Wanted>,
+    orders: watch::Receiver<Orders>,
 }
 
 impl<T: MountTable> Supervisor<T> {
@@ -125,63 +143,49 @@ impl<T: MountTable> Supervisor<T> {
         spec: MountSpec,
         folder: PathBuf,
         shown: watch::Sender<View>,
-        orders: watch::Receiver<Wanted>,
+        orders: watch::Receiver<Orders>,
     ) -> Supervisor<T> {
-        let kept = Kept::default();
-        Supervisor { setting, spec, folder, kept, hold: Hold::default(), shown, orders }
-    }
-
-    /// Learns what an earlier life of the node has kept. Until that can be read, nothing is touched: a mount may be
-    /// there that works, with a job in it.
-    ///
-    /// # Errors
-    /// It cannot be read, and the mount is not wanted any more.
-    async fn learn(&mut self) -> io::Result<()> {
-        let mut orders = self.orders.clone();
-        loop {
-            let error = match keep::read(&self.folder.join(KEPT)) {
-                Ok(kept) => {
-                    self.kept = kept.unwrap_or_default();
-                    return Ok(());
-                }
-                Err(error) => error,
-            };
-            tracing::error!(mount = self.spec.id, %error, "what is kept of a mount is not known; it is left alone");
-            self.show_error(&error.to_string());
-            let unwanted = orders.wait_for(|wanted| *wanted != Wanted::Mounted);
-            if tokio::time::timeout(BACK_OFF.1, unwanted).await.is_ok() {
-                return Err(error);
-            }
-        }
+        let (kept, hold) = (Kept::default(), Hold::default());
+        Supervisor { setting, spec, folder, kept, knows: false, hold, shown, orders }
     }
 
     /// Runs until the mount is forgotten.
     ///
     /// # Errors
-    /// The first attempt to mount failed, or the mount point could not be cleared at the end.
+    /// The first attempt to mount failed.
     pub async fn run(mut self) -> Result<(), ApiError> {
-        if let Err(error) = self.learn().await {
-            return Err(self.failure("unmount", &error.to_string()));
-        }
         let mut orders = self.orders.clone();
         let failed = tokio::select! {
-            failed = self.keep_mounted() => Some(failed),
-            _ = orders.wait_for(|wanted| *wanted != Wanted::Mounted) => None,
+            reason = self.keep_mounted() => Some(self.not_mounted(&reason)),
+            _ = orders.wait_for(|orders| orders.wanted != Wanted::Mounted) => None,
         };
-        let cleared = self.unmount().await;
-        if let Some(reason) = &failed {
-            tracing::warn!(mount = self.spec.id, reason, "not mounted");
+        self.forget(failed.as_ref()).await;
+        failed.map_or(Ok(()), Err)
+    }
+
+    /// Reads what an earlier life of the node has kept. Until that can be read, nothing is touched: a mount may be
+    /// there that works, with a job in it.
+    fn read_kept(&mut self) -> io::Result<()> {
+        if !self.knows {
+            self.kept = keep::read(&self.folder.join(KEPT))?.unwrap_or_default();
+            self.knows = true;
         }
-        match (failed, cleared) {
-            (Some(reason), _) => Err(self.failure("mount", &reason)),
-            (None, Err(error)) => Err(self.failure("unmount", &error.to_string())),
-            (None, Ok(())) => Ok(()),
+        Ok(())
+    }
+
+    /// [`Supervisor::read_kept`], again and again until it can be read.
+    async fn learn(&mut self) {
+        while let Err(error) = self.read_kept() {
+            tracing::error!(mount = self.spec.id, %error, "what is kept of a mount is not known; it is left alone");
+            self.show_error(&error.to_string());
+            tokio::time::sleep(BACK_OFF.1).await;
         }
     }
 
     /// Mounts, watches and mounts anew. Returns only why the very first attempt failed. May be dropped at any await:
     /// what was started is in `kept`.
     async fn keep_mounted(&mut self) -> String {
+        self.learn().await;
         let mut pause = Duration::ZERO;
         let mut process = self.adopt().await;
         loop {
@@ -311,72 +315,6 @@ impl<T: MountTable> Supervisor<T> {
         self.show_error(&reason);
     }
 
-    /// Ends the process, clears the mount point and forgets the mount.
-    async fn unmount(&mut self) -> io::Result<()> {
-        self.let_go();
-        if let Some(process) = self.living().await
-            && !self.ends_in_time(&process).await
-        {
-            tracing::warn!(mount = self.spec.id, "does not end, detach it");
-            self.clear().await?;
-            process.kill();
-            process.ended().await;
-        }
-        self.clear().await?;
-        if self.kept.made_folder {
-            self.remove_folder();
-        }
-        keep::remove(&self.folder)
-    }
-
-    /// Not empty only if something was written while a lost mount was not back yet: that is kept, and told.
-    fn remove_folder(&self) {
-        if let Err(error) = std::fs::remove_dir(&self.spec.mountpoint)
-            && error.kind() != io::ErrorKind::NotFound
-        {
-            let mountpoint = self.spec.mountpoint.display();
-            tracing::error!(%mountpoint, %error, "what was written below the mount while it was lost is still there");
-        }
-        // The folder above is the token's; the last of its mounts takes it along.
-        let _ = self.spec.mountpoint.parent().map(std::fs::remove_dir);
-    }
-
-    /// Asks the process to end: whether it does. Files may be open as long as the orders say; they may become more
-    /// urgent meanwhile.
-    async fn ends_in_time(&mut self, process: &Process) -> bool {
-        let mut orders = self.orders.clone();
-        process.terminate();
-        loop {
-            let limit = match *orders.borrow_and_update() {
-                // Where the mount never came to be, nothing is open.
-                Wanted::Mounted => Duration::ZERO,
-                Wanted::UnmountedWithin(limit) => limit,
-            };
-            tokio::select! {
-                biased;
-                () = process.ended() => return true,
-                () = tokio::time::sleep(limit) => break,
-                // Every change is to less time, so that beginning anew does not add up.
-                Ok(()) = orders.changed() => {}
-            }
-        }
-        process.interrupt();
-        tokio::time::timeout(ENDED_WITHIN, process.ended()).await.is_ok()
-    }
-
-    /// Takes away whatever of ours is mounted at the mount point.
-    async fn clear(&self) -> io::Result<()> {
-        if !self.kept.launched {
-            return Ok(());
-        }
-        if let Some(process) = &self.kept.process {
-            process.helpers_ended().await;
-        }
-        let (setting, mountpoint) = (Arc::clone(&self.setting), self.spec.mountpoint.clone());
-        let cleared = tokio::task::spawn_blocking(move || clear(&setting.table, &mountpoint)).await;
-        cleared.map_err(io::Error::other)?
-    }
-
     fn keep(&self) -> io::Result<()> {
         keep::write(&self.folder.join(KEPT), &self.kept)
     }
@@ -398,26 +336,12 @@ impl<T: MountTable> Supervisor<T> {
         });
     }
 
-    fn failure(&self, tried: &str, reason: &str) -> ApiError {
-        let message = format!("{tried} {}: {reason}", self.spec.mountpoint.display());
+    fn not_mounted(&self, reason: &str) -> ApiError {
+        tracing::warn!(mount = self.spec.id, reason, "not mounted");
         site(
-            &format!("{tried}_failed"),
-            message,
+            "mount_failed",
+            format!("mount {}: {reason}", self.spec.mountpoint.display()),
             "`forebay status` tells whether a storage node is down; a mount also needs /dev/fuse and fusermount3",
         )
-    }
-}
-
-fn clear(table: &impl MountTable, mountpoint: &Path) -> io::Result<()> {
-    for _ in 0..STACKED_MAX {
-        if !table.is_mounted(mountpoint)? {
-            return Ok(());
-        }
-        table.detach(mountpoint)?;
-    }
-    if table.is_mounted(mountpoint)? {
-        Err(io::Error::other("something mounts there again and again"))
-    } else {
-        Ok(())
     }
 }

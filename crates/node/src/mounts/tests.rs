@@ -17,6 +17,9 @@ impl MountTable for MarkerTable {
     }
 
     fn detach(&self, path: &Path) -> io::Result<()> {
+        if disk::exists(&path.with_file_name("stuck"))? {
+            return Err(io::Error::other("fusermount3 does not work"));
+        }
         std::fs::remove_file(path.join(".mounted"))
     }
 }
@@ -176,4 +179,73 @@ fn a_mount_that_died_with_its_node_is_cleared_and_made_anew() {
         assert_eq!(second.interruptions, 1);
         mounts.delete("3-striped", Wanted::UnmountedWithin(Duration::ZERO)).await.unwrap();
     });
+}
+
+/// Two lives of a node in which the second cannot read the `file` that the first has kept of the mount.
+async fn refuses_until_readable(file: &str) {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().to_owned();
+    let first = tokio::task::spawn_blocking(move || first_life(&path)).await.unwrap();
+    let kept = dir.path().join("mounts/3-striped").join(file);
+    let good = std::fs::read(&kept).unwrap();
+    std::fs::write(&kept, "{").unwrap();
+    let mounts = Mounts::open(setting(dir.path())).unwrap();
+    for _ in 0..2 {
+        let refused = mounts.delete("3-striped", Wanted::UnmountedWithin(Duration::ZERO)).await.unwrap_err();
+        assert!(refused.message.contains(file), "{}", refused.message);
+    }
+    mounts.create(spec(dir.path())).await.unwrap_err();
+    assert!(MarkerTable.is_mounted(&first.mountpoint).unwrap(), "what may have a job in it is left alone");
+    std::fs::write(&kept, good).unwrap();
+    mounts.delete("3-striped", Wanted::UnmountedWithin(Duration::ZERO)).await.unwrap();
+    crate::process::ProcessId::of(first.pid.unwrap()).unwrap_err();
+    assert!(!disk::exists(&first.mountpoint).unwrap());
+}
+
+#[tokio::test]
+async fn a_mount_whose_state_cannot_be_read_is_not_unmounted_until_it_can() {
+    refuses_until_readable("kept.json").await;
+}
+
+#[tokio::test]
+async fn a_mount_whose_specification_cannot_be_read_is_not_unmounted_until_it_can() {
+    refuses_until_readable("spec.json").await;
+}
+
+#[tokio::test]
+async fn a_mount_that_cannot_be_detached_has_no_writer_any_more_and_is_unmounted_when_it_can_be() {
+    let dir = tempfile::tempdir().unwrap();
+    let beside = |name: &str| dir.path().join("mnt").join(name);
+    std::fs::create_dir_all(dir.path().join("mnt")).unwrap();
+    std::fs::write(beside("deaf"), "").unwrap();
+    std::fs::write(beside("stuck"), "").unwrap();
+    let mounts = Mounts::open(setting(dir.path())).unwrap();
+    let first = mounts.create(spec(dir.path())).await.unwrap();
+    for _ in 0..2 {
+        let refused = mounts.delete("3-striped", Wanted::UnmountedWithin(Duration::ZERO)).await.unwrap_err();
+        assert!(refused.message.contains("fusermount3 does not work"), "{}", refused.message);
+        crate::process::ProcessId::of(first.pid.unwrap()).expect_err("its process serves writes");
+        assert_eq!(mounts.statuses()[0].id, "3-striped", "nobody would look after it any more");
+        mounts.create(spec(dir.path())).await.unwrap_err();
+    }
+    std::fs::remove_file(beside("stuck")).unwrap();
+    mounts.delete("3-striped", Wanted::UnmountedWithin(Duration::ZERO)).await.unwrap();
+    assert!(mounts.statuses().is_empty() && !MarkerTable.is_mounted(&first.mountpoint).unwrap());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_mount_that_is_asked_for_twice_at_once_is_one() {
+    for _ in 0..3 {
+        let dir = tempfile::tempdir().unwrap();
+        let mounts = Arc::new(Mounts::open(setting(dir.path())).unwrap());
+        let ask = || {
+            let (mounts, spec) = (Arc::clone(&mounts), spec(dir.path()));
+            tokio::spawn(async move { mounts.create(spec).await })
+        };
+        let (first, second) = (ask(), ask());
+        let (first, second) = (first.await.unwrap().unwrap(), second.await.unwrap().unwrap());
+        assert_eq!(first.pid, second.pid);
+        mounts.delete("3-striped", Wanted::UnmountedWithin(Duration::ZERO)).await.unwrap();
+        assert!(!disk::exists(&first.mountpoint).unwrap());
+    }
 }

@@ -42,6 +42,6 @@ pub async fn release(
     Path(id): Path<String>,
     Query(how): Query<How>,
 ) -> Result<Json<Value>, Refusal> {
-    node.locals()?.release(&id, how.discard)?;
+    node.locals()?.release(&id, how.discard).await?;
     Ok(Json(json!({})))
 }

@@ -20,8 +20,7 @@ pub async fn create(
     Body(spec): Body<StageSpec>,
 ) -> Result<Json<StageStatus>, Refusal> {
     same_id(&id, &spec.id)?;
-    // It syncs a small file.
-    Ok(Json(tokio::task::block_in_place(|| node.stages().create(spec))?))
+    Ok(Json(node.stages().create(spec).await?))
 }
 
 /// Starts a stage that failed again; replies at once.
@@ -31,8 +30,7 @@ pub async fn retry(
     Body(spec): Body<StageSpec>,
 ) -> Result<Json<StageStatus>, Refusal> {
     same_id(&id, &spec.id)?;
-    // It syncs a small file.
-    Ok(Json(tokio::task::block_in_place(|| node.stages().retry(spec))?))
+    Ok(Json(node.stages().retry(spec).await?))
 }
 
 /// How far a stage is.
@@ -49,8 +47,7 @@ pub async fn control(
     Path(id): Path<String>,
     Body(control): Body<StageControl>,
 ) -> Result<Json<StageStatus>, Refusal> {
-    // It syncs a small file.
-    Ok(Json(tokio::task::block_in_place(|| node.stages().control(&id, control))?))
+    Ok(Json(node.stages().control(&id, control).await?))
 }
 
 /// Stops and forgets a stage.

@@ -16,7 +16,7 @@ use wire::node::{STAGE_NAMES_UNSYNCED, StageControl, StageSpec};
 
 use super::patience::Patience;
 use super::worker::{self, End, Errand};
-use super::{REPORT, Setting};
+use super::{REPORT, Setting, deleted};
 use crate::keep;
 use crate::process::ProcessId;
 
@@ -58,15 +58,16 @@ pub struct Coordinator {
 }
 
 /// What the node wants of a stage.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// Later ones are stronger.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Stop {
     /// That it goes on.
     #[default]
     No,
-    /// That it ends and leaves nothing half done.
-    ForGood,
     /// That it ends now, to go on in the node's next life.
     ForNow,
+    /// That it ends and leaves nothing half done.
+    ForGood,
 }
 
 /// What may be told to a stage while it runs.
@@ -90,6 +91,11 @@ impl Coordinator {
 
     /// Runs the stage to its end, or until it is stopped.
     pub async fn run(self) {
+        match deleted::is_marked(&self.folder) {
+            Ok(false) => {}
+            Ok(true) => return drop(self.shown.send_replace(self.failed(super::going(&self.spec.id)))),
+            Err(error) => return drop(self.shown.send_replace(self.failed(self.unknown(&error)))),
+        }
         if self.spec.policy.while_running {
             return self.passes().await;
         }

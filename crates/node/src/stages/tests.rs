@@ -55,7 +55,7 @@ fn ended(status: &StageStatus) -> bool {
 async fn run(what: &str) -> StageStatus {
     let dir = tempfile::tempdir().unwrap();
     let stages = Stages::open(setting(dir.path())).unwrap();
-    stages.create(spec(what)).unwrap();
+    stages.create(spec(what)).await.unwrap();
     until(&stages, ended).await
 }
 
@@ -99,7 +99,7 @@ async fn a_worker_that_breaks_fails_the_stage_with_its_last_words() {
 async fn a_deleted_stage_is_stopped_and_leaves_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let stages = Stages::open(setting(dir.path())).unwrap();
-    stages.create(spec("hang")).unwrap();
+    stages.create(spec("hang")).await.unwrap();
     until(&stages, |status| status.state == StageState::Active).await;
     stages.delete("3.0").await.unwrap();
     assert_eq!(stages.status("3.0").unwrap_err().code, "no_such_stage");
@@ -111,7 +111,7 @@ async fn a_deleted_stage_is_stopped_and_leaves_nothing() {
 async fn what_killed_workers_left_on_the_pfs_is_removed_before_the_stage_is_forgotten() {
     let dir = tempfile::tempdir().unwrap();
     let stages = Stages::open(setting(dir.path())).unwrap();
-    stages.create(spec("die-always")).unwrap();
+    stages.create(spec("die-always")).await.unwrap();
     assert_eq!(until(&stages, ended).await.state, StageState::Failed);
     stages.delete("3.0").await.unwrap();
     assert_eq!(std::fs::read_to_string(dir.path().join("cleared")).unwrap(), "die-always\n");
@@ -122,11 +122,11 @@ async fn what_killed_workers_left_on_the_pfs_is_removed_before_the_stage_is_forg
 async fn a_finished_stage_is_still_known_after_a_restart_and_not_run_again() {
     let dir = tempfile::tempdir().unwrap();
     let stages = Stages::open(setting(dir.path())).unwrap();
-    stages.create(spec("complete")).unwrap();
+    stages.create(spec("complete")).await.unwrap();
     let report = until(&stages, ended).await;
     let stages = Stages::open(setting(dir.path())).unwrap();
     assert_eq!(until(&stages, ended).await, report);
-    assert_eq!(stages.create(spec("complete")).unwrap(), report);
+    assert_eq!(stages.create(spec("complete")).await.unwrap(), report);
     assert_eq!(std::fs::read_to_string(dir.path().join("stages/3.0/journal")).unwrap().lines().count(), 1);
 }
 
@@ -134,7 +134,7 @@ async fn a_finished_stage_is_still_known_after_a_restart_and_not_run_again() {
 async fn after_a_clean_shutdown_a_stage_goes_on_with_the_same_journal() {
     let dir = tempfile::tempdir().unwrap();
     let stages = Stages::open(setting(dir.path())).unwrap();
-    stages.create(spec("hang-once")).unwrap();
+    stages.create(spec("hang-once")).await.unwrap();
     until(&stages, |status| status.state == StageState::Active).await;
     stages.shutdown().await;
     let stages = Stages::open(setting(dir.path())).unwrap();
@@ -159,22 +159,130 @@ async fn a_worker_that_outlived_its_node_is_ended_before_another_starts() {
 async fn another_specification_under_the_same_id_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let stages = Stages::open(setting(dir.path())).unwrap();
-    stages.create(spec("complete")).unwrap();
-    assert_eq!(stages.create(spec("failed")).unwrap_err().code, "stage_differs");
+    stages.create(spec("complete")).await.unwrap();
+    assert_eq!(stages.create(spec("failed")).await.unwrap_err().code, "stage_differs");
 }
 
 #[tokio::test]
 async fn a_stage_is_paused_also_over_a_restart_and_goes_on() {
     let dir = tempfile::tempdir().unwrap();
     let stages = Stages::open(setting(dir.path())).unwrap();
-    stages.create(spec("obey")).unwrap();
+    stages.create(spec("obey")).await.unwrap();
     let paused = StageControl { paused: true, ..StageControl::default() };
-    stages.control("3.0", paused).unwrap();
+    stages.control("3.0", paused).await.unwrap();
     until(&stages, |status| status.progress.bytes_done == 1).await;
     stages.shutdown().await;
     let stages = Stages::open(setting(dir.path())).unwrap();
     until(&stages, |status| status.progress.bytes_done == 1).await;
-    stages.control("3.0", StageControl::default()).unwrap();
+    stages.control("3.0", StageControl::default()).await.unwrap();
     assert_eq!(until(&stages, ended).await.state, StageState::Complete);
-    assert_eq!(stages.control("9.9", paused).unwrap_err().code, "no_such_stage");
+    assert_eq!(stages.control("9.9", paused).await.unwrap_err().code, "no_such_stage");
+}
+
+/// A stage that was deleted, but whoever asked for that went away before it was gone.
+async fn deleted_half(dir: &Path) -> Stages {
+    let stages = Stages::open(setting(dir)).unwrap();
+    stages.create(spec("die-always")).await.unwrap();
+    assert_eq!(until(&stages, ended).await.state, StageState::Failed);
+    std::fs::write(dir.join("slow"), "").unwrap();
+    let clears = async {
+        while !disk::exists(&dir.join("clears")).unwrap() {
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
+    };
+    tokio::select! {
+        _ = stages.delete("3.0") => panic!("deleted before it was cleared"),
+        () = clears => {}
+    }
+    stages
+}
+
+#[tokio::test]
+async fn a_stage_is_deleted_only_once_nothing_of_it_is_left_whoever_asked_before() {
+    let dir = tempfile::tempdir().unwrap();
+    let stages = deleted_half(dir.path()).await;
+    let again = stages.create(spec("die-always")).await;
+    assert_eq!(again.unwrap_err().code, "stage_going", "a stage that ends is not the one that was asked for");
+    std::fs::remove_file(dir.path().join("slow")).unwrap();
+    stages.delete("3.0").await.unwrap();
+    assert!(disk::exists(&dir.path().join("cleared")).unwrap());
+    assert_eq!(std::fs::read_dir(dir.path().join("stages")).unwrap().count(), 0);
+}
+
+#[tokio::test]
+async fn a_stage_whose_deletion_was_cut_short_is_not_run_by_the_next_life_of_the_node_but_deleted() {
+    let dir = tempfile::tempdir().unwrap();
+    drop(deleted_half(dir.path()).await);
+    // As if the node had been killed before the report was kept.
+    std::fs::remove_file(dir.path().join("stages/3.0/report.json")).unwrap();
+    let lives = || {
+        let journal = std::fs::read_to_string(dir.path().join("stages/3.0/journal")).unwrap_or_default();
+        journal.lines().filter(|line| *line == "life").count()
+    };
+    let before = lives();
+    let stages = Stages::open(setting(dir.path())).unwrap();
+    assert_eq!(until(&stages, ended).await.state, StageState::Failed);
+    assert_eq!(lives(), before, "a stage that was deleted copies again");
+    std::fs::remove_file(dir.path().join("slow")).unwrap();
+    while !stages.statuses().is_empty() {
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+    }
+    assert_eq!(std::fs::read_dir(dir.path().join("stages")).unwrap().count(), 0);
+}
+
+#[tokio::test]
+async fn a_stage_that_is_asked_for_while_another_of_its_id_is_deleted_is_not_deleted_with_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let stages = Stages::open(setting(dir.path())).unwrap();
+    stages.create(spec("die-always")).await.unwrap();
+    assert_eq!(until(&stages, ended).await.state, StageState::Failed);
+    std::fs::write(dir.path().join("slow"), "").unwrap();
+    let anew = async {
+        while !disk::exists(&dir.path().join("clears")).unwrap() {
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
+        let created = stages.create(spec("complete"));
+        std::fs::remove_file(dir.path().join("slow")).unwrap();
+        created.await
+    };
+    let (deleted, created) = tokio::join!(stages.delete("3.0"), anew);
+    deleted.unwrap();
+    created.unwrap();
+    assert_eq!(until(&stages, ended).await.state, StageState::Complete);
+    assert!(disk::exists(&dir.path().join("stages/3.0/spec.json")).unwrap());
+}
+
+#[tokio::test]
+async fn a_stage_whose_specification_cannot_be_read_is_not_said_to_be_deleted() {
+    let dir = tempfile::tempdir().unwrap();
+    let folder = dir.path().join("stages/3.0");
+    keep_spec(&spec("hang"), &folder).unwrap();
+    let good = std::fs::read(folder.join("spec.json")).unwrap();
+    std::fs::write(folder.join("spec.json"), "{").unwrap();
+    let stages = Stages::open(setting(dir.path())).unwrap();
+    for _ in 0..2 {
+        let refused = stages.delete("3.0").await.unwrap_err();
+        assert!(refused.message.contains("spec.json"), "{}", refused.message);
+    }
+    std::fs::write(folder.join("spec.json"), good).unwrap();
+    stages.delete("3.0").await.unwrap();
+    assert!(!disk::exists(&folder).unwrap());
+}
+
+#[tokio::test]
+async fn a_stage_that_cannot_be_removed_is_still_there_until_it_can() {
+    let dir = tempfile::tempdir().unwrap();
+    let stages = Stages::open(setting(dir.path())).unwrap();
+    stages.create(spec("complete")).await.unwrap();
+    until(&stages, ended).await;
+    // Something is in the way that is not a folder.
+    let aside = dir.path().join("stages/.removing-3.0");
+    std::fs::write(&aside, "").unwrap();
+    for _ in 0..2 {
+        stages.delete("3.0").await.unwrap_err();
+        assert_eq!(stages.statuses().len(), 1);
+    }
+    std::fs::remove_file(&aside).unwrap();
+    stages.delete("3.0").await.unwrap();
+    assert!(stages.statuses().is_empty() && !disk::exists(&dir.path().join("stages/3.0")).unwrap());
 }
