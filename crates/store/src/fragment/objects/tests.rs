@@ -66,7 +66,7 @@ fn an_object_that_was_never_written_reads_as_empty() {
     assert_eq!(objects.read(9, 0, &mut [0; 10]).unwrap(), 0);
     assert_eq!(objects.measure(9).unwrap(), None);
     objects.destroy(9).unwrap();
-    objects.sync([1; 16], 9).unwrap();
+    objects.sync(([1; 16], 1), 9).unwrap();
 }
 
 #[test]
