@@ -50,7 +50,7 @@ struct File {
     writers: u32,
     /// Permission bits, as far as we know.
     mode: u32,
-    /// Truncation count that `end` belongs to.
+    /// The file's epoch that `end` belongs to.
     epoch: u64,
     /// Count of times that were set, that `mtime` came after.
     times: u64,
@@ -114,14 +114,11 @@ impl Files {
     /// A handle was opened.
     fn opened(&mut self, write: bool, inode: &InodeReply) {
         let ino = inode.attr.ino;
-        let file = self.files.entry(ino).or_insert_with(|| File {
-            epoch: inode.epoch,
-            times: inode.times,
-            ..File::default()
-        });
+        let file = self.files.entry(ino).or_insert_with(|| File { times: inode.times, ..File::default() });
         file.mode = inode.attr.mode;
+        // Nothing that was written before is still to be told of.
         if file.writers == 0 {
-            file.coverage = Coverage::dense(inode.attr.size);
+            (file.coverage, file.epoch) = (Coverage::dense(inode.attr.size), inode.epoch);
         }
         *(if write { &mut file.writers } else { &mut file.readers }) += 1;
     }

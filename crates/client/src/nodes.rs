@@ -5,6 +5,8 @@
 //! restarted it says which files are open. From each node it learns the commit verifier, and every answer passes by
 //! [`Commits`].
 
+mod idle;
+
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -23,6 +25,7 @@ use wire::node::{NamespaceTarget, StorageAddress};
 use crate::commits::{Commits, Remembered};
 use crate::files::{Files, Held};
 use crate::watch::{Waiting, Watch};
+use idle::Idle;
 
 /// Idle connections kept for each node, where there are descriptors: as many as a mount has threads, and some.
 const IDLE_MAX: usize = 16;
@@ -74,9 +77,7 @@ struct Node {
     /// Which of the instance's fragments it has.
     fragment: u32,
     via: Via,
-    /// Of the present life only.
-    idle: Mutex<Vec<Link>>,
-    idle_max: usize,
+    idle: Mutex<Idle<Link>>,
     life: Mutex<Life>,
     /// Where the others are TCP: asks for objects of files that are also on other nodes.
     beside: Mutex<Option<Connection>>,
@@ -116,8 +117,7 @@ impl Nodes {
             address: address.clone(),
             fragment,
             via,
-            idle: Mutex::default(),
-            idle_max,
+            idle: Mutex::new(Idle::up_to(idle_max)),
             life: Mutex::default(),
             beside: Mutex::default(),
             outage: Outage::none(Duration::from_millis(target.grace_ms)),
@@ -379,7 +379,7 @@ impl Nodes {
     }
 
     fn say(&self, node: &Node, fragment: u32, last: &[(u64, Request)]) -> Result<(), HelloError> {
-        let idle = node.idle().pop().map(|link| link.connection);
+        let idle = node.idle().take().map(|link| link.connection);
         let mut connection = match idle {
             Some(connection) => connection,
             // Nothing was ever asked of it: it does not know the session.
@@ -449,7 +449,7 @@ impl Nodes {
             && is_shortage(error)
         {
             // That says nothing of the node.
-            let closed: usize = self.nodes.iter().map(|node| std::mem::take(&mut *node.idle()).len()).sum();
+            let closed: usize = self.nodes.iter().map(|node| node.idle().drop_all()).sum();
             tracing::warn!(
                 closed,
                 "no descriptor is left for a connection (RLIMIT_NOFILE): closed those that were idle, trying again"
@@ -485,7 +485,7 @@ impl Nodes {
     }
 
     fn checkout(&self, node: &Node, fragment: u32) -> Result<Link, HelloError> {
-        let idle = node.idle().pop();
+        let idle = node.idle().take();
         idle.map_or_else(|| self.connect(node, fragment), Ok)
     }
 
@@ -616,7 +616,7 @@ impl Drop for Line<'_> {
 }
 
 impl Node {
-    fn idle(&self) -> MutexGuard<'_, Vec<Link>> {
+    fn idle(&self) -> MutexGuard<'_, Idle<Link>> {
         self.idle.lock().expect(POISON)
     }
 
@@ -634,10 +634,7 @@ impl Node {
     }
 
     fn give_back(&self, link: Link) {
-        let mut idle = self.idle();
-        if idle.len() < self.idle_max {
-            idle.push(link);
-        }
+        self.idle().keep(link.life, link);
     }
 
     /// A connection of this life broke. The others may still stand; the next life ends them.
@@ -645,7 +642,7 @@ impl Node {
         let mut life = self.life();
         if life.number == number {
             *life = Life { number: number + 1, begun: false, ..*life };
-            self.idle().clear();
+            self.idle().begin(life.number);
         }
     }
 }

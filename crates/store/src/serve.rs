@@ -187,6 +187,7 @@ impl Worker {
     }
 
     fn answer(&mut self, id: u64, request: Request) -> Reply {
+        let objects = &self.namespace.objects;
         let result = match request {
             Request::Read { ino, offset, len } => self.read(ino, offset, len),
             Request::Write { ino, offset } => {
@@ -197,10 +198,8 @@ impl Worker {
             Request::Allocate { ino, offset, len, mode } => {
                 self.namespace.objects.allocate(ino, offset, len, mode).map(stored)
             }
-            Request::Sync { ino } => self.namespace.objects.sync(self.session, ino).map(|()| Reply::Done),
-            Request::SyncMany { inos } => {
-                self.namespace.objects.sync_many(self.session, &inos).map(|()| Reply::Done)
-            }
+            Request::Sync { ino } => objects.sync((self.session, id), ino).map(|()| Reply::Done),
+            Request::SyncMany { inos } => objects.sync_many(self.session, &inos).map(|()| Reply::Done),
             Request::BeginMirror { verifier } => self.replica().and_then(|replica| {
                 replica.begin(verifier)?;
                 Ok(replica.describe())

@@ -8,6 +8,7 @@
 mod acl;
 pub mod attributes;
 mod destroy;
+mod epochs;
 mod following;
 mod handles;
 mod locking;
@@ -31,7 +32,7 @@ use std::time::{Duration, Instant};
 use model::stripe::Layout;
 use rustix::io::Errno;
 use wire::data::message::{InodeReply, RenameMode};
-use wire::data::{Creator, DirEntry, FileKind, Reply, Request, Time};
+use wire::data::{DirEntry, FileKind, Reply, Request, Time};
 use wire::node::NamespaceSpec;
 
 use crate::fragment::objects::Objects;
@@ -271,36 +272,6 @@ impl Shard {
             (Reply::Done, Some(parent)) => Reply::Removed { parent },
             (reply, _) => reply,
         }
-    }
-
-    fn create(
-        &self,
-        caller: Caller,
-        parent: u64,
-        name: &[u8],
-        mode: u32,
-        creator: Creator,
-    ) -> Result<Reply, Errno> {
-        let new = NewInode {
-            kind: FileKind::Regular,
-            mode,
-            rdev: 0,
-            target: b"",
-            creator,
-            // With one fragment the object itself tells size and time at any moment.
-            live: !self.measures_itself(),
-        };
-        let mut state = self.lock_with_number()?;
-        if !state.sessions.has_room(caller.session) {
-            return Err(Errno::NFILE);
-        }
-        state.hold(caller.session)?;
-        let reply = self.change(&mut state, caller, making(parent, name, &new))?;
-        // Under the same lock: somebody may take the name away at once, and what nobody has open is destroyed.
-        if let Reply::Inode(InodeReply { attr, .. }) = &reply {
-            state.sessions.open_by(caller.session, caller.id, attr.ino, true);
-        }
-        Ok(reply)
     }
 
     fn make(&self, caller: Caller, parent: u64, name: &[u8], new: &NewInode<'_>) -> Result<Reply, Errno> {

@@ -10,6 +10,7 @@
 //! **Invariant:** every change of an object is announced to its [`Guard`] before it begins, and made on the mirror,
 //! too, where there is one ([`crate::mirror`]).
 
+mod allocated;
 mod changing;
 mod handed;
 mod measure;

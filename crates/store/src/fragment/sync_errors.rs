@@ -3,7 +3,7 @@
 //! The kernel tells an error of writing back once for each descriptor, and this node has one for all its clients. After
 //! the error the pages count as clean: the next sync succeeds although the bytes are lost. So each session is told, at
 //! its own next sync of the object, once for each failure. A session that wrote nothing is told as well: the object did
-//! lose bytes.
+//! lose bytes. A sync that is asked again, because its answer was lost, is told the same again.
 //!
 //! **Invariant:** memory for objects that failed only; of a sound disk nothing is kept.
 
@@ -29,8 +29,16 @@ struct Failure {
     errno: Errno,
     /// How many there were.
     count: u64,
-    /// How many of them each session was told.
-    told: HashMap<Session, u64>,
+    /// What each session was told.
+    told: HashMap<Session, Told>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Told {
+    /// How many of the failures.
+    count: u64,
+    /// By the answer to which request.
+    request: u64,
 }
 
 impl SyncErrors {
@@ -56,14 +64,14 @@ impl SyncErrors {
         }
     }
 
-    /// The same; the session has heard of it then.
+    /// The same; the session has heard of it then, by the answer to this request of it.
     ///
     /// # Errors
     /// The failure's errno.
-    pub fn tell(&self, ino: u64, session: Session) -> io::Result<()> {
+    pub fn tell(&self, ino: u64, session: Session, request: u64) -> io::Result<()> {
         match self.lock().get_mut(&ino) {
-            Some(failure) if failure.is_owed(session) => {
-                failure.told.insert(session, failure.count);
+            Some(failure) if failure.is_owed(session) || failure.was_told_by(session, request) => {
+                failure.told.insert(session, Told { count: failure.count, request });
                 Err(failure.errno.into())
             }
             _ => Ok(()),
@@ -82,7 +90,12 @@ impl SyncErrors {
 
 impl Failure {
     fn is_owed(&self, session: Session) -> bool {
-        self.told.get(&session).is_none_or(|told| *told < self.count)
+        self.told.get(&session).is_none_or(|told| told.count < self.count)
+    }
+
+    /// Whether this request is asked again: the session has not heard its answer.
+    fn was_told_by(&self, session: Session, request: u64) -> bool {
+        self.told.get(&session).is_some_and(|told| told.request == request)
     }
 }
 
@@ -94,15 +107,24 @@ mod tests {
     fn each_session_hears_of_each_failure_once() {
         let (errors, full) = (SyncErrors::default(), io::Error::from(io::ErrorKind::StorageFull));
         let (a, b) = ([1; 16], [2; 16]);
-        assert!(errors.tell(7, a).is_ok());
+        assert!(errors.tell(7, a, 1).is_ok());
         let full =
             full.raw_os_error().map_or_else(|| io::Error::from(Errno::NOSPC), io::Error::from_raw_os_error);
         assert!(errors.failed(7, &full));
         assert!(errors.owed(7, a).is_err(), "asking is not being told");
-        assert_eq!(errors.tell(7, a).unwrap_err().raw_os_error(), Some(Errno::NOSPC.raw_os_error()));
-        assert!(errors.tell(7, a).is_ok() && errors.tell(8, a).is_ok());
-        assert!(errors.tell(7, b).is_err(), "the other has not heard of it");
+        assert_eq!(errors.tell(7, a, 2).unwrap_err().raw_os_error(), Some(Errno::NOSPC.raw_os_error()));
+        assert!(errors.tell(7, a, 3).is_ok() && errors.tell(8, a, 4).is_ok());
+        assert!(errors.tell(7, b, 1).is_err(), "the other has not heard of it");
         assert!(!errors.failed(7, &full));
-        assert!(errors.tell(7, b).is_err() && errors.tell(7, a).is_err(), "it is another failure");
+        assert!(errors.tell(7, b, 2).is_err() && errors.tell(7, a, 5).is_err(), "it is another failure");
+    }
+
+    #[test]
+    fn a_sync_that_is_asked_again_is_told_of_the_failure_again() {
+        let (errors, a) = (SyncErrors::default(), [1; 16]);
+        errors.failed(7, &Errno::NOSPC.into());
+        assert!(errors.tell(7, a, 5).is_err());
+        assert!(errors.tell(7, a, 5).is_err(), "the answer was lost with its connection");
+        assert!(errors.tell(7, a, 6).is_ok(), "another sync is not told of what the session has heard");
     }
 }

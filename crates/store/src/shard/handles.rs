@@ -1,51 +1,101 @@
 //! Opening and closing: who may be writing, and what size a file has when nobody does any more.
 
-use rustix::io::Errno;
-use wire::data::message::ClosedHandle;
-use wire::data::{FileKind, Reply};
+use std::collections::HashSet;
 
+use rustix::io::Errno;
+use wire::data::message::{ClosedHandle, InodeReply};
+use wire::data::{Creator, FileKind, Reply};
+
+use super::names::NewInode;
 use super::record::Record;
 use super::sessions::{Closed, OpenFile, Outcome, Report};
 use super::state::State;
-use super::{Caller, Shard};
+use super::{Caller, Shard, making};
 
 impl Shard {
+    pub(super) fn create(
+        &self,
+        caller: Caller,
+        parent: u64,
+        name: &[u8],
+        mode: u32,
+        creator: Creator,
+    ) -> Result<Reply, Errno> {
+        let new = NewInode {
+            kind: FileKind::Regular,
+            mode,
+            rdev: 0,
+            target: b"",
+            creator,
+            // With one fragment the object itself tells size and time at any moment.
+            live: !self.measures_itself(),
+        };
+        let mut state = self.lock_with_number()?;
+        if !state.sessions.has_room(caller.session) {
+            return Err(Errno::NFILE);
+        }
+        state.hold(caller.session)?;
+        if let Some(Outcome::Inode(ino)) = state.sessions.answered(caller.session, caller.id) {
+            return self.count_open(&mut state, caller, ino, true);
+        }
+        let reply = self.change(&mut state, caller, making(parent, name, &new))?;
+        // Under the same lock: somebody may take the name away at once, and what nobody has open is destroyed.
+        if let Reply::Inode(InodeReply { attr, .. }) = &reply {
+            state.sessions.open_by(caller.session, caller.id, attr.ino, true);
+        }
+        Ok(reply)
+    }
+
     pub(super) fn open_file(&self, caller: Caller, ino: u64, write: bool) -> Result<Reply, Errno> {
         let mut state = self.lock();
         if state.sessions.answered(caller.session, caller.id).is_some() {
             return self.inode_reply(&state, ino);
         }
-        let inode = state.tree.get(ino).ok_or(Errno::STALE)?;
-        if inode.kind != FileKind::Regular {
+        if state.tree.get(ino).ok_or(Errno::STALE)?.kind != FileKind::Regular {
             return Err(Errno::INVAL);
-        }
-        // Its last name went between lookup and open, and with it the file; where somebody has it open, it lives on.
-        if inode.nlink == 0 && !state.sessions.is_open(ino) && !state.sessions.is_awaiting() {
-            return Err(Errno::STALE);
         }
         if !state.sessions.has_room(caller.session) {
             return Err(Errno::NFILE);
         }
         state.hold(caller.session)?;
+        let reply = self.count_open(&mut state, caller, ino, write)?;
+        state.sessions.answer_handles(caller.session, caller.id, Outcome::Inode(ino));
+        Ok(reply)
+    }
+
+    /// Counts the handle that a request opens on a file that was there before; asked again, once.
+    pub(super) fn count_open(
+        &self,
+        state: &mut State,
+        caller: Caller,
+        ino: u64,
+        write: bool,
+    ) -> Result<Reply, Errno> {
         let inode = state.tree.get(ino).ok_or(Errno::STALE)?;
-        // Live without a writer: one was lost, and the last size that the shard knows may be wrong.
+        // Its last name went between lookup and open, and with it the file; where somebody has it open, it lives on.
+        if inode.nlink == 0 && !state.sessions.is_open(ino) && !state.sessions.is_awaiting() {
+            return Err(Errno::STALE);
+        }
+        // Live without a writer: one was lost, or left a hole, and the last size that the shard knows may be wrong.
         let left_live = inode.live && !state.sessions.is_written(ino);
-        if write && !inode.live && !self.measures_itself() {
+        // Also then: what was measured before this writer came is of no use any more.
+        if write && (!inode.live || left_live) && !self.measures_itself() {
             state.record(None, Record::Opened { ino })?;
         }
-        let reply = self.inode_reply(&state, ino)?;
+        let reply = self.inode_reply(state, ino)?;
         // Last, so that nothing is counted when the answer is an error.
         state.sessions.open_by(caller.session, caller.id, ino, write);
         if write && left_live {
             state.sessions.size_unknown(ino);
         }
-        state.sessions.answer(caller.session, caller.id, Outcome::Inode(ino));
         Ok(reply)
     }
 
     /// What the session has open is this and no more.
     pub(super) fn reclaim(&self, caller: Caller, opens: &[(u64, u32, u32)]) -> Result<Reply, Errno> {
         let mut state = self.lock();
+        // It was ended, and others may have closed and measured meanwhile what it still writes to.
+        let was_ended = !state.sessions.is_noted(caller.session);
         if !opens.is_empty() {
             state.hold(caller.session)?;
         }
@@ -56,10 +106,13 @@ impl Shard {
         };
         let gone: Vec<u64> = opens.iter().map(|(ino, _, _)| *ino).filter(is_gone).collect();
         let opens: Vec<_> = opens.iter().copied().filter(|(ino, _, _)| !gone.contains(ino)).collect();
+        let unwritten = |ino: &u64| was_ended && !state.sessions.is_written(*ino);
+        let unwritten: HashSet<u64> = opens.iter().map(|(ino, _, _)| *ino).filter(unwritten).collect();
         let before = state.sessions.reclaim(caller.session, &opens);
         for (ino, _, writers) in &opens {
             // A power loss may have taken back that it was opened for writing, and its size with it.
-            if *writers > 0 && state.tree.is_settled(*ino) && !self.measures_itself() {
+            let is_doubted = state.tree.is_settled(*ino) || unwritten.contains(ino);
+            if *writers > 0 && is_doubted && !self.measures_itself() {
                 state.doubt(*ino);
             }
         }
@@ -80,10 +133,10 @@ impl Shard {
         let mut unknown = Vec::new();
         if state.sessions.answered(caller.session, caller.id).is_none() {
             for handle in handles {
-                let epoch = self.close_file(&mut state, caller, handle)?;
+                let epoch = self.close_file(&mut state, caller, handle);
                 unknown.extend(epoch.map(|epoch| (handle.ino, epoch)));
             }
-            state.sessions.answer_close(caller.session, caller.id);
+            state.sessions.answer_handles(caller.session, caller.id, Outcome::Done);
         }
         drop(state);
         handles.iter().for_each(|handle| self.destroy_if_gone(handle.ino));
@@ -91,12 +144,10 @@ impl Shard {
     }
 
     /// Notes one handle's end. The file's epoch, if its last writer closed and its size is not known.
-    fn close_file(
-        &self,
-        state: &mut State,
-        caller: Caller,
-        handle: &ClosedHandle,
-    ) -> Result<Option<u64>, Errno> {
+    ///
+    /// It cannot fail: the handle counts no more, and a close that were refused and asked again would take another
+    /// handle of the file along. Where the log takes nothing, the file's size stays what the fragments have.
+    fn close_file(&self, state: &mut State, caller: Caller, handle: &ClosedHandle) -> Option<u64> {
         let ClosedHandle { ino, write, written } = *handle;
         let (epoch, times) = state.tree.get(ino).map_or((0, 0), |inode| (inode.epoch, inode.times));
         let report = match written {
@@ -111,29 +162,27 @@ impl Shard {
         let closed = state.sessions.close(caller.session, ino, write, report);
         // After a restart others may be in the middle of an append, and not have said yet that they have it open.
         if state.sessions.may_be_written(ino) {
-            return Ok(None);
+            return None;
         }
         if state.ends.contains_key(&ino) {
-            state.record(None, Record::Reserved { ino, offset: 0, end: 0 })?;
+            state.nobody_appends(ino);
         }
         match closed {
-            Closed::LastWriter(file) if !self.measures_itself() => self.last_writer_closed(state, ino, &file),
-            _ => Ok(None),
+            Closed::LastWriter(file) if !self.measures_itself() => last_writer_closed(state, ino, &file),
+            _ => None,
         }
     }
+}
 
-    fn last_writer_closed(&self, state: &mut State, ino: u64, file: &OpenFile) -> Result<Option<u64>, Errno> {
-        let Some(inode) = state.tree.get(ino) else { return Ok(None) };
-        if inode.nlink == 0 {
-            return Ok(None);
-        }
-        if file.unknown {
-            return Ok(Some(inode.epoch));
-        }
-        let (end, mtime) = file.written.unwrap_or_default();
-        let mtime = mtime.map_or(inode.mtime, |written| inode.attr(ino).changed(0, written));
-        let size = inode.size.max(end);
-        state.record(None, Record::Settled { ino, size, mtime })?;
-        Ok(None)
+fn last_writer_closed(state: &mut State, ino: u64, file: &OpenFile) -> Option<u64> {
+    let inode = state.tree.get(ino).filter(|inode| inode.nlink > 0)?;
+    if file.unknown {
+        return Some(inode.epoch);
     }
+    let (end, mtime) = file.written.unwrap_or_default();
+    let mtime = mtime.map_or(inode.mtime, |written| inode.attr(ino).changed(0, written));
+    let size = inode.size.max(end);
+    // The log has said already why it does not take it; the file stays one that is measured.
+    let _stays_live = state.record(None, Record::Settled { ino, size, mtime });
+    None
 }

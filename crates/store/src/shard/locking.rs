@@ -132,3 +132,13 @@ impl Shard {
         Ok(Reply::Offset(offset))
     }
 }
+
+impl State {
+    /// No append to this file is under way. Where the log cannot take that, it is so until the next start, at which the
+    /// place after the last append is kept free.
+    pub fn nobody_appends(&mut self, ino: u64) {
+        if self.record(None, Record::Reserved { ino, offset: 0, end: 0 }).is_err() {
+            self.ends.remove(&ino);
+        }
+    }
+}

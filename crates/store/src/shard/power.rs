@@ -1,11 +1,11 @@
 //! A shard on a disk that fails and loses power at any operation: while it changes, syncs, and replaces its log.
 
-mod disk;
+pub mod disk;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use wire::data::ROOT;
+use wire::data::{Creator, ROOT};
 
 use super::fixture::Parts;
 use super::*;

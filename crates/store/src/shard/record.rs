@@ -49,7 +49,7 @@ pub enum Record {
     Reserved { ino: u64, offset: u64, end: u64 },
     /// Snapshot: the entry's origin was answered, with this place in a file.
     Placed { offset: u64 },
-    /// Snapshot: how often the time of change of a file that may be written was set, and how often it was truncated.
+    /// Snapshot: how often the time of change of a file that may be written was set, and its epoch.
     Counted { ino: u64, times: u64, epoch: u64 },
     /// The log up to this length, bytes, survives a power loss.
     Synced { length: u64 },
@@ -66,6 +66,8 @@ pub enum Record {
     Followed { fragment: u32, verifier: u64 },
     /// Snapshot: files that were cut off, which may not be synced yet; not all of them where there were too many.
     Cut { inos: Vec<u64>, overflown: bool },
+    /// Snapshot: the last epoch that was given to a file.
+    Epochs { last: u64 },
 }
 
 impl Record {

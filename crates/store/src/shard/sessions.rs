@@ -57,8 +57,8 @@ struct Session {
     kept: VecDeque<u64>,
     /// The requests, of those in `answers`, whose handle is among the opens: asked again, they open nothing more.
     counted: HashSet<u64>,
-    /// The requests, of those in `answers`, that closed handles.
-    closes: HashSet<u64>,
+    /// The requests, of those in `answers`, that did no more than open or close handles.
+    handles: HashSet<u64>,
 }
 
 /// What a writer says when it closes, as far as it still holds.
@@ -122,10 +122,10 @@ impl Sessions {
         }
     }
 
-    /// The same for a request that closed handles.
-    pub fn answer_close(&mut self, session: [u8; 16], id: u64) {
-        self.answer(session, id, Outcome::Done);
-        self.sessions.entry(session).or_default().closes.insert(id);
+    /// The same for a request that did no more than open or close handles.
+    pub fn answer_handles(&mut self, session: [u8; 16], id: u64, outcome: Outcome) {
+        self.answer(session, id, outcome);
+        self.sessions.entry(session).or_default().handles.insert(id);
     }
 
     /// The same for a request that the log has: with the shard's former life all connections were lost.
@@ -235,9 +235,10 @@ impl Sessions {
         if let Some(session) = self.sessions.get_mut(&session) {
             // What was answered and not heard is not among `opens`, and what is asked again is done again.
             session.counted.clear();
-            for id in std::mem::take(&mut session.closes) {
-                session.answers.remove(&id);
-            }
+            let again = std::mem::take(&mut session.handles);
+            session.answers.retain(|id, _| !again.contains(id));
+            session.order.retain(|id| !again.contains(id));
+            session.kept.retain(|id| !again.contains(id));
         }
         let closed = self.close_all(session);
         for &(ino, readers, writers) in opens {
@@ -292,12 +293,8 @@ impl Sessions {
     pub fn goodbye(&mut self, session: [u8; 16]) -> Vec<u64> {
         let closed = self.close_all(session);
         if let Some(session) = self.sessions.get_mut(&session) {
-            session.answers.clear();
-            session.order.clear();
-            session.kept.clear();
-            session.counted.clear();
-            session.closes.clear();
-            session.noted = false;
+            let (connections, lost) = (session.connections, session.lost);
+            *session = Session { connections, lost, ..Session::default() };
         }
         self.awaited.remove(&session);
         closed
@@ -367,7 +364,7 @@ impl Session {
     fn forget(&mut self, id: u64) {
         self.answers.remove(&id);
         self.counted.remove(&id);
-        self.closes.remove(&id);
+        self.handles.remove(&id);
     }
 
     fn bound_kept(&mut self) {
@@ -478,7 +475,7 @@ mod tests {
         let mut sessions = Sessions::default();
         sessions.open(A, 7, true);
         sessions.close(A, 7, true, written(9));
-        sessions.answer_close(A, 5);
+        sessions.answer_handles(A, 5, Outcome::Done);
         sessions.reclaim(A, &[(7, 0, 1)]);
         assert!(sessions.is_open(7) && sessions.answered(A, 5).is_none());
     }

@@ -1,8 +1,10 @@
 //! The shard against itself: whatever clients do, the log gives the same tree back.
 
+mod again;
+
 use proptest::prelude::*;
 use wire::data::message::{ClosedHandle, XattrMode};
-use wire::data::{ROOT, SetAttr, Time};
+use wire::data::{Creator, ROOT, SetAttr, Time};
 
 use super::fixture::{OWNER, Parts};
 use super::*;
@@ -289,7 +291,7 @@ fn a_time_that_was_set_outlives_a_restart_that_writes_the_log_anew_while_the_fil
     home.shard.replace_log().unwrap();
     let again = Home::open(home.folder.path());
     again.handle(Caller { session: SESSION, id: 0 }, Request::ReclaimLocks { locks: Vec::new() });
-    let settle = Request::Settle { ino, size: 7, mtime: Time { seconds: 900, nanos: 0 }, epoch: 0 };
+    let settle = Request::Settle { ino, size: 7, mtime: Time { seconds: 900, nanos: 0 }, epoch: 1 };
     again.handle(Caller { session: SESSION, id: 0 }, settle);
     let state = again.lock();
     let inode = state.tree.get(ino).unwrap();
@@ -383,22 +385,5 @@ fn the_size_of_a_file_that_was_cut_off_in_part_is_what_the_fragments_have() {
     // There is no other node.
     let reply = shard.handle(Caller { session: SESSION, id: 3 }, Request::SetAttr { ino, set });
     assert!(matches!(reply, Reply::Failed(_)), "{reply:?}");
-    assert!(!shard.lock().tree.is_settled(ino));
-}
-
-#[test]
-fn the_size_of_a_file_is_doubted_also_when_its_writer_closes_it_later() {
-    let folder = tempfile::tempdir().unwrap();
-    let (shard, ino) = settled_file(folder.path());
-    let caller = |id| Caller { session: SESSION, id };
-    shard.handle(caller(3), Request::Open { ino, write: true });
-    assert_eq!(shard.handle(caller(4), Request::Doubt { inos: vec![ino] }), Reply::Done);
-    let handles = vec![ClosedHandle { ino, write: true, written: None }];
-    assert_eq!(shard.handle(caller(5), Request::Close { handles }), Reply::Measure(vec![(ino, 1)]));
-    shard.handle(caller(6), Request::Settle { ino, size: 5, mtime: now(), epoch: 0 });
-    assert!(!shard.lock().tree.is_settled(ino), "it was measured before the loss");
-    shard.handle(caller(6), Request::Settle { ino, size: 5, mtime: now(), epoch: 1 });
-    assert!(shard.lock().tree.is_settled(ino));
-    assert_eq!(shard.handle(caller(7), Request::Doubt { inos: Vec::new() }), Reply::Done);
     assert!(!shard.lock().tree.is_settled(ino));
 }

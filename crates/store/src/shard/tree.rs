@@ -3,6 +3,8 @@
 //! **Invariant:** applying a record never fails and never looks at a clock: whoever makes a record has checked before
 //! that it fits, and a log replays what was checked then. (A log of another tree would not fit; recovery checks that.)
 
+mod kept;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Bound;
 use std::sync::Arc;
@@ -11,9 +13,11 @@ use foldhash::fast::FixedState;
 use wire::data::{Attr, FileKind, ROOT, Time};
 
 use super::acl::{self, Acl};
+use super::epochs::Epochs;
 use super::record::{AttrChange, InodeRecord, Kind, Record};
 use super::removed::Removed;
 use crate::fragment::extents::BLOCK_BYTES;
+use kept::inode_from;
 
 /// A directory entry's name; shared by the two indexes of a directory.
 pub type Name = Arc<[u8]>;
@@ -38,7 +42,7 @@ pub struct Inode {
     pub atime: Time,
     pub mtime: Time,
     pub ctime: Time,
-    /// Truncations, and losses of what was changed; kept on disk while the inode is live.
+    /// What a size that was measured belongs to; kept on disk while the inode is live.
     pub epoch: u64,
     /// Times that `mtime` was set; kept on disk while the inode is live.
     pub times: u64,
@@ -114,6 +118,7 @@ pub struct Tree {
     /// Everything else without a name that may still be open.
     removed: Removed,
     next_ino: u64,
+    epochs: Epochs,
 }
 
 impl Tree {
@@ -131,6 +136,7 @@ impl Tree {
             orphans: BTreeSet::new(),
             removed: Removed::default(),
             next_ino: ROOT + 1,
+            epochs: Epochs::default(),
         }
     }
 
@@ -201,7 +207,8 @@ impl Tree {
         let counted = self.inodes.iter().filter(|(_, inode)| inode.live && inode.times + inode.epoch > 0);
         let counted =
             counted.map(|(&ino, inode)| Record::Counted { ino, times: inode.times, epoch: inode.epoch });
-        std::iter::once(Record::NextIno { next: self.next_ino }).chain(inodes).chain(entries).chain(counted)
+        let numbers = [Record::NextIno { next: self.next_ino }, self.epochs.snapshot()];
+        numbers.into_iter().chain(inodes).chain(entries).chain(counted)
     }
 
     /// Applies one change.
@@ -234,11 +241,7 @@ impl Tree {
             Record::Exchange { parent, name, new_parent, new_name, time } => {
                 self.exchange((*parent, name), (*new_parent, new_name), *time);
             }
-            Record::SetAttr { ino, change } => self.change(*ino, |inode| {
-                inode.set(change);
-                inode.times += u64::from(change.mtime.is_some());
-                inode.epoch += u64::from(change.size.is_some());
-            }),
+            Record::SetAttr { ino, change } => self.set_attr(*ino, change),
             Record::SetXattr { ino, name, value, time } => self.change(*ino, |inode| {
                 inode.xattrs.get_or_insert_default().insert(name.clone(), value.clone());
                 inode.ctime = *time;
@@ -255,7 +258,7 @@ impl Tree {
                 xattrs.extend(value.clone().map(|value| (acl::ACCESS.to_vec(), value)));
                 (inode.mode, inode.ctime) = (*mode, *time);
             }),
-            Record::Opened { ino } => self.change(*ino, Inode::doubt_size),
+            Record::Opened { ino } => self.doubt_size(*ino),
             Record::Settled { ino, size, mtime } => self.change(*ino, |inode| {
                 (inode.size, inode.live) = (*size, false);
                 if *mtime != inode.mtime {
@@ -263,6 +266,7 @@ impl Tree {
                 }
             }),
             Record::Counted { ino, times, epoch } => {
+                self.epochs.given(*epoch);
                 self.change(*ino, |inode| (inode.times, inode.epoch) = (*times, *epoch));
             }
             Record::Destroyed { ino } => {
@@ -270,6 +274,7 @@ impl Tree {
                 self.inodes.remove(ino);
             }
             Record::Verified { .. } => self.doubt_sizes(),
+            Record::Epochs { last } => self.epochs.given(*last),
             Record::Answered { .. }
             | Record::Began { .. }
             | Record::Ended { .. }
@@ -283,11 +288,26 @@ impl Tree {
         }
     }
 
+    fn set_attr(&mut self, ino: u64, change: &AttrChange) {
+        let epoch = change.size.map(|_| self.epochs.draw());
+        self.change(ino, |inode| {
+            inode.set(change);
+            inode.times += u64::from(change.mtime.is_some());
+            inode.epoch = epoch.unwrap_or(inode.epoch);
+        });
+    }
+
+    fn doubt_size(&mut self, ino: u64) {
+        let epoch = self.epochs.draw();
+        self.change(ino, |inode| inode.doubt_size(epoch));
+    }
+
     /// The sizes of files are what the fragments have. A time of change that was set holds: see [`Attr::changed`].
     fn doubt_sizes(&mut self) {
+        let epoch = self.epochs.draw_after_power_loss();
         for inode in self.inodes.values_mut().filter(|inode| inode.kind == FileKind::Regular) {
             inode.times = inode.times.max(u64::from(!inode.live));
-            inode.doubt_size();
+            inode.doubt_size(epoch);
         }
     }
 
@@ -446,10 +466,9 @@ impl Inode {
         self.ctime = change.ctime;
     }
 
-    /// Only the fragments know the size; where that was so already, what was measured before is of no use.
-    fn doubt_size(&mut self) {
-        self.epoch += u64::from(self.live);
-        self.live = true;
+    /// Only the fragments know the size, and what was measured before is of no use.
+    fn doubt_size(&mut self, epoch: u64) {
+        (self.epoch, self.live) = (epoch, true);
     }
 
     fn set_mode(&mut self, mode: u32) {
@@ -460,64 +479,5 @@ impl Inode {
         {
             *list = acl.with_mode(mode).to_bytes();
         }
-    }
-
-    fn to_record(&self) -> InodeRecord {
-        let (target, parent, next_cookie) = match &self.body {
-            Body::None => (Vec::new(), 0, 0),
-            Body::Symlink(target) => (target.to_vec(), 0, 0),
-            Body::Directory(directory) => (Vec::new(), directory.parent, directory.next_cookie),
-        };
-        InodeRecord {
-            kind: self.kind.into(),
-            mode: self.mode,
-            nlink: self.nlink,
-            uid: self.uid,
-            gid: self.gid,
-            rdev: self.rdev,
-            size: self.size,
-            live: self.live,
-            atime: self.atime,
-            mtime: self.mtime,
-            ctime: self.ctime,
-            target,
-            parent,
-            next_cookie,
-            xattrs: self
-                .xattrs
-                .iter()
-                .flat_map(|xattrs| xattrs.iter())
-                .map(|(n, v)| (n.clone(), v.clone()))
-                .collect(),
-        }
-    }
-}
-
-fn inode_from(record: InodeRecord) -> Inode {
-    let body = match record.kind {
-        Kind::Symlink => Body::Symlink(record.target.into()),
-        Kind::Directory => Body::Directory(Box::new(Directory {
-            parent: record.parent,
-            next_cookie: record.next_cookie,
-            ..Directory::default()
-        })),
-        _ => Body::None,
-    };
-    Inode {
-        kind: record.kind.into(),
-        mode: record.mode,
-        nlink: record.nlink,
-        uid: record.uid,
-        gid: record.gid,
-        rdev: record.rdev,
-        size: record.size,
-        live: record.live,
-        atime: record.atime,
-        mtime: record.mtime,
-        ctime: record.ctime,
-        epoch: 0,
-        times: 0,
-        xattrs: (!record.xattrs.is_empty()).then(|| record.xattrs.into_iter().collect()),
-        body,
     }
 }

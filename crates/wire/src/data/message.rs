@@ -268,7 +268,7 @@ pub struct ClosedHandle {
     pub written: Option<Written>,
 }
 
-/// What no file's truncation count is.
+/// What no file's epoch is.
 pub const NO_EPOCH: u64 = u64::MAX;
 
 /// What a client wrote through the handles that it closes.
@@ -278,7 +278,7 @@ pub struct Written {
     pub end: u64,
     /// The storage nodes' time of the last write.
     pub mtime: Time,
-    /// The file's truncation count that `end` was counted at; [`NO_EPOCH`] where the size would not say how much space
+    /// The file's epoch that `end` was counted at; [`NO_EPOCH`] where the size would not say how much space
     /// the file takes, so that it must be measured.
     pub epoch: u64,
     /// The file's count of times that were set, that `mtime` came after.
@@ -388,8 +388,8 @@ pub struct InodeReply {
     pub attr: Attr,
     /// Somebody may be writing: size, time and space are to be measured on the fragments.
     pub live: bool,
-    /// How often the file was truncated since the shard started.
+    /// What a size that is measured now belongs to: another one once a first writer opens it, or it is cut off.
     pub epoch: u64,
-    /// How often its time of change was set since then.
+    /// How often its time of change was set since the shard started.
     pub times: u64,
 }

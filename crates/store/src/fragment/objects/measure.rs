@@ -8,6 +8,7 @@ use rustix::fs::SeekFrom;
 use rustix::io::Errno;
 use wire::data::Time;
 
+use super::allocated::unwritten;
 use crate::fragment::extents::{Extents, blocks_touched};
 
 /// What an object is like.
@@ -46,7 +47,7 @@ pub fn next_data(file: &File, offset: u64) -> io::Result<Option<Range<u64>>> {
     Ok(Some(start..rustix::fs::seek(file, SeekFrom::Hole(start))?))
 }
 
-/// The blocks that it has.
+/// The blocks that it has: those with data, and those that were allocated for some.
 pub fn extents_of(file: &File) -> io::Result<Extents> {
     let mut extents = Extents::default();
     let mut at = 0;
@@ -54,5 +55,6 @@ pub fn extents_of(file: &File) -> io::Result<Extents> {
         at = range.end;
         extents.insert(blocks_touched(range));
     }
+    unwritten(file, |range| extents.insert(blocks_touched(range)))?;
     Ok(extents)
 }

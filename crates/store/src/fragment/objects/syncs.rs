@@ -10,11 +10,12 @@ impl Objects {
     /// Makes the object survive a power loss.
     ///
     /// # Errors
-    /// The errno of a sync that failed, to each session once: whoever asks next must hear it, too.
-    pub fn sync(&self, session: [u8; 16], ino: u64) -> io::Result<()> {
+    /// The errno of a sync that failed, to each session once: whoever asks next must hear it, too. The request `id`
+    /// that was told is told so again: it is asked again when its answer was lost.
+    pub fn sync(&self, (session, id): ([u8; 16], u64), ino: u64) -> io::Result<()> {
         self.sync_on_both(&[ino], || {
             self.sync_object(ino)?;
-            self.syncs.errors().tell(ino, session)
+            self.syncs.errors().tell(ino, session, id)
         })
     }
 

@@ -66,7 +66,7 @@ fn an_object_that_was_never_written_reads_as_empty() {
     assert_eq!(objects.read(9, 0, &mut [0; 10]).unwrap(), 0);
     assert_eq!(objects.measure(9).unwrap(), None);
     objects.destroy(9).unwrap();
-    objects.sync([1; 16], 9).unwrap();
+    objects.sync(([1; 16], 1), 9).unwrap();
 }
 
 #[test]
@@ -90,4 +90,21 @@ fn objects_that_were_synced_together_are_not_synced_one_by_one_as_well() {
     assert!((1..=20).all(|ino| !objects.is_unsynced(ino)));
     objects.write(7, 0, b"later").unwrap();
     assert!(objects.is_unsynced(7));
+}
+
+#[test]
+fn space_that_was_allocated_and_not_written_is_counted_over_a_restart_and_given_back() {
+    let (folder, space, objects) = objects(1 << 20);
+    objects.allocate(2, 0, 65_536, AllocateMode::Grow).unwrap();
+    objects.allocate(2, 131_072, 65_536, AllocateMode::KeepSize).unwrap();
+    objects.write(2, 4096, &[7; 100]).unwrap();
+    assert_eq!(space.used().unwrap(), 131_072);
+    let again = Arc::new(Space::counted(1 << 20));
+    let reopened = open(&folder, again.clone());
+    assert_eq!(again.used().unwrap(), 131_072);
+    // What is written where space was allocated takes no more.
+    reopened.write(2, 8192, &[7; 8192]).unwrap();
+    assert_eq!(again.used().unwrap(), 131_072);
+    reopened.destroy(2).unwrap();
+    assert_eq!(again.used().unwrap(), 0);
 }
