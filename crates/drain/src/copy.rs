@@ -11,6 +11,7 @@ use stage::tree::Tree;
 use wire::control::Side;
 use wire::data::Attr;
 
+use crate::below;
 use crate::closed::{Writers, writers};
 use crate::generation::{Generation, Kind, Seen, TICK, look};
 use crate::ledger::Landed;
@@ -26,6 +27,8 @@ pub struct Copier {
     pub publisher: Publisher,
     /// What is drained.
     pub from: PathBuf,
+    /// Where it is drained to.
+    pub to: PathBuf,
 }
 
 /// How a turn ended.
@@ -43,6 +46,8 @@ pub enum Outcome {
     Open,
     /// The name on the PFS is another node's.
     Taken(Trouble),
+    /// This is in the way of a folder above the name on the PFS.
+    Blocked(PathBuf),
     /// It could not be copied.
     Failed(Trouble),
 }
@@ -58,12 +63,12 @@ impl Copier {
         begin: impl FnOnce(Generation),
     ) -> Outcome {
         let source = self.from.join(path);
-        let before = match look(&source) {
+        let before = match look(&self.from, path) {
             Ok(seen) => seen,
             Err(Errno::NOENT | Errno::NOTDIR) => return Outcome::Gone,
             Err(errno) => return Outcome::Failed(local_trouble(path, &source, errno)),
         };
-        if matches!(before.kind, Kind::Folder | Kind::Other) {
+        if !before.kind.is_drained() {
             return Outcome::Gone;
         }
         if landed.is_some_and(|landed| landed.generation == before.generation && landed.target == target) {
@@ -74,8 +79,8 @@ impl Copier {
         }
         begin(before.generation);
         match self.publish(&source, &before.generation, target) {
-            Err(fault) => self.failed(path, &fault),
-            Ok(crc32c) => match look(&source) {
+            Err(fault) => self.failed(path, target, &fault),
+            Ok(crc32c) => match look(&self.from, path) {
                 // A newer version waits for the next turn.
                 Ok(after) if after.generation != before.generation => Outcome::Changed,
                 Ok(after) if is_open(&source, &after) => Outcome::Open,
@@ -105,7 +110,14 @@ impl Copier {
         self.publisher.publish(found, target).map(|published| published.crc32c)
     }
 
-    fn failed(&self, path: &Path, fault: &Fault) -> Outcome {
+    fn failed(&self, path: &Path, target: &Path, fault: &Fault) -> Outcome {
+        if fault.side == Side::Pfs && fault.errno() == Some(Errno::NOTDIR) {
+            // What was a folder when it was looked at may be none now.
+            target.ancestors().skip(1).for_each(|folder| self.publisher.forget_folder(folder));
+            if let Some(obstacle) = below::obstacle(&self.to, target) {
+                return Outcome::Blocked(obstacle);
+            }
+        }
         match (fault.side, fault.errno(), &fault.cause) {
             (_, _, Cause::Changed | Cause::Stopped) => Outcome::Changed,
             (Side::Buffer, Some(Errno::NOENT | Errno::STALE), _) => Outcome::Changed,
