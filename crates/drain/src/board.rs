@@ -9,7 +9,6 @@
 //!                           answers/ID/HOST      Answer
 //! ```
 
-use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -18,6 +17,7 @@ use anyhow::Context;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::below;
 use crate::receipt::{self, Files};
 use crate::status::{Answer, Status, now_ms};
 
@@ -44,14 +44,15 @@ impl Board {
         &self.folder
     }
 
-    /// Makes it.
+    /// Makes it, below the folder `to` on the PFS.
     ///
     /// # Errors
-    /// The PFS's.
-    pub fn make(&self) -> anyhow::Result<()> {
+    /// The PFS's. NOTDIR where a symbolic link is in the way: whatever it leads to is not the drainers'.
+    pub fn make(&self, to: &Path) -> anyhow::Result<()> {
         for folder in ["requests", "answers"] {
             let path = self.folder.join(folder);
-            std::fs::create_dir_all(&path).with_context(|| format!("make the folder {}", path.display()))?;
+            let made = below::make_folders(to, &path);
+            made.with_context(|| format!("make the folder {}, of folders and no links", path.display()))?;
         }
         Ok(())
     }
@@ -165,7 +166,7 @@ fn read<T: DeserializeOwned>(path: &Path) -> std::io::Result<Option<T>> {
 /// Replaces a file as a whole, also where the node loses its power meanwhile.
 fn write<T: Serialize>(path: &Path, value: &T) -> std::io::Result<()> {
     let temporary = path.with_extension("tmp");
-    let mut file = File::create(&temporary)?;
+    let mut file = below::create(path.parent().unwrap_or(path), &temporary)?;
     file.write_all(&serde_json::to_vec(value)?)?;
     file.sync_all()?;
     std::fs::rename(&temporary, path)
@@ -183,7 +184,7 @@ mod tests {
     fn board() -> (tempfile::TempDir, Board) {
         let folder = tempfile::tempdir().unwrap();
         let board = Board::new(folder.path().to_owned());
-        board.make().unwrap();
+        board.make(folder.path()).unwrap();
         (folder, board)
     }
 

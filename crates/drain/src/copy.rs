@@ -11,6 +11,7 @@ use stage::tree::Tree;
 use wire::control::Side;
 use wire::data::Attr;
 
+use crate::below;
 use crate::closed::{Writers, writers};
 use crate::generation::{Generation, Kind, Seen, TICK, look};
 use crate::ledger::Landed;
@@ -26,6 +27,8 @@ pub struct Copier {
     pub publisher: Publisher,
     /// What is drained.
     pub from: PathBuf,
+    /// Where it is drained to.
+    pub to: PathBuf,
 }
 
 /// How a turn ended.
@@ -43,6 +46,8 @@ pub enum Outcome {
     Open,
     /// The name on the PFS is another node's.
     Taken(Trouble),
+    /// This is in the way of a folder above the name on the PFS.
+    Blocked(PathBuf),
     /// It could not be copied.
     Failed(Trouble),
 }
@@ -58,27 +63,27 @@ impl Copier {
         begin: impl FnOnce(Generation),
     ) -> Outcome {
         let source = self.from.join(path);
-        let before = match look(&source) {
+        let before = match look(&self.from, path) {
             Ok(seen) => seen,
             Err(Errno::NOENT | Errno::NOTDIR) => return Outcome::Gone,
             Err(errno) => return Outcome::Failed(local_trouble(path, &source, errno)),
         };
-        if matches!(before.kind, Kind::Folder | Kind::Other) {
+        if !before.kind.is_drained() {
             return Outcome::Gone;
         }
         if landed.is_some_and(|landed| landed.generation == before.generation && landed.target == target) {
             return Outcome::Unchanged;
         }
-        if let Some(not_now) = not_now(&source, &before) {
+        if let Some(not_now) = not_now(&self.from, &source, &before) {
             return not_now;
         }
         begin(before.generation);
         match self.publish(&source, &before.generation, target) {
-            Err(fault) => self.failed(path, &fault),
-            Ok(crc32c) => match look(&source) {
+            Err(fault) => self.failed(path, target, &fault),
+            Ok(crc32c) => match look(&self.from, path) {
                 // A newer version waits for the next turn.
                 Ok(after) if after.generation != before.generation => Outcome::Changed,
-                Ok(after) if is_open(&source, &after) => Outcome::Open,
+                Ok(after) if is_open(&self.from, &source, &after) => Outcome::Open,
                 // Also if it has been removed or renamed since: what is there is what it was.
                 Ok(_) | Err(_) => Outcome::Landed(Landed {
                     target: target.to_owned(),
@@ -105,7 +110,14 @@ impl Copier {
         self.publisher.publish(found, target).map(|published| published.crc32c)
     }
 
-    fn failed(&self, path: &Path, fault: &Fault) -> Outcome {
+    fn failed(&self, path: &Path, target: &Path, fault: &Fault) -> Outcome {
+        if fault.side == Side::Pfs && fault.errno() == Some(Errno::NOTDIR) {
+            // What was a folder when it was looked at may be none now.
+            target.ancestors().skip(1).for_each(|folder| self.publisher.forget_folder(folder));
+            if let Some(obstacle) = below::obstacle(&self.to, target) {
+                return Outcome::Blocked(obstacle);
+            }
+        }
         match (fault.side, fault.errno(), &fault.cause) {
             (_, _, Cause::Changed | Cause::Stopped) => Outcome::Changed,
             (Side::Buffer, Some(Errno::NOENT | Errno::STALE), _) => Outcome::Changed,
@@ -131,21 +143,21 @@ fn is_version(attr: &Attr, version: &Generation) -> bool {
 }
 
 /// Why the file is not copied at this moment.
-fn not_now(source: &Path, seen: &Seen) -> Option<Outcome> {
+fn not_now(root: &Path, source: &Path, seen: &Seen) -> Option<Outcome> {
     if seen.generation.distance() < TICK {
         return Some(Outcome::Changed);
     }
-    is_open(source, seen).then_some(Outcome::Open)
+    is_open(root, source, seen).then_some(Outcome::Open)
 }
 
-fn is_open(source: &Path, seen: &Seen) -> bool {
+fn is_open(root: &Path, source: &Path, seen: &Seen) -> bool {
     if seen.kind != Kind::File {
         return false;
     }
     match writers(source) {
         Ok(Writers::None) => false,
         Ok(Writers::Some) => true,
-        Ok(Writers::Unknown) => !is_quiet(source, seen),
+        Ok(Writers::Unknown) => !is_quiet(root, source, seen),
         // Whoever copies it says why that does not work.
         Err(_) => false,
     }
@@ -163,13 +175,13 @@ fn trouble(path: &Path, fault: &Fault) -> Trouble {
 }
 
 /// Whether the file was not changed for a while.
-fn is_quiet(source: &Path, seen: &Seen) -> bool {
+fn is_quiet(root: &Path, source: &Path, seen: &Seen) -> bool {
     if !seen.generation.is_ahead() {
         return seen.generation.distance() >= QUIET;
     }
     // The clock was set back: it does not say how long ago that was.
     std::thread::sleep(QUIET);
-    look(source).is_ok_and(|later| later.generation == seen.generation)
+    look(root, source).is_ok_and(|later| later.generation == seen.generation)
 }
 
 pub(crate) fn local_trouble(path: &Path, source: &Path, errno: Errno) -> Trouble {

@@ -16,7 +16,7 @@ use crate::copy::{Copier, Outcome, local_trouble};
 use crate::deadline::Deadline;
 use crate::generation::look;
 use crate::ledger::{Landed, Ledger};
-use crate::logs::{Event, Logs, Verb};
+use crate::logs::{Logs, Verb};
 use crate::rate::Rate;
 use crate::settings::{Removed, SameName};
 use crate::status::{Answer, Status, Trouble, now_ms};
@@ -45,7 +45,7 @@ pub struct Drain {
     pub(crate) claims: Option<Arc<Claims>>,
     pub(crate) watch: Watch,
     pub(crate) logs: Logs,
-    pub(crate) state: Mutex<State>,
+    pub(crate) state: Arc<Mutex<State>>,
     /// There may be something to copy.
     pub(crate) work: Condvar,
     /// Something was copied.
@@ -101,7 +101,7 @@ impl Drain {
     }
 
     fn notice(&self, path: &Path) {
-        let Ok(seen) = look(&self.from.join(path)) else { return };
+        let Ok(seen) = look(&self.from, path) else { return };
         let mut state = self.lock();
         if state.table.notice(path, seen.generation.size, Instant::now()) {
             let target = self.target_of(&state, path);
@@ -166,6 +166,7 @@ impl Drain {
                 self.lock().diverted.insert(path.to_owned(), other.clone());
                 self.copier.turn(path, &other, landed, |version| begin(&other, version))
             }
+            Outcome::Blocked(obstacle) => self.clear_the_way(path, &obstacle),
             outcome => outcome,
         }
     }
@@ -180,6 +181,7 @@ impl Drain {
             Outcome::Changed => Turn::Changed,
             Outcome::Open => Turn::Open,
             Outcome::Taken(trouble) | Outcome::Failed(trouble) => Turn::Failed(trouble),
+            Outcome::Blocked(obstacle) => Turn::Failed(self.blocked(&path, &obstacle)),
         };
         if let Turn::Failed(trouble) = &turn {
             self.log_failure(&path, trouble, tries + 1);
@@ -187,39 +189,6 @@ impl Drain {
         self.lock().table.settle(&path, turn, Instant::now());
         self.work.notify_one();
         self.settled.notify_all();
-    }
-
-    pub(crate) fn log_failure(&self, path: &Path, trouble: &Trouble, attempts: u32) {
-        tracing::warn!("{}; {}", trouble.message, trouble.advice);
-        let target = self.target_of(&self.lock(), path);
-        self.logs.json(&Event {
-            event: "failed",
-            path,
-            target: &target,
-            size: 0,
-            crc32c: None,
-            attempts,
-            trouble: Some(trouble),
-        });
-    }
-
-    fn log_open(&self, state: &State, path: &Path) {
-        let trouble = Trouble {
-            path: path.display().to_string(),
-            errno: 0,
-            message: format!("{} is open for writing", path.display()),
-            advice: "it is copied when it is closed".to_owned(),
-        };
-        let (target, trouble) = (self.target_of(state, path), Some(&trouble));
-        self.logs.json(&Event {
-            event: "open",
-            path,
-            target: &target,
-            size: 0,
-            crc32c: None,
-            attempts: 0,
-            trouble,
-        });
     }
 
     /// The name on the PFS of a file below the drained folder.

@@ -7,9 +7,11 @@
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use rustix::fs::{AtFlags, CWD, FileType, StatxFlags, StatxTimestamp};
+use rustix::fs::{AtFlags, FileType, StatxFlags, StatxTimestamp};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
+
+use crate::below;
 
 /// Longer than the coarsest clock tick that file systems stamp with (10 ms).
 pub const TICK: Duration = Duration::from_millis(20);
@@ -46,6 +48,13 @@ pub enum Kind {
     Other,
 }
 
+impl Kind {
+    /// Whether it lands under a name of its own.
+    pub(crate) fn is_drained(self) -> bool {
+        matches!(self, Kind::File | Kind::Link)
+    }
+}
+
 /// A file found.
 #[derive(Clone, Copy, Debug)]
 pub struct Seen {
@@ -80,13 +89,16 @@ impl Generation {
     }
 }
 
-/// What is at `path` itself.
+/// What is at `path` itself, which is below `root` or relative to it and is reached through no link; asked of the server
+/// where the file system has one.
 ///
 /// # Errors
-/// Of `statx`.
-pub fn look(path: &Path) -> rustix::io::Result<Seen> {
+/// Of `openat` and `statx`.
+pub(crate) fn look(root: &Path, path: &Path) -> rustix::io::Result<Seen> {
     let wanted = StatxFlags::BASIC_STATS | StatxFlags::BTIME;
-    let found = rustix::fs::statx(CWD, path, AtFlags::SYMLINK_NOFOLLOW, wanted)?;
+    let place = below::reach(root, path)?;
+    let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::STATX_FORCE_SYNC;
+    let found = rustix::fs::statx(&place.folder, &place.name, flags, wanted)?;
     let knows_birth = found.stx_mask & StatxFlags::BTIME.bits() != 0;
     let generation = Generation {
         ino: found.stx_ino,
@@ -104,12 +116,12 @@ pub fn look(path: &Path) -> rustix::io::Result<Seen> {
     Ok(Seen { kind, generation, names: found.stx_nlink })
 }
 
-/// What is at `path` itself; `None` where there is nothing. Who cannot look does not know.
+/// The same; `None` where there is nothing. Who cannot look does not know.
 ///
 /// # Errors
-/// Of `statx`, other than that there is nothing.
-pub fn find(path: &Path) -> rustix::io::Result<Option<Seen>> {
-    match look(path) {
+/// As of [`look`], other than that there is nothing.
+pub(crate) fn find(root: &Path, path: &Path) -> rustix::io::Result<Option<Seen>> {
+    match look(root, path) {
         Err(Errno::NOENT | Errno::NOTDIR) => Ok(None),
         seen => seen.map(Some),
     }

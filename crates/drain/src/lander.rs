@@ -6,12 +6,15 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use model::phase::Direction;
+use rustix::fs::{AtFlags, unlinkat};
 use stage::fault::Fault;
 
+use crate::below::{self, Place};
 use crate::drain::{Drain, State};
-use crate::generation::{find, look};
+use crate::generation::{Kind, find, look};
 use crate::ledger::{Landed, Ledger};
 use crate::logs::{Event, Verb};
+use crate::placed::{self, Removal};
 use crate::settings::Removed;
 use crate::status::Trouble;
 use crate::table::Turn;
@@ -109,7 +112,7 @@ impl Drain {
     fn lives_on(&self, state: &State, path: &Path) -> bool {
         let files: Vec<_> = state.ledger.traces(path).iter().map(|trace| trace.generation.file()).collect();
         let is_it = |other: &PathBuf| {
-            look(&self.from.join(other)).is_ok_and(|seen| files.contains(&seen.generation.file()))
+            look(&self.from, other).is_ok_and(|seen| files.contains(&seen.generation.file()))
         };
         landed_elsewhere(&state.ledger, path).iter().any(is_it)
     }
@@ -119,7 +122,8 @@ impl Drain {
         let mut state = self.lock();
         let traces = state.ledger.traces(path);
         // What is on the PFS stays where nobody can tell: it may be all that is left of the file.
-        let is_gone = find(&self.from.join(path)).is_ok_and(|seen| seen.is_none());
+        let is_gone =
+            find(&self.from, path).is_ok_and(|seen| !seen.is_some_and(|seen| seen.kind.is_drained()));
         // Nobody copies to the name meanwhile: it is in work here.
         if !is_gone || !state.table.seize(path) {
             return;
@@ -130,32 +134,32 @@ impl Drain {
         self.work.notify_one();
     }
 
-    fn retire(&self, path: &Path, traces: &[Landed]) {
+    /// Removes from the PFS what landed from `path`. What is not what this drainer has put there stays.
+    pub(crate) fn retire(&self, path: &Path, traces: &[Landed]) {
+        let mut seen = HashSet::new();
         for trace in traces {
-            let is_ours = look(&trace.target).is_ok_and(|there| {
-                let (is, was) = (there.generation, trace.generation);
-                (is.size, is.mtime) == (was.size, was.mtime)
-            });
-            if !is_ours {
+            let placed = self.lock().ledger.placed(&trace.target);
+            // A copy that was begun may not have got as far as its name.
+            let landed = self.lock().ledger.get(path).is_some_and(|landed| landed.target == trace.target);
+            if !seen.insert(&trace.target) {
+                continue;
+            }
+            if placed.is_none() && !landed {
                 self.let_go(&trace.target);
                 continue;
             }
-            if let Err(error) = std::fs::remove_file(&trace.target) {
-                let target = trace.target.display();
-                tracing::warn!("remove {target}, which was renamed or removed on the node: {error}");
-                return;
+            match placed::remove(&self.to, &trace.target, placed) {
+                Ok(Removal::Kept(why)) => {
+                    self.let_go(&trace.target);
+                    self.log_kept(path, trace, why);
+                }
+                Ok(Removal::Removed) => self.retired(path, trace),
+                Err(error) => {
+                    let target = trace.target.display();
+                    tracing::warn!("remove {target}, which was renamed or removed on the node: {error}");
+                    return;
+                }
             }
-            self.remove_emptied_folders(path, &trace.target);
-            self.let_go(&trace.target);
-            self.logs.json(&Event {
-                event: "removed",
-                path,
-                target: &trace.target,
-                size: trace.generation.size,
-                crc32c: trace.crc32c,
-                attempts: 1,
-                trouble: None,
-            });
         }
         let mut state = self.lock();
         state.diverted.remove(path);
@@ -175,14 +179,29 @@ impl Drain {
         }
     }
 
-    /// Folders go with their last file, if they have gone on the node too.
+    fn retired(&self, path: &Path, trace: &Landed) {
+        self.remove_emptied_folders(path, &trace.target);
+        self.let_go(&trace.target);
+        self.logs.json(&Event {
+            event: "removed",
+            path,
+            target: &trace.target,
+            size: trace.generation.size,
+            crc32c: trace.crc32c,
+            attempts: 1,
+            trouble: None,
+        });
+    }
+
+    /// Folders go with their last file, if there are none of their names on the node any more.
     fn remove_emptied_folders(&self, path: &Path, target: &Path) {
         let here = path.ancestors().skip(1).filter(|folder| !folder.as_os_str().is_empty());
         for (folder, there) in here.zip(target.ancestors().skip(1)) {
+            let is_folder =
+                find(&self.from, folder).map(|seen| seen.is_some_and(|seen| seen.kind == Kind::Folder));
+            let remove = |place: Place| unlinkat(&place.folder, &place.name, AtFlags::REMOVEDIR);
             // Not empty: that is the end of it.
-            if !find(&self.from.join(folder)).is_ok_and(|seen| seen.is_none())
-                || std::fs::remove_dir(there).is_err()
-            {
+            if is_folder != Ok(false) || below::reach(&self.to, there).and_then(remove).is_err() {
                 return;
             }
             self.copier.publisher.forget_folder(there);

@@ -4,12 +4,16 @@
 //! ledger := record*                 one JSON object a line, appended; a torn last line is cut off at the next start
 //! record := {"begun":{...}}       about to be published under this name
 //!         | {"landed":{...}}      verified, under its name, the folder synced
+//!         | {"placed":{...}}      which inode is about to get a name on the PFS, or has just got it
 //!         | {"gone":path}         removed from the PFS again
 //! ```
 //!
 //! What was begun and has not landed may be on the PFS or not; it matters when the file is gone from the node.
 //!
 //! A record that a power loss takes away only makes a file be copied again.
+
+mod names;
+mod record;
 
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
@@ -18,11 +22,11 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use serde::{Deserialize, Serialize};
-use stage::journal::PathText;
-
-use crate::generation::{Generation, Stamp};
 use disk::Room;
+
+use self::record::{LandedRecord, Record};
+use crate::generation::{Generation, Stamp};
+use crate::placed::Placed;
 
 /// As many versions of a file as are remembered that were begun and have not landed.
 const BEGUN_MAX: usize = 32;
@@ -47,40 +51,10 @@ pub struct Ledger {
     landed: HashMap<PathBuf, Landed>,
     /// Versions that were begun since the last one landed, oldest first.
     begun: HashMap<PathBuf, Vec<Landed>>,
+    /// What was put under which name on the PFS last.
+    placed: HashMap<PathBuf, Placed>,
     /// Paths of one file: more than one if it was renamed, or has several names.
     paths: HashMap<(u64, Stamp), Vec<PathBuf>>,
-}
-
-#[derive(Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum Record {
-    Begun(LandedRecord),
-    Landed(LandedRecord),
-    Gone(PathText),
-}
-
-#[derive(Serialize, Deserialize)]
-struct LandedRecord {
-    path: PathText,
-    target: PathText,
-    generation: Generation,
-    crc32c: Option<u32>,
-}
-
-impl LandedRecord {
-    fn new(path: &Path, landed: &Landed) -> LandedRecord {
-        LandedRecord {
-            path: path.into(),
-            target: landed.target.as_path().into(),
-            generation: landed.generation,
-            crc32c: landed.crc32c,
-        }
-    }
-
-    fn read(self) -> (PathBuf, Landed) {
-        let LandedRecord { path, target, generation, crc32c } = self;
-        (path.to_path(), Landed { target: target.to_path(), generation, crc32c })
-    }
 }
 
 impl Ledger {
@@ -97,6 +71,7 @@ impl Ledger {
             room: Room::of(state),
             landed: HashMap::new(),
             begun: HashMap::new(),
+            placed: HashMap::new(),
             paths: HashMap::new(),
         };
         let whole = ledger.read().with_context(|| format!("read the ledger {}", path.display()))?;
@@ -120,7 +95,8 @@ impl Ledger {
                     let (path, landed) = record.read();
                     self.put(path, landed);
                 }
-                Ok(Record::Gone(path)) => self.take(&path.to_path()),
+                Ok(Record::Placed { target, inode }) => drop(self.placed.insert(target.to_path(), inode)),
+                Ok(Record::Gone(path)) => self.forget(&path.to_path()),
                 // Whatever it was, that file is copied again.
                 Err(error) => tracing::warn!("the ledger has a line that is no record: {error}"),
             }
@@ -200,7 +176,7 @@ impl Ledger {
     pub fn gone(&mut self, path: &Path) -> std::io::Result<()> {
         let mut line = Vec::new();
         append(&mut line, &Record::Gone(path.into()));
-        self.take(path);
+        self.forget(path);
         self.write(&line)
     }
 

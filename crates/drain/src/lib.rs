@@ -18,6 +18,7 @@
 #![expect(unreachable_pub, reason = "its items are older than the lint; what is touched says `pub(crate)`")]
 
 mod attend;
+mod below;
 pub mod board;
 mod burst;
 mod claims;
@@ -31,6 +32,7 @@ mod lander;
 mod leave;
 mod ledger;
 mod logs;
+mod placed;
 mod rate;
 pub mod receipt;
 pub mod settings;
@@ -39,7 +41,9 @@ pub mod start;
 pub mod status;
 mod table;
 mod target;
+mod undone;
 pub mod wait;
 mod watch;
+mod way;
 
 pub use door::{Order, order, settle};

@@ -14,7 +14,7 @@
 
 use std::fs::File;
 use std::io::Write;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Mutex;
 use std::time::SystemTime;
@@ -59,7 +59,7 @@ pub enum Verb {
 pub struct Line<'a> {
     /// RFC 3339, UTC.
     pub time: String,
-    /// `done`, `failed`, `open` or `removed`.
+    /// `done`, `failed`, `open`, `removed` or `kept`.
     pub event: &'static str,
     /// The node.
     pub host: &'a str,
@@ -167,7 +167,11 @@ impl Logs {
 
 impl Log {
     fn open(path: &Path) -> std::io::Result<Log> {
-        let file = File::options().read(true).append(true).create(true).open(path)?;
+        let mut options = File::options();
+        options.read(true).append(true).create(true).custom_flags(libc::O_NOFOLLOW);
+        let file = options.open(path).map_err(|error| {
+            std::io::Error::new(error.kind(), format!("open {}: {error}", path.display()))
+        })?;
         Ok(Log { file, lines: Vec::new(), torn: false })
     }
 

@@ -16,6 +16,7 @@ use std::time::SystemTime;
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::below;
 use crate::board::Board;
 
 /// The receipt's name in the session's folder.
@@ -42,6 +43,8 @@ struct Summary<'a> {
     open: usize,
     /// Files that were removed on the node, and therefore on the PFS.
     removed: usize,
+    /// Files that were renamed or removed on the node, and stay on the PFS: somebody has touched or replaced them.
+    kept: usize,
 }
 
 impl Board {
@@ -61,7 +64,7 @@ impl Board {
         text += "\n";
         let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
         let draft = self.folder().join(format!("receipt.{host}.{}.tmp", std::process::id()));
-        let mut file = File::create(&draft)?;
+        let mut file = below::create(self.folder(), &draft)?;
         file.write_all(text.as_bytes())?;
         // What it says must still be said after a power loss.
         file.sync_all()?;
@@ -82,6 +85,7 @@ fn summary(files: &Files) -> Summary<'_> {
                 summary.bytes += line["size"].as_u64().unwrap_or_default();
             }
             Some("removed") => summary.removed += 1,
+            Some("kept") => summary.kept += 1,
             Some("open") => summary.open += 1,
             _ => summary.failed += 1,
         }

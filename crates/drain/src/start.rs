@@ -47,7 +47,7 @@ pub fn run(settings: &Settings, limit: Option<u64>) -> anyhow::Result<()> {
     room.make_way();
     let _alone = alone(&state.join("lock"))?;
     go_on(&state).with_context(|| format!("note in {} that the drain goes on", state.display()))?;
-    Board::new(settings.board()).make()?;
+    Board::new(settings.board()).make(&settings.to)?;
     let drain = Arc::new(open(settings, &state, limit)?);
     drain.enter()?;
     let spawn = |name: &str, work: Box<dyn FnOnce(&Drain) + Send>| {
@@ -111,14 +111,15 @@ fn open(settings: &Settings, state: &Path, limit: Option<u64>) -> anyhow::Result
             Some(Arc::new(claims.with_context(|| format!("open the claims in {}", board.display()))?))
         }
     };
+    let shared = Arc::new(Mutex::new(State::new(ledger)));
     let publisher = Publisher::open(
         &format!("drain-{}-{host}-{:08x}", settings.session(), short_hash(&from)),
         &state.join("remarks"),
         Arc::new(Source),
-        Arc::new(Target::new(claims.clone())),
+        Arc::new(target(&to, claims.clone(), &shared)),
     )?;
     publisher.pace().limit(limit);
-    let copier = Copier { publisher, from: from.clone() };
+    let copier = Copier { publisher, from: from.clone(), to: to.clone() };
     let skip = whole(state)?;
     let burst = match settings.bursts {
         Bursts::Wait => Burst::of(&from, &to),
@@ -140,10 +141,21 @@ fn open(settings: &Settings, state: &Path, limit: Option<u64>) -> anyhow::Result
         settled_at_end: AtomicBool::new(false),
         copier,
         claims,
-        state: Mutex::new(State::new(ledger)),
+        state: shared,
         work: Condvar::new(),
         copied: Condvar::new(),
         settled: Condvar::new(),
+    })
+}
+
+/// The PFS side, which has it in the ledger what it puts where.
+fn target(to: &Path, claims: Option<Arc<Claims>>, state: &Arc<Mutex<State>>) -> Target {
+    let state = Arc::clone(state);
+    Target::new(to, claims, move |name, inode| {
+        let mut state = state.lock().expect("no thread panics with the lock");
+        if let Err(error) = state.ledger.place(name, inode) {
+            tracing::warn!("write the ledger: {error}; what is renamed on the node may stay on the PFS");
+        }
     })
 }
 

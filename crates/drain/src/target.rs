@@ -1,28 +1,74 @@
-//! The PFS side: a name that another node of the job has taken is not taken from it.
+//! The PFS side: a name that another node of the job has taken is not taken from it, and no name is reached through a
+//! symbolic link.
+//!
+//! **Invariant:** which inode gets a name is noted before it has it, so that only that one is ever removed again.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rustix::fs::{CWD, RenameFlags};
+use rustix::fs::{AtFlags, RenameFlags};
 use rustix::io::Errno;
 use stage::pfs::Pfs;
 use stage::tree::{Found, Listing, New, OpenFile, Placement, Result, Tree, Usage, Xattr};
 use wire::control::Side;
 use wire::data::SetAttr;
 
+use crate::below::{self, Place};
 use crate::claims::Claims;
+use crate::generation::{Seen, look};
+use crate::placed::Placed;
+
+/// Notes which inode is put under a name.
+type Note = Box<dyn Fn(&Path, Placed) + Send + Sync>;
 
 /// Files on the PFS.
 pub struct Target {
     files: Pfs,
+    /// The folder that is drained to.
+    root: PathBuf,
+    note: Note,
     /// Who has which name; `None` where the names cannot meet.
     claims: Option<Arc<Claims>>,
 }
 
 impl Target {
-    /// Asks `claims` before a name is used for the first time.
-    pub fn new(claims: Option<Arc<Claims>>) -> Target {
-        Target { files: Pfs, claims }
+    /// Names below `root`. Asks `claims` before one is used for the first time, and tells `note` which inode gets it.
+    pub(crate) fn new(
+        root: &Path,
+        claims: Option<Arc<Claims>>,
+        note: impl Fn(&Path, Placed) + Send + Sync + 'static,
+    ) -> Target {
+        Target { files: Pfs, root: root.to_owned(), note: Box::new(note), claims }
+    }
+
+    fn reach(&self, path: &Path) -> Result<Place> {
+        below::reach(&self.root, path)
+    }
+
+    /// Does something with an entry at the path by which it is reached.
+    fn with<T>(&self, entry: &Found, work: impl FnOnce(&Found) -> Result<T>) -> Result<T> {
+        let place = self.reach(&entry.path)?;
+        work(&Found { path: place.path(), ..entry.clone() })
+    }
+
+    fn give_name(&self, from: &Path, to: &Path) -> Result<()> {
+        let (part, name) = (self.reach(from)?, self.reach(to)?);
+        let Some(claims) = self.claims.as_ref().filter(|claims| !claims.has(to)) else {
+            return rename(&part, &name);
+        };
+        // Said before it is done: of two nodes, the second at least sees the first.
+        claims.claim(to)?;
+        match rename_to_new(&part, &name) {
+            Err(Errno::EXIST) if claims.is_elsewhere(to)? => {
+                claims.give_up(to)?;
+                return Err(Errno::EXIST);
+            }
+            // Of an earlier job: this one replaces it, as a program on the PFS would.
+            Err(Errno::EXIST) => rename(&part, &name)?,
+            outcome => outcome?,
+        }
+        claims.keep(to);
+        Ok(())
     }
 }
 
@@ -40,78 +86,87 @@ impl Tree for Target {
     }
 
     fn find(&self, path: &Path) -> Result<Found> {
-        self.files.find(path)
+        let found = self.files.find(&self.reach(path)?.path())?;
+        Ok(Found { path: path.to_owned(), ..found })
     }
 
+    // A link is found as a link: nothing is looked for behind it.
     fn locate(&self, path: &Path) -> Result<Found> {
-        self.files.locate(path)
+        self.find(path)
     }
 
     fn list<'a>(&'a self, folder: &Found) -> Result<Listing<'a>> {
-        self.files.list(folder)
+        let place = below::inside(&self.root, &folder.path)?;
+        let entries = self.files.list(&Found { path: place.path(), ..folder.clone() })?;
+        let (shown, folder) = (place.path(), folder.path.clone());
+        // Held until the last entry has been looked at.
+        let named = move |path: PathBuf| match (&place, path.strip_prefix(&shown)) {
+            (_, Ok(name)) => folder.join(name),
+            (_, Err(_)) => folder.clone(),
+        };
+        Ok(Box::new(entries.map(move |entry| match entry {
+            Ok(found) => Ok(Found { path: named(found.path), ..found }),
+            Err((path, errno)) => Err((named(path), errno)),
+        })))
     }
 
     fn open(&self, file: &Found) -> Result<Box<dyn OpenFile>> {
-        self.files.open(file)
+        self.with(file, |file| self.files.open(file))
     }
 
     fn reopen(&self, file: &Found) -> Result<Box<dyn OpenFile>> {
-        self.files.reopen(file)
+        self.with(file, |file| self.files.reopen(file))
     }
 
     fn create(&self, path: &Path) -> Result<(Found, Box<dyn OpenFile>)> {
-        self.files.create(path)
+        let (found, file) = self.files.create(&self.reach(path)?.path())?;
+        Ok((Found { path: path.to_owned(), ..found }, file))
     }
 
     fn read_link(&self, link: &Found) -> Result<PathBuf> {
-        self.files.read_link(link)
+        self.with(link, |link| self.files.read_link(link))
     }
 
     fn make(&self, path: &Path, new: New<'_>) -> Result<Found> {
-        self.files.make(path, new)
+        let made = self.files.make(&self.reach(path)?.path(), new)?;
+        Ok(Found { path: path.to_owned(), ..made })
     }
 
     fn link(&self, existing: &Found, path: &Path) -> Result<()> {
-        self.files.link(existing, path)
+        let place = self.reach(path)?;
+        self.with(existing, |existing| self.files.link(existing, &place.path()))
     }
 
     fn rename(&self, from: &Path, to: &Path) -> Result<()> {
-        let Some(claims) = self.claims.as_ref().filter(|claims| !claims.has(to)) else {
-            return self.files.rename(from, to);
-        };
-        // Said before it is done: of two nodes, the second at least sees the first.
-        claims.claim(to)?;
-        match rename_to_new(from, to) {
-            Err(Errno::EXIST) if claims.is_elsewhere(to)? => {
-                claims.give_up(to)?;
-                return Err(Errno::EXIST);
-            }
-            // Of an earlier job: this one replaces it, as a program on the PFS would.
-            Err(Errno::EXIST) => self.files.rename(from, to)?,
-            outcome => outcome?,
+        let before = look(&self.root, from)?;
+        (self.note)(to, Placed::before(&before));
+        self.give_name(from, to)?;
+        // Somebody may have put another there since: then the first note stands, which that one does not match.
+        let is_it = |seen: &Seen| Placed::before(seen) == Placed::before(&before);
+        if let Some(there) = look(&self.root, to).ok().filter(is_it) {
+            (self.note)(to, Placed::now(&there));
         }
-        claims.keep(to);
         Ok(())
     }
 
     fn remove(&self, path: &Path) -> Result<()> {
-        self.files.remove(path)
+        self.files.remove(&self.reach(path)?.path())
     }
 
     fn sync_folder(&self, path: &Path) -> Result<()> {
-        self.files.sync_folder(path)
+        self.files.sync_folder(&below::inside(&self.root, path)?.path())
     }
 
     fn set(&self, entry: &Found, change: &SetAttr) -> Result<()> {
-        self.files.set(entry, change)
+        self.with(entry, |entry| self.files.set(entry, change))
     }
 
     fn xattrs(&self, entry: &Found) -> Result<Vec<Xattr>> {
-        self.files.xattrs(entry)
+        self.with(entry, |entry| self.files.xattrs(entry))
     }
 
     fn set_xattr(&self, entry: &Found, xattr: &Xattr) -> Result<()> {
-        self.files.set_xattr(entry, xattr)
+        self.with(entry, |entry| self.files.set_xattr(entry, xattr))
     }
 
     fn usage(&self) -> Option<Usage> {
@@ -119,12 +174,17 @@ impl Tree for Target {
     }
 }
 
+fn rename(from: &Place, to: &Place) -> Result<()> {
+    rustix::fs::renameat(&from.folder, &from.name, &to.folder, &to.name)
+}
+
 /// Renames unless there is something at `to`. NFS and some parallel file systems cannot do that in one; a link does.
-fn rename_to_new(from: &Path, to: &Path) -> Result<()> {
-    match rustix::fs::renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
+fn rename_to_new(from: &Place, to: &Place) -> Result<()> {
+    let flags = RenameFlags::NOREPLACE;
+    match rustix::fs::renameat_with(&from.folder, &from.name, &to.folder, &to.name, flags) {
         Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => {
-            rustix::fs::link(from, to)?;
-            rustix::fs::unlink(from)
+            rustix::fs::linkat(&from.folder, &from.name, &to.folder, &to.name, AtFlags::empty())?;
+            rustix::fs::unlinkat(&from.folder, &from.name, AtFlags::empty())
         }
         outcome => outcome,
     }

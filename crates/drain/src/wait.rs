@@ -1,11 +1,13 @@
 //! Those who ask the drainers of a job: is everything on the PFS?
 
 use std::collections::BTreeSet;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
+use crate::below;
 use crate::board::{Board, SILENCE_MAX};
 use crate::status::{Answer, Status, now_ms};
 
@@ -145,9 +147,11 @@ pub fn commit(to: &Path, name: &str, answers: &[Answer]) -> std::io::Result<Vec<
     text.push(b'\n');
     let file = to.join(format!("{name}.committed"));
     let temporary = to.join(format!(".{}.committing", name.replace('/', "_")));
-    std::fs::write(&temporary, text)?;
-    std::fs::File::open(&temporary)?.sync_all()?;
-    std::fs::rename(&temporary, &file)?;
+    // Also where a commit was killed that had made the link below: nothing is written to what it leads to.
+    let mut draft = below::create(to, &temporary)?;
+    draft.write_all(&text)?;
+    draft.sync_all()?;
+    std::fs::rename(&temporary, below::reach(to, &file)?.path())?;
     let mut made = vec![file];
     if disk::exists(&to.join(name))? {
         let latest = to.join("latest");

@@ -77,7 +77,7 @@ impl Watch {
             };
             for name in names {
                 let name = folder.join(name);
-                match find(&self.from.join(&name)) {
+                match find(&self.from, &name) {
                     Ok(Some(Seen { kind: Kind::Folder, .. })) => folders.push(name),
                     Ok(Some(seen)) if seen.kind != Kind::Other => found(name, &seen),
                     Ok(_) => {}
@@ -120,7 +120,7 @@ impl Watch {
         }
         if flags.contains(ReadFlags::CREATE) {
             // A new file is noticed when it is closed; links have no close.
-            let seen = look(&self.from.join(&path)).ok()?;
+            let seen = look(&self.from, &path).ok()?;
             return (seen.kind == Kind::Link || seen.names > 1).then_some(Notice::File(path));
         }
         Some(Notice::File(path))

@@ -1,0 +1,71 @@
+//! Which inode this drainer has put under a name on the PFS: what may be removed there again.
+//!
+//! **Invariant:** somebody else's file, and one that was touched since, is never taken for the drainer's.
+
+use std::path::Path;
+
+use rustix::fs::{AtFlags, unlinkat};
+use serde::{Deserialize, Serialize};
+
+use crate::below;
+use crate::generation::{Seen, Stamp, find};
+
+/// An inode as it was when it got its name. Its device is not noted: the number of one is another after a remount.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Placed {
+    ino: u64,
+    size: u64,
+    mtime: Stamp,
+    /// `None`: it was about to get the name, which changes this time.
+    ctime: Option<Stamp>,
+}
+
+/// What became of a name that was to be removed.
+pub(crate) enum Removal {
+    /// It is not there any more.
+    Removed,
+    /// It stays, for this reason.
+    Kept(&'static str),
+}
+
+impl Placed {
+    /// What is about to get its name.
+    pub(crate) fn before(part: &Seen) -> Placed {
+        let seen = &part.generation;
+        Placed { ino: seen.ino, size: seen.size, mtime: seen.mtime, ctime: None }
+    }
+
+    /// What has just got its name.
+    pub(crate) fn now(there: &Seen) -> Placed {
+        Placed { ctime: Some(there.generation.ctime), ..Placed::before(there) }
+    }
+
+    /// Why what is there now is not this.
+    fn differs(&self, there: &Seen) -> Option<&'static str> {
+        let now = Placed::now(there);
+        match () {
+            () if now.ino != self.ino => Some("another file is there now"),
+            () if Placed { ctime: self.ctime, ..now } != *self => Some("it was changed there"),
+            () if self.ctime.is_some_and(|ctime| Some(ctime) != now.ctime) => {
+                Some("it was changed or touched there")
+            }
+            () => None,
+        }
+    }
+}
+
+/// Removes from the PFS what this drainer has put under the name `target`, if it is that, and nobody has touched it.
+///
+/// # Errors
+/// The PFS's.
+pub(crate) fn remove(root: &Path, target: &Path, placed: Option<Placed>) -> rustix::io::Result<Removal> {
+    let Some(there) = find(root, target)? else { return Ok(Removal::Removed) };
+    let differs =
+        placed.map_or(Some("nothing is noted of what this drain put there"), |it| it.differs(&there));
+    if let Some(why) = differs {
+        return Ok(Removal::Kept(why));
+    }
+    let place = below::reach(root, target)?;
+    unlinkat(&place.folder, &place.name, AtFlags::empty())?;
+    Ok(Removal::Removed)
+}
