@@ -231,6 +231,7 @@ fn spec(instance: &str, volume: VolumeKind, health: NodeHealth) -> FragmentSpec 
         mirrored: false,
         missing: wire::node::Missing::Made,
         witnessed: false,
+        term: 0,
     }
 }
 

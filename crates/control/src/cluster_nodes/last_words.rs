@@ -96,6 +96,7 @@ mod tests {
             behind: None,
             error: None,
             doubt,
+            repaired: 0,
         };
         FragmentStatus { mirrors: vec![mirror], ..FragmentStatus::default() }
     }
