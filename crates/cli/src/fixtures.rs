@@ -96,6 +96,7 @@ pub fn session() -> SessionStatus {
             allocated_bytes: 1 << 30,
             mirrors: vec![],
             damaged: vec![],
+            given_up: vec![],
         }),
         activations: vec![],
         stages: vec![stage_in(), failed_stage_out()],

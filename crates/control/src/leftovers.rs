@@ -1,11 +1,16 @@
 //! Takes from nodes that are back what was to be taken while they were away: mounts of jobs that are over, fragments of
-//! buffers that are gone.
+//! buffers that are gone, and such that other nodes have taken the places of.
+//!
+//! **Invariant:** nothing of a living buffer is discarded while any part of that lacks something.
 
 use wire::control::ApiError;
+use wire::node::{Moved, StorageAddress};
 
 use crate::control::Control;
 use crate::node_api::{Release, Unmount};
+use crate::parts;
 use crate::site::Site;
+use crate::state::instances::{self, Instance};
 use crate::state::leftovers::{self, Kind, Leftover};
 
 /// One round over all that is noted.
@@ -24,6 +29,13 @@ pub async fn tidy<S: Site>(control: &Control<S>) -> Result<(), ApiError> {
         if !control.database.transact(move |tx| leftovers::is_noted(tx, &same)).await? {
             continue;
         }
+        if let Some(instance) = needed(control, &leftover).await? {
+            if let Err(error) = give_up(control, &leftover.node, &instance).await {
+                let node = leftover.node;
+                tracing::warn!(node, id = leftover.id, %error, "a node that was given up is not told so");
+            }
+            continue;
+        }
         match take(control, &leftover).await {
             Ok(()) => {
                 tracing::info!(node = leftover.node, id = leftover.id, "taken from a node that is back");
@@ -31,6 +43,32 @@ pub async fn tidy<S: Site>(control: &Control<S>) -> Result<(), ApiError> {
             }
             Err(error) => tracing::warn!(node = leftover.node, id = leftover.id, %error, "still left behind"),
         }
+    }
+    Ok(())
+}
+
+/// The buffer that it is a part of, if that lives and has use for it: the node was given up for lost, and those that
+/// took its places are not whole.
+async fn needed<S: Site>(control: &Control<S>, leftover: &Leftover) -> Result<Option<Instance>, ApiError> {
+    if leftover.kind != Kind::Fragment {
+        return Ok(None);
+    }
+    let all = control.database.transact(instances::all).await?;
+    let instance = all.into_iter().find(|instance| instance.id == leftover.id);
+    let is_served_there = |instance: &Instance| instance.nodes.contains(&leftover.node);
+    let is_whole = |instance: &Instance| parts::are_whole(instance, &control.site.nodes());
+    Ok(instance.filter(|instance| is_served_there(instance) || !is_whole(instance)))
+}
+
+/// Tells a node where the parts of the buffer are: it serves its own no more.
+async fn give_up<S: Site>(control: &Control<S>, node: &str, instance: &Instance) -> Result<(), ApiError> {
+    let views = control.site.nodes();
+    for (fragment, name) in (0..).zip(&instance.nodes) {
+        let view = views.iter().find(|view| view.name == *name && view.online);
+        let Some(health) = view.and_then(|view| view.health.as_ref()) else { continue };
+        // No other machine can use that one's sockets.
+        let address = StorageAddress { unix: None, ..health.data.clone() };
+        control.site.note_moved(node, &instance.id, &Moved { fragment, address }).await?;
     }
     Ok(())
 }

@@ -2,6 +2,7 @@
 //!
 //! **Invariant:** a part of which nobody has said anything is neither served nor lost: it is not known.
 
+use wire::control::GivenUp;
 use wire::node::{FragmentStatus, PartTrouble};
 
 use crate::control::now_unix;
@@ -49,10 +50,45 @@ pub fn damaged(instance: &Instance, nodes: &[NodeView]) -> Vec<PartTrouble> {
     let of_node = |(part, name): (u32, &String)| {
         let health = nodes.iter().find(|view| view.name == *name)?.health.as_ref()?;
         let fragment = health.fragments.iter().find(|fragment| fragment.instance == instance.id)?;
-        let (why, advice) = fragment.integrity.told()?;
+        let (why, advice) = lost(fragment).or_else(|| fragment.integrity.told())?;
         Some(PartTrouble { part, node: name.clone(), why, advice })
     };
     (0..).zip(&instance.nodes).filter_map(of_node).collect()
+}
+
+/// What is said of objects that were lost with the node whose place this one took.
+fn lost(fragment: &FragmentStatus) -> Option<(String, String)> {
+    let count = Some(fragment.lost.len()).filter(|count| *count > 0)?;
+    let why = format!("{count} or more objects were lost with the node whose place it has taken");
+    let advice = "`forebay scrub TOKEN` names the files: write them anew, or remove them";
+    Some((why, advice.to_owned()))
+}
+
+/// Whether every part is served, nothing of it is lost, and all that is kept on another node as well is whole there.
+pub fn are_whole(instance: &Instance, nodes: &[NodeView]) -> bool {
+    let is_whole = |name: &String| {
+        let view = nodes.iter().find(|view| view.name == *name && view.online);
+        let health = view.and_then(|view| view.health.as_ref());
+        let part = health.and_then(|health| health.fragments.iter().find(|one| one.instance == instance.id));
+        part.is_some_and(|part| {
+            let copies = part.copies.iter().all(|copy| copy.whole);
+            let mirrors = part.mirrors.iter().all(|mirror| mirror.whole);
+            copies && mirrors && (!instance.is_mirrored() || !part.mirrors.is_empty())
+        })
+    };
+    // As if it was made long ago: who does not have its part by now does not serve it.
+    is_intact(instance, 0, nodes) == Some(true) && instance.nodes.iter().all(is_whole)
+}
+
+/// Where nodes that were given up, and are back, keep what they had.
+pub fn given_up(instance: &Instance, nodes: &[NodeView]) -> Vec<GivenUp> {
+    let of_node = |view: &NodeView| {
+        let health = view.health.as_ref().filter(|_| view.online)?;
+        let mut fragments = health.fragments.iter().filter(|fragment| fragment.instance == instance.id);
+        let path = fragments.find_map(|fragment| fragment.given_up.clone())?;
+        Some(GivenUp { node: view.name.clone(), path })
+    };
+    nodes.iter().filter_map(of_node).collect()
 }
 
 /// Those that are not served, with why and what to do.
@@ -216,6 +252,17 @@ mod tests {
         assert_eq!((intact, said, refused), (Some(false), None, false));
         let (intact, said, refused) = seen(&view(vec![FragmentStatus { starting: true, ..fragment() }]));
         assert_eq!((intact, said.is_some(), refused), (None, true, false));
+    }
+
+    #[test]
+    fn a_part_that_lost_objects_or_has_no_mirror_as_it_should_is_not_whole() {
+        let whole = |fragment| are_whole(&instance(), &[view(vec![fragment])]);
+        assert!(whole(fragment()) && !whole(FragmentStatus { starting: true, ..fragment() }));
+        let lost = FragmentStatus { lost: vec![(0, 7)], ..fragment() };
+        assert_eq!(seen(&view(vec![lost.clone()])).0, Some(false));
+        assert!(!whole(lost));
+        let mirrored = Instance { redundancy: Redundancy::Mirror, ..instance() };
+        assert!(!are_whole(&mirrored, &[view(vec![fragment()])]), "nothing is said of its mirror");
     }
 
     #[test]

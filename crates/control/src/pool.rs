@@ -219,11 +219,12 @@ impl Ground {
         }
     }
 
-    /// The node with most room that could take one more fragment of an instance; `None`: there is none.
-    pub fn spare(&self, instance: &Instance, shares: &[Share]) -> Option<String> {
+    /// The node with most room that could take one more fragment of an instance and has none of it, nor keeps one that
+    /// was given up (`taken`); `None`: there is none.
+    pub fn spare(&self, instance: &Instance, taken: &[String], shares: &[Share]) -> Option<String> {
         match self {
             Ground::Disk(_) => None,
-            Ground::Nodes { setting, views } => nodes::spare(setting, views, instance, shares),
+            Ground::Nodes { setting, views } => nodes::spare(setting, views, instance, taken, shares),
         }
     }
 

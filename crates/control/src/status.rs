@@ -128,6 +128,7 @@ fn describe_instance(instance: Instance, created_unix: u64, nodes: &[NodeView]) 
         copies: copies(&instance, nodes),
         mirrors: mirrors(&instance, nodes),
         damaged: parts::damaged(&instance, nodes),
+        given_up: parts::given_up(&instance, nodes),
         redundancy: instance.redundancy,
         allocated_bytes: instance.allocated_bytes(),
         pool: instance.pool,

@@ -9,7 +9,8 @@ use daemon::error::bug;
 use server::{BindError, OpenTo};
 use wire::control::ApiError;
 use wire::node::{
-    FragmentSpec, FragmentStatus, FsckReport, FsckSpec, PartFiles, ScrubSpec, ScrubStatus, StorageAddress,
+    FragmentSpec, FragmentStatus, FsckReport, FsckSpec, Moved, PartFiles, ScrubSpec, ScrubStatus,
+    StorageAddress,
 };
 
 use crate::folder::NodeFolder;
@@ -101,6 +102,17 @@ impl Storage {
     /// A bug in the store.
     pub async fn hear(&self, instance: String, doubts: Vec<u64>) -> Result<(), ApiError> {
         self.blocking(move |server| server.hear(&instance, &doubts)).await
+    }
+
+    /// Takes an instance's fragment out of use if another node has it, and keeps it; idempotent.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn give_up(&self, instance: String, moved: Moved) -> Result<(), ApiError> {
+        if moved.address.node == self.address.node {
+            return Ok(());
+        }
+        self.blocking(move |server| server.give_up_fragment(&instance, moved.fragment)).await?
     }
 
     /// Destroys an instance's fragment; idempotent.

@@ -101,6 +101,11 @@ impl Terms {
         }
     }
 
+    /// Whether the next life of this one knows by itself that it was replaced.
+    pub(crate) fn is_noted(&self) -> bool {
+        self.lock().get(&self.fragment).is_some_and(|heard| *heard > self.term)
+    }
+
     /// Another node has taken this one's place.
     pub(crate) fn lose(&self) {
         if self.replaced.swap(true, Ordering::AcqRel) {

@@ -37,6 +37,7 @@
 //! | `POST /v1/stages…` | | stages on demand: see `control/stages.rs` |
 //! | `GET  /metrics` | | text, for Prometheus |
 
+mod lost;
 mod objects;
 mod stages;
 
@@ -46,8 +47,9 @@ use std::path::PathBuf;
 use model::phase::{AccessMode, Function, Phase, Redundancy};
 use serde::{Deserialize, Serialize};
 
-use crate::node::{CopyStatus, MirrorStatus, PartFiles, PartTrouble};
+use crate::node::{CopyStatus, MirrorStatus, PartTrouble};
 
+pub use lost::{AtRisk, Damaged, GivenUp, Lost, Moved};
 pub use objects::{
     ActivationObject, ConfigurationObject, FragmentObject, Goal, InstanceObject, ObjectState, Objects,
     RegistrationObject, SessionObject,
@@ -370,48 +372,6 @@ pub struct Drain {
     pub reason: String,
 }
 
-/// What became of the buffers of a node that is given up (`POST /v1/nodes/{name}/lost`).
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Lost {
-    /// These go on with another node in its place.
-    pub moved: Vec<Moved>,
-    /// These, too, without what only the lost node had.
-    #[serde(default)]
-    pub damaged: Vec<Damaged>,
-    /// These do not.
-    pub at_risk: Vec<AtRisk>,
-}
-
-/// A buffer that goes on without what a lost node had.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Damaged {
-    /// Its session.
-    pub token: String,
-    /// The nodes that hold its fragments now, in order.
-    pub nodes: Vec<String>,
-    /// Files that had data there.
-    #[serde(flatten)]
-    pub files: PartFiles,
-}
-
-/// A buffer that goes on.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Moved {
-    /// Its session.
-    pub token: String,
-    /// The nodes that hold its fragments now, in order.
-    pub nodes: Vec<String>,
-}
-
-/// A buffer that lacks what a lost node had.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct AtRisk {
-    /// Its session.
-    pub token: String,
-    /// Why no other node takes the place.
-    pub why: String,
-}
-
 /// One session.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct SessionStatus {
@@ -512,6 +472,9 @@ pub struct InstanceStatus {
     /// Parts of which some bytes are damaged, or may be, as the nodes last reported.
     #[serde(default)]
     pub damaged: Vec<PartTrouble>,
+    /// What nodes still have that were given up for lost, and are back.
+    #[serde(default)]
+    pub given_up: Vec<GivenUp>,
 }
 
 /// One mount of one namespace.

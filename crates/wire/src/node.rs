@@ -11,7 +11,7 @@
 //! | `GET /v1/fragments/{instance}/scrub` | | [`ScrubStatus`] |
 //! | `PUT /v1/fragments/{instance}/paths` | a list of (namespace, inode) | a list of paths, `null` where there is none here |
 //! | `PUT /v1/fragments/{instance}/fsck` | [`FsckSpec`] | [`FsckReport`] of the namespaces that have their home here |
-//! | `PUT /v1/fragments/{instance}/moved` | [`Moved`] | `{}`; every process of the machine finds the fragment there from now on |
+//! | `PUT /v1/fragments/{instance}/moved` | [`Moved`] | `{}`; who looks for it finds it there; here it is not served |
 //! | `GET /v1/fragments/{instance}/files/{fragment}` | | [`PartFiles`], of the namespaces that have their home here |
 //! | `PUT /v1/fragments/{instance}/heard` | a list of [`FragmentStatus::doubts`] | `{}`; control knows of them from now on |
 //! | `PUT /v1/mounts/{id}` | [`MountSpec`] | [`MountStatus`], once mounted |
@@ -217,6 +217,9 @@ pub struct FragmentStatus {
     /// Objects that were lost with the node whose place this one took, as (namespace, inode): the first hundred.
     #[serde(default)]
     pub lost: Vec<(u32, u64)>,
+    /// Another node has taken its place: where what it has is kept, which nobody uses.
+    #[serde(default)]
+    pub given_up: Option<PathBuf>,
 }
 
 impl FragmentStatus {

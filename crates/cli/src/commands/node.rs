@@ -47,7 +47,7 @@ fn text(name: &str, lost: &Lost) -> String {
     for damaged in &lost.damaged {
         let (token, nodes) = (&damaged.token, damaged.nodes.join(", "));
         lines.push(format!(
-            "buffer {token}: goes on over {nodes} WITHOUT the data that node {name} had. Reading it fails with EIO \
+            "buffer {token}: goes on over {nodes} WITHOUT data that only node {name} had. Reading it fails with EIO \
              until the file is written anew or removed; `forebay scrub {token}` lists the places. Files that had \
              data there:"
         ));

@@ -344,6 +344,7 @@ fn session() -> SessionStatus {
             allocated_bytes: 1 << 30,
             mirrors: vec![],
             damaged: vec![],
+            given_up: vec![],
         }),
         activations: vec![],
         stages: vec![

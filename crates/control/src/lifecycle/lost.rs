@@ -3,7 +3,8 @@
 //! named: what was there reads as an error.
 //!
 //! A place is noted before it is taken, so that a call after a crash goes on: until the lost node is back and what it
-//! had is discarded, every call sees to all fragments of the buffers that it was in.
+//! had is discarded, which waits until nothing lacks elsewhere ([`crate::leftovers`]), every call sees to all fragments
+//! of the buffers that it was in.
 //!
 //! **Invariant:** a fragment gets another place only where its mirror, and the copies of its metadata logs, were whole
 //! in the last word of its node that served it, and its node may answer nothing alone since.
@@ -15,7 +16,6 @@ use wire::node::{Missing, Moved, PartFiles, StorageAddress};
 use super::target::{self, Described};
 use super::{buffers, fragments, join_all, setup};
 use crate::control::Control;
-use crate::leftovers;
 use crate::pool::Ground;
 use crate::site::{LastWord, NodeView, Site};
 use crate::state::fragments as places;
@@ -105,11 +105,7 @@ async fn replace<S: Site>(
         described.instance = taken?;
     }
     let instance = &described.instance;
-    for node in &instance.nodes {
-        control.site.keep(node, &instance.id);
-        // One that was lost before may be back and be of use.
-        leftovers::clear(control, node, &instance.id).await?;
-    }
+    instance.nodes.iter().for_each(|node| control.site.keep(node, &instance.id));
     let addresses = target::addresses(control, instance).await?;
     let specs = fragments::specs(control, &described, &addresses).await?;
     let replaced = instance.nodes.iter().zip(specs).filter(|(_, spec)| spec.missing == Missing::Restored);
@@ -119,9 +115,42 @@ async fn replace<S: Site>(
     tell(control, instance, &target::usable(&control.site, &addresses)).await?;
     let files = match place {
         Some(place) if !instance.is_mirrored() => Some(files_on(control, &described, place).await),
-        _ => None,
+        _ => lost_files(control, &described, &addresses).await?,
     };
     Ok((described.instance.nodes, files))
+}
+
+/// The files that lack something since a node was lost, now or before, as the nodes say that serve the parts. Those
+/// that are being filled are waited for.
+async fn lost_files<S: Site>(
+    control: &Control<S>,
+    of: &Described,
+    addresses: &[StorageAddress],
+) -> Result<Option<PartFiles>, ApiError> {
+    let specs = fragments::specs(control, of, addresses).await?;
+    let views = control.site.nodes();
+    let is_online = |name: &String| views.iter().any(|view| view.name == *name && view.online);
+    let asked = of.instance.nodes.iter().zip(&specs).filter(|(node, _)| is_online(node));
+    let told = asked.map(|(node, spec)| control.site.create_fragment(node, spec));
+    let mut lost = Vec::new();
+    for status in join_all(told).await {
+        lost.extend(status?.lost);
+    }
+    if lost.is_empty() {
+        return Ok(None);
+    }
+    lost.sort_unstable();
+    lost.dedup();
+    let mut files = PartFiles::default();
+    for node in of.instance.nodes.iter().filter(|node| is_online(node)) {
+        // Whose home is elsewhere, or does not answer, is counted.
+        let Ok(paths) = control.site.paths(node, &of.instance.id, &lost).await else { continue };
+        files.files.extend(paths.into_iter().flatten());
+    }
+    files.files.sort();
+    files.files.dedup();
+    files.more = (lost.len() as u64).saturating_sub(files.files.len() as u64);
+    Ok(Some(files))
 }
 
 /// The namespaces whose metadata is on the fragment `place`.
@@ -196,7 +225,11 @@ async fn note_place<S: Site>(
     let (token, name) = (token.to_owned(), lost.name.clone());
     let note = move |tx: &rusqlite::Transaction<'_>| {
         let shares = setup::shares(tx, &views)?;
-        let Some(spare) = ground.spare(&instance, &shares) else { return Ok(None) };
+        // What was given up, and is kept until it is of no use any more, is in nobody's way.
+        let kept = left::all(tx)?.into_iter().filter(|left| left.id == instance.id).map(|left| left.node);
+        let Some(spare) = ground.spare(&instance, &kept.collect::<Vec<_>>(), &shares) else {
+            return Ok(None);
+        };
         let to_spare = |node: &String| if *node == name { spare.clone() } else { node.clone() };
         let nodes = instance.nodes.iter().map(to_spare).collect();
         let instance = Instance { nodes, ..instance };

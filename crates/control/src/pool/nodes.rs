@@ -90,13 +90,14 @@ pub fn spare(
     setting: &ClusterSetting,
     views: &[NodeView],
     instance: &Instance,
+    taken: &[String],
     shares: &[Share],
 ) -> Option<String> {
     let pool = setting.pools.iter().find(|pool| pool.name == instance.pool)?;
     let bytes = instance.allocated_bytes() / (instance.nodes.len() as u64).max(1);
     let mut parts = parts(pool, setting, views, shares);
-    parts
-        .retain(|part| part.free() * pool.granularity_bytes >= bytes && !instance.nodes.contains(&part.node));
+    let has_part = |node: &String| instance.nodes.contains(node) || taken.contains(node);
+    parts.retain(|part| part.free() * pool.granularity_bytes >= bytes && !has_part(&part.node));
     parts.into_iter().max_by_key(Part::free).map(|part| part.node)
 }
 

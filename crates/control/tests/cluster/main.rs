@@ -7,6 +7,7 @@
 mod given_up;
 mod hosts;
 mod jobs;
+mod kept;
 mod lost;
 mod paused;
 mod power;

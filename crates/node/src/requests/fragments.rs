@@ -22,13 +22,16 @@ pub async fn create(
     Ok(Json(node.storage()?.create(spec).await?))
 }
 
-/// Notes that another node has a fragment in place of one that is lost.
+/// Notes that another node has a fragment in place of one that is lost; if that was here, it is out of use from now on.
 pub async fn moved(
     State(node): State<Arc<Node>>,
     Path(instance): Path<String>,
     Body(moved): Body<Moved>,
 ) -> Result<Json<Value>, Refusal> {
     node.note_moved(&instance, &moved)?;
+    if let Ok(storage) = node.storage() {
+        storage.give_up(instance, moved).await?;
+    }
     Ok(Json(json!({})))
 }
 

@@ -6,12 +6,13 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use wire::control::ApiError;
 use wire::node::{FragmentSpec, FragmentStatus};
 
 use super::changes::unknown;
 use super::slot::Slot;
 use super::{POISON, Server, thread};
-use crate::fragment::{Fragment, FragmentError};
+use crate::fragment::{Fragment, FragmentError, specification};
 use crate::terms::Terms;
 
 const WHY: &str = "another node has taken its place, as this one was given up for lost (`forebay node lost`)";
@@ -53,10 +54,38 @@ impl Server {
     /// Shows that another node has it. Gives the fragment, if it was served.
     pub(super) fn show_replaced(&self, status: FragmentStatus) -> Option<Arc<Fragment>> {
         let (error, advice) = (Some(WHY.to_owned()), Some(ADVICE.to_owned()));
-        let replaced = FragmentStatus { error, advice, ..status };
+        let given_up = Some(self.root.join(&status.instance));
+        let replaced = FragmentStatus { error, advice, given_up, ..status };
         match self.slots().insert(replaced.instance.clone(), Slot::Replaced(replaced)) {
             Some(Slot::Served(fragment)) => Some(fragment),
             _ => None,
+        }
+    }
+
+    /// Control says that another node has this fragment of the instance: what is here of it is served no more, and kept
+    /// as it is. Nothing to do where it is not here.
+    ///
+    /// # Errors
+    /// Blames the site where it cannot be noted, or is no fragment that another could have: it is not served then,
+    /// either.
+    pub fn give_up_fragment(self: &Arc<Server>, instance: &str, index: u32) -> Result<(), ApiError> {
+        let folder = self.folder(instance)?;
+        let failed = |error| self.cannot("fragment_not_given_up", "give up", instance, &error);
+        let spec = specification::read(&folder).map_err(failed)?;
+        let Some(spec) = spec.filter(|spec| spec.index == index) else { return Ok(()) };
+        let terms = match self.copies(instance) {
+            Some(copies) => copies.terms().clone(),
+            None => self.terms(&folder, &spec).map_err(failed)?,
+        };
+        terms.lose();
+        self.end_replaced(instance, (spec.index, spec.capacity_bytes));
+        match terms.is_noted() {
+            true => Ok(()),
+            false => Err(failed(FragmentError::Io {
+                operation: "note in",
+                path: folder,
+                cause: std::io::Error::other("that another node has it"),
+            })),
         }
     }
 

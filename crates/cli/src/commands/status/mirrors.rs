@@ -1,7 +1,7 @@
 //! What `forebay status` says of buffers whose files are kept on two nodes.
 
 use model::phase::Redundancy;
-use wire::control::InstanceStatus;
+use wire::control::{GivenUp, InstanceStatus};
 use wire::node::{MirrorStatus, PartTrouble};
 
 use crate::render;
@@ -33,6 +33,21 @@ fn of_copies(instance: &InstanceStatus) -> Vec<String> {
         return vec!["  data: not known yet whether there are two copies".to_owned()];
     }
     lacking.into_iter().map(risk).collect()
+}
+
+/// Lines on what nodes still have that were given up for lost, and are back.
+pub fn given_up(instance: &InstanceStatus, token: &str) -> Vec<String> {
+    let kept = |kept: &GivenUp| {
+        let (node, path) = (&kept.node, kept.path.display());
+        [
+            format!("  node {node} was given up, and is back: what it had is kept in {path}"),
+            format!(
+                "    it is discarded when all parts are whole elsewhere, or with `forebay rm {token}`; to discard it \
+                 now, stop its forebay-node, remove that folder and start it again"
+            ),
+        ]
+    };
+    instance.given_up.iter().flat_map(kept).collect()
 }
 
 /// Damage that is repaired is no harm to the buffer, but to the trust in a disk.
@@ -83,6 +98,17 @@ mod tests {
         let error = (!whole).then(|| "connection refused".to_owned());
         let (node, mirror) = ("n0".into(), "n1".into());
         MirrorStatus { namespace: 0, node, mirror, whole, behind: Some(3), error, doubt: None, repaired: 0 }
+    }
+
+    #[test]
+    fn what_a_node_keeps_that_was_given_up_is_said_with_how_to_be_rid_of_it() {
+        let kept = vec![GivenUp { node: "n1".into(), path: "/state/fragments/i1".into() }];
+        let told = given_up(&InstanceStatus { given_up: kept, ..instance(vec![]) }, "s1");
+        assert_eq!(
+            told[0],
+            "  node n1 was given up, and is back: what it had is kept in /state/fragments/i1"
+        );
+        assert!(told[1].contains("`forebay rm s1`") && told[1].contains("remove that folder"), "{told:?}");
     }
 
     #[test]

@@ -1,0 +1,60 @@
+//! A node that is given up for lost: what became of its buffers, and what it still has if it comes back.
+//!
+//! **Invariant:** what is lost is named, by every call that is about it.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use crate::node::PartFiles;
+
+/// What became of the buffers of a node that is given up (`POST /v1/nodes/{name}/lost`).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lost {
+    /// These go on with another node in its place.
+    pub moved: Vec<Moved>,
+    /// These, too, without what only the lost node had.
+    #[serde(default)]
+    pub damaged: Vec<Damaged>,
+    /// These do not.
+    pub at_risk: Vec<AtRisk>,
+}
+
+/// A buffer that goes on without what a lost node had.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Damaged {
+    /// Its session.
+    pub token: String,
+    /// The nodes that hold its fragments now, in order.
+    pub nodes: Vec<String>,
+    /// Files that had data there.
+    #[serde(flatten)]
+    pub files: PartFiles,
+}
+
+/// A buffer that goes on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Moved {
+    /// Its session.
+    pub token: String,
+    /// The nodes that hold its fragments now, in order.
+    pub nodes: Vec<String>,
+}
+
+/// A buffer that lacks what a lost node had.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AtRisk {
+    /// Its session.
+    pub token: String,
+    /// Why no other node takes the place.
+    pub why: String,
+}
+
+/// What a node has of a buffer that another has taken the place of: nobody uses it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GivenUp {
+    /// The node.
+    pub node: String,
+    /// Where it is there.
+    pub path: PathBuf,
+}
