@@ -12,9 +12,11 @@
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use rustix::io::Errno;
 use wire::data::{FileKind, Time};
 
 use crate::context::Context;
+use crate::journal::Inode;
 use crate::regular;
 use crate::tree::Found;
 
@@ -22,12 +24,22 @@ use crate::tree::Found;
 /// changes within one tick of an older kernel's clock look like one.
 const REST: Duration = Duration::from_secs(1);
 
-/// Whether a pass copies an entry: a file that nobody writes, and that is not published as it is.
+/// Whether a pass copies an entry: a file that nobody writes, that is not published as it is, and whose name is free.
 pub(crate) fn is_due(context: &Context, source: &Found, target: &Path) -> bool {
     source.attr.kind == FileKind::Regular
         && has_rested(source.attr.ctime)
         && regular::staged_before(context, source, target).is_none()
+        && is_free(context, target)
         && context.sides.source.is_written(source).is_ok_and(|written| !written)
+}
+
+/// Whether nobody but earlier passes has put anything under the name. What others have there is the end's to replace:
+/// should the job take its file back before, theirs would be gone.
+fn is_free(context: &Context, target: &Path) -> bool {
+    match context.sides.target.find(target) {
+        Ok(there) => context.journal.published(target) == Some(Inode::of(&there)),
+        Err(errno) => errno == Errno::NOENT,
+    }
 }
 
 fn has_rested(changed: Time) -> bool {

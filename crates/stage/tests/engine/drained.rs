@@ -20,7 +20,11 @@ struct Job {
 impl Job {
     /// With these files, each published by a pass.
     fn with(files: &[&str]) -> Job {
-        let site = Site::new();
+        Job::of(Site::new(), files, files)
+    }
+
+    /// With these files, after passes that publish `published`.
+    fn of(site: Site, files: &[&str], published: &[&str]) -> Job {
         let spec = site.spec(Direction::Out, StageKind::Directory, "out", "work");
         let job = Job { site, spec };
         for file in files {
@@ -29,7 +33,7 @@ impl Job {
             fs::write(path, format!("result {file}")).unwrap();
         }
         let begin = Instant::now();
-        while !files.iter().all(|file| job.out(file).exists()) {
+        while !published.iter().all(|file| job.out(file).exists()) {
             assert!(begin.elapsed() < Duration::from_secs(60), "a pass has not published what rests");
             job.pass();
         }
@@ -110,8 +114,27 @@ fn what_another_has_put_in_place_of_the_own_result_is_replaced_by_that_at_the_en
     let job = Job::with(&["x"]);
     replace_alike(&job.out("x"));
     let theirs = fs::metadata(job.out("x")).unwrap().ino();
+    job.pass();
+    assert_eq!(fs::metadata(job.out("x")).unwrap().ino(), theirs, "a pass replaces what is not its own");
     job.end();
     assert_ne!(fs::metadata(job.out("x")).unwrap().ino(), theirs, "another's file is called verified");
+}
+
+#[test]
+fn what_was_there_before_stays_if_the_job_takes_its_own_file_back_and_is_replaced_if_not() {
+    for taken_back in [false, true] {
+        let site = Site::new();
+        fs::create_dir(site.pfs("out")).unwrap();
+        fs::write(site.pfs("out/x"), "of yesterday").unwrap();
+        let job = Job::of(site, &["x", "y"], &["y"]);
+        assert_eq!(fs::read_to_string(job.out("x")).unwrap(), "of yesterday");
+        if taken_back {
+            fs::remove_file(job.work("x")).unwrap();
+        }
+        job.end();
+        let expected = if taken_back { "of yesterday" } else { "result x" };
+        assert_eq!(fs::read_to_string(job.out("x")).unwrap(), expected);
+    }
 }
 
 #[test]
