@@ -153,7 +153,7 @@ mod root_only {
         flip(&cluster.state.join("nodes/n0/fragments/i1/volume.img"), &bytes[300 * BLOCK..301 * BLOCK]);
         cluster.forebay(&["mount", mountpoint, "--token", &token]).expect_success();
 
-        let copy = cluster.pfs("copy.h5");
+        let copy = cluster.pfs("out").join("copy.h5");
         let (source, target) = (file.to_str().unwrap(), copy.to_str().unwrap());
         let staged = cluster.forebay(&["stage", "out", source, target, "--wait"]);
         assert_ne!(staged.code(), 0, "{}", staged.stdout);

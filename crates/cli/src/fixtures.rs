@@ -66,6 +66,8 @@ pub fn failed_stage_out() -> StageStatus {
 
 /// A session whose stage-out failed.
 pub fn session() -> SessionStatus {
+    let begin = [(Function::Setup, 150), (Function::DataIn, 2_010)];
+    let timings_ms = [begin, [(Function::PreRun, 40), (Function::PostRun, 30)]].concat();
     SessionStatus {
         token: "3".into(),
         owner: Owner { uid: 1000, gid: 1000 },
@@ -100,12 +102,7 @@ pub fn session() -> SessionStatus {
         }),
         activations: vec![],
         stages: vec![stage_in(), failed_stage_out()],
-        timings_ms: vec![
-            (Function::Setup, 150),
-            (Function::DataIn, 2_010),
-            (Function::PreRun, 40),
-            (Function::PostRun, 30),
-        ],
+        timings_ms,
         kept: None,
         notes: vec!["capacity 1GiB is 64 grains".into()],
         caller: CLI.into(),

@@ -66,17 +66,23 @@ pub(crate) fn obstacle(root: &Path, path: &Path) -> Option<PathBuf> {
     None
 }
 
-/// Makes the file `path` anew, empty. Not what a link leads to: one in its place goes.
+/// Opens the file `path` to write, empty, and makes it if it is missing. A link in its place goes; what it leads to is
+/// let alone.
 ///
 /// # Errors
 /// Of the file system.
 pub(crate) fn create(root: &Path, path: &Path) -> std::io::Result<File> {
     let place = reach(root, path)?;
-    match rustix::fs::unlinkat(&place.folder, &place.name, AtFlags::empty()) {
-        Ok(()) | Err(Errno::NOENT) => {}
-        Err(errno) => return Err(errno.into()),
-    }
-    File::create_new(place.path())
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let open = || openat(&place.folder, &place.name, flags, Mode::from_raw_mode(0o666));
+    let opened = match open() {
+        Err(Errno::LOOP) => {
+            rustix::fs::unlinkat(&place.folder, &place.name, AtFlags::empty())?;
+            open()?
+        }
+        opened => opened?,
+    };
+    Ok(File::from(opened))
 }
 
 /// Makes the folder `path` and what is missing above it, below `root`, which is there.
@@ -142,7 +148,7 @@ mod tests {
         create(&root, Path::new("in")).unwrap();
         assert!(std::fs::symlink_metadata(root.join("in")).unwrap().is_file());
         std::fs::write(reach(&root, Path::new("a/b/x")).unwrap().path(), "x").unwrap();
-        assert!(root.join("a/b/x").exists());
+        assert!(disk::exists(&root.join("a/b/x")).unwrap());
         // Another folder than the one that is drained to now.
         assert_eq!(reach(Path::new("/nowhere"), &root.join("out/x")).map(drop), Err(Errno::NOTDIR));
         reach(Path::new("/nowhere"), &folder.path().canonicalize().unwrap().join("root/a/x")).unwrap();

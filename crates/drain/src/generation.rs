@@ -89,8 +89,8 @@ impl Generation {
     }
 }
 
-/// What is at `path` itself, which is below `root` or relative to it and is reached through no link; asked of the server
-/// where the file system has one.
+/// What is at `path` itself, which is below `root` or relative to it, and is reached through no link. The server is
+/// asked where the file system has one.
 ///
 /// # Errors
 /// Of `openat` and `statx`.

@@ -170,7 +170,9 @@ impl Log {
         let mut options = File::options();
         options.read(true).append(true).create(true).custom_flags(libc::O_NOFOLLOW);
         let file = options.open(path).map_err(|error| {
-            std::io::Error::new(error.kind(), format!("open {}: {error}", path.display()))
+            let is_link = error.raw_os_error() == Some(libc::ELOOP);
+            let advice = if is_link { " (it is a symbolic link; move it away)" } else { "" };
+            std::io::Error::new(error.kind(), format!("open {}: {error}{advice}", path.display()))
         })?;
         Ok(Log { file, lines: Vec::new(), torn: false })
     }

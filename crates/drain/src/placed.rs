@@ -45,10 +45,8 @@ impl Placed {
         let now = Placed::now(there);
         match () {
             () if now.ino != self.ino => Some("another file is there now"),
-            () if Placed { ctime: self.ctime, ..now } != *self => Some("it was changed there"),
-            () if self.ctime.is_some_and(|ctime| Some(ctime) != now.ctime) => {
-                Some("it was changed or touched there")
-            }
+            () if (now.size, now.mtime) != (self.size, self.mtime) => Some("it was changed there"),
+            () if self.ctime.is_some() && self.ctime != now.ctime => Some("it was changed or touched there"),
             () => None,
         }
     }
@@ -68,4 +66,28 @@ pub(crate) fn remove(root: &Path, target: &Path, placed: Option<Placed>) -> rust
     let place = below::reach(root, target)?;
     unlinkat(&place.folder, &place.name, AtFlags::empty())?;
     Ok(Removal::Removed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::generation::look;
+
+    #[test]
+    fn only_what_was_put_there_and_is_as_it_was_goes() {
+        let folder = tempfile::tempdir().unwrap();
+        let (root, name, path) = (folder.path(), Path::new("a"), folder.path().join("a"));
+        std::fs::write(&path, "text").unwrap();
+        let seen = look(root, name).unwrap();
+        let (before, now) = (Placed::before(&seen), Placed::now(&seen));
+        let stays = |placed| matches!(remove(root, name, placed), Ok(Removal::Kept(_)));
+        assert!(stays(None), "nobody knows whose it is");
+        assert!(stays(Some(Placed { ino: seen.generation.ino + 1, ..now })));
+        assert!(stays(Some(Placed { size: 5, ..before })));
+        assert!(stays(Some(Placed { ctime: Some((1, 2)), ..now })));
+        // A drainer was killed between the rename and the second note.
+        assert!(matches!(remove(root, name, Some(before)), Ok(Removal::Removed)));
+        assert!(!disk::exists(&path).unwrap());
+        assert!(matches!(remove(root, name, Some(now)), Ok(Removal::Removed)), "there is nothing to keep");
+    }
 }

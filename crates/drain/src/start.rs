@@ -120,7 +120,6 @@ fn open(settings: &Settings, state: &Path, limit: Option<u64>) -> anyhow::Result
     )?;
     publisher.pace().limit(limit);
     let copier = Copier { publisher, from: from.clone(), to: to.clone() };
-    let skip = whole(state)?;
     let burst = match settings.bursts {
         Bursts::Wait => Burst::of(&from, &to),
         Bursts::Ignore => Burst::default(),
@@ -128,7 +127,7 @@ fn open(settings: &Settings, state: &Path, limit: Option<u64>) -> anyhow::Result
     Ok(Drain {
         burst,
         hurries: AtomicBool::new(false),
-        watch: Watch::open(&from, &skip).context("watch the drained folder (inotify)")?,
+        watch: Watch::open(&from, &whole(state)?).context("watch the drained folder (inotify)")?,
         logs: Logs::open(&to, &board, &host).with_context(|| format!("open the logs in {}", to.display()))?,
         session: settings.session(),
         host,

@@ -98,11 +98,11 @@ impl Tree for Target {
     fn list<'a>(&'a self, folder: &Found) -> Result<Listing<'a>> {
         let place = below::inside(&self.root, &folder.path)?;
         let entries = self.files.list(&Found { path: place.path(), ..folder.clone() })?;
-        let (shown, folder) = (place.path(), folder.path.clone());
-        // Held until the last entry has been looked at.
-        let named = move |path: PathBuf| match (&place, path.strip_prefix(&shown)) {
-            (_, Ok(name)) => folder.join(name),
-            (_, Err(_)) => folder.clone(),
+        let folder = folder.path.clone();
+        // It holds the place until the last entry has been looked at.
+        let named = move |path: PathBuf| match path.strip_prefix(place.path()) {
+            Ok(name) => folder.join(name),
+            Err(_) => folder.clone(),
         };
         Ok(Box::new(entries.map(move |entry| match entry {
             Ok(found) => Ok(Found { path: named(found.path), ..found }),

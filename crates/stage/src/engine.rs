@@ -15,11 +15,11 @@ use crate::buffer::{Buffer, Namespace};
 use crate::context::{Context, RETRY_PAUSE, Rules};
 use crate::copier::Here;
 use crate::crew::{Crew, Recruit};
-use crate::drained;
 use crate::journal::Journal;
 use crate::manifest::Manifest;
 use crate::monitor::Monitor;
 use crate::movers;
+use crate::orphans;
 use crate::pfs::Pfs;
 use crate::plan;
 use crate::queue::CloseOnDrop;
@@ -131,7 +131,7 @@ impl Engine {
                 Err(error) => monitor.fail_stage(error),
             }
         });
-        drained::remove_orphans(&run);
+        orphans::remove(&run, &spec.pfs_path);
         run.journal.sync();
         if monitor.is_buffer_full() {
             monitor.fail_stage(self.buffer_full(spec, monitor));

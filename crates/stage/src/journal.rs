@@ -11,6 +11,8 @@
 //! cleared := "cleared"                                             no part is left in the folders above
 //! file    := {"file":{"target","size","mtime","changed","crc32c","attempts","verified","finished_ms"}}   a regular file that is done
 //! made    := {"made":{"target"}}                                    the destination folder, about to be made by us
+//! published := {"published":{"path","device","ino","changed"}}    a pass gave the path to this inode; after `file`
+//! opened  := {"opened":{"path","device","ino","changed"}}           a pass made this folder at the target
 //! remark  := {"remark":{"path","text"}}                             metadata that could not be kept, or an attempt that failed
 //! ```
 //!
@@ -19,6 +21,7 @@
 //! **Invariant:** a `file` or `blocks` record is a hint, not a proof: the caller compares it with both sides before it
 //! believes it.
 
+mod drained;
 mod folders;
 mod record;
 
@@ -35,6 +38,8 @@ use wire::node::Verify;
 use crate::task::Task;
 use crate::version::Version;
 
+use self::drained::Drained;
+pub(crate) use self::drained::{Inode, Left};
 use self::folders::Folders;
 pub use self::record::PathText;
 use self::record::{BlocksRecord, FileRecord, MadeRecord, PartRecord, Record, RemarkRecord, StartRecord};
@@ -83,8 +88,7 @@ pub struct Journal {
     places: HashSet<PathBuf>,
     made: HashSet<PathBuf>,
     folders: Mutex<Folders>,
-    /// What passes have published while the job ran, and this run has not met at the source.
-    drained: Mutex<HashMap<PathBuf, Finished>>,
+    drained: Mutex<Drained>,
     output: Mutex<Output>,
 }
 
@@ -191,17 +195,6 @@ impl Journal {
         unfinished.drain().map(|(_, file)| file.place).collect()
     }
 
-    /// The source has what is to get this path.
-    pub fn met(&self, target: &Path) {
-        self.drained.lock().expect("no thread panics with the lock").remove(target);
-    }
-
-    /// What earlier passes have published and the source does not have any more, as far as this run has met it. It is
-    /// given away once.
-    pub fn orphans(&self) -> HashMap<PathBuf, Finished> {
-        std::mem::take(&mut *self.drained.lock().expect("no thread panics with the lock"))
-    }
-
     /// Whether an earlier run made this folder.
     pub fn was_made(&self, target: &Path) -> bool {
         self.made.contains(target)
@@ -270,7 +263,7 @@ struct Past {
     finished: HashMap<u64, Finished>,
     unfinished: HashMap<PathBuf, Unfinished>,
     made: HashSet<PathBuf>,
-    drained: HashMap<PathBuf, Finished>,
+    drained: Drained,
     folders: Vec<folders::Noted>,
     /// The run that is being read was a pass.
     in_pass: bool,
@@ -309,11 +302,7 @@ impl Past {
                 let target = file.target.to_path();
                 self.unfinished.remove(&target);
                 self.finished.insert(key(&target), file.done());
-                if self.in_pass {
-                    self.drained.insert(target, file.done());
-                } else {
-                    self.drained.remove(&target);
-                }
+                self.drained.finished(target, self.in_pass);
             }
             Record::Made(made) => {
                 self.made.insert(made.target.to_path());
@@ -321,6 +310,8 @@ impl Past {
             Record::Remark(_) => {}
             Record::Folder(noted) => self.folders.push((noted.path.to_path(), noted.ino)),
             Record::Cleared => self.folders.clear(),
+            Record::Published(there) => self.drained.published(&there.path.to_path(), there.inode()),
+            Record::Opened(there) => self.drained.opened(there.path.to_path(), there.inode()),
         }
     }
 }

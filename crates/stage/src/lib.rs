@@ -34,6 +34,7 @@ mod manifest;
 mod metadata;
 pub mod monitor;
 pub mod movers;
+mod orphans;
 pub mod pace;
 mod part;
 pub mod pfs;

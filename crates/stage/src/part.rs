@@ -8,6 +8,7 @@ use rustix::io::Errno;
 
 use crate::context::Context;
 use crate::fault::{Fault, Tried};
+use crate::orphans;
 use crate::tree;
 
 /// An entry under its working name; removed on drop unless it was published.
@@ -36,8 +37,7 @@ impl<'a> Part<'a> {
     /// Gives it its name, in place of what has it now.
     pub(crate) fn publish(mut self, target: &Path) -> Result<(), Fault> {
         if self.path != target {
-            let tree = &*self.context.sides.target;
-            tree.rename(&self.path, target).tried(tree, target, "rename into place")?;
+            rename(self.context, &self.path, target)?;
         }
         self.published = true;
         Ok(())
@@ -50,6 +50,16 @@ impl Drop for Part<'_> {
             self.context.give_up(std::mem::take(&mut self.path));
         }
     }
+}
+
+/// Gives what is at `place` the name `target`; of a folder that has it, what passes put there is taken away first.
+pub(crate) fn rename(context: &Context, place: &Path, target: &Path) -> Result<(), Fault> {
+    let tree = &*context.sides.target;
+    let moved = match tree.rename(place, target) {
+        Err(Errno::ISDIR) if orphans::give_way(context, target) => tree.rename(place, target),
+        moved => moved,
+    };
+    moved.tried(tree, target, "rename into place")
 }
 
 /// Makes something at `path` with `make`, in place of whatever but a folder is there. Faults name `name`, which it is

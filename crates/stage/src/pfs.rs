@@ -110,6 +110,10 @@ impl Tree for Pfs {
         fs::remove_file(path).map_err(errno)
     }
 
+    fn remove_folder(&self, path: &Path) -> Result<()> {
+        fs::remove_dir(path).map_err(errno)
+    }
+
     fn sync_folder(&self, path: &Path) -> Result<()> {
         let folder = fs::File::open(path).map_err(errno)?;
         folder.sync_all().map_err(errno)

@@ -24,9 +24,10 @@ use crate::context::Context;
 use crate::copier::Transfer;
 use crate::entry::Entry;
 use crate::fault::{Cause, Fault, Tried};
-use crate::journal::Finished;
+use crate::journal::{Finished, Inode};
 use crate::metadata;
 use crate::monitor::Tally;
+use crate::orphans;
 use crate::part::Part;
 use crate::resume::{self, Begun};
 use crate::run::Run;
@@ -65,6 +66,7 @@ pub(crate) fn staged_before(context: &Context, source: &Found, target: &Path) ->
     let same = there.attr.kind == FileKind::Regular
         && is_as_recorded(&there.attr)
         && is_as_recorded(&source.attr)
+        && context.journal.published(target).is_none_or(|ours| ours.is(&Inode::of(&there)))
         && done.changed.is_none_or(|changed| changed == source.attr.ctime);
     same.then_some((done, there))
 }
@@ -78,7 +80,7 @@ pub(crate) fn attempt(run: &Arc<Run>, entry: &Entry, attempts: u32) -> Result<(F
 pub(crate) fn publish(context: &Context, target: &Path, copy: Copy<'_>) -> Result<(Found, Finished), Fault> {
     copy.part.publish(target)?;
     copy.tally.keep();
-    note(context, target, copy.done);
+    note(context, target, copy.done, copy.made.attr.ino);
     Ok((Found { path: target.to_owned(), ..copy.made }, copy.done))
 }
 
@@ -200,10 +202,13 @@ pub(crate) fn settle<'a>(
     Ok(Copy { made: file.made.clone(), part, done, tally })
 }
 
-/// Notes a file that has its name.
-pub(crate) fn note(context: &Context, target: &Path, done: Finished) {
+/// Notes a file, of this inode, that has its name.
+pub(crate) fn note(context: &Context, target: &Path, done: Finished, ino: u64) {
     context.in_vain().clear();
     context.journal.finish(target, done);
+    if context.rules.is_pass {
+        orphans::note(context, target, ino);
+    }
     context.manifest.file(target, &done);
 }
 

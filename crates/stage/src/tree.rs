@@ -135,6 +135,14 @@ pub trait Tree: Send + Sync {
     /// Removes anything but a folder.
     fn remove(&self, path: &Path) -> Result<()>;
 
+    /// Removes an empty folder.
+    ///
+    /// # Errors
+    /// NOSYS where passes never publish; NOTEMPTY.
+    fn remove_folder(&self, _path: &Path) -> Result<()> {
+        Err(Errno::NOSYS)
+    }
+
     /// Makes the names in a folder survive a power loss.
     fn sync_folder(&self, path: &Path) -> Result<()>;
 

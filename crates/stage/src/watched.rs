@@ -125,6 +125,10 @@ impl Tree for Watched {
         self.watch("remove", path, || self.tree.remove(path))
     }
 
+    fn remove_folder(&self, path: &Path) -> Result<()> {
+        self.watch("remove", path, || self.tree.remove_folder(path))
+    }
+
     fn sync_folder(&self, path: &Path) -> Result<()> {
         self.watch("fsync folder", path, || self.tree.sync_folder(path))
     }

@@ -314,6 +314,8 @@ fn stage(number: u32, direction: Direction, source: &str, destination: &str) -> 
 }
 
 fn session() -> SessionStatus {
+    let stage_in = stage(0, Direction::In, "/pfs/a", "$DW_JOB_STRIPED/a");
+    let stage_out = stage(1, Direction::Out, "$DW_JOB_STRIPED/b", "/pfs/b");
     SessionStatus {
         token: "1".into(),
         owner: Owner { uid: 0, gid: 0 },
@@ -347,10 +349,7 @@ fn session() -> SessionStatus {
             given_up: vec![],
         }),
         activations: vec![],
-        stages: vec![
-            stage(0, Direction::In, "/pfs/a", "$DW_JOB_STRIPED/a"),
-            stage(1, Direction::Out, "$DW_JOB_STRIPED/b", "/pfs/b"),
-        ],
+        stages: vec![stage_in, stage_out],
         timings_ms: vec![],
         kept: None,
         notes: vec![],

@@ -8,17 +8,45 @@ use client::{Client, Errno, ROOT, SetAttr};
 use crate::sessions::cutting_relay;
 use crate::support::{Cluster, ME};
 
+const STRIPE: u64 = 65_536;
+
+/// Three files of four stripes.
+fn files(of: &Client) -> [u64; 3] {
+    [&b"kept"[..], b"cut off", b"gone"].map(|name| {
+        let ino = of.create(ROOT, name, 0o644, &ME).unwrap().ino;
+        of.write(ino, 0, &[1; 4 * STRIPE as usize]).unwrap();
+        of.close(ino, true).unwrap();
+        ino
+    })
+}
+
+/// One file is written to, and one cut off and written to.
+fn change(by: &Client, kept: u64, cut_off: u64) {
+    by.open(kept, true).unwrap();
+    by.write(kept, 0, &[2; 4 * STRIPE as usize]).unwrap();
+    by.close(kept, true).unwrap();
+    by.open(cut_off, true).unwrap();
+    by.setattr(cut_off, &SetAttr { size: Some(0), ..SetAttr::default() }).unwrap();
+    by.write(cut_off, 3 * STRIPE, &[3; 10]).unwrap();
+    by.close(cut_off, true).unwrap();
+}
+
+type Read = client::Result<(usize, [u8; 10])>;
+
+/// What is at the start of each stripe of the files.
+fn read(by: &Client, inos: [u64; 3]) -> Vec<[Read; 3]> {
+    let at = |ino, stripe| {
+        let mut bytes = [9; 10];
+        by.read(ino, stripe * STRIPE, &mut bytes).map(|len| (len, bytes))
+    };
+    (0..4).map(|stripe| inos.map(|ino| at(ino, stripe))).collect()
+}
+
 #[test]
 fn who_was_away_for_the_grace_period_reads_what_others_wrote_meanwhile_from_every_node() {
-    const STRIPE: u64 = 65_536;
     let cluster = Cluster::start_with_grace(2, 200);
     let other = cluster.client();
-    let [kept, cut_off, gone] = [&b"kept"[..], b"cut off", b"gone"].map(|name| {
-        let ino = other.create(ROOT, name, 0o644, &ME).unwrap().ino;
-        other.write(ino, 0, &[1; 4 * STRIPE as usize]).unwrap();
-        other.close(ino, true).unwrap();
-        ino
-    });
+    let [kept, cut_off, gone] = files(&other);
     // Only the home does not hear of it any more; its connections to the other node live.
     let (armed, cut) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
     let mut target = cluster.target.clone();
@@ -39,23 +67,9 @@ fn who_was_away_for_the_grace_period_reads_what_others_wrote_meanwhile_from_ever
         while other.getattr(gone) != Err(Errno::STALE) {
             std::thread::yield_now();
         }
-        other.open(kept, true).unwrap();
-        other.write(kept, 0, &[2; 4 * STRIPE as usize]).unwrap();
-        other.close(kept, true).unwrap();
-        other.open(cut_off, true).unwrap();
-        other.setattr(cut_off, &SetAttr { size: Some(0), ..SetAttr::default() }).unwrap();
-        other.write(cut_off, 3 * STRIPE, &[3; 10]).unwrap();
-        other.close(cut_off, true).unwrap();
+        change(&other, kept, cut_off);
         // These are answered without the home, where they can be.
-        let reads = scope.spawn(|| {
-            (0..4)
-                .map(|stripe| {
-                    let mut bytes = [9; 10];
-                    [kept, cut_off, gone]
-                        .map(|ino| client.read(ino, stripe * STRIPE, &mut bytes).map(|len| (len, bytes)))
-                })
-                .collect::<Vec<_>>()
-        });
+        let reads = scope.spawn(|| read(&client, [kept, cut_off, gone]));
         std::thread::sleep(std::time::Duration::from_millis(100));
         armed.store(false, Ordering::SeqCst);
         cut.store(false, Ordering::SeqCst);

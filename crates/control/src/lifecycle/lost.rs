@@ -93,12 +93,7 @@ async fn replace<S: Site>(
     let place = (0..).zip(&described.instance.nodes).find(|(_, node)| **node == lost.name);
     let place: Option<u32> = place.map(|(place, _)| place);
     if let Some(place) = place {
-        let word = control.site.give_up(&lost.name, &described.instance.id);
-        let is_judged = described.instance.is_mirrored() || !homes(control, &described, place).is_empty();
-        let taken = match check_last(&word, is_judged, &lost.name) {
-            Ok(()) => note_place(control, token, described.instance.clone(), lost).await,
-            Err(error) => Err(error),
-        };
+        let taken = take_place(control, token, (&described, place), lost).await;
         if taken.is_err() {
             control.site.keep(&lost.name, &described.instance.id);
         }
@@ -151,6 +146,19 @@ async fn lost_files<S: Site>(
     files.files.dedup();
     files.more = (lost.len() as u64).saturating_sub(files.files.len() as u64);
     Ok(Some(files))
+}
+
+/// Gives the fragment `place` to another node, if its last word does not say that more is lost with it.
+async fn take_place<S: Site>(
+    control: &Control<S>,
+    token: &str,
+    (described, place): (&Described, u32),
+    lost: &NodeView,
+) -> Result<Instance, ApiError> {
+    let word = control.site.give_up(&lost.name, &described.instance.id);
+    let is_judged = described.instance.is_mirrored() || !homes(control, described, place).is_empty();
+    check_last(&word, is_judged, &lost.name)?;
+    note_place(control, token, described.instance.clone(), lost).await
 }
 
 /// The namespaces whose metadata is on the fragment `place`.

@@ -70,21 +70,28 @@ async fn settle<S: Site>(control: &Control<S>, job: &str) -> Result<(), ApiError
         changes.mark_unchanged();
         let left = unfinished(control, job).await?;
         if left.iter().all(|transfer| transfer.state == StageState::Failed) {
-            return judge(control, left).await;
+            return judge(job, &left);
         }
         let _ = changes.changed().await;
     }
 }
 
-/// What was removed from the buffer is not owed any more.
-async fn judge<S: Site>(control: &Control<S>, failed: Vec<Transfer>) -> Result<(), ApiError> {
-    let (removed, failed): (Vec<Transfer>, Vec<Transfer>) = failed.into_iter().partition(paths::is_removed);
-    on_demand::forget(control, &removed).await?;
+/// All that failed is owed, also what is not found any more: a file that was renamed looks like one that was removed,
+/// and the buffer is the only place that has it.
+fn judge(job: &str, failed: &[Transfer]) -> Result<(), ApiError> {
     let Some(first) = failed.first() else { return Ok(()) };
     let Some(why) = paths::failures(first).into_iter().next() else { return Ok(()) };
     let message =
         format!("{} stages that the job asked for failed; the first: {}", failed.len(), why.message);
-    Err(site("stage_failed", message, why.advice))
+    let advice = if paths::has_lost_source(first) {
+        format!(
+            "the job renamed or removed it before it was copied: if it is needed, mount the buffer with `forebay mount \
+             PATH --token {job}` and copy it under its new name; then release the buffer with `forebay rm {job}`"
+        )
+    } else {
+        why.advice
+    };
+    Err(site("stage_failed", message, advice))
 }
 
 /// Stops what runs, and leaves all as failed: it is still owed.
@@ -115,4 +122,59 @@ fn stopped(session: &Session) -> ApiError {
     let advice =
         format!("the data is kept in the buffer: run `forebay stage retry {}` to copy it", session.token);
     ApiError { code: "cancelled".into(), blame: wire::control::Blame::User, message, advice }
+}
+
+#[cfg(test)]
+mod tests {
+    use model::phase::{AccessMode, StageKind};
+    use wire::control::{FileFailure, Owner, Side, StageStatus};
+
+    use super::*;
+    use crate::state::transfers::Origin;
+
+    /// A stage of the folder `tmp` that failed at these paths of the buffer, with these errnos.
+    fn failed(at: &[(&str, i32)]) -> Transfer {
+        let transfer = Transfer {
+            number: 5,
+            token: "7".into(),
+            job: Some("7".into()),
+            origin: Origin::OnDemand { size_hint: None },
+            direction: Direction::Out,
+            kind: StageKind::Directory,
+            buffer: String::new(),
+            access_mode: AccessMode::Striped,
+            buffer_path: "tmp".into(),
+            pfs_path: "/pfs/tmp".into(),
+            owner: Owner { uid: 1000, gid: 1000 },
+            state: StageState::Failed,
+            report: None,
+        };
+        let failure = |(path, errno): &(&str, i32)| FileFailure {
+            path: (*path).into(),
+            side: Side::Buffer,
+            operation: "look up source".into(),
+            errno: *errno,
+            message: format!("look up source {path}: errno {errno}"),
+            advice: "retry the stage".into(),
+        };
+        let failures = at.iter().map(failure).collect();
+        let report = StageStatus { failures, ..transfer.untouched() };
+        Transfer { report: Some(report), ..transfer }
+    }
+
+    #[test]
+    fn a_source_that_is_not_found_is_owed_as_it_may_have_been_renamed() {
+        let error = judge("7", &[failed(&[("$DW_JOB_STRIPED/tmp", 2)])]).unwrap_err();
+        assert_eq!(error.code, "stage_failed");
+        assert!(error.message.contains("$DW_JOB_STRIPED/tmp"), "{error}");
+        assert!(error.advice.contains("renamed or removed"), "{}", error.advice);
+        judge("7", &[]).unwrap();
+    }
+
+    #[test]
+    fn a_file_of_a_folder_that_is_not_found_does_not_speak_for_the_others() {
+        let failures = [("$DW_JOB_STRIPED/tmp/a", 2), ("$DW_JOB_STRIPED/tmp/b", 5)];
+        let error = judge("7", &[failed(&failures)]).unwrap_err();
+        assert_eq!(error.advice, "retry the stage");
+    }
 }

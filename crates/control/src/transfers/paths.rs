@@ -100,14 +100,18 @@ fn in_buffer(transfer: &Transfer, path: &str) -> Option<String> {
     })
 }
 
-/// Whether there is nothing left to stage out: the file was removed from the buffer.
-pub fn is_removed(transfer: &Transfer) -> bool {
+/// Whether the source itself was not found in the buffer. Whether it was removed or has another name, or lies in a
+/// folder that has, the path does not tell.
+pub fn has_lost_source(transfer: &Transfer) -> bool {
     use rustix::io::Errno;
     use wire::control::Side;
-    let failure = transfer.report.as_ref().and_then(|report| report.failures.first());
+    let of_source = |path: &str| path.trim_end_matches('/') == transfer.source().trim_end_matches('/');
+    let mut failures = transfer.report.iter().flat_map(|report| &report.failures);
     transfer.direction == Direction::Out
         && transfer.state == StageState::Failed
-        && failure.is_some_and(|failure| {
-            failure.side == Side::Buffer && failure.errno == Errno::NOENT.raw_os_error()
+        && failures.any(|failure| {
+            failure.side == Side::Buffer
+                && failure.errno == Errno::NOENT.raw_os_error()
+                && of_source(&failure.path)
         })
 }

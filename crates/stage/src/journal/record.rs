@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use wire::data::{Attr, Time};
 use wire::node::Verify;
 
-use super::{Finished, Unfinished};
+use super::{Finished, Inode, Unfinished};
 use crate::task::Task;
 use crate::version::Version;
 
@@ -24,6 +24,8 @@ pub(super) enum Record {
     Remark(RemarkRecord),
     Folder(FolderRecord),
     Cleared,
+    Published(ThereRecord),
+    Opened(ThereRecord),
 }
 
 #[derive(Serialize, Deserialize)]
@@ -67,6 +69,15 @@ pub(super) struct PartRecord {
 pub(super) struct FolderRecord {
     pub(super) path: PathText,
     pub(super) ino: u64,
+}
+
+#[derive(Serialize, Deserialize)]
+pub(super) struct ThereRecord {
+    pub(super) path: PathText,
+    device: u64,
+    ino: u64,
+    /// Seconds and nanoseconds.
+    changed: (i64, u32),
 }
 
 #[derive(Serialize, Deserialize)]
@@ -145,6 +156,18 @@ impl FileRecord {
         let time = |(seconds, nanos)| Time { seconds, nanos };
         let (mtime, changed) = (time(mtime), changed.map(time));
         Finished { size, mtime, changed, crc32c, attempts, verified, finished_ms }
+    }
+}
+
+impl ThereRecord {
+    pub(super) fn new(path: &Path, inode: Inode) -> ThereRecord {
+        let Inode { device, ino, changed } = inode;
+        ThereRecord { path: path.into(), device, ino, changed: (changed.seconds, changed.nanos) }
+    }
+
+    pub(super) fn inode(&self) -> Inode {
+        let (seconds, nanos) = self.changed;
+        Inode { device: self.device, ino: self.ino, changed: Time { seconds, nanos } }
     }
 }
 

@@ -13,11 +13,11 @@ use super::record::{self, bytes, known, path};
 use crate::batch;
 use crate::context::Context;
 use crate::entry::Entry;
-use crate::fault::{Fault, Tried};
+use crate::fault::Fault;
 use crate::journal::Finished;
 use crate::monitor::Tally;
 use crate::run::Run;
-use crate::{regular, verify, worker};
+use crate::{part, regular, verify, worker};
 
 /// Has a file copied by a mover, and those that come after it.
 pub(super) fn stage(run: &Arc<Run>, link: &Link, first: Entry) {
@@ -79,13 +79,11 @@ fn publish(context: &Context, entry: &Entry, made: &Made) -> Result<(), Fault> {
     if place == entry.target {
         return Ok(());
     }
-    let target = &*context.sides.target;
-    context
-        .retrying(|| target.rename(&place, &entry.target).tried(target, &entry.target, "rename into place"))
+    context.retrying(|| part::rename(context, &place, &entry.target))
 }
 
 fn note(run: &Arc<Run>, entry: &Entry, made: Made) {
-    let Made { size, mtime, crc32c, attempts, verified, finished_ms, .. } = made;
+    let Made { attr, size, mtime, crc32c, attempts, verified, finished_ms, .. } = made;
     let tally = Tally::new(&run.monitor);
     tally.copied(size);
     tally.verified(verify::bytes(verified, size));
@@ -94,7 +92,7 @@ fn note(run: &Arc<Run>, entry: &Entry, made: Made) {
     // As it was when it was found: a mover that saw a later version is asked for it again, should there be another run.
     let changed = Some(entry.source.attr.ctime);
     let done = Finished { size, mtime, changed, crc32c, attempts, verified, finished_ms };
-    regular::note(run, &entry.target, done);
+    regular::note(run, &entry.target, done, attr.ino);
 }
 
 /// Removes what a lost mover left in the folders of its files.

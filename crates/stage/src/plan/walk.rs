@@ -13,9 +13,11 @@ use crate::context::Context;
 use crate::entry::Folder;
 use crate::fault::{Cause, Fault, Tried};
 use crate::folder::{self, release};
+use crate::journal::Inode;
+use crate::orphans;
 use crate::run::Run;
 use crate::strays;
-use crate::tree::{Found, New};
+use crate::tree::{self, Found, New};
 use crate::version::Version;
 
 /// Queues everything below `source`, which becomes `folder`.
@@ -107,6 +109,7 @@ fn take(run: &Arc<Run>, entry: Found, folder: &Arc<Folder>, ahead: &mut Vec<(Fou
     }
     match run.retrying(|| make(run, &target)) {
         Ok(made) => {
+            run.journal.met_folder(&target);
             if run.makes_parts() {
                 run.journal.note_folder(&made.path, made.attr.ino);
             }
@@ -117,16 +120,27 @@ fn take(run: &Arc<Run>, entry: Found, folder: &Arc<Folder>, ahead: &mut Vec<(Fou
     }
 }
 
+fn make_new(context: &Context, path: &Path) -> tree::Result<Found> {
+    let made = context.sides.target.make(path, New::Folder(FOLDER_MODE_MEANWHILE))?;
+    if context.rules.is_pass {
+        context.journal.open_folder(path, Inode::of(&made));
+    }
+    Ok(made)
+}
+
 /// The folder at `path` of the target; what is there already is used, but not through a link, and nothing else is
 /// removed for it.
 fn make(context: &Context, path: &Path) -> Result<Found, Fault> {
     let target = &*context.sides.target;
-    match target.make(path, New::Folder(FOLDER_MODE_MEANWHILE)) {
+    match make_new(context, path) {
         Err(Errno::EXIST) => {}
         made => return made.tried(target, path, "make folder"),
     }
     let there = target.find(path).tried(target, path, "look up folder")?;
     if !there.is_folder() {
+        if orphans::give_way(context, path) {
+            return make_new(context, path).tried(target, path, "make folder");
+        }
         return Err(Errno::NOTDIR).tried(target, path, "make folder");
     }
     make_usable(context, &there);

@@ -4,6 +4,7 @@
 #![expect(clippy::disallowed_methods, reason = "a wrong answer of `Path::exists` fails the test")]
 #![expect(clippy::unwrap_used, reason = "a set-up that fails is a test that fails")]
 
+mod drained;
 mod faults;
 mod lists;
 mod mounts;

@@ -16,6 +16,7 @@ pub fn lines(instance: &InstanceStatus) -> Vec<String> {
         lines.extend(of_copies(instance));
     }
     lines.extend(instance.mirrors.iter().filter(|mirror| mirror.repaired > 0).map(repaired));
+    lines.extend(instance.given_up.iter().flat_map(given_up));
     lines
 }
 
@@ -35,19 +36,15 @@ fn of_copies(instance: &InstanceStatus) -> Vec<String> {
     lacking.into_iter().map(risk).collect()
 }
 
-/// Lines on what nodes still have that were given up for lost, and are back.
-pub fn given_up(instance: &InstanceStatus, token: &str) -> Vec<String> {
-    let kept = |kept: &GivenUp| {
-        let (node, path) = (&kept.node, kept.path.display());
-        [
-            format!("  node {node} was given up, and is back: what it had is kept in {path}"),
-            format!(
-                "    it is discarded when all parts are whole elsewhere, or with `forebay rm {token}`; to discard it \
-                 now, stop its forebay-node, remove that folder and start it again"
-            ),
-        ]
-    };
-    instance.given_up.iter().flat_map(kept).collect()
+/// What a node still has that was given up for lost, and is back.
+fn given_up(kept: &GivenUp) -> [String; 2] {
+    let (node, path) = (&kept.node, kept.path.display());
+    [
+        format!("  node {node} was given up, and is back: what it had is kept in {path}"),
+        "    it is discarded when all parts are whole elsewhere, or with the buffer; to discard it now, stop the \
+         node's forebay-node, remove that folder, and start it again"
+            .to_owned(),
+    ]
 }
 
 /// Damage that is repaired is no harm to the buffer, but to the trust in a disk.
@@ -103,12 +100,12 @@ mod tests {
     #[test]
     fn what_a_node_keeps_that_was_given_up_is_said_with_how_to_be_rid_of_it() {
         let kept = vec![GivenUp { node: "n1".into(), path: "/state/fragments/i1".into() }];
-        let told = given_up(&InstanceStatus { given_up: kept, ..instance(vec![]) }, "s1");
+        let told = lines(&InstanceStatus { given_up: kept, ..instance(vec![mirror(true)]) });
         assert_eq!(
-            told[0],
+            told[1],
             "  node n1 was given up, and is back: what it had is kept in /state/fragments/i1"
         );
-        assert!(told[1].contains("`forebay rm s1`") && told[1].contains("remove that folder"), "{told:?}");
+        assert!(told[2].contains("or with the buffer") && told[2].contains("remove that folder"), "{told:?}");
     }
 
     #[test]

@@ -196,8 +196,7 @@ impl Row {
             ]
         }));
         lines.extend(instance.clone().filter_map(|instance| copies::line(instance, nodes)));
-        lines.extend(instance.clone().flat_map(mirrors::lines));
-        lines.extend(instance.flat_map(|instance| mirrors::given_up(instance, &session.token)));
+        lines.extend(instance.flat_map(mirrors::lines));
         lines.extend(self.stage_lines.iter().cloned());
         if let Some((function, error)) = &session.failed {
             // What to do was said with the token, and of the node's process, that there were then.

@@ -126,6 +126,9 @@ impl Tree for FaultyPfs {
     fn remove(&self, path: &Path) -> Result<()> {
         Pfs.remove(path)
     }
+    fn remove_folder(&self, path: &Path) -> Result<()> {
+        Pfs.remove_folder(path)
+    }
     fn begin_batch(&self, folder: &Found) -> Result<Option<Box<dyn Batch>>> {
         Pfs.begin_batch(folder)
     }

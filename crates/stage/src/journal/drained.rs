@@ -1,0 +1,116 @@
+//! What passes have put on the target while the job ran: the very inodes, so that nothing else is ever taken for them.
+//!
+//! **Invariant:** a path alone says nothing about whose file is there: another stage, job or user may have given it to
+//! another file of the same size and times.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::MutexGuard;
+
+use wire::data::Time;
+
+use super::record::{Record, ThereRecord};
+use super::{Journal, key};
+use crate::tree::Found;
+
+/// Which file or folder something is, and when it was changed last (`st_ctime`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Inode {
+    pub(crate) device: u64,
+    pub(crate) ino: u64,
+    pub(crate) changed: Time,
+}
+
+impl Inode {
+    pub(crate) fn of(found: &Found) -> Inode {
+        Inode { device: found.device, ino: found.attr.ino, changed: found.attr.ctime }
+    }
+
+    /// Whether it is the same file or folder, whatever has become of it.
+    pub(crate) fn is(&self, other: &Inode) -> bool {
+        (self.device, self.ino) == (other.device, other.ino)
+    }
+}
+
+/// What this run has not met at the source.
+#[derive(Default)]
+pub(crate) struct Left {
+    /// `None`: nobody noted what was put there.
+    pub(crate) files: Vec<(PathBuf, Option<Inode>)>,
+    /// Deepest first.
+    pub(crate) folders: Vec<(PathBuf, Inode)>,
+}
+
+/// What is known of earlier passes.
+#[derive(Default)]
+pub(super) struct Drained {
+    files: HashMap<PathBuf, Option<Inode>>,
+    folders: HashMap<PathBuf, Inode>,
+    /// Of all files, also of those that were met, by the hash of their path.
+    inodes: HashMap<u64, Inode>,
+}
+
+impl Drained {
+    pub(super) fn finished(&mut self, target: PathBuf, in_pass: bool) {
+        self.inodes.remove(&key(&target));
+        if in_pass {
+            self.files.insert(target, None);
+        } else {
+            self.files.remove(&target);
+        }
+    }
+
+    pub(super) fn published(&mut self, target: &Path, inode: Inode) {
+        self.inodes.insert(key(target), inode);
+        if let Some(noted) = self.files.get_mut(target) {
+            *noted = Some(inode);
+        }
+    }
+
+    pub(super) fn opened(&mut self, folder: PathBuf, inode: Inode) {
+        self.folders.insert(folder, inode);
+    }
+}
+
+impl Journal {
+    /// The source has what is to get this path, and it is no folder.
+    pub(crate) fn met(&self, target: &Path) {
+        self.drained().files.remove(target);
+    }
+
+    /// The source has a folder that is to get this path, and the target has one.
+    pub(crate) fn met_folder(&self, target: &Path) {
+        let mut drained = self.drained();
+        drained.files.remove(target);
+        drained.folders.remove(target);
+    }
+
+    /// Records which inode a pass gave this path, when that was renamed there.
+    pub(crate) fn publish(&self, target: &Path, inode: Inode) {
+        self.append(&Record::Published(ThereRecord::new(target, inode)));
+    }
+
+    /// Records that a pass made a folder.
+    pub(crate) fn open_folder(&self, folder: &Path, inode: Inode) {
+        self.append(&Record::Opened(ThereRecord::new(folder, inode)));
+    }
+
+    /// Which inode an earlier pass gave this path; `None`: no pass did, or it is not known.
+    pub(crate) fn published(&self, target: &Path) -> Option<Inode> {
+        self.drained().inodes.get(&key(target)).copied()
+    }
+
+    /// What earlier passes have put at or below `top` and the source does not have any more, as far as this run has met
+    /// it. It is given away once.
+    pub(crate) fn left_below(&self, top: &Path) -> Left {
+        let mut drained = self.drained();
+        let files = drained.files.extract_if(|path, _| path.starts_with(top)).collect();
+        let mut folders: Vec<_> = drained.folders.extract_if(|path, _| path.starts_with(top)).collect();
+        folders.sort_by_cached_key(|(path, _)| std::cmp::Reverse(path.components().count()));
+        Left { files, folders }
+    }
+
+    fn drained(&self) -> MutexGuard<'_, Drained> {
+        self.drained.lock().expect("no thread panics with the lock")
+    }
+}
