@@ -46,8 +46,7 @@ use crate::control::{Owner, StagePair, StageStatus, VolumeKind};
 /// minutes also cover the recovery of a large fragment.
 pub const GRACE_MS: u64 = 120_000;
 
-/// The code of the error where a node does not know yet whether it can serve a fragment that it has: asking again
-/// helps.
+/// The code of the error where a node does not know yet whether it can serve a fragment: asking again helps.
 pub const FRAGMENT_STARTING: &str = "fragment_starting";
 
 /// How to reach a storage node's data path.
@@ -197,7 +196,6 @@ pub struct FragmentStatus {
     /// Why it cannot be served, if so.
     pub error: Option<String>,
     /// What to do about that.
-    #[serde(default)]
     pub advice: Option<String>,
     /// It is not known yet whether it can be served.
     #[serde(default)]
@@ -218,7 +216,6 @@ pub struct FragmentStatus {
     #[serde(default)]
     pub lost: Vec<(u32, u64)>,
     /// Another node has taken its place: where what it has is kept, which nobody uses.
-    #[serde(default)]
     pub given_up: Option<PathBuf>,
 }
 
