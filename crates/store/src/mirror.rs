@@ -14,7 +14,9 @@
 //! which may have this node replaced, does not know that there is doubt ([`Doubt`]).
 
 mod connections;
+mod copying;
 mod filling;
+mod judging;
 mod link;
 pub mod primary;
 mod progress;
@@ -41,12 +43,16 @@ use crate::shard::log::restore as alone;
 use crate::shard::second::{SILENT_MAX, WAIT_MAX};
 pub use filling::start;
 use link::Link;
-use progress::{Progress, Way};
+use progress::{Had, Progress, Way};
 use ranges::{Held, Ranges};
 
 /// The mirror of one namespace's objects on one fragment.
 pub struct Mirror {
     place: Place,
+    /// The namespace's home, which knows what files there are.
+    home: Option<Place>,
+    /// Whose objects they are.
+    fragment: u32,
     /// Where it is noted that this node is alone.
     notes: Arc<dyn Folder>,
     /// The fragment's.
@@ -71,14 +77,28 @@ impl std::fmt::Debug for Mirror {
 }
 
 impl Mirror {
-    /// At `place`; whether this node is alone is noted in `notes`. Which objects differ is not known at first.
+    /// At `place`, of a namespace with its metadata at `home`; whether this node is alone is noted in `notes`. Which
+    /// objects differ is not known at first.
     ///
     /// # Errors
     /// It is not known whether this node was alone.
-    pub fn new(place: Place, notes: Arc<dyn Folder>, verifier: Arc<Verifier>) -> io::Result<Arc<Mirror>> {
+    pub fn new(
+        (place, home, fragment): (Place, Option<Place>, u32),
+        notes: Arc<dyn Folder>,
+        verifier: Arc<Verifier>,
+    ) -> io::Result<Arc<Mirror>> {
         let progress = Progress::new(alone::is_alone(&*notes)?, Doubt::new(place.is_witnessed()));
         let (ranges, progress) = (Ranges::default(), Mutex::new(progress));
-        Ok(Arc::new(Mirror { place, notes, verifier, ranges, progress, changed: Condvar::new() }))
+        Ok(Arc::new(Mirror {
+            place,
+            home,
+            fragment,
+            notes,
+            verifier,
+            ranges,
+            progress,
+            changed: Condvar::new(),
+        }))
     }
 
     /// Lets nobody else change any of the range, until what this gives is dropped.
@@ -227,6 +247,7 @@ impl Mirror {
 
     fn note_alone(&self, progress: &mut Progress) {
         progress.whole = false;
+        progress.had = Some(Had::default());
         progress.doubt.begin();
         if !std::mem::replace(&mut progress.alone, true)
             && let Err(error) = alone::note_alone(&*self.notes, true)

@@ -218,6 +218,7 @@ impl Worker {
                 let range = self.namespace.objects.next_data(ino, offset);
                 range.map(|range| Reply::Range(range.map(|range| (range.start, range.end))))
             }
+            Request::DescribeMirrored { ino } => objects.describe(ino),
             Request::Destroy { ino } => self.namespace.objects.destroy(ino).map(|()| Reply::Done),
             Request::ListObjects { after } => self.namespace.objects.page(after).map(Reply::Objects),
             Request::Usage => self.usage(),

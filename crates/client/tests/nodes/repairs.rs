@@ -1,15 +1,19 @@
 //! Something is damaged on one of the two nodes that have it: it is repaired from the other, and nobody notices.
 
 use std::fs;
+use std::io::ErrorKind::NotFound;
 use std::os::unix::fs::FileExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use client::{Client, ROOT};
 use rustix::io::Errno;
 use wire::control::VolumeKind;
 use wire::data::types::SetAttr;
+use wire::node::FsckSpec;
 
-use crate::restored::{BYTES, DAMAGES, await_mirrors, cut_off, flip, mirror, read, remove, scrub, write};
+use crate::restored::{
+    BYTES, DAMAGES, Damage, await_mirrors, cut_off, flip, mirror, read, remove, scrub, wait_until, write,
+};
 use crate::support::{Cluster, pattern};
 
 /// Where node `n`'s object of a file is.
@@ -199,4 +203,132 @@ fn an_object_that_is_cut_off_while_somebody_writes_elsewhere_into_it_gets_nothin
     client.close(inos[0], true).unwrap();
     seal(&cluster);
     assert!(read(&cluster.client(), inos[0], BYTES) == Ok(expected));
+}
+
+/// Nodes that stop one after the other; `act` is done to their disks, and all are started again.
+fn while_all_stopped(cluster: &mut Cluster, act: impl FnOnce(&Cluster)) {
+    cluster.servers.iter().for_each(|server| server.shutdown());
+    act(cluster);
+    for n in (0..cluster.servers.len()).rev() {
+        let tcp = cluster.target.nodes[n].tcp.clone();
+        cluster.servers[n] = cluster.serve(n, &tcp);
+    }
+}
+
+fn flip_at(object: &Path, at: u64) {
+    let file = fs::File::options().read(true).write(true).open(object).unwrap();
+    let mut byte = [0];
+    file.read_exact_at(&mut byte, at).unwrap();
+    file.write_all_at(&[byte[0] ^ 4], at).unwrap();
+}
+
+/// The log of seals is lost.
+const LOG_LOSSES: [Damage; 2] = [("gone", remove), ("flipped", |log| flip_at(log, 60))];
+
+#[test]
+fn what_lost_its_checksums_here_is_had_from_the_mirror_and_never_put_over_it() {
+    for (how, lose_log) in LOG_LOSSES {
+        let (mut cluster, inos) = at_rest(&DAMAGES.map(|(name, _)| name));
+        let objects = |cluster: &Cluster| -> Vec<Vec<u8>> {
+            let paths = inos.iter().flat_map(|ino| [primary(cluster, 0, *ino), mirror(cluster, 0, *ino)]);
+            paths.map(|path| fs::read(path).unwrap_or_default()).collect()
+        };
+        let were = objects(&cluster);
+        while_stopped(&mut cluster, 0, |cluster| {
+            lose_log(&cluster.fragment(0).join("sums/0.log"));
+            DAMAGES.iter().zip(&inos).for_each(|((_, damage), ino)| damage(&primary(cluster, 0, *ino)));
+        });
+        await_mirrors(&cluster);
+        for (k, ((name, _), ino)) in DAMAGES.iter().zip(&inos).enumerate() {
+            assert!(read(&cluster.client(), *ino, BYTES) == Ok(pattern(BYTES, k)), "{how}: {name}");
+        }
+        assert!(objects(&cluster) == were, "{how}: all copies are what they were");
+        let status = scrub(&cluster, 0);
+        assert_eq!((status.damaged, status.unverified, status.seals_lost), (vec![], vec![], None), "{how}");
+        assert_eq!(cluster.servers[0].fragments().remove(0).integrity.seals_lost, None, "{how}");
+    }
+}
+
+#[test]
+fn where_nobody_can_tell_which_copy_is_good_neither_is_put_over_the_other() {
+    let (mut cluster, inos) = at_rest(&["flipped", "removed", "other"]);
+    let mirrored: Vec<Vec<u8>> =
+        inos.iter().map(|ino| fs::read(mirror(&cluster, 0, *ino)).unwrap()).collect();
+    // The first node is alone, and answers changes that its mirror lacks: of any file, for all that it knows then.
+    cluster.servers[1].shutdown();
+    let client = cluster.client();
+    client.open(inos[2], true).unwrap();
+    let own = (0..BYTES as u64).step_by(65536);
+    let at = own.into_iter().find(|at| client.place(inos[2], *at, 1).is_some_and(|(n, _)| n == 0)).unwrap();
+    client.write(inos[2], at, b"alone").unwrap();
+    drop(client);
+    while_all_stopped(&mut cluster, |cluster| {
+        remove(&cluster.fragment(0).join("sums/0.log"));
+        flip(&primary(cluster, 0, inos[0]));
+        remove(&primary(cluster, 0, inos[1]));
+    });
+    let flipped = fs::read(primary(&cluster, 0, inos[0])).unwrap();
+    let is_named = || {
+        let mirrors = cluster.servers[0].fragments().remove(0).mirrors;
+        let is_named = |error: &String| error.contains("checksums were lost");
+        mirrors.iter().any(|mirror| !mirror.whole && mirror.error.as_ref().is_some_and(is_named))
+    };
+    wait_until("status says that the mirror is not whole, and why", is_named);
+    for ino in &inos[..2] {
+        let status = scrub(&cluster, 0);
+        let named: Vec<u64> = status.damaged.iter().chain(&status.unverified).map(|one| one.ino).collect();
+        assert!(named.contains(ino), "{named:?}");
+    }
+    assert_eq!(on_first_node(&cluster.client(), inos[1]), Err(Errno::IO));
+    assert!(fs::read(primary(&cluster, 0, inos[0])).unwrap() == flipped);
+    for (ino, was) in inos.iter().zip(&mirrored) {
+        assert!(fs::read(mirror(&cluster, 0, *ino)).unwrap() == *was, "the mirror is what it was");
+    }
+    // What is removed, and what a person takes as it is, is in nobody's way any more.
+    cluster.client().unlink(ROOT, b"removed").unwrap();
+    drop(cluster.servers[0].fsck("i1", FsckSpec { repair: true }).unwrap());
+    await_mirrors(&cluster);
+    assert!(fs::read(mirror(&cluster, 0, inos[0])).unwrap() == flipped);
+}
+
+#[test]
+fn copies_that_are_damaged_in_different_places_repair_each_other_and_no_damage_is_taken_for_good() {
+    let (mut cluster, inos) = at_rest(&["crosswise", "both"]);
+    let were: Vec<Vec<u8>> = inos.iter().map(|ino| fs::read(primary(&cluster, 0, *ino)).unwrap()).collect();
+    while_all_stopped(&mut cluster, |cluster| {
+        flip_at(&primary(cluster, 0, inos[0]), 5000);
+        flip_at(&mirror(cluster, 0, inos[0]), 10);
+        cut_off(&primary(cluster, 0, inos[1]));
+        remove(&mirror(cluster, 0, inos[1]));
+    });
+    let named = |n| -> Vec<u64> { scrub(&cluster, n).damaged.iter().map(|one| one.ino).collect() };
+    wait_until("node 0 is served", || !cluster.servers[0].fragments()[0].starting);
+    wait_until("the mirror's object is gone, and only that is wrong there", || named(1) == [inos[1]]);
+    for _ in 0..2 {
+        assert_eq!((named(0), named(1)), (vec![inos[1]], vec![inos[1]]), "neither is taken for good");
+    }
+    assert!(read(&cluster.client(), inos[0], BYTES) == Ok(pattern(BYTES, 0)));
+    for object in [primary(&cluster, 0, inos[0]), mirror(&cluster, 0, inos[0])] {
+        assert!(fs::read(&object).unwrap() == were[0], "{}", object.display());
+    }
+    assert_eq!(on_first_node(&cluster.client(), inos[1]), Err(Errno::IO));
+    let object = fs::metadata(mirror(&cluster, 0, inos[1]));
+    assert!(object.is_err_and(|error| error.kind() == NotFound), "there are no zeros that look good");
+}
+
+#[test]
+fn a_file_that_lies_among_the_folders_of_a_mirror_is_named_and_in_nobodys_way() {
+    let (mut cluster, inos) = at_rest(&["file"]);
+    while_stopped(&mut cluster, 1, |cluster| {
+        for objects in ["mirror/0/README", "objects/0/README"] {
+            fs::write(cluster.fragment(1).join(objects), b"what is this?").unwrap();
+        }
+    });
+    await_mirrors(&cluster);
+    assert!(read(&cluster.client(), inos[0], BYTES) == Ok(pattern(BYTES, 0)));
+    let report = cluster.servers[1].fsck("i1", FsckSpec::default()).unwrap();
+    let named: Vec<&Path> = report.strays.iter().map(|stray| stray.path.as_path()).collect();
+    for objects in ["mirror/0/README", "objects/0/README"] {
+        assert!(named.iter().any(|path| path.ends_with(objects)), "{named:?}");
+    }
 }

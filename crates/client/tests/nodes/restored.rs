@@ -30,7 +30,7 @@ pub fn wait_until(what: &str, is: impl Fn() -> bool) {
 pub fn await_mirrors(cluster: &Cluster) {
     let is_whole = || {
         let mut fragments = cluster.servers.iter().flat_map(|server| server.fragments());
-        fragments.all(|fragment| fragment.mirrors.iter().all(|mirror| mirror.whole))
+        fragments.all(|fragment| !fragment.starting && fragment.mirrors.iter().all(|mirror| mirror.whole))
     };
     wait_until("all mirrors are whole", is_whole);
 }

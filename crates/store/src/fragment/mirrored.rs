@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError};
 
 use wire::control::VolumeKind;
+use wire::data::member::Role;
 use wire::node::{FragmentSpec, IntegrityStatus, MirrorStatus};
 
 use super::objects::Objects;
@@ -39,10 +40,16 @@ impl Fragment {
     pub(super) fn mirror_for(&self, namespace: u32) -> Result<Option<Arc<Mirror>>, FragmentError> {
         let place = Place::of_mirror(&self.spec, namespace, self.key.clone(), &self.terms);
         let Some(place) = place else { return Ok(None) };
+        let mut specs = self.spec.namespaces.iter();
+        let home = specs.find(|one| one.id == namespace).and_then(|one| {
+            let who = (namespace, Role::Following);
+            Place::at(&self.spec, one.home, who, self.key.clone(), &self.terms)
+        });
         let notes = self.folder.join("mirrored").join(namespace.to_string());
         create::make_folders(&notes)?;
-        let opened = DiskFolder::open(&notes)
-            .and_then(|folder| Mirror::new(place, Arc::new(folder), self.verifier.clone()));
+        let opened = DiskFolder::open(&notes).and_then(|folder| {
+            Mirror::new((place, home, self.spec.index), Arc::new(folder), self.verifier.clone())
+        });
         opened.map(Some).map_err(|cause| FragmentError::io("look whether there is a note in", &notes, cause))
     }
 

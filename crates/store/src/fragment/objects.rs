@@ -19,6 +19,7 @@ mod opening;
 mod repairs;
 mod resting;
 mod syncs;
+mod taken;
 
 use std::fs::File;
 use std::io;
@@ -251,7 +252,8 @@ impl Objects {
             return Ok(());
         };
         let mut open = self.opened();
-        std::fs::remove_file(self.path(ino))?;
+        // Somebody may have removed it below us.
+        disk::remove_file(&self.path(ino))?;
         open.remove(ino);
         drop(open);
         self.syncs.errors().forget(ino);

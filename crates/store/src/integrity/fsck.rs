@@ -154,8 +154,11 @@ fn unseen(part: u32, node: String, why: String) -> PartTrouble {
 
 /// Whatever is among the objects here and is none: nobody would ever look at it.
 fn find_strays(fragment: &Fragment, namespace: &Namespace, report: &mut FsckReport) -> io::Result<()> {
-    let strays = namespace.objects.strays()?.into_iter();
-    report.strays.extend(strays.map(|path| Stray { node: own_name(fragment), path }));
+    let kept = namespace.replica.iter().map(|replica| replica.objects());
+    for objects in kept.chain([&namespace.objects]) {
+        let strays = objects.strays()?.into_iter();
+        report.strays.extend(strays.map(|path| Stray { node: own_name(fragment), path }));
+    }
     Ok(())
 }
 

@@ -4,7 +4,8 @@
 //! FRAGMENT/sums/lost-0      those of namespace 0: crc32c:u32le postcard([(inode, length)])
 //! ```
 //!
-//! Written once, before anybody is served. An object that is made since is one that was written anew as a whole.
+//! Written before anybody is served, and where an object is found to be gone that neither this node's checksums nor its
+//! mirror can tell of. An object that is made since is one that was written anew as a whole.
 //!
 //! **Invariant:** what is lost reads as an error until nothing of it is left in its file.
 
@@ -16,8 +17,11 @@ use std::sync::{Mutex, MutexGuard};
 use wire::data::message::UNKNOWN_BYTES;
 
 /// Those of one namespace, and how long they were.
-#[derive(Debug, Default)]
-pub struct Lost(Mutex<BTreeMap<u64, u64>>);
+#[derive(Debug)]
+pub struct Lost {
+    path: PathBuf,
+    lengths: Mutex<BTreeMap<u64, u64>>,
+}
 
 /// Where they are noted, beside the log of seals.
 pub fn path_of(seals: &Path) -> PathBuf {
@@ -43,14 +47,27 @@ impl Lost {
     /// # Errors
     /// It cannot be read, or is damaged.
     pub fn open(path: &Path) -> io::Result<Lost> {
-        let Some(bytes) = disk::read(path)? else { return Ok(Lost::default()) };
+        let path = path.to_owned();
+        let Some(bytes) = disk::read(&path)? else { return Ok(Lost { path, lengths: Mutex::default() }) };
         let damaged = || io::Error::new(io::ErrorKind::InvalidData, format!("{} is damaged", path.display()));
         let (crc, body) = bytes.split_first_chunk::<4>().ok_or_else(damaged)?;
         if crc32c::crc32c(body) != u32::from_le_bytes(*crc) {
             return Err(damaged());
         }
         let lost: Vec<(u64, u64)> = postcard::from_bytes(body).map_err(|_| damaged())?;
-        Ok(Lost(Mutex::new(lost.into_iter().collect())))
+        let lengths = Mutex::new(lost.into_iter().collect());
+        Ok(Lost { path, lengths })
+    }
+
+    /// One more is lost, which had so many bytes: noted durably.
+    ///
+    /// # Errors
+    /// The file system's.
+    pub fn add(&self, ino: u64, length: u64) -> io::Result<()> {
+        let mut lengths = self.lock();
+        lengths.insert(ino, length);
+        let lost: Vec<(u64, u64)> = lengths.iter().map(|(ino, length)| (*ino, *length)).collect();
+        note(&self.path, &lost)
     }
 
     /// How long this object was, if it is lost.
@@ -75,7 +92,7 @@ impl Lost {
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<u64, u64>> {
-        self.0.lock().expect("no thread panics while it holds the list of lost objects")
+        self.lengths.lock().expect("no thread panics while it holds the list of lost objects")
     }
 }
 

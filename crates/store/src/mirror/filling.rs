@@ -8,11 +8,10 @@ use std::ops::Range;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use rustix::io::Errno;
-use wire::data::message::AllocateMode;
-use wire::data::{PAYLOAD_BYTES_MAX, Reply, Request};
+use wire::data::{Reply, Request};
 
 use super::link::Link;
+use super::progress::Had;
 use super::ranges::Held;
 use super::todo::{Queue, Todo};
 use super::{Mirror, POISON, Way, alone};
@@ -49,10 +48,10 @@ fn run(objects: &Weak<Objects>, mirror: &Mirror) {
 }
 
 /// What one connection does.
-struct Filling<'a> {
+pub(super) struct Filling<'a> {
     objects: &'a Weak<Objects>,
-    mirror: &'a Mirror,
-    link: Link,
+    pub(super) mirror: &'a Mirror,
+    pub(super) link: Link,
     epoch: u64,
     /// The mirror was told that it lacks something.
     told: bool,
@@ -65,11 +64,16 @@ impl<'a> Filling<'a> {
         let mut link = Link::reach(&mirror.place, epoch)?;
         // What was sent by connections that broke must not be done later.
         link.ask(&Request::Fence, &[])?;
+        let Reply::Mirror { whole, verifier, .. } = link.ask(&Request::FindMirror, &[])? else {
+            return Err(io::ErrorKind::InvalidData.into());
+        };
+        let had = mirror.had(whole, verifier);
         let begin = Request::BeginMirror { verifier: mirror.verifier.number() };
         let Reply::Mirror { life, .. } = link.ask(&begin, &[])? else {
             return Err(io::ErrorKind::InvalidData.into());
         };
-        let told = mirror.heard(life);
+        // What is in doubt here is had from one that has all, which it says until that is done.
+        let told = mirror.heard(life) && !had.still;
         if told {
             link.ask(&Request::NoteMirror { whole: false }, &[])?;
         }
@@ -121,17 +125,20 @@ impl<'a> Filling<'a> {
 
     /// Copies these objects. Those that cannot be copied are tried again later.
     fn fill(&mut self, objects: &Objects, todo: Todo) -> io::Result<()> {
-        if !self.told {
-            let told = self.link.ask(&Request::NoteMirror { whole: false }, &[]);
-            self.told = true;
-            told.inspect_err(|_| self.mirror.put_back(&todo))?;
-        }
-        let inos = match &todo {
+        let all = match &todo {
             Todo::These(these) => Ok(these.clone()),
             Todo::All => self.all(objects),
         };
-        let mut queue = Queue::new(inos.inspect_err(|_| self.mirror.put_back(&todo))?);
-        let mut failed = BTreeSet::new();
+        let judged = all.and_then(|all| {
+            let undecided = self.judge_all(objects, &all)?;
+            if !std::mem::replace(&mut self.told, true) {
+                self.link.ask(&Request::NoteMirror { whole: false }, &[])?;
+            }
+            Ok((all, undecided))
+        });
+        let (mut all, mut failed) = judged.inspect_err(|_| self.mirror.put_back(&todo))?;
+        all.retain(|ino| !failed.contains(ino));
+        let mut queue = Queue::new(all);
         while let Some(ino) = queue.next(|ino| self.mirror.ranges.is_busy(ino)) {
             if let Err(error) = self.copy(objects, ino) {
                 failed.insert(ino);
@@ -163,68 +170,9 @@ impl<'a> Filling<'a> {
         }
     }
 
-    /// Makes the mirror of an object what the object is. One part after the other, as it may be changed meanwhile.
-    fn copy(&mut self, objects: &Objects, ino: u64) -> io::Result<()> {
-        if objects.is_lost(ino)? {
-            // What the mirror may still have of it was not used either.
-            return Ok(());
-        }
-        let whole = self.hold(ino, 0..u64::MAX)?;
-        let size = match objects.measure(ino)? {
-            None => return self.link.ask(&Request::Destroy { ino }, &[]).map(drop),
-            Some(found) => found.size,
-        };
-        if let Err(error) = self.link.ask(&Request::Resize { ino, size }, &[]) {
-            if self.link.is_broken() || error.raw_os_error() != Some(Errno::IO.raw_os_error()) {
-                return Err(error);
-            }
-            // It is not there as it was sealed: it is made anew. Nothing that only the mirror has is thrown away: what
-            // is damaged here is taken from there before.
-            objects.read_all(ino)?;
-            self.link.ask(&Request::Destroy { ino }, &[])?;
-            self.link.ask(&Request::Resize { ino, size }, &[])?;
-        }
-        drop(whole);
-        for start in (0..size).step_by(PAYLOAD_BYTES_MAX) {
-            let part = start..size.min(start + PAYLOAD_BYTES_MAX as u64);
-            let held = self.hold(ino, part.clone())?;
-            let copied = self.copy_part(objects, ino, part);
-            drop(held);
-            copied?;
-        }
-        self.link.ask(&Request::Sync { ino }, &[]).map(drop)
-    }
-
-    /// The part is held. What was cut off meanwhile is not there any more, on either node.
-    fn copy_part(&mut self, objects: &Objects, ino: u64, part: Range<u64>) -> io::Result<()> {
-        let mut at = part.start;
-        while at < part.end {
-            let Some(size) = objects.measure(ino)?.map(|found| found.size) else { return Ok(()) };
-            let end = part.end.min(size);
-            if at >= end {
-                return Ok(());
-            }
-            let data = objects.next_data(ino, at)?.unwrap_or(end..end);
-            let (start, stop) = (data.start.clamp(at, end), data.end.clamp(at, end));
-            if at < start {
-                let hole =
-                    Request::Allocate { ino, offset: at, len: start - at, mode: AllocateMode::PunchHole };
-                self.link.ask(&hole, &[])?;
-            }
-            if start < stop {
-                let len = usize::try_from(stop - start).expect("a part fits a payload");
-                let mut bytes = vec![0; len];
-                let read = objects.read(ino, start, &mut bytes)?;
-                self.link.ask(&Request::Write { ino, offset: start }, &bytes[..read])?;
-            }
-            at = stop.max(start);
-        }
-        Ok(())
-    }
-
     /// Holds a range once those are done who hold some of it, and before others do, unless this connection's time is
     /// over meanwhile: who has it may wait for that.
-    fn hold(&self, ino: u64, range: Range<u64>) -> io::Result<Held<'a>> {
+    pub(super) fn hold(&self, ino: u64, range: Range<u64>) -> io::Result<Held<'a>> {
         let claim = self.mirror.ranges.claim(ino, range);
         loop {
             if let Some(held) = claim.try_hold() {
@@ -237,13 +185,21 @@ impl<'a> Filling<'a> {
         }
     }
 
-    fn is_over(&self) -> bool {
+    pub(super) fn is_over(&self) -> bool {
         let progress = self.mirror.lock();
         progress.closed || progress.epoch != self.epoch
     }
 }
 
 impl Mirror {
+    /// What the mirror has, which says whether it was whole, and under which verifier of the fragment.
+    fn had(&self, whole: bool, verifier: Option<u64>) -> Had {
+        let mut progress = self.lock();
+        let all = whole && !progress.alone;
+        let still = all && verifier == Some(self.verifier.number());
+        *progress.had.get_or_insert(Had { all, still })
+    }
+
     /// The mirror says which life it lives. Returns whether it may lack something.
     fn heard(&self, life: u64) -> bool {
         let mut progress = self.lock();
@@ -292,6 +248,7 @@ impl Mirror {
             );
         }
         (progress.alone, progress.whole, progress.trouble) = (false, true, None);
+        progress.had = Some(Had { all: true, still: true });
         progress.doubt.end();
         // Who waits for control to know of it need not any more.
         self.changed.notify_all();

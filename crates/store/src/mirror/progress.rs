@@ -16,6 +16,15 @@ pub(super) enum Way {
     Alone,
 }
 
+/// What the mirror has, as was known when it was found first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Had {
+    /// All that was answered, but for what a power loss took of it.
+    pub all: bool,
+    /// No power was lost since.
+    pub still: bool,
+}
+
 pub(super) struct Progress {
     pub way: Way,
     /// None while changes go to both nodes and the mirror has everything.
@@ -30,6 +39,8 @@ pub(super) struct Progress {
     pub todo: Todo,
     /// The mirror knows that it has everything.
     pub whole: bool,
+    /// What it had before anything was copied to it: `None` until that is known.
+    pub had: Option<Had>,
     /// The mirror's life, once it was heard.
     pub life: Option<u64>,
     pub idle: Vec<Link>,
@@ -48,6 +59,7 @@ impl Progress {
             alone,
             todo: Todo::default(),
             whole: false,
+            had: None,
             life: None,
             idle: Vec::new(),
             trouble: None,

@@ -171,6 +171,10 @@ pub enum Request {
     /// place of one that is lost. As long as they should be; where only that fragment could say, [`UNKNOWN_BYTES`]
     /// longer than they were once. Answer: [`Reply::Objects`], empty at the end.
     ListMeant { fragment: u32, after: u64 },
+
+    // --- mirrors of objects again ---
+    /// What the mirror has of an object. Answer: [`Reply::Mirrored`].
+    DescribeMirrored { ino: u64 },
 }
 
 /// Added to the length of an object where only its fragment could say it: longer than any is.
@@ -251,6 +255,7 @@ impl Request {
             | Request::FindMirror
             | Request::NoteMirror { .. }
             | Request::ListMeant { .. }
+            | Request::DescribeMirrored { .. }
             // A home shard that loses this doubts all sizes.
             | Request::Doubt { .. } => Change::None,
         }
@@ -379,6 +384,9 @@ pub enum Reply {
     /// To a client that says what it has open: these files are gone. They had no name, and it was away for the grace
     /// period.
     Gone(Vec<u64>),
+    /// An object's length, bytes (0: there may be none), and its time of change; whether it has checksums that nobody
+    /// has changed it since; whether such were lost, so that nobody knows what it should be.
+    Mirrored { size: u64, mtime: Time, sealed: bool, unverified: bool },
 }
 
 /// An inode as the home shard knows it.

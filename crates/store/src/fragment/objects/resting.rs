@@ -144,6 +144,10 @@ pub(super) fn list(root: &Path) -> io::Result<Vec<u64>> {
 fn walk(root: &Path, mut look: impl FnMut(Option<u64>, &DirEntry)) -> io::Result<()> {
     for folder in std::fs::read_dir(root)? {
         let folder = folder?;
+        if !folder.file_type()?.is_dir() {
+            look(None, &folder);
+            continue;
+        }
         let low = folder.file_name();
         for entry in std::fs::read_dir(folder.path())? {
             let entry = entry?;

@@ -1,0 +1,99 @@
+//! Objects of which the mirror is known to have what is right: what they lack is taken from there, here only.
+//!
+//! Owns how that is written; whether the mirror is right is [`crate::mirror`]'s to say.
+//!
+//! **Invariant:** the caller holds the object's range: nobody changes it meanwhile.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+
+use wire::data::{Reply, Time};
+
+use super::{Object, Objects, POISON, measure};
+use crate::fragment::extents::{BLOCK_BYTES, blocks_touched};
+use crate::integrity::guard::Change;
+use crate::integrity::repair::set_time;
+
+impl Objects {
+    /// What there is of an object, and whether anybody knows what it should be.
+    ///
+    /// # Errors
+    /// The errno of what failed.
+    pub fn describe(&self, ino: u64) -> io::Result<Reply> {
+        let unverified = self.keeper.unverified.has(ino);
+        let sealed = !unverified && self.in_place(ino)?.is_some_and(|object| object.guard.is_untouched());
+        let (size, mtime) =
+            self.measure(ino)?.map_or((0, Time::default()), |found| (found.size, found.mtime));
+        Ok(Reply::Mirrored { size, mtime, sealed, unverified })
+    }
+
+    /// Whether nobody can say what of it is right: its checksums were lost, or it is not there.
+    ///
+    /// # Errors
+    /// It cannot be told.
+    pub fn is_in_doubt(&self, ino: u64) -> io::Result<bool> {
+        // One that is known to be lost was judged.
+        Ok(self.keeper.unverified.has(ino) || self.measure(ino)?.is_none())
+    }
+
+    /// Makes these bytes what the mirror has. The time of change stays.
+    ///
+    /// # Errors
+    /// The errno of what failed.
+    pub fn take(&self, ino: u64, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        let end = offset + bytes.len() as u64;
+        self.taken(ino, &Change::Write(offset..end), |object| {
+            if self.space.counts() {
+                // It took as much before.
+                let mut extents = object.extents.lock().expect(POISON);
+                self.space.take_existing(extents.missing(blocks_touched(offset..end)));
+                extents.insert(blocks_touched(offset..end));
+            }
+            object.file.write_all_at(bytes, offset)
+        })
+    }
+
+    /// Makes it as long as the mirror has it, where it is not.
+    ///
+    /// # Errors
+    /// The errno of what failed.
+    pub fn take_length(&self, ino: u64, size: u64) -> io::Result<()> {
+        if self.existing(ino)?.is_some_and(|object| measure(&object.file).is_ok_and(|is| is.size == size)) {
+            return Ok(());
+        }
+        self.taken(ino, &Change::Resize(size), |object| {
+            object.file.set_len(size)?;
+            self.refund(object, size.div_ceil(BLOCK_BYTES)..u64::MAX);
+            Ok(())
+        })
+    }
+
+    /// All of it is there: it is made durable, and known from now on. One that was made has this time of change.
+    ///
+    /// # Errors
+    /// The errno of what failed: then it is in doubt still.
+    pub fn settle_taken(&self, ino: u64, made: Option<Time>) -> io::Result<()> {
+        let path = self.path(ino);
+        self.set_times(ino, None, made)?;
+        // By a descriptor of our own: an error is not kept from whoever calls fsync.
+        File::open(&path)?.sync_all()?;
+        disk::sync_names(&path)?;
+        self.keeper.unverified.forget(ino);
+        self.keeper.unverified.save(|durable| durable == ino || !self.keeper.is_queued(durable))
+    }
+
+    fn taken(
+        &self,
+        ino: u64,
+        change: &Change,
+        act: impl FnOnce(&Object) -> io::Result<()>,
+    ) -> io::Result<()> {
+        let object = self.make(ino, change)?;
+        let before = measure(&object.file)?.mtime;
+        let _changing = self.keeper.change(&object.guard, &object.file, change)?;
+        object.pending.begin_write();
+        act(&object)?;
+        set_time(&object.file, (before.seconds, before.nanos))
+    }
+}

@@ -1,0 +1,161 @@
+//! One object is copied to the mirror: what differs there, beside changes of the same object.
+//!
+//! What is the same on both nodes is left alone there, with its checksums.
+//!
+//! **Invariant:** of what the mirror has, nothing is thrown away before all of the object was read here, checked by what
+//! checksums it has.
+
+use std::io;
+use std::ops::Range;
+
+use rustix::io::Errno;
+use wire::data::message::AllocateMode;
+use wire::data::{PAYLOAD_BYTES_MAX, Reply, Request, Time};
+
+use super::filling::Filling;
+use crate::fragment::objects::Objects;
+
+/// What the mirror has of an object.
+pub(super) struct There {
+    pub size: u64,
+    pub mtime: Time,
+    /// It is what its checksums say, or is told not to be when it is read.
+    pub sealed: bool,
+    /// Its checksums were lost.
+    pub unverified: bool,
+}
+
+/// Why an object is not copied.
+pub(super) enum Failure {
+    /// The mirror does not have it as it was sealed.
+    Damaged(io::Error),
+    Other(io::Error),
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Failure {
+        Failure::Other(error)
+    }
+}
+
+impl From<Failure> for io::Error {
+    fn from(failure: Failure) -> io::Error {
+        let (Failure::Damaged(error) | Failure::Other(error)) = failure;
+        error
+    }
+}
+
+impl Filling<'_> {
+    /// Makes the mirror of an object what the object is. One part after the other, as it may be changed meanwhile.
+    pub(super) fn copy(&mut self, objects: &Objects, ino: u64) -> io::Result<()> {
+        if objects.is_lost(ino)? {
+            // What the mirror may still have of it was not used either.
+            return Ok(());
+        }
+        match self.bring(objects, ino, false) {
+            // It is made anew there. Nothing that only the mirror has is thrown away: what is damaged here is taken
+            // from there before.
+            Err(Failure::Damaged(_)) => Ok(self.bring(objects, ino, true)?),
+            brought => Ok(brought?),
+        }
+    }
+
+    fn bring(&mut self, objects: &Objects, ino: u64, anew: bool) -> Result<(), Failure> {
+        let whole = self.hold(ino, 0..u64::MAX)?;
+        let there = self.there(ino)?;
+        // One that is gone here is gone since it was judged, and there as well.
+        let Some(size) = objects.measure(ino)?.map(|found| found.size) else { return Ok(()) };
+        if anew || there.unverified {
+            objects.read_all(ino)?;
+            self.ask(&Request::Destroy { ino })?;
+        }
+        if anew || there.unverified || there.size != size {
+            self.ask(&Request::Resize { ino, size })?;
+        }
+        drop(whole);
+        for start in (0..size).step_by(PAYLOAD_BYTES_MAX) {
+            let part = start..size.min(start + PAYLOAD_BYTES_MAX as u64);
+            let held = self.hold(ino, part.clone())?;
+            let copied = self.bring_part(objects, ino, part);
+            drop(held);
+            copied?;
+        }
+        self.ask(&Request::Sync { ino }).map(drop)
+    }
+
+    /// The part is held. What was cut off meanwhile is not there any more, on either node.
+    fn bring_part(&mut self, objects: &Objects, ino: u64, part: Range<u64>) -> Result<(), Failure> {
+        let mut at = part.start;
+        while at < part.end {
+            let Some(size) = objects.measure(ino)?.map(|found| found.size) else { return Ok(()) };
+            let end = part.end.min(size);
+            if at >= end {
+                return Ok(());
+            }
+            let data = objects.next_data(ino, at)?.unwrap_or(end..end);
+            let (start, stop) = (data.start.clamp(at, end), data.end.clamp(at, end));
+            if at < start && self.has_data(ino, at..start)? {
+                let hole =
+                    Request::Allocate { ino, offset: at, len: start - at, mode: AllocateMode::PunchHole };
+                self.ask(&hole)?;
+            }
+            if start < stop {
+                let len = usize::try_from(stop - start).expect("a part fits a payload");
+                let mut bytes = vec![0; len];
+                let read = objects.read(ino, start, &mut bytes)?;
+                let is_same =
+                    self.has_data(ino, start..stop)? && self.read(ino, start, read)? == bytes[..read];
+                if !is_same {
+                    self.write(ino, start, &bytes[..read])?;
+                }
+            }
+            at = stop.max(start);
+        }
+        Ok(())
+    }
+
+    /// Whether the mirror has anything but a hole there.
+    fn has_data(&mut self, ino: u64, range: Range<u64>) -> Result<bool, Failure> {
+        match self.ask(&Request::NextData { ino, offset: range.start })? {
+            Reply::Range(found) => Ok(found.is_some_and(|(start, _)| start < range.end)),
+            _ => Err(Failure::Other(io::ErrorKind::InvalidData.into())),
+        }
+    }
+
+    /// What the mirror has of an object.
+    pub(super) fn there(&mut self, ino: u64) -> Result<There, Failure> {
+        match self.ask(&Request::DescribeMirrored { ino })? {
+            Reply::Mirrored { size, mtime, sealed, unverified } => {
+                Ok(There { size, mtime, sealed, unverified })
+            }
+            _ => Err(Failure::Other(io::ErrorKind::InvalidData.into())),
+        }
+    }
+
+    /// The mirror's bytes.
+    pub(super) fn read(&mut self, ino: u64, offset: u64, len: usize) -> Result<Vec<u8>, Failure> {
+        let len = u32::try_from(len).expect("a part fits a payload");
+        let read = self.link.read(ino, offset, len);
+        read.map_err(|error| self.failure(error))
+    }
+
+    fn write(&mut self, ino: u64, offset: u64, bytes: &[u8]) -> Result<(), Failure> {
+        let written = self.link.ask(&Request::Write { ino, offset }, bytes);
+        written.map(drop).map_err(|error| self.failure(error))
+    }
+
+    pub(super) fn ask(&mut self, request: &Request) -> Result<Reply, Failure> {
+        let answer = self.link.ask(request, &[]);
+        answer.map_err(|error| self.failure(error))
+    }
+
+    /// EIO of a node that answers is about the object.
+    fn failure(&self, error: io::Error) -> Failure {
+        let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<io::Error>());
+        let errno = inner.unwrap_or(&error).raw_os_error();
+        match errno == Some(Errno::IO.raw_os_error()) && !self.link.is_broken() {
+            true => Failure::Damaged(error),
+            false => Failure::Other(error),
+        }
+    }
+}
