@@ -2,8 +2,8 @@
 //!
 //! What is the same on both nodes is left alone there, with its checksums.
 //!
-//! **Invariant:** of what the mirror has, nothing is thrown away before all of the object was read here, checked by what
-//! checksums it has.
+//! **Invariant:** of what the mirror has, nothing is thrown away before all of the object was read here, checked by
+//! what checksums it has.
 
 use std::io;
 use std::ops::Range;

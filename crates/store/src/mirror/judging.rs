@@ -11,8 +11,8 @@
 //!     a file has it, else                     it is lost, by name; what the mirror has of it stays
 //! ```
 //!
-//! **Invariant:** what nobody can tell to be right is not put over what the mirror has, and nothing is removed there for
-//! not being here, unless no file has it.
+//! **Invariant:** what nobody can tell to be right is not put over what the mirror has, and nothing is removed there
+//! for not being here, unless no file has it.
 
 use std::collections::BTreeSet;
 use std::io;
