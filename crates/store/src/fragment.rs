@@ -254,7 +254,9 @@ impl Fragment {
             capacity_bytes: self.spec.capacity_bytes,
             used_bytes: used.as_ref().copied().unwrap_or(0),
             advice: used.as_ref().err().map(|_| advice::LOOK_AT_THE_DISK.to_owned()),
-            error: used.err().map(|error| format!("cannot measure the volume: {error}")),
+            error: used
+                .err()
+                .map(|error| format!("cannot measure the volume of {}: {error}", self.folder.display())),
             copies: self.copies(),
             mirrors: self.mirrors(),
             integrity: self.integrity(),

@@ -73,9 +73,9 @@ pub async fn kick<S: Site>(control: &Arc<Control<S>>, token: &str) -> Result<(),
     let _turn = control.on_demand.hold().await;
     let token = token.to_owned();
     for batch in control.database.transact(move |tx| transfers::start_next(tx, &token)).await? {
-        let (stop, stopped) = watch::channel(false);
+        let stop = watch::Sender::new(false);
         control.on_demand.stops().extend(batch.iter().map(|transfer| (transfer.number, stop.clone())));
-        tokio::spawn(run(Arc::clone(control), batch, stopped));
+        tokio::spawn(run(Arc::clone(control), batch, stop));
     }
     Ok(())
 }
@@ -155,13 +155,12 @@ fn is_kept(batch: &[Transfer], end: &Result<StageStatus, ApiError>) -> bool {
 fn run<S: Site>(
     control: Arc<Control<S>>,
     batch: Vec<Transfer>,
-    mut stopped: watch::Receiver<bool>,
+    stop: watch::Sender<bool>,
 ) -> Pin<Box<dyn Future<Output = ()> + Send>> {
     Box::pin(async move {
         let token = batch[0].token.clone();
-        let numbers: Vec<u64> = batch.iter().map(|transfer| transfer.number).collect();
-        let result = copy(&control, &batch, &mut stopped).await;
-        let (stages, first) = (batch.len(), numbers[0]);
+        let result = copy(&control, &batch, &mut stop.subscribe()).await;
+        let (stages, first) = (batch.len(), batch[0].number);
         match &result {
             Ok(report) => {
                 tracing::info!(token, first, stages, state = ?report.state, "stages on demand ended")
@@ -182,7 +181,8 @@ fn run<S: Site>(
         if let Err(error) = forgotten {
             tracing::error!(token, first, %error, "the end of stages is not noted");
         }
-        numbers.iter().for_each(|number| drop(control.on_demand.stops().remove(number)));
+        // Not by their numbers: those that are to be staged alone now may run again already.
+        control.on_demand.stops().retain(|_, of| !of.same_channel(&stop));
         control.on_demand.changed();
         if let Err(error) = kick(&control, &token).await {
             tracing::error!(token, %error, "stages that wait are not started");

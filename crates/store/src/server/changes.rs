@@ -160,17 +160,17 @@ impl Server {
             path: folder.to_owned(),
             cause,
         });
+        let take_back = |_: &FragmentError| {
+            if disk::set_aside(folder).is_ok() {
+                undo(&disk::removing(folder));
+            }
+        };
         let (is_restored, spec) = (spec.missing == Missing::Restored, &create::as_kept(spec));
-        let terms = self.terms(folder, spec)?;
-        if named.is_ok() && is_restored {
+        let terms = named.and_then(|()| self.terms(folder, spec)).inspect_err(take_back)?;
+        if is_restored {
             return Ok(self.begin_restored(folder, spec, &terms));
         }
-        let fragment =
-            named.and_then(|()| Fragment::open(folder, spec.clone(), &terms)).inspect_err(|_| {
-                if disk::set_aside(folder).is_ok() {
-                    undo(&disk::removing(folder));
-                }
-            })?;
+        let fragment = Fragment::open(folder, spec.clone(), &terms).inspect_err(take_back)?;
         let status = fragment.status();
         self.keep_copies(&spec.instance, folder, spec, &terms);
         self.missed.made(&spec.instance);
