@@ -19,6 +19,7 @@ use std::time::Duration;
 use anyhow::Context;
 use clap::Parser;
 use client::Client;
+use daemon::error::chain;
 use model::phase::{Direction, StageState};
 use rustix::net::AddressFamily;
 use serde::de::DeserializeOwned;
@@ -285,10 +286,4 @@ fn cancel_on_signal(monitor: &Arc<Monitor>) -> std::io::Result<()> {
         monitor.cancel();
     });
     Ok(())
-}
-
-/// An error and its causes on one line.
-fn chain(error: &dyn std::error::Error) -> String {
-    let causes = std::iter::successors(error.source(), |cause| cause.source());
-    causes.fold(error.to_string(), |line, cause| format!("{line}: {cause}"))
 }

@@ -6,7 +6,6 @@ use std::net::TcpListener;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use client::{Client, ROOT};
 use store::Server;
@@ -15,21 +14,11 @@ use wire::data::dial::{Via, dial};
 use wire::data::hello::{Claim, HelloError, Key, Refusal};
 use wire::node::{FragmentSpec, FragmentStatus, StorageAddress};
 
+use crate::restored::wait_until;
 use crate::support::{Cluster, KEY, ME, pattern};
-
-/// Longer than anything here is allowed to wait.
-const BOUND: Duration = Duration::from_secs(30);
 
 /// Over all nodes.
 const BYTES: usize = 500_000;
-
-fn wait_until(what: &str, is: impl Fn() -> bool) {
-    let begun = Instant::now();
-    while !is() {
-        assert!(begun.elapsed() < BOUND, "{what}");
-        std::thread::sleep(Duration::from_millis(10));
-    }
-}
 
 fn is_whole(status: &FragmentStatus) -> bool {
     status.mirrors.iter().all(|mirror| mirror.whole) && status.copies.iter().all(|copy| copy.whole)
