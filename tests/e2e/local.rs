@@ -51,6 +51,35 @@ mod root_only {
     }
 
     #[test]
+    fn a_volume_that_is_kept_after_its_job_leaves_the_path_to_the_users_next_job() {
+        let site = LocalNode::start("/var/tmp", "64MiB");
+        let volume = site.create("7");
+        assert!(site.drain(&["start"]).0 && site.drain(&["pause"]).0);
+        fs::write(volume.join("undrained"), "x").unwrap();
+        std::os::unix::fs::chown(volume.join("undrained"), Some(USER), Some(USER)).unwrap();
+        // In the way on the PFS.
+        fs::create_dir(site.root().join("pfs/undrained")).unwrap();
+        assert!(site.local(&["release", "7"]).0);
+
+        // The first one's drainer may not even have ended by now.
+        assert_eq!(site.create("8"), volume);
+        fs::write(volume.join("result"), "of the next job").unwrap();
+        assert!(site.root().join("mnt/local-n1-8/result").exists(), "it is in the volume of the first job");
+        let open = fs::File::open(&volume).unwrap();
+        let mount = |file: &fs::File| {
+            let flags = rustix::fs::StatxFlags::MNT_ID;
+            rustix::fs::statx(file, "", rustix::fs::AtFlags::EMPTY_PATH, flags).unwrap().stx_mnt_id
+        };
+        let is_kept = || site.local(&["list"]).1.contains("files are not drained");
+        assert!(wait_until_told(Duration::from_secs(20), is_kept), "{}", site.local(&["list"]).1);
+        fs::remove_dir(site.root().join("pfs/undrained")).unwrap();
+        let is_gone = || !site.root().join("state/locals/7").exists();
+        assert!(wait_until(Duration::from_secs(20), is_gone), "{}", site.log());
+        // The path never led elsewhere, not even for a moment.
+        assert_eq!(mount(&fs::File::open(&volume).unwrap()), mount(&open));
+    }
+
+    #[test]
     fn a_reboot_in_mid_drain_loses_nothing_and_the_volume_goes_when_all_is_drained() {
         let mut site = LocalNode::start("/var/tmp", "256MiB");
         let volume = site.create("7");

@@ -15,6 +15,7 @@ pub mod backing;
 mod cgroup;
 mod keeper;
 mod making;
+mod user_path;
 mod volume;
 
 use std::collections::HashMap;
@@ -35,6 +36,7 @@ use crate::keep;
 use crate::turns::Turns;
 use backing::Kind;
 use keeper::Keeper;
+use user_path::Turn;
 use volume::Volume;
 
 /// Where volumes are, and how much they may take.
@@ -70,6 +72,8 @@ pub struct Locals {
     making: tokio::sync::Mutex<()>,
     /// Of the calls for one volume.
     turns: Turns,
+    /// Of the volumes at their users' paths.
+    turn_at_paths: Turn,
 }
 
 /// What is kept of a volume.
@@ -131,6 +135,7 @@ impl Locals {
             free: Mutex::default(),
             making: tokio::sync::Mutex::new(()),
             turns: Turns::default(),
+            turn_at_paths: Turn::default(),
         });
         locals.take_up_all().map_err(unusable)?;
         Ok(locals)
@@ -231,11 +236,11 @@ impl Locals {
     }
 
     fn start(self: &Arc<Self>, kept: Kept) -> Handle {
-        let volume = Volume::of(&self.setting, &kept);
+        let volume = Volume::of(&self.setting, &self.turn_at_paths, &kept);
         let (life, lives) = watch::channel(kept.life());
         let (shown, status) = watch::channel(LocalStatus {
             id: kept.spec.id.clone(),
-            path: volume.path.clone(),
+            path: volume.shown.path.clone(),
             capacity_bytes: kept.capacity_bytes,
             released: kept.released,
             kept: None,

@@ -250,7 +250,7 @@ impl Errand {
 
     /// Where the node has the folder that its user calls `from`.
     fn drained(&self, from: &str) -> PathBuf {
-        let below = Path::new(from).strip_prefix(&self.volume.path).unwrap_or(Path::new(""));
+        let below = Path::new(from).strip_prefix(&self.volume.shown.path).unwrap_or(Path::new(""));
         let inside = below.components().all(|part| matches!(part, Component::Normal(_)));
         self.volume.mountpoint.join(if inside { below } else { Path::new("") })
     }

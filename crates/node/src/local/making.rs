@@ -57,7 +57,7 @@ impl Locals {
         let capacity_bytes = spec.capacity_bytes.unwrap_or(self.setting.capacity_bytes);
         let kind = self.setting.kind.clone();
         let kept = Kept { spec, capacity_bytes, released: false, given_up: false, kind };
-        let volume = Volume::of(&self.setting, &kept);
+        let volume = Volume::of(&self.setting, &self.turn_at_paths, &kept);
         let made = tokio::task::spawn_blocking({
             let (setting, kept) = (Arc::clone(&self.setting), kept.clone());
             move || volume.make(&setting, &kept)

@@ -10,6 +10,7 @@ use store::image::{self, VolumeError};
 use wire::control::ApiError;
 
 use super::backing::Backing;
+use super::user_path::{Turn, UserPath};
 use super::{Kept, Setting};
 use crate::keep;
 
@@ -36,19 +37,19 @@ pub(super) struct Volume {
     /// Where it is mounted.
     pub(super) mountpoint: PathBuf,
     /// Where its user finds it.
-    pub(super) path: PathBuf,
+    pub(super) shown: UserPath,
     id: String,
     backing: Arc<dyn Backing>,
 }
 
 impl Volume {
-    pub(super) fn of(setting: &Setting, kept: &Kept) -> Volume {
+    pub(super) fn of(setting: &Setting, turn: &Turn, kept: &Kept) -> Volume {
         Volume {
             folder: setting.folder.join(&kept.spec.id),
             // With the node's name: where nodes share the mount root, the kernel would unmount at all of them what one
             // removes.
             mountpoint: setting.mount_root.join(format!("local-{}-{}", setting.node, kept.spec.id)),
-            path: setting.local_root.join(&kept.spec.user),
+            shown: UserPath::new(setting.local_root.join(&kept.spec.user), turn),
             id: kept.spec.id.clone(),
             backing: kept.kind.backing(&setting.folder),
         }
@@ -117,20 +118,12 @@ impl Volume {
         if released {
             return Ok(());
         }
-        std::fs::create_dir_all(&self.path).map_err(|e| failed("make", &self.path, e))?;
-        if !image::mounted(&self.path).map_err(broken)? {
-            rustix::mount::mount_bind(&self.mountpoint, &self.path)
-                .map_err(|e| failed("mount the volume at", &self.path, e.into()))?;
-        }
-        Ok(())
+        self.shown.show(&self.mountpoint).map_err(broken)
     }
 
     /// Takes the user's path away.
     pub(super) fn hide(&self) -> Result<(), ApiError> {
-        image::detach(&self.path).map_err(broken)?;
-        // Not empty, or gone: neither is ours.
-        let _ = std::fs::remove_dir(&self.path);
-        Ok(())
+        self.shown.hide(&self.mountpoint).map_err(broken)
     }
 
     /// Removes it with all that is in it, in one step.
