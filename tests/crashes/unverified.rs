@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use tests::processes::wait_until;
 use tests::site::{HANGS_AFTER, Plan, Site};
 
-use crate::rot::{FOLDERS, flip, objects, scrub};
+use crate::rot::{FOLDERS, flip, objects, scrub, scrub_at_rest};
 
 #[test]
 fn checksums_that_were_lost_are_told_until_their_files_are_written_anew_or_accepted() {
@@ -16,7 +16,7 @@ fn checksums_that_were_lost_are_told_until_their_files_are_written_anew_or_accep
     let names = ["anew", "kept", "removed"];
     names.iter().for_each(|name| fs::write(folder.join(name), vec![7; 700_000]).expect("there is room"));
     let flipped = objects(&site, &folder.join("kept"))[0].clone();
-    assert!(scrub(&site).is_empty() && standing(&site).is_empty());
+    assert!(scrub_at_rest(&site).is_empty() && standing(&site).is_empty());
 
     site.storage.iter_mut().for_each(|node| node.kill());
     flip(&flipped, 70_000);

@@ -32,11 +32,19 @@ fn object(folder: &Path, file: &Path) -> PathBuf {
     folder.join(format!("{:02x}/{ino:016x}", ino & 0xff))
 }
 
+/// Scrubs until nobody has a file open any more, so that all of it is summed: the kernel tells of a close after the
+/// program's call has returned.
+fn sum_all(cluster: &Cluster, token: &str) {
+    let in_use =
+        || cluster.forebay(&["scrub", token, "--json"]).expect_success().json()["scrub"]["in_use"].clone();
+    assert!(wait_until_told(SOON, || in_use() == 0), "a file is still in use");
+}
+
 #[test]
 fn a_damaged_place_is_told_by_file_range_in_the_file_and_node() {
     let cluster = Cluster::new();
     let (path, token, folders) = numbered_file(&cluster, &[]);
-    cluster.forebay(&["scrub", &token]).expect_success();
+    sum_all(&cluster, &token);
     // In the second stripe that the node has: elsewhere in the object than in the file.
     let at = (1 << 20) + 5 * BLOCK as u64;
     let object = object(&folders[1], &path.join("out/a.h5"));
@@ -97,7 +105,7 @@ fn what_is_damaged_on_one_of_two_nodes_is_read_and_repaired_and_a_scrub_says_so(
     let (path, token, [first, _]) = numbered_file(&cluster, &["--mirror"]);
     let file = path.join("out/a.h5");
     let bytes = fs::read(&file).unwrap();
-    cluster.forebay(&["scrub", &token]).expect_success();
+    sum_all(&cluster, &token);
     let own = object(&first, &file);
     let mirror = cluster.state.join("nodes/n1/fragments/i1/mirror/0").join(own.strip_prefix(&first).unwrap());
     let good = fs::read(&own).unwrap();
@@ -115,7 +123,7 @@ fn what_is_damaged_on_one_of_two_nodes_is_read_and_repaired_and_a_scrub_says_so(
 
     // A node that was started again has sent all to its mirror, which sums it anew.
     assert!(wait_until_told(SOON, || says().contains("data: two copies")), "{}", says());
-    cluster.forebay(&["scrub", &token]).expect_success();
+    sum_all(&cluster, &token);
     flip(&own, 6);
     flip(&mirror, 7);
     let scrub = cluster.forebay(&["scrub", &token]).expect_success();
@@ -148,8 +156,7 @@ mod root_only {
         let file = path.join("a.h5");
         fs::write(&file, &bytes).unwrap();
         cluster.forebay(&["umount", mountpoint]).expect_success();
-        // What is at rest is summed.
-        cluster.forebay(&["scrub", &token]).expect_success();
+        sum_all(&cluster, &token);
         flip(&cluster.state.join("nodes/n0/fragments/i1/volume.img"), &bytes[300 * BLOCK..301 * BLOCK]);
         cluster.forebay(&["mount", mountpoint, "--token", &token]).expect_success();
 
