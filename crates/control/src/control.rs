@@ -1,60 +1,31 @@
-//! The service's heart: the database, the nodes, and the turns of each token. Doors (`requests/`) call this and nothing
-//! below it.
+//! What every part of the service works on: the database, the nodes, and what runs now. It knows nothing of what runs:
+//! that is `dispatch.rs`, which starts the life-cycle's functions.
 
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use daemon::error::user;
 use model::phase::Function;
-use wire::control::{
-    ApiError, CreatePersistent, PostRun, PreRun, SessionStatus, Setup, ShutdownReply, Teardown, TeardownReply,
-};
+use wire::control::ApiError;
 
-use crate::lifecycle::{self, Done, aside};
-use crate::node_api::Unmount;
 use crate::site::Site;
-use crate::state::{Database, activations, sessions, timings, transfers};
-use crate::status;
-use crate::transfers::{on_demand, script};
-use crate::turns::{Call, Turns};
+use crate::state::{Database, sessions};
+use crate::transfers::running::Running;
+use crate::turns::Turns;
 
 /// The control service over some site.
 pub struct Control<S> {
     pub(crate) database: Database,
     /// The machine and its nodes.
     pub(crate) site: S,
-    turns: Arc<Turns>,
-    pub(crate) on_demand: on_demand::Running,
+    /// One function of a token at a time.
+    pub(crate) turns: Arc<Turns>,
+    pub(crate) on_demand: Running,
     /// Held while what was left behind is taken from a node.
     pub(crate) tidying: tokio::sync::Mutex<()>,
     pub(crate) losing: tokio::sync::Mutex<()>,
     /// Sessions that were set aside and are to be finished by ourselves.
     aside: Mutex<Vec<String>>,
-}
-
-/// A life-cycle function that changes something, with its arguments.
-pub(crate) enum Request {
-    Setup(Box<Setup>),
-    Create(Box<CreatePersistent>),
-    DataIn,
-    PreRun(PreRun),
-    PostRun(PostRun),
-    DataOut,
-    Teardown(Teardown),
-}
-
-impl Request {
-    fn call(&self) -> Call {
-        let (function, hurry) = match self {
-            Request::Setup(_) | Request::Create(_) => (Function::Setup, false),
-            Request::DataIn => (Function::DataIn, false),
-            Request::PreRun(_) => (Function::PreRun, false),
-            Request::PostRun(how) => (Function::PostRun, how.hurry),
-            Request::DataOut => (Function::DataOut, false),
-            Request::Teardown(how) => (Function::Teardown, how.hurry),
-        };
-        Call { function, hurry }
-    }
 }
 
 impl<S: Site> Control<S> {
@@ -64,37 +35,11 @@ impl<S: Site> Control<S> {
             database,
             site,
             turns: Arc::default(),
-            on_demand: on_demand::Running::default(),
+            on_demand: Running::default(),
             tidying: tokio::sync::Mutex::default(),
             losing: tokio::sync::Mutex::default(),
             aside: Mutex::default(),
         }
-    }
-
-    /// Runs or joins a life-cycle function and replies when it is done.
-    ///
-    /// # Errors
-    /// The function's; it is also kept in the session's status.
-    pub(crate) async fn run(self: &Arc<Self>, token: &str, request: Request) -> Result<(), ApiError> {
-        check_token(token)?;
-        self.make_way(token, &request).await;
-        let (control, name, call) = (Arc::clone(self), token.to_owned(), request.call());
-        self.turns
-            .run(token, call, move |cancelled| async move {
-                let started = Instant::now();
-                let result = match request {
-                    Request::Setup(setup) => lifecycle::setup::run(&control, &name, *setup).await,
-                    Request::Create(create) => lifecycle::persistent::run(&control, *create).await,
-                    Request::DataIn => lifecycle::data_in::run(&control, &name, cancelled).await,
-                    Request::PreRun(how) => lifecycle::pre_run::run(&control, &name, how).await,
-                    Request::PostRun(how) => lifecycle::post_run::run(&control, &name, how).await,
-                    Request::DataOut => lifecycle::data_out::run(&control, &name, cancelled).await,
-                    Request::Teardown(how) => lifecycle::teardown::run(&control, &name, how).await,
-                };
-                control.finish_aside();
-                control.note(&name, call.function, result, started).await
-            })
-            .await
     }
 
     /// Stages out and releases the session that was set aside, when the function that runs is done.
@@ -102,54 +47,9 @@ impl<S: Site> Control<S> {
         self.aside.lock().unwrap_or_else(PoisonError::into_inner).push(token);
     }
 
-    fn finish_aside(self: &Arc<Self>) {
-        let tokens = std::mem::take(&mut *self.aside.lock().unwrap_or_else(PoisonError::into_inner));
-        for token in tokens {
-            let control = Arc::clone(self);
-            tokio::spawn(async move {
-                let functions = [Request::DataOut, Request::Teardown(Teardown::default())];
-                for function in functions {
-                    if let Err(error) = control.run(&token, function).await {
-                        tracing::warn!(token, %error, "a session that was set aside is not finished");
-                        return;
-                    }
-                }
-            });
-        }
-    }
-
-    /// Replies why the data was kept, if it was.
-    ///
-    /// # Errors
-    /// `no_such_session`, or a node does not let go.
-    pub(crate) async fn teardown(
-        self: &Arc<Self>,
-        token: &str,
-        how: Teardown,
-    ) -> Result<TeardownReply, ApiError> {
-        check_token(token)?;
-        let number = self.session(token).await?.number;
-        self.run(token, Request::Teardown(how)).await?;
-        let found = self.database.transact(move |tx| sessions::numbered(tx, number)).await?;
-        // Another session has the token of one that is not there any more.
-        let Some(session) = found else { return Ok(TeardownReply { kept: None, renamed: None }) };
-        let renamed = (session.token != token).then_some(session.token);
-        Ok(TeardownReply { kept: session.kept, renamed })
-    }
-
-    /// Stops a running `data_in` or `data_out`, also one that an earlier life of control began.
-    ///
-    /// # Errors
-    /// `no_such_session`, or the node does not answer.
-    pub(crate) async fn cancel(&self, token: &str) -> Result<(), ApiError> {
-        check_token(token)?;
-        let session = self.session(token).await?;
-        let data_in = self.turns.cancel(token, Function::DataIn).await;
-        let data_out = self.turns.cancel(token, Function::DataOut).await;
-        if !data_in && !data_out {
-            script::stop_leftovers(self, &session).await?;
-        }
-        Ok(())
+    /// Who was set aside since this was asked last.
+    pub(crate) fn take_aside(&self) -> Vec<String> {
+        std::mem::take(&mut *self.aside.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// The session of a token, also one that is torn down.
@@ -163,121 +63,9 @@ impl<S: Site> Control<S> {
         found.ok_or_else(|| no_such_session(token))
     }
 
-    /// A session for people.
-    ///
-    /// # Errors
-    /// `no_such_session`.
-    pub(crate) async fn status_of(&self, token: &str) -> Result<SessionStatus, ApiError> {
-        check_token(token)?;
-        let session = self.session(token).await?;
-        self.describe(session).await
-    }
-
-    /// A session for people.
-    ///
-    /// # Errors
-    /// The database's.
-    pub(crate) async fn describe(&self, session: sessions::Session) -> Result<SessionStatus, ApiError> {
-        let busy = self.turns.running(&session.token);
-        let rows = self.database.transact(move |tx| status::Rows::read(tx, session)).await?;
-        Ok(rows.describe(busy, &self.site.nodes()))
-    }
-
     /// The function of the session that runs now.
     pub(crate) fn running(&self, token: &str) -> Option<Function> {
         self.turns.running(token)
-    }
-
-    /// Stops the nodes if nothing is mounted and nothing runs; control itself then has nothing left to do. Must not be
-    /// cut off: it would stay closed.
-    ///
-    /// # Errors
-    /// A node does not end.
-    pub(crate) async fn shutdown(&self) -> Result<ShutdownReply, ApiError> {
-        if let Err(token) = self.turns.close() {
-            return Ok(ShutdownReply { busy: Some(format!("a function of session {token} runs")) });
-        }
-        let reply = self.stop_unless_mounted().await;
-        if !matches!(reply, Ok(ShutdownReply { busy: None })) {
-            self.turns.reopen();
-        }
-        reply
-    }
-
-    async fn stop_unless_mounted(&self) -> Result<ShutdownReply, ApiError> {
-        if let Some((token, mountpoint)) = self.database.transact(activations::any_mounted).await? {
-            let busy = format!("session {token} is mounted at {}", mountpoint.display());
-            return Ok(ShutdownReply { busy: Some(busy) });
-        }
-        if let Some(token) = self.database.transact(transfers::any_at_work).await? {
-            return Ok(ShutdownReply { busy: Some(format!("a stage of session {token} is under way")) });
-        }
-        self.site.stop_nodes().await?;
-        Ok(ShutdownReply { busy: None })
-    }
-
-    /// A call in a hurry does not wait behind a patient one of minutes: that one is made to end first.
-    async fn make_way(&self, token: &str, request: &Request) {
-        let (unmount, stop) = match request {
-            Request::Setup(setup) => {
-                let known = lifecycle::setup::living(self, token).await;
-                (false, matches!(known, Ok(Some(known)) if aside::is_reused(&known, setup)))
-            }
-            // Its manager has forgotten the job: it calls this only when everything else is over.
-            Request::Teardown(Teardown { hurry: false }) => {
-                let known = lifecycle::setup::living(self, token).await;
-                (false, matches!(known, Ok(Some(known)) if known.is_managed() && known.quarantined.is_none()))
-            }
-            Request::PostRun(PostRun { hurry: true, .. }) => (true, false),
-            Request::Teardown(Teardown { hurry: true }) => (true, true),
-            _ => return,
-        };
-        if stop {
-            for function in aside::CUT_SHORT {
-                self.turns.cancel(token, function).await;
-            }
-        }
-        if unmount
-            && self.turns.running(token) == Some(Function::PostRun)
-            && let Ok(session) = self.session(token).await
-            && let Err(error) = lifecycle::mounts::unmount_all(self, &session, Unmount::AtOnce).await
-        {
-            tracing::warn!(token, %error, "a hurried unmount failed, wait for the patient one");
-        }
-    }
-
-    /// Notes how a function ended. A call that was out of order changes nothing of what is known.
-    async fn note(
-        &self,
-        token: &str,
-        function: Function,
-        result: Result<Done, ApiError>,
-        started: Instant,
-    ) -> Result<(), ApiError> {
-        let elapsed_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
-        let name = token.to_owned();
-        match result {
-            Ok(Done::Already) => Ok(()),
-            Ok(Done::Now) => {
-                tracing::info!(token, ?function, elapsed_ms, "done");
-                let note = move |tx: &rusqlite::Transaction<'_>| {
-                    let Some(session) = sessions::find(tx, &name)? else { return Ok(()) };
-                    timings::set(tx, &name, function, elapsed_ms)?;
-                    if session.failed.is_some_and(|(failed, _)| failed == function) {
-                        sessions::set_failed(tx, &name, None)?;
-                    }
-                    Ok(())
-                };
-                self.database.transact(note).await
-            }
-            Err(error) if lifecycle::REFUSALS.contains(&error.code.as_str()) => Err(error),
-            Err(error) => {
-                tracing::warn!(token, ?function, %error, "failed");
-                let failed = (function, error.clone());
-                self.database.transact(move |tx| sessions::set_failed(tx, &name, Some(&failed))).await?;
-                Err(error)
-            }
-        }
     }
 }
 
@@ -291,7 +79,7 @@ pub(crate) fn no_such_session(token: &str) -> ApiError {
 }
 
 /// A token names files and parts of URLs.
-fn check_token(token: &str) -> Result<(), ApiError> {
+pub(crate) fn check_token(token: &str) -> Result<(), ApiError> {
     let plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     if !token.is_empty() && token.len() <= 64 && token.chars().all(plain) {
         return Ok(());
@@ -303,6 +91,3 @@ fn check_token(token: &str) -> Result<(), ApiError> {
 pub(crate) fn now_unix() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map(|since| since.as_secs()).unwrap_or_default()
 }
-
-#[cfg(test)]
-mod tests;

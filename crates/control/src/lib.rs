@@ -1,6 +1,8 @@
 //! The control service: pools, instances, sessions and the life of a job. It is never in the data path.
 //!
 //! ```text
+//! control.rs   what all of it works on: the database, the site, what runs now; it imports none of the others
+//! dispatch.rs  which function a request runs, in the turns of its token
 //! requests/    one file per group of wire::control's requests
 //! lifecycle/   one file per life-cycle function; each can be called again after any crash
 //! transfers/   what is copied between the PFS and buffers, why and when
@@ -22,6 +24,7 @@ mod cluster_nodes;
 mod cluster_site;
 pub mod config;
 pub mod control;
+mod dispatch;
 mod leftovers;
 mod lifecycle;
 mod local_nodes;
@@ -39,6 +42,7 @@ mod state;
 mod status;
 mod transfers;
 mod turns;
+mod views;
 
 #[cfg(test)]
 mod memory_site;

@@ -2,7 +2,6 @@
 //!
 //! Every function can be called again at any point after a crash of anything, and then converges.
 
-pub mod aside;
 pub mod beside;
 pub mod buffers;
 pub mod data_in;
@@ -16,7 +15,9 @@ pub mod paths;
 pub mod persistent;
 pub mod post_run;
 pub mod pre_run;
+mod quarantine;
 pub mod redundancy;
+pub mod reuse;
 pub mod served;
 pub mod setup;
 pub mod spread;

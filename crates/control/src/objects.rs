@@ -16,7 +16,7 @@ use crate::state::instances::{self, Instance};
 use crate::state::numbers::{self, Numbers};
 use crate::state::sessions::{self, Session};
 use crate::state::{self, activations, registrations};
-use crate::status::{seen_mount, used_bytes};
+use crate::views::{seen_mount, used_bytes};
 
 /// One session with all that is its.
 struct Whole {

@@ -2,23 +2,45 @@
 
 use model::phase::{Direction, Function, StageState};
 use rusqlite::Transaction;
-use wire::control::{ActivationStatus, InstanceStatus, PersistentStatus, SessionStatus, StageStatus};
-use wire::node::{CopyStatus, MirrorStatus, MountStatus};
+use wire::control::{
+    ActivationStatus, ApiError, InstanceStatus, PersistentStatus, SessionStatus, StageStatus,
+};
+use wire::node::{CopyStatus, MirrorStatus};
 
+use crate::control::Control;
 use crate::lifecycle::mounts::mount_id;
 use crate::parts;
-use crate::site::NodeView;
+use crate::site::{NodeView, Site};
 use crate::state::activations::{self, Activation};
 use crate::state::instances::{self, Instance};
 use crate::state::sessions::Session;
 use crate::state::transfers::{self, Transfer};
 use crate::state::{self, registrations, timings};
+use crate::views::{seen_mount, used_bytes};
 
 /// As many stages on demand as a status lists.
 const ON_DEMAND_SHOWN: u32 = 1000;
 
+/// The session of a token.
+///
+/// # Errors
+/// `no_such_session`.
+pub(crate) async fn of_token<S: Site>(control: &Control<S>, token: &str) -> Result<SessionStatus, ApiError> {
+    of(control, control.session(token).await?).await
+}
+
+/// How a session stands.
+///
+/// # Errors
+/// The database's.
+pub(crate) async fn of<S: Site>(control: &Control<S>, session: Session) -> Result<SessionStatus, ApiError> {
+    let busy = control.running(&session.token);
+    let rows = control.database.transact(move |tx| Rows::read(tx, session)).await?;
+    Ok(rows.describe(busy, &control.site.nodes()))
+}
+
 /// Everything that the database has on one session.
-pub struct Rows {
+struct Rows {
     session: Session,
     instance: Option<Instance>,
     activations: Vec<Activation>,
@@ -35,7 +57,7 @@ impl Rows {
     ///
     /// # Errors
     /// The database's.
-    pub fn read(tx: &Transaction<'_>, session: Session) -> state::Result<Rows> {
+    fn read(tx: &Transaction<'_>, session: Session) -> state::Result<Rows> {
         let token = session.token.as_str();
         let mut transfers = transfers::of_script(tx, token)?;
         transfers.extend(transfers::shown(tx, token, ON_DEMAND_SHOWN)?);
@@ -51,7 +73,7 @@ impl Rows {
     }
 
     /// For the reply.
-    pub fn describe(self, busy: Option<Function>, nodes: &[NodeView]) -> SessionStatus {
+    fn describe(self, busy: Option<Function>, nodes: &[NodeView]) -> SessionStatus {
         let token = self.session.token;
         let handle = &self.session.handle;
         let activations =
@@ -114,12 +136,6 @@ fn describe(handle: &str, activation: Activation, nodes: &[NodeView]) -> Activat
     }
 }
 
-/// What a node said last of a mount.
-pub fn seen_mount<'a>(nodes: &'a [NodeView], node: &str, id: &str) -> Option<&'a MountStatus> {
-    let health = nodes.iter().find(|view| view.name == node)?.health.as_ref()?;
-    health.mounts.iter().find(|mount| mount.id == id)
-}
-
 fn describe_instance(instance: Instance, created_unix: u64, nodes: &[NodeView]) -> InstanceStatus {
     InstanceStatus {
         used_bytes: used_bytes(&instance.id, nodes),
@@ -166,10 +182,4 @@ fn mirrors(instance: &Instance, nodes: &[NodeView]) -> Vec<MirrorStatus> {
         }
     }
     mirrors
-}
-
-/// Bytes in use in an instance, as its nodes said last.
-pub fn used_bytes(instance: &str, nodes: &[NodeView]) -> u64 {
-    let fragments = nodes.iter().filter_map(|view| view.health.as_ref()).flat_map(|health| &health.fragments);
-    fragments.filter(|fragment| fragment.instance == instance).map(|fragment| fragment.used_bytes).sum()
 }

@@ -17,6 +17,7 @@ pub mod on_demand;
 mod paths;
 mod place;
 mod runner;
+pub mod running;
 pub mod script;
 mod specification;
 pub mod while_running;

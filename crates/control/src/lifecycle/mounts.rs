@@ -157,7 +157,7 @@ async fn unmount<S: Site>(
         }
         Some(_) => {
             let views = control.site.nodes();
-            crate::status::seen_mount(&views, &node, &id).cloned()
+            crate::views::seen_mount(&views, &node, &id).cloned()
         }
     };
     let interruptions = interruptions.map_or(activation.interruptions, |mount| mount.interruptions);

@@ -8,7 +8,7 @@ use wire::control::{ApiError, Blame, Setup, VolumeKind};
 use wire::node::FRAGMENT_STARTING;
 
 use super::target::Described;
-use super::{Done, absent, aside, buffers, fragments, job_nodes, redundancy};
+use super::{Done, absent, buffers, fragments, job_nodes, redundancy, reuse};
 use crate::control::{Control, now_unix};
 use crate::pool::{self, Ground, Share, Wish};
 use crate::script::{self, Own};
@@ -18,7 +18,7 @@ use crate::state::instances::{self, Instance};
 use crate::state::sessions::{self, Session};
 use crate::state::transfers::{self, Transfer};
 use crate::state::{self, registrations};
-use crate::status::used_bytes;
+use crate::views::used_bytes;
 
 /// What is to be allocated for a session.
 pub struct Order {
@@ -48,8 +48,8 @@ pub async fn run<S: Site>(control: &Control<S>, token: &str, request: Setup) -> 
             let message = format!("{token} is the name of a persistent buffer");
             return Err(user("name_taken", message, "use the job's id as its token"));
         }
-        if aside::is_reused(&known, &request) {
-            aside::make_room(control, &known).await?;
+        if reuse::is_reused(&known, &request) {
+            reuse::make_room(control, &known).await?;
         } else if known.phase != Phase::Registered {
             return Ok(Done::Already);
         }

@@ -8,7 +8,7 @@ use wire::control::{ApiError, StageStatus, Teardown};
 
 use super::mounts::unmount_all;
 use super::post_run::manner;
-use super::{Done, absent, aside, fragments, job_nodes, target};
+use super::{Done, absent, fragments, job_nodes, quarantine, target};
 use crate::control::Control;
 use crate::site::Site;
 use crate::state::leftovers;
@@ -134,7 +134,7 @@ async fn keep<S: Site>(
     let kept = format!("the stage_out of {} to {} is not complete: {why}", stage.source, stage.destination);
     // Its manager is told that the teardown succeeded: it would ask again for ever.
     if session.is_managed() && session.quarantined.is_none() {
-        let aside = aside::rename(control, session, "kept", kept).await?;
+        let aside = quarantine::set_aside(control, session, "kept", kept).await?;
         // What was cut short, not refused, is finished by ourselves.
         if session.phase == Phase::Unmounted && was_cancelled(stage) {
             control.finish_later(aside);

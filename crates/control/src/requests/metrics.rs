@@ -16,7 +16,7 @@ pub async fn metrics<S: Site>(State(door): State<Door<S>>) -> Result<Metrics, Re
     let control = &door.control;
     let mut all = Vec::new();
     for session in control.database.transact(sessions::living).await? {
-        all.push(control.describe(session).await?);
+        all.push(crate::status::of(&door.control, session).await?);
     }
     let mut metrics = Metrics::new("control");
     add_pools(&mut metrics, &job_process::pools(control).await?);

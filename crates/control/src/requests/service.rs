@@ -11,7 +11,7 @@ use wire::control::{
 };
 
 use super::{Door, nodes};
-use crate::control::Request;
+use crate::dispatch::Request;
 use crate::lifecycle::job_process;
 use crate::objects;
 use crate::rights::Rights;
@@ -27,7 +27,7 @@ pub async fn status<S: Site>(State(door): State<Door<S>>, caller: Caller) -> Rep
     let mut all = Vec::new();
     for session in control.database.transact(sessions::living).await? {
         if session.shared || rights.cover(session.owner.uid) {
-            all.push(control.describe(session).await?);
+            all.push(crate::status::of(&door.control, session).await?);
         }
     }
     Ok(Json(Status {
@@ -97,7 +97,7 @@ pub async fn create_persistent<S: Site>(
     check_owner(rights, create.owner.uid)?;
     let name = create.name.clone();
     door.control.run(&name, Request::Create(Box::new(create))).await?;
-    Ok(Json(door.control.status_of(&name).await?))
+    Ok(Json(crate::status::of_token(&door.control, &name).await?))
 }
 
 /// A workload manager acts for users, and root is none: who can speak for its user must not copy files as root.

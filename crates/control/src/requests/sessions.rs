@@ -8,9 +8,10 @@ use wire::control::{Paths, PostRun, PreRun, RealSize, SessionStatus, Setup, Tear
 
 use super::Door;
 use super::service::check_owner;
-use crate::control::Request;
+use crate::dispatch::Request;
 use crate::lifecycle;
 use crate::site::Site;
+use crate::status;
 
 type Reply<T> = Result<Json<T>, Refusal>;
 
@@ -21,7 +22,7 @@ pub async fn status<S: Site>(
     Path(token): Path<String>,
 ) -> Reply<SessionStatus> {
     door.visible(caller, &token).await?;
-    Ok(Json(door.control.status_of(&token).await?))
+    Ok(Json(status::of_token(&door.control, &token).await?))
 }
 
 /// Allocates.
@@ -98,7 +99,7 @@ pub async fn cancel<S: Site>(
 ) -> Reply<SessionStatus> {
     door.own(caller, &token).await?;
     door.control.cancel(&token).await?;
-    Ok(Json(door.control.status_of(&token).await?))
+    Ok(Json(status::of_token(&door.control, &token).await?))
 }
 
 /// The job's environment.
@@ -123,5 +124,5 @@ pub async fn real_size<S: Site>(
 
 async fn run<S: Site>(door: &Door<S>, token: &str, request: Request) -> Reply<SessionStatus> {
     door.control.run(token, request).await?;
-    Ok(Json(door.control.status_of(token).await?))
+    Ok(Json(status::of_token(&door.control, token).await?))
 }

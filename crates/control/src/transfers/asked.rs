@@ -204,7 +204,7 @@ pub async fn buffer<S: Site>(
 ) -> Result<BufferStatus, ApiError> {
     let located = locate(control, rights, place).await?;
     let session = control.session(&located.space.token).await?;
-    let instance = control.describe(session).await?.instance;
+    let instance = crate::status::of(control, session).await?.instance;
     let instance = instance.ok_or_else(|| crate::control::no_such_session(&located.space.token))?;
     Ok(BufferStatus { token: located.space.token, access_mode: located.space.access_mode, instance })
 }

@@ -1,5 +1,4 @@
-//! Sessions that are set aside: their data is still owed to their owner, but their token is needed, or their workload
-//! manager is to forget them.
+//! A token that is used again: what is done with the session that had it.
 //!
 //! **Invariant:** a session that owes a `stage_out` is never destroyed here. It gets another token and keeps
 //! everything.
@@ -8,11 +7,11 @@ use model::phase::{Function, Phase};
 use wire::control::{ApiError, Setup, Teardown};
 
 use super::mounts::unmount_all;
-use super::teardown;
+use super::{quarantine, teardown};
 use crate::control::Control;
 use crate::node_api::Unmount;
 use crate::site::Site;
-use crate::state::sessions::{self, Session};
+use crate::state::sessions::Session;
 
 /// Whether a workload manager's setup is for another job than the one that had the token: job ids are used again after
 /// a crash. Also the same job is another one when its earlier run came to its end here.
@@ -37,35 +36,12 @@ pub async fn make_room<S: Site>(control: &Control<S>, known: &Session) -> Result
         return Ok(());
     }
     let kept = "its token was used again before its data was staged out".to_owned();
-    let aside = rename(control, known, "old", kept).await?;
+    let aside = quarantine::set_aside(control, known, "old", kept).await?;
     // The manager had asked for the stage-out: it is owed, and only its caller is gone.
     if known.phase > Phase::Mounted {
         control.finish_later(aside);
     }
     Ok(())
-}
-
-/// Gives the session another token and says why; replies it.
-///
-/// # Errors
-/// The database's.
-pub async fn rename<S: Site>(
-    control: &Control<S>,
-    session: &Session,
-    word: &'static str,
-    kept: String,
-) -> Result<String, ApiError> {
-    let (token, mounted) = (session.token.clone(), session.phase == Phase::Mounted);
-    let rename = move |tx: &rusqlite::Transaction<'_>| {
-        if mounted {
-            sessions::set_phase(tx, &token, Phase::Unmounted)?;
-        }
-        sessions::set_kept(tx, &token, Some(&kept))?;
-        sessions::set_aside(tx, &token, word)
-    };
-    let aside = control.database.transact(rename).await?;
-    tracing::warn!(token = session.token, aside, "set aside, its data is kept");
-    Ok(aside)
 }
 
 /// The functions of an earlier run that a new setup of the token does not wait for.

@@ -38,7 +38,7 @@ async fn a_persistent_buffer_is_made_once_and_its_name_is_taken() {
     assert_eq!(made(&it, other).await.unwrap_err().code, "name_taken");
     assert_eq!(made(&it, create("7")).await.unwrap_err().code, "bad_name");
     assert_eq!(made(&it, create("../x")).await.unwrap_err().code, "bad_token");
-    let status = it.control.status_of("data").await.unwrap();
+    let status = crate::status::of_token(&it.control, "data").await.unwrap();
     assert!(status.persistent.is_some() && status.phase == Phase::Ready);
 }
 
@@ -119,7 +119,7 @@ async fn another_users_buffer_is_refused_at_setup_unless_it_is_shared() {
     assert_eq!(it.setup(stranger()).await.unwrap_err().code, "no_such_buffer");
     made(&it, create("data")).await.unwrap();
     assert_eq!(it.setup(stranger()).await.unwrap_err().code, "not_yours");
-    assert_eq!(it.control.status_of(TOKEN).await.unwrap_err().code, "no_such_session");
+    assert_eq!(crate::status::of_token(&it.control, TOKEN).await.unwrap_err().code, "no_such_session");
     made(&it, CreatePersistent { shared: true, ..create("open") }).await.unwrap();
     let text = "#!/bin/sh\n#DW persistentdw name=open\n";
     it.setup(Setup { owner: Owner { uid: 2002, gid: 2002 }, ..job(text) }).await.unwrap();
@@ -174,7 +174,7 @@ async fn a_persistent_buffer_is_mirrored_where_its_pool_wishes_and_can_unless_it
         let mut world = it.site.world();
         world.cluster.as_mut().unwrap().pools[0].persistent_redundancy = redundancy;
     };
-    let status = async |name: &str| it.control.status_of(name).await.unwrap();
+    let status = async |name: &str| crate::status::of_token(&it.control, name).await.unwrap();
     wish(Redundancy::Mirror);
     made(&it, create("lasts")).await.unwrap();
     let instance = status("lasts").await.instance.unwrap();
@@ -197,8 +197,14 @@ async fn a_persistent_buffer_is_mirrored_where_its_pool_wishes_and_can_unless_it
 async fn a_pool_that_wishes_no_mirror_has_none_but_where_it_is_asked_for() {
     let it = fixture();
     made(&it, create("single")).await.unwrap();
-    assert_eq!(it.control.status_of("single").await.unwrap().instance.unwrap().redundancy, Redundancy::None);
+    assert_eq!(
+        crate::status::of_token(&it.control, "single").await.unwrap().instance.unwrap().redundancy,
+        Redundancy::None
+    );
     let asked = CreatePersistent { redundancy: Some(Redundancy::Mirror), ..create("asked") };
     made(&it, asked).await.unwrap();
-    assert_eq!(it.control.status_of("asked").await.unwrap().instance.unwrap().redundancy, Redundancy::Mirror);
+    assert_eq!(
+        crate::status::of_token(&it.control, "asked").await.unwrap().instance.unwrap().redundancy,
+        Redundancy::Mirror
+    );
 }

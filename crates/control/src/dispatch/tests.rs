@@ -21,6 +21,7 @@ use wire::control::{CLI, Owner, PostRun, PreRun, Script, SessionStatus, Setup, T
 use super::*;
 use crate::lifecycle::paths;
 use crate::memory_site::MemorySite;
+use crate::state::Database;
 
 const TOKEN: &str = "7";
 
@@ -76,7 +77,7 @@ impl Fixture {
     }
 
     async fn status(&self) -> SessionStatus {
-        self.control.status_of(TOKEN).await.expect("the session is known")
+        crate::status::of_token(&self.control, TOKEN).await.expect("the session is known")
     }
 
     fn is_empty(&self) -> bool {

@@ -67,7 +67,7 @@ async fn another_owner_or_script_under_a_token_sets_the_old_session_aside() {
     let other = Setup { owner: Owner { uid: 2002, gid: 2002 }, ..job(JOB) };
     it.setup(other).await.unwrap();
     assert_eq!(tokens(&it).await, ["7-old-1", "7"]);
-    let aside = it.control.status_of("7-old-1").await.unwrap();
+    let aside = crate::status::of_token(&it.control, "7-old-1").await.unwrap();
     assert_eq!((aside.owner.uid, aside.quarantined.as_deref()), (1000, Some("7")));
     assert!(aside.kept.is_some(), "its job was not over: a person decides");
     assert_eq!(it.status().await.owner.uid, 2002);

@@ -1,0 +1,215 @@
+//! Which function of the life-cycle a request runs: in the turns of its token, and what is noted of its end. Doors
+//! (`requests/`) call this.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use model::phase::Function;
+use wire::control::{
+    ApiError, CreatePersistent, PostRun, PreRun, Setup, ShutdownReply, Teardown, TeardownReply,
+};
+
+use crate::control::{Control, check_token};
+use crate::lifecycle::{self, Done, reuse};
+use crate::node_api::Unmount;
+use crate::site::Site;
+use crate::state::{activations, sessions, timings, transfers};
+use crate::transfers::script;
+use crate::turns::Call;
+
+/// A life-cycle function that changes something, with its arguments.
+pub(crate) enum Request {
+    Setup(Box<Setup>),
+    Create(Box<CreatePersistent>),
+    DataIn,
+    PreRun(PreRun),
+    PostRun(PostRun),
+    DataOut,
+    Teardown(Teardown),
+}
+
+impl Request {
+    fn call(&self) -> Call {
+        let (function, hurry) = match self {
+            Request::Setup(_) | Request::Create(_) => (Function::Setup, false),
+            Request::DataIn => (Function::DataIn, false),
+            Request::PreRun(_) => (Function::PreRun, false),
+            Request::PostRun(how) => (Function::PostRun, how.hurry),
+            Request::DataOut => (Function::DataOut, false),
+            Request::Teardown(how) => (Function::Teardown, how.hurry),
+        };
+        Call { function, hurry }
+    }
+}
+
+impl<S: Site> Control<S> {
+    /// Runs or joins a life-cycle function and replies when it is done.
+    ///
+    /// # Errors
+    /// The function's; it is also kept in the session's status.
+    pub(crate) async fn run(self: &Arc<Self>, token: &str, request: Request) -> Result<(), ApiError> {
+        check_token(token)?;
+        self.make_way(token, &request).await;
+        let (control, name, call) = (Arc::clone(self), token.to_owned(), request.call());
+        self.turns
+            .run(token, call, move |cancelled| async move {
+                let started = Instant::now();
+                let result = match request {
+                    Request::Setup(setup) => lifecycle::setup::run(&control, &name, *setup).await,
+                    Request::Create(create) => lifecycle::persistent::run(&control, *create).await,
+                    Request::DataIn => lifecycle::data_in::run(&control, &name, cancelled).await,
+                    Request::PreRun(how) => lifecycle::pre_run::run(&control, &name, how).await,
+                    Request::PostRun(how) => lifecycle::post_run::run(&control, &name, how).await,
+                    Request::DataOut => lifecycle::data_out::run(&control, &name, cancelled).await,
+                    Request::Teardown(how) => lifecycle::teardown::run(&control, &name, how).await,
+                };
+                control.finish_aside();
+                control.note(&name, call.function, result, started).await
+            })
+            .await
+    }
+
+    fn finish_aside(self: &Arc<Self>) {
+        for token in self.take_aside() {
+            let control = Arc::clone(self);
+            tokio::spawn(async move {
+                let functions = [Request::DataOut, Request::Teardown(Teardown::default())];
+                for function in functions {
+                    if let Err(error) = control.run(&token, function).await {
+                        tracing::warn!(token, %error, "a session that was set aside is not finished");
+                        return;
+                    }
+                }
+            });
+        }
+    }
+
+    /// Replies why the data was kept, if it was.
+    ///
+    /// # Errors
+    /// `no_such_session`, or a node does not let go.
+    pub(crate) async fn teardown(
+        self: &Arc<Self>,
+        token: &str,
+        how: Teardown,
+    ) -> Result<TeardownReply, ApiError> {
+        check_token(token)?;
+        let number = self.session(token).await?.number;
+        self.run(token, Request::Teardown(how)).await?;
+        let found = self.database.transact(move |tx| sessions::numbered(tx, number)).await?;
+        // Another session has the token of one that is not there any more.
+        let Some(session) = found else { return Ok(TeardownReply { kept: None, renamed: None }) };
+        let renamed = (session.token != token).then_some(session.token);
+        Ok(TeardownReply { kept: session.kept, renamed })
+    }
+
+    /// Stops a running `data_in` or `data_out`, also one that an earlier life of control began.
+    ///
+    /// # Errors
+    /// `no_such_session`, or the node does not answer.
+    pub(crate) async fn cancel(&self, token: &str) -> Result<(), ApiError> {
+        check_token(token)?;
+        let session = self.session(token).await?;
+        let data_in = self.turns.cancel(token, Function::DataIn).await;
+        let data_out = self.turns.cancel(token, Function::DataOut).await;
+        if !data_in && !data_out {
+            script::stop_leftovers(self, &session).await?;
+        }
+        Ok(())
+    }
+
+    /// Stops the nodes if nothing is mounted and nothing runs; control itself then has nothing left to do. Must not be
+    /// cut off: it would stay closed.
+    ///
+    /// # Errors
+    /// A node does not end.
+    pub(crate) async fn shutdown(&self) -> Result<ShutdownReply, ApiError> {
+        if let Err(token) = self.turns.close() {
+            return Ok(ShutdownReply { busy: Some(format!("a function of session {token} runs")) });
+        }
+        let reply = self.stop_unless_mounted().await;
+        if !matches!(reply, Ok(ShutdownReply { busy: None })) {
+            self.turns.reopen();
+        }
+        reply
+    }
+
+    async fn stop_unless_mounted(&self) -> Result<ShutdownReply, ApiError> {
+        if let Some((token, mountpoint)) = self.database.transact(activations::any_mounted).await? {
+            let busy = format!("session {token} is mounted at {}", mountpoint.display());
+            return Ok(ShutdownReply { busy: Some(busy) });
+        }
+        if let Some(token) = self.database.transact(transfers::any_at_work).await? {
+            return Ok(ShutdownReply { busy: Some(format!("a stage of session {token} is under way")) });
+        }
+        self.site.stop_nodes().await?;
+        Ok(ShutdownReply { busy: None })
+    }
+
+    /// A call in a hurry does not wait behind a patient one of minutes: that one is made to end first.
+    async fn make_way(&self, token: &str, request: &Request) {
+        let (unmount, stop) = match request {
+            Request::Setup(setup) => {
+                let known = lifecycle::setup::living(self, token).await;
+                (false, matches!(known, Ok(Some(known)) if reuse::is_reused(&known, setup)))
+            }
+            // Its manager has forgotten the job: it calls this only when everything else is over.
+            Request::Teardown(Teardown { hurry: false }) => {
+                let known = lifecycle::setup::living(self, token).await;
+                (false, matches!(known, Ok(Some(known)) if known.is_managed() && known.quarantined.is_none()))
+            }
+            Request::PostRun(PostRun { hurry: true, .. }) => (true, false),
+            Request::Teardown(Teardown { hurry: true }) => (true, true),
+            _ => return,
+        };
+        if stop {
+            for function in reuse::CUT_SHORT {
+                self.turns.cancel(token, function).await;
+            }
+        }
+        if unmount
+            && self.turns.running(token) == Some(Function::PostRun)
+            && let Ok(session) = self.session(token).await
+            && let Err(error) = lifecycle::mounts::unmount_all(self, &session, Unmount::AtOnce).await
+        {
+            tracing::warn!(token, %error, "a hurried unmount failed, wait for the patient one");
+        }
+    }
+
+    /// Notes how a function ended. A call that was out of order changes nothing of what is known.
+    async fn note(
+        &self,
+        token: &str,
+        function: Function,
+        result: Result<Done, ApiError>,
+        started: Instant,
+    ) -> Result<(), ApiError> {
+        let elapsed_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let name = token.to_owned();
+        match result {
+            Ok(Done::Already) => Ok(()),
+            Ok(Done::Now) => {
+                tracing::info!(token, ?function, elapsed_ms, "done");
+                let note = move |tx: &rusqlite::Transaction<'_>| {
+                    let Some(session) = sessions::find(tx, &name)? else { return Ok(()) };
+                    timings::set(tx, &name, function, elapsed_ms)?;
+                    if session.failed.is_some_and(|(failed, _)| failed == function) {
+                        sessions::set_failed(tx, &name, None)?;
+                    }
+                    Ok(())
+                };
+                self.database.transact(note).await
+            }
+            Err(error) if lifecycle::REFUSALS.contains(&error.code.as_str()) => Err(error),
+            Err(error) => {
+                tracing::warn!(token, ?function, %error, "failed");
+                let failed = (function, error.clone());
+                self.database.transact(move |tx| sessions::set_failed(tx, &name, Some(&failed))).await?;
+                Err(error)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

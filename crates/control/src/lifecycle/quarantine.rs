@@ -1,0 +1,34 @@
+//! Gives a session another token: its data is still owed to its owner, but its token is needed, or its workload manager
+//! is to forget it.
+//!
+//! **Invariant:** the session keeps everything.
+
+use model::phase::Phase;
+use wire::control::ApiError;
+
+use crate::control::Control;
+use crate::site::Site;
+use crate::state::sessions::{self, Session};
+
+/// Gives the session another token and says why; replies it.
+///
+/// # Errors
+/// The database's.
+pub async fn set_aside<S: Site>(
+    control: &Control<S>,
+    session: &Session,
+    word: &'static str,
+    kept: String,
+) -> Result<String, ApiError> {
+    let (token, mounted) = (session.token.clone(), session.phase == Phase::Mounted);
+    let rename = move |tx: &rusqlite::Transaction<'_>| {
+        if mounted {
+            sessions::set_phase(tx, &token, Phase::Unmounted)?;
+        }
+        sessions::set_kept(tx, &token, Some(&kept))?;
+        sessions::set_aside(tx, &token, word)
+    };
+    let aside = control.database.transact(rename).await?;
+    tracing::warn!(token = session.token, aside, "set aside, its data is kept");
+    Ok(aside)
+}
