@@ -2,6 +2,7 @@
 # make test         everything that must pass before a change lands; under 25 minutes on 2 cores
 # make check        formatting and lints only
 # make drills       faults under a checked load, ROUNDS=300 SEED=1 (MINUTES=, ARGS="WORD"); writes docs/DRILLS.md (root)
+# make docs         build the documentation site into target/site; fails for dead links (mkdocs.yml)
 # make bench        measure, print a table, write bench/results.json; about 25 minutes (ARGS="--only names")
 # make bench-peers  the same work on us and on GlusterFS (root); writes bench/peers.json
 # make build        the programs and libdatawarp, in target/release
@@ -22,7 +23,7 @@ DESTDIR :=
 CARGO   := cargo
 FLAGS   := --release --locked
 
-.PHONY: run build install check test drills bench bench-peers cluster cluster-down clean
+.PHONY: run build install check test drills docs bench bench-peers cluster cluster-down clean
 .DEFAULT_GOAL := build
 
 build:
@@ -52,6 +53,10 @@ drills:
 	@$(CARGO) build $(FLAGS) --workspace --bins
 	@$(CARGO) test $(FLAGS) --workspace --test drills -- --rounds $(ROUNDS) --seed $(SEED) \
 		$(if $(MINUTES),--minutes $(MINUTES)) --table $(CURDIR)/docs/DRILLS.md $(ARGS)
+
+docs:
+	@scripts/install-deps docs
+	@scripts/site/build
 
 bench:
 	@scripts/install-deps build run bench slurm
