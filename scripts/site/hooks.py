@@ -54,6 +54,8 @@ def on_page_markdown(markdown, page, config, files):
         elif not quoted and not line.startswith("    "):
             line = LINK.sub(lambda link: placed(link, source, page.file.src_uri), line)
         lines.append(line)
+    if quoted:
+        log.warning("%s: a block of code does not end", source)
     return "\n".join(lines)
 
 
