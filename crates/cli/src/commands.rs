@@ -124,13 +124,7 @@ pub fn run(command: Command, dir: Option<PathBuf>) -> u8 {
         _ => (false, false),
     };
     let cluster = cluster::is_meant(dir.as_deref());
-    // Commands that we advise find the buffer where it is.
-    let own = match &command {
-        Command::Status(_) | Command::Rm(_) | Command::Stage(_) => dir.clone(),
-        _ if cluster => disk::state::folder(None).ok(),
-        _ => dir.clone(),
-    };
-    let output = Output::new(json, own);
+    let output = Output::new(json, folder_of(&command, cluster, dir.clone()));
     // Of the others the script, or a list of files, may be wrong.
     let only_words = matches!(
         command,
@@ -148,12 +142,19 @@ pub fn run(command: Command, dir: Option<PathBuf>) -> u8 {
     };
     ended.unwrap_or_else(|failure| {
         let failure = if only_words { failure.of_command_line() } else { failure };
-        output.note(&failure.shown());
+        output.note(&output.advised(&failure.shown()));
         if json && summarised {
             output.object(&Summary::of_refusal(failure.exit_code(), failure.as_api_error()));
         }
         failure.exit_code().number()
     })
+}
+
+/// The `--dir` that commands must have which we advise: they find the buffer where it is.
+fn folder_of(command: &Command, cluster: bool, dir: Option<PathBuf>) -> Option<PathBuf> {
+    use Command::{Fsck, Node, Rm, Scrub, Stage, Status};
+    let is_of_either = matches!(command, Status(_) | Rm(_) | Stage(_) | Scrub(_) | Fsck(_) | Node(_));
+    if cluster && !is_of_either { disk::state::folder(None).ok() } else { dir }
 }
 
 /// The same with this user's own control service; stages also with a cluster's.

@@ -5,6 +5,8 @@
 
 #![allow(unreachable_pub, reason = "a program: nobody can reach into it")]
 
+#[cfg(test)]
+mod advised;
 mod arguments;
 mod commands;
 mod env;

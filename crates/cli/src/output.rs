@@ -6,6 +6,14 @@ use std::path::PathBuf;
 
 use indicatif::MultiProgress;
 
+/// What works on the buffers of a state folder.
+const OF_A_FOLDER: [&str; 8] = ["run", "status", "rm", "scrub", "fsck", "stage", "mount", "umount"];
+
+fn is_of_a_folder(command: &str) -> bool {
+    let verb = command.split(' ').next().unwrap_or_default();
+    OF_A_FOLDER.contains(&verb) && !command.contains(" --dir ")
+}
+
 /// The terminal, or whatever stands there.
 #[derive(Clone, Debug)]
 pub struct Output {
@@ -28,6 +36,20 @@ impl Output {
             None => format!("forebay {command}"),
             Some(folder) => format!("forebay {command} --dir {}", folder.display()),
         }
+    }
+
+    /// Words that others wrote, with the `--dir` that this command was given in each command of ours that they advise.
+    pub fn advised(&self, words: &str) -> String {
+        if self.folder.is_none() {
+            return words.to_owned();
+        }
+        let mut pieces: Vec<String> = words.split('`').map(str::to_owned).collect();
+        for piece in pieces.iter_mut().skip(1).step_by(2) {
+            if let Some(command) = piece.strip_prefix("forebay ").filter(|rest| is_of_a_folder(rest)) {
+                *piece = self.command(command);
+            }
+        }
+        pieces.join("`")
     }
 
     /// Whether results are for programs.
@@ -58,5 +80,19 @@ impl Output {
     /// What happens meanwhile: standard error.
     pub fn note(&self, text: &str) {
         self.bars.suspend(|| drop(writeln!(std::io::stderr(), "{text}")));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_that_others_advise_find_the_buffer_where_this_command_found_it() {
+        let words =
+            "`forebay status` lists them, `forebay rm 3 --dir /c` removes one; see `forebay local list`";
+        let advised = words.replace("status`", "status --dir /b`");
+        assert_eq!(Output::new(false, Some("/b".into())).advised(words), advised);
+        assert_eq!(Output::new(false, None).advised(words), words);
     }
 }

@@ -167,11 +167,13 @@ impl Records {
     }
 
     fn not_understood(path: &Path, why: &str) -> Failure {
-        let path = path.display();
         Failure::unavailable(
-            format!("understand {path}, what an interrupted run was at: {why}"),
+            format!("understand {}, what an interrupted run was at: {why}", path.display()),
             format!(
-                "use the release of Forebay that ran it; or give the run up with `rm {path}`: its buffer is kept                  until `forebay rm`"
+                "use the release of Forebay that ran it; or give the run up with `rm {path}`: its buffer is kept until \
+                 `forebay rm {token}`",
+                token = path.file_stem().unwrap_or_default().to_string_lossy(),
+                path = path.display()
             ),
         )
     }

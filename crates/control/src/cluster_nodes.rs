@@ -164,6 +164,7 @@ impl Watched {
         let seen = self.seen.borrow().clone();
         NodeView {
             name: self.known.registration.name.clone(),
+            log: format!("`journalctl -u forebay-node` on {}", self.known.registration.name),
             online: seen.online,
             last_error: seen.last_error,
             health: seen.health,

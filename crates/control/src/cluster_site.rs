@@ -86,7 +86,8 @@ impl ClusterSite {
 
     fn absent(&self, node: &str, why: &str) -> ApiError {
         let message = format!("node {node} does not answer within {} s: {why}", self.patience.as_secs());
-        site(ABSENT, message, "`forebay status` shows when it is back; look into forebay-node's log there")
+        let advice = format!("`forebay status` shows when it is back; {}", crate::advice::log_of(self, node));
+        site(ABSENT, message, advice)
     }
 }
 

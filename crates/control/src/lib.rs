@@ -20,6 +20,7 @@
 
 #![expect(unreachable_pub, reason = "its items are older than the lint; what is touched says `pub(crate)`")]
 
+mod advice;
 mod cluster_nodes;
 mod cluster_site;
 pub mod config;

@@ -16,7 +16,6 @@ use std::time::Duration;
 
 use api::CallError;
 use daemon::client::Client;
-use daemon::error::site;
 use daemon::lock::LockError;
 use daemon::logging::last_words;
 use tokio::sync::watch;
@@ -24,6 +23,7 @@ use tokio::task::JoinHandle;
 use wire::control::ApiError;
 use wire::node::{NodeHealth, StorageAddress};
 
+use crate::advice::{absent, lingers};
 use crate::site::NodeView;
 
 /// How often a node is asked how it is: twice a second, so that a dead one is missed for a moment only.
@@ -89,6 +89,11 @@ impl LocalNodes {
         Client::new(socket(&self.folder, name))
     }
 
+    /// Where a node's service logs.
+    pub fn log(&self, name: &str) -> PathBuf {
+        self.folder.join("log").join(format!("{name}.log"))
+    }
+
     /// Every node as it was seen last.
     pub fn views(&self) -> Vec<NodeView> {
         self.lock().values().map(|watched| watched.seen.borrow().view.clone()).collect()
@@ -116,15 +121,16 @@ impl LocalNodes {
         for watched in watched.values() {
             watched.stop.send_replace(true);
         }
+        let late = |name: &str| lingers(&self.log(name), name);
         let mut names = Vec::new();
         for (name, watched) in watched {
             // Not cut off: a node that it has just started must be known to run before it can be asked to end.
             let ended = tokio::time::timeout(END_WITHIN, watched.task).await;
-            ended.map_err(|_| lingers(&name))?.ok();
+            ended.map_err(|_| late(&name))?.ok();
             names.push(name);
         }
         for name in &names {
-            tokio::time::timeout(END_WITHIN, self.end(name)).await.map_err(|_| lingers(name))?;
+            tokio::time::timeout(END_WITHIN, self.end(name)).await.map_err(|_| late(name))?;
         }
         Ok(())
     }
@@ -152,7 +158,8 @@ impl LocalNodes {
         if watched.contains_key(name) {
             return;
         }
-        let view = NodeView { name: name.to_owned(), ..NodeView::default() };
+        let log = self.log(name);
+        let view = NodeView { name: name.to_owned(), log: log.display().to_string(), ..NodeView::default() };
         let (shown, seen) = watch::channel(Seen { view, start_failures: 0 });
         let (stop, stopping) = watch::channel(false);
         let supervisor = Supervisor {
@@ -161,23 +168,24 @@ impl LocalNodes {
             client: self.client(name),
             program: self.program.clone(),
             folder: self.folder.join("nodes").join(name),
-            log: self.folder.join("log").join(format!("{name}.log")),
+            log,
             shown,
         };
         watched.insert(name.to_owned(), Watched { seen, stop, task: tokio::spawn(supervisor.run()) });
     }
 
     async fn online(&self, name: &str) -> Result<NodeHealth, ApiError> {
+        let absent = |why: &str| absent(&self.log(name), name, why);
         let seen = self.lock().get(name).map(|watched| watched.seen.clone());
-        let Some(mut seen) = seen else { return Err(absent(name, "it is being stopped")) };
+        let Some(mut seen) = seen else { return Err(absent("it is being stopped")) };
         let settled = seen.wait_for(|seen| seen.view.online || seen.start_failures >= START_FAILURES_MAX);
         let seen = match tokio::time::timeout(ONLINE_WITHIN, settled).await {
             Ok(Ok(seen)) => seen.clone(),
-            Ok(Err(_)) => return Err(absent(name, "it is being stopped")),
-            Err(_) => return Err(absent(name, &format!("no reply within {} s", ONLINE_WITHIN.as_secs()))),
+            Ok(Err(_)) => return Err(absent("it is being stopped")),
+            Err(_) => return Err(absent(&format!("no reply within {} s", ONLINE_WITHIN.as_secs()))),
         };
         let why = seen.view.last_error.unwrap_or_default();
-        seen.view.health.filter(|_| seen.view.online).ok_or_else(|| absent(name, &why))
+        seen.view.health.filter(|_| seen.view.online).ok_or_else(|| absent(&why))
     }
 
     /// Asks a node to end until its lock is free, which its process holds to the end.
@@ -302,15 +310,4 @@ async fn health(client: &Client) -> Result<NodeHealth, CallError> {
 fn is_dead(error: &CallError) -> bool {
     use io::ErrorKind::{ConnectionRefused, NotFound};
     matches!(error, CallError::Unreachable { cause, .. } if matches!(cause.kind(), ConnectionRefused | NotFound))
-}
-
-fn absent(name: &str, why: &str) -> ApiError {
-    let advice =
-        format!("look into {name}.log in the log folder; `forebay status` shows when the node is back");
-    site("node_absent", format!("node {name} does not run: {why}"), advice)
-}
-
-fn lingers(name: &str) -> ApiError {
-    let message = format!("node {name} does not end within {} s", END_WITHIN.as_secs());
-    site("node_does_not_end", message, format!("look into {name}.log in the log folder"))
 }

@@ -45,7 +45,7 @@ impl LocalSite {
 impl Caller for LocalSite {
     async fn get<R: DeserializeOwned + Send>(&self, node: &str, path: &str) -> Result<R, ApiError> {
         let client = self.nodes.client(node);
-        repeat(node, || client.get(path)).await
+        repeat((node, self.nodes.log(node)), || client.get(path)).await
     }
 
     async fn put<R: DeserializeOwned + Send>(
@@ -55,18 +55,18 @@ impl Caller for LocalSite {
         body: &(impl Serialize + Sync),
     ) -> Result<R, ApiError> {
         let client = self.nodes.client(node);
-        repeat(node, || client.put(path, body)).await
+        repeat((node, self.nodes.log(node)), || client.put(path, body)).await
     }
 
     async fn delete(&self, node: &str, path: &str) -> Result<(), ApiError> {
         let client = self.nodes.client(node);
-        repeat(node, || client.delete::<Value>(path)).await.map(|_| ())
+        repeat((node, self.nodes.log(node)), || client.delete::<Value>(path)).await.map(|_| ())
     }
 }
 
 /// Repeats an idempotent call while nobody answers.
 async fn repeat<R, F: Future<Output = Result<R, CallError>>>(
-    node: &str,
+    (node, log): (&str, PathBuf),
     mut call: impl FnMut() -> F,
 ) -> Result<R, ApiError> {
     let deadline = Instant::now() + REPEAT_WITHIN;
@@ -82,7 +82,7 @@ async fn repeat<R, F: Future<Output = Result<R, CallError>>>(
                 return Err(site(
                     "node_absent",
                     message,
-                    format!("look into {node}.log in the log folder, then try again"),
+                    format!("look into {}, then try again", log.display()),
                 ));
             }
             Err(_) => tokio::time::sleep(REPEAT_PAUSE).await,

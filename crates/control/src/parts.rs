@@ -2,8 +2,11 @@
 //!
 //! **Invariant:** a part of which nobody has said anything is neither served nor lost: it is not known.
 
+use wire::advice::TOKEN;
 use wire::control::GivenUp;
 use wire::node::{FragmentStatus, PartTrouble};
+
+use crate::advice::look_into;
 
 use crate::control::now_unix;
 use crate::site::NodeView;
@@ -60,8 +63,8 @@ pub fn damaged(instance: &Instance, nodes: &[NodeView]) -> Vec<PartTrouble> {
 fn lost(fragment: &FragmentStatus) -> Option<(String, String)> {
     let count = Some(fragment.lost.len()).filter(|count| *count > 0)?;
     let why = format!("{count} or more objects were lost with the node whose place it has taken");
-    let advice = "`forebay scrub TOKEN` names the files: write them anew, or remove them";
-    Some((why, advice.to_owned()))
+    let advice = format!("`forebay scrub {TOKEN}` names the files: write them anew, or remove them");
+    Some((why, advice))
 }
 
 /// Whether every part is served, nothing of it is lost, and all that is kept on another node as well is whole there.
@@ -126,8 +129,8 @@ fn of<'a>(
         };
         match health.fragments.iter().find(|fragment| fragment.instance == instance.id) {
             Some(FragmentStatus { error: Some(why), advice, retried, .. }) => {
-                let advice = advice.as_deref().unwrap_or("look into the node's log");
-                let advice = advised(advice, *retried, view, nodes);
+                let advice = advice.clone().unwrap_or_else(|| look_into(&view.log, name));
+                let advice = advised(&advice, *retried, view, nodes);
                 Part::Refused(Refused { trouble: trouble(why.clone(), advice), retried: *retried })
             }
             Some(FragmentStatus { starting: true, .. }) => Part::Awaited(trouble(
@@ -177,10 +180,9 @@ fn again(view: &NodeView, nodes: &[NodeView]) -> String {
 /// What to do about a node that does not answer.
 fn come_back(view: &NodeView) -> String {
     match view.registration {
-        None => format!(
-            "it is started again by itself; look into {}.log in the log folder if it stays away",
-            view.name
-        ),
+        None => {
+            format!("it is started again by itself; {} if it stays away", look_into(&view.log, &view.name))
+        }
         Some(_) => format!("start forebay-node on {}, or mend the way to it", view.name),
     }
 }

@@ -65,6 +65,8 @@ pub struct NodeView {
     pub registration: Option<RegisterNode>,
     /// Why it gets nothing new; `None`: it does.
     pub drained: Option<String>,
+    /// Where its service logs: a path, or the command that shows it; empty: not known.
+    pub log: String,
 }
 
 /// By what is judged whether the fragment that a node has of an instance may be given up.

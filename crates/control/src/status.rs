@@ -2,10 +2,11 @@
 
 use model::phase::{Direction, Function, StageState};
 use rusqlite::Transaction;
+use wire::advice;
 use wire::control::{
     ActivationStatus, ApiError, InstanceStatus, PersistentStatus, SessionStatus, StageStatus,
 };
-use wire::node::{CopyStatus, MirrorStatus};
+use wire::node::{CopyStatus, MirrorStatus, PartTrouble};
 
 use crate::control::Control;
 use crate::lifecycle::mounts::mount_id;
@@ -79,8 +80,9 @@ impl Rows {
         let activations =
             self.activations.into_iter().map(|activation| describe(handle, activation, nodes)).collect();
         let stages: Vec<StageStatus> = self.transfers.iter().map(Transfer::status).collect();
-        let instance =
-            self.instance.map(|instance| describe_instance(instance, self.session.created_unix, nodes));
+        let instance = self
+            .instance
+            .map(|instance| describe_instance(instance, &token, self.session.created_unix, nodes));
         let used_bytes = instance.as_ref().map_or(0, |instance| instance.used_bytes);
         SessionStatus {
             owner: self.session.owner,
@@ -136,14 +138,20 @@ fn describe(handle: &str, activation: Activation, nodes: &[NodeView]) -> Activat
     }
 }
 
-fn describe_instance(instance: Instance, created_unix: u64, nodes: &[NodeView]) -> InstanceStatus {
+fn describe_instance(
+    instance: Instance,
+    token: &str,
+    created_unix: u64,
+    nodes: &[NodeView],
+) -> InstanceStatus {
+    let told = |parts: Vec<PartTrouble>| parts.into_iter().map(|part| part.of_buffer(token)).collect();
     InstanceStatus {
         used_bytes: used_bytes(&instance.id, nodes),
         intact: parts::is_intact(&instance, created_unix, nodes),
-        unserved: parts::unserved(&instance, created_unix, nodes),
+        unserved: told(parts::unserved(&instance, created_unix, nodes)),
         copies: copies(&instance, nodes),
-        mirrors: mirrors(&instance, nodes),
-        damaged: parts::damaged(&instance, nodes),
+        mirrors: mirrors(&instance, token, nodes),
+        damaged: told(parts::damaged(&instance, nodes)),
         given_up: parts::given_up(&instance, nodes),
         redundancy: instance.redundancy,
         allocated_bytes: instance.allocated_bytes(),
@@ -166,7 +174,7 @@ fn copies(instance: &Instance, nodes: &[NodeView]) -> Vec<CopyStatus> {
 }
 
 /// The mirrors of an instance's objects, likewise.
-fn mirrors(instance: &Instance, nodes: &[NodeView]) -> Vec<MirrorStatus> {
+fn mirrors(instance: &Instance, token: &str, nodes: &[NodeView]) -> Vec<MirrorStatus> {
     // A node that was lost is none of them any more.
     let views = nodes.iter().filter(|view| instance.nodes.contains(&view.name));
     let views = views.filter_map(|view| Some((view, view.health.as_ref()?)));
@@ -177,8 +185,9 @@ fn mirrors(instance: &Instance, nodes: &[NodeView]) -> Vec<MirrorStatus> {
             // What a node said before it fell silent says nothing of now.
             let silent = (!view.online).then(|| format!("node {} does not answer", view.name));
             let whole = mirror.whole && silent.is_none();
-            let error = silent.or_else(|| mirror.error.clone());
-            mirrors.push(MirrorStatus { whole, error, ..mirror.clone() });
+            let error = silent.or_else(|| mirror.error.as_ref().map(|why| advice::of_buffer(why, token)));
+            let making_ms = mirror.making_ms.filter(|_| view.online);
+            mirrors.push(MirrorStatus { whole, error, making_ms, ..mirror.clone() });
         }
     }
     mirrors

@@ -70,12 +70,13 @@ impl<T: MountTable> Mounts<T> {
     /// # Errors
     /// Another mount has the id, or the mount failed; then it is forgotten.
     pub async fn create(&self, spec: MountSpec) -> Result<MountStatus, ApiError> {
+        let folder = of_id(&self.setting.folder, &spec.id)?;
         let Handle { mut view, orders, .. } = self.find_or_start(spec).await?;
         let stays = || orders.borrow().wanted == Wanted::Mounted;
         let settled = view
             .wait_for(|view| view.status.mounted && stays() || view.stuck.is_some() || view.end.is_some());
         let Ok(settled) = tokio::time::timeout(MOUNTED_WITHIN, settled).await else {
-            return Err(not_back(&view.borrow().status));
+            return Err(not_back(&view.borrow().status, &folder));
         };
         let view = settled.map_err(|_| lost())?;
         match (&view.end, &view.stuck) {
@@ -196,11 +197,11 @@ fn lost() -> ApiError {
     bug("mount_lost", "the supervisor of a mount ended")
 }
 
-fn not_back(status: &MountStatus) -> ApiError {
+fn not_back(status: &MountStatus, folder: &std::path::Path) -> ApiError {
     let why = status.error.as_deref().unwrap_or("its process does not become ready");
     let message =
         format!("mount {} at {} is lost and not back yet: {why}", status.id, status.mountpoint.display());
-    site("mount_lost", message, "look into the node's log; the node keeps trying")
+    site("mount_lost", message, format!("look into {}; the node keeps trying", folder.join("log").display()))
 }
 
 #[cfg(test)]

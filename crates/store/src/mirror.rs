@@ -290,8 +290,7 @@ impl Mirror {
     /// How it stands, for the fragment of the node `node`.
     pub fn status(&self, namespace: u32, node: &str) -> MirrorStatus {
         let progress = self.lock();
-        let whole =
-            progress.way == Way::Both && progress.whole && !progress.alone && !progress.doubt.exists();
+        let whole = progress.is_whole();
         MirrorStatus {
             namespace,
             node: node.to_owned(),
@@ -301,6 +300,7 @@ impl Mirror {
             error: progress.trouble.clone().filter(|_| !whole),
             doubt: progress.doubt.untold(),
             repaired: 0,
+            making_ms: progress.making_ms(),
         }
     }
 

@@ -5,6 +5,7 @@
 //! **Invariant:** a wire type is never written to disk as it is, and a disk type is never sent: both evolve, on
 //! different days. (JSON specifications that a service keeps for its own restart are the exception, and say so.)
 
+pub mod advice;
 pub mod control;
 pub mod data;
 pub mod mover;

@@ -68,7 +68,7 @@ pub fn rm(arguments: &arguments::Rm, output: &Output) -> Result<u8, Failure> {
     let hurry = Teardown { hurry: true };
     let reply: TeardownReply = control.post(&session_path(token, "/teardown"), &hurry).map_err(failure)?;
     if let Some(why) = reply.kept {
-        return Err(Failure::unavailable(why, "look into the log of forebay-control"));
+        return Err(Failure::unavailable(why, "look into `journalctl -u forebay-control` on its host"));
     }
     let used = known.instance.as_ref().map_or_else(|| render::bytes(0), render::used);
     output.say(&format!("forebay: destroyed buffer {token} with {used}"));

@@ -131,7 +131,7 @@ fn already(status: &Status, settings: &Settings, output: &Output) -> Result<(), 
     }
     Err(Failure::usage(
         format!("{} is drained to {} already", status.from.display(), status.to.display()),
-        "end that with `forebay drain stop` first",
+        format!("end that with `forebay drain stop --from '{}'` first", status.from.display()),
     ))
 }
 
@@ -211,7 +211,7 @@ fn line(status: &Status) -> String {
 }
 
 fn wait_for(of: &DrainOf, timeout: Option<u64>, output: &Output) -> Result<Vec<Answer>, Failure> {
-    let folder = settings::board(&of.to, of.session.as_deref());
+    let (folder, to) = (settings::board(&of.to, of.session.as_deref()), of.to.display().to_string());
     let mut told = Told { output, last: None };
     let ended = wait::wait(&folder, timeout.map(Duration::from_secs), &mut told);
     let ended = ended.map_err(|error| Failure::local("read the drainers' board in", &of.to, &error))?;
@@ -224,8 +224,7 @@ fn wait_for(of: &DrainOf, timeout: Option<u64>, output: &Output) -> Result<Vec<A
         Ending::Silent(hosts) => Err(Failure::Refused {
             exit: ExitCode::StageOut,
             message: format!("the drainers of {} have not answered in time", hosts.join(", ")),
-            advice: "see `forebay drain status`, and whether these nodes are up; what is on them stays there"
-                .into(),
+            advice: format!("see `forebay drain status --to '{to}'`; what is on these nodes stays there"),
         }),
         Ending::Answered(answers) if answers.iter().all(Answer::is_whole) => {
             output.say("All files moved");
@@ -277,7 +276,7 @@ fn tell(here: &DrainHere, what: Order, done: &str, output: &Output) -> Result<()
     let Some(status) = ask(&state, what)? else {
         return Err(Failure::no_input(
             format!("nothing drains {}", here.from.display()),
-            "start it with `forebay drain start`",
+            format!("start it with `forebay drain start --from '{}' --to FOLDER`", here.from.display()),
         ));
     };
     output.say(&format!("forebay: the drain of {} {done}; {}", here.from.display(), line(&status)));
@@ -294,9 +293,10 @@ fn ask(state: &Path, what: Order) -> Result<Option<Status>, Failure> {
 }
 
 fn nobody(of: &DrainOf) -> Failure {
+    let to = of.to.display();
     Failure::no_input(
-        format!("nothing has been drained to {} in this session", of.to.display()),
-        "start it with `forebay drain start` on each node, in this job or with the same --session",
+        format!("nothing has been drained to {to} in this session"),
+        format!("start it with `forebay drain start --from FOLDER --to '{to}'` on each node of --session"),
     )
 }
 

@@ -35,7 +35,7 @@ pub async fn scrub(arguments: &Scrub, output: &Output, dir: Option<PathBuf>) -> 
     context.service.ensure_up().await?;
     let scrubbed = scrub_own(&context, token, spec).await;
     context.service.stop_if_started().await;
-    told(&scrubbed?, None, output)
+    told(token, &scrubbed?, None, output)
 }
 
 /// Scrubs and compares, likewise.
@@ -50,7 +50,7 @@ pub async fn fsck(arguments: &Fsck, output: &Output, dir: Option<PathBuf>) -> Re
     let spec = FsckSpec { repair: arguments.repair };
     let compared = context.service.post::<_, FsckReport>(&session_path(token, "/fsck"), &spec).await;
     context.service.stop_if_started().await;
-    told(&scrubbed?, Some(&compared?), output)
+    told(token, &scrubbed?, Some(&compared?), output)
 }
 
 async fn scrub_own(context: &Context, token: &str, spec: ScrubSpec) -> Result<ScrubStatus, Failure> {
@@ -74,7 +74,7 @@ async fn scrub_own(context: &Context, token: &str, spec: ScrubSpec) -> Result<Sc
 /// As [`scrub`].
 pub fn cluster_scrub(arguments: &Scrub, output: &Output) -> Result<u8, Failure> {
     let (token, spec) = (checked_token(&arguments.token)?, spec(arguments)?);
-    told(&scrub_cluster(&Control::patient(cluster::RESTART), token, spec)?, None, output)
+    told(token, &scrub_cluster(&Control::patient(cluster::RESTART), token, spec)?, None, output)
 }
 
 /// The same on a cluster.
@@ -88,7 +88,7 @@ pub fn cluster_fsck(arguments: &Fsck, output: &Output) -> Result<u8, Failure> {
     let spec = FsckSpec { repair: arguments.repair };
     let compared: FsckReport =
         control.post(&session_path(token, "/fsck"), &spec).map_err(cluster::failure)?;
-    told(&scrubbed, Some(&compared), output)
+    told(token, &scrubbed, Some(&compared), output)
 }
 
 fn scrub_cluster(control: &Control, token: &str, spec: ScrubSpec) -> Result<ScrubStatus, Failure> {
@@ -113,7 +113,7 @@ fn spec(arguments: &Scrub) -> Result<ScrubSpec, Failure> {
 }
 
 /// Says what was found; damage is a failure.
-fn told(scrub: &ScrubStatus, fsck: Option<&FsckReport>, output: &Output) -> Result<u8, Failure> {
+fn told(token: &str, scrub: &ScrubStatus, fsck: Option<&FsckReport>, output: &Output) -> Result<u8, Failure> {
     let unseen = unseen(scrub, fsck);
     if output.json() {
         output.object(&Findings { scrub, fsck });
@@ -135,11 +135,16 @@ fn told(scrub: &ScrubStatus, fsck: Option<&FsckReport>, output: &Output) -> Resu
         unseen.iter().for_each(|part| output.say(&format!("         not looked at: {}", part_line(part))));
     }
     verdict(scrub, left, &unseen)?;
-    doubt(scrub, fsck)
+    doubt(token, scrub, fsck, output)
 }
 
 /// What nobody can tell of is a failure until somebody takes it as it is.
-fn doubt(scrub: &ScrubStatus, fsck: Option<&FsckReport>) -> Result<u8, Failure> {
+fn doubt(
+    token: &str,
+    scrub: &ScrubStatus,
+    fsck: Option<&FsckReport>,
+    output: &Output,
+) -> Result<u8, Failure> {
     let Some(why) = scrub.seals_lost.as_ref().filter(|_| fsck.is_none_or(|fsck| fsck.accepted == 0)) else {
         return Ok(ExitCode::Success.number());
     };
@@ -148,9 +153,10 @@ fn doubt(scrub: &ScrubStatus, fsck: Option<&FsckReport>) -> Result<u8, Failure> 
     Err(Failure::Refused {
         exit: ExitCode::StageOut,
         message: format!("{parts} not compared with anything, as checksums were lost: {why}"),
-        advice: "compare the files with where they came from, or write them anew; \
-                 `forebay fsck TOKEN --repair` takes them as they are"
-            .into(),
+        advice: format!(
+            "compare the files with where they came from, or write them anew; `{}` takes them as they are",
+            output.command(&format!("fsck {token} --repair"))
+        ),
     })
 }
 
@@ -185,7 +191,10 @@ fn verdict(
     }
     if let Some(error) = &scrub.error {
         let message = format!("not all could be looked at: {error}{besides}");
-        return Err(Failure::unavailable(message, "look into the node's log, then repeat the command"));
+        return Err(Failure::unavailable(
+            message,
+            "look into the log of the node that it names, then repeat the command",
+        ));
     }
     let refused = |message: String, advice: &str| {
         Err(Failure::Refused { exit: ExitCode::StageOut, message, advice: advice.into() })

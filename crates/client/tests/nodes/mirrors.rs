@@ -199,7 +199,7 @@ fn without_the_mirror_work_goes_on_and_what_it_lacks_is_copied_when_it_is_back()
     client.write(ino, 1, &pattern(50 << 10, 3)).unwrap();
     assert!(again.elapsed() < Duration::from_secs(2), "it is waited for once, not {:?}", again.elapsed());
     await_mirror(&cluster, 0, "at risk", |mirror| {
-        !mirror.whole && mirror.mirror == "n1" && mirror.error.is_some()
+        !mirror.whole && mirror.mirror == "n1" && mirror.error.is_some() && mirror.making_ms.is_none()
     });
     let note = cluster.fragment(0).join("mirrored/0/meta.alone");
     assert!(fs::metadata(&note).is_ok(), "it is noted durably");
@@ -208,6 +208,17 @@ fn without_the_mirror_work_goes_on_and_what_it_lacks_is_copied_when_it_is_back()
     await_whole(&cluster, "up to date");
     assert!(fs::metadata(&note).is_err(), "the note is taken back");
     assert_mirrored(&cluster, "the mirror was away");
+}
+
+#[test]
+fn a_mirror_that_is_being_made_with_its_buffer_is_not_said_to_lack_something() {
+    let cluster = Cluster::start_mirrored(VolumeKind::Directory, 2, 384 << 20);
+    for n in 0..2 {
+        await_mirror(&cluster, n, "it is whole at last", |mirror| {
+            assert!(mirror.whole != mirror.making_ms.is_some(), "{mirror:?}");
+            mirror.whole
+        });
+    }
 }
 
 #[test]

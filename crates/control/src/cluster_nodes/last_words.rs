@@ -97,6 +97,7 @@ mod tests {
             error: None,
             doubt,
             repaired: 0,
+            making_ms: None,
         };
         FragmentStatus { mirrors: vec![mirror], ..FragmentStatus::default() }
     }

@@ -10,6 +10,7 @@ mod on_demand;
 mod out_of_order;
 mod reuse;
 mod staging;
+mod starting;
 
 use std::path::Path;
 use std::sync::Arc;

@@ -56,6 +56,7 @@ pub async fn of<S: Site>(control: &Control<S>, session: &Session) -> Result<Vec<
 pub fn describe(tx: &rusqlite::Transaction<'_>, session: &Session) -> state::Result<Option<Described>> {
     let Some(instance) = instances::find(tx, &session.token)? else { return Ok(None) };
     Ok(Some(Described {
+        token: session.token.clone(),
         instance,
         owner: session.owner.clone(),
         shared: session.shared,

@@ -7,6 +7,7 @@ use wire::node::{FRAGMENT_STARTING, FragmentSpec, StorageAddress};
 
 use super::target::Described;
 use super::{absent, join_all, target};
+use crate::advice;
 use crate::control::Control;
 use crate::site::Site;
 use crate::state::fragments;
@@ -38,7 +39,10 @@ pub async fn specs<S: Site>(
 pub async fn make<S: Site>(control: &Control<S>, of: &Described) -> Result<(), ApiError> {
     let peers = target::addresses(control, &of.instance).await?;
     let specs = specs(control, of, &peers).await?;
-    let all = of.instance.nodes.iter().zip(&specs).map(|(node, spec)| make_one(control, node, spec));
+    let all = of.instance.nodes.iter().zip(&specs).map(async |(node, spec)| {
+        let made = make_one(control, node, spec).await;
+        made.map_err(|error| advice::of_node(&control.site, node, &of.token, error))
+    });
     // Every one is waited for, also when one fails: what comes after must find them all settled.
     join_all(all).await.into_iter().collect::<Result<Vec<()>, ApiError>>()?;
     note_made(control, &of.instance).await
@@ -66,7 +70,7 @@ async fn make_one<S: Site>(control: &Control<S>, node: &str, spec: &FragmentSpec
         None => Ok(()),
         Some(reason) => {
             let message = format!("fragment {} of {} on node {node}: {reason}", spec.index, spec.instance);
-            Err(daemon::error::site("fragment_broken", message, "look into the node's log"))
+            Err(daemon::error::site("fragment_broken", message, advice::log_of(&control.site, node)))
         }
     }
 }

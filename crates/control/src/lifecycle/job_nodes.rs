@@ -106,7 +106,7 @@ fn check_spread(plan: &Plan) -> Result<(), ApiError> {
     Err(user(
         "early_stage",
         message,
-        "stage in within the job, with `forebay stage in`, or name another pool",
+        "stage in within the job, with `forebay stage in SOURCE DESTINATION`, or name another pool",
     ))
 }
 

@@ -38,7 +38,11 @@ pub async fn run<S: Site>(control: &Control<S>, name: &str) -> Result<Lost, ApiE
     })?;
     if control.site.cluster().is_none() {
         let message = "the nodes of one machine share its disk: none can take the place of another";
-        return Err(user("not_a_cluster", message, "end the buffer with `forebay rm`"));
+        return Err(user(
+            "not_a_cluster",
+            message,
+            "`forebay status` lists the buffers; `forebay rm TOKEN` gives one up",
+        ));
     }
     if view.online {
         return Err(answers(name));

@@ -144,8 +144,8 @@ pub async fn allocate<S: Site>(control: &Control<S>, order: Order) -> Result<(),
 }
 
 fn described(session: &Session, instance: &Instance) -> Described {
-    let (owner, shared) = (session.owner.clone(), session.shared);
-    Described { instance: instance.clone(), owner, shared, private: Vec::new() }
+    let (token, owner, shared) = (session.token.clone(), session.owner.clone(), session.shared);
+    Described { token, instance: instance.clone(), owner, shared, private: Vec::new() }
 }
 
 /// The session of the token, unless it is torn down.

@@ -33,6 +33,8 @@ const PRIVATE: u32 = 1;
 /// An instance, and what is needed of its session to describe it.
 #[derive(Clone, Debug)]
 pub struct Described {
+    /// The session that it belongs to.
+    pub token: String,
     /// The instance.
     pub instance: Instance,
     /// Whose its roots are.

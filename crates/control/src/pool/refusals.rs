@@ -32,7 +32,8 @@ pub fn full(pool: &PoolStatus, capacity_bytes: u64, wish: &Wish<'_>) -> ApiError
         pool.name,
         numbers(pool.free * pool.granularity_bytes)
     );
-    let advice = "ask for less, or remove buffers: `forebay status` lists them, `forebay rm` removes one";
+    let advice =
+        "ask for less, or remove buffers: `forebay status` lists them, `forebay rm TOKEN` removes one";
     site("pool_full", message, advice)
 }
 

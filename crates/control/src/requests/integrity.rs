@@ -9,6 +9,7 @@ use wire::control::ApiError;
 use wire::node::{Damage, FsckReport, FsckSpec, PartTrouble, ScrubSpec, ScrubStatus};
 
 use super::Door;
+use crate::advice;
 use crate::site::Site;
 use crate::state::instances::{self, Instance};
 
@@ -46,7 +47,7 @@ pub async fn fsck<S: Site>(
         let one = match door.control.site.fsck(node, &instance.id, spec).await {
             Ok(one) => one,
             Err(error) => {
-                sum.unseen.push(unseen(part, node, error));
+                sum.unseen.push(unseen(&door, part, node, &token, error));
                 continue;
             }
         };
@@ -79,7 +80,7 @@ async fn together<S: Site>(
         let one = match door.control.site.scrub(node, &instance.id, spec).await {
             Ok(one) => one,
             Err(error) => {
-                sum.unseen.push(unseen(part, node, error));
+                sum.unseen.push(unseen(door, part, node, token, error));
                 continue;
             }
         };
@@ -94,7 +95,8 @@ async fn together<S: Site>(
 }
 
 /// A part whose node does not answer for it: the others are looked at all the same.
-fn unseen(part: u32, node: &str, error: ApiError) -> PartTrouble {
+fn unseen<S: Site>(door: &Door<S>, part: u32, node: &str, token: &str, error: ApiError) -> PartTrouble {
+    let error = advice::of_node(&door.control.site, node, token, error);
     PartTrouble { part, node: node.to_owned(), why: error.message, advice: error.advice }
 }
 

@@ -163,7 +163,11 @@ fn judge(transfer: &Transfer, end: &StageStatus) -> Result<(), ApiError> {
     let what = format!("{} of {}", directive(transfer.direction), end.source);
     let Some(first) = end.failures.first() else {
         let message = format!("{what} failed without a reason");
-        return Err(site("stage_failed", message, advice(transfer, "look into the node's log")));
+        return Err(site(
+            "stage_failed",
+            message,
+            advice(transfer, "repeat it; each node's log says of its worker how it ended"),
+        ));
     };
     let failed = end.progress.entries_failed.max(1);
     let message = format!(

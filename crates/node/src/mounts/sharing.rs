@@ -33,9 +33,14 @@ impl<T: MountTable> Mounts<T> {
         let Some(handle) = self.lock().get(id).cloned().filter(|handle| handle.spec.exclusive) else {
             return Ok(());
         };
+        let log = folder.join("log");
         let failed = |error: io::Error| {
             let message = format!("tell mount {id} that its namespace is shared: {error}");
-            site("mount_not_told", message, "look into the node's log; the stage can be asked for again")
+            site(
+                "mount_not_told",
+                message,
+                format!("look into {}; the stage can be asked for again", log.display()),
+            )
         };
         std::fs::write(folder.join(MARK), "").map_err(failed)?;
         let begin = Instant::now();

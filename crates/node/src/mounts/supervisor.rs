@@ -338,10 +338,9 @@ impl<T: MountTable> Supervisor<T> {
 
     fn not_mounted(&self, reason: &str) -> ApiError {
         tracing::warn!(mount = self.spec.id, reason, "not mounted");
-        site(
-            "mount_failed",
-            format!("mount {}: {reason}", self.spec.mountpoint.display()),
-            "`forebay status` tells whether a storage node is down; a mount also needs /dev/fuse and fusermount3",
-        )
+        let log = self.folder.join("log").display().to_string();
+        let message = format!("mount {}: {reason}", self.spec.mountpoint.display());
+        let advice = format!("see `forebay status` for storage nodes, {log}, and whether /dev/fuse is there");
+        site("mount_failed", message, advice)
     }
 }

@@ -4,6 +4,8 @@
 
 use std::borrow::Cow;
 
+use wire::advice::TOKEN;
+
 use super::FragmentError;
 use crate::mirror::restore::RestoreError;
 use crate::shard::log::LogError;
@@ -13,8 +15,12 @@ use crate::shard::log::restore::is_lost;
 pub const LOOK_AT_THE_DISK: &str = "look at the file's permissions, the room on its disk and the kernel's log; mend \
      that, then start the node again";
 
-const BRING_BACK: &str = "bring the file back as it was and start the node again; where nobody has it, give the \
-     buffer up (`forebay rm`)";
+fn bring_back() -> String {
+    format!(
+        "bring the file back as it was and start the node again; where nobody has it, give the buffer up with `forebay \
+         rm {TOKEN}`"
+    )
+}
 
 impl FragmentError {
     /// What to do next.
@@ -28,8 +34,11 @@ impl FragmentError {
                 format!("start node {node} or mend the way to it: this part is filled as soon as it answers").into()
             }
             FragmentError::Restore(RestoreError::Lacking { .. }) => {
-                "where nobody has the lost node's flash, give the buffer up (`forebay rm`): both copies of this part are gone"
-                    .into()
+                format!(
+                    "where nobody has the lost node's flash, give the buffer up with `forebay rm {TOKEN}`: both copies of \
+                     this part are gone"
+                )
+                .into()
             }
             FragmentError::Restore(RestoreError::Here { .. }) => LOOK_AT_THE_DISK.into(),
             FragmentError::Log(lost @ LogError::Io { .. }) if !is_lost(lost) => {
@@ -41,9 +50,9 @@ impl FragmentError {
             | FragmentError::Log(_)
             | FragmentError::Key
             | FragmentError::Specification { .. }
-            | FragmentError::NoSpecification { .. } => BRING_BACK.into(),
+            | FragmentError::NoSpecification { .. } => bring_back().into(),
             FragmentError::Io { cause, .. } if cause.kind() == std::io::ErrorKind::NotFound => {
-                BRING_BACK.into()
+                bring_back().into()
             }
             FragmentError::Io { .. } | FragmentError::Volume(_) => LOOK_AT_THE_DISK.into(),
         }
@@ -65,8 +74,8 @@ mod tests {
             FragmentError::Copy { lost: lost(), node, why, asked_again }
         };
         assert!(copy(true).advice().contains("start node n1"), "{}", copy(true).advice());
-        assert_eq!(copy(false).advice(), BRING_BACK);
-        assert_eq!(FragmentError::Log(lost()).advice(), BRING_BACK);
+        assert_eq!(copy(false).advice(), bring_back());
+        assert_eq!(FragmentError::Log(lost()).advice(), bring_back());
     }
 
     #[test]

@@ -149,7 +149,7 @@ pub fn run(fragment: &Fragment, spec: FsckSpec) -> FsckReport {
 }
 
 fn unseen(part: u32, node: String, why: String) -> PartTrouble {
-    PartTrouble { part, node, why, advice: "look into the log of that node".to_owned() }
+    PartTrouble { part, why, advice: format!("look into the log of forebay-node on {node}"), node }
 }
 
 /// Whatever is among the objects here and is none: nobody would ever look at it.

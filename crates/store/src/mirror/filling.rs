@@ -248,6 +248,7 @@ impl Mirror {
             );
         }
         (progress.alone, progress.whole, progress.trouble) = (false, true, None);
+        progress.was_whole = true;
         progress.had = Some(Had { all: true, still: true });
         progress.doubt.end();
         // Who waits for control to know of it need not any more.

@@ -17,6 +17,7 @@
 use std::collections::BTreeSet;
 use std::io;
 
+use wire::advice::TOKEN;
 use wire::data::{PAYLOAD_BYTES_MAX, Reply, Request};
 
 use super::copying::There;
@@ -24,6 +25,13 @@ use super::filling::Filling;
 use super::link::Link;
 use super::progress::Had;
 use crate::fragment::objects::Objects;
+
+/// Nobody but a person can decide.
+fn undecided(why: &str) -> io::Error {
+    io::Error::other(format!(
+        "{why}: remove the file, write it anew, or take it as it is with `forebay fsck {TOKEN} --repair`"
+    ))
+}
 
 impl Filling<'_> {
     /// Judges those of these objects that are in doubt. Those on which nothing can be decided stay so on both nodes.
@@ -59,18 +67,16 @@ impl Filling<'_> {
             return self.judge_absent(objects, ino, had);
         }
         if !had.still {
-            let why = "its checksums were lost, and the mirror may lack changes: remove the file, write it anew, or \
-                       take it as it is with 'forebay fsck --repair'";
-            return Err(io::Error::other(why));
+            let why = "its checksums were lost, and the mirror may lack changes";
+            return Err(undecided(why));
         }
         let there = self.there(ino)?;
         if there.sealed {
             return self.take(objects, ino, &there, false);
         }
         if !self.is_same(objects, ino, there.size)? {
-            let why = "its checksums were lost, the mirror has no checksums of it either, and the two differ: remove \
-                       the file, write it anew, or take it as it is with 'forebay fsck --repair'";
-            return Err(io::Error::other(why));
+            let why = "its checksums were lost, the mirror has no checksums of it either, and the two differ";
+            return Err(undecided(why));
         }
         objects.settle_taken(ino, None)
     }

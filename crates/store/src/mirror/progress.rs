@@ -5,6 +5,7 @@ use std::time::Instant;
 use super::link::Link;
 use super::todo::Todo;
 use crate::doubt::Doubt;
+use crate::shard::second::WAIT_MAX;
 
 /// Where changes are made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -26,6 +27,8 @@ pub(super) struct Had {
 }
 
 pub(super) struct Progress {
+    /// Since when the mirror is looked for.
+    pub begun: Instant,
     pub way: Way,
     /// None while changes go to both nodes and the mirror has everything.
     pub doubt: Doubt,
@@ -39,6 +42,8 @@ pub(super) struct Progress {
     pub todo: Todo,
     /// The mirror knows that it has everything.
     pub whole: bool,
+    /// It knew that since this fragment was opened.
+    pub was_whole: bool,
     /// What it had before anything was copied to it: `None` until that is known.
     pub had: Option<Had>,
     /// The mirror's life, once it was heard.
@@ -52,6 +57,7 @@ impl Progress {
     /// At a start.
     pub fn new(alone: bool, doubt: Doubt) -> Progress {
         Progress {
+            begun: Instant::now(),
             way: Way::default(),
             doubt,
             epoch: 0,
@@ -59,11 +65,24 @@ impl Progress {
             alone,
             todo: Todo::default(),
             whole: false,
+            was_whole: false,
             had: None,
             life: None,
             idle: Vec::new(),
             trouble: None,
             closed: false,
         }
+    }
+
+    /// Whether all that was answered is on both nodes.
+    pub fn is_whole(&self) -> bool {
+        self.way == Way::Both && self.whole && !self.alone && !self.doubt.exists()
+    }
+
+    /// For how long the mirror is being made, milliseconds, where it is not late and nobody was answered without it.
+    pub fn making_ms(&self) -> Option<u64> {
+        let so_far = self.begun.elapsed();
+        let is_being_made = !self.was_whole && !self.is_whole() && !self.alone && so_far < WAIT_MAX;
+        is_being_made.then(|| u64::try_from(so_far.as_millis()).unwrap_or(u64::MAX))
     }
 }

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
+use wire::advice::NO_SUCH_FRAGMENT;
 use wire::control::{ApiError, Blame};
 
 use super::{POISON, Server};
@@ -67,14 +68,12 @@ impl Server {
         // Control knows what it has had made.
         self.miss_after(instance, Duration::ZERO);
         ApiError {
-            code: "no_such_fragment".into(),
+            code: NO_SUCH_FRAGMENT.into(),
             blame: Blame::Site,
             message: format!("node {} has no part of {instance} in {}", self.node, self.root.display()),
-            advice: format!(
-                "see whether the file system of that folder is mounted, mount it, and start the node again; where all that the \
-                 node had is lost for good, stop it and call `forebay node lost {}`",
-                self.node
-            ),
+            advice:
+                "see whether the file system of that folder is mounted, mount it, and start the node again"
+                    .into(),
         }
     }
 }

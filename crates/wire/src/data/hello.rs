@@ -80,19 +80,25 @@ pub struct Claim {
 }
 
 /// Why a server turns a client away.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     /// The server speaks another version.
+    #[error("speaks another version of the data protocol")]
     Version,
     /// It has no such instance, namespace or fragment.
+    #[error("does not serve this part of the buffer now; `forebay status` says why")]
     NoSuchFragment,
     /// The proof does not match.
+    #[error("does not take this buffer's key")]
     WrongKey,
     /// It has as many connections as it takes.
+    #[error("has as many connections as it takes")]
     Busy,
     /// Another node has taken the place of the fragment that speaks: see [`super::member`].
+    #[error("knows that another node has taken the place of who speaks")]
     Superseded,
     /// Another node has taken the place of the fragment that is asked for: that is where to ask.
+    #[error("does not have this part of the buffer any more: another node has taken its place")]
     Moved,
 }
 
@@ -131,7 +137,7 @@ pub enum HelloError {
         theirs: u16,
     },
     /// The server turned the client away.
-    #[error("the storage node refused: {0:?}")]
+    #[error("the storage node {0}")]
     Refused(Refusal),
 }
 

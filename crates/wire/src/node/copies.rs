@@ -27,6 +27,10 @@ pub struct MirrorStatus {
     /// keeps, and has repaired from the other copy.
     #[serde(default)]
     pub repaired: u64,
+    /// For how long the mirror is being made, milliseconds, where nothing was answered without it and it is not late;
+    /// `None`: it has all, or what it lacks is on one node only.
+    #[serde(default)]
+    pub making_ms: Option<u64>,
 }
 
 /// The second copy of the metadata of one namespace.

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use super::PartTrouble;
+use crate::advice::TOKEN;
 
 /// What a node knows to be wrong with the objects of one fragment.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -25,14 +26,16 @@ impl IntegrityStatus {
             let why = format!("{} of its objects are damaged", self.damaged);
             return Some((
                 why,
-                "`forebay scrub TOKEN` names the files: write them anew, or remove them".into(),
+                format!("`forebay scrub {TOKEN}` names the files: write them anew, or remove them"),
             ));
         }
         let lost = self.seals_lost.as_ref()?;
         let why = format!("checksums of {} of its objects were lost: {lost}", self.unverified);
-        let advice = "`forebay scrub TOKEN` names the files: compare them with where they came from, or write them \
-                      anew; `forebay fsck TOKEN --repair` takes them as they are";
-        Some((why, advice.into()))
+        let advice = format!(
+            "`forebay scrub {TOKEN}` names the files: compare them with where they came from, or write them anew; \
+             `forebay fsck {TOKEN} --repair` takes them as they are"
+        );
+        Some((why, advice))
     }
 }
 

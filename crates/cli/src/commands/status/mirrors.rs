@@ -57,6 +57,15 @@ fn repaired(mirror: &MirrorStatus) -> String {
 }
 
 fn risk(mirror: &MirrorStatus) -> String {
+    if let Some(so_far) = mirror.making_ms {
+        let (node, on) = (&mirror.node, &mirror.mirror);
+        let tenths = so_far / 100;
+        return format!(
+            "  data: the second copy of what node {node} has is being made on node {on} (since {}.{} s)",
+            tenths / 10,
+            tenths % 10
+        );
+    }
     let behind = match mirror.behind {
         None => "all objects are to be compared".to_owned(),
         Some(0) => "it has nothing to catch up on as far as is known".to_owned(),
@@ -94,7 +103,28 @@ mod tests {
     fn mirror(whole: bool) -> MirrorStatus {
         let error = (!whole).then(|| "connection refused".to_owned());
         let (node, mirror) = ("n0".into(), "n1".into());
-        MirrorStatus { namespace: 0, node, mirror, whole, behind: Some(3), error, doubt: None, repaired: 0 }
+        MirrorStatus {
+            namespace: 0,
+            node,
+            mirror,
+            whole,
+            behind: Some(3),
+            error,
+            doubt: None,
+            repaired: 0,
+            making_ms: None,
+        }
+    }
+
+    #[test]
+    fn a_mirror_that_is_only_being_made_is_no_risk_and_one_that_is_late_is() {
+        let made = MirrorStatus { making_ms: Some(320), ..mirror(false) };
+        let told = lines(&instance(vec![made, mirror(true)]));
+        assert_eq!(
+            told,
+            ["  data: the second copy of what node n0 has is being made on node n1 (since 0.3 s)"]
+        );
+        assert!(lines(&instance(vec![mirror(false), mirror(true)]))[0].contains("AT RISK"));
     }
 
     #[test]

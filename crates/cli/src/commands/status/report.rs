@@ -92,7 +92,7 @@ impl Report {
         if json {
             output.object(self);
         } else {
-            output.say(&self.text());
+            output.say(&output.advised(&self.text()));
         }
     }
 

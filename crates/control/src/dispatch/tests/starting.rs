@@ -1,0 +1,48 @@
+//! A buffer is to be mounted while a node is still starting its part.
+
+use wire::node::{FragmentStatus, NodeHealth};
+
+use super::*;
+use crate::node_api::NodeApi;
+use crate::site::NodeView;
+
+/// Node n0 says this of its part.
+async fn says(it: &Fixture, part: FragmentStatus) {
+    let instance = it.status().await.instance.expect("it was set up").id;
+    let health = NodeHealth {
+        fragments: vec![FragmentStatus { instance, ..part }],
+        ..it.control.site.health("n0").await.expect("it is in memory")
+    };
+    let view = NodeView { name: "n0".into(), online: true, health: Some(health), ..NodeView::default() };
+    it.site.world().views = vec![view];
+}
+
+/// Begins to mount while the part is being started; gives how that ended once the part is `then`.
+async fn mounted_while_starting(then: FragmentStatus) -> (bool, Result<(), ApiError>) {
+    let it = Fixture::new();
+    it.ready().await;
+    it.run(Request::DataIn).await.unwrap();
+    says(&it, FragmentStatus { starting: true, ..FragmentStatus::default() }).await;
+    let control = Arc::clone(&it.control);
+    let mounts = tokio::spawn(async move { control.run(TOKEN, pre_run()).await });
+    tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    let is_early = !it.site.world().mounts.is_empty();
+    says(&it, then).await;
+    (is_early, mounts.await.unwrap())
+}
+
+#[tokio::test]
+async fn a_mount_waits_for_a_part_that_is_being_started_and_names_why_it_cannot_be_served() {
+    let (is_early, ended) = mounted_while_starting(FragmentStatus::default()).await;
+    assert!(!is_early && ended.is_ok(), "{ended:?}");
+
+    let advice = Some(format!("`forebay rm {}`", wire::advice::TOKEN));
+    let broken =
+        FragmentStatus { error: Some("its log is lost".into()), advice, ..FragmentStatus::default() };
+    let error = mounted_while_starting(broken).await.1.expect_err("it is not served");
+    assert!(
+        error.message.contains("node n0 does not serve its part of buffer 7: its log is lost"),
+        "{error:?}"
+    );
+    assert!(error.advice.contains("`forebay rm 7`"), "{error:?}");
+}

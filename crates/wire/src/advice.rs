@@ -1,0 +1,41 @@
+//! What nodes advise about a buffer, made into commands that can be copied.
+//!
+//! **Invariant:** no person reads [`TOKEN`] in a command where anybody on the way knew the buffer's token.
+
+use crate::node::PartTrouble;
+
+/// Stands for the buffer's token in what a node advises: it knows buffers by their instances, and control fills it in.
+pub const TOKEN: &str = "{token}";
+
+/// The code of the error where a node does not have a fragment that was made on it.
+pub const NO_SUCH_FRAGMENT: &str = "no_such_fragment";
+
+/// What a node advises about the buffer `token`.
+pub fn of_buffer(advice: &str, token: &str) -> String {
+    advice.replace(TOKEN, token)
+}
+
+impl PartTrouble {
+    /// The same of a part of the buffer `token`.
+    #[must_use]
+    pub fn of_buffer(self, token: &str) -> PartTrouble {
+        PartTrouble { advice: of_buffer(&self.advice, token), ..self }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::node::IntegrityStatus;
+
+    #[test]
+    fn what_is_advised_about_damage_names_the_buffer() {
+        let damaged = IntegrityStatus { damaged: 1, ..IntegrityStatus::default() };
+        let lost = IntegrityStatus { seals_lost: Some("a bad mark".into()), ..IntegrityStatus::default() };
+        for (status, command) in [(damaged, "`forebay scrub 17`"), (lost, "`forebay fsck 17 --repair`")] {
+            let (why, advice) = status.told().unwrap();
+            let trouble = PartTrouble { part: 0, node: "n1".into(), why, advice }.of_buffer("17");
+            assert!(trouble.advice.contains(command) && !trouble.advice.contains(TOKEN), "{trouble:?}");
+        }
+    }
+}
