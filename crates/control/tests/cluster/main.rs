@@ -9,6 +9,7 @@ mod hosts;
 mod jobs;
 mod kept;
 mod lost;
+mod lost_meanwhile;
 mod paused;
 mod power;
 mod trouble;

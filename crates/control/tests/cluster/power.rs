@@ -10,15 +10,15 @@ use wire::control::TeardownReply;
 
 use crate::hosts::{Cluster, hosts, nothing};
 
-/// A disk of its own for what control keeps: XFS, which loses with its power what is not synced.
-struct Disk {
+/// A disk of its own for what a service keeps: XFS, which loses with its power what is not synced.
+pub struct Disk {
     image: PathBuf,
     folder: PathBuf,
 }
 
 impl Disk {
     /// Moves what is in `folder` onto it.
-    fn under(it: &Cluster, folder: PathBuf) -> Disk {
+    pub fn under(it: &Cluster, folder: PathBuf) -> Disk {
         let disk = Disk { image: it.path("disk"), folder };
         File::create_new(&disk.image).and_then(|file| file.set_len(512 << 20)).unwrap();
         run(Command::new("mkfs.xfs").arg("-q").arg(&disk.image));
@@ -36,7 +36,7 @@ impl Disk {
     }
 
     /// The power fails, and comes back.
-    fn lose_power(&self) {
+    pub fn lose_power(&self) {
         run(Command::new("xfs_io").args(["-x", "-c", "shutdown"]).arg(&self.folder));
         run(Command::new("umount").arg(&self.folder));
         self.attach();
