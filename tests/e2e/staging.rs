@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 
 use tests::cluster::Cluster;
 use tests::tree;
@@ -168,5 +169,40 @@ fn rm_releases_a_buffer_and_says_what_was_not_staged_out() {
     assert!(said.contains("$DW_JOB_STRIPED/tree"), "it does not say what is lost:\n{said}");
     assert!(cluster.tokens().is_empty());
     assert_ne!(cluster.forebay(&["rm", &tokens[0]]).code(), 0, "there is nothing left to remove");
+    cluster.assert_nothing_left();
+}
+
+#[test]
+fn a_stage_out_to_a_pfs_that_was_unmounted_since_is_owed_until_it_is_mounted_again() {
+    if !rustix::process::geteuid().is_root() {
+        return eprintln!("skipped: only root can mount");
+    }
+    let cluster = Cluster::new();
+    let (files, pfs) = (cluster.pfs("files"), cluster.pfs("lustre"));
+    let mount = |words: &[&str]| {
+        let done = Command::new(words[0]).args(&words[1..]).arg(&pfs).status().unwrap();
+        assert!(done.success(), "{words:?}");
+    };
+    let bind = ["mount", "--bind", files.to_str().unwrap()];
+    mount(&bind);
+    let script = format!(
+        "#!/bin/bash\n#DW jobdw capacity=16MiB access_mode=striped type=scratch\n\
+         #DW stage_out type=file source=$DW_JOB_STRIPED/result destination={0}/result\n\
+         echo done > ${{DW_JOB_STRIPED}}result; umount {0}\n",
+        pfs.display()
+    );
+    let outcome = cluster.run(&script, &[]);
+    assert_eq!(outcome.code(), 74, "{}\n{}", outcome.stdout, outcome.stderr);
+    let named = format!("{} (", pfs.display());
+    assert!(outcome.stderr.contains(&named), "the mount point is named:\n{}", outcome.stderr);
+    assert_eq!(fs::read_dir(&pfs).unwrap().count(), 0, "something lies below the mount point");
+    let tokens = cluster.tokens();
+    assert_ne!(cluster.forebay(&["stage", "retry", &tokens[0]]).code(), 0, "nothing has changed yet");
+
+    mount(&bind);
+    let retried = cluster.forebay(&["stage", "retry", &tokens[0]]);
+    mount(&["umount"]);
+    retried.expect_success();
+    assert_eq!(fs::read_to_string(files.join("result")).unwrap(), "done\n");
     cluster.assert_nothing_left();
 }

@@ -90,6 +90,7 @@ fn spec(wanted: &Stage<'_>) -> StageSpec {
         target: wanted.target.clone(),
         owner: Owner { uid: rustix::process::getuid().as_raw(), gid: rustix::process::getgid().as_raw() },
         pairs: Vec::new(),
+        pfs_mounts: Vec::new(),
         policy: StagePolicy::default(),
         ticket: String::new(),
     }

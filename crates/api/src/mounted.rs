@@ -111,6 +111,7 @@ mod tests {
     #[test]
     fn our_mounts_are_told_from_others() {
         let mount = |kind: &str, source: &str| Mount {
+            id: 36,
             device: (0, 45),
             mountpoint: "/mnt/7/striped".into(),
             kind: kind.into(),

@@ -1,20 +1,22 @@
 //! A site in memory: nodes that do at once what they are asked, or what a test says instead. Clones share it, as a
 //! machine is shared by the lives of control.
 
+mod outcome;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use daemon::error::{site, user};
-use model::phase::{StageKind, StageState};
 use tokio::sync::Notify;
-use wire::control::{ApiError, FileFailure, Side, StageNotes, StageProgress, StageStatus};
+use wire::control::{ApiError, StageStatus};
 use wire::node::{
     FRAGMENT_STARTING, FragmentSpec, FragmentStatus, FsckReport, FsckSpec, LocalSpace, LocalSpec,
-    LocalStatus, Missing, MountSpec, MountStatus, Moved, NodeHealth, PartFiles, ScrubSpec, ScrubStatus,
-    StageSpec, StorageAddress,
+    LocalStatus, Missing, MountSpec, MountStatus, Moved, NodeHealth, PartFiles, PfsMount, ScrubSpec,
+    ScrubStatus, StageSpec, StorageAddress,
 };
 
+use self::outcome::outcome;
 use crate::node_api::{NodeApi, Release, Unmount};
 use crate::site::{ClusterSetting, DiskSpace, NodeView, Site};
 use crate::state::nodes::Known;
@@ -360,6 +362,15 @@ impl NodeApi for MemorySite {
         self.call_node(node, format!("delete_stage {id}"), effect).await
     }
 
+    async fn pfs_mounts(&self, _node: &str, paths: &[PathBuf]) -> Result<Vec<Option<PfsMount>>, ApiError> {
+        let mount = |path: &PathBuf| PfsMount {
+            path: path.clone(),
+            mountpoint: "/pfs".into(),
+            kind: "lustre".into(),
+        };
+        Ok(paths.iter().map(mount).map(Some).collect())
+    }
+
     async fn create_local(&self, node: &str, spec: &LocalSpec) -> Result<LocalStatus, ApiError> {
         let key = (node.to_owned(), spec.id.clone());
         let effect = |world: &mut World| {
@@ -418,36 +429,5 @@ fn mounted(spec: &MountSpec, interruptions: u32) -> MountStatus {
         pid: Some(1),
         interruptions,
         error: None,
-    }
-}
-
-/// What becomes of a stage, by its source.
-fn outcome(world: &World, spec: &StageSpec) -> StageStatus {
-    let state = match () {
-        () if world.failing.contains(&spec.source) => StageState::Failed,
-        () if world.hanging.contains(&spec.source) => StageState::Active,
-        () => StageState::Complete,
-    };
-    let failure = FileFailure {
-        path: spec.pfs_path.display().to_string(),
-        side: Side::Pfs,
-        operation: "create".into(),
-        errno: 13,
-        message: "create /pfs/a: Permission denied".into(),
-        advice: "make the folder writable".into(),
-    };
-    assert_eq!(spec.kind == StageKind::List, !spec.pairs.is_empty(), "no test has a list file");
-    StageStatus {
-        id: spec.id.clone(),
-        direction: spec.direction,
-        kind: spec.kind,
-        source: spec.source.clone(),
-        destination: spec.destination.clone(),
-        state,
-        progress: StageProgress { entries_total: 3, entries_failed: 1, ..StageProgress::default() },
-        elapsed_ms: 1,
-        failures: if state == StageState::Failed { vec![failure] } else { Vec::new() },
-        error: None,
-        notes: StageNotes::default(),
     }
 }

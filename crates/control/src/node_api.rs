@@ -2,13 +2,17 @@
 //!
 //! Calls are idempotent, and repeated while the node restarts; what comes back as an error is final.
 
-use serde::Serialize;
-use serde::de::DeserializeOwned;
+mod caller;
+
+use std::path::PathBuf;
+
 use wire::control::{ApiError, StageStatus};
 use wire::node::{
     FragmentSpec, FragmentStatus, FsckReport, FsckSpec, LocalSpec, LocalStatus, MountSpec, MountStatus,
-    Moved, NodeHealth, PartFiles, ScrubSpec, ScrubStatus, StageSpec,
+    Moved, NodeHealth, PartFiles, PfsMount, ScrubSpec, ScrubStatus, StageSpec,
 };
+
+pub use caller::Caller;
 
 /// The node's API, as `wire::node` describes it.
 pub trait NodeApi: Send + Sync {
@@ -152,6 +156,16 @@ pub trait NodeApi: Send + Sync {
     /// The node's.
     fn delete_stage(&self, node: &str, id: &str) -> impl Future<Output = Result<(), ApiError>> + Send;
 
+    /// `PUT /v1/pfs/mounts`.
+    ///
+    /// # Errors
+    /// The node's.
+    fn pfs_mounts(
+        &self,
+        node: &str,
+        paths: &[PathBuf],
+    ) -> impl Future<Output = Result<Vec<Option<PfsMount>>, ApiError>> + Send;
+
     /// `PUT /v1/locals/{id}`.
     ///
     /// # Errors
@@ -196,36 +210,6 @@ pub enum Unmount {
     WithinSeconds(u64),
     /// No longer.
     AtOnce,
-}
-
-/// Who can reach nodes: repeats a call until the node answers, or is given up.
-pub trait Caller: Send + Sync {
-    /// `GET path`.
-    ///
-    /// # Errors
-    /// The node's, or it stays away; so for all that follow.
-    fn get<R: DeserializeOwned + Send>(
-        &self,
-        node: &str,
-        path: &str,
-    ) -> impl Future<Output = Result<R, ApiError>> + Send;
-
-    /// `PUT path`.
-    ///
-    /// # Errors
-    /// The node's.
-    fn put<R: DeserializeOwned + Send>(
-        &self,
-        node: &str,
-        path: &str,
-        body: &(impl Serialize + Sync),
-    ) -> impl Future<Output = Result<R, ApiError>> + Send;
-
-    /// `DELETE path`.
-    ///
-    /// # Errors
-    /// The node's.
-    fn delete(&self, node: &str, path: &str) -> impl Future<Output = Result<(), ApiError>> + Send;
 }
 
 impl<C: Caller> NodeApi for C {
@@ -303,6 +287,10 @@ impl<C: Caller> NodeApi for C {
 
     async fn delete_stage(&self, node: &str, id: &str) -> Result<(), ApiError> {
         self.delete(node, &format!("/v1/stages/{id}")).await
+    }
+
+    async fn pfs_mounts(&self, node: &str, paths: &[PathBuf]) -> Result<Vec<Option<PfsMount>>, ApiError> {
+        self.put(node, "/v1/pfs/mounts", &paths).await
     }
 
     async fn create_local(&self, node: &str, spec: &LocalSpec) -> Result<LocalStatus, ApiError> {

@@ -179,6 +179,7 @@ fn planned(
         access_mode,
         buffer_path,
         pfs_path: stage.pfs.clone().into(),
+        pfs_mount: None,
         owner: owner.clone(),
         state: transfers::waiting(due),
         report: None,

@@ -15,6 +15,7 @@ use crate::below;
 use crate::closed::{Writers, writers};
 use crate::generation::{Generation, Kind, Seen, TICK, look};
 use crate::ledger::Landed;
+use crate::mounted::Pfs;
 use crate::source::Source;
 use crate::status::Trouble;
 
@@ -25,6 +26,8 @@ const QUIET: Duration = Duration::from_secs(1);
 pub struct Copier {
     /// What makes the copy.
     pub publisher: Publisher,
+    /// The file system that it is made on.
+    pub(crate) pfs: Pfs,
     /// What is drained.
     pub from: PathBuf,
     /// Where it is drained to.

@@ -14,6 +14,7 @@ use crate::drain::{Drain, State};
 use crate::generation::{Kind, find, look};
 use crate::ledger::{Landed, Ledger};
 use crate::logs::{Event, Verb};
+use crate::mounted;
 use crate::placed::{self, Removal};
 use crate::settings::Removed;
 use crate::status::Trouble;
@@ -36,8 +37,15 @@ impl Drain {
             .into_iter()
             .map(|folder| (folder.to_owned(), self.copier.publisher.sync_folder(folder)))
             .collect();
+        // After the sync: what is found there then was there for all of it.
+        let pfs = self.copier.pfs.check();
         let (mut landed, mut lost) = (Vec::new(), Vec::new());
         for file in batch {
+            if let Err(error) = &pfs {
+                let trouble = mounted::trouble(&file.1.target, error);
+                lost.push((file.0, trouble));
+                continue;
+            }
             match file.1.target.parent().and_then(|folder| synced.get(folder)) {
                 Some(Err(fault)) => lost.push((file.0, unsynced(fault))),
                 _ => landed.push(file),

@@ -32,6 +32,7 @@ mod lander;
 mod leave;
 mod ledger;
 mod logs;
+mod mounted;
 mod placed;
 mod rate;
 pub mod receipt;

@@ -43,10 +43,6 @@ fn run(arguments: &Arguments) -> anyhow::Result<()> {
         stage::identity::assume(&parse_owner(owner)?)?;
     }
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
-    let to = &arguments.settings.to;
-    if !disk::is_folder(to).with_context(|| format!("look for {}", to.display()))? {
-        std::fs::create_dir(to).with_context(|| format!("make the folder {}", to.display()))?;
-    }
     let limit = arguments.settings.limit.as_deref().map(model::size::parse).transpose();
     drain::start::run(&arguments.settings, limit.context("--limit")?)
 }

@@ -20,6 +20,7 @@ use crate::deadline::Deadline;
 use crate::drain::{Drain, State, kept};
 use crate::ledger::Ledger;
 use crate::logs::Logs;
+use crate::mounted::Pfs;
 use crate::settings::{Bursts, STOPPED, SameName, Settings};
 use crate::source::Source;
 use crate::target::Target;
@@ -46,9 +47,11 @@ pub fn run(settings: &Settings, limit: Option<u64>) -> anyhow::Result<()> {
     let room = Room::of(&state);
     room.make_way();
     let _alone = alone(&state.join("lock"))?;
+    let pfs = Pfs::open(&state, &settings.to)?;
+    make_target(&settings.to)?;
     go_on(&state).with_context(|| format!("note in {} that the drain goes on", state.display()))?;
     Board::new(settings.board()).make(&settings.to)?;
-    let drain = Arc::new(open(settings, &state, limit)?);
+    let drain = Arc::new(open(settings, &state, pfs, limit)?);
     drain.enter()?;
     let spawn = |name: &str, work: Box<dyn FnOnce(&Drain) + Send>| {
         let drain = Arc::clone(&drain);
@@ -68,6 +71,14 @@ pub fn run(settings: &Settings, limit: Option<u64>) -> anyhow::Result<()> {
     tracing::info!("drain {} to {}", drain.from.display(), drain.to.display());
     drain.answer(&state, &room)?;
     drain.logs.flush();
+    Ok(())
+}
+
+/// Makes the folder on the PFS if only it is missing.
+fn make_target(to: &Path) -> anyhow::Result<()> {
+    if !disk::is_folder(to).with_context(|| format!("look for {}", to.display()))? {
+        std::fs::create_dir(to).with_context(|| format!("make the folder {}", to.display()))?;
+    }
     Ok(())
 }
 
@@ -93,7 +104,7 @@ fn alone(path: &Path) -> Result<FolderLock, LockError> {
     }
 }
 
-fn open(settings: &Settings, state: &Path, limit: Option<u64>) -> anyhow::Result<Drain> {
+fn open(settings: &Settings, state: &Path, pfs: Pfs, limit: Option<u64>) -> anyhow::Result<Drain> {
     let (from, to) = (whole(&settings.from)?, whole(&settings.to)?);
     if from.starts_with(&to) || to.starts_with(&from) {
         bail!(
@@ -119,7 +130,7 @@ fn open(settings: &Settings, state: &Path, limit: Option<u64>) -> anyhow::Result
         Arc::new(target(&to, claims.clone(), &shared)),
     )?;
     publisher.pace().limit(limit);
-    let copier = Copier { publisher, from: from.clone(), to: to.clone() };
+    let copier = Copier { publisher, pfs, from: from.clone(), to: to.clone() };
     let burst = match settings.bursts {
         Bursts::Wait => Burst::of(&from, &to),
         Bursts::Ignore => Burst::default(),

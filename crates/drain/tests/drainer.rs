@@ -160,3 +160,55 @@ int clock_gettime(clockid_t which, struct timespec *now) {
     return result;
 }
 ";
+
+fn mount(arguments: &[&str], at: &Path) {
+    let done = Command::new(arguments[0]).args(&arguments[1..]).arg(at).status().unwrap();
+    assert!(done.success(), "{arguments:?} {}", at.display());
+}
+
+/// Unmounts a PFS when a test ends, however.
+struct Unmounted(PathBuf);
+
+impl Drop for Unmounted {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("--lazy").arg(&self.0).stderr(Stdio::null()).status();
+    }
+}
+
+#[test]
+fn nothing_is_drained_below_the_mount_point_of_a_pfs_that_is_away() {
+    if !rustix::process::geteuid().is_root() {
+        return eprintln!("skipped: only root can mount");
+    }
+    let root = tempfile::tempdir().unwrap();
+    let mut node = Node::new(&root, "n1", &[]);
+    let (files, pfs) = (root.path().join("lustre"), node.to.clone());
+    fs::create_dir(&files).unwrap();
+    let bind = ["mount", "--bind", files.to_str().unwrap()];
+    mount(&bind, &pfs);
+    let _unmounted = Unmounted(pfs.clone());
+    node.to = pfs.join("out");
+    node.start();
+    fs::write(node.from.join("first"), "1").unwrap();
+    assert_eq!(node.settle().failed, []);
+    assert_eq!(read(&files.join("out/first")), "1");
+
+    // Away beside the drainer: what is copied now does not count.
+    mount(&["umount", "--lazy"], &pfs);
+    fs::create_dir(&node.to).unwrap();
+    fs::write(node.from.join("second"), "2").unwrap();
+    let failed = node.settle().failed;
+    assert!(failed.iter().any(|trouble| trouble.message.contains("is not mounted")), "{failed:?}");
+    fs::remove_dir_all(&node.to).unwrap();
+
+    // So it is for another drainer, as after a reboot of the node: it makes nothing there.
+    node.kill();
+    node.start();
+    assert!(!node.running.as_mut().unwrap().wait().unwrap().success());
+    assert_eq!(fs::read_dir(&pfs).unwrap().count(), 0, "something lies below the mount point");
+
+    mount(&bind, &pfs);
+    node.start();
+    assert_eq!(node.settle().failed, []);
+    assert_eq!(read(&files.join("out/second")), "2");
+}

@@ -47,6 +47,7 @@ pub fn router(node: Arc<Node>) -> Router {
         .route("/v1/stages/{id}", put(stages::create).get(stages::status).delete(stages::delete))
         .route("/v1/stages/{id}/control", put(stages::control))
         .route("/v1/stages/{id}/retry", put(stages::retry))
+        .route("/v1/pfs/mounts", put(stages::mounts))
         .layer(from_fn(to_its_end))
         .layer(from_fn_with_state(Arc::clone(&node), only_control))
         .with_state(node)

@@ -110,7 +110,8 @@ impl Stages {
             if *handle.stop.borrow() == Stop::ForGood {
                 return Err(going(&spec.id));
             }
-            if handle.spec == spec {
+            // What is mounted for it may not have been known before.
+            if handle.spec == (StageSpec { pfs_mounts: handle.spec.pfs_mounts.clone(), ..spec.clone() }) {
                 return Ok(handle.status.borrow().clone());
             }
             let message = format!("stage {} exists with another specification", spec.id);

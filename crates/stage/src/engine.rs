@@ -18,6 +18,7 @@ use crate::crew::{Crew, Recruit};
 use crate::journal::Journal;
 use crate::manifest::Manifest;
 use crate::monitor::Monitor;
+use crate::mounted::Mounts;
 use crate::movers;
 use crate::orphans;
 use crate::pfs::Pfs;
@@ -83,6 +84,10 @@ impl Engine {
     /// stage is not to be run again.
     pub fn clear(spec: &StageSpec, journal: Journal) -> bool {
         let monitor = Arc::new(Monitor::new(spec));
+        if let Err(error) = Mounts::check(&spec.pfs_mounts) {
+            tracing::warn!("stage {}: {error}", spec.id);
+            return false;
+        }
         let engine = Engine::between(Arc::new(Pfs), Arc::new(Pfs));
         let context = engine.context(spec, journal, Manifest::default(), &monitor);
         Manifest::clear(spec.policy.manifest.as_deref(), &spec.id);
@@ -105,6 +110,13 @@ impl Engine {
 
     /// Runs the stage with the rights of the calling thread. Returns when it is over: complete or failed.
     pub fn run(&self, spec: &StageSpec, journal: Journal, monitor: &Arc<Monitor>) -> StageStatus {
+        let mounts = match Mounts::check(&spec.pfs_mounts) {
+            Ok(mounts) => mounts,
+            Err(error) => {
+                monitor.fail_stage(error.stage_error());
+                return monitor.verdict();
+            }
+        };
         if let Some(folder) = spec.policy.manifest.as_deref().and_then(Path::parent) {
             journal.hold(folder, || 0);
         }
@@ -116,25 +128,9 @@ impl Engine {
             }
         };
         let run = Arc::new(self.with_workers(spec, self.context(spec, journal, manifest, monitor)));
-        let left = !strays::clear(&run, &[]);
-        run.shared.strays.lock().expect("no thread panics with the lock").unknown = left;
-        std::thread::scope(|scope| {
-            for _ in 0..self.workers {
-                scope.spawn(|| run.queue.work(&run.here, |entry| batch::stage(&run, entry)));
-            }
-            scope.spawn(|| movers::recruit(&run, scope, spec));
-            // Also if the planner panics: the workers would wait for ever.
-            let _closing = CloseOnDrop(&run.queue);
-            match plan::plan(&run, spec) {
-                Ok(()) if monitor.is_cancelled() => {}
-                Ok(()) => monitor.planned(),
-                Err(error) => monitor.fail_stage(error),
-            }
-        });
-        orphans::remove(&run, &spec.pfs_path);
-        run.journal.sync();
-        if monitor.is_buffer_full() {
-            monitor.fail_stage(self.buffer_full(spec, monitor));
+        self.copy(&run, spec);
+        if let Err(error) = mounts.check_again() {
+            monitor.fail_stage(error.stage_error());
         }
         if let Err(error) = run.manifest.publish(&monitor.verdict()) {
             monitor.fail_stage(error);
@@ -146,6 +142,31 @@ impl Engine {
         }
         strays::end(&run);
         verdict
+    }
+
+    /// Everything between the journal's start and the verdict.
+    fn copy(&self, run: &Arc<Run>, spec: &StageSpec) {
+        let monitor = &run.monitor;
+        let left = !strays::clear(run, &[]);
+        run.shared.strays.lock().expect("no thread panics with the lock").unknown = left;
+        std::thread::scope(|scope| {
+            for _ in 0..self.workers {
+                scope.spawn(|| run.queue.work(&run.here, |entry| batch::stage(run, entry)));
+            }
+            scope.spawn(|| movers::recruit(run, scope, spec));
+            // Also if the planner panics: the workers would wait for ever.
+            let _closing = CloseOnDrop(&run.queue);
+            match plan::plan(run, spec) {
+                Ok(()) if monitor.is_cancelled() => {}
+                Ok(()) => monitor.planned(),
+                Err(error) => monitor.fail_stage(error),
+            }
+        });
+        orphans::remove(run, &spec.pfs_path);
+        run.journal.sync();
+        if monitor.is_buffer_full() {
+            monitor.fail_stage(self.buffer_full(spec, monitor));
+        }
     }
 
     fn context(

@@ -33,6 +33,7 @@ mod links;
 mod manifest;
 mod metadata;
 pub mod monitor;
+pub mod mounted;
 pub mod movers;
 mod orphans;
 pub mod pace;

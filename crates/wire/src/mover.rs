@@ -221,6 +221,7 @@ mod tests {
             target,
             owner: Owner { uid: 1000, gid: 100 },
             pairs: Vec::new(),
+            pfs_mounts: Vec::new(),
             policy: StagePolicy::default(),
             ticket: String::new(),
         }

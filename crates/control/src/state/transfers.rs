@@ -19,6 +19,7 @@ use std::path::PathBuf;
 use model::phase::{AccessMode, Direction, StageKind, StageState};
 use rusqlite::{Transaction, params};
 use wire::control::{ApiError, Owner, StageDue, StageNotes, StageProgress, StageStatus};
+use wire::node::PfsMount;
 
 use super::Result;
 use super::text::{Word, to_json};
@@ -58,6 +59,8 @@ pub struct Transfer {
     pub buffer_path: String,
     /// The PFS side: an absolute path.
     pub pfs_path: PathBuf,
+    /// What that was on when the transfer was accepted; `None`: nobody knows yet.
+    pub pfs_mount: Option<PfsMount>,
     /// Whose rights apply.
     pub owner: Owner,
     /// State.
@@ -236,6 +239,16 @@ pub fn set_report(tx: &Transaction<'_>, number: u64, report: &StageStatus) -> Re
 /// The database's.
 pub fn set_state(tx: &Transaction<'_>, number: u64, state: StageState) -> Result<()> {
     tx.execute("UPDATE transfers SET state = ?2 WHERE number = ?1", params![number, Word(state)])?;
+    Ok(())
+}
+
+/// Notes what the PFS side is on, if that is not known.
+///
+/// # Errors
+/// The database's.
+pub fn note_mount(tx: &Transaction<'_>, number: u64, mount: &PfsMount) -> Result<()> {
+    let sql = "UPDATE transfers SET pfs_mount_json = ?2 WHERE number = ?1 AND pfs_mount_json IS NULL";
+    tx.execute(sql, params![number, to_json(mount)])?;
     Ok(())
 }
 

@@ -7,11 +7,11 @@ use daemon::error::user;
 use model::phase::{AccessMode, Direction, Phase, StageKind, StageState};
 use wire::control::{
     ApiError, BufferStatus, Change, FailedStage, PAIRS_MAX, Place, StageChange, StageConcurrency,
-    StageCounts, StageDemand, StageDue, StageQuery, StageScope, StageStatus, StageTickets,
+    StageCounts, StageDemand, StageDue, StagePair, StageQuery, StageScope, StageStatus, StageTickets,
 };
 
 use super::place::{Located, locate};
-use super::{on_demand, paths};
+use super::{on_demand, paths, specification};
 use crate::control::Control;
 use crate::rights::Rights;
 use crate::site::Site;
@@ -35,25 +35,9 @@ pub async fn ask<S: Site>(
 ) -> Result<StageTickets, ApiError> {
     let located = locate(control, rights, demand.place.clone()).await?;
     check(control, &located, &demand)?;
-    let asked = demand.pairs.iter().map(|pair| {
-        let (buffer_path, pfs_path) = paths::of_pair(&demand, pair)?;
-        Ok(Transfer {
-            number: 0,
-            token: located.space.token.clone(),
-            job: Some(located.job.token.clone()),
-            origin: Origin::OnDemand { size_hint: pair.size_hint },
-            direction: demand.direction,
-            kind: demand.kind,
-            buffer: String::new(),
-            access_mode: located.space.access_mode,
-            buffer_path,
-            pfs_path,
-            owner: located.job.owner.clone(),
-            state: transfers::waiting(demand.due),
-            report: None,
-        })
-    });
-    let asked = asked.collect::<Result<Vec<Transfer>, ApiError>>()?;
+    let asked = demand.pairs.iter().map(|pair| asked(&located, &demand, pair));
+    let mut asked = asked.collect::<Result<Vec<Transfer>, ApiError>>()?;
+    note_mounts(control, &mut asked).await?;
     let token = located.space.token.clone();
     let note = move |tx: &rusqlite::Transaction<'_>| {
         if !transfers::make_room(tx, &token, asked.len() as u64)? {
@@ -71,6 +55,37 @@ pub async fn ask<S: Site>(
     control.on_demand.changed();
     on_demand::kick(control, &located.space.token).await?;
     Ok(StageTickets { ids })
+}
+
+/// The transfer that a pair asks for.
+fn asked(located: &Located, demand: &StageDemand, pair: &StagePair) -> Result<Transfer, ApiError> {
+    let (buffer_path, pfs_path) = paths::of_pair(demand, pair)?;
+    Ok(Transfer {
+        number: 0,
+        token: located.space.token.clone(),
+        job: Some(located.job.token.clone()),
+        origin: Origin::OnDemand { size_hint: pair.size_hint },
+        direction: demand.direction,
+        kind: demand.kind,
+        buffer: String::new(),
+        access_mode: located.space.access_mode,
+        buffer_path,
+        pfs_path,
+        pfs_mount: None,
+        owner: located.job.owner.clone(),
+        state: transfers::waiting(demand.due),
+        report: None,
+    })
+}
+
+/// What is asked for with one call lies on few file systems, but nobody knows before.
+async fn note_mounts<S: Site>(control: &Control<S>, asked: &mut [Transfer]) -> Result<(), ApiError> {
+    let Some(first) = asked.first() else { return Ok(()) };
+    let node = specification::node_of(control, first).await?;
+    let paths: Vec<_> = asked.iter().map(|one| one.pfs_path.clone()).collect();
+    let found = specification::mounts_of(control, node.as_deref(), &paths).await;
+    asked.iter_mut().zip(found).for_each(|(one, mount)| one.pfs_mount = mount);
+    Ok(())
 }
 
 fn check<S: Site>(control: &Control<S>, located: &Located, demand: &StageDemand) -> Result<(), ApiError> {

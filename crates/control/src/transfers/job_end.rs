@@ -145,6 +145,7 @@ mod tests {
             access_mode: AccessMode::Striped,
             buffer_path: "tmp".into(),
             pfs_path: "/pfs/tmp".into(),
+            pfs_mount: None,
             owner: Owner { uid: 1000, gid: 1000 },
             state: StageState::Failed,
             report: None,

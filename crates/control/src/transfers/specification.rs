@@ -1,10 +1,16 @@
 //! From transfers to what a node is told, and which node that is.
 //!
+//! What their PFS sides are on is noted when they are accepted, as that node sees it, and never again: a later look
+//! might find a mount point alone.
+//!
 //! **Invariant:** the same transfers give the same specification, so that a repeated start is the same start.
 
-use model::phase::StageKind;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use model::phase::{Direction, StageKind, StageState};
 use wire::control::{ApiError, StagePair};
-use wire::node::{StagePolicy, StageSpec};
+use wire::node::{PfsMount, StagePolicy, StageSpec};
 
 use crate::control::{Control, no_such_session};
 use crate::lifecycle::target::{self, Described};
@@ -13,7 +19,7 @@ use crate::site::Site;
 use crate::state;
 use crate::state::instances::{self, Instance};
 use crate::state::sessions::{self, Session};
-use crate::state::transfers::Transfer;
+use crate::state::transfers::{self, Transfer};
 
 /// What one worker copies, and where it runs.
 pub struct Order {
@@ -59,6 +65,7 @@ pub async fn of<S: Site>(
         owner: first.owner.clone(),
         policy,
         pairs: if alone { Vec::new() } else { transfers.iter().map(pair).collect() },
+        pfs_mounts: noted_mounts(control, node_in(&described.instance), transfers).await?,
         ticket: String::new(),
     };
     Ok(Order { node, spec: target::with_ticket(&described.instance, spec), session })
@@ -86,6 +93,15 @@ async fn buffer_of<S: Site>(
     Ok((session, described))
 }
 
+/// The node that is to copy a transfer.
+///
+/// # Errors
+/// The buffer is not there.
+pub async fn node_of<S: Site>(control: &Control<S>, transfer: &Transfer) -> Result<Option<String>, ApiError> {
+    let (_, described) = buffer_of(control, transfer).await?;
+    Ok(node_in(&described.instance).map(str::to_owned))
+}
+
 /// The node that copies from and to an instance: it has its metadata.
 fn node_in(instance: &Instance) -> Option<&str> {
     instance.nodes.first().map(String::as_str)
@@ -101,4 +117,74 @@ pub fn place_of(
     Ok(session
         .zip(instance)
         .and_then(|(session, instance)| Some((node_in(&instance)?.to_owned(), transfer.id(&session.handle)))))
+}
+
+/// How long who asks for a transfer waits for that. What is not known then is asked for again when it is copied.
+const WITHIN: Duration = Duration::from_secs(2);
+
+/// What these paths are on at a node; `None` where that cannot be told now.
+pub async fn mounts_of<S: Site>(
+    control: &Control<S>,
+    node: Option<&str>,
+    paths: &[PathBuf],
+) -> Vec<Option<PfsMount>> {
+    let unknown = || vec![None; paths.len()];
+    let Some(node) = node.filter(|_| !paths.is_empty()) else { return unknown() };
+    match tokio::time::timeout(WITHIN, control.site.pfs_mounts(node, paths)).await {
+        Ok(Ok(found)) if found.len() == paths.len() => found,
+        Ok(Err(error)) => {
+            tracing::warn!(node, %error, "what is mounted for transfers is not known");
+            unknown()
+        }
+        _ => {
+            tracing::warn!(node, "what is mounted for transfers is not known: the node does not say");
+            unknown()
+        }
+    }
+}
+
+/// What the PFS sides of transfers are on, each mount once. What is not known yet is noted now.
+///
+/// # Errors
+/// The database's.
+async fn noted_mounts<S: Site>(
+    control: &Control<S>,
+    node: Option<&str>,
+    transfers: &[Transfer],
+) -> Result<Vec<PfsMount>, ApiError> {
+    let (known, unknown): (Vec<&Transfer>, Vec<&Transfer>) =
+        transfers.iter().partition(|transfer| transfer.pfs_mount.is_some());
+    let paths: Vec<PathBuf> = unknown.iter().map(|transfer| transfer.pfs_path.clone()).collect();
+    let found = mounts_of(control, node, &paths).await;
+    let noted: Vec<(u64, PfsMount)> =
+        unknown.iter().zip(found).filter_map(|(transfer, found)| Some((transfer.number, found?))).collect();
+    let mut mounts: Vec<PfsMount> = known.iter().filter_map(|transfer| transfer.pfs_mount.clone()).collect();
+    mounts.extend(noted.iter().map(|(_, mount)| mount.clone()));
+    if !noted.is_empty() {
+        let note = move |tx: &rusqlite::Transaction<'_>| {
+            noted.iter().try_for_each(|(number, mount)| transfers::note_mount(tx, *number, mount))
+        };
+        control.database.transact(note).await?;
+    }
+    mounts.sort_by(|a, b| (&a.mountpoint, &a.kind, &a.path).cmp(&(&b.mountpoint, &b.kind, &b.path)));
+    mounts.dedup_by(|a, b| (&a.mountpoint, &a.kind) == (&b.mountpoint, &b.kind));
+    Ok(mounts)
+}
+
+/// Notes what the PFS side is on of what a job stages out at its end, which is long after this. What cannot be noted
+/// now is when it is copied.
+pub async fn note_mounts<S: Site>(control: &Control<S>, stages: &[Transfer]) {
+    let ahead = |stage: &&Transfer| {
+        stage.direction == Direction::Out && stage.state != StageState::Complete && stage.pfs_mount.is_none()
+    };
+    for stage in stages.iter().filter(ahead) {
+        let node = node_of(control, stage).await;
+        let noted = match node {
+            Ok(node) => noted_mounts(control, node.as_deref(), std::slice::from_ref(stage)).await.map(drop),
+            Err(error) => Err(error),
+        };
+        if let Err(error) = noted {
+            tracing::warn!(source = stage.source(), %error, "what is mounted for a stage is not noted");
+        }
+    }
 }

@@ -19,8 +19,13 @@ use crate::state::instances::Instance;
 use crate::state::sessions::Session;
 use crate::state::transfers::Transfer;
 
-/// Starts the passes. Where that does not work all is copied at the job's end.
+/// Starts the passes. Where that does not work all is copied at the job's end. What is copied then is told what the PFS
+/// is on now.
 pub async fn start<S: Site>(control: &Control<S>, session: &Session, used: &[Buffer], stages: &[Transfer]) {
+    let private =
+        |name: &str| used.iter().any(|of| of.name == name && of.described.instance.is_private_volumes());
+    let outs: Vec<Transfer> = stages.iter().filter(|stage| !private(&stage.buffer)).cloned().collect();
+    specification::note_mounts(control, &outs).await;
     let drains = |buffer: &Buffer| buffer.name.is_empty() && by_passes(&buffer.described.instance);
     if !used.iter().any(drains) {
         return;

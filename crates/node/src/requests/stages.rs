@@ -1,14 +1,18 @@
-//! `PUT`, `GET` and `DELETE /v1/stages/{id}`, `PUT /v1/stages/{id}/control` and `PUT /v1/stages/{id}/retry`.
+//! `PUT`, `GET` and `DELETE /v1/stages/{id}`, `PUT /v1/stages/{id}/control` and `PUT /v1/stages/{id}/retry`;
+//! `PUT /v1/pfs/mounts`: what paths of the PFS are on.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::{Path, State};
+use daemon::error::bug;
+use disk::mount_table::{self, Mount};
 use serde_json::{Value, json};
 use server::Body;
 use server::Refusal;
 use wire::control::StageStatus;
-use wire::node::{StageControl, StageSpec};
+use wire::node::{PfsMount, StageControl, StageSpec};
 
 use super::same_id;
 use crate::service::Node;
@@ -54,4 +58,17 @@ pub async fn control(
 pub async fn delete(State(node): State<Arc<Node>>, Path(id): Path<String>) -> Result<Json<Value>, Refusal> {
     node.stages().delete(&id).await?;
     Ok(Json(json!({})))
+}
+
+/// What paths of the PFS are on here. A file system may keep who looks waiting.
+pub async fn mounts(Body(paths): Body<Vec<PathBuf>>) -> Result<Json<Vec<Option<PfsMount>>>, Refusal> {
+    let looked = tokio::task::spawn_blocking(|| paths.into_iter().map(mount_of).collect()).await;
+    Ok(Json(looked.map_err(|error| Refusal(bug("lookup_panicked", error.to_string())))?))
+}
+
+fn mount_of(path: PathBuf) -> Option<PfsMount> {
+    let Mount { mountpoint, kind, .. } = mount_table::holding(&path)
+        .inspect_err(|error| tracing::warn!("look for what {} is on: {error}", path.display()))
+        .ok()?;
+    Some(PfsMount { path, mountpoint, kind })
 }

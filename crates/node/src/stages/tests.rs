@@ -40,6 +40,7 @@ fn spec(what: &str) -> StageSpec {
         policy: StagePolicy::default(),
         ticket: String::new(),
         pairs: Vec::new(),
+        pfs_mounts: Vec::new(),
     }
 }
 

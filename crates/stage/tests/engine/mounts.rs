@@ -155,3 +155,35 @@ fn a_pfs_that_turns_read_only_fails_what_is_left_and_gets_it_once_it_is_mended()
         );
     }
 }
+
+#[test]
+fn nothing_is_copied_below_the_mount_point_of_a_pfs_that_is_not_mounted() {
+    let site = Site::new();
+    let Some(mount) = Mount::new(&site.pfs("lustre"), &["-t", "tmpfs", "none"]) else { return };
+    fs::write(site.buffer("result"), "of the job").unwrap();
+    let mut spec = site.spec(Direction::Out, StageKind::File, "lustre/result", "result");
+    spec.pfs_mounts = vec![stage::mounted::note(&spec.pfs_path).unwrap()];
+    run("umount", &[mount.0.to_str().unwrap()]);
+    let status = site.run(&spec);
+    assert_eq!(status.state, StageState::Failed);
+    let error = status.error.unwrap();
+    assert_eq!(error.code, "pfs_not_mounted");
+    assert!(error.message.contains(mount.0.to_str().unwrap()), "{error}");
+    assert_eq!(fs::read_dir(&mount.0).unwrap().count(), 0, "something lies below the mount point");
+    run("mount", &["-t", "tmpfs", "none", mount.0.to_str().unwrap()]);
+    assert_eq!(site.run(&spec).state, StageState::Complete);
+    assert_eq!(fs::read_to_string(site.pfs("lustre/result")).unwrap(), "of the job");
+}
+
+#[test]
+fn what_is_copied_while_the_pfs_is_taken_away_is_not_called_complete() {
+    let site = Site::new();
+    let Some(mount) = Mount::new(&site.pfs("lustre"), &["-t", "tmpfs", "none"]) else { return };
+    let noted = vec![stage::mounted::note(&site.pfs("lustre/result")).unwrap()];
+    let mounts = stage::mounted::Mounts::check(&noted).unwrap();
+    mounts.check_again().unwrap();
+    run("umount", &["--lazy", mount.0.to_str().unwrap()]);
+    assert!(mounts.check_again().unwrap_err().to_string().contains("is not mounted"));
+    run("mount", &["-t", "tmpfs", "none", mount.0.to_str().unwrap()]);
+    assert!(mounts.check_again().unwrap_err().to_string().contains("was unmounted"));
+}

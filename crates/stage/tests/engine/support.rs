@@ -85,6 +85,7 @@ impl Site {
             policy: StagePolicy::default(),
             ticket: String::new(),
             pairs: Vec::new(),
+            pfs_mounts: Vec::new(),
         }
     }
 

@@ -18,11 +18,8 @@ fn place() -> Place {
 }
 
 fn out(files: &[&str], due: StageDue) -> StageDemand {
-    let pair = |file: &&str| StagePair {
-        buffer: (*file).into(),
-        pfs: format!("/pfs/{file}").into(),
-        size_hint: None,
-    };
+    let pfs = |file: &&str| format!("/pfs/{file}").into();
+    let pair = |file: &&str| StagePair { buffer: (*file).into(), pfs: pfs(file), size_hint: None };
     StageDemand {
         place: place(),
         direction: Direction::Out,
@@ -245,6 +242,7 @@ async fn users_of_a_shared_buffer_do_not_see_or_change_each_others_stages() {
         access_mode: AccessMode::Striped,
         buffer_path: "result".into(),
         pfs_path: pfs.into(),
+        pfs_mount: None,
         owner: Owner { uid, gid: uid },
         state: StageState::Deferred,
         report: None,

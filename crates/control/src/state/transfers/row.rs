@@ -5,7 +5,7 @@ use rusqlite::{Row, Transaction, params};
 use wire::control::Owner;
 
 use super::super::Result;
-use super::super::text::{Word, from_json};
+use super::super::text::{Word, from_json, to_json};
 use super::{Origin, Transfer};
 
 /// Notes a new one, of which nothing is done; replies its number.
@@ -19,8 +19,8 @@ pub fn insert(tx: &Transaction<'_>, transfer: &Transfer) -> Result<u64> {
     };
     let mut insert = tx.prepare_cached(
         "INSERT INTO transfers (token, job, position, source, destination, direction, kind, buffer, access_mode,
-         buffer_path, pfs_path, owner_uid, owner_gid, state, size_hint)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)",
+         buffer_path, pfs_path, owner_uid, owner_gid, state, size_hint, pfs_mount_json)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)",
     )?;
     let number = insert.insert(params![
         transfer.token,
@@ -38,6 +38,7 @@ pub fn insert(tx: &Transaction<'_>, transfer: &Transfer) -> Result<u64> {
         transfer.owner.gid,
         Word(transfer.state),
         transfer.size_hint(),
+        transfer.pfs_mount.as_ref().map(to_json),
     ])?;
     Ok(u64::try_from(number).unwrap_or_default())
 }
@@ -70,6 +71,7 @@ fn read(row: &Row<'_>) -> rusqlite::Result<Transfer> {
         access_mode: row.get::<_, Word<AccessMode>>("access_mode")?.0,
         buffer_path: row.get("buffer_path")?,
         pfs_path: row.get::<_, String>("pfs_path")?.into(),
+        pfs_mount: from_json(row.get("pfs_mount_json")?),
         owner: Owner { uid: row.get("owner_uid")?, gid: row.get("owner_gid")? },
         state: row.get::<_, Word<StageState>>("state")?.0,
         report: from_json(row.get("report_json")?),

@@ -1,0 +1,82 @@
+//! Whether the PFS is still mounted to which a folder is drained: what it was on at the drainer's first start is noted
+//! in the drainer's folder, and looked for at every start, before anything is made on the PFS, and before "done".
+//!
+//! **Invariant:** what was copied while that file system was away is never called drained.
+
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+
+use anyhow::{Context, anyhow};
+use stage::mounted::{Mounts, NotMounted, note};
+use wire::node::PfsMount;
+
+use crate::status::Trouble;
+
+/// The file in the drainer's folder with what the PFS was on.
+const NOTE: &str = "pfs.json";
+
+/// What to do about it.
+const ADVICE: &str =
+    "mount it there; the drain goes on by itself where the node runs it, else start it again";
+
+/// The file system that is drained to.
+#[derive(Debug)]
+pub(crate) struct Pfs {
+    noted: Vec<PfsMount>,
+    mounts: Mutex<Mounts>,
+}
+
+impl Pfs {
+    /// Looks for what the folder `to` was on when a drainer with the folder `state` started first; notes it then.
+    ///
+    /// # Errors
+    /// It is away, or the note cannot be read or written.
+    pub(crate) fn open(state: &Path, to: &Path) -> anyhow::Result<Pfs> {
+        let file = state.join(NOTE);
+        let to = std::path::absolute(to).context("find the present folder")?;
+        let known = disk::read(&file).with_context(|| format!("read {}", file.display()))?;
+        let known: Option<Vec<PfsMount>> = known
+            .map(|text| serde_json::from_slice(&text))
+            .transpose()
+            .with_context(|| format!("understand {}", file.display()))?;
+        let noted = match known {
+            Some(noted) if noted.iter().all(|noted| noted.path == to) => noted,
+            _ => begin(&file, &to)?,
+        };
+        let mounts = Mutex::new(Mounts::check(&noted).map_err(|error| anyhow!("{error}; {ADVICE}"))?);
+        Ok(Pfs { noted, mounts })
+    }
+
+    /// Whether it was there all the time since this was asked last.
+    ///
+    /// # Errors
+    /// It was not: whatever was copied since may lie below its mount point.
+    pub(crate) fn check(&self) -> Result<(), NotMounted> {
+        let mut mounts = self.mounts.lock().unwrap_or_else(PoisonError::into_inner);
+        mounts.check_again().inspect_err(|_| {
+            if let Ok(anew) = Mounts::check(&self.noted) {
+                *mounts = anew;
+            }
+        })
+    }
+}
+
+/// Notes what `to` is on. Where nobody can tell, nothing is looked for.
+fn begin(file: &Path, to: &Path) -> anyhow::Result<Vec<PfsMount>> {
+    let noted = match note(to) {
+        Ok(found) => vec![found],
+        Err(error) => {
+            tracing::warn!("look for what {} is on: {error}", to.display());
+            Vec::new()
+        }
+    };
+    let text = serde_json::to_vec(&noted)?;
+    disk::replace(file, &text).with_context(|| format!("write {}", file.display()))?;
+    Ok(noted)
+}
+
+/// Why a copy does not count.
+pub(crate) fn trouble(target: &Path, error: &NotMounted) -> Trouble {
+    let (path, message) = (target.display().to_string(), error.to_string());
+    Trouble { path, errno: 0, message, advice: ADVICE.to_owned() }
+}
