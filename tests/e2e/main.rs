@@ -24,6 +24,7 @@ mod interactive;
 mod job;
 mod local;
 mod lost_callers;
+mod mapped;
 mod mirrors;
 mod on_demand;
 mod refused;

@@ -13,7 +13,7 @@ use tests::processes::wait_until;
 const MEBIBYTE: u64 = 1 << 20;
 
 /// Longer than anything here takes on a busy machine, and much shorter than the grace period of a lost session.
-const SOON: Duration = Duration::from_secs(30);
+pub const SOON: Duration = Duration::from_secs(30);
 
 /// A process that was started beside the test, ended with it.
 pub struct Beside(pub Child);

@@ -8,12 +8,14 @@ mod attributes;
 mod contents;
 mod directories;
 mod files;
+mod kept_names;
 mod locks;
 mod losses;
 mod names;
 mod pages;
 mod passthrough;
 mod waiting;
+mod write_back;
 
 use std::collections::HashMap;
 use std::io;
@@ -34,10 +36,13 @@ use fuse::session::{Handler, Negotiated, Session, Wanted, negotiate};
 use crate::filesystem::{FileSystem, Result};
 use crate::ledger::Ledger;
 use contents::Contents;
+pub use kept_names::Names;
+use kept_names::OLD_KERNELS_CACHE;
 use losses::{Losses, Remembering};
 use pages::Pages;
 use passthrough::Passthrough;
 use waiting::Waiting;
+pub use write_back::WriteBack;
 
 /// Threads that take requests. Each blocks while a storage node works, so more than there are cores.
 const THREADS: usize = 8;
@@ -84,38 +89,9 @@ pub struct Mounted {
     pub resumable: bool,
     /// How the kernel forgets names.
     pub names: Names,
-    /// What is open in it.
-    pub ledger: Arc<Ledger>,
+    /// What is open in it, and what mappings stored there.
+    pub write_back: WriteBack,
 }
-
-/// The names that the kernel keeps.
-#[derive(Debug)]
-pub struct Names {
-    notifier: Notifier,
-    /// Whether it can be told to look at all of them again.
-    epochs: bool,
-}
-
-impl Names {
-    fn new(device: &Device, negotiated: &Negotiated) -> Names {
-        Names { notifier: Notifier::new(device), epochs: negotiated.minor >= MINOR_EPOCHS }
-    }
-
-    /// Returns when the kernel asks again for every name. Only where [`FileSystem::cache_for`] has become zero.
-    ///
-    /// # Errors
-    /// What the device says.
-    pub fn forget(&self) -> io::Result<()> {
-        if self.epochs {
-            return self.notifier.names_changed();
-        }
-        std::thread::sleep(OLD_KERNELS_CACHE);
-        Ok(())
-    }
-}
-
-/// How long kernels keep names that cannot be told to forget them: no longer than who changes some can wait.
-const OLD_KERNELS_CACHE: Duration = Duration::from_secs(1);
 
 /// Mounts `filesystem` at `mountpoint`, named `name` in the mount table, and serves it in the background. Opens and
 /// locks go into the ledger that `ledger` makes.
@@ -135,14 +111,15 @@ pub fn mount(
     let caches = filesystem.owns_contents();
     let served = agree(&filesystem, &device, privileged).and_then(|negotiated| {
         let ledger = Arc::new(ledger(negotiated)?);
-        let kernel = Kernel::new(filesystem, &device, &negotiated, Arc::clone(&ledger));
+        let kernel = Kernel::new(filesystem, &device, &negotiated, ledger);
+        let write_back = kernel.write_back();
         let session = Session::serve(&device, &negotiated, kernel, THREADS)?;
         let names = Names::new(&device, &negotiated);
         if caches && privileged {
             pages::read_ahead(mountpoint, READ_AHEAD_BYTES);
         }
         let resumable = negotiated.has(capability::HAS_RESEND);
-        Ok(Mounted { session, device, resumable, names, ledger })
+        Ok(Mounted { session, device, resumable, names, write_back })
     });
     if served.is_err() {
         // The first error tells more than this one would.
@@ -162,10 +139,11 @@ pub fn resume(
     ledger: Ledger,
 ) -> io::Result<Mounted> {
     let ledger = Arc::new(ledger);
-    let kernel = Kernel::new(filesystem, &device, negotiated, Arc::clone(&ledger));
+    let kernel = Kernel::new(filesystem, &device, negotiated, ledger);
+    let write_back = kernel.write_back();
     let session = Session::resume(&device, negotiated, kernel, THREADS)?;
     let names = Names::new(&device, negotiated);
-    Ok(Mounted { session, device, resumable: true, names, ledger })
+    Ok(Mounted { session, device, resumable: true, names, write_back })
 }
 
 fn agree(filesystem: &impl FileSystem, device: &Device, privileged: bool) -> io::Result<Negotiated> {
@@ -293,6 +271,11 @@ impl<F: FileSystem> Kernel<F> {
             ledger,
             waiting: Waiting::new(locks::WAITING_MAX),
         }
+    }
+
+    fn write_back(&self) -> WriteBack {
+        let (notifier, ledger) = (Notifier::new(&self.device), Arc::clone(&self.ledger));
+        WriteBack { notifier, ledger, refused: self.contents.refused.clone() }
     }
 
     fn cache_for(&self) -> Duration {

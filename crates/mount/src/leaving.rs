@@ -10,6 +10,9 @@
 //! keeps for as long as any process is in it. Nobody waits for those: the mount ends with this process, and copies of
 //! it fail.
 //!
+//! Who is cut off loses nothing that it stored through a mapping before: the kernel writes that back first. Storage
+//! nodes that hang are not waited for: then [`UNWRITTEN`] says that something is lost, which the supervisor passes on.
+//!
 //! **Invariant:** whatever ended the mount, the storage nodes hear that the session ends, or it is logged that they did
 //! not.
 
@@ -24,6 +27,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
+use crate::kernel::WriteBack;
 use crate::ledger::Ledger;
 use crate::namespace::Farewell;
 
@@ -32,6 +36,12 @@ const PERIOD: Duration = Duration::from_millis(5);
 
 /// Who closed a file a moment ago is not cut off: the kernel tells of it a little later.
 const LATE_CLOSES: Duration = Duration::from_millis(100);
+
+/// How long what mappings stored may take to be written back. The kernel lets a mount have little of it at a time.
+const WRITTEN_BACK_WITHIN: Duration = Duration::from_secs(5);
+
+/// The file beside the ledger that says what of mappings is lost.
+const UNWRITTEN: &str = "unwritten";
 
 /// How long the storage nodes may take to hear that the session ends.
 const FAREWELL_WITHIN: Duration = Duration::from_secs(3);
@@ -44,6 +54,8 @@ pub struct Ends {
     interrupt: Signal,
     mountpoint: PathBuf,
     ledger: Arc<Ledger>,
+    write_back: WriteBack,
+    unwritten: PathBuf,
 }
 
 impl Ends {
@@ -51,14 +63,17 @@ impl Ends {
     ///
     /// # Errors
     /// No signal can be waited for.
-    pub fn of(session: Session, mountpoint: &Path, ledger: Arc<Ledger>) -> io::Result<Ends> {
+    pub fn of(mounted: (Session, WriteBack), spec: &Path, mountpoint: &Path) -> io::Result<Ends> {
+        let (session, write_back) = mounted;
         Ok(Ends {
             terminate: signal(SignalKind::terminate())?,
             interrupt: signal(SignalKind::interrupt())?,
             served: tokio::task::spawn_blocking(move || session.join()),
             unmounted: tokio::spawn(unmounted(mountpoint.to_owned())),
             mountpoint: mountpoint.to_owned(),
-            ledger,
+            ledger: write_back.ledger(),
+            write_back,
+            unwritten: spec.with_file_name(UNWRITTEN),
         })
     }
 
@@ -80,11 +95,35 @@ impl Ends {
                 _ = &mut self.unmounted, if !leaving => leaving = true,
                 _ = look.tick(), if leaving => {
                     let is_cut_off = cut_off_at.is_some_and(|at| Instant::now() >= at);
-                    if is_cut_off || !self.ledger.is_any_open() {
+                    if !self.ledger.is_any_open() {
+                        return Ok(());
+                    }
+                    if is_cut_off {
+                        self.write_back().await;
                         return Ok(());
                     }
                 }
             }
+        }
+    }
+
+    /// What is stored before this begins is on the storage nodes when it ends, or it is said that it is not.
+    async fn write_back(self) {
+        let (write_back, open) = (self.write_back, self.ledger.held().opens.len());
+        let written = tokio::task::spawn_blocking(move || write_back.run());
+        let lost = match tokio::time::timeout(WRITTEN_BACK_WITHIN, written).await {
+            Ok(Ok(Ok(()))) => return,
+            Ok(Ok(Err(error))) => error,
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => format!("storage nodes did not answer within {} s", WRITTEN_BACK_WITHIN.as_secs()),
+        };
+        let lost = format!(
+            "{open} files were open when the mount was taken away, and what programs stored through mappings (mmap) of \
+             them may be lost: {lost}"
+        );
+        tracing::error!("{lost}");
+        if let Err(error) = std::fs::write(&self.unwritten, lost) {
+            tracing::warn!(path = %self.unwritten.display(), %error, "the node is not told of that");
         }
     }
 

@@ -3,7 +3,6 @@
 use std::io::Write;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use anyhow::Context;
 use clap::Parser;
@@ -13,7 +12,7 @@ use fuse::session::{Negotiated, Session};
 use model::phase::Coherence;
 use mount::behind::Behind;
 use mount::handover;
-use mount::kernel::{self, Mounted};
+use mount::kernel::{self, Mounted, WriteBack};
 use mount::leaving::{self, Ends};
 use mount::ledger::{Identity, Ledger};
 use mount::namespace::Namespace;
@@ -77,7 +76,7 @@ fn run(arguments: &Arguments) -> anyhow::Result<()> {
     if mounted.resumable {
         handover::offer(mounted.device, &offer).context("offer the device to the supervisor")?;
     }
-    let served = serve(mounted.session, &spec.mountpoint, mounted.ledger);
+    let served = serve((mounted.session, mounted.write_back), path, &spec.mountpoint);
     handover::withdraw(&offer);
     leaving::bid(farewell);
     served?;
@@ -120,11 +119,11 @@ fn journal_of(spec: &MountSpec, ledger: &Path) -> Option<PathBuf> {
     holds.then(|| ledger.with_file_name("held"))
 }
 
-fn serve(session: Session, mountpoint: &Path, ledger: Arc<Ledger>) -> anyhow::Result<()> {
+fn serve(mounted: (Session, WriteBack), spec: &Path, mountpoint: &Path) -> anyhow::Result<()> {
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().context("start the runtime")?;
     let served = runtime.block_on(async {
-        let ends = Ends::of(session, mountpoint, ledger).context("wait for signals")?;
+        let ends = Ends::of(mounted, spec, mountpoint).context("wait for signals")?;
         announce()?;
         tracing::info!(mountpoint = %mountpoint.display(), "mounted");
         ends.wait().await.context("serve the mount")

@@ -23,6 +23,7 @@ use wire::data::message::AllocateMode;
 use super::done;
 use super::pages::{End, Pages, Step};
 use super::waiting::Waiting;
+use super::write_back::Refused;
 use crate::filesystem::{FileSystem, Result};
 
 /// O_DSYNC of open(2), which O_SYNC includes; the constant `DSYNC` of rustix is O_SYNC on some targets.
@@ -53,6 +54,8 @@ pub(super) struct Contents<F> {
     pub(super) pages: Pages<Fill>,
     notifier: Notifier,
     dropping: Waiting,
+    /// Pages that could not be written back.
+    pub(super) refused: Refused,
 }
 
 /// A change that others see as under way, until it is dropped.
@@ -65,7 +68,8 @@ struct Change<F: FileSystem> {
 
 impl<F: FileSystem> Contents<F> {
     pub(super) fn new(filesystem: Arc<F>, pages: Pages<Fill>, device: &Device) -> Contents<F> {
-        Contents { filesystem, pages, notifier: Notifier::new(device), dropping: Waiting::new(DROPPING_MAX) }
+        let (notifier, dropping) = (Notifier::new(device), Waiting::new(DROPPING_MAX));
+        Contents { filesystem, pages, notifier, dropping, refused: Refused::default() }
     }
 
     pub(super) fn read(&self, ino: u64, read: ReadIn, reply: Reply) {
@@ -131,7 +135,13 @@ impl<F: FileSystem> Contents<F> {
     fn finish(&self, id: u64, ino: u64, write: &WriteIn, bytes: &[u8], reply: Reply) {
         match self.store(id, ino, write, bytes) {
             Ok(()) => reply.written(write.size),
-            Err(errno) => reply.error(errno),
+            Err(errno) => {
+                if write.write_flags & WRITE_CACHE != 0 {
+                    self.refused.count();
+                    tracing::error!(ino, %errno, "what a mapping stored cannot be written back");
+                }
+                reply.error(errno);
+            }
         }
     }
 

@@ -16,9 +16,12 @@ use crate::keep;
 use crate::mount_table::MountTable;
 use crate::process::Process;
 
-/// How long a mount process may take to end once nobody is waited for any more. More than the moments that it gives the
-/// storage nodes to hear of it.
-const ENDED_WITHIN: Duration = Duration::from_secs(6);
+/// How long a mount process may take to end once nobody is waited for any more. More than it gives the storage nodes to
+/// take what mappings stored, and to hear of its end.
+const ENDED_WITHIN: Duration = Duration::from_secs(11);
+
+/// What a mount process says it could not write back, in its folder.
+const UNWRITTEN: &str = "unwritten";
 
 /// How many mounts on top of each other are taken away; more would be somebody else's doing.
 const STACKED_MAX: usize = 8;
@@ -59,11 +62,19 @@ impl<T: MountTable> Supervisor<T> {
             process.kill();
             process.ended().await;
         }
+        self.pass_on_losses();
         self.clear().await?;
         if self.kept.made_folder {
             self.remove_folder();
         }
         keep::remove(&self.folder)
+    }
+
+    /// The mount's own log goes with its folder.
+    fn pass_on_losses(&self) {
+        if let Ok(lost) = std::fs::read_to_string(self.folder.join(UNWRITTEN)) {
+            tracing::error!(mount = self.spec.id, mountpoint = %self.spec.mountpoint.display(), "{lost}");
+        }
     }
 
     /// Not empty only if something was written while a lost mount was not back yet: that is kept, and told.
