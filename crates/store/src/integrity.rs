@@ -14,6 +14,7 @@ pub mod closed;
 pub mod fsck;
 pub mod guard;
 pub mod keeper;
+pub mod known;
 pub mod log;
 pub mod lost;
 pub mod other;

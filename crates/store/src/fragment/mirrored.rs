@@ -119,7 +119,7 @@ impl Fragment {
         for (_, Namespace { objects, replica, .. }) in self.all_namespaces() {
             let kept = replica.iter().map(|replica| replica.objects().keeper());
             for keeper in kept.chain([objects.keeper()]) {
-                sum.damaged += keeper.damaged() as u64;
+                sum.damaged += keeper.known.count() as u64;
                 sum.unverified += keeper.unverified.count() as u64;
                 sum.seals_lost = sum.seals_lost.or_else(|| keeper.unverified.why());
             }

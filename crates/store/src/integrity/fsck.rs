@@ -52,7 +52,7 @@ fn scrub_part(
             let rate = spec.bytes_per_s.unwrap_or(scrub::ASKED_BYTES_PER_S);
             scrub::start(objects, id, Some(rate), Duration::ZERO)
         }
-        None => scrub::status(objects),
+        None => scrub::status(objects, id),
     };
     let all =
         |found: Vec<Damage>| found.into_iter().map(|one| located(one, fragment, layout, part)).collect();

@@ -1,6 +1,6 @@
 //! The checksums of one namespace's objects on one fragment: the log of seals, and who waits to be sealed.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::fs::File;
 use std::io;
 use std::ops::Range;
@@ -11,6 +11,7 @@ use wire::data::Time;
 use wire::node::ScrubStatus;
 
 use super::guard::{Change, Changing, Guard};
+use super::known::Known;
 use super::log::opening::Loss;
 use super::log::{Place, SealLog};
 use super::lost::{self, Lost};
@@ -32,7 +33,7 @@ pub struct Keeper {
     /// Objects that were changed since they were sealed.
     waiting: Mutex<HashMap<u64, Arc<Guard>>>,
     /// What is known to be damaged.
-    faults: Mutex<BTreeMap<u64, Vec<Fault>>>,
+    pub known: Known,
     /// Sealing is done one at a time.
     pub sealing: Mutex<()>,
     /// The last scrub, or the one that runs.
@@ -60,12 +61,14 @@ impl Keeper {
                 unverified.begin(loss.why, objects)
             }
         };
+        let lost = Lost::open(&lost::path_of(&seals.path))?;
+        let log = SealLog::open(seals.clone(), lose)?;
         Ok(Keeper {
-            lost: Lost::open(&lost::path_of(&seals.path))?,
-            log: SealLog::open(seals.clone(), lose)?,
+            known: Known::open(&seals.path, |ino| log.get(ino).is_some() || lost.length(ino).is_some()),
+            lost,
+            log,
             unverified,
             waiting: Mutex::default(),
-            faults: Mutex::default(),
             sealing: Mutex::default(),
             scrub: Mutex::default(),
             absent: Mutex::default(),
@@ -122,10 +125,7 @@ impl Keeper {
     /// # Errors
     /// EIO where it is known to be damaged.
     pub fn check_faults(&self, ino: u64) -> io::Result<()> {
-        self.faults()
-            .get(&ino)
-            .and_then(|faults| faults.first())
-            .map_or(Ok(()), |fault| Err(fault.error(ino)))
+        self.known.first(ino).map_or(Ok(()), |fault| Err(fault.error(ino)))
     }
 
     /// Whether an object that is not there is rightly so.
@@ -152,6 +152,7 @@ impl Keeper {
                 return Err(Fault::Missing { was }.error(ino));
             }
             self.lost.forget(ino);
+            self.known.forget(ino);
         }
         let _nobody_puts_it_back = self.absent();
         let Some(sealed) = self.log.get(ino) else { return Ok(()) };
@@ -161,6 +162,7 @@ impl Keeper {
         }
         self.log.lift(ino)?;
         self.log.forget(ino);
+        self.known.forget(ino);
         Ok(())
     }
 
@@ -187,7 +189,7 @@ impl Keeper {
             tracing::debug!(ino, %error, "cannot note durably that an object is removed");
         }
         self.waiting().remove(&ino);
-        self.faults().remove(&ino);
+        self.known.forget(ino);
         self.log.forget(ino);
         self.lost.forget(ino);
         self.unverified.forget(ino);
@@ -213,26 +215,10 @@ impl Keeper {
         self.waiting().contains_key(&ino)
     }
 
-    /// What is wrong with an object, as was found just now. Tells whether that is news.
-    pub fn note(&self, ino: u64, found: Vec<Fault>) -> bool {
-        let mut faults = self.faults();
-        let before = if found.is_empty() { faults.remove(&ino) } else { faults.insert(ino, found.clone()) };
-        !found.is_empty() && before.as_ref() != Some(&found)
-    }
-
     /// These blocks of an object were repaired.
     pub fn repaired(&self, ino: u64, blocks: &Range<u64>) {
         self.count_repairs(1);
-        let mut faults = self.faults();
-        let Some(known) = faults.get_mut(&ino) else { return };
-        let bytes = blocks.start * BLOCK_BYTES..blocks.end * BLOCK_BYTES;
-        known.retain(|fault| {
-            let Range { start, end } = fault.bytes();
-            start < bytes.start || bytes.end < end
-        });
-        if known.is_empty() {
-            faults.remove(&ino);
-        }
+        self.known.repaired(ino, &(blocks.start * BLOCK_BYTES..blocks.end * BLOCK_BYTES));
     }
 
     /// So many places were repaired.
@@ -257,12 +243,8 @@ impl Keeper {
     pub fn settle(&self) -> io::Result<()> {
         // What waits to be sealed may not be on the disk yet.
         self.unverified.save(|ino| !self.is_queued(ino))?;
+        self.known.save()?;
         self.log.settle()
-    }
-
-    /// How many objects are known to be damaged.
-    pub fn damaged(&self) -> usize {
-        self.faults().len()
     }
 
     /// Lets threads that work for it end.
@@ -277,10 +259,6 @@ impl Keeper {
 
     fn waiting(&self) -> MutexGuard<'_, HashMap<u64, Arc<Guard>>> {
         self.waiting.lock().expect(POISON)
-    }
-
-    fn faults(&self) -> MutexGuard<'_, BTreeMap<u64, Vec<Fault>>> {
-        self.faults.lock().expect(POISON)
     }
 }
 

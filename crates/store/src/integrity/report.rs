@@ -3,12 +3,13 @@
 use std::io;
 use std::ops::Range;
 
+use serde::{Deserialize, Serialize};
 use wire::node::Damage;
 
 use crate::fragment::extents::BLOCK_BYTES;
 
 /// What is wrong with an object.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Fault {
     /// It is gone.
     Missing {

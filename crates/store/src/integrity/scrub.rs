@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use wire::node::ScrubStatus;
 
-use self::findings::{pass_lost, repair, report, unverified};
+use self::findings::{known, pass_lost, repair, report, unverified};
 use super::report::Fault;
 use super::schedule;
 use super::{BLOCK, CHUNK_BLOCKS, CHUNK_BYTES, Seal, sum_of};
@@ -72,9 +72,10 @@ pub fn start(
     status.clone()
 }
 
-/// How the last scrub stands.
-pub fn status(objects: &Objects) -> ScrubStatus {
-    lock(objects).clone()
+/// How the last scrub stands. Where there was none since the node started, what is known all the same.
+pub fn status(objects: &Objects, namespace: u32) -> ScrubStatus {
+    let status = lock(objects).clone();
+    if status.begun { status } else { ScrubStatus { damaged: known(objects, namespace), ..status } }
 }
 
 fn lock(objects: &Objects) -> std::sync::MutexGuard<'_, ScrubStatus> {
@@ -87,8 +88,11 @@ fn run(objects: &Objects, namespace: u32, bytes_per_s: Option<u64>, idle: Durati
     let scrubbed = scrubbed.and_then(|()| pass(objects, namespace, &mut pace));
     let scrubbed = scrubbed.and_then(|()| pass_lost(objects, namespace));
     if scrubbed.is_ok() {
+        let keeper = objects.keeper();
+        keeper.known.retain(|ino| keeper.log.get(ino).is_some() || keeper.lost.length(ino).is_some());
         schedule::note(objects);
     }
+    let scrubbed = scrubbed.and_then(|()| objects.keeper().known.save());
     let unverified = unverified(objects, namespace);
     let mut status = lock(objects);
     status.seals_lost = objects.keeper().unverified.why();

@@ -303,7 +303,7 @@ impl Objects {
         let ino = object.guard.ino();
         // What was changed meanwhile may differ rightly from what it was.
         let Some(mut state) = unchanged(&object.guard, object.version) else { return Ok(()) };
-        if self.keeper().note(ino, object.faults.clone()) {
+        if self.keeper().known.set(ino, object.faults.clone()) {
             let what: Vec<String> = object.faults.iter().map(Fault::described).collect();
             tracing::error!(ino, what = what.join("; "), "an object is damaged");
         }

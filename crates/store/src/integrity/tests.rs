@@ -1,6 +1,7 @@
 //! Objects whose bytes change on the disk.
 
 mod handed;
+mod known;
 mod loss;
 
 use std::fs::{self, File};
@@ -67,10 +68,10 @@ fn a_week_is_counted_from_the_last_whole_scrub_and_not_from_the_start() {
         let objects = Arc::new(open(folder.path()));
         objects.write(INO, 0, b"bytes").unwrap();
         Schedule::of(&objects).turn(&objects, 0);
-        while scrub::status(&objects).running {
+        while scrub::status(&objects, 0).running {
             std::thread::sleep(Duration::from_millis(1));
         }
-        scrub::status(&objects).begun
+        scrub::status(&objects, 0).begun
     };
     assert!(!is_scrubbed(), "it is new");
     days_ago(8);
@@ -208,14 +209,12 @@ fn a_scrub_finds_damage_of_an_object_whose_seal_was_written_again() {
         objects.write(ino, 0, &[200]).unwrap();
     }
     seal(&objects);
-    for ino in 5..=8 {
-        flip(&objects, ino, 100);
-    }
-    super::scrub::start(&objects, 0, None, Duration::ZERO);
-    while super::scrub::status(&objects).running {
+    (5..=8).for_each(|ino| flip(&objects, ino, 100));
+    scrub::start(&objects, 0, None, Duration::ZERO);
+    while scrub::status(&objects, 0).running {
         std::thread::yield_now();
     }
-    let damaged: Vec<u64> = super::scrub::status(&objects).damaged.iter().map(|damage| damage.ino).collect();
+    let damaged: Vec<u64> = scrub::status(&objects, 0).damaged.iter().map(|damage| damage.ino).collect();
     assert_eq!(damaged, [5, 6, 7, 8]);
 }
 

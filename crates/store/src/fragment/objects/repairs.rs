@@ -32,6 +32,21 @@ impl Objects {
         &self,
         ino: u64,
         blocks: &Range<u64>,
+        used: impl FnMut() -> io::Result<T>,
+    ) -> io::Result<T> {
+        let result = self.tried(ino, blocks, used);
+        if let Some(fault) = result.as_ref().err().and_then(Fault::of)
+            && self.keeper.lost.length(ino).is_none()
+        {
+            self.keeper.known.add(ino, &fault);
+        }
+        result
+    }
+
+    fn tried<T>(
+        &self,
+        ino: u64,
+        blocks: &Range<u64>,
         mut used: impl FnMut() -> io::Result<T>,
     ) -> io::Result<T> {
         let mut result = used();

@@ -58,9 +58,19 @@ pub(super) fn unverified(objects: &Objects, namespace: u32) -> Vec<Damage> {
     objects.keeper().unverified.all().into_iter().filter_map(told).collect()
 }
 
+/// What is known to be damaged without a scrub.
+pub(super) fn known(objects: &Objects, namespace: u32) -> Vec<Damage> {
+    let keeper = objects.keeper();
+    let of_object = |(ino, faults): (u64, Vec<Fault>)| {
+        let length = keeper.log.get(ino).map_or(u64::MAX, |sealed| sealed.seal.length);
+        faults.into_iter().map(move |fault| fault.reported(namespace, ino, length))
+    };
+    keeper.known.all().into_iter().flat_map(of_object).take(LISTED_MAX).collect()
+}
+
 /// Notes what is wrong with an object of this length that was looked at. The log says so once.
 pub(super) fn report(objects: &Objects, (namespace, ino): (u32, u64), length: u64, faults: Vec<Fault>) {
-    let is_news = objects.keeper().note(ino, faults.clone());
+    let is_news = objects.keeper().known.set(ino, faults.clone());
     let mut status = lock(objects);
     status.objects += 1;
     for fault in faults {

@@ -15,10 +15,10 @@ fn hand_out(objects: &Objects, ino: u64) {
 
 fn damaged(objects: &Arc<Objects>) -> Vec<u64> {
     scrub::start(objects, 0, None, Duration::ZERO);
-    while scrub::status(objects).running {
+    while scrub::status(objects, 0).running {
         std::thread::yield_now();
     }
-    scrub::status(objects).damaged.iter().map(|damage| damage.start).collect()
+    scrub::status(objects, 0).damaged.iter().map(|damage| damage.start).collect()
 }
 
 #[test]

@@ -1,0 +1,205 @@
+//! What is known to be damaged, as scrubs, reads and the sealer find it.
+//!
+//! ```text
+//! FRAGMENT/sums/damaged-0      that of namespace 0: crc32c:u32le postcard([(inode, [fault])])
+//! ```
+//!
+//! What was found in an earlier life is only remembered: it is told, but nobody is refused for it before it was found
+//! again. The object may have been written anew as a whole, and nobody have noted that.
+//!
+//! **Invariant:** what was found is told until it is repaired, written anew, removed or found whole; also after a
+//! restart.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard};
+
+use super::report::Fault;
+
+/// With more objects than this the note is not written for each of them, but when the sealer makes its next turn.
+const AT_ONCE_MAX: usize = 64;
+
+/// Places that are known of one object: more say nothing new of it.
+const PLACES_MAX: usize = 256;
+
+type Faults = BTreeMap<u64, Vec<Fault>>;
+
+/// That of one namespace.
+#[derive(Debug)]
+pub struct Known {
+    path: PathBuf,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    found: Faults,
+    /// Of an earlier life, and not found since.
+    remembered: Faults,
+    /// The note is another.
+    unsaved: bool,
+}
+
+impl Known {
+    /// What is noted beside the log of seals at `seals`, of objects that can be damaged still.
+    pub fn open(seals: &Path, may_be: impl Fn(u64) -> bool) -> Known {
+        let name = seals.file_stem().unwrap_or_default().to_string_lossy();
+        let path = seals.with_file_name(format!("damaged-{name}"));
+        // Nobody is served by its word: without it the next scrub tells.
+        let mut remembered = read(&path).unwrap_or_else(|error| {
+            tracing::warn!(path = %path.display(), %error, "what was known to be damaged is not known until a scrub");
+            Faults::new()
+        });
+        remembered.retain(|ino, _| may_be(*ino));
+        Known { path, state: Mutex::new(State { remembered, ..State::default() }) }
+    }
+
+    /// What was found to be wrong with an object in this life.
+    pub fn first(&self, ino: u64) -> Option<Fault> {
+        self.lock().found.get(&ino)?.first().cloned()
+    }
+
+    /// Whether something was wrong with it in an earlier life, and nobody has looked since.
+    pub fn is_remembered(&self, ino: u64) -> bool {
+        self.lock().remembered.contains_key(&ino)
+    }
+
+    /// All that is wrong with an object, as was found just now. Tells whether that is news.
+    pub fn set(&self, ino: u64, found: Vec<Fault>) -> bool {
+        let mut state = self.lock();
+        let remembered = state.remembered.remove(&ino);
+        let is_damaged = !found.is_empty();
+        let before = match is_damaged {
+            true => state.found.insert(ino, found.clone()),
+            false => state.found.remove(&ino),
+        };
+        let is_told = remembered.as_ref() == Some(&found) || before.as_ref() == Some(&found);
+        if !is_told && (is_damaged || remembered.is_some() || before.is_some()) {
+            self.changed(&mut state);
+        }
+        is_damaged && before.as_ref() != Some(&found)
+    }
+
+    /// Somebody met this, and perhaps not all that is wrong with the object.
+    pub fn add(&self, ino: u64, fault: &Fault) {
+        let mut state = self.lock();
+        let State { found, remembered, .. } = &mut *state;
+        let known = found.entry(ino).or_insert_with(|| remembered.remove(&ino).unwrap_or_default());
+        if known.len() < PLACES_MAX && !known.iter().any(|other| covers(other, &fault.bytes())) {
+            known.push(fault.clone());
+            self.changed(&mut state);
+        }
+    }
+
+    /// These bytes of an object are as they should be again.
+    pub fn repaired(&self, ino: u64, bytes: &Range<u64>) {
+        let mut state = self.lock();
+        let State { found, remembered, .. } = &mut *state;
+        let mut is_other = false;
+        for of in [found, remembered] {
+            let Some(known) = of.get_mut(&ino) else { continue };
+            let before = known.len();
+            known.retain(|fault| {
+                let Range { start, end } = fault.bytes();
+                start < bytes.start || bytes.end < end
+            });
+            is_other |= known.len() < before;
+            if known.is_empty() {
+                of.remove(&ino);
+            }
+        }
+        if is_other {
+            self.changed(&mut state);
+        }
+    }
+
+    /// Nothing is left of an object as it was.
+    pub fn forget(&self, ino: u64) {
+        self.retain(|other| other != ino);
+    }
+
+    /// Only these can be damaged still.
+    pub fn retain(&self, may_be: impl Fn(u64) -> bool) {
+        let mut state = self.lock();
+        let before = state.found.len() + state.remembered.len();
+        state.found.retain(|ino, _| may_be(*ino));
+        state.remembered.retain(|ino, _| may_be(*ino));
+        if state.found.len() + state.remembered.len() < before {
+            self.changed(&mut state);
+        }
+    }
+
+    /// How many objects.
+    pub fn count(&self) -> usize {
+        let state = self.lock();
+        state.found.len() + state.remembered.len()
+    }
+
+    /// All.
+    pub fn all(&self) -> Faults {
+        self.lock().all()
+    }
+
+    /// Makes durable what is not yet.
+    ///
+    /// # Errors
+    /// The file system's.
+    pub fn save(&self) -> io::Result<()> {
+        self.write(&mut self.lock())
+    }
+
+    fn changed(&self, state: &mut State) {
+        state.unsaved = true;
+        if state.found.len() + state.remembered.len() > AT_ONCE_MAX {
+            return;
+        }
+        if let Err(error) = self.write(state) {
+            tracing::warn!(path = %self.path.display(), %error, "what is known to be damaged is not noted yet");
+        }
+    }
+
+    fn write(&self, state: &mut State) -> io::Result<()> {
+        if !std::mem::take(&mut state.unsaved) {
+            return Ok(());
+        }
+        let written = note(&self.path, &state.all());
+        state.unsaved = written.is_err();
+        written
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("no thread panics while it holds what is known to be damaged")
+    }
+}
+
+impl State {
+    fn all(&self) -> Faults {
+        // None is in both.
+        self.remembered.iter().chain(&self.found).map(|(ino, faults)| (*ino, faults.clone())).collect()
+    }
+}
+
+fn covers(fault: &Fault, bytes: &Range<u64>) -> bool {
+    let known = fault.bytes();
+    known.start <= bytes.start && bytes.end <= known.end
+}
+
+fn note(path: &Path, all: &Faults) -> io::Result<()> {
+    if all.is_empty() {
+        return disk::remove_file(path);
+    }
+    let body = postcard::to_stdvec(all).map_err(io::Error::other)?;
+    disk::replace(path, &[&crc32c::crc32c(&body).to_le_bytes(), body.as_slice()].concat())
+}
+
+fn read(path: &Path) -> io::Result<Faults> {
+    let Some(bytes) = disk::read(path)? else { return Ok(Faults::new()) };
+    let damaged = || io::Error::from(io::ErrorKind::InvalidData);
+    let (crc, body) = bytes.split_first_chunk::<4>().ok_or_else(damaged)?;
+    if crc32c::crc32c(body) != u32::from_le_bytes(*crc) {
+        return Err(damaged());
+    }
+    postcard::from_bytes(body).map_err(|_| damaged())
+}
