@@ -165,28 +165,43 @@ impl Server {
 
     /// Takes the objects from the mirror. Clients wait meanwhile, unless that cannot be.
     fn take_objects(&self, starting: &Starting) {
-        let instance = &starting.instance;
-        while self.is_wanted(instance) {
-            let Err(error) = mirror::restore::run(&starting.folder, &starting.spec, &starting.terms) else {
-                tracing::info!(
-                    instance,
-                    "the objects of a fragment that was lost are here again, or known to be lost"
-                );
-                self.slots().insert(instance.clone(), Slot::Starting(starting.status()));
+        while self.is_wanted(&starting.instance) {
+            let taken = mirror::restore::run(&starting.folder, &starting.spec, &starting.terms);
+            if self.taken(starting, taken) {
                 return;
-            };
-            let why = Some(error.to_string());
-            if self.status_of(instance).is_some_and(|status| status.error != why) {
-                if matches!(error, RestoreError::Lacking { .. }) {
-                    self.refuse(starting.status(), &error.into());
-                } else {
-                    tracing::warn!(instance, %error, "the objects of a fragment that was lost are not here yet");
-                    let status = FragmentStatus { error: why, ..starting.status() };
-                    self.slots().insert(instance.clone(), Slot::Starting(status));
-                }
             }
             std::thread::sleep(LOST_PAUSE);
         }
+    }
+
+    /// Shows what came of that, if nobody has removed the fragment meanwhile. Returns whether there is nothing more to
+    /// be done.
+    pub(super) fn taken(&self, starting: &Starting, taken: Result<(), RestoreError>) -> bool {
+        self.alone(starting, || self.show_taken(starting, taken)).unwrap_or(true)
+    }
+
+    fn show_taken(&self, starting: &Starting, taken: Result<(), RestoreError>) -> bool {
+        let instance = &starting.instance;
+        let Err(error) = taken else {
+            tracing::info!(
+                instance,
+                "the objects of a fragment that was lost are here again, or known to be lost"
+            );
+            self.slots().insert(instance.clone(), Slot::Starting(starting.status()));
+            return true;
+        };
+        let why = Some(error.to_string());
+        if self.status_of(instance).is_some_and(|status| status.error == why) {
+            return false;
+        }
+        if matches!(error, RestoreError::Lacking { .. }) {
+            self.refuse(starting.status(), &error.into());
+        } else {
+            tracing::warn!(instance, %error, "the objects of a fragment that was lost are not here yet");
+            let status = FragmentStatus { error: why, ..starting.status() };
+            self.slots().insert(instance.clone(), Slot::Starting(status));
+        }
+        false
     }
 
     /// Waits until the nodes with the copies have said how far the logs were synced, or nobody can wait any longer.

@@ -4,7 +4,9 @@ use model::stripe::Layout;
 use wire::control::Owner;
 use wire::node::{FragmentSpec, NamespaceSpec};
 
+use super::starting::Starting;
 use super::*;
+use crate::mirror::restore::{self, RestoreError};
 
 fn spec(namespaces: &[u32]) -> FragmentSpec {
     let namespace = |id: &u32| NamespaceSpec {
@@ -57,4 +59,21 @@ fn a_fragment_that_is_still_starting_is_no_success() {
     server.slots().insert("i1".into(), Slot::Starting(status));
     let error = server.create_fragment_within(Duration::ZERO, &spec(&[0])).unwrap_err();
     assert_eq!(error.code, wire::node::FRAGMENT_STARTING, "{error}");
+}
+
+#[test]
+fn a_fragment_that_is_removed_while_its_objects_are_fetched_does_not_come_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::open(dir.path().into(), "n0".into()).unwrap();
+    server.create_fragment(&spec(&[0])).unwrap();
+    let folder = dir.path().join("i1");
+    restore::note(&folder).unwrap();
+    let terms = server.terms(&folder, &spec(&[0])).unwrap();
+    let starting = Starting::of("i1", &folder, &spec(&[0]), &terms).unwrap();
+    server.delete_fragment("i1").unwrap();
+    let away = || RestoreError::Away { node: "n1".into(), cause: std::io::ErrorKind::TimedOut.into() };
+    for taken in [Ok(()), Err(away()), Err(RestoreError::Lacking { node: "n1".into() })] {
+        assert!(server.taken(&starting, taken), "there is nothing to be fetched again");
+        assert!(server.status_of("i1").is_none(), "it came back");
+    }
 }
