@@ -66,30 +66,53 @@ impl Control {
         self.call(&Request::with_body("POST", path, body)?)
     }
 
+    /// As [`Control::post`], for calls that reply what they have changed; also whether the service may have acted
+    /// before it was asked for this reply. Another was lost then, and what is not there to be changed may be changed
+    /// already.
+    ///
+    /// # Errors
+    /// See [`CallError`].
+    pub fn post_and_tell<B: Serialize, R: DeserializeOwned>(
+        &self,
+        path: &str,
+        body: &B,
+    ) -> Result<(R, bool), CallError> {
+        self.call_and_tell(&Request::with_body("POST", path, body)?)
+    }
+
     fn call<R: DeserializeOwned>(&self, request: &Request) -> Result<R, CallError> {
+        self.call_and_tell(request).map(|(reply, _)| reply)
+    }
+
+    fn call_and_tell<R: DeserializeOwned>(&self, request: &Request) -> Result<(R, bool), CallError> {
         let deadline = Instant::now() + self.restart;
+        let mut asked = 0;
         loop {
-            match self.exchange(request) {
+            let before = asked;
+            match self.exchange(request, &mut asked) {
                 Err(CallError::Unreachable { .. }) if Instant::now() + RETRY_PERIOD < deadline => {
                     std::thread::sleep(RETRY_PERIOD);
                 }
-                reply => return request.result(&reply?),
+                reply => return Ok((request.result(&reply?)?, before > 0)),
             }
         }
     }
 
-    fn exchange(&self, request: &Request) -> Result<Reply, CallError> {
+    /// Counts in `asked` how often somebody was there to hear the request.
+    fn exchange(&self, request: &Request, asked: &mut u32) -> Result<Reply, CallError> {
         let unreachable = |cause| CallError::Unreachable { endpoint: self.endpoint.clone(), cause };
         match &self.endpoint {
             Endpoint::Unix(socket) => {
                 let mut stream = UnixStream::connect(socket).map_err(unreachable)?;
                 stream.set_read_timeout(self.reply).map_err(unreachable)?;
+                *asked += 1;
                 request.exchange(&mut stream).map_err(unreachable)
             }
             Endpoint::Tcp(address) => {
                 let proven = request.clone().prove(&Munge::load(None)?, CONTROL)?;
                 let mut stream = connect(address).map_err(unreachable)?;
                 stream.set_read_timeout(self.reply).map_err(unreachable)?;
+                *asked += 1;
                 proven.exchange(&mut stream).map_err(unreachable)
             }
         }
@@ -133,6 +156,27 @@ mod tests {
         assert_eq!(session_path("7", "/setup"), "/v1/sessions/7/setup");
         assert_eq!(session_path("my-buf_1.0", ""), "/v1/sessions/my-buf_1.0");
         assert_eq!(session_path("../x y", ""), "/v1/sessions/..%2Fx%20y");
+    }
+
+    #[test]
+    fn who_is_asked_again_after_a_lost_reply_may_have_acted_before() {
+        let folder = tempfile::tempdir().unwrap();
+        let socket = folder.path().join("control.sock");
+        let listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+        let service = std::thread::spawn(move || {
+            let of = |body: &str| format!("HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\n{body}");
+            for reply in [String::new(), of("0"), of("7")] {
+                let (mut caller, _) = listener.accept().unwrap();
+                let mut heard = [0; 4096];
+                assert!(std::io::Read::read(&mut caller, &mut heard).unwrap() > 0);
+                std::io::Write::write_all(&mut caller, reply.as_bytes()).unwrap();
+            }
+        });
+        let endpoint = Endpoint::Unix(socket);
+        let control = Control { endpoint, restart: Duration::from_secs(30), reply: None };
+        let ask = || control.post_and_tell::<_, u32>("/v1/stages/change", &1).unwrap();
+        assert_eq!((ask(), ask()), ((0, true), (7, false)));
+        service.join().unwrap();
     }
 
     #[test]

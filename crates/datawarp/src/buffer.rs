@@ -106,6 +106,14 @@ pub fn post<B: Serialize, R: DeserializeOwned>(what: &str, body: &B) -> Result<R
     Ok(Control::of_program(RESTART, REPLY).post(&format!("/v1/stages{what}"), body)?)
 }
 
+/// As [`post`]; also whether control may have done it before, as an earlier reply was lost.
+///
+/// # Errors
+/// As [`post`].
+pub fn post_and_tell<B: Serialize, R: DeserializeOwned>(what: &str, body: &B) -> Result<(R, bool), Error> {
+    Ok(Control::of_program(RESTART, REPLY).post_and_tell(&format!("/v1/stages{what}"), body)?)
+}
+
 /// Counts stages.
 ///
 /// # Errors
