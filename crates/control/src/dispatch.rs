@@ -1,6 +1,8 @@
 //! Which function of the life-cycle a request runs: in the turns of its token, and what is noted of its end. Doors
 //! (`requests/`) call this.
 
+mod noting;
+
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -10,10 +12,10 @@ use wire::control::{
 };
 
 use crate::control::{Control, check_token};
-use crate::lifecycle::{self, Done, reuse};
+use crate::lifecycle::{self, reuse};
 use crate::node_api::Unmount;
 use crate::site::Site;
-use crate::state::{activations, sessions, timings, transfers};
+use crate::state::{activations, sessions, transfers};
 use crate::transfers::script;
 use crate::turns::Call;
 
@@ -173,40 +175,6 @@ impl<S: Site> Control<S> {
             && let Err(error) = lifecycle::mounts::unmount_all(self, &session, Unmount::AtOnce).await
         {
             tracing::warn!(token, %error, "a hurried unmount failed, wait for the patient one");
-        }
-    }
-
-    /// Notes how a function ended. A call that was out of order changes nothing of what is known.
-    async fn note(
-        &self,
-        token: &str,
-        function: Function,
-        result: Result<Done, ApiError>,
-        started: Instant,
-    ) -> Result<(), ApiError> {
-        let elapsed_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
-        let name = token.to_owned();
-        match result {
-            Ok(Done::Already) => Ok(()),
-            Ok(Done::Now) => {
-                tracing::info!(token, ?function, elapsed_ms, "done");
-                let note = move |tx: &rusqlite::Transaction<'_>| {
-                    let Some(session) = sessions::find(tx, &name)? else { return Ok(()) };
-                    timings::set(tx, &name, function, elapsed_ms)?;
-                    if session.failed.is_some_and(|(failed, _)| failed == function) {
-                        sessions::set_failed(tx, &name, None)?;
-                    }
-                    Ok(())
-                };
-                self.database.transact(note).await
-            }
-            Err(error) if lifecycle::REFUSALS.contains(&error.code.as_str()) => Err(error),
-            Err(error) => {
-                tracing::warn!(token, ?function, %error, "failed");
-                let failed = (function, error.clone());
-                self.database.transact(move |tx| sessions::set_failed(tx, &name, Some(&failed))).await?;
-                Err(error)
-            }
         }
     }
 }

@@ -4,6 +4,7 @@ mod buffers;
 mod callers;
 mod crash;
 mod door;
+mod full_disk;
 mod hosts;
 mod job_nodes;
 mod on_demand;
