@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! ledger := record*                 one JSON object a line, appended; a torn last line is cut off at the next start
-//! record := {"begun":{...}}       about to be published under this name
+//! record := {"of":{...}}          the first: which drain it is of, see [`crate::bound`]
+//!         | {"begun":{...}}       about to be published under this name
 //!         | {"landed":{...}}      verified, under its name, the folder synced
 //!         | {"placed":{...}}      which inode is about to get a name on the PFS, or has just got it
 //!         | {"gone":path}         removed from the PFS again
@@ -25,6 +26,7 @@ use anyhow::Context;
 use disk::Room;
 
 use self::record::{LandedRecord, Record};
+use crate::bound::Of;
 use crate::generation::{Generation, Stamp};
 use crate::placed::Placed;
 
@@ -48,6 +50,8 @@ pub struct Ledger {
     /// Bytes of whole records.
     length: u64,
     room: Room,
+    /// Which drain it is of; `None`: it is new.
+    of: Option<Of>,
     landed: HashMap<PathBuf, Landed>,
     /// Versions that were begun since the last one landed, oldest first.
     begun: HashMap<PathBuf, Vec<Landed>>,
@@ -69,6 +73,7 @@ impl Ledger {
             file: open.with_context(|| format!("open the ledger {}", path.display()))?,
             length: 0,
             room: Room::of(state),
+            of: None,
             landed: HashMap::new(),
             begun: HashMap::new(),
             placed: HashMap::new(),
@@ -87,6 +92,9 @@ impl Ledger {
         while reader.read_until(b'\n', &mut line)? > 0 && line.ends_with(b"\n") {
             length += u64::try_from(line.len()).expect("a length in memory fits 64 bits");
             match serde_json::from_slice(&line) {
+                Ok(Record::Of { from, to, session }) => {
+                    self.of = Some(Of { from: from.to_path(), to: to.to_path(), session });
+                }
                 Ok(Record::Begun(record)) => {
                     let (path, begun) = record.read();
                     self.put_begun(path, begun);
@@ -103,6 +111,28 @@ impl Ledger {
             line.clear();
         }
         Ok(length)
+    }
+
+    /// Which drain it is of.
+    pub(crate) fn of(&self) -> Option<&Of> {
+        self.of.as_ref()
+    }
+
+    /// Forgets everything: from now on it is of another drain.
+    ///
+    /// # Errors
+    /// The node's disk.
+    pub(crate) fn begin_anew(&mut self, of: Of) -> std::io::Result<()> {
+        self.file.set_len(0)?;
+        self.length = 0;
+        (self.landed, self.begun) = (HashMap::new(), HashMap::new());
+        (self.placed, self.paths) = (HashMap::new(), HashMap::new());
+        let (from, to, session) = (of.from.as_path().into(), of.to.as_path().into(), of.session.clone());
+        let mut line = Vec::new();
+        append(&mut line, &Record::Of { from, to, session });
+        self.of = Some(of);
+        self.write(&line)?;
+        self.sync()
     }
 
     /// What landed from this path.

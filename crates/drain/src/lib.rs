@@ -20,6 +20,7 @@
 mod attend;
 mod below;
 pub mod board;
+pub mod bound;
 mod burst;
 mod claims;
 mod closed;

@@ -13,12 +13,12 @@ use daemon::lock::{FolderLock, LockError};
 use stage::single::Publisher;
 
 use crate::board::Board;
+use crate::bound;
 use crate::burst::Burst;
 use crate::claims::Claims;
 use crate::copy::Copier;
 use crate::deadline::Deadline;
 use crate::drain::{Drain, State, kept};
-use crate::ledger::Ledger;
 use crate::logs::Logs;
 use crate::mounted::Pfs;
 use crate::settings::{Bursts, STOPPED, SameName, Settings};
@@ -94,7 +94,7 @@ pub fn go_on(state: &Path) -> io::Result<()> {
 }
 
 /// Takes the lock; a predecessor that was killed may need a moment to be gone.
-fn alone(path: &Path) -> Result<FolderLock, LockError> {
+pub(crate) fn alone(path: &Path) -> Result<FolderLock, LockError> {
     let give_up = Instant::now() + PREDECESSOR_LIMIT;
     loop {
         match daemon::lock::exclusive(path) {
@@ -114,7 +114,7 @@ fn open(settings: &Settings, state: &Path, pfs: Pfs, limit: Option<u64>) -> anyh
         );
     }
     let (host, board) = (settings.host(), settings.board());
-    let ledger = Ledger::open(state)?;
+    let ledger = bound::open(state, &from, &to, &settings.session())?;
     let claims = match settings.same_name {
         SameName::Folder => None,
         SameName::Suffix | SameName::Error => {
@@ -191,7 +191,7 @@ impl Drain {
     }
 }
 
-fn whole(folder: &Path) -> anyhow::Result<PathBuf> {
+pub(crate) fn whole(folder: &Path) -> anyhow::Result<PathBuf> {
     let found = folder.canonicalize().with_context(|| format!("find the folder {}", folder.display()))?;
     if !disk::is_folder(&found).with_context(|| format!("look at {}", found.display()))? {
         bail!("{} is no folder", folder.display());

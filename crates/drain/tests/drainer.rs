@@ -39,13 +39,17 @@ impl Node {
     }
 
     fn start(&mut self) {
+        self.running = Some(self.command().spawn().unwrap());
+    }
+
+    fn command(&self) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_forebay-drain"));
         command.args(["--session", "s", "--bursts", "ignore", "--host", self.name]).args(self.words);
         command.arg("--from").arg(&self.from).arg("--to").arg(&self.to).stdin(Stdio::null());
         if let Some(library) = &self.preload {
             command.env("LD_PRELOAD", library);
         }
-        self.running = Some(command.spawn().unwrap());
+        command
     }
 
     /// Has it decide about all that is owed.
@@ -58,6 +62,19 @@ impl Node {
             assert!(begun.elapsed() < LIMIT, "the drainer does not answer");
             std::thread::sleep(Duration::from_millis(20));
         }
+    }
+
+    /// Ends it as its user does.
+    fn stop(&mut self) {
+        drain::order(&self.state(), drain::Order::Stop).unwrap();
+        self.running.take().unwrap().wait().unwrap();
+    }
+
+    /// Starts it, and gives what it says when it ends at once.
+    fn refused(&mut self) -> String {
+        let output = self.command().stderr(Stdio::piped()).stdout(Stdio::piped()).output().unwrap();
+        assert!(!output.status.success(), "it runs");
+        String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned()
     }
 
     fn kill(&mut self) {
@@ -125,6 +142,32 @@ fn a_drainer_that_is_killed_before_it_notes_a_name_still_has_it_where_another_ga
     assert_eq!(second.settle().failed, []);
     assert_eq!(read(&second.to.join("f")), "of the second");
     assert!(!second.to.join("f.n2").exists(), "it took its own file for another node's");
+}
+
+#[test]
+fn what_has_landed_in_one_place_is_not_taken_for_what_is_owed_to_another() {
+    let root = tempfile::tempdir().unwrap();
+    let mut node = Node::new(&root, "n1", &[]);
+    fs::write(node.from.join("f"), "one").unwrap();
+    node.start();
+    assert_eq!(node.settle().failed, []);
+    node.stop();
+    // Another place: all that is here comes there, and what is there of it, too.
+    let first = std::mem::replace(&mut node.to, root.path().join("elsewhere"));
+    node.start();
+    fs::write(node.from.join("g"), "two").unwrap();
+    assert_eq!(node.settle().failed, []);
+    assert_eq!((read(&node.to.join("f")), read(&node.to.join("g"))), ("one".to_owned(), "two".to_owned()));
+    node.stop();
+    // What is owed to the second place is not given up for the first.
+    fs::write(node.from.join("owed"), "three").unwrap();
+    let second = std::mem::replace(&mut node.to, first);
+    let said = node.refused();
+    assert!(said.contains("elsewhere") && said.contains("/n1/owed"), "{said}");
+    node.to = second;
+    node.start();
+    assert_eq!(node.settle().failed, []);
+    assert_eq!(read(&node.to.join("owed")), "three");
 }
 
 #[test]

@@ -53,6 +53,14 @@ fn start(settings: &Settings, output: &Output) -> Result<(), Failure> {
     if let Some(status) = ask(&state, Order::Status)? {
         return already(&status, settings, output);
     }
+    let refused = drain::bound::refusal(settings, &state);
+    if let Some(why) = refused.map_err(|error| unread(settings, &error))? {
+        return Err(Failure::usage(
+            why,
+            "start that drain again (`forebay drain start` with its --from and --to), wait for it, end it with \
+             `forebay drain stop`, then repeat the command",
+        ));
+    }
     if let Some(volume) = volume {
         return ask_node(settings, &volume, output);
     }
@@ -79,6 +87,13 @@ fn start(settings: &Settings, output: &Output) -> Result<(), Failure> {
     }
 }
 
+fn unread(settings: &Settings, error: &anyhow::Error) -> Failure {
+    Failure::unavailable(
+        format!("start the drain of {}: {error:#}", settings.from.display()),
+        "mend that, then repeat the command",
+    )
+}
+
 /// The volume of this node that the drained folder is in, if it is: the node service then runs the drainer, which goes
 /// on when the job is over.
 fn node_volume(from: &Path, state: Option<&Path>) -> Option<PathBuf> {
@@ -103,10 +118,9 @@ fn ask_node(settings: &Settings, volume: &Path, output: &Output) -> Result<(), F
         words.into_iter().map(text).collect::<std::io::Result<Vec<String>>>()
     });
     let words = words.map_err(|error| failed(&error))?;
-    let (request, new) = (state.join(settings::REQUEST), state.join("request.new"));
+    let request = state.join(settings::REQUEST);
     std::fs::create_dir_all(&state)
-        .and_then(|()| std::fs::write(&new, serde_json::json!(words).to_string()))
-        .and_then(|()| std::fs::rename(&new, &request))
+        .and_then(|()| disk::replace(&request, serde_json::json!(words).to_string().as_bytes()))
         .and_then(|()| drain::start::go_on(&state))
         .map_err(|error| failed(&error))?;
     let give_up = Instant::now() + START_LIMIT;
@@ -131,7 +145,10 @@ fn already(status: &Status, settings: &Settings, output: &Output) -> Result<(), 
     }
     Err(Failure::usage(
         format!("{} is drained to {} already", status.from.display(), status.to.display()),
-        format!("end that with `forebay drain stop --from '{}'` first", status.from.display()),
+        format!(
+            "wait until it is done, or end it with `forebay drain stop --from '{}'`, then repeat the command",
+            status.from.display()
+        ),
     ))
 }
 

@@ -12,6 +12,7 @@ use crate::placed::Placed;
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Record {
+    Of { from: PathText, to: PathText, session: String },
     Begun(LandedRecord),
     Landed(LandedRecord),
     Placed { target: PathText, inode: Placed },

@@ -1,0 +1,86 @@
+//! Which drain a ledger is of: one folder, one place on the PFS, one session.
+//!
+//! **Invariant:** what one drain has put on the PFS is never taken for what another owes. A ledger that is of another
+//! is begun anew, and only where nothing is owed by it that the new one does not owe, too.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+
+use crate::ledger::Ledger;
+use crate::settings::Settings;
+use crate::start::{alone, whole};
+use crate::watch::Watch;
+
+/// A drain, as its ledger names it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Of {
+    /// What is drained: relative to what the drainer's folder is in, where it is below that. A volume has several paths.
+    pub(crate) from: PathBuf,
+    /// Where to.
+    pub(crate) to: PathBuf,
+    /// The claims of names are the session's: see [`crate::claims`].
+    pub(crate) session: String,
+}
+
+/// Why the drain of `settings` may not begin with the drainer's folder `state`, in which no drainer runs. `None`: it
+/// may.
+///
+/// # Errors
+/// A folder or the ledger cannot be read.
+pub fn refusal(settings: &Settings, state: &Path) -> anyhow::Result<Option<String>> {
+    if !disk::exists(&state.join("ledger"))? {
+        return Ok(None);
+    }
+    let _alone = alone(&state.join("lock"))?;
+    let (from, to, state) = (whole(&settings.from)?, whole(&settings.to)?, whole(state)?);
+    owed_by_another(&Ledger::open(&state)?, &of(&state, &from, &to, &settings.session()), &state)
+}
+
+/// The ledger in the drainer's folder `state` of this drain.
+///
+/// # Errors
+/// As of [`refusal`], and where that refuses.
+pub(crate) fn open(state: &Path, from: &Path, to: &Path, session: &str) -> anyhow::Result<Ledger> {
+    let state = whole(state)?;
+    let asked = of(&state, from, to, session);
+    let mut ledger = Ledger::open(&state)?;
+    if let Some(why) = owed_by_another(&ledger, &asked, &state)? {
+        bail!("{why}");
+    }
+    if ledger.of() != Some(&asked) {
+        ledger.begin_anew(asked).with_context(|| format!("begin the ledger in {}", state.display()))?;
+    }
+    Ok(ledger)
+}
+
+fn of(state: &Path, from: &Path, to: &Path, session: &str) -> Of {
+    let from = state.parent().and_then(|above| from.strip_prefix(above).ok()).unwrap_or(from);
+    Of { from: from.to_owned(), to: to.to_owned(), session: session.to_owned() }
+}
+
+/// What the ledger's drain owes that `asked` would not bring to where it was to go.
+fn owed_by_another(ledger: &Ledger, asked: &Of, state: &Path) -> anyhow::Result<Option<String>> {
+    let Some(of) = ledger.of().filter(|of| (&of.from, &of.to) != (&asked.from, &asked.to)) else {
+        return Ok(None);
+    };
+    let from = state.parent().unwrap_or(state).join(&of.from);
+    let mut owed = Vec::new();
+    let watch = Watch::open(&from, state).context("watch a folder (inotify)")?;
+    let unseen = watch.walk(Path::new(""), &mut |path, seen| {
+        if ledger.get(&path).is_none_or(|landed| landed.generation != seen.generation) {
+            owed.push(path);
+        }
+    });
+    owed.extend(unseen.into_iter().map(|(path, _)| path));
+    Ok(owed.first().map(|first| {
+        format!(
+            "{} is drained to {} in the session {}, and {} of its files are not there yet, as {}",
+            from.display(),
+            of.to.display(),
+            of.session,
+            owed.len(),
+            from.join(first).display(),
+        )
+    }))
+}
