@@ -87,7 +87,7 @@ fn start(settings: &Settings, output: &Output) -> Result<(), Failure> {
     }
 }
 
-fn unread(settings: &Settings, error: &anyhow::Error) -> Failure {
+fn unread(settings: &Settings, error: &dyn std::fmt::Display) -> Failure {
     Failure::unavailable(
         format!("start the drain of {}: {error:#}", settings.from.display()),
         "mend that, then repeat the command",

@@ -1,7 +1,5 @@
 //! A host is given up in the middle of something: as it comes back from a power loss.
 
-#![expect(clippy::unwrap_used, reason = "helpers of tests")]
-
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
