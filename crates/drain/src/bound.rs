@@ -4,12 +4,14 @@
 //! is begun anew, and only where nothing is owed by it that the new one does not owe, too.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::{Context, bail};
 
 use crate::ledger::Ledger;
 use crate::settings::Settings;
 use crate::start::{alone, whole};
+use crate::top::Top;
 use crate::watch::Watch;
 
 /// A drain, as its ledger names it.
@@ -66,7 +68,9 @@ fn owed_by_another(ledger: &Ledger, asked: &Of, state: &Path) -> anyhow::Result<
     };
     let from = state.parent().unwrap_or(state).join(&of.from);
     let mut owed = Vec::new();
-    let watch = Watch::open(&from, state).context("watch a folder (inotify)")?;
+    let top = Top::open(&from)
+        .with_context(|| format!("open {}, which is drained to {}", from.display(), of.to.display()))?;
+    let watch = Watch::open(Arc::new(top), state).context("watch a folder (inotify)")?;
     let unseen = watch.walk(Path::new(""), &mut |path, seen| {
         if ledger.get(&path).is_none_or(|landed| landed.generation != seen.generation) {
             owed.push(path);

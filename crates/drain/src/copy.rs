@@ -1,6 +1,7 @@
 //! One turn with one file: look, copy, look again.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use model::phase::Direction;
@@ -13,11 +14,12 @@ use wire::data::Attr;
 
 use crate::below;
 use crate::closed::{Writers, writers};
-use crate::generation::{Generation, Kind, Seen, TICK, look};
+use crate::generation::{Generation, Kind, Seen, TICK};
 use crate::ledger::Landed;
 use crate::mounted::Pfs;
 use crate::source::Source;
 use crate::status::Trouble;
+use crate::top::Top;
 
 /// How long a file must not have changed where nobody can tell whether it is open.
 const QUIET: Duration = Duration::from_secs(1);
@@ -29,7 +31,7 @@ pub struct Copier {
     /// The file system that it is made on.
     pub(crate) pfs: Pfs,
     /// What is drained.
-    pub from: PathBuf,
+    pub(crate) top: Arc<Top>,
     /// Where it is drained to.
     pub to: PathBuf,
 }
@@ -65,8 +67,8 @@ impl Copier {
         landed: Option<&Landed>,
         begin: impl FnOnce(Generation),
     ) -> Outcome {
-        let source = self.from.join(path);
-        let before = match look(&self.from, path) {
+        let source = self.top.path().join(path);
+        let before = match self.top.look(path) {
             Ok(seen) => seen,
             Err(Errno::NOENT | Errno::NOTDIR) => return Outcome::Gone,
             Err(errno) => return Outcome::Failed(local_trouble(path, &source, errno)),
@@ -77,16 +79,16 @@ impl Copier {
         if landed.is_some_and(|landed| landed.generation == before.generation && landed.target == target) {
             return Outcome::Unchanged;
         }
-        if let Some(not_now) = not_now(&self.from, &source, &before) {
+        if let Some(not_now) = not_now(&self.top, &source, &before) {
             return not_now;
         }
         begin(before.generation);
         match self.publish(&source, &before.generation, target) {
             Err(fault) => self.failed(path, target, &fault),
-            Ok(crc32c) => match look(&self.from, path) {
+            Ok(crc32c) => match self.top.look(path) {
                 // A newer version waits for the next turn.
                 Ok(after) if after.generation != before.generation => Outcome::Changed,
-                Ok(after) if is_open(&self.from, &source, &after) => Outcome::Open,
+                Ok(after) if is_open(&self.top, &source, &after) => Outcome::Open,
                 // Also if it has been removed or renamed since: what is there is what it was.
                 Ok(_) | Err(_) => Outcome::Landed(Landed {
                     target: target.to_owned(),
@@ -146,21 +148,21 @@ fn is_version(attr: &Attr, version: &Generation) -> bool {
 }
 
 /// Why the file is not copied at this moment.
-fn not_now(root: &Path, source: &Path, seen: &Seen) -> Option<Outcome> {
+fn not_now(top: &Top, source: &Path, seen: &Seen) -> Option<Outcome> {
     if seen.generation.distance() < TICK {
         return Some(Outcome::Changed);
     }
-    is_open(root, source, seen).then_some(Outcome::Open)
+    is_open(top, source, seen).then_some(Outcome::Open)
 }
 
-fn is_open(root: &Path, source: &Path, seen: &Seen) -> bool {
+fn is_open(top: &Top, source: &Path, seen: &Seen) -> bool {
     if seen.kind != Kind::File {
         return false;
     }
     match writers(source) {
         Ok(Writers::None) => false,
         Ok(Writers::Some) => true,
-        Ok(Writers::Unknown) => !is_quiet(root, source, seen),
+        Ok(Writers::Unknown) => !is_quiet(top, source, seen),
         // Whoever copies it says why that does not work.
         Err(_) => false,
     }
@@ -178,21 +180,31 @@ fn trouble(path: &Path, fault: &Fault) -> Trouble {
 }
 
 /// Whether the file was not changed for a while.
-fn is_quiet(root: &Path, source: &Path, seen: &Seen) -> bool {
+fn is_quiet(top: &Top, source: &Path, seen: &Seen) -> bool {
     if !seen.generation.is_ahead() {
         return seen.generation.distance() >= QUIET;
     }
     // The clock was set back: it does not say how long ago that was.
     std::thread::sleep(QUIET);
-    look(root, source).is_ok_and(|later| later.generation == seen.generation)
+    top.look(source).is_ok_and(|later| later.generation == seen.generation)
 }
 
 pub(crate) fn local_trouble(path: &Path, source: &Path, errno: Errno) -> Trouble {
+    let source = source.display();
+    let (message, advice) = match errno {
+        Errno::STALE => (
+            format!("look at {source}: the folder that is drained is not there any more"),
+            "move the folder back, or mount its file system again, at the path it had; it is tried again",
+        ),
+        _ => (
+            format!("look at {source}: {}", std::io::Error::from(errno)),
+            "look at the file's permissions and at the node's flash (dmesg); it is tried again",
+        ),
+    };
     Trouble {
         path: path.display().to_string(),
         errno: errno.raw_os_error(),
-        message: format!("look at {}: {}", source.display(), std::io::Error::from(errno)),
-        advice: "look at the file's permissions and at the node's flash (dmesg); it is tried again"
-            .to_owned(),
+        message,
+        advice: advice.to_owned(),
     }
 }

@@ -14,13 +14,13 @@ use crate::burst::Burst;
 use crate::claims::Claims;
 use crate::copy::{Copier, Outcome, local_trouble};
 use crate::deadline::Deadline;
-use crate::generation::look;
 use crate::ledger::{Landed, Ledger};
 use crate::logs::{Logs, Verb};
 use crate::rate::Rate;
 use crate::settings::{Removed, SameName};
 use crate::status::{Answer, Status, Trouble, now_ms};
 use crate::table::{Table, Turn};
+use crate::top::Top;
 use crate::watch::{Notice, Watch};
 
 /// As many troubles as a status lists.
@@ -31,6 +31,8 @@ pub struct Drain {
     pub(crate) host: String,
     pub(crate) session: String,
     pub(crate) from: PathBuf,
+    /// The same, held open.
+    pub(crate) top: Arc<Top>,
     pub(crate) to: PathBuf,
     pub(crate) same_name: SameName,
     pub(crate) removed: Removed,
@@ -101,7 +103,7 @@ impl Drain {
     }
 
     fn notice(&self, path: &Path) {
-        let Ok(seen) = look(&self.from, path) else { return };
+        let Ok(seen) = self.top.look(path) else { return };
         let mut state = self.lock();
         if state.table.notice(path, seen.generation.size, Instant::now()) {
             let target = self.target_of(&state, path);

@@ -11,7 +11,7 @@ use stage::fault::Fault;
 
 use crate::below::{self, Place};
 use crate::drain::{Drain, State};
-use crate::generation::{Kind, find, look};
+use crate::generation::Kind;
 use crate::ledger::{Landed, Ledger};
 use crate::logs::{Event, Verb};
 use crate::mounted;
@@ -119,9 +119,8 @@ impl Drain {
     /// Whether the file that landed from `path` has another name on the node, from which it landed too.
     fn lives_on(&self, state: &State, path: &Path) -> bool {
         let files: Vec<_> = state.ledger.traces(path).iter().map(|trace| trace.generation.file()).collect();
-        let is_it = |other: &PathBuf| {
-            look(&self.from, other).is_ok_and(|seen| files.contains(&seen.generation.file()))
-        };
+        let is_it =
+            |other: &PathBuf| self.top.look(other).is_ok_and(|seen| files.contains(&seen.generation.file()));
         landed_elsewhere(&state.ledger, path).iter().any(is_it)
     }
 
@@ -130,8 +129,7 @@ impl Drain {
         let mut state = self.lock();
         let traces = state.ledger.traces(path);
         // What is on the PFS stays where nobody can tell: it may be all that is left of the file.
-        let is_gone =
-            find(&self.from, path).is_ok_and(|seen| !seen.is_some_and(|seen| seen.kind.is_drained()));
+        let is_gone = self.top.find(path).is_ok_and(|seen| !seen.is_some_and(|seen| seen.kind.is_drained()));
         // Nobody copies to the name meanwhile: it is in work here.
         if !is_gone || !state.table.seize(path) {
             return;
@@ -206,7 +204,7 @@ impl Drain {
         let here = path.ancestors().skip(1).filter(|folder| !folder.as_os_str().is_empty());
         for (folder, there) in here.zip(target.ancestors().skip(1)) {
             let is_folder =
-                find(&self.from, folder).map(|seen| seen.is_some_and(|seen| seen.kind == Kind::Folder));
+                self.top.find(folder).map(|seen| seen.is_some_and(|seen| seen.kind == Kind::Folder));
             let remove = |place: Place| unlinkat(&place.folder, &place.name, AtFlags::REMOVEDIR);
             // Not empty: that is the end of it.
             if is_folder != Ok(false) || below::reach(&self.to, there).and_then(remove).is_err() {

@@ -43,6 +43,7 @@ pub mod start;
 pub mod status;
 mod table;
 mod target;
+mod top;
 mod undone;
 pub mod wait;
 mod watch;

@@ -24,6 +24,7 @@ use crate::mounted::Pfs;
 use crate::settings::{Bursts, STOPPED, SameName, Settings};
 use crate::source::Source;
 use crate::target::Target;
+use crate::top::Top;
 use crate::watch::Watch;
 use disk::Room;
 
@@ -113,6 +114,7 @@ fn open(settings: &Settings, state: &Path, pfs: Pfs, limit: Option<u64>) -> anyh
             to.display()
         );
     }
+    let top = Arc::new(Top::open(&from).with_context(|| format!("open {}", from.display()))?);
     let (host, board) = (settings.host(), settings.board());
     let ledger = bound::open(state, &from, &to, &settings.session())?;
     let claims = match settings.same_name {
@@ -130,7 +132,7 @@ fn open(settings: &Settings, state: &Path, pfs: Pfs, limit: Option<u64>) -> anyh
         Arc::new(target(&to, claims.clone(), &shared)),
     )?;
     publisher.pace().limit(limit);
-    let copier = Copier { publisher, pfs, from: from.clone(), to: to.clone() };
+    let copier = Copier { publisher, pfs, top: Arc::clone(&top), to: to.clone() };
     let burst = match settings.bursts {
         Bursts::Wait => Burst::of(&from, &to),
         Bursts::Ignore => Burst::default(),
@@ -138,11 +140,12 @@ fn open(settings: &Settings, state: &Path, pfs: Pfs, limit: Option<u64>) -> anyh
     Ok(Drain {
         burst,
         hurries: AtomicBool::new(false),
-        watch: Watch::open(&from, &whole(state)?).context("watch the drained folder (inotify)")?,
+        watch: Watch::open(Arc::clone(&top), &whole(state)?).context("watch the drained folder (inotify)")?,
         logs: Logs::open(&to, &board, &host).with_context(|| format!("open the logs in {}", to.display()))?,
         session: settings.session(),
         host,
         from,
+        top,
         to,
         same_name: settings.same_name,
         removed: settings.removed,

@@ -9,13 +9,14 @@ use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
 use rustix::io::Errno;
 
-use crate::generation::{Kind, Seen, find, look};
+use crate::generation::{Kind, Seen};
+use crate::top::Top;
 
 /// What happened; paths are below the drained folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,7 +32,7 @@ pub enum Notice {
 /// Watches one folder and all below.
 pub struct Watch {
     queue: OwnedFd,
-    from: PathBuf,
+    top: Arc<Top>,
     /// What is not drained: the drainer's own folder.
     skip: PathBuf,
     /// Where each watch is now.
@@ -45,10 +46,15 @@ impl Watch {
     ///
     /// # Errors
     /// The user has too many such queues.
-    pub fn open(from: &Path, skip: &Path) -> rustix::io::Result<Watch> {
+    pub(crate) fn open(top: Arc<Top>, skip: &Path) -> rustix::io::Result<Watch> {
         let queue = inotify::init(CreateFlags::CLOEXEC)?;
-        let (from, skip) = (from.to_owned(), skip.to_owned());
-        Ok(Watch { queue, from, skip, folders: Mutex::default(), blind: AtomicBool::new(false) })
+        Ok(Watch {
+            queue,
+            top,
+            skip: skip.to_owned(),
+            folders: Mutex::default(),
+            blind: AtomicBool::new(false),
+        })
     }
 
     /// Whether there are folders that only a walk sees.
@@ -59,10 +65,13 @@ impl Watch {
     /// Goes through the folder `below` and all in it, watches them, and hands over every file and symbolic link. Gives
     /// what it could not look at: there may be files in it.
     pub fn walk(&self, below: &Path, found: &mut dyn FnMut(PathBuf, &Seen)) -> Vec<(PathBuf, Errno)> {
+        if let Err(errno) = self.top.is_there() {
+            return vec![(below.to_owned(), errno)];
+        }
         let mut unseen = Vec::new();
         let mut folders = vec![below.to_owned()];
         while let Some(folder) = folders.pop() {
-            let path = self.from.join(&folder);
+            let path = self.top.path().join(&folder);
             if path == self.skip {
                 continue;
             }
@@ -77,7 +86,7 @@ impl Watch {
             };
             for name in names {
                 let name = folder.join(name);
-                match find(&self.from, &name) {
+                match self.top.find(&name) {
                     Ok(Some(Seen { kind: Kind::Folder, .. })) => folders.push(name),
                     Ok(Some(seen)) if seen.kind != Kind::Other => found(name, &seen),
                     Ok(_) => {}
@@ -85,6 +94,8 @@ impl Watch {
                 }
             }
         }
+        // A folder that went while it was walked through has no names.
+        unseen.extend(self.top.is_there().err().map(|errno| (below.to_owned(), errno)));
         unseen
     }
 
@@ -120,7 +131,7 @@ impl Watch {
         }
         if flags.contains(ReadFlags::CREATE) {
             // A new file is noticed when it is closed; links have no close.
-            let seen = look(&self.from, &path).ok()?;
+            let seen = self.top.look(&path).ok()?;
             return (seen.kind == Kind::Link || seen.names > 1).then_some(Notice::File(path));
         }
         Some(Notice::File(path))

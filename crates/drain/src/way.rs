@@ -26,7 +26,7 @@ impl Drain {
         let mut state = self.lock();
         let owner = state.ledger.path_of(obstacle).filter(|_| may_go);
         let is_folder = |owner: &Path| {
-            find(&self.from, owner).is_ok_and(|seen| seen.is_some_and(|seen| seen.kind == Kind::Folder))
+            self.top.find(owner).is_ok_and(|seen| seen.is_some_and(|seen| seen.kind == Kind::Folder))
         };
         let Some(owner) = owner.filter(|owner| is_folder(owner)) else {
             drop(state);

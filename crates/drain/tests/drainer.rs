@@ -23,6 +23,8 @@ struct Node {
     words: &'static [&'static str],
     /// A library that is loaded into the drainer.
     preload: Option<PathBuf>,
+    /// Its own folder, where that is not in the drained one.
+    state: Option<PathBuf>,
     running: Option<Child>,
 }
 
@@ -31,11 +33,11 @@ impl Node {
         let (from, to) = (root.path().join(name), root.path().join("pfs"));
         fs::create_dir(&from).unwrap();
         fs::create_dir_all(&to).unwrap();
-        Node { name, from, to, words, preload: None, running: None }
+        Node { name, from, to, words, preload: None, state: None, running: None }
     }
 
     fn state(&self) -> PathBuf {
-        self.from.join(".forebay-drain")
+        self.state.clone().unwrap_or_else(|| self.from.join(".forebay-drain"))
     }
 
     fn start(&mut self) {
@@ -168,6 +170,36 @@ fn what_has_landed_in_one_place_is_not_taken_for_what_is_owed_to_another() {
     node.start();
     assert_eq!(node.settle().failed, []);
     assert_eq!(read(&node.to.join("owed")), "three");
+}
+
+#[test]
+fn a_drained_folder_that_is_not_there_any_more_is_no_empty_one() {
+    let root = tempfile::tempdir().unwrap();
+    let mut node = Node::new(&root, "n1", &[]);
+    let state: &'static str = root.path().join("state").to_str().unwrap().to_owned().leak();
+    node.words = vec!["--removed", "follow", "--state", state].leak();
+    node.state = Some(state.into());
+    let ask = || drain::settle(Path::new(state)).unwrap().unwrap();
+    node.start();
+    fs::write(node.from.join("landed"), "one").unwrap();
+    assert_eq!(node.settle().failed, []);
+    let away = root.path().join("away");
+    for other in [false, true] {
+        fs::rename(&node.from, &away).unwrap();
+        if other {
+            fs::create_dir(&node.from).unwrap();
+        }
+        let failed = ask().failed;
+        assert!(failed.iter().any(|one| one.message.contains("not there any more")), "{failed:?}");
+        assert_eq!(read(&node.to.join("landed")), "one", "it is removed from the PFS");
+        if other {
+            fs::remove_dir(&node.from).unwrap();
+        }
+        fs::rename(&away, &node.from).unwrap();
+    }
+    fs::write(node.from.join("owed"), "two").unwrap();
+    assert_eq!(ask().failed, []);
+    assert_eq!(read(&node.to.join("owed")), "two");
 }
 
 #[test]

@@ -1,0 +1,69 @@
+//! The drained folder, held open: what is said of it is said of the folder that was there when the drain began.
+//!
+//! **Invariant:** where another is at its path now, or none (it was renamed, removed, or its file system unmounted),
+//! every question is answered by an error, never by "there is nothing".
+
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+
+use crate::generation::{self, Seen};
+
+/// The drained folder.
+pub(crate) struct Top {
+    path: PathBuf,
+    held: OwnedFd,
+}
+
+impl Top {
+    /// The folder that is at `path` now.
+    ///
+    /// # Errors
+    /// Of `open`.
+    pub(crate) fn open(path: &Path) -> rustix::io::Result<Top> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        Ok(Top { path: path.to_owned(), held: rustix::fs::open(path, flags, Mode::empty())? })
+    }
+
+    /// Where it is.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Whether it still is there.
+    ///
+    /// # Errors
+    /// STALE where it is not; of `stat` otherwise.
+    pub(crate) fn is_there(&self) -> rustix::io::Result<()> {
+        let held = rustix::fs::fstat(&self.held)?;
+        match rustix::fs::stat(&self.path) {
+            Ok(there) if (there.st_dev, there.st_ino) == (held.st_dev, held.st_ino) => Ok(()),
+            Ok(_) | Err(Errno::NOENT | Errno::NOTDIR) => Err(Errno::STALE),
+            Err(errno) => Err(errno),
+        }
+    }
+
+    /// What is at `path`, which is below it or relative to it.
+    ///
+    /// # Errors
+    /// As of [`generation::look`] and [`Top::is_there`].
+    pub(crate) fn look(&self, path: &Path) -> rustix::io::Result<Seen> {
+        let door = PathBuf::from(format!("/proc/self/fd/{}", self.held.as_raw_fd()));
+        let seen = generation::look(&door, path.strip_prefix(&self.path).unwrap_or(path));
+        self.is_there()?;
+        seen
+    }
+
+    /// The same; `None` where there is nothing.
+    ///
+    /// # Errors
+    /// As of [`Top::look`], other than that there is nothing.
+    pub(crate) fn find(&self, path: &Path) -> rustix::io::Result<Option<Seen>> {
+        match self.look(path) {
+            Err(Errno::NOENT | Errno::NOTDIR) => Ok(None),
+            seen => seen.map(Some),
+        }
+    }
+}
