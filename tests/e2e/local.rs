@@ -117,6 +117,21 @@ mod root_only {
     }
 
     #[test]
+    fn what_was_asked_for_is_drained_also_where_a_job_has_cleared_its_volume() {
+        let site = LocalNode::start("/var/tmp", "64MiB");
+        let volume = site.create("7");
+        // Its drainer cannot be reached any more: it must not go on beside the next one either.
+        assert!(site.drain(&["start"]).0 && site.drain(&["pause"]).0);
+        let cleared = Command::new("find").arg(&volume).args(["-mindepth", "1", "-delete"]).status();
+        assert!(cleared.unwrap().success());
+        fs::write(volume.join("result"), "of the job").unwrap();
+        std::os::unix::fs::chown(volume.join("result"), Some(USER), Some(USER)).unwrap();
+        assert!(site.local(&["release", "7"]).0);
+        site.wait_until_discarded();
+        assert_eq!(fs::read_to_string(site.root().join("pfs/result")).unwrap(), "of the job");
+    }
+
+    #[test]
     fn a_volume_that_its_user_has_filled_is_drained_all_the_same_also_after_a_reboot() {
         let mut site = LocalNode::start("/var/tmp", "64MiB");
         let volume = site.create("7");

@@ -3,6 +3,7 @@
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Condvar, Mutex};
@@ -47,7 +48,9 @@ pub fn run(settings: &Settings, limit: Option<u64>) -> anyhow::Result<()> {
     // A start writes before it has read what there is to do.
     let room = Room::of(&state);
     room.make_way();
-    let _alone = alone(&state.join("lock"))?;
+    let lock = state.join("lock");
+    let _alone = alone(&lock)?;
+    let held = inode(&lock)?;
     let pfs = Pfs::open(&state, &settings.to)?;
     make_target(&settings.to)?;
     go_on(&state).with_context(|| format!("note in {} that the drain goes on", state.display()))?;
@@ -69,6 +72,8 @@ pub fn run(settings: &Settings, limit: Option<u64>) -> anyhow::Result<()> {
     spawn("board", Box::new(Drain::attend))?;
     spawn("deadline", Box::new(Drain::watch_deadline))?;
     spawn("bursts", Box::new(Drain::watch_bursts))?;
+    let folder = state.clone();
+    spawn("folder", Box::new(move |drain| drain.end_without_folder(&folder, held)))?;
     tracing::info!("drain {} to {}", drain.from.display(), drain.to.display());
     drain.answer(&state, &room)?;
     drain.logs.flush();
@@ -181,6 +186,17 @@ impl Drain {
         }
     }
 
+    /// Ends where its own folder is removed: nobody can reach it any more, and its successor does not know of it.
+    fn end_without_folder(&self, state: &Path, held: u64) {
+        let is_gone = |found: io::Result<Option<u64>>| found.is_ok_and(|inode| inode != Some(held));
+        while !(self.top.is_there().is_ok() && is_gone(disk::if_there(inode(&state.join("lock"))))) {
+            std::thread::sleep(LOG_PERIOD);
+        }
+        tracing::error!("the drainer's folder {} was removed: it ends", state.display());
+        self.leave();
+        std::process::exit(1);
+    }
+
     /// The first walk, and more where not everything can be watched.
     fn keep_walking(&self) {
         self.clear();
@@ -192,6 +208,10 @@ impl Drain {
             }
         }
     }
+}
+
+fn inode(path: &Path) -> io::Result<u64> {
+    std::fs::symlink_metadata(path).map(|found| found.ino())
 }
 
 pub(crate) fn whole(folder: &Path) -> anyhow::Result<PathBuf> {

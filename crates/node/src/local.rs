@@ -3,6 +3,7 @@
 //!
 //! ```text
 //! NODE/locals/ID/spec.json     what was asked for, and whether the job has ended
+//! NODE/locals/ID/request.json  the drain that its user asked for in it, as it was last seen there
 //! NODE/locals/ID/volume.img    the volume's bytes, unless they are elsewhere: see [`backing`]
 //! MOUNT_ROOT/local-NODE-ID     where it is mounted as long as it is there
 //! LOCAL_ROOT/USER              the same, until the job ends

@@ -18,6 +18,7 @@ use wire::node::{LocalSpec, LocalStatus};
 
 use super::volume::Volume;
 use super::{Life, Setting, cgroup};
+use crate::keep;
 
 /// How often a volume is looked at.
 const PERIOD: Duration = Duration::from_millis(300);
@@ -224,8 +225,25 @@ impl Errand {
         Ok(Some((from, words)))
     }
 
-    /// The words of the user's request.
+    /// The words of the user's request. Once it was seen the node has it beside its specification: it outlives what a
+    /// job's clean-up does to the volume.
     fn request(&self) -> anyhow::Result<Option<Vec<String>>> {
+        let file = self.volume.folder.join(REQUEST);
+        let kept: Option<Vec<String>> = keep::read(&file)?;
+        match self.asked() {
+            Ok(Some(words)) => {
+                if kept.as_ref() != Some(&words) {
+                    keep::write(&file, &words)?;
+                }
+                Ok(Some(words))
+            }
+            Ok(None) => Ok(kept),
+            Err(error) => kept.map(Some).ok_or(error),
+        }
+    }
+
+    /// The words of the request that is in the volume now.
+    fn asked(&self) -> anyhow::Result<Option<Vec<String>>> {
         let Some(file) = self.open_own(REQUEST)? else { return Ok(None) };
         let mut text = Vec::new();
         file.take(REQUEST_BYTES_MAX).read_to_end(&mut text)?;
