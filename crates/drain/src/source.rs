@@ -2,6 +2,9 @@
 //!
 //! **Invariant:** a file is copied as the version that was found, or not at all: the attributes that the copy begins
 //! with are those of the found one, and it is checked against them when it ends.
+//!
+//! **Invariant:** a file is on the flash before its copy begins: a power loss leaves no older or torn one on the node
+//! that would be drained over the copy.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -46,6 +49,7 @@ impl Tree for Source {
 
     fn open(&self, file: &Found) -> Result<Box<dyn OpenFile>> {
         let opened = Pfs.open(file)?;
+        settled(opened.sync())?;
         let attr = opened.attributes()?;
         if Version::of(&attr) != Version::of(&file.attr) {
             return Err(Errno::STALE);
@@ -100,6 +104,15 @@ impl Tree for Source {
 
     fn set_xattr(&self, _: &Found, _: &Xattr) -> Result<()> {
         Err(Errno::ROFS)
+    }
+}
+
+/// What was to be on the flash before it is copied is there, or cannot get there: what a flash still gives that takes
+/// nothing any more is copied as long as it does.
+fn settled(synced: Result<()>) -> Result<()> {
+    match synced {
+        Err(Errno::ROFS | Errno::INVAL) => Ok(()),
+        synced => synced,
     }
 }
 

@@ -206,11 +206,7 @@ fn a_drained_folder_that_is_not_there_any_more_is_no_empty_one() {
 fn a_file_of_before_the_clock_was_set_back_is_drained() {
     let root = tempfile::tempdir().unwrap();
     let mut node = Node::new(&root, "n1", &[]);
-    let (source, library) = (root.path().join("clock.c"), root.path().join("clock.so"));
-    fs::write(&source, CLOCK_AN_HOUR_BEHIND).unwrap();
-    let built = Command::new("cc").args(["-shared", "-fPIC", "-o"]).arg(&library).arg(&source).status();
-    assert!(built.unwrap().success());
-    node.preload = Some(library);
+    node.preload = Some(library(&root, CLOCK_AN_HOUR_BEHIND));
     node.start();
     fs::write(node.from.join("f"), "contents").unwrap();
     let (from, to) = (node.state(), node.to.join("f"));
@@ -222,6 +218,62 @@ fn a_file_of_before_the_clock_was_set_back_is_drained() {
     }
     settled.join().unwrap().unwrap();
 }
+
+#[test]
+fn a_file_is_on_the_flash_before_its_copy_is_on_the_pfs() {
+    let root = tempfile::tempdir().unwrap();
+    let mut node = Node::new(&root, "n1", &[]);
+    node.preload = Some(library(&root, TELLS_WHAT_IS_SYNCED));
+    node.start();
+    fs::write(node.from.join("f"), "contents").unwrap();
+    assert_eq!(node.settle().failed, []);
+    let synced = read(&node.from.join("../synced"));
+    let (file, own) = (node.from.join("f"), node.to.join(".forebay-drain"));
+    let place = |is_it: &dyn Fn(&Path) -> bool| synced.lines().position(|line| is_it(Path::new(line)));
+    let source = place(&|name| name == file);
+    let copies = place(&|name| name.starts_with(&node.to) && !name.starts_with(&own));
+    assert!(source.is_some() && source < copies, "{synced}");
+}
+
+/// A library of this source, for a drainer.
+fn library(root: &TempDir, text: &str) -> PathBuf {
+    let (source, library) = (root.path().join("library.c"), root.path().join("library.so"));
+    fs::write(&source, text).unwrap();
+    let built = Command::new("cc").args(["-shared", "-fPIC", "-o"]).arg(&library).arg(&source).status();
+    assert!(built.unwrap().success());
+    library
+}
+
+/// Writes into the file `synced` beside the drained folder what is synced, in that order.
+const TELLS_WHAT_IS_SYNCED: &str = "
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+#include <sys/syscall.h>
+static char to[4096];
+__attribute__((constructor)) static void begin(void) {
+    FILE *words = fopen(\"/proc/self/cmdline\", \"r\");
+    char *word = NULL;
+    size_t size = 0;
+    while (getdelim(&word, &size, 0, words) > 0)
+        if (strcmp(word, \"--from\") == 0 && getdelim(&word, &size, 0, words) > 0)
+            snprintf(to, sizeof to, \"%s/../synced\", word);
+    fclose(words);
+}
+int fsync(int file) {
+    char link[64], name[4096];
+    snprintf(link, sizeof link, \"/proc/self/fd/%d\", file);
+    ssize_t length = readlink(link, name, sizeof name - 1);
+    int told = open(to, O_WRONLY | O_CREAT | O_APPEND, 0600);
+    if (length > 0 && told >= 0) {
+        name[length] = '\\n';
+        if (write(told, name, length + 1) < 0) {}
+    }
+    close(told);
+    return syscall(SYS_fsync, file);
+}
+";
 
 /// The drainer's clock, while the kernel's is right: as if it had been set back after the file was written.
 const CLOCK_AN_HOUR_BEHIND: &str = "
