@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 
 use crate::drain::Drain;
 use crate::status::{Answer, Status};
@@ -19,7 +19,33 @@ impl Drain {
     /// Says that it is there. Whoever hears that it has started may wait for it on the board at once.
     pub(crate) fn enter(&self) -> anyhow::Result<()> {
         let folder = self.board.folder().display();
-        self.board.publish(&self.status()).with_context(|| format!("write the first status in {folder}"))
+        let namesake = self.board.last_of(&self.host).filter(|last| last.from != self.from);
+        if let Some(other) = namesake.filter(|other| !(other.ended && other.owes_nothing())) {
+            bail!(
+                "{} of the node {} is drained to {} in the session {}, too, and has not ended with all of its files \
+                 there: who waits would hear of one of both only; wait for that one and stop it, or give this one \
+                 another --session",
+                other.from.display(),
+                other.host,
+                other.to.display(),
+                other.session
+            );
+        }
+        self.publish(&self.status()).with_context(|| format!("write the first status in {folder}"))
+    }
+
+    /// Says that it has ended.
+    pub(crate) fn go(&self) {
+        self.ended.store(true, Ordering::Relaxed);
+        if let Err(error) = self.publish(&self.status()) {
+            tracing::warn!("write the last status in {}: {error}", self.board.folder().display());
+        }
+    }
+
+    /// Nothing is said after the last word.
+    fn publish(&self, status: &Status) -> std::io::Result<()> {
+        let _turn = self.publishing.lock().expect("no thread panics with the lock");
+        if status.ended || !self.ended.load(Ordering::Relaxed) { self.board.publish(status) } else { Ok(()) }
     }
 
     /// Answers requests and says how it is, for ever.
@@ -75,7 +101,7 @@ impl Drain {
     pub(crate) fn settle_at_end(&self) -> Answer {
         let answer = self.settle();
         self.settled_at_end.store(true, Ordering::Relaxed);
-        let accounted = self.board.publish(&self.status()).and_then(|()| {
+        let accounted = self.publish(&self.status()).and_then(|()| {
             let all = self.board.statuses()?.iter().all(|status| status.settled);
             if all { self.board.write_receipt().map(drop) } else { Ok(()) }
         });
@@ -92,7 +118,7 @@ impl Drain {
             Status { updated_ms, bytes_per_s, work_left, ..now.clone() } == *said
                 && now.updated_ms < said.updated_ms + HEARTBEAT_MS
         });
-        if !same && let Ok(()) = self.board.publish(&now) {
+        if !same && let Ok(()) = self.publish(&now) {
             *said = Some(now);
         }
     }

@@ -65,7 +65,7 @@ impl Board {
         let mut found: Vec<Status> = Vec::new();
         for entry in std::fs::read_dir(&self.folder)? {
             let path = entry?.path();
-            if path.to_str().is_some_and(|name| name.ends_with(STATUS_SUFFIX)) {
+            if !is_temporary(&path) && path.to_str().is_some_and(|name| name.ends_with(STATUS_SUFFIX)) {
                 found.extend(read(&path)?);
             }
         }
@@ -147,7 +147,16 @@ impl Board {
 
     /// Says how a drainer is.
     pub(crate) fn publish(&self, status: &Status) -> std::io::Result<()> {
-        write(&self.folder.join(format!("{}{STATUS_SUFFIX}", status.host)), status)
+        write(&self.status_of(&status.host), status)
+    }
+
+    /// What the drainer of this host said last; `None`: nothing that can be understood.
+    pub(crate) fn last_of(&self, host: &str) -> Option<Status> {
+        read(&self.status_of(host)).ok().flatten()
+    }
+
+    fn status_of(&self, host: &str) -> PathBuf {
+        self.folder.join(format!("{host}{STATUS_SUFFIX}"))
     }
 }
 
@@ -165,15 +174,21 @@ fn read<T: DeserializeOwned>(path: &Path) -> std::io::Result<Option<T>> {
 
 /// Replaces a file as a whole, also where the node loses its power meanwhile.
 fn write<T: Serialize>(path: &Path, value: &T) -> std::io::Result<()> {
-    let temporary = path.with_extension("tmp");
+    let temporary = temporary(path);
     let mut file = below::create(path.parent().unwrap_or(path), &temporary)?;
     file.write_all(&serde_json::to_vec(value)?)?;
     file.sync_all()?;
     std::fs::rename(&temporary, path)
 }
 
+/// Where the next contents of `path` are written. No host's name begins with a dot, and each host's is another.
+fn temporary(path: &Path) -> PathBuf {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    path.with_file_name(format!(".{name}.new"))
+}
+
 fn is_temporary(path: &Path) -> bool {
-    path.extension().is_some_and(|extension| extension == "tmp")
+    path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."))
 }
 
 #[cfg(test)]
@@ -200,6 +215,23 @@ mod tests {
             let error = board.answers(&id).unwrap_err().to_string();
             assert!(error.contains("answers"), "{error}");
         }
+    }
+
+    #[test]
+    fn every_host_has_an_answer_of_its_own_whatever_it_is_called() {
+        let (_folder, board) = board();
+        let id = board.request().unwrap();
+        let hosts = ["n.tmp", "r1.n1", "r1.n2"];
+        for host in hosts {
+            let (failed, open) = (Vec::new(), Vec::new());
+            board.answer(&id, &Answer { host: host.to_owned(), landed: 1, failed, open }).unwrap();
+        }
+        let answered: Vec<String> =
+            board.answers(&id).unwrap().into_iter().map(|answer| answer.host).collect();
+        assert_eq!(answered, hosts);
+        let drafts: std::collections::BTreeSet<_> =
+            hosts.iter().map(|host| temporary(Path::new(host))).collect();
+        assert_eq!(drafts.len(), hosts.len(), "two hosts write one file");
     }
 
     #[test]

@@ -40,6 +40,10 @@ pub struct Drain {
     pub(crate) board: Board,
     /// Everything that the job left has been decided about, at least once.
     pub(crate) settled_at_end: AtomicBool,
+    /// It has been told to end, and has done so.
+    pub(crate) ended: AtomicBool,
+    /// One status is published at a time.
+    pub(crate) publishing: Mutex<()>,
     pub(crate) copier: Copier,
     pub(crate) burst: Burst,
     /// It was found to be late.
@@ -271,6 +275,7 @@ impl Drain {
             hurries: self.hurries.load(Ordering::Relaxed),
             deadline: self.deadline.end(),
             settled: self.settled_at_end.load(Ordering::Relaxed),
+            ended: self.ended.load(Ordering::Relaxed),
             updated_ms: now_ms(),
             troubles: state.table.troubles(TROUBLES_MAX),
         }

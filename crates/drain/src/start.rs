@@ -77,6 +77,7 @@ pub fn run(settings: &Settings, limit: Option<u64>) -> anyhow::Result<()> {
     tracing::info!("drain {} to {}", drain.from.display(), drain.to.display());
     drain.answer(&state, &room)?;
     drain.logs.flush();
+    drain.go();
     Ok(())
 }
 
@@ -157,6 +158,8 @@ fn open(settings: &Settings, state: &Path, pfs: Pfs, limit: Option<u64>) -> anyh
         deadline: Deadline::new(settings.slurm_job.clone(), settings.deadline),
         board: Board::new(board),
         settled_at_end: AtomicBool::new(false),
+        ended: AtomicBool::new(false),
+        publishing: Mutex::new(()),
         copier,
         claims,
         state: shared,

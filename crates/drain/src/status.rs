@@ -63,6 +63,9 @@ pub struct Status {
     /// The job is over, and all that it closed has been decided about.
     #[serde(default)]
     pub settled: bool,
+    /// It has ended as it was told to.
+    #[serde(default)]
+    pub ended: bool,
     /// When this was written, milliseconds since 1970.
     pub updated_ms: u64,
     /// What could not be copied, up to a hundred.
@@ -70,6 +73,18 @@ pub struct Status {
 }
 
 impl Status {
+    /// Whether everything that it knows of is on the PFS.
+    pub(crate) fn owes_nothing(&self) -> bool {
+        self.enqueued == self.done && self.failed == 0 && self.open == 0
+    }
+
+    /// What it would answer, if it has ended after its job owing nothing: nobody answers for it any more.
+    pub(crate) fn last_answer(&self) -> Option<Answer> {
+        let is_over = self.settled && self.ended && self.owes_nothing();
+        let answer = || Answer { host: self.host.clone(), landed: self.done, failed: vec![], open: vec![] };
+        is_over.then(answer)
+    }
+
     /// Seconds until everything is on the PFS, at the present rate.
     pub fn seconds_left(&self) -> Option<u64> {
         match (self.work_left, self.bytes_per_s) {

@@ -86,8 +86,13 @@ fn wait_for(
     let mut told: BTreeSet<(String, bool)> = BTreeSet::new();
     loop {
         // Read first: who comes while we look is waited for.
-        let answers = board.answers(id)?;
+        let mut answers = board.answers(id)?;
         let statuses = board.statuses()?;
+        for answer in statuses.iter().filter_map(Status::last_answer) {
+            if !answers.iter().any(|other| other.host == answer.host) {
+                answers.push(answer);
+            }
+        }
         watcher.sums(sums(&statuses));
         let silent: Vec<&Status> = statuses
             .iter()

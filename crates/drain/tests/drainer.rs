@@ -220,6 +220,39 @@ fn a_file_of_before_the_clock_was_set_back_is_drained() {
 }
 
 #[test]
+fn a_wait_is_for_all_drainers_that_may_owe_something_and_for_no_others() {
+    let root = tempfile::tempdir().unwrap();
+    let (mut first, mut second) = (Node::new(&root, "n1", &[]), Node::new(&root, "n2", &[]));
+    second.name = "n1";
+    first.start();
+    fs::write(first.from.join("f"), "contents").unwrap();
+    assert_eq!(first.settle().failed, []);
+    let said = second.refused();
+    assert!(said.contains("/n1 of the node n1 is drained"), "{said}");
+    // The job is over on the first node; it runs again on another.
+    first.stop();
+    let mut third = Node::new(&root, "n3", &[]);
+    third.start();
+    third.settle();
+    let board = third.to.join(".forebay-drain/s");
+    let ending = drain::wait::wait(&board, Some(Duration::from_secs(10)), &mut Silent).unwrap();
+    let drain::wait::Ending::Answered(answers) = ending else { panic!("{ending:?}") };
+    let hosts: Vec<_> = answers.iter().map(|answer| (answer.host.as_str(), answer.landed)).collect();
+    assert!(hosts.len() == 2 && hosts.contains(&("n1", 1)), "{hosts:?}");
+    second.start();
+    assert_eq!(second.settle().failed, []);
+}
+
+/// Who waits without a word.
+struct Silent;
+
+impl drain::wait::Watcher for Silent {
+    fn sums(&mut self, _: drain::wait::Sums) {}
+    fn silent(&mut self, _: &drain::status::Status) {}
+    fn late(&mut self, _: &drain::status::Status, _: u64) {}
+}
+
+#[test]
 fn a_file_is_on_the_flash_before_its_copy_is_on_the_pfs() {
     let root = tempfile::tempdir().unwrap();
     let mut node = Node::new(&root, "n1", &[]);
