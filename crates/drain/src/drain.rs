@@ -19,12 +19,16 @@ use crate::logs::{Logs, Verb};
 use crate::rate::Rate;
 use crate::settings::{Removed, SameName};
 use crate::status::{Answer, Status, Trouble, now_ms};
+use crate::suffix::Suffixed;
 use crate::table::{Table, Turn};
 use crate::top::Top;
 use crate::watch::{Notice, Watch};
 
 /// As many troubles as a status lists.
 const TROUBLES_MAX: usize = 100;
+
+/// As many names as are tried for a file whose own another node has.
+const SUFFIXES_MAX: u32 = 8;
 
 /// A running drainer.
 pub struct Drain {
@@ -68,6 +72,7 @@ pub(crate) struct State {
     pub(crate) landing: Vec<(PathBuf, Landed)>,
     /// Names on the PFS that are not the files' own, because another node had those.
     pub(crate) diverted: HashMap<PathBuf, PathBuf>,
+    pub(crate) suffixed: Suffixed,
     pub(crate) bytes_done: u64,
     pub(crate) rate: Rate,
 }
@@ -139,7 +144,7 @@ impl Drain {
             let due = if rests { Err(None) } else { state.table.next(now) };
             match due {
                 Ok(path) => {
-                    let target = self.target_of(&state, &path);
+                    let target = self.take_target(&mut state, &path);
                     let landed = state.ledger.get(&path).cloned();
                     let tries = state.table.tries(&path);
                     return (path, target, landed, tries);
@@ -153,7 +158,7 @@ impl Drain {
         }
     }
 
-    fn turn(&self, path: &Path, target: PathBuf, landed: Option<&Landed>) -> Outcome {
+    fn turn(&self, path: &Path, mut target: PathBuf, landed: Option<&Landed>) -> Outcome {
         let begin = |target: &Path, generation| {
             let mut state = self.lock();
             let begun = Landed { target: target.to_owned(), generation, crc32c: None };
@@ -164,16 +169,16 @@ impl Drain {
                 self.logs.spectral(Verb::Dequeue, target);
             }
         };
-        match self.copier.turn(path, &target, landed, |version| begin(&target, version)) {
-            Outcome::Taken(_) if self.same_name == SameName::Suffix => {
-                let mut other = target.into_os_string();
-                other.push(format!(".{}", self.host));
-                let other = PathBuf::from(other);
-                self.lock().diverted.insert(path.to_owned(), other.clone());
-                self.copier.turn(path, &other, landed, |version| begin(&other, version))
+        let mut names = SUFFIXES_MAX;
+        loop {
+            match self.copier.turn(path, &target, landed, |version| begin(&target, version)) {
+                Outcome::Taken(_) if names > 0 && self.same_name == SameName::Suffix => {
+                    names -= 1;
+                    target = self.divert(path, target);
+                }
+                Outcome::Blocked(obstacle) => return self.clear_the_way(path, &obstacle),
+                outcome => return outcome,
             }
-            Outcome::Blocked(obstacle) => self.clear_the_way(path, &obstacle),
-            outcome => outcome,
         }
     }
 
@@ -306,8 +311,10 @@ impl Drain {
 }
 
 impl State {
-    pub(crate) fn new(ledger: Ledger) -> State {
+    pub(crate) fn new(ledger: Ledger, host: &str) -> State {
+        let suffixed = Suffixed::of(&ledger, host);
         State {
+            suffixed,
             table: Table::default(),
             ledger,
             landing: Vec::new(),

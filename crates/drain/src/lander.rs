@@ -169,6 +169,7 @@ impl Drain {
         }
         let mut state = self.lock();
         state.diverted.remove(path);
+        state.suffixed.forget(path);
         if let Err(error) = state.ledger.gone(path) {
             tracing::warn!("write the ledger: {error}");
         }

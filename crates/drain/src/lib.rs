@@ -41,6 +41,7 @@ pub mod settings;
 mod source;
 pub mod start;
 pub mod status;
+mod suffix;
 mod table;
 mod target;
 mod top;

@@ -130,7 +130,7 @@ fn open(settings: &Settings, state: &Path, pfs: Pfs, limit: Option<u64>) -> anyh
             Some(Arc::new(claims.with_context(|| format!("open the claims in {}", board.display()))?))
         }
     };
-    let shared = Arc::new(Mutex::new(State::new(ledger)));
+    let shared = Arc::new(Mutex::new(State::new(ledger, &host)));
     let publisher = Publisher::open(
         &format!("drain-{}-{host}-{:08x}", settings.session(), short_hash(&from)),
         &state.join("remarks"),

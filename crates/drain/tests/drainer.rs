@@ -220,6 +220,22 @@ fn a_file_of_before_the_clock_was_set_back_is_drained() {
 }
 
 #[test]
+fn a_file_that_is_called_as_another_is_diverted_takes_no_name_from_it() {
+    let root = tempfile::tempdir().unwrap();
+    let (mut first, mut second) = (Node::new(&root, "n1", &[]), Node::new(&root, "n2", &[]));
+    first.start();
+    fs::write(first.from.join("f"), "f of n1").unwrap();
+    assert_eq!(first.settle().failed, []);
+    second.start();
+    fs::write(second.from.join("f"), "f of n2").unwrap();
+    assert_eq!(second.settle().failed, []);
+    fs::write(second.from.join("f.n2"), "f.n2 of n2").unwrap();
+    assert_eq!(second.settle().failed, []);
+    let there = ["f", "f.n2", "f.n2.n2"].map(|name| read(&second.to.join(name)));
+    assert_eq!(there, ["f of n1", "f of n2", "f.n2 of n2"]);
+}
+
+#[test]
 fn a_wait_is_for_all_drainers_that_may_owe_something_and_for_no_others() {
     let root = tempfile::tempdir().unwrap();
     let (mut first, mut second) = (Node::new(&root, "n1", &[]), Node::new(&root, "n2", &[]));
