@@ -124,13 +124,16 @@ impl Board {
             if !is_log || path.file_name().is_some_and(|name| name == receipt::NAME) {
                 continue;
             }
-            for line in std::fs::read_to_string(&path)?.lines() {
-                // One that is being written is the next reader's; one that was cut off is followed by a whole one.
-                let Ok(line) = serde_json::from_str::<serde_json::Value>(line) else { continue };
-                let text = |key: &str| line[key].as_str().unwrap_or_default().to_owned();
-                last.insert((text("host"), text("path")), line);
-            }
+            add_last_lines(&std::fs::read_to_string(&path)?, &mut last);
         }
+        Ok(last)
+    }
+
+    /// The same of one host, which may have no log yet.
+    pub(crate) fn files_of(&self, host: &str) -> std::io::Result<Files> {
+        let mut last = Files::new();
+        let text = disk::read(&self.folder.join(format!("{host}.jsonl")))?;
+        add_last_lines(&String::from_utf8_lossy(&text.unwrap_or_default()), &mut last);
         Ok(last)
     }
 
@@ -157,6 +160,15 @@ impl Board {
 
     fn status_of(&self, host: &str) -> PathBuf {
         self.folder.join(format!("{host}{STATUS_SUFFIX}"))
+    }
+}
+
+fn add_last_lines(log: &str, last: &mut Files) {
+    for line in log.lines() {
+        // One that is being written is the next reader's; one that was cut off is followed by a whole one.
+        let Ok(line) = serde_json::from_str::<serde_json::Value>(line) else { continue };
+        let text = |key: &str| line[key].as_str().unwrap_or_default().to_owned();
+        last.insert((text("host"), text("path")), line);
     }
 }
 

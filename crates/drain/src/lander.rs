@@ -74,15 +74,7 @@ impl Drain {
             state.bytes_done += size;
             state.rate.landed(self.copier.publisher.work_of(size));
             self.logs.spectral(Verb::Done, &file.target);
-            self.logs.json(&Event {
-                event: "done",
-                path,
-                target: &file.target,
-                size,
-                crc32c: file.crc32c,
-                attempts,
-                trouble: None,
-            });
+            self.log_done(path, file, attempts);
         }
         for (path, file) in landed {
             state.table.settle(path, Turn::Done, Instant::now());

@@ -140,6 +140,11 @@ impl Ledger {
         self.landed.get(path)
     }
 
+    /// Everything that has landed.
+    pub(crate) fn landed(&self) -> impl Iterator<Item = (&PathBuf, &Landed)> {
+        self.landed.iter()
+    }
+
     /// Every path that something is or may be on the PFS of.
     pub fn paths(&self) -> impl Iterator<Item = &PathBuf> {
         let only_begun = self.begun.keys().filter(|path| !self.landed.contains_key(*path));

@@ -56,6 +56,7 @@ pub fn run(settings: &Settings, limit: Option<u64>) -> anyhow::Result<()> {
     go_on(&state).with_context(|| format!("note in {} that the drain goes on", state.display()))?;
     Board::new(settings.board()).make(&settings.to)?;
     let drain = Arc::new(open(settings, &state, pfs, limit)?);
+    drain.complete_log();
     drain.enter()?;
     let spawn = |name: &str, work: Box<dyn FnOnce(&Drain) + Send>| {
         let drain = Arc::clone(&drain);

@@ -1,13 +1,47 @@
-//! What is logged of files that have not landed, and of what stays on the PFS against expectation.
+//! What is logged of files that have landed, of those that have not, and of what stays on the PFS against expectation.
 
 use std::path::Path;
+
+use serde_json::Value;
 
 use crate::drain::{Drain, State};
 use crate::ledger::Landed;
 use crate::logs::Event;
+use crate::receipt::Files;
 use crate::status::Trouble;
 
 impl Drain {
+    pub(crate) fn log_done(&self, path: &Path, landed: &Landed, attempts: u32) {
+        self.logs.json(&Event {
+            event: "done",
+            path,
+            target: &landed.target,
+            size: landed.generation.size,
+            crc32c: landed.crc32c,
+            attempts,
+            trouble: None,
+        });
+    }
+
+    /// Logs what has landed and was not logged before the drainer was killed: the receipt is made of the log.
+    pub(crate) fn complete_log(&self) {
+        let told = self.board.files_of(&self.host).unwrap_or_else(|error| {
+            tracing::warn!("read the log in {}: {error}; all is logged again", self.board.folder().display());
+            Files::new()
+        });
+        let state = self.lock();
+        for (path, landed) in state.ledger.landed() {
+            let line = told.get(&(self.host.clone(), path.to_string_lossy().into_owned()));
+            let sum = landed.crc32c.map(|sum| format!("{sum:08x}"));
+            let is_told = |line: &Value| line["event"] == "done" && line["crc32c"].as_str() == sum.as_deref();
+            if !line.is_some_and(is_told) {
+                self.log_done(path, landed, 1);
+            }
+        }
+        drop(state);
+        self.logs.flush();
+    }
+
     pub(crate) fn log_failure(&self, path: &Path, trouble: &Trouble, attempts: u32) {
         tracing::warn!("{}; {}", trouble.message, trouble.advice);
         let target = self.target_of(&self.lock(), path);

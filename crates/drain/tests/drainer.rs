@@ -236,6 +236,22 @@ fn a_file_that_is_called_as_another_is_diverted_takes_no_name_from_it() {
 }
 
 #[test]
+fn the_receipt_has_what_had_landed_when_a_drainer_was_killed_before_it_logged_that() {
+    let root = tempfile::tempdir().unwrap();
+    let mut node = Node::new(&root, "n1", &[]);
+    node.start();
+    fs::write(node.from.join("f"), "contents").unwrap();
+    assert_eq!(node.settle().failed, []);
+    node.kill();
+    let board = node.to.join(".forebay-drain/s");
+    fs::write(board.join("n1.jsonl"), "").unwrap();
+    node.start();
+    assert_eq!(node.settle().failed, []);
+    let receipt = read(&board.join("receipt.jsonl"));
+    assert!(receipt.contains("\"done\":1") && receipt.contains("\"path\":\"f\""), "{receipt}");
+}
+
+#[test]
 fn a_wait_is_for_all_drainers_that_may_owe_something_and_for_no_others() {
     let root = tempfile::tempdir().unwrap();
     let (mut first, mut second) = (Node::new(&root, "n1", &[]), Node::new(&root, "n2", &[]));
