@@ -157,6 +157,8 @@ fn what_has_landed_in_one_place_is_not_taken_for_what_is_owed_to_another() {
     // Another place: all that is here comes there, and what is there of it, too.
     let first = std::mem::replace(&mut node.to, root.path().join("elsewhere"));
     node.start();
+    // Before it answers, a new file is owed to the first place.
+    assert_eq!(node.settle().failed, []);
     fs::write(node.from.join("g"), "two").unwrap();
     assert_eq!(node.settle().failed, []);
     assert_eq!((read(&node.to.join("f")), read(&node.to.join("g"))), ("one".to_owned(), "two".to_owned()));
