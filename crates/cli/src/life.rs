@@ -112,6 +112,11 @@ impl<'a> Life<'a> {
     pub async fn finish(&mut self) -> Ending {
         let interrupts = self.session.interrupts;
         self.record.keep = false;
+        // Whoever finishes says that the job has been here, also where nobody wrote that down: what is in the buffer
+        // is then never given up as untouched.
+        if self.record.job == Job::NotStarted {
+            self.record.job = Job::Started { group: None };
+        }
         let ending = tokio::select! {
             ending = self.after_job() => Some(ending),
             () = interrupts.reached(2) => None,

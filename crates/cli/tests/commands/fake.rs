@@ -238,6 +238,12 @@ impl Inner {
         json_reply(&self.session)
     }
 
+    /// Has its buffer mounted, as a job's that this `forebay` knows nothing of.
+    pub fn mount(&mut self) {
+        self.session.phase = Phase::Mounted;
+        self.session.activations = vec![activation(&self.buffer)];
+    }
+
     fn complete(&mut self, stage: usize, phase: Phase) {
         self.session.stages[stage].state = StageState::Complete;
         self.session.phase = phase;

@@ -82,6 +82,23 @@ fn a_failed_stage_out_keeps_the_buffer_until_a_retry_succeeds() {
 }
 
 #[test]
+fn a_retry_that_fails_destroys_nothing_where_no_record_tells_of_the_job() {
+    let fake = Fake::start();
+    fake.with(|inner| {
+        inner.mount();
+        inner.failing.insert("post_run");
+    });
+    let output = fake.forebay(&["stage", "retry", "1"]);
+    assert_ne!(output.status.code(), Some(0), "{}", said(&output));
+    assert_eq!(fake.count("teardown"), 0, "a buffer that owes a stage-out was destroyed: {}", said(&output));
+
+    fake.with(|inner| inner.failing.clear());
+    let retried = fake.forebay(&["stage", "retry", "1"]);
+    assert_eq!(retried.status.code(), Some(0), "{}", said(&retried));
+    assert_eq!((fake.count("data_out"), fake.count("teardown")), (1, 1));
+}
+
+#[test]
 fn a_call_whose_reply_is_lost_is_made_again() {
     let fake = Fake::start();
     fake.with(|inner| inner.breaking.extend(["setup", "data_in", "post_run", "data_out", "teardown"]));
