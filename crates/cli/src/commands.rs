@@ -77,12 +77,7 @@ impl Context {
     /// # Errors
     /// There is no such session.
     pub async fn known(&self, token: &str) -> Result<SessionStatus, Failure> {
-        self.session(token).status_if_known().await?.ok_or_else(|| {
-            Failure::no_input(
-                format!("there is no buffer {token}"),
-                "`forebay status` lists those that there are",
-            )
-        })
+        self.session(token).status_if_known().await?.ok_or_else(|| Failure::no_buffer(token))
     }
 
     /// Ends processes that an interrupted run of `token` left.

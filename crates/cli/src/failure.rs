@@ -57,6 +57,14 @@ impl Failure {
         Failure::Refused { exit: ExitCode::NoInput, message: message.into(), advice: advice.into() }
     }
 
+    /// The user named a buffer that there is not.
+    pub fn no_buffer(token: &str) -> Failure {
+        Failure::no_input(
+            format!("there is no buffer {token}"),
+            "`forebay status` lists those that there are",
+        )
+    }
+
     /// The script is wrong as a whole.
     pub fn script(message: impl Into<String>, advice: impl Into<String>) -> Failure {
         Failure::Refused { exit: ExitCode::Script, message: message.into(), advice: advice.into() }

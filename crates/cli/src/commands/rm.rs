@@ -31,10 +31,7 @@ pub async fn run(arguments: &Rm, output: &Output, dir: Option<PathBuf>) -> Resul
     context.service.stop_if_idle().await;
     match removed? {
         Some(_) => Ok(ExitCode::Success.number()),
-        None => Err(Failure::no_input(
-            format!("there is no buffer {token}"),
-            "`forebay status` lists those that there are",
-        )),
+        None => Err(Failure::no_buffer(token)),
     }
 }
 

@@ -192,6 +192,7 @@ impl Inner {
                 let path = format!("{}/", self.buffer.display());
                 json_reply(&Paths { variables: [("DW_JOB_STRIPED".to_owned(), path)].into() })
             }
+            _ if self.failing.contains("session") => self.fail("session"),
             _ => {
                 for activation in &mut self.session.activations {
                     activation.interruptions = self.interruptions;

@@ -99,6 +99,24 @@ fn a_retry_that_fails_destroys_nothing_where_no_record_tells_of_the_job() {
 }
 
 #[test]
+fn a_retry_forgets_a_run_only_where_its_buffer_is_gone() {
+    let fake = Fake::start();
+    fake.with(|inner| inner.failing.insert("data_out"));
+    fake.forebay(&["run", &fake.script("true")]);
+    let record = fake.state().join("run/1.json");
+    assert!(record.exists());
+
+    fake.with(|inner| inner.failing.insert("session"));
+    let refused = fake.forebay(&["stage", "retry", "1"]);
+    assert!(said(&refused).contains("session failed"), "{}", said(&refused));
+    assert!(record.exists(), "how its job ended is forgotten");
+
+    fake.with(|inner| inner.failing.clear());
+    assert_eq!(fake.forebay(&["stage", "retry", "1"]).status.code(), Some(0));
+    assert_eq!(fake.forebay(&["stage", "retry", "1"]).status.code(), Some(66));
+}
+
+#[test]
 fn a_call_whose_reply_is_lost_is_made_again() {
     let fake = Fake::start();
     fake.with(|inner| inner.breaking.extend(["setup", "data_in", "post_run", "data_out", "teardown"]));

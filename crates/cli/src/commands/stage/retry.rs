@@ -27,12 +27,10 @@ pub async fn retry(token: &str, output: &Output, dir: Option<PathBuf>) -> Result
 }
 
 async fn retry_locked(context: &Context, token: &str, lock: RunLock) -> Result<u8, Failure> {
-    let status = match context.known(token).await {
-        Ok(status) => status,
-        Err(failure) => {
-            context.records.remove(lock, token);
-            return Err(failure);
-        }
+    // Of a service that cannot say, the record must survive: it alone knows how the job ended.
+    let Some(status) = context.session(token).status_if_known().await? else {
+        context.records.remove(lock, token);
+        return Err(Failure::no_buffer(token));
     };
     if !status.stages.iter().any(|stage| stage.direction == Direction::Out) {
         // What follows a stage-out is the release of the buffer, which nobody asked for here.
