@@ -1,18 +1,38 @@
 //! Names of one file within the set: the first is copied, the others become hard links to the copy.
 //!
-//! **Invariant:** a link is made only after the first name has its verified contents; whoever comes earlier waits here,
-//! not in a worker.
+//! **Invariant:** a link is made only after the first name has its verified contents, and only of a name that is still
+//! one of the very file that these are a copy of; whoever comes earlier waits here, not in a worker.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard};
 
+use wire::data::Attr;
+
 use crate::entry::{Entry, Role};
 use crate::tree::Found;
 
+/// A first name that is at the target.
+#[derive(Clone)]
+pub(crate) struct Copied {
+    /// Its entry there.
+    pub(crate) there: Found,
+    /// What it is a copy of, as that was then.
+    pub(crate) of: Attr,
+}
+
+impl Copied {
+    /// Whether it is a copy of what `now` is: of the same file, as it is now. Inode numbers are used again.
+    pub(crate) fn is_of(&self, now: &Attr) -> bool {
+        (now.ino, now.size, now.mtime) == (self.of.ino, self.of.size, self.of.mtime)
+    }
+}
+
 /// What is to be done with an entry that becomes a link.
 pub(crate) enum Join {
-    /// Link it to this entry of the target.
-    Link(Entry, Found),
+    /// Link it to this copy, if it still is a name of what was copied.
+    Link(Entry, Copied),
+    /// What the first name had when it was copied is another file: this one is copied by itself.
+    Alone(Entry),
     /// Its first name, at the source, could not be copied.
     FirstNameFailed(Entry, String),
     /// It is kept here until its first name is done.
@@ -32,7 +52,8 @@ struct File {
 
 enum FirstName {
     Copying { waiting: Vec<Entry> },
-    Done(Found),
+    Done(Copied),
+    Replaced,
     Failed(String),
 }
 
@@ -65,7 +86,8 @@ impl Links {
                 waiting.push(entry);
                 return Join::Waits;
             }
-            FirstName::Done(target) => Join::Link(entry, target.clone()),
+            FirstName::Done(first) => Join::Link(entry, first.clone()),
+            FirstName::Replaced => Join::Alone(entry),
             FirstName::Failed(first) => Join::FirstNameFailed(entry, first.clone()),
         };
         forget(&mut files, id, 1);
@@ -73,16 +95,17 @@ impl Links {
     }
 
     /// The first name is done, or failed; gives those that waited for it.
-    pub(crate) fn settle(&self, source: &Found, outcome: Option<Found>) -> Vec<Entry> {
+    pub(crate) fn settle(&self, source: &Found, outcome: Option<Copied>) -> Vec<Entry> {
         let mut files = self.lock();
         let Some(file) = files.get_mut(&key(source)) else { return Vec::new() };
         let first = match outcome {
-            Some(target) => FirstName::Done(target),
+            Some(first) if first.of.ino == source.attr.ino => FirstName::Done(first),
+            Some(_) => FirstName::Replaced,
             None => FirstName::Failed(source.path.display().to_string()),
         };
         let waiting = match std::mem::replace(&mut file.first, first) {
             FirstName::Copying { waiting } => waiting,
-            FirstName::Done(_) | FirstName::Failed(_) => Vec::new(),
+            FirstName::Done(_) | FirstName::Replaced | FirstName::Failed(_) => Vec::new(),
         };
         // The first name itself; those that waited come back through `join`.
         forget(&mut files, key(source), 1);

@@ -35,27 +35,38 @@ use crate::tree::{self, Found, OpenFile, Survey};
 use crate::verify;
 use crate::version::{self, Version};
 
-/// Stages a file; gives its entry at the target.
-pub(crate) fn stage(run: &Arc<Run>, entry: &Entry) -> Result<Found, Fault> {
+/// A file that is at the target.
+#[derive(Clone)]
+pub(crate) struct Staged {
+    /// Its entry there.
+    pub(crate) there: Found,
+    /// What it is a copy of, as that was when it was opened: not what was found, where that was replaced meanwhile.
+    pub(crate) of: Attr,
+    /// What it holds.
+    pub(crate) done: Finished,
+}
+
+/// Stages a file.
+pub(crate) fn stage(run: &Arc<Run>, entry: &Entry) -> Result<Staged, Fault> {
     if let Some(there) = already_staged(run, entry) {
         return Ok(there);
     }
     let mut attempts = 0;
     run.retrying(|| {
         attempts += 1;
-        attempt(run, entry, attempts).map(|(there, _)| there)
+        attempt(run, entry, attempts)
     })
 }
 
-/// The target's entry, if an earlier run finished it and neither side has changed since.
-fn already_staged(run: &Arc<Run>, entry: &Entry) -> Option<Found> {
+/// What is at the target, if an earlier run finished it and neither side has changed since.
+fn already_staged(run: &Arc<Run>, entry: &Entry) -> Option<Staged> {
     let (done, there) = staged_before(run, &entry.source, &entry.target)?;
     let tally = Tally::new(&run.monitor);
     tally.copied(done.size);
     tally.verified(verify::bytes(done.verified, done.size));
     tally.keep();
     run.manifest.file(&entry.target, &done);
-    Some(there)
+    Some(Staged { there, of: entry.source.attr, done })
 }
 
 /// What an earlier run noted of a file and its entry at the target, if neither side has changed since.
@@ -71,17 +82,18 @@ pub(crate) fn staged_before(context: &Context, source: &Found, target: &Path) ->
     same.then_some((done, there))
 }
 
-/// One try, whatever earlier runs did; gives the target's entry and what it holds.
-pub(crate) fn attempt(run: &Arc<Run>, entry: &Entry, attempts: u32) -> Result<(Found, Finished), Fault> {
+/// One try, whatever earlier runs did.
+pub(crate) fn attempt(run: &Arc<Run>, entry: &Entry, attempts: u32) -> Result<Staged, Fault> {
     publish(run, &entry.target, make(run, &entry.source, &entry.target, attempts)?)
 }
 
-/// Gives a copy its name; gives its entry and what it holds.
-pub(crate) fn publish(context: &Context, target: &Path, copy: Copy<'_>) -> Result<(Found, Finished), Fault> {
+/// Gives a copy its name.
+pub(crate) fn publish(context: &Context, target: &Path, copy: Copy<'_>) -> Result<Staged, Fault> {
     copy.part.publish(target)?;
     copy.tally.keep();
     note(context, target, copy.done, copy.made.attr.ino);
-    Ok((Found { path: target.to_owned(), ..copy.made }, copy.done))
+    let there = Found { path: target.to_owned(), ..copy.made };
+    Ok(Staged { there, of: copy.of, done: copy.done })
 }
 
 /// A copy that is written, and neither synced nor compared.
@@ -98,6 +110,8 @@ pub(crate) struct Written<'a> {
 /// A verified copy with all but its name.
 pub(crate) struct Copy<'a> {
     pub(crate) made: Found,
+    /// The source that was copied.
+    pub(crate) of: Attr,
     pub(crate) part: Part<'a>,
     pub(crate) done: Finished,
     pub(crate) tally: Arc<Tally>,
@@ -199,7 +213,7 @@ pub(crate) fn settle<'a>(
         verified: verify::of_size(run.rules.verify, file.size),
         finished_ms: now_ms(),
     };
-    Ok(Copy { made: file.made.clone(), part, done, tally })
+    Ok(Copy { made: file.made.clone(), of: file.found.attr, part, done, tally })
 }
 
 /// Notes a file, of this inode, that has its name.

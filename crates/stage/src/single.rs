@@ -89,10 +89,10 @@ impl Publisher {
         let target = folder.path.join(name);
         let entry = Entry { source, target, folder: Folder::existing(folder), role: Role::Alone };
         let outcome = match entry.source.attr.kind {
-            FileKind::Regular => regular::attempt(run, &entry, 1).map(|(_, done)| Published {
-                size: done.size,
-                mtime: done.mtime,
-                crc32c: Some(done.crc32c),
+            FileKind::Regular => regular::attempt(run, &entry, 1).map(|staged| Published {
+                size: staged.done.size,
+                mtime: staged.done.mtime,
+                crc32c: Some(staged.done.crc32c),
             }),
             _ => special::stage(run, &entry).map(|()| Published {
                 size: entry.source.attr.size,

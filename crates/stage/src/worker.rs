@@ -8,7 +8,7 @@ use crate::context::Context;
 use crate::entry::{Entry, Role};
 use crate::fault::{Cause, Fault};
 use crate::folder;
-use crate::links::Join;
+use crate::links::{Copied, Join};
 use crate::run::Run;
 use crate::{regular, special};
 
@@ -30,7 +30,8 @@ pub(crate) fn stage(run: &Arc<Run>, entry: Entry) {
         }
         Role::First => {
             let outcome = regular::stage(run, &entry);
-            let waiting = run.shared.links.settle(&entry.source, outcome.as_ref().ok().cloned());
+            let copied = outcome.as_ref().ok().map(|file| Copied { there: file.there.clone(), of: file.of });
+            let waiting = run.shared.links.settle(&entry.source, copied);
             finish(run, entry, outcome.map(drop));
             waiting.into_iter().for_each(|other| join(run, other));
         }
@@ -40,11 +41,13 @@ pub(crate) fn stage(run: &Arc<Run>, entry: Entry) {
 
 fn join(run: &Arc<Run>, entry: Entry) {
     match run.shared.links.join(entry) {
-        Join::Link(entry, first) => {
-            let outcome = special::link(run, &entry, &first);
+        Join::Link(entry, first) if has_another_name(run, &entry, &first) => {
+            let outcome = special::link(run, &entry, &first.there);
             note(run, &entry, &outcome);
             finish(run, entry, outcome);
         }
+        // What has one of the two names is another file now, or another version.
+        Join::Link(entry, _) | Join::Alone(entry) => stage(run, Entry { role: Role::Alone, ..entry }),
         Join::FirstNameFailed(entry, first) => {
             let cause = Cause::FirstNameFailed { first };
             let fault = Fault::new(&*run.sides.source, &entry.source.path, "stage", cause);
@@ -52,6 +55,12 @@ fn join(run: &Arc<Run>, entry: Entry) {
         }
         Join::Waits => {}
     }
+}
+
+/// Whether the entry's source is at this moment a name of what `first` is a copy of: names are moved meanwhile.
+fn has_another_name(context: &Context, entry: &Entry, first: &Copied) -> bool {
+    let now = context.sides.source.find(&entry.source.path);
+    now.is_ok_and(|now| now.device == entry.source.device && first.is_of(&now.attr))
 }
 
 /// Puts what is not copied byte by byte into the manifest.

@@ -91,6 +91,31 @@ fn a_file_that_is_replaced_while_it_is_copied_is_staged_as_one_of_the_two() {
     }
 }
 
+#[test]
+fn a_hard_link_that_is_replaced_while_the_other_is_copied_has_its_own_bytes() {
+    for replaced in [0, 1] {
+        let site = Site::new();
+        fs::create_dir(site.pfs("set")).unwrap();
+        fs::write(site.pfs("set/a"), bytes(1, SIZES[1])).unwrap();
+        fs::hard_link(site.pfs("set/a"), site.pfs("set/b")).unwrap();
+        // The one that is found first is copied, the other is made a link to it.
+        let found = fs::read_dir(site.pfs("set")).unwrap();
+        let names: Vec<_> = found.map(|entry| entry.unwrap().file_name()).collect();
+        let (new, old) = (site.path().join("new"), site.pfs("set").join(&names[replaced]));
+        fs::write(&new, b"next\n").unwrap();
+        let pfs = FaultyPfs::default();
+        let replace: Event = Box::new(move || fs::rename(&new, &old).unwrap());
+        *pfs.shared.after_read.lock().unwrap() = Some((names[0].clone(), replace));
+        let spec = site.spec(Direction::In, StageKind::Directory, "set", "");
+        let status = site.run_on(Arc::new(pfs.clone()), &spec);
+        assert!(pfs.shared.after_read.lock().unwrap().is_none(), "nothing was replaced");
+        assert_eq!(status.state, StageState::Complete, "{status:?}");
+        for name in ["a", "b"] {
+            assert_same_file(&site.pfs("set").join(name), &site.buffer(name));
+        }
+    }
+}
+
 /// Stages files out of a buffer whose clock ticks every 10 ms and is that far ahead; one is changed as it is read.
 fn is_seen_by_a_clock(ahead_s: i64) {
     for size in SIZES {
