@@ -386,7 +386,8 @@ impl NodeApi for MemorySite {
 
     async fn locals(&self, node: &str) -> Result<Vec<LocalStatus>, ApiError> {
         let of_node = |world: &mut World| {
-            let all = world.locals.iter().filter(|((at, _), _)| at == node);
+            let unread = world.failing.contains(node);
+            let all = world.locals.iter().filter(|((at, _), _)| at == node && !unread);
             Ok(all.map(|(_, (spec, released))| local_status(spec, *released)).collect())
         };
         self.call_node(node, format!("locals {node}"), of_node).await
@@ -395,6 +396,9 @@ impl NodeApi for MemorySite {
     async fn release_local(&self, node: &str, id: &str, how: Release) -> Result<(), ApiError> {
         let key = (node.to_owned(), id.to_owned());
         let effect = |world: &mut World| {
+            if world.failing.contains(node) {
+                return Err(site("node_disk", "what is kept of the volume cannot be read", "test again"));
+            }
             // One whose drain hangs stays, until it is given up.
             let hangs = |spec: &LocalSpec| {
                 let to = spec.drain.as_ref().map(|drain| drain.to.display().to_string());

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use daemon::error::{site, user};
 use model::phase::{AccessMode, Direction, StageKind, StageState};
 use wire::control::{ApiError, SLURM};
-use wire::node::{LocalDrain, LocalSpec};
+use wire::node::{LocalDrain, LocalSpec, LocalStatus};
 
 use super::{absent, join_all};
 use crate::control::Control;
@@ -218,8 +218,7 @@ async fn drained_at<S: Site>(control: &Control<S>, session: &Session, node: &str
     let grace = control.site.cluster().map_or(0, |setting| setting.fence_grace_s);
     let mut kept_since = None;
     loop {
-        let all = control.site.locals(node).await?;
-        let Some(volume) = all.into_iter().find(|volume| volume.id == session.handle) else { return Ok(()) };
+        let Some(volume) = find(control, session, node).await? else { return Ok(()) };
         let Some(why) = volume.kept else {
             kept_since = None;
             tokio::time::sleep(POLL).await;
@@ -232,6 +231,26 @@ async fn drained_at<S: Site>(control: &Control<S>, session: &Session, node: &str
             return Err(site("not_drained", message, advice));
         }
         tokio::time::sleep(POLL).await;
+    }
+}
+
+/// The volume, if its node still has it.
+async fn find<S: Site>(
+    control: &Control<S>,
+    session: &Session,
+    node: &str,
+) -> Result<Option<LocalStatus>, ApiError> {
+    let mut asked = false;
+    loop {
+        let mut all = control.site.locals(node).await?.into_iter();
+        let listed = all.find(|volume| volume.id == session.handle);
+        if listed.is_some() || asked {
+            return Ok(listed);
+        }
+        // Nodes list what they have taken up. Told to let the volume go, which it is told already, the node looks for
+        // it on its disk: it refuses where it cannot read what is there, and drains what it finds.
+        control.site.release_local(node, &session.handle, Release::Drained).await?;
+        asked = true;
     }
 }
 

@@ -97,6 +97,23 @@ async fn the_stage_out_is_complete_when_every_node_has_drained_and_not_before() 
 }
 
 #[tokio::test]
+async fn a_volume_that_its_node_cannot_read_is_not_taken_for_drained() {
+    let it = fixture();
+    started(&it).await;
+    it.site.world().hanging.insert("/pfs/out".into());
+    it.run(post_run()).await.unwrap();
+    it.site.world().locals.remove(&("c1".to_owned(), TOKEN.to_owned()));
+    // It was started again, and has not taken the volume up.
+    it.site.world().failing.insert("c2".into());
+    assert_eq!(it.run(Request::DataOut).await.unwrap_err().code, "node_disk");
+    assert_ne!(it.status().await.stages[0].state, StageState::Complete);
+    it.site.world().failing.clear();
+    it.site.world().hanging.clear();
+    it.site.world().locals.clear();
+    it.run(Request::DataOut).await.unwrap();
+}
+
+#[tokio::test]
 async fn what_is_owed_is_set_aside_and_what_is_given_up_is_discarded_also_at_a_node_that_was_away() {
     let it = fixture();
     started(&it).await;
