@@ -27,8 +27,8 @@ use row::select;
 
 pub use line::start_next;
 pub use on_demand::{
-    ON_DEMAND_MAX, add, any_at_work, any_in, end, make_room, resume, set_alone, shown, unfinished_of,
-    unfinished_of_job,
+    ON_DEMAND_MAX, add, any_at_work, any_in, end, make_room, resume, set_alone, set_waiting, shown,
+    unfinished_of, unfinished_of_job,
 };
 pub use row::insert;
 pub use scope::{Space, count, counts, named, telling};
@@ -230,15 +230,6 @@ pub fn set_report(tx: &Transaction<'_>, number: u64, report: &StageStatus) -> Re
         "UPDATE transfers SET state = ?2, report_json = ?3 WHERE number = ?1",
         params![number, Word(report.state), to_json(report)],
     )?;
-    Ok(())
-}
-
-/// Sets the state.
-///
-/// # Errors
-/// The database's.
-pub fn set_state(tx: &Transaction<'_>, number: u64, state: StageState) -> Result<()> {
-    tx.execute("UPDATE transfers SET state = ?2 WHERE number = ?1", params![number, Word(state)])?;
     Ok(())
 }
 

@@ -52,9 +52,10 @@ pub async fn kick<S: Site>(control: &Arc<Control<S>>, token: &str) -> Result<(),
 /// # Errors
 /// The database's.
 pub async fn set_waiting<S: Site>(control: &Control<S>, found: &[Transfer]) -> Result<(), ApiError> {
+    let _turn = control.on_demand.hold().await;
     let numbers: Vec<u64> = found.iter().map(|transfer| transfer.number).collect();
     let set = move |tx: &rusqlite::Transaction<'_>| {
-        numbers.iter().try_for_each(|number| transfers::set_state(tx, *number, StageState::Pending))
+        numbers.iter().try_for_each(|number| transfers::set_waiting(tx, *number))
     };
     control.database.transact(set).await
 }

@@ -8,7 +8,7 @@ use wire::control::{
 
 use super::*;
 use crate::rights::Rights;
-use crate::state::transfers::{Origin, Space, Transfer};
+use crate::state::transfers::{self, Origin, Space, Transfer};
 use crate::transfers::{asked, on_demand};
 
 const OWNER: Rights = Rights::Owner(1000);
@@ -199,6 +199,22 @@ async fn a_stage_that_failed_goes_on_with_its_journal_however_it_is_asked_for_ag
     assert_eq!(it.counts(StageScope::All, 20_000).await, [1, 0, 0, 0]);
     assert_eq!(it.site.world().count("retry_stage 7.d5"), 2);
     assert!(!it.site.world().stages.contains_key("7.d5"), "and forgets it once it is complete");
+}
+
+#[tokio::test]
+async fn a_stage_that_two_ask_for_again_runs_once() {
+    let it = Fixture::running().await;
+    let unfinished = || it.control.database.transact(|tx| transfers::unfinished_of(tx, TOKEN));
+    it.site.world().failing.insert("$DW_JOB_STRIPED/a".into());
+    it.ask(out(&["a"], StageDue::Now)).await;
+    assert_eq!(it.counts(StageScope::All, 20_000).await, [0, 0, 0, 1]);
+    let seen = unfinished().await.unwrap();
+    it.site.world().failing.clear();
+    it.site.world().hanging.insert("$DW_JOB_STRIPED/a".into());
+    it.change(StageScope::All, Change::Retry).await;
+    // The other has seen it fail, too.
+    on_demand::set_waiting(&it.control, &seen).await.unwrap();
+    assert_eq!(unfinished().await.unwrap()[0].state, StageState::Active, "it would be started beside itself");
 }
 
 #[tokio::test]

@@ -84,6 +84,17 @@ pub fn set_alone(tx: &Transaction<'_>, number: u64) -> Result<()> {
     Ok(())
 }
 
+/// Puts one that waits for the job's end, or that failed, into the line. One that another has put there meanwhile stays
+/// as it is: it may run already.
+///
+/// # Errors
+/// The database's.
+pub fn set_waiting(tx: &Transaction<'_>, number: u64) -> Result<()> {
+    let sql = "UPDATE transfers SET state = 'pending' WHERE number = ?1 AND state IN ('deferred', 'failed')";
+    tx.execute(sql, [number])?;
+    Ok(())
+}
+
 /// Notes how a transfer ended. Where the same was asked for meanwhile, that one counts.
 ///
 /// # Errors
