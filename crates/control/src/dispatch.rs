@@ -20,6 +20,7 @@ use crate::transfers::script;
 use crate::turns::Call;
 
 /// A life-cycle function that changes something, with its arguments.
+#[derive(serde::Serialize)]
 pub(crate) enum Request {
     Setup(Box<Setup>),
     Create(Box<CreatePersistent>),
@@ -40,7 +41,8 @@ impl Request {
             Request::DataOut => (Function::DataOut, false),
             Request::Teardown(how) => (Function::Teardown, how.hurry),
         };
-        Call { function, hurry }
+        let arguments = serde_json::to_string(self).expect("requests have only string keys");
+        Call { function, hurry, arguments }
     }
 }
 
@@ -53,6 +55,7 @@ impl<S: Site> Control<S> {
         check_token(token)?;
         self.make_way(token, &request).await;
         let (control, name, call) = (Arc::clone(self), token.to_owned(), request.call());
+        let function = call.function;
         self.turns
             .run(token, call, move |cancelled| async move {
                 let started = Instant::now();
@@ -66,7 +69,7 @@ impl<S: Site> Control<S> {
                     Request::Teardown(how) => lifecycle::teardown::run(&control, &name, how).await,
                 };
                 control.finish_aside();
-                control.note(&name, call.function, result, started).await
+                control.note(&name, function, result, started).await
             })
             .await
     }

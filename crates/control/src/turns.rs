@@ -1,5 +1,5 @@
 //! Who runs when: the functions of one token run one after the other, each in a task of its own that goes on when its
-//! caller goes away; whoever asks for a function that runs or waits already joins it.
+//! caller goes away; whoever asks for a function that runs or waits already, with the same arguments, joins it.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -11,12 +11,14 @@ use tokio::sync::watch;
 use wire::control::ApiError;
 
 /// What two calls must have in common to be one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Call {
     /// The function.
     pub function: Function,
     /// A call in a hurry does not join one that is patient.
     pub hurry: bool,
+    /// All that it was called with, in one text: who asks for something else is judged by that, after this one.
+    pub arguments: String,
 }
 
 /// Tells a function that it is to stop.
@@ -62,10 +64,11 @@ impl Turns {
     where
         F: Future<Output = Result<(), ApiError>> + Send + 'static,
     {
+        let function = call.function;
         let mut outcome = self.join_or_start(token, call, work)?;
         let done = outcome.wait_for(Option::is_some).await;
-        let done = done
-            .map_err(|_| bug("function_lost", format!("{:?} of session {token} broke off", call.function)))?;
+        let done =
+            done.map_err(|_| bug("function_lost", format!("{function:?} of session {token} broke off")))?;
         done.clone().unwrap_or(Ok(()))
     }
 
@@ -129,30 +132,30 @@ impl Turns {
         }
         let (shown, outcome) = watch::channel(None);
         let (cancel, cancelled) = watch::channel(false);
-        line.jobs.insert(call, Job { outcome: outcome.clone(), cancel, running: false });
+        line.jobs.insert(call.clone(), Job { outcome: outcome.clone(), cancel, running: false });
         let (turns, turn, token) = (Arc::clone(self), Arc::clone(&line.turn), token.to_owned());
         tokio::spawn(async move {
             let _turn = turn.lock_owned().await;
-            turns.mark_running(&token, call);
+            turns.mark_running(&token, &call);
             // A task of its own, so that a panic in the work does not leave the call in the table.
             let result = tokio::spawn(work(cancelled)).await;
             let result = result.unwrap_or_else(|error| Err(bug("function_panicked", error.to_string())));
-            turns.remove(&token, call);
+            turns.remove(&token, &call);
             shown.send_replace(Some(result));
         });
         Ok(outcome)
     }
 
-    fn mark_running(&self, token: &str, call: Call) {
-        if let Some(job) = self.lock().tokens.get_mut(token).and_then(|token| token.jobs.get_mut(&call)) {
+    fn mark_running(&self, token: &str, call: &Call) {
+        if let Some(job) = self.lock().tokens.get_mut(token).and_then(|token| token.jobs.get_mut(call)) {
             job.running = true;
         }
     }
 
-    fn remove(&self, token: &str, call: Call) {
+    fn remove(&self, token: &str, call: &Call) {
         let mut table = self.lock();
         let Some(line) = table.tokens.get_mut(token) else { return };
-        line.jobs.remove(&call);
+        line.jobs.remove(call);
         if line.jobs.is_empty() {
             table.tokens.remove(token);
         }
@@ -169,8 +172,8 @@ mod tests {
     use std::sync::atomic::{AtomicU32, Ordering};
     use tokio::sync::Notify;
 
-    const IN: Call = Call { function: Function::DataIn, hurry: false };
-    const OUT: Call = Call { function: Function::DataOut, hurry: false };
+    const IN: Call = Call { function: Function::DataIn, hurry: false, arguments: String::new() };
+    const OUT: Call = Call { function: Function::DataOut, hurry: false, arguments: String::new() };
 
     #[tokio::test]
     async fn the_same_call_joins_and_a_later_one_runs_anew() {

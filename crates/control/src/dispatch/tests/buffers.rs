@@ -43,6 +43,17 @@ async fn a_persistent_buffer_is_made_once_and_its_name_is_taken() {
 }
 
 #[tokio::test]
+async fn a_name_is_taken_also_for_who_asks_while_the_buffer_is_being_made() {
+    let it = fixture();
+    let other = CreatePersistent { owner: Owner { uid: 2002, gid: 2002 }, ..create("data") };
+    let (first, same, second) =
+        tokio::join!(made(&it, create("data")), made(&it, create("data")), made(&it, other));
+    first.and(same).unwrap();
+    assert_eq!(second.unwrap_err().code, "name_taken");
+    assert_eq!(it.control.status_of("data").await.unwrap().owner.uid, 1000);
+}
+
+#[tokio::test]
 async fn a_job_uses_stages_and_mounts_a_persistent_buffer_and_leaves_it() {
     let it = fixture();
     made(&it, create("data")).await.unwrap();
