@@ -134,16 +134,19 @@ pub fn is_one(instance: Option<&Instance>, activation: &Activation) -> bool {
     own && instance.is_some_and(Instance::is_private_volumes)
 }
 
-/// Makes the volume on one node.
+/// Makes the volume on one node, or, where it `is_used` by the job already, sees that it is there.
 ///
 /// # Errors
-/// The node has no room, or another job of the user there.
-pub async fn create<S: Site>(
+/// The node has no room, another job of the user, or lost the volume.
+pub async fn give<S: Site>(
     control: &Control<S>,
     session: &Session,
     instance: &Instance,
-    node: &str,
+    (node, is_used): (&str, bool),
 ) -> Result<(), ApiError> {
+    if is_used {
+        return check_there(control, session, node).await;
+    }
     let token = session.token.clone();
     let stages = control.database.transact(move |tx| transfers::of_script(tx, &token)).await?;
     let drain = stages.iter().find(|stage| is_drained(stage)).map(|stage| LocalDrain {
@@ -168,6 +171,21 @@ pub async fn create<S: Site>(
     }
     let message = format!("the volume is at {}, the job was told {}", made.path.display(), told.display());
     Err(site("local_root_differs", message, "give local_root in control.toml and node.toml one value"))
+}
+
+/// The volume that a job works in is not made anew under it: the job would find it empty, and nobody be told.
+///
+/// # Errors
+/// It is not there any more, or the node does not answer.
+async fn check_there<S: Site>(control: &Control<S>, session: &Session, node: &str) -> Result<(), ApiError> {
+    let all = control.site.locals(node).await?;
+    if all.iter().any(|volume| volume.id == session.handle && !volume.released) {
+        return Ok(());
+    }
+    let message = format!("node {node} does not have the volume any more that the job was given there");
+    let advice = "look at the node's log and its flash: mount what is not mounted, and start the node again. If the \
+                  volume is lost, end the job and run it again";
+    Err(site("local_lost", message, advice))
 }
 
 /// Lets the volume on one node go. One that does not answer is told when it is back: that is replied.

@@ -45,8 +45,9 @@ impl Place {
             == (&activation.buffer, activation.access_mode, &activation.node)
     }
 
-    fn activation(&self, standing: Standing, interruptions: u32) -> Activation {
-        Activation {
+    /// As it is asked for now, and whether the job has it already: it was made before the job began.
+    fn activation(&self, standing: Standing, old: Option<&Activation>, phase: Phase) -> (Activation, bool) {
+        let activation = Activation {
             buffer: self.buffer.clone(),
             access_mode: self.mode,
             node: self.node.clone(),
@@ -54,8 +55,9 @@ impl Place {
             shared: standing.shared,
             mountpoint: self.mountpoint.clone(),
             mounted: true,
-            interruptions,
-        }
+            interruptions: old.map_or(0, |old| old.interruptions),
+        };
+        (activation, phase == Phase::Mounted && old.is_some_and(|old| old.mounted))
     }
 }
 
@@ -89,8 +91,8 @@ pub async fn run<S: Site>(control: &Control<S>, token: &str, request: PreRun) ->
         add_private(control, &mut used, &names(&hosts)).await?;
     }
     let mounts = wanted.iter().map(|(place, standing)| {
-        let interruptions = known.iter().find(|old| place.is(old)).map_or(0, |old| old.interruptions);
-        mount(control, &session, &used, place.activation(*standing, interruptions), hosts.len() == 1)
+        let old = known.iter().find(|old| place.is(old));
+        mount(control, &session, &used, place.activation(*standing, old, session.phase), hosts.len() == 1)
     });
     // Every one is waited for, also when one fails: what comes after must find them all settled.
     let results: Result<(), ApiError> = join_all(mounts).await.into_iter().collect();
@@ -245,7 +247,7 @@ async fn mount<S: Site>(
     control: &Control<S>,
     session: &Session,
     used: &[Buffer],
-    activation: Activation,
+    (activation, is_used): (Activation, bool),
     one_host: bool,
 ) -> Result<(), ApiError> {
     let Some(buffer) = used.iter().find(|buffer| buffer.name == activation.buffer) else { return Ok(()) };
@@ -257,7 +259,7 @@ async fn mount<S: Site>(
     control.database.transact(note).await?;
     let (node, mode) = (activation.node.clone(), activation.access_mode);
     if job_nodes::is_one(Some(&buffer.described.instance), &activation) {
-        let made = job_nodes::create(control, session, &buffer.described.instance, &node).await;
+        let made = job_nodes::give(control, session, &buffer.described.instance, (&node, is_used)).await;
         return made.map_err(|error| on_node(&node, error));
     }
     let id = mount_id(&session.handle, &activation);

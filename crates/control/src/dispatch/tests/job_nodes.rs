@@ -213,3 +213,14 @@ async fn a_node_whose_flash_is_full_is_named() {
     assert!(error.code == "no_room" && error.message.contains("node c2 has 2 GiB"), "{error}");
     assert!(it.is_empty());
 }
+
+#[tokio::test]
+async fn a_volume_that_is_lost_under_its_job_is_named_and_never_made_anew() {
+    let it = fixture();
+    started(&it).await;
+    it.run(on(&HOSTS)).await.unwrap();
+    it.site.world().locals.retain(|(node, _), _| node != "c1");
+    let error = it.run(on(&HOSTS)).await.expect_err("the job would find an empty volume");
+    assert!(error.code == "local_lost" && error.message.contains("node c1"), "{error}");
+    assert!(!has(&it, "c1") && has(&it, "c2"));
+}
