@@ -18,6 +18,7 @@ mod mirrored;
 mod opening;
 mod repairs;
 mod resting;
+mod room;
 mod syncs;
 mod taken;
 
@@ -36,6 +37,7 @@ use wire::data::{Request, Time};
 pub use self::measure::{Measure, measure, next_data};
 
 use self::measure::extents_of;
+use self::room::Counted;
 use super::extents::{Extents, blocks_inside, blocks_touched};
 use super::open_objects::{self, OpenObjects};
 use super::space::Space;
@@ -53,6 +55,7 @@ use crate::mirror::Mirror;
 pub struct Objects {
     root: PathBuf,
     space: Arc<Space>,
+    counted: Counted,
     open: open_objects::Shared,
     syncs: Arc<Syncs>,
     /// Their checksums.
@@ -100,13 +103,19 @@ impl Objects {
         }
         let syncs = Arc::new(Syncs::new(&root, !space.counts(), verifier)?);
         let keeper = Keeper::open(seals, || resting::list(&root))?;
-        let objects =
-            Objects { root, space, open: OpenObjects::new(), syncs, keeper, mirror: None, other: None };
+        let objects = Objects {
+            root,
+            space,
+            counted: Counted::default(),
+            open: OpenObjects::new(),
+            syncs,
+            keeper,
+            mirror: None,
+            other: None,
+        };
         if objects.space.counts() {
             for ino in objects.list()? {
-                if let Some(object) = objects.existing(ino)? {
-                    objects.space.take_existing(object.extents.lock().expect(POISON).blocks());
-                }
+                objects.existing(ino)?;
             }
         }
         Ok(objects)
@@ -160,9 +169,10 @@ impl Objects {
         let end = end_of(offset, bytes.len() as u64)?;
         let change = Change::Write(offset..end);
         let _held = self.hold(ino, offset..end);
+        let room = self.reserve(ino, blocks_touched(offset..end))?;
         let object = self.repaired(ino, &NO_MORE, || self.make(ino, &change))?;
         let _changing = self.change(&object, &change)?;
-        self.charge(&object, blocks_touched(offset..end))?;
+        room.spend(&object);
         object.pending.begin_write();
         self.on_both(ino, (&Request::Write { ino, offset }, bytes), || {
             object.file.write_all_at(bytes, offset)?;
@@ -178,17 +188,17 @@ impl Objects {
             AllocateMode::PunchHole | AllocateMode::Zero => Change::Write(offset..end),
         };
         let _held = self.hold(ino, offset..end);
+        let takes = if mode == AllocateMode::PunchHole { 0..0 } else { blocks_touched(offset..end) };
+        let room = self.reserve(ino, takes)?;
         let object = self.repaired(ino, &NO_MORE, || self.make(ino, &change))?;
         let _changing = self.change(&object, &change)?;
+        room.spend(&object);
         let flags = match mode {
             AllocateMode::Grow => FallocateFlags::empty(),
             AllocateMode::KeepSize => FallocateFlags::KEEP_SIZE,
             AllocateMode::PunchHole => FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE,
             AllocateMode::Zero => FallocateFlags::ZERO_RANGE | FallocateFlags::KEEP_SIZE,
         };
-        if mode != AllocateMode::PunchHole {
-            self.charge(&object, blocks_touched(offset..end))?;
-        }
         object.pending.begin_write();
         self.on_both(ino, (&Request::Allocate { ino, offset, len, mode }, &[]), || {
             rustix::fs::fallocate(&object.file, flags, offset, len)?;
@@ -249,6 +259,8 @@ impl Objects {
         self.keeper.forget(ino);
         // From here on nobody puts back one that was gone; somebody may have until now.
         let Some(object) = object.map_or_else(|| self.existing(ino), |object| Ok(Some(object)))? else {
+            // Somebody may have removed it below us.
+            self.count(ino, &Extents::default(), 0);
             return Ok(());
         };
         let mut open = self.opened();
@@ -268,21 +280,6 @@ impl Objects {
 
     fn opened(&self) -> MutexGuard<'_, OpenObjects> {
         self.open.lock().expect(POISON)
-    }
-
-    fn charge(&self, object: &Object, blocks: Range<u64>) -> io::Result<()> {
-        if self.space.counts() {
-            let mut extents = object.extents.lock().expect(POISON);
-            self.space.take(extents.missing(blocks.clone()))?;
-            extents.insert(blocks);
-        }
-        Ok(())
-    }
-
-    fn refund(&self, object: &Object, blocks: Range<u64>) {
-        if self.space.counts() {
-            self.space.give_back(object.extents.lock().expect(POISON).remove(blocks));
-        }
     }
 }
 

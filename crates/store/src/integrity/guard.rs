@@ -148,6 +148,12 @@ impl Guard {
         if let Some(fault) = state.broken.clone().filter(|_| !replaced) {
             return Err(fault.error(self.ino));
         }
+        // First: a change that is refused leaves the seal as it is, and the damage known after a restart.
+        for block in change.cut() {
+            if !replaced && state.knows(block).is_some() {
+                state.check(self.ino, file, block)?;
+            }
+        }
         if state.sealed {
             log.lift(self.ino)?;
             state.sealed = false;
@@ -156,11 +162,6 @@ impl Guard {
             (state.base, state.broken, state.touched) = (None, None, Extents::default());
         }
         if state.base.is_some() {
-            for block in change.cut() {
-                if state.knows(block).is_some() {
-                    state.check(self.ino, file, block)?;
-                }
-            }
             state.touched.insert(change.blocks());
             if state.touched.pieces() > PIECES_MAX {
                 (state.base, state.touched) = (None, Extents::default());

@@ -86,6 +86,9 @@ impl Objects {
         };
         let extents = if self.space.counts() { extents_of(&file)? } else { Extents::default() };
         let guard = self.keeper.guard(ino, &file)?;
+        if self.space.counts() {
+            self.count(ino, &extents, 0);
+        }
         let (pending, extents) = (Pending::default(), Mutex::new(extents));
         let object = Arc::new(Object { file, pending, extents, guard });
         open.keep(ino, object.clone());

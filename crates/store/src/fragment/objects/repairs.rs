@@ -11,7 +11,7 @@ use std::ops::Range;
 use std::os::unix::fs::OpenOptionsExt;
 use std::sync::Arc;
 
-use super::{Object, Objects, POISON};
+use super::{Object, Objects};
 use crate::fragment::extents::BLOCK_BYTES;
 use crate::integrity::other::{NotRead, OtherCopy};
 use crate::integrity::repair::set_time;
@@ -200,15 +200,6 @@ impl Objects {
             }
         }
         Ok(Ok(count))
-    }
-
-    /// What is repaired takes space again, also past the capacity: it did before.
-    fn count_again(&self, object: &Object, block: u64) {
-        if self.space.counts() {
-            let mut extents = object.extents.lock().expect(POISON);
-            self.space.take_existing(extents.missing(block..block + 1));
-            extents.insert(block..block + 1);
-        }
     }
 
     /// Makes an object anew that was sealed and is gone: as long as it was, and without a byte. Whether there is one.

@@ -3,6 +3,8 @@
 use std::time::Duration;
 
 use super::*;
+use crate::integrity::other::NotRead;
+use crate::integrity::scrub::Pace;
 
 fn open(folder: &tempfile::TempDir, space: Arc<Space>) -> Objects {
     let verifier = Verifier::open(folder.path(), &[folder.path().to_owned()]).unwrap();
@@ -107,4 +109,79 @@ fn space_that_was_allocated_and_not_written_is_counted_over_a_restart_and_given_
     assert_eq!(again.used().unwrap(), 131_072);
     reopened.destroy(2).unwrap();
     assert_eq!(again.used().unwrap(), 0);
+}
+
+#[test]
+fn a_write_that_does_not_fit_makes_no_damage_right() {
+    let (folder, space, objects) = objects(2 * 4096);
+    objects.write(2, 0, &[1; 4096]).unwrap();
+    objects.write(3, 0, &[1; 4096]).unwrap();
+    objects.adopt().unwrap();
+    objects.seal_idle(Duration::ZERO, &mut Pace::new(None)).unwrap();
+    let rotten = File::options().write(true).open(objects.path(2)).unwrap();
+    rotten.write_all_at(&[9], 100).unwrap();
+    objects.keeper().lost.add(4, 4096).unwrap();
+    let full = Some(Errno::NOSPC.raw_os_error());
+    let check = |objects: &Objects, space: &Space| {
+        let allocated = objects.allocate(2, 0, 8192, AllocateMode::Zero);
+        for refused in [objects.write(2, 0, &[1; 8192]), objects.write(4, 0, &[1; 4096]), allocated] {
+            assert_eq!(errno(refused), full);
+        }
+        assert!(objects.read(2, 0, &mut [0; 4096]).is_err(), "known damage is read");
+        assert!(objects.read(4, 0, &mut [0; 4096]).is_err(), "what was lost reads as empty");
+        // What is refused as damaged gives its room back.
+        assert!(objects.write(2, 1, &[1; 10]).is_err());
+        assert_eq!(space.used().unwrap(), 8192);
+    };
+    check(&objects, &space);
+    drop(objects);
+    let again = Arc::new(Space::counted(2 * 4096));
+    let objects = open(&folder, again.clone());
+    assert!(objects.read(2, 0, &mut [0; 4096]).is_err(), "known damage is read after a restart");
+    check(&objects, &again);
+    // As a whole it may be replaced, once there is room.
+    objects.destroy(3).unwrap();
+    objects.write(2, 0, &[7; 8192]).unwrap();
+    assert_eq!((objects.read(2, 0, &mut [0; 8192]).unwrap(), again.used().unwrap()), (8192, 8192));
+}
+
+/// As the mirror has them.
+#[derive(Debug)]
+struct Elsewhere;
+
+impl OtherCopy for Elsewhere {
+    fn read(&self, _: u64, _: u64, len: u32) -> Result<Vec<u8>, NotRead> {
+        Ok(vec![7; len as usize])
+    }
+
+    fn node(&self) -> String {
+        "n1".into()
+    }
+}
+
+#[test]
+fn what_is_removed_below_us_and_repaired_or_replaced_is_counted_once() {
+    let (_folder, space, objects) = objects(1 << 20);
+    let objects = objects.with_other(Arc::new(Elsewhere));
+    let gone = |ino| std::fs::remove_file(objects.path(ino)).unwrap();
+    objects.write(2, 0, &[7; 65_536]).unwrap();
+    objects.write(3, 0, &[7; 4096]).unwrap();
+    objects.adopt().unwrap();
+    objects.seal_idle(Duration::ZERO, &mut Pace::new(None)).unwrap();
+    for closed in [false, true, false] {
+        gone(2);
+        if closed {
+            objects.opened().remove(2);
+        }
+        objects.repair_all(2, &[Fault::Missing { was: 65_536 }], 65_536).unwrap();
+        assert_eq!(objects.read(2, 0, &mut [0; 65_536]).unwrap(), 65_536);
+        assert_eq!(space.used().unwrap(), 65_536 + 4096);
+    }
+    gone(3);
+    objects.write(3, 0, &[8; 8192]).unwrap();
+    assert_eq!(space.used().unwrap(), 65_536 + 8192);
+    gone(2);
+    objects.opened().remove(2);
+    objects.destroy(2).unwrap();
+    assert_eq!(space.used().unwrap(), 8192);
 }

@@ -1,0 +1,97 @@
+//! Room for what is about to be written, where we count, and what an object gives back.
+//!
+//! How many blocks are counted for an object is kept also while it is not open: it may be removed, and put back, below
+//! us.
+//!
+//! **Invariant:** room is taken before a change begins: a change that does not fit has lifted no seal and forgotten no
+//! damage. What is used is the sum of what is counted for each object, and of the room that is taken.
+
+use std::collections::HashMap;
+use std::io;
+use std::ops::Range;
+use std::sync::Mutex;
+
+use super::{Object, Objects, POISON};
+use crate::fragment::extents::Extents;
+
+/// The blocks that are counted for each object.
+#[derive(Debug, Default)]
+pub(super) struct Counted(Mutex<HashMap<u64, u64>>);
+
+/// Room that is taken for a change; what is not spent is given back.
+pub(super) struct Room<'a> {
+    objects: &'a Objects,
+    ino: u64,
+    /// What the change touches.
+    blocks: Range<u64>,
+    /// How many of them are taken.
+    taken: u64,
+}
+
+impl Objects {
+    /// Takes room for those of `blocks` that the object does not have.
+    ///
+    /// # Errors
+    /// ENOSPC where they do not fit: nothing has changed then.
+    pub(super) fn reserve(&self, ino: u64, blocks: Range<u64>) -> io::Result<Room<'_>> {
+        let mut room = Room { objects: self, ino, blocks: blocks.clone(), taken: 0 };
+        if self.space.counts() && !blocks.is_empty() {
+            let missing = match self.in_place(ino)? {
+                Some(object) => object.extents.lock().expect(POISON).missing(blocks),
+                None => blocks.end - blocks.start,
+            };
+            self.space.take(missing)?;
+            room.taken = missing;
+        }
+        Ok(room)
+    }
+
+    /// Gives back the room of `blocks`.
+    pub(super) fn refund(&self, object: &Object, blocks: Range<u64>) {
+        if self.space.counts() {
+            let mut extents = object.extents.lock().expect(POISON);
+            extents.remove(blocks);
+            self.count(object.guard.ino(), &extents, 0);
+        }
+    }
+
+    /// What is repaired takes space again, also past the capacity: it did before.
+    pub(super) fn count_again(&self, object: &Object, block: u64) {
+        if self.space.counts() {
+            let mut extents = object.extents.lock().expect(POISON);
+            extents.insert(block..block + 1);
+            self.count(object.guard.ino(), &extents, 0);
+        }
+    }
+
+    /// From here on these blocks are counted for the object, for some of which room is taken.
+    pub(super) fn count(&self, ino: u64, extents: &Extents, taken: u64) {
+        let mut counted = self.counted.0.lock().expect(POISON);
+        let before = match extents.blocks() {
+            0 => counted.remove(&ino),
+            blocks => counted.insert(ino, blocks),
+        };
+        drop(counted);
+        let before = before.unwrap_or(0) + taken;
+        self.space.take_existing(extents.blocks().saturating_sub(before));
+        self.space.give_back(before.saturating_sub(extents.blocks()));
+    }
+}
+
+impl Room<'_> {
+    /// The change has begun: from here on the object has the blocks.
+    pub(super) fn spend(mut self, object: &Object) {
+        if self.objects.space.counts() {
+            let mut extents = object.extents.lock().expect(POISON);
+            extents.insert(self.blocks.clone());
+            // What somebody freed since it was looked at is taken past the capacity: the change has begun.
+            self.objects.count(self.ino, &extents, std::mem::take(&mut self.taken));
+        }
+    }
+}
+
+impl Drop for Room<'_> {
+    fn drop(&mut self) {
+        self.objects.space.give_back(self.taken);
+    }
+}
