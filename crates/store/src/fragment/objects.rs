@@ -173,7 +173,7 @@ impl Objects {
         let object = self.repaired(ino, &NO_MORE, || self.make(ino, &change))?;
         let _changing = self.change(&object, &change)?;
         room.spend(&object);
-        object.pending.begin_write();
+        let _writing = object.pending.writing();
         self.on_both(ino, (&Request::Write { ino, offset }, bytes), || {
             object.file.write_all_at(bytes, offset)?;
             Ok(measure(&object.file)?.mtime)
@@ -199,7 +199,7 @@ impl Objects {
             AllocateMode::PunchHole => FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE,
             AllocateMode::Zero => FallocateFlags::ZERO_RANGE | FallocateFlags::KEEP_SIZE,
         };
-        object.pending.begin_write();
+        let _writing = object.pending.writing();
         self.on_both(ino, (&Request::Allocate { ino, offset, len, mode }, &[]), || {
             rustix::fs::fallocate(&object.file, flags, offset, len)?;
             if mode == AllocateMode::PunchHole {

@@ -31,12 +31,19 @@ pub struct Pending {
 }
 
 impl Pending {
-    /// Something is about to be written.
-    pub fn begin_write(&self) {
+    /// Something is about to be written. A sync that is under way may or may not have it: what was written is unsynced
+    /// until one has begun after what this gives was dropped.
+    pub fn writing(&self) -> Writing<'_> {
+        self.note_unsynced();
+        Writing(self)
+    }
+
+    /// No sync of it is known to have succeeded.
+    pub fn note_unsynced(&self) {
         self.unsynced.store(true, Ordering::Release);
     }
 
-    /// It is about to be synced with others; whether it had to be. If that fails, [`Pending::begin_write`] takes it
+    /// It is about to be synced with others; whether it had to be. If that fails, [`Pending::note_unsynced`] takes it
     /// back.
     pub fn take_unsynced(&self) -> bool {
         self.unsynced.swap(false, Ordering::AcqRel)
@@ -55,6 +62,16 @@ impl Pending {
     /// Whether a sync of the object itself must tell whether it was about this one.
     pub fn is_suspect(&self) -> bool {
         self.suspected.load(Ordering::Acquire) != self.heard.load(Ordering::Acquire)
+    }
+}
+
+/// A write that is under way, until it is dropped.
+#[must_use]
+pub struct Writing<'a>(&'a Pending);
+
+impl Drop for Writing<'_> {
+    fn drop(&mut self) {
+        self.0.note_unsynced();
     }
 }
 
@@ -136,3 +153,17 @@ impl Syncs {
 }
 
 const POISON: &str = "no thread panics while it syncs an object";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_while_a_sync_is_under_way_is_unsynced_after_it() {
+        let pending = Pending::default();
+        let writing = pending.writing();
+        assert!(pending.take_unsynced(), "a sync begins before the bytes are there");
+        drop(writing);
+        assert!(pending.is_unsynced(), "nobody would sync it before it is closed");
+    }
+}

@@ -28,7 +28,7 @@ impl Objects {
         let request = (&Request::Resize { ino, size }, &[][..]);
         let Some(object) = object else { return self.on_both(ino, request, || Ok(())) };
         let _changing = self.change(&object, &change)?;
-        object.pending.begin_write();
+        let _writing = object.pending.writing();
         self.on_both(ino, request, || {
             object.file.set_len(size)?;
             self.refund(&object, size.div_ceil(BLOCK_BYTES)..u64::MAX);

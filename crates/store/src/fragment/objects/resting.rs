@@ -63,7 +63,7 @@ impl Objects {
         open.retain(|object| object.guard.at_rest(idle).is_some_and(|_held| object.pending.take_unsynced()));
         // We have them open, so they stay so until it is known how that ended.
         if !open.is_empty() && !self.sync_whole() {
-            open.iter().for_each(|object| object.pending.begin_write());
+            open.iter().for_each(|object| object.pending.note_unsynced());
         }
     }
 

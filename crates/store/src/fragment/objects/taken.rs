@@ -92,7 +92,7 @@ impl Objects {
         let object = self.make(ino, change)?;
         let before = measure(&object.file)?.mtime;
         let _changing = self.keeper.change(&object.guard, &object.file, change)?;
-        object.pending.begin_write();
+        let _writing = object.pending.writing();
         act(&object)?;
         set_time(&object.file, (before.seconds, before.nanos))
     }
