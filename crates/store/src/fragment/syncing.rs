@@ -108,6 +108,11 @@ impl Syncs {
         self.verifier.number()
     }
 
+    /// Something was lost, and it is not known of which object: the next start has another commit verifier.
+    pub fn renounce(&self) {
+        self.verifier.renounce();
+    }
+
     /// What failed, until everybody was told.
     pub fn errors(&self) -> &SyncErrors {
         &self.errors

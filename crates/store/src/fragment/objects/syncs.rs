@@ -45,7 +45,9 @@ impl Objects {
         Ok(())
     }
 
-    fn suspect_all(&self) {
+    pub(super) fn suspect_all(&self) {
+        // First: this process may end, also cleanly, before each of them was synced by itself.
+        self.syncs.renounce();
         self.opened().all().for_each(|object| object.pending.suspect());
     }
 

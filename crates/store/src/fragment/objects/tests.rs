@@ -145,6 +145,22 @@ fn a_write_that_does_not_fit_makes_no_damage_right() {
     assert_eq!((objects.read(2, 0, &mut [0; 8192]).unwrap(), again.used().unwrap()), (8192, 8192));
 }
 
+#[test]
+fn a_stop_while_an_object_is_suspected_of_a_loss_is_no_clean_one() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir(folder.path().join("objects")).unwrap();
+    let verifier = || Arc::new(Verifier::open(folder.path(), &[folder.path().to_owned()]).unwrap());
+    let first = verifier();
+    let seals = Place { path: folder.path().join("seals"), owner: "a test".into() };
+    let space = Arc::new(Space::counted(1 << 20));
+    let objects = Objects::open(folder.path().join("objects"), seals, space, first.clone()).unwrap();
+    objects.write(2, 0, b"bytes").unwrap();
+    // As when the sync of their whole file system fails; none of the object itself follows.
+    objects.suspect_all();
+    first.note_clean().unwrap();
+    assert_ne!(verifier().number(), first.number(), "nobody is told of the loss");
+}
+
 /// As the mirror has them.
 #[derive(Debug)]
 struct Elsewhere;
