@@ -123,6 +123,10 @@ impl Mirror {
             self.differs(ino);
         }
         let settled = self.settle(&[ino], sent);
+        if settled.is_err() {
+            // Nor does anybody know whether it was done there.
+            self.differs(ino);
+        }
         done.and_then(|done| settled.map(|()| done))
     }
 
@@ -195,7 +199,7 @@ impl Mirror {
                 progress = self.changed.wait(progress).expect(POISON);
                 continue;
             }
-            self.go_alone(&mut progress);
+            self.go_alone(&mut progress)?;
             progress.todo.add(inos);
             return Ok(None);
         }
@@ -225,7 +229,11 @@ impl Mirror {
     }
 
     /// From here on changes are made without the mirror. The lock is held: nobody is answered before the note is there.
-    fn go_alone(&self, progress: &mut Progress) {
+    ///
+    /// # Errors
+    /// The note cannot be made: as before, no change is made.
+    fn go_alone(&self, progress: &mut Progress) -> io::Result<()> {
+        self.note_alone(progress)?;
         if progress.way == Way::Both {
             progress.epoch += 1;
             progress.idle.clear();
@@ -241,32 +249,39 @@ impl Mirror {
             );
         }
         progress.way = Way::Alone;
-        self.note_alone(progress);
         self.changed.notify_all();
+        Ok(())
     }
 
-    fn note_alone(&self, progress: &mut Progress) {
+    /// Notes durably that the mirror may lack something.
+    ///
+    /// # Errors
+    /// The errno of making the note: without it the next life takes the mirror for whole.
+    fn note_alone(&self, progress: &mut Progress) -> io::Result<()> {
         progress.whole = false;
         progress.had = Some(Had::default());
         progress.doubt.begin();
-        if !std::mem::replace(&mut progress.alone, true)
-            && let Err(error) = alone::note_alone(&*self.notes, true)
-        {
-            let path = self.notes.path_of("");
-            tracing::error!(path = %path.display(), %error, "cannot note that the mirror lacks something");
+        if !progress.alone {
+            alone::note_alone(&*self.notes, true).inspect_err(|error| {
+                let path = self.notes.path_of("");
+                tracing::error!(path = %path.display(), %error, "cannot note that the mirror lacks something");
+            })?;
+            progress.alone = true;
         }
+        Ok(())
     }
 
     /// The mirror did not do what was done here. Nobody is answered before control knows, where it is to.
     ///
     /// # Errors
-    /// The fragment is closed.
+    /// The fragment is closed; what the mirror lacks cannot be noted.
     fn lacks(&self, inos: &[u64], errno: Errno) -> io::Result<()> {
         let mut progress = self.lock();
         progress.todo.add(inos);
         progress.trouble = Some(format!("the mirror fails: {errno}"));
-        self.note_alone(&mut progress);
+        let noted = self.note_alone(&mut progress);
         self.changed.notify_all();
+        noted?;
         let is_untold = |progress: &mut Progress| !progress.closed && progress.doubt.untold().is_some();
         let progress = self.changed.wait_while(progress, is_untold).expect(POISON);
         if progress.closed || self.place.is_replaced() { Err(Errno::IO.into()) } else { Ok(()) }
@@ -316,3 +331,6 @@ impl Mirror {
 }
 
 const POISON: &str = "no thread panics while it holds the state of a mirror";
+
+#[cfg(test)]
+mod tests;

@@ -73,7 +73,7 @@ impl<'a> Filling<'a> {
             return Err(io::ErrorKind::InvalidData.into());
         };
         // What is in doubt here is had from one that has all, which it says until that is done.
-        let told = mirror.heard(life) && !had.still;
+        let told = mirror.heard(life)? && !had.still;
         if told {
             link.ask(&Request::NoteMirror { whole: false }, &[])?;
         }
@@ -201,19 +201,22 @@ impl Mirror {
     }
 
     /// The mirror says which life it lives. Returns whether it may lack something.
-    fn heard(&self, life: u64) -> bool {
+    ///
+    /// # Errors
+    /// It does, which cannot be noted: it is heard again.
+    fn heard(&self, life: u64) -> io::Result<bool> {
         let mut progress = self.lock();
-        let before = progress.life.replace(life);
-        if before.is_some_and(|before| before != life) {
+        if progress.life.is_some_and(|before| before != life) {
             // It has lost what was answered and not synced.
             progress.todo = Todo::All;
             progress.trouble = Some("the mirror's node has lost what was not synced".into());
-            self.note_alone(&mut progress);
+            self.note_alone(&mut progress)?;
         }
+        progress.life = Some(life);
         if !progress.todo.is_none() {
             progress.whole = false;
         }
-        !progress.whole
+        Ok(!progress.whole)
     }
 
     /// From here on changes go to the mirror as well.
