@@ -351,6 +351,11 @@ impl Log {
         Ok((Draft::begin(self.folder.clone(), self.next)?, reader))
     }
 
+    /// Whether more than its first `copied` bytes count as synced.
+    pub fn is_confirmed_beyond(&self, copied: u64) -> bool {
+        self.synced > copied
+    }
+
     /// Puts `draft` in this log's place, which has all of this log, and what it has of this log's first `copied` bytes
     /// was synced.
     ///
@@ -359,7 +364,7 @@ impl Log {
     /// unknown which of both has the name, this log goes on.
     pub fn replace_by(&mut self, mut draft: Draft, copied: u64) -> io::Result<()> {
         self.intact()?;
-        if self.synced > copied {
+        if self.is_confirmed_beyond(copied) {
             return Err(Errno::AGAIN.into());
         }
         draft.flush()?;

@@ -1,6 +1,7 @@
 //! The shard against itself: whatever clients do, the log gives the same tree back.
 
 mod again;
+mod upkeep;
 
 use proptest::prelude::*;
 use wire::data::message::{ClosedHandle, XattrMode};

@@ -193,10 +193,16 @@ impl Shard {
         let turn = self.upkeep.turn();
         // What syncs have confirmed is in the draft from here on, and durable there: none is done before it is in
         // place.
-        let copied = self.lock().log.len();
-        draft.copy(&mut reader, copied)?;
-        draft.sync()?;
-        let mut state = self.lock();
+        let (copied, mut state) = loop {
+            let copied = self.lock().log.len();
+            draft.copy(&mut reader, copied)?;
+            draft.sync()?;
+            let state = self.lock();
+            // Whoever had synced before may have noted that since: those are few, and no more come.
+            if !state.log.is_confirmed_beyond(copied) {
+                break (copied, state);
+            }
+        };
         draft.copy(&mut reader, state.log.len())?;
         state.log.replace_by(draft, copied)?;
         drop((state, turn));
