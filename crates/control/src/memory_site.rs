@@ -11,9 +11,9 @@ use daemon::error::{site, user};
 use tokio::sync::Notify;
 use wire::control::{ApiError, StageStatus};
 use wire::node::{
-    FRAGMENT_STARTING, FragmentSpec, FragmentStatus, FsckReport, FsckSpec, LocalSpace, LocalSpec,
-    LocalStatus, Missing, MountSpec, MountStatus, Moved, NodeHealth, PartFiles, PfsMount, ScrubSpec,
-    ScrubStatus, StageSpec, StorageAddress,
+    FRAGMENT_OF_ANOTHER, FRAGMENT_STARTING, FragmentSpec, FragmentStatus, FsckReport, FsckSpec, LocalSpace,
+    LocalSpec, LocalStatus, Missing, MountSpec, MountStatus, Moved, NodeHealth, PartFiles, PfsMount,
+    ScrubSpec, ScrubStatus, StageSpec, StorageAddress,
 };
 
 use self::outcome::outcome;
@@ -28,6 +28,9 @@ pub struct MemorySite {
     /// Told when the call at which control is to die has come.
     pub died: Arc<Notify>,
 }
+
+/// The key of fragments that are there and are not of this control's instances.
+pub const ANOTHERS: &str = "another's";
 
 /// What is there, and what is to go wrong.
 pub struct World {
@@ -248,6 +251,9 @@ impl NodeApi for MemorySite {
                 return Err(site("no_such_fragment", "there is none", "mount its disk"));
             }
             let known = world.fragments.entry(key).or_insert_with(|| spec.clone());
+            if known.key != spec.key {
+                return Err(site(FRAGMENT_OF_ANOTHER, "it is another's", "look at it"));
+            }
             // Others may have taken the places of peers, and its own.
             let same = FragmentSpec {
                 namespaces: spec.namespaces.clone(),
@@ -276,6 +282,9 @@ impl NodeApi for MemorySite {
     async fn delete_fragment(&self, node: &str, instance: &str) -> Result<(), ApiError> {
         let key = (node.to_owned(), instance.to_owned());
         let effect = |world: &mut World| {
+            if world.fragments.get(&key).is_some_and(|fragment| fragment.key == ANOTHERS) {
+                return Ok(());
+            }
             world.fragments.remove(&key);
             Ok(())
         };

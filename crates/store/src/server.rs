@@ -5,6 +5,7 @@
 
 mod changes;
 mod extend;
+mod foreign;
 mod lacking;
 mod replaced;
 mod slot;
@@ -58,7 +59,7 @@ pub struct Server {
     /// The copies of other nodes' metadata logs, by instance: also of fragments that are not served.
     copies: RwLock<HashMap<String, Arc<Copies>>>,
     /// Making and deleting fragments is done one at a time.
-    changing: Mutex<()>,
+    changing: Mutex<foreign::Foreign>,
     connections: AtomicUsize,
     connections_max: usize,
     stopping: AtomicBool,

@@ -5,7 +5,7 @@
 use daemon::error::{bug, user};
 use model::phase::{Phase, Redundancy};
 use wire::control::{ApiError, Blame, Setup, VolumeKind};
-use wire::node::FRAGMENT_STARTING;
+use wire::node::{FRAGMENT_OF_ANOTHER, FRAGMENT_STARTING};
 
 use super::target::Described;
 use super::{Done, absent, buffers, fragments, job_nodes, redundancy, reuse};
@@ -121,16 +121,28 @@ pub fn check_here<S: Site>(control: &Control<S>, plan: &script::Plan) -> Result<
 /// # Errors
 /// A pool without room, or a node that does not make its fragment; nothing is left allocated then.
 pub async fn allocate<S: Site>(control: &Control<S>, order: Order) -> Result<(), ApiError> {
-    let session = register(control, &order).await?;
+    loop {
+        match try_allocate(control, &order).await {
+            // The next try takes the next id: there are only so many that others have.
+            Err(error) if error.code == FRAGMENT_OF_ANOTHER => {
+                tracing::warn!(token = order.session.token, %error, "the buffer gets another id");
+            }
+            allocated => return allocated,
+        }
+    }
+}
+
+async fn try_allocate<S: Site>(control: &Control<S>, order: &Order) -> Result<(), ApiError> {
+    let session = register(control, order).await?;
     let token = session.token.as_str();
-    let Some(own) = &order.own else { return finish(control, &order, &session, None).await };
+    let Some(own) = &order.own else { return finish(control, order, &session, None).await };
     let mut instance = match find_instance(control, token).await? {
         // An earlier call broke off: its specification goes on.
         Some(instance) => instance,
-        None => choose(control, token, own, &order).await?,
+        None => choose(control, token, own, order).await?,
     };
     let mut made = fragments::make(control, &described(&session, &instance)).await;
-    if may_fall_back(control, &made, &order, &instance) {
+    if may_fall_back(control, &made, order, &instance) {
         instance = fall_back(control, token, instance).await?;
         made = fragments::make(control, &described(&session, &instance)).await;
     }
@@ -140,7 +152,7 @@ pub async fn allocate<S: Site>(control: &Control<S>, order: Order) -> Result<(),
         control.database.transact(move |tx| instances::delete(tx, &token)).await?;
         return Err(error);
     }
-    finish(control, &order, &session, Some(&instance)).await
+    finish(control, order, &session, Some(&instance)).await
 }
 
 fn described(session: &Session, instance: &Instance) -> Described {
@@ -262,7 +274,8 @@ fn may_fall_back<S: Site>(
     order: &Order,
     instance: &Instance,
 ) -> bool {
-    let is_refusal = |error: &ApiError| error.blame == Blame::Site && error.code != FRAGMENT_STARTING;
+    let others = [FRAGMENT_STARTING, FRAGMENT_OF_ANOTHER];
+    let is_refusal = |error: &ApiError| error.blame == Blame::Site && !others.contains(&error.code.as_str());
     let refused = matches!(made, Err(error) if is_refusal(error) && !absent(&control.site, error));
     refused && order.volume.is_none() && instance.volume == VolumeKind::Image
 }

@@ -124,8 +124,9 @@ impl Server {
         if !self.wait_until_started(&spec.instance, patience) {
             return Err(self.starting(&spec.instance));
         }
-        let _alone = self.changing.lock().expect(POISON);
+        let mut changing = self.changing.lock().expect(POISON);
         let folder = self.folder(&spec.instance)?;
+        self.check_ours(&mut changing, spec)?;
         if let Some(fragment) = self.fragment(&spec.instance) {
             if fragment.spec().term < spec.term {
                 fragment.terms().lose();
@@ -192,13 +193,20 @@ impl Server {
         self.status_of(&spec.instance).unwrap_or_else(|| unknown(spec.instance.clone()))
     }
 
-    /// Removes a fragment with all its data. Nothing to do where there is none.
+    /// Removes a fragment with all its data. Nothing to do where there is none, or that of another instance.
     ///
     /// # Errors
     /// Blames the site when files cannot be removed; calling again goes on.
     pub fn delete_fragment(&self, instance: &str) -> Result<(), ApiError> {
-        let _alone = self.changing.lock().expect(POISON);
+        let changing = self.changing.lock().expect(POISON);
         let folder = self.folder(instance)?;
+        if changing.has(instance) {
+            tracing::warn!(
+                instance,
+                "kept the fragment of another instance with the id of one that is removed"
+            );
+            return Ok(());
+        }
         let failed = |error| self.cannot("fragment_not_removed", "remove", instance, &error);
         let (making, removing) = (disk::making(&folder), disk::removing(&folder));
         create::remove(&making).and_then(|()| create::remove(&removing)).map_err(failed)?;

@@ -77,3 +77,24 @@ fn a_fragment_that_is_removed_while_its_objects_are_fetched_does_not_come_back()
         assert!(server.status_of("i1").is_none(), "it came back");
     }
 }
+
+#[test]
+fn a_fragment_of_another_buffer_with_the_same_id_is_neither_used_nor_removed() {
+    let dir = tempfile::tempdir().unwrap();
+    let open = || Server::open(dir.path().into(), "n0".into()).unwrap();
+    let server = open();
+    let theirs = spec(&[0]);
+    server.create_fragment(&theirs).unwrap();
+    server.shutdown();
+    let server = open();
+    let ours = FragmentSpec { key: "cd".repeat(32), ..spec(&[0, 16]) };
+    let refused = server.create_fragment(&ours).unwrap_err();
+    assert_eq!(refused.code, wire::node::FRAGMENT_OF_ANOTHER, "{refused}");
+    // As control does it with what could not be made.
+    server.delete_fragment("i1").unwrap();
+    assert!(server.fragment("i1").expect("it is kept").namespace(16).is_none());
+    // Whose it is may use and remove it.
+    server.create_fragment(&theirs).unwrap();
+    server.delete_fragment("i1").unwrap();
+    server.create_fragment(&ours).unwrap();
+}

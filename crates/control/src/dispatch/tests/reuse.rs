@@ -2,6 +2,7 @@
 
 use super::hosts::{fixture, job, on};
 use super::*;
+use crate::memory_site::ANOTHERS;
 
 const JOB: &str = "#!/bin/sh\n\
     #DW jobdw type=scratch access_mode=striped capacity=1GiB\n\
@@ -143,4 +144,19 @@ async fn the_same_setup_before_the_job_runs_is_the_same_session() {
     it.setup(job(JOB)).await.unwrap();
     assert_eq!(it.site.world().calls.len(), calls);
     assert_eq!(it.status().await.phase, Phase::StagedIn);
+}
+
+#[tokio::test]
+async fn a_database_that_was_made_anew_leaves_the_buffers_alone_whose_ids_it_gives_out_again() {
+    let before = Fixture::new();
+    before.ready().await;
+    let site = before.site.clone();
+    site.world().fragments.values_mut().for_each(|fragment| fragment.key = ANOTHERS.into());
+    let theirs = site.world().fragments.clone();
+    let it = Fixture::over(Arc::new(tempfile::tempdir().unwrap()), site);
+    it.ready().await;
+    assert_eq!(it.status().await.instance.unwrap().id, "i2");
+    it.run(Request::DataIn).await.unwrap();
+    it.control.teardown(TOKEN, Teardown { hurry: true }).await.unwrap();
+    assert_eq!(it.site.world().fragments, theirs);
 }
