@@ -44,7 +44,7 @@ pub(crate) type Task<'a> = (&'a Found, &'a Path);
 
 /// What became of one file of a batch.
 pub(crate) enum Made<'a> {
-    Copy(Copy<'a>),
+    Copy(Box<Copy<'a>>),
     Failed(Fault),
     /// Nothing is known against it; it is to be copied by itself.
     Alone,
@@ -83,7 +83,7 @@ pub(crate) fn stage(run: &Arc<Run>, first: Entry) {
     for (entry, made) in entries.into_iter().zip(made) {
         let published = |copy| regular::publish(run, &entry.target, copy).map(drop);
         let first = match made {
-            Made::Copy(copy) => published(copy),
+            Made::Copy(copy) => published(*copy),
             Made::Failed(fault) => Err(fault),
             Made::Alone => {
                 worker::stage(run, entry);
@@ -153,7 +153,10 @@ fn settle_all<'a>(
         let now = seen.as_mut().and_then(Iterator::next);
         sync(&file).and_then(|()| regular::settle(run, file, now, 1))
     };
-    written.into_iter().map(|file| file.and_then(&mut settled).map_or_else(failed, Made::Copy)).collect()
+    written
+        .into_iter()
+        .map(|file| file.and_then(&mut settled).map_or_else(failed, |copy| Made::Copy(Box::new(copy))))
+        .collect()
 }
 
 /// A file that could not be opened because too many others are may be, later.

@@ -30,7 +30,7 @@ impl Copied {
 /// What is to be done with an entry that becomes a link.
 pub(crate) enum Join {
     /// Link it to this copy, if it still is a name of what was copied.
-    Link(Entry, Copied),
+    Link(Entry, Box<Copied>),
     /// What the first name had when it was copied is another file: this one is copied by itself.
     Alone(Entry),
     /// Its first name, at the source, could not be copied.
@@ -52,7 +52,7 @@ struct File {
 
 enum FirstName {
     Copying { waiting: Vec<Entry> },
-    Done(Copied),
+    Done(Box<Copied>),
     Replaced,
     Failed(String),
 }
@@ -99,7 +99,7 @@ impl Links {
         let mut files = self.lock();
         let Some(file) = files.get_mut(&key(source)) else { return Vec::new() };
         let first = match outcome {
-            Some(first) if first.of.ino == source.attr.ino => FirstName::Done(first),
+            Some(first) if first.of.ino == source.attr.ino => FirstName::Done(Box::new(first)),
             Some(_) => FirstName::Replaced,
             None => FirstName::Failed(source.path.display().to_string()),
         };

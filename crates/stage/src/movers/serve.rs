@@ -273,7 +273,7 @@ fn finished(run: &Arc<Run>, source: &Found, target: &Path, made: batch::Made<'_>
         regular::make(run, source, target, attempts).map(kept)
     };
     let outcome = match made {
-        batch::Made::Copy(copy) => Ok(kept(copy)),
+        batch::Made::Copy(copy) => Ok(kept(*copy)),
         batch::Made::Failed(fault) => run.retrying_after(Err(fault), again),
         batch::Made::Alone => run.retrying(again),
     };

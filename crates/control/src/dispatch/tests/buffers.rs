@@ -50,7 +50,7 @@ async fn a_name_is_taken_also_for_who_asks_while_the_buffer_is_being_made() {
         tokio::join!(made(&it, create("data")), made(&it, create("data")), made(&it, other));
     first.and(same).unwrap();
     assert_eq!(second.unwrap_err().code, "name_taken");
-    assert_eq!(it.control.status_of("data").await.unwrap().owner.uid, 1000);
+    assert_eq!(crate::status::of_token(&it.control, "data").await.unwrap().owner.uid, 1000);
 }
 
 #[tokio::test]
