@@ -7,23 +7,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, bail};
+use daemon::lock::LockError;
 
-use crate::ledger::Ledger;
+use crate::alone::alone;
+use crate::ledger::{Ledger, Of};
 use crate::settings::Settings;
-use crate::start::{alone, whole};
 use crate::top::Top;
 use crate::watch::Watch;
-
-/// A drain, as its ledger names it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Of {
-    /// What is drained: relative to what the drainer's folder is in, where it is below that. A volume has several paths.
-    pub(crate) from: PathBuf,
-    /// Where to.
-    pub(crate) to: PathBuf,
-    /// The claims of names are the session's: see [`crate::claims`].
-    pub(crate) session: String,
-}
 
 /// Why the drain of `settings` may not begin with the drainer's folder `state`, in which no drainer runs. `None`: it
 /// may.
@@ -34,7 +24,11 @@ pub fn refusal(settings: &Settings, state: &Path) -> anyhow::Result<Option<Strin
     if !disk::exists(&state.join("ledger"))? {
         return Ok(None);
     }
-    let _alone = alone(&state.join("lock"))?;
+    let _alone = match alone(&state.join("lock")) {
+        // It looks itself.
+        Err(LockError::Held { .. }) => return Ok(None),
+        alone => alone?,
+    };
     let (from, to, state) = (whole(&settings.from)?, whole(&settings.to)?, whole(state)?);
     owed_by_another(&Ledger::open(&state)?, &of(&state, &from, &to, &settings.session()), &state)
 }
@@ -66,7 +60,7 @@ fn owed_by_another(ledger: &Ledger, asked: &Of, state: &Path) -> anyhow::Result<
     let Some(of) = ledger.of().filter(|of| (&of.from, &of.to) != (&asked.from, &asked.to)) else {
         return Ok(None);
     };
-    let from = state.parent().unwrap_or(state).join(&of.from);
+    let from: PathBuf = state.parent().unwrap_or(state).join(&of.from).components().collect();
     let mut owed = Vec::new();
     let top = Top::open(&from)
         .with_context(|| format!("open {}, which is drained to {}", from.display(), of.to.display()))?;
@@ -87,4 +81,13 @@ fn owed_by_another(ledger: &Ledger, asked: &Of, state: &Path) -> anyhow::Result<
             from.join(first).display(),
         )
     }))
+}
+
+/// The folder, by its path without links.
+pub(crate) fn whole(folder: &Path) -> anyhow::Result<PathBuf> {
+    let found = folder.canonicalize().with_context(|| format!("find the folder {}", folder.display()))?;
+    if !disk::is_folder(&found).with_context(|| format!("look at {}", found.display()))? {
+        bail!("{} is no folder", folder.display());
+    }
+    Ok(found)
 }

@@ -14,6 +14,7 @@
 //! A record that a power loss takes away only makes a file be copied again.
 
 mod names;
+mod owner;
 mod record;
 
 use std::collections::{HashMap, HashSet};
@@ -25,8 +26,8 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use disk::Room;
 
+pub(crate) use self::owner::Of;
 use self::record::{LandedRecord, Record};
-use crate::bound::Of;
 use crate::generation::{Generation, Stamp};
 use crate::placed::Placed;
 
@@ -111,28 +112,6 @@ impl Ledger {
             line.clear();
         }
         Ok(length)
-    }
-
-    /// Which drain it is of.
-    pub(crate) fn of(&self) -> Option<&Of> {
-        self.of.as_ref()
-    }
-
-    /// Forgets everything: from now on it is of another drain.
-    ///
-    /// # Errors
-    /// The node's disk.
-    pub(crate) fn begin_anew(&mut self, of: Of) -> std::io::Result<()> {
-        self.file.set_len(0)?;
-        self.length = 0;
-        (self.landed, self.begun) = (HashMap::new(), HashMap::new());
-        (self.placed, self.paths) = (HashMap::new(), HashMap::new());
-        let (from, to, session) = (of.from.as_path().into(), of.to.as_path().into(), of.session.clone());
-        let mut line = Vec::new();
-        append(&mut line, &Record::Of { from, to, session });
-        self.of = Some(of);
-        self.write(&line)?;
-        self.sync()
     }
 
     /// What landed from this path.

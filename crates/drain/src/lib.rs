@@ -17,6 +17,7 @@
 
 #![expect(unreachable_pub, reason = "its items are older than the lint; what is touched says `pub(crate)`")]
 
+mod alone;
 mod attend;
 mod below;
 pub mod board;
@@ -26,6 +27,7 @@ mod claims;
 mod closed;
 mod copy;
 mod deadline;
+mod divert;
 mod door;
 pub mod drain;
 mod generation;

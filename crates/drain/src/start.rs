@@ -4,22 +4,23 @@ use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
 use std::io;
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Condvar, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, bail};
-use daemon::lock::{FolderLock, LockError};
 use stage::single::Publisher;
 
+use crate::alone::alone;
 use crate::board::Board;
-use crate::bound;
+use crate::bound::{self, whole};
 use crate::burst::Burst;
 use crate::claims::Claims;
 use crate::copy::Copier;
 use crate::deadline::Deadline;
 use crate::drain::{Drain, State, kept};
+use crate::ledger::Ledger;
 use crate::logs::Logs;
 use crate::mounted::Pfs;
 use crate::settings::{Bursts, STOPPED, SameName, Settings};
@@ -31,9 +32,6 @@ use disk::Room;
 
 /// How often the logs are written.
 const LOG_PERIOD: Duration = Duration::from_millis(200);
-
-/// How long a killed predecessor may take to end: the kernel first finishes what it has begun to write.
-const PREDECESSOR_LIMIT: Duration = Duration::from_secs(10);
 
 /// How often a folder that cannot be watched whole is walked through.
 const WALK_PERIOD: Duration = Duration::from_secs(10);
@@ -101,17 +99,6 @@ pub fn go_on(state: &Path) -> io::Result<()> {
     }
 }
 
-/// Takes the lock; a predecessor that was killed may need a moment to be gone.
-pub(crate) fn alone(path: &Path) -> Result<FolderLock, LockError> {
-    let give_up = Instant::now() + PREDECESSOR_LIMIT;
-    loop {
-        match daemon::lock::exclusive(path) {
-            Err(LockError::Held { .. }) if Instant::now() < give_up => std::thread::sleep(LOG_PERIOD / 10),
-            outcome => return outcome,
-        }
-    }
-}
-
 fn open(settings: &Settings, state: &Path, pfs: Pfs, limit: Option<u64>) -> anyhow::Result<Drain> {
     let (from, to) = (whole(&settings.from)?, whole(&settings.to)?);
     if from.starts_with(&to) || to.starts_with(&from) {
@@ -124,13 +111,7 @@ fn open(settings: &Settings, state: &Path, pfs: Pfs, limit: Option<u64>) -> anyh
     let top = Arc::new(Top::open(&from).with_context(|| format!("open {}", from.display()))?);
     let (host, board) = (settings.host(), settings.board());
     let ledger = bound::open(state, &from, &to, &settings.session())?;
-    let claims = match settings.same_name {
-        SameName::Folder => None,
-        SameName::Suffix | SameName::Error => {
-            let claims = Claims::open(&board, &host, kept(&ledger));
-            Some(Arc::new(claims.with_context(|| format!("open the claims in {}", board.display()))?))
-        }
-    };
+    let claims = claims(settings, &ledger)?;
     let shared = Arc::new(Mutex::new(State::new(ledger, &host)));
     let publisher = Publisher::open(
         &format!("drain-{}-{host}-{:08x}", settings.session(), short_hash(&from)),
@@ -168,6 +149,16 @@ fn open(settings: &Settings, state: &Path, pfs: Pfs, limit: Option<u64>) -> anyh
         copied: Condvar::new(),
         settled: Condvar::new(),
     })
+}
+
+/// The names on the PFS that this node has; `None` where no other can have them.
+fn claims(settings: &Settings, ledger: &Ledger) -> anyhow::Result<Option<Arc<Claims>>> {
+    if settings.same_name == SameName::Folder {
+        return Ok(None);
+    }
+    let board = settings.board();
+    let claims = Claims::open(&board, &settings.host(), kept(ledger));
+    Ok(Some(Arc::new(claims.with_context(|| format!("open the claims in {}", board.display()))?)))
 }
 
 /// The PFS side, which has it in the ledger what it puts where.
@@ -216,14 +207,6 @@ impl Drain {
 
 fn inode(path: &Path) -> io::Result<u64> {
     std::fs::symlink_metadata(path).map(|found| found.ino())
-}
-
-pub(crate) fn whole(folder: &Path) -> anyhow::Result<PathBuf> {
-    let found = folder.canonicalize().with_context(|| format!("find the folder {}", folder.display()))?;
-    if !disk::is_folder(&found).with_context(|| format!("look at {}", found.display()))? {
-        bail!("{} is no folder", folder.display());
-    }
-    Ok(found)
 }
 
 fn short_hash(path: &Path) -> u32 {

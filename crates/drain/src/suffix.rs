@@ -6,9 +6,7 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use crate::drain::{Drain, State};
 use crate::ledger::Ledger;
-use crate::settings::SameName;
 
 /// Who has which name that ends with this node's, by the path below the drained folder.
 pub(crate) struct Suffixed {
@@ -29,7 +27,7 @@ impl Suffixed {
     }
 
     /// The file of `path` has `name`, or where another has it, that with the node's at its end once more.
-    fn take(&mut self, path: &Path, mut name: PathBuf) -> PathBuf {
+    pub(crate) fn take(&mut self, path: &Path, mut name: PathBuf) -> PathBuf {
         while name.as_os_str().as_encoded_bytes().ends_with(self.suffix.as_bytes()) {
             let owner = self.owners.entry(name.clone()).or_insert_with(|| path.to_owned());
             if owner.as_path() == path {
@@ -45,33 +43,10 @@ impl Suffixed {
         self.owners.retain(|_, owner| owner.as_path() != path);
     }
 
-    fn with_suffix(&self, name: PathBuf) -> PathBuf {
+    /// The name with this node's at its end.
+    pub(crate) fn with_suffix(&self, name: PathBuf) -> PathBuf {
         let mut name = name.into_os_string();
         name.push(&self.suffix);
         name.into()
-    }
-}
-
-impl Drain {
-    /// The name on the PFS that `path` is put under now; no other file of this node has it.
-    pub(crate) fn take_target(&self, state: &mut State, path: &Path) -> PathBuf {
-        let wanted = self.target_of(state, path);
-        if self.same_name != SameName::Suffix {
-            return wanted;
-        }
-        let taken = state.suffixed.take(path, wanted.clone());
-        if taken != wanted {
-            state.diverted.insert(path.to_owned(), taken.clone());
-        }
-        taken
-    }
-
-    /// The next name for `path` where another node has `taken`.
-    pub(crate) fn divert(&self, path: &Path, taken: PathBuf) -> PathBuf {
-        let mut state = self.lock();
-        let wanted = state.suffixed.with_suffix(taken);
-        let other = state.suffixed.take(path, wanted);
-        state.diverted.insert(path.to_owned(), other.clone());
-        other
     }
 }

@@ -53,14 +53,7 @@ fn start(settings: &Settings, output: &Output) -> Result<(), Failure> {
     if let Some(status) = ask(&state, Order::Status)? {
         return already(&status, settings, output);
     }
-    let refused = drain::bound::refusal(settings, &state);
-    if let Some(why) = refused.map_err(|error| unread(settings, &error))? {
-        return Err(Failure::usage(
-            why,
-            "start that drain again (`forebay drain start` with its --from and --to), wait for it, end it with \
-             `forebay drain stop`, then repeat the command",
-        ));
-    }
+    may_begin(settings, &state)?;
     if let Some(volume) = volume {
         return ask_node(settings, &volume, output);
     }
@@ -87,11 +80,15 @@ fn start(settings: &Settings, output: &Output) -> Result<(), Failure> {
     }
 }
 
-fn unread(settings: &Settings, error: &dyn std::fmt::Display) -> Failure {
-    Failure::unavailable(
-        format!("start the drain of {}: {error:#}", settings.from.display()),
-        "mend that, then repeat the command",
-    )
+/// Whether nothing is owed to another place, which then would be forgotten.
+fn may_begin(settings: &Settings, state: &Path) -> Result<(), Failure> {
+    let refused = drain::bound::refusal(settings, state).map_err(|error| {
+        let message = format!("start the drain of {}: {error:#}", settings.from.display());
+        Failure::unavailable(message, "mend that, then repeat the command")
+    })?;
+    let advice = "start that drain again (`forebay drain start` with its --from and --to), wait for it, end it with \
+                  `forebay drain stop`, then repeat the command";
+    refused.map_or(Ok(()), |why| Err(Failure::usage(why, advice)))
 }
 
 /// The volume of this node that the drained folder is in, if it is: the node service then runs the drainer, which goes

@@ -4,94 +4,14 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 #![expect(clippy::disallowed_methods, reason = "a wrong answer of `Path::exists` fails the test")]
 
+mod node;
+
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use drain::status::Answer;
-use tempfile::TempDir;
-
-/// Nothing here takes longer, even on a busy machine.
-const LIMIT: Duration = Duration::from_secs(60);
-
-/// A node's drainer.
-struct Node {
-    name: &'static str,
-    from: PathBuf,
-    to: PathBuf,
-    words: &'static [&'static str],
-    /// A library that is loaded into the drainer.
-    preload: Option<PathBuf>,
-    /// Its own folder, where that is not in the drained one.
-    state: Option<PathBuf>,
-    running: Option<Child>,
-}
-
-impl Node {
-    fn new(root: &TempDir, name: &'static str, words: &'static [&'static str]) -> Node {
-        let (from, to) = (root.path().join(name), root.path().join("pfs"));
-        fs::create_dir(&from).unwrap();
-        fs::create_dir_all(&to).unwrap();
-        Node { name, from, to, words, preload: None, state: None, running: None }
-    }
-
-    fn state(&self) -> PathBuf {
-        self.state.clone().unwrap_or_else(|| self.from.join(".forebay-drain"))
-    }
-
-    fn start(&mut self) {
-        self.running = Some(self.command().spawn().unwrap());
-    }
-
-    fn command(&self) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_forebay-drain"));
-        command.args(["--session", "s", "--bursts", "ignore", "--host", self.name]).args(self.words);
-        command.arg("--from").arg(&self.from).arg("--to").arg(&self.to).stdin(Stdio::null());
-        if let Some(library) = &self.preload {
-            command.env("LD_PRELOAD", library);
-        }
-        command
-    }
-
-    /// Has it decide about all that is owed.
-    fn settle(&self) -> Answer {
-        let begun = Instant::now();
-        loop {
-            if let Ok(Some(answer)) = drain::settle(&self.state()) {
-                return answer;
-            }
-            assert!(begun.elapsed() < LIMIT, "the drainer does not answer");
-            std::thread::sleep(Duration::from_millis(20));
-        }
-    }
-
-    /// Ends it as its user does.
-    fn stop(&mut self) {
-        drain::order(&self.state(), drain::Order::Stop).unwrap();
-        self.running.take().unwrap().wait().unwrap();
-    }
-
-    /// Starts it, and gives what it says when it ends at once.
-    fn refused(&mut self) -> String {
-        let output = self.command().stderr(Stdio::piped()).stdout(Stdio::piped()).output().unwrap();
-        assert!(!output.status.success(), "it runs");
-        String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned()
-    }
-
-    fn kill(&mut self) {
-        if let Some(mut running) = self.running.take() {
-            running.kill().unwrap();
-            running.wait().unwrap();
-        }
-    }
-}
-
-impl Drop for Node {
-    fn drop(&mut self) {
-        self.kill();
-    }
-}
+use node::{Node, library};
 
 fn read(path: &Path) -> String {
     fs::read_to_string(path).unwrap_or_default()
@@ -300,15 +220,6 @@ fn a_file_is_on_the_flash_before_its_copy_is_on_the_pfs() {
     let source = place(&|name| name == file);
     let copies = place(&|name| name.starts_with(&node.to) && !name.starts_with(&own));
     assert!(source.is_some() && source < copies, "{synced}");
-}
-
-/// A library of this source, for a drainer.
-fn library(root: &TempDir, text: &str) -> PathBuf {
-    let (source, library) = (root.path().join("library.c"), root.path().join("library.so"));
-    fs::write(&source, text).unwrap();
-    let built = Command::new("cc").args(["-shared", "-fPIC", "-o"]).arg(&library).arg(&source).status();
-    assert!(built.unwrap().success());
-    library
 }
 
 /// Writes into the file `synced` beside the drained folder what is synced, in that order.

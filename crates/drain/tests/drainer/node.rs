@@ -1,0 +1,99 @@
+//! A drainer as a process, with a node's folder.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use drain::status::Answer;
+use tempfile::TempDir;
+
+/// Nothing here takes longer, even on a busy machine.
+pub(crate) const LIMIT: Duration = Duration::from_secs(60);
+
+/// A node's drainer.
+pub(crate) struct Node {
+    pub(crate) name: &'static str,
+    pub(crate) from: PathBuf,
+    pub(crate) to: PathBuf,
+    pub(crate) words: &'static [&'static str],
+    /// A library that is loaded into the drainer.
+    pub(crate) preload: Option<PathBuf>,
+    /// Its own folder, where that is not in the drained one.
+    pub(crate) state: Option<PathBuf>,
+    pub(crate) running: Option<Child>,
+}
+
+impl Node {
+    pub(crate) fn new(root: &TempDir, name: &'static str, words: &'static [&'static str]) -> Node {
+        let (from, to) = (root.path().join(name), root.path().join("pfs"));
+        fs::create_dir(&from).unwrap();
+        fs::create_dir_all(&to).unwrap();
+        Node { name, from, to, words, preload: None, state: None, running: None }
+    }
+
+    pub(crate) fn state(&self) -> PathBuf {
+        self.state.clone().unwrap_or_else(|| self.from.join(".forebay-drain"))
+    }
+
+    pub(crate) fn start(&mut self) {
+        self.running = Some(self.command().spawn().unwrap());
+    }
+
+    pub(crate) fn command(&self) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_forebay-drain"));
+        command.args(["--session", "s", "--bursts", "ignore", "--host", self.name]).args(self.words);
+        command.arg("--from").arg(&self.from).arg("--to").arg(&self.to).stdin(Stdio::null());
+        if let Some(library) = &self.preload {
+            command.env("LD_PRELOAD", library);
+        }
+        command
+    }
+
+    /// Has it decide about all that is owed.
+    pub(crate) fn settle(&self) -> Answer {
+        let begun = Instant::now();
+        loop {
+            if let Ok(Some(answer)) = drain::settle(&self.state()) {
+                return answer;
+            }
+            assert!(begun.elapsed() < LIMIT, "the drainer does not answer");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Ends it as its user does.
+    pub(crate) fn stop(&mut self) {
+        drain::order(&self.state(), drain::Order::Stop).unwrap();
+        self.running.take().unwrap().wait().unwrap();
+    }
+
+    /// Starts it, and gives what it says when it ends at once.
+    pub(crate) fn refused(&mut self) -> String {
+        let output = self.command().stderr(Stdio::piped()).stdout(Stdio::piped()).output().unwrap();
+        assert!(!output.status.success(), "it runs");
+        String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned()
+    }
+
+    pub(crate) fn kill(&mut self) {
+        if let Some(mut running) = self.running.take() {
+            running.kill().unwrap();
+            running.wait().unwrap();
+        }
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// A library of this source, for a drainer.
+pub(crate) fn library(root: &TempDir, text: &str) -> PathBuf {
+    let (source, library) = (root.path().join("library.c"), root.path().join("library.so"));
+    fs::write(&source, text).unwrap();
+    let built = Command::new("cc").args(["-shared", "-fPIC", "-o"]).arg(&library).arg(&source).status();
+    assert!(built.unwrap().success());
+    library
+}
