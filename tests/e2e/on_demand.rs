@@ -189,6 +189,30 @@ fn a_job_stages_by_itself_and_what_waits_for_its_end_is_there_afterwards() {
 }
 
 #[test]
+fn what_was_asked_for_is_staged_out_under_that_name_also_when_the_job_renames_it_afterwards() {
+    let cluster = Cluster::new();
+    let pfs = cluster.pfs("pfs");
+    let forebay = tests::cluster::program_folder().join("forebay");
+    let script = format!(
+        "#!/bin/bash\n#DW jobdw capacity=64MiB access_mode=striped type=scratch\nset -e\n\
+         cd $DW_JOB_STRIPED; mkdir -p above folder/deep; echo folder > folder/deep/f\n\
+         for name in above/renamed replaced removed; do echo $name > $name; done\n\
+         for name in above/renamed replaced removed folder; do\n\
+         {f} stage out $DW_JOB_STRIPED/$name {p}/$name --at-job-end; done\n\
+         mv above/renamed elsewhere; mv folder other; rmdir above; rm removed\n\
+         echo new > tmp; mv tmp replaced\n",
+        p = pfs.display(),
+        f = forebay.display()
+    );
+    cluster.run(&script, &[]).expect_success();
+    let read = |name: &str| fs::read_to_string(pfs.join(name)).unwrap_or_default();
+    assert_eq!((read("above/renamed"), read("folder/deep/f")), ("above/renamed\n".into(), "folder\n".into()));
+    assert_eq!(read("replaced"), "new\n", "what has the name is what was meant");
+    assert!(fs::symlink_metadata(pfs.join("removed")).is_err());
+    cluster.assert_nothing_left();
+}
+
+#[test]
 fn of_many_small_files_one_that_fails_keeps_no_other_from_its_place() {
     let cluster = Cluster::new();
     let pfs = cluster.pfs("pfs");

@@ -91,6 +91,7 @@ fn spec(wanted: &Stage<'_>) -> StageSpec {
         owner: Owner { uid: rustix::process::getuid().as_raw(), gid: rustix::process::getgid().as_raw() },
         pairs: Vec::new(),
         pfs_mounts: Vec::new(),
+        source_ino: None,
         policy: StagePolicy::default(),
         ticket: String::new(),
     }

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 
 use disk::mount_table::{self, Mount};
@@ -23,6 +24,13 @@ impl Mounted {
     /// For the control service.
     pub fn place(&self) -> Place {
         Place::Mount { instance: self.instance.clone(), mountpoint: self.mountpoint.clone() }
+    }
+
+    /// The inode number of the file or folder that has the name `path`; `None`: it has a link, or another file system.
+    pub fn inode(&self, path: &Path) -> Option<u64> {
+        let found = path.symlink_metadata().ok()?;
+        let device = (rustix::fs::major(found.dev()), rustix::fs::minor(found.dev()));
+        (device == self.device && !found.is_symlink()).then(|| found.ino())
     }
 
     /// The mounted namespaces.

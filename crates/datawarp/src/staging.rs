@@ -105,6 +105,7 @@ pub unsafe extern "C" fn dw_stage_file_out(
             Type::Stage(due) => {
                 let found = InBuffer::file(&buffer)?;
                 let pair = pair(found.path, &pfs.ok_or(Errno::INVAL)?, &buffer)?;
+                let pair = StagePair { ino: found.mounted.inode(&buffer), ..pair };
                 stage(found.mounted.place(), Direction::Out, StageKind::File, due, vec![pair])
             }
             Type::Deferred(change) => {
@@ -132,6 +133,7 @@ pub unsafe extern "C" fn dw_stage_directory_out(
             Type::Stage(due) => {
                 let found = InBuffer::folder(&buffer)?;
                 let pair = pair(found.path, &pfs.ok_or(Errno::INVAL)?, &buffer)?;
+                let pair = StagePair { ino: found.mounted.inode(&buffer), ..pair };
                 stage(found.mounted.place(), Direction::Out, StageKind::Directory, due, vec![pair])
             }
             Type::Deferred(change) => {
@@ -159,7 +161,10 @@ pub unsafe extern "C" fn dw_stage_list_out(
             Type::Stage(due) => {
                 let pfs = pfs.ok_or(Errno::INVAL)?;
                 let (mounted, buffer) = InBuffer::of_list(&files, InBuffer::file)?;
-                let to = |(file, buffer): (&PathBuf, String)| pair(buffer, &pfs.join(name(file)?), file);
+                let to = |(file, buffer): (&PathBuf, String)| {
+                    let pair = pair(buffer, &pfs.join(name(file)?), file)?;
+                    Ok::<_, Error>(StagePair { ino: mounted.inode(file), ..pair })
+                };
                 let pairs = files.iter().zip(buffer).map(to).collect::<Result<Vec<_>, _>>()?;
                 stage(mounted.place(), Direction::Out, StageKind::File, due, pairs)
             }
@@ -174,7 +179,7 @@ pub unsafe extern "C" fn dw_stage_list_out(
 /// Both sides of a stage of `source`.
 fn pair(buffer: String, pfs: &Path, source: &Path) -> Result<StagePair, Error> {
     let size_hint = source.metadata().ok().map(|file| file.len());
-    Ok(StagePair { buffer, pfs: absolute(pfs)?, size_hint })
+    Ok(StagePair { buffer, pfs: absolute(pfs)?, size_hint, ino: None })
 }
 
 /// The last part of a file's path.

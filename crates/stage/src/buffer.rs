@@ -4,6 +4,7 @@
 //!
 //! **Invariant:** paths are relative to the namespace's root and hold no `..`.
 
+mod batch;
 mod file;
 mod remote;
 mod resolve;
@@ -21,6 +22,7 @@ use rustix::io::Errno;
 use wire::control::Side;
 use wire::data::{Attr, Creator, DirEntry, FileKind, ROOT, SetAttr, Time};
 
+use self::batch::BufferBatch;
 use self::file::BufferFile;
 use crate::tree::{
     Batch, Found, Listing, New, OpenFile, Opened, Placement, Result, Survey, Tree, Usage, Xattr, keeps_xattr,
@@ -205,6 +207,11 @@ impl<N: Namespace + 'static> Tree for Buffer<N> {
         resolve::resolve(self, path)
     }
 
+    fn known(&self, ino: u64, path: &Path) -> Result<Found> {
+        let attr = self.namespace.getattr(ino)?;
+        if attr.nlink == 0 { Err(Errno::NOENT) } else { Ok(found(path, attr)) }
+    }
+
     fn list<'a>(&'a self, folder: &Found) -> Result<Listing<'a>> {
         let (ino, path) = (folder.attr.ino, folder.path.clone());
         let (mut page, mut cookie, mut broken) = (Vec::new().into_iter(), 0, false);
@@ -324,16 +331,6 @@ impl<N: Namespace + 'static> Tree for Buffer<N> {
 
     fn usage(&self) -> Option<Usage> {
         self.namespace.usage().ok()
-    }
-}
-
-/// Files of a namespace: its nodes are asked once for all of them.
-struct BufferBatch<N>(Arc<N>);
-
-impl<N: Namespace> Batch for BufferBatch<N> {
-    fn sync(&self, files: &[&Found]) -> Result<()> {
-        let inos: Vec<u64> = files.iter().map(|file| file.attr.ino).collect();
-        self.0.fsync_many(&inos)
     }
 }
 

@@ -8,6 +8,7 @@ use std::path::Path;
 use model::phase::Direction;
 use rustix::io::Errno;
 use wire::control::{ApiError, Blame, FileFailure, Side};
+use wire::node::STAGE_SOURCE_REMOVED;
 
 use crate::tree::{self, Tree};
 
@@ -52,6 +53,9 @@ pub enum Cause {
     /// The source was another version after the copy than before, by its size or times (`st_ctime` too).
     #[error("it changed while it was copied")]
     Changed,
+    /// It was there when it was asked for, and has no name any more.
+    #[error("it was removed after the stage was asked for")]
+    Removed,
     /// The stage was cancelled, or the buffer is full.
     #[error("the stage stops")]
     Stopped,
@@ -94,6 +98,11 @@ impl Fault {
         }
     }
 
+    /// The errno that programs are told.
+    fn told(&self) -> Option<Errno> {
+        if self.cause == Cause::Removed { Some(Errno::NOENT) } else { self.errno() }
+    }
+
     /// Whether the same may work a moment later.
     pub(crate) fn may_pass(&self) -> bool {
         !self.exhausted
@@ -103,7 +112,7 @@ impl Fault {
                         || self.is_no_room()
                 }
                 Cause::Differs { .. } | Cause::WrongSize { .. } | Cause::Changed => true,
-                Cause::Stopped | Cause::FirstNameFailed { .. } => false,
+                Cause::Removed | Cause::Stopped | Cause::FirstNameFailed { .. } => false,
             }
     }
 
@@ -125,7 +134,7 @@ impl Fault {
             path: self.path.clone(),
             side: self.side,
             operation: self.operation.to_string(),
-            errno: self.errno().map_or(0, Errno::raw_os_error),
+            errno: self.told().map_or(0, Errno::raw_os_error),
             message: self.to_string(),
             advice: self.advice(direction).to_owned(),
         }
@@ -135,7 +144,12 @@ impl Fault {
     pub fn stage_error(&self, direction: Direction) -> ApiError {
         let at_source = (self.side == Side::Pfs) == (direction == Direction::In);
         ApiError {
-            code: if at_source { "stage_source" } else { "stage_destination" }.to_owned(),
+            code: match self.cause {
+                Cause::Removed => STAGE_SOURCE_REMOVED,
+                _ if at_source => "stage_source",
+                _ => "stage_destination",
+            }
+            .to_owned(),
             blame: self.blame(),
             message: self.to_string(),
             advice: self.advice(direction).to_owned(),
@@ -143,7 +157,7 @@ impl Fault {
     }
 
     fn blame(&self) -> Blame {
-        match self.errno() {
+        match self.told() {
             Some(
                 Errno::NOENT
                 | Errno::ACCESS
@@ -170,6 +184,7 @@ impl Fault {
                 "the bad copy was removed and the source is untouched; retry the stage, and if it happens again \
                  have memory, network and disks of this side checked"
             }
+            Cause::Removed => "nothing is left to copy: ask for it again if it is there again",
             Cause::Changed => "stop whatever writes to it, then retry the stage",
             Cause::Stopped => "start the stage again to go on where it stopped",
             Cause::FirstNameFailed { .. } => "see the failure of that name, then retry the stage",

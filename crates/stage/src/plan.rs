@@ -24,7 +24,7 @@ use wire::node::StageSpec;
 use crate::context::Context;
 use crate::drained;
 use crate::entry::{Entry, Folder, Role};
-use crate::fault::{Fault, Tried};
+use crate::fault::{Cause, Fault, Tried};
 use crate::folder::release;
 use crate::pfs::ends_with_slash;
 use crate::run::Run;
@@ -46,11 +46,11 @@ pub(crate) fn plan(run: &Arc<Run>, spec: &StageSpec) -> Result<(), ApiError> {
     let outcome = match spec.kind {
         StageKind::File => {
             let (source, target) = sides(spec)?;
-            planner.file(&source, &target).map_err(|fault| whole(run, &fault))
+            planner.file(&source, &target, spec.source_ino).map_err(|fault| whole(run, &fault))
         }
         StageKind::Directory => {
             let (source, target) = sides(spec)?;
-            planner.directory(&source, &target).map_err(|fault| whole(run, &fault))
+            planner.directory(&source, &target, spec.source_ino).map_err(|fault| whole(run, &fault))
         }
         StageKind::List => planner.list(spec),
     };
@@ -117,10 +117,27 @@ struct Planner<'a> {
 }
 
 impl Planner<'_> {
-    fn file(&mut self, source: &Named, target: &Named) -> Result<(), Fault> {
+    /// What has the name. Where nothing has, and it is known which inode was meant, that one under whatever name.
+    fn source(&self, path: &Path, ino: Option<u64>) -> Result<Found, Fault> {
+        const LOOK_UP: &str = "look up source";
+        let tree = &*self.run.sides.source;
+        let ino = match (tree.locate(path), ino) {
+            (Err(Errno::NOENT | Errno::NOTDIR), Some(ino)) => ino,
+            (found, _) => return found.tried(tree, path, LOOK_UP),
+        };
+        match tree.known(ino, path) {
+            Err(Errno::NOENT | Errno::STALE) => Err(Fault::new(tree, path, LOOK_UP, Cause::Removed)),
+            Err(errno) => Err(errno).tried(tree, path, LOOK_UP),
+            Ok(found) => {
+                self.run.remark(&tree.show(path), "renamed after the stage was asked for; it is copied");
+                Ok(found)
+            }
+        }
+    }
+
+    fn file(&mut self, source: &Named, target: &Named, ino: Option<u64>) -> Result<(), Fault> {
         let run = self.run;
-        let found = run.sides.source.locate(&source.path);
-        let found = found.tried(&*run.sides.source, &source.path, "look up source")?;
+        let found = self.source(&source.path, ino)?;
         if found.is_folder() {
             return Err(Errno::ISDIR).tried(&*run.sides.source, &source.path, "stage as a file");
         }
@@ -136,10 +153,9 @@ impl Planner<'_> {
         Ok(())
     }
 
-    fn directory(&mut self, source: &Named, target: &Named) -> Result<(), Fault> {
+    fn directory(&mut self, source: &Named, target: &Named, ino: Option<u64>) -> Result<(), Fault> {
         let run = self.run;
-        let found = run.sides.source.locate(&source.path);
-        let found = found.tried(&*run.sides.source, &source.path, "look up source")?;
+        let found = self.source(&source.path, ino)?;
         if !found.is_folder() {
             return Err(Errno::NOTDIR).tried(&*run.sides.source, &source.path, "stage as a directory");
         }

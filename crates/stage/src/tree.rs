@@ -97,6 +97,14 @@ pub trait Tree: Send + Sync {
     /// The entry behind this name, through symbolic links; its path is free of links in the last component.
     fn locate(&self, path: &Path) -> Result<Found>;
 
+    /// The entry with this inode number, whatever its name is now; it is shown as `path`.
+    ///
+    /// # Errors
+    /// NOENT where it has no name any more, and where the tree knows names alone; STALE where it is gone.
+    fn known(&self, _ino: u64, _path: &Path) -> Result<Found> {
+        Err(Errno::NOENT)
+    }
+
     /// The entries of a folder, without `.` and `..`.
     fn list<'a>(&'a self, folder: &Found) -> Result<Listing<'a>>;
 

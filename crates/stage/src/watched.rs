@@ -70,6 +70,10 @@ impl Tree for Watched {
         self.watch("look up", path, || self.tree.locate(path))
     }
 
+    fn known(&self, ino: u64, path: &Path) -> Result<Found> {
+        self.watch("look up", path, || self.tree.known(ino, path))
+    }
+
     fn list<'a>(&'a self, folder: &Found) -> Result<Listing<'a>> {
         let path = folder.path.clone();
         let mut entries = self.watch("list", &path, || self.tree.list(folder))?;

@@ -222,6 +222,7 @@ mod tests {
             owner: Owner { uid: 1000, gid: 100 },
             pairs: Vec::new(),
             pfs_mounts: Vec::new(),
+            source_ino: None,
             policy: StagePolicy::default(),
             ticket: String::new(),
         }

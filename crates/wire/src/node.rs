@@ -40,7 +40,7 @@ use serde::{Deserialize, Serialize};
 
 pub use copies::{CopyStatus, MirrorStatus};
 pub use integrity::{Damage, FsckReport, FsckSpec, IntegrityStatus, Orphan, ScrubSpec, ScrubStatus, Stray};
-pub use stages::{PfsMount, STAGE_NAMES_UNSYNCED, StagePolicy, StageSpec, Verify};
+pub use stages::{PfsMount, STAGE_NAMES_UNSYNCED, STAGE_SOURCE_REMOVED, StagePolicy, StageSpec, Verify};
 
 use crate::control::{Owner, StageStatus, VolumeKind};
 

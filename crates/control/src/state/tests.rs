@@ -112,7 +112,7 @@ fn every_stage_of_scripts_and_on_demand_is_there_in_the_table_of_transfers() {
     assert_eq!(ids(&asked), ["data.d3 active", "7.d5 pending"]);
     assert_eq!(
         (&asked[0].origin, asked[0].source().as_str(), asked[0].owner.uid),
-        (&Origin::OnDemand { size_hint: Some(10) }, "$DW_PERSISTENT_STRIPED_data/x", 1001)
+        (&Origin::OnDemand { size_hint: Some(10), ino: None }, "$DW_PERSISTENT_STRIPED_data/x", 1001)
     );
     assert_eq!((asked[1].direction, asked[1].source().as_str()), (Direction::In, "/pfs/in"));
     assert_eq!(ids(&transfers::shown(&tx, "data", 10).unwrap()), ["data.d3 active", "data.d4 complete"]);

@@ -85,6 +85,8 @@ pub enum Origin {
     OnDemand {
         /// The file's size, as far as who asked knows.
         size_hint: Option<u64>,
+        /// The inode that a stage-out was asked for, as far as who asked knows.
+        ino: Option<u64>,
     },
 }
 
@@ -136,7 +138,15 @@ impl Transfer {
     pub fn size_hint(&self) -> Option<u64> {
         match self.origin {
             Origin::Script { .. } => None,
-            Origin::OnDemand { size_hint } => size_hint,
+            Origin::OnDemand { size_hint, .. } => size_hint,
+        }
+    }
+
+    /// The inode that a stage-out was asked for, as far as who asked knows.
+    pub fn source_ino(&self) -> Option<u64> {
+        match self.origin {
+            Origin::OnDemand { ino, .. } if self.direction == Direction::Out => ino,
+            _ => None,
         }
     }
 

@@ -64,7 +64,7 @@ fn asked(located: &Located, demand: &StageDemand, pair: &StagePair) -> Result<Tr
         number: 0,
         token: located.space.token.clone(),
         job: Some(located.job.token.clone()),
-        origin: Origin::OnDemand { size_hint: pair.size_hint },
+        origin: Origin::OnDemand { size_hint: pair.size_hint, ino: pair.ino },
         direction: demand.direction,
         kind: demand.kind,
         buffer: String::new(),

@@ -70,14 +70,21 @@ async fn settle<S: Site>(control: &Control<S>, job: &str) -> Result<(), ApiError
         changes.mark_unchanged();
         let left = unfinished(control, job).await?;
         if left.iter().all(|transfer| transfer.state == StageState::Failed) {
-            return judge(job, &left);
+            let (removed, failed): (Vec<Transfer>, Vec<Transfer>) =
+                left.into_iter().partition(paths::is_source_removed);
+            for transfer in &removed {
+                let source = transfer.source();
+                tracing::info!(job, source, "a stage-out is not owed: the job removed its source");
+            }
+            on_demand::forget(control, &removed).await?;
+            return judge(job, &failed);
         }
         let _ = changes.changed().await;
     }
 }
 
-/// All that failed is owed, also what is not found any more: a file that was renamed looks like one that was removed,
-/// and the buffer is the only place that has it.
+/// All that failed is owed, also what is not found any more where nobody knows which inode it was: a file that was
+/// renamed looks like one that was removed, and the buffer is the only place that has it.
 fn judge(job: &str, failed: &[Transfer]) -> Result<(), ApiError> {
     let Some(first) = failed.first() else { return Ok(()) };
     let Some(why) = paths::failures(first).into_iter().next() else { return Ok(()) };
@@ -138,7 +145,7 @@ mod tests {
             number: 5,
             token: "7".into(),
             job: Some("7".into()),
-            origin: Origin::OnDemand { size_hint: None },
+            origin: Origin::OnDemand { size_hint: None, ino: None },
             direction: Direction::Out,
             kind: StageKind::Directory,
             buffer: String::new(),

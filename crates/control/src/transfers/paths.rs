@@ -5,6 +5,7 @@ use std::path::{Component, Path, PathBuf};
 use daemon::error::user;
 use model::phase::{Direction, StageKind, StageState};
 use wire::control::{ApiError, FailedStage, StageDemand, StagePair, StageScope};
+use wire::node::STAGE_SOURCE_REMOVED;
 
 use crate::state::transfers::Transfer;
 
@@ -98,6 +99,12 @@ fn in_buffer(transfer: &Transfer, path: &str) -> Option<String> {
         (true, false) => below.to_owned(),
         (false, false) => format!("{folder}/{below}"),
     })
+}
+
+/// Whether the source was removed from the buffer after the stage-out was asked for, and has no other name there.
+pub fn is_source_removed(transfer: &Transfer) -> bool {
+    let error = transfer.report.as_ref().and_then(|report| report.error.as_ref());
+    transfer.direction == Direction::Out && error.is_some_and(|error| error.code == STAGE_SOURCE_REMOVED)
 }
 
 /// Whether the source itself was not found in the buffer. Whether it was removed or has another name, or lies in a

@@ -50,6 +50,7 @@ pub async fn of<S: Site>(
         buffer: transfer.buffer_path.clone(),
         pfs: transfer.pfs_path.clone(),
         size_hint: transfer.size_hint(),
+        ino: transfer.source_ino(),
     };
     let alone = transfers.len() == 1;
     let spec = StageSpec {
@@ -65,6 +66,7 @@ pub async fn of<S: Site>(
         owner: first.owner.clone(),
         policy,
         pairs: if alone { Vec::new() } else { transfers.iter().map(pair).collect() },
+        source_ino: if alone { first.source_ino() } else { None },
         pfs_mounts: noted_mounts(control, node_in(&described.instance), transfers).await?,
         ticket: String::new(),
     };

@@ -41,6 +41,7 @@ fn spec(what: &str) -> StageSpec {
         ticket: String::new(),
         pairs: Vec::new(),
         pfs_mounts: Vec::new(),
+        source_ino: None,
     }
 }
 

@@ -19,7 +19,7 @@ impl Planner<'_> {
     /// Queues every line of the list file.
     pub(super) fn list(&mut self, spec: &StageSpec) -> Result<(), ApiError> {
         for pair in &spec.pairs {
-            self.line(spec, &Named::pfs(&pair.pfs), &Named::buffer(&pair.buffer)?);
+            self.line(spec, (&Named::pfs(&pair.pfs), &Named::buffer(&pair.buffer)?), pair.ino);
         }
         if !spec.pairs.is_empty() {
             return Ok(());
@@ -37,18 +37,18 @@ impl Planner<'_> {
         drop(lines_by_target);
         read(spec, |_, entry| {
             let (pfs, buffer) = (Named::pfs(Path::new(&entry.pfs)), Named::buffer(&entry.buffer.path)?);
-            self.line(spec, &pfs, &buffer);
+            self.line(spec, (&pfs, &buffer), None);
             Ok(())
         })
     }
 
     /// Queues one file of a list.
-    fn line(&mut self, spec: &StageSpec, pfs: &Named, buffer: &Named) {
+    fn line(&mut self, spec: &StageSpec, (pfs, buffer): (&Named, &Named), ino: Option<u64>) {
         let (source, target) = match spec.direction {
             Direction::In => (pfs, buffer),
             Direction::Out => (buffer, pfs),
         };
-        if let Err(fault) = self.file(source, target) {
+        if let Err(fault) = self.file(source, target, ino) {
             self.run.monitor.found(0);
             self.run.fail(&fault);
         }

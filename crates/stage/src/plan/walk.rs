@@ -46,7 +46,12 @@ fn level(
 ) -> Result<(), Fault> {
     let tree = &*run.sides.source;
     let version = || {
-        let folder = tree.find(&source.path).tried(tree, &source.path, "look at folder")?;
+        let folder = match tree.find(&source.path) {
+            // It, or a folder above it, has another name: see `Planner::source`.
+            Err(Errno::NOENT | Errno::NOTDIR) => tree.known(source.attr.ino, &source.path),
+            found => found,
+        };
+        let folder = folder.tried(tree, &source.path, "look at folder")?;
         Ok(Version::of(&folder.attr))
     };
     let mut seen = HashSet::new();

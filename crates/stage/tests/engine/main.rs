@@ -11,6 +11,7 @@ mod mounts;
 mod movers;
 mod parts;
 mod policy;
+mod renamed;
 mod resume;
 mod round_trip;
 mod support;

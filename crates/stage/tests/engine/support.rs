@@ -86,6 +86,7 @@ impl Site {
             ticket: String::new(),
             pairs: Vec::new(),
             pfs_mounts: Vec::new(),
+            source_ino: None,
         }
     }
 

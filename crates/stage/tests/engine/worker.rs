@@ -73,7 +73,7 @@ impl Work {
         self.site.path().join(format!("{}.journal", spec.id))
     }
 
-    fn run(&self, spec: &StageSpec) -> StageStatus {
+    pub fn run(&self, spec: &StageSpec) -> StageStatus {
         end_of(self.start(spec))
     }
 

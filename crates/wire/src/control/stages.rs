@@ -13,12 +13,16 @@
 //! What is asked for belongs to the buffer: it survives who asked and control's restart, and later jobs of the same
 //! buffer see it. Of one path the last request counts.
 
+mod pair;
+
 use std::path::PathBuf;
 
 use model::phase::{AccessMode, Direction, StageKind, StageState};
 use serde::{Deserialize, Serialize};
 
 use super::{ApiError, InstanceStatus};
+
+pub use pair::StagePair;
 
 /// One stage of a session; also what a stage worker reports while it copies.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -180,18 +184,6 @@ pub enum StageDue {
     Now,
     /// When the job ends.
     AtJobEnd,
-}
-
-/// One source and its destination.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct StagePair {
-    /// The buffer side: a path below the namespace's root, without a leading slash; may be empty for a directory.
-    pub buffer: String,
-    /// The PFS side: an absolute path.
-    pub pfs: PathBuf,
-    /// The file's size, bytes, as far as the caller knows: small ones are staged many at a time.
-    #[serde(default)]
-    pub size_hint: Option<u64>,
 }
 
 /// Asks for stages. All of them are accepted, or none.

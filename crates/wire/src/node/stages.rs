@@ -36,6 +36,9 @@ pub struct StageSpec {
     /// is not.
     #[serde(default)]
     pub pairs: Vec<StagePair>,
+    /// The inode in the buffer that a stage-out was asked for: what is copied where nothing has its name any more.
+    #[serde(default)]
+    pub source_ino: Option<u64>,
     /// What the PFS side was on when the stage was accepted, each mount once: nothing is copied while one is away.
     #[serde(default)]
     pub pfs_mounts: Vec<PfsMount>,
@@ -47,6 +50,10 @@ pub struct StageSpec {
     #[serde(default)]
     pub ticket: String,
 }
+
+/// The code of a stage's error when its source was removed from the buffer after the stage was asked for: nothing is
+/// left that could be owed.
+pub const STAGE_SOURCE_REMOVED: &str = "stage_source_removed";
 
 /// The mount that a path of the PFS was on when something was to be copied from it or there.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

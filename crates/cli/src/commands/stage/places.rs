@@ -26,6 +26,29 @@ struct Located {
     here: Option<PathBuf>,
 }
 
+/// With what is known of the source, which is `here` on this machine.
+fn with_known(pair: StagePair, direction: Direction, here: Option<&Path>) -> StagePair {
+    let Some(here) = here else { return pair };
+    let ino = (direction == Direction::Out).then(|| inodes(here)(here)).flatten();
+    StagePair { size_hint: size(here), ino, ..pair }
+}
+
+/// With what is known here, where the buffer is mounted, of what is to be staged out.
+fn measured(mut pairs: Vec<StagePair>, here: &Path) -> Vec<StagePair> {
+    let inode = inodes(here);
+    for pair in &mut pairs {
+        let path = here.join(&pair.buffer);
+        (pair.size_hint, pair.ino) = (size(&path), inode(&path));
+    }
+    pairs
+}
+
+/// The inode numbers of what is in the buffer that `place` is in.
+fn inodes(place: &Path) -> impl Fn(&Path) -> Option<u64> {
+    let mounted = Mounted::of_path(place).ok().flatten();
+    move |path| mounted.as_ref()?.0.inode(path)
+}
+
 fn size(path: &Path) -> Option<u64> {
     Some(path.metadata().ok()?.len())
 }
@@ -66,12 +89,10 @@ pub async fn of_request(
     // A file that goes to a folder keeps its name there; control knows folders by their slash.
     let into_folder = kind == StageKind::File && direction == Direction::In && buffer.is_folder;
     let path = if into_folder { format!("{}/", buffer.path) } else { buffer.path };
-    let sized = match direction {
-        Direction::In => Some(pfs.clone()),
-        Direction::Out => buffer.here,
-    };
-    let size_hint = door.asking(move || size(&sized?)).await;
-    Ok((buffer.place, kind, vec![StagePair { buffer: path, pfs, size_hint }]))
+    let here = if direction == Direction::In { Some(pfs.clone()) } else { buffer.here };
+    let pair = StagePair::new(path, pfs);
+    let pair = door.asking(move || with_known(pair, direction, here.as_deref())).await;
+    Ok((buffer.place, kind, vec![pair]))
 }
 
 /// The stages that `status`, `wait`, `retry` and `cancel` are about.
@@ -122,16 +143,12 @@ async fn of_list(
         }
         let pfs = PathBuf::from(entry.pfs);
         let size_hint = size(&pfs).filter(|_| direction == Direction::In);
-        pairs.push(StagePair { buffer: entry.buffer.path, pfs, size_hint });
+        pairs.push(StagePair { size_hint, ..StagePair::new(entry.buffer.path, pfs) });
     }
     let root = root.ok_or_else(|| mistake(1, "the list is empty".to_owned()))?;
     let located = of_variable(door, BufferPath { root, path: String::new() }, token).await?;
     if let (Direction::Out, Some(here)) = (direction, located.here) {
-        let measured = move || {
-            pairs.iter_mut().for_each(|pair| pair.size_hint = size(&here.join(&pair.buffer)));
-            pairs
-        };
-        pairs = door.asking(measured).await;
+        pairs = door.asking(move || measured(pairs, &here)).await;
     }
     Ok((located.place, pairs))
 }

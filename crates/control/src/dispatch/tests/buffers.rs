@@ -98,7 +98,7 @@ async fn what_a_job_staged_in_a_persistent_buffer_a_later_job_sees() {
         direction: Direction::Out,
         kind: StageKind::File,
         due,
-        pairs: vec![StagePair { buffer: name.into(), pfs: format!("/pfs/{name}").into(), size_hint: None }],
+        pairs: vec![StagePair::new(name, format!("/pfs/{name}"))],
     };
     let owner = Rights::Owner(1000);
     for (name, due) in [("now", StageDue::Now), ("later", StageDue::AtJobEnd)] {

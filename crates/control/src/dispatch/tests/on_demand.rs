@@ -18,8 +18,7 @@ fn place() -> Place {
 }
 
 fn out(files: &[&str], due: StageDue) -> StageDemand {
-    let pfs = |file: &&str| format!("/pfs/{file}").into();
-    let pair = |file: &&str| StagePair { buffer: (*file).into(), pfs: pfs(file), size_hint: None };
+    let pair = |file: &&str| StagePair::new(*file, format!("/pfs/{file}"));
     StageDemand {
         place: place(),
         direction: Direction::Out,
@@ -251,7 +250,7 @@ async fn users_of_a_shared_buffer_do_not_see_or_change_each_others_stages() {
         number: 0,
         token: TOKEN.into(),
         job: Some(TOKEN.into()),
-        origin: Origin::OnDemand { size_hint: None },
+        origin: Origin::OnDemand { size_hint: None, ino: None },
         direction: Direction::Out,
         kind: StageKind::File,
         buffer: String::new(),

@@ -37,12 +37,14 @@ pub fn add(tx: &Transaction<'_>, transfer: &Transfer) -> Result<u64> {
         transfer.owner.gid,
         transfer.size_hint(),
         transfer.pfs_mount.as_ref().map(to_json),
+        transfer.source_ino(),
     ];
     tx.execute(&format!("DELETE FROM transfers WHERE {SAME} AND state = 'complete'"), &all[..5])?;
     // One that has not begun may as well be this one; one that failed has left a journal at its node, which this one
     // uses.
     let waiting = format!(
         "UPDATE transfers SET kind = ?6, pfs_path = ?7, state = ?8, job = ?9, owner_gid = ?10, size_hint = ?11,
+         source_ino = ?13,
          pfs_mount_json = CASE WHEN pfs_path = ?7 THEN COALESCE(pfs_mount_json, ?12) ELSE ?12 END
          WHERE {SAME} AND state IN ('pending', 'deferred', 'failed') RETURNING number"
     );

@@ -19,8 +19,9 @@ pub fn insert(tx: &Transaction<'_>, transfer: &Transfer) -> Result<u64> {
     };
     let mut insert = tx.prepare_cached(
         "INSERT INTO transfers (token, job, position, source, destination, direction, kind, buffer, access_mode,
-         buffer_path, pfs_path, owner_uid, owner_gid, state, size_hint, pfs_mount_json)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)",
+         buffer_path, pfs_path, owner_uid, owner_gid, state, size_hint, pfs_mount_json,
+         source_ino)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)",
     )?;
     let number = insert.insert(params![
         transfer.token,
@@ -39,6 +40,7 @@ pub fn insert(tx: &Transaction<'_>, transfer: &Transfer) -> Result<u64> {
         Word(transfer.state),
         transfer.size_hint(),
         transfer.pfs_mount.as_ref().map(to_json),
+        transfer.source_ino(),
     ])?;
     Ok(u64::try_from(number).unwrap_or_default())
 }
@@ -58,7 +60,7 @@ fn read(row: &Row<'_>) -> rusqlite::Result<Transfer> {
         Some(position) => {
             Origin::Script { position, source: row.get("source")?, destination: row.get("destination")? }
         }
-        None => Origin::OnDemand { size_hint: row.get("size_hint")? },
+        None => Origin::OnDemand { size_hint: row.get("size_hint")?, ino: row.get("source_ino")? },
     };
     Ok(Transfer {
         number: row.get("number")?,

@@ -1,0 +1,16 @@
+//! Files of a buffer that are synced together.
+
+use std::sync::Arc;
+
+use super::Namespace;
+use crate::tree::{Batch, Found, Result};
+
+/// Files of a namespace: its nodes are asked once for all of them.
+pub(super) struct BufferBatch<N>(pub(super) Arc<N>);
+
+impl<N: Namespace> Batch for BufferBatch<N> {
+    fn sync(&self, files: &[&Found]) -> Result<()> {
+        let inos: Vec<u64> = files.iter().map(|file| file.attr.ino).collect();
+        self.0.fsync_many(&inos)
+    }
+}
