@@ -76,6 +76,19 @@ pub fn wait(board: &Path, timeout: Option<Duration>, watcher: &mut dyn Watcher) 
     ending
 }
 
+/// What the drainers answered, with the last word of those that are done and gone, and how all stand.
+fn heard(board: &Board, id: &str) -> std::io::Result<(Vec<Answer>, Vec<Status>)> {
+    // Read first: who comes while we look is waited for.
+    let mut answers = board.answers(id)?;
+    let statuses = board.statuses()?;
+    for answer in statuses.iter().filter_map(Status::last_answer) {
+        if !answers.iter().any(|other| other.host == answer.host) {
+            answers.push(answer);
+        }
+    }
+    Ok((answers, statuses))
+}
+
 fn wait_for(
     board: &Board,
     id: &str,
@@ -85,14 +98,7 @@ fn wait_for(
     let give_up = timeout.map(|timeout| Instant::now() + timeout);
     let mut told: BTreeSet<(String, bool)> = BTreeSet::new();
     loop {
-        // Read first: who comes while we look is waited for.
-        let mut answers = board.answers(id)?;
-        let statuses = board.statuses()?;
-        for answer in statuses.iter().filter_map(Status::last_answer) {
-            if !answers.iter().any(|other| other.host == answer.host) {
-                answers.push(answer);
-            }
-        }
+        let (answers, statuses) = heard(board, id)?;
         watcher.sums(sums(&statuses));
         let silent: Vec<&Status> = statuses
             .iter()
