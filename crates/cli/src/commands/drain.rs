@@ -86,8 +86,8 @@ fn may_begin(settings: &Settings, state: &Path) -> Result<(), Failure> {
         let message = format!("start the drain of {}: {error:#}", settings.from.display());
         Failure::unavailable(message, "mend that, then repeat the command")
     })?;
-    let advice = "start that drain again (`forebay drain start` with its --from and --to), wait for it, end it with \
-                  `forebay drain stop`, then repeat the command";
+    let advice =
+        "start that drain again, with its --from and --to, wait for it and stop it, then repeat the command";
     refused.map_or(Ok(()), |why| Err(Failure::usage(why, advice)))
 }
 
