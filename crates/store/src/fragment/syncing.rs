@@ -10,7 +10,7 @@ use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 
 use super::sync_errors::SyncErrors;
 use super::verifier::Verifier;
@@ -140,14 +140,19 @@ impl Syncs {
         pending.heard.store(suspected, Ordering::Release);
     }
 
-    /// Syncs objects in the background, unless that is under way.
-    pub fn retire<O: Syncable>(self: &Arc<Syncs>, objects: impl FnOnce() -> Vec<(u64, Arc<O>, PathBuf)>) {
+    /// Syncs objects in the background, unless that is under way. Whoever waits for room may close those that wait here
+    /// and are synced by then.
+    pub fn retire<O: Syncable>(self: &Arc<Syncs>, objects: impl FnOnce() -> Vec<(u64, Weak<O>, PathBuf)>) {
         if self.retiring.swap(true, Ordering::AcqRel) {
             return;
         }
         let (syncs, objects) = (self.clone(), objects());
         let work = move || {
-            objects.iter().for_each(|(ino, object, path)| syncs.object(*ino, &**object, path));
+            for (ino, object, path) in objects {
+                if let Some(object) = object.upgrade() {
+                    syncs.object(ino, &*object, &path);
+                }
+            }
             syncs.retiring.store(false, Ordering::Release);
         };
         if let Err(error) = std::thread::Builder::new().name("retire".into()).spawn(work) {
@@ -162,6 +167,49 @@ const POISON: &str = "no thread panics while it syncs an object";
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    struct Slow {
+        file: File,
+        pending: Pending,
+        begun: std::sync::mpsc::Sender<()>,
+        go_on: Mutex<std::sync::mpsc::Receiver<()>>,
+    }
+
+    impl Syncable for Slow {
+        fn file(&self) -> &File {
+            let _ = self.begun.send(());
+            let _ = self.go_on.lock().unwrap().recv();
+            &self.file
+        }
+
+        fn pending(&self) -> &Pending {
+            &self.pending
+        }
+    }
+
+    #[test]
+    fn what_waits_to_be_synced_in_the_background_is_not_in_use() {
+        let folder = tempfile::tempdir().unwrap();
+        let verifier = Verifier::open(folder.path(), &[]).unwrap();
+        let syncs = Arc::new(Syncs::new(folder.path(), false, Arc::new(verifier)).unwrap());
+        let (begun, begins) = std::sync::mpsc::channel();
+        let (mut objects, mut gates) = (Vec::new(), Vec::new());
+        for _ in 0..3 {
+            let (gate, go_on) = std::sync::mpsc::channel();
+            let file = tempfile::tempfile().unwrap();
+            let (pending, begun, go_on) = (Pending::default(), begun.clone(), Mutex::new(go_on));
+            pending.note_unsynced();
+            objects.push(Arc::new(Slow { file, pending, begun, go_on }));
+            gates.push(gate);
+        }
+        let waiting =
+            objects.iter().map(|object| (1, Arc::downgrade(object), folder.path().join("1"))).collect();
+        syncs.retire(|| waiting);
+        begins.recv().unwrap();
+        let in_use: Vec<bool> = objects.iter().map(|object| Arc::strong_count(object) > 1).collect();
+        assert_eq!(in_use, [true, false, false], "nobody could close them");
+        drop(gates);
+    }
 
     #[test]
     fn what_is_written_while_a_sync_is_under_way_is_unsynced_after_it() {

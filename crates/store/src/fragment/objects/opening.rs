@@ -57,7 +57,9 @@ impl Objects {
             Err(error) if is_shortage(&error) => {
                 // Those with unsynced writes cannot be closed before they are synced.
                 for (ino, object, path) in self.unsynced(SYNCED_FOR_ROOM) {
-                    self.syncs.object(ino, &*object, &path);
+                    if let Some(object) = object.upgrade() {
+                        self.syncs.object(ino, &*object, &path);
+                    }
                 }
                 with_room(|| self.try_open(ino, create))?
             }

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use super::{Object, Objects};
 
@@ -65,9 +65,10 @@ impl Objects {
         self.syncs.whole(|| self.suspect_all())
     }
 
-    /// The oldest of the open objects that have unsynced writes.
-    pub(super) fn unsynced(&self, count: usize) -> Vec<(u64, Arc<Object>, PathBuf)> {
+    /// The oldest of the open objects that have unsynced writes. Not held, so that others may close them when they are
+    /// synced.
+    pub(super) fn unsynced(&self, count: usize) -> Vec<(u64, Weak<Object>, PathBuf)> {
         let oldest = self.opened().unsynced(count);
-        oldest.into_iter().map(|(ino, object)| (ino, object, self.path(ino))).collect()
+        oldest.into_iter().map(|(ino, object)| (ino, Arc::downgrade(&object), self.path(ino))).collect()
     }
 }
