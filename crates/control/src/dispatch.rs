@@ -74,6 +74,17 @@ impl<S: Site> Control<S> {
             .await
     }
 
+    /// Goes on with what an earlier life of control was to finish by itself.
+    ///
+    /// # Errors
+    /// The database's.
+    pub(crate) async fn resume_aside(self: &Arc<Self>) -> Result<(), ApiError> {
+        let tokens = self.database.transact(sessions::to_finish).await?;
+        tokens.into_iter().for_each(|token| self.finish_later(token));
+        self.finish_aside();
+        Ok(())
+    }
+
     fn finish_aside(self: &Arc<Self>) {
         for token in self.take_aside() {
             let control = Arc::clone(self);

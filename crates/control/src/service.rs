@@ -159,9 +159,13 @@ async fn serve<S: Site>(
     Ok(())
 }
 
-async fn resume<S: Site>(control: Arc<Control<S>>) {
+/// Goes on with what an earlier life had accepted.
+pub(crate) async fn resume<S: Site>(control: Arc<Control<S>>) {
     if let Err(error) = on_demand::resume(&control).await {
         tracing::error!(%error, "stages on demand of an earlier life do not go on");
+    }
+    if let Err(error) = control.resume_aside().await {
+        tracing::error!(%error, "sessions that were set aside are not finished");
     }
 }
 

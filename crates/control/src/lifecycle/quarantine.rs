@@ -10,15 +10,16 @@ use crate::control::Control;
 use crate::site::Site;
 use crate::state::sessions::{self, Session};
 
-/// Gives the session another token and says why; replies it.
+/// Gives the session another token and says why; replies it. Control is to `finish` it by itself where nobody else
+/// knows that it is to be staged out.
 ///
 /// # Errors
 /// The database's.
 pub async fn set_aside<S: Site>(
     control: &Control<S>,
     session: &Session,
-    word: &'static str,
-    kept: String,
+    (word, kept): (&'static str, String),
+    finish: bool,
 ) -> Result<String, ApiError> {
     let (token, mounted) = (session.token.clone(), session.phase == Phase::Mounted);
     let rename = move |tx: &rusqlite::Transaction<'_>| {
@@ -26,9 +27,16 @@ pub async fn set_aside<S: Site>(
             sessions::set_phase(tx, &token, Phase::Unmounted)?;
         }
         sessions::set_kept(tx, &token, Some(&kept))?;
-        sessions::set_aside(tx, &token, word)
+        let aside = sessions::set_aside(tx, &token, word)?;
+        if finish {
+            sessions::set_to_finish(tx, &aside)?;
+        }
+        Ok(aside)
     };
     let aside = control.database.transact(rename).await?;
     tracing::warn!(token = session.token, aside, "set aside, its data is kept");
+    if finish {
+        control.finish_later(aside.clone());
+    }
     Ok(aside)
 }

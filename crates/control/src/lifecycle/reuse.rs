@@ -36,12 +36,9 @@ pub async fn make_room<S: Site>(control: &Control<S>, known: &Session) -> Result
         return Ok(());
     }
     let kept = "its token was used again before its data was staged out".to_owned();
-    let aside = quarantine::set_aside(control, known, "old", kept).await?;
-    // The manager had asked for the stage-out: it is owed, and only its caller is gone.
-    if known.phase > Phase::Mounted {
-        control.finish_later(aside);
-    }
-    Ok(())
+    // After that the manager had asked for the stage-out: it is owed, and only its caller is gone.
+    let finish = known.phase > Phase::Mounted;
+    quarantine::set_aside(control, known, ("old", kept), finish).await.map(drop)
 }
 
 /// The functions of an earlier run that a new setup of the token does not wait for.

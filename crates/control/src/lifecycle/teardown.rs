@@ -134,11 +134,9 @@ async fn keep<S: Site>(
     let kept = format!("the stage_out of {} to {} is not complete: {why}", stage.source, stage.destination);
     // Its manager is told that the teardown succeeded: it would ask again for ever.
     if session.is_managed() && session.quarantined.is_none() {
-        let aside = quarantine::set_aside(control, session, "kept", kept).await?;
         // What was cut short, not refused, is finished by ourselves.
-        if session.phase == Phase::Unmounted && was_cancelled(stage) {
-            control.finish_later(aside);
-        }
+        let finish = session.phase == Phase::Unmounted && was_cancelled(stage);
+        quarantine::set_aside(control, session, ("kept", kept), finish).await?;
         return Ok(Done::Already);
     }
     tracing::warn!(token = session.token, kept, "data kept");

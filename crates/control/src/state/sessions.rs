@@ -142,6 +142,24 @@ pub fn set_aside(tx: &Transaction<'_>, token: &str, word: &str) -> Result<String
     Ok(aside)
 }
 
+/// Notes that a session that is set aside is staged out and released by control itself.
+///
+/// # Errors
+/// The database's.
+pub fn set_to_finish(tx: &Transaction<'_>, token: &str) -> Result<()> {
+    tx.execute("UPDATE sessions SET to_finish = 1 WHERE token = ?1", [token])?;
+    Ok(())
+}
+
+/// The tokens of those that are not released yet.
+///
+/// # Errors
+/// The database's.
+pub fn to_finish(tx: &Transaction<'_>) -> Result<Vec<String>> {
+    let mut query = tx.prepare("SELECT token FROM sessions WHERE to_finish AND phase != ?1")?;
+    Ok(query.query_map([Word(Phase::TornDown)], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?)
+}
+
 /// The session of a number.
 ///
 /// # Errors

@@ -136,6 +136,38 @@ async fn a_stage_out_whose_manager_forgot_the_job_is_finished_by_control() {
 }
 
 #[tokio::test]
+async fn what_control_is_to_finish_by_itself_it_finishes_in_its_next_life() {
+    let it = fixture();
+    mounted(&it).await;
+    it.run(post_run()).await.unwrap();
+    it.site.world().hanging.insert("$DW_JOB_STRIPED/x".into());
+    let control = Arc::clone(&it.control);
+    let running = tokio::spawn(async move { control.run(TOKEN, Request::DataOut).await });
+    while it.site.world().count("start_stage 7.0") == 0 {
+        tokio::task::yield_now().await;
+    }
+    it.control.teardown(TOKEN, Teardown::default()).await.unwrap();
+    assert_eq!(running.await.unwrap().unwrap_err().code, "cancelled");
+    // This life does not get to its end.
+    it.site.world().failing.insert("$DW_JOB_STRIPED/x".into());
+    it.site.world().hanging.clear();
+    let failed = async || crate::status::of_token(&it.control, "7-kept-1").await.unwrap().failed;
+    while failed().await.is_none_or(|(_, error)| error.code == "cancelled") {
+        tokio::task::yield_now().await;
+    }
+    it.site.world().failing.clear();
+    let next = it.restart();
+    crate::service::resume(Arc::clone(&next.control)).await;
+    for _ in 0..2_000 {
+        if tokens(&next).await.is_empty() {
+            break;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+    }
+    assert!(next.is_empty(), "it is forgotten");
+}
+
+#[tokio::test]
 async fn the_same_setup_before_the_job_runs_is_the_same_session() {
     let it = fixture();
     it.setup(job(JOB)).await.unwrap();
