@@ -21,7 +21,8 @@ use crate::watch::Watch;
 /// # Errors
 /// A folder or the ledger cannot be read.
 pub fn refusal(settings: &Settings, state: &Path) -> anyhow::Result<Option<String>> {
-    if !disk::exists(&state.join("ledger"))? {
+    let ledger = state.join("ledger");
+    if !disk::exists(&ledger).with_context(|| format!("look for {}", ledger.display()))? {
         return Ok(None);
     }
     let _alone = match alone(&state.join("lock")) {

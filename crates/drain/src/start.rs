@@ -48,7 +48,7 @@ pub fn run(settings: &Settings, limit: Option<u64>) -> anyhow::Result<()> {
     room.make_way();
     let lock = state.join("lock");
     let _alone = alone(&lock)?;
-    let held = inode(&lock)?;
+    let held = inode(&lock).with_context(|| format!("look at {}", lock.display()))?;
     let pfs = Pfs::open(&state, &settings.to)?;
     make_target(&settings.to)?;
     go_on(&state).with_context(|| format!("note in {} that the drain goes on", state.display()))?;
