@@ -241,6 +241,9 @@ const HANGS_AFTER: Duration = Duration::from_secs(120);
 /// Whether the words of a refusal name a file of the node, or what the kernel has of its program, and say why.
 pub fn is_named(words: &str, folder: &Path) -> bool {
     let why = ["os error", "EIO", "Input/output error", "cannot", "damaged", "not found"];
-    let names = words.contains(&*folder.to_string_lossy()) || words.contains("/proc/self/");
+    // A call is counted in each thread by itself: that of a late thread may be one of the loader's, which names its
+    // file.
+    let loader = words.contains("error while loading shared libraries: ");
+    let names = loader || words.contains(&*folder.to_string_lossy()) || words.contains("/proc/self/");
     names && why.iter().any(|why| words.contains(why))
 }
