@@ -39,10 +39,14 @@ impl Pfs {
             .map(|text| serde_json::from_slice(&text))
             .transpose()
             .with_context(|| format!("understand {}", file.display()))?;
-        let noted = match known {
-            Some(noted) if noted.iter().all(|noted| noted.path == to) => noted,
-            _ => begin(&file, &to)?,
-        };
+        let mut noted = known.unwrap_or_default();
+        if !noted.iter().any(|noted| noted.path == to) {
+            // Those of other folders stay: this drain may yet be refused, and the one before goes on.
+            noted.extend(begin(&to));
+            let text = serde_json::to_vec(&noted)?;
+            disk::replace(&file, &text).with_context(|| format!("write {}", file.display()))?;
+        }
+        noted.retain(|noted| noted.path == to);
         let mounts = Mutex::new(Mounts::check(&noted).map_err(|error| anyhow!("{error}; {ADVICE}"))?);
         Ok(Pfs { noted, mounts })
     }
@@ -61,22 +65,33 @@ impl Pfs {
     }
 }
 
-/// Notes what `to` is on. Where nobody can tell, nothing is looked for.
-fn begin(file: &Path, to: &Path) -> anyhow::Result<Vec<PfsMount>> {
-    let noted = match note(to) {
-        Ok(found) => vec![found],
-        Err(error) => {
-            tracing::warn!("look for what {} is on: {error}", to.display());
-            Vec::new()
-        }
-    };
-    let text = serde_json::to_vec(&noted)?;
-    disk::replace(file, &text).with_context(|| format!("write {}", file.display()))?;
-    Ok(noted)
+/// What `to` is on. Where nobody can tell, nothing is looked for.
+fn begin(to: &Path) -> Option<PfsMount> {
+    let unknown = |error: &_| tracing::warn!("look for what {} is on: {error}", to.display());
+    note(to).inspect_err(unknown).ok()
 }
 
 /// Why a copy does not count.
 pub(crate) fn trouble(target: &Path, error: &NotMounted) -> Trouble {
     let (path, message) = (target.display().to_string(), error.to_string());
     Trouble { path, errno: 0, message, advice: ADVICE.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_folder_was_on_is_still_known_after_a_drain_to_another_was_tried() {
+        let state = tempfile::tempdir().unwrap();
+        let [first, second] = ["first", "second"].map(|name| state.path().join(name));
+        drop(Pfs::open(state.path(), &first).unwrap());
+        let known = std::fs::read(state.path().join(NOTE)).unwrap();
+        let known: Vec<PfsMount> = serde_json::from_slice(&known).unwrap();
+        drop(Pfs::open(state.path(), &second).unwrap());
+        assert_eq!(Pfs::open(state.path(), &first).unwrap().noted, known);
+        let all: Vec<PfsMount> =
+            serde_json::from_slice(&std::fs::read(state.path().join(NOTE)).unwrap()).unwrap();
+        assert!(all.contains(&known[0]) && all.len() == 2, "{all:?}");
+    }
 }

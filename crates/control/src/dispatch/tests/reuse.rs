@@ -86,10 +86,9 @@ async fn a_session_that_owes_nothing_makes_room_by_itself() {
     assert_eq!((instance.id.as_str(), instance.capacity_bytes), ("i2", 2 << 30));
 }
 
-#[tokio::test]
-async fn a_stage_out_that_ran_when_its_token_was_used_again_is_finished_by_control() {
-    let it = fixture();
-    mounted(&it).await;
+/// The stage-out of a job that has ended, under way, which does not end by itself.
+async fn stage_out_that_hangs(it: &Fixture) -> tokio::task::JoinHandle<Result<(), ApiError>> {
+    mounted(it).await;
     it.run(post_run()).await.unwrap();
     it.site.world().hanging.insert("$DW_JOB_STRIPED/x".into());
     let control = Arc::clone(&it.control);
@@ -97,6 +96,13 @@ async fn a_stage_out_that_ran_when_its_token_was_used_again_is_finished_by_contr
     while it.site.world().count("start_stage 7.0") == 0 {
         tokio::task::yield_now().await;
     }
+    running
+}
+
+#[tokio::test]
+async fn a_stage_out_that_ran_when_its_token_was_used_again_is_finished_by_control() {
+    let it = fixture();
+    let running = stage_out_that_hangs(&it).await;
     it.site.world().hanging.clear();
     // The manager lost the job's state and runs the very same job again.
     it.setup(job(JOB)).await.unwrap();
@@ -116,14 +122,7 @@ async fn a_stage_out_that_ran_when_its_token_was_used_again_is_finished_by_contr
 #[tokio::test]
 async fn a_stage_out_whose_manager_forgot_the_job_is_finished_by_control() {
     let it = fixture();
-    mounted(&it).await;
-    it.run(post_run()).await.unwrap();
-    it.site.world().hanging.insert("$DW_JOB_STRIPED/x".into());
-    let control = Arc::clone(&it.control);
-    let running = tokio::spawn(async move { control.run(TOKEN, Request::DataOut).await });
-    while it.site.world().count("start_stage 7.0") == 0 {
-        tokio::task::yield_now().await;
-    }
+    let running = stage_out_that_hangs(&it).await;
     it.site.world().hanging.clear();
     let reply = it.control.teardown(TOKEN, Teardown::default()).await.unwrap();
     assert_eq!(reply.renamed.as_deref(), Some("7-kept-1"), "it does not wait for the stage-out");
@@ -138,14 +137,7 @@ async fn a_stage_out_whose_manager_forgot_the_job_is_finished_by_control() {
 #[tokio::test]
 async fn what_control_is_to_finish_by_itself_it_finishes_in_its_next_life() {
     let it = fixture();
-    mounted(&it).await;
-    it.run(post_run()).await.unwrap();
-    it.site.world().hanging.insert("$DW_JOB_STRIPED/x".into());
-    let control = Arc::clone(&it.control);
-    let running = tokio::spawn(async move { control.run(TOKEN, Request::DataOut).await });
-    while it.site.world().count("start_stage 7.0") == 0 {
-        tokio::task::yield_now().await;
-    }
+    let running = stage_out_that_hangs(&it).await;
     it.control.teardown(TOKEN, Teardown::default()).await.unwrap();
     assert_eq!(running.await.unwrap().unwrap_err().code, "cancelled");
     // This life does not get to its end.
