@@ -2,6 +2,7 @@
 # make test         everything that must pass before a change lands; under 25 minutes on 2 cores
 # make check        formatting and lints only
 # make drills       faults under a checked load, ROUNDS=300 SEED=1 (MINUTES=, ARGS="WORD"); writes docs/DRILLS.md (root)
+# make fuzz       random bytes to all that reads strangers' bytes, SECONDS=60 each (TARGET=frames); see fuzz/
 # make docs         build the documentation site into target/site; fails for dead links (mkdocs.yml)
 # make bench        measure, print a table, write bench/results.json; about 25 minutes (ARGS="--only names")
 # make bench-peers  the same work on us and on GlusterFS (root); writes bench/peers.json
@@ -18,12 +19,14 @@ NODES   := 4
 ROUNDS  := 300
 SEED    := 1
 MINUTES :=
+SECONDS := 60
+TARGET  :=
 PREFIX  := /usr/local
 DESTDIR :=
 CARGO   := cargo
 FLAGS   := --release --locked
 
-.PHONY: run build install check test drills docs bench bench-peers cluster cluster-down clean
+.PHONY: run build install check test drills fuzz docs bench bench-peers cluster cluster-down clean
 .DEFAULT_GOAL := build
 
 build:
@@ -45,7 +48,7 @@ check:
 	$(CARGO) clippy $(FLAGS) --workspace --all-targets -- -D warnings
 
 test:
-	@scripts/install-deps build run example test posix slurm-test
+	@scripts/install-deps build run example test posix slurm-test fuzz
 	@scripts/test
 
 drills:
@@ -53,6 +56,10 @@ drills:
 	@$(CARGO) build $(FLAGS) --workspace --bins
 	@$(CARGO) test $(FLAGS) --workspace --test drills -- --rounds $(ROUNDS) --seed $(SEED) \
 		$(if $(MINUTES),--minutes $(MINUTES)) --table $(CURDIR)/docs/DRILLS.md $(ARGS)
+
+fuzz:
+	@scripts/install-deps build fuzz
+	@scripts/fuzz $(SECONDS) "$(TARGET)" $(ARGS)
 
 docs:
 	@scripts/install-deps docs
