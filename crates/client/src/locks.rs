@@ -17,6 +17,9 @@ const HEARTBEAT: Duration = Duration::from_secs(1);
 
 impl Client {
     /// A lock of somebody else that does not go together with `lock`.
+    ///
+    /// # Errors
+    /// EINPROGRESS when a restarted shard does not know yet whether there is one.
     pub fn test_lock(&self, ino: u64, owner: u64, lock: &FileLock) -> Result<Option<FileLock>> {
         match self.home(&Request::TestLock { ino, owner, lock: *lock })? {
             Reply::Lock(found) => Ok(found),
@@ -50,6 +53,26 @@ impl Client {
                 Err(Errno::AGAIN) if !blocking => return Err(Errno::AGAIN),
                 Err(Errno::AGAIN | Errno::INPROGRESS) if cancelled() => return Err(Errno::INTR),
                 Err(Errno::AGAIN | Errno::INPROGRESS) => {}
+                other => return other,
+            }
+        }
+    }
+
+    /// The same as [`Client::test_lock`], waiting until it is known.
+    ///
+    /// # Errors
+    /// EINTR when `cancelled` says so; it is asked ten times a second.
+    pub fn wait_test_lock(
+        &self,
+        ino: u64,
+        owner: u64,
+        lock: &FileLock,
+        cancelled: &dyn Fn() -> bool,
+    ) -> Result<Option<FileLock>> {
+        loop {
+            match self.test_lock(ino, owner, lock) {
+                Err(Errno::INPROGRESS) if cancelled() => return Err(Errno::INTR),
+                Err(Errno::INPROGRESS) => std::thread::sleep(Duration::from_millis(WAIT_MS.into())),
                 other => return other,
             }
         }

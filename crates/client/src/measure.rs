@@ -57,6 +57,23 @@ impl Client {
         Ok(sum)
     }
 
+    /// Files of which nobody knows whether they are what was written, as checksums of them were lost, with a fragment
+    /// that has a part of them.
+    pub fn unverified(&self) -> Result<Vec<(u64, u32)>> {
+        let mut all: Vec<(u64, u32)> = Vec::new();
+        for fragment in 0..self.layout.fragments {
+            let mut after = 0;
+            loop {
+                let reply = self.ask(fragment, &Request::ListUnverified { after }, &[])?;
+                let Reply::Objects(page) = reply else { return Err(Errno::PROTO) };
+                let Some((last, _)) = page.last() else { break };
+                after = *last;
+                all.extend(page.iter().map(|(ino, _)| (*ino, fragment)));
+            }
+        }
+        Ok(all)
+    }
+
     fn measure(&self, ino: u64) -> Result<(u64, u64, Time)> {
         let fragments: Vec<u32> = self.layout.fragments_of(ino).collect();
         let replies =

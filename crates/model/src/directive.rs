@@ -315,6 +315,7 @@ pub fn parse(text: &str, symbols: &Symbols) -> Result<Script, ScriptErrors> {
         }
     }
     errors.extend(check::repetitions(&script));
+    errors.extend(check::destinations_are_one_each(&script));
     if instances_known {
         errors.extend(check::stages_have_an_instance(&script));
     }

@@ -124,6 +124,14 @@ pub trait FileSystem: Send + Sync + 'static {
     fn locks(&self) -> bool;
     /// A lock that is in the way of this one.
     fn test_lock(&self, ino: u64, owner: u64, lock: &FileLock) -> Result<Option<FileLock>>;
+    /// The same, waiting until it is known; EINTR when `cancelled` says so.
+    fn wait_test_lock(
+        &self,
+        ino: u64,
+        owner: u64,
+        lock: &FileLock,
+        cancelled: &dyn Fn() -> bool,
+    ) -> Result<Option<FileLock>>;
     /// Takes, changes or gives up a lock; EAGAIN where another is in the way, EINPROGRESS where that is not known yet.
     fn set_lock(&self, ino: u64, owner: u64, lock: &FileLock) -> Result<()>;
     /// Takes a lock, waiting until it is known whether another is in the way and, if `blocking`, until none is; EINTR

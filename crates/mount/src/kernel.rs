@@ -229,7 +229,7 @@ impl<F: FileSystem> Handler for Kernel<F> {
             Operation::ListXattr { size } => attributes::xattr(self.list_xattr(ino), size, reply),
             Operation::RemoveXattr { name } => done(fs.removexattr(id, ino, name), reply),
 
-            Operation::TestLock(lock) => self.test_lock(ino, &lock, reply),
+            Operation::TestLock(lock) => self.test_lock(request, &lock, reply),
             Operation::SetLock(lock) => self.lock(request, &lock, false, reply),
             Operation::WaitLock(lock) => self.lock(request, &lock, true, reply),
 

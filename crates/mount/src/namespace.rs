@@ -302,6 +302,16 @@ impl FileSystem for Namespace {
         self.client.test_lock(ino, owner, lock)
     }
 
+    fn wait_test_lock(
+        &self,
+        ino: u64,
+        owner: u64,
+        lock: &FileLock,
+        cancelled: &dyn Fn() -> bool,
+    ) -> Result<Option<FileLock>> {
+        self.client.wait_test_lock(ino, owner, lock, cancelled)
+    }
+
     fn set_lock(&self, ino: u64, owner: u64, lock: &FileLock) -> Result<()> {
         self.client.set_lock(ino, owner, lock)
     }

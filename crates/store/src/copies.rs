@@ -27,6 +27,7 @@ use wire::data::Stream;
 use wire::data::hello::Key;
 use wire::data::member::Member;
 
+use crate::mirror::replica;
 use crate::shard::errno_of;
 use crate::shard::log::disk::{DiskFolder, Folder, LogFile};
 use crate::shard::log::mark::Mark;
@@ -104,6 +105,12 @@ impl Copies {
         let number = self.next_connection.fetch_add(1, Ordering::Relaxed);
         connections.insert(number, (stream, member));
         Some(number)
+    }
+
+    /// How often the fragment before this one has found its mirror here.
+    fn meeting(&self, namespace: u32) -> io::Result<u64> {
+        let fragment = self.folder.parent().ok_or(io::ErrorKind::NotFound)?;
+        replica::meeting(fragment, namespace)
     }
 
     /// Who may speak for other fragments, and whether this one may.

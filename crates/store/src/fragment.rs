@@ -261,6 +261,7 @@ impl Fragment {
             mirrors: self.mirrors(),
             integrity: self.integrity(),
             lost: self.lost(),
+            term: self.spec.term,
             ..FragmentStatus::default()
         }
     }

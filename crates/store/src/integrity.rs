@@ -35,7 +35,7 @@ use std::sync::Arc;
 use log::Sums;
 use serde::{Deserialize, Serialize};
 
-use crate::fragment::extents::BLOCK_BYTES;
+use crate::fragment::extents::{BLOCK_BYTES, Extents};
 
 /// Blocks whose sums are kept together: those of 1 MiB.
 pub const CHUNK_BLOCKS: u64 = 256;
@@ -107,6 +107,16 @@ impl Seal {
             *sum = u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
         }
         Ok(sums)
+    }
+
+    /// The blocks that may have bytes: those of the chunks that have sums.
+    pub fn extents(&self) -> Extents {
+        let end = self.length.div_ceil(BLOCK_BYTES);
+        let mut extents = Extents::default();
+        for chunk in &self.chunks {
+            extents.insert(chunk.index * CHUNK_BLOCKS..end.min((chunk.index + 1) * CHUNK_BLOCKS));
+        }
+        extents
     }
 }
 

@@ -8,6 +8,8 @@ mod copies;
 mod descriptors;
 mod doubt;
 mod fragment;
+#[cfg(fuzzing)]
+pub mod fuzzing;
 pub mod image;
 mod integrity;
 mod mirror;

@@ -13,11 +13,15 @@
 //! is answered while no note says that this node is alone is on both nodes. So is one that is answered while control,
 //! which may have this node replaced, does not know that there is doubt ([`Doubt`]).
 
+mod asked;
 mod connections;
 mod copying;
 mod filling;
 mod judging;
+mod lacking;
 mod link;
+mod meeting;
+pub mod meetings;
 pub mod primary;
 mod progress;
 pub mod ranges;
@@ -28,6 +32,7 @@ mod todo;
 
 use std::io;
 use std::ops::Range;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Instant;
 
@@ -43,6 +48,7 @@ use crate::shard::log::restore as alone;
 use crate::shard::second::{SILENT_MAX, WAIT_MAX};
 pub use filling::start;
 use link::Link;
+use meetings::Meetings;
 use progress::{Had, Progress, Way};
 use ranges::{Held, Ranges};
 
@@ -55,9 +61,13 @@ pub struct Mirror {
     fragment: u32,
     /// Where it is noted that this node is alone.
     notes: Arc<dyn Folder>,
+    /// How often both have met: before that of this life is begun.
+    meetings: Mutex<Option<Meetings>>,
     /// The fragment's.
     verifier: Arc<Verifier>,
     ranges: Ranges,
+    /// Whatever was in doubt when this fragment was opened was judged.
+    all_judged: AtomicBool,
     progress: Mutex<Progress>,
     changed: Condvar,
 }
@@ -87,6 +97,7 @@ impl Mirror {
         notes: Arc<dyn Folder>,
         verifier: Arc<Verifier>,
     ) -> io::Result<Arc<Mirror>> {
+        let meetings = Mutex::new(meetings::read(&notes.path_of(meetings::NAME))?);
         let progress = Progress::new(alone::is_alone(&*notes)?, Doubt::new(place.is_witnessed()));
         let (ranges, progress) = (Ranges::default(), Mutex::new(progress));
         Ok(Arc::new(Mirror {
@@ -94,8 +105,10 @@ impl Mirror {
             home,
             fragment,
             notes,
+            meetings,
             verifier,
             ranges,
+            all_judged: AtomicBool::new(false),
             progress,
             changed: Condvar::new(),
         }))
@@ -180,7 +193,9 @@ impl Mirror {
         let mut progress = self.lock();
         loop {
             match progress.way {
-                _ if progress.closed || self.place.is_replaced() => return Err(Errno::IO.into()),
+                _ if progress.closed || progress.older || self.place.is_replaced() => {
+                    return Err(Errno::IO.into());
+                }
                 Way::Both if begun.elapsed() < WAIT_MAX || !progress.doubt.permits() => {
                     let epoch = progress.epoch;
                     return Ok(Some((epoch, progress.idle.pop())));
@@ -215,6 +230,9 @@ impl Mirror {
             match link.receive() {
                 Ok(Reply::Failed(errno)) => {
                     self.give_back(link);
+                    if matches!(request, Request::SyncMany { .. }) {
+                        self.lock().unsynced.extend(inos);
+                    }
                     return self.lacks(inos, Errno::from_raw_os_error(errno));
                 }
                 Ok(_) => {
@@ -271,35 +289,11 @@ impl Mirror {
         Ok(())
     }
 
-    /// The mirror did not do what was done here. Nobody is answered before control knows, where it is to.
-    ///
-    /// # Errors
-    /// The fragment is closed; what the mirror lacks cannot be noted.
-    fn lacks(&self, inos: &[u64], errno: Errno) -> io::Result<()> {
-        let mut progress = self.lock();
-        progress.todo.add(inos);
-        progress.trouble = Some(format!("the mirror fails: {errno}"));
-        let noted = self.note_alone(&mut progress);
-        self.changed.notify_all();
-        noted?;
-        let is_untold = |progress: &mut Progress| !progress.closed && progress.doubt.untold().is_some();
-        let progress = self.changed.wait_while(progress, is_untold).expect(POISON);
-        if progress.closed || self.place.is_replaced() { Err(Errno::IO.into()) } else { Ok(()) }
-    }
-
     /// Control knows of these doubts.
     pub fn hear(&self, doubts: &[u64]) {
         if self.lock().doubt.hear(doubts) {
             self.changed.notify_all();
         }
-    }
-
-    /// The mirror may have done what was not done here.
-    fn differs(&self, ino: u64) {
-        let mut progress = self.lock();
-        progress.whole = false;
-        progress.todo.add(&[ino]);
-        self.changed.notify_all();
     }
 
     /// How it stands, for the fragment of the node `node`.

@@ -1,5 +1,6 @@
 //! The other fragments of the same namespace, as the home shard asks them to resize and to remove objects.
 
+use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
@@ -19,6 +20,13 @@ const PAUSE: Duration = Duration::from_millis(100);
 
 /// How long a node is asked for its list of objects: it may just have been started again.
 const LIST_PATIENCE: Duration = Duration::from_secs(5);
+
+/// How long a fragment may take to answer: who waits longer does not know whether it ever will. The next connection
+/// fences off what this one asked, so that it is not done later than what is asked then.
+const ANSWER_WITHIN: Duration = Duration::from_secs(4);
+
+/// The same for lists, which a disk may have to be searched for.
+const LIST_WITHIN: Duration = Duration::from_secs(60);
 
 /// Hears which commit verifier another fragment has.
 type Heed = dyn Fn(u32, u64) + Send + Sync;
@@ -68,6 +76,12 @@ impl Peers {
         }
     }
 
+    /// The same for a home of which no other node has a copy.
+    #[cfg(test)]
+    pub fn without_copy(self) -> Peers {
+        Peers { copy: None, ..self }
+    }
+
     /// From now on this hears the commit verifier of a fragment whenever a connection to it begins, before the fragment
     /// is asked anything. The first call counts.
     pub fn heed(&self, heed: Box<Heed>) {
@@ -111,6 +125,14 @@ impl Peers {
         self.call(fragment, &Request::Destroy { ino }, Duration::ZERO)
     }
 
+    /// Removes objects on another fragment that were removed before, so that they stay away.
+    ///
+    /// # Errors
+    /// As [`Peers::destroy`].
+    pub fn destroy_for_good(&self, fragment: u32, inos: Vec<u64>) -> Result<(), Errno> {
+        self.call(fragment, &Request::DestroyForGood { inos }, Duration::ZERO)
+    }
+
     /// Objects of another fragment with numbers above `after`, in order, with their lengths; empty at the end.
     ///
     /// # Errors
@@ -150,6 +172,17 @@ impl Peers {
     }
 
     fn call_for(&self, fragment: u32, request: &Request, patience: Duration) -> Result<Reply, Errno> {
+        match self.reply(fragment, request, patience)? {
+            Reply::Failed(errno) => Err(Errno::from_raw_os_error(errno)),
+            reply => Ok(reply),
+        }
+    }
+
+    /// What a fragment answers, also that something failed there.
+    ///
+    /// # Errors
+    /// EIO when it does not answer for so long, or the grace period.
+    pub fn reply(&self, fragment: u32, request: &Request, patience: Duration) -> Result<Reply, Errno> {
         let peer = self.nodes.get(fragment as usize).ok_or(Errno::INVAL)?;
         peer.outage.admit()?;
         let started = Instant::now();
@@ -157,10 +190,7 @@ impl Peers {
             let error = match self.try_call(peer, fragment, request) {
                 Ok(reply) => {
                     peer.outage.answered();
-                    return match reply {
-                        Reply::Failed(errno) => Err(Errno::from_raw_os_error(errno)),
-                        reply => Ok(reply),
-                    };
+                    return Ok(reply);
                 }
                 Err(error) => error,
             };
@@ -202,6 +232,7 @@ impl Peers {
             None => {
                 let dialed = dial(&peer.address, Via::Tcp, &self.key, &self.claim(fragment));
                 let (mut connection, _) = dialed.inspect_err(|error| self.terms.heed(error))?;
+                wait_at_most(&connection, ANSWER_WITHIN)?;
                 // What was asked by a connection that broke, perhaps before a restart of ours, must not be done later.
                 self.ask(&mut connection, &Request::Fence)?;
                 if let (Some(heed), Reply::Verifier(verifier)) =
@@ -212,13 +243,31 @@ impl Peers {
                 connection
             }
         };
+        let is_list = matches!(request, Request::ListObjects { .. } | Request::ListMeant { .. });
+        if is_list {
+            wait_at_most(&connection, LIST_WITHIN)?;
+        }
         let reply = self.ask(&mut connection, request)?;
+        if is_list {
+            wait_at_most(&connection, ANSWER_WITHIN)?;
+        }
         *idle = Some(connection);
         Ok(reply)
     }
 
     fn ask(&self, connection: &mut Connection, request: &Request) -> Result<Reply, HelloError> {
         connection.send(self.next_id.fetch_add(1, Ordering::Relaxed), request, &[])?;
-        Ok(connection.receive::<Reply>()?.message)
+        let frame = connection.receive::<Reply>().map_err(|error| match error.kind() {
+            io::ErrorKind::WouldBlock => {
+                io::Error::new(io::ErrorKind::TimedOut, "it takes too long to answer")
+            }
+            _ => error,
+        })?;
+        Ok(frame.message)
     }
+}
+
+/// From now on an answer on this connection may take so long.
+fn wait_at_most(connection: &Connection, within: Duration) -> io::Result<()> {
+    connection.try_clone_stream()?.set_timeout(Some(within))
 }

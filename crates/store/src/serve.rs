@@ -1,6 +1,7 @@
 //! One connection: handshake, then requests in turn, each answered before the next is read.
 
 mod admission;
+mod mirroring;
 
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
@@ -200,27 +201,21 @@ impl Worker {
             }
             Request::Sync { ino } => objects.sync((self.session, id), ino).map(|()| Reply::Done),
             Request::SyncMany { inos } => objects.sync_many(self.session, &inos).map(|()| Reply::Done),
-            Request::BeginMirror { verifier } => self.replica().and_then(|replica| {
-                replica.begin(verifier)?;
-                Ok(replica.describe())
-            }),
-            Request::FindMirror => self.replica().map(Replica::describe),
-            Request::NoteMirror { whole } => {
-                self.replica().and_then(|replica| replica.note(whole)).map(|()| Reply::Done)
+            Request::BeginMirror { .. }
+            | Request::FindMirror
+            | Request::NoteMirror { .. }
+            | Request::FindMeeting
+            | Request::NoteMeeting { .. } => {
+                self.replica().and_then(|replica| mirroring::answer(replica, &request))
             }
             Request::Verifier => Ok(Reply::Verifier(self.fragment.verifier().number())),
-            Request::Measure { ino } => self.namespace.objects.measure(ino).map(|object| {
-                object.map_or(Reply::Object { size: 0, mtime: Time::default(), blocks: 0 }, |object| {
-                    Reply::Object { size: object.size, mtime: object.mtime, blocks: object.blocks }
-                })
-            }),
-            Request::NextData { ino, offset } => {
-                let range = self.namespace.objects.next_data(ino, offset);
-                range.map(|range| Reply::Range(range.map(|range| (range.start, range.end))))
-            }
+            Request::Measure { ino } => objects.tell_measure(ino),
+            Request::NextData { ino, offset } => objects.tell_next_data(ino, offset),
             Request::DescribeMirrored { ino } => objects.describe(ino),
             Request::Destroy { ino } => self.namespace.objects.destroy(ino).map(|()| Reply::Done),
+            Request::DestroyForGood { inos } => objects.destroy_for_good(&inos).map(|()| Reply::Done),
             Request::ListObjects { after } => self.namespace.objects.page(after).map(Reply::Objects),
+            Request::ListUnverified { after } => objects.page_of_unverified(after).map(Reply::Objects),
             Request::Usage => self.usage(),
             Request::Fence => {
                 self.fragment.connections().fence(self.number);

@@ -20,8 +20,11 @@ pub mod record;
 mod removed;
 pub mod second;
 pub mod sessions;
+mod settling;
 mod state;
 pub mod tree;
+mod unconfirmed;
+mod unsettled;
 mod upkeep;
 
 use std::os::fd::OwnedFd;
@@ -133,6 +136,7 @@ impl Shard {
         destroy::start(&shard);
         second::start(&shard);
         following::start(&shard);
+        settling::start(&shard);
         Ok(shard)
     }
 
@@ -250,7 +254,7 @@ impl Shard {
                 Ok(Reply::Done)
             }
             Request::Goodbye => Ok(self.goodbye(caller)),
-            Request::TestLock { ino, owner, lock } => Ok(self.test_lock(caller, ino, owner, &lock)),
+            Request::TestLock { ino, owner, lock } => self.test_lock(caller, ino, owner, &lock),
             Request::SetLock { ino, owner, lock, wait_ms } => {
                 self.set_lock(caller, ino, owner, &lock, wait_ms)
             }

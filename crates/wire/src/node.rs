@@ -224,6 +224,9 @@ pub struct FragmentStatus {
     pub lost: Vec<(u32, u64)>,
     /// Another node has taken its place: where what it has is kept, which nobody uses.
     pub given_up: Option<PathBuf>,
+    /// How often another node had taken its place before this one did.
+    #[serde(default)]
+    pub term: u32,
 }
 
 impl FragmentStatus {

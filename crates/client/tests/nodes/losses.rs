@@ -5,8 +5,12 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use client::{Client, ROOT, SetAttr};
+use wire::data::dial::{Via, dial};
+use wire::data::hello::{Claim, Key};
+use wire::data::message::UNKNOWN_BYTES;
+use wire::data::{Reply, Request};
 
-use crate::support::{Cluster, ME, pattern};
+use crate::support::{Cluster, KEY, ME, pattern};
 
 /// The home of the namespace, and the node that loses something.
 const HOME: usize = 0;
@@ -102,4 +106,89 @@ fn who_looks_at_many_files_sees_what_a_node_lost_of_them() {
     client.read(cut.ino, 0, &mut vec![0; cut.before.len() * 3]).unwrap();
     let (attr, _) = client.survey(&[cut.ino]).remove(0);
     assert_ne!(attr.unwrap().size, SHORT, "the home was not told first");
+}
+
+/// Whether the home knows how long this file is, as it tells node `fragment`, which may be lost.
+fn is_settled(cluster: &Cluster, fragment: u32, ino: u64) -> bool {
+    let claim = Claim { instance: "i1".into(), namespace: 0, fragment: 0, session: [7; 16] };
+    let key = Key::from_hex(KEY).unwrap();
+    // It may be just starting.
+    let Ok((mut connection, _)) = dial(&cluster.target.nodes[HOME], Via::Tcp, &key, &claim) else {
+        return false;
+    };
+    connection.send(1, &Request::ListMeant { fragment, after: ino - 1 }, &[]).unwrap();
+    let Reply::Objects(meant) = connection.receive::<Reply>().unwrap().message else { panic!("no list") };
+    meant.iter().all(|(other, length)| *other != ino || *length < UNKNOWN_BYTES)
+}
+
+#[test]
+fn after_its_home_lost_power_a_file_needs_only_the_nodes_that_it_has_data_on() {
+    let mut cluster = Cluster::start_with_grace(3, 200);
+    cluster.target.grace_ms = 300;
+    let client = cluster.client();
+    let inos: Vec<u64> = (0..12)
+        .map(|n| {
+            let ino = client.create(ROOT, format!("f{n}").as_bytes(), 0o644, &ME).unwrap().ino;
+            client.write(ino, 0, &pattern(SHORT as usize, n)).unwrap();
+            client.fsync(ino).unwrap();
+            client.close(ino, true).unwrap();
+            ino
+        })
+        .collect();
+    let away = |ino: &u64| client.place(*ino, 0, 1).unwrap().0 != LOSER as u32;
+    let elsewhere: Vec<u64> = inos.iter().copied().filter(away).collect();
+    assert!(!elsewhere.is_empty() && elsewhere.len() < inos.len());
+    drop(client);
+    cluster.lose_power(HOME);
+    let begun = Instant::now();
+    while !inos.iter().all(|ino| is_settled(&cluster, LOSER as u32, *ino)) {
+        assert!(begun.elapsed() < BOUND, "the home never knows the sizes again");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    // Durably: also its next life does.
+    cluster.servers[HOME].shutdown();
+    let tcp = cluster.target.nodes[HOME].tcp.clone();
+    cluster.servers[HOME] = cluster.serve(HOME, &tcp);
+    let client = cluster.client();
+    cluster.servers[LOSER].shutdown();
+    for ino in elsewhere {
+        assert_eq!(client.getattr(ino).map(|attr| attr.size), Ok(SHORT));
+    }
+    assert_eq!(client.readdir(ROOT, 0).map(|entries| entries.len()), Ok(12));
+}
+
+#[test]
+fn space_of_a_removed_file_that_a_node_brings_back_after_its_power_loss_is_freed_again() {
+    // What is removed is made durable some time later: on a machine that takes longer than that, once more.
+    for n in 0..10 {
+        let mut cluster = Cluster::start(3, 64 << 20);
+        let client = cluster.client();
+        let ino = client.create(ROOT, b"file", 0o644, &ME).unwrap().ino;
+        client.write(ino, 0, &pattern(LONG as usize, n)).unwrap();
+        client.fsync(ino).unwrap();
+        client.close(ino, true).unwrap();
+        let object = cluster.fragment(LOSER).join("objects/0").join(format!("{:02x}/{ino:016x}", ino & 0xff));
+        let before = fs::read(&object).unwrap();
+        let removed = Instant::now();
+        client.unlink(ROOT, b"file").unwrap();
+        while std::fs::symlink_metadata(&object).is_ok() {
+            assert!(removed.elapsed() < BOUND, "its space is not freed");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let mut took = Duration::ZERO;
+        cluster.lose_power_and(LOSER, |_| {
+            took = removed.elapsed();
+            fs::write(&object, &before).unwrap();
+        });
+        if took > Duration::from_millis(800) {
+            continue;
+        }
+        let begun = Instant::now();
+        while std::fs::symlink_metadata(&object).is_ok() {
+            assert!(begun.elapsed() < BOUND, "the file is gone, and its space is taken for good");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        return;
+    }
+    panic!("this machine is too slow");
 }

@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod copies;
+mod doubted;
 mod expired;
 mod keeper;
 mod losses;
@@ -18,3 +19,4 @@ mod sessions;
 mod successor;
 mod support;
 mod times;
+mod unsynced;

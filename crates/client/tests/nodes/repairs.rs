@@ -17,12 +17,12 @@ use crate::restored::{
 use crate::support::{Cluster, pattern};
 
 /// Where node `n`'s object of a file is.
-fn primary(cluster: &Cluster, n: usize, ino: u64) -> PathBuf {
+pub fn primary(cluster: &Cluster, n: usize, ino: u64) -> PathBuf {
     cluster.fragment(n).join(format!("objects/0/{:02x}/{ino:016x}", ino & 0xff))
 }
 
 /// Node `n` stops, `act` is done to its disk, and it is started again.
-fn while_stopped(cluster: &mut Cluster, n: usize, act: impl FnOnce(&Cluster)) {
+pub fn while_stopped(cluster: &mut Cluster, n: usize, act: impl FnOnce(&Cluster)) {
     cluster.servers[n].shutdown();
     act(cluster);
     let tcp = cluster.target.nodes[n].tcp.clone();
@@ -40,7 +40,7 @@ fn at_rest(names: &[&str]) -> (Cluster, Vec<u64>) {
     (cluster, inos)
 }
 
-fn seal(cluster: &Cluster) {
+pub fn seal(cluster: &Cluster) {
     for n in 0..cluster.servers.len() {
         assert_eq!(scrub(cluster, n).damaged, []);
     }
@@ -215,7 +215,7 @@ fn while_all_stopped(cluster: &mut Cluster, act: impl FnOnce(&Cluster)) {
     }
 }
 
-fn flip_at(object: &Path, at: u64) {
+pub fn flip_at(object: &Path, at: u64) {
     let file = fs::File::options().read(true).write(true).open(object).unwrap();
     let mut byte = [0];
     file.read_exact_at(&mut byte, at).unwrap();
@@ -331,4 +331,20 @@ fn a_file_that_lies_among_the_folders_of_a_mirror_is_named_and_in_nobodys_way() 
     for objects in ["mirror/0/README", "objects/0/README"] {
         assert!(named.iter().any(|path| path.ends_with(objects)), "{named:?}");
     }
+}
+
+#[test]
+fn a_note_of_a_mirror_that_is_damaged_is_named_and_kept() {
+    let (mut cluster, inos) = at_rest(&["file"]);
+    let note = cluster.fragment(1).join("mirrors/0.json");
+    let was = fs::read(&note).unwrap();
+    let error = |cluster: &Cluster| cluster.servers[1].fragments()[0].error.clone();
+    while_stopped(&mut cluster, 1, |_| fs::write(&note, "{}").unwrap());
+    wait_until("it is refused", || error(&cluster).is_some());
+    let error = error(&cluster).unwrap();
+    assert!(error.contains(note.to_str().unwrap()) && error.contains("missing field"), "{error}");
+    assert_eq!(fs::read(&note).unwrap(), b"{}");
+    while_stopped(&mut cluster, 1, |_| fs::write(&note, &was).unwrap());
+    await_mirrors(&cluster);
+    assert!(read(&cluster.client(), inos[0], BYTES) == Ok(pattern(BYTES, 0)));
 }

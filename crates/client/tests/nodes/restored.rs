@@ -4,13 +4,18 @@
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use client::{Client, ROOT};
 use rustix::io::Errno;
 use wire::control::VolumeKind;
+use wire::data::message::Change;
+use wire::data::{Reply, Request};
 use wire::node::{FragmentSpec, ScrubSpec, ScrubStatus};
 
+use crate::keeper::Keeper;
 use crate::support::{Cluster, ME, pattern};
 
 /// Longer than anything here is allowed to wait.
@@ -174,4 +179,99 @@ fn what_a_mirror_has_not_as_it_was_is_lost_by_name_and_the_rest_is_restored() {
     for (n, stopped) in [(1, true), (1, false), (0, true), (0, false)] {
         loses(n, stopped);
     }
+}
+
+/// Copies a folder with all that is in it.
+fn copy_all(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let target = to.join(entry.file_name());
+        match entry.file_type().unwrap().is_dir() {
+            true => copy_all(&entry.path(), &target),
+            false => drop(fs::copy(entry.path(), target).unwrap()),
+        }
+    }
+}
+
+/// Node `n` is stopped, `act` is done to its folder, and it is started again.
+fn while_stopped(cluster: &mut Cluster, n: usize, act: impl FnOnce(&Path)) {
+    cluster.servers[n].shutdown();
+    act(&cluster.fragment(n));
+    let tcp = cluster.target.nodes[n].tcp.clone();
+    cluster.servers[n] = cluster.serve(n, &tcp);
+    await_mirrors(cluster);
+}
+
+#[test]
+fn what_an_old_copy_of_a_nodes_folder_has_is_put_over_nothing_newer() {
+    // The first has the names itself, the second has them elsewhere.
+    for n in [0, 1] {
+        let mut cluster = Cluster::start_mirrored(VolumeKind::Directory, 3, 64 << 20);
+        let backup = tempfile::tempdir().unwrap();
+        let client = cluster.client();
+        let (changed, removed) = (write(&client, "changed", BYTES, 1), write(&client, "removed", BYTES, 2));
+        client.sync_metadata().unwrap();
+        await_mirrors(&cluster);
+        while_stopped(&mut cluster, n, |folder| copy_all(folder, backup.path()));
+        client.open(changed, true).unwrap();
+        client.write(changed, 0, &pattern(BYTES, 3)).unwrap();
+        client.close(changed, true).unwrap();
+        client.unlink(ROOT, b"removed").unwrap();
+        let new = write(&client, "new", BYTES, 4);
+        [changed, new].iter().for_each(|ino| client.fsync(*ino).unwrap());
+        client.sync_metadata().unwrap();
+        await_mirrors(&cluster);
+        let objects = |cluster: &Cluster, ino| -> Vec<Option<Vec<u8>>> {
+            let own = |part| cluster.fragment(part).join(format!("objects/0/{:02x}/{ino:016x}", ino & 0xff));
+            let paths = (0..3).flat_map(|part| [own(part), mirror(cluster, part, ino)]);
+            paths.map(|path| fs::read(path).ok()).collect()
+        };
+        let is_gone = |cluster: &Cluster| objects(cluster, removed).iter().all(Option::is_none);
+        wait_until("the removed file's space is free", || is_gone(&cluster));
+        let were = [changed, new].map(|ino| objects(&cluster, ino));
+        drop(client);
+        while_stopped(&mut cluster, n, |folder| {
+            fs::remove_dir_all(folder).unwrap();
+            copy_all(backup.path(), folder);
+        });
+        let client = cluster.client();
+        assert!(read(&client, changed, BYTES) == Ok(pattern(BYTES, 3)), "node {n}: what was changed since");
+        assert!(read(&client, new, BYTES) == Ok(pattern(BYTES, 4)), "node {n}: what was made since");
+        // What it keeps of another's part is older, too, which that sees when it finds it.
+        wait_until("both copies of each part are as they were", || {
+            [changed, new].map(|ino| objects(&cluster, ino)) == were && is_gone(&cluster)
+        });
+    }
+}
+
+#[test]
+fn a_part_that_is_served_and_finds_itself_older_than_its_mirror_puts_nothing_over_it() {
+    let cluster = Cluster::start_mirrored(VolumeKind::Directory, 2, 64 << 20);
+    let client = cluster.client();
+    // On the first node, whose mirror is on the second.
+    let ino = write(&client, "file", 60 << 10, 1);
+    await_mirrors(&cluster);
+    client.open(ino, true).unwrap();
+    cluster.servers[1].shutdown();
+    let changed = Arc::new(AtomicBool::new(false));
+    let changes = changed.clone();
+    let newer = move |request: &Request| {
+        if request.changes() != Change::None || matches!(request, Request::Destroy { .. }) {
+            changes.store(true, Ordering::Relaxed);
+        }
+        let reply = match request {
+            Request::FindMeeting => Reply::Meeting(1000),
+            Request::FindMirror => Reply::Mirror { life: 7, whole: true, verifier: None },
+            _ => Reply::Done,
+        };
+        Some((reply, Vec::new()))
+    };
+    let _newer = Keeper::start(&cluster.target.nodes[1].tcp, Arc::new(newer));
+    wait_until("status says so", || {
+        let mirrors = cluster.servers[0].fragments().remove(0).mirrors;
+        mirrors[0].error.as_ref().is_some_and(|error| error.contains("older than its mirror"))
+    });
+    assert_eq!(client.write(ino, 0, b"over it"), Err(Errno::IO));
+    assert!(!changed.load(Ordering::Relaxed));
 }

@@ -4,6 +4,7 @@ use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use client::{Client, Errno, FileLock, Held, LockKind, ROOT};
 use wire::data::dial::{Via, dial};
@@ -36,7 +37,9 @@ fn a_lock_keeps_another_client_out_until_it_is_given_up_or_its_holder_is_gone() 
         waits.join().unwrap().unwrap();
     });
     drop(a);
-    b.wait_lock(ino, 1, &range(LockKind::Exclusive, 0, u64::MAX), true, &|| false).unwrap();
+    let gone = Instant::now();
+    let gives_up = || gone.elapsed() > Duration::from_secs(30);
+    b.wait_lock(ino, 1, &range(LockKind::Exclusive, 0, u64::MAX), true, &gives_up).unwrap();
 }
 
 #[test]

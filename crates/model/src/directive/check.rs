@@ -1,6 +1,8 @@
 //! What can only be seen when the whole script is read.
 
+use super::paths::plain;
 use super::{BufferRoot, Directive, InstanceType, Located, RequestedMode, Script, ScriptError, Stage};
+use crate::phase::StageKind;
 
 impl Located {
     /// An error at one of its options, or at its start.
@@ -43,6 +45,39 @@ pub(super) fn repetitions(script: &Script) -> Vec<ScriptError> {
         });
     }
     errors
+}
+
+/// Files of which only the one that is copied last would be left: two stages of files with different sources and one
+/// destination. The same stage twice does no harm.
+pub(super) fn destinations_are_one_each(script: &Script) -> Vec<ScriptError> {
+    let mut errors = Vec::new();
+    for (index, located) in script.directives.iter().enumerate() {
+        let Some((source, target)) = file_staged(&located.directive) else { continue };
+        let first = script.directives[..index].iter().find(|earlier| {
+            file_staged(&earlier.directive).is_some_and(|(other, at)| at == target && other != source)
+        });
+        errors.extend(first.map(|first| {
+            let message = format!(
+                "line {} copies another file to {target} already, and only the last would be left; give each a name of \
+                 its own, or end the destination in a slash where it is a folder",
+                first.line
+            );
+            located.error_at("destination", message)
+        }));
+    }
+    errors
+}
+
+/// Source and destination of a stage of one file, each in one spelling; a destination that ends in a slash is a folder.
+fn file_staged(directive: &Directive) -> Option<(String, String)> {
+    let (Directive::StageIn(stage) | Directive::StageOut(stage)) = directive else { return None };
+    let buffer = stage.buffer.as_ref().filter(|_| stage.kind == StageKind::File)?;
+    let (pfs, inside) = (plain(&stage.pfs), buffer.to_string());
+    let (source, target) =
+        if matches!(directive, Directive::StageIn(_)) { (pfs, inside) } else { (inside, pfs) };
+    let name = source.rsplit('/').next().unwrap_or_default();
+    let target = if target.ends_with('/') { format!("{target}{name}") } else { target };
+    Some((source, target))
 }
 
 /// Stages whose buffer the script does not ask for.

@@ -38,6 +38,15 @@ pub(super) fn check_pfs_path(path: &str) -> Result<(), String> {
     Ok(())
 }
 
+/// An absolute path in one spelling: without empty and `.` components; a slash at its end stays. `..` stays too: where
+/// it leads, symbolic links decide.
+pub(super) fn plain(path: &str) -> String {
+    let parts: Vec<&str> = path.split('/').filter(|part| !matches!(*part, "" | ".")).collect();
+    let is_folder = path.ends_with('/') || path.ends_with("/.");
+    let slash = if is_folder && !parts.is_empty() { "/" } else { "" };
+    format!("/{}{slash}", parts.join("/"))
+}
+
 /// Refuses what cannot be the name of a persistent instance. A leading digit would make it a job's token (Slurm,
 /// `burst_buffer_datawarp.c`); the rest keeps it fit for a variable's and a file's name.
 pub(super) fn check_persistent_name(name: &str) -> Result<(), String> {

@@ -21,12 +21,32 @@ const WRITE_LOCK: u32 = 1;
 const UNLOCK: u32 = 2;
 
 impl<F: FileSystem> Kernel<F> {
-    pub(super) fn test_lock(&self, ino: u64, asked: &LockIn, reply: Reply) {
-        let found = file_lock(asked).and_then(|lock| self.filesystem.test_lock(ino, asked.owner, &lock));
-        match found {
-            Ok(Some(lock)) => reply.lock(&kernel_lock(&lock)),
-            Ok(None) => reply.lock(&abi::FileLock { kind: UNLOCK, ..asked.lock }),
-            Err(errno) => reply.error(errno),
+    pub(super) fn test_lock(&self, request: &Request<'_>, asked: &LockIn, reply: Reply) {
+        let lock = match file_lock(asked) {
+            Ok(lock) => lock,
+            Err(errno) => return reply.error(errno),
+        };
+        let (ino, owner, unlocked) =
+            (request.ino(), asked.owner, abi::FileLock { kind: UNLOCK, ..asked.lock });
+        match self.filesystem.test_lock(ino, owner, &lock) {
+            Err(Errno::INPROGRESS) => {}
+            known => return tested(known, &unlocked, reply),
+        }
+        let (filesystem, cancel) = (Arc::clone(&self.filesystem), request.cancellable());
+        let found = move || filesystem.wait_test_lock(ino, owner, &lock, &|| cancel.is_cancelled());
+        self.wait(reply, move |reply| tested(found(), &unlocked, reply));
+    }
+
+    /// Does what may take long, and answers then.
+    fn wait(&self, reply: Reply, work: impl FnOnce(Reply) + Send + 'static) {
+        let Some(place) = self.waiting.enter() else { return reply.error(Errno::NOLCK) };
+        let wait = move || {
+            work(reply);
+            drop(place);
+        };
+        // Without a thread the closure is dropped and the reply in it, which answers the request.
+        if let Err(error) = std::thread::Builder::new().name("lock".into()).spawn(wait) {
+            tracing::warn!(%error, "no thread to wait for a lock");
         }
     }
 
@@ -63,23 +83,17 @@ impl<F: FileSystem> Kernel<F> {
             Err(Errno::INPROGRESS) => {}
             at_once => return done(at_once, reply),
         }
-        let Some(place) = self.waiting.enter() else { return reply.error(Errno::NOLCK) };
         let lock = match file_lock(asked) {
             Ok(lock) => lock,
             Err(errno) => return reply.error(errno),
         };
         let (filesystem, ledger) = (Arc::clone(&self.filesystem), Arc::clone(&self.ledger));
         let (owner, handle, cancel) = (asked.owner, asked.fh, request.cancellable());
-        let wait = move || {
+        self.wait(reply, move |reply| {
             settle_before(&*filesystem, ino, &lock);
             let granted = filesystem.wait_lock(ino, owner, &lock, blocking, &|| cancel.is_cancelled());
             done(granted.map(|()| ledger.locked(ino, owner, &lock, handle)), reply);
-            drop(place);
-        };
-        // Without a thread the closure is dropped and the reply in it, which answers the request.
-        if let Err(error) = std::thread::Builder::new().name("lock".into()).spawn(wait) {
-            tracing::warn!(%error, "no thread to wait for a lock");
-        }
+        });
     }
 
     /// A handle is closed for good: so end the range locks that belong to it and not to a process (`F_OFD_SETLK`), of
@@ -93,6 +107,15 @@ impl<F: FileSystem> Kernel<F> {
     pub(super) fn release_flock(&self, ino: u64, owner: u64, handle: u64) -> Result<()> {
         let all = FileLock { kind: LockKind::Unlock, start: 0, end: u64::MAX, pid: 0, whole_file: true };
         self.unlock(ino, owner, &all, handle)
+    }
+}
+
+/// Answers who is in the way of a lock.
+fn tested(found: Result<Option<FileLock>>, unlocked: &abi::FileLock, reply: Reply) {
+    match found {
+        Ok(Some(lock)) => reply.lock(&kernel_lock(&lock)),
+        Ok(None) => reply.lock(unlocked),
+        Err(errno) => reply.error(errno),
     }
 }
 

@@ -30,7 +30,7 @@ struct Backing {
 
 /// Whether the next file may well be passed through: a lack of descriptors or memory, or a node that is away.
 fn is_passing(error: &io::Error) -> bool {
-    let passing = [Errno::MFILE, Errno::NFILE, Errno::NOMEM, Errno::IO, Errno::STALE];
+    let passing = [Errno::MFILE, Errno::NFILE, Errno::NOMEM, Errno::IO, Errno::STALE, Errno::AGAIN];
     Errno::from_io_error(error).is_some_and(|errno| passing.contains(&errno))
 }
 

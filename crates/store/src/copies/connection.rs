@@ -78,6 +78,7 @@ impl Worker {
                 Ok(synced)
             }
             Request::FindCopy => self.find(),
+            Request::FindMeeting => self.copies.meeting(self.namespace).map(Reply::Meeting),
             Request::ReadCopy { offset, len } => self.read(offset, len as usize),
             _ => Err(Errno::NOTSUP.into()),
         }

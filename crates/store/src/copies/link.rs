@@ -151,6 +151,17 @@ impl Link {
         }
     }
 
+    /// How often the fragment that asks has found its mirror there.
+    ///
+    /// # Errors
+    /// As [`Link::begin`].
+    pub fn meeting(&mut self) -> io::Result<u64> {
+        match self.ask(&Request::FindMeeting, &[])? {
+            (Reply::Meeting(number), _) => Ok(number),
+            _ => Err(io::ErrorKind::InvalidData.into()),
+        }
+    }
+
     /// All bytes of the copy.
     ///
     /// # Errors

@@ -40,6 +40,11 @@ impl FragmentError {
                 )
                 .into()
             }
+            FragmentError::Restore(RestoreError::Older { .. }) => {
+                "put the newer folder of the buffer back where it is kept and start the node again; where nobody has \
+                 it, an operator gives this node up as lost, and another one takes what the mirror has"
+                    .into()
+            }
             FragmentError::Restore(RestoreError::Here { .. }) => LOOK_AT_THE_DISK.into(),
             FragmentError::Log(lost @ LogError::Io { .. }) if !is_lost(lost) => {
                 "look into the kernel's log and at the disk; where the file stays unreadable, and the buffer has several nodes, \

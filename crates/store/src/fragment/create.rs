@@ -13,7 +13,7 @@ use wire::node::{FragmentSpec, Missing, NamespaceSpec};
 use super::metadata::home_of;
 use super::mirrored::mirror_of;
 use super::{FragmentError, objects_of, specification, volume};
-use crate::mirror::{replica, restore};
+use crate::mirror::{meetings, replica, restore};
 use crate::shard::Shard;
 
 /// Makes the fragment `spec` in `folder`, where nothing is, or an empty folder. All but its name is durable then.
@@ -70,6 +70,7 @@ fn objects(folder: &Path, spec: &FragmentSpec, namespace: &NamespaceSpec) -> Res
     if spec.mirrored {
         make_folders(&mirror_of(folder, spec.volume, namespace.id))?;
         replica::create(folder, namespace.id)
+            .and_then(|()| meetings::create(&meetings::path_of(folder, namespace.id)))
             .map_err(|cause| FragmentError::io("make the note of the mirror in", folder, cause))?;
     }
     Ok(())

@@ -13,7 +13,7 @@ use super::{Fragment, FragmentError, Namespace, create, volume};
 use crate::copies::link::Place;
 use crate::integrity::{log, sealer};
 use crate::mirror::primary::Primary;
-use crate::mirror::replica::Replica;
+use crate::mirror::replica::{self, Replica};
 use crate::mirror::{self, Mirror};
 use crate::shard::log::disk::DiskFolder;
 
@@ -71,7 +71,10 @@ impl Fragment {
         });
         sealer::start(&objects, namespace);
         let replica = Replica::open(&self.folder, namespace, objects, self.verifier.clone());
-        replica.map(|replica| Some(Arc::new(replica))).map_err(failed)
+        let unread = |cause| {
+            FragmentError::io("read the note of a mirror", &replica::path_of(&self.folder, namespace), cause)
+        };
+        replica.map(|replica| Some(Arc::new(replica))).map_err(unread)
     }
 
     /// Begins to find the mirrors: their node may be asked while this fragment is served.
@@ -122,6 +125,7 @@ impl Fragment {
                 sum.damaged += keeper.known.count() as u64;
                 sum.unverified += keeper.unverified.count() as u64;
                 sum.seals_lost = sum.seals_lost.or_else(|| keeper.unverified.why());
+                sum.seals_error = sum.seals_error.or_else(|| keeper.log.trouble());
             }
         }
         sum

@@ -12,6 +12,8 @@
 
 mod allocated;
 mod changing;
+mod destroyed;
+mod doubted;
 mod handed;
 mod measure;
 mod mirrored;
@@ -114,9 +116,7 @@ impl Objects {
             other: None,
         };
         if objects.space.counts() {
-            for ino in objects.list()? {
-                objects.existing(ino)?;
-            }
+            objects.count_all()?;
         }
         Ok(objects)
     }
@@ -126,11 +126,11 @@ impl Objects {
         self.syncs.verifier()
     }
 
-    /// Reads up to `buffer.len()` bytes; fewer at the object's end.
+    /// Reads up to `buffer.len()` bytes, whether or not there is doubt about them; fewer at the object's end.
     ///
     /// # Errors
     /// EIO where they are not what was sealed.
-    pub fn read(&self, ino: u64, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+    pub fn read_unjudged(&self, ino: u64, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
         let end = offset.saturating_add(buffer.len() as u64);
         self.repaired(ino, &blocks_touched(offset..end), || self.read_here(ino, offset, buffer))
     }
@@ -168,6 +168,7 @@ impl Objects {
     pub fn write(&self, ino: u64, offset: u64, bytes: &[u8]) -> io::Result<Time> {
         let end = end_of(offset, bytes.len() as u64)?;
         let change = Change::Write(offset..end);
+        self.await_judged(ino)?;
         let _held = self.hold(ino, offset..end);
         let room = self.reserve(ino, blocks_touched(offset..end))?;
         let object = self.repaired(ino, &NO_MORE, || self.make(ino, &change))?;
@@ -187,6 +188,7 @@ impl Objects {
             AllocateMode::Grow | AllocateMode::KeepSize => Change::Space,
             AllocateMode::PunchHole | AllocateMode::Zero => Change::Write(offset..end),
         };
+        self.await_judged(ino)?;
         let _held = self.hold(ino, offset..end);
         let takes = if mode == AllocateMode::PunchHole { 0..0 } else { blocks_touched(offset..end) };
         let room = self.reserve(ino, takes)?;
@@ -231,9 +233,9 @@ impl Objects {
         Ok(())
     }
 
-    /// The next range with data at or after `offset`. What had some when it was sealed counts as data, wherever that is
-    /// now: who reads it is told that it is lost.
-    pub fn next_data(&self, ino: u64, offset: u64) -> io::Result<Option<Range<u64>>> {
+    /// The next range with data at or after `offset`, as far as is known. What had some when it was sealed counts as
+    /// data, wherever that is now: who reads it is told that it is lost.
+    pub fn next_data_unjudged(&self, ino: u64, offset: u64) -> io::Result<Option<Range<u64>>> {
         self.repaired(ino, &NO_MORE, || self.next_data_here(ino, offset))
     }
 
@@ -254,9 +256,10 @@ impl Objects {
     fn destroy_here(&self, ino: u64) -> io::Result<()> {
         let object = self.existing(ino)?;
         // Whoever is sealing it now gives up.
-        object.iter().for_each(|object| object.guard.lock().removed = true);
+        let is_removed = |is| object.iter().for_each(|object| object.guard.lock().removed = is);
+        is_removed(true);
         // First: a seal that outlives the object would say that it is lost.
-        self.keeper.forget(ino);
+        self.keeper.forget(ino).inspect_err(|_| is_removed(false))?;
         // From here on nobody puts back one that was gone; somebody may have until now.
         let Some(object) = object.map_or_else(|| self.existing(ino), |object| Ok(Some(object)))? else {
             // Somebody may have removed it below us.

@@ -91,6 +91,16 @@ impl Verifier {
         disk::replace(&folder.join("verifier.json"), &serde_json::to_vec(&kept)?)
     }
 
+    /// Has the fragment in `folder` draw another number when it is opened, whatever it has.
+    ///
+    /// # Errors
+    /// The errno of what failed.
+    pub fn forget(folder: &Path) -> io::Result<()> {
+        let path = folder.join("verifier.json");
+        disk::remove_file(&path)?;
+        disk::sync_names(&path)
+    }
+
     /// On a full disk there is no note, rather than an old one: the next start draws another number, whatever was
     /// between, and clients are told of a loss that there may not have been.
     fn keep_or_forget(&self) -> io::Result<()> {

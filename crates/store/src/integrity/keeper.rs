@@ -181,18 +181,26 @@ impl Keeper {
         Some(Measure { size: seal.length, blocks: 0, mtime: time, ctime: time })
     }
 
-    /// The object is about to be removed. That is durable before it happens, if the log can be written: no power loss
-    /// lets an object look lost that was removed.
-    pub fn forget(&self, ino: u64) {
+    /// The object is about to be removed. That is durable before it happens: no power loss lets an object look lost
+    /// that was removed, and no seal counts for another that is made under its number.
+    ///
+    /// # Errors
+    /// The log's: the object must not be removed then.
+    pub fn forget(&self, ino: u64) -> io::Result<()> {
         let _nobody_puts_it_back = self.absent();
-        if let Err(error) = self.log.release(ino) {
-            tracing::debug!(ino, %error, "cannot note durably that an object is removed");
+        match self.log.release(ino) {
+            // What gives space back is not refused for the want of some.
+            Err(error) if error.kind() == io::ErrorKind::StorageFull => {
+                tracing::warn!(ino, %error, "cannot note durably that an object is removed");
+            }
+            released => released?,
         }
         self.waiting().remove(&ino);
         self.known.forget(ino);
         self.log.forget(ino);
         self.lost.forget(ino);
         self.unverified.forget(ino);
+        Ok(())
     }
 
     /// Takes note of an object that was not sealed in this process's life.
@@ -226,6 +234,13 @@ impl Keeper {
         self.repairs.fetch_add(count, Ordering::Relaxed);
     }
 
+    /// Only what is sealed, waits for that, or was lost can be damaged still.
+    pub fn forget_healed(&self) {
+        let may_be =
+            |ino| self.log.get(ino).is_some() || self.lost.length(ino).is_some() || self.is_queued(ino);
+        self.known.retain(may_be);
+    }
+
     /// How many were since it was opened.
     pub fn repairs(&self) -> u64 {
         self.repairs.load(Ordering::Relaxed)
@@ -243,6 +258,7 @@ impl Keeper {
     pub fn settle(&self) -> io::Result<()> {
         // What waits to be sealed may not be on the disk yet.
         self.unverified.save(|ino| !self.is_queued(ino))?;
+        self.lost.save(|ino| !self.is_queued(ino))?;
         self.known.save()?;
         self.log.settle()
     }

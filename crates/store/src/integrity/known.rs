@@ -82,15 +82,17 @@ impl Known {
         is_damaged && before.as_ref() != Some(&found)
     }
 
-    /// Somebody met this, and perhaps not all that is wrong with the object.
-    pub fn add(&self, ino: u64, fault: &Fault) {
+    /// Somebody met this, and perhaps not all that is wrong with the object. Tells whether that is news.
+    pub fn add(&self, ino: u64, fault: &Fault) -> bool {
         let mut state = self.lock();
         let State { found, remembered, .. } = &mut *state;
         let known = found.entry(ino).or_insert_with(|| remembered.remove(&ino).unwrap_or_default());
-        if known.len() < PLACES_MAX && !known.iter().any(|other| covers(other, &fault.bytes())) {
+        let is_news = known.len() < PLACES_MAX && !known.iter().any(|other| covers(other, &fault.bytes()));
+        if is_news {
             known.push(fault.clone());
             self.changed(&mut state);
         }
+        is_news
     }
 
     /// These bytes of an object are as they should be again.

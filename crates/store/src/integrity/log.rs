@@ -16,6 +16,7 @@
 //! **Invariant:** where an entry does not match its checksum and a lift may have come after it, no seal counts any
 //! more; where that entry had been synced, its loss is told ([`opening`]).
 
+mod broken;
 mod end;
 mod head;
 mod mark;
@@ -183,6 +184,7 @@ impl SealLog {
         let record = SealRecord { ino, length, mtime, chunks };
         let body = postcard::to_stdvec(&record).map_err(io::Error::other)?;
         let mut end = self.end();
+        self.replace_broken(&mut end)?;
         end.encode(1, &body)?;
         end.flush()?;
         if !Arc::ptr_eq(&begun.file, &end.file) || begun.losses != end.losses {
@@ -205,6 +207,7 @@ impl SealLog {
     /// The errno of what failed; the log goes on.
     pub fn settle(&self) -> io::Result<()> {
         let mut end = self.end();
+        self.replace_broken(&mut end)?;
         end.flush()?;
         end.sync(&self.path)?;
         if end.length < COMPACT_BYTES_MIN.max(4 * end.live) {
@@ -251,6 +254,7 @@ impl SealLog {
 
     fn append(&self, kind: u8, body: &[u8]) -> io::Result<u64> {
         let mut end = self.end();
+        self.replace_broken(&mut end)?;
         end.encode(kind, body)?;
         if end.buffer.len() as u64 > UNSYNCED_BYTES_MAX / 4 {
             end.flush()?;

@@ -7,7 +7,8 @@
 //! Written before anybody is served, and where an object is found to be gone that neither this node's checksums nor its
 //! mirror can tell of. An object that is made since is one that was written anew as a whole.
 //!
-//! **Invariant:** what is lost reads as an error until nothing of it is left in its file.
+//! **Invariant:** what is lost reads as an error until nothing of it is left in its file; what is not lost any more is
+//! not lost after a restart either, once what took its place, if anything, is durable.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -16,11 +17,19 @@ use std::sync::{Mutex, MutexGuard};
 
 use wire::data::message::UNKNOWN_BYTES;
 
-/// Those of one namespace, and how long they were.
+/// Those of one namespace.
 #[derive(Debug)]
 pub struct Lost {
     path: PathBuf,
-    lengths: Mutex<BTreeMap<u64, u64>>,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// How long they were.
+    lengths: BTreeMap<u64, u64>,
+    /// Those that are not lost any more, and that are noted still.
+    gone: BTreeMap<u64, u64>,
 }
 
 /// Where they are noted, beside the log of seals.
@@ -48,15 +57,15 @@ impl Lost {
     /// It cannot be read, or is damaged.
     pub fn open(path: &Path) -> io::Result<Lost> {
         let path = path.to_owned();
-        let Some(bytes) = disk::read(&path)? else { return Ok(Lost { path, lengths: Mutex::default() }) };
+        let Some(bytes) = disk::read(&path)? else { return Ok(Lost { path, state: Mutex::default() }) };
         let damaged = || io::Error::new(io::ErrorKind::InvalidData, format!("{} is damaged", path.display()));
         let (crc, body) = bytes.split_first_chunk::<4>().ok_or_else(damaged)?;
         if crc32c::crc32c(body) != u32::from_le_bytes(*crc) {
             return Err(damaged());
         }
         let lost: Vec<(u64, u64)> = postcard::from_bytes(body).map_err(|_| damaged())?;
-        let lengths = Mutex::new(lost.into_iter().collect());
-        Ok(Lost { path, lengths })
+        let state = State { lengths: lost.into_iter().collect(), gone: BTreeMap::new() };
+        Ok(Lost { path, state: Mutex::new(state) })
     }
 
     /// One more is lost, which had so many bytes: noted durably.
@@ -64,15 +73,30 @@ impl Lost {
     /// # Errors
     /// The file system's.
     pub fn add(&self, ino: u64, length: u64) -> io::Result<()> {
-        let mut lengths = self.lock();
-        lengths.insert(ino, length);
-        let lost: Vec<(u64, u64)> = lengths.iter().map(|(ino, length)| (*ino, *length)).collect();
-        note(&self.path, &lost)
+        let mut state = self.lock();
+        state.gone.remove(&ino);
+        state.lengths.insert(ino, length);
+        state.note(&self.path)
+    }
+
+    /// Makes durable what was forgotten of objects that are durably what they are now.
+    ///
+    /// # Errors
+    /// The file system's.
+    pub fn save(&self, is_durable: impl Fn(u64) -> bool) -> io::Result<()> {
+        let mut state = self.lock();
+        let left: BTreeMap<u64, u64> =
+            state.gone.iter().filter(|(ino, _)| !is_durable(**ino)).map(|(ino, was)| (*ino, *was)).collect();
+        if left.len() == state.gone.len() {
+            return Ok(());
+        }
+        let before = std::mem::replace(&mut state.gone, left);
+        state.note(&self.path).inspect_err(|_| state.gone = before)
     }
 
     /// How long this object was, if it is lost.
     pub fn length(&self, ino: u64) -> Option<u64> {
-        self.lock().get(&ino).copied()
+        self.lock().lengths.get(&ino).copied()
     }
 
     /// How long its file is to look: what is lost is within it.
@@ -83,16 +107,26 @@ impl Lost {
 
     /// Nothing of it is left in its file.
     pub fn forget(&self, ino: u64) {
-        self.lock().remove(&ino);
+        let mut state = self.lock();
+        let gone = state.lengths.remove_entry(&ino);
+        state.gone.extend(gone);
     }
 
     /// All, also those of which there are new objects since.
     pub fn all(&self) -> Vec<(u64, u64)> {
-        self.lock().iter().map(|(ino, length)| (*ino, *length)).collect()
+        self.lock().lengths.iter().map(|(ino, length)| (*ino, *length)).collect()
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<u64, u64>> {
-        self.lengths.lock().expect("no thread panics while it holds the list of lost objects")
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("no thread panics while it holds the list of lost objects")
+    }
+}
+
+impl State {
+    fn note(&self, path: &Path) -> io::Result<()> {
+        let all: Vec<(u64, u64)> =
+            self.lengths.iter().chain(&self.gone).map(|(ino, was)| (*ino, *was)).collect();
+        note(path, &all)
     }
 }
 
@@ -112,6 +146,13 @@ mod tests {
         lost.forget(7);
         lost.forget(8);
         assert_eq!(lost.all(), [(9, UNKNOWN_BYTES)]);
+        lost.save(|ino| ino == 7).unwrap();
+        let noted = Lost::open(&path).unwrap().all();
+        assert_eq!(
+            noted,
+            [(8, UNKNOWN_BYTES + 9), (9, UNKNOWN_BYTES)],
+            "what took its place may not be durable"
+        );
         let mut bytes = std::fs::read(&path).unwrap();
         bytes[5] ^= 1;
         std::fs::write(&path, bytes).unwrap();

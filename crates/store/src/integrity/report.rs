@@ -40,6 +40,13 @@ pub enum Fault {
         /// Why.
         errno: i32,
     },
+    /// The disk does not give any of it.
+    Unopened {
+        /// The length that it should have, as far as anybody knows.
+        was: u64,
+        /// Why.
+        errno: i32,
+    },
 }
 
 /// An object that is not what was sealed, as an I/O error: EIO for whoever asked.
@@ -67,10 +74,19 @@ impl Fault {
         Fault::Unreadable { block: offset / BLOCK_BYTES, errno }
     }
 
+    /// The disk does not give what is at `offset`, or after it, of an object: an error of any other kind stays what it
+    /// is.
+    pub fn of_read(ino: u64, offset: u64, error: io::Error) -> io::Error {
+        match error.raw_os_error() == Some(rustix::io::Errno::IO.raw_os_error()) {
+            true => Fault::unreadable(offset, &error).error(ino),
+            false => error,
+        }
+    }
+
     /// The bytes of the object that are lost.
     pub fn bytes(&self) -> Range<u64> {
         match self {
-            Fault::Missing { was } | Fault::Length { was, .. } => 0..*was,
+            Fault::Missing { was } | Fault::Length { was, .. } | Fault::Unopened { was, .. } => 0..*was,
             Fault::Blocks { blocks } => blocks.start * BLOCK_BYTES..blocks.end * BLOCK_BYTES,
             Fault::Sums { block } => {
                 block * BLOCK_BYTES..(block / super::CHUNK_BLOCKS + 1) * super::CHUNK_BYTES
@@ -91,6 +107,9 @@ impl Fault {
                 let cause = io::Error::from_raw_os_error(*errno);
                 format!("bytes {start} to {end} cannot be read: {cause}")
             }
+            Fault::Unopened { errno, .. } => {
+                format!("it cannot be opened: {}", io::Error::from_raw_os_error(*errno))
+            }
         }
     }
 
@@ -105,6 +124,10 @@ impl Fault {
             Fault::Sums { .. } => "have checksums that are damaged".to_owned(),
             Fault::Unreadable { errno, .. } => {
                 format!("cannot be read: {}", io::Error::from_raw_os_error(*errno))
+            }
+            Fault::Unopened { errno, .. } => {
+                let cause = io::Error::from_raw_os_error(*errno);
+                format!("cannot be read: the object cannot be opened: {cause}")
             }
         }
     }

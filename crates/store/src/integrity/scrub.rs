@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use wire::node::ScrubStatus;
 
-use self::findings::{known, pass_lost, repair, report, unverified};
+use self::findings::{known, pass_lost, pass_unsealed, repair, report, unverified};
 use super::report::Fault;
 use super::schedule;
 use super::{BLOCK, CHUNK_BLOCKS, CHUNK_BYTES, Seal, sum_of};
@@ -86,10 +86,10 @@ fn run(objects: &Objects, namespace: u32, bytes_per_s: Option<u64>, idle: Durati
     let mut pace = Pace::new(bytes_per_s);
     let scrubbed = objects.adopt().and_then(|()| objects.seal_idle(idle, &mut pace));
     let scrubbed = scrubbed.and_then(|()| pass(objects, namespace, &mut pace));
-    let scrubbed = scrubbed.and_then(|()| pass_lost(objects, namespace));
+    let scrubbed = scrubbed.map(|()| pass_unsealed(objects, namespace));
+    let scrubbed = scrubbed.map(|()| pass_lost(objects, namespace));
     if scrubbed.is_ok() {
-        let keeper = objects.keeper();
-        keeper.known.retain(|ino| keeper.log.get(ino).is_some() || keeper.lost.length(ino).is_some());
+        objects.keeper().forget_healed();
         schedule::note(objects);
     }
     let scrubbed = scrubbed.and_then(|()| objects.keeper().known.save());
@@ -130,6 +130,11 @@ fn pass(objects: &Objects, namespace: u32, pace: &mut Pace) -> io::Result<()> {
 
 /// What is wrong with an object that nobody is changing, and how much of it was read.
 fn check(objects: &Objects, ino: u64, pace: &mut Pace) -> io::Result<(Vec<Fault>, u64)> {
+    look(objects, ino, pace).or_else(|error| Ok((vec![Fault::of(&error).ok_or(error)?], 0)))
+}
+
+/// The same, where an error may also be about the object.
+fn look(objects: &Objects, ino: u64, pace: &mut Pace) -> io::Result<(Vec<Fault>, u64)> {
     let fine = Ok((Vec::new(), 0));
     if objects.keeper().log.get(ino).is_none() {
         return fine;
@@ -142,7 +147,7 @@ fn check(objects: &Objects, ino: u64, pace: &mut Pace) -> io::Result<(Vec<Fault>
             let faults = (was > 0).then_some(Fault::Missing { was });
             return Ok((faults.into_iter().collect(), 0));
         }
-        Err(error) => return Err(error),
+        Err(error) => return Err(objects.unopened(ino, error)),
     };
     let Some(guard) = objects.guard(ino)? else { return fine };
     let seal = {
@@ -158,7 +163,9 @@ fn check(objects: &Objects, ino: u64, pace: &mut Pace) -> io::Result<(Vec<Fault>
     while index * CHUNK_BYTES < seal.length {
         // A hole where there should be bytes is looked at, too.
         if seal.chunks.binary_search_by_key(&index, |chunk| chunk.index).is_err() {
-            let data = next_data(&file, index * CHUNK_BYTES)?.map_or(seal.length, |data| data.start);
+            let data = next_data(&file, index * CHUNK_BYTES)
+                .map_err(|error| Fault::of_read(ino, index * CHUNK_BYTES, error))?;
+            let data = data.map_or(seal.length, |data| data.start);
             let summed = seal.chunks.iter().map(|chunk| chunk.index).find(|chunk| *chunk > index);
             let next = (data / CHUNK_BYTES).min(summed.unwrap_or(u64::MAX));
             if next > index || data >= seal.length {

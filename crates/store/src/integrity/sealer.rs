@@ -139,7 +139,10 @@ impl Objects {
                 if self.keeper().is_closed() {
                     return Ok(());
                 }
-                prepared.extend(self.prepare(guard, idle, pace)?);
+                match self.prepare(guard, idle, pace) {
+                    Ok(object) => prepared.extend(object),
+                    Err(error) => self.set_aside(guard, error)?,
+                }
             }
             for object in self.synced(prepared) {
                 self.finish(object)?;
@@ -147,6 +150,14 @@ impl Objects {
         }
         self.seal_lapsed(idle)?;
         self.keeper().settle()
+    }
+
+    /// An object that cannot be sealed is noted as damaged where that is about itself: the others are sealed. Its seal
+    /// stays as it is, and so does what reads say of it.
+    fn set_aside(&self, guard: &Guard, error: io::Error) -> io::Result<()> {
+        self.note_fault(guard.ino(), &Fault::of(&error).ok_or(error)?);
+        guard.rest_anew();
+        Ok(())
     }
 
     /// Seals those again that were lifted or released for a neighbour's sake.
@@ -169,9 +180,19 @@ impl Objects {
     fn seal_again(&self, ino: u64) -> io::Result<()> {
         let log = &self.keeper().log;
         // In a former life it may have been removed, as was noted.
-        if log.get(ino).is_some_and(|sealed| sealed.released) && !disk::exists(&self.path(ino))? {
-            log.forget(ino);
-            return Ok(());
+        if log.get(ino).is_some_and(|sealed| sealed.released) {
+            match disk::exists(&self.path(ino)) {
+                Ok(true) => {}
+                Ok(false) => {
+                    log.forget(ino);
+                    return Ok(());
+                }
+                Err(error) => {
+                    let error = self.unopened(ino, error);
+                    self.note_fault(ino, &Fault::of(&error).ok_or(error)?);
+                    return Ok(());
+                }
+            }
         }
         log.seal_again(ino)
     }
@@ -192,14 +213,14 @@ impl Objects {
                 self.keeper().settled(ino);
                 return Ok(None);
             }
-            Err(error) => return Err(error),
+            Err(error) => return Err(self.unopened(ino, error)),
         };
         if !self.is_closed(ino)? {
             guard.rest_anew();
             return Ok(None);
         }
         let begun = self.keeper().log.begin();
-        let found = measure(&file)?;
+        let found = measure(&file).map_err(|error| self.unopened(ino, error))?;
         let same = handed.is_none_or(|was| was == (found.size, (found.ctime.seconds, found.ctime.nanos)));
         let known = known.filter(|_| same);
         if let Some(was) = known.as_ref().and_then(|known| known.length_min()).filter(|was| found.size < *was)
@@ -227,19 +248,12 @@ impl Objects {
                 .as_ref()
                 .is_some_and(|known| known.touched.blocks() == 0 && known.base.length == found.size),
         };
-        match self.make_sums(&mut object, known.as_ref(), pace) {
-            Ok(()) => Ok(Some(object)),
-            // Its seal stays as it is, and so does what reads and scrubs say of it; the others are sealed.
-            Err(error) if is_of_object(&error) => {
-                tracing::error!(ino, %error, "cannot seal an object");
-                guard.rest_anew();
-                Ok(None)
-            }
-            Err(error) => Err(error),
-        }
+        self.make_sums(&mut object, known.as_ref(), pace)?;
+        Ok(Some(object))
     }
 
     fn make_sums(&self, object: &mut Prepared, known: Option<&Known>, pace: &mut Pace) -> io::Result<()> {
+        let ino = object.guard.ino();
         let mut buffer = Vec::new();
         let mut index = 0;
         while index * CHUNK_BYTES < object.length {
@@ -247,7 +261,8 @@ impl Objects {
             let known_here = known.map_or(0, |known| known.touched.missing(blocks.clone()));
             if known_here == 0 {
                 // What is a hole has no sums, and is zeros.
-                let data = next_data(&object.file, index * CHUNK_BYTES)?;
+                let data = next_data(&object.file, index * CHUNK_BYTES)
+                    .map_err(|error| Fault::of_read(ino, index * CHUNK_BYTES, error))?;
                 let next = data.map_or(u64::MAX, |data| data.start / CHUNK_BYTES);
                 if next > index {
                     // What comes then may be known to have been more than a hole.
@@ -258,11 +273,13 @@ impl Objects {
                     continue;
                 }
             }
-            let old = known.map(|known| known.base.sums(index)).transpose()?;
+            let old = known.map(|known| known.base.sums(index)).transpose();
+            let old = old.map_err(|_| Fault::Sums { block: blocks.start }.error(ino))?;
             let sums = match old {
                 Some(old) if known_here == CHUNK_BLOCKS => old.to_vec(),
                 old => {
-                    let sums = read_sums(&object.file, index, &mut buffer)?;
+                    let sums = read_sums(&object.file, index, &mut buffer)
+                        .map_err(|error| Fault::of_read(ino, index * CHUNK_BYTES, error))?;
                     pace.spent(buffer.len() as u64);
                     object.keep_known(sums, blocks, known, old)
                 }
@@ -356,12 +373,6 @@ fn snapshot(guard: &Guard, idle: Duration) -> Option<(u64, Option<Known>, Option
 /// The object's state, if nobody has changed it since it had this version, and nobody is about to.
 fn unchanged(guard: &Guard, version: u64) -> Option<MutexGuard<'_, State>> {
     guard.at_rest(Duration::ZERO).filter(|state| state.version == version)
-}
-
-/// Whether an error of making sums is about this object only: its bytes cannot be read, or the sums that it had.
-fn is_of_object(error: &io::Error) -> bool {
-    error.kind() == io::ErrorKind::InvalidData
-        || error.raw_os_error() == Some(rustix::io::Errno::IO.raw_os_error())
 }
 
 /// The sums of what is there of a chunk now; `buffer` keeps its bytes.

@@ -3,6 +3,7 @@
 mod handed;
 mod known;
 mod loss;
+mod unopened;
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;

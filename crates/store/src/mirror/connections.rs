@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use rustix::io::Errno;
 
-use super::link::{Link, is_silence};
+use super::link::{Link, is_silence, told};
 use super::{Mirror, POISON, SILENT_MAX, Way};
 use crate::integrity::other::{NotRead, OtherCopy};
 
@@ -40,7 +40,7 @@ impl Mirror {
             progress.waiting_since =
                 is_silence(error).then(|| Instant::now().checked_sub(SILENT_MAX)).flatten();
             progress.idle.clear();
-            progress.trouble = Some(error.to_string());
+            progress.trouble = Some(told(error));
             self.changed.notify_all();
         }
     }
@@ -62,7 +62,7 @@ impl Mirror {
     pub(super) fn lost(&self, error: &io::Error) {
         let epoch = self.lock().epoch;
         self.broke(epoch, error);
-        self.note_trouble(error.to_string());
+        self.note_trouble(told(error));
     }
 
     /// A connection, once it is known that changes go to the mirror.

@@ -52,12 +52,18 @@ impl Filling<'_> {
             // What the mirror may still have of it was not used either.
             return Ok(());
         }
-        match self.bring(objects, ino, false) {
+        // What a sync failed on reads there as it was written, and may not be on the disk: the next sync says nothing.
+        let unsynced = self.mirror.lock().unsynced.remove(&ino);
+        let brought = match self.bring(objects, ino, unsynced) {
             // It is made anew there. Nothing that only the mirror has is thrown away: what is damaged here is taken
             // from there before.
-            Err(Failure::Damaged(_)) => Ok(self.bring(objects, ino, true)?),
-            brought => Ok(brought?),
+            Err(Failure::Damaged(_)) if !unsynced => self.bring(objects, ino, true),
+            brought => brought,
+        };
+        if unsynced && brought.is_err() {
+            self.mirror.lock().unsynced.insert(ino);
         }
+        Ok(brought?)
     }
 
     fn bring(&mut self, objects: &Objects, ino: u64, anew: bool) -> Result<(), Failure> {
@@ -80,7 +86,11 @@ impl Filling<'_> {
             drop(held);
             copied?;
         }
-        self.ask(&Request::Sync { ino }).map(drop)
+        let synced = self.ask(&Request::Sync { ino }).map(drop);
+        if synced.is_err() {
+            self.mirror.lock().unsynced.insert(ino);
+        }
+        synced
     }
 
     /// The part is held. What was cut off meanwhile is not there any more, on either node.

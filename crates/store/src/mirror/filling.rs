@@ -24,6 +24,8 @@ const PAUSE_MAX: Duration = Duration::from_secs(1);
 /// How often a mirror that has everything is asked whether it is there.
 const ASK_EVERY: Duration = Duration::from_secs(1);
 
+const LOST_UNSYNCED: &str = "the mirror's node has lost what was not synced";
+
 /// How soon somebody else's change is looked at again that is in the way.
 const IN_THE_WAY: Duration = Duration::from_millis(1);
 
@@ -67,13 +69,14 @@ impl<'a> Filling<'a> {
         let Reply::Mirror { whole, verifier, .. } = link.ask(&Request::FindMirror, &[])? else {
             return Err(io::ErrorKind::InvalidData.into());
         };
-        let had = mirror.had(whole, verifier);
+        let is_older = mirror.meet(&mut link)?;
+        let had = mirror.had(whole && !is_older, verifier);
         let begin = Request::BeginMirror { verifier: mirror.verifier.number() };
         let Reply::Mirror { life, .. } = link.ask(&begin, &[])? else {
             return Err(io::ErrorKind::InvalidData.into());
         };
         // What is in doubt here is had from one that has all, which it says until that is done.
-        let told = mirror.heard(life)? && !had.still;
+        let told = mirror.heard(life, is_older)? && !had.still;
         if told {
             link.ask(&Request::NoteMirror { whole: false }, &[])?;
         }
@@ -130,7 +133,10 @@ impl<'a> Filling<'a> {
             Todo::All => self.all(objects),
         };
         let judged = all.and_then(|all| {
-            let undecided = self.judge_all(objects, &all)?;
+            let undecided = self.judge_all(objects, all.clone())?;
+            if todo == Todo::All {
+                self.mirror.judged_all();
+            }
             if !std::mem::replace(&mut self.told, true) {
                 self.link.ask(&Request::NoteMirror { whole: false }, &[])?;
             }
@@ -204,12 +210,13 @@ impl Mirror {
     ///
     /// # Errors
     /// It does, which cannot be noted: it is heard again.
-    fn heard(&self, life: u64) -> io::Result<bool> {
+    fn heard(&self, life: u64, is_older: bool) -> io::Result<bool> {
         let mut progress = self.lock();
-        if progress.life.is_some_and(|before| before != life) {
-            // It has lost what was answered and not synced.
+        if is_older || progress.life.is_some_and(|before| before != life) {
+            // It has lost what was answered and not synced, or all since it was copied.
             progress.todo = Todo::All;
-            progress.trouble = Some("the mirror's node has lost what was not synced".into());
+            let why = if is_older { "an older copy of the mirror was put back" } else { LOST_UNSYNCED };
+            progress.trouble = Some(why.into());
             self.note_alone(&mut progress)?;
         }
         progress.life = Some(life);
@@ -228,6 +235,7 @@ impl Mirror {
         }
         progress.epoch += 1;
         progress.waiting_since = None;
+        progress.asked.told = false;
         progress.trouble = None;
         self.changed.notify_all();
         progress.epoch

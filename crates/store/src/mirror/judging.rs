@@ -38,17 +38,21 @@ impl Filling<'_> {
     ///
     /// # Errors
     /// The connection's, or this node's.
-    pub(super) fn judge_all(&mut self, objects: &Objects, all: &BTreeSet<u64>) -> io::Result<BTreeSet<u64>> {
+    pub(super) fn judge_all(
+        &mut self,
+        objects: &Objects,
+        mut left: BTreeSet<u64>,
+    ) -> io::Result<BTreeSet<u64>> {
         let mut undecided = BTreeSet::new();
-        for ino in all {
-            if !objects.is_in_doubt(*ino)? {
+        while let Some(ino) = self.mirror.next_to_judge(&mut left) {
+            if !objects.is_in_doubt(ino)? {
                 continue;
             }
-            if let Err(error) = self.judge(objects, *ino) {
+            if let Err(error) = self.judge(objects, ino) {
                 if self.link.is_broken() || self.is_over() {
                     return Err(error);
                 }
-                undecided.insert(*ino);
+                undecided.insert(ino);
                 self.mirror
                     .note_trouble(format!("object {ino:016x} is on neither node for certain: {error}"));
             }
@@ -161,7 +165,8 @@ impl Filling<'_> {
             return Err(io::ErrorKind::InvalidData.into());
         };
         // What cannot be read here is no hole.
-        let here = objects.next_data(ino, at).map_or(Some(at), |found| found.map(|range| range.start));
+        let here =
+            objects.next_data_unjudged(ino, at).map_or(Some(at), |found| found.map(|range| range.start));
         let Some(start) = there.map(|range| range.0).into_iter().chain(here).min() else { return Ok(None) };
         if start >= size {
             return Ok(None);
@@ -172,7 +177,7 @@ impl Filling<'_> {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
         let mut own = vec![0; bytes.len()];
-        let is_same = objects.read(ino, start, &mut own).is_ok_and(|read| own[..read] == bytes);
+        let is_same = objects.read_unjudged(ino, start, &mut own).is_ok_and(|read| own[..read] == bytes);
         Ok(Some((start, bytes, is_same)))
     }
 }

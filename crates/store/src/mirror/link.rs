@@ -1,5 +1,6 @@
 //! A connection to the node that keeps the mirror.
 
+use std::error::Error;
 use std::io;
 
 use rustix::io::Errno;
@@ -104,5 +105,27 @@ impl Link {
             Reply::Failed(errno) => Err(Errno::from_raw_os_error(errno).into()),
             reply => Ok(reply),
         }
+    }
+}
+
+/// Why a connection is no more, with what is behind that.
+pub(super) fn told(error: &io::Error) -> String {
+    let mut told = error.to_string();
+    let mut cause = error.source();
+    while let Some(one) = cause {
+        told += &format!(": {one}");
+        cause = one.source();
+    }
+    told
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn why_a_handshake_failed_is_told() {
+        let refused = HelloError::Io(io::ErrorKind::ConnectionReset.into());
+        assert_eq!(told(&io::Error::other(refused)), "handshake with storage node: connection reset");
     }
 }

@@ -1,7 +1,9 @@
 //! How it stands between a fragment's objects and their mirror.
 
+use std::collections::BTreeSet;
 use std::time::Instant;
 
+use super::asked::Asked;
 use super::link::Link;
 use super::todo::Todo;
 use crate::doubt::Doubt;
@@ -40,6 +42,10 @@ pub(super) struct Progress {
     pub alone: bool,
     /// Objects that may differ.
     pub todo: Todo,
+    /// Objects on which a sync of the mirror failed: what was written there before may not be on its disk.
+    pub unsynced: BTreeSet<u64>,
+    /// This fragment is older than its mirror: nothing of it is used.
+    pub older: bool,
     /// The mirror knows that it has everything.
     pub whole: bool,
     /// It knew that since this fragment was opened.
@@ -48,6 +54,8 @@ pub(super) struct Progress {
     pub had: Option<Had>,
     /// The mirror's life, once it was heard.
     pub life: Option<u64>,
+    /// Who waits until an object is judged.
+    pub asked: Asked,
     pub idle: Vec<Link>,
     pub trouble: Option<String>,
     pub closed: bool,
@@ -64,10 +72,13 @@ impl Progress {
             waiting_since: None,
             alone,
             todo: Todo::default(),
+            older: false,
+            unsynced: BTreeSet::new(),
             whole: false,
             was_whole: false,
             had: None,
             life: None,
+            asked: Asked::default(),
             idle: Vec::new(),
             trouble: None,
             closed: false,

@@ -37,10 +37,13 @@ struct Kept {
     whole: bool,
     /// The commit verifier that its fragment said it has, and the one that this node had then.
     fragment: Option<(u64, u64)>,
+    /// How often that has found it: see [`super::meetings`].
+    #[serde(default)]
+    meeting: u64,
 }
 
 /// Where that is kept for the fragment below `folder`.
-fn path_of(folder: &Path, namespace: u32) -> PathBuf {
+pub fn path_of(folder: &Path, namespace: u32) -> PathBuf {
     folder.join("mirrors").join(format!("{namespace}.json"))
 }
 
@@ -53,7 +56,16 @@ pub fn create(folder: &Path, namespace: u32) -> io::Result<()> {
     disk::make_folder(path.parent().expect("it is in a folder"))?;
     let mut id = [0; 8];
     getrandom::fill(&mut id).map_err(io::Error::other)?;
-    keep(&path, Kept { id: u64::from_le_bytes(id), whole: false, fragment: None })
+    keep(&path, Kept { id: u64::from_le_bytes(id), whole: false, fragment: None, meeting: 0 })
+}
+
+/// How often the fragment whose mirror is in the fragment below `folder` has found it, where nobody serves that.
+///
+/// # Errors
+/// The note is not there, or cannot be read.
+pub fn meeting(folder: &Path, namespace: u32) -> io::Result<u64> {
+    let text = disk::read(&path_of(folder, namespace))?.ok_or(io::ErrorKind::NotFound)?;
+    Ok(serde_json::from_slice::<Kept>(&text)?.meeting)
 }
 
 fn keep(path: &Path, kept: Kept) -> io::Result<()> {
@@ -96,6 +108,19 @@ impl Replica {
     /// The file system's.
     pub fn begin(&self, verifier: u64) -> io::Result<()> {
         self.keep(|kept| Kept { fragment: Some((verifier, self.verifier.number())), ..kept })
+    }
+
+    /// Notes durably how often its fragment has found it.
+    ///
+    /// # Errors
+    /// The file system's.
+    pub fn meet(&self, number: u64) -> io::Result<()> {
+        self.keep(|kept| Kept { meeting: number, ..kept })
+    }
+
+    /// How often that was, for all that it has heard.
+    pub fn meeting(&self) -> u64 {
+        self.kept.lock().expect(POISON).meeting
     }
 
     /// What there is, for its fragment or for one that takes the place of that.

@@ -17,6 +17,7 @@ use wire::control::VolumeKind;
 use wire::data::hello::Key;
 use wire::node::{FragmentSpec, NamespaceSpec};
 
+use super::meetings::{self, Meetings, Order};
 use super::taking::{Taking, certain};
 use crate::copies::link::Place;
 use crate::fragment::objects::Objects;
@@ -25,6 +26,9 @@ use crate::fragment::verifier::{Verifier, sync_file_system};
 use crate::fragment::{Fragment, objects_of, places, volume};
 use crate::integrity::{log, lost};
 use crate::peers::Peers;
+use crate::shard::log::disk::DiskFolder;
+use crate::shard::log::restore as alone;
+use crate::shard::second::SILENT_MAX;
 use crate::terms::Terms;
 
 /// Why the objects are not there.
@@ -51,6 +55,15 @@ pub enum RestoreError {
         "the mirror on node {node} lacks changes that were answered, and so does not take the place of what is lost"
     )]
     Lacking {
+        /// Where the mirror is.
+        node: String,
+    },
+    /// What is here is older than the mirror, and does not give its place to it.
+    #[error(
+        "the part of the buffer here is older than its mirror on node {node}, as if an old copy of its folder had been \
+         put back: neither is put over the other"
+    )]
+    Older {
         /// Where the mirror is.
         node: String,
     },
@@ -84,6 +97,44 @@ pub fn is_due(folder: &Path) -> io::Result<bool> {
     disk::exists(&note_of(folder))
 }
 
+/// Whether what the fragment `spec` below `folder` has of its objects is older than the mirror, which then is noted to
+/// take its place. The mirror's node is asked, which may be starting, too.
+///
+/// # Errors
+/// [`RestoreError::Away`]; [`RestoreError::Older`] where it has, or may have, what the mirror lacks.
+pub fn look(folder: &Path, spec: &FragmentSpec, terms: &Arc<Terms>) -> Result<bool, RestoreError> {
+    let mut is_older = false;
+    for namespace in spec.namespaces.iter().filter(|_| spec.mirrored) {
+        let key = Key::from_hex(&spec.key);
+        let Some(place) = key.and_then(|key| Place::of(spec, namespace.id, key, terms)) else { continue };
+        let away = |cause| RestoreError::Away { node: place.node(), cause };
+        let mut link = place.reach(Some(SILENT_MAX)).map_err(|error| away(io::Error::other(error)))?;
+        let heard = link.meeting().map_err(away)?;
+        let here = |cause| RestoreError::Here { node: place.node(), cause };
+        let path = meetings::path_of(folder, namespace.id);
+        match meetings::compare(meetings::read(&path).map_err(here)?, heard) {
+            Order::Same | Order::MirrorOlder => {}
+            Order::Older if !is_alone(&path).map_err(here)? => is_older = true,
+            Order::Older | Order::Unknown => return Err(RestoreError::Older { node: place.node() }),
+        }
+    }
+    if is_older {
+        tracing::error!(
+            folder = %folder.display(),
+            "this part of a buffer is older than its mirror, as if an old copy of its folder had been put back: it is \
+             filled from the mirror"
+        );
+        note(folder).map_err(here)?;
+    }
+    Ok(is_older)
+}
+
+/// Whether it is noted beside the meetings at `path` that the mirror lacks something.
+fn is_alone(path: &Path) -> io::Result<bool> {
+    let notes = DiskFolder::open(path.parent().ok_or(io::ErrorKind::NotFound)?)?;
+    alone::is_alone(&notes)
+}
+
 /// Takes the objects of the fragment `spec` below `folder`, which is not served, from the mirror of the one whose place
 /// it takes, and notes which are lost; without a mirror not those of namespaces that have their homes here
 /// ([`note_own_lost`]).
@@ -102,6 +153,7 @@ pub fn run(folder: &Path, spec: &FragmentSpec, terms: &Arc<Terms>) -> Result<(),
         let mut taking = Taking::begin(&place)?;
         let meant = certain(&namespace.layout, meant_elsewhere(spec, namespace, terms)?);
         let here = |cause| RestoreError::Here { node: place.node(), cause };
+        Meetings::up_to(taking.meeting).begin_note(&meetings::path_of(folder, namespace.id)).map_err(here)?;
         let objects = open(folder, spec, namespace, taking.verifier).map_err(here)?;
         let lost = taking.all(&objects, &meant)?;
         lost::note(&lost::path_of(&seals_of(folder, namespace.id)), &lost).map_err(here)?;
@@ -184,8 +236,10 @@ fn open(
     if spec.volume == VolumeKind::Image {
         volume::open(folder, spec.disk_bytes()).map_err(io::Error::other)?;
     }
-    if let Some(number) = verifier {
-        Verifier::go_on_with(folder, number)?;
+    match verifier {
+        Some(number) => Verifier::go_on_with(folder, number)?,
+        // Nobody goes on with one that an older copy of the lost fragment has, or an earlier try.
+        None => Verifier::forget(folder)?,
     }
     let verifier = Arc::new(Verifier::open(folder, &places(folder, spec.volume))?);
     let seals = log::Place::of(folder, spec, namespace.id);

@@ -23,6 +23,8 @@ pub struct Taking {
     link: Link,
     /// The commit verifier that the lost fragment had, if its mirror has kept all that was answered under it.
     pub verifier: Option<u64>,
+    /// How often the lost fragment had found it.
+    pub meeting: u64,
 }
 
 /// Why an object is not here.
@@ -46,7 +48,11 @@ impl Taking {
         // Whatever the lost fragment had sent is done, or never will be.
         link.ask(&Request::Fence, &[]).map_err(away)?;
         match link.ask(&Request::FindMirror, &[]).map_err(away)? {
-            Reply::Mirror { whole: true, verifier, .. } => Ok(Taking { place: place.node(), link, verifier }),
+            Reply::Mirror { whole: true, verifier, .. } => match link.ask(&Request::FindMeeting, &[]) {
+                Ok(Reply::Meeting(meeting)) => Ok(Taking { place: place.node(), link, verifier, meeting }),
+                Ok(_) => Err(away(io::ErrorKind::InvalidData.into())),
+                Err(cause) => Err(away(cause)),
+            },
             _ => Err(RestoreError::Lacking { node: place.node() }),
         }
     }
@@ -60,6 +66,10 @@ impl Taking {
         let place = self.place.clone();
         let away = |cause| RestoreError::Away { node: place.clone(), cause };
         let mut due: BTreeMap<u64, u64> = meant.iter().copied().collect();
+        // Those of an older copy of the fragment give their places, also to nothing.
+        for ino in objects.list().map_err(|cause| self.here(cause))? {
+            due.entry(ino).or_insert(0);
+        }
         let mut after = 0;
         loop {
             let reply = self.link.ask(&Request::ListObjects { after }, &[]).map_err(away)?;

@@ -48,3 +48,21 @@ fn nothing_is_changed_here_alone_where_that_cannot_be_noted() {
     change().unwrap();
     assert!(disk::exists(&in_the_way).unwrap(), "the next life takes the mirror for whole");
 }
+
+#[test]
+fn who_uses_an_object_in_doubt_waits_once_for_a_mirror_that_does_not_come() {
+    let (folder, notes) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let mirror = away(folder.path(), notes.path());
+    std::thread::scope(|scope| {
+        let waits = scope.spawn(|| mirror.wait_until_judged(7));
+        while mirror.lock().waiting_since.is_none() {
+            std::thread::yield_now();
+        }
+        assert!(!waits.is_finished());
+        mirror.lock().waiting_since = Instant::now().checked_sub(SILENT_MAX);
+        mirror.changed.notify_all();
+    });
+    let again = Instant::now();
+    mirror.wait_until_judged(8);
+    assert!(again.elapsed() < SILENT_MAX && !mirror.has_judged_all());
+}

@@ -200,14 +200,14 @@ impl Server {
     pub fn delete_fragment(&self, instance: &str) -> Result<(), ApiError> {
         let changing = self.changing.lock().expect(POISON);
         let folder = self.folder(instance)?;
-        if changing.has(instance) {
+        let failed = |error| self.cannot("fragment_not_removed", "remove", instance, &error);
+        if changing.has(instance, &folder).map_err(failed)? {
             tracing::warn!(
                 instance,
                 "kept the fragment of another instance with the id of one that is removed"
             );
             return Ok(());
         }
-        let failed = |error| self.cannot("fragment_not_removed", "remove", instance, &error);
         let (making, removing) = (disk::making(&folder), disk::removing(&folder));
         create::remove(&making).and_then(|()| create::remove(&removing)).map_err(failed)?;
         if let Some(fragment) = self.fragment(instance) {

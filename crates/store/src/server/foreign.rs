@@ -4,22 +4,46 @@
 //! removed.
 
 use std::collections::HashSet;
+use std::io;
+use std::path::{Path, PathBuf};
 
 use wire::control::{ApiError, Blame};
 use wire::node::{FRAGMENT_OF_ANOTHER, FragmentSpec};
 
 use super::Server;
+use crate::fragment::FragmentError;
 use crate::fragment::specification;
 
-/// Ids that control has used last for instances that have nothing here: others of the same ids have.
+/// Ids that control has used last for instances that have nothing here: others of the same ids have. A file beside the
+/// specification of what is here says so to later lives of the node.
 #[derive(Debug, Default)]
 pub(super) struct Foreign(HashSet<String>);
 
 impl Foreign {
-    /// Whether what is here of this id is of another instance than control means.
-    pub(super) fn has(&self, instance: &str) -> bool {
-        self.0.contains(instance)
+    /// Whether what is in `folder` of this id is of another instance than control means.
+    ///
+    /// # Errors
+    /// It cannot be told.
+    pub(super) fn has(&self, instance: &str, folder: &Path) -> Result<bool, FragmentError> {
+        let marked = || disk::exists(&mark(folder));
+        let unknown = |cause| FragmentError::Io { operation: "look for", path: mark(folder), cause };
+        Ok(self.0.contains(instance) || marked().map_err(unknown)?)
     }
+
+    fn note(&mut self, instance: &str, folder: &Path) -> io::Result<()> {
+        self.0.insert(instance.to_owned());
+        if disk::exists(&mark(folder))? { Ok(()) } else { disk::replace(&mark(folder), b"") }
+    }
+
+    fn forget(&mut self, instance: &str, folder: &Path) -> io::Result<()> {
+        disk::remove_file(&mark(folder))?;
+        self.0.remove(instance);
+        Ok(())
+    }
+}
+
+fn mark(folder: &Path) -> PathBuf {
+    folder.join("of-another")
 }
 
 impl Server {
@@ -31,11 +55,16 @@ impl Server {
         let served = self.fragment(&spec.instance).map(|fragment| fragment.spec().key.clone());
         // Of one that cannot be served, and cannot tell, it says so itself.
         let kept = || Some(specification::read(&self.folder(&spec.instance).ok()?).ok()??.key);
+        let folder = self.folder(&spec.instance)?;
         if served.or_else(kept).is_none_or(|key| key == spec.key) {
-            foreign.0.remove(&spec.instance);
-            return Ok(());
+            return foreign.forget(&spec.instance, &folder).map_err(|cause| {
+                let error = FragmentError::Io { operation: "remove", path: mark(&folder), cause };
+                self.cannot("fragment_not_created", "use", &spec.instance, &error)
+            });
         }
-        foreign.0.insert(spec.instance.clone());
+        if let Err(error) = foreign.note(&spec.instance, &folder) {
+            tracing::warn!(instance = spec.instance, %error, "cannot note that a fragment is of another instance");
+        }
         Err(self.of_another(&spec.instance))
     }
 

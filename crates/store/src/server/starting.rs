@@ -15,6 +15,7 @@
 
 mod greeting;
 mod lost;
+mod older;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -33,8 +34,7 @@ use crate::mirror::{self, restore::RestoreError};
 use crate::shard::log::{self, restore};
 use crate::terms::Terms;
 
-/// How long a start waits for the node with the copy, where nothing is wrong with the log. After a power loss of all
-/// nodes the last may come some seconds after the first.
+/// How long a start waits for the node with the copies: after a power loss of all nodes the last may come later.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// How soon it is asked again.
@@ -73,7 +73,7 @@ impl Starting {
             .collect();
         let (instance, folder) = (instance.to_owned(), folder.to_owned());
         let restores = mirror::restore::is_due(&folder).unwrap_or(true);
-        let is_needed = restores || !homes.is_empty() || spec.witnessed;
+        let is_needed = restores || !homes.is_empty() || spec.witnessed || spec.mirrored;
         let (spec, terms) = (spec.clone(), terms.clone());
         is_needed.then(|| Starting { instance, folder, spec, terms, homes, restores })
     }
@@ -144,13 +144,14 @@ impl Server {
     }
 
     fn start(&self, starting: &Starting) {
+        let begun = Instant::now();
         if starting.restores || starting.spec.witnessed {
             starting.greet();
         }
-        if starting.restores {
-            self.take_objects(starting);
+        if !self.settle_objects(starting, begun) {
+            return;
         }
-        self.ask_copies(starting);
+        self.ask_copies(starting, begun);
         let mut pause = LOST_PAUSE;
         while !self.try_start(starting) {
             // Also where the node answers and does not give the copy, or the disk here does not take it.
@@ -205,8 +206,7 @@ impl Server {
     }
 
     /// Waits until the nodes with the copies have said how far the logs were synced, or nobody can wait any longer.
-    fn ask_copies(&self, starting: &Starting) {
-        let begun = Instant::now();
+    fn ask_copies(&self, starting: &Starting, begun: Instant) {
         while let Err(why) = starting.ask_copies() {
             if !self.is_wanted(&starting.instance) {
                 return;

@@ -93,6 +93,11 @@ fn a_fragment_of_another_buffer_with_the_same_id_is_neither_used_nor_removed() {
     // As control does it with what could not be made.
     server.delete_fragment("i1").unwrap();
     assert!(server.fragment("i1").expect("it is kept").namespace(16).is_none());
+    // The node is started again before control asks for that once more.
+    server.shutdown();
+    let server = open();
+    server.delete_fragment("i1").unwrap();
+    assert!(server.fragment("i1").expect("it is kept, by the next life too").namespace(16).is_none());
     // Whose it is may use and remove it.
     server.create_fragment(&theirs).unwrap();
     server.delete_fragment("i1").unwrap();

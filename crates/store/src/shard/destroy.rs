@@ -1,16 +1,21 @@
 //! Removing the objects of files that have no name and no reader any more: in the background, after the answer.
 //!
-//! An orphan is in the log until its objects are gone from every fragment, so none is forgotten in a crash.
+//! An orphan is in the log until its objects are gone from every fragment, so none is forgotten in a crash. What is
+//! removed on one fragment waits for no other ([`lanes`]), and sessions end by a thread that asks nobody.
+//! Until no power loss brings an object back, the log knows of its file ([`confirming`]).
 //!
 //! **Invariant:** an object is removed only when the log that says so survives a power loss: a file that comes back
 //! with its name has its bytes.
+
+mod confirming;
+mod lanes;
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, Weak};
 use std::time::{Duration, Instant};
 
 use super::Shard;
-use super::record::Record;
+use lanes::Lanes;
 
 /// How often lost sessions are looked for, and how soon a fragment that did not answer is asked again.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -37,6 +42,8 @@ struct Queue {
     closed: bool,
     /// What the log had without a name is in the queue, or open.
     swept: bool,
+    /// The log has these durably without a name, and their objects are being removed.
+    lanes: Lanes,
 }
 
 impl Destroyer {
@@ -68,11 +75,8 @@ impl Destroyer {
     /// Waits until nothing is left to remove, but not longer than `bound`.
     pub(super) fn wait_until_idle(&self, bound: Duration) {
         let queue = self.lock();
-        drop(
-            self.changed
-                .wait_timeout_while(queue, bound, |q| q.working || !q.waiting.is_empty() || !q.swept)
-                .expect(POISON),
-        );
+        let busy = |q: &mut Queue| q.working || !q.waiting.is_empty() || !q.lanes.are_done() || !q.swept;
+        drop(self.changed.wait_timeout_while(queue, bound, busy).expect(POISON));
     }
 
     /// Lets the thread end.
@@ -92,17 +96,33 @@ impl Destroyer {
 
 const POISON: &str = "no thread panics while it holds the queue";
 
-/// Starts the thread that removes objects, ends lost sessions, and sees to the log.
+/// Starts the threads that remove objects, end lost sessions, and see to the log.
 pub(super) fn start(shard: &Arc<Shard>) {
-    let shard = Arc::downgrade(shard);
-    std::thread::Builder::new()
-        .name("destroyer".into())
-        .spawn(move || run(&shard))
-        .expect("the system has a thread for each namespace");
+    for (name, run) in
+        [("destroyer", run as fn(&Weak<Shard>)), ("expiry", expire), ("confirming", confirming::run)]
+    {
+        let shard = Arc::downgrade(shard);
+        std::thread::Builder::new()
+            .name(name.into())
+            .spawn(move || run(&shard))
+            .expect("the system has a thread for each namespace");
+    }
+}
+
+/// Ends lost sessions. What this thread does waits for no disk and no other node: the locks of a client that died are
+/// free when its grace period is over.
+fn expire(shard: &Weak<Shard>) {
+    loop {
+        std::thread::sleep(PAUSE);
+        match shard.upgrade() {
+            Some(shard) if !shard.destroyer.is_closed() => shard.end_lost_sessions(Instant::now()),
+            _ => return,
+        }
+    }
 }
 
 fn run(shard: &Weak<Shard>) {
-    let mut expired = Instant::now();
+    let mut kept_up = Instant::now();
     while let Some(shard) = shard.upgrade() {
         if shard.destroyer.is_closed() {
             return;
@@ -110,14 +130,13 @@ fn run(shard: &Weak<Shard>) {
         shard.sweep();
         let orphans = shard.destroyer.next();
         if !orphans.is_empty() {
-            shard.destroy(&orphans);
+            shard.destroy(orphans);
         }
-        if expired.elapsed() < PAUSE {
-            continue;
+        lanes::attend(&shard);
+        if kept_up.elapsed() >= PAUSE {
+            kept_up = Instant::now();
+            shard.keep_up();
         }
-        expired = Instant::now();
-        shard.keep_up();
-        shard.end_lost_sessions(expired);
     }
 }
 
@@ -125,7 +144,10 @@ impl Shard {
     /// Queues the objects of a file for removal, if it has no name and nobody has it open. While it is not known yet
     /// who has what open, it is left to the sweep.
     pub(super) fn destroy_if_gone(&self, ino: u64) {
-        let state = self.lock();
+        let mut state = self.lock();
+        if state.tree.get(ino).is_some_and(|inode| inode.live && inode.nlink > 0) {
+            state.unsettled.add(ino);
+        }
         if state.tree.is_orphan(ino) && !state.sessions.is_open(ino) && !state.sessions.is_awaiting() {
             self.destroyer.push(ino);
         }
@@ -147,38 +169,14 @@ impl Shard {
         queue.swept = true;
     }
 
-    fn destroy(&self, orphans: &[u64]) {
+    fn destroy(&self, orphans: Vec<u64>) {
         // A power loss must not give them their names back without their bytes.
-        let synced = self.sync_log();
-        if let Err(error) = &synced {
+        if let Err(error) = self.sync_log() {
             tracing::warn!(files = orphans.len(), %error, "cannot remove objects before the metadata log is synced");
-        }
-        let remove = |ino: &u64| synced.is_ok() && self.destroy_objects(*ino);
-        let left: Vec<u64> = orphans.iter().copied().filter(|ino| !remove(ino)).collect();
-        if !left.is_empty() {
             std::thread::sleep(PAUSE);
-            left.into_iter().for_each(|ino| self.destroyer.push(ino));
+            return orphans.into_iter().for_each(|ino| self.destroyer.push(ino));
         }
-    }
-
-    /// Whether all objects of the file are gone now.
-    fn destroy_objects(&self, ino: u64) -> bool {
-        let mut all = true;
-        for fragment in self.layout.fragments_of(ino) {
-            let result = if self.peers.is_self(fragment) {
-                self.objects.destroy(ino).map_err(|e| super::errno_of(&e))
-            } else {
-                self.peers.destroy(fragment, ino)
-            };
-            if let Err(errno) = result {
-                tracing::warn!(ino, fragment, %errno, "cannot remove an object yet");
-                all = false;
-            }
-        }
-        if all {
-            // If the log cannot take it, the orphan is found and removed again after the next start.
-            let _logged = self.lock().record(None, Record::Destroyed { ino });
-        }
-        all
+        let mut queue = self.destroyer.lock();
+        orphans.into_iter().for_each(|ino| queue.lanes.add(ino, self.layout.fragments_of(ino)));
     }
 }

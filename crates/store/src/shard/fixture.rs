@@ -6,7 +6,7 @@ use std::sync::Arc;
 use model::stripe::Layout;
 use wire::control::{Owner, VolumeKind};
 use wire::data::hello::Key;
-use wire::node::{FragmentSpec, NamespaceSpec};
+use wire::node::{FragmentSpec, NamespaceSpec, StorageAddress};
 
 use crate::fragment::objects::Objects;
 use crate::fragment::space::Space;
@@ -28,6 +28,11 @@ pub struct Parts {
 impl Parts {
     /// For a namespace of so many fragments, with the objects of this one in the folder `fragment`.
     pub fn new(fragment: &Path, fragments: u32) -> Parts {
+        Parts::among(fragment, fragments, Vec::new(), wire::node::GRACE_MS)
+    }
+
+    /// The same beside the other fragments at these addresses, without a copy of its log.
+    pub fn among(fragment: &Path, fragments: u32, peers: Vec<StorageAddress>, grace_ms: u64) -> Parts {
         let namespace =
             NamespaceSpec { id: 0, layout: Layout::striped(fragments), home: 0, owner: OWNER, mode: 0o700 };
         let root = fragment.join("objects");
@@ -42,16 +47,16 @@ impl Parts {
             volume: VolumeKind::Directory,
             key: "00".repeat(32),
             stage_key: String::new(),
-            peers: Vec::new(),
+            peers,
             namespaces: vec![namespace.clone()],
-            grace_ms: wire::node::GRACE_MS,
+            grace_ms,
             mirrored: false,
             missing: wire::node::Missing::Made,
             witnessed: false,
             term: 0,
         };
         let terms = Terms::open(fragment, spec.index, spec.term).unwrap();
-        let peers = Peers::new(&spec, 0, Key::from_hex(&spec.key).unwrap(), &terms);
+        let peers = Peers::new(&spec, 0, Key::from_hex(&spec.key).unwrap(), &terms).without_copy();
         Parts { namespace, objects: Arc::new(objects), peers: Arc::new(peers) }
     }
 }

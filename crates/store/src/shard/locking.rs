@@ -15,8 +15,20 @@ use super::{Caller, Shard};
 const WAIT_MAX: Duration = Duration::from_millis(500);
 
 impl Shard {
-    pub(super) fn test_lock(&self, caller: Caller, ino: u64, owner: u64, lock: &FileLock) -> Reply {
-        Reply::Lock(self.lock().locks.conflict(ino, Holder { session: caller.session, owner }, lock))
+    /// Who is in the way of a lock. That nobody is, is known once everybody who may hold one has said so.
+    pub(super) fn test_lock(
+        &self,
+        caller: Caller,
+        ino: u64,
+        owner: u64,
+        lock: &FileLock,
+    ) -> Result<Reply, Errno> {
+        let state = self.lock();
+        let found = state.locks.conflict(ino, Holder { session: caller.session, owner }, lock);
+        if found.is_none() && lock.kind != LockKind::Unlock && state.sessions.is_awaiting() {
+            return Err(Errno::INPROGRESS);
+        }
+        Ok(Reply::Lock(found))
     }
 
     pub(super) fn set_lock(

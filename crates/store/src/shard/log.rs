@@ -26,7 +26,7 @@ mod growth;
 pub mod mark;
 mod reserve;
 pub mod restore;
-mod scan;
+pub(crate) mod scan;
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -20,7 +20,8 @@ impl Shard {
     }
 
     /// Objects that the fragment `fragment` should have, with numbers above `after`, in order, with the lengths that
-    /// they should have: a page. Where somebody writes a file, or it has holes, nobody but the fragment knows.
+    /// they should have: a page. Where somebody writes a file, or it has holes, nobody but the fragment knows. What has
+    /// no name and nobody has open is being removed: none of it should be there.
     pub fn meant(&self, fragment: u32, after: u64) -> Vec<(u64, u64)> {
         let state = self.lock();
         let length = |ino, inode: &super::tree::Inode| {
@@ -28,7 +29,9 @@ impl Shard {
             let length = if inode.live { UNKNOWN_BYTES + settled } else { settled };
             (length > 0).then_some((ino, length))
         };
-        let files = state.tree.files().filter(|(ino, _)| *ino > after);
+        let may_be_open = |ino: u64| state.sessions.is_open(ino) || state.sessions.is_awaiting();
+        let is_had = |ino: u64, inode: &super::tree::Inode| inode.nlink > 0 || may_be_open(ino);
+        let files = state.tree.files().filter(|(ino, inode)| *ino > after && is_had(*ino, inode));
         let mut meant: Vec<(u64, u64)> = files.filter_map(|(ino, inode)| length(ino, inode)).collect();
         meant.sort_unstable();
         meant.truncate(PAGE_OBJECTS_MAX);

@@ -68,6 +68,8 @@ pub enum Record {
     Cut { inos: Vec<u64>, overflown: bool },
     /// Snapshot: the last epoch that was given to a file.
     Epochs { last: u64 },
+    /// No power loss of a fragment brings back an object of these, which were destroyed.
+    Confirmed { inos: Vec<u64> },
 }
 
 impl Record {
@@ -76,6 +78,7 @@ impl Record {
         match self {
             Record::Remove { .. }
             | Record::Destroyed { .. }
+            | Record::Confirmed { .. }
             | Record::Settled { .. }
             | Record::Ended { .. }
             | Record::Synced { .. }

@@ -19,6 +19,8 @@ use super::log::{self, Log, LogError};
 use super::record::{AttrChange, Entry, InodeRecord, Kind, Origin, Record};
 use super::sessions::{Outcome, Sessions};
 use super::tree::Tree;
+use super::unconfirmed::Unconfirmed;
+use super::unsettled::Unsettled;
 use super::{Caller, errno_of, now};
 
 /// Inode numbers that are set aside at once: a power loss costs as many of 2^64, and one sync of the log is needed for
@@ -41,6 +43,10 @@ pub struct State {
     pub numbers: Numbers,
     /// What other fragments may lose of what they were told.
     pub following: Following,
+    /// Files whose objects a power loss may bring back.
+    pub unconfirmed: Unconfirmed,
+    /// Files whose sizes only the fragments know.
+    pub unsettled: Unsettled,
     /// The commit verifier of the fragment, as the log has it.
     verifier: Option<u64>,
 }
@@ -101,6 +107,7 @@ impl State {
         if self.record(None, record.clone()).is_err() {
             self.tree.apply(&record);
         }
+        self.unsettled.add(ino);
     }
 
     /// The sizes of all files are doubted: another fragment has lost something.
@@ -108,6 +115,7 @@ impl State {
     /// # Errors
     /// The errno of the log.
     pub fn doubt_all(&mut self) -> Result<(), Errno> {
+        self.unsettled.add_all();
         let verifier = self.verifier.unwrap_or_default();
         self.record(None, Record::Verified { verifier })
     }
@@ -159,6 +167,7 @@ impl State {
         self.tree.apply(&entry.record);
         keep_ends(&mut self.ends, &entry.record);
         self.following.apply(&entry.record);
+        self.unconfirmed.apply(&entry.record);
         if let Record::SetAttr { ino, change: AttrChange { size: Some(_), .. } } = entry.record {
             self.sessions.truncated(ino);
         }
@@ -242,6 +251,7 @@ pub struct Replayed {
     numbered: u64,
     verifier: Option<u64>,
     following: Following,
+    unconfirmed: Unconfirmed,
 }
 
 impl Default for Replayed {
@@ -253,6 +263,7 @@ impl Default for Replayed {
             numbered: 0,
             verifier: None,
             following: Following::default(),
+            unconfirmed: Unconfirmed::default(),
         }
     }
 }
@@ -263,6 +274,7 @@ impl Replayed {
         self.tree.apply(&entry.record);
         keep_ends(&mut self.ends, &entry.record);
         self.following.apply(&entry.record);
+        self.unconfirmed.apply(&entry.record);
         match entry.record {
             Record::Began { session } => self.sessions.note(session),
             Record::Ended { session } => self.sessions.forget(session),
@@ -277,7 +289,7 @@ impl Replayed {
 
     /// The entries that make the same, and no more than needed.
     pub fn snapshot(&self) -> impl Iterator<Item = Entry> {
-        let Replayed { tree, sessions, ends, numbered, verifier, following } = self;
+        let Replayed { tree, sessions, ends, numbered, verifier, following, unconfirmed } = self;
         let answers = sessions.answers().map(|(session, id, outcome)| Entry {
             origin: Some(Origin { session, id }),
             record: match outcome {
@@ -292,15 +304,16 @@ impl Replayed {
         // First: what it makes doubtful comes after it.
         let verified = verifier.map(|verifier| Record::Verified { verifier });
         let tree = verified.into_iter().chain(tree.snapshot()).map(plain);
-        let rest =
-            noted.chain(reserved).chain(following.snapshot()).chain([Record::Numbered { until: *numbered }]);
+        let rest = noted.chain(reserved).chain(following.snapshot()).chain(unconfirmed.snapshot());
+        let rest = rest.chain([Record::Numbered { until: *numbered }]);
         tree.chain(answers).chain(rest.map(plain))
     }
 
     fn with(self, log: Log) -> State {
-        let Replayed { tree, sessions, ends, numbered, verifier, following } = self;
+        let Replayed { tree, sessions, ends, numbered, verifier, following, unconfirmed } = self;
         let noted = numbered.max(tree.next_ino());
         let numbers = Numbers { durable: 0, noted };
-        State { tree, log, sessions, locks: Locks::default(), ends, numbers, following, verifier }
+        let (locks, unsettled) = (Locks::default(), Unsettled::all());
+        State { tree, log, sessions, locks, ends, numbers, following, unconfirmed, unsettled, verifier }
     }
 }

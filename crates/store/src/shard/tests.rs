@@ -1,6 +1,8 @@
 //! The shard against itself: whatever clients do, the log gives the same tree back.
 
 mod again;
+mod hanging;
+mod meant;
 mod upkeep;
 
 use proptest::prelude::*;
@@ -222,13 +224,16 @@ fn what_is_held_over_a_restart_is_nobody_elses_until_the_holder_has_spoken() {
     let other = |id| Caller { session: [4; 16], id };
     let again = Home::open(home.folder.path());
     assert_eq!(again.handle(other(1), lock(ino, Exclusive)), FAILED(Errno::INPROGRESS));
+    let Request::SetLock { lock: held, .. } = lock(ino, Exclusive) else { panic!("made above") };
+    let test = || again.handle(other(5), Request::TestLock { ino, owner: 1, lock: held });
+    assert_eq!(test(), FAILED(Errno::INPROGRESS), "it may be locked, and is said not to be");
     let removed = again.handle(other(2), Request::Unlink { parent: ROOT, name: b"f".to_vec() });
     assert!(matches!(removed, Reply::Removed { .. }), "{removed:?}");
     assert_eq!(again.lock().tree.orphans().count(), 1);
     let me = Caller { session: SESSION, id: 0 };
     assert_eq!(again.handle(me, Request::Reclaim { opens: vec![(ino, 0, 1)] }), Reply::Done);
-    let Request::SetLock { lock: held, .. } = lock(ino, Exclusive) else { panic!("made above") };
     assert_eq!(again.handle(me, Request::ReclaimLocks { locks: vec![(ino, 1, held)] }), Reply::Done);
+    assert_eq!(test(), Reply::Lock(Some(held)));
     assert_eq!(again.handle(other(3), lock(ino, Exclusive)), FAILED(Errno::AGAIN));
     assert_eq!(again.handle(Caller { id: 99, ..me }, Request::Goodbye), Reply::Done);
     again.handle(other(4), Request::AwaitDestroyed);

@@ -282,6 +282,7 @@ impl Tree {
             | Record::Placed { .. }
             | Record::Followed { .. }
             | Record::Cut { .. }
+            | Record::Confirmed { .. }
             | Record::Synced { .. }
             | Record::Begun
             | Record::Numbered { .. } => {}

@@ -175,6 +175,26 @@ pub enum Request {
     // --- mirrors of objects again ---
     /// What the mirror has of an object. Answer: [`Reply::Mirrored`].
     DescribeMirrored { ino: u64 },
+
+    // --- data again: every fragment answers for its own objects ---
+    /// Objects with numbers above `after`, in order, whose checksums were lost, so that nobody knows whether they are
+    /// what was written. Where a mirror may know, the answer waits for that, within bounds. Answer: [`Reply::Objects`]
+    /// without lengths, empty at the end.
+    ListUnverified { after: u64 },
+
+    // --- mirrors of objects again ---
+    /// How often the fragment that asks has found its mirror, as far as the mirror has heard. Also asked by connections
+    /// about the copy of its log, and answered where the mirror's node does not serve its own fragment. Answer:
+    /// [`Reply::Meeting`].
+    FindMeeting,
+    /// The fragment has found its mirror so often, this time included: the mirror notes it durably. Answer:
+    /// [`Reply::Done`].
+    NoteMeeting { number: u64 },
+
+    // --- data again: every fragment answers for its own objects ---
+    /// Removes these objects, which were asked to be removed before: those that are there, as a power loss brought them
+    /// back. None of them comes back any more. Answer: [`Reply::Done`].
+    DestroyForGood { inos: Vec<u64> },
 }
 
 /// Added to the length of an object where only its fragment could say it: longer than any is.
@@ -218,6 +238,7 @@ impl Request {
             | Request::ReserveEnd { .. } => Change::Metadata,
             // Destroying what has no name is begun again by the home shard's log.
             Request::Destroy { .. }
+            | Request::DestroyForGood { .. }
             | Request::Lookup { .. }
             | Request::GetAttr { .. }
             | Request::ReadDir { .. }
@@ -256,6 +277,9 @@ impl Request {
             | Request::NoteMirror { .. }
             | Request::ListMeant { .. }
             | Request::DescribeMirrored { .. }
+            | Request::ListUnverified { .. }
+            | Request::FindMeeting
+            | Request::NoteMeeting { .. }
             // A home shard that loses this doubts all sizes.
             | Request::Doubt { .. } => Change::None,
         }
@@ -387,6 +411,8 @@ pub enum Reply {
     /// An object's length, bytes (0: there may be none), and its time of change; whether it has checksums that nobody
     /// has changed it since; whether such were lost, so that nobody knows what it should be.
     Mirrored { size: u64, mtime: Time, sealed: bool, unverified: bool },
+    /// How often a fragment has found its mirror.
+    Meeting(u64),
 }
 
 /// An inode as the home shard knows it.

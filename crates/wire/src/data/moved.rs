@@ -6,12 +6,15 @@
 //! ```
 //!
 //! It is read whenever a connection is opened, so that whoever tries again finds the new place; specifications and
-//! clients keep the addresses that they were made with.
+//! clients keep the addresses that they were made with. It is the node's alone: a process that gives up the node's
+//! rights, as a stage's worker does, has it read by a thread that keeps them ([`keep_rights`]).
 //!
 //! **Invariant:** reading only: a file that is not there or cannot be read says nothing.
 
+use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Mutex, OnceLock};
 
 use super::hello::Claim;
 use crate::node::StorageAddress;
@@ -20,6 +23,12 @@ use crate::node::StorageAddress;
 pub const NAME: &str = "moved";
 
 static FILE: OnceLock<PathBuf> = OnceLock::new();
+
+/// Where an answer goes.
+type Asked = Sender<io::Result<String>>;
+
+/// Who reads the file for all threads.
+static READER: OnceLock<Mutex<Sender<Asked>>> = OnceLock::new();
 
 /// From here on this process finds moved fragments in the folder of the node `node`. The first call counts.
 pub fn look_in(node: &Path) {
@@ -33,9 +42,40 @@ pub fn look_above(spec: &Path) {
     }
 }
 
+/// From here on the file is read with the rights that the calling thread has now, whatever rights it gives up later.
+/// The first call counts.
+///
+/// # Errors
+/// There is no thread for that.
+pub fn keep_rights() -> io::Result<()> {
+    let (asks, asked) = channel::<Asked>();
+    let read = move || {
+        for answer in asked {
+            // Who asked waits for it.
+            let _heard = answer.send(read_file());
+        }
+    };
+    // A thread has the rights of the one that starts it, and keeps them.
+    std::thread::Builder::new().name("moved".into()).spawn(read)?;
+    let _set = READER.set(Mutex::new(asks));
+    Ok(())
+}
+
+fn read_file() -> io::Result<String> {
+    FILE.get().map_or(Ok(String::new()), std::fs::read_to_string)
+}
+
+fn read() -> io::Result<String> {
+    let Some(reader) = READER.get() else { return read_file() };
+    let (answer, answered) = channel();
+    let asked = reader.lock().expect("no thread panics while it asks").send(answer);
+    asked.map_err(io::Error::other)?;
+    answered.recv().map_err(io::Error::other)?
+}
+
 /// Where the fragment is that is meant, if not where it was.
 pub fn address_of(claim: &Claim) -> Option<StorageAddress> {
-    let text = std::fs::read_to_string(FILE.get()?).ok()?;
+    let text = read().ok()?;
     // The last counts: a fragment may move again.
     let found = text.lines().rev().filter_map(parse);
     found

@@ -17,6 +17,8 @@ pub struct IntegrityStatus {
     pub unverified: u64,
     /// How those were lost; `None`: none were.
     pub seals_lost: Option<String>,
+    /// Why checksums cannot be noted now; `None`: they can.
+    pub seals_error: Option<String>,
 }
 
 impl IntegrityStatus {
@@ -28,6 +30,12 @@ impl IntegrityStatus {
                 why,
                 format!("`forebay scrub {TOKEN}` names the files: write them anew, or remove them"),
             ));
+        }
+        if let Some(error) = &self.seals_error {
+            let why = format!("its files at rest can be neither changed nor removed: {error}");
+            let advice =
+                "see to the disk of that file, or to how it is mounted; the node goes on by itself then";
+            return Some((why, advice.to_owned()));
         }
         let lost = self.seals_lost.as_ref()?;
         let why = format!("checksums of {} of its objects were lost: {lost}", self.unverified);

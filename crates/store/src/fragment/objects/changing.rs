@@ -13,6 +13,9 @@ use crate::integrity::guard::{Change, Changing};
 impl Objects {
     /// Sets the length.
     pub fn resize(&self, ino: u64, size: u64) -> io::Result<()> {
+        if size > 0 {
+            self.await_judged(ino)?;
+        }
         let _held = self.hold(ino, size..u64::MAX);
         let change = Change::Resize(size);
         // Of one that was lost there is an object from now on, which says that it is not any more.

@@ -17,7 +17,8 @@ impl Objects {
     /// The object itself, open for reading and writing. One that is made for it gets these times: nothing was written.
     ///
     /// # Errors
-    /// ENOTSUP where we count: the holder of the descriptor could write past the capacity.
+    /// ENOTSUP where we count: the holder of the descriptor could write past the capacity. EAGAIN while its checksums
+    /// are lost.
     pub fn descriptor(&self, ino: u64, atime: Time, mtime: Time) -> io::Result<OwnedFd> {
         if self.space.counts() {
             return Err(Errno::NOTSUP.into());
@@ -31,6 +32,10 @@ impl Objects {
     }
 
     fn hand_out(&self, ino: u64, object: &Object) -> io::Result<OwnedFd> {
+        if self.keeper.unverified.has(ino) {
+            // Whoever has it would be told nothing of what becomes of the doubt, nor we that it was written anew.
+            return Err(Errno::AGAIN.into());
+        }
         if self.keeper.known.is_remembered(ino) {
             self.read_all(ino)?;
             self.keeper.known.set(ino, Vec::new());

@@ -6,18 +6,24 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
+use rustix::io::Errno;
 use wire::data::connection::is_shortage;
 
 use super::{Object, Objects, extents_of};
-use crate::fragment::extents::Extents;
+use crate::fragment::extents::{BLOCK_BYTES, Extents};
 use crate::fragment::open_objects;
 use crate::fragment::syncing::Pending;
 use crate::integrity::guard::Change;
+use crate::integrity::report::Fault;
 
 /// So many objects with unsynced writes are synced at once to be closed: in the background, or while somebody waits for
 /// room.
 const RETIRED_AT_ONCE: usize = 1024;
 const SYNCED_FOR_ROOM: usize = 64;
+
+/// Errors that say nothing of the object that somebody wanted to open: it is not there, or there is no room for it.
+const OF_NO_OBJECT: [Errno; 7] =
+    [Errno::NOENT, Errno::NOSPC, Errno::DQUOT, Errno::ROFS, Errno::INTR, Errno::AGAIN, Errno::NOMEM];
 
 impl Objects {
     pub(super) fn existing(&self, ino: u64) -> io::Result<Option<Arc<Object>>> {
@@ -72,6 +78,44 @@ impl Objects {
         Ok(object)
     }
 
+    /// Counts what each object holds. Of one that cannot be opened that is what it was sealed with: it is damaged, and
+    /// the others are served.
+    pub(super) fn count_all(&self) -> io::Result<()> {
+        for ino in self.list()? {
+            let Err(error) = self.existing(ino) else { continue };
+            let Some(fault) = Fault::of(&error) else { return Err(error) };
+            self.note_fault(ino, &fault);
+            let sealed = self.keeper.log.get(ino).map(|sealed| sealed.seal);
+            self.count(ino, &sealed.map_or_else(Extents::default, |seal| seal.extents()), 0);
+        }
+        Ok(())
+    }
+
+    /// Notes what is wrong with an object. The log says so once.
+    pub fn note_fault(&self, ino: u64, fault: &Fault) {
+        if self.keeper.known.add(ino, fault) {
+            let (path, what) = (self.path(ino), fault.described());
+            tracing::error!(ino, object = %path.display(), what, "an object is damaged");
+        }
+    }
+
+    /// What an error of opening, or looking at, an object says of it: where that is about this one only, the object is
+    /// damaged, and no other waits for it.
+    pub fn unopened(&self, ino: u64, error: io::Error) -> io::Error {
+        let is_other = match Errno::from_io_error(&error) {
+            None => true,
+            Some(errno) => OF_NO_OBJECT.contains(&errno),
+        };
+        // Of a disk that is away no object is damaged.
+        if is_other || is_shortage(&error) || std::fs::read_dir(&self.root).is_err() {
+            return error;
+        }
+        let sealed = self.keeper.log.get(ino).map(|sealed| sealed.seal.length);
+        let looked_up = || std::fs::metadata(self.path(ino)).map_or(BLOCK_BYTES, |found| found.len());
+        let errno = error.raw_os_error().unwrap_or(Errno::IO.raw_os_error());
+        Fault::Unopened { was: sealed.unwrap_or_else(looked_up), errno }.error(ino)
+    }
+
     fn try_open(&self, ino: u64, create: bool) -> io::Result<Arc<Object>> {
         let mut open = self.opened();
         if let Some(object) = open.get(ino) {
@@ -84,9 +128,12 @@ impl Objects {
                 std::fs::create_dir_all(path.parent().expect("an object lies in a folder"))?;
                 open_file(&path, create)?
             }
-            other => other?,
+            other => other.map_err(|error| self.unopened(ino, error))?,
         };
-        let extents = if self.space.counts() { extents_of(&file)? } else { Extents::default() };
+        let extents = match self.space.counts() {
+            true => extents_of(&file).map_err(|error| self.unopened(ino, error))?,
+            false => Extents::default(),
+        };
         let guard = self.keeper.guard(ino, &file)?;
         if self.space.counts() {
             self.count(ino, &extents, 0);

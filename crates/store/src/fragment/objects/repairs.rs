@@ -38,7 +38,7 @@ impl Objects {
         if let Some(fault) = result.as_ref().err().and_then(Fault::of)
             && self.keeper.lost.length(ino).is_none()
         {
-            self.keeper.known.add(ino, &fault);
+            let _is_news = self.keeper.known.add(ino, &fault);
         }
         result
     }
@@ -93,7 +93,7 @@ impl Objects {
             Fault::Unreadable { block, .. } => {
                 self.repair_blocks(ino, *block..end.max(block + 1), false).map(|count| count > 0)
             }
-            Fault::Sums { .. } => Ok(false),
+            Fault::Sums { .. } | Fault::Unopened { .. } => Ok(false),
         }
     }
 
@@ -114,7 +114,7 @@ impl Objects {
                     let rest = (block / CHUNK_BLOCKS + 1) * CHUNK_BLOCKS;
                     self.repair_blocks(ino, *block..rest, true)?;
                 }
-                Fault::Sums { .. } => {}
+                Fault::Sums { .. } | Fault::Unopened { .. } => {}
             }
         }
         Ok(())

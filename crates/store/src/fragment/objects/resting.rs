@@ -10,9 +10,10 @@ use super::{Object, Objects};
 use crate::integrity::closed::is_closed;
 use crate::integrity::guard::Guard;
 use crate::integrity::keeper::Keeper;
+use crate::integrity::report::Fault;
 
 /// Objects in one answer that lists them.
-const PAGE_OBJECTS_MAX: usize = 32_768;
+pub(super) const PAGE_OBJECTS_MAX: usize = 32_768;
 
 impl Objects {
     /// Their checksums.
@@ -113,10 +114,11 @@ impl Objects {
     }
 
     /// Objects with numbers above `after`, in order, with their lengths: so many that they fit a message. Also those
-    /// that were sealed and are gone: nobody may take them for objects that never were.
+    /// that were sealed and are gone, or are lost: nobody may take them for objects that never were.
     pub fn page(&self, after: u64) -> io::Result<Vec<(u64, u64)>> {
         let mut inos = self.list()?;
         inos.extend(self.keeper.log.must_be_there());
+        inos.extend(self.keeper.lost.all().into_iter().map(|(ino, _)| ino));
         inos.retain(|ino| *ino > after);
         inos.sort_unstable();
         inos.dedup();
@@ -125,9 +127,13 @@ impl Objects {
             Ok(found) => Some(Ok((ino, found.len()))),
             // It was just removed, or is lost.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                Some(self.keeper.must_have(ino)).filter(|was| *was > 0).map(|was| Ok((ino, was)))
+                let was = self.keeper.lost.shown(ino).unwrap_or_else(|| self.keeper.must_have(ino));
+                (was > 0).then_some(Ok((ino, was)))
             }
-            Err(error) => Some(Err(error)),
+            Err(error) => {
+                let error = self.unopened(ino, error);
+                Some(Fault::of(&error).map(|fault| (ino, fault.bytes().end)).ok_or(error))
+            }
         };
         inos.into_iter().filter_map(length).collect()
     }

@@ -28,15 +28,6 @@ impl Objects {
         Ok(Reply::Mirrored { size, mtime, sealed, unverified })
     }
 
-    /// Whether nobody can say what of it is right: its checksums were lost, or it is not there.
-    ///
-    /// # Errors
-    /// It cannot be told.
-    pub fn is_in_doubt(&self, ino: u64) -> io::Result<bool> {
-        // One that is known to be lost was judged.
-        Ok(self.keeper.unverified.has(ino) || self.measure(ino)?.is_none())
-    }
-
     /// Makes these bytes what the mirror has. The time of change stays.
     ///
     /// # Errors

@@ -81,6 +81,22 @@ fn an_object_in_a_counted_folder_is_never_handed_out() {
 }
 
 #[test]
+fn an_object_that_lost_its_checksums_is_not_handed_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let (capacity, mountpoint) = (1 << 20, folder.path().to_owned());
+    let objects = open(&folder, Arc::new(Space::Volume { capacity, mountpoint, empty: capacity }));
+    objects.write(2, 0, &[1; 8192]).unwrap();
+    drop(objects.existing_descriptor(2).unwrap());
+    objects.keeper().unverified.begin("a test".into(), vec![2]).unwrap();
+    let again = Some(Errno::AGAIN.raw_os_error());
+    assert_eq!(errno(objects.existing_descriptor(2)), again);
+    assert_eq!(errno(objects.descriptor(2, Time::default(), Time::default())), again);
+    assert_eq!(objects.read(2, 0, &mut [0; 8192]).unwrap(), 8192, "it is read as it is, by us");
+    objects.write(2, 0, &[2; 8192]).unwrap();
+    drop(objects.existing_descriptor(2).unwrap());
+}
+
+#[test]
 fn objects_that_were_synced_together_are_not_synced_one_by_one_as_well() {
     let folder = tempfile::tempdir().unwrap();
     let (capacity, mountpoint) = (1 << 20, folder.path().to_owned());

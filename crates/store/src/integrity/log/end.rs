@@ -25,6 +25,15 @@ const RESERVE_BYTES: u64 = 64 << 10;
 /// So much is allocated at once beyond it, bytes, where there is room.
 const STEP_BYTES: u64 = 1 << 20;
 
+/// No new log could take the place of one that broke.
+#[derive(Debug)]
+pub(super) struct Trouble {
+    /// When that was tried last.
+    pub(super) tried: Instant,
+    /// Why it failed.
+    pub(super) why: String,
+}
+
 /// Where the log is appended to.
 #[derive(Debug)]
 pub(super) struct End {
@@ -45,6 +54,8 @@ pub(super) struct End {
     pub(super) live: u64,
     /// Nothing can be appended any more.
     pub(super) broken: bool,
+    /// No new log could take its place either.
+    pub(super) trouble: Option<Trouble>,
     /// The log was written anew, and its name may not survive a power loss yet.
     pub(super) unnamed: bool,
     pub(super) last_lift: Option<Instant>,
@@ -70,6 +81,7 @@ impl End {
             buffer: Vec::new(),
             live: 0,
             broken: false,
+            trouble: None,
             unnamed: false,
             last_lift: None,
             neighbours: 0,

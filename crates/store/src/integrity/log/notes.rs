@@ -27,6 +27,7 @@ impl SealLog {
     /// The errno of the write.
     pub fn seal_again(&self, ino: u64) -> io::Result<()> {
         let mut end = self.end();
+        self.replace_broken(&mut end)?;
         let mut index = self.index.write().unwrap_or_else(PoisonError::into_inner);
         let Some(sealed) = index.get_mut(&ino).filter(|sealed| sealed.lifted || sealed.released) else {
             return Ok(());
@@ -71,8 +72,10 @@ impl SealLog {
             index.range(ino..).take(1 << end.neighbours).map(|(ino, _)| *ino).collect()
         };
         let last = taken.last().copied().unwrap_or(ino);
-        end.note(kind, ino..=last)?;
-        end.sync(&self.path)?;
+        self.append_notes(&mut end, |end| {
+            end.note(kind, ino..=last)?;
+            end.sync(&self.path)
+        })?;
         end.last_lift = Some(Instant::now());
         end.lapsed.extend(taken.iter().filter(|taken| **taken != ino));
         let mut index = self.index.write().unwrap_or_else(PoisonError::into_inner);
@@ -89,7 +92,12 @@ impl SealLog {
         if gone.lifted {
             return;
         }
-        if let Err(error) = end.note(LIFTED, ino..=ino) {
+        // A new log does not have it.
+        let noted = end.note(LIFTED, ino..=ino).or_else(|error| match end.broken {
+            true => self.replace_broken(&mut end),
+            false => Err(error),
+        });
+        if let Err(error) = noted {
             tracing::debug!(ino, %error, "cannot note that an object is removed");
         }
     }

@@ -37,15 +37,25 @@ pub(super) fn repair(
 }
 
 /// Lists what was lost with the fragment whose place this one took, and was not written anew.
-pub(super) fn pass_lost(objects: &Objects, namespace: u32) -> io::Result<()> {
+pub(super) fn pass_lost(objects: &Objects, namespace: u32) {
     for (ino, _) in objects.keeper().lost.all() {
-        if !disk::exists(&objects.path(ino))?
+        // Of one that cannot be looked at nobody can say that it is there again.
+        if !disk::exists(&objects.path(ino)).unwrap_or(false)
             && let Some(was) = objects.keeper().lost.shown(ino)
         {
             report(objects, (namespace, ino), was, vec![Fault::Missing { was }]);
         }
     }
-    Ok(())
+}
+
+/// Lists what has no seal, as it cannot be read to make one.
+pub(super) fn pass_unsealed(objects: &Objects, namespace: u32) {
+    let keeper = objects.keeper();
+    for (ino, faults) in keeper.known.all() {
+        if keeper.log.get(ino).is_none() && keeper.is_queued(ino) {
+            report(objects, (namespace, ino), u64::MAX, faults);
+        }
+    }
 }
 
 /// Objects of which nobody can tell, as their seals were lost.

@@ -2,8 +2,9 @@
 
 use std::fs::{self, File};
 use std::path::Path;
+use std::time::Duration;
 
-use super::{flip, open, seal, whole};
+use super::{INO, flip, open, seal, whole};
 use crate::fragment::objects::Objects;
 use crate::integrity::log::{Place, SealLog};
 
@@ -174,4 +175,49 @@ fn a_log_of_the_first_version_goes_on_and_says_whose_it_is() {
     drop(objects);
     fs::remove_file(&path).unwrap();
     assert!(open(folder.path()).keeper().unverified.why().is_some());
+}
+
+#[test]
+fn a_log_of_seals_that_cannot_be_written_any_more_is_replaced_and_files_at_rest_can_be_changed() {
+    let folder = tempfile::tempdir().unwrap();
+    let objects = open(folder.path());
+    for ino in 1..=4 {
+        objects.write(ino, 0, &vec![ino as u8; 10_000]).unwrap();
+    }
+    seal(&objects);
+    objects.keeper().log.break_file();
+    objects.write(1, 0, b"changed").unwrap();
+    objects.keeper().log.break_file();
+    objects.destroy(2).unwrap();
+    assert_eq!(objects.keeper().log.trouble(), None);
+    flip(&objects, 3, 5000);
+    for objects in [objects, open(folder.path())] {
+        assert_eq!(&whole(&objects, 1).unwrap()[..7], b"changed");
+        assert!(whole(&objects, 2).unwrap().is_empty(), "it was removed");
+        assert!(whole(&objects, 3).is_err(), "the new log lacks the sums of the old one");
+        assert_eq!(whole(&objects, 4).unwrap(), vec![4; 10_000]);
+    }
+}
+
+#[test]
+fn what_cannot_be_noted_as_removed_is_not_removed_and_status_says_why() {
+    let folder = tempfile::tempdir().unwrap();
+    let objects = open(folder.path());
+    objects.write(INO, 0, &[1; 10_000]).unwrap();
+    seal(&objects);
+    objects.keeper().log.break_file();
+    // No new log can be made either.
+    let in_the_way = folder.path().join("seals.rewritten");
+    fs::create_dir(&in_the_way).unwrap();
+    assert!(objects.write(INO, 0, &[2]).is_err() && objects.destroy(INO).is_err());
+    let why = objects.keeper().log.trouble().expect("it is told");
+    assert!(why.contains(&*folder.path().join("seals").to_string_lossy()), "{why}");
+    assert_eq!(whole(&objects, INO).unwrap(), vec![1; 10_000]);
+    fs::remove_dir(&in_the_way).unwrap();
+    // It goes on by itself.
+    while objects.destroy(INO).is_err() {
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    assert_eq!(objects.keeper().log.trouble(), None);
+    assert!(whole(&open(folder.path()), INO).unwrap().is_empty(), "it was removed");
 }

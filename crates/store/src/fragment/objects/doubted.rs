@@ -1,0 +1,76 @@
+//! Objects in doubt: nobody can tell whether their bytes are what was written. Where a mirror may know, they are judged
+//! before they are used; what stays in doubt is read as it is, by us alone.
+//!
+//! **Invariant:** who judges an object uses it by functions that do not wait for that.
+
+use std::io;
+use std::ops::Range;
+
+use super::{Measure, Objects};
+
+impl Objects {
+    /// Whether nobody can say what of it is right: its checksums were lost, or it is not there.
+    ///
+    /// # Errors
+    /// It cannot be told.
+    pub fn is_in_doubt(&self, ino: u64) -> io::Result<bool> {
+        // One that is known to be lost was judged.
+        Ok(self.keeper.unverified.has(ino) || self.measure(ino)?.is_none())
+    }
+
+    /// Before somebody uses an object: it is judged if it is in doubt.
+    ///
+    /// # Errors
+    /// EIO where all are older than the mirror.
+    pub(super) fn await_judged(&self, ino: u64) -> io::Result<()> {
+        let Some(mirror) = self.mirror.as_ref().filter(|mirror| !mirror.has_judged_all()) else {
+            return Ok(());
+        };
+        // What cannot be told is told to who uses it.
+        if self.is_in_doubt(ino).unwrap_or(false) {
+            mirror.wait_until_judged(ino);
+        }
+        mirror.check_age()
+    }
+
+    /// Reads up to `buffer.len()` bytes; fewer at the object's end.
+    ///
+    /// # Errors
+    /// EIO where they are not what was sealed.
+    pub fn read(&self, ino: u64, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        self.await_judged(ino)?;
+        self.read_unjudged(ino, offset, buffer)
+    }
+
+    /// The next range with data at or after `offset`.
+    ///
+    /// # Errors
+    /// As [`Objects::read`].
+    pub fn next_data(&self, ino: u64, offset: u64) -> io::Result<Option<Range<u64>>> {
+        self.await_judged(ino)?;
+        self.next_data_unjudged(ino, offset)
+    }
+
+    /// As [`Objects::measure`], for somebody who uses it.
+    ///
+    /// # Errors
+    /// The errno of what failed.
+    pub fn measure_judged(&self, ino: u64) -> io::Result<Option<Measure>> {
+        self.await_judged(ino)?;
+        self.measure(ino)
+    }
+
+    /// Objects with numbers above `after`, in order, that are in doubt for want of checksums, once those are judged of
+    /// which a mirror may know; without lengths.
+    ///
+    /// # Errors
+    /// As [`Objects::measure_judged`].
+    pub fn page_of_unverified(&self, after: u64) -> io::Result<Vec<(u64, u64)>> {
+        let mut all = self.keeper.unverified.all();
+        all.iter().try_for_each(|ino| self.await_judged(*ino))?;
+        all.retain(|ino| *ino > after && self.keeper.unverified.has(*ino));
+        all.sort_unstable();
+        all.truncate(super::resting::PAGE_OBJECTS_MAX);
+        Ok(all.into_iter().map(|ino| (ino, 0)).collect())
+    }
+}
