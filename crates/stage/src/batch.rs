@@ -50,12 +50,14 @@ pub(crate) enum Made<'a> {
     Alone,
 }
 
-/// Whether an entry may go with others: a regular file with one name that one worker copies, and not done before.
+/// Whether an entry may go with others: a regular file with one name that one worker copies, not done before, and with
+/// nothing known against it.
 pub(crate) fn takes(context: &Context, entry: &Entry, bounds: &Bounds) -> bool {
     entry.role == Role::Alone
         && entry.source.attr.kind == FileKind::Regular
         && entry.source.attr.size <= bounds.file_bytes_max
         && context.journal.finished(&entry.target).is_none()
+        && !context.shared.unverified.has(&entry.source)
 }
 
 /// Takes entries from the queue that go with `first`: a fair share of those that wait.

@@ -105,6 +105,10 @@ pub trait Namespace: Send + Sync {
     fn listxattr(&self, ino: u64) -> Result<Vec<Vec<u8>>>;
     /// How full the buffer is.
     fn usage(&self) -> Result<Usage>;
+    /// Files whose checksums were lost, each with a fragment that has a part of it.
+    fn unverified(&self) -> Result<Vec<(u64, u32)>> {
+        Ok(Vec::new())
+    }
 }
 
 /// The buffer side of a stage.
@@ -148,7 +152,9 @@ impl<N: Namespace> Buffer<N> {
     /// The extended attributes that a stage keeps of an inode that has these.
     fn kept(&self, ino: u64, names: Vec<Vec<u8>>) -> Result<Vec<Xattr>> {
         let kept = names.into_iter().filter(|name| keeps_xattr(name));
-        kept.map(|name| self.namespace.getxattr(ino, &name).map(|value| (name, value))).collect()
+        let read = kept.map(|name| self.namespace.getxattr(ino, &name).map(|value| (name, value)));
+        // One that was removed meanwhile is none.
+        read.filter(|read| !matches!(read, Err(Errno::NODATA))).collect()
     }
 
     /// The contents of the files that are worth reading together, by their places; what cannot be read is read again
@@ -331,6 +337,10 @@ impl<N: Namespace + 'static> Tree for Buffer<N> {
 
     fn usage(&self) -> Option<Usage> {
         self.namespace.usage().ok()
+    }
+
+    fn unverified(&self) -> Result<HashMap<u64, u32>> {
+        Ok(self.namespace.unverified()?.into_iter().collect())
     }
 }
 

@@ -105,7 +105,9 @@ impl Copier for Here {
         tally: &Tally,
     ) -> Result<Vec<u32>, NotDone> {
         let read = content::read(context, &file.target, file.size, &unit.runs, |piece| {
-            context.pace_reading_here(file.target.tree.side(), piece.length());
+            if matches!(piece, content::Piece::Data(..)) {
+                context.pace_reading_here(file.target.tree.side(), piece.length());
+            }
             tally.verified(piece.length());
             Ok(())
         });

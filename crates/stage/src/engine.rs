@@ -15,10 +15,11 @@ use crate::buffer::{Buffer, Namespace};
 use crate::context::{Context, RETRY_PAUSE, Rules};
 use crate::copier::Here;
 use crate::crew::{Crew, Recruit};
+use crate::folder;
 use crate::journal::Journal;
 use crate::manifest::Manifest;
 use crate::monitor::Monitor;
-use crate::mounted::Mounts;
+use crate::mounted::{self, Mounts, NotMounted};
 use crate::movers;
 use crate::orphans;
 use crate::pfs::Pfs;
@@ -29,6 +30,7 @@ use crate::shared::Shared;
 use crate::sides::Sides;
 use crate::strays;
 use crate::task::Task;
+use crate::times;
 use crate::tree::Tree;
 
 /// As many workers as one stage has at most: files are in turn read, written, synced and read back, so that a few more
@@ -84,7 +86,7 @@ impl Engine {
     /// stage is not to be run again.
     pub fn clear(spec: &StageSpec, journal: Journal) -> bool {
         let monitor = Arc::new(Monitor::new(spec));
-        if let Err(error) = Mounts::check(&spec.pfs_mounts) {
+        if let Err(error) = mounts_of(spec, &journal) {
             tracing::warn!("stage {}: {error}", spec.id);
             return false;
         }
@@ -110,7 +112,7 @@ impl Engine {
 
     /// Runs the stage with the rights of the calling thread. Returns when it is over: complete or failed.
     pub fn run(&self, spec: &StageSpec, journal: Journal, monitor: &Arc<Monitor>) -> StageStatus {
-        let mounts = match Mounts::check(&spec.pfs_mounts) {
+        let mounts = match mounts_of(spec, &journal) {
             Ok(mounts) => mounts,
             Err(error) => {
                 monitor.fail_stage(error.stage_error());
@@ -147,6 +149,11 @@ impl Engine {
     /// Everything between the journal's start and the verdict.
     fn copy(&self, run: &Arc<Run>, spec: &StageSpec) {
         let monitor = &run.monitor;
+        let (source, direction) = (&*run.sides.source, run.sides.direction);
+        let nodes = spec.target.nodes.iter().map(|address| address.node.clone()).collect();
+        if let Err(error) = run.shared.unverified.begin(source, direction, nodes) {
+            return monitor.fail_stage(error);
+        }
         let left = !strays::clear(run, &[]);
         run.shared.strays.lock().expect("no thread panics with the lock").unknown = left;
         std::thread::scope(|scope| {
@@ -163,7 +170,13 @@ impl Engine {
             }
         });
         orphans::remove(run, &spec.pfs_path);
+        folder::release_held(run);
+        times::tell(run);
         run.journal.sync();
+        if !run.rules.is_pass && !monitor.is_cancelled() {
+            let ended = run.shared.unverified.end(source, direction);
+            ended.unwrap_or_else(|error| monitor.fail_stage(error));
+        }
         if monitor.is_buffer_full() {
             monitor.fail_stage(self.buffer_full(spec, monitor));
         }
@@ -211,4 +224,12 @@ impl Engine {
                 .to_owned(),
         }
     }
+}
+
+/// What the stage's paths on the PFS are on: as was noted when it was accepted, and of the lines of a list file at the
+/// first attempt.
+fn mounts_of(spec: &StageSpec, journal: &Journal) -> Result<Mounts, NotMounted> {
+    let folders = plan::list::folders(spec);
+    let of_lines = if folders.is_empty() { Vec::new() } else { mounted::noted(journal, &folders) };
+    Mounts::check(&[spec.pfs_mounts.clone(), of_lines].concat())
 }

@@ -42,25 +42,23 @@ pub(crate) struct Folder {
 impl Folder {
     /// A folder that was there before.
     pub(crate) fn existing(target: Found) -> Arc<Folder> {
-        Arc::new(Folder {
-            source: None,
-            target,
-            parent: None,
-            counted: false,
-            failed: AtomicBool::new(false),
-        })
+        Folder::again(None, target)
     }
 
     /// The destination folder itself, made by this stage.
     pub(crate) fn top(source: Found, target: Found) -> Arc<Folder> {
-        let source = Some(source);
-        Arc::new(Folder { source, target, parent: None, counted: false, failed: AtomicBool::new(false) })
+        Folder::again(Some(source), target)
     }
 
     /// A folder found below the source folder.
     pub(crate) fn below(parent: &Arc<Folder>, source: Found, target: Found) -> Arc<Folder> {
         let (source, parent) = (Some(source), Some(parent.clone()));
         Arc::new(Folder { source, target, parent, counted: true, failed: AtomicBool::new(false) })
+    }
+
+    /// One that was finished, and gets more entries. It gets its metadata again if it had that from the source.
+    pub(crate) fn again(source: Option<Found>, target: Found) -> Arc<Folder> {
+        Arc::new(Folder { source, target, parent: None, counted: false, failed: AtomicBool::new(false) })
     }
 
     /// Notes that it could not be staged whole; says whether that is new.

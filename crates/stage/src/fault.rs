@@ -56,6 +56,15 @@ pub enum Cause {
     /// It was there when it was asked for, and has no name any more.
     #[error("it was removed after the stage was asked for")]
     Removed,
+    /// Checksums of it were lost.
+    #[error(
+        "it is not copied: the checksums of its part on node {node} were lost, so that nobody knows whether that is \
+         what was written"
+    )]
+    Unverified {
+        /// Where that part is.
+        node: String,
+    },
     /// The stage was cancelled, or the buffer is full.
     #[error("the stage stops")]
     Stopped,
@@ -63,6 +72,12 @@ pub enum Cause {
     #[error("it is a hard link to {first}, which could not be copied")]
     FirstNameFailed {
         /// That name, at the source.
+        first: String,
+    },
+    /// Another file of the same list or job has its copy under the name.
+    #[error("two sources for one target: {first} has the name")]
+    TwoSources {
+        /// What that is.
         first: String,
     },
 }
@@ -112,7 +127,11 @@ impl Fault {
                         || self.is_no_room()
                 }
                 Cause::Differs { .. } | Cause::WrongSize { .. } | Cause::Changed => true,
-                Cause::Removed | Cause::Stopped | Cause::FirstNameFailed { .. } => false,
+                Cause::Removed
+                | Cause::Unverified { .. }
+                | Cause::Stopped
+                | Cause::FirstNameFailed { .. }
+                | Cause::TwoSources { .. } => false,
             }
     }
 
@@ -158,6 +177,7 @@ impl Fault {
 
     fn blame(&self) -> Blame {
         match self.told() {
+            _ if matches!(self.cause, Cause::TwoSources { .. }) => Blame::User,
             Some(
                 Errno::NOENT
                 | Errno::ACCESS
@@ -185,8 +205,16 @@ impl Fault {
                  have memory, network and disks of this side checked"
             }
             Cause::Removed => "nothing is left to copy: ask for it again if it is there again",
+            Cause::Unverified { .. } => {
+                "compare it with where it came from; write it anew or remove it, or take all such files of the buffer \
+                 as they are (fsck with --repair); then retry the stage"
+            }
             Cause::Changed => "stop whatever writes to it, then retry the stage",
             Cause::Stopped => "start the stage again to go on where it stopped",
+            Cause::TwoSources { .. } => {
+                "the copy that has the name was left alone: move it away and retry the stage, or stage this file to \
+                 another destination"
+            }
             Cause::FirstNameFailed { .. } => "see the failure of that name, then retry the stage",
         }
     }

@@ -3,12 +3,18 @@
 //!
 //! **Invariant:** who lets go of a folder last finishes it.
 
-use std::sync::Arc;
+use std::sync::{Arc, MutexGuard};
+
+use wire::data::SetAttr;
 
 use crate::context::Context;
 use crate::entry::Folder;
 use crate::fault::{Fault, Tried};
-use crate::metadata;
+use crate::tree::Found;
+use crate::{metadata, times};
+
+/// Permission bits of a folder until its contents are there.
+pub(crate) const MODE_MEANWHILE: u32 = 0o700;
 
 /// Records that a folder could not be staged whole: it is one entry, however much of it fails.
 pub(crate) fn fail(context: &Context, folder: &Folder, fault: &Fault) {
@@ -21,9 +27,26 @@ pub(crate) fn fail(context: &Context, folder: &Folder, fault: &Fault) {
 pub(crate) fn release(context: &Context, folder: Arc<Folder>) {
     let mut last = Arc::into_inner(folder);
     while let Some(folder) = last {
+        if context.journal.has_left_below(&folder.target.path) {
+            // To take that away changes its times, and may need its mode.
+            return held(context).push(folder);
+        }
         finish(context, &folder);
         last = folder.parent.and_then(Arc::into_inner);
     }
+}
+
+/// Finishes the folders that were held for what is taken away at the end, and then their parents.
+pub(crate) fn release_held(context: &Context) {
+    loop {
+        let Some(folder) = held(context).pop() else { return };
+        finish(context, &folder);
+        held(context).extend(folder.parent.and_then(Arc::into_inner));
+    }
+}
+
+fn held(context: &Context) -> MutexGuard<'_, Vec<Folder>> {
+    context.shared.held.lock().expect("no thread panics with the lock")
 }
 
 fn finish(context: &Context, folder: &Folder) {
@@ -50,7 +73,22 @@ fn finish(context: &Context, folder: &Folder) {
 
 fn settle(context: &Context, folder: &Folder) -> Result<(), Fault> {
     match &folder.source {
-        Some(source) => metadata::keep(context, source, &folder.target, &folder.target.path),
+        Some(source) => {
+            metadata::keep(context, source, &folder.target, &folder.target.path)?;
+            if let Ok(there) = context.sides.target.find(&folder.target.path) {
+                times::compare(context, &there, source.attr.mtime);
+            }
+            Ok(())
+        }
         None => Ok(()),
+    }
+}
+
+/// Lets us make entries in a folder whose mode an earlier run has already made read-only. It gets its mode again when
+/// it is finished. A refusal shows when the first entry is made.
+pub(crate) fn make_usable(context: &Context, folder: &Found) {
+    let mode = folder.attr.mode | MODE_MEANWHILE;
+    if mode != folder.attr.mode {
+        let _ = context.sides.target.set(folder, &SetAttr { mode: Some(mode), ..SetAttr::default() });
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! journal := record*                    one JSON object a line, appended; a torn last line is cut off at the next start
-//! record  := start | folder | part | blocks | file | made | remark | cleared
+//! record  := start | folder | part | blocks | file | made | remark | cleared | mounted
 //! start   := {"start":{"stage","source","destination","run","pass"}}  first of each run, which count from 1; a pass is one while
 //!                                                                  the job runs
 //! part    := {"part":{"target","place","size","mtime","changed","ino"}}   a large file, begun at `place`; its source's version
@@ -11,7 +11,8 @@
 //! cleared := "cleared"                                             no part is left in the folders above
 //! file    := {"file":{"target","size","mtime","changed","crc32c","attempts","verified","finished_ms"}}   a regular file that is done
 //! made    := {"made":{"target"}}                                    the destination folder, about to be made by us
-//! published := {"published":{"path","device","ino","changed"}}    a pass gave the path to this inode; after `file`
+//! published := {"published":{"path","device","ino","changed"}}    the path was given to this inode; after `file`
+//! mounted := {"mounted":{"path","mountpoint","kind"}}              what a folder of a list's line was on at first
 //! opened  := {"opened":{"path","device","ino","changed"}}           a pass made this folder at the target
 //! remark  := {"remark":{"path","text"}}                             metadata that could not be kept, or an attempt that failed
 //! ```
@@ -24,6 +25,7 @@
 mod drained;
 mod folders;
 mod record;
+mod siblings;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs::File;
@@ -33,7 +35,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use wire::data::{Attr, Time};
-use wire::node::Verify;
+use wire::node::{PfsMount, Verify};
 
 use crate::task::Task;
 use crate::version::Version;
@@ -42,7 +44,11 @@ use self::drained::Drained;
 pub(crate) use self::drained::{Inode, Left};
 use self::folders::Folders;
 pub use self::record::PathText;
-use self::record::{BlocksRecord, FileRecord, MadeRecord, PartRecord, Record, RemarkRecord, StartRecord};
+use self::record::{
+    BlocksRecord, FileRecord, MadeRecord, MountedRecord, PartRecord, Record, RemarkRecord, StartRecord,
+    ThereRecord,
+};
+use self::siblings::Siblings;
 
 /// Records between two syncs: what a power loss can make a stage copy again.
 const RECORDS_UNSYNCED_MAX: u32 = 256;
@@ -52,7 +58,7 @@ const RECORDS_UNSYNCED_MAX: u32 = 256;
 pub struct Finished {
     /// Its size, bytes.
     pub size: u64,
-    /// The source's time of change when it was copied, and so the target's since.
+    /// The source's time of change when it was copied, and so the target's, as far as that can hold it.
     pub mtime: Time,
     /// When the source's contents or attributes were changed last (`st_ctime`), where it is known: a file that was
     /// written again and given its old time of change is another.
@@ -87,8 +93,10 @@ pub struct Journal {
     /// The places of what is in `unfinished`, also after it was taken.
     places: HashSet<PathBuf>,
     made: HashSet<PathBuf>,
+    mounted: Vec<PfsMount>,
     folders: Mutex<Folders>,
     drained: Mutex<Drained>,
+    siblings: Siblings,
     output: Mutex<Output>,
 }
 
@@ -131,7 +139,7 @@ impl Journal {
             .and_then(|()| file.sync_data())
             .map_err(failed("write"))?;
         let output = Mutex::new(Output { file: Some(file), unsynced: 0, broken: false });
-        let Past { run, finished, unfinished, made, drained, folders, .. } = past;
+        let Past { run, finished, unfinished, made, mounted, drained, folders, .. } = past;
         let folders = Mutex::new(Folders::after(folders));
         let drained = Mutex::new(drained);
         let places = unfinished.values().map(|file| file.place.clone()).collect();
@@ -143,8 +151,10 @@ impl Journal {
             unfinished,
             places,
             made,
+            mounted,
             folders,
             drained,
+            siblings: Siblings::of(path, &task),
             output,
         })
     }
@@ -159,8 +169,10 @@ impl Journal {
             unfinished: Mutex::default(),
             places: HashSet::new(),
             made: HashSet::new(),
+            mounted: Vec::new(),
             folders: Mutex::default(),
             drained: Mutex::default(),
+            siblings: Siblings::default(),
             output,
         }
     }
@@ -195,6 +207,11 @@ impl Journal {
         unfinished.drain().map(|(_, file)| file.place).collect()
     }
 
+    /// What the other stages of the job have published, as it was when the journal was opened.
+    pub(crate) fn siblings(&self) -> &Siblings {
+        &self.siblings
+    }
+
     /// Whether an earlier run made this folder.
     pub fn was_made(&self, target: &Path) -> bool {
         self.made.contains(target)
@@ -211,9 +228,23 @@ impl Journal {
         self.append(&Record::Blocks(BlocksRecord { target: PathText::from(target), blocks }));
     }
 
-    /// Records a finished file.
-    pub fn finish(&self, target: &Path, done: Finished) {
-        self.append(&Record::File(FileRecord::new(target, done)));
+    /// Records a finished file, and which inode it is at the target, if that is known: together, as a kill between the
+    /// two would have it copied again.
+    pub(crate) fn finish(&self, target: &Path, done: Finished, there: Option<Inode>) {
+        let mut lines = Record::File(FileRecord::new(target, done)).line();
+        let there = there.map(|inode| Record::Published(ThereRecord::new(target, inode)).line());
+        lines.extend(there.into_iter().flatten());
+        self.append_lines(&lines);
+    }
+
+    /// What earlier runs noted that folders are on.
+    pub(crate) fn mounted(&self) -> &[PfsMount] {
+        &self.mounted
+    }
+
+    /// Records what a folder is on.
+    pub(crate) fn note_mounted(&self, found: &PfsMount) {
+        self.append(&Record::Mounted(MountedRecord::from(found)));
     }
 
     /// Records that the destination folder is about to be made.
@@ -234,9 +265,13 @@ impl Journal {
     }
 
     fn append(&self, record: &Record) {
+        self.append_lines(&record.line());
+    }
+
+    fn append_lines(&self, lines: &[u8]) {
         let mut output = self.output.lock().expect("no thread panics with the lock");
         let Output { file: Some(file), unsynced, broken: false } = &mut *output else { return };
-        let mut written = file.write_all(&record.line());
+        let mut written = file.write_all(lines);
         *unsynced += 1;
         if written.is_ok() && *unsynced >= RECORDS_UNSYNCED_MAX {
             *unsynced = 0;
@@ -263,6 +298,7 @@ struct Past {
     finished: HashMap<u64, Finished>,
     unfinished: HashMap<PathBuf, Unfinished>,
     made: HashSet<PathBuf>,
+    mounted: Vec<PfsMount>,
     drained: Drained,
     folders: Vec<folders::Noted>,
     /// The run that is being read was a pass.
@@ -309,6 +345,7 @@ impl Past {
             }
             Record::Remark(_) => {}
             Record::Folder(noted) => self.folders.push((noted.path.to_path(), noted.ino)),
+            Record::Mounted(noted) => self.mounted.push(noted.mount()),
             Record::Cleared => self.folders.clear(),
             Record::Published(there) => self.drained.published(&there.path.to_path(), there.inode()),
             Record::Opened(there) => self.drained.opened(there.path.to_path(), there.inode()),

@@ -77,6 +77,8 @@ fn main() -> anyhow::Result<ExitCode> {
     daemon::descriptors::raise(DESCRIPTORS);
     if let Some(spec) = arguments.spec.as_ref().or(arguments.fragment.as_ref()) {
         wire::data::moved::look_above(spec);
+        // The owner's rights do not reach into the node's folder, and a node may be given up under the copies.
+        wire::data::moved::keep_rights().context("start a thread that keeps this process's rights")?;
     }
     match arguments {
         Arguments { fragment: Some(fragment), namespace: Some(namespace), as_root, .. } => {

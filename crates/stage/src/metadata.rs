@@ -1,15 +1,16 @@
 //! What an entry has besides its contents: owner, extended attributes, mode and times.
 //!
-//! Mode and times must be kept; owner, group and extended attributes are kept where the target allows it, and what is
+//! The mode must be kept; owner, group, extended attributes and times are kept where the target allows it, and what is
 //! not is remarked in the journal.
 
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
+use rustix::io::Errno;
 use wire::data::{FileKind, SetAttr};
 
 use crate::context::Context;
-use crate::fault::{Fault, Tried, errno_text};
+use crate::fault::{Fault, Tried};
 use crate::tree::{self, Found, Xattr};
 
 const SET_USER_ID: u32 = 0o4000;
@@ -36,7 +37,9 @@ pub(crate) fn keep_with(
 ) -> Result<(), Fault> {
     let kept = keep_owner(context, source, made, name);
     let is_link = source.attr.kind == FileKind::Symlink;
-    keep_xattrs(context, source, xattrs, made, name);
+    if !is_link {
+        keep_xattrs(context, source, xattrs, made, name)?;
+    }
     let mode = mode_for(source, kept);
     let change = SetAttr {
         mode: (!is_link).then_some(mode),
@@ -92,25 +95,44 @@ fn mode_for(source: &Found, kept: KeptOwner) -> u32 {
     mode
 }
 
+/// Takes over the extended attributes. What the target cannot hold is remarked.
 fn keep_xattrs(
     context: &Context,
     source: &Found,
     xattrs: tree::Result<Vec<Xattr>>,
     made: &Found,
     name: &Path,
-) {
+) -> Result<(), Fault> {
     let xattrs = match xattrs {
-        Ok(xattrs) => xattrs,
-        Err(errno) => {
-            let text = format!("extended attributes cannot be read: {}", errno_text(errno));
-            return context.remark(&context.sides.source.show(&source.path), &text);
-        }
+        Err(Errno::NOTSUP | Errno::NODATA) => Vec::new(),
+        xattrs => xattrs.tried(&*context.sides.source, &source.path, "read extended attributes of")?,
     };
+    let target = &*context.sides.target;
+    let outcome = target.disinherit(made, &xattrs);
+    let outcome = outcome.tried(target, name, "take away the access list that its folder handed down to");
+    tolerate(context, outcome, name, |why| format!("it has rights that its folder handed down: {why}"))?;
     for xattr in &xattrs {
-        if let Err(errno) = context.sides.target.set_xattr(made, xattr) {
-            let attribute = String::from_utf8_lossy(&xattr.0);
-            let text = format!("extended attribute {attribute} cannot be kept: {}", errno_text(errno));
-            context.remark(&context.sides.target.show(name), &text);
+        let outcome = target.set_xattr(made, xattr).tried(target, name, "set an extended attribute of");
+        let attribute = String::from_utf8_lossy(&xattr.0);
+        let told = |why: &str| format!("extended attribute {attribute} cannot be kept: {why}");
+        tolerate(context, outcome, name, told)?;
+    }
+    Ok(())
+}
+
+/// Gives back a fault that may pass, to be tried again; remarks any other.
+fn tolerate(
+    context: &Context,
+    outcome: Result<(), Fault>,
+    name: &Path,
+    told: impl FnOnce(&str) -> String,
+) -> Result<(), Fault> {
+    match outcome {
+        Err(fault) if fault.may_pass() && !fault.is_no_room() => Err(fault),
+        Err(fault) => {
+            context.remark(&context.sides.target.show(name), &told(&fault.cause.to_string()));
+            Ok(())
         }
+        Ok(()) => Ok(()),
     }
 }

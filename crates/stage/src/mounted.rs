@@ -6,6 +6,7 @@
 //!
 //! **Invariant:** where a file system that was noted is away, nothing is called copied.
 
+use std::collections::{BTreeSet, HashMap};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
@@ -13,6 +14,8 @@ use disk::mount_table::{self, Mount};
 use rustix::fs::{Mode, OFlags};
 use wire::control::{ApiError, Blame};
 use wire::node::PfsMount;
+
+use crate::journal::Journal;
 
 /// What to do about it.
 const ADVICE: &str = "mount it there, then retry the stage";
@@ -74,6 +77,25 @@ impl NotMounted {
 pub fn note(path: &Path) -> std::io::Result<PfsMount> {
     let Mount { mountpoint, kind, .. } = mount_table::holding(path)?;
     Ok(PfsMount { path: path.to_owned(), mountpoint, kind })
+}
+
+/// What these folders are on, as it was at the first attempt, which the journal knows. Where nobody can tell, nothing
+/// is looked for.
+pub(crate) fn noted(journal: &Journal, folders: &BTreeSet<PathBuf>) -> Vec<PfsMount> {
+    let known: HashMap<&Path, &PfsMount> =
+        journal.mounted().iter().map(|noted| (&*noted.path, noted)).collect();
+    let look = |folder: &PathBuf| {
+        if let Some(noted) = known.get(&**folder) {
+            return Some(PfsMount::clone(noted));
+        }
+        let unknown = |error: &_| tracing::warn!("look for what {} is on: {error}", folder.display());
+        let found = note(folder).inspect_err(unknown).ok()?;
+        journal.note_mounted(&found);
+        Some(found)
+    };
+    let found = folders.iter().filter_map(look).collect();
+    journal.sync();
+    found
 }
 
 /// Mounts that were there at the begin of an attempt.

@@ -11,12 +11,16 @@ use rustix::io::Errno;
 
 use crate::context::Context;
 use crate::journal::{Inode, Left};
-use crate::tree;
+use crate::tree::{self, Found};
 
-/// Notes which inode a pass has just given the name `target`: the one that it made, as it is since.
+/// What has just been given the name `target`, if that still is this inode.
+pub(crate) fn ours(context: &Context, target: &Path, ino: u64) -> Option<Found> {
+    context.sides.target.find(target).ok().filter(|there| there.attr.ino == ino)
+}
+
+/// Notes anew what the inode that has the name `target` is like.
 pub(crate) fn note(context: &Context, target: &Path, ino: u64) {
-    let there = context.sides.target.find(target).ok();
-    if let Some(there) = there.filter(|there| there.attr.ino == ino) {
+    if let Some(there) = ours(context, target, ino) {
         context.journal.publish(target, Inode::of(&there));
     }
 }

@@ -20,7 +20,8 @@ use wire::data::{Attr, FileKind, SetAttr, Time};
 
 use self::file::PfsFile;
 use crate::tree::{
-    Batch, Found, Listing, New, OpenFile, Placement, Result, Tree, Usage, Xattr, keeps_xattr, on_one_line,
+    Batch, Found, Listing, New, OpenFile, Placement, Result, Tree, Usage, Xattr, is_access_list, keeps_xattr,
+    on_one_line,
 };
 
 /// The PFS side of a stage.
@@ -146,7 +147,22 @@ impl Tree for Pfs {
             names => names?,
         };
         let kept = names.split(|byte| *byte == 0).filter(|name| keeps_xattr(name));
-        kept.map(|name| Ok((name.to_vec(), xattr_value(&entry.path, name)?))).collect()
+        let read = kept.map(|name| Ok((name.to_vec(), xattr_value(&entry.path, name)?)));
+        // One that was removed meanwhile is none.
+        read.filter(|read| !matches!(read, Err(Errno::NODATA))).collect()
+    }
+
+    fn disinherit(&self, entry: &Found, kept: &[Xattr]) -> Result<()> {
+        let names = match xattr_names(&entry.path) {
+            Err(Errno::NOTSUP) => return Ok(()),
+            names => names?,
+        };
+        let is_kept = |name: &[u8]| kept.iter().any(|(kept, _)| kept == name);
+        let names = names.split(|byte| *byte == 0);
+        for name in names.filter(|name| is_access_list(name) && !is_kept(name)) {
+            rustix::fs::lremovexattr(&entry.path, name)?;
+        }
+        Ok(())
     }
 
     fn set_xattr(&self, entry: &Found, (name, value): &Xattr) -> Result<()> {

@@ -8,24 +8,27 @@
 //!
 //! Folders that are missing above the destination are made.
 
-mod list;
+mod again;
+pub(crate) mod list;
 mod walk;
 
 use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use model::phase::{Direction, StageKind};
 use rustix::io::Errno;
 use wire::control::{ApiError, Blame};
-use wire::data::{FileKind, SetAttr};
+use wire::data::FileKind;
 use wire::node::StageSpec;
 
 use crate::context::Context;
 use crate::drained;
 use crate::entry::{Entry, Folder, Role};
 use crate::fault::{Cause, Fault, Tried};
-use crate::folder::release;
+use crate::folder::{MODE_MEANWHILE, make_usable, release};
+use crate::journal::Inode;
 use crate::pfs::ends_with_slash;
 use crate::run::Run;
 use crate::strays;
@@ -34,15 +37,12 @@ use crate::tree::{Found, New, if_there, split};
 /// Permission bits of folders that nothing was said about.
 const FOLDER_MODE: u32 = 0o755;
 
-/// Permission bits of a folder until its contents are there.
-const FOLDER_MODE_MEANWHILE: u32 = 0o700;
-
 /// Finds everything that `spec` names and queues it.
 ///
 /// # Errors
 /// The stage as a whole cannot be done: its source or its destination does not serve, or its list file has a mistake.
 pub(crate) fn plan(run: &Arc<Run>, spec: &StageSpec) -> Result<(), ApiError> {
-    let mut planner = Planner { run, destinations: HashMap::new() };
+    let mut planner = Planner { run, destinations: HashMap::new(), taken: HashMap::new() };
     let outcome = match spec.kind {
         StageKind::File => {
             let (source, target) = sides(spec)?;
@@ -114,6 +114,9 @@ struct Planner<'a> {
     run: &'a Arc<Run>,
     /// Folders that files go to, held until all are queued: a list can name one very often.
     destinations: HashMap<PathBuf, Arc<Folder>>,
+    /// Hashes of the names that files get, and of the paths of those files: a list can give one name twice by a folder
+    /// or a link.
+    taken: HashMap<u64, u64>,
 }
 
 impl Planner<'_> {
@@ -149,6 +152,12 @@ impl Planner<'_> {
         let (folder, name) = split(&target).tried(&*run.sides.target, &target, "stage to")?;
         let folder = self.destination(folder)?;
         let target = folder.target.path.join(name);
+        let place = hash(&(folder.target.device, folder.target.attr.ino, name));
+        let source = hash(&(found.device, &found.path));
+        if *self.taken.entry(place).or_insert(source) != source {
+            let cause = Cause::TwoSources { first: "another file of this list".to_owned() };
+            return Err(Fault::new(&*run.sides.target, &target, "publish", cause));
+        }
         self.queue(found, target, folder);
         Ok(())
     }
@@ -184,7 +193,7 @@ impl Planner<'_> {
         let path = above.target.path.join(name);
         run.journal.make(target);
         run.journal.sync();
-        let made = run.sides.target.make(&path, New::Folder(FOLDER_MODE_MEANWHILE));
+        let made = run.sides.target.make(&path, New::Folder(MODE_MEANWHILE));
         let made = made.tried(&*run.sides.target, &path, "make folder")?;
         Ok(Folder::top(source.clone(), made))
     }
@@ -206,10 +215,21 @@ impl Planner<'_> {
     }
 }
 
+fn hash(what: &impl Hash) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    what.hash(&mut hasher);
+    hasher.finish()
+}
+
 /// Queues anything but a folder.
 fn queue(run: &Arc<Run>, source: Found, target: PathBuf, folder: Arc<Folder>) {
     run.journal.met(&target);
     let is_file = source.attr.kind == FileKind::Regular;
+    if let Some(first) = holder(run, &source, &target) {
+        run.monitor.found(if is_file { source.attr.size } else { 0 });
+        let cause = Cause::TwoSources { first: format!("a file from {first}") };
+        return run.fail(&Fault::new(&*run.sides.target, &target, "publish", cause));
+    }
     let role = if is_file { run.shared.links.role(&source) } else { Role::Alone };
     if run.rules.is_pass && !(role == Role::Alone && drained::is_due(run, &source, &target)) {
         return;
@@ -219,6 +239,19 @@ fn queue(run: &Arc<Run>, source: Found, target: PathBuf, folder: Arc<Folder>) {
     if !run.monitor.is_stopping() {
         run.queue.push(Entry { source, target, folder, role });
     }
+}
+
+/// From where another stage of the same job has copied what has the name, if that is another file.
+fn holder<'a>(run: &'a Run, source: &Found, target: &Path) -> Option<&'a str> {
+    // A pass takes no name that others have. What is staged in stays on the PFS: a later stage may put single files
+    // over those of a folder.
+    let siblings = run.journal.siblings();
+    if run.rules.is_pass || run.sides.direction == Direction::In || siblings.is_empty() {
+        return None;
+    }
+    let by = siblings.holder(target, &source.attr, &run.sides.source.show(&source.path))?;
+    let there = run.sides.target.find(target).ok()?;
+    (Inode::of(&there) == by.there).then_some(by.source)
 }
 
 /// The folder at `path`, made if it is missing, with what is missing above it.
@@ -245,13 +278,4 @@ pub(crate) fn ensure(context: &Context, path: &Path) -> Result<Found, Fault> {
     };
     target.sync_folder(&above.path).tried(target, &above.path, "fsync folder")?;
     Ok(made)
-}
-
-/// Lets us make entries in a folder whose mode an earlier run has already made read-only. It gets its mode again when
-/// it is finished. A refusal shows when the first entry is made.
-fn make_usable(context: &Context, folder: &Found) {
-    let mode = folder.attr.mode | FOLDER_MODE_MEANWHILE;
-    if mode != folder.attr.mode {
-        let _ = context.sides.target.set(folder, &SetAttr { mode: Some(mode), ..SetAttr::default() });
-    }
 }

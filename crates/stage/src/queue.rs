@@ -117,6 +117,12 @@ impl<T, H: Hand + ?Sized> Queue<T, H> {
         taken
     }
 
+    /// Waits until all items that were added so far are done: there is somebody who works.
+    pub(crate) fn wait_until_idle(&self) {
+        let busy = |state: &mut State<T, H>| !state.items.is_empty() || state.busy > 0;
+        drop(self.work.wait_while(self.lock(), busy).expect("no thread panics with the lock"));
+    }
+
     /// Whether all items were handed out and done.
     pub(crate) fn is_over(&self) -> bool {
         let state = self.lock();

@@ -31,6 +31,7 @@ use crate::orphans;
 use crate::part::Part;
 use crate::resume::{self, Begun};
 use crate::run::Run;
+use crate::times;
 use crate::tree::{self, Found, OpenFile, Survey};
 use crate::verify;
 use crate::version::{self, Version};
@@ -48,6 +49,8 @@ pub(crate) struct Staged {
 
 /// Stages a file.
 pub(crate) fn stage(run: &Arc<Run>, entry: &Entry) -> Result<Staged, Fault> {
+    // First: a copy that an earlier run has made may be one of what nobody can vouch for.
+    run.shared.unverified.check(&*run.sides.source, &entry.source)?;
     if let Some(there) = already_staged(run, entry) {
         return Ok(there);
     }
@@ -73,11 +76,11 @@ fn already_staged(run: &Arc<Run>, entry: &Entry) -> Option<Staged> {
 pub(crate) fn staged_before(context: &Context, source: &Found, target: &Path) -> Option<(Finished, Found)> {
     let done = context.journal.finished(target)?;
     let there = context.sides.target.find(target).ok()?;
-    let is_as_recorded = |attr: &Attr| (attr.size, attr.mtime) == (done.size, done.mtime);
+    // The very inode, as it was left: what has its size and times may be another's, or changed since.
     let same = there.attr.kind == FileKind::Regular
-        && is_as_recorded(&there.attr)
-        && is_as_recorded(&source.attr)
-        && context.journal.published(target).is_none_or(|ours| ours.is(&Inode::of(&there)))
+        && there.attr.size == done.size
+        && context.journal.published(target) == Some(Inode::of(&there))
+        && (source.attr.size, source.attr.mtime) == (done.size, done.mtime)
         && done.changed.is_none_or(|changed| changed == source.attr.ctime);
     same.then_some((done, there))
 }
@@ -162,6 +165,8 @@ pub(crate) fn write_from<'a>(
 ) -> Result<Written<'a>, Fault> {
     let size = found.attr.size;
     let Begun { made, part, target, blocks } = resume::begin(run, target, &found)?;
+    // What is a hole there need not be read back: it reads as zeros.
+    let target = Opened { sparse: source.sparse, ..target };
     let tally = Arc::new(Tally::new(&run.monitor));
     let layout = run.crew.layout_for(size).filter(|_| !source.sparse);
     let spread = layout.map(|layout| (layout, buffer_ino(run, &found, &made)));
@@ -219,9 +224,10 @@ pub(crate) fn settle<'a>(
 /// Notes a file, of this inode, that has its name.
 pub(crate) fn note(context: &Context, target: &Path, done: Finished, ino: u64) {
     context.in_vain().clear();
-    context.journal.finish(target, done);
-    if context.rules.is_pass {
-        orphans::note(context, target, ino);
+    let there = orphans::ours(context, target, ino);
+    context.journal.finish(target, done, there.as_ref().map(Inode::of));
+    if let Some(there) = there {
+        times::compare(context, &there, done.mtime);
     }
     context.manifest.file(target, &done);
 }

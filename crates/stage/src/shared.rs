@@ -7,7 +7,10 @@ use std::sync::{Arc, Mutex};
 use wire::control::Side;
 
 use crate::at::At;
+use crate::differing::Differing;
+use crate::entry::Folder;
 use crate::links::Links;
+use crate::unverified::Unverified;
 
 /// One for each run; the default for the coordinator, or for who copies entry by entry.
 #[derive(Default)]
@@ -17,11 +20,17 @@ pub(crate) struct Shared {
     /// Movers may help, which make parts.
     pub(crate) helped: bool,
     pub(crate) links: Links,
+    pub(crate) unverified: Unverified,
     pub(crate) parts: AtomicU64,
     pub(crate) strays: Mutex<Strays>,
     /// Tells what this process's threads are at.
     pub(crate) at: Arc<At>,
     pub(crate) owner_remarked: AtomicBool,
+    pub(crate) times: Mutex<Differing>,
+    /// Held while a file with a new name is looked at and noted, so that the last note is of all names.
+    pub(crate) noting: Mutex<()>,
+    /// Folders whose entries are done, but for what passes put there and the source does not have any more.
+    pub(crate) held: Mutex<Vec<Folder>>,
     /// Something could not be looked at or copied in this pass.
     pub(crate) pass_failed: AtomicBool,
     /// What a file was given up for, of which there is one cause for all: waiting again with each of a million others

@@ -5,6 +5,7 @@
 //! **Invariant:** only [`Tree::locate`] follows a symbolic link in the last component; every other operation works on
 //! the link itself or refuses.
 
+use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -174,8 +175,20 @@ pub trait Tree: Send + Sync {
     /// Sets one of them.
     fn set_xattr(&self, entry: &Found, xattr: &Xattr) -> Result<()>;
 
+    /// Takes from an entry that is just made the access lists that the folder above has handed down, but those that are
+    /// among `kept`. Where folders hand nothing down there is nothing to do.
+    fn disinherit(&self, _entry: &Found, _kept: &[Xattr]) -> Result<()> {
+        Ok(())
+    }
+
     /// Bytes that the tree may hold and bytes that it holds, where there is a limit of its own.
     fn usage(&self) -> Option<Usage>;
+
+    /// Inodes of files of which the tree knows that it cannot tell whether they are what was written, each with a
+    /// fragment that has a part of it.
+    fn unverified(&self) -> Result<HashMap<u64, u32>> {
+        Ok(HashMap::new())
+    }
 }
 
 /// How full a buffer is.
@@ -257,8 +270,13 @@ pub(crate) fn if_there<T>(found: Result<T>) -> Result<Option<T>> {
     }
 }
 
+/// Whether an extended attribute is a POSIX ACL.
+pub(crate) fn is_access_list(name: &[u8]) -> bool {
+    name == b"system.posix_acl_access" || name == b"system.posix_acl_default"
+}
+
 /// Whether an extended attribute is one that a stage keeps: the user's own and POSIX ACLs. The rest belongs to the
 /// system that the file is on.
 pub(crate) fn keeps_xattr(name: &[u8]) -> bool {
-    name.starts_with(b"user.") || name == b"system.posix_acl_access" || name == b"system.posix_acl_default"
+    name.starts_with(b"user.") || is_access_list(name)
 }

@@ -34,6 +34,11 @@ impl Version {
         Version { ino, size, mtime, changed }
     }
 
+    /// Whether it is one of this inode.
+    pub(crate) fn is_of(&self, ino: u64) -> bool {
+        self.ino == ino
+    }
+
     /// That of the file with these attributes.
     pub fn of(attr: &Attr) -> Version {
         Version { ino: attr.ino, size: attr.size, mtime: attr.mtime, changed: attr.ctime }

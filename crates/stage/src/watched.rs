@@ -1,5 +1,6 @@
 //! A tree whose operations are noted while they are under way: see [`Stalls`].
 
+use std::collections::HashMap;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -159,8 +160,16 @@ impl Tree for Watched {
         self.watch("set an extended attribute of", &entry.path, || self.tree.set_xattr(entry, xattr))
     }
 
+    fn disinherit(&self, entry: &Found, kept: &[Xattr]) -> Result<()> {
+        self.watch("look at access lists of", &entry.path, || self.tree.disinherit(entry, kept))
+    }
+
     fn usage(&self) -> Option<Usage> {
         self.tree.usage()
+    }
+
+    fn unverified(&self) -> Result<HashMap<u64, u32>> {
+        self.watch("ask for lost checksums below", Path::new(""), || self.tree.unverified())
     }
 }
 

@@ -10,7 +10,7 @@ use crate::fault::{Cause, Fault};
 use crate::folder;
 use crate::links::{Copied, Join};
 use crate::run::Run;
-use crate::{regular, special};
+use crate::{orphans, regular, special};
 
 /// Stages one entry, and those that waited for it.
 pub(crate) fn stage(run: &Arc<Run>, entry: Entry) {
@@ -43,6 +43,11 @@ fn join(run: &Arc<Run>, entry: Entry) {
     match run.shared.links.join(entry) {
         Join::Link(entry, first) if has_another_name(run, &entry, &first) => {
             let outcome = special::link(run, &entry, &first.there);
+            // Each new name gives the file another `st_ctime`.
+            if outcome.is_ok() {
+                let _in_order = run.shared.noting.lock().expect("no thread panics with the lock");
+                orphans::note(run, &first.there.path, first.there.attr.ino);
+            }
             note(run, &entry, &outcome);
             finish(run, entry, outcome);
         }

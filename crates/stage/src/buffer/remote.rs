@@ -142,4 +142,8 @@ impl Namespace for Client {
         let usage = Client::usage(self)?;
         Ok(Usage { capacity_bytes: usage.capacity, used_bytes: usage.used })
     }
+
+    fn unverified(&self) -> Result<Vec<(u64, u32)>> {
+        Client::unverified(self)
+    }
 }

@@ -3,7 +3,8 @@
 //! **Invariant:** a path alone says nothing about whose file is there: another stage, job or user may have given it to
 //! another file of the same size and times.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
+use std::ops::Bound;
 use std::path::{Path, PathBuf};
 use std::sync::MutexGuard;
 
@@ -44,9 +45,9 @@ pub(crate) struct Left {
 /// What is known of earlier passes.
 #[derive(Default)]
 pub(super) struct Drained {
-    files: HashMap<PathBuf, Option<Inode>>,
-    folders: HashMap<PathBuf, Inode>,
-    /// Of all files, also of those that were met, by the hash of their path.
+    files: BTreeMap<PathBuf, Option<Inode>>,
+    folders: BTreeMap<PathBuf, Inode>,
+    /// Of all files, also of those that were met or that no pass published, by the hash of their path.
     inodes: HashMap<u64, Inode>,
 }
 
@@ -85,7 +86,7 @@ impl Journal {
         drained.folders.remove(target);
     }
 
-    /// Records which inode a pass gave this path, when that was renamed there.
+    /// Records which inode was given this path, when that was renamed there.
     pub(crate) fn publish(&self, target: &Path, inode: Inode) {
         self.append(&Record::Published(ThereRecord::new(target, inode)));
     }
@@ -95,7 +96,7 @@ impl Journal {
         self.append(&Record::Opened(ThereRecord::new(folder, inode)));
     }
 
-    /// Which inode an earlier pass gave this path; `None`: no pass did, or it is not known.
+    /// Which inode an earlier run gave this path; `None`: no run did, or it is not known.
     pub(crate) fn published(&self, target: &Path) -> Option<Inode> {
         self.drained().inodes.get(&key(target)).copied()
     }
@@ -104,13 +105,29 @@ impl Journal {
     /// it. It is given away once.
     pub(crate) fn left_below(&self, top: &Path) -> Left {
         let mut drained = self.drained();
-        let files = drained.files.extract_if(|path, _| path.starts_with(top)).collect();
-        let mut folders: Vec<_> = drained.folders.extract_if(|path, _| path.starts_with(top)).collect();
+        let files = take_below(&mut drained.files, top).into_iter().collect();
+        let mut folders: Vec<_> = take_below(&mut drained.folders, top).into_iter().collect();
         folders.sort_by_cached_key(|(path, _)| std::cmp::Reverse(path.components().count()));
         Left { files, folders }
+    }
+
+    /// Whether earlier passes have put anything below `folder` that this run has not met at the source.
+    pub(crate) fn has_left_below(&self, folder: &Path) -> bool {
+        let drained = self.drained();
+        let below = (Bound::Excluded(folder), Bound::Unbounded);
+        let file = drained.files.range::<Path, _>(below).next().map(|(path, _)| path);
+        let sub = drained.folders.range::<Path, _>(below).next().map(|(path, _)| path);
+        [file, sub].into_iter().flatten().any(|path| path.starts_with(folder))
     }
 
     fn drained(&self) -> MutexGuard<'_, Drained> {
         self.drained.lock().expect("no thread panics with the lock")
     }
+}
+
+/// Takes away what is at or below `top`.
+fn take_below<V>(all: &mut BTreeMap<PathBuf, V>, top: &Path) -> BTreeMap<PathBuf, V> {
+    let (below, others) = std::mem::take(all).into_iter().partition(|(path, _)| path.starts_with(top));
+    *all = others;
+    below
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use wire::data::{Attr, Time};
-use wire::node::Verify;
+use wire::node::{PfsMount, Verify};
 
 use super::{Finished, Inode, Unfinished};
 use crate::task::Task;
@@ -26,13 +26,14 @@ pub(super) enum Record {
     Cleared,
     Published(ThereRecord),
     Opened(ThereRecord),
+    Mounted(MountedRecord),
 }
 
 #[derive(Serialize, Deserialize)]
 pub(super) struct StartRecord {
     stage: String,
-    source: String,
-    destination: String,
+    pub(super) source: String,
+    pub(super) destination: String,
     pub(super) run: u64,
     #[serde(default)]
     pub(super) pass: bool,
@@ -98,6 +99,13 @@ pub(super) struct RemarkRecord {
     pub(super) text: String,
 }
 
+#[derive(Serialize, Deserialize)]
+pub(super) struct MountedRecord {
+    path: PathText,
+    mountpoint: PathText,
+    kind: String,
+}
+
 /// A path in JSON, whatever its bytes are.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
@@ -124,6 +132,20 @@ impl StartRecord {
 
     pub(super) fn is_of(&self, task: &Task) -> bool {
         (&self.stage, &self.source, &self.destination) == (&task.id, &task.source, &task.destination)
+    }
+}
+
+impl MountedRecord {
+    pub(super) fn mount(&self) -> PfsMount {
+        let (path, mountpoint) = (self.path.to_path(), self.mountpoint.to_path());
+        PfsMount { path, mountpoint, kind: self.kind.clone() }
+    }
+}
+
+impl From<&PfsMount> for MountedRecord {
+    fn from(found: &PfsMount) -> MountedRecord {
+        let (path, mountpoint) = (PathText::from(&*found.path), PathText::from(&*found.mountpoint));
+        MountedRecord { path, mountpoint, kind: found.kind.clone() }
     }
 }
 

@@ -37,8 +37,8 @@ fn a_second_run_knows_what_the_first_finished() {
     let path = folder.path().join("journal");
     let odd = Path::new(OsStr::from_bytes(b"odd\xff\nname"));
     let first = Journal::open(&path, task("1.0")).unwrap();
-    first.finish(Path::new("a"), done(1));
-    first.finish(odd, done(2));
+    first.finish(Path::new("a"), done(1), None);
+    first.finish(odd, done(2), None);
     first.make(Path::new("out"));
     drop(first);
 
@@ -55,15 +55,15 @@ fn a_torn_last_line_is_cut_off_and_spoils_no_later_record() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("journal");
     let first = Journal::open(&path, task("1.0")).unwrap();
-    first.finish(Path::new("a"), done(1));
-    first.finish(Path::new("b"), done(2));
+    first.finish(Path::new("a"), done(1), None);
+    first.finish(Path::new("b"), done(2), None);
     drop(first);
     let whole = std::fs::read(&path).unwrap();
     std::fs::write(&path, &whole[..whole.len() - 9]).unwrap();
 
     let second = Journal::open(&path, task("1.0")).unwrap();
     assert_eq!(second.finished(Path::new("b")), None);
-    second.finish(Path::new("c"), done(3));
+    second.finish(Path::new("c"), done(3), None);
     drop(second);
 
     let third = Journal::open(&path, task("1.0")).unwrap();
@@ -75,7 +75,7 @@ fn a_torn_last_line_is_cut_off_and_spoils_no_later_record() {
 fn the_journal_of_another_stage_is_not_believed() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("journal");
-    Journal::open(&path, task("1.0")).unwrap().finish(Path::new("a"), done(1));
+    Journal::open(&path, task("1.0")).unwrap().finish(Path::new("a"), done(1), None);
 
     let other = Journal::open(&path, task("2.0")).unwrap();
     assert_eq!(other.finished(Path::new("a")), None);

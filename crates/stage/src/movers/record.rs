@@ -18,8 +18,12 @@ pub(super) fn sent(fault: &Fault) -> mover::Fault {
         Cause::Differs { expected, found } => mover::Cause::Differs { expected, found },
         Cause::WrongSize { expected, found } => mover::Cause::WrongSize { expected, found },
         Cause::Changed => mover::Cause::Changed,
-        // Movers look up no sources and make no links.
-        Cause::Removed | Cause::Stopped | Cause::FirstNameFailed { .. } => mover::Cause::Stopped,
+        // Movers look up no sources, choose none, make no links and choose no names.
+        Cause::Removed
+        | Cause::Unverified { .. }
+        | Cause::Stopped
+        | Cause::FirstNameFailed { .. }
+        | Cause::TwoSources { .. } => mover::Cause::Stopped,
     };
     mover::Fault { side: fault.side, path: fault.path.clone(), operation: fault.operation.to_string(), cause }
 }

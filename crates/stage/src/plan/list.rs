@@ -1,13 +1,13 @@
 //! List files: read from the PFS, checked to their last line before the first file is staged.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fs::File;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{BufRead, BufReader};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use model::directive::{ListEntry, parse_list_line};
-use model::phase::Direction;
+use model::phase::{Direction, StageKind};
 use wire::control::{ApiError, Blame};
 use wire::node::StageSpec;
 
@@ -55,6 +55,22 @@ impl Planner<'_> {
     }
 }
 
+/// The folders of the PFS that the lines of the list file name; none where they have a mistake, or there is no such
+/// file.
+pub(crate) fn folders(spec: &StageSpec) -> BTreeSet<PathBuf> {
+    let mut folders = BTreeSet::new();
+    if spec.kind == StageKind::List && spec.pairs.is_empty() {
+        let above = |entry: ListEntry| Path::new(&entry.pfs).parent().map(Path::to_owned);
+        let read = read(spec, |_, entry| {
+            folders.extend(above(entry));
+            Ok(())
+        });
+        // Whoever stages them says why.
+        return read.map(|()| folders).unwrap_or_default();
+    }
+    folders
+}
+
 fn read(
     spec: &StageSpec,
     mut take: impl FnMut(u64, ListEntry) -> Result<(), ApiError>,
@@ -93,8 +109,9 @@ fn check(spec: &StageSpec, entry: &ListEntry) -> Result<(), String> {
 fn target_key(spec: &StageSpec, entry: &ListEntry) -> u64 {
     let mut hasher = DefaultHasher::new();
     match spec.direction {
-        Direction::In => entry.buffer.path.hash(&mut hasher),
-        Direction::Out => entry.pfs.hash(&mut hasher),
+        // As paths: without empty and `.` components.
+        Direction::In => Path::new(&entry.buffer.path).hash(&mut hasher),
+        Direction::Out => Path::new(&entry.pfs).hash(&mut hasher),
     }
     hasher.finish()
 }

@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use model::phase::{Direction, StageKind, StageState};
 use wire::control::StageStatus;
@@ -179,4 +179,21 @@ fn what_others_put_into_a_folder_of_a_pass_is_not_removed_for_what_the_job_has_i
     symlink("elsewhere", job.work("d")).unwrap();
     assert_eq!(job.site.run(&job.spec).state, StageState::Failed);
     assert_eq!(fs::read_to_string(job.out("d/theirs")).unwrap(), "kept");
+}
+
+#[test]
+fn folders_that_the_job_took_files_from_get_their_times_all_the_same() {
+    let job = Job::with(&["b/f", "b/c/h", "e/k", "m/r"]);
+    fs::remove_dir_all(job.work("b/c")).unwrap();
+    fs::remove_file(job.work("m/r")).unwrap();
+    fs::rename(job.work("e/k"), job.work("b/k")).unwrap();
+    let then = SystemTime::UNIX_EPOCH + Duration::from_secs(1_577_836_800);
+    for folder in ["b", "e", "m", ""] {
+        fs::File::open(job.work(folder)).unwrap().set_modified(then).unwrap();
+    }
+    job.end();
+    assert!(!job.out("b/c").exists() && !job.out("m/r").exists() && !job.out("e/k").exists());
+    for folder in ["b", "e", "m", ""] {
+        assert_eq!(fs::metadata(job.out(folder)).unwrap().modified().unwrap(), then, "{folder}");
+    }
 }

@@ -27,7 +27,7 @@ fn site_with(files: usize, length: usize) -> Site {
     site
 }
 
-fn assert_one_failure(status: &StageStatus, name: &str, side: Side, errno: i32) {
+pub fn assert_one_failure(status: &StageStatus, name: &str, side: Side, errno: i32) {
     assert_eq!(status.state, StageState::Failed);
     assert_eq!(status.failures.len(), 1, "{status:?}");
     let failure = &status.failures[0];

@@ -83,3 +83,41 @@ fn a_missing_list_file_is_one_clear_error() {
     assert!(error.message.contains("open list file"), "{error}");
     assert!(error.message.contains("nowhere: No such file"), "{error}");
 }
+
+#[test]
+fn two_sources_for_one_target_are_refused_however_the_target_is_spelt() {
+    let site = Site::new();
+    for name in ["a", "b"] {
+        fs::write(site.buffer(name), name).unwrap();
+    }
+    let out = site.pfs("out");
+    let out = out.display();
+    let line = |name: &str, target: &str| format!("$DW_JOB_STRIPED/{name} {out}/{target}\n");
+    fs::write(site.pfs("list"), line("a", "x") + &line("b", "./x")).unwrap();
+    let status = site.run(&site.spec(Direction::Out, StageKind::List, "list", ""));
+    let error = status.error.unwrap();
+    assert!(error.message.contains("line 2") && error.message.contains("line 1"), "{error}");
+    assert!(!site.pfs("out").exists(), "nothing is copied of a list with a mistake");
+}
+
+#[test]
+fn two_sources_for_one_target_behind_a_folder_or_a_link_are_a_failure_and_the_first_copy_stays() {
+    let site = Site::new();
+    for name in ["a", "d/x"] {
+        fs::create_dir_all(site.buffer(name).parent().unwrap()).unwrap();
+        fs::write(site.buffer(name), name).unwrap();
+    }
+    fs::create_dir(site.pfs("out")).unwrap();
+    std::os::unix::fs::symlink("out", site.pfs("link")).unwrap();
+    for second in ["out", "link/x"] {
+        let (first, second) = (site.pfs("out/x"), site.pfs(second));
+        let text =
+            format!("$DW_JOB_STRIPED/a {}\n$DW_JOB_STRIPED/d/x {}\n", first.display(), second.display());
+        fs::write(site.pfs("list"), text).unwrap();
+        let status = site.run(&site.spec(Direction::Out, StageKind::List, "list", ""));
+        assert_eq!(status.state, StageState::Failed, "{second:?}");
+        let failure = &status.failures[0];
+        assert!(failure.message.contains("out/x: two sources for one target"), "{failure:?}");
+        assert_eq!(fs::read_to_string(&first).unwrap(), "a");
+    }
+}

@@ -7,6 +7,7 @@
 mod drained;
 mod faults;
 mod lists;
+mod metadata;
 mod mounts;
 mod movers;
 mod parts;
@@ -14,6 +15,8 @@ mod policy;
 mod renamed;
 mod resume;
 mod round_trip;
+mod siblings;
 mod support;
 mod torn;
+mod unverified;
 mod worker;

@@ -187,3 +187,21 @@ fn what_is_copied_while_the_pfs_is_taken_away_is_not_called_complete() {
     run("mount", &["-t", "tmpfs", "none", mount.0.to_str().unwrap()]);
     assert!(mounts.check_again().unwrap_err().to_string().contains("was unmounted"));
 }
+
+#[test]
+fn nothing_is_copied_below_a_mount_point_that_only_a_line_of_a_list_names() {
+    let site = Site::new();
+    let Some(mount) = Mount::new(&site.pfs("lustre"), &["-t", "tmpfs", "none"]) else { return };
+    let line = format!("$DW_JOB_STRIPED/result {}\n", site.pfs("lustre/result").display());
+    fs::write(site.pfs("list"), line).unwrap();
+    let spec = site.spec(Direction::Out, StageKind::List, "list", "");
+    assert_eq!(site.run(&spec).state, StageState::Failed, "there is nothing to copy yet");
+    fs::write(site.buffer("result"), "of the job").unwrap();
+    run("umount", &[mount.0.to_str().unwrap()]);
+    let status = site.run(&spec);
+    assert_eq!(status.error.map(|error| error.code).as_deref(), Some("pfs_not_mounted"));
+    assert_eq!(fs::read_dir(&mount.0).unwrap().count(), 0, "something lies below the mount point");
+    run("mount", &["-t", "tmpfs", "none", mount.0.to_str().unwrap()]);
+    assert_eq!(site.run(&spec).state, StageState::Complete);
+    assert_eq!(fs::read_to_string(site.pfs("lustre/result")).unwrap(), "of the job");
+}

@@ -1,7 +1,7 @@
 //! What may be chosen about a stage.
 
 use std::fs;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{FileExt, symlink};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -11,6 +11,7 @@ use stage::monitor::Monitor;
 use wire::node::{StagePace, Verify};
 
 use crate::support::Site;
+use crate::support::faulty_pfs::FaultyPfs;
 use crate::support::forest::bytes;
 
 /// A folder in the buffer with a file, a link, and a file of 20 chunks that is nearly all hole.
@@ -113,4 +114,23 @@ fn nothing_is_copied_while_a_stage_is_paused() {
         monitor.control(&StagePace::default());
         assert_eq!(stage.join().unwrap().state, StageState::Complete);
     });
+}
+
+#[test]
+fn holes_are_not_read_back_byte_by_byte() {
+    let (site, pfs) = (Site::new(), FaultyPfs::default());
+    let file = fs::File::create(site.buffer("sparse")).unwrap();
+    file.set_len(1 << 30).unwrap();
+    file.write_all_at(b"x", 300 << 20).unwrap();
+    let mut spec = site.spec(Direction::Out, StageKind::File, "sparse", "sparse");
+    spec.policy.verify = Verify::Full;
+    let status = site.run_on(Arc::new(pfs.clone()), &spec);
+    assert_eq!(status.state, StageState::Complete, "{status:?}");
+    assert_eq!(status.progress.bytes_verified, 1 << 30);
+    let read = pfs.shared.read.load(Ordering::Relaxed);
+    assert!((1..=16 << 20).contains(&read), "{read} bytes read back");
+    let copy = fs::File::open(site.pfs("sparse")).unwrap();
+    let mut byte = [0];
+    copy.read_exact_at(&mut byte, 300 << 20).unwrap();
+    assert_eq!((copy.metadata().unwrap().len(), &byte), (1 << 30, b"x"));
 }

@@ -1,7 +1,7 @@
 //! A stage that was stopped goes on where it was.
 
 use std::fs;
-use std::os::unix::fs::{FileExt, PermissionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -175,4 +175,40 @@ fn a_part_of_a_file_that_is_gone_is_removed() {
     fs::remove_file(site.buffer("large")).unwrap();
     assert_eq!(site.run(&spec).state, StageState::Complete);
     assert!(!place.exists());
+}
+
+#[test]
+fn a_copy_that_another_has_changed_and_given_its_old_time_is_made_again() {
+    let site = Site::new();
+    fs::create_dir(site.buffer("set")).unwrap();
+    for name in ["kept", "changed"] {
+        fs::write(site.buffer(&format!("set/{name}")), b"result").unwrap();
+    }
+    let spec = site.spec(Direction::Out, StageKind::Directory, "out", "set");
+    assert_eq!(site.run(&spec).state, StageState::Complete);
+    let inode = |name| fs::metadata(site.pfs(&format!("out/{name}"))).unwrap().ino();
+    let kept = inode("kept");
+    let changed = fs::File::options().write(true).open(site.pfs("out/changed")).unwrap();
+    let times = fs::FileTimes::new().set_modified(changed.metadata().unwrap().modified().unwrap());
+    changed.write_all_at(b"spoilt", 0).unwrap();
+    changed.set_times(times).unwrap();
+    assert_eq!(site.run(&spec).state, StageState::Complete);
+    assert_eq!(fs::read(site.pfs("out/changed")).unwrap(), b"result", "called verified");
+    assert_eq!(inode("kept"), kept, "copied again");
+}
+
+#[test]
+fn names_of_one_file_are_not_copied_again() {
+    let site = Site::new();
+    fs::write(site.pfs("a"), b"x").unwrap();
+    fs::create_dir(site.pfs("set")).unwrap();
+    for name in ["first", "second", "third"] {
+        fs::hard_link(site.pfs("a"), site.pfs(&format!("set/{name}"))).unwrap();
+    }
+    let spec = site.spec(Direction::In, StageKind::Directory, "set", "");
+    assert_eq!(site.run(&spec).state, StageState::Complete);
+    site.faults.files_made.store(0, Ordering::Relaxed);
+    assert_eq!(site.run(&spec).state, StageState::Complete);
+    assert_eq!(site.faults.files_made.load(Ordering::Relaxed), 0);
+    assert_eq!(fs::metadata(site.buffer("first")).unwrap().nlink(), 3);
 }

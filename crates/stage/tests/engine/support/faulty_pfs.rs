@@ -3,14 +3,14 @@
 use std::ffi::{OsStr, OsString};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use rustix::io::Errno;
 use stage::pfs::Pfs;
 use stage::tree::{Batch, Found, Listing, New, OpenFile, Placement, Result, Tree, Usage, Xattr};
 use wire::control::Side;
-use wire::data::{Attr, SetAttr};
+use wire::data::{Attr, SetAttr, Time};
 
 #[derive(Clone, Default)]
 pub struct FaultyPfs {
@@ -28,6 +28,8 @@ pub struct Shared {
     pub growing: AtomicI64,
     /// Writes so far.
     pub writes: AtomicU64,
+    /// Bytes read so far.
+    pub read: AtomicU64,
     /// Writes hang while this is held.
     pub hang: Mutex<()>,
     /// What happens at one of the writes, by its number.
@@ -38,9 +40,20 @@ pub struct Shared {
     pub failing_syncs: AtomicI64,
     /// So many fsyncs of folders fail with EIO; negative: all.
     pub failing_folder_syncs: AtomicI64,
+    /// Listings that were told of.
+    pub lists: AtomicU64,
+    /// Is told of each listing, from 0, before it is made.
+    pub at_list: Mutex<Option<AtList>>,
     /// So many look-ups through links fail with EIO; negative: all.
     pub failing_looks: AtomicI64,
+    /// So many looks at extended attributes fail with EIO; negative: all.
+    pub failing_xattrs: AtomicI64,
+    /// Times have no fractions of a second.
+    pub whole_seconds: AtomicBool,
 }
+
+/// What is told of listings: the number of each, and the folder.
+pub type AtList = Box<dyn FnMut(u64, &Path) + Send>;
 
 /// Something that happens once.
 pub type Event = Box<dyn FnOnce() + Send>;
@@ -94,6 +107,9 @@ impl Tree for FaultyPfs {
         Pfs.locate(path)
     }
     fn list<'a>(&'a self, folder: &Found) -> Result<Listing<'a>> {
+        if let Some(at_list) = &mut *self.shared.at_list.lock().unwrap() {
+            at_list(self.shared.lists.fetch_add(1, Ordering::Relaxed), &folder.path);
+        }
         let entries: Vec<_> = Pfs.list(folder)?.collect();
         let left = self.shared.growing.load(Ordering::Relaxed);
         if left != 0 {
@@ -136,10 +152,14 @@ impl Tree for FaultyPfs {
         if is_due(&self.shared.failing_folder_syncs) { Err(Errno::IO) } else { Pfs.sync_folder(path) }
     }
     fn set(&self, entry: &Found, change: &SetAttr) -> Result<()> {
-        Pfs.set(entry, change)
+        let cut = |time: Option<Time>| {
+            let whole = self.shared.whole_seconds.load(Ordering::Relaxed);
+            time.map(|time| if whole { Time { nanos: 0, ..time } } else { time })
+        };
+        Pfs.set(entry, &SetAttr { atime: cut(change.atime), mtime: cut(change.mtime), ..*change })
     }
     fn xattrs(&self, entry: &Found) -> Result<Vec<Xattr>> {
-        Pfs.xattrs(entry)
+        if is_due(&self.shared.failing_xattrs) { Err(Errno::IO) } else { Pfs.xattrs(entry) }
     }
     fn set_xattr(&self, entry: &Found, xattr: &Xattr) -> Result<()> {
         Pfs.set_xattr(entry, xattr)
@@ -152,6 +172,7 @@ impl Tree for FaultyPfs {
 impl OpenFile for FaultyFile {
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize> {
         let length = self.file.read_at(buffer, offset)?;
+        self.pfs.shared.read.fetch_add(length as u64, Ordering::Relaxed);
         if let Some(source) = &self.source {
             let due = self.pfs.shared.after_read.lock().unwrap().take_if(|(name, _)| name == source);
             due.into_iter().for_each(|(_, event)| event());

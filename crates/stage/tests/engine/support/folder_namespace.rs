@@ -26,6 +26,8 @@ pub type Hook = Box<dyn Fn(u64) + Send>;
 pub struct Faults {
     /// Bytes that can still be written before ENOSPC; `None`: no limit.
     pub room: Mutex<Option<u64>>,
+    /// The checksums of these files were lost.
+    pub unverified: Mutex<Vec<u64>>,
     /// So many reads fail with EIO; negative: all.
     pub failing_reads: AtomicI64,
     /// So many writes fail with EIO; negative: all.
@@ -296,6 +298,10 @@ impl Namespace for FolderNamespace {
 
     fn usage(&self) -> Result<Usage> {
         Ok(Usage { capacity_bytes: 3_000_000, used_bytes: 0 })
+    }
+
+    fn unverified(&self) -> Result<Vec<(u64, u32)>> {
+        Ok(self.faults.unverified.lock().unwrap().iter().map(|ino| (*ino, 0)).collect())
     }
 }
 

@@ -1,0 +1,38 @@
+//! Files of the buffer of which nobody knows whether they are what was written.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+
+use model::phase::{Direction, StageKind, StageState};
+use wire::control::Side;
+
+use crate::faults::assert_one_failure;
+use crate::support::Site;
+
+#[test]
+fn no_file_whose_checksums_were_lost_is_called_verified_also_where_that_happened_meanwhile() {
+    let site = Site::new();
+    fs::create_dir(site.pfs("out")).unwrap();
+    for (name, text) in [("bad", "what the disk has"), ("good", "what was written")] {
+        fs::write(site.buffer(name), text).unwrap();
+    }
+    fs::write(site.pfs("out/bad"), b"the old version").unwrap();
+    let ino = fs::metadata(site.buffer("bad")).unwrap().ino();
+    // Lost while the stage copies: it cannot say any more whether it copied that.
+    let faults = site.faults.clone();
+    let lose = move || *faults.unverified.lock().unwrap() = vec![ino];
+    let spec = site.spec(Direction::Out, StageKind::Directory, "out", "");
+    *site.faults.after_read.lock().unwrap() = Some(("bad".into(), Box::new(lose)));
+    let status = site.run(&spec);
+    assert_eq!(status.state, StageState::Failed, "{status:?}");
+    assert_eq!(status.error.map(|error| error.code).as_deref(), Some("stage_unverified"));
+    // Lost before: it is named, and the rest is copied. What an earlier run made of it is no excuse.
+    let status = site.run(&spec);
+    assert_one_failure(&status, "$DW_JOB_STRIPED/bad", Side::Buffer, 0);
+    assert!(status.failures[0].message.contains("checksums"), "{status:?}");
+    assert_eq!((status.progress.entries_done, status.error), (1, None));
+    // Somebody took it as it is.
+    site.faults.unverified.lock().unwrap().clear();
+    assert_eq!(site.run(&spec).state, StageState::Complete);
+    assert_eq!(fs::read(site.pfs("out/bad")).unwrap(), b"what the disk has");
+}
