@@ -1,6 +1,7 @@
-//! What a drainer does on the board: says how it is, and answers requests.
+//! What a drainer does at the rendezvous: says how it is, and answers requests.
 
 use std::collections::HashSet;
+use std::io::ErrorKind;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -16,10 +17,12 @@ const PERIOD: Duration = Duration::from_millis(500);
 const HEARTBEAT_MS: u64 = 15_000;
 
 impl Drain {
-    /// Says that it is there. Whoever hears that it has started may wait for it on the board at once.
+    /// Says that it is there. Whoever hears that it has started may wait for it there at once.
     pub(crate) fn enter(&self) -> anyhow::Result<()> {
-        let folder = self.board.folder().display();
-        let namesake = self.board.last_of(&self.host).filter(|last| last.from != self.from);
+        let folder = self.rendezvous.folder().display();
+        let own = self.top.identity();
+        let is_ours = |last: &Status| last.from == self.from || last.folder.is_some() && last.folder == own;
+        let namesake = self.rendezvous.last_of(&self.host).filter(|last| !is_ours(last));
         if let Some(other) = namesake.filter(|other| !(other.ended && other.owes_nothing())) {
             bail!(
                 "{} of the node {} is drained to {} in the session {}, too, and has not ended with all of its files \
@@ -38,14 +41,18 @@ impl Drain {
     pub(crate) fn go(&self) {
         self.ended.store(true, Ordering::Relaxed);
         if let Err(error) = self.publish(&self.status()) {
-            tracing::warn!("write the last status in {}: {error}", self.board.folder().display());
+            tracing::warn!("write the last status in {}: {error}", self.rendezvous.folder().display());
         }
     }
 
     /// Nothing is said after the last word.
     fn publish(&self, status: &Status) -> std::io::Result<()> {
         let _turn = self.publishing.lock().expect("no thread panics with the lock");
-        if status.ended || !self.ended.load(Ordering::Relaxed) { self.board.publish(status) } else { Ok(()) }
+        if status.ended || !self.ended.load(Ordering::Relaxed) {
+            self.rendezvous.publish(status)
+        } else {
+            Ok(())
+        }
     }
 
     /// Answers requests and says how it is, for ever.
@@ -53,7 +60,12 @@ impl Drain {
         let (mut answered, mut said): (HashSet<String>, Option<Status>) = (HashSet::new(), None);
         loop {
             self.say(&mut said);
-            let asked = self.board.requests();
+            let asked = self.rendezvous.requests().unwrap_or_else(|error| {
+                if error.kind() == ErrorKind::NotFound && self.copier.pfs.check().is_ok() {
+                    self.end_without_rendezvous();
+                }
+                Vec::new()
+            });
             answered.retain(|id| asked.contains(id));
             for id in asked {
                 if !answered.contains(&id) && self.reply(&id) {
@@ -64,16 +76,25 @@ impl Drain {
         }
     }
 
+    /// Ends where its folder on the PFS was moved away or removed: nobody hears of it any more, and its logs are in
+    /// that folder. Who starts it again makes the folder anew, and copies what is missing there.
+    fn end_without_rendezvous(&self) {
+        let folder = self.rendezvous.folder().display();
+        tracing::error!("{folder} was moved away or removed: the drainer ends");
+        self.leave();
+        std::process::exit(1);
+    }
+
     fn reply(&self, id: &str) -> bool {
-        let board = &self.board;
+        let rendezvous = &self.rendezvous;
         // A drainer that was started again has perhaps answered before.
-        if board.answers(id).is_ok_and(|answers| answers.iter().any(|answer| answer.host == self.host)) {
+        if rendezvous.answers(id).is_ok_and(|answers| answers.iter().any(|answer| answer.host == self.host)) {
             return true;
         }
         let answer = self.settle_saying();
-        match board.answer(id, &answer) {
+        match rendezvous.answer(id, &answer) {
             Ok(()) => true,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => true,
+            Err(error) if error.kind() == ErrorKind::NotFound => true,
             Err(error) => {
                 tracing::warn!("write the answer to {id}: {error}");
                 false
@@ -102,11 +123,11 @@ impl Drain {
         let answer = self.settle();
         self.settled_at_end.store(true, Ordering::Relaxed);
         let accounted = self.publish(&self.status()).and_then(|()| {
-            let all = self.board.statuses()?.iter().all(|status| status.settled);
-            if all { self.board.write_receipt().map(drop) } else { Ok(()) }
+            let all = self.rendezvous.statuses()?.iter().all(|status| status.settled);
+            if all { self.rendezvous.write_receipt().map(drop) } else { Ok(()) }
         });
         if let Err(error) = accounted {
-            tracing::warn!("write the receipt in {}: {error}", self.board.folder().display());
+            tracing::warn!("write the receipt in {}: {error}", self.rendezvous.folder().display());
         }
         answer
     }

@@ -1,4 +1,4 @@
-//! Names below a folder, reached from the folder downwards: the one door to what is on the PFS and on the node.
+//! Names below a folder, reached from the folder downwards: the one way to what is on the PFS and on the node.
 //!
 //! **Invariant:** no component of a name below the folder is followed through a symbolic link, whoever puts one there
 //! and when: each step is an `openat` with `O_NOFOLLOW`, and what is done is done from the last one's descriptor.

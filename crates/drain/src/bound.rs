@@ -30,7 +30,7 @@ pub fn refusal(settings: &Settings, state: &Path) -> anyhow::Result<Option<Strin
         Err(LockError::Held { .. }) => return Ok(None),
         alone => alone?,
     };
-    let (from, to, state) = (whole(&settings.from)?, whole(&settings.to)?, whole(state)?);
+    let (from, to, state) = (whole(&settings.from)?, whole_or_new(&settings.to)?, whole(state)?);
     owed_by_another(&Ledger::open(&state)?, &of(&state, &from, &to, &settings.session()), &state)
 }
 
@@ -82,6 +82,16 @@ fn owed_by_another(ledger: &Ledger, asked: &Of, state: &Path) -> anyhow::Result<
             from.join(first).display(),
         )
     }))
+}
+
+/// The same of one that a drainer makes, once it knows that the file system above it is there.
+fn whole_or_new(folder: &Path) -> anyhow::Result<PathBuf> {
+    match (folder.parent(), folder.file_name()) {
+        (Some(above), Some(name)) if !disk::exists(folder).unwrap_or(true) => {
+            Ok(whole(if above.as_os_str().is_empty() { Path::new(".") } else { above })?.join(name))
+        }
+        _ => whole(folder),
+    }
 }
 
 /// The folder, by its path without links.

@@ -8,8 +8,6 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::drain::Drain;
-
 /// How often the device is looked at.
 const PERIOD: Duration = Duration::from_millis(25);
 
@@ -43,6 +41,21 @@ impl Burst {
         Burst { device: found.filter(|device| disk::exists(device).unwrap_or(false)), ..Burst::default() }
     }
 
+    /// Watches the device, for ever; `released` wakes those that waited for the end of a burst.
+    pub fn watch(&self, released: impl Fn()) {
+        let Some(device) = &self.device else { return };
+        let (mut gate, mut last) = (Gate::default(), None);
+        loop {
+            std::thread::sleep(PERIOD);
+            let Some((sectors, in_flight)) = counters(device) else { continue };
+            let written = sectors.saturating_sub(last.replace(sectors).unwrap_or(sectors));
+            let holds = gate.holds(written >= SECTORS || in_flight >= IN_FLIGHT, Instant::now());
+            if self.is_on.swap(holds, Ordering::Relaxed) && !holds {
+                released();
+            }
+        }
+    }
+
     /// Whether new files wait.
     pub fn holds(&self) -> bool {
         self.is_on.load(Ordering::Relaxed) && self.hurry.load(Ordering::Relaxed) == 0
@@ -66,25 +79,6 @@ pub struct Hurry<'a>(&'a Burst);
 impl Drop for Hurry<'_> {
     fn drop(&mut self) {
         self.0.hurry.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
-impl Drain {
-    /// Watches the device, for ever.
-    pub(crate) fn watch_bursts(&self) {
-        let Some(device) = &self.burst.device else { return };
-        let (mut gate, mut last) = (Gate::default(), None);
-        loop {
-            std::thread::sleep(PERIOD);
-            let Some((sectors, in_flight)) = counters(device) else { continue };
-            let written = sectors.saturating_sub(last.replace(sectors).unwrap_or(sectors));
-            let holds = gate.holds(written >= SECTORS || in_flight >= IN_FLIGHT, Instant::now());
-            if self.burst.is_on.swap(holds, Ordering::Relaxed) && !holds {
-                // With the lock: who has just found it on is waiting by now.
-                drop(self.lock());
-                self.work.notify_all();
-            }
-        }
     }
 }
 

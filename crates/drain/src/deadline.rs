@@ -1,25 +1,8 @@
-//! When the job's time ends, and what is done when the drain will not be ready by then: it drops its bandwidth limit,
-//! its node takes its low rank away, and it says so in the job's output.
-//!
-//! Slurm is asked for the time, as it may be changed while the job runs, and prints the warning (`scontrol notify`).
-//! Only one of a job's nodes warns.
+//! When the job's time ends. Slurm is asked, as it may be changed while the job runs, and prints what the job's output
+//! is to say of it (`scontrol notify`).
 
-use std::fs::File;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
-
-use crate::drain::Drain;
-use crate::wait::late;
-
-/// How often the drain's end is compared with the job's.
-const PERIOD: Duration = Duration::from_secs(1);
-
-/// How often Slurm is asked for the job's end, while there is something to copy.
-const ASK_PERIOD: Duration = Duration::from_secs(120);
-
-/// The file in the session's folder that the node makes which warns.
-const WARNED: &str = "warned";
 
 /// The end of a job's time.
 pub struct Deadline {
@@ -41,7 +24,7 @@ impl Deadline {
     }
 
     /// Asks Slurm.
-    fn ask(&self) {
+    pub fn ask(&self) {
         let Some(job) = &self.slurm_job else { return };
         let mut command = Command::new("squeue");
         command.args(["--noheader", "--format=%e", "--jobs", job]).env("SLURM_TIME_FORMAT", "%s");
@@ -52,43 +35,13 @@ impl Deadline {
         }
     }
 
-    fn warn(&self, text: &str) {
+    /// Says so in the log, and in the job's output.
+    pub fn warn(&self, text: &str) {
         tracing::warn!("{text}");
         let Some(job) = &self.slurm_job else { return };
         let told = Command::new("scontrol").args(["notify", job, text]).stdin(Stdio::null()).output();
         if !told.is_ok_and(|output| output.status.success()) {
             tracing::warn!("scontrol notify does not print that in the job's output");
-        }
-    }
-}
-
-impl Drain {
-    /// Compares the drain's end with the job's, for ever.
-    pub(crate) fn watch_deadline(&self) {
-        let (mut asked, mut warned) = (None::<Instant>, false);
-        loop {
-            std::thread::sleep(PERIOD);
-            let mut status = self.status();
-            if status.bytes_left == 0 {
-                continue;
-            }
-            if asked.is_none_or(|asked| asked.elapsed() > ASK_PERIOD) {
-                self.deadline.ask();
-                asked = Some(Instant::now());
-                status.deadline = self.deadline.end();
-            }
-            let Some(missing) = late(&status) else { continue };
-            self.hurry();
-            if !std::mem::replace(&mut warned, true)
-                && File::create_new(self.board.folder().join(WARNED)).is_ok()
-            {
-                self.deadline.warn(&format!(
-                    "forebay: WARNING: node {} has {} to drain and at this rate will not be ready by the job's time limit: \
-                     about {missing} s are missing. It gives way to nobody any more; what is left then is drained after the job",
-                    self.host,
-                    model::size::display(status.bytes_left),
-                ));
-            }
         }
     }
 }

@@ -9,7 +9,6 @@ use std::time::Instant;
 use rustix::io::Errno;
 use stage::pace::Pace;
 
-use crate::board::Board;
 use crate::burst::Burst;
 use crate::claims::Claims;
 use crate::copy::{Copier, Outcome, local_trouble};
@@ -17,6 +16,7 @@ use crate::deadline::Deadline;
 use crate::ledger::{Landed, Ledger};
 use crate::logs::{Logs, Verb};
 use crate::rate::Rate;
+use crate::rendezvous::Rendezvous;
 use crate::settings::{Removed, SameName};
 use crate::status::{Answer, Status, Trouble, now_ms};
 use crate::suffix::Suffixed;
@@ -41,7 +41,7 @@ pub struct Drain {
     pub(crate) same_name: SameName,
     pub(crate) removed: Removed,
     pub(crate) deadline: Deadline,
-    pub(crate) board: Board,
+    pub(crate) rendezvous: Rendezvous,
     /// Everything that the job left has been decided about, at least once.
     pub(crate) settled_at_end: AtomicBool,
     /// It has been told to end, and has done so.
@@ -220,8 +220,9 @@ impl Drain {
     pub(crate) fn settle(&self) -> Answer {
         let _hurry = self.burst.hurry();
         self.clear();
+        let mut unseen = self.revisit();
         // What cannot be looked at may be owed: then not all is.
-        let unseen = self.scan(Path::new(""));
+        unseen.extend(self.scan(Path::new("")));
         unseen.iter().for_each(|trouble| self.log_failure(Path::new(&trouble.path), trouble, 1));
         let mut state = self.lock();
         state.table.retry_now(Instant::now());
@@ -265,6 +266,7 @@ impl Drain {
             session: self.session.clone(),
             pid: std::process::id(),
             from: self.from.clone(),
+            folder: self.top.identity(),
             to: self.to.clone(),
             enqueued: done + counts.pending,
             dequeued: done + counts.running,

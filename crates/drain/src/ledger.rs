@@ -13,6 +13,7 @@
 //!
 //! A record that a power loss takes away only makes a file be copied again.
 
+mod landed;
 mod names;
 mod owner;
 mod record;
@@ -26,24 +27,14 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use disk::Room;
 
+pub use self::landed::Landed;
 pub(crate) use self::owner::Of;
-use self::record::{LandedRecord, Record};
-use crate::generation::{Generation, Stamp};
+use self::record::{LandedRecord, Record, append};
+use crate::generation::Stamp;
 use crate::placed::Placed;
 
 /// As many versions of a file as are remembered that were begun and have not landed.
 const BEGUN_MAX: usize = 32;
-
-/// A file that is on the PFS.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Landed {
-    /// Its name there.
-    pub target: PathBuf,
-    /// Which version of the file on the node it is.
-    pub generation: Generation,
-    /// CRC32C of its contents; `None` for a symbolic link.
-    pub crc32c: Option<u32>,
-}
 
 /// Everything that has landed, by the path below the drained folder.
 pub struct Ledger {
@@ -114,6 +105,27 @@ impl Ledger {
         Ok(length)
     }
 
+    /// Which drain it is of.
+    pub(crate) fn of(&self) -> Option<&Of> {
+        self.of.as_ref()
+    }
+
+    /// Forgets everything: from now on it is of another drain.
+    ///
+    /// # Errors
+    /// The node's disk.
+    pub(crate) fn begin_anew(&mut self, of: Of) -> std::io::Result<()> {
+        self.file.set_len(0)?;
+        self.length = 0;
+        (self.landed, self.begun) = (HashMap::new(), HashMap::new());
+        (self.placed, self.paths) = (HashMap::new(), HashMap::new());
+        let mut line = Vec::new();
+        append(&mut line, &Record::of(&of));
+        self.of = Some(of);
+        self.write(&line)?;
+        self.sync()
+    }
+
     /// What landed from this path.
     pub fn get(&self, path: &Path) -> Option<&Landed> {
         self.landed.get(path)
@@ -176,8 +188,7 @@ impl Ledger {
     pub fn land(&mut self, files: &[(PathBuf, Landed)]) -> std::io::Result<()> {
         let mut lines = Vec::new();
         for (path, landed) in files {
-            let record = Record::Landed(LandedRecord::new(path, landed));
-            append(&mut lines, &record);
+            append(&mut lines, &Record::Landed(LandedRecord::new(path, landed)));
             self.put(path.clone(), landed.clone());
         }
         self.write(&lines)
@@ -253,16 +264,12 @@ impl Ledger {
     }
 }
 
-fn append(lines: &mut Vec<u8>, record: &Record) {
-    serde_json::to_writer(&mut *lines, record).expect("records have no maps and no failing serialiser");
-    lines.push(b'\n');
-}
-
 #[cfg(test)]
 mod tests {
     use std::io::Write;
 
     use super::*;
+    use crate::generation::Generation;
 
     fn landed(ino: u64) -> Landed {
         let generation = Generation { ino, born: (1, 2), size: 3, mtime: (4, 5), ctime: (6, 7) };

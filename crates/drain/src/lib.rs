@@ -3,10 +3,10 @@
 //!
 //! ```text
 //! watch (inotify) --\
-//!                    +-> table: what is to be copied, and when --> worker (copy -> stage::single) --> lander
+//!                    +-> table: what is to be copied, and when --> worker (copy -> stage::single) --> committer
 //! scan (rescans)  --/         ^                                                                      |
 //!                             +------------ failed, changed meanwhile -------------------- ledger, logs
-//! board: requests and answers on the PFS, for all nodes of a job     door: this node's socket
+//! rendezvous: requests and answers on the PFS, for all nodes of a job     socket: of this node
 //! ```
 //!
 //! `docs/NODE-LOCAL.md` says what is promised to users.
@@ -20,18 +20,17 @@
 mod alone;
 mod attend;
 mod below;
-pub mod board;
 pub mod bound;
 mod burst;
 mod claims;
 mod closed;
+mod committer;
 mod copy;
 mod deadline;
 mod divert;
-mod door;
 pub mod drain;
 mod generation;
-mod lander;
+mod lateness;
 mod leave;
 mod ledger;
 mod logs;
@@ -39,7 +38,10 @@ mod mounted;
 mod placed;
 mod rate;
 pub mod receipt;
+pub mod rendezvous;
+mod revisit;
 pub mod settings;
+mod socket;
 mod source;
 pub mod start;
 pub mod status;
@@ -52,4 +54,4 @@ pub mod wait;
 mod watch;
 mod way;
 
-pub use door::{Order, order, settle};
+pub use socket::{Order, order, settle};

@@ -58,12 +58,8 @@ fn be_polite(arguments: &Arguments) -> anyhow::Result<()> {
     }
     let Some(cores) = &arguments.settings.cores else { return Ok(()) };
     let mut set = CpuSet::new();
-    for range in cores.split(',') {
-        let (first, last) = range.split_once('-').unwrap_or((range, range));
-        let number = |text: &str| text.trim().parse::<usize>().with_context(|| format!("--cores {cores}"));
-        for core in number(first)?..=number(last)?.min(CpuSet::MAX_CPU - 1) {
-            set.set(core);
-        }
+    for (first, last) in drain::settings::numbers_of(cores).with_context(|| format!("--cores {cores}"))? {
+        (first..=last.min(CpuSet::MAX_CPU - 1)).for_each(|core| set.set(core));
     }
     rustix::thread::sched_setaffinity(None, &set).with_context(|| format!("stay on the processors {cores}"))
 }

@@ -40,6 +40,12 @@ impl Placed {
         Placed { ctime: Some(there.generation.ctime), ..Placed::before(there) }
     }
 
+    /// Why what is there now does not hold what this held, by all that is seen without reading it. Other names, modes
+    /// and owners do not matter.
+    pub(crate) fn holds_another(&self, there: &Seen) -> Option<&'static str> {
+        Placed { ctime: None, ..*self }.differs(there)
+    }
+
     /// Why what is there now is not this.
     fn differs(&self, there: &Seen) -> Option<&'static str> {
         let now = Placed::now(there);

@@ -7,23 +7,16 @@
 //! It is written by those who find that all nodes have decided: the last to do so after the job finds that, and so does
 //! who waits for all of them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::Write;
 use std::path::PathBuf;
 use std::time::SystemTime;
 
 use serde::Serialize;
-use serde_json::Value;
 
 use crate::below;
-use crate::board::Board;
-
-/// The receipt's name in the session's folder.
-pub(crate) const NAME: &str = "receipt.jsonl";
-
-/// The last line of every file in the nodes' logs, by host and path below the drained folder.
-pub type Files = BTreeMap<(String, String), Value>;
+use crate::rendezvous::{Files, RECEIPT, Rendezvous};
 
 /// The receipt's first line.
 #[derive(Debug, Default, PartialEq, Eq, Serialize)]
@@ -47,13 +40,13 @@ struct Summary<'a> {
     kept: usize,
 }
 
-impl Board {
+impl Rendezvous {
     /// Writes the receipt; where it is.
     ///
     /// # Errors
     /// The PFS's.
     pub fn write_receipt(&self) -> std::io::Result<PathBuf> {
-        let path = self.folder().join(NAME);
+        let path = self.folder().join(RECEIPT);
         let files = self.files()?;
         let summary = summary(&files);
         let mut text = serde_json::to_string(&summary)?;

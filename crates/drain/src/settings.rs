@@ -9,7 +9,8 @@ use clap::{Args, ValueEnum};
 pub const OWN_FOLDER: &str = ".forebay-drain";
 
 /// The file in the drainer's folder that asks the node service to run a drainer for a volume of the node: the words of
-/// its command line, as a JSON list.
+/// its command line, as a JSON list. A drainer that somebody else has started in a volume leaves it, too: what it owes
+/// when the job is over the node drains before it discards the volume.
 pub const REQUEST: &str = "request.json";
 
 /// The file in the drainer's folder that says that its user has stopped it: the node service leaves it so until the job
@@ -39,10 +40,10 @@ pub struct Settings {
     pub removed: Removed,
     /// At most so many bytes a second on the parallel file system, as 500MiB: those written, and those read back to
     /// verify them
-    #[arg(long, value_name = "BYTES")]
+    #[arg(long, value_name = "BYTES", value_parser = limit)]
     pub limit: Option<String>,
     /// Stay on these processors, as 0,84-87
-    #[arg(long, value_name = "LIST")]
+    #[arg(long, value_name = "LIST", value_parser = cores)]
     pub cores: Option<String>,
     /// Files copied at the same time
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..=64))]
@@ -59,6 +60,24 @@ pub struct Settings {
     /// Where the drainer keeps what it has done [default: .forebay-drain in the drained folder]
     #[arg(long, value_name = "FOLDER")]
     pub state: Option<PathBuf>,
+}
+
+/// Whoever has the command line hears of a mistake, and not the log of the drainer that it starts.
+fn limit(text: &str) -> Result<String, String> {
+    model::size::parse(text).map(|_| text.to_owned()).map_err(|error| error.to_string())
+}
+
+fn cores(text: &str) -> Result<String, String> {
+    numbers_of(text).map(|_| text.to_owned()).ok_or_else(|| "it is no list of numbers, as 0,84-87".to_owned())
+}
+
+/// The first and the last of each range of numbers in a list.
+pub fn numbers_of(list: &str) -> Option<Vec<(usize, usize)>> {
+    let range = |range: &str| {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        Some((first.trim().parse().ok()?, last.trim().parse().ok()?))
+    };
+    list.split(',').map(range).collect()
 }
 
 /// What becomes of files of several nodes that have one name.
@@ -129,6 +148,19 @@ impl Settings {
         Ok(words)
     }
 
+    /// The same as [`REQUEST`] has it.
+    ///
+    /// # Errors
+    /// The present folder is not known, or a path is not UTF-8.
+    pub fn request(&self) -> std::io::Result<Vec<u8>> {
+        let text = |word: OsString| {
+            word.into_string()
+                .map_err(|word| std::io::Error::other(format!("{} is not UTF-8", word.display())))
+        };
+        let words = self.words()?.into_iter().map(text).collect::<std::io::Result<Vec<String>>>()?;
+        Ok(serde_json::to_vec(&words)?)
+    }
+
     /// What the drainers of all nodes of a job have in common.
     pub fn session(&self) -> String {
         session(self.session.as_deref())
@@ -141,13 +173,13 @@ impl Settings {
     }
 
     /// Where the drainers of a job meet.
-    pub fn board(&self) -> PathBuf {
-        board(&self.to, self.session.as_deref())
+    pub fn rendezvous(&self) -> PathBuf {
+        rendezvous(&self.to, self.session.as_deref())
     }
 }
 
 /// Where the drainers of a session meet: the one that is named, else that of this job.
-pub fn board(to: &Path, named: Option<&str>) -> PathBuf {
+pub fn rendezvous(to: &Path, named: Option<&str>) -> PathBuf {
     to.join(OWN_FOLDER).join(session(named))
 }
 

@@ -4,7 +4,7 @@ use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
 use std::io;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
@@ -13,7 +13,6 @@ use anyhow::{Context, bail};
 use stage::single::Publisher;
 
 use crate::alone::alone;
-use crate::board::Board;
 use crate::bound::{self, whole};
 use crate::burst::Burst;
 use crate::claims::Claims;
@@ -23,7 +22,8 @@ use crate::drain::{Drain, State, kept};
 use crate::ledger::Ledger;
 use crate::logs::Logs;
 use crate::mounted::Pfs;
-use crate::settings::{Bursts, STOPPED, SameName, Settings};
+use crate::rendezvous::Rendezvous;
+use crate::settings::{Bursts, REQUEST, STOPPED, SameName, Settings};
 use crate::source::Source;
 use crate::target::Target;
 use crate::top::Top;
@@ -52,8 +52,9 @@ pub fn run(settings: &Settings, limit: Option<u64>) -> anyhow::Result<()> {
     let pfs = Pfs::open(&state, &settings.to)?;
     make_target(&settings.to)?;
     go_on(&state).with_context(|| format!("note in {} that the drain goes on", state.display()))?;
-    Board::new(settings.board()).make(&settings.to)?;
+    Rendezvous::new(settings.rendezvous()).make(&settings.to)?;
     let drain = Arc::new(open(settings, &state, pfs, limit)?);
+    leave_request(settings, &state)?;
     drain.complete_log();
     drain.enter()?;
     let spawn = |name: &str, work: Box<dyn FnOnce(&Drain) + Send>| {
@@ -68,9 +69,9 @@ pub fn run(settings: &Settings, limit: Option<u64>) -> anyhow::Result<()> {
     spawn("land", Box::new(Drain::land))?;
     spawn("logs", Box::new(Drain::keep_logs))?;
     spawn("walk", Box::new(Drain::keep_walking))?;
-    spawn("board", Box::new(Drain::attend))?;
+    spawn("rendezvous", Box::new(Drain::attend))?;
     spawn("deadline", Box::new(Drain::watch_deadline))?;
-    spawn("bursts", Box::new(Drain::watch_bursts))?;
+    spawn("bursts", Box::new(|drain| drain.burst.watch(|| drain.wake())))?;
     let folder = state.clone();
     spawn("folder", Box::new(move |drain| drain.end_without_folder(&folder, held)))?;
     tracing::info!("drain {} to {}", drain.from.display(), drain.to.display());
@@ -78,6 +79,17 @@ pub fn run(settings: &Settings, limit: Option<u64>) -> anyhow::Result<()> {
     drain.logs.flush();
     drain.go();
     Ok(())
+}
+
+/// Leaves a request for the node service, which this folder may be a volume of. It has started those that are told
+/// where their own folder is.
+fn leave_request(settings: &Settings, state: &Path) -> anyhow::Result<()> {
+    if settings.state.is_some() {
+        return Ok(());
+    }
+    let file = state.join(REQUEST);
+    let written = settings.request().and_then(|request| disk::replace(&file, &request));
+    written.with_context(|| format!("write {}", file.display()))
 }
 
 /// Makes the folder on the PFS if only it is missing.
@@ -99,7 +111,8 @@ pub fn go_on(state: &Path) -> io::Result<()> {
     }
 }
 
-fn open(settings: &Settings, state: &Path, pfs: Pfs, limit: Option<u64>) -> anyhow::Result<Drain> {
+/// The drained folder and the folder on the PFS, as whole paths.
+fn ends(settings: &Settings) -> anyhow::Result<(PathBuf, PathBuf)> {
     let (from, to) = (whole(&settings.from)?, whole(&settings.to)?);
     if from.starts_with(&to) || to.starts_with(&from) {
         bail!(
@@ -108,8 +121,13 @@ fn open(settings: &Settings, state: &Path, pfs: Pfs, limit: Option<u64>) -> anyh
             to.display()
         );
     }
+    Ok((from, to))
+}
+
+fn open(settings: &Settings, state: &Path, pfs: Pfs, limit: Option<u64>) -> anyhow::Result<Drain> {
+    let (from, to) = ends(settings)?;
     let top = Arc::new(Top::open(&from).with_context(|| format!("open {}", from.display()))?);
-    let (host, board) = (settings.host(), settings.board());
+    let (host, folder) = (settings.host(), settings.rendezvous());
     let ledger = bound::open(state, &from, &to, &settings.session())?;
     let claims = claims(settings, &ledger)?;
     let shared = Arc::new(Mutex::new(State::new(ledger, &host)));
@@ -129,7 +147,8 @@ fn open(settings: &Settings, state: &Path, pfs: Pfs, limit: Option<u64>) -> anyh
         burst,
         hurries: AtomicBool::new(false),
         watch: Watch::open(Arc::clone(&top), &whole(state)?).context("watch the drained folder (inotify)")?,
-        logs: Logs::open(&to, &board, &host).with_context(|| format!("open the logs in {}", to.display()))?,
+        logs: Logs::open(&to, &folder, &host)
+            .with_context(|| format!("open the logs in {}", to.display()))?,
         session: settings.session(),
         host,
         from,
@@ -138,7 +157,7 @@ fn open(settings: &Settings, state: &Path, pfs: Pfs, limit: Option<u64>) -> anyh
         same_name: settings.same_name,
         removed: settings.removed,
         deadline: Deadline::new(settings.slurm_job.clone(), settings.deadline),
-        board: Board::new(board),
+        rendezvous: Rendezvous::new(folder),
         settled_at_end: AtomicBool::new(false),
         ended: AtomicBool::new(false),
         publishing: Mutex::new(()),
@@ -156,9 +175,9 @@ fn claims(settings: &Settings, ledger: &Ledger) -> anyhow::Result<Option<Arc<Cla
     if settings.same_name == SameName::Folder {
         return Ok(None);
     }
-    let board = settings.board();
-    let claims = Claims::open(&board, &settings.host(), kept(ledger));
-    Ok(Some(Arc::new(claims.with_context(|| format!("open the claims in {}", board.display()))?)))
+    let rendezvous = settings.rendezvous();
+    let claims = Claims::open(&rendezvous, &settings.host(), kept(ledger));
+    Ok(Some(Arc::new(claims.with_context(|| format!("open the claims in {}", rendezvous.display()))?)))
 }
 
 /// The PFS side, which has it in the ledger what it puts where.
@@ -173,6 +192,12 @@ fn target(to: &Path, claims: Option<Arc<Claims>>, state: &Arc<Mutex<State>>) -> 
 }
 
 impl Drain {
+    /// Wakes who waited for the end of a burst. With the lock: who has just found one is waiting by then.
+    fn wake(&self) {
+        drop(self.lock());
+        self.work.notify_all();
+    }
+
     /// Writes the logs, for ever.
     fn keep_logs(&self) {
         loop {

@@ -1,8 +1,10 @@
-//! What a drainer says of itself and of single files: JSON for its socket, its board and its users.
+//! What a drainer says of itself and of single files: JSON for its socket, the rendezvous and its users.
 
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
+
+use crate::generation::Stamp;
 
 /// Why a file is not on the PFS yet.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -28,6 +30,9 @@ pub struct Status {
     pub pid: u32,
     /// What is drained.
     pub from: PathBuf,
+    /// Which folder that is, whatever path it has: its inode number and when it was made, where that is known.
+    #[serde(default)]
+    pub folder: Option<(u64, Stamp)>,
     /// Where to.
     pub to: PathBuf,
     /// Files that are to be on the PFS.

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
-use crate::generation::{self, Seen};
+use crate::generation::{self, Seen, Stamp};
 
 /// The drained folder.
 pub(crate) struct Top {
@@ -32,6 +32,13 @@ impl Top {
         &self.path
     }
 
+    /// Which folder it is, whatever paths it has; `None` where its file system does not say when it was made.
+    pub(crate) fn identity(&self) -> Option<(u64, Stamp)> {
+        let held = PathBuf::from(format!("/proc/self/fd/{}", self.held.as_raw_fd()));
+        let seen = generation::look(&held, Path::new("")).ok()?;
+        Some(seen.generation.file()).filter(|(_, born)| *born != (0, 0))
+    }
+
     /// Whether it still is there.
     ///
     /// # Errors
@@ -50,8 +57,8 @@ impl Top {
     /// # Errors
     /// As of [`generation::look`] and [`Top::is_there`].
     pub(crate) fn look(&self, path: &Path) -> rustix::io::Result<Seen> {
-        let door = PathBuf::from(format!("/proc/self/fd/{}", self.held.as_raw_fd()));
-        let seen = generation::look(&door, path.strip_prefix(&self.path).unwrap_or(path));
+        let held = PathBuf::from(format!("/proc/self/fd/{}", self.held.as_raw_fd()));
+        let seen = generation::look(&held, path.strip_prefix(&self.path).unwrap_or(path));
         self.is_there()?;
         seen
     }

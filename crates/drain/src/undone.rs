@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::drain::{Drain, State};
 use crate::ledger::Landed;
 use crate::logs::Event;
-use crate::receipt::Files;
+use crate::rendezvous::Files;
 use crate::status::Trouble;
 
 impl Drain {
@@ -25,8 +25,11 @@ impl Drain {
 
     /// Logs what has landed and was not logged before the drainer was killed: the receipt is made of the log.
     pub(crate) fn complete_log(&self) {
-        let told = self.board.files_of(&self.host).unwrap_or_else(|error| {
-            tracing::warn!("read the log in {}: {error}; all is logged again", self.board.folder().display());
+        let told = self.rendezvous.files_of(&self.host).unwrap_or_else(|error| {
+            tracing::warn!(
+                "read the log in {}: {error}; all is logged again",
+                self.rendezvous.folder().display()
+            );
             Files::new()
         });
         let state = self.lock();
@@ -72,6 +75,18 @@ impl Drain {
             crc32c: None,
             attempts: 0,
             trouble,
+        });
+    }
+
+    pub(crate) fn log_removed(&self, path: &Path, trace: &Landed) {
+        self.logs.json(&Event {
+            event: "removed",
+            path,
+            target: &trace.target,
+            size: trace.generation.size,
+            crc32c: trace.crc32c,
+            attempts: 1,
+            trouble: None,
         });
     }
 

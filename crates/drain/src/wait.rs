@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 
 use crate::below;
-use crate::board::{Board, SILENCE_MAX};
+use crate::rendezvous::{Rendezvous, SILENCE_MAX};
 use crate::status::{Answer, Status, now_ms};
 
-/// How often the board is read.
+/// How often the rendezvous is read.
 const PERIOD: Duration = Duration::from_millis(300);
 
 /// How all drainers of a job stand.
@@ -32,7 +32,7 @@ pub struct Sums {
 pub enum Ending {
     /// All drainers answered.
     Answered(Vec<Answer>),
-    /// No drainer has ever been on this board.
+    /// No drainer has ever been at this rendezvous.
     Nobody,
     /// These have not answered in time.
     Silent(Vec<String>),
@@ -63,24 +63,28 @@ pub trait Watcher {
 ///
 /// # Errors
 /// The PFS's.
-pub fn wait(board: &Path, timeout: Option<Duration>, watcher: &mut dyn Watcher) -> std::io::Result<Ending> {
-    let board = Board::new(board.to_owned());
-    match board.statuses() {
+pub fn wait(
+    rendezvous: &Path,
+    timeout: Option<Duration>,
+    watcher: &mut dyn Watcher,
+) -> std::io::Result<Ending> {
+    let rendezvous = Rendezvous::new(rendezvous.to_owned());
+    match rendezvous.statuses() {
         Ok(statuses) if !statuses.is_empty() => {}
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
         _ => return Ok(Ending::Nobody),
     }
-    let id = board.request()?;
-    let ending = wait_for(&board, &id, timeout, watcher);
-    board.withdraw(&id);
+    let id = rendezvous.request()?;
+    let ending = wait_for(&rendezvous, &id, timeout, watcher);
+    rendezvous.withdraw(&id);
     ending
 }
 
 /// What the drainers answered, with the last word of those that are done and gone, and how all stand.
-fn heard(board: &Board, id: &str) -> std::io::Result<(Vec<Answer>, Vec<Status>)> {
+fn heard(rendezvous: &Rendezvous, id: &str) -> std::io::Result<(Vec<Answer>, Vec<Status>)> {
     // Read first: who comes while we look is waited for.
-    let mut answers = board.answers(id)?;
-    let statuses = board.statuses()?;
+    let mut answers = rendezvous.answers(id)?;
+    let statuses = rendezvous.statuses()?;
     for answer in statuses.iter().filter_map(Status::last_answer) {
         if !answers.iter().any(|other| other.host == answer.host) {
             answers.push(answer);
@@ -90,7 +94,7 @@ fn heard(board: &Board, id: &str) -> std::io::Result<(Vec<Answer>, Vec<Status>)>
 }
 
 fn wait_for(
-    board: &Board,
+    rendezvous: &Rendezvous,
     id: &str,
     timeout: Option<Duration>,
     watcher: &mut dyn Watcher,
@@ -98,7 +102,7 @@ fn wait_for(
     let give_up = timeout.map(|timeout| Instant::now() + timeout);
     let mut told: BTreeSet<(String, bool)> = BTreeSet::new();
     loop {
-        let (answers, statuses) = heard(board, id)?;
+        let (answers, statuses) = heard(rendezvous, id)?;
         watcher.sums(sums(&statuses));
         let silent: Vec<&Status> = statuses
             .iter()

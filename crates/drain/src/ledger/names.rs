@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use super::record::Record;
-use super::{Ledger, append};
+use super::Ledger;
+use super::record::{Record, append};
 use crate::placed::Placed;
 
 impl Ledger {

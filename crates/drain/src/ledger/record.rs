@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use stage::journal::PathText;
 
-use super::Landed;
+use super::landed::Landed;
+use super::owner::Of;
 use crate::generation::Generation;
 use crate::placed::Placed;
 
@@ -17,6 +18,13 @@ pub(super) enum Record {
     Landed(LandedRecord),
     Placed { target: PathText, inode: Placed },
     Gone(PathText),
+}
+
+impl Record {
+    pub(super) fn of(of: &Of) -> Record {
+        let (from, to) = (of.from.as_path().into(), of.to.as_path().into());
+        Record::Of { from, to, session: of.session.clone() }
+    }
 }
 
 #[derive(Serialize, Deserialize)]
@@ -41,4 +49,10 @@ impl LandedRecord {
         let LandedRecord { path, target, generation, crc32c } = self;
         (path.to_path(), Landed { target: target.to_path(), generation, crc32c })
     }
+}
+
+/// Appends it as a line.
+pub(super) fn append(lines: &mut Vec<u8>, record: &Record) {
+    serde_json::to_writer(&mut *lines, record).expect("records have no maps and no failing serialiser");
+    lines.push(b'\n');
 }

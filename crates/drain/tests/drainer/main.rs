@@ -5,6 +5,7 @@
 #![expect(clippy::disallowed_methods, reason = "a wrong answer of `Path::exists` fails the test")]
 
 mod node;
+mod revisited;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -165,11 +166,11 @@ fn the_receipt_has_what_had_landed_when_a_drainer_was_killed_before_it_logged_th
     fs::write(node.from.join("f"), "contents").unwrap();
     assert_eq!(node.settle().failed, []);
     node.kill();
-    let board = node.to.join(".forebay-drain/s");
-    fs::write(board.join("n1.jsonl"), "").unwrap();
+    let rendezvous = node.to.join(".forebay-drain/s");
+    fs::write(rendezvous.join("n1.jsonl"), "").unwrap();
     node.start();
     assert_eq!(node.settle().failed, []);
-    let receipt = read(&board.join("receipt.jsonl"));
+    let receipt = read(&rendezvous.join("receipt.jsonl"));
     assert!(receipt.contains("\"done\":1") && receipt.contains("\"path\":\"f\""), "{receipt}");
 }
 
@@ -188,8 +189,8 @@ fn a_wait_is_for_all_drainers_that_may_owe_something_and_for_no_others() {
     let mut third = Node::new(&root, "n3", &[]);
     third.start();
     third.settle();
-    let board = third.to.join(".forebay-drain/s");
-    let ending = drain::wait::wait(&board, Some(Duration::from_secs(10)), &mut Silent).unwrap();
+    let rendezvous = third.to.join(".forebay-drain/s");
+    let ending = drain::wait::wait(&rendezvous, Some(Duration::from_secs(10)), &mut Silent).unwrap();
     let drain::wait::Ending::Answered(answers) = ending else { panic!("{ending:?}") };
     let hosts: Vec<_> = answers.iter().map(|answer| (answer.host.as_str(), answer.landed)).collect();
     assert!(hosts.len() == 2 && hosts.contains(&("n1", 1)), "{hosts:?}");

@@ -9,6 +9,7 @@
 //!                           answers/ID/HOST      Answer
 //! ```
 
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -18,25 +19,30 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::below;
-use crate::receipt::{self, Files};
 use crate::status::{Answer, Status, now_ms};
 
 /// How long a silent drainer counts as alive.
 pub const SILENCE_MAX: Duration = Duration::from_secs(60);
 
+/// The receipt's name: see [`crate::receipt`].
+pub(crate) const RECEIPT: &str = "receipt.jsonl";
+
 /// The end of a status file's name.
 const STATUS_SUFFIX: &str = ".status";
 
+/// The last line of every file in the nodes' logs, by host and path below the drained folder.
+pub type Files = BTreeMap<(String, String), serde_json::Value>;
+
 /// The folder of a session.
 #[derive(Clone, Debug)]
-pub struct Board {
+pub struct Rendezvous {
     folder: PathBuf,
 }
 
-impl Board {
-    /// The board in this folder.
-    pub fn new(folder: PathBuf) -> Board {
-        Board { folder }
+impl Rendezvous {
+    /// The rendezvous in this folder.
+    pub fn new(folder: PathBuf) -> Rendezvous {
+        Rendezvous { folder }
     }
 
     /// Where it is.
@@ -121,7 +127,7 @@ impl Board {
         for entry in std::fs::read_dir(&self.folder)? {
             let path = entry?.path();
             let is_log = path.extension().is_some_and(|extension| extension == "jsonl");
-            if !is_log || path.file_name().is_some_and(|name| name == receipt::NAME) {
+            if !is_log || path.file_name().is_some_and(|name| name == RECEIPT) {
                 continue;
             }
             add_last_lines(&std::fs::read_to_string(&path)?, &mut last);
@@ -138,9 +144,12 @@ impl Board {
     }
 
     /// The requests that are there.
-    pub(crate) fn requests(&self) -> Vec<String> {
-        let entries = std::fs::read_dir(self.folder.join("requests")).into_iter().flatten().flatten();
-        entries.filter_map(|entry| entry.file_name().into_string().ok()).collect()
+    ///
+    /// # Errors
+    /// The PFS's.
+    pub(crate) fn requests(&self) -> std::io::Result<Vec<String>> {
+        let entries = std::fs::read_dir(self.folder.join("requests"))?.flatten();
+        Ok(entries.filter_map(|entry| entry.file_name().into_string().ok()).collect())
     }
 
     /// Answers a request.
@@ -208,38 +217,38 @@ mod tests {
     use super::*;
     use crate::logs::{Event, Logs};
 
-    fn board() -> (tempfile::TempDir, Board) {
+    fn rendezvous() -> (tempfile::TempDir, Rendezvous) {
         let folder = tempfile::tempdir().unwrap();
-        let board = Board::new(folder.path().to_owned());
-        board.make(folder.path()).unwrap();
-        (folder, board)
+        let rendezvous = Rendezvous::new(folder.path().to_owned());
+        rendezvous.make(folder.path()).unwrap();
+        (folder, rendezvous)
     }
 
     #[test]
     fn a_status_or_an_answer_that_cannot_be_understood_is_never_a_node_less() {
         for damaged in ["", "{\"host\":\"n1\""] {
-            let (folder, board) = board();
+            let (folder, rendezvous) = rendezvous();
             std::fs::write(folder.path().join("n1.status"), damaged).unwrap();
-            let error = board.statuses().unwrap_err().to_string();
+            let error = rendezvous.statuses().unwrap_err().to_string();
             assert!(error.contains("n1.status"), "{error}");
-            let id = board.request().unwrap();
+            let id = rendezvous.request().unwrap();
             std::fs::write(folder.path().join("answers").join(&id).join("n1"), damaged).unwrap();
-            let error = board.answers(&id).unwrap_err().to_string();
+            let error = rendezvous.answers(&id).unwrap_err().to_string();
             assert!(error.contains("answers"), "{error}");
         }
     }
 
     #[test]
     fn every_host_has_an_answer_of_its_own_whatever_it_is_called() {
-        let (_folder, board) = board();
-        let id = board.request().unwrap();
+        let (_folder, rendezvous) = rendezvous();
+        let id = rendezvous.request().unwrap();
         let hosts = ["n.tmp", "r1.n1", "r1.n2"];
         for host in hosts {
             let (failed, open) = (Vec::new(), Vec::new());
-            board.answer(&id, &Answer { host: host.to_owned(), landed: 1, failed, open }).unwrap();
+            rendezvous.answer(&id, &Answer { host: host.to_owned(), landed: 1, failed, open }).unwrap();
         }
         let answered: Vec<String> =
-            board.answers(&id).unwrap().into_iter().map(|answer| answer.host).collect();
+            rendezvous.answers(&id).unwrap().into_iter().map(|answer| answer.host).collect();
         assert_eq!(answered, hosts);
         let drafts: std::collections::BTreeSet<_> =
             hosts.iter().map(|host| temporary(Path::new(host))).collect();
@@ -248,7 +257,7 @@ mod tests {
 
     #[test]
     fn a_line_that_was_cut_off_takes_no_other_line_with_it() {
-        let (folder, board) = board();
+        let (folder, rendezvous) = rendezvous();
         let log = folder.path().join("n1.jsonl");
         let event = |path| Event {
             event: "failed",
@@ -266,7 +275,7 @@ mod tests {
             let whole = std::fs::read(&log).unwrap();
             std::fs::write(&log, [&whole, &b"{\"event\":\"done\",\"path\":\"c"[..]].concat()).unwrap();
         }
-        let told: Vec<String> = board.files().unwrap().into_keys().map(|(_, path)| path).collect();
+        let told: Vec<String> = rendezvous.files().unwrap().into_keys().map(|(_, path)| path).collect();
         assert_eq!(told, ["a", "b"]);
     }
 }

@@ -13,7 +13,7 @@ use crate::below::{self, Place};
 use crate::drain::{Drain, State};
 use crate::generation::Kind;
 use crate::ledger::{Landed, Ledger};
-use crate::logs::{Event, Verb};
+use crate::logs::Verb;
 use crate::mounted;
 use crate::placed::{self, Removal};
 use crate::settings::Removed;
@@ -181,15 +181,7 @@ impl Drain {
     fn retired(&self, path: &Path, trace: &Landed) {
         self.remove_emptied_folders(path, &trace.target);
         self.let_go(&trace.target);
-        self.logs.json(&Event {
-            event: "removed",
-            path,
-            target: &trace.target,
-            size: trace.generation.size,
-            crc32c: trace.crc32c,
-            attempts: 1,
-            trouble: None,
-        });
+        self.log_removed(path, trace);
     }
 
     /// Folders go with their last file, if there are none of their names on the node any more.
