@@ -86,6 +86,10 @@ impl Context {
     /// Nobody knows whether it left any: its record cannot be read.
     pub async fn end_leftover(&self, token: &str) -> Result<(), Failure> {
         let Some(record) = self.records.read(token)? else { return Ok(()) };
+        let known = self.session(token).status_if_known().await?;
+        if known.is_some_and(|known| !record.is_of(&known)) {
+            return Ok(());
+        }
         if let Some(group) = record.leftover(self.service.folder()) {
             self.output
                 .note(&format!("forebay: ending the processes that an interrupted run of {token} left"));
@@ -137,7 +141,7 @@ pub fn run(command: Command, dir: Option<PathBuf>) -> u8 {
     };
     ended.unwrap_or_else(|failure| {
         let failure = if only_words { failure.of_command_line() } else { failure };
-        output.note(&output.advised(&failure.shown()));
+        output.note(&failure.shown());
         if json && summarised {
             output.object(&Summary::of_refusal(failure.exit_code(), failure.as_api_error()));
         }

@@ -9,8 +9,13 @@ use std::process::ExitStatus;
 use serde::{Deserialize, Serialize};
 use wire::control::{ApiError, Blame};
 
-/// Control's code for a `stage_in` source that is not there, or may not be read.
-const SOURCE_UNREADABLE: &str = "source_unreadable";
+/// What a refusal that is the user's fault is about, by its code, where that is not the script or something that it
+/// asks for: what was named is not there, or may not be read.
+const NOTHING_TO_READ: [&str; 4] =
+    ["source_unreadable", "no_such_session", "stage_source", wire::node::STAGE_SOURCE_REMOVED];
+
+/// The code of a stage of which files failed, one by one: they, or their copies, could not be read or made.
+const FILES_FAILED: &str = "stage_failed";
 
 /// How a command of ours ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +41,20 @@ pub enum ExitCode {
 }
 
 impl ExitCode {
+    /// All, as the manual lists them.
+    #[cfg(test)]
+    const ALL: [ExitCode; 9] = [
+        ExitCode::Success,
+        ExitCode::Usage,
+        ExitCode::Script,
+        ExitCode::NoInput,
+        ExitCode::Unavailable,
+        ExitCode::Bug,
+        ExitCode::StageOut,
+        ExitCode::Busy,
+        ExitCode::Cancelled,
+    ];
+
     /// The number that the process exits with.
     pub fn number(self) -> u8 {
         self as u8
@@ -44,10 +63,19 @@ impl ExitCode {
     /// By whose fault it is that the control service refused.
     pub fn of_refusal(error: &ApiError) -> ExitCode {
         match error.blame {
-            Blame::User if error.code == SOURCE_UNREADABLE => ExitCode::NoInput,
+            Blame::User if NOTHING_TO_READ.contains(&&*error.code) => ExitCode::NoInput,
             Blame::User => ExitCode::Script,
             Blame::Site => ExitCode::Unavailable,
             Blame::Forebay => ExitCode::Bug,
+        }
+    }
+
+    /// The same of a `stage_in` that failed. One that is too large for the buffer, or whose list or destination is
+    /// wrong, is the script's fault.
+    pub fn of_stage_in(error: &ApiError) -> ExitCode {
+        match error.blame {
+            Blame::User if error.code == FILES_FAILED => ExitCode::NoInput,
+            _ => ExitCode::of_refusal(error),
         }
     }
 }
@@ -111,8 +139,15 @@ mod tests {
     fn a_refusal_says_whose_fault_it_is() {
         let error = |blame| ApiError { code: "x".into(), blame, message: "m".into(), advice: "a".into() };
         assert_eq!(ExitCode::of_refusal(&error(Blame::User)), ExitCode::Script);
-        let source = ApiError { code: SOURCE_UNREADABLE.into(), ..error(Blame::User) };
-        assert_eq!(ExitCode::of_refusal(&source), ExitCode::NoInput);
+        let user = |code: &str| ApiError { code: code.into(), ..error(Blame::User) };
+        for code in ["source_unreadable", "no_such_session", "stage_source", "stage_source_removed"] {
+            assert_eq!(ExitCode::of_refusal(&user(code)), ExitCode::NoInput, "{code}");
+            assert_eq!(ExitCode::of_stage_in(&user(code)), ExitCode::NoInput, "{code}");
+        }
+        assert_eq!(ExitCode::of_stage_in(&user("stage_failed")), ExitCode::NoInput);
+        for code in ["buffer_full", "stage_list", "stage_path", "stage_destination"] {
+            assert_eq!(ExitCode::of_stage_in(&user(code)), ExitCode::Script, "{code}");
+        }
         assert_eq!(ExitCode::of_refusal(&error(Blame::Site)), ExitCode::Unavailable);
         assert_eq!(ExitCode::of_refusal(&error(Blame::Forebay)), ExitCode::Bug);
     }
@@ -120,18 +155,9 @@ mod tests {
     #[test]
     fn the_table_in_the_manual_is_this_one() {
         let manual = include_str!("../../../docs/CLI_ABI.md");
-        for code in [
-            ExitCode::Success,
-            ExitCode::Usage,
-            ExitCode::Script,
-            ExitCode::NoInput,
-            ExitCode::Unavailable,
-            ExitCode::Bug,
-            ExitCode::StageOut,
-            ExitCode::Busy,
-            ExitCode::Cancelled,
-        ] {
-            assert!(manual.contains(&format!("| {} |", code.number())), "{code:?} is not in the manual");
-        }
+        let section = manual.split("\n## ").find(|section| section.starts_with("Exit statuses\n")).unwrap();
+        let first_cell = |line: &str| line.strip_prefix("| ")?.split(" | ").next()?.parse::<u8>().ok();
+        let listed: Vec<u8> = section.lines().filter_map(first_cell).collect();
+        assert_eq!(listed, ExitCode::ALL.map(ExitCode::number));
     }
 }

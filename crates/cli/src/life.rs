@@ -177,7 +177,9 @@ impl<'a> Life<'a> {
             capacity: None,
             hosts: Vec::new(),
         };
-        self.session.call("/setup", &request).await?;
+        let status = self.session.call("/setup", &request).await?;
+        self.record.session_created_unix = Some(status.created_unix);
+        self.write()?;
         for note in self.notes.drain(..) {
             self.session.output.note(&format!("forebay: note: {note}"));
         }

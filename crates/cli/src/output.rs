@@ -39,7 +39,7 @@ impl Output {
     }
 
     /// Words that others wrote, with the `--dir` that this command was given in each command of ours that they advise.
-    pub fn advised(&self, words: &str) -> String {
+    fn advised(&self, words: &str) -> String {
         if self.folder.is_none() {
             return words.to_owned();
         }
@@ -62,11 +62,13 @@ impl Output {
         &self.bars
     }
 
-    /// A result for people: standard output, or standard error where that belongs to programs.
+    /// A result for people: standard output, or standard error where that belongs to programs. As in
+    /// [`Output::advised`].
     pub fn say(&self, text: &str) {
         if self.json {
             return self.note(text);
         }
+        let text = self.advised(text);
         // A reader that is gone (`forebay status | head`) is no error of ours.
         self.bars.suspend(|| drop(writeln!(std::io::stdout(), "{text}")));
     }
@@ -77,8 +79,9 @@ impl Output {
         self.bars.suspend(|| drop(writeln!(std::io::stdout(), "{line}")));
     }
 
-    /// What happens meanwhile: standard error.
+    /// What happens meanwhile: standard error. As in [`Output::advised`].
     pub fn note(&self, text: &str) {
+        let text = self.advised(text);
         self.bars.suspend(|| drop(writeln!(std::io::stderr(), "{text}")));
     }
 }

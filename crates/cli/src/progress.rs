@@ -138,11 +138,12 @@ pub fn title(stage: &StageStatus) -> String {
         Direction::In => "stage_in",
         Direction::Out => "stage_out",
     };
-    if stage.source == stage.destination {
+    let line = if stage.source == stage.destination {
         format!("{name} list {}", stage.source)
     } else {
         format!("{name} {} -> {}", stage.source, stage.destination)
-    }
+    };
+    render::on_one_line(&line)
 }
 
 /// As many complete stages on demand as are listed.
@@ -225,6 +226,12 @@ mod tests {
 
     fn seconds(count: u64) -> Duration {
         Duration::from_secs(count)
+    }
+
+    #[test]
+    fn a_stages_title_is_one_line_whatever_its_paths_are() {
+        let stage = StageStatus { source: "$DW_JOB_STRIPED/a\nb".into(), ..crate::fixtures::stage_in() };
+        assert_eq!(title(&stage), r"stage_in $DW_JOB_STRIPED/a\nb -> $DW_JOB_STRIPED/stars");
     }
 
     #[test]

@@ -49,6 +49,18 @@ pub fn counted(count: u64, one: &str, many: &str) -> String {
     format!("{count} {}", if count == 1 { one } else { many })
 }
 
+/// Text on one line, whatever names of files are in it: control characters are written as in Rust strings.
+pub fn on_one_line(text: &str) -> String {
+    let mut line = String::new();
+    for character in text.chars() {
+        match character {
+            _ if character.is_control() => line.extend(character.escape_default()),
+            _ => line.push(character),
+        }
+    }
+    line
+}
+
 /// What a function does, in the words of the summary.
 pub fn function(function: Function) -> &'static str {
     match function {

@@ -1,12 +1,18 @@
 //! What `forebay run` writes down about the script that it runs, `DIR/run/TOKEN.json`, so that a later `forebay` knows
 //! what an interrupted one was doing; and the lock, `DIR/run/TOKEN.lock`, that says whether one is still at it.
 //!
+//! Both need a little of a disk that the job may fill to the last block: `DIR/run/room` keeps that for them. So how a
+//! job ended is written down all the same, and its buffer can be unmounted and removed.
+//!
 //! **Invariant:** the record is replaced whole (write, fsync, rename), and only by the holder of the lock; one that
 //! cannot be read or understood is an error, never "there is none".
+
+mod session;
 
 use std::path::{Path, PathBuf};
 
 use daemon::lock::{FolderLock, LockError};
+use disk::Room;
 use serde::{Deserialize, Serialize};
 use wire::control::{Script, VolumeKind};
 
@@ -44,6 +50,10 @@ pub struct RunRecord {
     pub schema: u32,
     /// The session.
     pub token: String,
+    /// When control registered the session, as it said when that was set up; `None`: it was not yet, or an older
+    /// release noted nothing. See [`RunRecord::is_of`].
+    #[serde(default)]
+    pub session_created_unix: Option<u64>,
     /// The `forebay run` that wrote this last.
     pub forebay_pid: u32,
     /// The script as it was when it was submitted. (A wire type on disk: this file is for our own restart only.)
@@ -72,6 +82,7 @@ impl RunRecord {
         RunRecord {
             schema: SCHEMA,
             token,
+            session_created_unix: None,
             forebay_pid: std::process::id(),
             script,
             arguments: Vec::new(),
@@ -100,9 +111,10 @@ impl RunRecord {
 }
 
 /// The folder of records, `DIR/run`.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Records {
     folder: PathBuf,
+    room: Room,
 }
 
 /// The right to work on one session. Ends with the process.
@@ -112,14 +124,16 @@ pub struct RunLock {
 }
 
 impl Records {
-    /// Opens `DIR/run`; makes it if it is missing.
+    /// Opens `DIR/run`; makes it if it is missing, and sets some room aside in it.
     ///
     /// # Errors
     /// The folder cannot be made.
     pub fn open(state_folder: &Path) -> Result<Records, Failure> {
         let folder = state_folder.join("run");
         std::fs::create_dir_all(&folder).map_err(|e| Failure::local("make", &folder, &e))?;
-        Ok(Records { folder })
+        let room = Room::of(&folder);
+        room.take();
+        Ok(Records { folder, room })
     }
 
     /// The folder itself.
@@ -133,7 +147,7 @@ impl Records {
     /// `Busy` at once where a living `forebay` has it.
     pub fn lock(&self, token: &str) -> Result<RunLock, Failure> {
         let path = self.folder.join(format!("{token}.lock"));
-        match daemon::lock::exclusive(&path) {
+        match self.exclusive(&path) {
             Ok(lock) => Ok(RunLock { _lock: lock }),
             Err(LockError::Held { holder, .. }) => Err(Failure::Refused {
                 exit: ExitCode::Busy,
@@ -142,6 +156,22 @@ impl Records {
             }),
             Err(LockError::Io { source, .. }) => Err(Failure::local("lock", &path, &source)),
         }
+    }
+
+    /// The lock, also where the disk is full and it was never held before.
+    fn exclusive(&self, path: &Path) -> Result<FolderLock, LockError> {
+        let mut taken = None;
+        let full = self.room.or_give_up(|| match daemon::lock::exclusive(path) {
+            Err(LockError::Io { source, .. }) => Err(source),
+            other => {
+                taken = Some(other);
+                Ok(())
+            }
+        });
+        taken.unwrap_or_else(|| {
+            let source = full.err().unwrap_or_else(|| std::io::ErrorKind::Other.into());
+            Err(LockError::Io { path: path.into(), source })
+        })
     }
 
     /// Whether a living `forebay` works on `token`. Makes no lock file.
@@ -185,7 +215,8 @@ impl Records {
     pub fn write(&self, _lock: &RunLock, record: &RunRecord) -> Result<(), Failure> {
         let path = self.record_path(&record.token);
         let text = serde_json::to_vec_pretty(record).expect("a record has only string keys");
-        disk::replace(&path, &text).map_err(|e| Failure::local("write", &path, &e))
+        let written = self.room.or_give_up(|| disk::replace(&path, &text));
+        written.map_err(|e| Failure::local("write", &path, &e))
     }
 
     /// Forgets a session that is no more.
@@ -215,63 +246,11 @@ impl Records {
         Ok(found)
     }
 
-    fn record_path(&self, token: &str) -> PathBuf {
+    /// Where the record of `token` is.
+    pub fn record_path(&self, token: &str) -> PathBuf {
         self.folder.join(format!("{token}.json"))
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn script() -> Script {
-        Script {
-            text: "#!/bin/sh\n".into(),
-            path: "/a/job.sh".into(),
-            workdir: "/a".into(),
-            job_name: "job".into(),
-            user: "u".into(),
-        }
-    }
-
-    #[test]
-    fn a_record_comes_back_as_it_was_written_and_the_newest_is_first() {
-        let folder = tempfile::tempdir().unwrap();
-        let records = Records::open(folder.path()).unwrap();
-        for token in ["9", "10", "2"] {
-            let mut record = RunRecord::new(token.into(), script(), "/a".into());
-            record.job = Job::Ended { exit: JobExit::Signal(9), elapsed_ms: 5 };
-            records.write(&records.lock(token).unwrap(), &record).unwrap();
-        }
-        let tokens: Vec<String> = records.all().unwrap().into_iter().map(|record| record.token).collect();
-        assert_eq!(tokens, ["10", "9", "2"]);
-        assert_eq!(
-            records.read("9").unwrap().unwrap().job,
-            Job::Ended { exit: JobExit::Signal(9), elapsed_ms: 5 }
-        );
-    }
-
-    #[test]
-    fn a_session_that_is_being_run_is_refused_with_the_process_that_runs_it() {
-        let folder = tempfile::tempdir().unwrap();
-        let records = Records::open(folder.path()).unwrap();
-        let held = records.lock("3").unwrap();
-        let refused = records.lock("3").unwrap_err();
-        assert!(refused.to_string().contains(&format!("process {}", std::process::id())));
-        assert!(records.is_live("3"));
-        records.remove(held, "3");
-        assert!(!records.is_live("3"));
-        assert!(!disk::exists(&folder.path().join("run/3.lock")).unwrap());
-    }
-
-    #[test]
-    fn a_half_written_record_does_not_replace_the_whole_one() {
-        let folder = tempfile::tempdir().unwrap();
-        let records = Records::open(folder.path()).unwrap();
-        let lock = records.lock("4").unwrap();
-        records.write(&lock, &RunRecord::new("4".into(), script(), "/a".into())).unwrap();
-        std::fs::write(folder.path().join("run/4.new"), "{\"tok").unwrap();
-        assert_eq!(records.read("4").unwrap().unwrap().script, script());
-        assert_eq!(records.all().unwrap().len(), 1);
-    }
-}
+mod tests;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use model::phase::{Direction, Function, StageState};
 use serde::Serialize;
-use wire::control::{ApiError, Blame, SessionStatus, StageStatus};
+use wire::control::{ApiError, SessionStatus, StageStatus};
 
 use crate::exit_code::{ExitCode, JobExit};
 use crate::life::{Ending, Told};
@@ -13,6 +13,9 @@ use crate::{progress, render};
 
 /// As many places with results as people are shown; programs get all.
 const RESULTS_SHOWN: usize = 10;
+
+/// As many remarks of a stage as people are shown.
+const REMARKS_SHOWN: usize = 3;
 
 /// The version of the JSON shape.
 const SCHEMA: u32 = 1;
@@ -88,8 +91,7 @@ impl Ending {
         };
         match self {
             Ending::Completed => job_or(ExitCode::Success),
-            Ending::StageInFailed(error) if error.blame == Blame::User => ExitCode::NoInput.number(),
-            Ending::StageInFailed(error) => ExitCode::of_refusal(error).number(),
+            Ending::StageInFailed(error) => ExitCode::of_stage_in(error).number(),
             Ending::StageOutFailed(_) => job_or(ExitCode::StageOut),
             Ending::MountLost => job_or(ExitCode::Unavailable),
             Ending::Cancelled => ExitCode::Cancelled.number(),
@@ -225,9 +227,7 @@ impl Summary {
             lines.push(format!("  error      {error}"));
         }
         if let Some(kept) = &self.kept {
-            let used =
-                self.used_bytes.map(|used| format!(" ({} in use)", render::bytes(used))).unwrap_or_default();
-            lines.push(format!("  kept       buffer {}{used}: {kept}", self.token.as_deref().unwrap_or("?")));
+            lines.push(format!("  kept       buffer {}: {kept}", self.token.as_deref().unwrap_or("?")));
             lines.extend(self.advice.iter().map(|command| format!("             {command}")));
         }
         lines.join("\n")
@@ -249,7 +249,8 @@ impl Summary {
         let stages = self.stages.iter().map(|stage| &stage.status);
         let (listed, more) = progress::listed(stages.filter(|stage| stage.direction == direction));
         let lines = listed.into_iter().flat_map(|stage| {
-            [format!("    {}", progress::title(stage)), format!("      {}", progress::describe_end(stage))]
+            let (title, end) = (progress::title(stage), progress::describe_end(stage));
+            [format!("    {title}"), format!("      {end}")].into_iter().chain(remarks(stage))
         });
         lines.chain((more > 0).then(|| format!("    and {more} more on demand"))).collect()
     }
@@ -266,6 +267,19 @@ impl StageSummary {
             status: status.clone(),
         }
     }
+}
+
+/// What a stage could not keep, and what it tried again: a buffer that is gone is asked for it in vain.
+fn remarks(stage: &StageStatus) -> impl Iterator<Item = String> {
+    let shown = stage.notes.remarks.iter().take(REMARKS_SHOWN);
+    let lines: Vec<String> =
+        shown.map(|remark| format!("      remark: {}: {}", remark.path, remark.text)).collect();
+    let shown = u64::try_from(lines.len()).unwrap_or(u64::MAX);
+    let more = stage.notes.remarks_total.saturating_sub(shown);
+    let more = (more > 0).then(|| {
+        format!("      and {}; --json has up to 100", render::counted(more, "more remark", "more remarks"))
+    });
+    lines.into_iter().chain(more)
 }
 
 /// The phases in the order of a life, with the job in its place.
@@ -303,6 +317,8 @@ fn milliseconds(time: Duration) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use wire::control::Remark;
+
     use super::*;
     use crate::fixtures;
 
@@ -335,10 +351,24 @@ forebay: session 3 (stars): stage out failed, job exit status 0
     stage_out $DW_JOB_STRIPED/results -> /pfs/results
       2 MiB, 2 entries, 2.0 s, 1 MiB/s, FAILED (1 entry not copied)
   error      1 of 3 entries could not be staged out; correct the cause and run `forebay stage retry 3`
-  kept       buffer 3 (41 MiB in use): its stage-out is not complete
+  kept       buffer 3: its stage-out is not complete
              forebay stage retry 3
              forebay rm 3";
         assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn what_a_stage_could_not_keep_is_said_at_the_end() {
+        let mut told = told(0);
+        let notes = &mut told.status.as_mut().unwrap().stages[0].notes;
+        let remark =
+            |path: &str| Remark { path: path.into(), text: "attribute user.a cannot be kept".into() };
+        notes.remarks = ["/pfs/a", "/pfs/b", "/pfs/c", "/pfs/d"].map(remark).to_vec();
+        notes.remarks_total = 120;
+        let text = Summary::new("3", &Ending::Completed, &told, &output()).text();
+        assert!(text.contains("      remark: /pfs/a: attribute user.a cannot be kept\n"), "{text}");
+        assert!(!text.contains("/pfs/d"), "{text}");
+        assert!(text.contains("      and 117 more remarks; --json has up to 100\n"), "{text}");
     }
 
     #[test]

@@ -48,6 +48,8 @@ pub struct Seen {
     pub last_error: Option<String>,
     /// What it said last.
     pub health: Option<NodeHealth>,
+    /// When it was asked for that.
+    pub asked: Option<Instant>,
     /// When it answered last; before that, when it was first known.
     pub answered: Instant,
 }
@@ -76,6 +78,7 @@ impl ClusterNodes {
             online: false,
             last_error: Some("it was not asked yet".to_owned()),
             health: None,
+            asked: None,
             answered: Instant::now(),
         });
         // Whoever answers at another address may be another node.
@@ -148,7 +151,7 @@ impl ClusterNodes {
 
 impl Seen {
     /// The node says how it is.
-    fn answer(&mut self, name: &str, health: NodeHealth) {
+    fn answer(&mut self, name: &str, asked: Instant, health: NodeHealth) {
         if !self.online {
             tracing::info!(node = name, "node is online");
         }
@@ -156,6 +159,7 @@ impl Seen {
         self.last_error = None;
         self.answered = Instant::now();
         self.health = Some(health);
+        self.asked = Some(asked);
     }
 }
 
@@ -168,6 +172,8 @@ impl Watched {
             online: seen.online,
             last_error: seen.last_error,
             health: seen.health,
+            asked: seen.asked,
+            too_new: Vec::new(),
             registration: Some(self.known.registration.clone()),
             drained: self.known.drained.clone(),
         }
@@ -191,11 +197,12 @@ async fn confirm(name: &str, client: &Client, doubts: &[(String, Vec<u64>)]) {
 async fn watch_node(name: String, client: Client, shown: watch::Sender<Seen>, words: Arc<LastWords>) {
     let client = client.with_timeout(HEALTH_WITHIN);
     loop {
-        let asked: Result<NodeHealth, _> = client.get("/v1/health").await;
-        match asked {
+        let asked = Instant::now();
+        let answer: Result<NodeHealth, _> = client.get("/v1/health").await;
+        match answer {
             Ok(health) => {
                 let doubts = words.hear(&name, &health);
-                shown.send_modify(|seen| seen.answer(&name, health));
+                shown.send_modify(|seen| seen.answer(&name, asked, health));
                 confirm(&name, &client, &doubts).await;
             }
             Err(error) => shown.send_modify(|seen| {

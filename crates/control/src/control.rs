@@ -1,14 +1,15 @@
 //! What every part of the service works on: the database, the nodes, and what runs now. It knows nothing of what runs:
 //! that is `dispatch.rs`, which starts the life-cycle's functions.
 
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use daemon::error::user;
 use model::phase::Function;
 use wire::control::ApiError;
 
-use crate::site::Site;
+use crate::site::{NodeView, Site};
 use crate::state::{Database, sessions};
 use crate::transfers::running::Running;
 use crate::turns::Turns;
@@ -26,6 +27,8 @@ pub struct Control<S> {
     pub(crate) losing: tokio::sync::Mutex<()>,
     /// Sessions that were set aside and are to be finished by ourselves.
     aside: Mutex<Vec<String>>,
+    /// When this process noted that all parts of an instance are there. A node that was asked before does not know.
+    made: Mutex<HashMap<String, Instant>>,
 }
 
 impl<S: Site> Control<S> {
@@ -39,7 +42,33 @@ impl<S: Site> Control<S> {
             tidying: tokio::sync::Mutex::default(),
             losing: tokio::sync::Mutex::default(),
             aside: Mutex::default(),
+            made: Mutex::default(),
         }
+    }
+
+    /// Nodes as they were seen last, each with the instances that are newer than what it said.
+    pub(crate) fn nodes(&self) -> Vec<NodeView> {
+        let mut nodes = self.site.nodes();
+        let made = self.made();
+        for view in &mut nodes {
+            let is_newer = |at: &Instant| view.asked.is_none_or(|asked| asked < *at);
+            view.too_new = made.iter().filter(|(_, at)| is_newer(at)).map(|(id, _)| id.clone()).collect();
+        }
+        nodes
+    }
+
+    /// All parts of the instance are there, as their nodes have just said.
+    pub(crate) fn note_made(&self, instance: &str) {
+        self.made().insert(instance.to_owned(), Instant::now());
+    }
+
+    /// The instance is no more.
+    pub(crate) fn forget_made(&self, instance: &str) {
+        self.made().remove(instance);
+    }
+
+    fn made(&self) -> MutexGuard<'_, HashMap<String, Instant>> {
+        self.made.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Stages out and releases the session that was set aside, when the function that runs is done.

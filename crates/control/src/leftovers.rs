@@ -56,7 +56,7 @@ async fn needed<S: Site>(control: &Control<S>, leftover: &Leftover) -> Result<Op
     let all = control.database.transact(instances::all).await?;
     let instance = all.into_iter().find(|instance| instance.id == leftover.id);
     let is_served_there = |instance: &Instance| instance.nodes.contains(&leftover.node);
-    let is_whole = |instance: &Instance| parts::are_whole(instance, &control.site.nodes());
+    let is_whole = |instance: &Instance| parts::are_whole(instance, &control.nodes());
     Ok(instance.filter(|instance| is_served_there(instance) || !is_whole(instance)))
 }
 

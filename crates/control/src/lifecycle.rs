@@ -21,6 +21,7 @@ pub mod reuse;
 pub mod served;
 pub mod setup;
 pub mod spread;
+mod taken_before;
 pub mod target;
 pub mod teardown;
 

@@ -12,7 +12,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use api::CallError;
 use daemon::client::Client;
@@ -218,9 +218,10 @@ impl Supervisor {
     async fn run(self) {
         let mut pause = BACK_OFF.0;
         while !*self.stopping.borrow() {
+            let asked = Instant::now();
             match health(&self.client).await {
                 Ok(health) => {
-                    self.show_online(health);
+                    self.show_online(asked, health);
                     pause = BACK_OFF.0;
                     self.rest(HEALTH_PERIOD).await;
                 }
@@ -253,8 +254,9 @@ impl Supervisor {
         // The spawner reaps it, so its folder in /proc goes when it ends.
         let process = PathBuf::from(format!("/proc/{pid}"));
         while disk::exists(&process).unwrap_or(true) {
+            let asked = Instant::now();
             if let Ok(health) = health(&self.client).await {
-                return self.show_online(health);
+                return self.show_online(asked, health);
             }
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
@@ -267,11 +269,11 @@ impl Supervisor {
         daemon::spawn::detached(&mut command, &self.log)
     }
 
-    fn show_online(&self, health: NodeHealth) {
+    fn show_online(&self, asked: Instant, health: NodeHealth) {
         self.shown.send_modify(|seen| {
             seen.start_failures = 0;
             (seen.view.online, seen.view.last_error) = (true, None);
-            seen.view.health = Some(health);
+            (seen.view.health, seen.view.asked) = (Some(health), Some(asked));
         });
     }
 

@@ -58,6 +58,8 @@ pub struct World {
     pub interruptions: u32,
     /// Calls that fail, as `create_fragment n1`.
     pub refused: BTreeSet<String>,
+    /// What a node says of itself that said something else when it was seen last.
+    pub healths: BTreeMap<String, NodeHealth>,
     /// How often a node is still starting a fragment that it is asked for.
     pub starting: u32,
     /// Sources whose stage fails.
@@ -88,6 +90,7 @@ impl Default for World {
             local_bytes: 8 << 30,
             interruptions: 0,
             refused: BTreeSet::new(),
+            healths: BTreeMap::new(),
             starting: 0,
             failing: BTreeSet::new(),
             hanging: BTreeSet::new(),
@@ -139,11 +142,7 @@ impl MemorySite {
         effect: impl FnOnce(&mut World) -> Result<R, ApiError>,
     ) -> Result<R, ApiError> {
         if self.world().silent.contains(node) {
-            return Err(site(
-                crate::cluster_site::ABSENT,
-                format!("node {node} does not answer"),
-                "test again",
-            ));
+            return Err(silent(node));
         }
         self.call(call, effect).await
     }
@@ -162,6 +161,19 @@ impl MemorySite {
             self.died.notify_one();
             std::future::pending::<()>().await;
         }
+    }
+}
+
+fn silent(node: &str) -> ApiError {
+    site(crate::cluster_site::ABSENT, format!("node {node} does not answer"), "test again")
+}
+
+fn status(instance: &str, spec: &FragmentSpec) -> FragmentStatus {
+    FragmentStatus {
+        instance: instance.to_owned(),
+        index: spec.index,
+        capacity_bytes: spec.capacity_bytes,
+        ..FragmentStatus::default()
     }
 }
 
@@ -229,11 +241,28 @@ impl Site for MemorySite {
 impl NodeApi for MemorySite {
     async fn health(&self, node: &str) -> Result<NodeHealth, ApiError> {
         let world = self.world();
+        if let Some(said) = world.healths.get(node) {
+            return Ok(said.clone());
+        }
+        if world.silent.contains(node) {
+            return Err(silent(node));
+        }
+        let view = world.views.iter().find(|view| view.name == node);
+        let seen = view.and_then(|view| view.health.clone());
+        let mut fragments = seen.as_ref().map(|seen| seen.fragments.clone()).unwrap_or_default();
+        for ((_, id), spec) in world.fragments.iter().filter(|((name, _), _)| name == node) {
+            if fragments.iter().all(|known| known.instance != *id) {
+                fragments.push(status(id, spec));
+            }
+        }
+        if let Some(seen) = seen {
+            return Ok(NodeHealth { fragments, ..seen });
+        }
         Ok(NodeHealth {
             name: node.into(),
             pid: 1,
             data: StorageAddress { node: node.into(), tcp: String::new(), unix: None },
-            fragments: Vec::new(),
+            fragments,
             mounts: world.mounts.values().map(|spec| mounted(spec, world.interruptions)).collect(),
             stages: Vec::new(),
             local: Some(LocalSpace { allocated_bytes: 0, free_bytes: world.local_bytes }),
@@ -264,12 +293,7 @@ impl NodeApi for MemorySite {
             assert_eq!(&same, spec, "a repeated request is the same request, with more namespaces perhaps");
             assert!(known.namespaces.iter().all(|namespace| spec.namespaces.contains(namespace)));
             *known = spec.clone();
-            Ok(FragmentStatus {
-                instance: spec.instance.clone(),
-                index: spec.index,
-                capacity_bytes: spec.capacity_bytes,
-                ..FragmentStatus::default()
-            })
+            Ok(status(&spec.instance, spec))
         };
         self.call_node(node, format!("create_fragment {node}"), effect).await
     }

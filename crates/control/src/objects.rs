@@ -92,7 +92,7 @@ fn session_object(tx: &Transaction<'_>, whole: &Whole) -> state::Result<SessionO
 }
 
 fn instance_object(whole: &Whole, instance: &Instance, views: &[NodeView]) -> InstanceObject {
-    let intact = is_intact(instance, whole.session.created_unix, views);
+    let intact = is_intact(instance, views);
     InstanceObject {
         id: number_of(instance),
         state: ObjectState { fuse_blown: intact == Some(false) && whole.state.actualized, ..whole.state },
@@ -119,10 +119,11 @@ fn fragment_objects<'a>(
     instance: &'a Instance,
     views: &'a [NodeView],
 ) -> impl Iterator<Item = FragmentObject> + 'a {
-    whole.numbers.fragments.iter().zip(&instance.nodes).map(move |(number, node)| {
-        let one = Instance { nodes: vec![node.clone()], ..instance.clone() };
-        let lost =
-            whole.state.actualized && is_intact(&one, whole.session.created_unix, views) == Some(false);
+    let made = instance.made.iter().copied().chain(std::iter::repeat(false));
+    let places = instance.nodes.iter().zip(made);
+    whole.numbers.fragments.iter().zip(places).map(move |(number, (node, made))| {
+        let one = Instance { nodes: vec![node.clone()], made: vec![made], ..instance.clone() };
+        let lost = whole.state.actualized && is_intact(&one, views) == Some(false);
         FragmentObject {
             id: *number,
             state: ObjectState { fuse_blown: lost, ..whole.state },

@@ -8,12 +8,8 @@ use wire::node::{FragmentStatus, PartTrouble};
 
 use crate::advice::look_into;
 
-use crate::control::now_unix;
 use crate::site::NodeView;
 use crate::state::instances::Instance;
-
-/// How long after a session's start a node's last report may be older than the fragment, seconds.
-const SETTLED_S: u64 = 30;
 
 /// How a part is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,8 +33,8 @@ pub struct Refused {
 }
 
 /// Whether all parts are served and no damage of them is known; `None`: not known.
-pub fn is_intact(instance: &Instance, created_unix: u64, nodes: &[NodeView]) -> Option<bool> {
-    let parts = || of(instance, created_unix, nodes);
+pub fn is_intact(instance: &Instance, nodes: &[NodeView]) -> Option<bool> {
+    let parts = || of(instance, nodes);
     if parts().any(|part| matches!(part, Part::Refused(_))) {
         return Some(false);
     }
@@ -79,8 +75,7 @@ pub fn are_whole(instance: &Instance, nodes: &[NodeView]) -> bool {
             copies && mirrors && (!instance.is_mirrored() || !part.mirrors.is_empty())
         })
     };
-    // As if it was made long ago: who does not have its part by now does not serve it.
-    is_intact(instance, 0, nodes) == Some(true) && instance.nodes.iter().all(is_whole)
+    is_intact(instance, nodes) == Some(true) && instance.nodes.iter().all(is_whole)
 }
 
 /// Where nodes that were given up, and are back, keep what they had.
@@ -95,29 +90,24 @@ pub fn given_up(instance: &Instance, nodes: &[NodeView]) -> Vec<GivenUp> {
 }
 
 /// Those that are not served, with why and what to do.
-pub fn unserved(instance: &Instance, created_unix: u64, nodes: &[NodeView]) -> Vec<PartTrouble> {
+pub fn unserved(instance: &Instance, nodes: &[NodeView]) -> Vec<PartTrouble> {
     let trouble = |part| match part {
         Part::Awaited(trouble) | Part::Refused(Refused { trouble, .. }) => Some(trouble),
         Part::Served | Part::Unknown => None,
     };
-    of(instance, created_unix, nodes).filter_map(trouble).collect()
+    of(instance, nodes).filter_map(trouble).collect()
 }
 
 /// One of those that their nodes do not serve: first such as nobody tries again.
-pub fn refused(instance: &Instance, created_unix: u64, nodes: &[NodeView]) -> Option<Refused> {
-    let all = of(instance, created_unix, nodes).filter_map(|part| match part {
+pub fn refused(instance: &Instance, nodes: &[NodeView]) -> Option<Refused> {
+    let all = of(instance, nodes).filter_map(|part| match part {
         Part::Refused(refused) => Some(refused),
         _ => None,
     });
     all.min_by_key(|refused| refused.retried)
 }
 
-fn of<'a>(
-    instance: &'a Instance,
-    created_unix: u64,
-    nodes: &'a [NodeView],
-) -> impl Iterator<Item = Part> + 'a {
-    let settled = now_unix().saturating_sub(created_unix) > SETTLED_S;
+fn of<'a>(instance: &'a Instance, nodes: &'a [NodeView]) -> impl Iterator<Item = Part> + 'a {
     (0..).zip(&instance.nodes).map(move |(part, name)| {
         let Some(view) = nodes.iter().find(|view| view.name == *name) else { return Part::Unknown };
         let trouble = |why: String, advice: String| PartTrouble { part, node: name.clone(), why, advice };
@@ -138,16 +128,35 @@ fn of<'a>(
                 if nodes_stay(nodes) { "wait some seconds" } else { "mount the buffer: that waits for it" }.into(),
             )),
             Some(_) => Part::Served,
-            None if settled => {
+            None if is_missed(instance, part, view) => {
                 let why = "the node does not have it, although it was made there".into();
                 let advice = "see whether the file system with the node's folder is mounted, mount it, and start \
                      the node again";
-                let trouble = trouble(why, format!("{advice}{}", again(view, nodes)));
+                let else_ = for_good(instance, view);
+                let trouble = trouble(why, format!("{advice}{}{else_}", again(view, nodes)));
                 Part::Refused(Refused { trouble, retried: false })
             }
             None => Part::Unknown,
         }
     })
+}
+
+/// What is left where a part that its node does not have is not to be had any more.
+fn for_good(instance: &Instance, view: &NodeView) -> String {
+    match (&view.registration, instance.nodes.len()) {
+        (Some(_), 2..) => format!(
+            "; if what it had is lost for good, stop forebay-node on {name}, then `forebay node lost {name}` gives its \
+             place to another node",
+            name = view.name
+        ),
+        _ => format!("; if it is lost for good, `forebay rm {TOKEN}` gives the buffer up"),
+    }
+}
+
+/// Whether a node that does not name the part should: it was made, and before the node was asked.
+fn is_missed(instance: &Instance, part: u32, view: &NodeView) -> bool {
+    let made = instance.made.get(part as usize).copied().unwrap_or_default();
+    made && !view.too_new.contains(&instance.id)
 }
 
 /// Whether the nodes run on after this command: those of one machine do while something is mounted.
@@ -188,110 +197,4 @@ fn come_back(view: &NodeView) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use model::phase::{AccessMode, Coherence, Redundancy};
-    use wire::control::VolumeKind;
-    use wire::node::{IntegrityStatus, MountStatus, NodeHealth, StorageAddress};
-
-    use super::*;
-
-    fn instance() -> Instance {
-        Instance {
-            id: "i1".into(),
-            key: String::new(),
-            stage_key: String::new(),
-            requested_bytes: 1,
-            capacity_bytes: 1,
-            volume: VolumeKind::Directory,
-            pool: "local".into(),
-            granularity_bytes: 1,
-            nodes: vec!["n0".into()],
-            access_modes: vec![AccessMode::Striped],
-            coherence: Coherence::default(),
-            drain: None,
-            on_job_nodes: false,
-            redundancy: Redundancy::default(),
-        }
-    }
-
-    fn fragment() -> FragmentStatus {
-        FragmentStatus { instance: "i1".into(), capacity_bytes: 1, ..FragmentStatus::default() }
-    }
-
-    fn view(fragments: Vec<FragmentStatus>) -> NodeView {
-        let health = NodeHealth {
-            name: "n0".into(),
-            pid: 77,
-            data: StorageAddress { node: "n0".into(), tcp: String::new(), unix: None },
-            fragments,
-            mounts: vec![],
-            stages: vec![],
-            local: None,
-        };
-        NodeView { name: "n0".into(), online: true, health: Some(health), ..NodeView::default() }
-    }
-
-    /// Whether it is intact, and what is said and refused of its one part.
-    fn seen(view: &NodeView) -> (Option<bool>, Option<String>, bool) {
-        let instance = instance();
-        let nodes = std::slice::from_ref(view);
-        let said = unserved(&instance, 0, nodes).pop().map(|part| format!("{}; {}", part.why, part.advice));
-        (is_intact(&instance, 0, nodes), said, refused(&instance, 0, nodes).is_some())
-    }
-
-    #[test]
-    fn what_is_refused_or_gone_is_told_apart_from_what_only_takes_its_time() {
-        assert_eq!(seen(&view(vec![fragment()])), (Some(true), None, false));
-        let broken = FragmentStatus { error: Some("a bad log".into()), ..fragment() };
-        let (intact, said, refused) = seen(&view(vec![broken]));
-        assert_eq!((intact, refused), (Some(false), true));
-        assert!(said.is_some_and(|said| said.contains("a bad log") && said.contains("mounting the buffer")));
-        let (intact, said, refused) = seen(&view(vec![]));
-        assert_eq!((intact, refused), (Some(false), true));
-        assert!(said.as_ref().is_some_and(|said| said.contains("does not have it")), "{said:?}");
-        let integrity = IntegrityStatus { damaged: 1, ..IntegrityStatus::default() };
-        let (intact, said, refused) = seen(&view(vec![FragmentStatus { integrity, ..fragment() }]));
-        assert_eq!((intact, said, refused), (Some(false), None, false));
-        let (intact, said, refused) = seen(&view(vec![FragmentStatus { starting: true, ..fragment() }]));
-        assert_eq!((intact, said.is_some(), refused), (None, true, false));
-    }
-
-    #[test]
-    fn a_part_that_lost_objects_or_has_no_mirror_as_it_should_is_not_whole() {
-        let whole = |fragment| are_whole(&instance(), &[view(vec![fragment])]);
-        assert!(whole(fragment()) && !whole(FragmentStatus { starting: true, ..fragment() }));
-        let lost = FragmentStatus { lost: vec![(0, 7)], ..fragment() };
-        assert_eq!(seen(&view(vec![lost.clone()])).0, Some(false));
-        assert!(!whole(lost));
-        let mirrored = Instance { redundancy: Redundancy::Mirror, ..instance() };
-        assert!(!are_whole(&mirrored, &[view(vec![fragment()])]), "nothing is said of its mirror");
-    }
-
-    #[test]
-    fn the_process_of_a_node_is_only_named_where_it_runs_on() {
-        let mut running = view(vec![FragmentStatus { error: Some("a bad log".into()), ..fragment() }]);
-        assert!(seen(&running).1.is_some_and(|said| !said.contains("kill")));
-        let mount = MountStatus {
-            id: "s1-striped".into(),
-            mountpoint: "/mnt/fast".into(),
-            mounted: true,
-            pid: Some(78),
-            interruptions: 0,
-            error: None,
-        };
-        running.health.iter_mut().for_each(|health| health.mounts = vec![mount.clone()]);
-        assert!(seen(&running).1.is_some_and(|said| said.contains("`kill 77`")));
-        let starting = view(vec![FragmentStatus { starting: true, ..fragment() }]);
-        assert!(seen(&starting).1.is_some_and(|said| said.contains("mount the buffer")));
-    }
-
-    #[test]
-    fn of_a_node_that_has_not_answered_nothing_is_known() {
-        let never = NodeView { name: "n0".into(), ..NodeView::default() };
-        assert_eq!(seen(&never), (None, None, false));
-        let gone = NodeView { online: false, last_error: Some("refused".into()), ..view(vec![fragment()]) };
-        let (intact, said, refused) = seen(&gone);
-        assert_eq!((intact, refused), (None, false));
-        assert!(said.as_ref().is_some_and(|said| said.contains("does not answer: refused")), "{said:?}");
-    }
-}
+mod tests;

@@ -2,6 +2,7 @@
 //! tests another, in memory.
 
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 use model::phase::Redundancy;
 use serde::Deserialize;
@@ -61,6 +62,10 @@ pub struct NodeView {
     pub last_error: Option<String>,
     /// What it said last, perhaps before it went offline.
     pub health: Option<NodeHealth>,
+    /// When it was asked for that.
+    pub asked: Option<Instant>,
+    /// Instances whose parts were made after it was asked.
+    pub too_new: Vec<String>,
     /// What it said of itself when it registered; `None`: control runs it by itself.
     pub registration: Option<RegisterNode>,
     /// Why it gets nothing new; `None`: it does.

@@ -17,7 +17,7 @@ use crate::state::instances::{self, Instance};
 use crate::state::sessions::Session;
 use crate::state::transfers::{self, Transfer};
 use crate::state::{self, registrations, timings};
-use crate::views::{seen_mount, used_bytes};
+use crate::views::{held_at_most, seen_mount, used_bytes};
 
 /// As many stages on demand as a status lists.
 const ON_DEMAND_SHOWN: u32 = 1000;
@@ -37,7 +37,7 @@ pub(crate) async fn of_token<S: Site>(control: &Control<S>, token: &str) -> Resu
 pub(crate) async fn of<S: Site>(control: &Control<S>, session: Session) -> Result<SessionStatus, ApiError> {
     let busy = control.running(&session.token);
     let rows = control.database.transact(move |tx| Rows::read(tx, session)).await?;
-    Ok(rows.describe(busy, &control.site.nodes()))
+    Ok(rows.describe(busy, &control.nodes()))
 }
 
 /// Everything that the database has on one session.
@@ -80,10 +80,12 @@ impl Rows {
         let activations =
             self.activations.into_iter().map(|activation| describe(handle, activation, nodes)).collect();
         let stages: Vec<StageStatus> = self.transfers.iter().map(Transfer::status).collect();
-        let instance = self
-            .instance
-            .map(|instance| describe_instance(instance, &token, self.session.created_unix, nodes));
-        let used_bytes = instance.as_ref().map_or(0, |instance| instance.used_bytes);
+        let held = self.instance.as_ref().map_or(0, |instance| held_at_most(instance, nodes));
+        let mut instance = self.instance.map(|instance| describe_instance(instance, &token, nodes));
+        if let Some(leaving) = instance.as_mut().filter(|_| busy == Some(Function::Teardown)) {
+            // Nobody misses what is being destroyed.
+            (leaving.intact, leaving.unserved) = (None, Vec::new());
+        }
         SessionStatus {
             owner: self.session.owner,
             script: self.session.script,
@@ -91,7 +93,7 @@ impl Rows {
             phase: self.session.phase,
             busy,
             failed: self.session.failed,
-            bytes_dirty: bytes_dirty(&stages, used_bytes, self.session.was_mounted),
+            bytes_dirty: bytes_dirty(&stages, held, self.session.was_mounted),
             bytes_left: bytes_left(&stages),
             instance,
             activations,
@@ -109,14 +111,12 @@ impl Rows {
     }
 }
 
-/// What stage-outs may still have to save: all that is in the buffer, less what they have saved and verified. A job
-/// that never ran wrote nothing.
-fn bytes_dirty(stages: &[StageStatus], used_bytes: u64, was_mounted: bool) -> u64 {
-    let outs = || stages.iter().filter(|stage| stage.direction == Direction::Out);
-    if !was_mounted || outs().all(|stage| stage.state == StageState::Complete) {
-        return 0;
-    }
-    used_bytes.saturating_sub(outs().map(|stage| stage.progress.bytes_verified).sum())
+/// What stage-outs may still have to save, at most: all that the buffer may hold, until each of them is complete. What
+/// they have verified is not taken off, as it need not be in what the buffer holds: a file is verified with its holes,
+/// once by each stage-out that has it, and may be removed or changed since. A job that never ran wrote nothing.
+fn bytes_dirty(stages: &[StageStatus], held: u64, was_mounted: bool) -> u64 {
+    let mut outs = stages.iter().filter(|stage| stage.direction == Direction::Out);
+    if !was_mounted || outs.all(|stage| stage.state == StageState::Complete) { 0 } else { held }
 }
 
 fn bytes_left(stages: &[StageStatus]) -> u64 {
@@ -138,17 +138,12 @@ fn describe(handle: &str, activation: Activation, nodes: &[NodeView]) -> Activat
     }
 }
 
-fn describe_instance(
-    instance: Instance,
-    token: &str,
-    created_unix: u64,
-    nodes: &[NodeView],
-) -> InstanceStatus {
+fn describe_instance(instance: Instance, token: &str, nodes: &[NodeView]) -> InstanceStatus {
     let told = |parts: Vec<PartTrouble>| parts.into_iter().map(|part| part.of_buffer(token)).collect();
     InstanceStatus {
         used_bytes: used_bytes(&instance.id, nodes),
-        intact: parts::is_intact(&instance, created_unix, nodes),
-        unserved: told(parts::unserved(&instance, created_unix, nodes)),
+        intact: parts::is_intact(&instance, nodes),
+        unserved: told(parts::unserved(&instance, nodes)),
         copies: copies(&instance, nodes),
         mirrors: mirrors(&instance, token, nodes),
         damaged: told(parts::damaged(&instance, nodes)),
@@ -191,4 +186,29 @@ fn mirrors(instance: &Instance, token: &str, nodes: &[NodeView]) -> Vec<MirrorSt
         }
     }
     mirrors
+}
+
+#[cfg(test)]
+mod tests {
+    use model::phase::StageKind;
+
+    use super::*;
+
+    fn out(state: StageState, bytes_verified: u64) -> StageStatus {
+        let transfer = Transfer::out(StageKind::Directory, "tmp", "/pfs/tmp");
+        let mut status = StageStatus { state, ..transfer.untouched() };
+        status.progress.bytes_verified = bytes_verified;
+        status
+    }
+
+    #[test]
+    fn what_was_verified_never_hides_what_is_owed() {
+        // A file of 1 GiB that is one hole was verified, or one that the job has removed since, or one file twice; what
+        // failed has the 4 KiB that are in the buffer.
+        let stages = [out(StageState::Complete, 1 << 30), out(StageState::Failed, 0)];
+        assert_eq!(bytes_dirty(&stages, 4096, true), 4096);
+        assert_eq!(bytes_dirty(&[out(StageState::Active, 1 << 30)], 4096, true), 4096);
+        assert_eq!(bytes_dirty(&stages[..1], 4096, true), 0);
+        assert_eq!(bytes_dirty(&stages, 4096, false), 0);
+    }
 }

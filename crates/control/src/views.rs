@@ -3,6 +3,7 @@
 use wire::node::MountStatus;
 
 use crate::site::NodeView;
+use crate::state::instances::Instance;
 
 /// What a node said last of a mount.
 pub fn seen_mount<'a>(nodes: &'a [NodeView], node: &str, id: &str) -> Option<&'a MountStatus> {
@@ -14,4 +15,23 @@ pub fn seen_mount<'a>(nodes: &'a [NodeView], node: &str, id: &str) -> Option<&'a
 pub fn used_bytes(instance: &str, nodes: &[NodeView]) -> u64 {
     let fragments = nodes.iter().filter_map(|view| view.health.as_ref()).flat_map(|health| &health.fragments);
     fragments.filter(|fragment| fragment.instance == instance).map(|fragment| fragment.used_bytes).sum()
+}
+
+/// Bytes that an instance holds at most: what its nodes say of the parts that they serve, and as much as a part may
+/// hold where nobody says how much that is now.
+pub fn held_at_most(instance: &Instance, nodes: &[NodeView]) -> u64 {
+    if instance.nodes.is_empty() {
+        return instance.capacity_bytes;
+    }
+    let share = instance.capacity_bytes.div_ceil(instance.nodes.len() as u64);
+    let held = |name: &String| {
+        // On one machine a node that does not run is not written to, and on a cluster one that is cut off may be.
+        let heard = |view: &&NodeView| view.name == *name && (view.online || view.registration.is_none());
+        let health = nodes.iter().find(heard).and_then(|view| view.health.as_ref());
+        let mut fragments = health.iter().flat_map(|health| &health.fragments);
+        let part =
+            fragments.find(|part| part.instance == instance.id && part.error.is_none() && !part.starting);
+        part.map_or(share, |part| part.used_bytes)
+    };
+    instance.nodes.iter().map(held).sum()
 }

@@ -4,6 +4,7 @@
 //! ```text
 //! NODE/locals/ID/spec.json     what was asked for, and whether the job has ended
 //! NODE/locals/ID/request.json  the drain that its user asked for in it, as it was last seen there
+//! NODE/locals.noted/ID         that it was made and not discarded
 //! NODE/locals/ID/volume.img    the volume's bytes, unless they are elsewhere: see [`backing`]
 //! MOUNT_ROOT/local-NODE-ID     where it is mounted as long as it is there
 //! LOCAL_ROOT/USER              the same, until the job ends
@@ -16,6 +17,7 @@ pub mod backing;
 mod cgroup;
 mod keeper;
 mod making;
+mod noted;
 mod user_path;
 mod volume;
 
@@ -37,6 +39,7 @@ use crate::keep;
 use crate::turns::Turns;
 use backing::Kind;
 use keeper::Keeper;
+use noted::Noted;
 use user_path::Turn;
 use volume::Volume;
 
@@ -130,24 +133,41 @@ impl Locals {
         let unusable = |error| failed("use the folder", &folder, error);
         std::fs::create_dir_all(&folder).map_err(unusable)?;
         setting.kind.backing(&folder).open()?;
-        let locals = Arc::new(Locals {
+        let locals = Locals::without_any(setting);
+        locals.take_up_all().map_err(unusable)?;
+        Ok(locals)
+    }
+
+    fn without_any(setting: Setting) -> Arc<Locals> {
+        Arc::new(Locals {
             setting: Arc::new(setting),
             locals: Mutex::default(),
             free: Mutex::default(),
             making: tokio::sync::Mutex::new(()),
             turns: Turns::default(),
             turn_at_paths: Turn::default(),
-        });
-        locals.take_up_all().map_err(unusable)?;
-        Ok(locals)
+        })
     }
 
     fn take_up_all(self: &Arc<Self>) -> io::Result<()> {
         // A folder without a specification that has the image of a volume stays.
         for (_, kept) in keep::folders(&self.setting.folder)? {
+            self.note(&kept);
             self.take_up(kept);
         }
         Ok(())
+    }
+
+    /// Notes what an earlier life has left, which may not have done so.
+    fn note(&self, kept: &Kept) {
+        let id = &kept.spec.id;
+        let noted = || Noted::of(&self.setting.folder, id).put();
+        // A full disk keeps no node from starting.
+        if kept.life() != Life::GivenUp
+            && let Err(error) = noted()
+        {
+            tracing::warn!(id, %error, "cannot note that there is a volume");
+        }
     }
 
     /// Takes the volume from its user; it is drained, if that was asked for and what is in it is not `given_up`, and
@@ -158,7 +178,14 @@ impl Locals {
     pub async fn release(self: &Arc<Self>, id: &str, given_up: bool) -> Result<(), ApiError> {
         // It may just be being made for somebody who does not wait for it any more.
         let _turn = self.turns.take(id).await;
-        self.find(id)?;
+        match self.find(id) {
+            // What comes back with its disk is kept and listed: nobody asks for it any more.
+            Err(error) if given_up && error.code == noted::AWAY => {
+                tracing::warn!(id, %error, "a volume is given up that is not there");
+                return Ok(());
+            }
+            found => found?,
+        }
         let locals = self.lock();
         let Some(handle) = locals.get(id) else { return Ok(()) };
         let life = if given_up { Life::GivenUp } else { Life::Released };
@@ -219,9 +246,9 @@ impl Locals {
         if self.lock().contains_key(id) {
             return Ok(());
         }
-        let kept = keep::find_for(&format!("volume {id}"), &folder)?;
-        if let Some(kept) = kept {
-            self.take_up(kept);
+        match keep::find_for(&format!("volume {id}"), &folder)? {
+            Some(kept) => drop(self.take_up(kept)),
+            None => Noted::of(&self.setting.folder, id).check_gone()?,
         }
         Ok(())
     }
@@ -265,3 +292,6 @@ impl Locals {
         self.locals.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -10,14 +10,14 @@ use api::endpoint::Endpoint;
 use serde_json::{Value, json};
 use wire::control::{CLI, SessionStatus, Status, Teardown, TeardownReply};
 
-use super::checked_token;
 use super::status::AGAIN;
 use super::status::report::{Report, Run};
+use super::{checked_token, rm};
 use crate::arguments;
+use crate::env;
 use crate::exit_code::ExitCode;
 use crate::failure::Failure;
 use crate::output::Output;
-use crate::{env, render};
 
 /// How long a control service that is just starting again is waited for.
 pub const RESTART: Duration = Duration::from_secs(20);
@@ -62,6 +62,9 @@ pub fn rm(arguments: &arguments::Rm, output: &Output) -> Result<u8, Failure> {
             advice: format!("end the job with `scancel --hurry {token}`; --force if its manager forgot it"),
         });
     }
+    if let Some(owed) = rm::owed(&known) {
+        output.note(&owed);
+    }
     if known.busy.is_some() {
         control.post::<_, Value>(&session_path(token, "/cancel"), &json!({})).map_err(failure)?;
     }
@@ -70,8 +73,7 @@ pub fn rm(arguments: &arguments::Rm, output: &Output) -> Result<u8, Failure> {
     if let Some(why) = reply.kept {
         return Err(Failure::unavailable(why, "look into `journalctl -u forebay-control` on its host"));
     }
-    let used = known.instance.as_ref().map_or_else(|| render::bytes(0), render::used);
-    output.say(&format!("forebay: destroyed buffer {token} with {used}"));
+    output.say(&rm::destroyed(&known));
     Ok(ExitCode::Success.number())
 }
 

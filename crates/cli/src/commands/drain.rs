@@ -41,12 +41,6 @@ pub fn run(arguments: &Drain, output: &Output) -> Result<u8, Failure> {
 }
 
 fn start(settings: &Settings, output: &Output) -> Result<(), Failure> {
-    match std::fs::create_dir(&settings.to) {
-        Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
-            return Err(Failure::local("make", &settings.to, &error));
-        }
-        _ => {}
-    }
     let volume = node_volume(&settings.from, settings.state.as_deref());
     let state = state_of(&settings.from, settings.state.as_deref());
     std::fs::create_dir_all(&state).map_err(|error| Failure::local("make", &state, &error))?;
@@ -108,16 +102,10 @@ fn state_of(from: &Path, state: Option<&Path>) -> PathBuf {
 fn ask_node(settings: &Settings, volume: &Path, output: &Output) -> Result<(), Failure> {
     let state = volume.join(settings::OWN_FOLDER);
     let failed = |error: &std::io::Error| Failure::local("ask for the drain of", volume, error);
-    let words = settings.words().and_then(|words| {
-        let text = |word: std::ffi::OsString| {
-            word.into_string().map_err(|_| std::io::Error::other("a path is not UTF-8"))
-        };
-        words.into_iter().map(text).collect::<std::io::Result<Vec<String>>>()
-    });
-    let words = words.map_err(|error| failed(&error))?;
+    let words = settings.request().map_err(|error| failed(&error))?;
     let request = state.join(settings::REQUEST);
     std::fs::create_dir_all(&state)
-        .and_then(|()| disk::replace(&request, serde_json::json!(words).to_string().as_bytes()))
+        .and_then(|()| disk::replace(&request, &words))
         .and_then(|()| drain::start::go_on(&state))
         .map_err(|error| failed(&error))?;
     let give_up = Instant::now() + START_LIMIT;
@@ -159,11 +147,11 @@ fn say_begun(status: &Status, output: &Output) {
 }
 
 fn status(of: &DrainOf, output: &Output) -> Result<(), Failure> {
-    let folder = settings::board(&of.to, of.session.as_deref());
-    let statuses = drain::board::Board::new(folder).statuses();
+    let folder = settings::rendezvous(&of.to, of.session.as_deref());
+    let statuses = drain::rendezvous::Rendezvous::new(folder).statuses();
     let statuses = match statuses {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            return Err(Failure::local("read the drainers' board in", &of.to, &error));
+            return Err(Failure::local("read the drainers' files in", &of.to, &error));
         }
         Err(_) => return Err(nobody(of)),
         Ok(statuses) => statuses,
@@ -184,8 +172,8 @@ fn status(of: &DrainOf, output: &Output) -> Result<(), Failure> {
 }
 
 fn receipt(of: &DrainOf, output: &Output) -> Result<(), Failure> {
-    let folder = settings::board(&of.to, of.session.as_deref());
-    let files = drain::board::Board::new(folder).files().map_err(|error| match error.kind() {
+    let folder = settings::rendezvous(&of.to, of.session.as_deref());
+    let files = drain::rendezvous::Rendezvous::new(folder).files().map_err(|error| match error.kind() {
         std::io::ErrorKind::NotFound => nobody(of),
         _ => Failure::local("read the drainers' logs in", &of.to, &error),
     })?;
@@ -225,12 +213,12 @@ fn line(status: &Status) -> String {
 }
 
 fn wait_for(of: &DrainOf, timeout: Option<u64>, output: &Output) -> Result<Vec<Answer>, Failure> {
-    let (folder, to) = (settings::board(&of.to, of.session.as_deref()), of.to.display().to_string());
+    let (folder, to) = (settings::rendezvous(&of.to, of.session.as_deref()), of.to.display().to_string());
     let mut told = Told { output, last: None };
     let ended = wait::wait(&folder, timeout.map(Duration::from_secs), &mut told);
-    let ended = ended.map_err(|error| Failure::local("read the drainers' board in", &of.to, &error))?;
+    let ended = ended.map_err(|error| Failure::local("read the drainers' files in", &of.to, &error))?;
     if let Ending::Answered(_) = ended {
-        let written = drain::board::Board::new(folder).write_receipt();
+        let written = drain::rendezvous::Rendezvous::new(folder).write_receipt();
         written.map_err(|error| Failure::local("write the receipt in", &of.to, &error))?;
     }
     match ended {

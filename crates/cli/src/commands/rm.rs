@@ -41,6 +41,9 @@ async fn remove(context: &Context, token: &str, force: bool) -> Result<Option<St
     // Only nodes that have reported can say how much is destroyed.
     context.service.status().await?;
     let Some(status) = session.status_if_known().await? else { return Ok(None) };
+    if let Some(owed) = owed(&status) {
+        context.output.note(&owed);
+    }
     context.end_leftover(token).await?;
     if !force {
         programs::check_unmountable(&status, ", or give --force, which destroys what they work on")?;
@@ -69,14 +72,25 @@ async fn remove(context: &Context, token: &str, force: bool) -> Result<Option<St
     }
 }
 
+/// What was to be staged out and is not.
+fn undrained(status: &SessionStatus) -> Vec<&str> {
+    let outs = status.stages.iter().filter(|stage| stage.direction == Direction::Out);
+    outs.filter(|stage| stage.state != StageState::Complete).map(|stage| stage.source.as_str()).collect()
+}
+
+/// What is about to be given up, before anything of it is; `None` where nothing is owed.
+pub(super) fn owed(status: &SessionStatus) -> Option<String> {
+    let lost = undrained(status);
+    (status.bytes_dirty > 0 && !lost.is_empty()).then(|| {
+        let bytes = render::bytes(status.bytes_dirty);
+        format!("forebay: this gives up what is not staged out, at most {bytes}: {}", lost.join(" "))
+    })
+}
+
 /// What went with the buffer.
-fn destroyed(status: &SessionStatus) -> String {
+pub(super) fn destroyed(status: &SessionStatus) -> String {
     let used = status.instance.as_ref().map_or_else(|| render::bytes(0), render::used);
-    let undrained = status
-        .stages
-        .iter()
-        .filter(|stage| stage.direction == Direction::Out && stage.state != StageState::Complete);
-    let lost: Vec<&str> = undrained.map(|stage| stage.source.as_str()).collect();
+    let lost = undrained(status);
     let mut line = format!("forebay: destroyed buffer {} with {used}", status.token);
     if !lost.is_empty() {
         line += &format!(", not staged out: {}", lost.join(" "));
@@ -98,6 +112,17 @@ mod tests {
             destroyed(&fixtures::session()),
             "forebay: destroyed buffer 3 with 41 MiB, not staged out: $DW_JOB_STRIPED/results"
         );
+    }
+
+    #[test]
+    fn what_is_owed_is_named_before_it_is_given_up() {
+        let mut status = fixtures::session();
+        assert_eq!(owed(&status), None, "its job never wrote");
+        status.bytes_dirty = 6 << 20;
+        let named = "forebay: this gives up what is not staged out, at most 6 MiB: $DW_JOB_STRIPED/results";
+        assert_eq!(owed(&status).as_deref(), Some(named));
+        status.stages.iter_mut().for_each(|stage| stage.state = StageState::Complete);
+        assert_eq!(owed(&status), None);
     }
 
     #[test]

@@ -116,8 +116,12 @@ async fn resume_locked(context: &Context, token: &str, lock: RunLock) -> Result<
             "`forebay status` lists what can be resumed",
         ));
     };
-    context.end_leftover(token).await?;
     let known = context.session(token).status_if_known().await?;
+    if known.as_ref().is_some_and(|known| !record.is_of(known)) {
+        return Err(record.of_another(&context.records.record_path(token)));
+    }
+    context.end_leftover(token).await?;
+    record.session_created_unix = known.as_ref().map(|known| known.created_unix);
     match (&record.job, known) {
         (_, None) if record.releasing => {
             context.records.remove(lock, token);

@@ -57,8 +57,9 @@ async fn show(context: &Context, arguments: &arguments::Status) -> Result<u8, Fa
 fn run_of(context: &Context, session: &SessionStatus) -> Run {
     match (context.records.is_live(&session.token), context.records.read(&session.token)) {
         (true, _) => Run::Live,
+        (false, Ok(Some(record))) if record.is_of(session) => Run::Interrupted,
         // Of one that cannot be read `run --resume` says why.
-        (false, Ok(Some(_)) | Err(_)) => Run::Interrupted,
-        (false, Ok(None)) => Run::None,
+        (false, Err(_)) => Run::Interrupted,
+        (false, Ok(_)) => Run::None,
     }
 }

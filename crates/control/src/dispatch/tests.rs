@@ -7,6 +7,7 @@ mod door;
 mod full_disk;
 mod hosts;
 mod job_nodes;
+mod older_copy;
 mod on_demand;
 mod out_of_order;
 mod reuse;

@@ -54,7 +54,9 @@ pub async fn make<S: Site>(control: &Control<S>, of: &Described) -> Result<(), A
 /// The database's.
 pub async fn note_made<S: Site>(control: &Control<S>, instance: &Instance) -> Result<(), ApiError> {
     let id = instance.id.clone();
-    control.database.transact(move |tx| fragments::note_made(tx, &id)).await
+    control.database.transact(move |tx| fragments::note_made(tx, &id)).await?;
+    control.note_made(&instance.id);
+    Ok(())
 }
 
 async fn make_one<S: Site>(control: &Control<S>, node: &str, spec: &FragmentSpec) -> Result<(), ApiError> {
@@ -81,6 +83,7 @@ async fn make_one<S: Site>(control: &Control<S>, node: &str, spec: &FragmentSpec
 /// # Errors
 /// A node does not let go; the instance must stay noted then.
 pub async fn destroy<S: Site>(control: &Control<S>, instance: &Instance) -> Result<(), ApiError> {
+    control.forget_made(&instance.id);
     let all = instance.nodes.iter().map(async |node| {
         match control.site.delete_fragment(node, &instance.id).await {
             Err(error) if absent(&control.site, &error) => {

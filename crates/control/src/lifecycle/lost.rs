@@ -14,7 +14,7 @@ use wire::control::{ApiError, AtRisk, Damaged, Lost, Moved as Replaced};
 use wire::node::{Missing, Moved, PartFiles, StorageAddress};
 
 use super::target::{self, Described};
-use super::{buffers, fragments, join_all, setup};
+use super::{buffers, fragments, join_all, setup, taken_before};
 use crate::control::Control;
 use crate::pool::Ground;
 use crate::site::{LastWord, NodeView, Site};
@@ -159,6 +159,9 @@ async fn take_place<S: Site>(
     (described, place): (&Described, u32),
     lost: &NodeView,
 ) -> Result<Instance, ApiError> {
+    if let Some(instance) = taken_before::find(control, token, (described, place), lost).await? {
+        return Ok(instance);
+    }
     let word = control.site.give_up(&lost.name, &described.instance.id);
     let is_judged = described.instance.is_mirrored() || !homes(control, described, place).is_empty();
     check_last(&word, is_judged, &lost.name)?;

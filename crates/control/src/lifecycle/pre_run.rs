@@ -90,6 +90,7 @@ pub async fn run<S: Site>(control: &Control<S>, token: &str, request: PreRun) ->
         spread::over(control, &session, &mut used, &names(&hosts)).await?;
         add_private(control, &mut used, &names(&hosts)).await?;
     }
+    served::check(control, &used).await?;
     let mounts = wanted.iter().map(|(place, standing)| {
         let old = known.iter().find(|old| place.is(old));
         mount(control, &session, &used, place.activation(*standing, old, session.phase), hosts.len() == 1)
@@ -265,7 +266,6 @@ async fn mount<S: Site>(
     let id = mount_id(&session.handle, &activation);
     leftovers::clear(control, &node, &id).await.map_err(|error| on_node(&node, error))?;
     let addresses: Vec<StorageAddress> = target::addresses(control, &buffer.described.instance).await?;
-    served::check(control, session, buffer).await?;
     let nodes = target::usable(&control.site, &addresses);
     let spec = MountSpec {
         id,

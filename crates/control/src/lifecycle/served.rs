@@ -1,4 +1,6 @@
 //! Whether a buffer's nodes serve all parts of it, before it is mounted. Why one does not is [`parts`]'s to say.
+//!
+//! **Invariant:** the nodes are asked then: what they said before may be of a life that has ended.
 
 use std::time::{Duration, Instant};
 
@@ -6,11 +8,11 @@ use wire::control::ApiError;
 use wire::node::PartTrouble;
 
 use super::buffers::Buffer;
+use super::{join_all, target};
 use crate::control::Control;
 use crate::parts::{self, Refused};
 use crate::site::{NodeView, Site};
 use crate::state::instances::Instance;
-use crate::state::sessions::Session;
 
 /// How long a part is waited for that its node cannot serve yet.
 const RETRIED_WITHIN: Duration = Duration::from_secs(10);
@@ -18,21 +20,30 @@ const RETRIED_WITHIN: Duration = Duration::from_secs(10);
 /// Between two looks at it.
 const RETRIED_PAUSE: Duration = Duration::from_millis(100);
 
+/// How long a node is waited for that does not say how it is; then what it said last counts.
+const ASKED_WITHIN: Duration = Duration::from_secs(2);
+
+/// Whether all parts are served of the buffers that are to be mounted: once, however many nodes mount them.
+///
+/// # Errors
+/// A part is not served, or a node that control runs does not come up.
+pub async fn check<S: Site>(control: &Control<S>, used: &[Buffer]) -> Result<(), ApiError> {
+    for buffer in used.iter().filter(|buffer| !buffer.described.instance.is_private_volumes()) {
+        // Also starts those that control runs.
+        target::addresses(control, &buffer.described.instance).await?;
+        check_one(control, buffer).await?;
+    }
+    Ok(())
+}
+
 /// Who used a mount of a buffer that lacks a part would only wait. One that its node tries again by itself, as another
 /// node is only just starting, is waited for. So is one that is being started: it may turn out that it cannot be
 /// served, and the mount would not say why. After that it is for the mount to wait.
-///
-/// # Errors
-/// A part is not served.
-pub async fn check<S: Site>(
-    control: &Control<S>,
-    session: &Session,
-    buffer: &Buffer,
-) -> Result<(), ApiError> {
+async fn check_one<S: Site>(control: &Control<S>, buffer: &Buffer) -> Result<(), ApiError> {
     let begun = Instant::now();
     loop {
-        let nodes = control.site.nodes();
-        let refused = parts::refused(&buffer.described.instance, session.created_unix, &nodes);
+        let nodes = ask(control, &buffer.described.instance).await;
+        let refused = parts::refused(&buffer.described.instance, &nodes);
         let is_late = begun.elapsed() > RETRIED_WITHIN;
         let Some(Refused { trouble, retried }) = refused else {
             if is_late || !is_starting(&buffer.described.instance, &nodes) {
@@ -48,6 +59,28 @@ pub async fn check<S: Site>(
         }
         tokio::time::sleep(RETRIED_PAUSE).await;
     }
+}
+
+/// All nodes: the instance's as they are now, and one that does not answer as it was seen last.
+async fn ask<S: Site>(control: &Control<S>, instance: &Instance) -> Vec<NodeView> {
+    let asked = control.nodes().into_iter().map(async |view| {
+        if !instance.nodes.contains(&view.name) {
+            return view;
+        }
+        let begun = Instant::now();
+        match tokio::time::timeout(ASKED_WITHIN, control.site.health(&view.name)).await {
+            Ok(Ok(health)) => NodeView {
+                online: true,
+                last_error: None,
+                health: Some(health),
+                asked: Some(begun),
+                too_new: Vec::new(),
+                ..view
+            },
+            Ok(Err(_)) | Err(_) => view,
+        }
+    });
+    join_all(asked).await
 }
 
 /// Whether a node that answers is still starting its part.

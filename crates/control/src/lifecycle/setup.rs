@@ -239,6 +239,7 @@ async fn choose<S: Site>(
             pool: placement.pool,
             granularity_bytes: placement.granularity_bytes,
             nodes: placement.nodes,
+            made: Vec::new(),
             access_modes: own.access_modes,
             coherence: own.coherence,
             redundancy,

@@ -33,8 +33,8 @@ pub async fn run<S: Site>(control: &Control<S>, token: &str, how: Teardown) -> R
         Ok((instances::find(tx, &name)?, transfers::of_script(tx, &name)?))
     };
     let (instance, stages) = control.database.transact(read).await?;
-    if !how.hurry
-        && let Some(owed) = owed(control, &session).await?
+    if let Some(owed) = owed(control, &session).await?
+        && !is_given_up(token, &owed, how.hurry)
     {
         return keep(control, &session, &owed).await;
     }
@@ -69,6 +69,19 @@ pub async fn run<S: Site>(control: &Control<S>, token: &str, how: Teardown) -> R
     };
     control.database.transact(finish).await?;
     Ok(Done::Now)
+}
+
+/// Whether what is owed is given up, as it is in a `hurry`: then it is named before anything of it is gone.
+fn is_given_up(token: &str, StageStatus { source, destination, .. }: &StageStatus, hurry: bool) -> bool {
+    if hurry {
+        tracing::warn!(
+            token,
+            source,
+            destination,
+            "torn down in a hurry: what is not staged out is given up"
+        );
+    }
+    hurry
 }
 
 /// A stage-out whose data would be lost, of the script or on demand: the job could write, and its files are not all at

@@ -1,5 +1,7 @@
 //! Whether what a session's buffer stores is what was written: its nodes are asked, and their answers put together.
 
+use std::time::{Duration, Instant};
+
 use axum::Json;
 use axum::extract::{Path, State};
 use daemon::error::user;
@@ -10,8 +12,14 @@ use wire::node::{Damage, FsckReport, FsckSpec, PartTrouble, ScrubSpec, ScrubStat
 
 use super::Door;
 use crate::advice;
-use crate::site::Site;
+use crate::site::{NodeView, Site};
 use crate::state::instances::{self, Instance};
+
+/// How long the nodes are waited for that did not say yet what has come of a scrub or a repair.
+const HEARD_WITHIN: Duration = Duration::from_secs(3);
+
+/// Between two looks at that.
+const HEARD_PAUSE: Duration = Duration::from_millis(50);
 
 type Reply<T> = Result<Json<T>, Refusal>;
 
@@ -65,7 +73,21 @@ pub async fn fsck<S: Site>(
             sum.unseen.push(other);
         }
     }
+    hear(&door, &instance).await;
     Ok(Json(sum))
+}
+
+/// Waits until the instance's nodes have said how they are since this was called: what was found and mended shows in
+/// the status at once. For a moment at most: it is seen later as well.
+async fn hear<S: Site>(door: &Door<S>, instance: &Instance) {
+    let begun = Instant::now();
+    let is_old = |view: &NodeView| {
+        let is_of_it = view.online && instance.nodes.contains(&view.name);
+        is_of_it && view.asked.is_some_and(|asked| asked < begun)
+    };
+    while begun.elapsed() < HEARD_WITHIN && door.control.site.nodes().iter().any(is_old) {
+        tokio::time::sleep(HEARD_PAUSE).await;
+    }
 }
 
 async fn together<S: Site>(
@@ -88,6 +110,7 @@ async fn together<S: Site>(
         sum.add(ScrubStatus { error, ..one });
     }
     if !sum.running {
+        hear(door, &instance).await;
         name(door, &instance, &mut sum.damaged).await;
         name(door, &instance, &mut sum.unverified).await;
     }

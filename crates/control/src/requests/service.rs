@@ -40,7 +40,7 @@ pub async fn status<S: Site>(State(door): State<Door<S>>, caller: Caller) -> Rep
 /// The same as numbered objects.
 pub async fn objects<S: Site>(State(door): State<Door<S>>, caller: Caller) -> Reply<Objects> {
     let (control, rights) = (std::sync::Arc::clone(&door.control), door.rights(caller));
-    let views = control.site.nodes();
+    let views = control.nodes();
     let busy = std::sync::Arc::clone(&control);
     let read =
         move |tx: &rusqlite::Transaction<'_>| objects::read(tx, &views, rights, |token| busy.running(token));

@@ -89,3 +89,13 @@ pub fn replace(tx: &Transaction<'_>, token: &str, lost: &str, spare: &str) -> Re
     tx.execute(sql, params![token, lost, spare, Word(State::Replacing)])?;
     Ok(())
 }
+
+/// The fragment that the session's instance had on the node `lost` is on `found`, in this term, as that says.
+///
+/// # Errors
+/// The database's.
+pub fn replaced(tx: &Transaction<'_>, token: &str, (lost, found): (&str, &str), term: u32) -> Result<()> {
+    let sql = "UPDATE fragments SET node = ?3, state = ?4, term = ?5 WHERE token = ?1 AND node = ?2";
+    tx.execute(sql, params![token, lost, found, Word(State::There), term])?;
+    Ok(())
+}

@@ -29,6 +29,8 @@ pub struct Instance {
     pub granularity_bytes: u64,
     /// The node of each fragment, in order.
     pub nodes: Vec<String>,
+    /// Of each fragment, in order, whether it is noted that it was made; none that is not noted was.
+    pub made: Vec<bool>,
     /// Its namespaces, in the script's order.
     pub access_modes: Vec<AccessMode>,
     /// When nodes see what others wrote.
@@ -127,6 +129,7 @@ pub fn find(tx: &Transaction<'_>, token: &str) -> Result<Option<Instance>> {
                 pool: row.get("pool")?,
                 granularity_bytes: row.get("granularity_bytes")?,
                 nodes: Vec::new(),
+                made: Vec::new(),
                 access_modes: Vec::new(),
                 coherence: row.get::<_, Word<Coherence>>("coherence")?.0,
                 redundancy: row.get::<_, Word<Redundancy>>("redundancy")?.0,
@@ -137,6 +140,8 @@ pub fn find(tx: &Transaction<'_>, token: &str) -> Result<Option<Instance>> {
         .optional()?;
     let Some(mut instance) = found else { return Ok(None) };
     instance.nodes = fragments::nodes(tx, token)?;
+    let states = fragments::states(tx, &instance.id)?;
+    instance.made = states.iter().map(|(state, _)| *state == fragments::State::There).collect();
     let mut modes = tx.prepare("SELECT access_mode FROM namespaces WHERE token = ?1 ORDER BY position")?;
     let modes = modes.query_map([token], |row| Ok(row.get::<_, Word<AccessMode>>(0)?.0))?;
     instance.access_modes = modes.collect::<rusqlite::Result<_>>()?;

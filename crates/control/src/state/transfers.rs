@@ -9,6 +9,8 @@
 //! **Invariant:** a transfer is forgotten with the session `token`; of what was asked for on demand with one path,
 //! direction and owner there is at most one that has ended, and none that is older than it.
 
+#[cfg(test)]
+mod fixture;
 mod line;
 mod on_demand;
 mod row;

@@ -133,30 +133,15 @@ fn stopped(session: &Session) -> ApiError {
 
 #[cfg(test)]
 mod tests {
-    use model::phase::{AccessMode, StageKind};
-    use wire::control::{FileFailure, Owner, Side, StageStatus};
+    use model::phase::StageKind;
+    use wire::control::{FileFailure, Side, StageStatus};
 
     use super::*;
-    use crate::state::transfers::Origin;
 
     /// A stage of the folder `tmp` that failed at these paths of the buffer, with these errnos.
     fn failed(at: &[(&str, i32)]) -> Transfer {
-        let transfer = Transfer {
-            number: 5,
-            token: "7".into(),
-            job: Some("7".into()),
-            origin: Origin::OnDemand { size_hint: None, ino: None },
-            direction: Direction::Out,
-            kind: StageKind::Directory,
-            buffer: String::new(),
-            access_mode: AccessMode::Striped,
-            buffer_path: "tmp".into(),
-            pfs_path: "/pfs/tmp".into(),
-            pfs_mount: None,
-            owner: Owner { uid: 1000, gid: 1000 },
-            state: StageState::Failed,
-            report: None,
-        };
+        let transfer =
+            Transfer { state: StageState::Failed, ..Transfer::out(StageKind::Directory, "tmp", "/pfs/tmp") };
         let failure = |(path, errno): &(&str, i32)| FileFailure {
             path: (*path).into(),
             side: Side::Buffer,

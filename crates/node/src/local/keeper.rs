@@ -12,6 +12,7 @@ use anyhow::bail;
 use daemon::logging::last_words;
 use drain::Order;
 use drain::settings::{OWN_FOLDER, REQUEST, STOPPED};
+use drain::status::Status;
 use rustix::fs::{Mode, OFlags, ResolveFlags};
 use tokio::sync::watch;
 use wire::node::{LocalSpec, LocalStatus};
@@ -171,7 +172,7 @@ impl Errand {
     /// whether one was asked for.
     fn start_drainer(&self, life: Life) -> anyhow::Result<bool> {
         let Some((from, words)) = self.drain()? else { return Ok(false) };
-        if let Some(status) = drain::order(&self.state(), Order::Status)? {
+        if let Some(status) = self.running(life)? {
             if status.hurries
                 && let Err(error) = cgroup::leave(status.pid, &self.setting.program)
             {
@@ -206,6 +207,18 @@ impl Errand {
             std::thread::sleep(START_PERIOD);
         }
         Ok(true)
+    }
+
+    /// The drainer that runs. After the job none does at the user's path, where nothing is any more: one that somebody
+    /// has started there ends.
+    fn running(&self, life: Life) -> anyhow::Result<Option<Status>> {
+        let runs = drain::order(&self.state(), Order::Status)?;
+        let is_ours = |it: &Status| it.from.starts_with(&self.volume.mountpoint);
+        if life == Life::Held || runs.as_ref().is_none_or(is_ours) {
+            return Ok(runs);
+        }
+        self.stop_drainer().map_err(anyhow::Error::msg)?;
+        Ok(None)
     }
 
     /// What is drained, if anything is, and the other words of the drainer's command line. What the job asked for with

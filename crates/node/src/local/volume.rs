@@ -10,6 +10,7 @@ use store::image::{self, VolumeError};
 use wire::control::ApiError;
 
 use super::backing::Backing;
+use super::noted::Noted;
 use super::user_path::{Turn, UserPath};
 use super::{Kept, Setting};
 use crate::keep;
@@ -39,6 +40,7 @@ pub(super) struct Volume {
     /// Where its user finds it.
     pub(super) shown: UserPath,
     id: String,
+    noted: Noted,
     backing: Arc<dyn Backing>,
 }
 
@@ -51,6 +53,7 @@ impl Volume {
             mountpoint: setting.mount_root.join(format!("local-{}-{}", setting.node, kept.spec.id)),
             shown: UserPath::new(setting.local_root.join(&kept.spec.user), turn),
             id: kept.spec.id.clone(),
+            noted: Noted::of(&setting.folder, &kept.spec.id),
             backing: kept.kind.backing(&setting.folder),
         }
     }
@@ -82,6 +85,7 @@ impl Volume {
             .and_then(|()| std::fs::set_permissions(&self.mountpoint, Permissions::from_mode(0o700)))
             .map_err(|e| failed("give away", &self.mountpoint, e))?;
         self.make_drained(kept).map_err(|e| failed("make the drained folder in", &self.mountpoint, e))?;
+        self.noted.put().map_err(|e| failed("note the volume of", &self.folder, e))?;
         self.keep(kept)
     }
 
@@ -133,6 +137,7 @@ impl Volume {
         if let Some(kept) = kept.filter(|kept| !kept.given_up) {
             self.keep(&Kept { given_up: true, ..kept })?;
         }
+        self.noted.remove().map_err(|e| failed("remove the note of", &self.folder, e))?;
         self.hide()?;
         image::detach(&self.mountpoint).map_err(broken)?;
         self.backing.remove(&self.id).map_err(broken)?;
@@ -144,6 +149,9 @@ impl Volume {
     pub(super) fn is_going(&self) -> Result<bool, ApiError> {
         let kept = keep::read::<Kept>(&self.spec()).map_err(|e| failed("read", &self.spec(), e))?;
         let there = disk::is_folder(&self.folder).map_err(|e| failed("look for", &self.folder, e))?;
+        if kept.is_none() && !there {
+            self.noted.check_gone()?;
+        }
         Ok(kept.map_or(!there, |kept| kept.given_up))
     }
 

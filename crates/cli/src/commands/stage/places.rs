@@ -75,6 +75,8 @@ pub async fn of_request(
         Direction::In => (destination, source),
         Direction::Out => (source, destination),
     };
+    check_text(source)?;
+    check_text(destination)?;
     let buffer = locate(door, buffer, token).await?;
     let pfs = absolute(pfs).map_err(|e| Failure::local("look up", pfs, &e))?;
     let is_folder = match direction {
@@ -93,6 +95,17 @@ pub async fn of_request(
     let pair = StagePair::new(path, pfs);
     let pair = door.asking(move || with_known(pair, direction, here.as_deref())).await;
     Ok((buffer.place, kind, vec![pair]))
+}
+
+/// Refuses a path that control cannot be told.
+fn check_text(path: &Path) -> Result<(), Failure> {
+    if path.to_str().is_some() {
+        return Ok(());
+    }
+    Err(Failure::usage(
+        format!("{path:?} is not UTF-8 text, as the two paths of a stage must be"),
+        "rename it, or stage the folder that it is in: names below a folder may have any bytes",
+    ))
 }
 
 /// The stages that `status`, `wait`, `retry` and `cancel` are about.
@@ -213,4 +226,21 @@ async fn of_session(door: &Door, token: &str) -> Result<Place, Failure> {
     let persistent = status.uses.first().cloned().filter(|_| own.is_none());
     let access_mode = own.unwrap_or(AccessMode::Striped);
     Ok(Place::Session { token: token.to_owned(), persistent, access_mode })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+
+    use super::*;
+    use crate::exit_code::ExitCode;
+
+    #[test]
+    fn a_path_that_is_no_text_is_the_users_mistake_and_shown_on_one_line() {
+        let refused = check_text(Path::new(OsStr::from_bytes(b"/tmp/x\n/b\xff"))).unwrap_err();
+        assert_eq!(refused.exit_code(), ExitCode::Usage);
+        assert!(refused.to_string().contains(r#""/tmp/x\n/b\xFF" is not UTF-8"#), "{refused}");
+        check_text(Path::new("/tmp/é")).unwrap();
+    }
 }

@@ -47,7 +47,7 @@ async fn retry_locked(context: &Context, token: &str, lock: RunLock) -> Result<u
     if status.phase < Phase::Mounted {
         return stage_in(context, token, status.phase).await;
     }
-    let record = context.records.read(token)?.unwrap_or_else(|| {
+    let record = context.records.read(token)?.filter(|record| record.is_of(&status)).unwrap_or_else(|| {
         RunRecord::new(token.to_owned(), status.script.clone(), status.script.workdir.clone())
     });
     let mut life = Life::new(context.session(token), &context.records, lock, record);

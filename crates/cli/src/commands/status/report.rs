@@ -92,7 +92,7 @@ impl Report {
         if json {
             output.object(self);
         } else {
-            output.say(&output.advised(&self.text()));
+            output.say(&self.text());
         }
     }
 
@@ -234,7 +234,7 @@ impl Row {
         });
         let dirty = match session.bytes_dirty {
             0 => String::new(),
-            bytes => format!(", {} not staged out", render::bytes(bytes)),
+            bytes => format!(", at most {} not staged out", render::bytes(bytes)),
         };
         let whose =
             if self.run == Run::Cluster { format!(" of user {}", session.owner.uid) } else { String::new() };
@@ -321,7 +321,7 @@ buffer 3 (stars): unmounted, 41 MiB of 1 GiB in use, 1 fragment on n0 (directory
         let report = report_of(session, Run::Cluster);
         let text = report.text();
         assert!(text.contains("buffer 3 (stars) of user 1000: unmounted"), "{text}");
-        assert!(text.contains("6 MiB not staged out"), "{text}");
+        assert!(text.contains("at most 6 MiB not staged out"), "{text}");
         assert!(text.contains("2 MiB of 3 MiB, 2 of 3 entries, 1 MiB/s, 2.0 s left"), "{text}");
         let json = serde_json::to_value(&report).unwrap();
         assert_eq!(json["sessions"][0]["bytes_per_second"], 1_048_576.0);

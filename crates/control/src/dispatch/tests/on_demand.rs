@@ -8,7 +8,7 @@ use wire::control::{
 
 use super::*;
 use crate::rights::Rights;
-use crate::state::transfers::{self, Origin, Space, Transfer};
+use crate::state::transfers::{self, Space, Transfer};
 use crate::transfers::{asked, on_demand};
 
 const OWNER: Rights = Rights::Owner(1000);
@@ -247,20 +247,8 @@ async fn users_of_a_shared_buffer_do_not_see_or_change_each_others_stages() {
     let it = Fixture::running().await;
     let seen_by = |uid| Space { token: TOKEN.into(), access_mode: AccessMode::Striped, owner: Some(uid) };
     let of = |uid, pfs: &str| Transfer {
-        number: 0,
-        token: TOKEN.into(),
-        job: Some(TOKEN.into()),
-        origin: Origin::OnDemand { size_hint: None, ino: None },
-        direction: Direction::Out,
-        kind: StageKind::File,
-        buffer: String::new(),
-        access_mode: AccessMode::Striped,
-        buffer_path: "result".into(),
-        pfs_path: pfs.into(),
-        pfs_mount: None,
         owner: Owner { uid, gid: uid },
-        state: StageState::Deferred,
-        report: None,
+        ..Transfer::out(StageKind::File, "result", pfs)
     };
     let (first, second) = (of(1000, "/pfs/first"), of(1001, "/pfs/second"));
     let look = move |tx: &rusqlite::Transaction<'_>| {

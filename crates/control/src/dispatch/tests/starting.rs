@@ -1,4 +1,4 @@
-//! A buffer is to be mounted while a node is still starting its part.
+//! A buffer is to be mounted while a node is still starting its part, or does not have it any more.
 
 use wire::node::{FragmentStatus, NodeHealth};
 
@@ -45,4 +45,28 @@ async fn a_mount_waits_for_a_part_that_is_being_started_and_names_why_it_cannot_
         "{error:?}"
     );
     assert!(error.advice.contains("`forebay rm 7`"), "{error:?}");
+}
+
+#[tokio::test]
+async fn a_part_that_its_node_does_not_have_any_more_is_told_and_nothing_is_mounted_over_it() {
+    let it = Fixture::new();
+    it.ready().await;
+    it.run(Request::DataIn).await.unwrap();
+    // As it was seen last: the node has been started anew since, and does not know the part.
+    says(&it, FragmentStatus::default()).await;
+    let seen = it.site.world().views.clone();
+    let health = seen[0].health.clone().map(|health| NodeHealth { fragments: Vec::new(), ..health });
+    it.site.world().healths.insert("n0".into(), health.expect("it said something"));
+    let error = it.run(pre_run()).await.expect_err("it is not served");
+    assert!(error.message.contains("node n0 does not serve its part of buffer 7"), "{error:?}");
+    assert!(it.site.world().mounts.is_empty());
+
+    let asked = Some(std::time::Instant::now());
+    let health = it.site.world().healths.get("n0").cloned();
+    it.site.world().views[0] = NodeView { health, asked, ..seen[0].clone() };
+    let told = it.status().await.instance.unwrap().unserved;
+    assert!(told.iter().any(|part| part.node == "n0" && part.why.contains("does not have it")), "{told:?}");
+    // What a node said before the part was made says nothing of it.
+    it.site.world().views[0].asked = None;
+    assert!(it.status().await.instance.unwrap().unserved.is_empty());
 }

@@ -1,0 +1,54 @@
+//! Control's database is a copy from before a node was lost.
+
+use wire::control::{NodeRole, RegisterNode};
+use wire::node::FragmentStatus;
+
+use super::hosts::{fixture, job};
+use super::*;
+use crate::lifecycle::lost;
+use crate::node_api::NodeApi;
+use crate::site::Site;
+use crate::state::nodes::Known;
+
+/// Node s3 has taken the place of the part that s1 had, which is away.
+async fn taken_by_s3(it: &Fixture) {
+    let registration = RegisterNode {
+        name: "s3".into(),
+        roles: vec![NodeRole::Storage],
+        address: "s3:7071".into(),
+        pool: None,
+        capacity_bytes: 4 << 30,
+        mount_root: "/mnt".into(),
+        version: String::new(),
+    };
+    it.site.admit(Known { registration, drained: None }).expect("it is a cluster");
+    {
+        let mut world = it.site.world();
+        let part = world.fragments.iter().find(|((node, _), _)| node == "s1");
+        let (id, spec) = part.map(|((_, id), spec)| (id.clone(), spec.clone())).expect("it was made there");
+        world.fragments.insert(("s3".into(), id), spec);
+        world.silent.insert("s1".into());
+    }
+    let mut health = it.site.health("s3").await.expect("it answers");
+    health.fragments = vec![FragmentStatus { term: 1, ..health.fragments.remove(0) }];
+    let mut world = it.site.world();
+    let view = world.views.iter_mut().find(|view| view.name == "s3").expect("it joined");
+    view.health = Some(health);
+}
+
+#[tokio::test]
+async fn a_node_that_was_given_up_since_is_given_up_again_for_the_one_that_took_its_place() {
+    let it = fixture();
+    it.setup(job("#!/bin/sh\n#DW jobdw type=scratch access_mode=striped capacity=6GiB\n")).await.unwrap();
+    assert_eq!(it.status().await.instance.unwrap().nodes, ["s1", "s2"]);
+    let told = {
+        it.site.world().silent.insert("s1".into());
+        lost::run(&it.control, "s1").await.unwrap()
+    };
+    assert_eq!(told.at_risk.len(), 1, "nobody knows whether a copy has all: {told:?}");
+
+    taken_by_s3(&it).await;
+    let told = lost::run(&it.control, "s1").await.unwrap();
+    assert!(told.at_risk.is_empty(), "{told:?}");
+    assert_eq!(it.status().await.instance.unwrap().nodes, ["s3", "s2"]);
+}

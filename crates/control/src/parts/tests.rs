@@ -1,0 +1,108 @@
+//! What is served, lost, or not known of a buffer's parts.
+
+use model::phase::{AccessMode, Coherence, Redundancy};
+use wire::control::VolumeKind;
+use wire::node::{IntegrityStatus, MountStatus, NodeHealth, StorageAddress};
+
+use super::*;
+
+fn instance() -> Instance {
+    Instance {
+        id: "i1".into(),
+        key: String::new(),
+        stage_key: String::new(),
+        requested_bytes: 1,
+        capacity_bytes: 1,
+        volume: VolumeKind::Directory,
+        pool: "local".into(),
+        granularity_bytes: 1,
+        nodes: vec!["n0".into()],
+        made: vec![true],
+        access_modes: vec![AccessMode::Striped],
+        coherence: Coherence::default(),
+        drain: None,
+        on_job_nodes: false,
+        redundancy: Redundancy::default(),
+    }
+}
+
+fn fragment() -> FragmentStatus {
+    FragmentStatus { instance: "i1".into(), capacity_bytes: 1, ..FragmentStatus::default() }
+}
+
+fn view(fragments: Vec<FragmentStatus>) -> NodeView {
+    let health = NodeHealth {
+        name: "n0".into(),
+        pid: 77,
+        data: StorageAddress { node: "n0".into(), tcp: String::new(), unix: None },
+        fragments,
+        mounts: vec![],
+        stages: vec![],
+        local: None,
+    };
+    NodeView { name: "n0".into(), online: true, health: Some(health), ..NodeView::default() }
+}
+
+/// Whether it is intact, and what is said and refused of its one part.
+fn seen(view: &NodeView) -> (Option<bool>, Option<String>, bool) {
+    let instance = instance();
+    let nodes = std::slice::from_ref(view);
+    let said = unserved(&instance, nodes).pop().map(|part| format!("{}; {}", part.why, part.advice));
+    (is_intact(&instance, nodes), said, refused(&instance, nodes).is_some())
+}
+
+#[test]
+fn what_is_refused_or_gone_is_told_apart_from_what_only_takes_its_time() {
+    assert_eq!(seen(&view(vec![fragment()])), (Some(true), None, false));
+    let broken = FragmentStatus { error: Some("a bad log".into()), ..fragment() };
+    let (intact, said, refused) = seen(&view(vec![broken]));
+    assert_eq!((intact, refused), (Some(false), true));
+    assert!(said.is_some_and(|said| said.contains("a bad log") && said.contains("mounting the buffer")));
+    let (intact, said, refused) = seen(&view(vec![]));
+    assert_eq!((intact, refused), (Some(false), true));
+    assert!(said.as_ref().is_some_and(|said| said.contains("does not have it")), "{said:?}");
+    let integrity = IntegrityStatus { damaged: 1, ..IntegrityStatus::default() };
+    let (intact, said, refused) = seen(&view(vec![FragmentStatus { integrity, ..fragment() }]));
+    assert_eq!((intact, said, refused), (Some(false), None, false));
+    let (intact, said, refused) = seen(&view(vec![FragmentStatus { starting: true, ..fragment() }]));
+    assert_eq!((intact, said.is_some(), refused), (None, true, false));
+}
+
+#[test]
+fn a_part_that_lost_objects_or_has_no_mirror_as_it_should_is_not_whole() {
+    let whole = |fragment| are_whole(&instance(), &[view(vec![fragment])]);
+    assert!(whole(fragment()) && !whole(FragmentStatus { starting: true, ..fragment() }));
+    let lost = FragmentStatus { lost: vec![(0, 7)], ..fragment() };
+    assert_eq!(seen(&view(vec![lost.clone()])).0, Some(false));
+    assert!(!whole(lost));
+    let mirrored = Instance { redundancy: Redundancy::Mirror, ..instance() };
+    assert!(!are_whole(&mirrored, &[view(vec![fragment()])]), "nothing is said of its mirror");
+}
+
+#[test]
+fn the_process_of_a_node_is_only_named_where_it_runs_on() {
+    let mut running = view(vec![FragmentStatus { error: Some("a bad log".into()), ..fragment() }]);
+    assert!(seen(&running).1.is_some_and(|said| !said.contains("kill")));
+    let mount = MountStatus {
+        id: "s1-striped".into(),
+        mountpoint: "/mnt/fast".into(),
+        mounted: true,
+        pid: Some(78),
+        interruptions: 0,
+        error: None,
+    };
+    running.health.iter_mut().for_each(|health| health.mounts = vec![mount.clone()]);
+    assert!(seen(&running).1.is_some_and(|said| said.contains("`kill 77`")));
+    let starting = view(vec![FragmentStatus { starting: true, ..fragment() }]);
+    assert!(seen(&starting).1.is_some_and(|said| said.contains("mount the buffer")));
+}
+
+#[test]
+fn of_a_node_that_has_not_answered_nothing_is_known() {
+    let never = NodeView { name: "n0".into(), ..NodeView::default() };
+    assert_eq!(seen(&never), (None, None, false));
+    let gone = NodeView { online: false, last_error: Some("refused".into()), ..view(vec![fragment()]) };
+    let (intact, said, refused) = seen(&gone);
+    assert_eq!((intact, refused), (None, false));
+    assert!(said.as_ref().is_some_and(|said| said.contains("does not answer: refused")), "{said:?}");
+}
