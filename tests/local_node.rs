@@ -175,15 +175,21 @@ impl LocalNode {
     /// # Panics
     /// The program is not there.
     pub fn drain(&self, words: &[&str]) -> (bool, String) {
+        let mut command = self.drain_command(words);
+        let output = command.output().unwrap();
+        let said = [output.stdout, output.stderr].concat();
+        (output.status.success(), String::from_utf8_lossy(&said).into_owned())
+    }
+
+    /// The same as a command.
+    pub fn drain_command(&self, words: &[&str]) -> Command {
         let volume = self.root().join("bb/ada");
         let mut command = Command::new("setpriv");
         command.arg(format!("--reuid={USER}")).arg(format!("--regid={USER}")).arg("--clear-groups");
         command.arg(program_folder().join("forebay")).arg("drain").args(words);
         command.env("FOREBAY_LOCAL", &volume).env("PERSIST_DIR", &volume);
         command.env("PFS_DIR", self.root().join("pfs")).env("SLURM_JOB_ID", "7");
-        let output = command.output().unwrap();
-        let said = [output.stdout, output.stderr].concat();
-        (output.status.success(), String::from_utf8_lossy(&said).into_owned())
+        command
     }
 
     /// The node's log.

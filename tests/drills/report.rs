@@ -36,7 +36,12 @@ fn table(results: &[(&Scenario, Result)], asked: &Asked, took: Duration) -> Stri
     let _ = writeln!(text, "| build | {} |", said("git", &["describe", "--always", "--dirty"]));
     let _ = writeln!(text, "| kernel | {}, {} processors |", said("uname", &["-r"]), said("nproc", &[]));
     let _ = writeln!(text, "| took | {} minutes |", took.as_secs().div_ceil(60));
-    let _ = writeln!(text, "| drills | {} survived, {failed} not |", results.len() - failed);
+    let left = results.iter().filter(|(_, result)| result.rounds == 0 && result.failures.is_empty()).count();
+    let _ = writeln!(
+        text,
+        "| drills | {} survived, {failed} not, {left} not run |",
+        results.len() - failed - left
+    );
     let _ = writeln!(text, "| operations checked | {operations} |");
     for (kind, count) in &faults {
         let _ = writeln!(text, "| {kind} | {count} |");
@@ -68,7 +73,11 @@ fn row(scenario: &Scenario, result: &Result) -> String {
     let on = format!("{} storage nodes ({}{disks}), {} mounts", plan.storage_nodes, plan.volume, plan.mounts);
     let faults: Vec<String> = result.faults.iter().map(|(kind, count)| format!("{count} {kind}")).collect();
     let counts = &result.counts;
-    let word = if result.failures.is_empty() { "survived" } else { "**failed**" };
+    let word = match (result.failures.is_empty(), result.rounds) {
+        (false, _) => "**failed**",
+        (true, 0) => "not run",
+        (true, _) => "survived",
+    };
     format!(
         "| {} | {on} | {} | {} | {} | {} | {} | {} | {word} |\n",
         scenario.name.replace('_', " "),

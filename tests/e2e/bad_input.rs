@@ -4,6 +4,8 @@ use std::fs;
 
 use tests::cluster::{Cluster, Outcome};
 
+use crate::drain::Node;
+
 const JOBDW: &str = "#DW jobdw capacity=64MiB access_mode=striped type=scratch";
 
 /// The command failed with one line of error that contains every one of `words`, and left nothing behind.
@@ -82,6 +84,8 @@ fn an_unknown_token_is_refused() {
     let cluster = Cluster::new();
     let outcome = cluster.forebay(&["rm", "4711"]);
     assert_refused(&cluster, &outcome, &["4711"]);
+    let outcome = cluster.forebay(&["stage", "wait", "--token", "nobody"]);
+    assert_eq!(outcome.code(), 66, "{}", outcome.stderr);
 }
 
 #[test]
@@ -231,4 +235,25 @@ mod root_only {
         let metadata = fs::metadata(target.join("size-1")).unwrap();
         assert_eq!((metadata.uid(), metadata.gid()), (1234, 2345));
     }
+}
+
+#[test]
+fn a_drain_that_cannot_start_makes_nothing_on_the_pfs_and_says_whose_fault_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut node = Node::new(folder.path(), "n1");
+    let pfs = node.to.clone();
+    node.to = pfs.join("out");
+    for words in [["--limit", "much"], ["--cores", "all"]] {
+        let refused = node.drain(&[&["start"], &words[..]].concat());
+        assert_eq!(refused.code(), 64, "{words:?}: {}", refused.stderr);
+    }
+    // As an earlier drainer noted it, before the PFS was unmounted.
+    let own = node.from.join(".forebay-drain");
+    fs::create_dir_all(&own).unwrap();
+    let noted = serde_json::json!([{"path": node.to, "mountpoint": pfs, "kind": "lustre"}]);
+    fs::write(own.join("pfs.json"), noted.to_string()).unwrap();
+    let refused = node.drain(&["start"]);
+    assert_eq!(refused.code(), 69, "{}", refused.stderr);
+    assert!(refused.stderr.contains("is not mounted"), "{}", refused.stderr);
+    assert_eq!(fs::read_dir(&pfs).unwrap().count(), 0, "something lies below the mount point");
 }

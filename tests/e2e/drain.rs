@@ -282,7 +282,7 @@ fn a_drainer_that_is_killed_in_a_large_file_goes_on_inside_it() {
     assert!(kept >= 32, "{line}");
 }
 
-/// Everything below a folder of the PFS that is not a file of the job's, a log or the board.
+/// Everything below a folder of the PFS that is not a file of the job's, a log or the drainers' own.
 fn parts(folder: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).unwrap().flatten() {

@@ -132,6 +132,21 @@ mod root_only {
     }
 
     #[test]
+    fn what_is_drained_without_the_jobs_environment_is_owed_when_the_job_is_over() {
+        let site = LocalNode::start("/var/tmp", "64MiB");
+        let (volume, pfs) = (site.create("7"), site.root().join("pfs"));
+        fs::create_dir(pfs.join("result")).unwrap();
+        assert!(site.drain_command(&["start"]).env_remove("FOREBAY_LOCAL").status().unwrap().success());
+        fs::write(volume.join("result"), "of the job").unwrap();
+        std::os::unix::fs::chown(volume.join("result"), Some(USER), Some(USER)).unwrap();
+        assert!(site.local(&["release", "7"]).0);
+        // A folder is in its way: it must not go with the volume.
+        fs::remove_dir(pfs.join("result")).unwrap();
+        site.wait_until_discarded();
+        assert_eq!(fs::read_to_string(pfs.join("result")).unwrap(), "of the job");
+    }
+
+    #[test]
     fn a_volume_that_its_user_has_filled_is_drained_all_the_same_also_after_a_reboot() {
         let mut site = LocalNode::start("/var/tmp", "64MiB");
         let volume = site.create("7");
