@@ -28,7 +28,6 @@ use crate::drained;
 use crate::entry::{Entry, Folder, Role};
 use crate::fault::{Cause, Fault, Tried};
 use crate::folder::{MODE_MEANWHILE, make_usable, release};
-use crate::journal::Inode;
 use crate::pfs::ends_with_slash;
 use crate::run::Run;
 use crate::strays;
@@ -249,9 +248,8 @@ fn holder<'a>(run: &'a Run, source: &Found, target: &Path) -> Option<&'a str> {
     if run.rules.is_pass || run.sides.direction == Direction::In || siblings.is_empty() {
         return None;
     }
-    let by = siblings.holder(target, &source.attr, &run.sides.source.show(&source.path))?;
     let there = run.sides.target.find(target).ok()?;
-    (Inode::of(&there) == by.there).then_some(by.source)
+    siblings.holder(&there, target, &source.attr, &run.sides.source.show(&source.path))
 }
 
 /// The folder at `path`, made if it is missing, with what is missing above it.

@@ -15,7 +15,7 @@ use super::{Journal, key};
 use crate::tree::Found;
 
 /// Which file or folder something is, and when it was changed last (`st_ctime`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Inode {
     pub(crate) device: u64,
     pub(crate) ino: u64,

@@ -1,9 +1,9 @@
 //! What the other stages of the same job's script have published where this one goes: `stages/7.0/journal` beside
 //! `stages/7.1/journal`. They run one after the other, so what is read at the start of one is whole.
 //!
-//! **Invariant:** a sibling's record is a hint: who finds a path here looks whether the target still has that inode.
+//! **Invariant:** what was published is known by its inode, not by its path: a folder may have several, by symbolic links.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -13,22 +13,15 @@ use wire::data::Attr;
 use super::record::{Record, StartRecord};
 use super::{Finished, Inode, key};
 use crate::task::Task;
+use crate::tree::Found;
 
 /// What siblings have published.
 #[derive(Default)]
 pub(crate) struct Siblings {
     /// The source of each sibling, for reports.
     sources: Vec<String>,
-    /// By the hash of their path; the number is that of the source.
-    files: HashMap<u64, (Finished, Inode, usize)>,
-}
-
-/// A sibling's copy.
-pub(crate) struct Holder<'a> {
-    /// The source of that stage.
-    pub(crate) source: &'a str,
-    /// What it has published.
-    pub(crate) there: Inode,
+    /// The number is that of the source.
+    files: BTreeMap<Inode, (Finished, usize)>,
 }
 
 impl Siblings {
@@ -48,15 +41,15 @@ impl Siblings {
         self.files.is_empty()
     }
 
-    /// The sibling that has published this path, if not from this very version of this very file, which is shown as
-    /// `shown`.
-    pub(crate) fn holder(&self, target: &Path, source: &Attr, shown: &str) -> Option<Holder<'_>> {
-        let (done, there, number) = self.files.get(&key(target))?;
+    /// The source of the sibling that has published what is at `target` now, if not from this very version of this very
+    /// file, which is shown as `shown`.
+    pub(crate) fn holder(&self, there: &Found, target: &Path, source: &Attr, shown: &str) -> Option<&str> {
+        let (done, number) = self.files.get(&Inode::of(there))?;
         let its_source = &self.sources[*number];
         let is_same = (done.size, done.mtime, done.changed)
             == (source.size, source.mtime, Some(source.ctime))
             && goes_there(its_source, Path::new(shown), target);
-        (!is_same).then(|| Holder { source: its_source, there: *there })
+        (!is_same).then_some(its_source)
     }
 
     fn read(&mut self, journal: &Path, task: &Task) -> io::Result<()> {
@@ -82,9 +75,8 @@ impl Siblings {
         }
         if let Some(source) = source {
             let number = self.sources.len();
-            let known = done
-                .into_iter()
-                .filter_map(|(path, done)| Some((path, (done, *published.get(&path)?, number))));
+            let known =
+                done.into_iter().filter_map(|(path, done)| Some((*published.get(&path)?, (done, number))));
             self.files.extend(known);
             self.sources.push(source);
         }

@@ -58,6 +58,19 @@ fn what_another_stage_of_the_job_has_published_is_not_replaced() {
 }
 
 #[test]
+fn a_symbolic_link_to_where_another_stage_publishes_is_no_other_place() {
+    let site = Site::new();
+    write(&site.buffer("a/x"), "of a");
+    write(&site.buffer("b/x"), "of b");
+    fs::create_dir_all(site.pfs("real")).unwrap();
+    std::os::unix::fs::symlink("real", site.pfs("link")).unwrap();
+    assert_eq!(run(&site, "7.0", out(&site, "a", "real")).state, StageState::Complete);
+    let status = run(&site, "7.1", out(&site, "b", "link"));
+    assert_eq!((status.state, status.progress.entries_failed), (StageState::Failed, 1), "{status:?}");
+    assert_eq!(fs::read_to_string(site.pfs("real/x")).unwrap(), "of a");
+}
+
+#[test]
 fn a_later_stage_in_may_put_a_file_over_one_of_a_folder() {
     let site = Site::new();
     write(&site.pfs("defaults/x"), "default");
