@@ -7,7 +7,7 @@ use api::mounted::absolute;
 use model::phase::{Direction, StageKind};
 use rustix::io::Errno;
 use wire::control::{
-    Change, Place, StageChange, StageCounts, StageDemand, StageDue, StagePair, StageScope, StageTickets,
+    Change, Place, StageChange, StageCounts, StageDue, StagePair, StageRequest, StageScope, StageTickets,
 };
 
 use crate::buffer::{InBuffer, post, post_and_tell};
@@ -199,7 +199,7 @@ fn stage(
     due: StageDue,
     pairs: Vec<StagePair>,
 ) -> Result<(), Error> {
-    post("", &StageDemand { place, direction, kind, due, pairs }).map(|_: StageTickets| ())
+    post("", &StageRequest { place, direction, kind, due, pairs }).map(|_: StageTickets| ())
 }
 
 /// Changes stages; there must be one to change, as DataWarp had it. Where the reply to that was lost, there may be none

@@ -8,5 +8,8 @@
 pub mod advice;
 pub mod control;
 pub mod data;
+mod error;
 pub mod mover;
 pub mod node;
+mod owner;
+mod stages;

@@ -10,11 +10,11 @@ use hmac::{Hmac, Mac};
 use serde::{Deserialize, Serialize};
 use sha2::Sha256;
 
-use crate::control::Side;
 use crate::data::connection::encode;
 use crate::data::hello::Key;
 use crate::data::{Attr, Time};
 use crate::node::{StageSpec, Verify};
+use crate::stages::Side;
 
 /// What control gives with a stage to the node that coordinates it, so that the nodes of the buffer's other fragments
 /// copy for it with its owner's rights. Whoever only has the buffer's key cannot make one. In hexadecimal.
@@ -196,8 +196,8 @@ mod tests {
     use model::stripe::Layout;
 
     use super::*;
-    use crate::control::Owner;
     use crate::node::{NamespaceTarget, StagePolicy};
+    use crate::owner::Owner;
 
     fn stage() -> StageSpec {
         let target = NamespaceTarget {

@@ -30,19 +30,25 @@
 
 mod copies;
 mod integrity;
+mod locals;
 mod stages;
 
 use std::path::PathBuf;
 
-use model::phase::{Coherence, Drain};
+use model::phase::Coherence;
 use model::stripe::Layout;
 use serde::{Deserialize, Serialize};
 
+use crate::owner::Owner;
+use crate::stages::StageStatus;
+
 pub use copies::{CopyStatus, MirrorStatus};
 pub use integrity::{Damage, FsckReport, FsckSpec, IntegrityStatus, Orphan, ScrubSpec, ScrubStatus, Stray};
-pub use stages::{PfsMount, STAGE_NAMES_UNSYNCED, STAGE_SOURCE_REMOVED, StagePolicy, StageSpec, Verify};
-
-use crate::control::{Owner, StageStatus, VolumeKind};
+pub use locals::{LocalDrain, LocalSpace, LocalSpec, LocalStatus};
+pub use stages::{
+    PfsMount, STAGE_NAMES_UNSYNCED, STAGE_SOURCE_REMOVED, StageControl, StagePace, StagePolicy, StageSpec,
+    Verify,
+};
 
 /// How long a client keeps trying a storage node that does not answer, and a home shard keeps what a client that is
 /// gone had open and locked, milliseconds: where no other is configured. A process that died is back in seconds; two
@@ -87,13 +93,15 @@ pub struct NodeHealth {
     pub local: Option<LocalSpace>,
 }
 
-/// Flash of a node for private volumes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LocalSpace {
-    /// Bytes that the volumes hold that are there.
-    pub allocated_bytes: u64,
-    /// Bytes that one more volume may hold.
-    pub free_bytes: u64,
+/// Where a fragment's bytes live.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum VolumeKind {
+    /// A folder whose bytes the store counts. Needs no privilege.
+    Directory,
+    /// An XFS file system of the right size in a preallocated image, on a loop device. Needs root; lets the kernel
+    /// pass files through at raw speed.
+    Image,
 }
 
 /// A fragment to serve. The node keeps this specification for its own restart.
@@ -311,83 +319,4 @@ pub struct MountStatus {
     pub interruptions: u32,
     /// Why it is not mounted.
     pub error: Option<String>,
-}
-
-/// What may be changed about a stage that is under way. The node keeps it for its own restart.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct StageControl {
-    /// Nothing is copied until this is false again.
-    pub paused: bool,
-    /// In place of [`StagePolicy::bandwidth_bytes_per_s`] from now on, where it is some.
-    pub bandwidth_bytes_per_s: Option<u64>,
-}
-
-/// What a node tells the processes that copy on it, workers and movers, a line of JSON each time that it changes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct StagePace {
-    /// Nothing is copied until this is false again.
-    pub paused: bool,
-    /// Bytes a second that the stage may move on the PFS, by all nodes together; `None`: as many as can be.
-    pub bandwidth_bytes_per_s: Option<u64>,
-    /// Bytes a second that this process may move there itself.
-    pub node_bandwidth_bytes_per_s: Option<u64>,
-}
-
-/// A private volume on the node's own flash. The node keeps this specification for its own restart.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LocalSpec {
-    /// Its id: the job's.
-    pub id: String,
-    /// Whose it is.
-    pub owner: Owner,
-    /// That user's name: the volume is mounted at `LOCAL_ROOT/USER`.
-    pub user: String,
-    /// Bytes that it holds; `None`: as the node is configured.
-    pub capacity_bytes: Option<u64>,
-    /// What is copied from it to the PFS; `None`: what its user asks for in the job.
-    #[serde(default)]
-    pub drain: Option<LocalDrain>,
-}
-
-impl LocalSpec {
-    /// Whether `asked` is a request for this volume again: it says nothing else, but may say less. Two doors of one job
-    /// may know different groups of its user.
-    pub fn is_asked_by(&self, asked: &LocalSpec) -> bool {
-        let same = (&asked.id, asked.owner.uid, &asked.user) == (&self.id, self.owner.uid, &self.user);
-        let as_large = asked.capacity_bytes.is_none() || asked.capacity_bytes == self.capacity_bytes;
-        same && as_large && (asked.drain.is_none() || asked.drain == self.drain)
-    }
-}
-
-/// What is copied from a private volume to the PFS.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LocalDrain {
-    /// The folder that is drained, below the volume's root, which is where the node makes it; empty: all of the volume.
-    pub from: String,
-    /// Where to: an absolute path. It is made if only it is missing.
-    pub to: PathBuf,
-    /// What the drainers of all nodes of the job have in common: the job's id.
-    pub session: String,
-    /// When; `None`: after the job.
-    pub when: Option<Drain>,
-    /// Slurm's number of the job, where it is a job of Slurm's: its time limit counts, and its output has warnings.
-    #[serde(default)]
-    pub slurm_job: Option<String>,
-}
-
-/// What the node says of a private volume.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LocalStatus {
-    /// Its id.
-    pub id: String,
-    /// Where its user finds it.
-    pub path: PathBuf,
-    /// Bytes that it holds.
-    pub capacity_bytes: u64,
-    /// Its job has ended: it is drained, then discarded.
-    pub released: bool,
-    /// What keeps it, in one line: what could not be drained, and why.
-    pub kept: Option<String>,
 }

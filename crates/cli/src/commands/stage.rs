@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use model::phase::{Direction, StageState};
 use serde::Serialize;
 use wire::control::{
-    Change, Place, StageChange, StageCounts, StageDemand, StageDue, StageQuery, StageScope, StageStatus,
+    Change, Place, StageChange, StageCounts, StageDue, StageQuery, StageRequest, StageScope, StageStatus,
     StageTickets,
 };
 
@@ -78,7 +78,7 @@ async fn ask(
 ) -> Result<u8, Failure> {
     let (place, kind, pairs) = places::of_request(door, direction, arguments).await?;
     let count = pairs.len() as u64;
-    let demand = StageDemand { place: place.clone(), direction, kind, due, pairs };
+    let demand = StageRequest { place: place.clone(), direction, kind, due, pairs };
     let tickets: StageTickets = door.post("", &demand).await?;
     let scope = StageScope::Ids(tickets.ids.clone());
     if arguments.wait && due == StageDue::Now {

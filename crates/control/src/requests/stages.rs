@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use server::Refusal;
 use server::{Body, Caller};
 use wire::control::{
-    BufferStatus, FailedStage, Place, StageChange, StageConcurrency, StageCounts, StageDemand, StageQuery,
+    BufferStatus, FailedStage, Place, StageChange, StageConcurrency, StageCounts, StageQuery, StageRequest,
     StageStatus, StageTickets,
 };
 
@@ -20,7 +20,7 @@ type Reply<T> = Result<Json<T>, Refusal>;
 pub async fn ask<S: Site>(
     State(door): State<Door<S>>,
     caller: Caller,
-    Body(demand): Body<StageDemand>,
+    Body(demand): Body<StageRequest>,
 ) -> Reply<StageTickets> {
     Ok(Json(asked::ask(&door.control, door.rights(caller), demand).await?))
 }

@@ -7,7 +7,7 @@ use daemon::error::user;
 use model::phase::{AccessMode, Direction, Phase, StageKind, StageState};
 use wire::control::{
     ApiError, BufferStatus, Change, FailedStage, PAIRS_MAX, Place, StageChange, StageConcurrency,
-    StageCounts, StageDemand, StageDue, StagePair, StageQuery, StageScope, StageStatus, StageTickets,
+    StageCounts, StageDue, StagePair, StageQuery, StageRequest, StageScope, StageStatus, StageTickets,
 };
 
 use super::place::{Located, locate};
@@ -31,7 +31,7 @@ const BREATH: Duration = Duration::from_millis(10);
 pub async fn ask<S: Site>(
     control: &Arc<Control<S>>,
     rights: Rights,
-    demand: StageDemand,
+    demand: StageRequest,
 ) -> Result<StageTickets, ApiError> {
     let located = locate(control, rights, demand.place.clone()).await?;
     check(control, &located, &demand)?;
@@ -58,7 +58,7 @@ pub async fn ask<S: Site>(
 }
 
 /// The transfer that a pair asks for.
-fn asked(located: &Located, demand: &StageDemand, pair: &StagePair) -> Result<Transfer, ApiError> {
+fn asked(located: &Located, demand: &StageRequest, pair: &StagePair) -> Result<Transfer, ApiError> {
     let (buffer_path, pfs_path) = paths::of_pair(demand, pair)?;
     Ok(Transfer {
         number: 0,
@@ -88,7 +88,7 @@ async fn note_mounts<S: Site>(control: &Control<S>, asked: &mut [Transfer]) -> R
     Ok(())
 }
 
-fn check<S: Site>(control: &Control<S>, located: &Located, demand: &StageDemand) -> Result<(), ApiError> {
+fn check<S: Site>(control: &Control<S>, located: &Located, demand: &StageRequest) -> Result<(), ApiError> {
     let job = &located.job;
     if located.space.access_mode == AccessMode::Private && control.site.cluster().is_some() {
         let message = "a private namespace cannot be staged: every node has one of its own";

@@ -4,7 +4,7 @@ use std::path::{Component, Path, PathBuf};
 
 use daemon::error::user;
 use model::phase::{Direction, StageKind, StageState};
-use wire::control::{ApiError, FailedStage, StageDemand, StagePair, StageScope};
+use wire::control::{ApiError, FailedStage, StagePair, StageRequest, StageScope};
 use wire::node::STAGE_SOURCE_REMOVED;
 
 use crate::state::transfers::Transfer;
@@ -13,7 +13,7 @@ use crate::state::transfers::Transfer;
 ///
 /// # Errors
 /// A path that is not absolute, or leads out of the buffer.
-pub fn of_pair(demand: &StageDemand, pair: &StagePair) -> Result<(String, PathBuf), ApiError> {
+pub fn of_pair(demand: &StageRequest, pair: &StagePair) -> Result<(String, PathBuf), ApiError> {
     let pfs = &pair.pfs;
     if !pfs.is_absolute() || pfs.as_os_str().as_encoded_bytes().contains(&0) {
         let message = format!("{} is no absolute path on the parallel file system", pfs.display());

@@ -7,7 +7,8 @@ use std::path::PathBuf;
 use model::phase::AccessMode;
 use serde::{Deserialize, Serialize};
 
-use super::{NodeStatus, PoolStatus};
+use super::nodes::NodeStatus;
+use super::status::PoolStatus;
 
 /// Everything, oldest first in every list. Somebody who is neither operator nor workload manager gets the objects of
 /// his own sessions and of shared persistent buffers.

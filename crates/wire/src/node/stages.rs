@@ -6,7 +6,8 @@ use model::phase::{Direction, StageKind};
 use serde::{Deserialize, Serialize};
 
 use super::NamespaceTarget;
-use crate::control::{Owner, StagePair};
+use crate::owner::Owner;
+use crate::stages::StagePair;
 
 /// A stage to run. The node keeps this specification for its own restart.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -99,4 +100,26 @@ pub enum Verify {
     Sampled,
     /// Nothing.
     Off,
+}
+
+/// What may be changed about a stage that is under way. The node keeps it for its own restart.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct StageControl {
+    /// Nothing is copied until this is false again.
+    pub paused: bool,
+    /// In place of [`StagePolicy::bandwidth_bytes_per_s`] from now on, where it is some.
+    pub bandwidth_bytes_per_s: Option<u64>,
+}
+
+/// What a node tells the processes that copy on it, workers and movers, a line of JSON each time that it changes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct StagePace {
+    /// Nothing is copied until this is false again.
+    pub paused: bool,
+    /// Bytes a second that the stage may move on the PFS, by all nodes together; `None`: as many as can be.
+    pub bandwidth_bytes_per_s: Option<u64>,
+    /// Bytes a second that this process may move there itself.
+    pub node_bandwidth_bytes_per_s: Option<u64>,
 }

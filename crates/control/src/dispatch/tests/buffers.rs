@@ -83,7 +83,7 @@ async fn a_job_uses_stages_and_mounts_a_persistent_buffer_and_leaves_it() {
 #[tokio::test]
 async fn what_a_job_staged_in_a_persistent_buffer_a_later_job_sees() {
     use model::phase::{Direction, StageKind};
-    use wire::control::{Place, StageDemand, StageDue, StagePair, StageQuery, StageScope};
+    use wire::control::{Place, StageDue, StagePair, StageQuery, StageRequest, StageScope};
     let it = fixture();
     made(&it, create("data")).await.unwrap();
     it.setup(job("#!/bin/sh\n#DW persistentdw name=data\n")).await.unwrap();
@@ -93,7 +93,7 @@ async fn what_a_job_staged_in_a_persistent_buffer_a_later_job_sees() {
         persistent: Some("data".into()),
         access_mode: AccessMode::Striped,
     };
-    let demand = |name: &str, due| StageDemand {
+    let demand = |name: &str, due| StageRequest {
         place: place(TOKEN),
         direction: Direction::Out,
         kind: StageKind::File,

@@ -2,7 +2,7 @@
 
 use model::phase::{Direction, StageKind};
 use wire::control::{
-    Change, Place, StageChange, StageConcurrency, StageCounts, StageDemand, StageDue, StagePair, StageQuery,
+    Change, Place, StageChange, StageConcurrency, StageCounts, StageDue, StagePair, StageQuery, StageRequest,
     StageScope,
 };
 
@@ -17,9 +17,9 @@ fn place() -> Place {
     Place::Mount { instance: "i1".into(), mountpoint: "/dir/mnt/7/striped".into() }
 }
 
-fn out(files: &[&str], due: StageDue) -> StageDemand {
+fn out(files: &[&str], due: StageDue) -> StageRequest {
     let pair = |file: &&str| StagePair::new(*file, format!("/pfs/{file}"));
-    StageDemand {
+    StageRequest {
         place: place(),
         direction: Direction::Out,
         kind: StageKind::File,
@@ -47,7 +47,7 @@ impl Fixture {
         it
     }
 
-    async fn ask(&self, demand: StageDemand) -> Vec<String> {
+    async fn ask(&self, demand: StageRequest) -> Vec<String> {
         asked::ask(&self.control, OWNER, demand).await.expect("accepted").ids
     }
 
@@ -99,7 +99,7 @@ async fn a_second_stage_of_a_file_follows_the_first() {
         ["7.d6"],
         "one that waits will see all that is written"
     );
-    let folder = StageDemand { kind: StageKind::Directory, ..out(&[""], StageDue::Now) };
+    let folder = StageRequest { kind: StageKind::Directory, ..out(&[""], StageDue::Now) };
     it.ask(folder).await;
     it.ask(out(&["b"], StageDue::Now)).await;
     tokio::task::yield_now().await;
@@ -271,7 +271,7 @@ async fn users_of_a_shared_buffer_do_not_see_or_change_each_others_stages() {
 #[tokio::test]
 async fn a_stage_in_is_told_to_mounts_that_were_alone_before_it_begins() {
     let it = Fixture::running().await;
-    let demand = StageDemand { direction: Direction::In, ..out(&["a"], StageDue::Now) };
+    let demand = StageRequest { direction: Direction::In, ..out(&["a"], StageDue::Now) };
     it.ask(demand).await;
     assert_eq!(it.counts(files(&["a"]), 20_000).await, [1, 0, 0, 0]);
     {
