@@ -10,7 +10,7 @@ use wire::control::ApiError;
 use crate::site::Site;
 
 /// What the node `node` said of its part of the buffer `token`.
-pub fn of_node<S: Site>(of: &S, node: &str, token: &str, error: ApiError) -> ApiError {
+pub(crate) fn of_node<S: Site>(of: &S, node: &str, token: &str, error: ApiError) -> ApiError {
     let said = advice::of_buffer(&error.advice, token);
     let advice = match error.code == NO_SUCH_FRAGMENT {
         true => format!("{said}; {}", lost_for_good(of.cluster().is_some(), node, token)),
@@ -31,25 +31,25 @@ fn lost_for_good(is_cluster: bool, node: &str, token: &str) -> String {
 }
 
 /// A node of this machine that logs in `log` does not run.
-pub fn absent(log: &Path, name: &str, why: &str) -> ApiError {
+pub(crate) fn absent(log: &Path, name: &str, why: &str) -> ApiError {
     let advice = format!("look into {}; `forebay status` shows when the node is back", log.display());
     site("node_absent", format!("node {name} does not run: {why}"), advice)
 }
 
 /// One does not end.
-pub fn lingers(log: &Path, name: &str) -> ApiError {
+pub(crate) fn lingers(log: &Path, name: &str) -> ApiError {
     let message = format!("node {name} does not end in time");
     site("node_does_not_end", message, format!("look into {}", log.display()))
 }
 
 /// Where to look for what a node's service has logged.
-pub fn log_of<S: Site>(of: &S, node: &str) -> String {
+pub(crate) fn log_of<S: Site>(of: &S, node: &str) -> String {
     let view = of.nodes().into_iter().find(|view| view.name == node);
     look_into(&view.map(|view| view.log).unwrap_or_default(), node)
 }
 
 /// Where the log is that is at `log`, or if that is empty, that of `node`.
-pub fn look_into(log: &str, node: &str) -> String {
+pub(crate) fn look_into(log: &str, node: &str) -> String {
     match log.is_empty() {
         true => format!("look into the log of forebay-node on {node}"),
         false => format!("look into {log}"),

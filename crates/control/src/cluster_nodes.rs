@@ -25,7 +25,7 @@ const HEALTH_PERIOD: Duration = Duration::from_secs(1);
 const HEALTH_WITHIN: Duration = Duration::from_secs(10);
 
 /// Every node that registered.
-pub struct ClusterNodes {
+pub(crate) struct ClusterNodes {
     munge: Option<Munge>,
     watched: Mutex<BTreeMap<String, Watched>>,
     words: Arc<LastWords>,
@@ -41,7 +41,7 @@ struct Watched {
 
 /// What asking told.
 #[derive(Clone, Debug)]
-pub struct Seen {
+pub(crate) struct Seen {
     /// For people.
     pub online: bool,
     /// Why not, or the last thing that went wrong.
@@ -56,7 +56,7 @@ pub struct Seen {
 
 impl ClusterNodes {
     /// No nodes yet. `munge` is for those on other machines.
-    pub fn new(munge: Option<Munge>) -> ClusterNodes {
+    pub(crate) fn new(munge: Option<Munge>) -> ClusterNodes {
         ClusterNodes { munge, watched: Mutex::default(), words: Arc::default() }
     }
 
@@ -64,7 +64,7 @@ impl ClusterNodes {
     ///
     /// # Errors
     /// It is on another machine and there is no MUNGE here.
-    pub fn admit(&self, known: Known) -> Result<(), ApiError> {
+    pub(crate) fn admit(&self, known: Known) -> Result<(), ApiError> {
         let name = known.registration.name.clone();
         let mut watched = self.lock();
         if let Some(node) = watched.get_mut(&name)
@@ -92,7 +92,7 @@ impl ClusterNodes {
     }
 
     /// Stops watching a node.
-    pub fn forget(&self, name: &str) {
+    pub(crate) fn forget(&self, name: &str) {
         if let Some(node) = self.lock().remove(name) {
             node.task.abort();
             self.words.forget(name);
@@ -100,19 +100,19 @@ impl ClusterNodes {
     }
 
     /// Gives up what a node has of an instance: see [`crate::site::Site::give_up`].
-    pub fn give_up(&self, node: &str, instance: &str) -> LastWord {
+    pub(crate) fn give_up(&self, node: &str, instance: &str) -> LastWord {
         let served = self.words.give_up(node, instance);
         let online = self.lock().get(node).is_some_and(|node| node.seen.borrow().online);
         LastWord { online, served }
     }
 
     /// A node has its place in an instance: see [`crate::site::Site::keep`].
-    pub fn keep(&self, node: &str, instance: &str) {
+    pub(crate) fn keep(&self, node: &str, instance: &str) {
         self.words.keep(node, instance);
     }
 
     /// Every node as it was seen last.
-    pub fn views(&self) -> Vec<NodeView> {
+    pub(crate) fn views(&self) -> Vec<NodeView> {
         self.lock().values().map(Watched::view).collect()
     }
 
@@ -120,7 +120,7 @@ impl ClusterNodes {
     ///
     /// # Errors
     /// `no_such_node`.
-    pub fn find(&self, name: &str) -> Result<(Client, watch::Receiver<Seen>), ApiError> {
+    pub(crate) fn find(&self, name: &str) -> Result<(Client, watch::Receiver<Seen>), ApiError> {
         let found = self.lock().get(name).map(|node| (node.client.clone(), node.seen.clone()));
         found.ok_or_else(|| {
             let message = format!("node {name} never registered with this control service");

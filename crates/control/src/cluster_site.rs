@@ -22,10 +22,10 @@ use crate::state::nodes::Known;
 const REPEAT_PAUSE: Duration = Duration::from_millis(250);
 
 /// The error of a node that does not answer.
-pub const ABSENT: &str = "node_absent";
+pub(crate) const ABSENT: &str = "node_absent";
 
 /// Every host of the cluster.
-pub struct ClusterSite {
+pub(crate) struct ClusterSite {
     setting: ClusterSetting,
     nodes: ClusterNodes,
     /// How long a node may be silent before a call to it is given up.
@@ -34,7 +34,7 @@ pub struct ClusterSite {
 
 impl ClusterSite {
     /// With no nodes yet.
-    pub fn new(setting: ClusterSetting, nodes: ClusterNodes, patience: Duration) -> ClusterSite {
+    pub(crate) fn new(setting: ClusterSetting, nodes: ClusterNodes, patience: Duration) -> ClusterSite {
         ClusterSite { setting, nodes, patience }
     }
 

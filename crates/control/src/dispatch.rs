@@ -11,7 +11,7 @@ use wire::control::{
     ApiError, CreatePersistent, PostRun, PreRun, Setup, ShutdownReply, Teardown, TeardownReply,
 };
 
-use crate::control::{Control, check_token};
+use crate::app::{App, check_token};
 use crate::lifecycle::{self, reuse};
 use crate::node_api::Unmount;
 use crate::site::Site;
@@ -46,7 +46,7 @@ impl Request {
     }
 }
 
-impl<S: Site> Control<S> {
+impl<S: Site> App<S> {
     /// Runs or joins a life-cycle function and replies when it is done.
     ///
     /// # Errors
@@ -54,22 +54,22 @@ impl<S: Site> Control<S> {
     pub(crate) async fn run(self: &Arc<Self>, token: &str, request: Request) -> Result<(), ApiError> {
         check_token(token)?;
         self.make_way(token, &request).await;
-        let (control, name, call) = (Arc::clone(self), token.to_owned(), request.call());
+        let (app, name, call) = (Arc::clone(self), token.to_owned(), request.call());
         let function = call.function;
         self.turns
             .run(token, call, move |cancelled| async move {
                 let started = Instant::now();
                 let result = match request {
-                    Request::Setup(setup) => lifecycle::setup::run(&control, &name, *setup).await,
-                    Request::Create(create) => lifecycle::persistent::run(&control, *create).await,
-                    Request::DataIn => lifecycle::data_in::run(&control, &name, cancelled).await,
-                    Request::PreRun(how) => lifecycle::pre_run::run(&control, &name, how).await,
-                    Request::PostRun(how) => lifecycle::post_run::run(&control, &name, how).await,
-                    Request::DataOut => lifecycle::data_out::run(&control, &name, cancelled).await,
-                    Request::Teardown(how) => lifecycle::teardown::run(&control, &name, how).await,
+                    Request::Setup(setup) => lifecycle::setup::run(&app, &name, *setup).await,
+                    Request::Create(create) => lifecycle::persistent::run(&app, *create).await,
+                    Request::DataIn => lifecycle::data_in::run(&app, &name, cancelled).await,
+                    Request::PreRun(how) => lifecycle::pre_run::run(&app, &name, how).await,
+                    Request::PostRun(how) => lifecycle::post_run::run(&app, &name, how).await,
+                    Request::DataOut => lifecycle::data_out::run(&app, &name, cancelled).await,
+                    Request::Teardown(how) => lifecycle::teardown::run(&app, &name, how).await,
                 };
-                control.finish_aside();
-                control.note(&name, function, result, started).await
+                app.finish_aside();
+                app.note(&name, function, result, started).await
             })
             .await
     }
@@ -87,11 +87,11 @@ impl<S: Site> Control<S> {
 
     fn finish_aside(self: &Arc<Self>) {
         for token in self.take_aside() {
-            let control = Arc::clone(self);
+            let app = Arc::clone(self);
             tokio::spawn(async move {
                 let functions = [Request::DataOut, Request::Teardown(Teardown::default())];
                 for function in functions {
-                    if let Err(error) = control.run(&token, function).await {
+                    if let Err(error) = app.run(&token, function).await {
                         tracing::warn!(token, %error, "a session that was set aside is not finished");
                         return;
                     }

@@ -6,7 +6,7 @@
 use wire::control::ApiError;
 use wire::node::{Moved, StorageAddress};
 
-use crate::control::Control;
+use crate::app::App;
 use crate::node_api::{Release, Unmount};
 use crate::parts;
 use crate::site::Site;
@@ -17,29 +17,29 @@ use crate::state::leftovers::{self, Kind, Leftover};
 ///
 /// # Errors
 /// The database's. What a node still does not let go of stays noted.
-pub async fn tidy<S: Site>(control: &Control<S>) -> Result<(), ApiError> {
-    for leftover in control.database.transact(leftovers::all).await? {
-        let online = |node: &str| control.site.nodes().iter().any(|view| view.name == node && view.online);
+pub(crate) async fn tidy<S: Site>(app: &App<S>) -> Result<(), ApiError> {
+    for leftover in app.database.transact(leftovers::all).await? {
+        let online = |node: &str| app.site.nodes().iter().any(|view| view.name == node && view.online);
         if !online(&leftover.node) {
             continue;
         }
         // Until it is gone, and no longer noted, nobody makes one of its name.
-        let _alone = control.tidying.lock().await;
+        let _alone = app.tidying.lock().await;
         let same = leftover.clone();
-        if !control.database.transact(move |tx| leftovers::is_noted(tx, &same)).await? {
+        if !app.database.transact(move |tx| leftovers::is_noted(tx, &same)).await? {
             continue;
         }
-        if let Some(instance) = needed(control, &leftover).await? {
-            if let Err(error) = give_up(control, &leftover.node, &instance).await {
+        if let Some(instance) = needed(app, &leftover).await? {
+            if let Err(error) = give_up(app, &leftover.node, &instance).await {
                 let node = leftover.node;
                 tracing::warn!(node, id = leftover.id, %error, "a node that was given up is not told so");
             }
             continue;
         }
-        match take(control, &leftover).await {
+        match take(app, &leftover).await {
             Ok(()) => {
                 tracing::info!(node = leftover.node, id = leftover.id, "taken from a node that is back");
-                control.database.transact(move |tx| leftovers::delete(tx, &leftover)).await?;
+                app.database.transact(move |tx| leftovers::delete(tx, &leftover)).await?;
             }
             Err(error) => tracing::warn!(node = leftover.node, id = leftover.id, %error, "still left behind"),
         }
@@ -49,26 +49,26 @@ pub async fn tidy<S: Site>(control: &Control<S>) -> Result<(), ApiError> {
 
 /// The buffer that it is a part of, if that lives and has use for it: the node was given up for lost, and those that
 /// took its places are not whole.
-async fn needed<S: Site>(control: &Control<S>, leftover: &Leftover) -> Result<Option<Instance>, ApiError> {
+async fn needed<S: Site>(app: &App<S>, leftover: &Leftover) -> Result<Option<Instance>, ApiError> {
     if leftover.kind != Kind::Fragment {
         return Ok(None);
     }
-    let all = control.database.transact(instances::all).await?;
+    let all = app.database.transact(instances::all).await?;
     let instance = all.into_iter().find(|instance| instance.id == leftover.id);
     let is_served_there = |instance: &Instance| instance.nodes.contains(&leftover.node);
-    let is_whole = |instance: &Instance| parts::are_whole(instance, &control.nodes());
+    let is_whole = |instance: &Instance| parts::are_whole(instance, &app.nodes());
     Ok(instance.filter(|instance| is_served_there(instance) || !is_whole(instance)))
 }
 
 /// Tells a node where the parts of the buffer are: it serves its own no more.
-async fn give_up<S: Site>(control: &Control<S>, node: &str, instance: &Instance) -> Result<(), ApiError> {
-    let views = control.site.nodes();
+async fn give_up<S: Site>(app: &App<S>, node: &str, instance: &Instance) -> Result<(), ApiError> {
+    let views = app.site.nodes();
     for (fragment, name) in (0..).zip(&instance.nodes) {
         let view = views.iter().find(|view| view.name == *name && view.online);
         let Some(health) = view.and_then(|view| view.health.as_ref()) else { continue };
         // No other machine can use that one's sockets.
         let address = StorageAddress { unix: None, ..health.data.clone() };
-        control.site.note_moved(node, &instance.id, &Moved { fragment, address }).await?;
+        app.site.note_moved(node, &instance.id, &Moved { fragment, address }).await?;
     }
     Ok(())
 }
@@ -78,25 +78,25 @@ async fn give_up<S: Site>(control: &Control<S>, node: &str, instance: &Instance)
 ///
 /// # Errors
 /// The node's or the database's.
-pub async fn clear<S: Site>(control: &Control<S>, node: &str, id: &str) -> Result<(), ApiError> {
+pub(crate) async fn clear<S: Site>(app: &App<S>, node: &str, id: &str) -> Result<(), ApiError> {
     let is_of_this = |leftover: &Leftover| (leftover.node.as_str(), leftover.id.as_str()) == (node, id);
-    let all = control.database.transact(leftovers::all).await?;
+    let all = app.database.transact(leftovers::all).await?;
     for leftover in all.into_iter().filter(is_of_this) {
-        let _alone = control.tidying.lock().await;
+        let _alone = app.tidying.lock().await;
         // The note goes last: what is still there must not pass for the new one.
-        take(control, &leftover).await?;
-        control.database.transact(move |tx| leftovers::delete(tx, &leftover)).await?;
+        take(app, &leftover).await?;
+        app.database.transact(move |tx| leftovers::delete(tx, &leftover)).await?;
     }
     Ok(())
 }
 
-async fn take<S: Site>(control: &Control<S>, leftover: &Leftover) -> Result<(), ApiError> {
+async fn take<S: Site>(app: &App<S>, leftover: &Leftover) -> Result<(), ApiError> {
     let Leftover { node, kind, id } = leftover;
     match kind {
-        Kind::Mount => control.site.unmount(node, id, Unmount::AtOnce).await,
-        Kind::Fragment => control.site.delete_fragment(node, id).await,
-        Kind::Stage => control.site.delete_stage(node, id).await,
-        Kind::Local => control.site.release_local(node, id, Release::Drained).await,
-        Kind::LocalGivenUp => control.site.release_local(node, id, Release::GivenUp).await,
+        Kind::Mount => app.site.unmount(node, id, Unmount::AtOnce).await,
+        Kind::Fragment => app.site.delete_fragment(node, id).await,
+        Kind::Stage => app.site.delete_stage(node, id).await,
+        Kind::Local => app.site.release_local(node, id, Release::Drained).await,
+        Kind::LocalGivenUp => app.site.release_local(node, id, Release::GivenUp).await,
     }
 }

@@ -1,7 +1,7 @@
 //! The control service: pools, instances, sessions and the life of a job. It is never in the data path.
 //!
 //! ```text
-//! control.rs   what all of it works on: the database, the site, what runs now; it imports none of the others
+//! app.rs       what all of it works on: the database, the site, what runs now; it imports none of the others
 //! dispatch.rs  which function a request runs, in the turns of its token
 //! requests/    one file per group of wire::control's requests
 //! lifecycle/   one file per life-cycle function; each can be called again after any crash
@@ -18,13 +18,11 @@
 //!
 //! **Invariants:** every function is idempotent. What a restart needs is in the database before it is acted on.
 
-#![expect(unreachable_pub, reason = "its items are older than the lint; what is touched says `pub(crate)`")]
-
 mod advice;
+pub mod app;
 mod cluster_nodes;
 mod cluster_site;
 pub mod config;
-pub mod control;
 mod dispatch;
 mod leftovers;
 mod lifecycle;

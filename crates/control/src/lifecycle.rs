@@ -2,28 +2,28 @@
 //!
 //! Every function can be called again at any point after a crash of anything, and then converges.
 
-pub mod beside;
-pub mod buffers;
-pub mod data_in;
-pub mod data_out;
-pub mod fragments;
-pub mod job_nodes;
-pub mod job_process;
-pub mod lost;
-pub mod mounts;
-pub mod paths;
-pub mod persistent;
-pub mod post_run;
-pub mod pre_run;
+pub(crate) mod beside;
+pub(crate) mod buffers;
+pub(crate) mod data_in;
+pub(crate) mod data_out;
+pub(crate) mod fragments;
+pub(crate) mod job_nodes;
+pub(crate) mod job_process;
+pub(crate) mod lost;
+pub(crate) mod mounts;
+pub(crate) mod paths;
+pub(crate) mod persistent;
+pub(crate) mod post_run;
+pub(crate) mod pre_run;
 mod quarantine;
-pub mod redundancy;
-pub mod reuse;
-pub mod served;
-pub mod setup;
-pub mod spread;
+pub(crate) mod redundancy;
+pub(crate) mod reuse;
+pub(crate) mod served;
+pub(crate) mod setup;
+pub(crate) mod spread;
 mod taken_before;
-pub mod target;
-pub mod teardown;
+pub(crate) mod target;
+pub(crate) mod teardown;
 
 use daemon::error::user;
 use model::phase::Phase;
@@ -35,12 +35,12 @@ use crate::state::sessions::Session;
 
 /// The codes of errors by which a function refuses a call before it has begun anything: who called is told, and
 /// nothing is noted of it with the session, which is as it was.
-pub const REFUSALS: [&str; 5] =
+pub(crate) const REFUSALS: [&str; 5] =
     ["no_such_session", "wrong_phase", "mounted_alone", "bad_mountpoint", "one_mountpoint"];
 
 /// What a function did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Done {
+pub(crate) enum Done {
     /// It took its step.
     Now,
     /// An earlier call took the step.
@@ -48,7 +48,7 @@ pub enum Done {
 }
 
 /// Refuses a function that is called out of order. That is no failure of the session.
-pub fn wrong_phase(session: &Session, message: &str, advice: &str) -> ApiError {
+pub(crate) fn wrong_phase(session: &Session, message: &str, advice: &str) -> ApiError {
     user("wrong_phase", format!("session {}: {message}", session.token), advice)
 }
 

@@ -45,7 +45,7 @@ const ONLINE_WITHIN: Duration = Duration::from_secs(120);
 const END_WITHIN: Duration = Duration::from_secs(30);
 
 /// Every node of this machine.
-pub struct LocalNodes {
+pub(crate) struct LocalNodes {
     folder: PathBuf,
     program: PathBuf,
     watched: Mutex<BTreeMap<String, Watched>>,
@@ -72,7 +72,7 @@ impl LocalNodes {
     ///
     /// # Errors
     /// The node program or the folder is not there.
-    pub fn open(folder: PathBuf, needed: u32) -> io::Result<LocalNodes> {
+    pub(crate) fn open(folder: PathBuf, needed: u32) -> io::Result<LocalNodes> {
         let program = daemon::spawn::sibling("forebay-node")?;
         std::fs::create_dir_all(folder.join("nodes"))?;
         std::fs::create_dir_all(folder.join("log"))?;
@@ -85,17 +85,17 @@ impl LocalNodes {
     }
 
     /// A client of one node.
-    pub fn client(&self, name: &str) -> Client {
+    pub(crate) fn client(&self, name: &str) -> Client {
         Client::new(socket(&self.folder, name))
     }
 
     /// Where a node's service logs.
-    pub fn log(&self, name: &str) -> PathBuf {
+    pub(crate) fn log(&self, name: &str) -> PathBuf {
         self.folder.join("log").join(format!("{name}.log"))
     }
 
     /// Every node as it was seen last.
-    pub fn views(&self) -> Vec<NodeView> {
+    pub(crate) fn views(&self) -> Vec<NodeView> {
         self.lock().values().map(|watched| watched.seen.borrow().view.clone()).collect()
     }
 
@@ -103,7 +103,7 @@ impl LocalNodes {
     ///
     /// # Errors
     /// One does not come up: its last words.
-    pub async fn ensure(&self, names: &[String]) -> Result<Vec<StorageAddress>, ApiError> {
+    pub(crate) async fn ensure(&self, names: &[String]) -> Result<Vec<StorageAddress>, ApiError> {
         names.iter().for_each(|name| self.supervise(name));
         let mut addresses = Vec::new();
         for name in names {
@@ -116,7 +116,7 @@ impl LocalNodes {
     ///
     /// # Errors
     /// One does not end. Whoever needs nodes after that gets them supervised again.
-    pub async fn stop(&self) -> Result<(), ApiError> {
+    pub(crate) async fn stop(&self) -> Result<(), ApiError> {
         let watched = std::mem::take(&mut *self.lock());
         for watched in watched.values() {
             watched.stop.send_replace(true);
@@ -295,12 +295,12 @@ impl Supervisor {
 }
 
 /// Node `n0`, `n1`, ….
-pub fn name_of(index: u32) -> String {
+pub(crate) fn name_of(index: u32) -> String {
     format!("n{index}")
 }
 
 /// A node's socket for control.
-pub fn socket(folder: &Path, name: &str) -> PathBuf {
+pub(crate) fn socket(folder: &Path, name: &str) -> PathBuf {
     folder.join("nodes").join(name).join("node.sock")
 }
 

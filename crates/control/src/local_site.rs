@@ -24,20 +24,20 @@ const REPEAT_PAUSE: Duration = Duration::from_millis(250);
 
 /// The smallest fragment that gets an image: mkfs.xfs makes no file system below 300 MB, and one of little more is
 /// mostly its log.
-pub const IMAGE_BYTES_MIN: u64 = 512 << 20;
+pub(crate) const IMAGE_BYTES_MIN: u64 = 512 << 20;
 
 /// Where system administration programs live besides `PATH`.
 const SYSTEM_FOLDERS: [&str; 4] = ["/usr/sbin", "/sbin", "/usr/bin", "/bin"];
 
 /// This machine.
-pub struct LocalSite {
+pub(crate) struct LocalSite {
     folder: PathBuf,
     nodes: LocalNodes,
 }
 
 impl LocalSite {
     /// Over the state folder `folder`.
-    pub fn new(folder: PathBuf, nodes: LocalNodes) -> LocalSite {
+    pub(crate) fn new(folder: PathBuf, nodes: LocalNodes) -> LocalSite {
         LocalSite { folder, nodes }
     }
 }

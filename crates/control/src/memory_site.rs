@@ -23,17 +23,17 @@ use crate::state::nodes::Known;
 
 /// The machine.
 #[derive(Clone, Default)]
-pub struct MemorySite {
+pub(crate) struct MemorySite {
     world: Arc<Mutex<World>>,
     /// Told when the call at which control is to die has come.
     pub died: Arc<Notify>,
 }
 
 /// The key of fragments that are there and are not of this control's instances.
-pub const ANOTHERS: &str = "another's";
+pub(crate) const ANOTHERS: &str = "another's";
 
 /// What is there, and what is to go wrong.
-pub struct World {
+pub(crate) struct World {
     /// The disk.
     pub available_bytes: u64,
     /// The cluster that this is, with its nodes, if it is one.
@@ -104,14 +104,14 @@ impl Default for World {
 
 impl World {
     /// Calls that begin with `prefix`.
-    pub fn count(&self, prefix: &str) -> usize {
+    pub(crate) fn count(&self, prefix: &str) -> usize {
         self.calls.iter().filter(|call| call.starts_with(prefix)).count()
     }
 }
 
 impl MemorySite {
     /// Looks or changes.
-    pub fn world(&self) -> MutexGuard<'_, World> {
+    pub(crate) fn world(&self) -> MutexGuard<'_, World> {
         self.world.lock().expect("no test panics while it looks")
     }
 

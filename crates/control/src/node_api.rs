@@ -12,7 +12,7 @@ use wire::node::{
     Moved, NodeHealth, PartFiles, PfsMount, ScrubSpec, ScrubStatus, StageSpec,
 };
 
-pub use caller::Caller;
+pub(crate) use caller::Caller;
 
 /// The node's API, as `wire::node` describes it.
 pub trait NodeApi: Send + Sync {

@@ -30,7 +30,7 @@ struct Whole {
 ///
 /// # Errors
 /// The database's.
-pub fn read(
+pub(crate) fn read(
     tx: &Transaction<'_>,
     views: &[NodeView],
     rights: Rights,

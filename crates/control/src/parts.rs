@@ -25,7 +25,7 @@ enum Part {
 
 /// A part that its node does not serve.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refused {
+pub(crate) struct Refused {
     /// Why, and what to do as long as the nodes run as they do now.
     pub trouble: PartTrouble,
     /// The node tries it again by itself.
@@ -33,7 +33,7 @@ pub struct Refused {
 }
 
 /// Whether all parts are served and no damage of them is known; `None`: not known.
-pub fn is_intact(instance: &Instance, nodes: &[NodeView]) -> Option<bool> {
+pub(crate) fn is_intact(instance: &Instance, nodes: &[NodeView]) -> Option<bool> {
     let parts = || of(instance, nodes);
     if parts().any(|part| matches!(part, Part::Refused(_))) {
         return Some(false);
@@ -45,7 +45,7 @@ pub fn is_intact(instance: &Instance, nodes: &[NodeView]) -> Option<bool> {
 }
 
 /// Those of which some bytes are damaged, or may be, with what to do, as their nodes said last.
-pub fn damaged(instance: &Instance, nodes: &[NodeView]) -> Vec<PartTrouble> {
+pub(crate) fn damaged(instance: &Instance, nodes: &[NodeView]) -> Vec<PartTrouble> {
     let of_node = |(part, name): (u32, &String)| {
         let health = nodes.iter().find(|view| view.name == *name)?.health.as_ref()?;
         let fragment = health.fragments.iter().find(|fragment| fragment.instance == instance.id)?;
@@ -64,7 +64,7 @@ fn lost(fragment: &FragmentStatus) -> Option<(String, String)> {
 }
 
 /// Whether every part is served, nothing of it is lost, and all that is kept on another node as well is whole there.
-pub fn are_whole(instance: &Instance, nodes: &[NodeView]) -> bool {
+pub(crate) fn are_whole(instance: &Instance, nodes: &[NodeView]) -> bool {
     let is_whole = |name: &String| {
         let view = nodes.iter().find(|view| view.name == *name && view.online);
         let health = view.and_then(|view| view.health.as_ref());
@@ -79,7 +79,7 @@ pub fn are_whole(instance: &Instance, nodes: &[NodeView]) -> bool {
 }
 
 /// Where nodes that were given up, and are back, keep what they had.
-pub fn given_up(instance: &Instance, nodes: &[NodeView]) -> Vec<GivenUp> {
+pub(crate) fn given_up(instance: &Instance, nodes: &[NodeView]) -> Vec<GivenUp> {
     let of_node = |view: &NodeView| {
         let health = view.health.as_ref().filter(|_| view.online)?;
         let mut fragments = health.fragments.iter().filter(|fragment| fragment.instance == instance.id);
@@ -90,7 +90,7 @@ pub fn given_up(instance: &Instance, nodes: &[NodeView]) -> Vec<GivenUp> {
 }
 
 /// Those that are not served, with why and what to do.
-pub fn unserved(instance: &Instance, nodes: &[NodeView]) -> Vec<PartTrouble> {
+pub(crate) fn unserved(instance: &Instance, nodes: &[NodeView]) -> Vec<PartTrouble> {
     let trouble = |part| match part {
         Part::Awaited(trouble) | Part::Refused(Refused { trouble, .. }) => Some(trouble),
         Part::Served | Part::Unknown => None,
@@ -99,7 +99,7 @@ pub fn unserved(instance: &Instance, nodes: &[NodeView]) -> Vec<PartTrouble> {
 }
 
 /// One of those that their nodes do not serve: first such as nobody tries again.
-pub fn refused(instance: &Instance, nodes: &[NodeView]) -> Option<Refused> {
+pub(crate) fn refused(instance: &Instance, nodes: &[NodeView]) -> Option<Refused> {
     let all = of(instance, nodes).filter_map(|part| match part {
         Part::Refused(refused) => Some(refused),
         _ => None,

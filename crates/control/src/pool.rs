@@ -18,14 +18,14 @@ use crate::site::{ClusterSetting, DiskSpace, NodeView, PoolKind, PoolSetting, Si
 use crate::state::instances::Instance;
 
 /// The pool of one machine.
-pub const LOCAL_POOL: &str = "local";
+pub(crate) const LOCAL_POOL: &str = "local";
 
 /// Bytes in a grain of it.
-pub const LOCAL_GRANULARITY_BYTES: u64 = 1 << 20;
+pub(crate) const LOCAL_GRANULARITY_BYTES: u64 = 1 << 20;
 
 /// What can be allocated from, as it is known at one moment.
 #[derive(Clone, Debug)]
-pub enum Ground {
+pub(crate) enum Ground {
     /// One disk under every node of this machine.
     Disk(DiskSpace),
     /// Nodes with flash of their own.
@@ -39,7 +39,7 @@ pub enum Ground {
 
 /// What an instance takes.
 #[derive(Clone, Debug)]
-pub struct Share {
+pub(crate) struct Share {
     /// The pool.
     pub pool: String,
     /// Bytes allocated on all fragments, and for their mirrors.
@@ -52,7 +52,7 @@ pub struct Share {
 
 /// Where an instance goes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Placement {
+pub(crate) struct Placement {
     /// The pool.
     pub pool: String,
     /// Bytes in a grain.
@@ -69,7 +69,7 @@ pub struct Placement {
 
 /// What is asked of a pool.
 #[derive(Clone, Debug)]
-pub struct Wish<'a> {
+pub(crate) struct Wish<'a> {
     /// Bytes.
     pub requested_bytes: u64,
     /// `None`: the default pool.
@@ -111,7 +111,7 @@ fn too_few_nodes() -> ApiError {
 
 impl Share {
     /// The share of `instance`, which holds `used_bytes`.
-    pub fn of(instance: &Instance, used_bytes: u64) -> Share {
+    pub(crate) fn of(instance: &Instance, used_bytes: u64) -> Share {
         let on_disk_bytes = match instance.volume {
             VolumeKind::Directory if instance.is_mirrored() => {
                 used_bytes.saturating_mul(2).min(instance.allocated_bytes())
@@ -129,7 +129,7 @@ impl Share {
     }
 
     /// Bytes on each of its nodes.
-    pub fn fragment_bytes(&self) -> u64 {
+    pub(crate) fn fragment_bytes(&self) -> u64 {
         self.capacity_bytes / (self.nodes.len() as u64).max(1)
     }
 }
@@ -139,7 +139,7 @@ impl Ground {
     ///
     /// # Errors
     /// The disk cannot be asked.
-    pub fn of(site: &impl Site) -> Result<Ground, ApiError> {
+    pub(crate) fn of(site: &impl Site) -> Result<Ground, ApiError> {
         Ok(match site.cluster() {
             None => Ground::Disk(site.disk()?),
             Some(setting) => Ground::Nodes { setting, views: site.nodes() },
@@ -147,7 +147,7 @@ impl Ground {
     }
 
     /// The pools, the default first.
-    pub fn settings(&self) -> Vec<PoolSetting> {
+    pub(crate) fn settings(&self) -> Vec<PoolSetting> {
         match self {
             Ground::Disk(_) => {
                 vec![PoolSetting {
@@ -163,7 +163,7 @@ impl Ground {
     }
 
     /// Every pool as everybody sees it.
-    pub fn statuses(&self, shares: &[Share]) -> Vec<PoolStatus> {
+    pub(crate) fn statuses(&self, shares: &[Share]) -> Vec<PoolStatus> {
         self.settings().iter().map(|pool| self.status(pool, shares)).collect()
     }
 
@@ -171,7 +171,7 @@ impl Ground {
     ///
     /// # Errors
     /// `unknown_pool`, with those that there are.
-    pub fn pool(&self, name: Option<&str>) -> Result<PoolSetting, ApiError> {
+    pub(crate) fn pool(&self, name: Option<&str>) -> Result<PoolSetting, ApiError> {
         let pools = self.settings();
         let found = match name {
             None => pools.first(),
@@ -188,7 +188,7 @@ impl Ground {
     ///
     /// # Errors
     /// An unknown pool, or one that could never hold it.
-    pub fn check(&self, wish: &Wish<'_>, shares: &[Share]) -> Result<(PoolSetting, u64), ApiError> {
+    pub(crate) fn check(&self, wish: &Wish<'_>, shares: &[Share]) -> Result<(PoolSetting, u64), ApiError> {
         let pool = self.pool(wish.pool)?;
         // On one machine the number of nodes is the caller's; on a cluster fewer nodes take less.
         let count = match self {
@@ -209,7 +209,7 @@ impl Ground {
     ///
     /// # Errors
     /// An unknown pool, one that could never hold the wish, or one that is too full now.
-    pub fn place(&self, wish: &Wish<'_>, shares: &[Share]) -> Result<Placement, ApiError> {
+    pub(crate) fn place(&self, wish: &Wish<'_>, shares: &[Share]) -> Result<Placement, ApiError> {
         let (pool, bytes) = self.check(wish, shares)?;
         let status = self.status(&pool, shares);
         match self {
@@ -221,7 +221,7 @@ impl Ground {
 
     /// The node with most room that could take one more fragment of an instance and has none of it, nor keeps one that
     /// was given up (`taken`); `None`: there is none.
-    pub fn spare(&self, instance: &Instance, taken: &[String], shares: &[Share]) -> Option<String> {
+    pub(crate) fn spare(&self, instance: &Instance, taken: &[String], shares: &[Share]) -> Option<String> {
         match self {
             Ground::Disk(_) => None,
             Ground::Nodes { setting, views } => nodes::spare(setting, views, instance, taken, shares),
@@ -243,7 +243,11 @@ impl Ground {
 ///
 /// # Errors
 /// More than 2^64 bytes.
-pub fn equal_parts(requested_bytes: u64, granularity_bytes: u64, count: u64) -> Result<(u64, u64), ApiError> {
+pub(crate) fn equal_parts(
+    requested_bytes: u64,
+    granularity_bytes: u64,
+    count: u64,
+) -> Result<(u64, u64), ApiError> {
     let parts = || {
         let grains = size::grains(requested_bytes, granularity_bytes)?.div_ceil(count.max(1));
         let fragment_bytes = grains.checked_mul(granularity_bytes)?;
@@ -255,7 +259,11 @@ pub fn equal_parts(requested_bytes: u64, granularity_bytes: u64, count: u64) -> 
 }
 
 /// The remark on rounding; `None` where nothing was rounded.
-pub fn rounding_note(requested_bytes: u64, capacity_bytes: u64, granularity_bytes: u64) -> Option<String> {
+pub(crate) fn rounding_note(
+    requested_bytes: u64,
+    capacity_bytes: u64,
+    granularity_bytes: u64,
+) -> Option<String> {
     let grains = capacity_bytes / granularity_bytes.max(1);
     (capacity_bytes != requested_bytes).then(|| {
         format!(

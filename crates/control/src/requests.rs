@@ -15,15 +15,15 @@ use server::Caller;
 use tokio::sync::Notify;
 use wire::control::ApiError;
 
-use crate::control::{Control, no_such_session};
+use crate::app::{App, no_such_session};
 use crate::rights::{Policy, Rights};
 use crate::site::Site;
 use crate::state::sessions::Session;
 
 /// What every request can use.
-pub struct Door<S> {
+pub(crate) struct Door<S> {
     /// The service.
-    pub control: Arc<Control<S>>,
+    pub app: Arc<App<S>>,
     /// Who may do what.
     pub policy: Policy,
     /// Told when the process is to end.
@@ -32,11 +32,7 @@ pub struct Door<S> {
 
 impl<S> Clone for Door<S> {
     fn clone(&self) -> Self {
-        Door {
-            control: Arc::clone(&self.control),
-            policy: self.policy.clone(),
-            ending: Arc::clone(&self.ending),
-        }
+        Door { app: Arc::clone(&self.app), policy: self.policy.clone(), ending: Arc::clone(&self.ending) }
     }
 }
 
@@ -47,25 +43,25 @@ impl<S: Site> Door<S> {
 
     /// The session, if the caller may touch it. Somebody else's is not there for him.
     async fn own(&self, caller: Caller, token: &str) -> Result<Session, ApiError> {
-        let session = self.control.session(token).await?;
+        let session = self.app.session(token).await?;
         if self.rights(caller).cover(session.owner.uid) { Ok(session) } else { Err(no_such_session(token)) }
     }
 
     /// The same, to look only: persistent buffers that are shared are there for everybody.
     async fn visible(&self, caller: Caller, token: &str) -> Result<Session, ApiError> {
-        let session = self.control.session(token).await?;
+        let session = self.app.session(token).await?;
         let visible = session.shared || self.rights(caller).cover(session.owner.uid);
         if visible { Ok(session) } else { Err(no_such_session(token)) }
     }
 }
 
 /// What everybody may read.
-pub fn metrics_router<S: Site>(door: Door<S>) -> Router {
+pub(crate) fn metrics_router<S: Site>(door: Door<S>) -> Router {
     Router::new().route("/metrics", get(metrics::metrics::<S>)).with_state(door)
 }
 
 /// Every route.
-pub fn router<S: Site>(door: Door<S>) -> Router {
+pub(crate) fn router<S: Site>(door: Door<S>) -> Router {
     Router::new()
         .route("/metrics", get(metrics::metrics::<S>))
         .route("/v1/status", get(service::status::<S>))

@@ -10,11 +10,11 @@ use daemon::error::{bug, user};
 use crate::state::transfers::{self, Origin, Transfer};
 
 /// What `%j` stands for while there is no job yet; a path with it cannot be looked at.
-pub const UNKNOWN_JOB_ID: &str = "<job-id>";
+pub(crate) const UNKNOWN_JOB_ID: &str = "<job-id>";
 
 /// What a script asks for.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Plan {
+pub(crate) struct Plan {
     /// The job's own buffer; `None` where it only uses persistent ones.
     pub own: Option<Own>,
     /// The persistent buffers that the job uses, in the script's order.
@@ -29,7 +29,7 @@ pub struct Plan {
 
 /// A buffer of the job's own.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Own {
+pub(crate) struct Own {
     /// Bytes that the directives ask for.
     pub requested_bytes: u64,
     /// In the script's order.
@@ -46,7 +46,7 @@ pub struct Own {
 
 impl Own {
     /// Whether every node is to have a namespace of its own, and nothing else.
-    pub fn is_private(&self) -> bool {
+    pub(crate) fn is_private(&self) -> bool {
         self.access_modes == [AccessMode::Private]
     }
 }
@@ -55,7 +55,7 @@ impl Own {
 ///
 /// # Errors
 /// The first mistake, a script without directives, or what is not built yet.
-pub fn plan(script: &Script, job_id: &str, owner: &Owner) -> Result<Plan, ApiError> {
+pub(crate) fn plan(script: &Script, job_id: &str, owner: &Owner) -> Result<Plan, ApiError> {
     let symbols = symbols(script, job_id);
     let parsed = directive::parse(&script.text, &symbols)
         .map_err(|errors| refusal(script, "bad_directive", &errors.0))?;

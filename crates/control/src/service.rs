@@ -14,10 +14,10 @@ use server::{BindError, OpenTo};
 use tokio::sync::Notify;
 use wire::control::ApiError;
 
+use crate::app::App;
 use crate::cluster_nodes::ClusterNodes;
 use crate::cluster_site::ClusterSite;
 use crate::config::Config;
-use crate::control::Control;
 use crate::leftovers;
 use crate::local_nodes::{self, LocalNodes};
 use crate::local_site::LocalSite;
@@ -87,9 +87,9 @@ pub async fn run(
     let needed = u32::try_from(needed).unwrap_or(u32::MAX);
     let nodes = LocalNodes::open(folder.clone(), needed).map_err(ControlError::Nodes)?;
     let doors = vec![server::bind(&folder.join("control.sock"), OpenTo::Ourselves)?];
-    let control = Arc::new(Control::new(database, LocalSite::new(folder.clone(), nodes)));
+    let app = Arc::new(App::new(database, LocalSite::new(folder.clone(), nodes)));
     tracing::info!(folder = %folder.display(), sessions = known.len(), "control runs");
-    serve(control, Policy::Own, doors, stop).await
+    serve(app, Policy::Own, doors, stop).await
 }
 
 /// Runs the control of a cluster until `stop` completes or it is asked to shut down. The nodes are services of their
@@ -123,11 +123,11 @@ pub async fn run_cluster(
             site.give_up(&left.node, &left.id);
         }
     }
-    let control = Arc::new(Control::new(database, site));
-    tokio::spawn(tidy(Arc::clone(&control)));
+    let app = Arc::new(App::new(database, site));
+    tokio::spawn(tidy(Arc::clone(&app)));
     if let Some(address) = config.metrics.clone() {
         let ending = Arc::new(Notify::new());
-        let door = Door { control: Arc::clone(&control), policy: config.policy.clone(), ending };
+        let door = Door { app: Arc::clone(&app), policy: config.policy.clone(), ending };
         tokio::spawn(async move {
             if let Err(error) = server::serve_to_all(&address, requests::metrics_router(door)).await {
                 tracing::error!(error = chain(&error), "nobody can read the metrics");
@@ -135,16 +135,16 @@ pub async fn run_cluster(
         });
     }
     tracing::info!(folder = %config.folder.display(), "control of a cluster runs");
-    serve(control, config.policy, doors, stop).await
+    serve(app, config.policy, doors, stop).await
 }
 
 async fn serve<S: Site>(
-    control: Arc<Control<S>>,
+    app: Arc<App<S>>,
     policy: Policy,
     doors: Vec<server::Door>,
     stop: impl Future<Output = ()> + Send + 'static,
 ) -> Result<(), ControlError> {
-    tokio::spawn(resume(Arc::clone(&control)));
+    tokio::spawn(resume(Arc::clone(&app)));
     let ending = Arc::new(Notify::new());
     let asked = Arc::clone(&ending);
     let end = async move {
@@ -153,18 +153,18 @@ async fn serve<S: Site>(
             () = asked.notified() => {}
         }
     };
-    let router = requests::router(Door { control, policy, ending });
+    let router = requests::router(Door { app, policy, ending });
     server::serve(doors, router, end).await.map_err(ControlError::Serve)?;
     tracing::info!("control ended");
     Ok(())
 }
 
 /// Goes on with what an earlier life had accepted.
-pub(crate) async fn resume<S: Site>(control: Arc<Control<S>>) {
-    if let Err(error) = on_demand::resume(&control).await {
+pub(crate) async fn resume<S: Site>(app: Arc<App<S>>) {
+    if let Err(error) = on_demand::resume(&app).await {
         tracing::error!(%error, "stages on demand of an earlier life do not go on");
     }
-    if let Err(error) = control.resume_aside().await {
+    if let Err(error) = app.resume_aside().await {
         tracing::error!(%error, "sessions that were set aside are not finished");
     }
 }
@@ -177,9 +177,9 @@ fn open_folder(folder: &Path) -> Result<(), ControlError> {
         .map_err(|source| ControlError::Folder { path: folder.into(), source })
 }
 
-async fn tidy<S: Site>(control: Arc<Control<S>>) {
+async fn tidy<S: Site>(app: Arc<App<S>>) {
     loop {
-        if let Err(error) = leftovers::tidy(&control).await {
+        if let Err(error) = leftovers::tidy(&app).await {
             tracing::warn!(%error, "what nodes left behind is looked at later");
         }
         tokio::time::sleep(TIDY_PERIOD).await;

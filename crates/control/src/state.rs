@@ -3,18 +3,18 @@
 //! **Invariant:** what a restart needs is committed before it is acted on. A committed change survives the death of any
 //! process, and a power loss: each commit syncs the write-ahead log.
 
-pub mod activations;
-pub mod counters;
-pub mod fragments;
-pub mod instances;
-pub mod leftovers;
-pub mod nodes;
-pub mod numbers;
-pub mod registrations;
-pub mod sessions;
+pub(crate) mod activations;
+pub(crate) mod counters;
+pub(crate) mod fragments;
+pub(crate) mod instances;
+pub(crate) mod leftovers;
+pub(crate) mod nodes;
+pub(crate) mod numbers;
+pub(crate) mod registrations;
+pub(crate) mod sessions;
 mod text;
-pub mod timings;
-pub mod transfers;
+pub(crate) mod timings;
+pub(crate) mod transfers;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -68,7 +68,7 @@ impl From<StateError> for ApiError {
 }
 
 /// A result of state functions.
-pub type Result<T> = std::result::Result<T, StateError>;
+pub(crate) type Result<T> = std::result::Result<T, StateError>;
 
 /// The database. Clones share it.
 #[derive(Clone)]

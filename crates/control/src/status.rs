@@ -8,7 +8,7 @@ use wire::control::{
 };
 use wire::node::{CopyStatus, MirrorStatus, PartTrouble};
 
-use crate::control::Control;
+use crate::app::App;
 use crate::lifecycle::mounts::mount_id;
 use crate::parts;
 use crate::site::{NodeView, Site};
@@ -26,18 +26,18 @@ const ON_DEMAND_SHOWN: u32 = 1000;
 ///
 /// # Errors
 /// `no_such_session`.
-pub(crate) async fn of_token<S: Site>(control: &Control<S>, token: &str) -> Result<SessionStatus, ApiError> {
-    of(control, control.session(token).await?).await
+pub(crate) async fn of_token<S: Site>(app: &App<S>, token: &str) -> Result<SessionStatus, ApiError> {
+    of(app, app.session(token).await?).await
 }
 
 /// How a session stands.
 ///
 /// # Errors
 /// The database's.
-pub(crate) async fn of<S: Site>(control: &Control<S>, session: Session) -> Result<SessionStatus, ApiError> {
-    let busy = control.running(&session.token);
-    let rows = control.database.transact(move |tx| Rows::read(tx, session)).await?;
-    Ok(rows.describe(busy, &control.nodes()))
+pub(crate) async fn of<S: Site>(app: &App<S>, session: Session) -> Result<SessionStatus, ApiError> {
+    let busy = app.running(&session.token);
+    let rows = app.database.transact(move |tx| Rows::read(tx, session)).await?;
+    Ok(rows.describe(busy, &app.nodes()))
 }
 
 /// Everything that the database has on one session.

@@ -11,15 +11,15 @@
 //!
 //! **Invariant:** what was accepted is in the database; a restart of control goes on with it.
 
-pub mod asked;
-pub mod job_end;
-pub mod on_demand;
+pub(crate) mod asked;
+pub(crate) mod job_end;
+pub(crate) mod on_demand;
 mod paths;
 mod place;
 mod runner;
-pub mod running;
-pub mod script;
+pub(crate) mod running;
+pub(crate) mod script;
 mod specification;
-pub mod while_running;
+pub(crate) mod while_running;
 
-pub use runner::discard;
+pub(crate) use runner::discard;

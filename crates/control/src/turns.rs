@@ -12,7 +12,7 @@ use wire::control::ApiError;
 
 /// What two calls must have in common to be one.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Call {
+pub(crate) struct Call {
     /// The function.
     pub function: Function,
     /// A call in a hurry does not join one that is patient.
@@ -22,13 +22,13 @@ pub struct Call {
 }
 
 /// Tells a function that it is to stop.
-pub type Cancelled = watch::Receiver<bool>;
+pub(crate) type Cancelled = watch::Receiver<bool>;
 
 type Outcome = Option<Result<(), ApiError>>;
 
 /// The turns of all tokens.
 #[derive(Default)]
-pub struct Turns {
+pub(crate) struct Turns {
     table: Mutex<Table>,
 }
 
@@ -55,7 +55,7 @@ impl Turns {
     ///
     /// # Errors
     /// What the work fails with; [`Turns::close`]d; a panic of the work.
-    pub async fn run<F>(
+    pub(crate) async fn run<F>(
         self: &Arc<Self>,
         token: &str,
         call: Call,
@@ -73,7 +73,7 @@ impl Turns {
     }
 
     /// Asks the calls of `function` that run or wait to stop, and waits until they have. Replies whether there was one.
-    pub async fn cancel(&self, token: &str, function: Function) -> bool {
+    pub(crate) async fn cancel(&self, token: &str, function: Function) -> bool {
         let jobs: Vec<_> = {
             let table = self.lock();
             let jobs = table.tokens.get(token).map(|token| token.jobs.iter()).into_iter().flatten();
@@ -88,7 +88,7 @@ impl Turns {
     }
 
     /// The function of the token that runs now.
-    pub fn running(&self, token: &str) -> Option<Function> {
+    pub(crate) fn running(&self, token: &str) -> Option<Function> {
         let table = self.lock();
         table.tokens.get(token)?.jobs.iter().find(|(_, job)| job.running).map(|(call, _)| call.function)
     }
@@ -97,7 +97,7 @@ impl Turns {
     ///
     /// # Errors
     /// A token whose function runs or waits; then nothing is refused.
-    pub fn close(&self) -> Result<(), String> {
+    pub(crate) fn close(&self) -> Result<(), String> {
         let mut table = self.lock();
         match table.tokens.iter().find(|(_, token)| !token.jobs.is_empty()) {
             Some((token, _)) => Err(token.clone()),
@@ -109,7 +109,7 @@ impl Turns {
     }
 
     /// Accepts calls again.
-    pub fn reopen(&self) {
+    pub(crate) fn reopen(&self) {
         self.lock().closed = false;
     }
 

@@ -6,20 +6,20 @@ use crate::site::NodeView;
 use crate::state::instances::Instance;
 
 /// What a node said last of a mount.
-pub fn seen_mount<'a>(nodes: &'a [NodeView], node: &str, id: &str) -> Option<&'a MountStatus> {
+pub(crate) fn seen_mount<'a>(nodes: &'a [NodeView], node: &str, id: &str) -> Option<&'a MountStatus> {
     let health = nodes.iter().find(|view| view.name == node)?.health.as_ref()?;
     health.mounts.iter().find(|mount| mount.id == id)
 }
 
 /// Bytes in use in an instance, as its nodes said last.
-pub fn used_bytes(instance: &str, nodes: &[NodeView]) -> u64 {
+pub(crate) fn used_bytes(instance: &str, nodes: &[NodeView]) -> u64 {
     let fragments = nodes.iter().filter_map(|view| view.health.as_ref()).flat_map(|health| &health.fragments);
     fragments.filter(|fragment| fragment.instance == instance).map(|fragment| fragment.used_bytes).sum()
 }
 
 /// Bytes that an instance holds at most: what its nodes say of the parts that they serve, and as much as a part may
 /// hold where nobody says how much that is now.
-pub fn held_at_most(instance: &Instance, nodes: &[NodeView]) -> u64 {
+pub(crate) fn held_at_most(instance: &Instance, nodes: &[NodeView]) -> u64 {
     if instance.nodes.is_empty() {
         return instance.capacity_bytes;
     }

@@ -15,7 +15,7 @@ type Place = (String, String);
 
 /// Of all nodes. What is known here dies with the process: then nothing is given up before its node was heard again.
 #[derive(Default)]
-pub struct LastWords {
+pub(super) struct LastWords {
     state: Mutex<State>,
 }
 
@@ -27,7 +27,7 @@ struct State {
 
 impl LastWords {
     /// Takes note of what a node says; returns of which doubts it is to be told that they are known, by instance.
-    pub fn hear(&self, node: &str, health: &NodeHealth) -> Vec<(String, Vec<u64>)> {
+    pub(super) fn hear(&self, node: &str, health: &NodeHealth) -> Vec<(String, Vec<u64>)> {
         let mut state = self.lock();
         for fragment in health.fragments.iter().filter(|fragment| is_served(fragment)) {
             state.said.insert((node.to_owned(), fragment.instance.clone()), fragment.clone());
@@ -40,7 +40,7 @@ impl LastWords {
     }
 
     /// The node is told of no more doubts about the instance; returns what it said last of its fragment.
-    pub fn give_up(&self, node: &str, instance: &str) -> Option<FragmentStatus> {
+    pub(super) fn give_up(&self, node: &str, instance: &str) -> Option<FragmentStatus> {
         let mut state = self.lock();
         let place = (node.to_owned(), instance.to_owned());
         let said = state.said.get(&place).cloned();
@@ -49,12 +49,12 @@ impl LastWords {
     }
 
     /// The node has its place in the instance, as before or again.
-    pub fn keep(&self, node: &str, instance: &str) {
+    pub(super) fn keep(&self, node: &str, instance: &str) {
         self.lock().given_up.remove(&(node.to_owned(), instance.to_owned()));
     }
 
     /// Forgets what a node said: nobody knows any more what it was told elsewhere.
-    pub fn forget(&self, node: &str) {
+    pub(super) fn forget(&self, node: &str) {
         self.lock().said.retain(|(known, _), _| known != node);
     }
 

@@ -8,12 +8,12 @@ use std::time::Instant;
 use model::phase::Function;
 use wire::control::ApiError;
 
-use crate::control::Control;
+use crate::app::App;
 use crate::lifecycle::{self, Done};
 use crate::site::Site;
 use crate::state::{sessions, timings};
 
-impl<S: Site> Control<S> {
+impl<S: Site> App<S> {
     /// Notes how a function ended. A call that was out of order changes nothing of what is known.
     pub(super) async fn note(
         &self,

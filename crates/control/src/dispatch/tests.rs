@@ -39,7 +39,7 @@ const JOB: &str = "#!/bin/sh\n\
 struct Fixture {
     dir: Arc<TempDir>,
     site: MemorySite,
-    control: Arc<Control<MemorySite>>,
+    app: Arc<App<MemorySite>>,
 }
 
 impl Fixture {
@@ -50,8 +50,8 @@ impl Fixture {
 
     fn over(dir: Arc<TempDir>, site: MemorySite) -> Fixture {
         let database = Database::open(&dir.path().join("control.db")).expect("the folder is ours");
-        let control = Arc::new(Control::new(database, site.clone()));
-        Fixture { dir, site, control }
+        let app = Arc::new(App::new(database, site.clone()));
+        Fixture { dir, site, app }
     }
 
     /// The next life.
@@ -60,7 +60,7 @@ impl Fixture {
     }
 
     async fn run(&self, request: Request) -> Result<(), ApiError> {
-        self.control.run(TOKEN, request).await
+        self.app.run(TOKEN, request).await
     }
 
     async fn setup(&self, setup: Setup) -> Result<(), ApiError> {
@@ -80,7 +80,7 @@ impl Fixture {
     }
 
     async fn status(&self) -> SessionStatus {
-        crate::status::of_token(&self.control, TOKEN).await.expect("the session is known")
+        crate::status::of_token(&self.app, TOKEN).await.expect("the session is known")
     }
 
     fn is_empty(&self) -> bool {
@@ -132,7 +132,7 @@ async fn a_job_goes_through_its_life_and_leaves_nothing() {
     it.run(Request::DataIn).await.unwrap();
     it.run(pre_run()).await.unwrap();
     assert_eq!(it.site.world().mounts["7-private"].target.layout.width, 1);
-    let variables = paths::paths(&it.control, TOKEN).await.unwrap().variables;
+    let variables = paths::paths(&it.app, TOKEN).await.unwrap().variables;
     assert_eq!(variables["DW_JOB_STRIPED"], "/dir/mnt/7/striped/");
     assert_eq!(variables["DW_JOB_PRIVATE"], "/dir/mnt/7/private/");
     assert!(it.status().await.activations.iter().all(|activation| activation.mounted));
@@ -144,9 +144,9 @@ async fn a_job_goes_through_its_life_and_leaves_nothing() {
     let functions: Vec<_> = status.timings_ms.iter().map(|(function, _)| *function).collect();
     use Function::{DataIn, DataOut, PostRun, PreRun, Setup};
     assert_eq!(functions, [Setup, DataIn, PreRun, PostRun, DataOut]);
-    assert_eq!(it.control.teardown(TOKEN, Teardown::default()).await.unwrap().kept, None);
+    assert_eq!(it.app.teardown(TOKEN, Teardown::default()).await.unwrap().kept, None);
     assert!(it.is_empty());
-    assert_eq!(it.control.teardown(TOKEN, Teardown::default()).await.unwrap().kept, None, "again");
+    assert_eq!(it.app.teardown(TOKEN, Teardown::default()).await.unwrap().kept, None, "again");
 }
 
 #[tokio::test]
@@ -213,7 +213,7 @@ async fn what_the_pool_cannot_hold_is_refused_with_both_numbers() {
     let it = Fixture::new();
     it.site.world().available_bytes = 12_000_000_000;
     it.ready().await;
-    let error = it.control.run("8", Request::Setup(Box::new(request(JOB)))).await.unwrap_err();
+    let error = it.app.run("8", Request::Setup(Box::new(request(JOB)))).await.unwrap_err();
     assert_eq!(error.code, "pool_full", "{error}");
     assert_eq!(it.site.world().fragments.len(), 2);
     let it = Fixture::new();
@@ -246,11 +246,7 @@ async fn a_mount_that_fails_leaves_nothing_mounted_and_the_buffer_can_be_release
     it.site.world().refused.insert("mount 7-private".into());
     it.run(pre_run()).await.unwrap_err();
     assert!(it.site.world().mounts.is_empty());
-    assert_eq!(
-        it.control.teardown(TOKEN, Teardown::default()).await.unwrap().kept,
-        None,
-        "the job never wrote"
-    );
+    assert_eq!(it.app.teardown(TOKEN, Teardown::default()).await.unwrap().kept, None, "the job never wrote");
     assert!(it.is_empty());
 }
 
@@ -262,11 +258,11 @@ async fn a_buffer_used_by_hand_is_mounted_where_asked_and_again_later() {
     let here = || Request::PreRun(PreRun { mountpoint: Some("/home/u/fast".into()), ..PreRun::default() });
     it.run(here()).await.unwrap();
     assert_eq!(it.site.world().mounts["7-striped"].mountpoint, Path::new("/home/u/fast"));
-    assert_eq!(paths::paths(&it.control, TOKEN).await.unwrap().variables["DW_JOB_STRIPED"], "/home/u/fast/");
+    assert_eq!(paths::paths(&it.app, TOKEN).await.unwrap().variables["DW_JOB_STRIPED"], "/home/u/fast/");
     it.run(post_run()).await.unwrap();
     it.run(here()).await.unwrap();
     assert_eq!((it.status().await.phase, it.site.world().mounts.len()), (Phase::Mounted, 1));
-    it.control.teardown(TOKEN, Teardown::default()).await.unwrap();
+    it.app.teardown(TOKEN, Teardown::default()).await.unwrap();
     assert!(it.is_empty());
 }
 

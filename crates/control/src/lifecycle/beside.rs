@@ -12,7 +12,7 @@ use crate::state::activations::Activation;
 
 /// How a mount stands to the others of its namespace and node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Standing {
+pub(crate) struct Standing {
     /// See [`Activation::ordinal`].
     pub ordinal: u32,
     /// See [`Activation::shared`].
@@ -24,7 +24,7 @@ pub struct Standing {
 ///
 /// # Errors
 /// One that is mounted has the namespace for itself.
-pub fn standing(place: &Path, known: &[&Activation], shared: bool) -> Result<Standing, ApiError> {
+pub(crate) fn standing(place: &Path, known: &[&Activation], shared: bool) -> Result<Standing, ApiError> {
     let former = known.iter().find(|old| old.mountpoint == place);
     if let Some(Activation { mounted: true, ordinal, shared, .. }) = former {
         return Ok(Standing { ordinal: *ordinal, shared: *shared });

@@ -5,14 +5,14 @@ use model::phase::Phase;
 use wire::control::{ApiError, Owner};
 
 use super::target::Described;
-use crate::control::Control;
+use crate::app::App;
 use crate::site::Site;
 use crate::state::sessions::{self, Session};
 use crate::state::{self, instances, registrations};
 
 /// One buffer of a session.
 #[derive(Clone, Debug)]
-pub struct Buffer {
+pub(crate) struct Buffer {
     /// The persistent buffer's name; empty: the session's own.
     pub name: String,
     /// The session that the instance belongs to.
@@ -25,7 +25,7 @@ pub struct Buffer {
 ///
 /// # Errors
 /// A persistent one is gone.
-pub async fn of<S: Site>(control: &Control<S>, session: &Session) -> Result<Vec<Buffer>, ApiError> {
+pub(crate) async fn of<S: Site>(app: &App<S>, session: &Session) -> Result<Vec<Buffer>, ApiError> {
     let session = session.clone();
     let read = move |tx: &rusqlite::Transaction<'_>| {
         let own = describe(tx, &session)?;
@@ -45,7 +45,7 @@ pub async fn of<S: Site>(control: &Control<S>, session: &Session) -> Result<Vec<
         }
         Ok(buffers)
     };
-    let found = control.database.transact(read).await?;
+    let found = app.database.transact(read).await?;
     found.into_iter().map(|buffer| buffer.map_err(|name| gone(&name))).collect()
 }
 
@@ -53,7 +53,10 @@ pub async fn of<S: Site>(control: &Control<S>, session: &Session) -> Result<Vec<
 ///
 /// # Errors
 /// The database's.
-pub fn describe(tx: &rusqlite::Transaction<'_>, session: &Session) -> state::Result<Option<Described>> {
+pub(crate) fn describe(
+    tx: &rusqlite::Transaction<'_>,
+    session: &Session,
+) -> state::Result<Option<Described>> {
     let Some(instance) = instances::find(tx, &session.token)? else { return Ok(None) };
     Ok(Some(Described {
         token: session.token.clone(),
@@ -68,8 +71,8 @@ pub fn describe(tx: &rusqlite::Transaction<'_>, session: &Session) -> state::Res
 ///
 /// # Errors
 /// One is not there, or is another user's and not shared.
-pub async fn check_usable<S: Site>(
-    control: &Control<S>,
+pub(crate) async fn check_usable<S: Site>(
+    app: &App<S>,
     names: &[String],
     owner: &Owner,
 ) -> Result<(), ApiError> {
@@ -78,7 +81,7 @@ pub async fn check_usable<S: Site>(
         let found = names.iter().map(|name| Ok((name.clone(), sessions::find(tx, name)?)));
         found.collect::<state::Result<Vec<_>>>()
     };
-    for (name, found) in control.database.transact(read).await? {
+    for (name, found) in app.database.transact(read).await? {
         let ready = |session: &Session| session.persistent && session.phase == Phase::Ready;
         let buffer = found.filter(ready).ok_or_else(|| gone(&name))?;
         if buffer.owner.uid != owner.uid && !buffer.shared {
@@ -90,7 +93,7 @@ pub async fn check_usable<S: Site>(
 }
 
 /// The error of a persistent buffer that is not there.
-pub fn gone(name: &str) -> ApiError {
+pub(crate) fn gone(name: &str) -> ApiError {
     let message = format!("there is no persistent buffer {name}");
     user("no_such_buffer", message, "create it first: #BB create_persistent, in another job")
 }

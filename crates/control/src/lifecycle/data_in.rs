@@ -4,7 +4,7 @@ use model::phase::{Direction, Phase};
 use wire::control::ApiError;
 
 use super::{Done, require_set_up};
-use crate::control::Control;
+use crate::app::App;
 use crate::site::Site;
 use crate::state::sessions;
 use crate::transfers::script::{self, AfterFailure};
@@ -14,14 +14,14 @@ use crate::turns::Cancelled;
 ///
 /// # Errors
 /// The first stage that failed, or `cancelled`; called again it goes on there.
-pub async fn run<S: Site>(control: &Control<S>, token: &str, cancelled: Cancelled) -> Result<Done, ApiError> {
-    let session = control.session(token).await?;
+pub(crate) async fn run<S: Site>(app: &App<S>, token: &str, cancelled: Cancelled) -> Result<Done, ApiError> {
+    let session = app.session(token).await?;
     require_set_up(&session)?;
     if session.phase >= Phase::StagedIn {
         return Ok(Done::Already);
     }
-    script::run(control, &session, Direction::In, AfterFailure::Stop, cancelled).await?;
+    script::run(app, &session, Direction::In, AfterFailure::Stop, cancelled).await?;
     let token = token.to_owned();
-    control.database.transact(move |tx| sessions::set_phase(tx, &token, Phase::StagedIn)).await?;
+    app.database.transact(move |tx| sessions::set_phase(tx, &token, Phase::StagedIn)).await?;
     Ok(Done::Now)
 }

@@ -6,7 +6,7 @@ use model::phase::{Direction, Phase};
 use wire::control::ApiError;
 
 use super::{Done, require_set_up, wrong_phase};
-use crate::control::Control;
+use crate::app::App;
 use crate::site::Site;
 use crate::state::{activations, sessions, transfers};
 use crate::transfers::job_end;
@@ -18,18 +18,18 @@ use crate::turns::Cancelled;
 /// # Errors
 /// The first stage that failed, after all were tried, or `cancelled`; called again it tries those that are not
 /// complete.
-pub async fn run<S: Site>(
-    control: &Arc<Control<S>>,
+pub(crate) async fn run<S: Site>(
+    app: &Arc<App<S>>,
     token: &str,
     mut cancelled: Cancelled,
 ) -> Result<Done, ApiError> {
-    let session = control.session(token).await?;
+    let session = app.session(token).await?;
     require_set_up(&session)?;
     if session.phase >= Phase::StagedOut {
         return Ok(Done::Already);
     }
     if session.phase < Phase::Mounted {
-        if has_nothing_to_stage(control, token).await? {
+        if has_nothing_to_stage(app, token).await? {
             // A job that only creates or destroys persistent buffers has no pre_run, and Slurm calls this all the same.
             return Ok(Done::Already);
         }
@@ -40,28 +40,28 @@ pub async fn run<S: Site>(
         ));
     }
     let name = token.to_owned();
-    let mounts = control.database.transact(move |tx| activations::of(tx, &name)).await?;
+    let mounts = app.database.transact(move |tx| activations::of(tx, &name)).await?;
     if session.phase == Phase::Mounted || mounts.iter().any(|activation| activation.mounted) {
         return Err(wrong_phase(&session, "it is still mounted", "call post_run first"));
     }
     // What programs asked for, then what the script does; a failure of one keeps nobody from the other.
-    let asked = job_end::finish(control, &session, &mut cancelled).await;
-    let written = script::run(control, &session, Direction::Out, AfterFailure::GoOn, cancelled).await;
+    let asked = job_end::finish(app, &session, &mut cancelled).await;
+    let written = script::run(app, &session, Direction::Out, AfterFailure::GoOn, cancelled).await;
     asked.and(written)?;
     let name = token.to_owned();
     let finish = move |tx: &rusqlite::Transaction<'_>| {
         sessions::set_kept(tx, &name, None)?;
         sessions::set_phase(tx, &name, Phase::StagedOut)
     };
-    control.database.transact(finish).await?;
+    app.database.transact(finish).await?;
     Ok(Done::Now)
 }
 
-async fn has_nothing_to_stage<S: Site>(control: &Control<S>, token: &str) -> Result<bool, ApiError> {
+async fn has_nothing_to_stage<S: Site>(app: &App<S>, token: &str) -> Result<bool, ApiError> {
     let name = token.to_owned();
     let read = move |tx: &rusqlite::Transaction<'_>| {
         Ok((transfers::of_script(tx, &name)?, transfers::unfinished_of_job(tx, &name)?))
     };
-    let (stages, asked) = control.database.transact(read).await?;
+    let (stages, asked) = app.database.transact(read).await?;
     Ok(stages.iter().all(|stage| stage.direction != Direction::Out) && asked.is_empty())
 }

@@ -8,7 +8,7 @@ use wire::node::{FRAGMENT_STARTING, FragmentSpec, StorageAddress};
 use super::target::Described;
 use super::{absent, join_all, target};
 use crate::advice;
-use crate::control::Control;
+use crate::app::App;
 use crate::site::Site;
 use crate::state::fragments;
 use crate::state::instances::Instance;
@@ -21,14 +21,14 @@ const ASKED_MAX: u32 = 10;
 ///
 /// # Errors
 /// The database's.
-pub async fn specs<S: Site>(
-    control: &Control<S>,
+pub(crate) async fn specs<S: Site>(
+    app: &App<S>,
     of: &Described,
     peers: &[StorageAddress],
 ) -> Result<Vec<FragmentSpec>, ApiError> {
     let id = of.instance.id.clone();
-    let states = control.database.transact(move |tx| fragments::states(tx, &id)).await?;
-    let specs = target::fragments(&control.site, of, peers).into_iter().zip(states);
+    let states = app.database.transact(move |tx| fragments::states(tx, &id)).await?;
+    let specs = target::fragments(&app.site, of, peers).into_iter().zip(states);
     Ok(specs.map(|(spec, (state, term))| FragmentSpec { missing: state.missing(), term, ..spec }).collect())
 }
 
@@ -36,33 +36,33 @@ pub async fn specs<S: Site>(
 ///
 /// # Errors
 /// The first node that does not make its fragment, or that had made it and does not have it.
-pub async fn make<S: Site>(control: &Control<S>, of: &Described) -> Result<(), ApiError> {
-    let peers = target::addresses(control, &of.instance).await?;
-    let specs = specs(control, of, &peers).await?;
+pub(crate) async fn make<S: Site>(app: &App<S>, of: &Described) -> Result<(), ApiError> {
+    let peers = target::addresses(app, &of.instance).await?;
+    let specs = specs(app, of, &peers).await?;
     let all = of.instance.nodes.iter().zip(&specs).map(async |(node, spec)| {
-        let made = make_one(control, node, spec).await;
-        made.map_err(|error| advice::of_node(&control.site, node, &of.token, error))
+        let made = make_one(app, node, spec).await;
+        made.map_err(|error| advice::of_node(&app.site, node, &of.token, error))
     });
     // Every one is waited for, also when one fails: what comes after must find them all settled.
     join_all(all).await.into_iter().collect::<Result<Vec<()>, ApiError>>()?;
-    note_made(control, &of.instance).await
+    note_made(app, &of.instance).await
 }
 
 /// Notes that every fragment is there.
 ///
 /// # Errors
 /// The database's.
-pub async fn note_made<S: Site>(control: &Control<S>, instance: &Instance) -> Result<(), ApiError> {
+pub(crate) async fn note_made<S: Site>(app: &App<S>, instance: &Instance) -> Result<(), ApiError> {
     let id = instance.id.clone();
-    control.database.transact(move |tx| fragments::note_made(tx, &id)).await?;
-    control.note_made(&instance.id);
+    app.database.transact(move |tx| fragments::note_made(tx, &id)).await?;
+    app.note_made(&instance.id);
     Ok(())
 }
 
-async fn make_one<S: Site>(control: &Control<S>, node: &str, spec: &FragmentSpec) -> Result<(), ApiError> {
+async fn make_one<S: Site>(app: &App<S>, node: &str, spec: &FragmentSpec) -> Result<(), ApiError> {
     let mut asked = 1;
     let status = loop {
-        match control.site.create_fragment(node, spec).await {
+        match app.site.create_fragment(node, spec).await {
             // The node has waited for it, too.
             Err(error) if error.code == FRAGMENT_STARTING && asked < ASKED_MAX => asked += 1,
             answer => break answer?,
@@ -72,7 +72,7 @@ async fn make_one<S: Site>(control: &Control<S>, node: &str, spec: &FragmentSpec
         None => Ok(()),
         Some(reason) => {
             let message = format!("fragment {} of {} on node {node}: {reason}", spec.index, spec.instance);
-            Err(daemon::error::site("fragment_broken", message, advice::log_of(&control.site, node)))
+            Err(daemon::error::site("fragment_broken", message, advice::log_of(&app.site, node)))
         }
     }
 }
@@ -82,14 +82,14 @@ async fn make_one<S: Site>(control: &Control<S>, node: &str, spec: &FragmentSpec
 ///
 /// # Errors
 /// A node does not let go; the instance must stay noted then.
-pub async fn destroy<S: Site>(control: &Control<S>, instance: &Instance) -> Result<(), ApiError> {
-    control.forget_made(&instance.id);
+pub(crate) async fn destroy<S: Site>(app: &App<S>, instance: &Instance) -> Result<(), ApiError> {
+    app.forget_made(&instance.id);
     let all = instance.nodes.iter().map(async |node| {
-        match control.site.delete_fragment(node, &instance.id).await {
-            Err(error) if absent(&control.site, &error) => {
+        match app.site.delete_fragment(node, &instance.id).await {
+            Err(error) if absent(&app.site, &error) => {
                 tracing::warn!(node, instance = instance.id, %error, "a fragment is left behind until its node is back");
                 let left = Leftover { node: node.clone(), kind: Kind::Fragment, id: instance.id.clone() };
-                control.database.transact(move |tx| leftovers::add(tx, &left)).await
+                app.database.transact(move |tx| leftovers::add(tx, &left)).await
             }
             result => result,
         }

@@ -14,7 +14,7 @@ use wire::control::{ApiError, SLURM};
 use wire::node::{LocalDrain, LocalSpec, LocalStatus};
 
 use super::{absent, join_all};
-use crate::control::Control;
+use crate::app::App;
 use crate::node_api::Release;
 use crate::pool::Ground;
 use crate::script::{Own, Plan};
@@ -36,8 +36,8 @@ const KEPT_MAX: Duration = Duration::from_secs(15);
 ///
 /// # Errors
 /// There is no such pool.
-pub fn are_meant<S: Site>(control: &Control<S>, pool: Option<&str>) -> Result<bool, ApiError> {
-    let ground = Ground::of(&control.site)?;
+pub(crate) fn are_meant<S: Site>(app: &App<S>, pool: Option<&str>) -> Result<bool, ApiError> {
+    let ground = Ground::of(&app.site)?;
     Ok(ground.pool(pool)?.kind == PoolKind::NodeLocal)
 }
 
@@ -45,8 +45,8 @@ pub fn are_meant<S: Site>(control: &Control<S>, pool: Option<&str>) -> Result<bo
 ///
 /// # Errors
 /// The pool is the flash of jobs' own nodes.
-pub fn refuse_persistent<S: Site>(control: &Control<S>, pool: Option<&str>) -> Result<(), ApiError> {
-    if !are_meant(control, pool)? {
+pub(crate) fn refuse_persistent<S: Site>(app: &App<S>, pool: Option<&str>) -> Result<(), ApiError> {
+    if !are_meant(app, pool)? {
         return Ok(());
     }
     let message = format!("pool {} is the flash of each job's own nodes", pool.unwrap_or_default());
@@ -57,7 +57,7 @@ pub fn refuse_persistent<S: Site>(control: &Control<S>, pool: Option<&str>) -> R
 ///
 /// # Errors
 /// The script asks for it.
-pub fn check(plan: &Plan, own: &Own) -> Result<(), ApiError> {
+pub(crate) fn check(plan: &Plan, own: &Own) -> Result<(), ApiError> {
     let pool = own.pool.as_deref().unwrap_or_default();
     match own.access_modes.as_slice() {
         [AccessMode::Private] => {}
@@ -111,7 +111,7 @@ fn check_spread(plan: &Plan) -> Result<(), ApiError> {
 }
 
 /// Where the user of a session finds the volume, on every node.
-pub fn path<S: Site>(site: &S, session: &Session) -> PathBuf {
+pub(crate) fn path<S: Site>(site: &S, session: &Session) -> PathBuf {
     let root = site.cluster().map(|setting| setting.local_root).unwrap_or_default();
     root.join(&session.script.user)
 }
@@ -120,7 +120,7 @@ pub fn path<S: Site>(site: &S, session: &Session) -> PathBuf {
 ///
 /// # Errors
 /// It is not known on this host.
-pub async fn name_of(uid: u32) -> Result<String, ApiError> {
+pub(crate) async fn name_of(uid: u32) -> Result<String, ApiError> {
     let found = tokio::task::spawn_blocking(move || daemon::config::name_of(uid)).await;
     let found = found.map_err(|error| daemon::error::bug("lookup_panicked", error.to_string()))?;
     found.map_err(|reason| {
@@ -129,7 +129,7 @@ pub async fn name_of(uid: u32) -> Result<String, ApiError> {
 }
 
 /// Whether an activation of a session is such a volume.
-pub fn is_one(instance: Option<&Instance>, activation: &Activation) -> bool {
+pub(crate) fn is_one(instance: Option<&Instance>, activation: &Activation) -> bool {
     let own = activation.buffer.is_empty() && activation.access_mode == AccessMode::Private;
     own && instance.is_some_and(Instance::is_private_volumes)
 }
@@ -138,17 +138,17 @@ pub fn is_one(instance: Option<&Instance>, activation: &Activation) -> bool {
 ///
 /// # Errors
 /// The node has no room, another job of the user, or lost the volume.
-pub async fn give<S: Site>(
-    control: &Control<S>,
+pub(crate) async fn give<S: Site>(
+    app: &App<S>,
     session: &Session,
     instance: &Instance,
     (node, is_used): (&str, bool),
 ) -> Result<(), ApiError> {
     if is_used {
-        return check_there(control, session, node).await;
+        return check_there(app, session, node).await;
     }
     let token = session.token.clone();
-    let stages = control.database.transact(move |tx| transfers::of_script(tx, &token)).await?;
+    let stages = app.database.transact(move |tx| transfers::of_script(tx, &token)).await?;
     let drain = stages.iter().find(|stage| is_drained(stage)).map(|stage| LocalDrain {
         from: drained_folder(stage).to_owned(),
         to: stage.pfs_path.clone(),
@@ -163,9 +163,9 @@ pub async fn give<S: Site>(
         capacity_bytes: Some(instance.capacity_bytes),
         drain,
     };
-    crate::leftovers::clear(control, node, &spec.id).await?;
-    let made = control.site.create_local(node, &spec).await?;
-    let told = path(&control.site, session);
+    crate::leftovers::clear(app, node, &spec.id).await?;
+    let made = app.site.create_local(node, &spec).await?;
+    let told = path(&app.site, session);
     if made.path == told {
         return Ok(());
     }
@@ -177,8 +177,8 @@ pub async fn give<S: Site>(
 ///
 /// # Errors
 /// It is not there any more, or the node does not answer.
-async fn check_there<S: Site>(control: &Control<S>, session: &Session, node: &str) -> Result<(), ApiError> {
-    let all = control.site.locals(node).await?;
+async fn check_there<S: Site>(app: &App<S>, session: &Session, node: &str) -> Result<(), ApiError> {
+    let all = app.site.locals(node).await?;
     if all.iter().any(|volume| volume.id == session.handle && !volume.released) {
         return Ok(());
     }
@@ -192,15 +192,15 @@ async fn check_there<S: Site>(control: &Control<S>, session: &Session, node: &st
 ///
 /// # Errors
 /// The node's.
-pub async fn release<S: Site>(
-    control: &Control<S>,
+pub(crate) async fn release<S: Site>(
+    app: &App<S>,
     session: &Session,
     node: &str,
     how: Release,
 ) -> Result<Option<Leftover>, ApiError> {
     let id = session.handle.clone();
-    match control.site.release_local(node, &id, how).await {
-        Err(error) if absent(&control.site, &error) => {
+    match app.site.release_local(node, &id, how).await {
+        Err(error) if absent(&app.site, &error) => {
             tracing::warn!(token = session.token, node, %error, "a private volume is left behind until its node is back");
             let kind = if how == Release::GivenUp { Kind::LocalGivenUp } else { Kind::Local };
             Ok(Some(Leftover { node: node.to_owned(), kind, id }))
@@ -213,30 +213,30 @@ pub async fn release<S: Site>(
 ///
 /// # Errors
 /// A node's.
-pub async fn give_up<S: Site>(control: &Control<S>, session: &Session) -> Result<(), ApiError> {
-    let nodes = nodes(control, session).await?;
-    let released = nodes.iter().map(|node| release(control, session, node, Release::GivenUp));
+pub(crate) async fn give_up<S: Site>(app: &App<S>, session: &Session) -> Result<(), ApiError> {
+    let nodes = nodes(app, session).await?;
+    let released = nodes.iter().map(|node| release(app, session, node, Release::GivenUp));
     let released: Result<Vec<_>, ApiError> = join_all(released).await.into_iter().collect();
     let left: Vec<Leftover> = released?.into_iter().flatten().collect();
     let note =
         move |tx: &rusqlite::Transaction<'_>| left.iter().try_for_each(|left| leftovers::add(tx, left));
-    control.database.transact(note).await
+    app.database.transact(note).await
 }
 
 /// Waits until every node of the job has drained its volume.
 ///
 /// # Errors
 /// What one of them cannot drain, or that one does not answer.
-pub async fn drained<S: Site>(control: &Control<S>, session: &Session) -> Result<(), ApiError> {
-    let nodes = nodes(control, session).await?;
-    join_all(nodes.iter().map(|node| drained_at(control, session, node))).await.into_iter().collect()
+pub(crate) async fn drained<S: Site>(app: &App<S>, session: &Session) -> Result<(), ApiError> {
+    let nodes = nodes(app, session).await?;
+    join_all(nodes.iter().map(|node| drained_at(app, session, node))).await.into_iter().collect()
 }
 
-async fn drained_at<S: Site>(control: &Control<S>, session: &Session, node: &str) -> Result<(), ApiError> {
-    let grace = control.site.cluster().map_or(0, |setting| setting.fence_grace_s);
+async fn drained_at<S: Site>(app: &App<S>, session: &Session, node: &str) -> Result<(), ApiError> {
+    let grace = app.site.cluster().map_or(0, |setting| setting.fence_grace_s);
     let mut kept_since = None;
     loop {
-        let Some(volume) = find(control, session, node).await? else { return Ok(()) };
+        let Some(volume) = find(app, session, node).await? else { return Ok(()) };
         let Some(why) = volume.kept else {
             kept_since = None;
             tokio::time::sleep(POLL).await;
@@ -253,45 +253,41 @@ async fn drained_at<S: Site>(control: &Control<S>, session: &Session, node: &str
 }
 
 /// The volume, if its node still has it.
-async fn find<S: Site>(
-    control: &Control<S>,
-    session: &Session,
-    node: &str,
-) -> Result<Option<LocalStatus>, ApiError> {
+async fn find<S: Site>(app: &App<S>, session: &Session, node: &str) -> Result<Option<LocalStatus>, ApiError> {
     let mut asked = false;
     loop {
-        let mut all = control.site.locals(node).await?.into_iter();
+        let mut all = app.site.locals(node).await?.into_iter();
         let listed = all.find(|volume| volume.id == session.handle);
         if listed.is_some() || asked {
             return Ok(listed);
         }
         // Nodes list what they have taken up. Told to let the volume go, which it is told already, the node looks for
         // it on its disk: it refuses where it cannot read what is there, and drains what it finds.
-        control.site.release_local(node, &session.handle, Release::Drained).await?;
+        app.site.release_local(node, &session.handle, Release::Drained).await?;
         asked = true;
     }
 }
 
 /// The stage that the volume's drain is.
-pub fn is_drained(stage: &Transfer) -> bool {
+pub(crate) fn is_drained(stage: &Transfer) -> bool {
     let own = stage.buffer.is_empty() && stage.access_mode == AccessMode::Private;
     own && stage.direction == Direction::Out && stage.state != StageState::Complete
 }
 
 /// The nodes that have, or had, a volume of the session.
-async fn nodes<S: Site>(control: &Control<S>, session: &Session) -> Result<Vec<String>, ApiError> {
+async fn nodes<S: Site>(app: &App<S>, session: &Session) -> Result<Vec<String>, ApiError> {
     let token = session.token.clone();
     let read = move |tx: &rusqlite::Transaction<'_>| {
         Ok((instances::find(tx, &token)?, activations::of(tx, &token)?))
     };
-    let (instance, all) = control.database.transact(read).await?;
+    let (instance, all) = app.database.transact(read).await?;
     let volumes = all.into_iter().filter(|activation| is_one(instance.as_ref(), activation));
     Ok(volumes.map(|activation| activation.node).collect())
 }
 
 /// The variables that the volume at `path` has besides `DW_JOB_PRIVATE`, without a slash at their end, as on Summit:
 /// where it is, and where a drain goes that runs beside the job, so that `forebay drain wait` finds it.
-pub fn variables(path: &Path, instance: &Instance, stages: &[Transfer]) -> Vec<(String, String)> {
+pub(crate) fn variables(path: &Path, instance: &Instance, stages: &[Transfer]) -> Vec<(String, String)> {
     let of = |name: &str, value: &Path| (name.to_owned(), value.display().to_string());
     let mut variables = vec![of("BBPATH", path), of("FOREBAY_LOCAL", path)];
     let drained = stages.iter().find(|stage| is_drained(stage)).filter(|_| instance.drain.is_some());

@@ -9,7 +9,7 @@ use model::phase::{Direction, Redundancy, StageKind};
 use wire::control::{ApiError, JobProcess, JobSummary};
 
 use super::setup;
-use crate::control::Control;
+use crate::app::App;
 use crate::pool::{self, Ground, Wish};
 use crate::script::{self, UNKNOWN_JOB_ID};
 use crate::site::Site;
@@ -19,11 +19,11 @@ use crate::state::transfers::Transfer;
 ///
 /// # Errors
 /// The first reason to refuse the script.
-pub async fn run<S: Site>(control: &Control<S>, request: JobProcess) -> Result<JobSummary, ApiError> {
+pub(crate) async fn run<S: Site>(app: &App<S>, request: JobProcess) -> Result<JobSummary, ApiError> {
     let plan = script::plan(&request.script, UNKNOWN_JOB_ID, &request.owner)?;
-    setup::check_here(control, &plan)?;
-    let (ground, views) = (Ground::of(&control.site)?, control.site.nodes());
-    let shares = control.database.transact(move |tx| setup::shares(tx, &views)).await?;
+    setup::check_here(app, &plan)?;
+    let (ground, views) = (Ground::of(&app.site)?, app.site.nodes());
+    let shares = app.database.transact(move |tx| setup::shares(tx, &views)).await?;
     let mut sums = (0, 0, Vec::new());
     let own =
         plan.own.iter().map(|own| (own.requested_bytes, own.pool.clone(), own.is_private(), own.redundancy));
@@ -37,7 +37,7 @@ pub async fn run<S: Site>(control: &Control<S>, request: JobProcess) -> Result<J
     }
     let (requested_bytes, capacity_bytes, notes) = sums;
     // Another user's rights cannot be told from here, nor another host's files; the stage itself then finds out.
-    let here = control.site.cluster().is_none();
+    let here = app.site.cluster().is_none();
     if here && request.owner.uid == rustix::process::geteuid().as_raw() {
         let stages = plan.stages.clone();
         let checked = tokio::task::spawn_blocking(move || stages.iter().try_for_each(check_source)).await;
@@ -58,9 +58,9 @@ pub async fn run<S: Site>(control: &Control<S>, request: JobProcess) -> Result<J
 ///
 /// # Errors
 /// The disk or the database cannot be asked.
-pub async fn pools<S: Site>(control: &Control<S>) -> Result<Vec<wire::control::PoolStatus>, ApiError> {
-    let (ground, views) = (Ground::of(&control.site)?, control.site.nodes());
-    let shares = control.database.transact(move |tx| setup::shares(tx, &views)).await?;
+pub(crate) async fn pools<S: Site>(app: &App<S>) -> Result<Vec<wire::control::PoolStatus>, ApiError> {
+    let (ground, views) = (Ground::of(&app.site)?, app.site.nodes());
+    let shares = app.database.transact(move |tx| setup::shares(tx, &views)).await?;
     Ok(ground.statuses(&shares))
 }
 

@@ -15,7 +15,7 @@ use wire::node::{Missing, Moved, PartFiles, StorageAddress};
 
 use super::target::{self, Described};
 use super::{buffers, fragments, join_all, setup, taken_before};
-use crate::control::Control;
+use crate::app::App;
 use crate::pool::Ground;
 use crate::site::{LastWord, NodeView, Site};
 use crate::state::fragments as places;
@@ -31,12 +31,12 @@ const REASON: &str = "lost for good";
 ///
 /// # Errors
 /// There is no such node, it answers, or the database failed.
-pub async fn run<S: Site>(control: &Control<S>, name: &str) -> Result<Lost, ApiError> {
-    let view = control.site.nodes().into_iter().find(|view| view.name == name);
+pub(crate) async fn run<S: Site>(app: &App<S>, name: &str) -> Result<Lost, ApiError> {
+    let view = app.site.nodes().into_iter().find(|view| view.name == name);
     let view = view.ok_or_else(|| {
         user("no_such_node", format!("there is no node {name}"), "`forebay status` lists the nodes")
     })?;
-    if control.site.cluster().is_none() {
+    if app.site.cluster().is_none() {
         let message = "the nodes of one machine share its disk: none can take the place of another";
         return Err(user(
             "not_a_cluster",
@@ -47,15 +47,15 @@ pub async fn run<S: Site>(control: &Control<S>, name: &str) -> Result<Lost, ApiE
     if view.online {
         return Err(answers(name));
     }
-    let _alone = control.losing.lock().await;
+    let _alone = app.losing.lock().await;
     let wanted = name.to_owned();
     let drain = move |tx: &rusqlite::Transaction<'_>| nodes::set_drained(tx, &wanted, Some(REASON));
-    if let Some(known) = control.database.transact(drain).await? {
-        control.site.admit(known)?;
+    if let Some(known) = app.database.transact(drain).await? {
+        app.site.admit(known)?;
     }
     let mut lost = Lost::default();
-    for (token, described) in concerned(control, name).await? {
-        match replace(control, &token, described, &view).await {
+    for (token, described) in concerned(app, name).await? {
+        match replace(app, &token, described, &view).await {
             Ok((nodes, None)) => lost.moved.push(Replaced { token, nodes }),
             Ok((nodes, Some(files))) => lost.damaged.push(Damaged { token, nodes, files }),
             Err(error) => lost.at_risk.push(AtRisk { token, why: error.message }),
@@ -65,7 +65,7 @@ pub async fn run<S: Site>(control: &Control<S>, name: &str) -> Result<Lost, ApiE
 }
 
 /// The buffers that have a fragment there, or had one that is not discarded yet.
-async fn concerned<S: Site>(control: &Control<S>, name: &str) -> Result<Vec<(String, Described)>, ApiError> {
+async fn concerned<S: Site>(app: &App<S>, name: &str) -> Result<Vec<(String, Described)>, ApiError> {
     let name = name.to_owned();
     let read = move |tx: &rusqlite::Transaction<'_>| {
         let noted = left::all(tx)?;
@@ -79,13 +79,13 @@ async fn concerned<S: Site>(control: &Control<S>, name: &str) -> Result<Vec<(Str
         }
         Ok(all)
     };
-    control.database.transact(read).await
+    app.database.transact(read).await
 }
 
 /// Finds another place for the fragment of the lost node, if it still has it, and has it filled. Returns the buffer's
 /// nodes, and if the bytes were nowhere else, whose they were.
 async fn replace<S: Site>(
-    control: &Control<S>,
+    app: &App<S>,
     token: &str,
     mut described: Described,
     lost: &NodeView,
@@ -97,24 +97,24 @@ async fn replace<S: Site>(
     let place = (0..).zip(&described.instance.nodes).find(|(_, node)| **node == lost.name);
     let place: Option<u32> = place.map(|(place, _)| place);
     if let Some(place) = place {
-        let taken = take_place(control, token, (&described, place), lost).await;
+        let taken = take_place(app, token, (&described, place), lost).await;
         if taken.is_err() {
-            control.site.keep(&lost.name, &described.instance.id);
+            app.site.keep(&lost.name, &described.instance.id);
         }
         described.instance = taken?;
     }
     let instance = &described.instance;
-    instance.nodes.iter().for_each(|node| control.site.keep(node, &instance.id));
-    let addresses = target::addresses(control, instance).await?;
-    let specs = fragments::specs(control, &described, &addresses).await?;
+    instance.nodes.iter().for_each(|node| app.site.keep(node, &instance.id));
+    let addresses = target::addresses(app, instance).await?;
+    let specs = fragments::specs(app, &described, &addresses).await?;
     let replaced = instance.nodes.iter().zip(specs).filter(|(_, spec)| spec.missing == Missing::Restored);
-    let made = replaced.map(async |(node, spec)| control.site.create_fragment(node, &spec).await.map(drop));
+    let made = replaced.map(async |(node, spec)| app.site.create_fragment(node, &spec).await.map(drop));
     join_all(made).await.into_iter().collect::<Result<Vec<()>, ApiError>>()?;
-    fragments::note_made(control, instance).await?;
-    tell(control, instance, &target::usable(&control.site, &addresses)).await?;
+    fragments::note_made(app, instance).await?;
+    tell(app, instance, &target::usable(&app.site, &addresses)).await?;
     let files = match place {
-        Some(place) if !instance.is_mirrored() => Some(files_on(control, &described, place).await),
-        _ => lost_files(control, &described, &addresses).await?,
+        Some(place) if !instance.is_mirrored() => Some(files_on(app, &described, place).await),
+        _ => lost_files(app, &described, &addresses).await?,
     };
     Ok((described.instance.nodes, files))
 }
@@ -122,15 +122,15 @@ async fn replace<S: Site>(
 /// The files that lack something since a node was lost, now or before, as the nodes say that serve the parts. Those
 /// that are being filled are waited for.
 async fn lost_files<S: Site>(
-    control: &Control<S>,
+    app: &App<S>,
     of: &Described,
     addresses: &[StorageAddress],
 ) -> Result<Option<PartFiles>, ApiError> {
-    let specs = fragments::specs(control, of, addresses).await?;
-    let views = control.site.nodes();
+    let specs = fragments::specs(app, of, addresses).await?;
+    let views = app.site.nodes();
     let is_online = |name: &String| views.iter().any(|view| view.name == *name && view.online);
     let asked = of.instance.nodes.iter().zip(&specs).filter(|(node, _)| is_online(node));
-    let told = asked.map(|(node, spec)| control.site.create_fragment(node, spec));
+    let told = asked.map(|(node, spec)| app.site.create_fragment(node, spec));
     let mut lost = Vec::new();
     for status in join_all(told).await {
         lost.extend(status?.lost);
@@ -143,7 +143,7 @@ async fn lost_files<S: Site>(
     let mut files = PartFiles::default();
     for node in of.instance.nodes.iter().filter(|node| is_online(node)) {
         // Whose home is elsewhere, or does not answer, is counted.
-        let Ok(paths) = control.site.paths(node, &of.instance.id, &lost).await else { continue };
+        let Ok(paths) = app.site.paths(node, &of.instance.id, &lost).await else { continue };
         files.files.extend(paths.into_iter().flatten());
     }
     files.files.sort();
@@ -154,35 +154,35 @@ async fn lost_files<S: Site>(
 
 /// Gives the fragment `place` to another node, if its last word does not say that more is lost with it.
 async fn take_place<S: Site>(
-    control: &Control<S>,
+    app: &App<S>,
     token: &str,
     (described, place): (&Described, u32),
     lost: &NodeView,
 ) -> Result<Instance, ApiError> {
-    if let Some(instance) = taken_before::find(control, token, (described, place), lost).await? {
+    if let Some(instance) = taken_before::find(app, token, (described, place), lost).await? {
         return Ok(instance);
     }
-    let word = control.site.give_up(&lost.name, &described.instance.id);
-    let is_judged = described.instance.is_mirrored() || !homes(control, described, place).is_empty();
+    let word = app.site.give_up(&lost.name, &described.instance.id);
+    let is_judged = described.instance.is_mirrored() || !homes(app, described, place).is_empty();
     check_last(&word, is_judged, &lost.name)?;
-    note_place(control, token, described.instance.clone(), lost).await
+    note_place(app, token, described.instance.clone(), lost).await
 }
 
 /// The namespaces whose metadata is on the fragment `place`.
-fn homes<S: Site>(control: &Control<S>, of: &Described, place: u32) -> Vec<u32> {
-    let specs = target::fragments(&control.site, of, &[]);
+fn homes<S: Site>(app: &App<S>, of: &Described, place: u32) -> Vec<u32> {
+    let specs = target::fragments(&app.site, of, &[]);
     let namespaces = specs.into_iter().next().map(|spec| spec.namespaces).unwrap_or_default();
     namespaces.iter().filter(|namespace| namespace.home == place).map(|namespace| namespace.id).collect()
 }
 
 /// The files that have data on the fragment `place`, as all homes say. What a home does not say a scrub finds.
-async fn files_on<S: Site>(control: &Control<S>, of: &Described, place: u32) -> PartFiles {
+async fn files_on<S: Site>(app: &App<S>, of: &Described, place: u32) -> PartFiles {
     let mut all = PartFiles::default();
     for (home, node) in (0..).zip(&of.instance.nodes) {
-        if homes(control, of, home).is_empty() {
+        if homes(app, of, home).is_empty() {
             continue;
         }
-        match control.site.files_on(node, &of.instance.id, place).await {
+        match app.site.files_on(node, &of.instance.id, place).await {
             Ok(some) => {
                 all.files.extend(some.files);
                 all.more += some.more;
@@ -231,12 +231,12 @@ fn check_last(word: &LastWord, is_judged: bool, name: &str) -> Result<(), ApiErr
 
 /// Notes another place, and that what the lost node had is to be discarded when it is back.
 async fn note_place<S: Site>(
-    control: &Control<S>,
+    app: &App<S>,
     token: &str,
     instance: Instance,
     lost: &NodeView,
 ) -> Result<Instance, ApiError> {
-    let (ground, views) = (Ground::of(&control.site)?, control.site.nodes());
+    let (ground, views) = (Ground::of(&app.site)?, app.site.nodes());
     let (token, name) = (token.to_owned(), lost.name.clone());
     let note = move |tx: &rusqlite::Transaction<'_>| {
         let shares = setup::shares(tx, &views)?;
@@ -252,7 +252,7 @@ async fn note_place<S: Site>(
         left::add(tx, &Leftover { node: name, kind: Kind::Fragment, id: instance.id.clone() })?;
         Ok(Some(instance))
     };
-    control.database.transact(note).await?.ok_or_else(|| {
+    app.database.transact(note).await?.ok_or_else(|| {
         let message = "no other node of its pool has room for this part and none of the buffer's parts: add a node to the pool";
         user("no_spare_node", message, "start forebay-node on one more host, then repeat the command")
     })
@@ -260,15 +260,15 @@ async fn note_place<S: Site>(
 
 /// Tells every node that answers where the fragments are. One that does not has no mount that works.
 async fn tell<S: Site>(
-    control: &Control<S>,
+    app: &App<S>,
     instance: &Instance,
     addresses: &[StorageAddress],
 ) -> Result<(), ApiError> {
-    let online = control.site.nodes().into_iter().filter(|view| view.online);
+    let online = app.site.nodes().into_iter().filter(|view| view.online);
     let told = online.map(async |view| {
         for (fragment, address) in (0..).zip(addresses) {
             let moved = Moved { fragment, address: address.clone() };
-            control.site.note_moved(&view.name, &instance.id, &moved).await?;
+            app.site.note_moved(&view.name, &instance.id, &moved).await?;
         }
         Ok(())
     });

@@ -6,7 +6,7 @@ use model::phase::AccessMode;
 use wire::control::ApiError;
 
 use super::{absent, job_nodes, join_all};
-use crate::control::Control;
+use crate::app::App;
 use crate::node_api::{Release, Unmount};
 use crate::site::Site;
 use crate::state::activations::{self, Activation};
@@ -15,10 +15,10 @@ use crate::state::leftovers::{self, Kind, Leftover};
 use crate::state::sessions::Session;
 
 /// The compute node of jobs on one machine.
-pub const COMPUTE_NODE: &str = "n0";
+pub(crate) const COMPUTE_NODE: &str = "n0";
 
 /// A mode's word in paths and ids.
-pub fn word(mode: AccessMode) -> &'static str {
+pub(crate) fn word(mode: AccessMode) -> &'static str {
     match mode {
         AccessMode::Striped => "striped",
         AccessMode::Private => "private",
@@ -27,7 +27,7 @@ pub fn word(mode: AccessMode) -> &'static str {
 
 /// A namespace's folder below the token's: `striped`, `private`, and for the persistent buffer x `persistent-x` and
 /// `persistent-x-private`.
-pub fn place(buffer: &str, mode: AccessMode) -> String {
+pub(crate) fn place(buffer: &str, mode: AccessMode) -> String {
     match (buffer, mode) {
         ("", mode) => word(mode).to_owned(),
         (name, AccessMode::Striped) => format!("persistent-{name}"),
@@ -36,7 +36,7 @@ pub fn place(buffer: &str, mode: AccessMode) -> String {
 }
 
 /// The node's name for a session's mount.
-pub fn mount_id(handle: &str, activation: &Activation) -> String {
+pub(crate) fn mount_id(handle: &str, activation: &Activation) -> String {
     let place = place(&activation.buffer, activation.access_mode);
     match activation.ordinal {
         0 => format!("{handle}-{place}"),
@@ -45,7 +45,7 @@ pub fn mount_id(handle: &str, activation: &Activation) -> String {
 }
 
 /// Where a namespace is mounted below `root` unless the caller names a place.
-pub fn default_mountpoint(root: &Path, token: &str, buffer: &str, mode: AccessMode) -> PathBuf {
+pub(crate) fn default_mountpoint(root: &Path, token: &str, buffer: &str, mode: AccessMode) -> PathBuf {
     root.join(token).join(place(buffer, mode))
 }
 
@@ -54,20 +54,20 @@ pub fn default_mountpoint(root: &Path, token: &str, buffer: &str, mode: AccessMo
 ///
 /// # Errors
 /// A node's.
-pub async fn share<S: Site>(
-    control: &Control<S>,
+pub(crate) async fn share<S: Site>(
+    app: &App<S>,
     session: &Session,
     mode: AccessMode,
 ) -> Result<(), ApiError> {
     let name = session.token.clone();
-    let all = control.database.transact(move |tx| activations::of(tx, &name)).await?;
+    let all = app.database.transact(move |tx| activations::of(tx, &name)).await?;
     let own =
         all.into_iter().filter(|mount| mount.mounted && mount.buffer.is_empty() && mount.access_mode == mode);
     for mount in own {
         let id = mount_id(&session.handle, &mount);
-        match control.site.share_mount(&mount.node, &id).await {
+        match app.site.share_mount(&mount.node, &id).await {
             // Who is cut off is told nothing; its mount is taken away when it is back.
-            Err(error) if absent(&control.site, &error) => {}
+            Err(error) if absent(&app.site, &error) => {}
             result => result?,
         }
     }
@@ -76,7 +76,7 @@ pub async fn share<S: Site>(
 
 /// Which of a session's mounts are taken away.
 #[derive(Clone, Copy, Debug)]
-pub enum Which<'a> {
+pub(crate) enum Which<'a> {
     /// All of them.
     All,
     /// The one here; where it is not the last one, nothing is kept of it.
@@ -89,8 +89,8 @@ pub enum Which<'a> {
 ///
 /// # Errors
 /// A node does not let go; what is still there is still noted as mounted.
-pub async fn unmount_of<S: Site>(
-    control: &Control<S>,
+pub(crate) async fn unmount_of<S: Site>(
+    app: &App<S>,
     session: &Session,
     which: Which<'_>,
     how: Unmount,
@@ -98,15 +98,15 @@ pub async fn unmount_of<S: Site>(
     let name = session.token.clone();
     let read =
         move |tx: &rusqlite::Transaction<'_>| Ok((instances::find(tx, &name)?, activations::of(tx, &name)?));
-    let (instance, all) = control.database.transact(read).await?;
+    let (instance, all) = app.database.transact(read).await?;
     let mounted = all.into_iter().filter(|activation| activation.mounted);
     let (gone, stays): (Vec<_>, Vec<_>) = mounted.partition(|activation| match which {
         Which::All => true,
         Which::At(place) => activation.mountpoint == place,
     });
     let ends = gone.iter().map(async |activation| match job_nodes::is_one(instance.as_ref(), activation) {
-        true => let_go(control, session, activation).await,
-        false => unmount(control, session, activation, how).await,
+        true => let_go(app, session, activation).await,
+        false => unmount(app, session, activation, how).await,
     });
     join_all(ends).await.into_iter().collect::<Result<(), ApiError>>()?;
     if !stays.is_empty() {
@@ -114,7 +114,7 @@ pub async fn unmount_of<S: Site>(
         let forget = move |tx: &rusqlite::Transaction<'_>| {
             gone.iter().try_for_each(|activation| activations::remove(tx, &name, activation))
         };
-        control.database.transact(forget).await?;
+        app.database.transact(forget).await?;
     }
     Ok(!stays.is_empty())
 }
@@ -123,57 +123,53 @@ pub async fn unmount_of<S: Site>(
 ///
 /// # Errors
 /// As there.
-pub async fn unmount_all<S: Site>(
-    control: &Control<S>,
+pub(crate) async fn unmount_all<S: Site>(
+    app: &App<S>,
     session: &Session,
     how: Unmount,
 ) -> Result<(), ApiError> {
-    unmount_of(control, session, Which::All, how).await.map(drop)
+    unmount_of(app, session, Which::All, how).await.map(drop)
 }
 
 /// The private volume of a node is that node's from now on.
-async fn let_go<S: Site>(
-    control: &Control<S>,
-    session: &Session,
-    activation: &Activation,
-) -> Result<(), ApiError> {
-    let left = job_nodes::release(control, session, &activation.node, Release::Drained).await?;
-    note_gone(control, session, activation.clone(), left).await
+async fn let_go<S: Site>(app: &App<S>, session: &Session, activation: &Activation) -> Result<(), ApiError> {
+    let left = job_nodes::release(app, session, &activation.node, Release::Drained).await?;
+    note_gone(app, session, activation.clone(), left).await
 }
 
 async fn unmount<S: Site>(
-    control: &Control<S>,
+    app: &App<S>,
     session: &Session,
     activation: &Activation,
     how: Unmount,
 ) -> Result<(), ApiError> {
     let node = activation.node.clone();
     let id = mount_id(&session.handle, activation);
-    let interruptions = match control.site.cluster() {
+    let interruptions = match app.site.cluster() {
         // Asked once more, as nothing asks later; on a cluster the last health check will do.
         None => {
-            let last = control.site.health(&node).await.ok();
+            let last = app.site.health(&node).await.ok();
             last.and_then(|health| health.mounts.into_iter().find(|mount| mount.id == id))
         }
         Some(_) => {
-            let views = control.site.nodes();
+            let views = app.site.nodes();
             crate::views::seen_mount(&views, &node, &id).cloned()
         }
     };
     let interruptions = interruptions.map_or(activation.interruptions, |mount| mount.interruptions);
-    let left = match control.site.unmount(&node, &id, how).await {
+    let left = match app.site.unmount(&node, &id, how).await {
         Ok(()) => None,
-        Err(error) if absent(&control.site, &error) => {
+        Err(error) if absent(&app.site, &error) => {
             tracing::warn!(token = session.token, node, id, %error, "a mount is left behind until its node is back");
             Some(Leftover { node, kind: Kind::Mount, id })
         }
         Err(error) => return Err(error),
     };
-    note_gone(control, session, Activation { interruptions, ..activation.clone() }, left).await
+    note_gone(app, session, Activation { interruptions, ..activation.clone() }, left).await
 }
 
 async fn note_gone<S: Site>(
-    control: &Control<S>,
+    app: &App<S>,
     session: &Session,
     activation: Activation,
     left: Option<Leftover>,
@@ -184,5 +180,5 @@ async fn note_gone<S: Site>(
         left.iter().try_for_each(|left| leftovers::add(tx, left))?;
         activations::set(tx, &name, &gone)
     };
-    control.database.transact(note).await
+    app.database.transact(note).await
 }

@@ -7,7 +7,7 @@ use wire::control::{ApiError, Paths, RealSize};
 use super::mounts::default_mountpoint;
 use super::require_set_up;
 use super::{buffers, job_nodes};
-use crate::control::Control;
+use crate::app::App;
 use crate::site::Site;
 use crate::state::{activations, instances, transfers};
 
@@ -15,16 +15,16 @@ use crate::state::{activations, instances, transfers};
 ///
 /// # Errors
 /// `no_such_session`, or nothing is allocated.
-pub async fn paths<S: Site>(control: &Control<S>, token: &str) -> Result<Paths, ApiError> {
-    let session = control.session(token).await?;
+pub(crate) async fn paths<S: Site>(app: &App<S>, token: &str) -> Result<Paths, ApiError> {
+    let session = app.session(token).await?;
     require_set_up(&session)?;
     let name = token.to_owned();
     let read = move |tx: &rusqlite::Transaction<'_>| {
         Ok((activations::of(tx, &name)?, transfers::of_script(tx, &name)?))
     };
-    let (mounts, stages) = control.database.transact(read).await?;
+    let (mounts, stages) = app.database.transact(read).await?;
     let mut variables = BTreeMap::new();
-    for buffer in buffers::of(control, &session).await? {
+    for buffer in buffers::of(app, &session).await? {
         for mode in buffer.described.instance.access_modes.clone() {
             let mounted = mounts.iter().find(|activation| {
                 activation.mounted && activation.access_mode == mode && activation.buffer == buffer.name
@@ -32,8 +32,8 @@ pub async fn paths<S: Site>(control: &Control<S>, token: &str) -> Result<Paths, 
             let is_volume = buffer.described.instance.is_private_volumes();
             let mountpoint = match mounted {
                 Some(activation) => activation.mountpoint.clone(),
-                None if is_volume => job_nodes::path(&control.site, &session),
-                None => default_mountpoint(&control.site.mount_folder(), token, &buffer.name, mode),
+                None if is_volume => job_nodes::path(&app.site, &session),
+                None => default_mountpoint(&app.site.mount_folder(), token, &buffer.name, mode),
             };
             if is_volume {
                 variables.extend(job_nodes::variables(&mountpoint, &buffer.described.instance, &stages));
@@ -48,11 +48,11 @@ pub async fn paths<S: Site>(control: &Control<S>, token: &str) -> Result<Paths, 
 ///
 /// # Errors
 /// `no_such_session`, or nothing is allocated.
-pub async fn real_size<S: Site>(control: &Control<S>, token: &str) -> Result<RealSize, ApiError> {
-    let session = control.session(token).await?;
+pub(crate) async fn real_size<S: Site>(app: &App<S>, token: &str) -> Result<RealSize, ApiError> {
+    let session = app.session(token).await?;
     require_set_up(&session)?;
     let name = token.to_owned();
-    let instance = control.database.transact(move |tx| instances::find(tx, &name)).await?;
+    let instance = app.database.transact(move |tx| instances::find(tx, &name)).await?;
     let capacity = instance.map(|instance| instance.capacity_bytes).unwrap_or_default();
     Ok(RealSize { capacity, units: "bytes".to_owned() })
 }

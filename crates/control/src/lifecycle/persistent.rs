@@ -6,7 +6,7 @@ use wire::control::{ApiError, CreatePersistent, Script};
 
 use super::setup::{self, Order};
 use super::{Done, job_nodes, redundancy};
-use crate::control::{Control, now_unix};
+use crate::app::{App, now_unix};
 use crate::script::Own;
 use crate::site::Site;
 use crate::state::sessions::Session;
@@ -16,13 +16,13 @@ use crate::state::sessions::Session;
 /// # Errors
 /// Another user has a buffer of that name, or another one of the same user; a pool without room; a node that does not
 /// make its fragment.
-pub async fn run<S: Site>(control: &Control<S>, request: CreatePersistent) -> Result<Done, ApiError> {
+pub(crate) async fn run<S: Site>(app: &App<S>, request: CreatePersistent) -> Result<Done, ApiError> {
     check_name(&request.name)?;
     if request.capacity_bytes == 0 {
         return Err(user("no_capacity", "a persistent buffer of 0 bytes is asked for", "ask for some bytes"));
     }
-    job_nodes::refuse_persistent(control, request.pool.as_deref())?;
-    if let Some(known) = setup::living(control, &request.name).await?
+    job_nodes::refuse_persistent(app, request.pool.as_deref())?;
+    if let Some(known) = setup::living(app, &request.name).await?
         && known.phase != Phase::Registered
     {
         return same(&known, &request).map(|()| Done::Already);
@@ -39,7 +39,7 @@ pub async fn run<S: Site>(control: &Control<S>, request: CreatePersistent) -> Re
         false => request.access_modes,
     };
     let (redundancy, if_possible) =
-        redundancy::of_persistent(control, request.redundancy, request.pool.as_deref(), &modes)?;
+        redundancy::of_persistent(app, request.redundancy, request.pool.as_deref(), &modes)?;
     let session = Session {
         persistent: true,
         shared: request.shared,
@@ -54,7 +54,7 @@ pub async fn run<S: Site>(control: &Control<S>, request: CreatePersistent) -> Re
         redundancy,
         drain: None,
     };
-    redundancy::check(control, &own)?;
+    redundancy::check(app, &own)?;
     let order = Order {
         session,
         own: Some(own),
@@ -64,7 +64,7 @@ pub async fn run<S: Site>(control: &Control<S>, request: CreatePersistent) -> Re
         stages: Vec::new(),
         uses: Vec::new(),
     };
-    setup::allocate(control, order).await?;
+    setup::allocate(app, order).await?;
     Ok(Done::Now)
 }
 

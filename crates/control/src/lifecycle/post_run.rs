@@ -9,7 +9,7 @@ use wire::control::{ApiError, PostRun};
 
 use super::mounts::{Which, unmount_of};
 use super::{Done, require_set_up};
-use crate::control::Control;
+use crate::app::App;
 use crate::node_api::Unmount;
 use crate::site::Site;
 use crate::state::sessions;
@@ -18,11 +18,11 @@ use crate::state::sessions;
 ///
 /// # Errors
 /// A node does not let go.
-pub async fn run<S: Site>(control: &Control<S>, token: &str, how: PostRun) -> Result<Done, ApiError> {
-    let session = control.session(token).await?;
+pub(crate) async fn run<S: Site>(app: &App<S>, token: &str, how: PostRun) -> Result<Done, ApiError> {
+    let session = app.session(token).await?;
     require_set_up(&session)?;
     let which = how.mountpoint.as_deref().map_or(Which::All, Which::At);
-    let stays = unmount_of(control, &session, which, manner(&control.site, how.hurry)).await?;
+    let stays = unmount_of(app, &session, which, manner(&app.site, how.hurry)).await?;
     if session.phase != Phase::Mounted {
         return Ok(Done::Already);
     }
@@ -30,12 +30,12 @@ pub async fn run<S: Site>(control: &Control<S>, token: &str, how: PostRun) -> Re
         return Ok(Done::Now);
     }
     let token = token.to_owned();
-    control.database.transact(move |tx| sessions::set_phase(tx, &token, Phase::Unmounted)).await?;
+    app.database.transact(move |tx| sessions::set_phase(tx, &token, Phase::Unmounted)).await?;
     Ok(Done::Now)
 }
 
 /// How mounts are taken away here.
-pub fn manner(site: &impl Site, hurry: bool) -> Unmount {
+pub(crate) fn manner(site: &impl Site, hurry: bool) -> Unmount {
     match site.cluster() {
         _ if hurry => Unmount::AtOnce,
         Some(setting) => Unmount::WithinSeconds(setting.fence_grace_s),

@@ -13,7 +13,7 @@ use super::beside::{Standing, standing};
 use super::buffers::{self, Buffer};
 use super::mounts::{COMPUTE_NODE, Which, default_mountpoint, mount_id, share, unmount_of};
 use super::{Done, job_nodes, join_all, require_set_up, served, spread, target, wrong_phase};
-use crate::control::Control;
+use crate::app::App;
 use crate::leftovers;
 use crate::node_api::Unmount;
 use crate::site::Site;
@@ -71,35 +71,35 @@ struct Host {
 ///
 /// # Errors
 /// A `stage_in` is missing, the mount point is no folder, or a node cannot mount; then nothing stays mounted.
-pub async fn run<S: Site>(control: &Control<S>, token: &str, request: PreRun) -> Result<Done, ApiError> {
-    let session = control.session(token).await?;
+pub(crate) async fn run<S: Site>(app: &App<S>, token: &str, request: PreRun) -> Result<Done, ApiError> {
+    let session = app.session(token).await?;
     require_set_up(&session)?;
     let name = token.to_owned();
     let read = move |tx: &rusqlite::Transaction<'_>| {
         Ok((transfers::of_script(tx, &name)?, activations::of(tx, &name)?))
     };
-    let (stages, known) = control.database.transact(read).await?;
+    let (stages, known) = app.database.transact(read).await?;
     check_ready(&session, &stages)?;
-    let hosts = hosts(control, &request)?;
-    let mut used = buffers::of(control, &session).await?;
-    let wanted = places(control, &session, &used, &hosts, &request)?;
+    let hosts = hosts(app, &request)?;
+    let mut used = buffers::of(app, &session).await?;
+    let wanted = places(app, &session, &used, &hosts, &request)?;
     let wanted = standings(wanted, &known, request.shared)?;
     let done = |(place, _): &(Place, Standing)| known.iter().any(|old| old.mounted && place.is(old));
     let again = session.phase == Phase::Mounted && wanted.iter().all(done);
-    if control.site.cluster().is_some() {
-        spread::over(control, &session, &mut used, &names(&hosts)).await?;
-        add_private(control, &mut used, &names(&hosts)).await?;
+    if app.site.cluster().is_some() {
+        spread::over(app, &session, &mut used, &names(&hosts)).await?;
+        add_private(app, &mut used, &names(&hosts)).await?;
     }
-    served::check(control, &used).await?;
+    served::check(app, &used).await?;
     let mounts = wanted.iter().map(|(place, standing)| {
         let old = known.iter().find(|old| place.is(old));
-        mount(control, &session, &used, place.activation(*standing, old, session.phase), hosts.len() == 1)
+        mount(app, &session, &used, place.activation(*standing, old, session.phase), hosts.len() == 1)
     });
     // Every one is waited for, also when one fails: what comes after must find them all settled.
     let results: Result<(), ApiError> = join_all(mounts).await.into_iter().collect();
     if let Err(error) = results {
         if !wanted.iter().all(done) {
-            give_up(control, &session, &wanted).await;
+            give_up(app, &session, &wanted).await;
         }
         return Err(error);
     }
@@ -107,8 +107,8 @@ pub async fn run<S: Site>(control: &Control<S>, token: &str, request: PreRun) ->
         return Ok(Done::Already);
     }
     let name = token.to_owned();
-    while_running::start(control, &session, &used, &stages).await;
-    control.database.transact(move |tx| sessions::set_phase(tx, &name, Phase::Mounted)).await?;
+    while_running::start(app, &session, &used, &stages).await;
+    app.database.transact(move |tx| sessions::set_phase(tx, &name, Phase::Mounted)).await?;
     Ok(Done::Now)
 }
 
@@ -128,12 +128,12 @@ fn standings(
 
 /// The reason that mounting failed matters more than what cannot be taken away; that is still noted as mounted. What a
 /// session that is used by hand has mounted elsewhere stays.
-async fn give_up<S: Site>(control: &Control<S>, session: &Session, wanted: &[(Place, Standing)]) {
+async fn give_up<S: Site>(app: &App<S>, session: &Session, wanted: &[(Place, Standing)]) {
     let which = match wanted {
         [(place, _)] if session.phase == Phase::Mounted => Which::At(&place.mountpoint),
         _ => Which::All,
     };
-    if let Err(error) = unmount_of(control, session, which, Unmount::AtOnce).await {
+    if let Err(error) = unmount_of(app, session, which, Unmount::AtOnce).await {
         tracing::warn!(token = session.token, %error, "a mount of a job that does not start stays for now");
     }
 }
@@ -154,14 +154,14 @@ fn check_ready(session: &Session, stages: &[Transfer]) -> Result<(), ApiError> {
 }
 
 /// The nodes of the job.
-fn hosts<S: Site>(control: &Control<S>, request: &PreRun) -> Result<Vec<Host>, ApiError> {
-    if control.site.cluster().is_none() {
-        return Ok(vec![Host { name: COMPUTE_NODE.to_owned(), mount_root: control.site.mount_folder() }]);
+fn hosts<S: Site>(app: &App<S>, request: &PreRun) -> Result<Vec<Host>, ApiError> {
+    if app.site.cluster().is_none() {
+        return Ok(vec![Host { name: COMPUTE_NODE.to_owned(), mount_root: app.site.mount_folder() }]);
     }
     if request.hosts.is_empty() {
         return Err(user("no_hosts", "pre_run does not say which nodes the job has", "name its hosts"));
     }
-    let views = control.site.nodes();
+    let views = app.site.nodes();
     let host = |name: &String| {
         let view = views.iter().find(|view| view.name == *name && view.has(NodeRole::Compute));
         let registration = view.and_then(|view| view.registration.as_ref()).ok_or_else(|| {
@@ -183,7 +183,7 @@ fn names(hosts: &[Host]) -> Vec<String> {
 
 /// Each namespace on each node, and where it goes.
 fn places<S: Site>(
-    control: &Control<S>,
+    app: &App<S>,
     session: &Session,
     used: &[Buffer],
     hosts: &[Host],
@@ -202,7 +202,7 @@ fn places<S: Site>(
                 mode: *mode,
                 node: host.name.clone(),
                 mountpoint: if is_local(buffer) {
-                    job_nodes::path(&control.site, session)
+                    job_nodes::path(&app.site, session)
                 } else {
                     default_mountpoint(&host.mount_root, &session.token, buffer, *mode)
                 },
@@ -215,7 +215,7 @@ fn places<S: Site>(
             buffer: buffer.clone(),
             mode: *mode,
             node: host.name.clone(),
-            mountpoint: control.site.check_mountpoint(chosen)?,
+            mountpoint: app.site.check_mountpoint(chosen)?,
         }]),
         (namespaces, _) => {
             let message = format!("{} namespaces cannot be mounted at one place", namespaces.len());
@@ -225,11 +225,7 @@ fn places<S: Site>(
 }
 
 /// Gives each node a private namespace of its own where an instance has private ones.
-async fn add_private<S: Site>(
-    control: &Control<S>,
-    used: &mut [Buffer],
-    names: &[String],
-) -> Result<(), ApiError> {
+async fn add_private<S: Site>(app: &App<S>, used: &mut [Buffer], names: &[String]) -> Result<(), ApiError> {
     for buffer in used.iter_mut() {
         let instance = &buffer.described.instance;
         if instance.is_private_volumes() || !instance.access_modes.contains(&AccessMode::Private) {
@@ -237,15 +233,15 @@ async fn add_private<S: Site>(
         }
         let (token, names) = (buffer.token.clone(), names.to_vec());
         let add = move |tx: &rusqlite::Transaction<'_>| instances::add_private_namespaces(tx, &token, &names);
-        buffer.described.private = control.database.transact(add).await?;
-        super::fragments::make(control, &buffer.described).await?;
+        buffer.described.private = app.database.transact(add).await?;
+        super::fragments::make(app, &buffer.described).await?;
     }
     Ok(())
 }
 
 /// Notes the activation, then asks for it: also a mount whose reply is lost is then known and can be taken away.
 async fn mount<S: Site>(
-    control: &Control<S>,
+    app: &App<S>,
     session: &Session,
     used: &[Buffer],
     (activation, is_used): (Activation, bool),
@@ -257,35 +253,35 @@ async fn mount<S: Site>(
         activations::remove_ended(tx, &name, &noted)?;
         activations::set(tx, &name, &noted)
     };
-    control.database.transact(note).await?;
+    app.database.transact(note).await?;
     let (node, mode) = (activation.node.clone(), activation.access_mode);
     if job_nodes::is_one(Some(&buffer.described.instance), &activation) {
-        let made = job_nodes::give(control, session, &buffer.described.instance, (&node, is_used)).await;
+        let made = job_nodes::give(app, session, &buffer.described.instance, (&node, is_used)).await;
         return made.map_err(|error| on_node(&node, error));
     }
     let id = mount_id(&session.handle, &activation);
-    leftovers::clear(control, &node, &id).await.map_err(|error| on_node(&node, error))?;
-    let addresses: Vec<StorageAddress> = target::addresses(control, &buffer.described.instance).await?;
-    let nodes = target::usable(&control.site, &addresses);
+    leftovers::clear(app, &node, &id).await.map_err(|error| on_node(&node, error))?;
+    let addresses: Vec<StorageAddress> = target::addresses(app, &buffer.described.instance).await?;
+    let nodes = target::usable(&app.site, &addresses);
     let spec = MountSpec {
         id,
         mountpoint: activation.mountpoint.clone(),
-        target: target::namespace(&control.site, &buffer.described, mode, &node, nodes),
+        target: target::namespace(&app.site, &buffer.described, mode, &node, nodes),
         // A private namespace has one node; a persistent buffer may be mounted for another job any time.
         exclusive: activation.buffer.is_empty()
             && (one_host || mode == AccessMode::Private)
             && !activation.shared,
         coherence: buffer.described.instance.coherence,
     };
-    let status = control.site.mount(&node, &spec).await.map_err(|error| on_node(&node, error))?;
+    let status = app.site.mount(&node, &spec).await.map_err(|error| on_node(&node, error))?;
     let token = session.token.clone();
     // One that began after the mount was noted has told it itself.
-    if spec.exclusive && control.database.transact(move |tx| transfers::any_in(tx, &token, mode)).await? {
-        share(control, session, mode).await?;
+    if spec.exclusive && app.database.transact(move |tx| transfers::any_in(tx, &token, mode)).await? {
+        share(app, session, mode).await?;
     }
     let (name, noted) =
         (session.token.clone(), Activation { interruptions: status.interruptions, ..activation });
-    control.database.transact(move |tx| activations::set(tx, &name, &noted)).await
+    app.database.transact(move |tx| activations::set(tx, &name, &noted)).await
 }
 
 /// Errors name the node, once.

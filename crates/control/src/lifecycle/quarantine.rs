@@ -6,7 +6,7 @@
 use model::phase::Phase;
 use wire::control::ApiError;
 
-use crate::control::Control;
+use crate::app::App;
 use crate::site::Site;
 use crate::state::sessions::{self, Session};
 
@@ -15,8 +15,8 @@ use crate::state::sessions::{self, Session};
 ///
 /// # Errors
 /// The database's.
-pub async fn set_aside<S: Site>(
-    control: &Control<S>,
+pub(super) async fn set_aside<S: Site>(
+    app: &App<S>,
     session: &Session,
     (word, kept): (&'static str, String),
     finish: bool,
@@ -33,10 +33,10 @@ pub async fn set_aside<S: Site>(
         }
         Ok(aside)
     };
-    let aside = control.database.transact(rename).await?;
+    let aside = app.database.transact(rename).await?;
     tracing::warn!(token = session.token, aside, "set aside, its data is kept");
     if finish {
-        control.finish_later(aside.clone());
+        app.finish_later(aside.clone());
     }
     Ok(aside)
 }

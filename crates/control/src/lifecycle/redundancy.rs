@@ -5,7 +5,7 @@ use model::phase::{AccessMode, Redundancy};
 use wire::control::ApiError;
 
 use super::job_nodes;
-use crate::control::Control;
+use crate::app::App;
 use crate::pool::Ground;
 use crate::script::Own;
 use crate::site::Site;
@@ -15,8 +15,8 @@ use crate::site::Site;
 ///
 /// # Errors
 /// An unknown pool, or a disk that cannot be asked.
-pub fn of_persistent<S: Site>(
-    control: &Control<S>,
+pub(crate) fn of_persistent<S: Site>(
+    app: &App<S>,
     asked: Option<Redundancy>,
     pool: Option<&str>,
     modes: &[AccessMode],
@@ -24,7 +24,7 @@ pub fn of_persistent<S: Site>(
     if let Some(asked) = asked {
         return Ok((asked, false));
     }
-    let wished = Ground::of(&control.site)?.pool(pool)?.persistent_redundancy;
+    let wished = Ground::of(&app.site)?.pool(pool)?.persistent_redundancy;
     let is_wished = wished == Redundancy::Mirror && !modes.contains(&AccessMode::Private);
     Ok(if is_wished { (Redundancy::Mirror, true) } else { (Redundancy::None, false) })
 }
@@ -33,7 +33,7 @@ pub fn of_persistent<S: Site>(
 ///
 /// # Errors
 /// The buffer is private, or on the flash of the job's own nodes.
-pub fn check<S: Site>(control: &Control<S>, own: &Own) -> Result<(), ApiError> {
+pub(crate) fn check<S: Site>(app: &App<S>, own: &Own) -> Result<(), ApiError> {
     if own.redundancy == Redundancy::None {
         return Ok(());
     }
@@ -43,7 +43,7 @@ pub fn check<S: Site>(control: &Control<S>, own: &Own) -> Result<(), ApiError> {
             "redundancy=mirror is not possible with access_mode=private: such a buffer ends with its node";
         return Err(user("mirror_private", message, advice));
     }
-    if job_nodes::are_meant(control, own.pool.as_deref())? {
+    if job_nodes::are_meant(app, own.pool.as_deref())? {
         let message =
             "redundancy=mirror is not possible on the flash of the job's own nodes, which leave with the job";
         return Err(user("mirror_node_local", message, advice));

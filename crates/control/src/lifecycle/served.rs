@@ -9,7 +9,7 @@ use wire::node::PartTrouble;
 
 use super::buffers::Buffer;
 use super::{join_all, target};
-use crate::control::Control;
+use crate::app::App;
 use crate::parts::{self, Refused};
 use crate::site::{NodeView, Site};
 use crate::state::instances::Instance;
@@ -27,11 +27,11 @@ const ASKED_WITHIN: Duration = Duration::from_secs(2);
 ///
 /// # Errors
 /// A part is not served, or a node that control runs does not come up.
-pub async fn check<S: Site>(control: &Control<S>, used: &[Buffer]) -> Result<(), ApiError> {
+pub(crate) async fn check<S: Site>(app: &App<S>, used: &[Buffer]) -> Result<(), ApiError> {
     for buffer in used.iter().filter(|buffer| !buffer.described.instance.is_private_volumes()) {
         // Also starts those that control runs.
-        target::addresses(control, &buffer.described.instance).await?;
-        check_one(control, buffer).await?;
+        target::addresses(app, &buffer.described.instance).await?;
+        check_one(app, buffer).await?;
     }
     Ok(())
 }
@@ -39,10 +39,10 @@ pub async fn check<S: Site>(control: &Control<S>, used: &[Buffer]) -> Result<(),
 /// Who used a mount of a buffer that lacks a part would only wait. One that its node tries again by itself, as another
 /// node is only just starting, is waited for. So is one that is being started: it may turn out that it cannot be
 /// served, and the mount would not say why. After that it is for the mount to wait.
-async fn check_one<S: Site>(control: &Control<S>, buffer: &Buffer) -> Result<(), ApiError> {
+async fn check_one<S: Site>(app: &App<S>, buffer: &Buffer) -> Result<(), ApiError> {
     let begun = Instant::now();
     loop {
-        let nodes = ask(control, &buffer.described.instance).await;
+        let nodes = ask(app, &buffer.described.instance).await;
         let refused = parts::refused(&buffer.described.instance, &nodes);
         let is_late = begun.elapsed() > RETRIED_WITHIN;
         let Some(Refused { trouble, retried }) = refused else {
@@ -62,13 +62,13 @@ async fn check_one<S: Site>(control: &Control<S>, buffer: &Buffer) -> Result<(),
 }
 
 /// All nodes: the instance's as they are now, and one that does not answer as it was seen last.
-async fn ask<S: Site>(control: &Control<S>, instance: &Instance) -> Vec<NodeView> {
-    let asked = control.nodes().into_iter().map(async |view| {
+async fn ask<S: Site>(app: &App<S>, instance: &Instance) -> Vec<NodeView> {
+    let asked = app.nodes().into_iter().map(async |view| {
         if !instance.nodes.contains(&view.name) {
             return view;
         }
         let begun = Instant::now();
-        match tokio::time::timeout(ASKED_WITHIN, control.site.health(&view.name)).await {
+        match tokio::time::timeout(ASKED_WITHIN, app.site.health(&view.name)).await {
             Ok(Ok(health)) => NodeView {
                 online: true,
                 last_error: None,

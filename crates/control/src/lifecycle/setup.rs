@@ -9,7 +9,7 @@ use wire::node::{FRAGMENT_OF_ANOTHER, FRAGMENT_STARTING};
 
 use super::target::Described;
 use super::{Done, absent, buffers, fragments, job_nodes, redundancy, reuse};
-use crate::control::{Control, now_unix};
+use crate::app::{App, now_unix};
 use crate::pool::{self, Ground, Share, Wish};
 use crate::script::{self, Own};
 use crate::site::Site;
@@ -21,7 +21,7 @@ use crate::state::{self, registrations};
 use crate::views::used_bytes;
 
 /// What is to be allocated for a session.
-pub struct Order {
+pub(crate) struct Order {
     /// The session, as it is to be registered.
     pub session: Session,
     /// Its own instance.
@@ -42,27 +42,27 @@ pub struct Order {
 ///
 /// # Errors
 /// The script's mistakes, a pool without room, a node that does not make its fragment; nothing is left allocated then.
-pub async fn run<S: Site>(control: &Control<S>, token: &str, request: Setup) -> Result<Done, ApiError> {
-    if let Some(known) = living(control, token).await? {
+pub(crate) async fn run<S: Site>(app: &App<S>, token: &str, request: Setup) -> Result<Done, ApiError> {
+    if let Some(known) = living(app, token).await? {
         if known.persistent {
             let message = format!("{token} is the name of a persistent buffer");
             return Err(user("name_taken", message, "use the job's id as its token"));
         }
         if reuse::is_reused(&known, &request) {
-            reuse::make_room(control, &known).await?;
+            reuse::make_room(app, &known).await?;
         } else if known.phase != Phase::Registered {
             return Ok(Done::Already);
         }
     }
     let plan = script::plan(&request.script, token, &request.owner)?;
-    check_here(control, &plan)?;
-    buffers::check_usable(control, &plan.uses, &request.owner).await?;
+    check_here(app, &plan)?;
+    buffers::check_usable(app, &plan.uses, &request.owner).await?;
     tracing::info!(token, caller = request.caller, counted = request.capacity, hosts = ?request.hosts, "set up");
     let mut session =
         Session::new(token, &request.caller, now_unix(), request.owner.clone(), request.script.clone());
     if let Some(own) = &plan.own
         && session.script.user.is_empty()
-        && job_nodes::are_meant(control, own.pool.as_deref())?
+        && job_nodes::are_meant(app, own.pool.as_deref())?
     {
         // Slurm knows numbers only, and the volume is found by the user's name.
         session.script.user = job_nodes::name_of(session.owner.uid).await?;
@@ -76,7 +76,7 @@ pub async fn run<S: Site>(control: &Control<S>, token: &str, request: Setup) -> 
         stages: plan.stages,
         uses: plan.uses,
     };
-    allocate(control, order).await?;
+    allocate(app, order).await?;
     Ok(Done::Now)
 }
 
@@ -84,20 +84,20 @@ pub async fn run<S: Site>(control: &Control<S>, token: &str, request: Setup) -> 
 ///
 /// # Errors
 /// The script asks for it.
-pub fn check_here<S: Site>(control: &Control<S>, plan: &script::Plan) -> Result<(), ApiError> {
+pub(crate) fn check_here<S: Site>(app: &App<S>, plan: &script::Plan) -> Result<(), ApiError> {
     for (_, pool) in &plan.creates {
-        job_nodes::refuse_persistent(control, pool.as_deref())?;
+        job_nodes::refuse_persistent(app, pool.as_deref())?;
     }
     if let Some(own) = &plan.own {
-        redundancy::check(control, own)?;
+        redundancy::check(app, own)?;
     }
     if let Some(own) = &plan.own
-        && job_nodes::are_meant(control, own.pool.as_deref())?
+        && job_nodes::are_meant(app, own.pool.as_deref())?
     {
         return job_nodes::check(plan, own);
     }
     let private = |stage: &&Transfer| stage.access_mode == model::phase::AccessMode::Private;
-    match control.site.cluster() {
+    match app.site.cluster() {
         None if plan.has_bb => {
             let message = "#BB lines are carried out by a workload manager, and there is none here";
             Err(user("no_manager", message, "remove them, or submit the script with sbatch"))
@@ -120,9 +120,9 @@ pub fn check_here<S: Site>(control: &Control<S>, plan: &script::Plan) -> Result<
 ///
 /// # Errors
 /// A pool without room, or a node that does not make its fragment; nothing is left allocated then.
-pub async fn allocate<S: Site>(control: &Control<S>, order: Order) -> Result<(), ApiError> {
+pub(crate) async fn allocate<S: Site>(app: &App<S>, order: Order) -> Result<(), ApiError> {
     loop {
-        match try_allocate(control, &order).await {
+        match try_allocate(app, &order).await {
             // The next try takes the next id: there are only so many that others have.
             Err(error) if error.code == FRAGMENT_OF_ANOTHER => {
                 tracing::warn!(token = order.session.token, %error, "the buffer gets another id");
@@ -132,27 +132,27 @@ pub async fn allocate<S: Site>(control: &Control<S>, order: Order) -> Result<(),
     }
 }
 
-async fn try_allocate<S: Site>(control: &Control<S>, order: &Order) -> Result<(), ApiError> {
-    let session = register(control, order).await?;
+async fn try_allocate<S: Site>(app: &App<S>, order: &Order) -> Result<(), ApiError> {
+    let session = register(app, order).await?;
     let token = session.token.as_str();
-    let Some(own) = &order.own else { return finish(control, order, &session, None).await };
-    let mut instance = match find_instance(control, token).await? {
+    let Some(own) = &order.own else { return finish(app, order, &session, None).await };
+    let mut instance = match find_instance(app, token).await? {
         // An earlier call broke off: its specification goes on.
         Some(instance) => instance,
-        None => choose(control, token, own, order).await?,
+        None => choose(app, token, own, order).await?,
     };
-    let mut made = fragments::make(control, &described(&session, &instance)).await;
-    if may_fall_back(control, &made, order, &instance) {
-        instance = fall_back(control, token, instance).await?;
-        made = fragments::make(control, &described(&session, &instance)).await;
+    let mut made = fragments::make(app, &described(&session, &instance)).await;
+    if may_fall_back(app, &made, order, &instance) {
+        instance = fall_back(app, token, instance).await?;
+        made = fragments::make(app, &described(&session, &instance)).await;
     }
     if let Err(error) = made {
-        fragments::destroy(control, &instance).await?;
+        fragments::destroy(app, &instance).await?;
         let token = token.to_owned();
-        control.database.transact(move |tx| instances::delete(tx, &token)).await?;
+        app.database.transact(move |tx| instances::delete(tx, &token)).await?;
         return Err(error);
     }
-    finish(control, order, &session, Some(&instance)).await
+    finish(app, order, &session, Some(&instance)).await
 }
 
 fn described(session: &Session, instance: &Instance) -> Described {
@@ -164,14 +164,14 @@ fn described(session: &Session, instance: &Instance) -> Described {
 ///
 /// # Errors
 /// The database's.
-pub async fn living<S: Site>(control: &Control<S>, token: &str) -> Result<Option<Session>, ApiError> {
+pub(crate) async fn living<S: Site>(app: &App<S>, token: &str) -> Result<Option<Session>, ApiError> {
     let token = token.to_owned();
-    let found = control.database.transact(move |tx| sessions::find(tx, &token)).await?;
+    let found = app.database.transact(move |tx| sessions::find(tx, &token)).await?;
     Ok(found.filter(|session| session.phase != Phase::TornDown))
 }
 
 /// The session's row, new or from a call that broke off. A workload manager may use the token of a finished job again.
-async fn register<S: Site>(control: &Control<S>, order: &Order) -> Result<Session, ApiError> {
+async fn register<S: Site>(app: &App<S>, order: &Order) -> Result<Session, ApiError> {
     let (session, planned) = (order.session.clone(), order.stages.clone());
     let register = move |tx: &rusqlite::Transaction<'_>| {
         let known = sessions::find(tx, &session.token)?;
@@ -186,26 +186,21 @@ async fn register<S: Site>(control: &Control<S>, order: &Order) -> Result<Sessio
         }
         Ok(session)
     };
-    control.database.transact(register).await
+    app.database.transact(register).await
 }
 
-async fn find_instance<S: Site>(control: &Control<S>, token: &str) -> Result<Option<Instance>, ApiError> {
+async fn find_instance<S: Site>(app: &App<S>, token: &str) -> Result<Option<Instance>, ApiError> {
     let token = token.to_owned();
-    control.database.transact(move |tx| instances::find(tx, &token)).await
+    app.database.transact(move |tx| instances::find(tx, &token)).await
 }
 
 /// Decides size, nodes and volume, and notes it, in one transaction: two setups at once do not get the same room.
-async fn choose<S: Site>(
-    control: &Control<S>,
-    token: &str,
-    own: &Own,
-    order: &Order,
-) -> Result<Instance, ApiError> {
-    let (ground, views) = (Ground::of(&control.site)?, control.site.nodes());
+async fn choose<S: Site>(app: &App<S>, token: &str, own: &Own, order: &Order) -> Result<Instance, ApiError> {
+    let (ground, views) = (Ground::of(&app.site)?, app.site.nodes());
     let (key, stage_key) = (new_key()?, new_key()?);
     let (token, own, fragments) = (token.to_owned(), own.clone(), order.fragments);
     let if_possible = order.mirror_if_possible;
-    let (wanted, image_from) = (order.volume, control.site.image_bytes_min());
+    let (wanted, image_from) = (order.volume, app.site.image_bytes_min());
     let volume_of = move |bytes| {
         let image = image_from.is_some_and(|from| bytes >= from);
         wanted.unwrap_or(if image { VolumeKind::Image } else { VolumeKind::Directory })
@@ -249,14 +244,17 @@ async fn choose<S: Site>(
         instances::insert(tx, &token, &instance)?;
         Ok(Ok(instance))
     };
-    control.database.transact(note).await?
+    app.database.transact(note).await?
 }
 
 /// What every instance takes.
 ///
 /// # Errors
 /// The database's.
-pub fn shares(tx: &rusqlite::Transaction<'_>, views: &[crate::site::NodeView]) -> state::Result<Vec<Share>> {
+pub(crate) fn shares(
+    tx: &rusqlite::Transaction<'_>,
+    views: &[crate::site::NodeView],
+) -> state::Result<Vec<Share>> {
     let all = instances::all(tx)?;
     Ok(all.iter().map(|instance| Share::of(instance, used_bytes(&instance.id, views))).collect())
 }
@@ -270,36 +268,32 @@ fn new_key() -> Result<String, ApiError> {
 
 /// An image was our own choice and the machine does not let us have one.
 fn may_fall_back<S: Site>(
-    control: &Control<S>,
+    app: &App<S>,
     made: &Result<(), ApiError>,
     order: &Order,
     instance: &Instance,
 ) -> bool {
     let others = [FRAGMENT_STARTING, FRAGMENT_OF_ANOTHER];
     let is_refusal = |error: &ApiError| error.blame == Blame::Site && !others.contains(&error.code.as_str());
-    let refused = matches!(made, Err(error) if is_refusal(error) && !absent(&control.site, error));
+    let refused = matches!(made, Err(error) if is_refusal(error) && !absent(&app.site, error));
     refused && order.volume.is_none() && instance.volume == VolumeKind::Image
 }
 
-async fn fall_back<S: Site>(
-    control: &Control<S>,
-    token: &str,
-    instance: Instance,
-) -> Result<Instance, ApiError> {
+async fn fall_back<S: Site>(app: &App<S>, token: &str, instance: Instance) -> Result<Instance, ApiError> {
     tracing::info!(token, instance = instance.id, "no image possible, use a directory");
-    fragments::destroy(control, &instance).await?;
+    fragments::destroy(app, &instance).await?;
     let instance = Instance { volume: VolumeKind::Directory, ..instance };
     let (token, noted) = (token.to_owned(), instance.clone());
     let note = move |tx: &rusqlite::Transaction<'_>| {
         instances::delete(tx, &token)?;
         instances::insert(tx, &token, &noted)
     };
-    control.database.transact(note).await?;
+    app.database.transact(note).await?;
     Ok(instance)
 }
 
 async fn finish<S: Site>(
-    control: &Control<S>,
+    app: &App<S>,
     order: &Order,
     session: &Session,
     instance: Option<&Instance>,
@@ -321,5 +315,5 @@ async fn finish<S: Site>(
         sessions::set_notes(tx, &token, &notes)?;
         sessions::set_phase(tx, &token, Phase::Ready)
     };
-    control.database.transact(finish).await
+    app.database.transact(finish).await
 }

@@ -7,7 +7,7 @@ use wire::control::{ApiError, Blame, VolumeKind};
 
 use super::buffers::Buffer;
 use super::{absent, fragments};
-use crate::control::Control;
+use crate::app::App;
 use crate::pool;
 use crate::site::Site;
 use crate::state::instances::{self, Instance};
@@ -17,22 +17,22 @@ use crate::state::sessions::Session;
 ///
 /// # Errors
 /// A node has no room or does not make its fragment; then none is left. Or the job has come to other nodes than before.
-pub async fn over<S: Site>(
-    control: &Control<S>,
+pub(crate) async fn over<S: Site>(
+    app: &App<S>,
     session: &Session,
     used: &mut [Buffer],
     hosts: &[String],
 ) -> Result<(), ApiError> {
     for buffer in used.iter_mut().filter(|buffer| buffer.name.is_empty()) {
         if buffer.described.instance.is_spread() {
-            place(control, session, buffer, hosts).await?;
+            place(app, session, buffer, hosts).await?;
         }
     }
     Ok(())
 }
 
 async fn place<S: Site>(
-    control: &Control<S>,
+    app: &App<S>,
     session: &Session,
     buffer: &mut Buffer,
     hosts: &[String],
@@ -41,36 +41,36 @@ async fn place<S: Site>(
     if !instance.nodes.is_empty() {
         same(instance, hosts)?;
         // An earlier call may have broken off, or a node have lost its part since.
-        return fragments::make(control, &buffer.described).await;
+        return fragments::make(app, &buffer.described).await;
     }
     let (fragment_bytes, capacity_bytes) =
         pool::equal_parts(instance.requested_bytes, instance.granularity_bytes, hosts.len() as u64)?;
-    check_room(control, hosts, fragment_bytes)?;
+    check_room(app, hosts, fragment_bytes)?;
     *instance = Instance { capacity_bytes, nodes: hosts.to_vec(), ..instance.clone() };
     let mut made = Ok(());
-    for volume in volumes(control, fragment_bytes) {
+    for volume in volumes(app, fragment_bytes) {
         buffer.described.instance.volume = *volume;
-        note(control, session, &buffer.described.instance).await?;
-        made = fragments::make(control, &buffer.described).await;
+        note(app, session, &buffer.described.instance).await?;
+        made = fragments::make(app, &buffer.described).await;
         let Err(error) = &made else { return Ok(()) };
-        fragments::destroy(control, &buffer.described.instance).await?;
-        if error.blame != Blame::Site || absent(&control.site, error) {
+        fragments::destroy(app, &buffer.described.instance).await?;
+        if error.blame != Blame::Site || absent(&app.site, error) {
             break;
         }
     }
     buffer.described.instance.nodes.clear();
-    note(control, session, &buffer.described.instance).await?;
+    note(app, session, &buffer.described.instance).await?;
     made
 }
 
-async fn note<S: Site>(control: &Control<S>, session: &Session, instance: &Instance) -> Result<(), ApiError> {
+async fn note<S: Site>(app: &App<S>, session: &Session, instance: &Instance) -> Result<(), ApiError> {
     let (token, noted) = (session.token.clone(), instance.clone());
-    control.database.transact(move |tx| instances::place(tx, &token, &noted)).await
+    app.database.transact(move |tx| instances::place(tx, &token, &noted)).await
 }
 
 /// An image, and where a host cannot have one, a directory.
-fn volumes<S: Site>(control: &Control<S>, fragment_bytes: u64) -> &'static [VolumeKind] {
-    match control.site.image_bytes_min() {
+fn volumes<S: Site>(app: &App<S>, fragment_bytes: u64) -> &'static [VolumeKind] {
+    match app.site.image_bytes_min() {
         Some(least) if fragment_bytes >= least => &[VolumeKind::Image, VolumeKind::Directory],
         _ => &[VolumeKind::Directory],
     }
@@ -91,8 +91,8 @@ fn same(instance: &Instance, hosts: &[String]) -> Result<(), ApiError> {
 }
 
 /// The node itself knows nothing of what else its flash is for.
-fn check_room<S: Site>(control: &Control<S>, hosts: &[String], bytes: u64) -> Result<(), ApiError> {
-    let views = control.site.nodes();
+fn check_room<S: Site>(app: &App<S>, hosts: &[String], bytes: u64) -> Result<(), ApiError> {
+    let views = app.site.nodes();
     for name in hosts {
         let health = views.iter().find(|view| view.name == *name).and_then(|view| view.health.as_ref());
         let free = health.and_then(|health| health.local).map_or(0, |space| space.free_bytes);

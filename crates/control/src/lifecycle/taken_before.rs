@@ -6,7 +6,7 @@ use wire::control::ApiError;
 
 use super::fragments;
 use super::target::Described;
-use crate::control::Control;
+use crate::app::App;
 use crate::site::{NodeView, Site};
 use crate::state::fragments as places;
 use crate::state::instances::Instance;
@@ -16,8 +16,8 @@ use crate::state::leftovers::{self as left, Kind, Leftover};
 ///
 /// # Errors
 /// The node's that serves it, as where the part is another buffer's; the database's.
-pub async fn find<S: Site>(
-    control: &Control<S>,
+pub(super) async fn find<S: Site>(
+    app: &App<S>,
     token: &str,
     (described, place): (&Described, u32),
     lost: &NodeView,
@@ -29,20 +29,20 @@ pub async fn find<S: Site>(
         let part = parts.find(|part| part.instance == instance.id && part.index == place && part.term > 0)?;
         (part.given_up.is_none() && part.error.is_none()).then_some((view.name, part.term))
     };
-    let all = control.site.nodes().into_iter().filter_map(serves);
+    let all = app.site.nodes().into_iter().filter_map(serves);
     let Some((found, term)) = all.max_by_key(|(_, term)| *term) else { return Ok(None) };
     let to_found = |node: &String| if *node == lost.name { found.clone() } else { node.clone() };
     let moved = Instance { nodes: instance.nodes.iter().map(to_found).collect(), ..instance.clone() };
     // It has the instance's key, or refuses. Where the others are it knows: they may have been lost as well.
     let of = Described { instance: moved.clone(), ..described.clone() };
-    if let Some(spec) = fragments::specs(control, &of, &[]).await?.into_iter().nth(place as usize) {
-        control.site.create_fragment(&found, &spec).await?;
+    if let Some(spec) = fragments::specs(app, &of, &[]).await?.into_iter().nth(place as usize) {
+        app.site.create_fragment(&found, &spec).await?;
     }
     let (token, name, id) = (token.to_owned(), lost.name.clone(), instance.id.clone());
     let note = move |tx: &rusqlite::Transaction<'_>| {
         places::replaced(tx, &token, (&name, &found), term)?;
         left::add(tx, &Leftover { node: name, kind: Kind::Fragment, id })
     };
-    control.database.transact(note).await?;
+    app.database.transact(note).await?;
     Ok(Some(moved))
 }

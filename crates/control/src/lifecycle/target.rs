@@ -11,7 +11,7 @@ use wire::node::{
     FragmentSpec, GRACE_MS, Missing, NamespaceSpec, NamespaceTarget, StageSpec, StorageAddress,
 };
 
-use crate::control::Control;
+use crate::app::App;
 use crate::site::Site;
 use crate::state::instances::Instance;
 
@@ -32,7 +32,7 @@ const PRIVATE: u32 = 1;
 
 /// An instance, and what is needed of its session to describe it.
 #[derive(Clone, Debug)]
-pub struct Described {
+pub(crate) struct Described {
     /// The session that it belongs to.
     pub token: String,
     /// The instance.
@@ -49,16 +49,16 @@ pub struct Described {
 ///
 /// # Errors
 /// A node does not come up.
-pub async fn addresses<S: Site>(
-    control: &Control<S>,
+pub(crate) async fn addresses<S: Site>(
+    app: &App<S>,
     instance: &Instance,
 ) -> Result<Vec<StorageAddress>, ApiError> {
-    control.site.ensure_nodes(&instance.nodes).await
+    app.site.ensure_nodes(&instance.nodes).await
 }
 
 /// The same addresses as every process can use them. The unix sockets of other hosts are not there; and over those of
 /// the same host files would be handed to the kernel, whose writers cannot be fenced at the end of a job.
-pub fn usable(site: &impl Site, addresses: &[StorageAddress]) -> Vec<StorageAddress> {
+pub(crate) fn usable(site: &impl Site, addresses: &[StorageAddress]) -> Vec<StorageAddress> {
     let here = site.cluster().is_none();
     let usable = |address: &StorageAddress| StorageAddress {
         unix: address.unix.clone().filter(|_| here),
@@ -68,7 +68,7 @@ pub fn usable(site: &impl Site, addresses: &[StorageAddress]) -> Vec<StorageAddr
 }
 
 /// A namespace for a client on `node`.
-pub fn namespace(
+pub(crate) fn namespace(
     site: &impl Site,
     of: &Described,
     mode: AccessMode,
@@ -93,7 +93,7 @@ pub fn namespace(
 }
 
 /// Every fragment for its node, in order, as it is where it was made.
-pub fn fragments(site: &impl Site, of: &Described, peers: &[StorageAddress]) -> Vec<FragmentSpec> {
+pub(crate) fn fragments(site: &impl Site, of: &Described, peers: &[StorageAddress]) -> Vec<FragmentSpec> {
     let instance = &of.instance;
     let count = instance.nodes.len() as u64;
     let spec = |index| FragmentSpec {
@@ -116,7 +116,7 @@ pub fn fragments(site: &impl Site, of: &Described, peers: &[StorageAddress]) -> 
 }
 
 /// Lets the node that coordinates a stage of this instance have its other nodes help.
-pub fn with_ticket(instance: &Instance, stage: StageSpec) -> StageSpec {
+pub(crate) fn with_ticket(instance: &Instance, stage: StageSpec) -> StageSpec {
     let ticket = Key::from_hex(&instance.stage_key).map(|key| mover::ticket(&key, &stage));
     StageSpec { ticket: ticket.unwrap_or_default(), ..stage }
 }

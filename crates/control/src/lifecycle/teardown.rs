@@ -9,7 +9,7 @@ use wire::control::{ApiError, StageStatus, Teardown};
 use super::mounts::unmount_all;
 use super::post_run::manner;
 use super::{Done, absent, fragments, job_nodes, quarantine, target};
-use crate::control::Control;
+use crate::app::App;
 use crate::site::Site;
 use crate::state::leftovers;
 use crate::state::sessions::{self, Session};
@@ -21,42 +21,42 @@ use crate::transfers::{discard, job_end, while_running};
 ///
 /// # Errors
 /// A node does not let go; called again it goes on.
-pub async fn run<S: Site>(control: &Control<S>, token: &str, how: Teardown) -> Result<Done, ApiError> {
-    let session = control.session(token).await?;
+pub(crate) async fn run<S: Site>(app: &App<S>, token: &str, how: Teardown) -> Result<Done, ApiError> {
+    let session = app.session(token).await?;
     if session.phase == Phase::TornDown {
         return Ok(Done::Already);
     }
-    check_unused(control, &session).await?;
-    unmount_all(control, &session, manner(&control.site, how.hurry)).await?;
+    check_unused(app, &session).await?;
+    unmount_all(app, &session, manner(&app.site, how.hurry)).await?;
     let name = token.to_owned();
     let read = move |tx: &rusqlite::Transaction<'_>| {
         Ok((instances::find(tx, &name)?, transfers::of_script(tx, &name)?))
     };
-    let (instance, stages) = control.database.transact(read).await?;
-    if let Some(owed) = owed(control, &session).await?
+    let (instance, stages) = app.database.transact(read).await?;
+    if let Some(owed) = owed(app, &session).await?
         && !is_given_up(token, &owed, how.hurry)
     {
-        return keep(control, &session, &owed).await;
+        return keep(app, &session, &owed).await;
     }
-    job_end::forget(control, &session).await?;
+    job_end::forget(app, &session).await?;
     if let Some(instance) = &instance
-        && control.site.cluster().is_none()
+        && app.site.cluster().is_none()
     {
-        target::addresses(control, instance).await?;
+        target::addresses(app, instance).await?;
     }
     let drains = instance.as_ref().is_some_and(while_running::by_passes);
     for stage in
         stages.iter().filter(|stage| was_started(stage) || (drains && while_running::is_drained(stage)))
     {
-        discard_stage(control, stage).await?;
+        discard_stage(app, stage).await?;
     }
     if let Some(instance) = &instance {
-        fragments::destroy(control, instance).await?;
+        fragments::destroy(app, instance).await?;
         if instance.is_private_volumes() && how.hurry {
-            job_nodes::give_up(control, &session).await?;
+            job_nodes::give_up(app, &session).await?;
         }
     }
-    control.site.remove_mount_folder(token);
+    app.site.remove_mount_folder(token);
     let name = token.to_owned();
     let finish = move |tx: &rusqlite::Transaction<'_>| {
         instances::delete(tx, &name)?;
@@ -67,7 +67,7 @@ pub async fn run<S: Site>(control: &Control<S>, token: &str, how: Teardown) -> R
         sessions::set_phase(tx, &name, Phase::TornDown)?;
         sessions::prune(tx)
     };
-    control.database.transact(finish).await?;
+    app.database.transact(finish).await?;
     Ok(Done::Now)
 }
 
@@ -89,7 +89,7 @@ fn is_given_up(token: &str, StageStatus { source, destination, .. }: &StageStatu
 ///
 /// # Errors
 /// The database's.
-pub async fn owed<S: Site>(control: &Control<S>, session: &Session) -> Result<Option<StageStatus>, ApiError> {
+pub(crate) async fn owed<S: Site>(app: &App<S>, session: &Session) -> Result<Option<StageStatus>, ApiError> {
     if !session.was_mounted {
         return Ok(None);
     }
@@ -101,7 +101,7 @@ pub async fn owed<S: Site>(control: &Control<S>, session: &Session) -> Result<Op
             |stage: &&Transfer| stage.direction == Direction::Out && stage.state != StageState::Complete;
         Ok(all.iter().find(owed).map(Transfer::status))
     };
-    control.database.transact(read).await
+    app.database.transact(read).await
 }
 
 fn was_cancelled(stage: &StageStatus) -> bool {
@@ -113,12 +113,12 @@ fn was_started(stage: &Transfer) -> bool {
 }
 
 /// A persistent buffer stays while jobs use it.
-async fn check_unused<S: Site>(control: &Control<S>, session: &Session) -> Result<(), ApiError> {
+async fn check_unused<S: Site>(app: &App<S>, session: &Session) -> Result<(), ApiError> {
     if !session.persistent {
         return Ok(());
     }
     let name = session.token.clone();
-    let users = control.database.transact(move |tx| registrations::users_of(tx, &name)).await?;
+    let users = app.database.transact(move |tx| registrations::users_of(tx, &name)).await?;
     if users.is_empty() {
         return Ok(());
     }
@@ -126,21 +126,17 @@ async fn check_unused<S: Site>(control: &Control<S>, session: &Session) -> Resul
     Err(user("buffer_in_use", message, "wait for the end of these jobs, or cancel them"))
 }
 
-async fn discard_stage<S: Site>(control: &Control<S>, stage: &Transfer) -> Result<(), ApiError> {
-    match discard(control, stage).await? {
+async fn discard_stage<S: Site>(app: &App<S>, stage: &Transfer) -> Result<(), ApiError> {
+    match discard(app, stage).await? {
         None => Ok(()),
-        Some((left, error)) if absent(&control.site, &error) => {
-            control.database.transact(move |tx| leftovers::add(tx, &left)).await
+        Some((left, error)) if absent(&app.site, &error) => {
+            app.database.transact(move |tx| leftovers::add(tx, &left)).await
         }
         Some((_, error)) => Err(error),
     }
 }
 
-async fn keep<S: Site>(
-    control: &Control<S>,
-    session: &Session,
-    stage: &StageStatus,
-) -> Result<Done, ApiError> {
+async fn keep<S: Site>(app: &App<S>, session: &Session, stage: &StageStatus) -> Result<Done, ApiError> {
     let reason = stage.error.as_ref().map(|error| error.message.clone());
     let failure = || stage.failures.first().map(|failure| failure.message.clone());
     let why = reason.or_else(failure).unwrap_or_else(|| "it was not tried".to_owned());
@@ -149,7 +145,7 @@ async fn keep<S: Site>(
     if session.is_managed() && session.quarantined.is_none() {
         // What was cut short, not refused, is finished by ourselves.
         let finish = session.phase == Phase::Unmounted && was_cancelled(stage);
-        quarantine::set_aside(control, session, ("kept", kept), finish).await?;
+        quarantine::set_aside(app, session, ("kept", kept), finish).await?;
         return Ok(Done::Already);
     }
     tracing::warn!(token = session.token, kept, "data kept");
@@ -160,7 +156,7 @@ async fn keep<S: Site>(
         }
         sessions::set_kept(tx, &token, Some(&kept))
     };
-    control.database.transact(note).await?;
+    app.database.transact(note).await?;
     // Not a completed teardown: it takes no time in the summary.
     Ok(Done::Already)
 }

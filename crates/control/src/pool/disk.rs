@@ -12,7 +12,7 @@ use crate::site::{DiskSpace, PoolSetting};
 const FRAGMENTS_MAX: u32 = 64;
 
 /// The pool as everybody sees it. Space that is promised and not yet written still shows as available on the disk.
-pub fn status(disk: DiskSpace, shares: &[Share]) -> PoolStatus {
+pub(super) fn status(disk: DiskSpace, shares: &[Share]) -> PoolStatus {
     let allocated: u64 = shares.iter().map(|share| share.capacity_bytes).sum();
     let promised: u64 = shares.iter().map(|share| share.capacity_bytes - share.on_disk_bytes).sum();
     let free = disk.available_bytes.saturating_sub(promised);
@@ -25,7 +25,7 @@ pub fn status(disk: DiskSpace, shares: &[Share]) -> PoolStatus {
 }
 
 /// Nodes are processes on one disk: as many as are wished for, else one.
-pub fn place(pool: &PoolSetting, status: &PoolStatus, wish: &Wish<'_>) -> Result<Placement, ApiError> {
+pub(super) fn place(pool: &PoolSetting, status: &PoolStatus, wish: &Wish<'_>) -> Result<Placement, ApiError> {
     let count = wish.fragments.unwrap_or(1);
     if u64::from(count) < wish.nodes_min()? {
         return Err(too_few_nodes());

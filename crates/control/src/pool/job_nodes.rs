@@ -13,7 +13,7 @@ use super::{Placement, Share};
 use crate::site::{NodeView, PoolSetting};
 
 /// The pool as everybody sees it. Nodes that are offline or drained count for what they hold.
-pub fn status(pool: &PoolSetting, views: &[NodeView], shares: &[Share]) -> PoolStatus {
+pub(super) fn status(pool: &PoolSetting, views: &[NodeView], shares: &[Share]) -> PoolStatus {
     let grains = |bytes: u64| bytes / pool.granularity_bytes;
     let (mut quantity, mut free) = (0, 0);
     for (view, space) in spaces(views) {
@@ -32,7 +32,7 @@ pub fn status(pool: &PoolSetting, views: &[NodeView], shares: &[Share]) -> PoolS
 ///
 /// # Errors
 /// None could, ever.
-pub fn check(pool: &PoolSetting, views: &[NodeView], bytes: u64) -> Result<(), ApiError> {
+pub(super) fn check(pool: &PoolSetting, views: &[NodeView], bytes: u64) -> Result<(), ApiError> {
     let largest = spaces(views).map(|(_, space)| space.allocated_bytes + space.free_bytes).max();
     let largest = largest.unwrap_or_default();
     if bytes <= largest {
@@ -48,7 +48,7 @@ pub fn check(pool: &PoolSetting, views: &[NodeView], bytes: u64) -> Result<(), A
 }
 
 /// What is set up before the nodes are known.
-pub fn place(pool: PoolSetting, bytes: u64) -> Placement {
+pub(super) fn place(pool: PoolSetting, bytes: u64) -> Placement {
     Placement {
         pool: pool.name,
         granularity_bytes: pool.granularity_bytes,

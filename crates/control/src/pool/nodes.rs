@@ -32,7 +32,7 @@ impl Part {
 }
 
 /// The pool as everybody sees it.
-pub fn status(
+pub(super) fn status(
     pool: &PoolSetting,
     setting: &ClusterSetting,
     views: &[NodeView],
@@ -48,7 +48,7 @@ pub fn status(
 }
 
 /// Spreads the wish over the nodes with most room.
-pub fn place(
+pub(super) fn place(
     pool: &PoolSetting,
     setting: &ClusterSetting,
     views: &[NodeView],
@@ -86,7 +86,7 @@ pub fn place(
 }
 
 /// The node with most room that has no fragment of the instance, and room for one.
-pub fn spare(
+pub(super) fn spare(
     setting: &ClusterSetting,
     views: &[NodeView],
     instance: &Instance,

@@ -10,7 +10,7 @@ use super::{LOCAL_POOL, Wish};
 ///
 /// # Errors
 /// It could not, ever.
-pub fn check_total(pool: &PoolStatus, capacity_bytes: u64, wish: &Wish<'_>) -> Result<(), ApiError> {
+pub(super) fn check_total(pool: &PoolStatus, capacity_bytes: u64, wish: &Wish<'_>) -> Result<(), ApiError> {
     let total = pool.quantity * pool.granularity_bytes;
     if capacity_bytes.saturating_mul(wish.copies()) <= total {
         return Ok(());
@@ -24,7 +24,7 @@ pub fn check_total(pool: &PoolStatus, capacity_bytes: u64, wish: &Wish<'_>) -> R
 }
 
 /// It cannot now.
-pub fn full(pool: &PoolStatus, capacity_bytes: u64, wish: &Wish<'_>) -> ApiError {
+pub(super) fn full(pool: &PoolStatus, capacity_bytes: u64, wish: &Wish<'_>) -> ApiError {
     let total = display(pool.quantity * pool.granularity_bytes);
     let message = format!(
         "{}, pool {} has {} free of {total}",
@@ -50,6 +50,6 @@ fn asked(capacity_bytes: u64, wish: &Wish<'_>) -> String {
 }
 
 /// Bytes for people and for programs.
-pub fn numbers(bytes: u64) -> String {
+pub(super) fn numbers(bytes: u64) -> String {
     format!("{} ({bytes} bytes)", display(bytes))
 }

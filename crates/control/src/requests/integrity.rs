@@ -24,7 +24,7 @@ const HEARD_PAUSE: Duration = Duration::from_millis(50);
 type Reply<T> = Result<Json<T>, Refusal>;
 
 /// Starts a scrub on every node that has none running.
-pub async fn scrub<S: Site>(
+pub(super) async fn scrub<S: Site>(
     State(door): State<Door<S>>,
     caller: Caller,
     Path(token): Path<String>,
@@ -34,7 +34,7 @@ pub async fn scrub<S: Site>(
 }
 
 /// How it stands.
-pub async fn status<S: Site>(
+pub(super) async fn status<S: Site>(
     State(door): State<Door<S>>,
     caller: Caller,
     Path(token): Path<String>,
@@ -43,7 +43,7 @@ pub async fn status<S: Site>(
 }
 
 /// Compares the metadata with the objects.
-pub async fn fsck<S: Site>(
+pub(super) async fn fsck<S: Site>(
     State(door): State<Door<S>>,
     caller: Caller,
     Path(token): Path<String>,
@@ -52,7 +52,7 @@ pub async fn fsck<S: Site>(
     let instance = instance(&door, caller, &token).await?;
     let (mut sum, mut of_others) = (FsckReport::default(), Vec::new());
     for (part, node) in (0..).zip(&instance.nodes) {
-        let one = match door.control.site.fsck(node, &instance.id, spec).await {
+        let one = match door.app.site.fsck(node, &instance.id, spec).await {
             Ok(one) => one,
             Err(error) => {
                 sum.unseen.push(unseen(&door, part, node, &token, error));
@@ -85,7 +85,7 @@ async fn hear<S: Site>(door: &Door<S>, instance: &Instance) {
         let is_of_it = view.online && instance.nodes.contains(&view.name);
         is_of_it && view.asked.is_some_and(|asked| asked < begun)
     };
-    while begun.elapsed() < HEARD_WITHIN && door.control.site.nodes().iter().any(is_old) {
+    while begun.elapsed() < HEARD_WITHIN && door.app.site.nodes().iter().any(is_old) {
         tokio::time::sleep(HEARD_PAUSE).await;
     }
 }
@@ -99,7 +99,7 @@ async fn together<S: Site>(
     let instance = instance(door, caller, token).await?;
     let mut sum = ScrubStatus::sum();
     for (part, node) in (0..).zip(&instance.nodes) {
-        let one = match door.control.site.scrub(node, &instance.id, spec).await {
+        let one = match door.app.site.scrub(node, &instance.id, spec).await {
             Ok(one) => one,
             Err(error) => {
                 sum.unseen.push(unseen(door, part, node, token, error));
@@ -119,7 +119,7 @@ async fn together<S: Site>(
 
 /// A part whose node does not answer for it: the others are looked at all the same.
 fn unseen<S: Site>(door: &Door<S>, part: u32, node: &str, token: &str, error: ApiError) -> PartTrouble {
-    let error = advice::of_node(&door.control.site, node, token, error);
+    let error = advice::of_node(&door.app.site, node, token, error);
     PartTrouble { part, node: node.to_owned(), why: error.message, advice: error.advice }
 }
 
@@ -131,7 +131,7 @@ async fn name<S: Site>(door: &Door<S>, instance: &Instance, damaged: &mut [Damag
     }
     let inos: Vec<(u32, u64)> = damaged.iter().map(|damage| (damage.namespace, damage.ino)).collect();
     for node in &instance.nodes {
-        let Ok(paths) = door.control.site.paths(node, &instance.id, &inos).await else { continue };
+        let Ok(paths) = door.app.site.paths(node, &instance.id, &inos).await else { continue };
         for (damage, path) in damaged.iter_mut().zip(paths) {
             damage.path = damage.path.take().or(path);
         }
@@ -142,7 +142,7 @@ async fn instance<S: Site>(door: &Door<S>, caller: Caller, token: &str) -> Resul
     door.own(caller, token).await?;
     let wanted = token.to_owned();
     let find = move |tx: &rusqlite::Transaction<'_>| instances::find(tx, &wanted);
-    let found = door.control.database.transact(find).await?.filter(|instance| !instance.nodes.is_empty());
+    let found = door.app.database.transact(find).await?.filter(|instance| !instance.nodes.is_empty());
     found.ok_or_else(|| {
         let message = format!("session {token} has no buffer whose bytes storage nodes keep");
         user("no_instance", message, "`forebay status` shows what it has")

@@ -12,14 +12,14 @@ use crate::site::Site;
 use crate::state::sessions;
 
 /// Pools, nodes and sessions, in numbers. Names of users and jobs are not among them: everybody may read this.
-pub async fn metrics<S: Site>(State(door): State<Door<S>>) -> Result<Metrics, Refusal> {
-    let control = &door.control;
+pub(super) async fn metrics<S: Site>(State(door): State<Door<S>>) -> Result<Metrics, Refusal> {
+    let app = &door.app;
     let mut all = Vec::new();
-    for session in control.database.transact(sessions::living).await? {
-        all.push(crate::status::of(&door.control, session).await?);
+    for session in app.database.transact(sessions::living).await? {
+        all.push(crate::status::of(&door.app, session).await?);
     }
     let mut metrics = Metrics::new("control");
-    add_pools(&mut metrics, &job_process::pools(control).await?);
+    add_pools(&mut metrics, &job_process::pools(app).await?);
     add_nodes(&mut metrics, &nodes::describe_all(&door).await?);
     add_sessions(&mut metrics, &all);
     Ok(metrics)

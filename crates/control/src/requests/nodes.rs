@@ -22,15 +22,15 @@ type Reply<T> = Result<Json<T>, Refusal>;
 const AGAIN_S: u64 = 10;
 
 /// A node joins, or says that it is still there.
-pub async fn register<S: Site>(
+pub(super) async fn register<S: Site>(
     State(door): State<Door<S>>,
     caller: Caller,
     Body(node): Body<RegisterNode>,
 ) -> Reply<Registered> {
     door.rights(caller).require_operator("register a node")?;
     check(&door, &node)?;
-    let known = door.control.database.transact(move |tx| nodes::set(tx, &node)).await?;
-    door.control.site.admit(known)?;
+    let known = door.app.database.transact(move |tx| nodes::set(tx, &node)).await?;
+    door.app.site.admit(known)?;
     Ok(Json(Registered { again_s: AGAIN_S }))
 }
 
@@ -40,7 +40,7 @@ fn check<S: Site>(door: &Door<S>, node: &RegisterNode) -> Result<(), ApiError> {
     if node.name.is_empty() || node.name.len() > 64 || !node.name.chars().all(plain) {
         return refuse(format!("{:?} is no node's name", node.name), "use letters, digits, '_', '-' and '.'");
     }
-    let Some(setting) = door.control.site.cluster() else { return Ok(()) };
+    let Some(setting) = door.app.site.cluster() else { return Ok(()) };
     if let Some(pool) = &node.pool
         && setting.pools.iter().all(|known| known.name != *pool)
     {
@@ -58,7 +58,7 @@ fn check<S: Site>(door: &Door<S>, node: &RegisterNode) -> Result<(), ApiError> {
 }
 
 /// Takes a node out of use for what comes next.
-pub async fn drain<S: Site>(
+pub(super) async fn drain<S: Site>(
     State(door): State<Door<S>>,
     caller: Caller,
     Path(name): Path<String>,
@@ -69,7 +69,7 @@ pub async fn drain<S: Site>(
 }
 
 /// Puts a node to use again.
-pub async fn resume<S: Site>(
+pub(super) async fn resume<S: Site>(
     State(door): State<Door<S>>,
     caller: Caller,
     Path(name): Path<String>,
@@ -78,20 +78,20 @@ pub async fn resume<S: Site>(
 }
 
 /// Gives up a node with all that it has: others take its places.
-pub async fn lost<S: Site>(
+pub(super) async fn lost<S: Site>(
     State(door): State<Door<S>>,
     caller: Caller,
     Path(name): Path<String>,
 ) -> Reply<Lost> {
     door.rights(caller).require_operator("give up a node")?;
     // It goes on when the caller goes away: what is given up and has no other place yet must not stay so.
-    let control = Arc::clone(&door.control);
-    let given_up = tokio::spawn(async move { lost::run(&control, &name).await });
+    let app = Arc::clone(&door.app);
+    let given_up = tokio::spawn(async move { lost::run(&app, &name).await });
     Ok(Json(given_up.await.map_err(|error| bug("lost_panicked", error.to_string()))??))
 }
 
 /// Forgets a node that is gone for good.
-pub async fn forget<S: Site>(
+pub(super) async fn forget<S: Site>(
     State(door): State<Door<S>>,
     caller: Caller,
     Path(name): Path<String>,
@@ -104,8 +104,8 @@ pub async fn forget<S: Site>(
         let advice = "drain it, remove what is on it, and stop it";
         return Err(user("node_in_use", message, advice).into());
     }
-    door.control.site.forget(&name);
-    door.control.database.transact(move |tx| nodes::delete(tx, &name)).await?;
+    door.app.site.forget(&name);
+    door.app.database.transact(move |tx| nodes::delete(tx, &name)).await?;
     Ok(Json(json!({})))
 }
 
@@ -118,8 +118,8 @@ async fn set_drained<S: Site>(
     door.rights(caller).require_operator("drain or resume a node")?;
     let wanted = name.clone();
     let set = move |tx: &rusqlite::Transaction<'_>| nodes::set_drained(tx, &wanted, drained.as_deref());
-    let known = door.control.database.transact(set).await?.ok_or_else(|| no_such_node(&name))?;
-    door.control.site.admit(known)?;
+    let known = door.app.database.transact(set).await?.ok_or_else(|| no_such_node(&name))?;
+    door.app.site.admit(known)?;
     Ok(Json(find(door, &name).await?))
 }
 
@@ -136,14 +136,14 @@ fn no_such_node(name: &str) -> ApiError {
 ///
 /// # Errors
 /// The database's.
-pub async fn describe_all<S: Site>(door: &Door<S>) -> Result<Vec<NodeStatus>, ApiError> {
-    let views = door.control.site.nodes();
+pub(super) async fn describe_all<S: Site>(door: &Door<S>) -> Result<Vec<NodeStatus>, ApiError> {
+    let views = door.app.site.nodes();
     let seen = views.clone();
     let read = move |tx: &rusqlite::Transaction<'_>| {
         Ok((setup::shares(tx, &seen)?, activations::mounted_by_node(tx)?))
     };
-    let (shares, mounts) = door.control.database.transact(read).await?;
-    let default = door.control.site.cluster().and_then(|setting| setting.pools.first().cloned());
+    let (shares, mounts) = door.app.database.transact(read).await?;
+    let default = door.app.site.cluster().and_then(|setting| setting.pools.first().cloned());
     let default = default.map(|pool| pool.name);
     let describe = |view: NodeView| {
         let activations = mounts.iter().find(|(node, _)| *node == view.name).map_or(0, |(_, count)| *count);

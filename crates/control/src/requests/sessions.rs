@@ -16,17 +16,17 @@ use crate::status;
 type Reply<T> = Result<Json<T>, Refusal>;
 
 /// How far the session is.
-pub async fn status<S: Site>(
+pub(super) async fn status<S: Site>(
     State(door): State<Door<S>>,
     caller: Caller,
     Path(token): Path<String>,
 ) -> Reply<SessionStatus> {
     door.visible(caller, &token).await?;
-    Ok(Json(status::of_token(&door.control, &token).await?))
+    Ok(Json(status::of_token(&door.app, &token).await?))
 }
 
 /// Allocates.
-pub async fn setup<S: Site>(
+pub(super) async fn setup<S: Site>(
     State(door): State<Door<S>>,
     caller: Caller,
     Path(token): Path<String>,
@@ -39,7 +39,7 @@ pub async fn setup<S: Site>(
 }
 
 /// Stages in.
-pub async fn data_in<S: Site>(
+pub(super) async fn data_in<S: Site>(
     State(door): State<Door<S>>,
     caller: Caller,
     Path(token): Path<String>,
@@ -49,7 +49,7 @@ pub async fn data_in<S: Site>(
 }
 
 /// Mounts.
-pub async fn pre_run<S: Site>(
+pub(super) async fn pre_run<S: Site>(
     State(door): State<Door<S>>,
     caller: Caller,
     Path(token): Path<String>,
@@ -60,7 +60,7 @@ pub async fn pre_run<S: Site>(
 }
 
 /// Unmounts.
-pub async fn post_run<S: Site>(
+pub(super) async fn post_run<S: Site>(
     State(door): State<Door<S>>,
     caller: Caller,
     Path(token): Path<String>,
@@ -71,7 +71,7 @@ pub async fn post_run<S: Site>(
 }
 
 /// Stages out.
-pub async fn data_out<S: Site>(
+pub(super) async fn data_out<S: Site>(
     State(door): State<Door<S>>,
     caller: Caller,
     Path(token): Path<String>,
@@ -81,48 +81,48 @@ pub async fn data_out<S: Site>(
 }
 
 /// Releases everything, or says why not.
-pub async fn teardown<S: Site>(
+pub(super) async fn teardown<S: Site>(
     State(door): State<Door<S>>,
     caller: Caller,
     Path(token): Path<String>,
     Body(how): Body<Teardown>,
 ) -> Reply<TeardownReply> {
     door.own(caller, &token).await?;
-    Ok(Json(door.control.teardown(&token, how).await?))
+    Ok(Json(door.app.teardown(&token, how).await?))
 }
 
 /// Stops a running `data_in` or `data_out`.
-pub async fn cancel<S: Site>(
+pub(super) async fn cancel<S: Site>(
     State(door): State<Door<S>>,
     caller: Caller,
     Path(token): Path<String>,
 ) -> Reply<SessionStatus> {
     door.own(caller, &token).await?;
-    door.control.cancel(&token).await?;
-    Ok(Json(status::of_token(&door.control, &token).await?))
+    door.app.cancel(&token).await?;
+    Ok(Json(status::of_token(&door.app, &token).await?))
 }
 
 /// The job's environment.
-pub async fn paths<S: Site>(
+pub(super) async fn paths<S: Site>(
     State(door): State<Door<S>>,
     caller: Caller,
     Path(token): Path<String>,
 ) -> Reply<Paths> {
     door.own(caller, &token).await?;
-    Ok(Json(lifecycle::paths::paths(&door.control, &token).await?))
+    Ok(Json(lifecycle::paths::paths(&door.app, &token).await?))
 }
 
 /// What was really allocated.
-pub async fn real_size<S: Site>(
+pub(super) async fn real_size<S: Site>(
     State(door): State<Door<S>>,
     caller: Caller,
     Path(token): Path<String>,
 ) -> Reply<RealSize> {
     door.own(caller, &token).await?;
-    Ok(Json(lifecycle::paths::real_size(&door.control, &token).await?))
+    Ok(Json(lifecycle::paths::real_size(&door.app, &token).await?))
 }
 
 async fn run<S: Site>(door: &Door<S>, token: &str, request: Request) -> Reply<SessionStatus> {
-    door.control.run(token, request).await?;
-    Ok(Json(status::of_token(&door.control, token).await?))
+    door.app.run(token, request).await?;
+    Ok(Json(status::of_token(&door.app, token).await?))
 }

@@ -17,65 +17,65 @@ use crate::transfers::asked;
 type Reply<T> = Result<Json<T>, Refusal>;
 
 /// Accepts stages.
-pub async fn ask<S: Site>(
+pub(super) async fn ask<S: Site>(
     State(door): State<Door<S>>,
     caller: Caller,
     Body(demand): Body<StageRequest>,
 ) -> Reply<StageTickets> {
-    Ok(Json(asked::ask(&door.control, door.rights(caller), demand).await?))
+    Ok(Json(asked::ask(&door.app, door.rights(caller), demand).await?))
 }
 
 /// Counts them.
-pub async fn query<S: Site>(
+pub(super) async fn query<S: Site>(
     State(door): State<Door<S>>,
     caller: Caller,
     Body(query): Body<StageQuery>,
 ) -> Reply<StageCounts> {
-    Ok(Json(asked::counts(&door.control, door.rights(caller), query).await?))
+    Ok(Json(asked::counts(&door.app, door.rights(caller), query).await?))
 }
 
 /// Describes them.
-pub async fn list<S: Site>(
+pub(super) async fn list<S: Site>(
     State(door): State<Door<S>>,
     caller: Caller,
     Body(query): Body<StageQuery>,
 ) -> Reply<Vec<StageStatus>> {
-    Ok(Json(asked::list(&door.control, door.rights(caller), query).await?))
+    Ok(Json(asked::list(&door.app, door.rights(caller), query).await?))
 }
 
 /// The files that failed.
-pub async fn failed<S: Site>(
+pub(super) async fn failed<S: Site>(
     State(door): State<Door<S>>,
     caller: Caller,
     Body(query): Body<StageQuery>,
 ) -> Reply<Vec<FailedStage>> {
-    Ok(Json(asked::failed(&door.control, door.rights(caller), query).await?))
+    Ok(Json(asked::failed(&door.app, door.rights(caller), query).await?))
 }
 
 /// Revokes, activates, terminates or retries.
-pub async fn change<S: Site>(
+pub(super) async fn change<S: Site>(
     State(door): State<Door<S>>,
     caller: Caller,
     Body(how): Body<StageChange>,
 ) -> Reply<StageCounts> {
-    Ok(Json(asked::change(&door.control, door.rights(caller), how).await?))
+    Ok(Json(asked::change(&door.app, door.rights(caller), how).await?))
 }
 
 /// Sets how many run at once.
-pub async fn concurrency<S: Site>(
+pub(super) async fn concurrency<S: Site>(
     State(door): State<Door<S>>,
     caller: Caller,
     Body(wanted): Body<StageConcurrency>,
 ) -> Reply<Value> {
-    asked::set_concurrency(&door.control, door.rights(caller), wanted).await?;
+    asked::set_concurrency(&door.app, door.rights(caller), wanted).await?;
     Ok(Json(json!({})))
 }
 
 /// The buffer at a place.
-pub async fn buffer<S: Site>(
+pub(super) async fn buffer<S: Site>(
     State(door): State<Door<S>>,
     caller: Caller,
     Body(place): Body<Place>,
 ) -> Reply<BufferStatus> {
-    Ok(Json(asked::buffer(&door.control, door.rights(caller), place).await?))
+    Ok(Json(asked::buffer(&door.app, door.rights(caller), place).await?))
 }

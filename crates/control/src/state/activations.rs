@@ -10,7 +10,7 @@ use super::text::Word;
 
 /// One mount of one namespace.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Activation {
+pub(crate) struct Activation {
     /// The persistent buffer; empty: the session's own instance.
     pub buffer: String,
     /// Which namespace.
@@ -31,7 +31,7 @@ pub struct Activation {
 
 impl Activation {
     /// Whether the other one is of the same namespace on the same node.
-    pub fn is_beside(&self, other: &Activation) -> bool {
+    pub(crate) fn is_beside(&self, other: &Activation) -> bool {
         (&self.buffer, self.access_mode, &self.node) == (&other.buffer, other.access_mode, &other.node)
     }
 }
@@ -40,7 +40,7 @@ impl Activation {
 ///
 /// # Errors
 /// The database's.
-pub fn set(tx: &Transaction<'_>, token: &str, activation: &Activation) -> Result<()> {
+pub(crate) fn set(tx: &Transaction<'_>, token: &str, activation: &Activation) -> Result<()> {
     tx.execute(
         "INSERT INTO activations
              (token, buffer, access_mode, node, ordinal, shared, mountpoint, mounted, interruptions)
@@ -65,7 +65,7 @@ pub fn set(tx: &Transaction<'_>, token: &str, activation: &Activation) -> Result
 ///
 /// # Errors
 /// The database's.
-pub fn of(tx: &Transaction<'_>, token: &str) -> Result<Vec<Activation>> {
+pub(crate) fn of(tx: &Transaction<'_>, token: &str) -> Result<Vec<Activation>> {
     let mut query = tx.prepare("SELECT * FROM activations WHERE token = ?1 ORDER BY number")?;
     Ok(query.query_map([token], read)?.collect::<rusqlite::Result<_>>()?)
 }
@@ -74,7 +74,7 @@ pub fn of(tx: &Transaction<'_>, token: &str) -> Result<Vec<Activation>> {
 ///
 /// # Errors
 /// The database's.
-pub fn at(tx: &Transaction<'_>, mountpoint: &Path) -> Result<Option<(String, Activation)>> {
+pub(crate) fn at(tx: &Transaction<'_>, mountpoint: &Path) -> Result<Option<(String, Activation)>> {
     let mut query = tx.prepare("SELECT * FROM activations WHERE mountpoint = ?1 AND mounted LIMIT 1")?;
     let mut rows =
         query.query_map([mountpoint.to_string_lossy()], |row| Ok((row.get("token")?, read(row)?)))?;
@@ -98,7 +98,7 @@ fn read(row: &Row<'_>) -> rusqlite::Result<Activation> {
 ///
 /// # Errors
 /// The database's.
-pub fn any_mounted(tx: &Transaction<'_>) -> Result<Option<(String, PathBuf)>> {
+pub(crate) fn any_mounted(tx: &Transaction<'_>) -> Result<Option<(String, PathBuf)>> {
     let mut query = tx.prepare("SELECT token, mountpoint FROM activations WHERE mounted LIMIT 1")?;
     let mut rows = query.query_map([], |row| Ok((row.get(0)?, row.get::<_, String>(1)?.into())))?;
     Ok(rows.next().transpose()?)
@@ -108,7 +108,7 @@ pub fn any_mounted(tx: &Transaction<'_>) -> Result<Option<(String, PathBuf)>> {
 ///
 /// # Errors
 /// The database's.
-pub fn remove(tx: &Transaction<'_>, token: &str, gone: &Activation) -> Result<()> {
+pub(crate) fn remove(tx: &Transaction<'_>, token: &str, gone: &Activation) -> Result<()> {
     tx.execute(
         "DELETE FROM activations
          WHERE token = ?1 AND buffer = ?2 AND access_mode = ?3 AND node = ?4 AND ordinal = ?5",
@@ -121,7 +121,7 @@ pub fn remove(tx: &Transaction<'_>, token: &str, gone: &Activation) -> Result<()
 ///
 /// # Errors
 /// The database's.
-pub fn remove_ended(tx: &Transaction<'_>, token: &str, activation: &Activation) -> Result<()> {
+pub(crate) fn remove_ended(tx: &Transaction<'_>, token: &str, activation: &Activation) -> Result<()> {
     let ended = of(tx, token)?.into_iter().filter(|other| !other.mounted && other.is_beside(activation));
     ended.filter(|other| other.ordinal != activation.ordinal).try_for_each(|other| remove(tx, token, &other))
 }
@@ -130,7 +130,7 @@ pub fn remove_ended(tx: &Transaction<'_>, token: &str, activation: &Activation) 
 ///
 /// # Errors
 /// The database's.
-pub fn delete(tx: &Transaction<'_>, token: &str) -> Result<()> {
+pub(crate) fn delete(tx: &Transaction<'_>, token: &str) -> Result<()> {
     tx.execute("DELETE FROM activations WHERE token = ?1", [token])?;
     Ok(())
 }
@@ -139,7 +139,7 @@ pub fn delete(tx: &Transaction<'_>, token: &str) -> Result<()> {
 ///
 /// # Errors
 /// The database's.
-pub fn mounted_by_node(tx: &Transaction<'_>) -> Result<Vec<(String, u32)>> {
+pub(crate) fn mounted_by_node(tx: &Transaction<'_>) -> Result<Vec<(String, u32)>> {
     let mut query = tx.prepare("SELECT node, COUNT(*) FROM activations WHERE mounted GROUP BY node")?;
     let rows = query.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
     Ok(rows.collect::<rusqlite::Result<_>>()?)

@@ -6,7 +6,7 @@ use super::Result;
 
 /// What is counted.
 #[derive(Clone, Copy, Debug)]
-pub enum Counter {
+pub(crate) enum Counter {
     /// Tokens of sessions.
     Token,
     /// Ids of instances.
@@ -17,7 +17,7 @@ pub enum Counter {
 ///
 /// # Errors
 /// The database's.
-pub fn next(tx: &Transaction<'_>, counter: Counter) -> Result<u64> {
+pub(crate) fn next(tx: &Transaction<'_>, counter: Counter) -> Result<u64> {
     let name = match counter {
         Counter::Token => "token",
         Counter::Instance => "instance",

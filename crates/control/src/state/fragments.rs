@@ -14,7 +14,7 @@ use super::text::Word;
 /// What is known of a fragment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum State {
+pub(crate) enum State {
     /// It is to be made, and perhaps was.
     New,
     /// It was made.
@@ -25,7 +25,7 @@ pub enum State {
 
 impl State {
     /// What its node does where it does not have it.
-    pub fn missing(self) -> Missing {
+    pub(crate) fn missing(self) -> Missing {
         match self {
             State::New => Missing::Made,
             State::There => Missing::Refused,
@@ -38,7 +38,7 @@ impl State {
 ///
 /// # Errors
 /// The database's; so for all that follow.
-pub fn set(tx: &Transaction<'_>, token: &str, nodes: &[String]) -> Result<()> {
+pub(crate) fn set(tx: &Transaction<'_>, token: &str, nodes: &[String]) -> Result<()> {
     tx.execute("DELETE FROM fragments WHERE token = ?1", [token])?;
     for (position, node) in nodes.iter().enumerate() {
         tx.execute(
@@ -53,7 +53,7 @@ pub fn set(tx: &Transaction<'_>, token: &str, nodes: &[String]) -> Result<()> {
 ///
 /// # Errors
 /// The database's.
-pub fn nodes(tx: &Transaction<'_>, token: &str) -> Result<Vec<String>> {
+pub(crate) fn nodes(tx: &Transaction<'_>, token: &str) -> Result<Vec<String>> {
     let mut query = tx.prepare("SELECT node FROM fragments WHERE token = ?1 ORDER BY position")?;
     Ok(query.query_map([token], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?)
 }
@@ -62,7 +62,7 @@ pub fn nodes(tx: &Transaction<'_>, token: &str) -> Result<Vec<String>> {
 ///
 /// # Errors
 /// The database's.
-pub fn states(tx: &Transaction<'_>, instance: &str) -> Result<Vec<(State, u32)>> {
+pub(crate) fn states(tx: &Transaction<'_>, instance: &str) -> Result<Vec<(State, u32)>> {
     let sql =
         "SELECT state, term FROM fragments JOIN instances USING (token) WHERE id = ?1 ORDER BY position";
     let mut query = tx.prepare(sql)?;
@@ -74,7 +74,7 @@ pub fn states(tx: &Transaction<'_>, instance: &str) -> Result<Vec<(State, u32)>>
 ///
 /// # Errors
 /// The database's.
-pub fn note_made(tx: &Transaction<'_>, instance: &str) -> Result<()> {
+pub(crate) fn note_made(tx: &Transaction<'_>, instance: &str) -> Result<()> {
     let sql = "UPDATE fragments SET state = ?2 WHERE token = (SELECT token FROM instances WHERE id = ?1)";
     tx.execute(sql, params![instance, Word(State::There)])?;
     Ok(())
@@ -84,7 +84,7 @@ pub fn note_made(tx: &Transaction<'_>, instance: &str) -> Result<()> {
 ///
 /// # Errors
 /// The database's.
-pub fn replace(tx: &Transaction<'_>, token: &str, lost: &str, spare: &str) -> Result<()> {
+pub(crate) fn replace(tx: &Transaction<'_>, token: &str, lost: &str, spare: &str) -> Result<()> {
     let sql = "UPDATE fragments SET node = ?3, state = ?4, term = term + 1 WHERE token = ?1 AND node = ?2";
     tx.execute(sql, params![token, lost, spare, Word(State::Replacing)])?;
     Ok(())
@@ -94,7 +94,12 @@ pub fn replace(tx: &Transaction<'_>, token: &str, lost: &str, spare: &str) -> Re
 ///
 /// # Errors
 /// The database's.
-pub fn replaced(tx: &Transaction<'_>, token: &str, (lost, found): (&str, &str), term: u32) -> Result<()> {
+pub(crate) fn replaced(
+    tx: &Transaction<'_>,
+    token: &str,
+    (lost, found): (&str, &str),
+    term: u32,
+) -> Result<()> {
     let sql = "UPDATE fragments SET node = ?3, state = ?4, term = ?5 WHERE token = ?1 AND node = ?2";
     tx.execute(sql, params![token, lost, found, Word(State::There), term])?;
     Ok(())

@@ -9,7 +9,7 @@ use super::{Result, fragments};
 
 /// One instance; present from before its first fragment is made until its last is gone.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Instance {
+pub(crate) struct Instance {
     /// Its id, as `i3`.
     pub id: String,
     /// Its key, 64 hexadecimal digits.
@@ -45,22 +45,22 @@ pub struct Instance {
 
 impl Instance {
     /// Whether it is a private volume on each of the job's own nodes.
-    pub fn is_private_volumes(&self) -> bool {
+    pub(crate) fn is_private_volumes(&self) -> bool {
         self.on_job_nodes && self.access_modes == [AccessMode::Private]
     }
 
     /// Whether each fragment's objects are on the next fragment's node as well.
-    pub fn is_mirrored(&self) -> bool {
+    pub(crate) fn is_mirrored(&self) -> bool {
         self.redundancy == Redundancy::Mirror
     }
 
     /// Bytes that it takes from its pool.
-    pub fn allocated_bytes(&self) -> u64 {
+    pub(crate) fn allocated_bytes(&self) -> u64 {
         self.capacity_bytes * if self.is_mirrored() { 2 } else { 1 }
     }
 
     /// Whether it is spread over the job's own nodes.
-    pub fn is_spread(&self) -> bool {
+    pub(crate) fn is_spread(&self) -> bool {
         self.on_job_nodes && !self.is_private_volumes()
     }
 }
@@ -69,7 +69,7 @@ impl Instance {
 ///
 /// # Errors
 /// The database's; the session has one already.
-pub fn insert(tx: &Transaction<'_>, token: &str, instance: &Instance) -> Result<()> {
+pub(crate) fn insert(tx: &Transaction<'_>, token: &str, instance: &Instance) -> Result<()> {
     tx.execute(
         "INSERT INTO instances (token, id, key, requested_bytes, capacity_bytes, volume, pool, granularity_bytes, coherence,
          drain, on_job_nodes, stage_key, redundancy)
@@ -104,7 +104,7 @@ pub fn insert(tx: &Transaction<'_>, token: &str, instance: &Instance) -> Result<
 ///
 /// # Errors
 /// The database's.
-pub fn place(tx: &Transaction<'_>, token: &str, instance: &Instance) -> Result<()> {
+pub(crate) fn place(tx: &Transaction<'_>, token: &str, instance: &Instance) -> Result<()> {
     tx.execute(
         "UPDATE instances SET capacity_bytes = ?2, volume = ?3 WHERE token = ?1",
         params![token, instance.capacity_bytes, Word(instance.volume)],
@@ -116,7 +116,7 @@ pub fn place(tx: &Transaction<'_>, token: &str, instance: &Instance) -> Result<(
 ///
 /// # Errors
 /// The database's.
-pub fn find(tx: &Transaction<'_>, token: &str) -> Result<Option<Instance>> {
+pub(crate) fn find(tx: &Transaction<'_>, token: &str) -> Result<Option<Instance>> {
     let found = tx
         .query_row("SELECT * FROM instances WHERE token = ?1", [token], |row| {
             Ok(Instance {
@@ -152,7 +152,7 @@ pub fn find(tx: &Transaction<'_>, token: &str) -> Result<Option<Instance>> {
 ///
 /// # Errors
 /// The database's.
-pub fn set_stage_concurrency(tx: &Transaction<'_>, token: &str, concurrency: u32) -> Result<()> {
+pub(crate) fn set_stage_concurrency(tx: &Transaction<'_>, token: &str, concurrency: u32) -> Result<()> {
     tx.execute("UPDATE instances SET stage_concurrency = ?2 WHERE token = ?1", params![token, concurrency])?;
     Ok(())
 }
@@ -161,7 +161,7 @@ pub fn set_stage_concurrency(tx: &Transaction<'_>, token: &str, concurrency: u32
 ///
 /// # Errors
 /// The database's.
-pub fn all(tx: &Transaction<'_>) -> Result<Vec<Instance>> {
+pub(crate) fn all(tx: &Transaction<'_>) -> Result<Vec<Instance>> {
     let mut query = tx.prepare("SELECT token FROM instances ORDER BY rowid")?;
     let tokens: Vec<String> = query.query_map([], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?;
     tokens.iter().filter_map(|token| find(tx, token).transpose()).collect()
@@ -174,7 +174,7 @@ const PRIVATE_FIRST: u32 = 16;
 ///
 /// # Errors
 /// The database's.
-pub fn private_namespaces(tx: &Transaction<'_>, token: &str) -> Result<Vec<(String, u32)>> {
+pub(crate) fn private_namespaces(tx: &Transaction<'_>, token: &str) -> Result<Vec<(String, u32)>> {
     let mut query = tx.prepare("SELECT node, id FROM private_namespaces WHERE token = ?1 ORDER BY id")?;
     let rows = query.query_map([token], |row| Ok((row.get(0)?, row.get(1)?)))?;
     Ok(rows.collect::<rusqlite::Result<_>>()?)
@@ -184,7 +184,7 @@ pub fn private_namespaces(tx: &Transaction<'_>, token: &str) -> Result<Vec<(Stri
 ///
 /// # Errors
 /// The database's.
-pub fn add_private_namespaces(
+pub(crate) fn add_private_namespaces(
     tx: &Transaction<'_>,
     token: &str,
     nodes: &[String],
@@ -201,7 +201,7 @@ pub fn add_private_namespaces(
 ///
 /// # Errors
 /// The database's.
-pub fn delete(tx: &Transaction<'_>, token: &str) -> Result<()> {
+pub(crate) fn delete(tx: &Transaction<'_>, token: &str) -> Result<()> {
     tx.execute("DELETE FROM instances WHERE token = ?1", [token])?;
     Ok(())
 }

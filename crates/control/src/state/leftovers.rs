@@ -6,7 +6,7 @@ use super::Result;
 
 /// What is left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub(crate) enum Kind {
     /// A mount.
     Mount,
     /// A fragment.
@@ -21,7 +21,7 @@ pub enum Kind {
 
 /// Something on a node that nobody needs any more.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Leftover {
+pub(crate) struct Leftover {
     /// The node.
     pub node: String,
     /// What it is.
@@ -46,7 +46,7 @@ impl Kind {
 ///
 /// # Errors
 /// The database's.
-pub fn add(tx: &Transaction<'_>, leftover: &Leftover) -> Result<()> {
+pub(crate) fn add(tx: &Transaction<'_>, leftover: &Leftover) -> Result<()> {
     let Leftover { node, kind, id } = leftover;
     tx.execute("INSERT OR IGNORE INTO leftovers VALUES (?1, ?2, ?3)", params![node, kind.word(), id])?;
     Ok(())
@@ -56,7 +56,7 @@ pub fn add(tx: &Transaction<'_>, leftover: &Leftover) -> Result<()> {
 ///
 /// # Errors
 /// The database's.
-pub fn all(tx: &Transaction<'_>) -> Result<Vec<Leftover>> {
+pub(crate) fn all(tx: &Transaction<'_>) -> Result<Vec<Leftover>> {
     let mut query = tx.prepare("SELECT node, kind, id FROM leftovers ORDER BY rowid")?;
     let rows = query.query_map([], |row| {
         let kind = match row.get::<_, String>(1)?.as_str() {
@@ -75,7 +75,7 @@ pub fn all(tx: &Transaction<'_>) -> Result<Vec<Leftover>> {
 ///
 /// # Errors
 /// The database's.
-pub fn is_noted(tx: &Transaction<'_>, leftover: &Leftover) -> Result<bool> {
+pub(crate) fn is_noted(tx: &Transaction<'_>, leftover: &Leftover) -> Result<bool> {
     let Leftover { node, kind, id } = leftover;
     let mut query = tx.prepare("SELECT 1 FROM leftovers WHERE node = ?1 AND kind = ?2 AND id = ?3")?;
     Ok(query.exists(params![node, kind.word(), id])?)
@@ -85,7 +85,7 @@ pub fn is_noted(tx: &Transaction<'_>, leftover: &Leftover) -> Result<bool> {
 ///
 /// # Errors
 /// The database's.
-pub fn delete(tx: &Transaction<'_>, leftover: &Leftover) -> Result<()> {
+pub(crate) fn delete(tx: &Transaction<'_>, leftover: &Leftover) -> Result<()> {
     let Leftover { node, kind, id } = leftover;
     tx.execute(
         "DELETE FROM leftovers WHERE node = ?1 AND kind = ?2 AND id = ?3",

@@ -18,7 +18,7 @@ pub struct Known {
 ///
 /// # Errors
 /// The database's.
-pub fn set(tx: &Transaction<'_>, node: &RegisterNode) -> Result<Known> {
+pub(crate) fn set(tx: &Transaction<'_>, node: &RegisterNode) -> Result<Known> {
     let has = |role| node.roles.contains(&role);
     tx.execute(
         "INSERT INTO nodes (name, storage, compute, address, pool, capacity_bytes, mount_root, version)
@@ -43,7 +43,7 @@ pub fn set(tx: &Transaction<'_>, node: &RegisterNode) -> Result<Known> {
 ///
 /// # Errors
 /// The database's.
-pub fn set_drained(tx: &Transaction<'_>, name: &str, drained: Option<&str>) -> Result<Option<Known>> {
+pub(crate) fn set_drained(tx: &Transaction<'_>, name: &str, drained: Option<&str>) -> Result<Option<Known>> {
     tx.execute("UPDATE nodes SET drained = ?2 WHERE name = ?1", params![name, drained])?;
     Ok(tx.query_row("SELECT * FROM nodes WHERE name = ?1", [name], read).optional()?)
 }
@@ -52,7 +52,7 @@ pub fn set_drained(tx: &Transaction<'_>, name: &str, drained: Option<&str>) -> R
 ///
 /// # Errors
 /// The database's.
-pub fn all(tx: &Transaction<'_>) -> Result<Vec<Known>> {
+pub(crate) fn all(tx: &Transaction<'_>) -> Result<Vec<Known>> {
     let mut query = tx.prepare("SELECT * FROM nodes ORDER BY name")?;
     Ok(query.query_map([], read)?.collect::<rusqlite::Result<_>>()?)
 }
@@ -61,7 +61,7 @@ pub fn all(tx: &Transaction<'_>) -> Result<Vec<Known>> {
 ///
 /// # Errors
 /// The database's.
-pub fn delete(tx: &Transaction<'_>, name: &str) -> Result<()> {
+pub(crate) fn delete(tx: &Transaction<'_>, name: &str) -> Result<()> {
     tx.execute("DELETE FROM nodes WHERE name = ?1", [name])?;
     tx.execute("DELETE FROM leftovers WHERE node = ?1", [name])?;
     Ok(())

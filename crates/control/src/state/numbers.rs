@@ -9,7 +9,7 @@ use super::text::Word;
 
 /// The numbers of one session's objects, each list in the order of its table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Numbers {
+pub(crate) struct Numbers {
     /// Of its instance's fragments.
     pub fragments: Vec<u64>,
     /// Of its instance's namespaces.
@@ -24,7 +24,7 @@ pub struct Numbers {
 ///
 /// # Errors
 /// The database's.
-pub fn of(tx: &Transaction<'_>, token: &str) -> Result<Numbers> {
+pub(crate) fn of(tx: &Transaction<'_>, token: &str) -> Result<Numbers> {
     Ok(Numbers {
         fragments: rows(
             tx,

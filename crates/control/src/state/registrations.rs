@@ -8,7 +8,7 @@ use super::text::Word;
 
 /// One use.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Registration {
+pub(crate) struct Registration {
     /// Its number.
     pub number: u64,
     /// The persistent buffer; empty: the session's own instance.
@@ -21,7 +21,7 @@ pub struct Registration {
 ///
 /// # Errors
 /// The database's.
-pub fn add(tx: &Transaction<'_>, token: &str, buffer: &str, modes: &[AccessMode]) -> Result<()> {
+pub(crate) fn add(tx: &Transaction<'_>, token: &str, buffer: &str, modes: &[AccessMode]) -> Result<()> {
     for mode in modes {
         tx.execute(
             "INSERT OR IGNORE INTO registrations (token, buffer, access_mode) VALUES (?1, ?2, ?3)",
@@ -35,7 +35,7 @@ pub fn add(tx: &Transaction<'_>, token: &str, buffer: &str, modes: &[AccessMode]
 ///
 /// # Errors
 /// The database's.
-pub fn buffers_of(tx: &Transaction<'_>, token: &str) -> Result<Vec<String>> {
+pub(crate) fn buffers_of(tx: &Transaction<'_>, token: &str) -> Result<Vec<String>> {
     let mut query = tx.prepare(
         "SELECT buffer FROM registrations WHERE token = ?1 AND buffer != '' GROUP BY buffer ORDER BY MIN(number)",
     )?;
@@ -46,7 +46,7 @@ pub fn buffers_of(tx: &Transaction<'_>, token: &str) -> Result<Vec<String>> {
 ///
 /// # Errors
 /// The database's.
-pub fn users_of(tx: &Transaction<'_>, name: &str) -> Result<Vec<String>> {
+pub(crate) fn users_of(tx: &Transaction<'_>, name: &str) -> Result<Vec<String>> {
     let mut query = tx.prepare(
         "SELECT DISTINCT token FROM registrations JOIN sessions USING (token)
          WHERE buffer = ?1 AND phase != ?2 ORDER BY token",
@@ -59,7 +59,7 @@ pub fn users_of(tx: &Transaction<'_>, name: &str) -> Result<Vec<String>> {
 ///
 /// # Errors
 /// The database's.
-pub fn delete(tx: &Transaction<'_>, token: &str) -> Result<()> {
+pub(crate) fn delete(tx: &Transaction<'_>, token: &str) -> Result<()> {
     tx.execute("DELETE FROM registrations WHERE token = ?1", [token])?;
     Ok(())
 }

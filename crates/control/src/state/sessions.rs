@@ -12,7 +12,7 @@ const TORN_DOWN_MAX: u32 = 1000;
 
 /// One session.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Session {
+pub(crate) struct Session {
     /// Its number, never given twice; 0 until it is noted.
     pub number: u64,
     /// Job id or name.
@@ -47,7 +47,7 @@ pub struct Session {
 
 impl Session {
     /// A session that nobody knows yet.
-    pub fn new(token: &str, caller: &str, created_unix: u64, owner: Owner, script: Script) -> Session {
+    pub(crate) fn new(token: &str, caller: &str, created_unix: u64, owner: Owner, script: Script) -> Session {
         Session {
             number: 0,
             token: token.to_owned(),
@@ -68,7 +68,7 @@ impl Session {
     }
 
     /// Whether a workload manager made it, which forgets it when its teardown succeeds.
-    pub fn is_managed(&self) -> bool {
+    pub(crate) fn is_managed(&self) -> bool {
         self.caller != wire::control::CLI
     }
 }
@@ -78,7 +78,7 @@ impl Session {
 ///
 /// # Errors
 /// The database's.
-pub fn replace(tx: &Transaction<'_>, session: &Session) -> Result<Session> {
+pub(crate) fn replace(tx: &Transaction<'_>, session: &Session) -> Result<Session> {
     tx.execute("DELETE FROM sessions WHERE token = ?1", [&session.token])?;
     let handle = free_handle(tx, &session.token)?;
     let sql =
@@ -130,7 +130,7 @@ fn free_handle(tx: &Transaction<'_>, token: &str) -> Result<String> {
 ///
 /// # Errors
 /// The database's.
-pub fn set_aside(tx: &Transaction<'_>, token: &str, word: &str) -> Result<String> {
+pub(crate) fn set_aside(tx: &Transaction<'_>, token: &str, word: &str) -> Result<String> {
     let mut aside = String::new();
     for n in 1.. {
         aside = format!("{token}-{word}-{n}");
@@ -146,7 +146,7 @@ pub fn set_aside(tx: &Transaction<'_>, token: &str, word: &str) -> Result<String
 ///
 /// # Errors
 /// The database's.
-pub fn set_to_finish(tx: &Transaction<'_>, token: &str) -> Result<()> {
+pub(crate) fn set_to_finish(tx: &Transaction<'_>, token: &str) -> Result<()> {
     tx.execute("UPDATE sessions SET to_finish = 1 WHERE token = ?1", [token])?;
     Ok(())
 }
@@ -155,7 +155,7 @@ pub fn set_to_finish(tx: &Transaction<'_>, token: &str) -> Result<()> {
 ///
 /// # Errors
 /// The database's.
-pub fn to_finish(tx: &Transaction<'_>) -> Result<Vec<String>> {
+pub(crate) fn to_finish(tx: &Transaction<'_>) -> Result<Vec<String>> {
     let mut query = tx.prepare("SELECT token FROM sessions WHERE to_finish AND phase != ?1")?;
     Ok(query.query_map([Word(Phase::TornDown)], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?)
 }
@@ -164,7 +164,7 @@ pub fn to_finish(tx: &Transaction<'_>) -> Result<Vec<String>> {
 ///
 /// # Errors
 /// The database's.
-pub fn numbered(tx: &Transaction<'_>, number: u64) -> Result<Option<Session>> {
+pub(crate) fn numbered(tx: &Transaction<'_>, number: u64) -> Result<Option<Session>> {
     Ok(tx.query_row("SELECT * FROM sessions WHERE number = ?1", [number], read).optional()?)
 }
 
@@ -172,7 +172,7 @@ pub fn numbered(tx: &Transaction<'_>, number: u64) -> Result<Option<Session>> {
 ///
 /// # Errors
 /// The database's.
-pub fn find(tx: &Transaction<'_>, token: &str) -> Result<Option<Session>> {
+pub(crate) fn find(tx: &Transaction<'_>, token: &str) -> Result<Option<Session>> {
     Ok(tx.query_row("SELECT * FROM sessions WHERE token = ?1", [token], read).optional()?)
 }
 
@@ -180,7 +180,7 @@ pub fn find(tx: &Transaction<'_>, token: &str) -> Result<Option<Session>> {
 ///
 /// # Errors
 /// The database's.
-pub fn living(tx: &Transaction<'_>) -> Result<Vec<Session>> {
+pub(crate) fn living(tx: &Transaction<'_>) -> Result<Vec<Session>> {
     let mut query = tx.prepare("SELECT * FROM sessions WHERE phase != ?1 ORDER BY number")?;
     let rows = query.query_map([Word(Phase::TornDown)], read)?;
     Ok(rows.collect::<rusqlite::Result<_>>()?)
@@ -190,7 +190,7 @@ pub fn living(tx: &Transaction<'_>) -> Result<Vec<Session>> {
 ///
 /// # Errors
 /// The database's.
-pub fn set_phase(tx: &Transaction<'_>, token: &str, phase: Phase) -> Result<()> {
+pub(crate) fn set_phase(tx: &Transaction<'_>, token: &str, phase: Phase) -> Result<()> {
     let was_mounted = phase == Phase::Mounted;
     tx.execute(
         "UPDATE sessions SET phase = ?2, was_mounted = was_mounted OR ?3 WHERE token = ?1",
@@ -203,7 +203,11 @@ pub fn set_phase(tx: &Transaction<'_>, token: &str, phase: Phase) -> Result<()> 
 ///
 /// # Errors
 /// The database's.
-pub fn set_failed(tx: &Transaction<'_>, token: &str, failed: Option<&(Function, ApiError)>) -> Result<()> {
+pub(crate) fn set_failed(
+    tx: &Transaction<'_>,
+    token: &str,
+    failed: Option<&(Function, ApiError)>,
+) -> Result<()> {
     tx.execute("UPDATE sessions SET failed_json = ?2 WHERE token = ?1", params![token, failed.map(to_json)])?;
     Ok(())
 }
@@ -212,7 +216,7 @@ pub fn set_failed(tx: &Transaction<'_>, token: &str, failed: Option<&(Function, 
 ///
 /// # Errors
 /// The database's.
-pub fn set_kept(tx: &Transaction<'_>, token: &str, kept: Option<&str>) -> Result<()> {
+pub(crate) fn set_kept(tx: &Transaction<'_>, token: &str, kept: Option<&str>) -> Result<()> {
     tx.execute("UPDATE sessions SET kept = ?2 WHERE token = ?1", params![token, kept])?;
     Ok(())
 }
@@ -221,7 +225,7 @@ pub fn set_kept(tx: &Transaction<'_>, token: &str, kept: Option<&str>) -> Result
 ///
 /// # Errors
 /// The database's.
-pub fn set_notes(tx: &Transaction<'_>, token: &str, notes: &[String]) -> Result<()> {
+pub(crate) fn set_notes(tx: &Transaction<'_>, token: &str, notes: &[String]) -> Result<()> {
     tx.execute("UPDATE sessions SET notes_json = ?2 WHERE token = ?1", params![token, to_json(&notes)])?;
     Ok(())
 }
@@ -230,7 +234,7 @@ pub fn set_notes(tx: &Transaction<'_>, token: &str, notes: &[String]) -> Result<
 ///
 /// # Errors
 /// The database's.
-pub fn prune(tx: &Transaction<'_>) -> Result<()> {
+pub(crate) fn prune(tx: &Transaction<'_>) -> Result<()> {
     tx.execute(
         "DELETE FROM sessions WHERE phase = ?1 AND rowid NOT IN
          (SELECT rowid FROM sessions WHERE phase = ?1 ORDER BY number DESC LIMIT ?2)",

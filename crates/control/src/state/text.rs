@@ -5,7 +5,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 /// An enumeration whose values serialise to one word each, as that word.
-pub struct Word<T>(pub T);
+pub(super) struct Word<T>(pub T);
 
 impl<T: Serialize> ToSql for Word<T> {
     fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
@@ -26,13 +26,13 @@ impl<T: DeserializeOwned> FromSql for Word<T> {
 }
 
 /// Something that is only shown again, as JSON.
-pub fn to_json(value: &impl Serialize) -> String {
+pub(super) fn to_json(value: &impl Serialize) -> String {
     serde_json::to_string(value).unwrap_or_default()
 }
 
 /// What [`to_json`] wrote; `None` where nothing was. What does not parse any more was only shown: all else goes on
 /// without.
-pub fn from_json<T: DeserializeOwned>(text: Option<String>) -> Option<T> {
+pub(super) fn from_json<T: DeserializeOwned>(text: Option<String>) -> Option<T> {
     let understood = serde_json::from_str(&text?);
     understood
         .inspect_err(|error| tracing::error!(%error, "what was noted to be shown is not understood"))

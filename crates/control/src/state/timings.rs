@@ -10,7 +10,7 @@ use super::text::Word;
 ///
 /// # Errors
 /// The database's.
-pub fn set(tx: &Transaction<'_>, token: &str, function: Function, elapsed_ms: u64) -> Result<()> {
+pub(crate) fn set(tx: &Transaction<'_>, token: &str, function: Function, elapsed_ms: u64) -> Result<()> {
     tx.execute("DELETE FROM timings WHERE token = ?1 AND function = ?2", params![token, Word(function)])?;
     tx.execute(
         "INSERT INTO timings (token, function, elapsed_ms) VALUES (?1, ?2, ?3)",
@@ -23,7 +23,7 @@ pub fn set(tx: &Transaction<'_>, token: &str, function: Function, elapsed_ms: u6
 ///
 /// # Errors
 /// The database's.
-pub fn of(tx: &Transaction<'_>, token: &str) -> Result<Vec<(Function, u64)>> {
+pub(crate) fn of(tx: &Transaction<'_>, token: &str) -> Result<Vec<(Function, u64)>> {
     let mut query =
         tx.prepare("SELECT function, elapsed_ms FROM timings WHERE token = ?1 ORDER BY sequence")?;
     let rows = query.query_map([token], |row| Ok((row.get::<_, Word<Function>>(0)?.0, row.get(1)?)))?;

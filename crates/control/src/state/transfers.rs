@@ -27,20 +27,20 @@ use super::Result;
 use super::text::{Word, to_json};
 use row::select;
 
-pub use line::start_next;
-pub use on_demand::{
+pub(crate) use line::start_next;
+pub(crate) use on_demand::{
     ON_DEMAND_MAX, add, any_at_work, any_in, end, make_room, resume, set_alone, set_waiting, shown,
     unfinished_of, unfinished_of_job,
 };
-pub use row::insert;
-pub use scope::{Space, count, counts, named, telling};
+pub(crate) use row::insert;
+pub(crate) use scope::{Space, count, counts, named, telling};
 
 /// Files up to this size are copied many at a time: starting a worker costs more than copying them.
 const SMALL_BYTES_MAX: u64 = 1 << 20;
 
 /// One transfer.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Transfer {
+pub(crate) struct Transfer {
     /// Its number, never given twice; 0 until it is noted.
     pub number: u64,
     /// The session with which it is forgotten: whose script has it, or whose instance it was asked for.
@@ -73,7 +73,7 @@ pub struct Transfer {
 
 /// Where a transfer comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Origin {
+pub(crate) enum Origin {
     /// A directive of the script.
     Script {
         /// Its place: every `stage_in` of the script in its order, then every `stage_out`.
@@ -93,7 +93,7 @@ pub enum Origin {
 }
 
 /// The environment variable that names a namespace to jobs: of their own buffer where `persistent` is empty.
-pub fn variable(persistent: &str, mode: AccessMode) -> String {
+pub(crate) fn variable(persistent: &str, mode: AccessMode) -> String {
     let (whose, name) = match persistent {
         "" => ("JOB", String::new()),
         name => ("PERSISTENT", format!("_{name}")),
@@ -105,7 +105,7 @@ pub fn variable(persistent: &str, mode: AccessMode) -> String {
 }
 
 /// The state in which a transfer waits for when it is due.
-pub fn waiting(due: StageDue) -> StageState {
+pub(crate) fn waiting(due: StageDue) -> StageState {
     match due {
         StageDue::Now => StageState::Pending,
         StageDue::AtJobEnd => StageState::Deferred,
@@ -114,7 +114,7 @@ pub fn waiting(due: StageDue) -> StageState {
 
 impl Transfer {
     /// Its id for people, in session `token`; and for nodes, in the session's handle.
-    pub fn id(&self, token: &str) -> String {
+    pub(crate) fn id(&self, token: &str) -> String {
         match &self.origin {
             Origin::Script { position, .. } => format!("{token}.{position}"),
             Origin::OnDemand { .. } => format!("{token}.d{}", self.number),
@@ -122,22 +122,22 @@ impl Transfer {
     }
 
     /// The number in an id on demand, as people have it.
-    pub fn number_in(id: &str) -> Option<u64> {
+    pub(crate) fn number_in(id: &str) -> Option<u64> {
         id.rsplit_once(".d")?.1.parse().ok()
     }
 
     /// Whether it was asked for while the buffer lived.
-    pub fn is_on_demand(&self) -> bool {
+    pub(crate) fn is_on_demand(&self) -> bool {
         matches!(self.origin, Origin::OnDemand { .. })
     }
 
     /// Whether it failed before. Its node has kept its journal then.
-    pub fn has_failed(&self) -> bool {
+    pub(crate) fn has_failed(&self) -> bool {
         self.report.as_ref().is_some_and(|report| report.state == StageState::Failed)
     }
 
     /// The file's size, as far as who asked knows.
-    pub fn size_hint(&self) -> Option<u64> {
+    pub(crate) fn size_hint(&self) -> Option<u64> {
         match self.origin {
             Origin::Script { .. } => None,
             Origin::OnDemand { size_hint, .. } => size_hint,
@@ -145,7 +145,7 @@ impl Transfer {
     }
 
     /// The inode that a stage-out was asked for, as far as who asked knows.
-    pub fn source_ino(&self) -> Option<u64> {
+    pub(crate) fn source_ino(&self) -> Option<u64> {
         match self.origin {
             Origin::OnDemand { ino, .. } if self.direction == Direction::Out => ino,
             _ => None,
@@ -159,18 +159,18 @@ impl Transfer {
     }
 
     /// The session whose instance is copied from or to.
-    pub fn holder(&self) -> &str {
+    pub(crate) fn holder(&self) -> &str {
         if self.buffer.is_empty() { &self.token } else { &self.buffer }
     }
 
     /// How the job writes the namespace, as `$DW_JOB_STRIPED`.
-    pub fn buffer_name(&self) -> String {
+    pub(crate) fn buffer_name(&self) -> String {
         let own = self.job.as_ref().is_some_and(|job| job == self.holder());
         format!("${}", variable(if own { "" } else { self.holder() }, self.access_mode))
     }
 
     /// The source, as the job writes it.
-    pub fn source(&self) -> String {
+    pub(crate) fn source(&self) -> String {
         self.ends().0
     }
 
@@ -188,13 +188,13 @@ impl Transfer {
     }
 
     /// For people: the last report, or what is to be done.
-    pub fn status(&self) -> StageStatus {
+    pub(crate) fn status(&self) -> StageStatus {
         let report = self.report.clone().unwrap_or_else(|| self.untouched());
         StageStatus { id: self.id(&self.token), state: self.state, ..report }
     }
 
     /// For people, as if nothing of it had been done.
-    pub fn untouched(&self) -> StageStatus {
+    pub(crate) fn untouched(&self) -> StageStatus {
         let (source, destination) = self.ends();
         StageStatus {
             id: self.id(&self.token),
@@ -212,7 +212,7 @@ impl Transfer {
     }
 
     /// The report of one that was stopped, or that never reached a node.
-    pub fn failed(&self, error: ApiError) -> StageStatus {
+    pub(crate) fn failed(&self, error: ApiError) -> StageStatus {
         StageStatus { state: StageState::Failed, error: Some(error), ..self.status() }
     }
 }
@@ -221,7 +221,7 @@ impl Transfer {
 ///
 /// # Errors
 /// The database's.
-pub fn find(tx: &Transaction<'_>, number: u64) -> Result<Option<Transfer>> {
+pub(crate) fn find(tx: &Transaction<'_>, number: u64) -> Result<Option<Transfer>> {
     Ok(select(tx, "number = ?1", params![number])?.pop())
 }
 
@@ -229,7 +229,7 @@ pub fn find(tx: &Transaction<'_>, number: u64) -> Result<Option<Transfer>> {
 ///
 /// # Errors
 /// The database's.
-pub fn of_script(tx: &Transaction<'_>, token: &str) -> Result<Vec<Transfer>> {
+pub(crate) fn of_script(tx: &Transaction<'_>, token: &str) -> Result<Vec<Transfer>> {
     select(tx, "token = ?1 AND position IS NOT NULL ORDER BY position", params![token])
 }
 
@@ -237,7 +237,7 @@ pub fn of_script(tx: &Transaction<'_>, token: &str) -> Result<Vec<Transfer>> {
 ///
 /// # Errors
 /// The database's.
-pub fn set_report(tx: &Transaction<'_>, number: u64, report: &StageStatus) -> Result<()> {
+pub(crate) fn set_report(tx: &Transaction<'_>, number: u64, report: &StageStatus) -> Result<()> {
     tx.execute(
         "UPDATE transfers SET state = ?2, report_json = ?3 WHERE number = ?1",
         params![number, Word(report.state), to_json(report)],
@@ -249,7 +249,7 @@ pub fn set_report(tx: &Transaction<'_>, number: u64, report: &StageStatus) -> Re
 ///
 /// # Errors
 /// The database's.
-pub fn note_mount(tx: &Transaction<'_>, number: u64, mount: &PfsMount) -> Result<()> {
+pub(crate) fn note_mount(tx: &Transaction<'_>, number: u64, mount: &PfsMount) -> Result<()> {
     let sql = "UPDATE transfers SET pfs_mount_json = ?2 WHERE number = ?1 AND pfs_mount_json IS NULL";
     tx.execute(sql, params![number, to_json(mount)])?;
     Ok(())
@@ -259,7 +259,7 @@ pub fn note_mount(tx: &Transaction<'_>, number: u64, mount: &PfsMount) -> Result
 ///
 /// # Errors
 /// The database's.
-pub fn delete(tx: &Transaction<'_>, number: u64) -> Result<()> {
+pub(crate) fn delete(tx: &Transaction<'_>, number: u64) -> Result<()> {
     tx.execute("DELETE FROM transfers WHERE number = ?1", [number])?;
     Ok(())
 }
@@ -268,7 +268,7 @@ pub fn delete(tx: &Transaction<'_>, number: u64) -> Result<()> {
 ///
 /// # Errors
 /// The database's.
-pub fn delete_all(tx: &Transaction<'_>, token: &str) -> Result<()> {
+pub(crate) fn delete_all(tx: &Transaction<'_>, token: &str) -> Result<()> {
     tx.execute("DELETE FROM transfers WHERE token = ?1", [token])?;
     Ok(())
 }

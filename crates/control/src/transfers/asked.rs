@@ -12,7 +12,7 @@ use wire::control::{
 
 use super::place::{Located, locate};
 use super::{on_demand, paths, specification};
-use crate::control::Control;
+use crate::app::App;
 use crate::rights::Rights;
 use crate::site::Site;
 use crate::state::instances;
@@ -28,16 +28,16 @@ const BREATH: Duration = Duration::from_millis(10);
 ///
 /// # Errors
 /// The buffer, a path, or what cannot be staged; nothing is accepted then.
-pub async fn ask<S: Site>(
-    control: &Arc<Control<S>>,
+pub(crate) async fn ask<S: Site>(
+    app: &Arc<App<S>>,
     rights: Rights,
     demand: StageRequest,
 ) -> Result<StageTickets, ApiError> {
-    let located = locate(control, rights, demand.place.clone()).await?;
-    check(control, &located, &demand)?;
+    let located = locate(app, rights, demand.place.clone()).await?;
+    check(app, &located, &demand)?;
     let asked = demand.pairs.iter().map(|pair| asked(&located, &demand, pair));
     let mut asked = asked.collect::<Result<Vec<Transfer>, ApiError>>()?;
-    note_mounts(control, &mut asked).await?;
+    note_mounts(app, &mut asked).await?;
     let token = located.space.token.clone();
     let note = move |tx: &rusqlite::Transaction<'_>| {
         if !transfers::make_room(tx, &token, asked.len() as u64)? {
@@ -48,12 +48,12 @@ pub async fn ask<S: Site>(
         let noted = numbers.collect::<crate::state::Result<Vec<Transfer>>>()?;
         Ok(Some(noted.iter().map(|one| one.id(&one.token)).collect()))
     };
-    let Some(ids) = control.database.transact(note).await? else {
+    let Some(ids) = app.database.transact(note).await? else {
         let message = format!("buffer {} has {} stages under way", located.space.token, ON_DEMAND_MAX);
         return Err(user("too_many_stages", message, "wait for some of them, or stage a directory at once"));
     };
-    control.on_demand.changed();
-    on_demand::kick(control, &located.space.token).await?;
+    app.on_demand.changed();
+    on_demand::kick(app, &located.space.token).await?;
     Ok(StageTickets { ids })
 }
 
@@ -79,18 +79,18 @@ fn asked(located: &Located, demand: &StageRequest, pair: &StagePair) -> Result<T
 }
 
 /// What is asked for with one call lies on few file systems, but nobody knows before.
-async fn note_mounts<S: Site>(control: &Control<S>, asked: &mut [Transfer]) -> Result<(), ApiError> {
+async fn note_mounts<S: Site>(app: &App<S>, asked: &mut [Transfer]) -> Result<(), ApiError> {
     let Some(first) = asked.first() else { return Ok(()) };
-    let node = specification::node_of(control, first).await?;
+    let node = specification::node_of(app, first).await?;
     let paths: Vec<_> = asked.iter().map(|one| one.pfs_path.clone()).collect();
-    let found = specification::mounts_of(control, node.as_deref(), &paths).await;
+    let found = specification::mounts_of(app, node.as_deref(), &paths).await;
     asked.iter_mut().zip(found).for_each(|(one, mount)| one.pfs_mount = mount);
     Ok(())
 }
 
-fn check<S: Site>(control: &Control<S>, located: &Located, demand: &StageRequest) -> Result<(), ApiError> {
+fn check<S: Site>(app: &App<S>, located: &Located, demand: &StageRequest) -> Result<(), ApiError> {
     let job = &located.job;
-    if located.space.access_mode == AccessMode::Private && control.site.cluster().is_some() {
+    if located.space.access_mode == AccessMode::Private && app.site.cluster().is_some() {
         let message = "a private namespace cannot be staged: every node has one of its own";
         return Err(user("private_stage", message, "stage with $DW_JOB_STRIPED and copy within the job"));
     }
@@ -112,17 +112,17 @@ fn check<S: Site>(control: &Control<S>, located: &Located, demand: &StageRequest
 ///
 /// # Errors
 /// There is no such buffer.
-pub async fn counts<S: Site>(
-    control: &Control<S>,
+pub(crate) async fn counts<S: Site>(
+    app: &App<S>,
     rights: Rights,
     query: StageQuery,
 ) -> Result<StageCounts, ApiError> {
-    let located = locate(control, rights, query.place.clone()).await?;
+    let located = locate(app, rights, query.place.clone()).await?;
     let deadline = Instant::now() + Duration::from_millis(query.wait_ms).min(WAIT_MAX);
-    let mut changes = control.on_demand.changes();
+    let mut changes = app.on_demand.changes();
     loop {
         changes.mark_unchanged();
-        let counts = read(control, &located, &query.scope, transfers::count).await?;
+        let counts = read(app, &located, &query.scope, transfers::count).await?;
         let left = deadline.saturating_duration_since(Instant::now());
         if counts.pending == 0 || left.is_zero() {
             return Ok(counts);
@@ -136,14 +136,14 @@ pub async fn counts<S: Site>(
 ///
 /// # Errors
 /// There is no such buffer.
-pub async fn list<S: Site>(
-    control: &Control<S>,
+pub(crate) async fn list<S: Site>(
+    app: &App<S>,
     rights: Rights,
     query: StageQuery,
 ) -> Result<Vec<StageStatus>, ApiError> {
-    counts(control, rights, query.clone()).await?;
-    let located = locate(control, rights, query.place.clone()).await?;
-    let found = read(control, &located, &query.scope, transfers::telling).await?;
+    counts(app, rights, query.clone()).await?;
+    let located = locate(app, rights, query.place.clone()).await?;
+    let found = read(app, &located, &query.scope, transfers::telling).await?;
     Ok(found.iter().map(Transfer::status).collect())
 }
 
@@ -151,13 +151,13 @@ pub async fn list<S: Site>(
 ///
 /// # Errors
 /// There is no such buffer.
-pub async fn failed<S: Site>(
-    control: &Control<S>,
+pub(crate) async fn failed<S: Site>(
+    app: &App<S>,
     rights: Rights,
     query: StageQuery,
 ) -> Result<Vec<FailedStage>, ApiError> {
-    let located = locate(control, rights, query.place.clone()).await?;
-    let found = read(control, &located, &query.scope, transfers::named).await?;
+    let located = locate(app, rights, query.place.clone()).await?;
+    let found = read(app, &located, &query.scope, transfers::named).await?;
     Ok(found.iter().filter(|one| one.state == StageState::Failed).flat_map(paths::failures).collect())
 }
 
@@ -165,13 +165,13 @@ pub async fn failed<S: Site>(
 ///
 /// # Errors
 /// There is no such buffer, or a node does not stop a stage.
-pub async fn change<S: Site>(
-    control: &Arc<Control<S>>,
+pub(crate) async fn change<S: Site>(
+    app: &Arc<App<S>>,
     rights: Rights,
     how: StageChange,
 ) -> Result<StageCounts, ApiError> {
-    let located = locate(control, rights, how.place.clone()).await?;
-    let found = read(control, &located, &how.scope, transfers::named).await?;
+    let located = locate(app, rights, how.place.clone()).await?;
+    let found = read(app, &located, &how.scope, transfers::named).await?;
     let concerned = |one: &Transfer| match how.change {
         Change::Revoke | Change::Activate => one.state == StageState::Deferred,
         Change::Terminate => one.state != StageState::Complete,
@@ -180,13 +180,13 @@ pub async fn change<S: Site>(
     let found: Vec<Transfer> = found.into_iter().filter(|one| concerned(one)).collect();
     let counts = transfers::counts(&found);
     match how.change {
-        Change::Revoke | Change::Terminate => on_demand::forget(control, &found).await?,
+        Change::Revoke | Change::Terminate => on_demand::forget(app, &found).await?,
         Change::Activate | Change::Retry => {
-            on_demand::set_waiting(control, &found).await?;
-            on_demand::kick(control, &located.space.token).await?;
+            on_demand::set_waiting(app, &found).await?;
+            on_demand::kick(app, &located.space.token).await?;
         }
     }
-    control.on_demand.changed();
+    app.on_demand.changed();
     Ok(counts)
 }
 
@@ -194,44 +194,44 @@ pub async fn change<S: Site>(
 ///
 /// # Errors
 /// There is no such buffer; 0.
-pub async fn set_concurrency<S: Site>(
-    control: &Arc<Control<S>>,
+pub(crate) async fn set_concurrency<S: Site>(
+    app: &Arc<App<S>>,
     rights: Rights,
     wanted: StageConcurrency,
 ) -> Result<(), ApiError> {
-    let located = locate(control, rights, wanted.place).await?;
+    let located = locate(app, rights, wanted.place).await?;
     if wanted.concurrency == 0 {
         return Err(user("bad_stage", "no stage could run", "name at least 1"));
     }
     let (token, concurrency) = (located.space.token.clone(), wanted.concurrency);
-    control.database.transact(move |tx| instances::set_stage_concurrency(tx, &token, concurrency)).await?;
-    on_demand::kick(control, &located.space.token).await
+    app.database.transact(move |tx| instances::set_stage_concurrency(tx, &token, concurrency)).await?;
+    on_demand::kick(app, &located.space.token).await
 }
 
 /// The buffer at a place.
 ///
 /// # Errors
 /// There is none.
-pub async fn buffer<S: Site>(
-    control: &Control<S>,
+pub(crate) async fn buffer<S: Site>(
+    app: &App<S>,
     rights: Rights,
     place: Place,
 ) -> Result<BufferStatus, ApiError> {
-    let located = locate(control, rights, place).await?;
-    let session = control.session(&located.space.token).await?;
-    let instance = crate::status::of(control, session).await?.instance;
-    let instance = instance.ok_or_else(|| crate::control::no_such_session(&located.space.token))?;
+    let located = locate(app, rights, place).await?;
+    let session = app.session(&located.space.token).await?;
+    let instance = crate::status::of(app, session).await?.instance;
+    let instance = instance.ok_or_else(|| crate::app::no_such_session(&located.space.token))?;
     Ok(BufferStatus { token: located.space.token, access_mode: located.space.access_mode, instance })
 }
 
 /// Asks one of the state's questions about a scope.
 async fn read<S: Site, R: Send + 'static>(
-    control: &Control<S>,
+    app: &App<S>,
     located: &Located,
     scope: &StageScope,
     question: fn(&rusqlite::Transaction<'_>, &Space, &StageScope) -> crate::state::Result<R>,
 ) -> Result<R, ApiError> {
     let space = located.space.clone();
     let scope = paths::of_scope(scope)?;
-    control.database.transact(move |tx| question(tx, &space, &scope)).await
+    app.database.transact(move |tx| question(tx, &space, &scope)).await
 }

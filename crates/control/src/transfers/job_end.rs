@@ -9,7 +9,7 @@ use wire::control::ApiError;
 
 use super::script::told_to_stop;
 use super::{on_demand, paths};
-use crate::control::Control;
+use crate::app::App;
 use crate::site::Site;
 use crate::state::sessions::Session;
 use crate::state::transfers::{self, Transfer};
@@ -19,29 +19,29 @@ use crate::turns::Cancelled;
 ///
 /// # Errors
 /// The first failure, or `cancelled`.
-pub async fn finish<S: Site>(
-    control: &Arc<Control<S>>,
+pub(crate) async fn finish<S: Site>(
+    app: &Arc<App<S>>,
     session: &Session,
     cancelled: &mut Cancelled,
 ) -> Result<(), ApiError> {
-    let unfinished = unfinished(control, &session.token).await?;
+    let unfinished = unfinished(app, &session.token).await?;
     let (ins, outs): (Vec<Transfer>, Vec<Transfer>) =
         unfinished.into_iter().partition(|transfer| transfer.direction == Direction::In);
-    on_demand::forget(control, &ins).await?;
+    on_demand::forget(app, &ins).await?;
     let due: Vec<Transfer> = outs
         .iter()
         .filter(|transfer| matches!(transfer.state, StageState::Deferred | StageState::Failed))
         .cloned()
         .collect();
-    on_demand::set_waiting(control, &due).await?;
+    on_demand::set_waiting(app, &due).await?;
     let buffers: BTreeSet<&str> = outs.iter().map(|transfer| transfer.token.as_str()).collect();
     for token in buffers {
-        on_demand::kick(control, token).await?;
+        on_demand::kick(app, token).await?;
     }
     tokio::select! {
-        result = settle(control, &session.token) => result,
+        result = settle(app, &session.token) => result,
         () = told_to_stop(cancelled) => {
-            stop_outs(control, &session.token).await?;
+            stop_outs(app, &session.token).await?;
             Err(stopped(session))
         }
     }
@@ -51,7 +51,7 @@ pub async fn finish<S: Site>(
 ///
 /// # Errors
 /// The database's.
-pub async fn forget<S: Site>(control: &Control<S>, session: &Session) -> Result<(), ApiError> {
+pub(crate) async fn forget<S: Site>(app: &App<S>, session: &Session) -> Result<(), ApiError> {
     let token = session.token.clone();
     let read = move |tx: &rusqlite::Transaction<'_>| {
         let mut all = transfers::unfinished_of(tx, &token)?;
@@ -59,16 +59,16 @@ pub async fn forget<S: Site>(control: &Control<S>, session: &Session) -> Result<
         all.extend(asked.into_iter().filter(|transfer| transfer.state == StageState::Deferred));
         Ok(all)
     };
-    let left = control.database.transact(read).await?;
-    on_demand::forget(control, &left).await
+    let left = app.database.transact(read).await?;
+    on_demand::forget(app, &left).await
 }
 
 /// Waits until nothing of the job waits or runs.
-async fn settle<S: Site>(control: &Control<S>, job: &str) -> Result<(), ApiError> {
-    let mut changes = control.on_demand.changes();
+async fn settle<S: Site>(app: &App<S>, job: &str) -> Result<(), ApiError> {
+    let mut changes = app.on_demand.changes();
     loop {
         changes.mark_unchanged();
-        let left = unfinished(control, job).await?;
+        let left = unfinished(app, job).await?;
         if left.iter().all(|transfer| transfer.state == StageState::Failed) {
             let (removed, failed): (Vec<Transfer>, Vec<Transfer>) =
                 left.into_iter().partition(paths::is_source_removed);
@@ -76,7 +76,7 @@ async fn settle<S: Site>(control: &Control<S>, job: &str) -> Result<(), ApiError
                 let source = transfer.source();
                 tracing::info!(job, source, "a stage-out is not owed: the job removed its source");
             }
-            on_demand::forget(control, &removed).await?;
+            on_demand::forget(app, &removed).await?;
             return judge(job, &failed);
         }
         let _ = changes.changed().await;
@@ -102,13 +102,13 @@ fn judge(job: &str, failed: &[Transfer]) -> Result<(), ApiError> {
 }
 
 /// Stops what runs, and leaves all as failed: it is still owed.
-async fn stop_outs<S: Site>(control: &Control<S>, job: &str) -> Result<(), ApiError> {
+async fn stop_outs<S: Site>(app: &App<S>, job: &str) -> Result<(), ApiError> {
     // Nothing is started meanwhile.
-    let _turn = control.on_demand.hold().await;
-    let running = on_demand::stop(control, &unfinished(control, job).await?);
-    on_demand::ended(control, &running).await;
+    let _turn = app.on_demand.hold().await;
+    let running = on_demand::stop(app, &unfinished(app, job).await?);
+    on_demand::ended(app, &running).await;
     // Also those that were stopped in the company of others, which wait again.
-    let left = unfinished(control, job).await?;
+    let left = unfinished(app, job).await?;
     let set = move |tx: &rusqlite::Transaction<'_>| {
         for transfer in left.iter().filter(|transfer| transfer.state == StageState::Pending) {
             let stopped = transfer.failed(on_demand::cancelled(transfer));
@@ -116,12 +116,12 @@ async fn stop_outs<S: Site>(control: &Control<S>, job: &str) -> Result<(), ApiEr
         }
         Ok(())
     };
-    control.database.transact(set).await
+    app.database.transact(set).await
 }
 
-async fn unfinished<S: Site>(control: &Control<S>, job: &str) -> Result<Vec<Transfer>, ApiError> {
+async fn unfinished<S: Site>(app: &App<S>, job: &str) -> Result<Vec<Transfer>, ApiError> {
     let job = job.to_owned();
-    control.database.transact(move |tx| transfers::unfinished_of_job(tx, &job)).await
+    app.database.transact(move |tx| transfers::unfinished_of_job(tx, &job)).await
 }
 
 fn stopped(session: &Session) -> ApiError {

@@ -14,7 +14,7 @@ use wire::control::{ApiError, Blame, StageProgress, StageStatus};
 use wire::node::StagePolicy;
 
 use super::{runner, specification};
-use crate::control::Control;
+use crate::app::App;
 use crate::lifecycle::mounts;
 use crate::site::Site;
 use crate::state;
@@ -25,9 +25,9 @@ use crate::state::transfers::{self, Transfer};
 ///
 /// # Errors
 /// The database's.
-pub async fn resume<S: Site>(control: &Arc<Control<S>>) -> Result<(), ApiError> {
-    for token in control.database.transact(transfers::resume).await? {
-        kick(control, &token).await?;
+pub(crate) async fn resume<S: Site>(app: &Arc<App<S>>) -> Result<(), ApiError> {
+    for token in app.database.transact(transfers::resume).await? {
+        kick(app, &token).await?;
     }
     Ok(())
 }
@@ -36,13 +36,13 @@ pub async fn resume<S: Site>(control: &Arc<Control<S>>) -> Result<(), ApiError> 
 ///
 /// # Errors
 /// The database's.
-pub async fn kick<S: Site>(control: &Arc<Control<S>>, token: &str) -> Result<(), ApiError> {
-    let _turn = control.on_demand.hold().await;
+pub(crate) async fn kick<S: Site>(app: &Arc<App<S>>, token: &str) -> Result<(), ApiError> {
+    let _turn = app.on_demand.hold().await;
     let token = token.to_owned();
-    for batch in control.database.transact(move |tx| transfers::start_next(tx, &token)).await? {
+    for batch in app.database.transact(move |tx| transfers::start_next(tx, &token)).await? {
         let stop = watch::Sender::new(false);
-        control.on_demand.stops().extend(batch.iter().map(|transfer| (transfer.number, stop.clone())));
-        tokio::spawn(run(Arc::clone(control), batch, stop));
+        app.on_demand.stops().extend(batch.iter().map(|transfer| (transfer.number, stop.clone())));
+        tokio::spawn(run(Arc::clone(app), batch, stop));
     }
     Ok(())
 }
@@ -51,48 +51,48 @@ pub async fn kick<S: Site>(control: &Arc<Control<S>>, token: &str) -> Result<(),
 ///
 /// # Errors
 /// The database's.
-pub async fn set_waiting<S: Site>(control: &Control<S>, found: &[Transfer]) -> Result<(), ApiError> {
-    let _turn = control.on_demand.hold().await;
+pub(crate) async fn set_waiting<S: Site>(app: &App<S>, found: &[Transfer]) -> Result<(), ApiError> {
+    let _turn = app.on_demand.hold().await;
     let numbers: Vec<u64> = found.iter().map(|transfer| transfer.number).collect();
     let set = move |tx: &rusqlite::Transaction<'_>| {
         numbers.iter().try_for_each(|number| transfers::set_waiting(tx, *number))
     };
-    control.database.transact(set).await
+    app.database.transact(set).await
 }
 
 /// Stops transfers and forgets them.
 ///
 /// # Errors
 /// The database's.
-pub async fn forget<S: Site>(control: &Control<S>, found: &[Transfer]) -> Result<(), ApiError> {
+pub(crate) async fn forget<S: Site>(app: &App<S>, found: &[Transfer]) -> Result<(), ApiError> {
     // Those that wait first: none of them may take the place of one that is stopped. Nothing is started meanwhile, so
     // that who was stopped only for another's sake still waits.
-    let _turn = control.on_demand.hold().await;
-    let running = stop(control, found);
+    let _turn = app.on_demand.hold().await;
+    let running = stop(app, found);
     let numbers = found.iter().map(|transfer| transfer.number);
     let waiting: Vec<u64> = numbers.filter(|number| !running.contains(number)).collect();
-    control.database.transact(move |tx| waiting.iter().try_for_each(|n| transfers::delete(tx, *n))).await?;
-    ended(control, &running).await;
-    control.database.transact(move |tx| running.iter().try_for_each(|n| transfers::delete(tx, *n))).await?;
+    app.database.transact(move |tx| waiting.iter().try_for_each(|n| transfers::delete(tx, *n))).await?;
+    ended(app, &running).await;
+    app.database.transact(move |tx| running.iter().try_for_each(|n| transfers::delete(tx, *n))).await?;
     for transfer in found.iter().filter(|transfer| transfer.has_failed()) {
-        forget_at_node(control, transfer).await?;
+        forget_at_node(app, transfer).await?;
     }
     Ok(())
 }
 
 /// Has the node of a transfer forget what it kept of it for another try.
-async fn forget_at_node<S: Site>(control: &Control<S>, transfer: &Transfer) -> Result<(), ApiError> {
-    let Some((left, error)) = runner::discard(control, transfer).await? else { return Ok(()) };
+async fn forget_at_node<S: Site>(app: &App<S>, transfer: &Transfer) -> Result<(), ApiError> {
+    let Some((left, error)) = runner::discard(app, transfer).await? else { return Ok(()) };
     tracing::warn!(id = left.id, node = left.node, %error, "a node has not forgotten a stage");
-    if control.site.cluster().is_none() {
+    if app.site.cluster().is_none() {
         return Ok(());
     }
-    control.database.transact(move |tx| leftovers::add(tx, &left)).await
+    app.database.transact(move |tx| leftovers::add(tx, &left)).await
 }
 
 /// Tells those that run to stop; replies their numbers.
-pub fn stop<S: Site>(control: &Control<S>, found: &[Transfer]) -> Vec<u64> {
-    let stops = control.on_demand.stops();
+pub(crate) fn stop<S: Site>(app: &App<S>, found: &[Transfer]) -> Vec<u64> {
+    let stops = app.on_demand.stops();
     let running = found.iter().filter_map(|transfer| stops.get_key_value(&transfer.number));
     running
         .map(|(number, stop)| {
@@ -103,11 +103,11 @@ pub fn stop<S: Site>(control: &Control<S>, found: &[Transfer]) -> Vec<u64> {
 }
 
 /// Waits until none of these stages runs any more.
-pub async fn ended<S: Site>(control: &Control<S>, numbers: &[u64]) {
-    let mut changes = control.on_demand.changes();
+pub(crate) async fn ended<S: Site>(app: &App<S>, numbers: &[u64]) {
+    let mut changes = app.on_demand.changes();
     loop {
         changes.mark_unchanged();
-        if !numbers.iter().any(|number| control.on_demand.stops().contains_key(number)) {
+        if !numbers.iter().any(|number| app.on_demand.stops().contains_key(number)) {
             return;
         }
         let _ = changes.changed().await;
@@ -121,13 +121,13 @@ fn is_kept(batch: &[Transfer], end: &Result<StageStatus, ApiError>) -> bool {
 
 /// What one worker stages to its end, and then the next. Boxed, as the next is of the same kind.
 fn run<S: Site>(
-    control: Arc<Control<S>>,
+    app: Arc<App<S>>,
     batch: Vec<Transfer>,
     stop: watch::Sender<bool>,
 ) -> Pin<Box<dyn Future<Output = ()> + Send>> {
     Box::pin(async move {
         let token = batch[0].token.clone();
-        let result = copy(&control, &batch, &mut stop.subscribe()).await;
+        let result = copy(&app, &batch, &mut stop.subscribe()).await;
         let (stages, first) = (batch.len(), batch[0].number);
         match &result {
             Ok(report) => {
@@ -141,18 +141,18 @@ fn run<S: Site>(
             // The same may have been asked for again meanwhile: nobody tries this one again.
             Ok(transfers::find(tx, first)?.is_none())
         };
-        let noted = control.database.transact(note).await;
+        let noted = app.database.transact(note).await;
         let forgotten = match (noted, last) {
-            (Ok(true), Some(last)) => forget_at_node(&control, &last).await,
+            (Ok(true), Some(last)) => forget_at_node(&app, &last).await,
             (noted, _) => noted.map(drop),
         };
         if let Err(error) = forgotten {
             tracing::error!(token, first, %error, "the end of stages is not noted");
         }
         // Not by their numbers: those that are to be staged alone now may run again already.
-        control.on_demand.stops().retain(|_, of| !of.same_channel(&stop));
-        control.on_demand.changed();
-        if let Err(error) = kick(&control, &token).await {
+        app.on_demand.stops().retain(|_, of| !of.same_channel(&stop));
+        app.on_demand.changed();
+        if let Err(error) = kick(&app, &token).await {
             tracing::error!(token, %error, "stages that wait are not started");
         }
     })
@@ -198,16 +198,16 @@ fn complete(transfer: &Transfer, size: u64, elapsed_ms: u64) -> StageStatus {
 
 /// What one worker copies at its node, to its end. The node then forgets it, unless it may be tried again.
 async fn copy<S: Site>(
-    control: &Control<S>,
+    app: &App<S>,
     batch: &[Transfer],
     stopped: &mut watch::Receiver<bool>,
 ) -> Result<StageStatus, ApiError> {
-    let order = specification::of(control, batch, StagePolicy::default()).await?;
+    let order = specification::of(app, batch, StagePolicy::default()).await?;
     if order.spec.direction == Direction::In {
-        mounts::share(control, &order.session, batch[0].access_mode).await?;
+        mounts::share(app, &order.session, batch[0].access_mode).await?;
     }
     let stop = async { drop(stopped.wait_for(|stop| *stop).await) };
-    let end = match runner::run(control, batch, &order, stop).await {
+    let end = match runner::run(app, batch, &order, stop).await {
         Ok(Some(end)) => Ok(end),
         Ok(None) => return Err(cancelled(&batch[0])),
         Err(error) => Err(error),
@@ -216,14 +216,14 @@ async fn copy<S: Site>(
         return end;
     }
     // Its report is here; what stays at the node is no more than a few kilobytes.
-    if let Err(error) = control.site.delete_stage(&order.node, &order.spec.id).await {
+    if let Err(error) = app.site.delete_stage(&order.node, &order.spec.id).await {
         tracing::warn!(id = order.spec.id, %error, "a stage that has ended stays at its node");
     }
     end
 }
 
 /// The failure of a stage that was stopped.
-pub fn cancelled(transfer: &Transfer) -> ApiError {
+pub(crate) fn cancelled(transfer: &Transfer) -> ApiError {
     let word = match transfer.direction {
         Direction::In => "stage-in",
         Direction::Out => "stage-out",

@@ -13,7 +13,7 @@ use crate::state::transfers::Transfer;
 ///
 /// # Errors
 /// A path that is not absolute, or leads out of the buffer.
-pub fn of_pair(demand: &StageRequest, pair: &StagePair) -> Result<(String, PathBuf), ApiError> {
+pub(super) fn of_pair(demand: &StageRequest, pair: &StagePair) -> Result<(String, PathBuf), ApiError> {
     let pfs = &pair.pfs;
     if !pfs.is_absolute() || pfs.as_os_str().as_encoded_bytes().contains(&0) {
         let message = format!("{} is no absolute path on the parallel file system", pfs.display());
@@ -38,7 +38,7 @@ pub fn of_pair(demand: &StageRequest, pair: &StagePair) -> Result<(String, PathB
 ///
 /// # Errors
 /// One leads out of the buffer.
-pub fn of_scope(scope: &StageScope) -> Result<StageScope, ApiError> {
+pub(super) fn of_scope(scope: &StageScope) -> Result<StageScope, ApiError> {
     Ok(match scope {
         StageScope::Files(paths) => {
             StageScope::Files(paths.iter().map(|path| of_buffer(path)).collect::<Result<_, _>>()?)
@@ -64,7 +64,7 @@ fn of_buffer(path: &str) -> Result<String, ApiError> {
 }
 
 /// The files of a transfer that failed, by their paths in the buffer.
-pub fn failures(transfer: &Transfer) -> Vec<FailedStage> {
+pub(super) fn failures(transfer: &Transfer) -> Vec<FailedStage> {
     let status = transfer.status();
     let own = |errno, message: &str, advice: &str| FailedStage {
         path: transfer.buffer_path.clone(),
@@ -102,14 +102,14 @@ fn in_buffer(transfer: &Transfer, path: &str) -> Option<String> {
 }
 
 /// Whether the source was removed from the buffer after the stage-out was asked for, and has no other name there.
-pub fn is_source_removed(transfer: &Transfer) -> bool {
+pub(super) fn is_source_removed(transfer: &Transfer) -> bool {
     let error = transfer.report.as_ref().and_then(|report| report.error.as_ref());
     transfer.direction == Direction::Out && error.is_some_and(|error| error.code == STAGE_SOURCE_REMOVED)
 }
 
 /// Whether the source itself was not found in the buffer. Whether it was removed or has another name, or lies in a
 /// folder that has, the path does not tell.
-pub fn has_lost_source(transfer: &Transfer) -> bool {
+pub(super) fn has_lost_source(transfer: &Transfer) -> bool {
     use rustix::io::Errno;
     use wire::control::Side;
     let of_source = |path: &str| path.trim_end_matches('/') == transfer.source().trim_end_matches('/');

@@ -5,7 +5,7 @@ use model::phase::Phase;
 use rusqlite::Transaction;
 use wire::control::{ApiError, Place};
 
-use crate::control::{Control, no_such_session};
+use crate::app::{App, no_such_session};
 use crate::rights::Rights;
 use crate::site::Site;
 use crate::state::sessions::{self, Session};
@@ -14,7 +14,7 @@ use crate::state::{self, activations, instances};
 
 /// One namespace, and who asks for it.
 #[derive(Clone, Debug)]
-pub struct Located {
+pub(super) struct Located {
     /// The namespace, with what the caller sees of it.
     pub space: Space,
     /// The persistent buffer's name as the job knows it; empty: the job's own.
@@ -27,13 +27,9 @@ pub struct Located {
 ///
 /// # Errors
 /// There is none, or none that is his.
-pub async fn locate<S: Site>(
-    control: &Control<S>,
-    rights: Rights,
-    place: Place,
-) -> Result<Located, ApiError> {
+pub(super) async fn locate<S: Site>(app: &App<S>, rights: Rights, place: Place) -> Result<Located, ApiError> {
     let wanted = place.clone();
-    let found = control.database.transact(move |tx| find(tx, &wanted)).await?;
+    let found = app.database.transact(move |tx| find(tx, &wanted)).await?;
     let found = found.filter(|located| rights.cover(located.job.owner.uid));
     let mut found = found.ok_or_else(|| none(&place))?;
     if rights == Rights::Operator {

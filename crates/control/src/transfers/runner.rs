@@ -9,7 +9,7 @@ use model::phase::StageState;
 use wire::control::{ApiError, StageStatus};
 
 use super::specification::{Order, place_of};
-use crate::control::Control;
+use crate::app::App;
 use crate::site::Site;
 use crate::state::leftovers::{Kind, Leftover};
 use crate::state::transfers::{self, Transfer};
@@ -23,62 +23,62 @@ const POLL: (Duration, Duration) = (Duration::from_millis(10), Duration::from_mi
 ///
 /// # Errors
 /// The node's, or it stays away: that is no verdict, the same may be called again.
-pub async fn run<S: Site>(
-    control: &Control<S>,
+pub(super) async fn run<S: Site>(
+    app: &App<S>,
     transfers: &[Transfer],
     order: &Order,
     stop: impl Future<Output = ()>,
 ) -> Result<Option<StageStatus>, ApiError> {
     // Not cut off by a stop: a start that is still on its way could arrive after it.
-    let started = start(control, &transfers[0], order).await?;
+    let started = start(app, &transfers[0], order).await?;
     tokio::select! {
-        end = follow(control, transfers, order, started) => end.map(Some),
+        end = follow(app, transfers, order, started) => end.map(Some),
         () = stop => {
-            control.site.delete_stage(&order.node, &order.spec.id).await?;
+            app.site.delete_stage(&order.node, &order.spec.id).await?;
             Ok(None)
         }
     }
 }
 
 async fn start<S: Site>(
-    control: &Control<S>,
+    app: &App<S>,
     first: &Transfer,
     Order { node, spec, .. }: &Order,
 ) -> Result<StageStatus, ApiError> {
     let started = match first.state == StageState::Failed || first.has_failed() {
         // The node answers a known stage with its old report.
-        true => control.site.retry_stage(node, spec).await,
-        false => control.site.start_stage(node, spec).await,
+        true => app.site.retry_stage(node, spec).await,
+        false => app.site.start_stage(node, spec).await,
     };
     match started {
         // An earlier life of control had put other files together.
         Err(error) if error.code == "stage_differs" && first.is_on_demand() => {
-            control.site.delete_stage(node, &spec.id).await?;
-            control.site.start_stage(node, spec).await
+            app.site.delete_stage(node, &spec.id).await?;
+            app.site.start_stage(node, spec).await
         }
         started => started,
     }
 }
 
 async fn follow<S: Site>(
-    control: &Control<S>,
+    app: &App<S>,
     transfers: &[Transfer],
     Order { node, spec, .. }: &Order,
     started: StageStatus,
 ) -> Result<StageStatus, ApiError> {
     let mut last = started;
-    note(control, transfers, &last).await?;
+    note(app, transfers, &last).await?;
     let mut pause = POLL.0;
     while !is_end(&last) {
         tokio::time::sleep(pause).await;
         pause = (pause * 2).min(POLL.1);
-        let now = match control.site.stage(node, &spec.id).await {
+        let now = match app.site.stage(node, &spec.id).await {
             // The node lost it: its folder was lost, or somebody deleted it.
-            Err(error) if error.code == "no_such_stage" => control.site.start_stage(node, spec).await?,
+            Err(error) if error.code == "no_such_stage" => app.site.start_stage(node, spec).await?,
             other => other?,
         };
         if now != last {
-            note(control, transfers, &now).await?;
+            note(app, transfers, &now).await?;
             last = now;
         }
     }
@@ -86,17 +86,13 @@ async fn follow<S: Site>(
 }
 
 /// Notes how far it is. That of several files is not told apart.
-async fn note<S: Site>(
-    control: &Control<S>,
-    transfers: &[Transfer],
-    report: &StageStatus,
-) -> Result<(), ApiError> {
+async fn note<S: Site>(app: &App<S>, transfers: &[Transfer], report: &StageStatus) -> Result<(), ApiError> {
     let [transfer] = transfers else { return Ok(()) };
     if is_end(report) {
         return Ok(());
     }
     let (number, active) = (transfer.number, StageStatus { state: StageState::Active, ..report.clone() });
-    control.database.transact(move |tx| transfers::set_report(tx, number, &active)).await
+    app.database.transact(move |tx| transfers::set_report(tx, number, &active)).await
 }
 
 fn is_end(report: &StageStatus) -> bool {
@@ -107,20 +103,20 @@ fn is_end(report: &StageStatus) -> bool {
 ///
 /// # Errors
 /// The database's.
-pub async fn discard<S: Site>(
-    control: &Control<S>,
+pub(crate) async fn discard<S: Site>(
+    app: &App<S>,
     transfer: &Transfer,
 ) -> Result<Option<(Leftover, ApiError)>, ApiError> {
     let of = transfer.clone();
-    let place = control.database.transact(move |tx| place_of(tx, &of)).await?;
+    let place = app.database.transact(move |tx| place_of(tx, &of)).await?;
     let Some((node, id)) = place else { return Ok(None) };
     // On one machine nodes run only while they are needed.
-    let up = match control.site.cluster() {
-        None => control.site.ensure_nodes(std::slice::from_ref(&node)).await.map(drop),
+    let up = match app.site.cluster() {
+        None => app.site.ensure_nodes(std::slice::from_ref(&node)).await.map(drop),
         Some(_) => Ok(()),
     };
     let gone = match up {
-        Ok(()) => control.site.delete_stage(&node, &id).await,
+        Ok(()) => app.site.delete_stage(&node, &id).await,
         Err(error) => Err(error),
     };
     Ok(gone.err().map(|error| (Leftover { node, kind: Kind::Stage, id }, error)))

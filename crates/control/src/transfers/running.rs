@@ -7,7 +7,7 @@ use tokio::sync::watch;
 
 /// What runs now, and who waits for its end.
 #[derive(Default)]
-pub struct Running {
+pub(crate) struct Running {
     /// How to stop each transfer that runs, by its number.
     stops: Mutex<HashMap<u64, watch::Sender<bool>>>,
     /// Held while it is decided what runs: what is active in the database has its stop in the table.

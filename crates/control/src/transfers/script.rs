@@ -9,7 +9,7 @@ use wire::control::{ApiError, Blame, FileFailure, Side, StageStatus};
 use wire::node::StagePolicy;
 
 use super::{runner, specification};
-use crate::control::Control;
+use crate::app::App;
 use crate::lifecycle::buffers::{self, Buffer};
 use crate::lifecycle::job_nodes;
 use crate::site::Site;
@@ -19,7 +19,7 @@ use crate::turns::Cancelled;
 
 /// Whether the stages after a failed one still run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AfterFailure {
+pub(crate) enum AfterFailure {
     /// The job cannot start any more.
     Stop,
     /// Save what can be saved.
@@ -30,21 +30,21 @@ pub enum AfterFailure {
 ///
 /// # Errors
 /// The first failure, or `cancelled`.
-pub async fn run<S: Site>(
-    control: &Control<S>,
+pub(crate) async fn run<S: Site>(
+    app: &App<S>,
     session: &Session,
     direction: Direction,
     after_failure: AfterFailure,
     mut cancelled: Cancelled,
 ) -> Result<(), ApiError> {
-    let used = buffers::of(control, session).await?;
+    let used = buffers::of(app, session).await?;
     let mut first_error = None;
-    for transfer in all_of(control, session)
+    for transfer in all_of(app, session)
         .await?
         .into_iter()
         .filter(|transfer| transfer.direction == direction && transfer.state != StageState::Complete)
     {
-        let result = run_one(control, session, &used, &transfer, &mut cancelled).await;
+        let result = run_one(app, session, &used, &transfer, &mut cancelled).await;
         let Err(error) = result else { continue };
         let stop = after_failure == AfterFailure::Stop || error.code == "cancelled";
         first_error.get_or_insert(error);
@@ -59,24 +59,24 @@ pub async fn run<S: Site>(
 ///
 /// # Errors
 /// The node does not answer.
-pub async fn stop_leftovers<S: Site>(control: &Control<S>, session: &Session) -> Result<(), ApiError> {
-    let all = all_of(control, session).await?;
+pub(crate) async fn stop_leftovers<S: Site>(app: &App<S>, session: &Session) -> Result<(), ApiError> {
+    let all = all_of(app, session).await?;
     for transfer in all.iter().filter(|transfer| transfer.state == StageState::Active) {
-        if let Some((_, error)) = runner::discard(control, transfer).await? {
+        if let Some((_, error)) = runner::discard(app, transfer).await? {
             return Err(error);
         }
-        note_cancelled(control, transfer).await?;
+        note_cancelled(app, transfer).await?;
     }
     Ok(())
 }
 
-async fn all_of<S: Site>(control: &Control<S>, session: &Session) -> Result<Vec<Transfer>, ApiError> {
+async fn all_of<S: Site>(app: &App<S>, session: &Session) -> Result<Vec<Transfer>, ApiError> {
     let token = session.token.clone();
-    control.database.transact(move |tx| transfers::of_script(tx, &token)).await
+    app.database.transact(move |tx| transfers::of_script(tx, &token)).await
 }
 
 async fn run_one<S: Site>(
-    control: &Control<S>,
+    app: &App<S>,
     session: &Session,
     used: &[Buffer],
     transfer: &Transfer,
@@ -84,20 +84,20 @@ async fn run_one<S: Site>(
 ) -> Result<(), ApiError> {
     let buffer = used.iter().find(|buffer| buffer.name == transfer.buffer);
     if buffer.is_some_and(|buffer| buffer.described.instance.is_private_volumes()) {
-        return wait_drained(control, session, transfer, cancelled).await;
+        return wait_drained(app, session, transfer, cancelled).await;
     }
     let alone = std::slice::from_ref(transfer);
-    let order = specification::of(control, alone, StagePolicy::default()).await?;
+    let order = specification::of(app, alone, StagePolicy::default()).await?;
     // Noted before it is started: a cancel after a crash must know that it may run.
-    note(control, transfer, begun(transfer)).await?;
+    note(app, transfer, begun(transfer)).await?;
     // A node that stays away is no verdict: the transfer is still noted as active, and a later call goes on.
-    match runner::run(control, alone, &order, told_to_stop(cancelled)).await? {
+    match runner::run(app, alone, &order, told_to_stop(cancelled)).await? {
         Some(end) => {
-            note(control, transfer, end.clone()).await?;
+            note(app, transfer, end.clone()).await?;
             judge(transfer, &end)
         }
         None => {
-            note_cancelled(control, transfer).await?;
+            note_cancelled(app, transfer).await?;
             Err(cancelled_error(transfer))
         }
     }
@@ -105,26 +105,26 @@ async fn run_one<S: Site>(
 
 /// The nodes of the job copy by themselves what they owe.
 async fn wait_drained<S: Site>(
-    control: &Control<S>,
+    app: &App<S>,
     session: &Session,
     transfer: &Transfer,
     cancelled: &mut Cancelled,
 ) -> Result<(), ApiError> {
     let started = std::time::Instant::now();
-    note(control, transfer, begun(transfer)).await?;
+    note(app, transfer, begun(transfer)).await?;
     let drained = tokio::select! {
-        drained = job_nodes::drained(control, session) => drained,
+        drained = job_nodes::drained(app, session) => drained,
         () = told_to_stop(cancelled) => Err(cancelled_error(transfer)),
     };
     let state = if drained.is_ok() { StageState::Complete } else { StageState::Failed };
     let elapsed_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
     let end = StageStatus { state, elapsed_ms, error: drained.err(), ..transfer.untouched() };
-    note(control, transfer, end.clone()).await?;
+    note(app, transfer, end.clone()).await?;
     judge(transfer, &end)
 }
 
 /// Completes when the caller's stop arrives, if ever.
-pub async fn told_to_stop(cancelled: &mut Cancelled) {
+pub(crate) async fn told_to_stop(cancelled: &mut Cancelled) {
     if cancelled.wait_for(|stop| *stop).await.is_err() {
         std::future::pending::<()>().await;
     }
@@ -135,22 +135,18 @@ fn begun(transfer: &Transfer) -> StageStatus {
     StageStatus { state: StageState::Active, ..transfer.untouched() }
 }
 
-async fn note<S: Site>(
-    control: &Control<S>,
-    transfer: &Transfer,
-    report: StageStatus,
-) -> Result<(), ApiError> {
+async fn note<S: Site>(app: &App<S>, transfer: &Transfer, report: StageStatus) -> Result<(), ApiError> {
     let number = transfer.number;
-    control.database.transact(move |tx| transfers::set_report(tx, number, &report)).await
+    app.database.transact(move |tx| transfers::set_report(tx, number, &report)).await
 }
 
-async fn note_cancelled<S: Site>(control: &Control<S>, transfer: &Transfer) -> Result<(), ApiError> {
+async fn note_cancelled<S: Site>(app: &App<S>, transfer: &Transfer) -> Result<(), ApiError> {
     let (number, error) = (transfer.number, cancelled_error(transfer));
     let note = move |tx: &rusqlite::Transaction<'_>| match transfers::find(tx, number)? {
         Some(last) => transfers::set_report(tx, number, &last.failed(error)),
         None => Ok(()),
     };
-    control.database.transact(note).await
+    app.database.transact(note).await
 }
 
 fn judge(transfer: &Transfer, end: &StageStatus) -> Result<(), ApiError> {

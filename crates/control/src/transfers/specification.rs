@@ -12,7 +12,7 @@ use model::phase::{Direction, StageKind, StageState};
 use wire::control::{ApiError, StagePair};
 use wire::node::{PfsMount, StagePolicy, StageSpec};
 
-use crate::control::{Control, no_such_session};
+use crate::app::{App, no_such_session};
 use crate::lifecycle::target::{self, Described};
 use crate::lifecycle::{buffers, wrong_phase};
 use crate::site::Site;
@@ -22,7 +22,7 @@ use crate::state::sessions::{self, Session};
 use crate::state::transfers::{self, Transfer};
 
 /// What one worker copies, and where it runs.
-pub struct Order {
+pub(super) struct Order {
     /// The node.
     pub node: String,
     /// What it is told.
@@ -35,16 +35,16 @@ pub struct Order {
 ///
 /// # Errors
 /// The buffer is not there, or its nodes are not.
-pub async fn of<S: Site>(
-    control: &Control<S>,
+pub(super) async fn of<S: Site>(
+    app: &App<S>,
     transfers: &[Transfer],
     policy: StagePolicy,
 ) -> Result<Order, ApiError> {
     let first = &transfers[0];
-    let (session, described) = buffer_of(control, first).await?;
+    let (session, described) = buffer_of(app, first).await?;
     let node = node_in(&described.instance).unwrap_or_default().to_owned();
-    let addresses = target::addresses(control, &described.instance).await?;
-    let nodes = target::usable(&control.site, &addresses);
+    let addresses = target::addresses(app, &described.instance).await?;
+    let nodes = target::usable(&app.site, &addresses);
     let shown = first.untouched();
     let pair = |transfer: &Transfer| StagePair {
         buffer: transfer.buffer_path.clone(),
@@ -62,22 +62,19 @@ pub async fn of<S: Site>(
         buffer_name: first.buffer_name(),
         source: shown.source,
         destination: shown.destination,
-        target: target::namespace(&control.site, &described, first.access_mode, &node, nodes),
+        target: target::namespace(&app.site, &described, first.access_mode, &node, nodes),
         owner: first.owner.clone(),
         policy,
         pairs: if alone { Vec::new() } else { transfers.iter().map(pair).collect() },
         source_ino: if alone { first.source_ino() } else { None },
-        pfs_mounts: noted_mounts(control, node_in(&described.instance), transfers).await?,
+        pfs_mounts: noted_mounts(app, node_in(&described.instance), transfers).await?,
         ticket: String::new(),
     };
     Ok(Order { node, spec: target::with_ticket(&described.instance, spec), session })
 }
 
 /// The session that a transfer goes with, and the buffer.
-async fn buffer_of<S: Site>(
-    control: &Control<S>,
-    transfer: &Transfer,
-) -> Result<(Session, Described), ApiError> {
+async fn buffer_of<S: Site>(app: &App<S>, transfer: &Transfer) -> Result<(Session, Described), ApiError> {
     let (token, holder) = (transfer.token.clone(), transfer.holder().to_owned());
     let read = move |tx: &rusqlite::Transaction<'_>| {
         let described = match sessions::find(tx, &holder)? {
@@ -86,7 +83,7 @@ async fn buffer_of<S: Site>(
         };
         Ok((sessions::find(tx, &token)?, described))
     };
-    let (session, described) = control.database.transact(read).await?;
+    let (session, described) = app.database.transact(read).await?;
     let session = session.ok_or_else(|| no_such_session(&transfer.token))?;
     let described = described.ok_or_else(|| match transfer.buffer.as_str() {
         "" => wrong_phase(&session, "nothing is allocated", "call setup first"),
@@ -99,8 +96,8 @@ async fn buffer_of<S: Site>(
 ///
 /// # Errors
 /// The buffer is not there.
-pub async fn node_of<S: Site>(control: &Control<S>, transfer: &Transfer) -> Result<Option<String>, ApiError> {
-    let (_, described) = buffer_of(control, transfer).await?;
+pub(super) async fn node_of<S: Site>(app: &App<S>, transfer: &Transfer) -> Result<Option<String>, ApiError> {
+    let (_, described) = buffer_of(app, transfer).await?;
     Ok(node_in(&described.instance).map(str::to_owned))
 }
 
@@ -110,7 +107,7 @@ fn node_in(instance: &Instance) -> Option<&str> {
 }
 
 /// The node that a transfer is, or was, copied by, and that node's name for it. `None`: the buffer is gone.
-pub fn place_of(
+pub(super) fn place_of(
     tx: &rusqlite::Transaction<'_>,
     transfer: &Transfer,
 ) -> state::Result<Option<(String, String)>> {
@@ -125,14 +122,14 @@ pub fn place_of(
 const WITHIN: Duration = Duration::from_secs(2);
 
 /// What these paths are on at a node; `None` where that cannot be told now.
-pub async fn mounts_of<S: Site>(
-    control: &Control<S>,
+pub(super) async fn mounts_of<S: Site>(
+    app: &App<S>,
     node: Option<&str>,
     paths: &[PathBuf],
 ) -> Vec<Option<PfsMount>> {
     let unknown = || vec![None; paths.len()];
     let Some(node) = node.filter(|_| !paths.is_empty()) else { return unknown() };
-    match tokio::time::timeout(WITHIN, control.site.pfs_mounts(node, paths)).await {
+    match tokio::time::timeout(WITHIN, app.site.pfs_mounts(node, paths)).await {
         Ok(Ok(found)) if found.len() == paths.len() => found,
         Ok(Err(error)) => {
             tracing::warn!(node, %error, "what is mounted for transfers is not known");
@@ -150,14 +147,14 @@ pub async fn mounts_of<S: Site>(
 /// # Errors
 /// The database's.
 async fn noted_mounts<S: Site>(
-    control: &Control<S>,
+    app: &App<S>,
     node: Option<&str>,
     transfers: &[Transfer],
 ) -> Result<Vec<PfsMount>, ApiError> {
     let (known, unknown): (Vec<&Transfer>, Vec<&Transfer>) =
         transfers.iter().partition(|transfer| transfer.pfs_mount.is_some());
     let paths: Vec<PathBuf> = unknown.iter().map(|transfer| transfer.pfs_path.clone()).collect();
-    let found = mounts_of(control, node, &paths).await;
+    let found = mounts_of(app, node, &paths).await;
     let noted: Vec<(u64, PfsMount)> =
         unknown.iter().zip(found).filter_map(|(transfer, found)| Some((transfer.number, found?))).collect();
     let mut mounts: Vec<PfsMount> = known.iter().filter_map(|transfer| transfer.pfs_mount.clone()).collect();
@@ -166,7 +163,7 @@ async fn noted_mounts<S: Site>(
         let note = move |tx: &rusqlite::Transaction<'_>| {
             noted.iter().try_for_each(|(number, mount)| transfers::note_mount(tx, *number, mount))
         };
-        control.database.transact(note).await?;
+        app.database.transact(note).await?;
     }
     mounts.sort_by(|a, b| (&a.mountpoint, &a.kind, &a.path).cmp(&(&b.mountpoint, &b.kind, &b.path)));
     mounts.dedup_by(|a, b| (&a.mountpoint, &a.kind) == (&b.mountpoint, &b.kind));
@@ -175,14 +172,14 @@ async fn noted_mounts<S: Site>(
 
 /// Notes what the PFS side is on of what a job stages out at its end, which is long after this. What cannot be noted
 /// now is when it is copied.
-pub async fn note_mounts<S: Site>(control: &Control<S>, stages: &[Transfer]) {
+pub(super) async fn note_mounts<S: Site>(app: &App<S>, stages: &[Transfer]) {
     let ahead = |stage: &&Transfer| {
         stage.direction == Direction::Out && stage.state != StageState::Complete && stage.pfs_mount.is_none()
     };
     for stage in stages.iter().filter(ahead) {
-        let node = node_of(control, stage).await;
+        let node = node_of(app, stage).await;
         let noted = match node {
-            Ok(node) => noted_mounts(control, node.as_deref(), std::slice::from_ref(stage)).await.map(drop),
+            Ok(node) => noted_mounts(app, node.as_deref(), std::slice::from_ref(stage)).await.map(drop),
             Err(error) => Err(error),
         };
         if let Err(error) = noted {

@@ -12,7 +12,7 @@ use wire::control::ApiError;
 use wire::node::StagePolicy;
 
 use super::specification;
-use crate::control::Control;
+use crate::app::App;
 use crate::lifecycle::buffers::Buffer;
 use crate::site::Site;
 use crate::state::instances::Instance;
@@ -21,36 +21,36 @@ use crate::state::transfers::Transfer;
 
 /// Starts the passes. Where that does not work all is copied at the job's end. What is copied then is told what the PFS
 /// is on now.
-pub async fn start<S: Site>(control: &Control<S>, session: &Session, used: &[Buffer], stages: &[Transfer]) {
+pub(crate) async fn start<S: Site>(app: &App<S>, session: &Session, used: &[Buffer], stages: &[Transfer]) {
     let private =
         |name: &str| used.iter().any(|of| of.name == name && of.described.instance.is_private_volumes());
     let outs: Vec<Transfer> = stages.iter().filter(|stage| !private(&stage.buffer)).cloned().collect();
-    specification::note_mounts(control, &outs).await;
+    specification::note_mounts(app, &outs).await;
     let drains = |buffer: &Buffer| buffer.name.is_empty() && by_passes(&buffer.described.instance);
     if !used.iter().any(drains) {
         return;
     }
     for stage in stages.iter().filter(|stage| is_drained(stage)) {
-        if let Err(error) = start_one(control, stage).await {
+        if let Err(error) = start_one(app, stage).await {
             let source = stage.source();
             tracing::warn!(token = session.token, source, %error, "nothing is drained while the job runs");
         }
     }
 }
 
-async fn start_one<S: Site>(control: &Control<S>, stage: &Transfer) -> Result<(), ApiError> {
+async fn start_one<S: Site>(app: &App<S>, stage: &Transfer) -> Result<(), ApiError> {
     let policy = StagePolicy { while_running: true, ..StagePolicy::default() };
-    let order = specification::of(control, std::slice::from_ref(stage), policy).await?;
-    control.site.start_stage(&order.node, &order.spec).await.map(drop)
+    let order = specification::of(app, std::slice::from_ref(stage), policy).await?;
+    app.site.start_stage(&order.node, &order.spec).await.map(drop)
 }
 
 /// Whether what a job writes into its buffer is copied by passes; private volumes have a drainer of their own.
-pub fn by_passes(instance: &Instance) -> bool {
+pub(crate) fn by_passes(instance: &Instance) -> bool {
     instance.drain == Some(Drain::OnClose) && !instance.is_private_volumes()
 }
 
 /// Whether passes may be at work on a stage of a buffer that drains.
-pub fn is_drained(stage: &Transfer) -> bool {
+pub(crate) fn is_drained(stage: &Transfer) -> bool {
     stage.direction == Direction::Out && stage.buffer.is_empty() && is_ahead(stage.state)
 }
 

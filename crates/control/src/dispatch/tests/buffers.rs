@@ -22,7 +22,7 @@ fn create(name: &str) -> CreatePersistent {
 
 async fn made(it: &Fixture, create: CreatePersistent) -> Result<(), ApiError> {
     let name = create.name.clone();
-    it.control.run(&name, Request::Create(Box::new(create))).await
+    it.app.run(&name, Request::Create(Box::new(create))).await
 }
 
 const USES: &str = "#!/bin/sh\n#DW persistentdw name=data\n\
@@ -38,7 +38,7 @@ async fn a_persistent_buffer_is_made_once_and_its_name_is_taken() {
     assert_eq!(made(&it, other).await.unwrap_err().code, "name_taken");
     assert_eq!(made(&it, create("7")).await.unwrap_err().code, "bad_name");
     assert_eq!(made(&it, create("../x")).await.unwrap_err().code, "bad_token");
-    let status = crate::status::of_token(&it.control, "data").await.unwrap();
+    let status = crate::status::of_token(&it.app, "data").await.unwrap();
     assert!(status.persistent.is_some() && status.phase == Phase::Ready);
 }
 
@@ -50,7 +50,7 @@ async fn a_name_is_taken_also_for_who_asks_while_the_buffer_is_being_made() {
         tokio::join!(made(&it, create("data")), made(&it, create("data")), made(&it, other));
     first.and(same).unwrap();
     assert_eq!(second.unwrap_err().code, "name_taken");
-    assert_eq!(crate::status::of_token(&it.control, "data").await.unwrap().owner.uid, 1000);
+    assert_eq!(crate::status::of_token(&it.app, "data").await.unwrap().owner.uid, 1000);
 }
 
 #[tokio::test]
@@ -67,16 +67,16 @@ async fn a_job_uses_stages_and_mounts_a_persistent_buffer_and_leaves_it() {
         assert_eq!(mount.mountpoint, Path::new("/mnt/7/persistent-data"));
         assert!(!mount.exclusive, "another job may mount it any time");
     }
-    let variables = paths::paths(&it.control, TOKEN).await.unwrap().variables;
+    let variables = paths::paths(&it.app, TOKEN).await.unwrap().variables;
     assert_eq!(variables["DW_PERSISTENT_STRIPED_data"], "/mnt/7/persistent-data/");
-    assert_eq!(paths::real_size(&it.control, TOKEN).await.unwrap().capacity, 0);
+    assert_eq!(paths::real_size(&it.app, TOKEN).await.unwrap().capacity, 0);
 
-    let error = it.control.teardown("data", Teardown { hurry: true }).await.unwrap_err();
+    let error = it.app.teardown("data", Teardown { hurry: true }).await.unwrap_err();
     assert!(error.code == "buffer_in_use" && error.message.contains('7'), "{error}");
     it.run(post_run()).await.unwrap();
-    it.control.teardown(TOKEN, Teardown::default()).await.unwrap();
+    it.app.teardown(TOKEN, Teardown::default()).await.unwrap();
     assert_eq!(it.site.world().fragments.len(), 2, "the buffer is still there");
-    it.control.teardown("data", Teardown::default()).await.unwrap();
+    it.app.teardown("data", Teardown::default()).await.unwrap();
     assert!(it.is_empty());
 }
 
@@ -102,23 +102,20 @@ async fn what_a_job_staged_in_a_persistent_buffer_a_later_job_sees() {
     };
     let owner = Rights::Owner(1000);
     for (name, due) in [("now", StageDue::Now), ("later", StageDue::AtJobEnd)] {
-        asked::ask(&it.control, owner, demand(name, due)).await.unwrap();
+        asked::ask(&it.app, owner, demand(name, due)).await.unwrap();
     }
     it.run(post_run()).await.unwrap();
     assert_eq!(it.site.world().count("start_stage data.d2"), 0, "it waits for the job's end");
     it.run(Request::DataOut).await.unwrap();
-    it.control.teardown(TOKEN, Teardown::default()).await.unwrap();
+    it.app.teardown(TOKEN, Teardown::default()).await.unwrap();
 
-    it.control
-        .run("8", Request::Setup(Box::new(job("#!/bin/sh\n#DW persistentdw name=data\n"))))
-        .await
-        .unwrap();
-    it.control.run("8", on(&["c2"])).await.unwrap();
+    it.app.run("8", Request::Setup(Box::new(job("#!/bin/sh\n#DW persistentdw name=data\n")))).await.unwrap();
+    it.app.run("8", on(&["c2"])).await.unwrap();
     let mountpoint = "/mnt/8/persistent-data".into();
     let mounted = Place::Mount { instance: "i1".into(), mountpoint };
     for place in [place("8"), mounted] {
         let query = StageQuery { place, scope: StageScope::All, wait_ms: 0 };
-        let counts = asked::counts(&it.control, owner, query).await.unwrap();
+        let counts = asked::counts(&it.app, owner, query).await.unwrap();
         assert_eq!((counts.complete, counts.deferred, counts.failed), (2, 0, 0));
     }
 }
@@ -130,7 +127,7 @@ async fn another_users_buffer_is_refused_at_setup_unless_it_is_shared() {
     assert_eq!(it.setup(stranger()).await.unwrap_err().code, "no_such_buffer");
     made(&it, create("data")).await.unwrap();
     assert_eq!(it.setup(stranger()).await.unwrap_err().code, "not_yours");
-    assert_eq!(crate::status::of_token(&it.control, TOKEN).await.unwrap_err().code, "no_such_session");
+    assert_eq!(crate::status::of_token(&it.app, TOKEN).await.unwrap_err().code, "no_such_session");
     made(&it, CreatePersistent { shared: true, ..create("open") }).await.unwrap();
     let text = "#!/bin/sh\n#DW persistentdw name=open\n";
     it.setup(Setup { owner: Owner { uid: 2002, gid: 2002 }, ..job(text) }).await.unwrap();
@@ -144,7 +141,7 @@ async fn a_job_with_bb_lines_only_has_a_session_without_a_buffer() {
     it.setup(job("#!/bin/sh\n#BB create_persistent name=data capacity=2GiB\n")).await.unwrap();
     it.run(Request::DataIn).await.unwrap();
     it.run(post_run()).await.unwrap();
-    it.control.teardown(TOKEN, Teardown::default()).await.unwrap();
+    it.app.teardown(TOKEN, Teardown::default()).await.unwrap();
     assert!(it.is_empty());
     let alone = Fixture::new();
     let error = alone.setup(request("#!/bin/sh\n#BB destroy_persistent name=data\n")).await.unwrap_err();
@@ -161,7 +158,7 @@ async fn objects_have_numbers_that_fit_together_and_owners_see_their_own() {
     it.run(on(&["c1", "c2"])).await.unwrap();
     let read = async |rights| {
         let views = it.site.nodes();
-        it.control.database.transact(move |tx| objects::read(tx, &views, rights, |_| None)).await.unwrap()
+        it.app.database.transact(move |tx| objects::read(tx, &views, rights, |_| None)).await.unwrap()
     };
     let all = read(Rights::Operator).await;
     assert_eq!((all.sessions.len(), all.instances.len(), all.fragments.len()), (2, 2, 3));
@@ -185,7 +182,7 @@ async fn a_persistent_buffer_is_mirrored_where_its_pool_wishes_and_can_unless_it
         let mut world = it.site.world();
         world.cluster.as_mut().unwrap().pools[0].persistent_redundancy = redundancy;
     };
-    let status = async |name: &str| crate::status::of_token(&it.control, name).await.unwrap();
+    let status = async |name: &str| crate::status::of_token(&it.app, name).await.unwrap();
     wish(Redundancy::Mirror);
     made(&it, create("lasts")).await.unwrap();
     let instance = status("lasts").await.instance.unwrap();
@@ -209,13 +206,13 @@ async fn a_pool_that_wishes_no_mirror_has_none_but_where_it_is_asked_for() {
     let it = fixture();
     made(&it, create("single")).await.unwrap();
     assert_eq!(
-        crate::status::of_token(&it.control, "single").await.unwrap().instance.unwrap().redundancy,
+        crate::status::of_token(&it.app, "single").await.unwrap().instance.unwrap().redundancy,
         Redundancy::None
     );
     let asked = CreatePersistent { redundancy: Some(Redundancy::Mirror), ..create("asked") };
     made(&it, asked).await.unwrap();
     assert_eq!(
-        crate::status::of_token(&it.control, "asked").await.unwrap().instance.unwrap().redundancy,
+        crate::status::of_token(&it.app, "asked").await.unwrap().instance.unwrap().redundancy,
         Redundancy::Mirror
     );
 }

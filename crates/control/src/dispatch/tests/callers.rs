@@ -22,7 +22,7 @@ fn client(it: &Fixture, uid: u32) -> Client {
     let socket = it.dir.path().join(format!("{uid}.sock"));
     let door = server::bind(&socket, OpenTo::Everybody).expect("the folder is ours");
     let policy = Policy::Cluster { wlm: vec![SLURM], admins: vec![ADMIN] };
-    let routes = router(Door { control: Arc::clone(&it.control), policy, ending: Arc::new(Notify::new()) });
+    let routes = router(Door { app: Arc::clone(&it.app), policy, ending: Arc::new(Notify::new()) });
     let routes = routes.layer(from_fn(move |mut request: HttpRequest, next: Next| {
         request.extensions_mut().insert(Caller { uid, gid: uid });
         next.run(request)

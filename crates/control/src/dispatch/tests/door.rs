@@ -15,8 +15,7 @@ use crate::rights::Policy;
 fn serve(it: &Fixture) -> Client {
     let socket = it.dir.path().join("control.sock");
     let listener = server::bind(&socket, OpenTo::Ourselves).expect("the folder is ours");
-    let door =
-        Door { control: Arc::clone(&it.control), policy: Policy::Own, ending: Arc::new(Notify::new()) };
+    let door = Door { app: Arc::clone(&it.app), policy: Policy::Own, ending: Arc::new(Notify::new()) };
     tokio::spawn(server::serve(vec![listener], router(door), std::future::pending()));
     Client::new(socket)
 }
@@ -57,7 +56,7 @@ fn staging(kind: &str, source: &Path) -> String {
 async fn job_process_sums_up_a_good_script_and_allocates_nothing() {
     let it = Fixture::new();
     let summary: JobSummary =
-        job_process::run(&it.control, job_process(&staging("directory", it.dir.path()))).await.unwrap();
+        job_process::run(&it.app, job_process(&staging("directory", it.dir.path()))).await.unwrap();
     assert_eq!((summary.stage_ins, summary.stage_outs, summary.capacity_bytes), (1, 0, 9537 << 20));
     assert!(it.site.world().calls.is_empty());
 }
@@ -66,10 +65,9 @@ async fn job_process_sums_up_a_good_script_and_allocates_nothing() {
 async fn job_process_refuses_sources_that_are_missing_or_of_another_kind() {
     let it = Fixture::new();
     let missing = it.dir.path().join("missing");
-    let error = job_process::run(&it.control, job_process(&staging("file", &missing))).await.unwrap_err();
+    let error = job_process::run(&it.app, job_process(&staging("file", &missing))).await.unwrap_err();
     assert!(error.message.contains("No such file") && error.message.contains("missing"), "{error}");
-    let error =
-        job_process::run(&it.control, job_process(&staging("file", it.dir.path()))).await.unwrap_err();
+    let error = job_process::run(&it.app, job_process(&staging("file", it.dir.path()))).await.unwrap_err();
     assert!(error.advice.contains("type=directory"), "{error}");
 }
 
@@ -77,7 +75,7 @@ async fn job_process_refuses_sources_that_are_missing_or_of_another_kind() {
 async fn job_process_refuses_a_buffer_larger_than_the_pool() {
     let it = Fixture::new();
     it.site.world().available_bytes = 1 << 30;
-    let error = job_process::run(&it.control, job_process(JOB)).await.unwrap_err();
+    let error = job_process::run(&it.app, job_process(JOB)).await.unwrap_err();
     assert_eq!(error.code, "pool_too_small");
     assert!(error.message.contains("9.3 GiB") && error.message.contains("1 GiB"), "{error}");
 }

@@ -3,7 +3,7 @@
 use super::*;
 
 async fn execute(it: &Fixture, sql: String) {
-    it.control.database.transact(move |tx| Ok(tx.execute_batch(&sql)?)).await.unwrap();
+    it.app.database.transact(move |tx| Ok(tx.execute_batch(&sql)?)).await.unwrap();
 }
 
 async fn takes_nothing(it: &Fixture, table: &str) {

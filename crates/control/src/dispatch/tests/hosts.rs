@@ -12,7 +12,7 @@ const JOB: &str = "#!/bin/sh\n\
     #DW stage_out type=file source=$DW_JOB_STRIPED/x destination=/pfs/x\n";
 
 /// Storage on s1 and s2, four grains of 1 GiB each; compute on c1 and c2.
-pub fn cluster() -> MemorySite {
+pub(super) fn cluster() -> MemorySite {
     let site = MemorySite::default();
     site.world().cluster = Some(ClusterSetting {
         pools: vec![PoolSetting {
@@ -46,16 +46,16 @@ pub fn cluster() -> MemorySite {
     site
 }
 
-pub fn fixture() -> Fixture {
+pub(super) fn fixture() -> Fixture {
     Fixture::over(Arc::new(tempfile::tempdir().expect("a temporary folder")), cluster())
 }
 
 /// A job of Slurm's.
-pub fn job(text: &str) -> Setup {
+pub(super) fn job(text: &str) -> Setup {
     Setup { caller: "SLURM".into(), fragments: None, ..request(text) }
 }
 
-pub fn on(hosts: &[&str]) -> Request {
+pub(super) fn on(hosts: &[&str]) -> Request {
     let hosts = hosts.iter().map(|host| (*host).to_owned()).collect();
     Request::PreRun(PreRun { hosts, ..PreRun::default() })
 }
@@ -125,10 +125,10 @@ async fn what_a_silent_node_keeps_is_not_taken_for_what_it_was_given_since() {
     ready(&it).await;
     it.site.world().silent.insert("c2".to_owned());
     it.run(on(&["c1", "c2"])).await.unwrap_err();
-    assert!(!it.control.database.transact(all).await.unwrap().is_empty(), "c2 may have mounted it");
+    assert!(!it.app.database.transact(all).await.unwrap().is_empty(), "c2 may have mounted it");
     it.site.world().silent.clear();
     it.run(on(&["c1", "c2"])).await.unwrap();
-    leftovers::tidy(&it.control).await.unwrap();
+    leftovers::tidy(&it.app).await.unwrap();
     assert!(it.site.world().mounts.contains_key("c2/7-striped"), "the job is using it");
 }
 
@@ -140,15 +140,15 @@ async fn what_a_silent_node_keeps_is_taken_when_it_is_back() {
     it.site.world().silent.extend(["c2".to_owned(), "s2".to_owned()]);
     it.run(post_run()).await.unwrap();
     assert_eq!(it.site.world().mounts.len(), 2, "those of c2");
-    it.control.teardown(TOKEN, Teardown { hurry: true }).await.unwrap();
+    it.app.teardown(TOKEN, Teardown { hurry: true }).await.unwrap();
     assert_eq!(it.status().await.phase, Phase::TornDown);
-    leftovers::tidy(&it.control).await.unwrap();
+    leftovers::tidy(&it.app).await.unwrap();
     assert_eq!(it.site.world().fragments.len(), 1, "s2 is still silent");
 
     it.site.world().silent.clear();
-    leftovers::tidy(&it.control).await.unwrap();
+    leftovers::tidy(&it.app).await.unwrap();
     assert!(it.is_empty());
-    assert!(it.control.database.transact(all).await.unwrap().is_empty());
+    assert!(it.app.database.transact(all).await.unwrap().is_empty());
 }
 
 #[tokio::test]
@@ -157,7 +157,7 @@ async fn names_that_a_silent_node_still_has_are_not_given_again() {
     ready(&it).await;
     it.run(on(&["c2"])).await.unwrap();
     it.site.world().silent.insert("c2".to_owned());
-    it.control.teardown(TOKEN, Teardown { hurry: true }).await.unwrap();
+    it.app.teardown(TOKEN, Teardown { hurry: true }).await.unwrap();
     it.site.world().silent.clear();
     ready(&it).await;
     it.run(on(&["c2"])).await.unwrap();
@@ -169,13 +169,13 @@ async fn a_drained_node_gets_nothing_new_and_two_jobs_do_not_get_the_same_room()
     let it = fixture();
     let text = "#DW jobdw type=scratch access_mode=striped capacity=3GiB\n";
     it.site.admit(Known { drained: Some("a fan".into()), ..known(&it, "s2") }).unwrap();
-    it.control.run("1", Request::Setup(Box::new(job(text)))).await.unwrap();
-    assert_eq!(crate::status::of_token(&it.control, "1").await.unwrap().instance.unwrap().nodes, ["s1"]);
-    let error = it.control.run("2", Request::Setup(Box::new(job(text)))).await.unwrap_err();
+    it.app.run("1", Request::Setup(Box::new(job(text)))).await.unwrap();
+    assert_eq!(crate::status::of_token(&it.app, "1").await.unwrap().instance.unwrap().nodes, ["s1"]);
+    let error = it.app.run("2", Request::Setup(Box::new(job(text)))).await.unwrap_err();
     assert!(matches!(error.code.as_str(), "pool_full" | "pool_too_small"), "{error}");
     it.site.admit(Known { drained: None, ..known(&it, "s2") }).unwrap();
-    it.control.run("2", Request::Setup(Box::new(job(text)))).await.unwrap();
-    assert_eq!(crate::status::of_token(&it.control, "2").await.unwrap().instance.unwrap().nodes, ["s2"]);
+    it.app.run("2", Request::Setup(Box::new(job(text)))).await.unwrap();
+    assert_eq!(crate::status::of_token(&it.app, "2").await.unwrap().instance.unwrap().nodes, ["s2"]);
 }
 
 fn known(it: &Fixture, name: &str) -> Known {

@@ -51,7 +51,7 @@ fn has(it: &Fixture, node: &str) -> bool {
 async fn every_node_of_the_job_has_a_volume_of_that_size_and_the_job_is_told_where() {
     let it = fixture();
     it.setup(job(JOB)).await.unwrap();
-    let variables = paths::paths(&it.control, TOKEN).await.unwrap().variables;
+    let variables = paths::paths(&it.app, TOKEN).await.unwrap().variables;
     assert_eq!(variables["DW_JOB_PRIVATE"], "/local/u/");
     assert_eq!((variables["BBPATH"].as_str(), variables["FOREBAY_LOCAL"].as_str()), ("/local/u", "/local/u"));
     let drain = (variables["PERSIST_DIR"].as_str(), variables["PFS_DIR"].as_str());
@@ -72,7 +72,7 @@ async fn every_node_of_the_job_has_a_volume_of_that_size_and_the_job_is_told_whe
     it.run(post_run()).await.unwrap();
     assert!(!has(&it, "c1") && !has(&it, "c2"));
     it.run(Request::DataOut).await.unwrap();
-    assert_eq!(it.control.teardown(TOKEN, Teardown::default()).await.unwrap().kept, None);
+    assert_eq!(it.app.teardown(TOKEN, Teardown::default()).await.unwrap().kept, None);
 }
 
 #[tokio::test]
@@ -119,16 +119,16 @@ async fn what_is_owed_is_set_aside_and_what_is_given_up_is_discarded_also_at_a_n
     started(&it).await;
     it.site.world().hanging.insert("/pfs/out".into());
     it.run(post_run()).await.unwrap();
-    let kept = it.control.teardown(TOKEN, Teardown::default()).await.unwrap();
+    let kept = it.app.teardown(TOKEN, Teardown::default()).await.unwrap();
     assert_eq!(kept.renamed.as_deref(), Some("7-kept-1"));
     assert!(has(&it, "c1") && has(&it, "c2"));
     it.site.world().silent.insert("c2".to_owned());
-    it.control.teardown("7-kept-1", Teardown { hurry: true }).await.unwrap();
+    it.app.teardown("7-kept-1", Teardown { hurry: true }).await.unwrap();
     assert!(!has(&it, "c1") && has(&it, "c2"));
     // Nodes do not mistake the next job's volume for the one that is still to go.
     started_again(&it).await;
     it.site.world().silent.clear();
-    leftovers::tidy(&it.control).await.unwrap();
+    leftovers::tidy(&it.app).await.unwrap();
     assert!(!has(&it, "c2"));
     assert_eq!(it.site.world().locals.len(), 1, "the next job's");
 }
@@ -187,13 +187,13 @@ async fn a_striped_buffer_lies_on_the_nodes_that_the_job_gets() {
     assert_eq!((instance.nodes.as_slice(), instance.capacity_bytes), (&HOSTS.map(String::from)[..], 6 << 30));
     assert_eq!(it.site.world().fragments.len(), 2);
     assert_eq!(it.site.world().mounts.len(), 2);
-    let variables = paths::paths(&it.control, TOKEN).await.unwrap().variables;
+    let variables = paths::paths(&it.app, TOKEN).await.unwrap().variables;
     assert_eq!(variables.keys().collect::<Vec<_>>(), ["DW_JOB_STRIPED"]);
     let error = it.run(on(&["c1"])).await.unwrap_err();
     assert_eq!(error.code, "other_nodes", "{error}");
     it.run(post_run()).await.unwrap();
     it.run(Request::DataOut).await.unwrap();
-    assert_eq!(it.control.teardown(TOKEN, Teardown::default()).await.unwrap().kept, None);
+    assert_eq!(it.app.teardown(TOKEN, Teardown::default()).await.unwrap().kept, None);
     assert!(it.is_empty());
 }
 

@@ -48,17 +48,17 @@ impl Fixture {
     }
 
     async fn ask(&self, demand: StageRequest) -> Vec<String> {
-        asked::ask(&self.control, OWNER, demand).await.expect("accepted").ids
+        asked::ask(&self.app, OWNER, demand).await.expect("accepted").ids
     }
 
     async fn counts(&self, scope: StageScope, wait_ms: u64) -> [u64; 4] {
         let query = StageQuery { place: place(), scope, wait_ms };
-        numbers(asked::counts(&self.control, OWNER, query).await.expect("the buffer is there"))
+        numbers(asked::counts(&self.app, OWNER, query).await.expect("the buffer is there"))
     }
 
     async fn change(&self, scope: StageScope, change: Change) -> [u64; 4] {
         let how = StageChange { place: place(), scope, change };
-        numbers(asked::change(&self.control, OWNER, how).await.expect("the buffer is there"))
+        numbers(asked::change(&self.app, OWNER, how).await.expect("the buffer is there"))
     }
 
     async fn until_active(&self, id: &str) {
@@ -81,7 +81,7 @@ async fn a_stage_is_seen_after_its_caller_and_control_have_died() {
         world.hanging.clear();
         world.stages.clear();
     }
-    on_demand::resume(&next.control).await.unwrap();
+    on_demand::resume(&next.app).await.unwrap();
     assert_eq!(next.counts(files(&["a", "b"]), 20_000).await, [2, 0, 0, 0]);
     assert_eq!(next.counts(StageScope::All, 0).await, [2, 0, 0, 0]);
     assert_eq!(next.counts(files(&["c"]), 0).await, [0; 4]);
@@ -129,13 +129,13 @@ async fn no_more_stages_run_at_once_than_the_buffer_allows() {
     let it = Fixture::running().await;
     let names = ["a", "b", "c", "d", "e", "f"];
     it.site.world().hanging.extend(names.iter().map(|name| format!("$DW_JOB_STRIPED/{name}")));
-    asked::set_concurrency(&it.control, OWNER, StageConcurrency { place: place(), concurrency: 2 })
+    asked::set_concurrency(&it.app, OWNER, StageConcurrency { place: place(), concurrency: 2 })
         .await
         .unwrap();
     it.ask(out(&names, StageDue::Now)).await;
     it.until_active("7.d6").await;
     assert_eq!(it.site.world().count("start_stage 7.d"), 2);
-    asked::set_concurrency(&it.control, OWNER, StageConcurrency { place: place(), concurrency: 5 })
+    asked::set_concurrency(&it.app, OWNER, StageConcurrency { place: place(), concurrency: 5 })
         .await
         .unwrap();
     it.until_active("7.d9").await;
@@ -160,7 +160,7 @@ async fn what_waits_for_the_jobs_end_is_staged_out_then_unless_it_is_revoked() {
     it.run(Request::DataOut).await.unwrap();
     assert_eq!(it.site.world().count("start_stage 7.d5"), 1);
     assert_eq!(it.site.world().count("start_stage 7.d6"), 0);
-    assert_eq!(it.control.teardown(TOKEN, Teardown::default()).await.unwrap().kept, None);
+    assert_eq!(it.app.teardown(TOKEN, Teardown::default()).await.unwrap().kept, None);
     assert!(it.is_empty());
 }
 
@@ -171,15 +171,15 @@ async fn a_stage_out_that_a_program_asked_for_is_owed_until_it_is_done() {
     it.ask(out(&["a"], StageDue::Now)).await;
     assert_eq!(it.counts(files(&["a"]), 20_000).await, [0, 0, 0, 1]);
     let query = StageQuery { place: place(), scope: StageScope::All, wait_ms: 0 };
-    let failed = asked::failed(&it.control, OWNER, query).await.unwrap();
+    let failed = asked::failed(&it.app, OWNER, query).await.unwrap();
     assert_eq!((failed[0].path.as_str(), failed[0].errno), ("a", 13));
     it.run(post_run()).await.unwrap();
     assert_eq!(it.run(Request::DataOut).await.unwrap_err().code, "stage_failed");
-    let kept = it.control.teardown(TOKEN, Teardown::default()).await.unwrap().kept.unwrap();
+    let kept = it.app.teardown(TOKEN, Teardown::default()).await.unwrap().kept.unwrap();
     assert!(kept.contains("$DW_JOB_STRIPED/a to /pfs/a") && kept.contains("Permission denied"), "{kept}");
     it.site.world().failing.clear();
     it.run(Request::DataOut).await.unwrap();
-    assert_eq!(it.control.teardown(TOKEN, Teardown::default()).await.unwrap().kept, None);
+    assert_eq!(it.app.teardown(TOKEN, Teardown::default()).await.unwrap().kept, None);
     assert!(it.is_empty());
 }
 
@@ -203,7 +203,7 @@ async fn a_stage_that_failed_goes_on_with_its_journal_however_it_is_asked_for_ag
 #[tokio::test]
 async fn a_stage_that_two_ask_for_again_runs_once() {
     let it = Fixture::running().await;
-    let unfinished = || it.control.database.transact(|tx| transfers::unfinished_of(tx, TOKEN));
+    let unfinished = || it.app.database.transact(|tx| transfers::unfinished_of(tx, TOKEN));
     it.site.world().failing.insert("$DW_JOB_STRIPED/a".into());
     it.ask(out(&["a"], StageDue::Now)).await;
     assert_eq!(it.counts(StageScope::All, 20_000).await, [0, 0, 0, 1]);
@@ -212,7 +212,7 @@ async fn a_stage_that_two_ask_for_again_runs_once() {
     it.site.world().hanging.insert("$DW_JOB_STRIPED/a".into());
     it.change(StageScope::All, Change::Retry).await;
     // The other has seen it fail, too.
-    on_demand::set_waiting(&it.control, &seen).await.unwrap();
+    on_demand::set_waiting(&it.app, &seen).await.unwrap();
     assert_eq!(unfinished().await.unwrap()[0].state, StageState::Active, "it would be started beside itself");
 }
 
@@ -232,13 +232,13 @@ async fn a_cancelled_data_out_stops_what_programs_asked_for_and_keeps_it() {
     it.site.world().hanging.insert("$DW_JOB_STRIPED/a".into());
     it.ask(out(&["a"], StageDue::AtJobEnd)).await;
     it.run(post_run()).await.unwrap();
-    let control = Arc::clone(&it.control);
-    let running = tokio::spawn(async move { control.run(TOKEN, Request::DataOut).await });
+    let app = Arc::clone(&it.app);
+    let running = tokio::spawn(async move { app.run(TOKEN, Request::DataOut).await });
     it.until_active("7.d5").await;
-    it.control.cancel(TOKEN).await.unwrap();
+    it.app.cancel(TOKEN).await.unwrap();
     assert_eq!(running.await.unwrap().unwrap_err().code, "cancelled");
-    assert!(it.control.teardown(TOKEN, Teardown::default()).await.unwrap().kept.is_some());
-    assert_eq!(it.control.teardown(TOKEN, Teardown { hurry: true }).await.unwrap().kept, None);
+    assert!(it.app.teardown(TOKEN, Teardown::default()).await.unwrap().kept.is_some());
+    assert_eq!(it.app.teardown(TOKEN, Teardown { hurry: true }).await.unwrap().kept, None);
     assert!(it.is_empty());
 }
 
@@ -257,7 +257,7 @@ async fn users_of_a_shared_buffer_do_not_see_or_change_each_others_stages() {
         let seen = |uid| transfers::named(tx, &seen_by(uid), &StageScope::All);
         Ok((seen(1000)?, seen(1001)?))
     };
-    let (first, second) = it.control.database.transact(look).await.unwrap();
+    let (first, second) = it.app.database.transact(look).await.unwrap();
     assert_eq!(
         (first.len(), first[0].pfs_path.as_path(), first[0].owner.uid),
         (1, Path::new("/pfs/first"), 1000)
@@ -290,15 +290,15 @@ async fn a_stage_in_is_told_to_mounts_that_were_alone_before_it_begins() {
 #[tokio::test]
 async fn a_buffer_is_its_owners_alone_and_paths_stay_in_it() {
     let it = Fixture::running().await;
-    let other = asked::ask(&it.control, Rights::Owner(1001), out(&["a"], StageDue::Now)).await.unwrap_err();
+    let other = asked::ask(&it.app, Rights::Owner(1001), out(&["a"], StageDue::Now)).await.unwrap_err();
     assert_eq!(other.code, "no_such_buffer");
     for bad in ["../a", "/etc/passwd", ""] {
-        let error = asked::ask(&it.control, OWNER, out(&[bad], StageDue::Now)).await.unwrap_err();
+        let error = asked::ask(&it.app, OWNER, out(&[bad], StageDue::Now)).await.unwrap_err();
         assert_eq!(error.blame, wire::control::Blame::User, "{bad}: {error}");
     }
     let mut relative = out(&["a"], StageDue::Now);
     relative.pairs[0].pfs = "a".into();
-    assert_eq!(asked::ask(&it.control, OWNER, relative).await.unwrap_err().code, "bad_stage");
+    assert_eq!(asked::ask(&it.app, OWNER, relative).await.unwrap_err().code, "bad_stage");
     assert_eq!(it.counts(StageScope::All, 0).await, [0; 4]);
 }
 
@@ -306,7 +306,7 @@ async fn a_buffer_is_its_owners_alone_and_paths_stay_in_it() {
 async fn small_files_share_a_worker_and_where_that_fails_each_gets_its_own_verdict() {
     let it = Fixture::running().await;
     let concurrency = StageConcurrency { place: place(), concurrency: 2 };
-    asked::set_concurrency(&it.control, OWNER, concurrency).await.unwrap();
+    asked::set_concurrency(&it.app, OWNER, concurrency).await.unwrap();
     let names: Vec<String> = (0..100).map(|n| format!("f{n}")).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let mut demand = out(&names, StageDue::Now);

@@ -5,10 +5,10 @@ use super::*;
 #[tokio::test]
 async fn an_unknown_token_is_told_in_the_words_that_slurm_looks_for() {
     let it = Fixture::new();
-    let error = it.control.teardown("99", Teardown::default()).await.unwrap_err();
+    let error = it.app.teardown("99", Teardown::default()).await.unwrap_err();
     assert_eq!(error.code, "no_such_session");
     assert!(error.message.contains("token not found"));
-    assert_eq!(it.control.run("../x", Request::DataIn).await.unwrap_err().code, "bad_token");
+    assert_eq!(it.app.run("../x", Request::DataIn).await.unwrap_err().code, "bad_token");
 }
 
 #[tokio::test]
@@ -45,10 +45,10 @@ async fn a_mounted_session_keeps_the_services_and_nothing_else_does() {
     it.ready().await;
     it.run(Request::DataIn).await.unwrap();
     it.run(pre_run()).await.unwrap();
-    assert!(it.control.shutdown().await.unwrap().busy.unwrap().contains("/dir/mnt/7/striped"));
+    assert!(it.app.shutdown().await.unwrap().busy.unwrap().contains("/dir/mnt/7/striped"));
     assert!(!it.site.world().stopped);
     it.run(post_run()).await.unwrap();
-    assert_eq!(it.control.shutdown().await.unwrap().busy, None);
+    assert_eq!(it.app.shutdown().await.unwrap().busy, None);
     assert!(it.site.world().stopped);
     assert_eq!(it.run(Request::DataOut).await.unwrap_err().code, "stopping");
 }
@@ -59,7 +59,7 @@ async fn sessions_survive_a_restart_of_control_and_those_torn_down_are_not_liste
     it.unmounted().await;
     let before = it.status().await;
     let it = it.restart();
-    let living = it.control.database.transact(sessions::living).await.unwrap();
+    let living = it.app.database.transact(sessions::living).await.unwrap();
     assert_eq!(living.len(), 1);
     let after = it.status().await;
     assert_eq!(
@@ -67,5 +67,5 @@ async fn sessions_survive_a_restart_of_control_and_those_torn_down_are_not_liste
         (before.phase, before.stages, before.timings_ms)
     );
     it.run(Request::Teardown(Teardown { hurry: true })).await.unwrap();
-    assert!(it.control.database.transact(sessions::living).await.unwrap().is_empty());
+    assert!(it.app.database.transact(sessions::living).await.unwrap().is_empty());
 }

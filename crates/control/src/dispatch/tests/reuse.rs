@@ -15,7 +15,7 @@ async fn mounted(it: &Fixture) {
 }
 
 async fn tokens(it: &Fixture) -> Vec<String> {
-    let living = it.control.database.transact(sessions::living).await.unwrap();
+    let living = it.app.database.transact(sessions::living).await.unwrap();
     living.into_iter().map(|session| session.token).collect()
 }
 
@@ -26,18 +26,18 @@ async fn what_is_owed_at_teardown_is_kept_under_another_token_and_the_manager_ma
     it.site.world().failing.insert("$DW_JOB_STRIPED/x".into());
     it.run(post_run()).await.unwrap();
     it.run(Request::DataOut).await.unwrap_err();
-    let reply = it.control.teardown(TOKEN, Teardown::default()).await.unwrap();
+    let reply = it.app.teardown(TOKEN, Teardown::default()).await.unwrap();
     assert_eq!(reply.renamed.as_deref(), Some("7-kept-1"));
     assert!(reply.kept.unwrap().contains("$DW_JOB_STRIPED/x"));
-    let gone = it.control.teardown(TOKEN, Teardown::default()).await.unwrap_err();
+    let gone = it.app.teardown(TOKEN, Teardown::default()).await.unwrap_err();
     assert!(gone.message.contains("token not found"));
     assert_eq!(it.site.world().fragments.len(), 1);
 
-    let again = it.control.teardown("7-kept-1", Teardown::default()).await.unwrap();
+    let again = it.app.teardown("7-kept-1", Teardown::default()).await.unwrap();
     assert_eq!((again.renamed, again.kept.is_some()), (None, true), "it keeps its token and its data");
     it.site.world().failing.clear();
-    it.control.run("7-kept-1", Request::DataOut).await.unwrap();
-    it.control.teardown("7-kept-1", Teardown::default()).await.unwrap();
+    it.app.run("7-kept-1", Request::DataOut).await.unwrap();
+    it.app.teardown("7-kept-1", Teardown::default()).await.unwrap();
     assert!(it.is_empty() && tokens(&it).await.is_empty());
 }
 
@@ -46,7 +46,7 @@ async fn a_second_session_that_is_kept_gets_the_next_number() {
     let it = fixture();
     for expected in ["7-kept-1", "7-kept-2"] {
         mounted(&it).await;
-        let reply = it.control.teardown(TOKEN, Teardown::default()).await.unwrap();
+        let reply = it.app.teardown(TOKEN, Teardown::default()).await.unwrap();
         assert_eq!(reply.renamed.as_deref(), Some(expected));
     }
     assert_eq!(it.site.world().fragments.len(), 2);
@@ -56,7 +56,7 @@ async fn a_second_session_that_is_kept_gets_the_next_number() {
 async fn a_hurried_teardown_keeps_nothing() {
     let it = fixture();
     mounted(&it).await;
-    let reply = it.control.teardown(TOKEN, Teardown { hurry: true }).await.unwrap();
+    let reply = it.app.teardown(TOKEN, Teardown { hurry: true }).await.unwrap();
     assert_eq!((reply.kept, reply.renamed), (None, None));
     assert!(it.is_empty());
 }
@@ -68,7 +68,7 @@ async fn another_owner_or_script_under_a_token_sets_the_old_session_aside() {
     let other = Setup { owner: Owner { uid: 2002, gid: 2002 }, ..job(JOB) };
     it.setup(other).await.unwrap();
     assert_eq!(tokens(&it).await, ["7-old-1", "7"]);
-    let aside = crate::status::of_token(&it.control, "7-old-1").await.unwrap();
+    let aside = crate::status::of_token(&it.app, "7-old-1").await.unwrap();
     assert_eq!((aside.owner.uid, aside.quarantined.as_deref()), (1000, Some("7")));
     assert!(aside.kept.is_some(), "its job was not over: a person decides");
     assert_eq!(it.status().await.owner.uid, 2002);
@@ -91,8 +91,8 @@ async fn stage_out_that_hangs(it: &Fixture) -> tokio::task::JoinHandle<Result<()
     mounted(it).await;
     it.run(post_run()).await.unwrap();
     it.site.world().hanging.insert("$DW_JOB_STRIPED/x".into());
-    let control = Arc::clone(&it.control);
-    let running = tokio::spawn(async move { control.run(TOKEN, Request::DataOut).await });
+    let app = Arc::clone(&it.app);
+    let running = tokio::spawn(async move { app.run(TOKEN, Request::DataOut).await });
     while it.site.world().count("start_stage 7.0") == 0 {
         tokio::task::yield_now().await;
     }
@@ -124,7 +124,7 @@ async fn a_stage_out_whose_manager_forgot_the_job_is_finished_by_control() {
     let it = fixture();
     let running = stage_out_that_hangs(&it).await;
     it.site.world().hanging.clear();
-    let reply = it.control.teardown(TOKEN, Teardown::default()).await.unwrap();
+    let reply = it.app.teardown(TOKEN, Teardown::default()).await.unwrap();
     assert_eq!(reply.renamed.as_deref(), Some("7-kept-1"), "it does not wait for the stage-out");
     assert_eq!(running.await.unwrap().unwrap_err().code, "cancelled");
     while !tokens(&it).await.is_empty() {
@@ -138,18 +138,18 @@ async fn a_stage_out_whose_manager_forgot_the_job_is_finished_by_control() {
 async fn what_control_is_to_finish_by_itself_it_finishes_in_its_next_life() {
     let it = fixture();
     let running = stage_out_that_hangs(&it).await;
-    it.control.teardown(TOKEN, Teardown::default()).await.unwrap();
+    it.app.teardown(TOKEN, Teardown::default()).await.unwrap();
     assert_eq!(running.await.unwrap().unwrap_err().code, "cancelled");
     // This life does not get to its end.
     it.site.world().failing.insert("$DW_JOB_STRIPED/x".into());
     it.site.world().hanging.clear();
-    let failed = async || crate::status::of_token(&it.control, "7-kept-1").await.unwrap().failed;
+    let failed = async || crate::status::of_token(&it.app, "7-kept-1").await.unwrap().failed;
     while failed().await.is_none_or(|(_, error)| error.code == "cancelled") {
         tokio::task::yield_now().await;
     }
     it.site.world().failing.clear();
     let next = it.restart();
-    crate::service::resume(Arc::clone(&next.control)).await;
+    crate::service::resume(Arc::clone(&next.app)).await;
     for _ in 0..2_000 {
         if tokens(&next).await.is_empty() {
             break;
@@ -181,6 +181,6 @@ async fn a_database_that_was_made_anew_leaves_the_buffers_alone_whose_ids_it_giv
     it.ready().await;
     assert_eq!(it.status().await.instance.unwrap().id, "i2");
     it.run(Request::DataIn).await.unwrap();
-    it.control.teardown(TOKEN, Teardown { hurry: true }).await.unwrap();
+    it.app.teardown(TOKEN, Teardown { hurry: true }).await.unwrap();
     assert_eq!(it.site.world().fragments, theirs);
 }

@@ -11,7 +11,7 @@ async fn says(it: &Fixture, part: FragmentStatus) {
     let instance = it.status().await.instance.expect("it was set up").id;
     let health = NodeHealth {
         fragments: vec![FragmentStatus { instance, ..part }],
-        ..it.control.site.health("n0").await.expect("it is in memory")
+        ..it.app.site.health("n0").await.expect("it is in memory")
     };
     let view = NodeView { name: "n0".into(), online: true, health: Some(health), ..NodeView::default() };
     it.site.world().views = vec![view];
@@ -23,8 +23,8 @@ async fn mounted_while_starting(then: FragmentStatus) -> (bool, Result<(), ApiEr
     it.ready().await;
     it.run(Request::DataIn).await.unwrap();
     says(&it, FragmentStatus { starting: true, ..FragmentStatus::default() }).await;
-    let control = Arc::clone(&it.control);
-    let mounts = tokio::spawn(async move { control.run(TOKEN, pre_run()).await });
+    let app = Arc::clone(&it.app);
+    let mounts = tokio::spawn(async move { app.run(TOKEN, pre_run()).await });
     tokio::time::sleep(std::time::Duration::from_millis(50)).await;
     let is_early = !it.site.world().mounts.is_empty();
     says(&it, then).await;

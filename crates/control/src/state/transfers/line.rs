@@ -21,7 +21,7 @@ const BATCH_MAX: usize = 64;
 ///
 /// # Errors
 /// The database's.
-pub fn start_next(tx: &Transaction<'_>, token: &str) -> Result<Vec<Vec<Transfer>>> {
+pub(crate) fn start_next(tx: &Transaction<'_>, token: &str) -> Result<Vec<Vec<Transfer>>> {
     let sql = "SELECT stage_concurrency, (SELECT COUNT(DISTINCT COALESCE(batch, number)) FROM transfers
          WHERE token = ?1 AND position IS NULL AND state = 'active') FROM instances WHERE token = ?1";
     let mut query = tx.prepare_cached(sql)?;
@@ -103,7 +103,7 @@ impl Busy {
 }
 
 /// The folders above a path, the root (an empty path) last.
-pub fn above(path: &str) -> impl Iterator<Item = &str> {
+pub(super) fn above(path: &str) -> impl Iterator<Item = &str> {
     let ends = path.rmatch_indices('/').map(|(end, _)| end);
     ends.chain((!path.is_empty()).then_some(0)).map(|end| &path[..end])
 }

@@ -10,14 +10,14 @@ use super::row::{insert, select};
 use super::{Transfer, set_report};
 
 /// How many of one buffer are remembered. Beyond that the oldest complete ones are forgotten.
-pub const ON_DEMAND_MAX: u64 = 200_000;
+pub(crate) const ON_DEMAND_MAX: u64 = 200_000;
 
 /// Notes one, in place of one that is complete for that path. One like it that waits or failed becomes that one.
 /// Those of other owners are left alone: each is made with the rights of who asked. Replies its number.
 ///
 /// # Errors
 /// The database's.
-pub fn add(tx: &Transaction<'_>, transfer: &Transfer) -> Result<u64> {
+pub(crate) fn add(tx: &Transaction<'_>, transfer: &Transfer) -> Result<u64> {
     const SAME: &str =
         "position IS NULL AND token = ?1 AND access_mode = ?2 AND buffer_path = ?3 AND direction = ?4
          AND owner_uid = ?5";
@@ -60,7 +60,7 @@ pub fn add(tx: &Transaction<'_>, transfer: &Transfer) -> Result<u64> {
 ///
 /// # Errors
 /// The database's.
-pub fn make_room(tx: &Transaction<'_>, token: &str, more: u64) -> Result<bool> {
+pub(crate) fn make_room(tx: &Transaction<'_>, token: &str, more: u64) -> Result<bool> {
     let count = |tx: &Transaction<'_>| -> Result<u64> {
         let sql = "SELECT COUNT(*) FROM transfers WHERE token = ?1 AND position IS NULL";
         Ok(tx.query_row(sql, [token], |row| row.get(0))?)
@@ -80,7 +80,7 @@ pub fn make_room(tx: &Transaction<'_>, token: &str, more: u64) -> Result<bool> {
 ///
 /// # Errors
 /// The database's.
-pub fn set_alone(tx: &Transaction<'_>, number: u64) -> Result<()> {
+pub(crate) fn set_alone(tx: &Transaction<'_>, number: u64) -> Result<()> {
     let sql = "UPDATE transfers SET state = 'pending', size_hint = NULL, batch = NULL WHERE number = ?1";
     tx.execute(sql, [number])?;
     Ok(())
@@ -91,7 +91,7 @@ pub fn set_alone(tx: &Transaction<'_>, number: u64) -> Result<()> {
 ///
 /// # Errors
 /// The database's.
-pub fn set_waiting(tx: &Transaction<'_>, number: u64) -> Result<()> {
+pub(crate) fn set_waiting(tx: &Transaction<'_>, number: u64) -> Result<()> {
     let sql = "UPDATE transfers SET state = 'pending' WHERE number = ?1 AND state IN ('deferred', 'failed')";
     tx.execute(sql, [number])?;
     Ok(())
@@ -101,7 +101,7 @@ pub fn set_waiting(tx: &Transaction<'_>, number: u64) -> Result<()> {
 ///
 /// # Errors
 /// The database's.
-pub fn end(tx: &Transaction<'_>, number: u64, report: &StageStatus) -> Result<()> {
+pub(crate) fn end(tx: &Transaction<'_>, number: u64, report: &StageStatus) -> Result<()> {
     set_report(tx, number, report)?;
     tx.execute(
         "DELETE FROM transfers WHERE number = ?1 AND position IS NULL AND EXISTS (SELECT 1 FROM transfers AS newer
@@ -117,7 +117,7 @@ pub fn end(tx: &Transaction<'_>, number: u64, report: &StageStatus) -> Result<()
 ///
 /// # Errors
 /// The database's.
-pub fn shown(tx: &Transaction<'_>, token: &str, limit: u32) -> Result<Vec<Transfer>> {
+pub(crate) fn shown(tx: &Transaction<'_>, token: &str, limit: u32) -> Result<Vec<Transfer>> {
     let sql = "number IN (SELECT number FROM transfers WHERE (token = ?1 OR job = ?1) AND position IS NULL
          ORDER BY state = 'complete', number LIMIT ?2) ORDER BY number";
     on_demand(tx, sql, params![token, limit])
@@ -127,7 +127,7 @@ pub fn shown(tx: &Transaction<'_>, token: &str, limit: u32) -> Result<Vec<Transf
 ///
 /// # Errors
 /// The database's.
-pub fn unfinished_of_job(tx: &Transaction<'_>, job: &str) -> Result<Vec<Transfer>> {
+pub(crate) fn unfinished_of_job(tx: &Transaction<'_>, job: &str) -> Result<Vec<Transfer>> {
     on_demand(tx, "job = ?1 AND state != 'complete' ORDER BY number", params![job])
 }
 
@@ -135,7 +135,7 @@ pub fn unfinished_of_job(tx: &Transaction<'_>, job: &str) -> Result<Vec<Transfer
 ///
 /// # Errors
 /// The database's.
-pub fn unfinished_of(tx: &Transaction<'_>, token: &str) -> Result<Vec<Transfer>> {
+pub(crate) fn unfinished_of(tx: &Transaction<'_>, token: &str) -> Result<Vec<Transfer>> {
     on_demand(tx, "token = ?1 AND state != 'complete' ORDER BY number", params![token])
 }
 
@@ -144,7 +144,7 @@ pub fn unfinished_of(tx: &Transaction<'_>, token: &str) -> Result<Vec<Transfer>>
 ///
 /// # Errors
 /// The database's.
-pub fn resume(tx: &Transaction<'_>) -> Result<Vec<String>> {
+pub(crate) fn resume(tx: &Transaction<'_>) -> Result<Vec<String>> {
     tx.execute("UPDATE transfers SET state = 'pending' WHERE state = 'active' AND position IS NULL", [])?;
     let mut query =
         tx.prepare("SELECT DISTINCT token FROM transfers WHERE state = 'pending' AND position IS NULL")?;
@@ -155,7 +155,7 @@ pub fn resume(tx: &Transaction<'_>) -> Result<Vec<String>> {
 ///
 /// # Errors
 /// The database's.
-pub fn any_in(tx: &Transaction<'_>, token: &str, mode: AccessMode) -> Result<bool> {
+pub(crate) fn any_in(tx: &Transaction<'_>, token: &str, mode: AccessMode) -> Result<bool> {
     let sql =
         "SELECT EXISTS (SELECT 1 FROM transfers WHERE token = ?1 AND access_mode = ?2 AND direction = 'in'
          AND position IS NULL)";
@@ -166,7 +166,7 @@ pub fn any_in(tx: &Transaction<'_>, token: &str, mode: AccessMode) -> Result<boo
 ///
 /// # Errors
 /// The database's.
-pub fn any_at_work(tx: &Transaction<'_>) -> Result<Option<String>> {
+pub(crate) fn any_at_work(tx: &Transaction<'_>) -> Result<Option<String>> {
     let sql = "SELECT token FROM transfers WHERE state IN ('pending', 'active') AND position IS NULL LIMIT 1";
     let mut query = tx.prepare(sql)?;
     Ok(query.query_map([], |row| row.get(0))?.next().transpose()?)

@@ -12,7 +12,7 @@ use super::{Origin, Transfer};
 ///
 /// # Errors
 /// The database's.
-pub fn insert(tx: &Transaction<'_>, transfer: &Transfer) -> Result<u64> {
+pub(crate) fn insert(tx: &Transaction<'_>, transfer: &Transfer) -> Result<u64> {
     let (position, source, destination) = match &transfer.origin {
         Origin::Script { position, source, destination } => (Some(position), Some(source), Some(destination)),
         Origin::OnDemand { .. } => (None, None, None),

@@ -12,7 +12,7 @@ use super::{Transfer, find};
 
 /// A namespace, as somebody sees it.
 #[derive(Clone, Debug)]
-pub struct Space {
+pub(crate) struct Space {
     /// The session whose instance it is in.
     pub token: String,
     /// Which namespace.
@@ -33,7 +33,7 @@ impl Space {
 ///
 /// # Errors
 /// The database's.
-pub fn named(tx: &Transaction<'_>, space: &Space, scope: &StageScope) -> Result<Vec<Transfer>> {
+pub(crate) fn named(tx: &Transaction<'_>, space: &Space, scope: &StageScope) -> Result<Vec<Transfer>> {
     match scope {
         StageScope::All => {
             let sql = "token = ?1 AND access_mode = ?2 ORDER BY number";
@@ -59,7 +59,7 @@ pub fn named(tx: &Transaction<'_>, space: &Space, scope: &StageScope) -> Result<
 ///
 /// # Errors
 /// The database's.
-pub fn telling(tx: &Transaction<'_>, space: &Space, scope: &StageScope) -> Result<Vec<Transfer>> {
+pub(crate) fn telling(tx: &Transaction<'_>, space: &Space, scope: &StageScope) -> Result<Vec<Transfer>> {
     let StageScope::Files(paths) = scope else { return named(tx, space, scope) };
     let found = paths.iter().map(|path| of_file(tx, space, path));
     let mut found: Vec<Transfer> = found.collect::<Result<Vec<_>>>()?.into_iter().flatten().collect();
@@ -72,7 +72,7 @@ pub fn telling(tx: &Transaction<'_>, space: &Space, scope: &StageScope) -> Resul
 ///
 /// # Errors
 /// The database's.
-pub fn count(tx: &Transaction<'_>, space: &Space, scope: &StageScope) -> Result<StageCounts> {
+pub(crate) fn count(tx: &Transaction<'_>, space: &Space, scope: &StageScope) -> Result<StageCounts> {
     let StageScope::Files(paths) = scope else { return Ok(counts(&named(tx, space, scope)?)) };
     let mut counts = StageCounts::default();
     for path in paths {
@@ -114,7 +114,7 @@ fn of_file(tx: &Transaction<'_>, space: &Space, path: &str) -> Result<Option<Tra
 
 /// Counts the files of stages: of each path and direction the newest. A folder counts what is in it; one that is
 /// complete at least once, so that who waits for `complete` sees it also of an empty one.
-pub fn counts(transfers: &[Transfer]) -> StageCounts {
+pub(crate) fn counts(transfers: &[Transfer]) -> StageCounts {
     let mut counts = StageCounts::default();
     let newer = |older: &Transfer, at: usize| {
         let same =

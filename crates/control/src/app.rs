@@ -15,7 +15,7 @@ use crate::transfers::running::Running;
 use crate::turns::Turns;
 
 /// The control service over some site.
-pub struct Control<S> {
+pub struct App<S> {
     pub(crate) database: Database,
     /// The machine and its nodes.
     pub(crate) site: S,
@@ -31,10 +31,10 @@ pub struct Control<S> {
     made: Mutex<HashMap<String, Instant>>,
 }
 
-impl<S: Site> Control<S> {
+impl<S: Site> App<S> {
     /// Over a database that may hold the sessions of an earlier life.
-    pub fn new(database: Database, site: S) -> Control<S> {
-        Control {
+    pub fn new(database: Database, site: S) -> App<S> {
+        App {
             database,
             site,
             turns: Arc::default(),
