@@ -65,7 +65,7 @@ fn fault(command: &str, line: &str) -> Option<String> {
     }
     let is_capital = |word: &&str| word.len() > 1 && word.chars().all(|c| c.is_ascii_uppercase());
     let left = command.split(' ').map(|word| word.trim_matches('\'')).filter(is_capital);
-    // Where it is not known which buffer is meant, it is said where to read the tokens.
+    // Where the buffer is not known, say where to read the tokens.
     let is_said = |word: &&str| *word == "TOKEN" && line.contains("`forebay status`");
     let unknown = left.filter(|word| !CHOSEN.contains(word) && !is_said(word));
     let unknown: Vec<&str> = unknown.collect();

@@ -108,7 +108,7 @@ pub fn checked_token(token: &str) -> Result<&str, Failure> {
     if fits && token.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-')) {
         return Ok(token);
     }
-    Err(Failure::usage(format!("`{token}` is no token"), "`forebay status` lists the tokens"))
+    Err(Failure::usage(format!("invalid token `{token}`"), "`forebay status` lists the tokens"))
 }
 
 /// Runs a command to the process's exit status, and says why where it failed.

@@ -77,7 +77,7 @@ pub fn rm(arguments: &arguments::Rm, output: &Output) -> Result<u8, Failure> {
     Ok(ExitCode::Success.number())
 }
 
-/// Stages out what is not staged out yet, then releases what was set aside. A job's session is left to the job's end.
+/// Stages out what is not staged out yet, then releases what was quarantined. A job's session is left to the job's end.
 ///
 /// # Errors
 /// There is none, a stage fails again, or control refuses.
@@ -86,14 +86,14 @@ pub fn retry(token: &str, json: bool, output: &Output) -> Result<u8, Failure> {
     let path = |function| session_path(token, function);
     checked_token(token)?;
     let done: SessionStatus = control.post(&path("/data_out"), &json!({})).map_err(failure)?;
-    let aside = done.quarantined.is_some();
-    if aside {
+    let quarantined = done.quarantined.is_some();
+    if quarantined {
         let patient = Teardown { hurry: false };
         control.post::<_, TeardownReply>(&path("/teardown"), &patient).map_err(failure)?;
     }
     if json {
         output.object(&done);
-    } else if aside {
+    } else if quarantined {
         output.say(&format!("forebay: buffer {token} is staged out and released"));
     } else {
         output.say(&format!(

@@ -13,7 +13,7 @@ use crate::output::Output;
 /// Gives it up; the exit status says whether every buffer goes on.
 ///
 /// # Errors
-/// No cluster is meant, or its control is not to be reached, or refuses.
+/// No cluster is configured, or its control is not to be reached, or refuses.
 pub fn run(command: &Node, cluster: bool, output: &Output) -> Result<u8, Failure> {
     let Node::Lost { name, json } = command;
     if !cluster {

@@ -1,6 +1,6 @@
 //! `forebay stage`: stages on demand, in a job and outside, and the retry of a kept buffer's.
 
-mod door;
+mod client;
 mod places;
 mod retry;
 
@@ -14,7 +14,7 @@ use wire::control::{
     StageTickets,
 };
 
-use self::door::Door;
+use self::client::Client;
 use crate::arguments::{self, Stage};
 use crate::exit_code::ExitCode;
 use crate::failure::Failure;
@@ -53,39 +53,39 @@ pub async fn run(
             false => retry::retry(&token, output, dir).await,
         };
     }
-    let door = Door::open(cluster, output, dir).await?;
+    let client = Client::open(cluster, output, dir).await?;
     let ended = match command {
-        Stage::In(arguments) => ask(&door, Direction::In, arguments, StageDue::Now, output).await,
+        Stage::In(arguments) => ask(&client, Direction::In, arguments, StageDue::Now, output).await,
         Stage::Out(out) => {
             let due = if out.at_job_end { StageDue::AtJobEnd } else { StageDue::Now };
-            ask(&door, Direction::Out, &out.stage, due, output).await
+            ask(&client, Direction::Out, &out.stage, due, output).await
         }
-        Stage::Status(which) => status(&door, which, output).await,
-        Stage::Wait(which) => wait(&door, which, output).await,
-        Stage::Retry(retry) => change(&door, &retry.which(), Change::Retry, output).await,
-        Stage::Cancel(which) => change(&door, which, Change::Terminate, output).await,
+        Stage::Status(which) => status(&client, which, output).await,
+        Stage::Wait(which) => wait(&client, which, output).await,
+        Stage::Retry(retry) => change(&client, &retry.which(), Change::Retry, output).await,
+        Stage::Cancel(which) => change(&client, which, Change::Terminate, output).await,
     };
-    door.close().await;
+    client.close().await;
     ended
 }
 
 async fn ask(
-    door: &Door,
+    client: &Client,
     direction: Direction,
     arguments: &arguments::Ask,
     due: StageDue,
     output: &Output,
 ) -> Result<u8, Failure> {
-    let (place, kind, pairs) = places::of_request(door, direction, arguments).await?;
+    let (place, kind, pairs) = places::of_request(client, direction, arguments).await?;
     let count = pairs.len() as u64;
-    let demand = StageRequest { place: place.clone(), direction, kind, due, pairs };
-    let tickets: StageTickets = door.post("", &demand).await?;
+    let request = StageRequest { place: place.clone(), direction, kind, due, pairs };
+    let tickets: StageTickets = client.post("", &request).await?;
     let scope = StageScope::Ids(tickets.ids.clone());
     if arguments.wait && due == StageDue::Now {
-        return follow(door, &place, &scope, output).await;
+        return follow(client, &place, &scope, output).await;
     }
     if output.json() {
-        return report(&list(door, &place, &scope, 0).await?, output);
+        return report(&list(client, &place, &scope, 0).await?, output);
     }
     let first = tickets.ids.first().map_or("", String::as_str);
     let when = if due == StageDue::AtJobEnd { "will be staged at the end of the job" } else { "accepted" };
@@ -109,9 +109,9 @@ fn buffer_side(direction: Direction, arguments: &arguments::Ask) -> Option<&Path
     }
 }
 
-async fn status(door: &Door, which: &arguments::Which, output: &Output) -> Result<u8, Failure> {
-    let (place, scope) = places::of_which(door, which).await?;
-    let stages = list(door, &place, &scope, 0).await?;
+async fn status(client: &Client, which: &arguments::Which, output: &Output) -> Result<u8, Failure> {
+    let (place, scope) = places::of_which(client, which).await?;
+    let stages = list(client, &place, &scope, 0).await?;
     if output.json() {
         return report(&stages, output);
     }
@@ -128,32 +128,32 @@ async fn status(door: &Door, which: &arguments::Which, output: &Output) -> Resul
     Ok(ExitCode::Success.number())
 }
 
-async fn wait(door: &Door, which: &arguments::Which, output: &Output) -> Result<u8, Failure> {
-    let (place, scope) = places::of_which(door, which).await?;
-    let stages = list(door, &place, &scope, 0).await?;
+async fn wait(client: &Client, which: &arguments::Which, output: &Output) -> Result<u8, Failure> {
+    let (place, scope) = places::of_which(client, which).await?;
+    let stages = list(client, &place, &scope, 0).await?;
     if stages.is_empty() {
         return Err(Failure::no_input(
             "nothing was staged on demand there",
             "`forebay stage status` lists what was",
         ));
     }
-    follow(door, &place, &scope, output).await
+    follow(client, &place, &scope, output).await
 }
 
 /// Shows stages until none is under way.
-async fn follow(door: &Door, place: &Place, scope: &StageScope, output: &Output) -> Result<u8, Failure> {
+async fn follow(client: &Client, place: &Place, scope: &StageScope, output: &Output) -> Result<u8, Failure> {
     let begin = Instant::now();
     let mut views = [Direction::In, Direction::Out].map(|direction| View::new(direction, output));
     let mut wait_ms = 0;
     loop {
-        let stages = list(door, place, scope, wait_ms).await?;
+        let stages = list(client, place, scope, wait_ms).await?;
         views.iter_mut().for_each(|view| view.update(begin.elapsed(), &stages, output));
         let at_work = |stage: &StageStatus| matches!(stage.state, StageState::Pending | StageState::Active);
         if !stages.iter().any(at_work) {
             return conclude(&stages, begin.elapsed(), output);
         }
         wait_ms = LOOK_MS;
-        if door.interrupted() {
+        if client.interrupted() {
             output.note("forebay: the stages go on; `forebay stage cancel` stops them");
             return Ok(ExitCode::Cancelled.number());
         }
@@ -188,22 +188,22 @@ fn again(stages: &[StageStatus], output: &Output) -> Vec<String> {
 }
 
 async fn change(
-    door: &Door,
+    client: &Client,
     which: &arguments::Which,
     change: Change,
     output: &Output,
 ) -> Result<u8, Failure> {
-    let (place, scope) = places::of_which(door, which).await?;
-    let before = list(door, &place, &scope, 0).await?;
+    let (place, scope) = places::of_which(client, which).await?;
+    let before = list(client, &place, &scope, 0).await?;
     let request = StageChange { place: place.clone(), scope: scope.clone(), change };
-    let changed: StageCounts = door.post("/change", &request).await?;
+    let changed: StageCounts = client.post("/change", &request).await?;
     if changed.is_empty() {
         let nothing =
             if change == Change::Retry { "nothing has failed there" } else { "nothing is under way there" };
         return Err(Failure::no_input(nothing, "`forebay stage status` lists what was staged"));
     }
     if change == Change::Retry && which.wait {
-        return follow(door, &place, &scope, output).await;
+        return follow(client, &place, &scope, output).await;
     }
     if output.json() {
         return report(&before, output);
@@ -220,13 +220,13 @@ fn report(stages: &[StageStatus], output: &Output) -> Result<u8, Failure> {
 }
 
 async fn list(
-    door: &Door,
+    client: &Client,
     place: &Place,
     scope: &StageScope,
     wait_ms: u64,
 ) -> Result<Vec<StageStatus>, Failure> {
     let query = StageQuery { place: place.clone(), scope: scope.clone(), wait_ms };
-    tokio::time::timeout(Duration::from_secs(600), door.post("/list", &query))
+    tokio::time::timeout(Duration::from_secs(600), client.post("/list", &query))
         .await
         .map_err(|_| Failure::unavailable("control does not say how stages are", "repeat the command"))?
 }

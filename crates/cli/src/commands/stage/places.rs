@@ -9,7 +9,7 @@ use model::phase::{AccessMode, Direction, StageKind};
 use wire::control::{Place, SessionStatus, StagePair, StageScope};
 
 use super::super::checked_token;
-use super::door::Door;
+use super::client::Client;
 use crate::arguments::{self, Ask, Kind, Which, token_or_usage};
 use crate::failure::Failure;
 
@@ -58,14 +58,14 @@ fn size(path: &Path) -> Option<u64> {
 /// # Errors
 /// A path that is in no buffer, or a list with a mistake.
 pub async fn of_request(
-    door: &Door,
+    client: &Client,
     direction: Direction,
     ask: &Ask,
 ) -> Result<(Place, StageKind, Vec<StagePair>), Failure> {
     let token = ask.token.as_deref();
     let (source, destination) = (ask.source.as_path(), ask.destination.as_deref());
     if ask.kind == Some(Kind::List) {
-        let (place, pairs) = of_list(door, direction, source, token).await?;
+        let (place, pairs) = of_list(client, direction, source, token).await?;
         return Ok((place, StageKind::File, pairs));
     }
     let destination = destination.ok_or_else(|| {
@@ -77,7 +77,7 @@ pub async fn of_request(
     };
     check_text(source)?;
     check_text(destination)?;
-    let buffer = locate(door, buffer, token).await?;
+    let buffer = locate(client, buffer, token).await?;
     let pfs = absolute(pfs).map_err(|e| Failure::local("look up", pfs, &e))?;
     let is_folder = match direction {
         Direction::In => disk::is_folder(&pfs).map_err(|e| Failure::local("look up", &pfs, &e))?,
@@ -93,7 +93,7 @@ pub async fn of_request(
     let path = if into_folder { format!("{}/", buffer.path) } else { buffer.path };
     let here = if direction == Direction::In { Some(pfs.clone()) } else { buffer.here };
     let pair = StagePair::new(path, pfs);
-    let pair = door.asking(move || with_known(pair, direction, here.as_deref())).await;
+    let pair = client.asking(move || with_known(pair, direction, here.as_deref())).await;
     Ok((buffer.place, kind, vec![pair]))
 }
 
@@ -112,11 +112,11 @@ fn check_text(path: &Path) -> Result<(), Failure> {
 ///
 /// # Errors
 /// A path that is in no buffer.
-pub async fn of_which(door: &Door, which: &Which) -> Result<(Place, StageScope), Failure> {
+pub async fn of_which(client: &Client, which: &Which) -> Result<(Place, StageScope), Failure> {
     let token = which.token.as_deref();
     match &which.path {
         Some(path) => {
-            let located = locate(door, path, token).await?;
+            let located = locate(client, path, token).await?;
             let scope = match located.is_folder || located.path.is_empty() {
                 true => StageScope::Directory(located.path),
                 false => StageScope::Files(vec![located.path]),
@@ -125,14 +125,14 @@ pub async fn of_which(door: &Door, which: &Which) -> Result<(Place, StageScope),
         }
         None => {
             let token = token_or_usage(token, NAME_ONE)?;
-            let root = of_session(door, &token).await?;
+            let root = of_session(client, &token).await?;
             Ok((root, StageScope::All))
         }
     }
 }
 
 async fn of_list(
-    door: &Door,
+    client: &Client,
     direction: Direction,
     file: &Path,
     token: Option<&str>,
@@ -159,20 +159,20 @@ async fn of_list(
         pairs.push(StagePair { size_hint, ..StagePair::new(entry.buffer.path, pfs) });
     }
     let root = root.ok_or_else(|| mistake(1, "the list is empty".to_owned()))?;
-    let located = of_variable(door, BufferPath { root, path: String::new() }, token).await?;
+    let located = of_variable(client, BufferPath { root, path: String::new() }, token).await?;
     if let (Direction::Out, Some(here)) = (direction, located.here) {
-        pairs = door.asking(move || measured(pairs, &here)).await;
+        pairs = client.asking(move || measured(pairs, &here)).await;
     }
     Ok((located.place, pairs))
 }
 
-async fn locate(door: &Door, path: &Path, token: Option<&str>) -> Result<Located, Failure> {
+async fn locate(client: &Client, path: &Path, token: Option<&str>) -> Result<Located, Failure> {
     if let Some(parsed) = path.to_str().and_then(parse_buffer_path) {
         let parsed = parsed.map_err(|why| Failure::usage(why, ADVICE))?;
-        return of_variable(door, parsed, token).await;
+        return of_variable(client, parsed, token).await;
     }
     let asked = path.to_owned();
-    let (found, is_folder) = door.asking(move || (Mounted::of_path(&asked), disk::is_folder(&asked))).await;
+    let (found, is_folder) = client.asking(move || (Mounted::of_path(&asked), disk::is_folder(&asked))).await;
     let found = found
         .map_err(|e| Failure::no_input(format!("look up {}: {e}", path.display()), "check the spelling"))?;
     let Some((mounted, below)) = found else {
@@ -184,7 +184,7 @@ async fn locate(door: &Door, path: &Path, token: Option<&str>) -> Result<Located
 }
 
 /// A path as directives have it.
-async fn of_variable(door: &Door, path: BufferPath, token: Option<&str>) -> Result<Located, Failure> {
+async fn of_variable(client: &Client, path: BufferPath, token: Option<&str>) -> Result<Located, Failure> {
     let token = match arguments::token(token) {
         Some(token) => checked_token(&token)?.to_owned(),
         None => return Err(Failure::usage(format!("{path} is of no session here"), ADVICE)),
@@ -197,22 +197,22 @@ async fn of_variable(door: &Door, path: BufferPath, token: Option<&str>) -> Resu
     };
     // Where it is mounted here, a folder can be told from a file.
     let place = Place::Session { token: token.clone(), persistent: persistent.clone(), access_mode };
-    let mounted = mountpoint(door, &token, persistent.as_deref(), access_mode).await;
+    let mounted = mountpoint(client, &token, persistent.as_deref(), access_mode).await;
     let here = mounted.map(|root| root.join(&path.path));
     let asked = here.clone();
     let is_folder = path.path.is_empty()
         || path.path.ends_with('/')
-        || door.asking(move || asked.is_some_and(|here| disk::is_folder(&here).unwrap_or(false))).await;
+        || client.asking(move || asked.is_some_and(|here| disk::is_folder(&here).unwrap_or(false))).await;
     Ok(Located { place, path: path.path.trim_end_matches('/').to_owned(), is_folder, here })
 }
 
 async fn mountpoint(
-    door: &Door,
+    client: &Client,
     token: &str,
     persistent: Option<&str>,
     access_mode: AccessMode,
 ) -> Option<PathBuf> {
-    let status: SessionStatus = door.get(&session_path(token, "")).await.ok()?;
+    let status: SessionStatus = client.get(&session_path(token, "")).await.ok()?;
     let is_it = |mount: &wire::control::ActivationStatus| {
         mount.access_mode == access_mode && mount.persistent.as_deref() == persistent && mount.mounted
     };
@@ -220,8 +220,8 @@ async fn mountpoint(
 }
 
 /// A session's own namespace: the striped one, where it has one.
-async fn of_session(door: &Door, token: &str) -> Result<Place, Failure> {
-    let status: SessionStatus = door.get(&session_path(checked_token(token)?, "")).await?;
+async fn of_session(client: &Client, token: &str) -> Result<Place, Failure> {
+    let status: SessionStatus = client.get(&session_path(checked_token(token)?, "")).await?;
     let own = status.instance.as_ref().and_then(|instance| instance.access_modes.first().copied());
     let persistent = status.uses.first().cloned().filter(|_| own.is_none());
     let access_mode = own.unwrap_or(AccessMode::Striped);

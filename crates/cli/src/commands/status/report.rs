@@ -53,11 +53,11 @@ pub enum Run {
 fn commands(session: &SessionStatus, run: Run) -> Vec<String> {
     let token = &session.token;
     let remove = format!("rm {token}");
-    let aside = session.quarantined.is_some();
+    let owed = session.quarantined.is_some();
     let failed_out = session.stages.iter().any(|stage| stage.state == StageState::Failed);
     match (run, session.phase) {
         (Run::Live, _) => vec![],
-        (Run::Cluster, _) if aside && session.busy.is_none() => vec![format!("stage retry {token}"), remove],
+        (Run::Cluster, _) if owed && session.busy.is_none() => vec![format!("stage retry {token}"), remove],
         // The job is still its workload manager's.
         (Run::Cluster, Phase::Unmounted) if failed_out && session.busy.is_none() => {
             vec![format!("stage retry {token}")]
@@ -329,7 +329,7 @@ buffer 3 (stars): unmounted, 41 MiB of 1 GiB in use, 1 fragment on n0 (directory
     }
 
     #[test]
-    fn what_was_set_aside_on_a_cluster_can_be_staged_out_or_removed() {
+    fn what_was_quarantined_on_a_cluster_can_be_staged_out_or_removed() {
         let mut session = fixtures::session();
         assert_eq!(commands(&session, Run::Cluster), ["stage retry 3"]);
         session.quarantined = Some("70001".into());

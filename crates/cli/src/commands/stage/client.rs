@@ -15,25 +15,25 @@ use crate::output::Output;
 const LOOK: Duration = Duration::from_millis(500);
 
 /// One of them.
-pub enum Door {
+pub enum Client {
     /// Of a state folder.
     Own(Box<Context>),
     /// Of the cluster that this machine belongs to.
     Cluster(Control),
 }
 
-impl Door {
+impl Client {
     /// The control that commands here are for.
     ///
     /// # Errors
     /// It cannot be started.
-    pub async fn open(cluster: bool, output: &Output, dir: Option<PathBuf>) -> Result<Door, Failure> {
+    pub async fn open(cluster: bool, output: &Output, dir: Option<PathBuf>) -> Result<Client, Failure> {
         if cluster {
-            return Ok(Door::Cluster(Control::patient(cluster::RESTART)));
+            return Ok(Client::Cluster(Control::patient(cluster::RESTART)));
         }
         let context = Context::open(output, dir)?;
         context.service.ensure_up().await?;
-        Ok(Door::Own(Box::new(context)))
+        Ok(Client::Own(Box::new(context)))
     }
 
     /// `POST /v1/stages…`.
@@ -43,19 +43,19 @@ impl Door {
     pub async fn post<B: Serialize, R: DeserializeOwned>(&self, what: &str, body: &B) -> Result<R, Failure> {
         let path = format!("/v1/stages{what}");
         match self {
-            Door::Own(context) => context.service.post(&path, body).await,
-            Door::Cluster(control) => control.post(&path, body).map_err(cluster::failure),
+            Client::Own(context) => context.service.post(&path, body).await,
+            Client::Cluster(control) => control.post(&path, body).map_err(cluster::failure),
         }
     }
 
     /// `GET` of a session's resource.
     ///
     /// # Errors
-    /// As [`Door::post`].
+    /// As [`Client::post`].
     pub async fn get<R: DeserializeOwned>(&self, path: &str) -> Result<R, Failure> {
         match self {
-            Door::Own(context) => context.service.get(path).await,
-            Door::Cluster(control) => control.get(path).map_err(cluster::failure),
+            Client::Own(context) => context.service.get(path).await,
+            Client::Cluster(control) => control.get(path).map_err(cluster::failure),
         }
     }
 
@@ -68,7 +68,7 @@ impl Door {
             if let Ok(answer) = tokio::time::timeout(LOOK, &mut answer).await {
                 return answer.expect("a question to the file system does not panic");
             }
-            if let Door::Own(context) = self {
+            if let Client::Own(context) = self {
                 // A failed start is tried again.
                 let _ = context.service.ensure_up().await;
             }
@@ -78,15 +78,15 @@ impl Door {
     /// Whether the user wants to leave.
     pub fn interrupted(&self) -> bool {
         match self {
-            Door::Own(context) => context.interrupts.requested(),
+            Client::Own(context) => context.interrupts.requested(),
             // The signal's own effect ends the command.
-            Door::Cluster(_) => false,
+            Client::Cluster(_) => false,
         }
     }
 
     /// Leaves no service behind that nothing needs.
     pub async fn close(&self) {
-        if let Door::Own(context) = self {
+        if let Client::Own(context) = self {
             context.service.stop_if_started().await;
         }
     }

@@ -1,0 +1,133 @@
+//! `forebay stage` as typed.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand, ValueEnum};
+
+use crate::env;
+use crate::failure::Failure;
+
+/// `forebay stage`.
+#[derive(Debug, Subcommand)]
+pub enum Stage {
+    /// Copy from the parallel file system into a buffer
+    In(Ask),
+    /// Copy from a buffer to the parallel file system
+    Out(Out),
+    /// List what was staged on demand
+    Status(Which),
+    /// Wait for stages on demand, with progress
+    Wait(Which),
+    /// Stage again what failed; with a TOKEN, also the script's stages, then release the buffer
+    Retry(Retry),
+    /// Stop stages on demand and forget them
+    Cancel(Which),
+}
+
+/// What is to be staged.
+#[derive(Debug, Args)]
+pub struct Ask {
+    /// What to copy; with `--type list`, a file of `source destination` lines
+    pub source: PathBuf,
+    /// Where to
+    #[arg(required_unless_present_any = ["kind"])]
+    pub destination: Option<PathBuf>,
+    /// What SOURCE is [default: what is found there]
+    #[arg(long = "type", id = "kind", value_name = "TYPE")]
+    pub kind: Option<Kind>,
+    /// The session whose $DW_JOB_STRIPED it is [default: the job that this runs in]
+    #[arg(long)]
+    pub token: Option<String>,
+    /// Wait for the end, with progress
+    #[arg(long)]
+    pub wait: bool,
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `forebay stage out`.
+#[derive(Debug, Args)]
+pub struct Out {
+    /// What.
+    #[command(flatten)]
+    pub stage: Ask,
+    /// When the job has ended, not now
+    #[arg(long)]
+    pub at_job_end: bool,
+}
+
+/// `--type`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Kind {
+    /// One file
+    File,
+    /// The contents of a folder
+    Directory,
+    /// The files that a list names
+    List,
+}
+
+/// Which stages.
+#[derive(Debug, Args)]
+pub struct Which {
+    /// A file or folder of a buffer [default: the whole buffer]
+    pub path: Option<PathBuf>,
+    /// The session [default: the job that this runs in]
+    #[arg(long)]
+    pub token: Option<String>,
+    /// Wait for the end, with progress
+    #[arg(long)]
+    pub wait: bool,
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// The session's token, as it was typed or as the job has it.
+pub fn token(typed: Option<&str>) -> Option<String> {
+    typed.map(str::to_owned).or_else(env::job_token)
+}
+
+/// The same.
+///
+/// # Errors
+/// Neither; `advice` says what to name.
+pub fn token_or_usage(typed: Option<&str>, advice: &str) -> Result<String, Failure> {
+    token(typed).ok_or_else(|| Failure::usage("no buffer named", advice))
+}
+
+/// `forebay stage retry`.
+#[derive(Debug, Args)]
+pub struct Retry {
+    /// The buffer's token, as `forebay status` lists it
+    pub token: Option<String>,
+    /// Only what was staged on demand at this path: below a mount, or $DW_JOB_STRIPED/PATH of the buffer TOKEN
+    #[arg(long, value_name = "PATH")]
+    pub path: Option<PathBuf>,
+    /// Wait for the end, with progress
+    #[arg(long, requires = "path")]
+    pub wait: bool,
+    /// Print the summary as one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+impl Retry {
+    /// The stages of its path.
+    pub fn which(&self) -> Which {
+        Which { path: self.path.clone(), token: self.token.clone(), wait: self.wait, json: self.json }
+    }
+}
+
+impl Stage {
+    /// Whether the result is for programs.
+    pub fn json(&self) -> bool {
+        match self {
+            Stage::In(ask) => ask.json,
+            Stage::Out(out) => out.stage.json,
+            Stage::Status(which) | Stage::Wait(which) | Stage::Cancel(which) => which.json,
+            Stage::Retry(retry) => retry.json,
+        }
+    }
+}
