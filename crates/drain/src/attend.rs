@@ -47,7 +47,7 @@ impl Drain {
 
     /// Nothing is said after the last word.
     fn publish(&self, status: &Status) -> std::io::Result<()> {
-        let _turn = self.publishing.lock().expect("no thread panics with the lock");
+        let _held = self.publishing.lock().expect("no thread panics with the lock");
         if status.ended || !self.ended.load(Ordering::Relaxed) {
             self.rendezvous.publish(status)
         } else {

@@ -22,7 +22,7 @@ const GIVES_WAY: Duration = Duration::from_secs(10);
 
 /// What the drainer knows of the job's bursts; by default nothing, so that it never gives way.
 #[derive(Default)]
-pub struct Burst {
+pub(crate) struct Burst {
     /// Where the kernel tells of the device; `None`: nowhere, or the job cannot be told from ourselves.
     device: Option<PathBuf>,
     is_on: AtomicBool,
@@ -32,7 +32,7 @@ pub struct Burst {
 
 impl Burst {
     /// Of the device that the folder `from` is on, unless `to` is there too.
-    pub fn of(from: &Path, to: &Path) -> Burst {
+    pub(crate) fn of(from: &Path, to: &Path) -> Burst {
         let device = |path: &Path| std::fs::metadata(path).map(|found| found.dev()).ok();
         let found = device(from).filter(|here| device(to) != Some(*here)).map(|here| {
             let (major, minor) = (rustix::fs::major(here), rustix::fs::minor(here));
@@ -42,7 +42,7 @@ impl Burst {
     }
 
     /// Watches the device, for ever; `released` wakes those that waited for the end of a burst.
-    pub fn watch(&self, released: impl Fn()) {
+    pub(crate) fn watch(&self, released: impl Fn()) {
         let Some(device) = &self.device else { return };
         let (mut gate, mut last) = (Gate::default(), None);
         loop {
@@ -57,24 +57,24 @@ impl Burst {
     }
 
     /// Whether new files wait.
-    pub fn holds(&self) -> bool {
+    pub(crate) fn holds(&self) -> bool {
         self.is_on.load(Ordering::Relaxed) && self.hurry.load(Ordering::Relaxed) == 0
     }
 
     /// Gives way to nobody from now on.
-    pub fn ignore(&self) {
+    pub(crate) fn ignore(&self) {
         self.hurry.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Gives way to nobody as long as the result lives: somebody waits for the drain.
-    pub fn hurry(&self) -> Hurry<'_> {
+    pub(crate) fn hurry(&self) -> Hurry<'_> {
         self.hurry.fetch_add(1, Ordering::Relaxed);
         Hurry(self)
     }
 }
 
 /// See [`Burst::hurry`].
-pub struct Hurry<'a>(&'a Burst);
+pub(crate) struct Hurry<'a>(&'a Burst);
 
 impl Drop for Hurry<'_> {
     fn drop(&mut self) {

@@ -19,7 +19,7 @@ use rustix::io::Errno;
 const SUFFIX: &str = ".claims";
 
 /// The claims of this host and what is known of the others'.
-pub struct Claims {
+pub(crate) struct Claims {
     folder: PathBuf,
     own: PathBuf,
     state: Mutex<State>,
@@ -43,7 +43,7 @@ impl Claims {
     ///
     /// # Errors
     /// The file cannot be made.
-    pub fn open(folder: &Path, host: &str, kept: HashSet<PathBuf>) -> std::io::Result<Claims> {
+    pub(crate) fn open(folder: &Path, host: &str, kept: HashSet<PathBuf>) -> std::io::Result<Claims> {
         let own = folder.join(format!("{host}{SUFFIX}"));
         let file = File::options().append(true).create(true).open(&own)?;
         let state = State { file, kept, others: HashMap::new() };
@@ -51,12 +51,12 @@ impl Claims {
     }
 
     /// Whether this host has published under the name.
-    pub fn has(&self, path: &Path) -> bool {
+    pub(crate) fn has(&self, path: &Path) -> bool {
         self.lock().kept.contains(path)
     }
 
     /// The name is this host's.
-    pub fn keep(&self, path: &Path) {
+    pub(crate) fn keep(&self, path: &Path) {
         self.lock().kept.insert(path.to_owned());
     }
 
@@ -64,7 +64,7 @@ impl Claims {
     ///
     /// # Errors
     /// The PFS's.
-    pub fn forget(&self, path: &Path) -> Result<(), Errno> {
+    pub(crate) fn forget(&self, path: &Path) -> Result<(), Errno> {
         self.lock().kept.remove(path);
         self.give_up(path)
     }
@@ -73,7 +73,7 @@ impl Claims {
     ///
     /// # Errors
     /// The PFS's.
-    pub fn claim(&self, path: &Path) -> Result<(), Errno> {
+    pub(crate) fn claim(&self, path: &Path) -> Result<(), Errno> {
         self.write('+', path)
     }
 
@@ -81,7 +81,7 @@ impl Claims {
     ///
     /// # Errors
     /// The PFS's.
-    pub fn give_up(&self, path: &Path) -> Result<(), Errno> {
+    pub(crate) fn give_up(&self, path: &Path) -> Result<(), Errno> {
         self.write('-', path)
     }
 
@@ -89,7 +89,7 @@ impl Claims {
     ///
     /// # Errors
     /// The PFS's.
-    pub fn is_elsewhere(&self, path: &Path) -> Result<bool, Errno> {
+    pub(crate) fn is_elsewhere(&self, path: &Path) -> Result<bool, Errno> {
         let mut state = self.lock();
         for entry in std::fs::read_dir(&self.folder).map_err(errno)? {
             let file = entry.map_err(errno)?.path();

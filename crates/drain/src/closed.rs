@@ -8,7 +8,7 @@ use std::path::Path;
 
 /// What is known of a file's writers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Writers {
+pub(crate) enum Writers {
     /// There are none.
     None,
     /// There are some.
@@ -24,7 +24,7 @@ pub enum Writers {
 ///
 /// # Errors
 /// The file cannot be opened.
-pub fn writers(path: &Path) -> std::io::Result<Writers> {
+pub(crate) fn writers(path: &Path) -> std::io::Result<Writers> {
     let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY | libc::O_CLOEXEC;
     let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
     // SAFETY: the descriptor is open, and F_SETLEASE takes an int and touches no memory of ours.

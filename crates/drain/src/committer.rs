@@ -18,7 +18,7 @@ use crate::mounted;
 use crate::placed::{self, Removal};
 use crate::settings::Removed;
 use crate::status::Trouble;
-use crate::table::Turn;
+use crate::table::Attempt;
 
 impl Drain {
     /// Takes what was copied, for ever.
@@ -53,7 +53,7 @@ impl Drain {
         }
         for (path, trouble) in lost {
             self.log_failure(&path, &trouble, 1);
-            self.lock().table.settle(&path, Turn::Failed(trouble), Instant::now());
+            self.lock().table.settle(&path, Attempt::Failed(trouble), Instant::now());
         }
         self.record(&landed);
         for (path, _) in &landed {
@@ -77,7 +77,7 @@ impl Drain {
             self.log_done(path, file, attempts);
         }
         for (path, file) in landed {
-            state.table.settle(path, Turn::Done, Instant::now());
+            state.table.settle(path, Attempt::Done, Instant::now());
             if state.table.is_pending(path) {
                 self.logs.spectral(Verb::Enqueue, &file.target);
             }
@@ -128,7 +128,7 @@ impl Drain {
         }
         drop(state);
         self.retire(path, &traces);
-        self.lock().table.settle(path, Turn::Done, Instant::now());
+        self.lock().table.settle(path, Attempt::Done, Instant::now());
         self.work.notify_one();
     }
 

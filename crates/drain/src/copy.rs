@@ -1,4 +1,4 @@
-//! One turn with one file: look, copy, look again.
+//! One attempt with one file: look, copy, look again.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -24,8 +24,8 @@ use crate::top::Top;
 /// How long a file must not have changed where nobody can tell whether it is open.
 const QUIET: Duration = Duration::from_secs(1);
 
-/// What a turn needs.
-pub struct Copier {
+/// What an attempt needs.
+pub(crate) struct Copier {
     /// What makes the copy.
     pub publisher: Publisher,
     /// The file system that it is made on.
@@ -36,9 +36,9 @@ pub struct Copier {
     pub to: PathBuf,
 }
 
-/// How a turn ended.
+/// How an attempt ended.
 #[derive(Debug)]
-pub enum Outcome {
+pub(crate) enum Outcome {
     /// The file is under its name on the PFS; its folder is not synced yet.
     Landed(Landed),
     /// It is what has landed before.
@@ -60,7 +60,7 @@ pub enum Outcome {
 impl Copier {
     /// Copies the file `path`, below the drained folder, to `target`, unless that is there in this version: `landed`.
     /// Calls `begin` with the version that it is about to copy: that one comes there or none.
-    pub fn turn(
+    pub(crate) fn attempt(
         &self,
         path: &Path,
         target: &Path,
@@ -86,7 +86,7 @@ impl Copier {
         match self.publish(&source, &before.generation, target) {
             Err(fault) => self.failed(path, target, &fault),
             Ok(crc32c) => match self.top.look(path) {
-                // A newer version waits for the next turn.
+                // A newer version waits for the next attempt.
                 Ok(after) if after.generation != before.generation => Outcome::Changed,
                 Ok(after) if is_open(&self.top, &source, &after) => Outcome::Open,
                 // Also if it has been removed or renamed since: what is there is what it was.

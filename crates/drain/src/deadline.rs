@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The end of a job's time.
-pub struct Deadline {
+pub(crate) struct Deadline {
     /// Slurm's number of the job.
     slurm_job: Option<String>,
     /// Seconds since 1970; 0: not known.
@@ -14,17 +14,17 @@ pub struct Deadline {
 
 impl Deadline {
     /// That of Slurm's job; `end` is what is known at the start.
-    pub fn new(slurm_job: Option<String>, end: Option<u64>) -> Deadline {
+    pub(crate) fn new(slurm_job: Option<String>, end: Option<u64>) -> Deadline {
         Deadline { slurm_job, end: AtomicU64::new(end.unwrap_or_default()) }
     }
 
     /// Seconds since 1970.
-    pub fn end(&self) -> Option<u64> {
+    pub(crate) fn end(&self) -> Option<u64> {
         Some(self.end.load(Ordering::Relaxed)).filter(|end| *end > 0)
     }
 
     /// Asks Slurm.
-    pub fn ask(&self) {
+    pub(crate) fn ask(&self) {
         let Some(job) = &self.slurm_job else { return };
         let mut command = Command::new("squeue");
         command.args(["--noheader", "--format=%e", "--jobs", job]).env("SLURM_TIME_FORMAT", "%s");
@@ -36,7 +36,7 @@ impl Deadline {
     }
 
     /// Says so in the log, and in the job's output.
-    pub fn warn(&self, text: &str) {
+    pub(crate) fn warn(&self, text: &str) {
         tracing::warn!("{text}");
         let Some(job) = &self.slurm_job else { return };
         let told = Command::new("scontrol").args(["notify", job, text]).stdin(Stdio::null()).output();

@@ -20,7 +20,7 @@ use crate::rendezvous::Rendezvous;
 use crate::settings::{Removed, SameName};
 use crate::status::{Answer, Status, Trouble, now_ms};
 use crate::suffix::Suffixed;
-use crate::table::{Table, Turn};
+use crate::table::{Attempt, Table};
 use crate::top::Top;
 use crate::watch::{Notice, Watch};
 
@@ -130,8 +130,8 @@ impl Drain {
     pub(crate) fn work(&self) {
         loop {
             let (path, target, landed, tries) = self.next();
-            let outcome = self.turn(&path, target, landed.as_ref());
-            self.end_turn(path, outcome, tries);
+            let outcome = self.attempt(&path, target, landed.as_ref());
+            self.end_attempt(path, outcome, tries);
         }
     }
 
@@ -158,7 +158,7 @@ impl Drain {
         }
     }
 
-    fn turn(&self, path: &Path, mut target: PathBuf, landed: Option<&Landed>) -> Outcome {
+    fn attempt(&self, path: &Path, mut target: PathBuf, landed: Option<&Landed>) -> Outcome {
         let begin = |target: &Path, generation| {
             let mut state = self.lock();
             let begun = Landed { target: target.to_owned(), generation, crc32c: None };
@@ -171,7 +171,7 @@ impl Drain {
         };
         let mut names = SUFFIXES_MAX;
         loop {
-            match self.copier.turn(path, &target, landed, |version| begin(&target, version)) {
+            match self.copier.attempt(path, &target, landed, |version| begin(&target, version)) {
                 Outcome::Taken(_) if names > 0 && self.same_name == SameName::Suffix => {
                     names -= 1;
                     target = self.divert(path, target);
@@ -182,22 +182,22 @@ impl Drain {
         }
     }
 
-    fn end_turn(&self, path: PathBuf, outcome: Outcome, tries: u32) {
-        let turn = match outcome {
+    fn end_attempt(&self, path: PathBuf, outcome: Outcome, tries: u32) {
+        let attempt = match outcome {
             Outcome::Landed(landed) => {
                 self.lock().landing.push((path, landed));
                 return self.copied.notify_one();
             }
-            Outcome::Unchanged | Outcome::Gone => Turn::Done,
-            Outcome::Changed => Turn::Changed,
-            Outcome::Open => Turn::Open,
-            Outcome::Taken(trouble) | Outcome::Failed(trouble) => Turn::Failed(trouble),
-            Outcome::Blocked(obstacle) => Turn::Failed(self.blocked(&path, &obstacle)),
+            Outcome::Unchanged | Outcome::Gone => Attempt::Done,
+            Outcome::Changed => Attempt::Changed,
+            Outcome::Open => Attempt::Open,
+            Outcome::Taken(trouble) | Outcome::Failed(trouble) => Attempt::Failed(trouble),
+            Outcome::Blocked(obstacle) => Attempt::Failed(self.blocked(&path, &obstacle)),
         };
-        if let Turn::Failed(trouble) = &turn {
+        if let Attempt::Failed(trouble) = &attempt {
             self.log_failure(&path, trouble, tries + 1);
         }
-        self.lock().table.settle(&path, turn, Instant::now());
+        self.lock().table.settle(&path, attempt, Instant::now());
         self.work.notify_one();
         self.settled.notify_all();
     }

@@ -14,15 +14,15 @@ use serde::{Deserialize, Serialize};
 use crate::below;
 
 /// Longer than the coarsest clock tick that file systems stamp with (10 ms).
-pub const TICK: Duration = Duration::from_millis(20);
+pub(crate) const TICK: Duration = Duration::from_millis(20);
 
 /// Seconds and nanoseconds since 1970.
-pub type Stamp = (i64, u32);
+pub(crate) type Stamp = (i64, u32);
 
 /// One version of one file. All of it is changed by the kernel alone, so that setting a time back does not hide a
 /// change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Generation {
+pub(crate) struct Generation {
     /// Inode number.
     pub ino: u64,
     /// When the inode was made, which tells it from an earlier one with its number; zero where nobody knows.
@@ -37,7 +37,7 @@ pub struct Generation {
 
 /// What is at a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub(crate) enum Kind {
     /// A regular file.
     File,
     /// A folder.
@@ -57,7 +57,7 @@ impl Kind {
 
 /// A file found.
 #[derive(Clone, Copy, Debug)]
-pub struct Seen {
+pub(crate) struct Seen {
     /// What it is.
     pub kind: Kind,
     /// Which version.
@@ -68,18 +68,18 @@ pub struct Seen {
 
 impl Generation {
     /// Which file it is, whatever it is called and holds.
-    pub fn file(&self) -> (u64, Stamp) {
+    pub(crate) fn file(&self) -> (u64, Stamp) {
         (self.ino, self.born)
     }
 
     /// Whether the last change is in the future, as the clock was set back since.
-    pub fn is_ahead(&self) -> bool {
+    pub(crate) fn is_ahead(&self) -> bool {
         self.changed() > SystemTime::now()
     }
 
     /// How far the clock is from the time of the last change: how long ago that was, or where the clock was set back
     /// since, how long it takes until another change could have the same time.
-    pub fn distance(&self) -> Duration {
+    pub(crate) fn distance(&self) -> Duration {
         SystemTime::now().duration_since(self.changed()).unwrap_or_else(|ahead| ahead.duration())
     }
 

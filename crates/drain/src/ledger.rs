@@ -27,7 +27,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use disk::Room;
 
-pub use self::landed::Landed;
+pub(crate) use self::landed::Landed;
 pub(crate) use self::owner::Of;
 use self::record::{LandedRecord, Record, append};
 use crate::generation::Stamp;
@@ -37,7 +37,7 @@ use crate::placed::Placed;
 const BEGUN_MAX: usize = 32;
 
 /// Everything that has landed, by the path below the drained folder.
-pub struct Ledger {
+pub(crate) struct Ledger {
     file: File,
     /// Bytes of whole records.
     length: u64,
@@ -58,7 +58,7 @@ impl Ledger {
     ///
     /// # Errors
     /// The file cannot be opened, read or written.
-    pub fn open(state: &Path) -> anyhow::Result<Ledger> {
+    pub(crate) fn open(state: &Path) -> anyhow::Result<Ledger> {
         let path = state.join("ledger");
         let open = File::options().read(true).write(true).create(true).truncate(false).open(&path);
         let mut ledger = Ledger {
@@ -127,7 +127,7 @@ impl Ledger {
     }
 
     /// What landed from this path.
-    pub fn get(&self, path: &Path) -> Option<&Landed> {
+    pub(crate) fn get(&self, path: &Path) -> Option<&Landed> {
         self.landed.get(path)
     }
 
@@ -137,34 +137,34 @@ impl Ledger {
     }
 
     /// Every path that something is or may be on the PFS of.
-    pub fn paths(&self) -> impl Iterator<Item = &PathBuf> {
+    pub(crate) fn paths(&self) -> impl Iterator<Item = &PathBuf> {
         let only_begun = self.begun.keys().filter(|path| !self.landed.contains_key(*path));
         self.landed.keys().chain(only_begun)
     }
 
     /// What is or may be on the PFS of this path: what was begun since the last version landed, and that.
-    pub fn traces(&self, path: &Path) -> Vec<Landed> {
+    pub(crate) fn traces(&self, path: &Path) -> Vec<Landed> {
         self.begun.get(path).into_iter().flatten().chain(self.landed.get(path)).cloned().collect()
     }
 
     /// Names on the PFS that something has landed under.
-    pub fn targets(&self) -> impl Iterator<Item = &PathBuf> {
+    pub(crate) fn targets(&self) -> impl Iterator<Item = &PathBuf> {
         self.landed.values().map(|landed| &landed.target)
     }
 
     /// Folders on the PFS in which something was begun that has not landed.
-    pub fn folders_begun(&self) -> HashSet<PathBuf> {
+    pub(crate) fn folders_begun(&self) -> HashSet<PathBuf> {
         let begun = self.begun.values().flatten();
         begun.filter_map(|begun| begun.target.parent()).map(Path::to_owned).collect()
     }
 
     /// How many files have landed.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.landed.len()
     }
 
     /// Other paths that the files of `path` have, or had.
-    pub fn other_paths(&self, path: &Path) -> Vec<PathBuf> {
+    pub(crate) fn other_paths(&self, path: &Path) -> Vec<PathBuf> {
         let files = self.traces(path).into_iter().map(|trace| trace.generation.file());
         let paths = files.flat_map(|file| self.paths.get(&file).into_iter().flatten());
         paths.filter(|other| *other != path).cloned().collect()
@@ -174,7 +174,7 @@ impl Ledger {
     ///
     /// # Errors
     /// The node's disk.
-    pub fn begin(&mut self, path: &Path, begun: Landed) -> std::io::Result<()> {
+    pub(crate) fn begin(&mut self, path: &Path, begun: Landed) -> std::io::Result<()> {
         let mut line = Vec::new();
         append(&mut line, &Record::Begun(LandedRecord::new(path, &begun)));
         self.put_begun(path.to_owned(), begun);
@@ -185,7 +185,7 @@ impl Ledger {
     ///
     /// # Errors
     /// The node's disk.
-    pub fn land(&mut self, files: &[(PathBuf, Landed)]) -> std::io::Result<()> {
+    pub(crate) fn land(&mut self, files: &[(PathBuf, Landed)]) -> std::io::Result<()> {
         let mut lines = Vec::new();
         for (path, landed) in files {
             append(&mut lines, &Record::Landed(LandedRecord::new(path, landed)));
@@ -198,7 +198,7 @@ impl Ledger {
     ///
     /// # Errors
     /// The node's disk.
-    pub fn gone(&mut self, path: &Path) -> std::io::Result<()> {
+    pub(crate) fn gone(&mut self, path: &Path) -> std::io::Result<()> {
         let mut line = Vec::new();
         append(&mut line, &Record::Gone(path.into()));
         self.forget(path);
@@ -216,7 +216,7 @@ impl Ledger {
     ///
     /// # Errors
     /// The node's disk.
-    pub fn sync(&self) -> std::io::Result<()> {
+    pub(crate) fn sync(&self) -> std::io::Result<()> {
         self.file.sync_data()
     }
 

@@ -15,8 +15,6 @@
 //! [`generation::Generation`] whose contents were verified on the PFS. So comparing the folder with the ledger finds
 //! all that is owed, whatever notices were lost: a rescan is the truth, notices only make it quick.
 
-#![expect(unreachable_pub, reason = "its items are older than the lint; what is touched says `pub(crate)`")]
-
 mod alone;
 mod attend;
 mod below;

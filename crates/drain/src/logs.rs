@@ -24,7 +24,7 @@ use serde::Serialize;
 use crate::status::Trouble;
 
 /// Both logs.
-pub struct Logs {
+pub(crate) struct Logs {
     host: String,
     output: Mutex<Output>,
 }
@@ -45,7 +45,7 @@ struct Log {
 
 /// Where a file is on its way, in Spectral's words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verb {
+pub(crate) enum Verb {
     /// It is to be copied.
     Enqueue,
     /// It is being copied.
@@ -56,7 +56,7 @@ pub enum Verb {
 
 /// A line of the second log.
 #[derive(Debug, Serialize)]
-pub struct Line<'a> {
+pub(crate) struct Line<'a> {
     /// RFC 3339, UTC.
     pub time: String,
     /// `done`, `failed`, `open`, `removed` or `kept`.
@@ -80,7 +80,7 @@ pub struct Line<'a> {
 }
 
 /// What happened to a file.
-pub struct Event<'a> {
+pub(crate) struct Event<'a> {
     /// See [`Line::event`].
     pub event: &'static str,
     /// The path below the drained folder.
@@ -102,7 +102,7 @@ impl Logs {
     ///
     /// # Errors
     /// The PFS's.
-    pub fn open(to: &Path, session: &Path, host: &str) -> std::io::Result<Logs> {
+    pub(crate) fn open(to: &Path, session: &Path, host: &str) -> std::io::Result<Logs> {
         let output = Output {
             spectral: Log::open(&to.join("spectral.log"))?,
             json: Log::open(&session.join(format!("{host}.jsonl")))?.with_torn_end()?,
@@ -112,7 +112,7 @@ impl Logs {
     }
 
     /// Adds one of Spectral's lines.
-    pub fn spectral(&self, verb: Verb, target: &Path) {
+    pub(crate) fn spectral(&self, verb: Verb, target: &Path) {
         use std::os::unix::ffi::OsStrExt;
         let verb = match verb {
             Verb::Enqueue => "ENQUEUE",
@@ -126,7 +126,7 @@ impl Logs {
     }
 
     /// Adds a line to the second log.
-    pub fn json(&self, event: &Event<'_>) {
+    pub(crate) fn json(&self, event: &Event<'_>) {
         let line = Line {
             time: humantime::format_rfc3339_millis(SystemTime::now()).to_string(),
             event: event.event,
@@ -145,7 +145,7 @@ impl Logs {
     }
 
     /// Writes what was added.
-    pub fn flush(&self) {
+    pub(crate) fn flush(&self) {
         let mut output = self.lock();
         let output = &mut *output;
         let written = output.spectral.write().and_then(|()| output.json.write());

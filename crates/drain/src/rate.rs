@@ -10,7 +10,7 @@ const SHORTEST: Duration = Duration::from_millis(500);
 
 /// What was done when, while there was something to do.
 #[derive(Default)]
-pub struct Rate {
+pub(crate) struct Rate {
     points: VecDeque<(Instant, u64)>,
     /// The work on files that are on the PFS.
     landed: u64,
@@ -18,7 +18,7 @@ pub struct Rate {
 
 impl Rate {
     /// Notes all work so far; nothing is under way where it `rests`. Gives the rate, bytes a second; 0: not known.
-    pub fn observe(&mut self, now: Instant, work: u64, rests: bool) -> u64 {
+    pub(crate) fn observe(&mut self, now: Instant, work: u64, rests: bool) -> u64 {
         if rests {
             self.points.clear();
             self.landed = work;
@@ -46,12 +46,12 @@ impl Rate {
     }
 
     /// A file has landed, which took so much work.
-    pub fn landed(&mut self, work: u64) {
+    pub(crate) fn landed(&mut self, work: u64) {
         self.landed += work;
     }
 
     /// Of all work so far, what was done on files that have not landed; they take `running` in all.
-    pub fn under_way(&self, work: u64, running: u64) -> u64 {
+    pub(crate) fn under_way(&self, work: u64, running: u64) -> u64 {
         // An attempt that was in vain, as the file had changed meanwhile, counts for none of them.
         work.saturating_sub(self.landed).min(running)
     }

@@ -14,7 +14,7 @@ use crate::generation::find;
 use crate::ledger::Landed;
 use crate::mounted;
 use crate::status::Trouble;
-use crate::table::Turn;
+use crate::table::Attempt;
 
 /// What is there of a copy.
 enum There {
@@ -37,7 +37,7 @@ impl Drain {
         let troubles = self.judge(&suspects);
         let mut state = self.lock();
         for (path, _) in &suspects {
-            state.table.settle(path, Turn::Done, Instant::now());
+            state.table.settle(path, Attempt::Done, Instant::now());
         }
         troubles
     }

@@ -18,7 +18,7 @@ use wire::control::Side;
 use wire::data::{Attr, SetAttr};
 
 /// Files on this node.
-pub struct Source;
+pub(crate) struct Source;
 
 impl Tree for Source {
     fn side(&self) -> Side {

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use crate::status::Trouble;
 
 /// How long after the close a copy begins: several closes of one file become one copy.
-pub const SETTLE: Duration = Duration::from_millis(25);
+pub(crate) const SETTLE: Duration = Duration::from_millis(25);
 
 /// Longest pause between two looks at a file that is open, or cannot be copied.
 const PAUSE_MAX: Duration = Duration::from_secs(30);
@@ -28,9 +28,9 @@ const OPEN_PAUSE_MAX: Duration = Duration::from_secs(2);
 /// How often a file must have failed before a barrier calls it failed.
 const TRIES: u32 = 3;
 
-/// How one turn with a file ended.
+/// How one attempt with a file ended.
 #[derive(Clone, Debug)]
-pub enum Turn {
+pub(crate) enum Attempt {
     /// It is on the PFS, or there is nothing to copy any more.
     Done,
     /// It has just changed.
@@ -43,7 +43,7 @@ pub enum Turn {
 
 /// Everything that is not done.
 #[derive(Default)]
-pub struct Table {
+pub(crate) struct Table {
     pending: HashMap<PathBuf, Pending>,
     due: BTreeMap<(Instant, u64), PathBuf>,
     next_number: u64,
@@ -53,7 +53,7 @@ pub struct Table {
 #[derive(Default)]
 struct Pending {
     work: Work,
-    /// Turns that ended alike, in a row.
+    /// Attempts that ended alike, in a row.
     tries: u32,
     trouble: Option<Trouble>,
     open: bool,
@@ -73,8 +73,8 @@ enum Work {
 
 /// What was pending at one time, and what became of it.
 #[derive(Clone, Debug, Default)]
-pub struct Barrier {
-    /// Paths, and how many turns with them must end.
+pub(crate) struct Barrier {
+    /// Paths, and how many attempts with them must end.
     left: HashMap<PathBuf, u8>,
     /// What could not be copied, by path.
     pub failed: BTreeMap<PathBuf, Trouble>,
@@ -84,7 +84,7 @@ pub struct Barrier {
 
 /// How many files are in which state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
+pub(crate) struct Counts {
     /// All that are not done.
     pub pending: usize,
     /// Being copied.
@@ -102,7 +102,7 @@ pub struct Counts {
 
 impl Table {
     /// A file may have changed; `bytes` is its size. Says whether it was not pending before.
-    pub fn notice(&mut self, path: &Path, bytes: u64, now: Instant) -> bool {
+    pub(crate) fn notice(&mut self, path: &Path, bytes: u64, now: Instant) -> bool {
         let known = self.pending.get_mut(path);
         let is_new = known.is_none();
         match known.map(|pending| (&mut pending.work, &mut pending.bytes)) {
@@ -121,13 +121,13 @@ impl Table {
     }
 
     /// A rescan found a version that has not landed: as [`Table::notice`], but who waits goes on waiting.
-    pub fn found(&mut self, path: &Path, bytes: u64, now: Instant) -> bool {
+    pub(crate) fn found(&mut self, path: &Path, bytes: u64, now: Instant) -> bool {
         let waits = self.pending.get(path).is_some_and(|pending| matches!(pending.work, Work::Waits(_)));
         !waits && self.notice(path, bytes, now)
     }
 
     /// The file to take in work now, or when to ask again.
-    pub fn next(&mut self, now: Instant) -> Result<PathBuf, Option<Instant>> {
+    pub(crate) fn next(&mut self, now: Instant) -> Result<PathBuf, Option<Instant>> {
         let Some(entry) = self.due.first_entry() else { return Err(None) };
         let due = entry.key().0;
         if due > now {
@@ -141,17 +141,17 @@ impl Table {
     }
 
     /// The copy of a file begins; says whether it is the first since its notice.
-    pub fn begin(&mut self, path: &Path) -> bool {
+    pub(crate) fn begin(&mut self, path: &Path) -> bool {
         self.pending.get_mut(path).is_some_and(|pending| !std::mem::replace(&mut pending.begun, true))
     }
 
     /// Whether a file is not done.
-    pub fn is_pending(&self, path: &Path) -> bool {
+    pub(crate) fn is_pending(&self, path: &Path) -> bool {
         self.pending.contains_key(path)
     }
 
     /// Takes a path in work that is not pending, to do something to it at the PFS.
-    pub fn seize(&mut self, path: &Path) -> bool {
+    pub(crate) fn seize(&mut self, path: &Path) -> bool {
         if self.pending.contains_key(path) {
             return false;
         }
@@ -160,31 +160,31 @@ impl Table {
         true
     }
 
-    /// A turn with a file has ended.
-    pub fn settle(&mut self, path: &Path, turn: Turn, now: Instant) {
+    /// An attempt with a file has ended.
+    pub(crate) fn settle(&mut self, path: &Path, attempt: Attempt, now: Instant) {
         let Some(pending) = self.pending.get_mut(path) else { return };
         let again = pending.work == Work::Runs { again: true };
         let (was_open, tries) = (pending.open, pending.tries);
         (pending.open, pending.trouble) = (false, None);
-        let pause = match &turn {
-            Turn::Done if !again => {
+        let pause = match &attempt {
+            Attempt::Done if !again => {
                 self.pending.remove(path);
                 return self.decide(path, |_| {});
             }
-            Turn::Done => {
+            Attempt::Done => {
                 (pending.tries, pending.begun) = (0, false);
                 SETTLE
             }
-            Turn::Changed => {
+            Attempt::Changed => {
                 pending.tries = 0;
                 SETTLE
             }
-            Turn::Open => {
+            Attempt::Open => {
                 pending.open = true;
                 pending.tries = if was_open { tries + 1 } else { 0 };
                 backoff(Duration::from_millis(50), pending.tries).min(OPEN_PAUSE_MAX)
             }
-            Turn::Failed(trouble) => {
+            Attempt::Failed(trouble) => {
                 pending.trouble = Some(trouble.clone());
                 pending.tries = if was_open { 1 } else { tries + 1 };
                 backoff(Duration::from_millis(250), pending.tries)
@@ -192,18 +192,18 @@ impl Table {
         };
         let tries = pending.tries;
         self.wait(path, now + if again { SETTLE } else { pause });
-        match turn {
-            Turn::Done => self.pass(path),
-            Turn::Open if tries >= TRIES => self.decide(path, |barrier| barrier.open.push(path.to_owned())),
-            Turn::Failed(trouble) if tries >= TRIES => {
-                self.decide(path, |barrier| drop(barrier.failed.insert(path.to_owned(), trouble.clone())));
+        match attempt {
+            Attempt::Done => self.pass(path),
+            Attempt::Open if tries >= TRIES => self.decide(path, |b| b.open.push(path.to_owned())),
+            Attempt::Failed(trouble) if tries >= TRIES => {
+                self.decide(path, |b| drop(b.failed.insert(path.to_owned(), trouble.clone())));
             }
             _ => {}
         }
     }
 
     /// Whatever waits after a failure is tried at once.
-    pub fn retry_now(&mut self, now: Instant) {
+    pub(crate) fn retry_now(&mut self, now: Instant) {
         let failed: Vec<PathBuf> =
             self.pending.iter().filter(|(_, p)| p.trouble.is_some()).map(|(path, _)| path.clone()).collect();
         for path in failed {
@@ -213,22 +213,22 @@ impl Table {
     }
 
     /// Watches everything that is pending now.
-    pub fn raise(&mut self) -> u64 {
+    pub(crate) fn raise(&mut self) -> u64 {
         let number = self.number();
-        let turns = |pending: &Pending| if pending.work == (Work::Runs { again: true }) { 2 } else { 1 };
-        let left = self.pending.iter().map(|(path, pending)| (path.clone(), turns(pending))).collect();
+        let attempts = |pending: &Pending| if pending.work == (Work::Runs { again: true }) { 2 } else { 1 };
+        let left = self.pending.iter().map(|(path, pending)| (path.clone(), attempts(pending))).collect();
         self.barriers.insert(number, Barrier { left, ..Barrier::default() });
         number
     }
 
     /// The barrier, once everything that was pending is decided.
-    pub fn lower(&mut self, number: u64) -> Option<Barrier> {
+    pub(crate) fn lower(&mut self, number: u64) -> Option<Barrier> {
         let decided = self.barriers.get(&number).is_some_and(|barrier| barrier.left.is_empty());
         decided.then(|| self.barriers.remove(&number)).flatten()
     }
 
     /// How many files are in which state; `work_of` tells how much work a file of a size is.
-    pub fn counts(&self, work_of: impl Fn(u64) -> u64) -> Counts {
+    pub(crate) fn counts(&self, work_of: impl Fn(u64) -> u64) -> Counts {
         let mut counts = Counts { pending: self.pending.len(), ..Counts::default() };
         for pending in self.pending.values() {
             let (runs, work) = (matches!(pending.work, Work::Runs { .. }), work_of(pending.bytes));
@@ -243,17 +243,17 @@ impl Table {
     }
 
     /// What could not be copied, some of it.
-    pub fn troubles(&self, at_most: usize) -> Vec<Trouble> {
+    pub(crate) fn troubles(&self, at_most: usize) -> Vec<Trouble> {
         self.pending.values().filter_map(|pending| pending.trouble.clone()).take(at_most).collect()
     }
 
     /// Everything that is not done.
-    pub fn paths(&self) -> impl Iterator<Item = &PathBuf> {
+    pub(crate) fn paths(&self) -> impl Iterator<Item = &PathBuf> {
         self.pending.keys()
     }
 
     /// How often the file was tried without success so far.
-    pub fn tries(&self, path: &Path) -> u32 {
+    pub(crate) fn tries(&self, path: &Path) -> u32 {
         self.pending.get(path).map_or(0, |pending| pending.tries)
     }
 
@@ -270,9 +270,9 @@ impl Table {
     /// A version of a file has landed, and there is a newer one: which of them a barrier waits for it knows.
     fn pass(&mut self, path: &Path) {
         for barrier in self.barriers.values_mut() {
-            if let Some(turns) = barrier.left.get_mut(path) {
-                *turns -= 1;
-                if *turns == 0 {
+            if let Some(attempts) = barrier.left.get_mut(path) {
+                *attempts -= 1;
+                if *attempts == 0 {
                     barrier.left.remove(path);
                 }
             }
@@ -316,13 +316,13 @@ mod tests {
         assert!(!table.notice(path, 2, now));
         assert_eq!(table.next(now + SETTLE), Err(None), "it is in work once only");
         let barrier = table.raise();
-        table.settle(path, Turn::Done, now);
+        table.settle(path, Attempt::Done, now);
         assert!(table.lower(barrier).is_none(), "the second version is owed");
         assert_eq!(table.next(now + SETTLE).unwrap(), path);
-        table.settle(path, Turn::Changed, now);
+        table.settle(path, Attempt::Changed, now);
         assert!(table.lower(barrier).is_none(), "it is still owed");
         assert_eq!(table.next(now + SETTLE).unwrap(), path);
-        table.settle(path, Turn::Done, now);
+        table.settle(path, Attempt::Done, now);
         assert!(table.lower(barrier).is_some());
         assert_eq!(table.counts(|size| size), Counts::default());
     }
@@ -338,7 +338,7 @@ mod tests {
             let path = std::iter::from_fn(|| table.next(now).ok()).find(|path| path == Path::new("a"));
             assert!(path.is_some());
             assert!(table.lower(barrier).is_none());
-            table.settle(Path::new("a"), Turn::Failed(trouble()), now);
+            table.settle(Path::new("a"), Attempt::Failed(trouble()), now);
         }
         let barrier = table.lower(barrier).unwrap();
         assert_eq!(barrier.failed.keys().collect::<Vec<_>>(), [Path::new("a")]);

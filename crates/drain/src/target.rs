@@ -22,7 +22,7 @@ use crate::placed::Placed;
 type Note = Box<dyn Fn(&Path, Placed) + Send + Sync>;
 
 /// Files on the PFS.
-pub struct Target {
+pub(crate) struct Target {
     files: Pfs,
     /// The folder that is drained to.
     root: PathBuf,

@@ -20,7 +20,7 @@ use crate::top::Top;
 
 /// What happened; paths are below the drained folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Notice {
+pub(crate) enum Notice {
     /// A file was closed after writing, or got this name.
     File(PathBuf),
     /// A folder is new here: what is in it has not been watched.
@@ -30,7 +30,7 @@ pub enum Notice {
 }
 
 /// Watches one folder and all below.
-pub struct Watch {
+pub(crate) struct Watch {
     queue: OwnedFd,
     top: Arc<Top>,
     /// What is not drained: the drainer's own folder.
@@ -58,13 +58,13 @@ impl Watch {
     }
 
     /// Whether there are folders that only a walk sees.
-    pub fn is_blind(&self) -> bool {
+    pub(crate) fn is_blind(&self) -> bool {
         self.blind.load(Ordering::Relaxed)
     }
 
     /// Goes through the folder `below` and all in it, watches them, and hands over every file and symbolic link. Gives
     /// what it could not look at: there may be files in it.
-    pub fn walk(&self, below: &Path, found: &mut dyn FnMut(PathBuf, &Seen)) -> Vec<(PathBuf, Errno)> {
+    pub(crate) fn walk(&self, below: &Path, found: &mut dyn FnMut(PathBuf, &Seen)) -> Vec<(PathBuf, Errno)> {
         if let Err(errno) = self.top.is_there() {
             return vec![(below.to_owned(), errno)];
         }
@@ -103,7 +103,7 @@ impl Watch {
     ///
     /// # Errors
     /// The queue broke.
-    pub fn follow(&self, mut notice: impl FnMut(Notice)) -> rustix::io::Result<()> {
+    pub(crate) fn follow(&self, mut notice: impl FnMut(Notice)) -> rustix::io::Result<()> {
         let mut buffer = [MaybeUninit::uninit(); 64 * 1024];
         let mut events = inotify::Reader::new(&self.queue, &mut buffer);
         loop {

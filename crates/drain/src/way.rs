@@ -11,7 +11,7 @@ use crate::drain::Drain;
 use crate::generation::{Kind, find};
 use crate::settings::Removed;
 use crate::status::Trouble;
-use crate::table::Turn;
+use crate::table::Attempt;
 
 impl Drain {
     /// Removes `obstacle`, which is above the name of `path` on the PFS, if it landed from a link that is none on the
@@ -36,7 +36,7 @@ impl Drain {
             let traces = state.ledger.traces(&owner);
             drop(state);
             self.retire(&owner, &traces);
-            self.lock().table.settle(&owner, Turn::Done, Instant::now());
+            self.lock().table.settle(&owner, Attempt::Done, Instant::now());
         }
         Outcome::Changed
     }

@@ -6,7 +6,7 @@ use crate::generation::Generation;
 
 /// A file that is on the PFS.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Landed {
+pub(crate) struct Landed {
     /// Its name there.
     pub target: PathBuf,
     /// Which version of the file on the node it is.
