@@ -11,8 +11,8 @@ use wire::control::ApiError;
 
 use crate::site::{NodeView, Site};
 use crate::state::{Database, sessions};
+use crate::token_queue::TokenQueues;
 use crate::transfers::running::Running;
-use crate::turns::Turns;
 
 /// The control service over some site.
 pub struct App<S> {
@@ -20,13 +20,13 @@ pub struct App<S> {
     /// The machine and its nodes.
     pub(crate) site: S,
     /// One function of a token at a time.
-    pub(crate) turns: Arc<Turns>,
+    pub(crate) queues: Arc<TokenQueues>,
     pub(crate) on_demand: Running,
     /// Held while what was left behind is taken from a node.
     pub(crate) tidying: tokio::sync::Mutex<()>,
     pub(crate) losing: tokio::sync::Mutex<()>,
-    /// Sessions that were set aside and are to be finished by ourselves.
-    aside: Mutex<Vec<String>>,
+    /// Quarantined sessions that are to be finished by ourselves.
+    to_finish: Mutex<Vec<String>>,
     /// When this process noted that all parts of an instance are there. A node that was asked before does not know.
     made: Mutex<HashMap<String, Instant>>,
 }
@@ -37,11 +37,11 @@ impl<S: Site> App<S> {
         App {
             database,
             site,
-            turns: Arc::default(),
+            queues: Arc::default(),
             on_demand: Running::default(),
             tidying: tokio::sync::Mutex::default(),
             losing: tokio::sync::Mutex::default(),
-            aside: Mutex::default(),
+            to_finish: Mutex::default(),
             made: Mutex::default(),
         }
     }
@@ -71,14 +71,14 @@ impl<S: Site> App<S> {
         self.made.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Stages out and releases the session that was set aside, when the function that runs is done.
+    /// Stages out and releases the quarantined session, when the function that runs is done.
     pub(crate) fn finish_later(&self, token: String) {
-        self.aside.lock().unwrap_or_else(PoisonError::into_inner).push(token);
+        self.to_finish.lock().unwrap_or_else(PoisonError::into_inner).push(token);
     }
 
-    /// Who was set aside since this was asked last.
-    pub(crate) fn take_aside(&self) -> Vec<String> {
-        std::mem::take(&mut *self.aside.lock().unwrap_or_else(PoisonError::into_inner))
+    /// Who was quarantined since this was asked last.
+    pub(crate) fn take_to_finish(&self) -> Vec<String> {
+        std::mem::take(&mut *self.to_finish.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// The session of a token, also one that is torn down.
@@ -94,7 +94,7 @@ impl<S: Site> App<S> {
 
     /// The function of the session that runs now.
     pub(crate) fn running(&self, token: &str) -> Option<Function> {
-        self.turns.running(token)
+        self.queues.running(token)
     }
 }
 
@@ -113,7 +113,7 @@ pub(crate) fn check_token(token: &str) -> Result<(), ApiError> {
     if !token.is_empty() && token.len() <= 64 && token.chars().all(plain) {
         return Ok(());
     }
-    Err(user("bad_token", format!("{token:?} is no token"), "use letters, digits, '_' and '-', at most 64"))
+    Err(user("bad_token", format!("invalid token {token:?}"), "use letters, digits, '_' and '-', at most 64"))
 }
 
 /// Seconds since 1970.

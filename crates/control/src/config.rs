@@ -158,7 +158,7 @@ fn pools(pools: &[Pool]) -> Result<Vec<PoolSetting>, String> {
         let granularity_bytes = size::parse(&pool.granularity).map_err(|e| format!("{}: {e}", pool.name))?;
         let plain = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
         if pool.name.is_empty() || !pool.name.chars().all(plain) {
-            return Err(format!("{:?} is no name: use letters, digits, '_', '-' and '.'", pool.name));
+            return Err(format!("invalid name {:?}: use letters, digits, '_', '-' and '.'", pool.name));
         }
         if granularity_bytes == 0 {
             return Err(format!("{}: the granularity is 0", pool.name));

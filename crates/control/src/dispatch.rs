@@ -1,4 +1,4 @@
-//! Which function of the life-cycle a request runs: in the turns of its token, and what is noted of its end. Doors
+//! Which function of the life-cycle a request runs: in the queue of its token, and what is noted of its end. Handlers
 //! (`requests/`) call this.
 
 mod noting;
@@ -16,8 +16,8 @@ use crate::lifecycle::{self, reuse};
 use crate::node_api::Unmount;
 use crate::site::Site;
 use crate::state::{activations, sessions, transfers};
+use crate::token_queue::Call;
 use crate::transfers::script;
-use crate::turns::Call;
 
 /// A life-cycle function that changes something, with its arguments.
 #[derive(serde::Serialize)]
@@ -56,7 +56,7 @@ impl<S: Site> App<S> {
         self.make_way(token, &request).await;
         let (app, name, call) = (Arc::clone(self), token.to_owned(), request.call());
         let function = call.function;
-        self.turns
+        self.queues
             .run(token, call, move |cancelled| async move {
                 let started = Instant::now();
                 let result = match request {
@@ -68,7 +68,7 @@ impl<S: Site> App<S> {
                     Request::DataOut => lifecycle::data_out::run(&app, &name, cancelled).await,
                     Request::Teardown(how) => lifecycle::teardown::run(&app, &name, how).await,
                 };
-                app.finish_aside();
+                app.finish_quarantined();
                 app.note(&name, function, result, started).await
             })
             .await
@@ -78,21 +78,21 @@ impl<S: Site> App<S> {
     ///
     /// # Errors
     /// The database's.
-    pub(crate) async fn resume_aside(self: &Arc<Self>) -> Result<(), ApiError> {
+    pub(crate) async fn resume_quarantined(self: &Arc<Self>) -> Result<(), ApiError> {
         let tokens = self.database.transact(sessions::to_finish).await?;
         tokens.into_iter().for_each(|token| self.finish_later(token));
-        self.finish_aside();
+        self.finish_quarantined();
         Ok(())
     }
 
-    fn finish_aside(self: &Arc<Self>) {
-        for token in self.take_aside() {
+    fn finish_quarantined(self: &Arc<Self>) {
+        for token in self.take_to_finish() {
             let app = Arc::clone(self);
             tokio::spawn(async move {
                 let functions = [Request::DataOut, Request::Teardown(Teardown::default())];
                 for function in functions {
                     if let Err(error) = app.run(&token, function).await {
-                        tracing::warn!(token, %error, "a session that was set aside is not finished");
+                        tracing::warn!(token, %error, "a quarantined session is not finished");
                         return;
                     }
                 }
@@ -126,8 +126,8 @@ impl<S: Site> App<S> {
     pub(crate) async fn cancel(&self, token: &str) -> Result<(), ApiError> {
         check_token(token)?;
         let session = self.session(token).await?;
-        let data_in = self.turns.cancel(token, Function::DataIn).await;
-        let data_out = self.turns.cancel(token, Function::DataOut).await;
+        let data_in = self.queues.cancel(token, Function::DataIn).await;
+        let data_out = self.queues.cancel(token, Function::DataOut).await;
         if !data_in && !data_out {
             script::stop_leftovers(self, &session).await?;
         }
@@ -140,12 +140,12 @@ impl<S: Site> App<S> {
     /// # Errors
     /// A node does not end.
     pub(crate) async fn shutdown(&self) -> Result<ShutdownReply, ApiError> {
-        if let Err(token) = self.turns.close() {
+        if let Err(token) = self.queues.close() {
             return Ok(ShutdownReply { busy: Some(format!("a function of session {token} runs")) });
         }
         let reply = self.stop_unless_mounted().await;
         if !matches!(reply, Ok(ShutdownReply { busy: None })) {
-            self.turns.reopen();
+            self.queues.reopen();
         }
         reply
     }
@@ -180,11 +180,11 @@ impl<S: Site> App<S> {
         };
         if stop {
             for function in reuse::CUT_SHORT {
-                self.turns.cancel(token, function).await;
+                self.queues.cancel(token, function).await;
             }
         }
         if unmount
-            && self.turns.running(token) == Some(Function::PostRun)
+            && self.queues.running(token) == Some(Function::PostRun)
             && let Ok(session) = self.session(token).await
             && let Err(error) = lifecycle::mounts::unmount_all(self, &session, Unmount::AtOnce).await
         {

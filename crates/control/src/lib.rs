@@ -2,11 +2,11 @@
 //!
 //! ```text
 //! app.rs       what all of it works on: the database, the site, what runs now; it imports none of the others
-//! dispatch.rs  which function a request runs, in the turns of its token
+//! dispatch.rs  which function a request runs, in the queue of its token
 //! requests/    one file per group of wire::control's requests
 //! lifecycle/   one file per life-cycle function; each can be called again after any crash
 //! transfers/   what is copied between the PFS and buffers, why and when
-//! turns.rs     one function of a token at a time
+//! token_queue.rs  one function of a token at a time
 //! state/       one file per table of the database
 //! site.rs      what the life-cycle asks of the machines: local_*.rs of one, cluster_*.rs of many hosts
 //! node_api.rs  what it asks of a node
@@ -39,8 +39,8 @@ pub mod service;
 mod site;
 mod state;
 mod status;
+mod token_queue;
 mod transfers;
-mod turns;
 mod views;
 
 #[cfg(test)]

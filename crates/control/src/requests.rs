@@ -21,7 +21,7 @@ use crate::site::Site;
 use crate::state::sessions::Session;
 
 /// What every request can use.
-pub(crate) struct Door<S> {
+pub(crate) struct Handler<S> {
     /// The service.
     pub app: Arc<App<S>>,
     /// Who may do what.
@@ -30,13 +30,13 @@ pub(crate) struct Door<S> {
     pub ending: Arc<Notify>,
 }
 
-impl<S> Clone for Door<S> {
+impl<S> Clone for Handler<S> {
     fn clone(&self) -> Self {
-        Door { app: Arc::clone(&self.app), policy: self.policy.clone(), ending: Arc::clone(&self.ending) }
+        Handler { app: Arc::clone(&self.app), policy: self.policy.clone(), ending: Arc::clone(&self.ending) }
     }
 }
 
-impl<S: Site> Door<S> {
+impl<S: Site> Handler<S> {
     fn rights(&self, caller: Caller) -> Rights {
         self.policy.rights(caller)
     }
@@ -56,12 +56,12 @@ impl<S: Site> Door<S> {
 }
 
 /// What everybody may read.
-pub(crate) fn metrics_router<S: Site>(door: Door<S>) -> Router {
-    Router::new().route("/metrics", get(metrics::metrics::<S>)).with_state(door)
+pub(crate) fn metrics_router<S: Site>(handler: Handler<S>) -> Router {
+    Router::new().route("/metrics", get(metrics::metrics::<S>)).with_state(handler)
 }
 
 /// Every route.
-pub(crate) fn router<S: Site>(door: Door<S>) -> Router {
+pub(crate) fn router<S: Site>(handler: Handler<S>) -> Router {
     Router::new()
         .route("/metrics", get(metrics::metrics::<S>))
         .route("/v1/status", get(service::status::<S>))
@@ -95,5 +95,5 @@ pub(crate) fn router<S: Site>(door: Door<S>) -> Router {
         .route("/v1/stages/change", post(stages::change::<S>))
         .route("/v1/stages/concurrency", post(stages::concurrency::<S>))
         .route("/v1/stages/buffer", post(stages::buffer::<S>))
-        .with_state(door)
+        .with_state(handler)
 }

@@ -7,7 +7,7 @@ use wire::control::ApiError;
 /// How callers are judged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Policy {
-    /// The door lets in nobody but the user whose service this is, and root.
+    /// The socket lets in nobody but the user whose service this is, and root.
     Own,
     /// Everybody gets in.
     Cluster {

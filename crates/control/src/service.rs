@@ -1,4 +1,4 @@
-//! The control process: its lock, its doors, its start and its end; for one machine or for a cluster.
+//! The control process: its lock, its listeners, its start and its end; for one machine or for a cluster.
 
 use std::io;
 use std::os::unix::net::UnixStream;
@@ -21,7 +21,7 @@ use crate::config::Config;
 use crate::leftovers;
 use crate::local_nodes::{self, LocalNodes};
 use crate::local_site::LocalSite;
-use crate::requests::{self, Door};
+use crate::requests::{self, Handler};
 use crate::rights::Policy;
 use crate::site::Site;
 use crate::state::leftovers::{self as noted, Kind};
@@ -86,10 +86,10 @@ pub async fn run(
     let needed = known.iter().map(|instance| instance.nodes.len()).max().unwrap_or(0);
     let needed = u32::try_from(needed).unwrap_or(u32::MAX);
     let nodes = LocalNodes::open(folder.clone(), needed).map_err(ControlError::Nodes)?;
-    let doors = vec![server::bind(&folder.join("control.sock"), OpenTo::Ourselves)?];
+    let listeners = vec![server::bind(&folder.join("control.sock"), OpenTo::Ourselves)?];
     let app = Arc::new(App::new(database, LocalSite::new(folder.clone(), nodes)));
     tracing::info!(folder = %folder.display(), sessions = known.len(), "control runs");
-    serve(app, Policy::Own, doors, stop).await
+    serve(app, Policy::Own, listeners, stop).await
 }
 
 /// Runs the control of a cluster until `stop` completes or it is asked to shut down. The nodes are services of their
@@ -105,11 +105,11 @@ pub async fn run_cluster(
     let _lock = take_over(&config.folder, &config.socket).await?;
     let database = Database::open(&config.folder.join("control.db"))?;
     let munge = Munge::load(config.munge_socket.clone());
-    let mut doors = vec![server::bind(&config.socket, OpenTo::Everybody)?];
+    let mut listeners = vec![server::bind(&config.socket, OpenTo::Everybody)?];
     let munge = match &config.listen {
         Some(address) => {
             let munge = munge?;
-            doors.push(server::bind_tcp(address, munge.clone(), CONTROL).await?);
+            listeners.push(server::bind_tcp(address, munge.clone(), CONTROL).await?);
             Some(munge)
         }
         None => munge.ok(),
@@ -127,21 +127,21 @@ pub async fn run_cluster(
     tokio::spawn(tidy(Arc::clone(&app)));
     if let Some(address) = config.metrics.clone() {
         let ending = Arc::new(Notify::new());
-        let door = Door { app: Arc::clone(&app), policy: config.policy.clone(), ending };
+        let handler = Handler { app: Arc::clone(&app), policy: config.policy.clone(), ending };
         tokio::spawn(async move {
-            if let Err(error) = server::serve_to_all(&address, requests::metrics_router(door)).await {
+            if let Err(error) = server::serve_to_all(&address, requests::metrics_router(handler)).await {
                 tracing::error!(error = chain(&error), "nobody can read the metrics");
             }
         });
     }
     tracing::info!(folder = %config.folder.display(), "control of a cluster runs");
-    serve(app, config.policy, doors, stop).await
+    serve(app, config.policy, listeners, stop).await
 }
 
 async fn serve<S: Site>(
     app: Arc<App<S>>,
     policy: Policy,
-    doors: Vec<server::Door>,
+    listeners: Vec<server::Listener>,
     stop: impl Future<Output = ()> + Send + 'static,
 ) -> Result<(), ControlError> {
     tokio::spawn(resume(Arc::clone(&app)));
@@ -153,8 +153,8 @@ async fn serve<S: Site>(
             () = asked.notified() => {}
         }
     };
-    let router = requests::router(Door { app, policy, ending });
-    server::serve(doors, router, end).await.map_err(ControlError::Serve)?;
+    let router = requests::router(Handler { app, policy, ending });
+    server::serve(listeners, router, end).await.map_err(ControlError::Serve)?;
     tracing::info!("control ended");
     Ok(())
 }
@@ -164,8 +164,8 @@ pub(crate) async fn resume<S: Site>(app: Arc<App<S>>) {
     if let Err(error) = on_demand::resume(&app).await {
         tracing::error!(%error, "stages on demand of an earlier life do not go on");
     }
-    if let Err(error) = app.resume_aside().await {
-        tracing::error!(%error, "sessions that were set aside are not finished");
+    if let Err(error) = app.resume_quarantined().await {
+        tracing::error!(%error, "quarantined sessions are not finished");
     }
 }
 

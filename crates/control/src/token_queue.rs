@@ -26,9 +26,9 @@ pub(crate) type Cancelled = watch::Receiver<bool>;
 
 type Outcome = Option<Result<(), ApiError>>;
 
-/// The turns of all tokens.
+/// The queues of all tokens, each with one call that runs.
 #[derive(Default)]
-pub(crate) struct Turns {
+pub(crate) struct TokenQueues {
     table: Mutex<Table>,
 }
 
@@ -40,7 +40,7 @@ struct Table {
 
 #[derive(Default)]
 struct Token {
-    turn: Arc<tokio::sync::Mutex<()>>,
+    head: Arc<tokio::sync::Mutex<()>>,
     jobs: HashMap<Call, Job>,
 }
 
@@ -50,11 +50,11 @@ struct Job {
     running: bool,
 }
 
-impl Turns {
-    /// Runs `work` when it is the token's turn, or joins the same call, and replies its result.
+impl TokenQueues {
+    /// Runs `work` when the calls of the token before it are done, or joins the same call, and replies its result.
     ///
     /// # Errors
-    /// What the work fails with; [`Turns::close`]d; a panic of the work.
+    /// What the work fails with; [`TokenQueues::close`]d; a panic of the work.
     pub(crate) async fn run<F>(
         self: &Arc<Self>,
         token: &str,
@@ -133,14 +133,14 @@ impl Turns {
         let (shown, outcome) = watch::channel(None);
         let (cancel, cancelled) = watch::channel(false);
         line.jobs.insert(call.clone(), Job { outcome: outcome.clone(), cancel, running: false });
-        let (turns, turn, token) = (Arc::clone(self), Arc::clone(&line.turn), token.to_owned());
+        let (queues, head, token) = (Arc::clone(self), Arc::clone(&line.head), token.to_owned());
         tokio::spawn(async move {
-            let _turn = turn.lock_owned().await;
-            turns.mark_running(&token, &call);
+            let _first = head.lock_owned().await;
+            queues.mark_running(&token, &call);
             // A task of its own, so that a panic in the work does not leave the call in the table.
             let result = tokio::spawn(work(cancelled)).await;
             let result = result.unwrap_or_else(|error| Err(bug("function_panicked", error.to_string())));
-            turns.remove(&token, &call);
+            queues.remove(&token, &call);
             shown.send_replace(Some(result));
         });
         Ok(outcome)
@@ -177,21 +177,21 @@ mod tests {
 
     #[tokio::test]
     async fn the_same_call_joins_and_a_later_one_runs_anew() {
-        let turns = Arc::new(Turns::default());
+        let queues = Arc::new(TokenQueues::default());
         let (count, go) = (Arc::new(AtomicU32::new(0)), Arc::new(Notify::new()));
         let call = || {
-            let (turns, count, go) = (Arc::clone(&turns), Arc::clone(&count), Arc::clone(&go));
+            let (queues, count, go) = (Arc::clone(&queues), Arc::clone(&count), Arc::clone(&go));
             async move {
                 let work = move |_| async move {
                     count.fetch_add(1, Ordering::SeqCst);
                     go.notified().await;
                     Ok(())
                 };
-                turns.run("1", IN, work).await
+                queues.run("1", IN, work).await
             }
         };
         let callers = [tokio::spawn(call()), tokio::spawn(call())];
-        while turns.running("1").is_none() {
+        while queues.running("1").is_none() {
             tokio::task::yield_now().await;
         }
         tokio::task::yield_now().await;
@@ -199,7 +199,7 @@ mod tests {
         for caller in callers {
             caller.await.unwrap().unwrap();
         }
-        assert_eq!((count.load(Ordering::SeqCst), turns.running("1")), (1, None));
+        assert_eq!((count.load(Ordering::SeqCst), queues.running("1")), (1, None));
         go.notify_one();
         call().await.unwrap();
         assert_eq!(count.load(Ordering::SeqCst), 2);
@@ -207,69 +207,69 @@ mod tests {
 
     #[tokio::test]
     async fn work_goes_on_without_its_caller_and_another_function_waits_for_it() {
-        let turns = Arc::new(Turns::default());
+        let queues = Arc::new(TokenQueues::default());
         let (go, log) = (Arc::new(Notify::new()), Arc::new(Mutex::new(Vec::new())));
         let (first_go, first_log) = (Arc::clone(&go), Arc::clone(&log));
         let first = {
-            let turns = Arc::clone(&turns);
+            let queues = Arc::clone(&queues);
             tokio::spawn(async move {
                 let work = move |_| async move {
                     first_go.notified().await;
                     first_log.lock().unwrap().push("in");
                     Ok(())
                 };
-                turns.run("1", IN, work).await
+                queues.run("1", IN, work).await
             })
         };
-        while turns.running("1").is_none() {
+        while queues.running("1").is_none() {
             tokio::task::yield_now().await;
         }
         first.abort();
         let second_log = Arc::clone(&log);
         let second = {
-            let turns = Arc::clone(&turns);
+            let queues = Arc::clone(&queues);
             tokio::spawn(async move {
                 let work = move |_| async move {
                     second_log.lock().unwrap().push("out");
                     Ok(())
                 };
-                turns.run("1", OUT, work).await
+                queues.run("1", OUT, work).await
             })
         };
         tokio::task::yield_now().await;
-        assert_eq!(turns.close().unwrap_err(), "1", "a service with work does not stop");
+        assert_eq!(queues.close().unwrap_err(), "1", "a service with work does not stop");
         go.notify_one();
         second.await.unwrap().unwrap();
         assert_eq!(*log.lock().unwrap(), ["in", "out"]);
-        turns.close().unwrap();
-        assert_eq!(turns.run("1", IN, |_| async { Ok(()) }).await.unwrap_err().code, "stopping");
+        queues.close().unwrap();
+        assert_eq!(queues.run("1", IN, |_| async { Ok(()) }).await.unwrap_err().code, "stopping");
     }
 
     #[tokio::test]
     async fn cancel_reaches_the_work_and_waits_for_its_end() {
-        let turns = Arc::new(Turns::default());
+        let queues = Arc::new(TokenQueues::default());
         let running = {
-            let turns = Arc::clone(&turns);
+            let queues = Arc::clone(&queues);
             let work = |mut cancelled: Cancelled| async move {
                 let _ = cancelled.wait_for(|stop| *stop).await;
                 Err(site("cancelled", "", ""))
             };
-            tokio::spawn(async move { turns.run("1", IN, work).await })
+            tokio::spawn(async move { queues.run("1", IN, work).await })
         };
-        while turns.running("1").is_none() {
+        while queues.running("1").is_none() {
             tokio::task::yield_now().await;
         }
-        assert!(turns.cancel("1", Function::DataIn).await);
-        assert_eq!(turns.running("1"), None);
+        assert!(queues.cancel("1", Function::DataIn).await);
+        assert_eq!(queues.running("1"), None);
         assert_eq!(running.await.unwrap().unwrap_err().code, "cancelled");
-        assert!(!turns.cancel("1", Function::DataIn).await);
+        assert!(!queues.cancel("1", Function::DataIn).await);
     }
 
     #[tokio::test]
     async fn a_panic_ends_its_call_alone() {
-        let turns = Arc::new(Turns::default());
-        let error = turns.run("1", IN, |_| async { panic!("a bug") }).await.unwrap_err();
+        let queues = Arc::new(TokenQueues::default());
+        let error = queues.run("1", IN, |_| async { panic!("a bug") }).await.unwrap_err();
         assert_eq!(error.code, "function_panicked");
-        turns.run("1", IN, |_| async { Ok(()) }).await.unwrap();
+        queues.run("1", IN, |_| async { Ok(()) }).await.unwrap();
     }
 }

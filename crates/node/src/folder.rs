@@ -7,51 +7,51 @@ use wire::control::ApiError;
 
 /// A node's folder.
 #[derive(Clone, Debug)]
-pub struct NodeFolder(pub PathBuf);
+pub(crate) struct NodeFolder(pub PathBuf);
 
 impl NodeFolder {
     /// Where the node answers control.
-    pub fn node_socket(&self) -> PathBuf {
+    pub(crate) fn node_socket(&self) -> PathBuf {
         self.0.join("node.sock")
     }
 
     /// Where the data path answers processes of this machine.
-    pub fn data_socket(&self) -> PathBuf {
+    pub(crate) fn data_socket(&self) -> PathBuf {
         self.0.join("data.sock")
     }
 
     /// Says which process uses the folder.
-    pub fn lock(&self) -> PathBuf {
+    pub(crate) fn lock(&self) -> PathBuf {
         self.0.join("node.lock")
     }
 
     /// The data path's TCP port, in decimal.
-    pub fn data_port(&self) -> PathBuf {
+    pub(crate) fn data_port(&self) -> PathBuf {
         self.0.join("data.port")
     }
 
     /// Which fragments are not where they were; see `wire::data::moved`.
-    pub fn moved(&self) -> PathBuf {
+    pub(crate) fn moved(&self) -> PathBuf {
         self.0.join(wire::data::moved::NAME)
     }
 
     /// The fragments; what is in it belongs to the store.
-    pub fn fragments(&self) -> PathBuf {
+    pub(crate) fn fragments(&self) -> PathBuf {
         self.0.join("fragments")
     }
 
     /// One folder for each mount.
-    pub fn mounts(&self) -> PathBuf {
+    pub(crate) fn mounts(&self) -> PathBuf {
         self.0.join("mounts")
     }
 
     /// One folder for each private volume.
-    pub fn locals(&self) -> PathBuf {
+    pub(crate) fn locals(&self) -> PathBuf {
         self.0.join("locals")
     }
 
     /// One folder for each stage.
-    pub fn stages(&self) -> PathBuf {
+    pub(crate) fn stages(&self) -> PathBuf {
         self.0.join("stages")
     }
 }
@@ -60,12 +60,12 @@ impl NodeFolder {
 ///
 /// # Errors
 /// `bad_id`, where the id could name anything but one new file in `parent`.
-pub fn of_id(parent: &Path, id: &str) -> Result<PathBuf, ApiError> {
+pub(crate) fn of_id(parent: &Path, id: &str) -> Result<PathBuf, ApiError> {
     let plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
     if !id.is_empty() && id.len() <= 128 && !id.starts_with('.') && id.chars().all(plain) {
         return Ok(parent.join(id));
     }
-    Err(user("bad_id", format!("{id:?} is no id"), "use letters, digits, '.', '_' and '-', at most 128"))
+    Err(user("bad_id", format!("invalid id {id:?}"), "use letters, digits, '.', '_' and '-', at most 128"))
 }
 
 #[cfg(test)]

@@ -12,13 +12,13 @@ use serde::de::DeserializeOwned;
 use wire::control::ApiError;
 
 /// What says in a folder what the folder is for.
-pub const SPEC: &str = "spec.json";
+pub(crate) const SPEC: &str = "spec.json";
 
 /// Replaces the file `path`, mode 0600: specifications hold keys.
 ///
 /// # Errors
 /// The disk's.
-pub fn write(path: &Path, value: &impl Serialize) -> io::Result<()> {
+pub(crate) fn write(path: &Path, value: &impl Serialize) -> io::Result<()> {
     disk::replace(path, &serde_json::to_vec(value)?)
 }
 
@@ -26,7 +26,7 @@ pub fn write(path: &Path, value: &impl Serialize) -> io::Result<()> {
 ///
 /// # Errors
 /// The disk's, and `InvalidData` for a file that does not parse. They name the file.
-pub fn read<T: DeserializeOwned>(path: &Path) -> io::Result<Option<T>> {
+pub(crate) fn read<T: DeserializeOwned>(path: &Path) -> io::Result<Option<T>> {
     let Some(bytes) = disk::read(path).map_err(named("read", path))? else { return Ok(None) };
     serde_json::from_slice(&bytes).map(Some).map_err(|error| named("understand", path)(error.into()))
 }
@@ -43,7 +43,7 @@ fn named(tried: &'static str, path: &Path) -> impl Fn(io::Error) -> io::Error {
 ///
 /// # Errors
 /// `parent` cannot be read: then nothing is known of any of them.
-pub fn folders<T: DeserializeOwned>(parent: &Path) -> io::Result<Vec<(PathBuf, T)>> {
+pub(crate) fn folders<T: DeserializeOwned>(parent: &Path) -> io::Result<Vec<(PathBuf, T)>> {
     std::fs::create_dir_all(parent).map_err(named("make", parent))?;
     let mut all = Vec::new();
     for disk::Found { path, stage } in disk::names(parent).map_err(named("list", parent))? {
@@ -72,7 +72,7 @@ fn take_up<T: DeserializeOwned>(folder: &Path, stage: disk::Stage) -> io::Result
 ///
 /// # Errors
 /// There is something, and what it is for cannot be told.
-pub fn find<T: DeserializeOwned>(folder: &Path) -> io::Result<Option<T>> {
+pub(crate) fn find<T: DeserializeOwned>(folder: &Path) -> io::Result<Option<T>> {
     if let Some(spec) = read(&folder.join(SPEC))? {
         return Ok(Some(spec));
     }
@@ -91,7 +91,7 @@ pub fn find<T: DeserializeOwned>(folder: &Path) -> io::Result<Option<T>> {
 ///
 /// # Errors
 /// `not_taken_up`.
-pub fn find_for<T: DeserializeOwned>(what: &str, folder: &Path) -> Result<Option<T>, ApiError> {
+pub(crate) fn find_for<T: DeserializeOwned>(what: &str, folder: &Path) -> Result<Option<T>, ApiError> {
     find(folder).map_err(|error| {
         let message = format!("{what} is kept in {}, and cannot be taken up: {error}", folder.display());
         let advice = "mend that file, then repeat the command; or, if nothing of it is in use or needed any more, \
@@ -104,15 +104,15 @@ pub fn find_for<T: DeserializeOwned>(what: &str, folder: &Path) -> Result<Option
 ///
 /// # Errors
 /// The disk's; the next start goes on.
-pub fn remove(folder: &Path) -> io::Result<()> {
-    let aside = disk::removing(folder);
-    disk::discard(&aside)?;
+pub(crate) fn remove(folder: &Path) -> io::Result<()> {
+    let removing = disk::removing(folder);
+    disk::discard(&removing)?;
     disk::set_aside(folder)?;
     // A name that is in the way, and no folder, is taken for "there is nothing" by the calls above.
     if disk::exists(folder)? {
         return Err(named("take out of use", folder)(io::ErrorKind::AlreadyExists.into()));
     }
-    disk::discard(&aside)
+    disk::discard(&removing)
 }
 
 #[cfg(test)]

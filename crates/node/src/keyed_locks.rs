@@ -1,5 +1,5 @@
-//! Turns: calls that make, change or remove what has an id are done one after the other, so that one that is repeated,
-//! or goes against another, finds what that has left and not what it was at.
+//! Keyed locks: calls that make, change or remove what has an id are done one after the other, so that one that is
+//! repeated, or goes against another, finds what that has left and not what it was at.
 //!
 //! **Invariant:** calls with one id never overlap; those with different ids never wait for each other.
 
@@ -8,27 +8,22 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use tokio::sync::OwnedMutexGuard;
 
-/// The turns of all things of one kind, by id.
+/// The locks of all things of one kind, by id.
 #[derive(Debug, Default)]
-pub(crate) struct Turns(Mutex<HashMap<String, Weak<tokio::sync::Mutex<()>>>>);
+pub(crate) struct KeyedLocks(Mutex<HashMap<String, Weak<tokio::sync::Mutex<()>>>>);
 
-/// A turn of one call; it ends when this is dropped.
-pub(crate) struct Turn {
-    _held: OwnedMutexGuard<()>,
-}
-
-impl Turns {
-    /// Waits until all earlier calls with this id are done.
-    pub(crate) async fn take(&self, id: &str) -> Turn {
-        let queue = {
-            let mut queues = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-            queues.retain(|_, queue| queue.strong_count() > 0);
-            queues.get(id).and_then(Weak::upgrade).unwrap_or_else(|| {
-                let queue = Arc::default();
-                queues.insert(id.to_owned(), Arc::downgrade(&queue));
-                queue
+impl KeyedLocks {
+    /// Waits until all earlier calls with this id are done; later ones wait until the guard is dropped.
+    pub(crate) async fn lock(&self, id: &str) -> OwnedMutexGuard<()> {
+        let lock = {
+            let mut locks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            locks.retain(|_, lock| lock.strong_count() > 0);
+            locks.get(id).and_then(Weak::upgrade).unwrap_or_else(|| {
+                let lock = Arc::default();
+                locks.insert(id.to_owned(), Arc::downgrade(&lock));
+                lock
             })
         };
-        Turn { _held: queue.lock_owned().await }
+        lock.lock_owned().await
     }
 }

@@ -13,7 +13,7 @@
 //! **Invariant:** a volume whose user asked for its drain is discarded only after the drainer said that every file is
 //! on the PFS, verified. Until then it is kept, listed, and drained on, also by later lives of the node.
 
-pub mod backing;
+pub(crate) mod backing;
 mod cgroup;
 mod keeper;
 mod making;
@@ -36,16 +36,16 @@ use wire::node::{LocalSpace, LocalSpec, LocalStatus};
 
 use crate::folder::of_id;
 use crate::keep;
-use crate::turns::Turns;
+use crate::keyed_locks::KeyedLocks;
 use backing::Kind;
 use keeper::Keeper;
 use noted::Noted;
-use user_path::Turn;
+use user_path::UserPathsLock;
 use volume::Volume;
 
 /// Where volumes are, and how much they may take.
 #[derive(Clone, Debug)]
-pub struct Setting {
+pub(crate) struct Setting {
     /// The node's name.
     pub node: String,
     /// A folder for each volume is made here.
@@ -67,7 +67,7 @@ pub struct Setting {
 }
 
 /// All volumes of a node.
-pub struct Locals {
+pub(crate) struct Locals {
     setting: Arc<Setting>,
     locals: Mutex<HashMap<String, Handle>>,
     /// When how many bytes one more volume could hold; `None`: that has changed.
@@ -75,9 +75,9 @@ pub struct Locals {
     /// One volume is made at a time: two must not take the same rest of the flash.
     making: tokio::sync::Mutex<()>,
     /// Of the calls for one volume.
-    turns: Turns,
+    locks: KeyedLocks,
     /// Of the volumes at their users' paths.
-    turn_at_paths: Turn,
+    user_paths: UserPathsLock,
 }
 
 /// What is kept of a volume.
@@ -128,7 +128,7 @@ impl Locals {
     ///
     /// # Errors
     /// The folder cannot be used, or the kernel or the tools lack what volumes are made of.
-    pub fn open(setting: Setting) -> Result<Arc<Locals>, VolumeError> {
+    pub(crate) fn open(setting: Setting) -> Result<Arc<Locals>, VolumeError> {
         let folder = setting.folder.clone();
         let unusable = |error| failed("use the folder", &folder, error);
         std::fs::create_dir_all(&folder).map_err(unusable)?;
@@ -144,8 +144,8 @@ impl Locals {
             locals: Mutex::default(),
             free: Mutex::default(),
             making: tokio::sync::Mutex::new(()),
-            turns: Turns::default(),
-            turn_at_paths: Turn::default(),
+            locks: KeyedLocks::default(),
+            user_paths: UserPathsLock::default(),
         })
     }
 
@@ -175,9 +175,9 @@ impl Locals {
     ///
     /// # Errors
     /// The node's disk failed, or what is kept of it cannot be read.
-    pub async fn release(self: &Arc<Self>, id: &str, given_up: bool) -> Result<(), ApiError> {
+    pub(crate) async fn release(self: &Arc<Self>, id: &str, given_up: bool) -> Result<(), ApiError> {
         // It may just be being made for somebody who does not wait for it any more.
-        let _turn = self.turns.take(id).await;
+        let _lock = self.locks.lock(id).await;
         match self.find(id) {
             // What comes back with its disk is kept and listed: nobody asks for it any more.
             Err(error) if given_up && error.code == noted::AWAY => {
@@ -211,7 +211,7 @@ impl Locals {
     ///
     /// # Errors
     /// The flash cannot be asked.
-    pub async fn space(&self) -> Result<LocalSpace, ApiError> {
+    pub(crate) async fn space(&self) -> Result<LocalSpace, ApiError> {
         let allocated_bytes = self.lock().values().map(|handle| handle.status.borrow().capacity_bytes).sum();
         Ok(LocalSpace { allocated_bytes, free_bytes: self.free_bytes().await? })
     }
@@ -233,7 +233,7 @@ impl Locals {
     }
 
     /// Every volume.
-    pub fn statuses(&self) -> Vec<LocalStatus> {
+    pub(crate) fn statuses(&self) -> Vec<LocalStatus> {
         let mut all: Vec<LocalStatus> =
             self.lock().values().map(|handle| handle.status.borrow().clone()).collect();
         all.sort_by(|a, b| a.id.cmp(&b.id));
@@ -264,7 +264,7 @@ impl Locals {
     }
 
     fn start(self: &Arc<Self>, kept: Kept) -> Handle {
-        let volume = Volume::of(&self.setting, &self.turn_at_paths, &kept);
+        let volume = Volume::of(&self.setting, &self.user_paths, &kept);
         let (life, lives) = watch::channel(kept.life());
         let (shown, status) = watch::channel(LocalStatus {
             id: kept.spec.id.clone(),

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use anyhow::Context;
 use clap::{Parser, ValueEnum};
-use node::service::{self, Config};
+use node::config::Config;
+use node::service;
 use wire::control::NodeRole;
 
 /// Stores fragments of burst buffers, mounts them and copies their stages. On a cluster started with --config; on one
@@ -74,8 +75,9 @@ fn run(arguments: Arguments) -> anyhow::Result<()> {
 /// How long an object is left alone before it is sealed, if the environment says so.
 fn rest() -> anyhow::Result<Option<Duration>> {
     let Ok(text) = std::env::var(REST_VARIABLE) else { return Ok(None) };
-    let millis =
-        text.parse().with_context(|| format!("{REST_VARIABLE}={text} is no number of milliseconds"))?;
+    let millis = text
+        .parse()
+        .with_context(|| format!("invalid {REST_VARIABLE}={text}: not a number of milliseconds"))?;
     Ok(Some(Duration::from_millis(millis)))
 }
 

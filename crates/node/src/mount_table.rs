@@ -4,7 +4,7 @@ use std::io;
 use std::path::Path;
 
 /// What the supervision of mounts asks of the kernel. Tests have their own.
-pub trait MountTable: Send + Sync + 'static {
+pub(crate) trait MountTable: Send + Sync + 'static {
     /// Whether a file system of ours is mounted at `path`. Does not touch `path`: a dead FUSE mount would hang or fail.
     ///
     /// # Errors
@@ -20,7 +20,7 @@ pub trait MountTable: Send + Sync + 'static {
 
 /// The mount table of this process's mount namespace.
 #[derive(Clone, Copy, Debug)]
-pub struct KernelTable;
+pub(crate) struct KernelTable;
 
 impl MountTable for KernelTable {
     fn is_mounted(&self, path: &Path) -> io::Result<bool> {

@@ -17,18 +17,18 @@ use wire::node::{MountSpec, MountStatus, NamespaceTarget};
 
 use crate::folder::of_id;
 use crate::keep;
+use crate::keyed_locks::KeyedLocks;
 use crate::mount_table::MountTable;
-use crate::turns::Turns;
 use supervisor::{Orders, Supervisor, View};
 
-pub use supervisor::Wanted;
+pub(crate) use supervisor::Wanted;
 
 /// How long a request waits for a mount that was lost to come back. Longer than one attempt ([`launch::READY_WITHIN`]).
 const MOUNTED_WITHIN: Duration = Duration::from_secs(45);
 
 /// Where mounts are kept and what makes them.
 #[derive(Clone, Debug)]
-pub struct Setting<T> {
+pub(crate) struct Setting<T> {
     /// A folder for each mount is made here.
     pub folder: PathBuf,
     /// The mount program, `forebay-mount`.
@@ -38,10 +38,10 @@ pub struct Setting<T> {
 }
 
 /// All mounts of a node.
-pub struct Mounts<T: MountTable> {
+pub(crate) struct Mounts<T: MountTable> {
     setting: Arc<Setting<T>>,
     mounts: Arc<Mutex<HashMap<String, Handle>>>,
-    turns: Turns,
+    locks: KeyedLocks,
 }
 
 /// The requests' end of one supervisor.
@@ -57,8 +57,9 @@ impl<T: MountTable> Mounts<T> {
     ///
     /// # Errors
     /// The folder cannot be used.
-    pub fn open(setting: Setting<T>) -> io::Result<Mounts<T>> {
-        let mounts = Mounts { setting: Arc::new(setting), mounts: Arc::default(), turns: Turns::default() };
+    pub(crate) fn open(setting: Setting<T>) -> io::Result<Mounts<T>> {
+        let mounts =
+            Mounts { setting: Arc::new(setting), mounts: Arc::default(), locks: KeyedLocks::default() };
         for (folder, spec) in keep::folders(&mounts.setting.folder)? {
             mounts.start(spec, folder);
         }
@@ -69,7 +70,7 @@ impl<T: MountTable> Mounts<T> {
     ///
     /// # Errors
     /// Another mount has the id, or the mount failed; then it is forgotten.
-    pub async fn create(&self, spec: MountSpec) -> Result<MountStatus, ApiError> {
+    pub(crate) async fn create(&self, spec: MountSpec) -> Result<MountStatus, ApiError> {
         let folder = of_id(&self.setting.folder, &spec.id)?;
         let Handle { mut view, orders, .. } = self.find_or_start(spec).await?;
         let stays = || orders.borrow().wanted == Wanted::Mounted;
@@ -95,8 +96,8 @@ impl<T: MountTable> Mounts<T> {
     ///
     /// # Errors
     /// It cannot be unmounted: then it is still known, and the next call tries again.
-    pub async fn delete(&self, id: &str, wanted: Wanted) -> Result<(), ApiError> {
-        let Some(Handle { mut view, orders, .. }) = self.find_in_turn(id).await? else { return Ok(()) };
+    pub(crate) async fn delete(&self, id: &str, wanted: Wanted) -> Result<(), ApiError> {
+        let Some(Handle { mut view, orders, .. }) = self.find_locked(id).await? else { return Ok(()) };
         let mut asked = 0;
         orders.send_modify(|orders| {
             orders.wanted.press(wanted);
@@ -113,7 +114,7 @@ impl<T: MountTable> Mounts<T> {
     }
 
     /// Every mount.
-    pub fn statuses(&self) -> Vec<MountStatus> {
+    pub(crate) fn statuses(&self) -> Vec<MountStatus> {
         let mut all: Vec<MountStatus> =
             self.lock().values().map(|handle| handle.view.borrow().status.clone()).collect();
         all.sort_by(|a, b| a.id.cmp(&b.id));
@@ -133,7 +134,7 @@ impl<T: MountTable> Mounts<T> {
 
     async fn find_or_start(&self, spec: MountSpec) -> Result<Handle, ApiError> {
         let id = spec.id.clone();
-        let _turn = self.turns.take(&id).await;
+        let _lock = self.locks.lock(&id).await;
         let folder = of_id(&self.setting.folder, &id)?;
         if let Some(handle) = self.find(&id)? {
             // Fragments may have moved since.
@@ -157,8 +158,8 @@ impl<T: MountTable> Mounts<T> {
         Ok(self.start(spec, folder))
     }
 
-    async fn find_in_turn(&self, id: &str) -> Result<Option<Handle>, ApiError> {
-        let _turn = self.turns.take(id).await;
+    async fn find_locked(&self, id: &str) -> Result<Option<Handle>, ApiError> {
+        let _lock = self.locks.lock(id).await;
         self.find(id)
     }
 

@@ -13,7 +13,7 @@ use crate::stages::worker::Orders;
 
 /// What movers are started with.
 #[derive(Clone, Debug)]
-pub struct Movers {
+pub(crate) struct Movers {
     /// The program, `forebay-stage`.
     pub program: PathBuf,
     /// The bandwidth that they share with this node's own stages.
@@ -30,7 +30,7 @@ impl Movers {
     ///
     /// # Errors
     /// It cannot be started, or failed.
-    pub async fn run(&self, socket: OwnedFd, fragment: &Path, namespace: u32) -> io::Result<()> {
+    pub(crate) async fn run(&self, socket: OwnedFd, fragment: &Path, namespace: u32) -> io::Result<()> {
         let exit = self.pace(self.start(socket, fragment, namespace)?).await?;
         if exit.success() { Ok(()) } else { Err(io::Error::other(format!("the mover failed ({exit})"))) }
     }

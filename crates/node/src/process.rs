@@ -22,7 +22,7 @@ const HELPERS_END_WITHIN: Duration = Duration::from_secs(5);
 
 /// A process that may have ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ProcessId {
+pub(crate) struct ProcessId {
     /// The kernel's number.
     pub pid: u32,
     /// When it started, clock ticks since the boot (proc(5), field 22 of stat).
@@ -36,7 +36,7 @@ impl ProcessId {
     ///
     /// # Errors
     /// There is none.
-    pub fn of(pid: u32) -> io::Result<ProcessId> {
+    pub(crate) fn of(pid: u32) -> io::Result<ProcessId> {
         let (state, id) = ProcessId::look(pid)?;
         if matches!(state, 'Z' | 'X') { Err(io::ErrorKind::NotFound.into()) } else { Ok(id) }
     }
@@ -45,7 +45,7 @@ impl ProcessId {
     ///
     /// # Errors
     /// There is no `/proc`.
-    pub fn of_child(pid: u32) -> io::Result<ProcessId> {
+    pub(crate) fn of_child(pid: u32) -> io::Result<ProcessId> {
         Ok(ProcessId::look(pid)?.1)
     }
 
@@ -59,7 +59,7 @@ impl ProcessId {
     /// A hold on the process; `None` when it has ended. Where that cannot be told (EMFILE, ENOMEM) it is asked again
     /// until it can: who takes a process that lives for a dead one does its work a second time, and ends what it
     /// serves.
-    pub async fn open(&self) -> Option<Process> {
+    pub(crate) async fn open(&self) -> Option<Process> {
         let mut told = false;
         loop {
             match self.try_open() {
@@ -77,7 +77,7 @@ impl ProcessId {
 
     /// Completes when the programs that it started have ended as well: `fusermount3` mounts also for a process that was
     /// killed meanwhile. It must have been started in a process group of its own.
-    pub async fn helpers_ended(&self) {
+    pub(crate) async fn helpers_ended(&self) {
         let Some(group) = i32::try_from(self.pid).ok().and_then(Pid::from_raw) else { return };
         let gone = async {
             while test_kill_process_group(group) != Err(Errno::SRCH) {
@@ -119,7 +119,7 @@ fn parse_stat(stat: &str) -> Option<(char, u64)> {
 
 /// A process that had not ended when it was opened.
 #[derive(Debug)]
-pub struct Process {
+pub(crate) struct Process {
     pidfd: AsyncFd<OwnedFd>,
 }
 
@@ -128,7 +128,7 @@ impl Process {
     ///
     /// # Errors
     /// No process has the number.
-    pub fn of_child(pid: u32) -> io::Result<Process> {
+    pub(crate) fn of_child(pid: u32) -> io::Result<Process> {
         let pid = i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or(io::ErrorKind::InvalidInput)?;
         let pidfd = pidfd_open(pid, PidfdFlags::empty())?;
         #[expect(
@@ -140,23 +140,23 @@ impl Process {
     }
 
     /// Completes when the process has ended.
-    pub async fn ended(&self) {
+    pub(crate) async fn ended(&self) {
         // A pidfd is readable once its process has ended (pidfd_open(2)); an error would mean that it is no pidfd.
         let _ = self.pidfd.readable().await;
     }
 
     /// Asks it to end.
-    pub fn terminate(&self) {
+    pub(crate) fn terminate(&self) {
         self.signal(Signal::TERM);
     }
 
     /// Asks it to end, and to wait for nobody.
-    pub fn interrupt(&self) {
+    pub(crate) fn interrupt(&self) {
         self.signal(Signal::INT);
     }
 
     /// Ends it.
-    pub fn kill(&self) {
+    pub(crate) fn kill(&self) {
         self.signal(Signal::KILL);
     }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use daemon::client::Client;
 use wire::control::{RegisterNode, Registered};
 
-use crate::service::{Cluster, Config};
+use crate::config::{Cluster, Config};
 
 /// Before control is asked again that did not answer.
 const RETRY: Duration = Duration::from_secs(1);
@@ -15,7 +15,7 @@ const RETRY: Duration = Duration::from_secs(1);
 const WITHIN: Duration = Duration::from_secs(10);
 
 /// What this node says of itself; its API is reached at `address`.
-pub fn of(config: &Config, cluster: &Cluster, address: String) -> RegisterNode {
+pub(crate) fn of(config: &Config, cluster: &Cluster, address: String) -> RegisterNode {
     RegisterNode {
         name: config.name.clone(),
         roles: config.roles.clone(),
@@ -28,7 +28,7 @@ pub fn of(config: &Config, cluster: &Cluster, address: String) -> RegisterNode {
 }
 
 /// Registers for ever.
-pub async fn run(control: Client, registration: RegisterNode) {
+pub(crate) async fn run(control: Client, registration: RegisterNode) {
     let control = control.with_timeout(WITHIN);
     let mut known = None;
     loop {

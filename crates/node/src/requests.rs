@@ -20,15 +20,15 @@ use daemon::error::{bug, user};
 use server::Caller;
 use server::Refusal;
 
-use crate::service::Node;
+use crate::node::Node;
 
 /// What everybody may read.
-pub fn metrics_router(node: Arc<Node>) -> Router {
+pub(crate) fn metrics_router(node: Arc<Node>) -> Router {
     Router::new().route("/metrics", get(metrics::metrics)).with_state(node)
 }
 
 /// Every route.
-pub fn router(node: Arc<Node>) -> Router {
+pub(crate) fn router(node: Arc<Node>) -> Router {
     Router::new()
         .route("/metrics", get(metrics::metrics))
         .route("/v1/health", get(health::health))

@@ -5,8 +5,8 @@ mod clearing;
 mod coordinator;
 mod deleted;
 mod patience;
-pub mod shares;
-pub mod worker;
+pub(crate) mod shares;
+pub(crate) mod worker;
 
 use std::collections::HashMap;
 use std::io;
@@ -21,7 +21,7 @@ use wire::node::{StageControl, StageSpec};
 
 use crate::folder::of_id;
 use crate::keep;
-use crate::turns::Turns;
+use crate::keyed_locks::KeyedLocks;
 use coordinator::{Coordinator, Orders, Stop};
 use shares::Shares;
 
@@ -33,7 +33,7 @@ const REPORT: &str = "report.json";
 
 /// Where stages are kept and what runs them.
 #[derive(Clone, Debug)]
-pub struct Setting {
+pub(crate) struct Setting {
     /// A folder for each stage is made here.
     pub folder: PathBuf,
     /// The worker program, `forebay-stage`.
@@ -46,10 +46,10 @@ pub struct Setting {
 
 /// All stages of a node.
 #[derive(Clone)]
-pub struct Stages {
+pub(crate) struct Stages {
     setting: Arc<Setting>,
     stages: Arc<Mutex<HashMap<String, Handle>>>,
-    turns: Arc<Turns>,
+    locks: Arc<KeyedLocks>,
 }
 
 /// The requests' end of one stage.
@@ -67,8 +67,8 @@ impl Stages {
     ///
     /// # Errors
     /// The folder cannot be used.
-    pub fn open(setting: Setting) -> io::Result<Stages> {
-        let stages = Stages { setting: Arc::new(setting), stages: Arc::default(), turns: Arc::default() };
+    pub(crate) fn open(setting: Setting) -> io::Result<Stages> {
+        let stages = Stages { setting: Arc::new(setting), stages: Arc::default(), locks: Arc::default() };
         for (folder, spec) in keep::folders::<StageSpec>(&stages.setting.folder)? {
             let id = spec.id.clone();
             let is_going = deleted::is_marked(&folder).unwrap_or(false);
@@ -84,8 +84,8 @@ impl Stages {
     ///
     /// # Errors
     /// Another stage has the id, it is being removed, or the node's disk failed.
-    pub async fn create(&self, spec: StageSpec) -> Result<StageStatus, ApiError> {
-        let _turn = self.turns.take(&spec.id).await;
+    pub(crate) async fn create(&self, spec: StageSpec) -> Result<StageStatus, ApiError> {
+        let _lock = self.locks.lock(&spec.id).await;
         self.find_or_start(spec).await
     }
 
@@ -94,10 +94,10 @@ impl Stages {
     ///
     /// # Errors
     /// As there.
-    pub async fn retry(&self, spec: StageSpec) -> Result<StageStatus, ApiError> {
-        let _turn = self.turns.take(&spec.id).await;
+    pub(crate) async fn retry(&self, spec: StageSpec) -> Result<StageStatus, ApiError> {
+        let _lock = self.locks.lock(&spec.id).await;
         let report = of_id(&self.setting.folder, &spec.id)?.join(REPORT);
-        if self.set_aside(&spec.id, |handle| handle.status.borrow().state == StageState::Failed).await {
+        if self.stop_to_restart(&spec.id, |handle| handle.status.borrow().state == StageState::Failed).await {
             on_disk(move || disk::remove_file(&report).map_err(tried("remove", &report))).await?;
         }
         self.find_or_start(spec).await
@@ -130,12 +130,12 @@ impl Stages {
             let old = &handle.spec;
             old.policy.while_running && !spec.policy.while_running && names(old) == names(spec)
         };
-        self.set_aside(&spec.id, meant).await;
+        self.stop_to_restart(&spec.id, meant).await;
     }
 
     /// Stops the worker of a stage, if it is one of these and not being removed, so that it can be started anew.
     /// Whether it did.
-    async fn set_aside(&self, id: &str, is_meant: impl Fn(&Handle) -> bool) -> bool {
+    async fn stop_to_restart(&self, id: &str, is_meant: impl Fn(&Handle) -> bool) -> bool {
         let is_meant = |handle: &Handle| *handle.stop.borrow() != Stop::ForGood && is_meant(handle);
         let Some(handle) = self.get(id).filter(is_meant) else { return false };
         handle.stop(Stop::ForNow).await;
@@ -146,7 +146,7 @@ impl Stages {
     ///
     /// # Errors
     /// `no_such_stage`.
-    pub fn status(&self, id: &str) -> Result<StageStatus, ApiError> {
+    pub(crate) fn status(&self, id: &str) -> Result<StageStatus, ApiError> {
         let unknown = || user("no_such_stage", format!("stage {id} is not known here"), "start it again");
         self.get(id).map(|handle| handle.status.borrow().clone()).ok_or_else(unknown)
     }
@@ -155,8 +155,8 @@ impl Stages {
     ///
     /// # Errors
     /// `no_such_stage`, or the node's disk failed.
-    pub async fn control(&self, id: &str, control: StageControl) -> Result<StageStatus, ApiError> {
-        let _turn = self.turns.take(id).await;
+    pub(crate) async fn control(&self, id: &str, control: StageControl) -> Result<StageStatus, ApiError> {
+        let _lock = self.locks.lock(id).await;
         let status = self.status(id)?;
         let path = of_id(&self.setting.folder, id)?.join(CONTROL);
         on_disk(move || keep::write(&path, &control).map_err(tried("keep a stage's pace in", &path))).await?;
@@ -171,9 +171,9 @@ impl Stages {
     ///
     /// # Errors
     /// The node's disk failed: the stage is still known, does not run any more, and the next call goes on.
-    pub async fn delete(&self, id: &str) -> Result<(), ApiError> {
+    pub(crate) async fn delete(&self, id: &str) -> Result<(), ApiError> {
         let folder = of_id(&self.setting.folder, id)?;
-        let _turn = self.turns.take(id).await;
+        let _lock = self.locks.lock(id).await;
         let handle = self.get(id);
         if handle.is_none() && keep::find_for::<StageSpec>(&format!("stage {id}"), &folder)?.is_none() {
             return Ok(());
@@ -193,7 +193,7 @@ impl Stages {
     }
 
     /// Stops every worker; the next life of the node goes on from their journals.
-    pub async fn shutdown(&self) {
+    pub(crate) async fn shutdown(&self) {
         let handles: Vec<Handle> = self.lock().drain().map(|(_, handle)| handle).collect();
         // All are told before the first is waited for.
         for handle in &handles {
@@ -205,7 +205,7 @@ impl Stages {
     }
 
     /// Every stage.
-    pub fn statuses(&self) -> Vec<StageStatus> {
+    pub(crate) fn statuses(&self) -> Vec<StageStatus> {
         let mut all: Vec<StageStatus> =
             self.lock().values().map(|handle| handle.status.borrow().clone()).collect();
         all.sort_by(|a, b| a.id.cmp(&b.id));

@@ -17,14 +17,14 @@ use crate::folder::NodeFolder;
 use crate::mover::Movers;
 
 /// The storage role of a node.
-pub struct Storage {
+pub(crate) struct Storage {
     server: Arc<store::Server>,
     address: StorageAddress,
 }
 
 /// Where the data path listens.
 #[derive(Clone, Copy, Debug)]
-pub struct Listen {
+pub(crate) struct Listen {
     /// The address that clients reach.
     pub ip: IpAddr,
     /// The port; `None`: the one of the first start, which was any.
@@ -62,7 +62,7 @@ impl Storage {
     ///
     /// # Errors
     /// See [`StorageError`]. A fragment that cannot be served says so in its own status.
-    pub fn open(
+    pub(crate) fn open(
         folder: &NodeFolder,
         name: &str,
         listen: Listen,
@@ -84,7 +84,7 @@ impl Storage {
     }
 
     /// Where the data path listens.
-    pub fn address(&self) -> &StorageAddress {
+    pub(crate) fn address(&self) -> &StorageAddress {
         &self.address
     }
 
@@ -92,7 +92,7 @@ impl Storage {
     ///
     /// # Errors
     /// The store's: no room, or another fragment of that instance.
-    pub async fn create(&self, spec: FragmentSpec) -> Result<FragmentStatus, ApiError> {
+    pub(crate) async fn create(&self, spec: FragmentSpec) -> Result<FragmentStatus, ApiError> {
         self.blocking(move |server| server.create_fragment(&spec)).await?
     }
 
@@ -100,7 +100,7 @@ impl Storage {
     ///
     /// # Errors
     /// A bug in the store.
-    pub async fn hear(&self, instance: String, doubts: Vec<u64>) -> Result<(), ApiError> {
+    pub(crate) async fn hear(&self, instance: String, doubts: Vec<u64>) -> Result<(), ApiError> {
         self.blocking(move |server| server.hear(&instance, &doubts)).await
     }
 
@@ -108,7 +108,7 @@ impl Storage {
     ///
     /// # Errors
     /// The store's.
-    pub async fn give_up(&self, instance: String, moved: Moved) -> Result<(), ApiError> {
+    pub(crate) async fn give_up(&self, instance: String, moved: Moved) -> Result<(), ApiError> {
         if moved.address.node == self.address.node {
             return Ok(());
         }
@@ -119,7 +119,7 @@ impl Storage {
     ///
     /// # Errors
     /// The store's.
-    pub async fn delete(&self, instance: String) -> Result<(), ApiError> {
+    pub(crate) async fn delete(&self, instance: String) -> Result<(), ApiError> {
         self.blocking(move |server| server.delete_fragment(&instance)).await?
     }
 
@@ -127,7 +127,11 @@ impl Storage {
     ///
     /// # Errors
     /// The store's: no such fragment. So for the next two.
-    pub async fn scrub(&self, instance: String, spec: Option<ScrubSpec>) -> Result<ScrubStatus, ApiError> {
+    pub(crate) async fn scrub(
+        &self,
+        instance: String,
+        spec: Option<ScrubSpec>,
+    ) -> Result<ScrubStatus, ApiError> {
         self.blocking(move |server| server.scrub(&instance, spec)).await?
     }
 
@@ -135,7 +139,7 @@ impl Storage {
     ///
     /// # Errors
     /// The store's.
-    pub async fn paths(
+    pub(crate) async fn paths(
         &self,
         instance: String,
         inos: Vec<(u32, u64)>,
@@ -147,7 +151,7 @@ impl Storage {
     ///
     /// # Errors
     /// The store's.
-    pub async fn fsck(&self, instance: String, spec: FsckSpec) -> Result<FsckReport, ApiError> {
+    pub(crate) async fn fsck(&self, instance: String, spec: FsckSpec) -> Result<FsckReport, ApiError> {
         self.blocking(move |server| server.fsck(&instance, spec)).await?
     }
 
@@ -155,7 +159,7 @@ impl Storage {
     ///
     /// # Errors
     /// The store's.
-    pub async fn files_on(&self, instance: String, index: u32) -> Result<PartFiles, ApiError> {
+    pub(crate) async fn files_on(&self, instance: String, index: u32) -> Result<PartFiles, ApiError> {
         self.blocking(move |server| server.files_on(&instance, index)).await?
     }
 
@@ -163,7 +167,7 @@ impl Storage {
     ///
     /// # Errors
     /// A bug in the store.
-    pub async fn fragments(&self) -> Result<Vec<FragmentStatus>, ApiError> {
+    pub(crate) async fn fragments(&self) -> Result<Vec<FragmentStatus>, ApiError> {
         self.blocking(|server| server.fragments()).await
     }
 
@@ -171,7 +175,7 @@ impl Storage {
     ///
     /// # Errors
     /// A bug in the store.
-    pub async fn shutdown(&self) -> Result<(), ApiError> {
+    pub(crate) async fn shutdown(&self) -> Result<(), ApiError> {
         self.blocking(|server| server.shutdown()).await
     }
 

@@ -31,7 +31,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Caller {
 
     async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Caller, Refusal> {
         let known = parts.extensions.get::<Caller>().copied();
-        known.ok_or_else(|| Refusal(bug("no_caller", "a request came through no door")))
+        known.ok_or_else(|| Refusal(bug("no_caller", "a request came through no listener")))
     }
 }
 

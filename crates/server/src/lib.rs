@@ -10,5 +10,5 @@ pub mod metrics;
 mod refusal;
 
 pub use caller::Caller;
-pub use listen::{BindError, Body, Door, OpenTo, bind, bind_std, bind_tcp, serve, serve_to_all};
+pub use listen::{BindError, Body, Listener, OpenTo, bind, bind_std, bind_tcp, serve, serve_to_all};
 pub use refusal::Refusal;

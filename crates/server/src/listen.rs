@@ -69,7 +69,7 @@ pub async fn serve_to_all(address: &str, router: Router) -> Result<(), BindError
 
 /// Where a service listens, and whom it believes there.
 #[derive(Debug)]
-pub enum Door {
+pub enum Listener {
     /// A unix socket: the kernel says who calls.
     Unix {
         /// The socket.
@@ -121,41 +121,41 @@ pub fn bind_std(path: &Path, open_to: OpenTo) -> Result<StdListener, BindError> 
     Ok(listener)
 }
 
-/// [`bind_std`] as a [`Door`]. Must be called inside a tokio runtime.
+/// [`bind_std`] as a [`Listener`]. Must be called inside a tokio runtime.
 ///
 /// # Errors
 /// See [`BindError`].
-pub fn bind(path: &Path, open_to: OpenTo) -> Result<Door, BindError> {
+pub fn bind(path: &Path, open_to: OpenTo) -> Result<Listener, BindError> {
     let io = |source| BindError::Io { path: path.into(), source };
     let listener = bind_std(path, open_to)?;
     listener.set_nonblocking(true).map_err(io)?;
-    Ok(Door::Unix { listener: UnixListener::from_std(listener).map_err(io)?, open_to })
+    Ok(Listener::Unix { listener: UnixListener::from_std(listener).map_err(io)?, open_to })
 }
 
 /// Listens on the TCP address `address` (`host:port`).
 ///
 /// # Errors
 /// See [`BindError`].
-pub async fn bind_tcp(address: &str, munge: Munge, audience: &str) -> Result<Door, BindError> {
+pub async fn bind_tcp(address: &str, munge: Munge, audience: &str) -> Result<Listener, BindError> {
     let listener = TcpListener::bind(address).await;
     let listener = listener.map_err(|source| BindError::Tcp { address: address.to_owned(), source })?;
-    Ok(Door::Tcp { listener, munge, audience: audience.to_owned() })
+    Ok(Listener::Tcp { listener, munge, audience: audience.to_owned() })
 }
 
-/// Answers requests at every door until `shutdown` completes, then takes no new ones and gives those in flight two
+/// Answers requests at every listener until `shutdown` completes, then takes no new ones and gives those in flight two
 /// seconds. Any other path than the router's is an [`wire::control::ApiError`].
 ///
 /// # Errors
 /// A listener broke.
 pub async fn serve(
-    doors: Vec<Door>,
+    listeners: Vec<Listener>,
     router: Router,
     shutdown: impl Future<Output = ()> + Send + 'static,
 ) -> io::Result<()> {
     let router = router.fallback(no_such_route).layer(DefaultBodyLimit::max(REQUEST_BYTES_MAX));
     let (stop, stopping) = watch::channel(false);
     let mut serving: tokio::task::JoinSet<io::Result<()>> =
-        doors.into_iter().map(|door| serve_door(door, router.clone(), stopping.clone())).collect();
+        listeners.into_iter().map(|listener| serve_at(listener, router.clone(), stopping.clone())).collect();
     tokio::pin!(shutdown);
     tokio::select! {
         Some(broken) = serving.join_next() => return broken.unwrap_or_else(|error| Err(io::Error::other(error))),
@@ -167,12 +167,12 @@ pub async fn serve(
     Ok(())
 }
 
-async fn serve_door(door: Door, router: Router, mut stopping: watch::Receiver<bool>) -> io::Result<()> {
+async fn serve_at(listener: Listener, router: Router, mut stopping: watch::Receiver<bool>) -> io::Result<()> {
     let stopped = async move {
         let _ = stopping.wait_for(|stop| *stop).await;
     };
-    match door {
-        Door::Unix { listener, open_to } => {
+    match listener {
+        Listener::Unix { listener, open_to } => {
             let service = router
                 .layer(axum::middleware::from_fn(move |peer, request, next| {
                     let_in(open_to, peer, request, next)
@@ -180,7 +180,7 @@ async fn serve_door(door: Door, router: Router, mut stopping: watch::Receiver<bo
                 .into_make_service_with_connect_info::<Peer>();
             axum::serve(listener, service).with_graceful_shutdown(stopped).await
         }
-        Door::Tcp { listener, munge, audience } => {
+        Listener::Tcp { listener, munge, audience } => {
             let check = std::sync::Arc::new(caller::Check { munge, audience });
             let service =
                 router.layer(axum::middleware::from_fn_with_state(check, caller::check)).into_make_service();

@@ -63,8 +63,8 @@ async fn serve(munged: &Munged) -> String {
     let router = Router::new()
         .route("/uid", get(async |caller: Caller| axum::Json(caller.uid)))
         .route("/echo", post(async |Body(text): Body<String>| axum::Json(text)));
-    let door = server::bind_tcp(&free, munged.munge(), "n1").await.unwrap();
-    tokio::spawn(server::serve(vec![door], router, std::future::pending()));
+    let listener = server::bind_tcp(&free, munged.munge(), "n1").await.unwrap();
+    tokio::spawn(server::serve(vec![listener], router, std::future::pending()));
     free
 }
 

@@ -3,7 +3,6 @@
 mod buffers;
 mod callers;
 mod crash;
-mod door;
 mod full_disk;
 mod hosts;
 mod job_nodes;
@@ -11,6 +10,7 @@ mod older_copy;
 mod on_demand;
 mod out_of_order;
 mod reuse;
+mod socket;
 mod staging;
 mod starting;
 

@@ -7,8 +7,8 @@ use super::{Done, require_set_up};
 use crate::app::App;
 use crate::site::Site;
 use crate::state::sessions;
+use crate::token_queue::Cancelled;
 use crate::transfers::script::{self, AfterFailure};
-use crate::turns::Cancelled;
 
 /// Stages in.
 ///

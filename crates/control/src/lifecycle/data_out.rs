@@ -9,9 +9,9 @@ use super::{Done, require_set_up, wrong_phase};
 use crate::app::App;
 use crate::site::Site;
 use crate::state::{activations, sessions, transfers};
+use crate::token_queue::Cancelled;
 use crate::transfers::job_end;
 use crate::transfers::script::{self, AfterFailure};
-use crate::turns::Cancelled;
 
 /// Stages out.
 ///

@@ -82,6 +82,6 @@ fn check_name(name: &str) -> Result<(), ApiError> {
     if name.starts_with(|c: char| c.is_ascii_alphabetic()) {
         return Ok(());
     }
-    let message = format!("{name:?} is no name for a persistent buffer");
+    let message = format!("invalid name for a persistent buffer {name:?}");
     Err(user("bad_name", message, "begin it with a letter: numbers are job ids"))
 }

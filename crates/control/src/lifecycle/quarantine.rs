@@ -15,28 +15,28 @@ use crate::state::sessions::{self, Session};
 ///
 /// # Errors
 /// The database's.
-pub(super) async fn set_aside<S: Site>(
+pub(super) async fn rename<S: Site>(
     app: &App<S>,
     session: &Session,
     (word, kept): (&'static str, String),
     finish: bool,
 ) -> Result<String, ApiError> {
     let (token, mounted) = (session.token.clone(), session.phase == Phase::Mounted);
-    let rename = move |tx: &rusqlite::Transaction<'_>| {
+    let change = move |tx: &rusqlite::Transaction<'_>| {
         if mounted {
             sessions::set_phase(tx, &token, Phase::Unmounted)?;
         }
         sessions::set_kept(tx, &token, Some(&kept))?;
-        let aside = sessions::set_aside(tx, &token, word)?;
+        let renamed = sessions::quarantine(tx, &token, word)?;
         if finish {
-            sessions::set_to_finish(tx, &aside)?;
+            sessions::set_to_finish(tx, &renamed)?;
         }
-        Ok(aside)
+        Ok(renamed)
     };
-    let aside = app.database.transact(rename).await?;
-    tracing::warn!(token = session.token, aside, "set aside, its data is kept");
+    let renamed = app.database.transact(change).await?;
+    tracing::warn!(token = session.token, renamed, "session quarantined, its data is kept");
     if finish {
-        app.finish_later(aside.clone());
+        app.finish_later(renamed.clone());
     }
-    Ok(aside)
+    Ok(renamed)
 }

@@ -22,7 +22,7 @@ pub(crate) fn is_reused(known: &Session, request: &Setup) -> bool {
     managed && known.phase != Phase::TornDown && (differs || over)
 }
 
-/// Frees the token of `known`: destroys it if nothing is owed, else sets it aside. A stage-out that had begun goes on
+/// Frees the token of `known`: destroys it if nothing is owed, else quarantines it. A stage-out that had begun goes on
 /// under the new token, by itself.
 ///
 /// # Errors
@@ -38,7 +38,7 @@ pub(crate) async fn make_room<S: Site>(app: &App<S>, known: &Session) -> Result<
     let kept = "its token was used again before its data was staged out".to_owned();
     // After that the manager had asked for the stage-out: it is owed, and only its caller is gone.
     let finish = known.phase > Phase::Mounted;
-    quarantine::set_aside(app, known, ("old", kept), finish).await.map(drop)
+    quarantine::rename(app, known, ("old", kept), finish).await.map(drop)
 }
 
 /// The functions of an earlier run that a new setup of the token does not wait for.

@@ -145,7 +145,7 @@ async fn keep<S: Site>(app: &App<S>, session: &Session, stage: &StageStatus) -> 
     if session.is_managed() && session.quarantined.is_none() {
         // What was cut short, not refused, is finished by ourselves.
         let finish = session.phase == Phase::Unmounted && was_cancelled(stage);
-        quarantine::set_aside(app, session, ("kept", kept), finish).await?;
+        quarantine::rename(app, session, ("kept", kept), finish).await?;
         return Ok(Done::Already);
     }
     tracing::warn!(token = session.token, kept, "data kept");

@@ -10,7 +10,7 @@ use server::{Body, Caller};
 use wire::control::ApiError;
 use wire::node::{Damage, FsckReport, FsckSpec, PartTrouble, ScrubSpec, ScrubStatus};
 
-use super::Door;
+use super::Handler;
 use crate::advice;
 use crate::site::{NodeView, Site};
 use crate::state::instances::{self, Instance};
@@ -25,37 +25,37 @@ type Reply<T> = Result<Json<T>, Refusal>;
 
 /// Starts a scrub on every node that has none running.
 pub(super) async fn scrub<S: Site>(
-    State(door): State<Door<S>>,
+    State(handler): State<Handler<S>>,
     caller: Caller,
     Path(token): Path<String>,
     Body(spec): Body<ScrubSpec>,
 ) -> Reply<ScrubStatus> {
-    Ok(Json(together(&door, caller, &token, Some(spec)).await?))
+    Ok(Json(together(&handler, caller, &token, Some(spec)).await?))
 }
 
 /// How it stands.
 pub(super) async fn status<S: Site>(
-    State(door): State<Door<S>>,
+    State(handler): State<Handler<S>>,
     caller: Caller,
     Path(token): Path<String>,
 ) -> Reply<ScrubStatus> {
-    Ok(Json(together(&door, caller, &token, None).await?))
+    Ok(Json(together(&handler, caller, &token, None).await?))
 }
 
 /// Compares the metadata with the objects.
 pub(super) async fn fsck<S: Site>(
-    State(door): State<Door<S>>,
+    State(handler): State<Handler<S>>,
     caller: Caller,
     Path(token): Path<String>,
     Body(spec): Body<FsckSpec>,
 ) -> Reply<FsckReport> {
-    let instance = instance(&door, caller, &token).await?;
+    let instance = instance(&handler, caller, &token).await?;
     let (mut sum, mut of_others) = (FsckReport::default(), Vec::new());
     for (part, node) in (0..).zip(&instance.nodes) {
-        let one = match door.app.site.fsck(node, &instance.id, spec).await {
+        let one = match handler.app.site.fsck(node, &instance.id, spec).await {
             Ok(one) => one,
             Err(error) => {
-                sum.unseen.push(unseen(&door, part, node, &token, error));
+                sum.unseen.push(unseen(&handler, part, node, &token, error));
                 continue;
             }
         };
@@ -73,36 +73,36 @@ pub(super) async fn fsck<S: Site>(
             sum.unseen.push(other);
         }
     }
-    hear(&door, &instance).await;
+    hear(&handler, &instance).await;
     Ok(Json(sum))
 }
 
 /// Waits until the instance's nodes have said how they are since this was called: what was found and mended shows in
 /// the status at once. For a moment at most: it is seen later as well.
-async fn hear<S: Site>(door: &Door<S>, instance: &Instance) {
+async fn hear<S: Site>(handler: &Handler<S>, instance: &Instance) {
     let begun = Instant::now();
     let is_old = |view: &NodeView| {
         let is_of_it = view.online && instance.nodes.contains(&view.name);
         is_of_it && view.asked.is_some_and(|asked| asked < begun)
     };
-    while begun.elapsed() < HEARD_WITHIN && door.app.site.nodes().iter().any(is_old) {
+    while begun.elapsed() < HEARD_WITHIN && handler.app.site.nodes().iter().any(is_old) {
         tokio::time::sleep(HEARD_PAUSE).await;
     }
 }
 
 async fn together<S: Site>(
-    door: &Door<S>,
+    handler: &Handler<S>,
     caller: Caller,
     token: &str,
     spec: Option<ScrubSpec>,
 ) -> Result<ScrubStatus, ApiError> {
-    let instance = instance(door, caller, token).await?;
+    let instance = instance(handler, caller, token).await?;
     let mut sum = ScrubStatus::sum();
     for (part, node) in (0..).zip(&instance.nodes) {
-        let one = match door.app.site.scrub(node, &instance.id, spec).await {
+        let one = match handler.app.site.scrub(node, &instance.id, spec).await {
             Ok(one) => one,
             Err(error) => {
-                sum.unseen.push(unseen(door, part, node, token, error));
+                sum.unseen.push(unseen(handler, part, node, token, error));
                 continue;
             }
         };
@@ -110,39 +110,39 @@ async fn together<S: Site>(
         sum.add(ScrubStatus { error, ..one });
     }
     if !sum.running {
-        hear(door, &instance).await;
-        name(door, &instance, &mut sum.damaged).await;
-        name(door, &instance, &mut sum.unverified).await;
+        hear(handler, &instance).await;
+        name(handler, &instance, &mut sum.damaged).await;
+        name(handler, &instance, &mut sum.unverified).await;
     }
     Ok(sum)
 }
 
 /// A part whose node does not answer for it: the others are looked at all the same.
-fn unseen<S: Site>(door: &Door<S>, part: u32, node: &str, token: &str, error: ApiError) -> PartTrouble {
-    let error = advice::of_node(&door.app.site, node, token, error);
+fn unseen<S: Site>(handler: &Handler<S>, part: u32, node: &str, token: &str, error: ApiError) -> PartTrouble {
+    let error = advice::of_node(&handler.app.site, node, token, error);
     PartTrouble { part, node: node.to_owned(), why: error.message, advice: error.advice }
 }
 
 /// Adds paths: each namespace's home knows its own. One that does not answer is among the parts that were not looked
 /// at.
-async fn name<S: Site>(door: &Door<S>, instance: &Instance, damaged: &mut [Damage]) {
+async fn name<S: Site>(handler: &Handler<S>, instance: &Instance, damaged: &mut [Damage]) {
     if damaged.is_empty() {
         return;
     }
     let inos: Vec<(u32, u64)> = damaged.iter().map(|damage| (damage.namespace, damage.ino)).collect();
     for node in &instance.nodes {
-        let Ok(paths) = door.app.site.paths(node, &instance.id, &inos).await else { continue };
+        let Ok(paths) = handler.app.site.paths(node, &instance.id, &inos).await else { continue };
         for (damage, path) in damaged.iter_mut().zip(paths) {
             damage.path = damage.path.take().or(path);
         }
     }
 }
 
-async fn instance<S: Site>(door: &Door<S>, caller: Caller, token: &str) -> Result<Instance, ApiError> {
-    door.own(caller, token).await?;
+async fn instance<S: Site>(handler: &Handler<S>, caller: Caller, token: &str) -> Result<Instance, ApiError> {
+    handler.own(caller, token).await?;
     let wanted = token.to_owned();
     let find = move |tx: &rusqlite::Transaction<'_>| instances::find(tx, &wanted);
-    let found = door.app.database.transact(find).await?.filter(|instance| !instance.nodes.is_empty());
+    let found = handler.app.database.transact(find).await?.filter(|instance| !instance.nodes.is_empty());
     found.ok_or_else(|| {
         let message = format!("session {token} has no buffer whose bytes storage nodes keep");
         user("no_instance", message, "`forebay status` shows what it has")

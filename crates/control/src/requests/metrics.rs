@@ -6,21 +6,21 @@ use server::Refusal;
 use server::metrics::{Metrics, number};
 use wire::control::{NodeStatus, PoolStatus, SessionStatus};
 
-use super::{Door, nodes};
+use super::{Handler, nodes};
 use crate::lifecycle::job_process;
 use crate::site::Site;
 use crate::state::sessions;
 
 /// Pools, nodes and sessions, in numbers. Names of users and jobs are not among them: everybody may read this.
-pub(super) async fn metrics<S: Site>(State(door): State<Door<S>>) -> Result<Metrics, Refusal> {
-    let app = &door.app;
+pub(super) async fn metrics<S: Site>(State(handler): State<Handler<S>>) -> Result<Metrics, Refusal> {
+    let app = &handler.app;
     let mut all = Vec::new();
     for session in app.database.transact(sessions::living).await? {
-        all.push(crate::status::of(&door.app, session).await?);
+        all.push(crate::status::of(&handler.app, session).await?);
     }
     let mut metrics = Metrics::new("control");
     add_pools(&mut metrics, &job_process::pools(app).await?);
-    add_nodes(&mut metrics, &nodes::describe_all(&door).await?);
+    add_nodes(&mut metrics, &nodes::describe_all(&handler).await?);
     add_sessions(&mut metrics, &all);
     Ok(metrics)
 }

@@ -10,7 +10,7 @@ use server::Refusal;
 use server::{Body, Caller};
 use wire::control::{ApiError, Drain, Lost, NodeRole, NodeStatus, RegisterNode, Registered};
 
-use super::Door;
+use super::Handler;
 use crate::lifecycle::{lost, setup};
 use crate::pool::Share;
 use crate::site::{NodeView, Site};
@@ -23,24 +23,27 @@ const AGAIN_S: u64 = 10;
 
 /// A node joins, or says that it is still there.
 pub(super) async fn register<S: Site>(
-    State(door): State<Door<S>>,
+    State(handler): State<Handler<S>>,
     caller: Caller,
     Body(node): Body<RegisterNode>,
 ) -> Reply<Registered> {
-    door.rights(caller).require_operator("register a node")?;
-    check(&door, &node)?;
-    let known = door.app.database.transact(move |tx| nodes::set(tx, &node)).await?;
-    door.app.site.admit(known)?;
+    handler.rights(caller).require_operator("register a node")?;
+    check(&handler, &node)?;
+    let known = handler.app.database.transact(move |tx| nodes::set(tx, &node)).await?;
+    handler.app.site.admit(known)?;
     Ok(Json(Registered { again_s: AGAIN_S }))
 }
 
-fn check<S: Site>(door: &Door<S>, node: &RegisterNode) -> Result<(), ApiError> {
+fn check<S: Site>(handler: &Handler<S>, node: &RegisterNode) -> Result<(), ApiError> {
     let refuse = |message: String, advice: &str| Err(user("bad_node", message, advice));
     let plain = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
     if node.name.is_empty() || node.name.len() > 64 || !node.name.chars().all(plain) {
-        return refuse(format!("{:?} is no node's name", node.name), "use letters, digits, '_', '-' and '.'");
+        return refuse(
+            format!("invalid name of a node {:?}", node.name),
+            "use letters, digits, '_', '-' and '.'",
+        );
     }
-    let Some(setting) = door.app.site.cluster() else { return Ok(()) };
+    let Some(setting) = handler.app.site.cluster() else { return Ok(()) };
     if let Some(pool) = &node.pool
         && setting.pools.iter().all(|known| known.name != *pool)
     {
@@ -59,72 +62,72 @@ fn check<S: Site>(door: &Door<S>, node: &RegisterNode) -> Result<(), ApiError> {
 
 /// Takes a node out of use for what comes next.
 pub(super) async fn drain<S: Site>(
-    State(door): State<Door<S>>,
+    State(handler): State<Handler<S>>,
     caller: Caller,
     Path(name): Path<String>,
     Body(drain): Body<Drain>,
 ) -> Reply<NodeStatus> {
     let reason = if drain.reason.is_empty() { "drained".to_owned() } else { drain.reason };
-    set_drained(&door, caller, name, Some(reason)).await
+    set_drained(&handler, caller, name, Some(reason)).await
 }
 
 /// Puts a node to use again.
 pub(super) async fn resume<S: Site>(
-    State(door): State<Door<S>>,
+    State(handler): State<Handler<S>>,
     caller: Caller,
     Path(name): Path<String>,
 ) -> Reply<NodeStatus> {
-    set_drained(&door, caller, name, None).await
+    set_drained(&handler, caller, name, None).await
 }
 
 /// Gives up a node with all that it has: others take its places.
 pub(super) async fn lost<S: Site>(
-    State(door): State<Door<S>>,
+    State(handler): State<Handler<S>>,
     caller: Caller,
     Path(name): Path<String>,
 ) -> Reply<Lost> {
-    door.rights(caller).require_operator("give up a node")?;
+    handler.rights(caller).require_operator("give up a node")?;
     // It goes on when the caller goes away: what is given up and has no other place yet must not stay so.
-    let app = Arc::clone(&door.app);
+    let app = Arc::clone(&handler.app);
     let given_up = tokio::spawn(async move { lost::run(&app, &name).await });
     Ok(Json(given_up.await.map_err(|error| bug("lost_panicked", error.to_string()))??))
 }
 
 /// Forgets a node that is gone for good.
 pub(super) async fn forget<S: Site>(
-    State(door): State<Door<S>>,
+    State(handler): State<Handler<S>>,
     caller: Caller,
     Path(name): Path<String>,
 ) -> Reply<Value> {
-    door.rights(caller).require_operator("forget a node")?;
-    let node = find(&door, &name).await?;
+    handler.rights(caller).require_operator("forget a node")?;
+    let node = find(&handler, &name).await?;
     if node.online || node.fragments > 0 || node.activations > 0 {
         let message =
             format!("node {name} is in use: {} fragments, {} mounts", node.fragments, node.activations);
         let advice = "drain it, remove what is on it, and stop it";
         return Err(user("node_in_use", message, advice).into());
     }
-    door.app.site.forget(&name);
-    door.app.database.transact(move |tx| nodes::delete(tx, &name)).await?;
+    handler.app.site.forget(&name);
+    handler.app.database.transact(move |tx| nodes::delete(tx, &name)).await?;
     Ok(Json(json!({})))
 }
 
 async fn set_drained<S: Site>(
-    door: &Door<S>,
+    handler: &Handler<S>,
     caller: Caller,
     name: String,
     drained: Option<String>,
 ) -> Reply<NodeStatus> {
-    door.rights(caller).require_operator("drain or resume a node")?;
+    handler.rights(caller).require_operator("drain or resume a node")?;
     let wanted = name.clone();
     let set = move |tx: &rusqlite::Transaction<'_>| nodes::set_drained(tx, &wanted, drained.as_deref());
-    let known = door.app.database.transact(set).await?.ok_or_else(|| no_such_node(&name))?;
-    door.app.site.admit(known)?;
-    Ok(Json(find(door, &name).await?))
+    let known = handler.app.database.transact(set).await?.ok_or_else(|| no_such_node(&name))?;
+    handler.app.site.admit(known)?;
+    Ok(Json(find(handler, &name).await?))
 }
 
-async fn find<S: Site>(door: &Door<S>, name: &str) -> Result<NodeStatus, ApiError> {
-    let all = describe_all(door).await?;
+async fn find<S: Site>(handler: &Handler<S>, name: &str) -> Result<NodeStatus, ApiError> {
+    let all = describe_all(handler).await?;
     all.into_iter().find(|node| node.name == name).ok_or_else(|| no_such_node(name))
 }
 
@@ -136,14 +139,14 @@ fn no_such_node(name: &str) -> ApiError {
 ///
 /// # Errors
 /// The database's.
-pub(super) async fn describe_all<S: Site>(door: &Door<S>) -> Result<Vec<NodeStatus>, ApiError> {
-    let views = door.app.site.nodes();
+pub(super) async fn describe_all<S: Site>(handler: &Handler<S>) -> Result<Vec<NodeStatus>, ApiError> {
+    let views = handler.app.site.nodes();
     let seen = views.clone();
     let read = move |tx: &rusqlite::Transaction<'_>| {
         Ok((setup::shares(tx, &seen)?, activations::mounted_by_node(tx)?))
     };
-    let (shares, mounts) = door.app.database.transact(read).await?;
-    let default = door.app.site.cluster().and_then(|setting| setting.pools.first().cloned());
+    let (shares, mounts) = handler.app.database.transact(read).await?;
+    let default = handler.app.site.cluster().and_then(|setting| setting.pools.first().cloned());
     let default = default.map(|pool| pool.name);
     let describe = |view: NodeView| {
         let activations = mounts.iter().find(|(node, _)| *node == view.name).map_or(0, |(_, count)| *count);

@@ -10,7 +10,7 @@ use wire::control::{
     ShutdownReply, Status,
 };
 
-use super::{Door, nodes};
+use super::{Handler, nodes};
 use crate::dispatch::Request;
 use crate::lifecycle::job_process;
 use crate::objects;
@@ -22,24 +22,24 @@ use crate::state::sessions;
 type Reply<T> = Result<Json<T>, Refusal>;
 
 /// Everything that the caller may see.
-pub(super) async fn status<S: Site>(State(door): State<Door<S>>, caller: Caller) -> Reply<Status> {
-    let (app, rights) = (&door.app, door.rights(caller));
+pub(super) async fn status<S: Site>(State(handler): State<Handler<S>>, caller: Caller) -> Reply<Status> {
+    let (app, rights) = (&handler.app, handler.rights(caller));
     let mut all = Vec::new();
     for session in app.database.transact(sessions::living).await? {
         if session.shared || rights.cover(session.owner.uid) {
-            all.push(crate::status::of(&door.app, session).await?);
+            all.push(crate::status::of(&handler.app, session).await?);
         }
     }
     Ok(Json(Status {
         pools: job_process::pools(app).await?,
-        nodes: nodes::describe_all(&door).await?,
+        nodes: nodes::describe_all(&handler).await?,
         sessions: all,
     }))
 }
 
 /// The same as numbered objects.
-pub(super) async fn objects<S: Site>(State(door): State<Door<S>>, caller: Caller) -> Reply<Objects> {
-    let (app, rights) = (std::sync::Arc::clone(&door.app), door.rights(caller));
+pub(super) async fn objects<S: Site>(State(handler): State<Handler<S>>, caller: Caller) -> Reply<Objects> {
+    let (app, rights) = (std::sync::Arc::clone(&handler.app), handler.rights(caller));
     let views = app.nodes();
     let busy = std::sync::Arc::clone(&app);
     let read =
@@ -47,57 +47,60 @@ pub(super) async fn objects<S: Site>(State(door): State<Door<S>>, caller: Caller
     let objects = app.database.transact(read).await?;
     Ok(Json(Objects {
         pools: job_process::pools(&app).await?,
-        nodes: nodes::describe_all(&door).await?,
+        nodes: nodes::describe_all(&handler).await?,
         ..objects
     }))
 }
 
 /// The pools.
-pub(super) async fn pools<S: Site>(State(door): State<Door<S>>) -> Reply<Vec<PoolStatus>> {
-    Ok(Json(job_process::pools(&door.app).await?))
+pub(super) async fn pools<S: Site>(State(handler): State<Handler<S>>) -> Reply<Vec<PoolStatus>> {
+    Ok(Json(job_process::pools(&handler.app).await?))
 }
 
 /// Ends the service after this reply, if nothing needs it.
-pub(super) async fn shutdown<S: Site>(State(door): State<Door<S>>, caller: Caller) -> Reply<ShutdownReply> {
-    door.rights(caller).require_operator("stop the service")?;
-    let reply = door.app.shutdown().await?;
+pub(super) async fn shutdown<S: Site>(
+    State(handler): State<Handler<S>>,
+    caller: Caller,
+) -> Reply<ShutdownReply> {
+    handler.rights(caller).require_operator("stop the service")?;
+    let reply = handler.app.shutdown().await?;
     if reply.busy.is_none() {
-        door.ending.notify_one();
+        handler.ending.notify_one();
     }
     Ok(Json(reply))
 }
 
 /// Would this script be accepted?
 pub(super) async fn job_process<S: Site>(
-    State(door): State<Door<S>>,
+    State(handler): State<Handler<S>>,
     Body(request): Body<JobProcess>,
 ) -> Reply<JobSummary> {
-    Ok(Json(job_process::run(&door.app, request).await?))
+    Ok(Json(job_process::run(&handler.app, request).await?))
 }
 
 /// A token that no session has.
-pub(super) async fn new_token<S: Site>(State(door): State<Door<S>>) -> Reply<NewToken> {
+pub(super) async fn new_token<S: Site>(State(handler): State<Handler<S>>) -> Reply<NewToken> {
     let draw = |tx: &rusqlite::Transaction<'_>| loop {
         let token = counters::next(tx, Counter::Token)?.to_string();
         if sessions::find(tx, &token)?.is_none() {
             return Ok(token);
         }
     };
-    Ok(Json(NewToken { token: door.app.database.transact(draw).await? }))
+    Ok(Json(NewToken { token: handler.app.database.transact(draw).await? }))
 }
 
 /// Creates a persistent buffer.
 pub(super) async fn create_persistent<S: Site>(
-    State(door): State<Door<S>>,
+    State(handler): State<Handler<S>>,
     caller: Caller,
     Body(create): Body<CreatePersistent>,
 ) -> Reply<SessionStatus> {
-    let rights = door.rights(caller);
+    let rights = handler.rights(caller);
     rights.require_manager("create a buffer")?;
     check_owner(rights, create.owner.uid)?;
     let name = create.name.clone();
-    door.app.run(&name, Request::Create(Box::new(create))).await?;
-    Ok(Json(crate::status::of_token(&door.app, &name).await?))
+    handler.app.run(&name, Request::Create(Box::new(create))).await?;
+    Ok(Json(crate::status::of_token(&handler.app, &name).await?))
 }
 
 /// A workload manager acts for users, and root is none: who can speak for its user must not copy files as root.

@@ -6,7 +6,7 @@ use server::Refusal;
 use server::{Body, Caller};
 use wire::control::{Paths, PostRun, PreRun, RealSize, SessionStatus, Setup, Teardown, TeardownReply};
 
-use super::Door;
+use super::Handler;
 use super::service::check_owner;
 use crate::dispatch::Request;
 use crate::lifecycle;
@@ -17,112 +17,112 @@ type Reply<T> = Result<Json<T>, Refusal>;
 
 /// How far the session is.
 pub(super) async fn status<S: Site>(
-    State(door): State<Door<S>>,
+    State(handler): State<Handler<S>>,
     caller: Caller,
     Path(token): Path<String>,
 ) -> Reply<SessionStatus> {
-    door.visible(caller, &token).await?;
-    Ok(Json(status::of_token(&door.app, &token).await?))
+    handler.visible(caller, &token).await?;
+    Ok(Json(status::of_token(&handler.app, &token).await?))
 }
 
 /// Allocates.
 pub(super) async fn setup<S: Site>(
-    State(door): State<Door<S>>,
+    State(handler): State<Handler<S>>,
     caller: Caller,
     Path(token): Path<String>,
     Body(setup): Body<Setup>,
 ) -> Reply<SessionStatus> {
-    let rights = door.rights(caller);
+    let rights = handler.rights(caller);
     rights.require_manager("set up a buffer")?;
     check_owner(rights, setup.owner.uid)?;
-    run(&door, &token, Request::Setup(Box::new(setup))).await
+    run(&handler, &token, Request::Setup(Box::new(setup))).await
 }
 
 /// Stages in.
 pub(super) async fn data_in<S: Site>(
-    State(door): State<Door<S>>,
+    State(handler): State<Handler<S>>,
     caller: Caller,
     Path(token): Path<String>,
 ) -> Reply<SessionStatus> {
-    door.own(caller, &token).await?;
-    run(&door, &token, Request::DataIn).await
+    handler.own(caller, &token).await?;
+    run(&handler, &token, Request::DataIn).await
 }
 
 /// Mounts.
 pub(super) async fn pre_run<S: Site>(
-    State(door): State<Door<S>>,
+    State(handler): State<Handler<S>>,
     caller: Caller,
     Path(token): Path<String>,
     Body(how): Body<PreRun>,
 ) -> Reply<SessionStatus> {
-    door.rights(caller).require_manager("mount a buffer")?;
-    run(&door, &token, Request::PreRun(how)).await
+    handler.rights(caller).require_manager("mount a buffer")?;
+    run(&handler, &token, Request::PreRun(how)).await
 }
 
 /// Unmounts.
 pub(super) async fn post_run<S: Site>(
-    State(door): State<Door<S>>,
+    State(handler): State<Handler<S>>,
     caller: Caller,
     Path(token): Path<String>,
     Body(how): Body<PostRun>,
 ) -> Reply<SessionStatus> {
-    door.rights(caller).require_manager("unmount a buffer")?;
-    run(&door, &token, Request::PostRun(how)).await
+    handler.rights(caller).require_manager("unmount a buffer")?;
+    run(&handler, &token, Request::PostRun(how)).await
 }
 
 /// Stages out.
 pub(super) async fn data_out<S: Site>(
-    State(door): State<Door<S>>,
+    State(handler): State<Handler<S>>,
     caller: Caller,
     Path(token): Path<String>,
 ) -> Reply<SessionStatus> {
-    door.own(caller, &token).await?;
-    run(&door, &token, Request::DataOut).await
+    handler.own(caller, &token).await?;
+    run(&handler, &token, Request::DataOut).await
 }
 
 /// Releases everything, or says why not.
 pub(super) async fn teardown<S: Site>(
-    State(door): State<Door<S>>,
+    State(handler): State<Handler<S>>,
     caller: Caller,
     Path(token): Path<String>,
     Body(how): Body<Teardown>,
 ) -> Reply<TeardownReply> {
-    door.own(caller, &token).await?;
-    Ok(Json(door.app.teardown(&token, how).await?))
+    handler.own(caller, &token).await?;
+    Ok(Json(handler.app.teardown(&token, how).await?))
 }
 
 /// Stops a running `data_in` or `data_out`.
 pub(super) async fn cancel<S: Site>(
-    State(door): State<Door<S>>,
+    State(handler): State<Handler<S>>,
     caller: Caller,
     Path(token): Path<String>,
 ) -> Reply<SessionStatus> {
-    door.own(caller, &token).await?;
-    door.app.cancel(&token).await?;
-    Ok(Json(status::of_token(&door.app, &token).await?))
+    handler.own(caller, &token).await?;
+    handler.app.cancel(&token).await?;
+    Ok(Json(status::of_token(&handler.app, &token).await?))
 }
 
 /// The job's environment.
 pub(super) async fn paths<S: Site>(
-    State(door): State<Door<S>>,
+    State(handler): State<Handler<S>>,
     caller: Caller,
     Path(token): Path<String>,
 ) -> Reply<Paths> {
-    door.own(caller, &token).await?;
-    Ok(Json(lifecycle::paths::paths(&door.app, &token).await?))
+    handler.own(caller, &token).await?;
+    Ok(Json(lifecycle::paths::paths(&handler.app, &token).await?))
 }
 
 /// What was really allocated.
 pub(super) async fn real_size<S: Site>(
-    State(door): State<Door<S>>,
+    State(handler): State<Handler<S>>,
     caller: Caller,
     Path(token): Path<String>,
 ) -> Reply<RealSize> {
-    door.own(caller, &token).await?;
-    Ok(Json(lifecycle::paths::real_size(&door.app, &token).await?))
+    handler.own(caller, &token).await?;
+    Ok(Json(lifecycle::paths::real_size(&handler.app, &token).await?))
 }
 
-async fn run<S: Site>(door: &Door<S>, token: &str, request: Request) -> Reply<SessionStatus> {
-    door.app.run(token, request).await?;
-    Ok(Json(status::of_token(&door.app, token).await?))
+async fn run<S: Site>(handler: &Handler<S>, token: &str, request: Request) -> Reply<SessionStatus> {
+    handler.app.run(token, request).await?;
+    Ok(Json(status::of_token(&handler.app, token).await?))
 }

@@ -10,7 +10,7 @@ use wire::control::{
     StageStatus, StageTickets,
 };
 
-use super::Door;
+use super::Handler;
 use crate::site::Site;
 use crate::transfers::asked;
 
@@ -18,64 +18,64 @@ type Reply<T> = Result<Json<T>, Refusal>;
 
 /// Accepts stages.
 pub(super) async fn ask<S: Site>(
-    State(door): State<Door<S>>,
+    State(handler): State<Handler<S>>,
     caller: Caller,
-    Body(demand): Body<StageRequest>,
+    Body(request): Body<StageRequest>,
 ) -> Reply<StageTickets> {
-    Ok(Json(asked::ask(&door.app, door.rights(caller), demand).await?))
+    Ok(Json(asked::ask(&handler.app, handler.rights(caller), request).await?))
 }
 
 /// Counts them.
 pub(super) async fn query<S: Site>(
-    State(door): State<Door<S>>,
+    State(handler): State<Handler<S>>,
     caller: Caller,
     Body(query): Body<StageQuery>,
 ) -> Reply<StageCounts> {
-    Ok(Json(asked::counts(&door.app, door.rights(caller), query).await?))
+    Ok(Json(asked::counts(&handler.app, handler.rights(caller), query).await?))
 }
 
 /// Describes them.
 pub(super) async fn list<S: Site>(
-    State(door): State<Door<S>>,
+    State(handler): State<Handler<S>>,
     caller: Caller,
     Body(query): Body<StageQuery>,
 ) -> Reply<Vec<StageStatus>> {
-    Ok(Json(asked::list(&door.app, door.rights(caller), query).await?))
+    Ok(Json(asked::list(&handler.app, handler.rights(caller), query).await?))
 }
 
 /// The files that failed.
 pub(super) async fn failed<S: Site>(
-    State(door): State<Door<S>>,
+    State(handler): State<Handler<S>>,
     caller: Caller,
     Body(query): Body<StageQuery>,
 ) -> Reply<Vec<FailedStage>> {
-    Ok(Json(asked::failed(&door.app, door.rights(caller), query).await?))
+    Ok(Json(asked::failed(&handler.app, handler.rights(caller), query).await?))
 }
 
 /// Revokes, activates, terminates or retries.
 pub(super) async fn change<S: Site>(
-    State(door): State<Door<S>>,
+    State(handler): State<Handler<S>>,
     caller: Caller,
     Body(how): Body<StageChange>,
 ) -> Reply<StageCounts> {
-    Ok(Json(asked::change(&door.app, door.rights(caller), how).await?))
+    Ok(Json(asked::change(&handler.app, handler.rights(caller), how).await?))
 }
 
 /// Sets how many run at once.
 pub(super) async fn concurrency<S: Site>(
-    State(door): State<Door<S>>,
+    State(handler): State<Handler<S>>,
     caller: Caller,
     Body(wanted): Body<StageConcurrency>,
 ) -> Reply<Value> {
-    asked::set_concurrency(&door.app, door.rights(caller), wanted).await?;
+    asked::set_concurrency(&handler.app, handler.rights(caller), wanted).await?;
     Ok(Json(json!({})))
 }
 
 /// The buffer at a place.
 pub(super) async fn buffer<S: Site>(
-    State(door): State<Door<S>>,
+    State(handler): State<Handler<S>>,
     caller: Caller,
     Body(place): Body<Place>,
 ) -> Reply<BufferStatus> {
-    Ok(Json(asked::buffer(&door.app, door.rights(caller), place).await?))
+    Ok(Json(asked::buffer(&handler.app, handler.rights(caller), place).await?))
 }

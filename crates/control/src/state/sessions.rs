@@ -41,7 +41,7 @@ pub(crate) struct Session {
     pub persistent: bool,
     /// Whether every user's jobs may use it.
     pub shared: bool,
-    /// The token that it had before it was set aside.
+    /// The token that it had before it was quarantined.
     pub quarantined: Option<String>,
 }
 
@@ -126,23 +126,23 @@ fn free_handle(tx: &Transaction<'_>, token: &str) -> Result<String> {
     Ok(handle)
 }
 
-/// Sets the session aside: its token becomes `TOKEN-WORD-N`, which is replied.
+/// Quarantines the session: its token becomes `TOKEN-WORD-N`, which is replied.
 ///
 /// # Errors
 /// The database's.
-pub(crate) fn set_aside(tx: &Transaction<'_>, token: &str, word: &str) -> Result<String> {
-    let mut aside = String::new();
+pub(crate) fn quarantine(tx: &Transaction<'_>, token: &str, word: &str) -> Result<String> {
+    let mut renamed = String::new();
     for n in 1.. {
-        aside = format!("{token}-{word}-{n}");
-        if find(tx, &aside)?.is_none() {
+        renamed = format!("{token}-{word}-{n}");
+        if find(tx, &renamed)?.is_none() {
             break;
         }
     }
-    tx.execute("UPDATE sessions SET token = ?2, quarantined = ?1 WHERE token = ?1", params![token, aside])?;
-    Ok(aside)
+    tx.execute("UPDATE sessions SET token = ?2, quarantined = ?1 WHERE token = ?1", params![token, renamed])?;
+    Ok(renamed)
 }
 
-/// Notes that a session that is set aside is staged out and released by control itself.
+/// Notes that a quarantined session is staged out and released by control itself.
 ///
 /// # Errors
 /// The database's.

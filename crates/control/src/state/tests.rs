@@ -36,8 +36,8 @@ fn what_the_first_schema_holds_is_there_in_the_newest() {
     assert_eq!(instances::find(&tx, "7").unwrap().unwrap().nodes, ["n0", "n1"]);
     assert_eq!(activations::of(&tx, "7").unwrap()[0].interruptions, 2);
     assert_eq!(transfers::of_script(&tx, "7").unwrap().len(), 1);
-    let aside = sessions::set_aside(&tx, "7", "old").unwrap();
-    assert_eq!(instances::find(&tx, &aside).unwrap().unwrap().nodes.len(), 2, "all follows the token");
+    let renamed = sessions::quarantine(&tx, "7", "old").unwrap();
+    assert_eq!(instances::find(&tx, &renamed).unwrap().unwrap().nodes.len(), 2, "all follows the token");
 }
 
 #[test]
@@ -121,11 +121,11 @@ fn every_stage_of_scripts_and_on_demand_is_there_in_the_table_of_transfers() {
     let state = transfers::waiting(StageDue::AtJobEnd);
     let added = transfers::add(&tx, &Transfer { number: 0, state, ..asked[0].clone() }).unwrap();
     assert!(added > 11, "the numbers go on, also over one that was forgotten: {added}");
-    let aside = sessions::set_aside(&tx, "7", "old").unwrap();
-    let followed = transfers::of_script(&tx, &aside).unwrap();
-    assert_eq!((followed.len(), followed[1].job.as_ref()), (2, Some(&aside)), "all follows the token");
-    tx.execute("DELETE FROM sessions WHERE token = ?1", [&aside]).unwrap();
-    assert!(transfers::of_script(&tx, &aside).unwrap().is_empty());
+    let renamed = sessions::quarantine(&tx, "7", "old").unwrap();
+    let followed = transfers::of_script(&tx, &renamed).unwrap();
+    assert_eq!((followed.len(), followed[1].job.as_ref()), (2, Some(&renamed)), "all follows the token");
+    tx.execute("DELETE FROM sessions WHERE token = ?1", [&renamed]).unwrap();
+    assert!(transfers::of_script(&tx, &renamed).unwrap().is_empty());
     let left = transfers::shown(&tx, "data", 10).unwrap();
     assert!(left.iter().all(|one| one.job.is_none() && one.state != StageState::Failed), "the buffer's stay");
 }

@@ -22,7 +22,7 @@ use crate::state::transfers::{self, ON_DEMAND_MAX, Origin, Space, Transfer};
 const WAIT_MAX: Duration = Duration::from_secs(30);
 
 /// Between two looks of one who waits: a thousand ranks may wait while a thousand files are staged.
-const BREATH: Duration = Duration::from_millis(10);
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Accepts stages.
 ///
@@ -31,11 +31,11 @@ const BREATH: Duration = Duration::from_millis(10);
 pub(crate) async fn ask<S: Site>(
     app: &Arc<App<S>>,
     rights: Rights,
-    demand: StageRequest,
+    request: StageRequest,
 ) -> Result<StageTickets, ApiError> {
-    let located = locate(app, rights, demand.place.clone()).await?;
-    check(app, &located, &demand)?;
-    let asked = demand.pairs.iter().map(|pair| asked(&located, &demand, pair));
+    let located = locate(app, rights, request.place.clone()).await?;
+    check(app, &located, &request)?;
+    let asked = request.pairs.iter().map(|pair| asked(&located, &request, pair));
     let mut asked = asked.collect::<Result<Vec<Transfer>, ApiError>>()?;
     note_mounts(app, &mut asked).await?;
     let token = located.space.token.clone();
@@ -58,22 +58,22 @@ pub(crate) async fn ask<S: Site>(
 }
 
 /// The transfer that a pair asks for.
-fn asked(located: &Located, demand: &StageRequest, pair: &StagePair) -> Result<Transfer, ApiError> {
-    let (buffer_path, pfs_path) = paths::of_pair(demand, pair)?;
+fn asked(located: &Located, request: &StageRequest, pair: &StagePair) -> Result<Transfer, ApiError> {
+    let (buffer_path, pfs_path) = paths::of_pair(request, pair)?;
     Ok(Transfer {
         number: 0,
         token: located.space.token.clone(),
         job: Some(located.job.token.clone()),
         origin: Origin::OnDemand { size_hint: pair.size_hint, ino: pair.ino },
-        direction: demand.direction,
-        kind: demand.kind,
+        direction: request.direction,
+        kind: request.kind,
         buffer: String::new(),
         access_mode: located.space.access_mode,
         buffer_path,
         pfs_path,
         pfs_mount: None,
         owner: located.job.owner.clone(),
-        state: transfers::waiting(demand.due),
+        state: transfers::waiting(request.due),
         report: None,
     })
 }
@@ -88,7 +88,7 @@ async fn note_mounts<S: Site>(app: &App<S>, asked: &mut [Transfer]) -> Result<()
     Ok(())
 }
 
-fn check<S: Site>(app: &App<S>, located: &Located, demand: &StageRequest) -> Result<(), ApiError> {
+fn check<S: Site>(app: &App<S>, located: &Located, request: &StageRequest) -> Result<(), ApiError> {
     let job = &located.job;
     if located.space.access_mode == AccessMode::Private && app.site.cluster().is_some() {
         let message = "a private namespace cannot be staged: every node has one of its own";
@@ -98,11 +98,11 @@ fn check<S: Site>(app: &App<S>, located: &Located, demand: &StageRequest) -> Res
         let message = format!("session {} is staged out already", job.token);
         return Err(user("wrong_phase", message, "start a new session"));
     }
-    if demand.kind == StageKind::List || demand.pairs.len() > PAIRS_MAX {
+    if request.kind == StageKind::List || request.pairs.len() > PAIRS_MAX {
         let message = format!("at most {PAIRS_MAX} files or directories can be asked for at once");
         return Err(user("bad_stage", message, "ask for the files of a list one by one"));
     }
-    if demand.direction == Direction::In && demand.due == StageDue::AtJobEnd {
+    if request.direction == Direction::In && request.due == StageDue::AtJobEnd {
         return Err(user("bad_stage", "only a stage-out can wait for the end of the job", "stage in now"));
     }
     Ok(())
@@ -128,7 +128,7 @@ pub(crate) async fn counts<S: Site>(
             return Ok(counts);
         }
         let _ = tokio::time::timeout(left, changes.changed()).await;
-        tokio::time::sleep(BREATH).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
 }
 

@@ -13,7 +13,7 @@ use crate::app::App;
 use crate::site::Site;
 use crate::state::sessions::Session;
 use crate::state::transfers::{self, Transfer};
-use crate::turns::Cancelled;
+use crate::token_queue::Cancelled;
 
 /// Brings every stage-out that the job asked for to its end. Stage-ins that nobody needs any more are forgotten.
 ///
@@ -104,7 +104,7 @@ fn judge(job: &str, failed: &[Transfer]) -> Result<(), ApiError> {
 /// Stops what runs, and leaves all as failed: it is still owed.
 async fn stop_outs<S: Site>(app: &App<S>, job: &str) -> Result<(), ApiError> {
     // Nothing is started meanwhile.
-    let _turn = app.on_demand.hold().await;
+    let _held = app.on_demand.hold().await;
     let running = on_demand::stop(app, &unfinished(app, job).await?);
     on_demand::ended(app, &running).await;
     // Also those that were stopped in the company of others, which wait again.

@@ -37,7 +37,7 @@ pub(crate) async fn resume<S: Site>(app: &Arc<App<S>>) -> Result<(), ApiError> {
 /// # Errors
 /// The database's.
 pub(crate) async fn kick<S: Site>(app: &Arc<App<S>>, token: &str) -> Result<(), ApiError> {
-    let _turn = app.on_demand.hold().await;
+    let _held = app.on_demand.hold().await;
     let token = token.to_owned();
     for batch in app.database.transact(move |tx| transfers::start_next(tx, &token)).await? {
         let stop = watch::Sender::new(false);
@@ -52,7 +52,7 @@ pub(crate) async fn kick<S: Site>(app: &Arc<App<S>>, token: &str) -> Result<(), 
 /// # Errors
 /// The database's.
 pub(crate) async fn set_waiting<S: Site>(app: &App<S>, found: &[Transfer]) -> Result<(), ApiError> {
-    let _turn = app.on_demand.hold().await;
+    let _held = app.on_demand.hold().await;
     let numbers: Vec<u64> = found.iter().map(|transfer| transfer.number).collect();
     let set = move |tx: &rusqlite::Transaction<'_>| {
         numbers.iter().try_for_each(|number| transfers::set_waiting(tx, *number))
@@ -67,7 +67,7 @@ pub(crate) async fn set_waiting<S: Site>(app: &App<S>, found: &[Transfer]) -> Re
 pub(crate) async fn forget<S: Site>(app: &App<S>, found: &[Transfer]) -> Result<(), ApiError> {
     // Those that wait first: none of them may take the place of one that is stopped. Nothing is started meanwhile, so
     // that who was stopped only for another's sake still waits.
-    let _turn = app.on_demand.hold().await;
+    let _held = app.on_demand.hold().await;
     let running = stop(app, found);
     let numbers = found.iter().map(|transfer| transfer.number);
     let waiting: Vec<u64> = numbers.filter(|number| !running.contains(number)).collect();

@@ -13,18 +13,18 @@ use crate::state::transfers::Transfer;
 ///
 /// # Errors
 /// A path that is not absolute, or leads out of the buffer.
-pub(super) fn of_pair(demand: &StageRequest, pair: &StagePair) -> Result<(String, PathBuf), ApiError> {
+pub(super) fn of_pair(request: &StageRequest, pair: &StagePair) -> Result<(String, PathBuf), ApiError> {
     let pfs = &pair.pfs;
     if !pfs.is_absolute() || pfs.as_os_str().as_encoded_bytes().contains(&0) {
-        let message = format!("{} is no absolute path on the parallel file system", pfs.display());
+        let message = format!("not an absolute path on the parallel file system: {}", pfs.display());
         return Err(user("bad_stage", message, "name the whole path, from /"));
     }
     let mut buffer = of_buffer(&pair.buffer)?;
-    if demand.kind == StageKind::Directory {
+    if request.kind == StageKind::Directory {
         return Ok((buffer, pfs.clone()));
     }
     let is_folder = pair.buffer.is_empty() || pair.buffer.ends_with('/');
-    if is_folder && demand.direction == Direction::In {
+    if is_folder && request.direction == Direction::In {
         let name = pfs.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         buffer = if buffer.is_empty() { name.to_owned() } else { format!("{buffer}/{name}") };
     }

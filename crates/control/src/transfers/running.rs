@@ -11,7 +11,7 @@ pub(crate) struct Running {
     /// How to stop each transfer that runs, by its number.
     stops: Mutex<HashMap<u64, watch::Sender<bool>>>,
     /// Held while it is decided what runs: what is active in the database has its stop in the table.
-    turn: tokio::sync::Mutex<()>,
+    scheduling: tokio::sync::Mutex<()>,
     /// Changes whenever the state of any transfer may have.
     changes: watch::Sender<u64>,
 }
@@ -23,7 +23,7 @@ impl Running {
 
     /// Keeps others from being started until it is dropped.
     pub(super) async fn hold(&self) -> tokio::sync::MutexGuard<'_, ()> {
-        self.turn.lock().await
+        self.scheduling.lock().await
     }
 
     /// Tells of changes from now on.

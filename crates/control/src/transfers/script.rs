@@ -15,7 +15,7 @@ use crate::lifecycle::job_nodes;
 use crate::site::Site;
 use crate::state::sessions::Session;
 use crate::state::transfers::{self, Transfer};
-use crate::turns::Cancelled;
+use crate::token_queue::Cancelled;
 
 /// Whether the stages after a failed one still run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

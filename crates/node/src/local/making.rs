@@ -22,8 +22,8 @@ impl Locals {
     ///
     /// # Errors
     /// There is no room, another job of the user has the path, or the node's disk failed.
-    pub async fn create(self: &Arc<Self>, spec: LocalSpec) -> Result<LocalStatus, ApiError> {
-        let _turn = self.turns.take(&spec.id).await;
+    pub(crate) async fn create(self: &Arc<Self>, spec: LocalSpec) -> Result<LocalStatus, ApiError> {
+        let _lock = self.locks.lock(&spec.id).await;
         let _one_at_a_time = self.making.lock().await;
         self.find(&spec.id)?;
         of_id(&self.setting.local_root, &spec.user)?;
@@ -57,7 +57,7 @@ impl Locals {
         let capacity_bytes = spec.capacity_bytes.unwrap_or(self.setting.capacity_bytes);
         let kind = self.setting.kind.clone();
         let kept = Kept { spec, capacity_bytes, released: false, given_up: false, kind };
-        let volume = Volume::of(&self.setting, &self.turn_at_paths, &kept);
+        let volume = Volume::of(&self.setting, &self.user_paths, &kept);
         let made = tokio::task::spawn_blocking({
             let (setting, kept) = (Arc::clone(&self.setting), kept.clone());
             move || volume.make(&setting, &kept)

@@ -11,25 +11,25 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use store::image::{self, VolumeError, failed};
 
-/// Whose turn it is to change what is at the users' paths of a node.
+/// Held by who changes what is at the users' paths of a node.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Turn(Arc<Mutex<()>>);
+pub(super) struct UserPathsLock(Arc<Mutex<()>>);
 
 /// The path of a volume's user.
 #[derive(Clone, Debug)]
 pub(super) struct UserPath {
     pub(super) path: PathBuf,
-    turn: Turn,
+    lock: UserPathsLock,
 }
 
 impl UserPath {
-    pub(super) fn new(path: PathBuf, turn: &Turn) -> UserPath {
-        UserPath { path, turn: turn.clone() }
+    pub(super) fn new(path: PathBuf, lock: &UserPathsLock) -> UserPath {
+        UserPath { path, lock: lock.clone() }
     }
 
     /// Shows the volume that is mounted at `mountpoint`, instead of an earlier one that is still there.
     pub(super) fn show(&self, mountpoint: &Path) -> Result<(), VolumeError> {
-        let _turn = self.turn.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let _held = self.lock.0.lock().unwrap_or_else(PoisonError::into_inner);
         fs::create_dir_all(&self.path).map_err(|e| failed("make", &self.path, e))?;
         if image::mounted(&self.path)? {
             if self.shows(mountpoint)? {
@@ -43,7 +43,7 @@ impl UserPath {
 
     /// Hides the volume that is mounted at `mountpoint`; another one that is there by now stays.
     pub(super) fn hide(&self, mountpoint: &Path) -> Result<(), VolumeError> {
-        let _turn = self.turn.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let _held = self.lock.0.lock().unwrap_or_else(PoisonError::into_inner);
         if image::mounted(&self.path)? {
             if !self.shows(mountpoint)? {
                 return Ok(());
@@ -69,7 +69,7 @@ impl UserPath {
 mod tests {
     use std::fs;
 
-    use super::{Turn, UserPath, image};
+    use super::{UserPath, UserPathsLock, image};
 
     #[test]
     fn a_volume_takes_the_path_of_an_earlier_one_and_the_earlier_one_leaves_it() {
@@ -79,7 +79,7 @@ mod tests {
             fs::create_dir_all(folder).unwrap();
             rustix::mount::mount_bind(folder, folder).unwrap();
         }
-        let user = UserPath::new(path.clone(), &Turn::default());
+        let user = UserPath::new(path.clone(), &UserPathsLock::default());
         user.show(&earlier).unwrap();
         assert!(user.shows(&earlier).unwrap());
         user.show(&later).unwrap();

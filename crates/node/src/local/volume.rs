@@ -11,7 +11,7 @@ use wire::control::ApiError;
 
 use super::backing::Backing;
 use super::noted::Noted;
-use super::user_path::{Turn, UserPath};
+use super::user_path::{UserPath, UserPathsLock};
 use super::{Kept, Setting};
 use crate::keep;
 
@@ -45,13 +45,13 @@ pub(super) struct Volume {
 }
 
 impl Volume {
-    pub(super) fn of(setting: &Setting, turn: &Turn, kept: &Kept) -> Volume {
+    pub(super) fn of(setting: &Setting, lock: &UserPathsLock, kept: &Kept) -> Volume {
         Volume {
             folder: setting.folder.join(&kept.spec.id),
             // With the node's name: where nodes share the mount root, the kernel would unmount at all of them what one
             // removes.
             mountpoint: setting.mount_root.join(format!("local-{}-{}", setting.node, kept.spec.id)),
-            shown: UserPath::new(setting.local_root.join(&kept.spec.user), turn),
+            shown: UserPath::new(setting.local_root.join(&kept.spec.user), lock),
             id: kept.spec.id.clone(),
             noted: Noted::of(&setting.folder, &kept.spec.id),
             backing: kept.kind.backing(&setting.folder),

@@ -18,10 +18,10 @@ use tokio::task::JoinHandle;
 use crate::process::ProcessId;
 
 /// How long a mount process may take to be ready. Generous: it says hello to every storage node first.
-pub const READY_WITHIN: Duration = Duration::from_secs(30);
+pub(super) const READY_WITHIN: Duration = Duration::from_secs(30);
 
 /// A mount process that was started and has not said yet that it is ready.
-pub struct Launched {
+pub(super) struct Launched {
     /// The process.
     pub id: ProcessId,
     output: ChildStdout,
@@ -31,7 +31,7 @@ pub struct Launched {
 
 /// What a mount process begins with.
 #[derive(Clone, Copy, Debug)]
-pub enum Resume<'a> {
+pub(super) enum Resume<'a> {
     /// A new mount.
     Anew,
     /// The device of a mount whose process died.
@@ -43,7 +43,7 @@ pub enum Resume<'a> {
 ///
 /// # Errors
 /// The program or the log is not there.
-pub fn launch(program: &Path, spec: &Path, log: &Path, resume: Resume<'_>) -> io::Result<Launched> {
+pub(super) fn launch(program: &Path, spec: &Path, log: &Path, resume: Resume<'_>) -> io::Result<Launched> {
     let errors = OpenOptions::new().append(true).create(true).mode(0o600).open(log)?;
     let (input, resume) = match resume {
         Resume::Anew => (Stdio::null(), None),
@@ -70,7 +70,7 @@ pub fn launch(program: &Path, spec: &Path, log: &Path, resume: Resume<'_>) -> io
 
 /// Why a mount process is not ready.
 #[derive(Debug)]
-pub struct NotReady {
+pub(super) struct NotReady {
     /// In words.
     pub reason: String,
     /// It was ended by a signal: another may fare better.
@@ -82,7 +82,7 @@ impl Launched {
     ///
     /// # Errors
     /// What the process said last, when it ended instead, or that it took too long.
-    pub async fn ready(self) -> Result<(), NotReady> {
+    pub(super) async fn ready(self) -> Result<(), NotReady> {
         let mut first = String::new();
         let mut output = BufReader::new(self.output);
         match tokio::time::timeout(READY_WITHIN, output.read_line(&mut first)).await {

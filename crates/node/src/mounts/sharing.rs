@@ -28,7 +28,7 @@ impl<T: MountTable> Mounts<T> {
     ///
     /// # Errors
     /// It cannot be told, or the node's disk failed.
-    pub async fn share(&self, id: &str) -> Result<(), ApiError> {
+    pub(crate) async fn share(&self, id: &str) -> Result<(), ApiError> {
         let folder = of_id(&self.setting.folder, id)?;
         let Some(handle) = self.lock().get(id).cloned().filter(|handle| handle.spec.exclusive) else {
             return Ok(());

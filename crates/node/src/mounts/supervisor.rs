@@ -44,7 +44,7 @@ const KEPT: &str = "kept.json";
 
 /// What the requests want of a mount. Becomes only more urgent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wanted {
+pub(crate) enum Wanted {
     /// Keep it mounted.
     Mounted,
     /// Take it out of the tree at once; files that are open may stay so for this time.
@@ -53,7 +53,7 @@ pub enum Wanted {
 
 impl Wanted {
     /// Takes the more urgent of the two; replies whether that is the new one.
-    pub fn press(&mut self, new: Wanted) -> bool {
+    pub(crate) fn press(&mut self, new: Wanted) -> bool {
         let more = match (*self, new) {
             (_, Wanted::Mounted) => false,
             (Wanted::Mounted, Wanted::UnmountedWithin(_)) => true,
@@ -68,7 +68,7 @@ impl Wanted {
 
 /// What the requests have said of a mount.
 #[derive(Clone, Copy, Debug)]
-pub struct Orders {
+pub(super) struct Orders {
     /// What they want.
     pub wanted: Wanted,
     /// How many have asked that it be unmounted.
@@ -77,7 +77,7 @@ pub struct Orders {
 
 /// Why a mount that is to go is still there.
 #[derive(Clone, Debug)]
-pub struct Stuck {
+pub(super) struct Stuck {
     /// [`Orders::asked`] when it was tried.
     pub asked: u64,
     /// What failed.
@@ -86,7 +86,7 @@ pub struct Stuck {
 
 /// What the requests see of a mount.
 #[derive(Clone, Debug)]
-pub struct View {
+pub(super) struct View {
     /// For replies.
     pub status: MountStatus,
     /// How the last try to unmount it failed; it is tried again.
@@ -97,7 +97,7 @@ pub struct View {
 
 impl View {
     /// Before anything happened.
-    pub fn new(spec: &MountSpec) -> View {
+    pub(super) fn new(spec: &MountSpec) -> View {
         let status = MountStatus {
             id: spec.id.clone(),
             mountpoint: spec.mountpoint.clone(),
@@ -124,7 +124,7 @@ struct Kept {
 }
 
 /// Owns one mount.
-pub struct Supervisor<T: MountTable> {
+pub(super) struct Supervisor<T: MountTable> {
     setting: Arc<Setting<T>>,
     spec: MountSpec,
     folder: PathBuf,
@@ -138,7 +138,7 @@ pub struct Supervisor<T: MountTable> {
 
 impl<T: MountTable> Supervisor<T> {
     /// For the mount kept in `folder`, whose specification is there already.
-    pub fn new(
+    pub(super) fn new(
         setting: Arc<Setting<T>>,
         spec: MountSpec,
         folder: PathBuf,
@@ -153,7 +153,7 @@ impl<T: MountTable> Supervisor<T> {
     ///
     /// # Errors
     /// The first attempt to mount failed.
-    pub async fn run(mut self) -> Result<(), ApiError> {
+    pub(super) async fn run(mut self) -> Result<(), ApiError> {
         let mut orders = self.orders.clone();
         let failed = tokio::select! {
             reason = self.keep_mounted() => Some(self.not_mounted(&reason)),

@@ -10,10 +10,10 @@ use server::Refusal;
 use wire::node::{FragmentSpec, FragmentStatus, Moved};
 
 use super::same_id;
-use crate::service::Node;
+use crate::node::Node;
 
 /// Makes and serves a fragment.
-pub async fn create(
+pub(super) async fn create(
     State(node): State<Arc<Node>>,
     Path(instance): Path<String>,
     Body(spec): Body<FragmentSpec>,
@@ -23,7 +23,7 @@ pub async fn create(
 }
 
 /// Notes that another node has a fragment in place of one that is lost; if that was here, it is out of use from now on.
-pub async fn moved(
+pub(super) async fn moved(
     State(node): State<Arc<Node>>,
     Path(instance): Path<String>,
     Body(moved): Body<Moved>,
@@ -36,7 +36,7 @@ pub async fn moved(
 }
 
 /// Control knows of doubts about copies of what a fragment has.
-pub async fn heard(
+pub(super) async fn heard(
     State(node): State<Arc<Node>>,
     Path(instance): Path<String>,
     Body(doubts): Body<Vec<u64>>,
@@ -46,7 +46,7 @@ pub async fn heard(
 }
 
 /// Destroys a fragment.
-pub async fn delete(
+pub(super) async fn delete(
     State(node): State<Arc<Node>>,
     Path(instance): Path<String>,
 ) -> Result<Json<Value>, Refusal> {

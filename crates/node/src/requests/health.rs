@@ -8,15 +8,15 @@ use serde_json::{Value, json};
 use server::Refusal;
 use wire::node::NodeHealth;
 
-use crate::service::Node;
+use crate::node::Node;
 
 /// What the node says of itself.
-pub async fn health(State(node): State<Arc<Node>>) -> Result<Json<NodeHealth>, Refusal> {
+pub(super) async fn health(State(node): State<Arc<Node>>) -> Result<Json<NodeHealth>, Refusal> {
     Ok(Json(node.health().await?))
 }
 
 /// Ends the node after this reply.
-pub async fn shutdown(State(node): State<Arc<Node>>) -> Json<Value> {
+pub(super) async fn shutdown(State(node): State<Arc<Node>>) -> Json<Value> {
     node.stopping.notify_one();
     Json(json!({}))
 }

@@ -8,10 +8,10 @@ use server::Body;
 use server::Refusal;
 use wire::node::{FsckReport, FsckSpec, PartFiles, ScrubSpec, ScrubStatus};
 
-use crate::service::Node;
+use crate::node::Node;
 
 /// Starts a scrub.
-pub async fn scrub(
+pub(super) async fn scrub(
     State(node): State<Arc<Node>>,
     Path(instance): Path<String>,
     Body(spec): Body<ScrubSpec>,
@@ -20,7 +20,7 @@ pub async fn scrub(
 }
 
 /// How it stands.
-pub async fn status(
+pub(super) async fn status(
     State(node): State<Arc<Node>>,
     Path(instance): Path<String>,
 ) -> Result<Json<ScrubStatus>, Refusal> {
@@ -28,7 +28,7 @@ pub async fn status(
 }
 
 /// Where files are.
-pub async fn paths(
+pub(super) async fn paths(
     State(node): State<Arc<Node>>,
     Path(instance): Path<String>,
     Body(inos): Body<Vec<(u32, u64)>>,
@@ -37,7 +37,7 @@ pub async fn paths(
 }
 
 /// Which files have data in a fragment.
-pub async fn files(
+pub(super) async fn files(
     State(node): State<Arc<Node>>,
     Path((instance, fragment)): Path<(String, u32)>,
 ) -> Result<Json<PartFiles>, Refusal> {
@@ -45,7 +45,7 @@ pub async fn files(
 }
 
 /// Compares metadata and objects.
-pub async fn fsck(
+pub(super) async fn fsck(
     State(node): State<Arc<Node>>,
     Path(instance): Path<String>,
     Body(spec): Body<FsckSpec>,

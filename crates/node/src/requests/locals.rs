@@ -11,10 +11,10 @@ use server::Refusal;
 use wire::node::{LocalSpec, LocalStatus};
 
 use super::same_id;
-use crate::service::Node;
+use crate::node::Node;
 
 /// Makes a volume; replies once it can be used.
-pub async fn create(
+pub(super) async fn create(
     State(node): State<Arc<Node>>,
     Path(id): Path<String>,
     Body(spec): Body<LocalSpec>,
@@ -24,20 +24,20 @@ pub async fn create(
 }
 
 /// Lists the volumes.
-pub async fn list(State(node): State<Arc<Node>>) -> Result<Json<Vec<LocalStatus>>, Refusal> {
+pub(super) async fn list(State(node): State<Arc<Node>>) -> Result<Json<Vec<LocalStatus>>, Refusal> {
     Ok(Json(node.locals()?.statuses()))
 }
 
 /// How a volume is released.
 #[derive(Deserialize)]
-pub struct How {
+pub(super) struct How {
     /// Nothing of it is drained.
     #[serde(default)]
     discard: bool,
 }
 
 /// Takes a volume from its user.
-pub async fn release(
+pub(super) async fn release(
     State(node): State<Arc<Node>>,
     Path(id): Path<String>,
     Query(how): Query<How>,

@@ -8,10 +8,10 @@ use server::Refusal;
 use server::metrics::{Metrics, number};
 use wire::node::NodeHealth;
 
-use crate::service::Node;
+use crate::node::Node;
 
 /// What the node holds and does, in numbers.
-pub async fn metrics(State(node): State<Arc<Node>>) -> Result<Metrics, Refusal> {
+pub(super) async fn metrics(State(node): State<Arc<Node>>) -> Result<Metrics, Refusal> {
     Ok(describe(&node.health().await?))
 }
 

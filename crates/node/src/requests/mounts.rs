@@ -13,18 +13,18 @@ use wire::node::{MountSpec, MountStatus};
 
 use super::same_id;
 use crate::mounts::Wanted;
-use crate::service::Node;
+use crate::node::Node;
 
 /// How to unmount.
 #[derive(Debug, Deserialize)]
-pub struct How {
+pub(super) struct How {
     /// How many seconds files may stay open that are.
     #[serde(default)]
     grace_s: u64,
 }
 
 /// Mounts; replies once mounted.
-pub async fn create(
+pub(super) async fn create(
     State(node): State<Arc<Node>>,
     Path(id): Path<String>,
     Body(spec): Body<MountSpec>,
@@ -34,13 +34,16 @@ pub async fn create(
 }
 
 /// Tells a mount that it does not have its namespace for itself any more; replies once it knows.
-pub async fn share(State(node): State<Arc<Node>>, Path(id): Path<String>) -> Result<Json<Value>, Refusal> {
+pub(super) async fn share(
+    State(node): State<Arc<Node>>,
+    Path(id): Path<String>,
+) -> Result<Json<Value>, Refusal> {
     node.mounts()?.share(&id).await?;
     Ok(Json(json!({})))
 }
 
 /// Unmounts; replies once unmounted.
-pub async fn delete(
+pub(super) async fn delete(
     State(node): State<Arc<Node>>,
     Path(id): Path<String>,
     Query(how): Query<How>,

@@ -15,10 +15,10 @@ use wire::control::StageStatus;
 use wire::node::{PfsMount, StageControl, StageSpec};
 
 use super::same_id;
-use crate::service::Node;
+use crate::node::Node;
 
 /// Starts a stage; replies at once.
-pub async fn create(
+pub(super) async fn create(
     State(node): State<Arc<Node>>,
     Path(id): Path<String>,
     Body(spec): Body<StageSpec>,
@@ -28,7 +28,7 @@ pub async fn create(
 }
 
 /// Starts a stage that failed again; replies at once.
-pub async fn retry(
+pub(super) async fn retry(
     State(node): State<Arc<Node>>,
     Path(id): Path<String>,
     Body(spec): Body<StageSpec>,
@@ -38,7 +38,7 @@ pub async fn retry(
 }
 
 /// How far a stage is.
-pub async fn status(
+pub(super) async fn status(
     State(node): State<Arc<Node>>,
     Path(id): Path<String>,
 ) -> Result<Json<StageStatus>, Refusal> {
@@ -46,7 +46,7 @@ pub async fn status(
 }
 
 /// Pauses a stage, lets it go on, or limits it.
-pub async fn control(
+pub(super) async fn control(
     State(node): State<Arc<Node>>,
     Path(id): Path<String>,
     Body(control): Body<StageControl>,
@@ -55,13 +55,16 @@ pub async fn control(
 }
 
 /// Stops and forgets a stage.
-pub async fn delete(State(node): State<Arc<Node>>, Path(id): Path<String>) -> Result<Json<Value>, Refusal> {
+pub(super) async fn delete(
+    State(node): State<Arc<Node>>,
+    Path(id): Path<String>,
+) -> Result<Json<Value>, Refusal> {
     node.stages().delete(&id).await?;
     Ok(Json(json!({})))
 }
 
 /// What paths of the PFS are on here. A file system may keep who looks waiting.
-pub async fn mounts(Body(paths): Body<Vec<PathBuf>>) -> Result<Json<Vec<Option<PfsMount>>>, Refusal> {
+pub(super) async fn mounts(Body(paths): Body<Vec<PathBuf>>) -> Result<Json<Vec<Option<PfsMount>>>, Refusal> {
     let looked = tokio::task::spawn_blocking(|| paths.into_iter().map(mount_of).collect()).await;
     Ok(Json(looked.map_err(|error| Refusal(bug("lookup_panicked", error.to_string())))?))
 }

@@ -15,7 +15,7 @@ const CLEAR_WITHIN: Duration = Duration::from_secs(10);
 
 /// Removes what is left of the stage that is kept in `folder`, if its journal does not say that nothing is. What cannot
 /// be removed is named in the log.
-pub async fn clear(program: &Path, folder: &Path) {
+pub(super) async fn clear(program: &Path, folder: &Path) {
     match may_have_left(&folder.join("journal")) {
         Ok(false) => return,
         Ok(true) => {}

@@ -23,11 +23,8 @@ use crate::process::ProcessId;
 /// The shortest pause between two passes while the job runs.
 const PASS_PAUSE_MIN: Duration = Duration::from_secs(2);
 
-/// How long a worker may take to end after SIGTERM.
-pub const STOP_WITHIN: Duration = Duration::from_secs(5);
-
 /// What a stage shows before its worker says anything.
-pub fn pending(spec: &StageSpec) -> StageStatus {
+pub(super) fn pending(spec: &StageSpec) -> StageStatus {
     StageStatus {
         id: spec.id.clone(),
         direction: spec.direction,
@@ -49,7 +46,7 @@ fn is_unsure(status: &StageStatus) -> bool {
 }
 
 /// Owns one stage.
-pub struct Coordinator {
+pub(super) struct Coordinator {
     setting: Arc<Setting>,
     spec: StageSpec,
     folder: PathBuf,
@@ -60,7 +57,7 @@ pub struct Coordinator {
 /// What the node wants of a stage.
 /// Later ones are stronger.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Stop {
+pub(super) enum Stop {
     /// That it goes on.
     #[default]
     No,
@@ -72,14 +69,14 @@ pub enum Stop {
 
 /// What may be told to a stage while it runs.
 #[derive(Clone)]
-pub struct Orders {
+pub(super) struct Orders {
     pub stop: watch::Receiver<Stop>,
     pub control: watch::Receiver<StageControl>,
 }
 
 impl Coordinator {
     /// For the stage kept in `folder`, whose specification is there already.
-    pub fn new(
+    pub(super) fn new(
         setting: Arc<Setting>,
         spec: StageSpec,
         folder: PathBuf,
@@ -90,7 +87,7 @@ impl Coordinator {
     }
 
     /// Runs the stage to its end, or until it is stopped.
-    pub async fn run(self) {
+    pub(super) async fn run(self) {
         match deleted::is_marked(&self.folder) {
             Ok(false) => {}
             Ok(true) => return drop(self.shown.send_replace(self.failed(super::going(&self.spec.id)))),

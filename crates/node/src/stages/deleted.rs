@@ -11,7 +11,7 @@ const MARK: &str = "deleted";
 ///
 /// # Errors
 /// The disk's.
-pub fn mark(folder: &Path) -> io::Result<()> {
+pub(super) fn mark(folder: &Path) -> io::Result<()> {
     if disk::is_folder(folder)? { disk::replace(&folder.join(MARK), b"") } else { Ok(()) }
 }
 
@@ -19,6 +19,6 @@ pub fn mark(folder: &Path) -> io::Result<()> {
 ///
 /// # Errors
 /// It cannot be told.
-pub fn is_marked(folder: &Path) -> io::Result<bool> {
+pub(super) fn is_marked(folder: &Path) -> io::Result<bool> {
     disk::exists(&folder.join(MARK))
 }

@@ -16,7 +16,7 @@ use serde_json::Value;
 const LIVES_IN_VAIN_MAX: u32 = 6;
 
 /// The patience with the worker of one stage.
-pub struct Patience {
+pub(super) struct Patience {
     journal: PathBuf,
     /// So much of the journal was read, bytes.
     read: u64,
@@ -27,7 +27,7 @@ pub struct Patience {
 
 impl Patience {
     /// With the stage that is kept in `folder`. What is in its journal counts for nothing.
-    pub fn new(folder: &Path) -> Patience {
+    pub(super) fn new(folder: &Path) -> Patience {
         let journal = folder.join("journal");
         let mut patience = Patience { journal, read: 0, known: HashSet::new(), in_vain: 0 };
         patience.has_progress();
@@ -35,18 +35,18 @@ impl Patience {
     }
 
     /// A life ended before the stage did; says whether there is to be another.
-    pub fn has_ended(&mut self) -> bool {
+    pub(super) fn has_ended(&mut self) -> bool {
         self.in_vain = if self.has_progress() { 0 } else { self.in_vain + 1 };
         self.in_vain < LIVES_IN_VAIN_MAX
     }
 
     /// Lives in a row that brought nothing.
-    pub fn in_vain(&self) -> u32 {
+    pub(super) fn in_vain(&self) -> u32 {
         self.in_vain
     }
 
     /// What the threads of the last life were at, as it noted.
-    pub fn at(&self) -> Vec<String> {
+    pub(super) fn at(&self) -> Vec<String> {
         let noted = std::fs::read(self.journal.with_extension("at")).unwrap_or_default();
         let slots = noted.split(|byte| *byte == 0).filter(|text| !text.is_empty());
         slots.map(|text| String::from_utf8_lossy(text).into_owned()).collect()

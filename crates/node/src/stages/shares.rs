@@ -8,25 +8,25 @@ use wire::node::{StageControl, StagePace, StagePolicy};
 
 /// The limit of one node.
 #[derive(Debug)]
-pub struct Shares {
+pub(crate) struct Shares {
     limit: Option<u64>,
     working: watch::Sender<u64>,
 }
 
 /// One process's part, as long as it is at work.
-pub struct Share {
+pub(crate) struct Share {
     shares: Arc<Shares>,
     working: watch::Receiver<u64>,
 }
 
 impl Shares {
     /// For a node that may read from the PFS and write to it so many bytes a second; `None`: as many as it can.
-    pub fn new(limit: Option<u64>) -> Arc<Shares> {
+    pub(crate) fn new(limit: Option<u64>) -> Arc<Shares> {
         Arc::new(Shares { limit, working: watch::Sender::new(0) })
     }
 
     /// A worker or mover begins.
-    pub fn join(self: &Arc<Shares>) -> Share {
+    pub(crate) fn join(self: &Arc<Shares>) -> Share {
         self.working.send_modify(|working| *working += 1);
         Share { shares: Arc::clone(self), working: self.working.subscribe() }
     }
@@ -34,7 +34,7 @@ impl Shares {
 
 impl Share {
     /// What the stage's worker is told.
-    pub fn of_worker(&mut self, policy: &StagePolicy, control: &StageControl) -> StagePace {
+    pub(crate) fn of_worker(&mut self, policy: &StagePolicy, control: &StageControl) -> StagePace {
         StagePace {
             paused: control.paused,
             bandwidth_bytes_per_s: control.bandwidth_bytes_per_s.or(policy.bandwidth_bytes_per_s),
@@ -43,14 +43,14 @@ impl Share {
     }
 
     /// What a mover is told: its coordinator knows the rest.
-    pub fn of_mover(&mut self) -> StagePace {
+    pub(crate) fn of_mover(&mut self) -> StagePace {
         let working = (*self.working.borrow_and_update()).max(1);
         let share = self.shares.limit.map(|limit| (limit / working).max(1));
         StagePace { node_bandwidth_bytes_per_s: share, ..StagePace::default() }
     }
 
     /// Completes when others began or ended.
-    pub async fn changed(&mut self) {
+    pub(crate) async fn changed(&mut self) {
         // The sender lives as long as this share.
         let _ = self.working.changed().await;
     }

@@ -278,13 +278,13 @@ async fn a_stage_that_cannot_be_removed_is_still_there_until_it_can() {
     stages.create(spec("complete")).await.unwrap();
     until(&stages, ended).await;
     // Something is in the way that is not a folder.
-    let aside = dir.path().join("stages/.removing-3.0");
-    std::fs::write(&aside, "").unwrap();
+    let removing = dir.path().join("stages/.removing-3.0");
+    std::fs::write(&removing, "").unwrap();
     for _ in 0..2 {
         stages.delete("3.0").await.unwrap_err();
         assert_eq!(stages.statuses().len(), 1);
     }
-    std::fs::remove_file(&aside).unwrap();
+    std::fs::remove_file(&removing).unwrap();
     stages.delete("3.0").await.unwrap();
     assert!(stages.statuses().is_empty() && !disk::exists(&dir.path().join("stages/3.0")).unwrap());
 }

@@ -16,8 +16,11 @@ use wire::node::StagePace;
 
 use crate::process::{Process, ProcessId};
 
+/// How long a worker may take to end after SIGTERM.
+const STOP_WITHIN: Duration = Duration::from_secs(5);
+
 /// A running worker.
-pub struct Worker {
+pub(crate) struct Worker {
     /// For signals, and for the next life of the node.
     pub id: ProcessId,
     process: Process,
@@ -27,11 +30,11 @@ pub struct Worker {
 }
 
 /// The way to tell a worker or mover what has changed.
-pub struct Orders(Option<ChildStdin>);
+pub(crate) struct Orders(Option<ChildStdin>);
 
 /// How a worker's life ended.
 #[derive(Debug, PartialEq)]
-pub enum End {
+pub(crate) enum End {
     /// It reported the stage's end.
     Reported(Box<StageStatus>),
     /// A signal ended it: its journal knows how to go on.
@@ -41,7 +44,7 @@ pub enum End {
 }
 
 /// What a worker is started for.
-pub enum Errand<'a> {
+pub(crate) enum Errand<'a> {
     /// To run the stage, with the help of the buffer's other nodes if this node's data path has an address.
     Run(Option<&'a str>),
     /// To remove what others left on the PFS.
@@ -53,7 +56,7 @@ pub enum Errand<'a> {
 ///
 /// # Errors
 /// The program or the folder is not there.
-pub fn start(program: &Path, folder: &Path, errand: Errand<'_>) -> io::Result<Worker> {
+pub(crate) fn start(program: &Path, folder: &Path, errand: Errand<'_>) -> io::Result<Worker> {
     let log = OpenOptions::new().append(true).create(true).mode(0o600).open(folder.join("log"))?;
     let mut command = Command::new(program);
     command.arg("--spec").arg(folder.join("spec.json")).arg("--journal").arg(folder.join("journal"));
@@ -75,7 +78,7 @@ pub fn start(program: &Path, folder: &Path, errand: Errand<'_>) -> io::Result<Wo
 
 impl Worker {
     /// Hands every report to `show` until the worker ends. May be dropped; then [`Worker::stop`] it.
-    pub async fn run(&mut self, show: impl Fn(&StageStatus)) -> End {
+    pub(crate) async fn run(&mut self, show: impl Fn(&StageStatus)) -> End {
         let mut last = None;
         while let Ok(Some(line)) = self.lines.next_line().await {
             match serde_json::from_str::<StageStatus>(&line) {
@@ -96,7 +99,7 @@ impl Worker {
     }
 
     /// Waits for its end, which is success or not; it is ended if that takes longer.
-    pub async fn ended_within(&mut self, limit: Duration) -> bool {
+    pub(crate) async fn ended_within(&mut self, limit: Duration) -> bool {
         match tokio::time::timeout(limit, self.child.wait()).await {
             Ok(exit) => exit.is_ok_and(|exit| exit.success()),
             Err(_) => {
@@ -107,22 +110,22 @@ impl Worker {
     }
 
     /// The way to tell it something; there is one.
-    pub fn orders(&mut self) -> Orders {
+    pub(crate) fn orders(&mut self) -> Orders {
         Orders::to(self.orders.take())
     }
 
     /// Asks the worker to end and to remove what it has not finished, waits a little, then ends it.
-    pub async fn stop(&mut self) {
+    pub(crate) async fn stop(&mut self) {
         self.process.terminate();
-        if tokio::time::timeout(super::coordinator::STOP_WITHIN, self.child.wait()).await.is_err() {
+        if tokio::time::timeout(STOP_WITHIN, self.child.wait()).await.is_err() {
             self.kill().await;
         }
     }
 
     /// Ends the worker at once: what it has not finished stays for the next one.
-    pub async fn kill(&mut self) {
+    pub(crate) async fn kill(&mut self) {
         self.process.kill();
-        if tokio::time::timeout(super::coordinator::STOP_WITHIN, self.child.wait()).await.is_err() {
+        if tokio::time::timeout(STOP_WITHIN, self.child.wait()).await.is_err() {
             // Its successor waits for the journal's lock, which it holds until then.
             tracing::error!(worker = ?self.id, "a killed stage worker ends when its file system answers");
         }
@@ -131,12 +134,12 @@ impl Worker {
 
 impl Orders {
     /// To who reads this.
-    pub fn to(pipe: Option<ChildStdin>) -> Orders {
+    pub(crate) fn to(pipe: Option<ChildStdin>) -> Orders {
         Orders(pipe)
     }
 
     /// Tells its pace. One that does not listen any more ends, and its successor is told anew.
-    pub async fn give(&mut self, pace: &StagePace) {
+    pub(crate) async fn give(&mut self, pace: &StagePace) {
         let Some(pipe) = &mut self.0 else { return };
         let Ok(mut line) = serde_json::to_vec(pace) else { return };
         line.push(b'\n');

@@ -103,7 +103,7 @@ pub struct SessionObject {
     pub created_unix: u64,
     /// The compute nodes of its job, once known.
     pub hosts: Vec<String>,
-    /// Set aside with data that is still owed: a workload manager must not be told of it, as it has forgotten it.
+    /// Quarantined, with data that is still owed: a workload manager must not be told of it, as it has forgotten it.
     pub quarantined: bool,
     /// Whether it is a persistent buffer.
     pub persistent: bool,

@@ -76,7 +76,7 @@ pub struct SessionStatus {
     /// The persistent buffers that it uses.
     #[serde(default)]
     pub uses: Vec<String>,
-    /// The token that it had before it was set aside, as its data was still owed; `None`: it was not.
+    /// The token that it had before it was quarantined, as its data was still owed; `None`: it was not.
     #[serde(default)]
     pub quarantined: Option<String>,
     /// Bytes in the buffer that a stage-out may still have to save: at most these.

@@ -14,8 +14,8 @@ pub(super) fn run(control: &Control) -> Answer {
     }
 }
 
-/// Whether Slurm is told of a session: its own jobs', and persistent buffers. Not what was set aside after Slurm forgot
-/// it, nor what a person made by hand under a number.
+/// Whether Slurm is told of a session: its own jobs', and persistent buffers. Not what was quarantined after Slurm
+/// forgot it, nor what a person made by hand under a number.
 pub(super) fn is_shown(session: &SessionObject) -> bool {
     !session.quarantined && (session.persistent || session.creator == super::setup::CALLER)
 }

@@ -1,5 +1,5 @@
 //! `teardown`: release a job's or a persistent buffer. Slurm repeats it until it succeeds, so data that is still to be
-//! staged out is set aside under another name, unless Slurm is in a hurry: `forebay status` shows it.
+//! staged out is quarantined under another name, unless Slurm is in a hurry: `forebay status` shows it.
 
 use wire::control::{Teardown, TeardownReply};
 
@@ -33,7 +33,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn data_that_is_set_aside_lets_slurm_forget_the_job() {
+    fn data_that_is_quarantined_lets_slurm_forget_the_job() {
         let reply = |renamed: Option<&str>| TeardownReply {
             kept: Some("the stage_out of a is not complete".into()),
             renamed: renamed.map(str::to_owned),

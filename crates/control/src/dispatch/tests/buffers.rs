@@ -93,7 +93,7 @@ async fn what_a_job_staged_in_a_persistent_buffer_a_later_job_sees() {
         persistent: Some("data".into()),
         access_mode: AccessMode::Striped,
     };
-    let demand = |name: &str, due| StageRequest {
+    let request = |name: &str, due| StageRequest {
         place: place(TOKEN),
         direction: Direction::Out,
         kind: StageKind::File,
@@ -102,7 +102,7 @@ async fn what_a_job_staged_in_a_persistent_buffer_a_later_job_sees() {
     };
     let owner = Rights::Owner(1000);
     for (name, due) in [("now", StageDue::Now), ("later", StageDue::AtJobEnd)] {
-        asked::ask(&it.app, owner, demand(name, due)).await.unwrap();
+        asked::ask(&it.app, owner, request(name, due)).await.unwrap();
     }
     it.run(post_run()).await.unwrap();
     assert_eq!(it.site.world().count("start_stage data.d2"), 0, "it waits for the job's end");

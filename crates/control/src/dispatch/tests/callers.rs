@@ -11,7 +11,7 @@ use wire::control::{CreatePersistent, JobSummary, NodeStatus, Objects, Status, T
 
 use super::hosts::{fixture, job};
 use super::*;
-use crate::requests::{Door, router};
+use crate::requests::{Handler, router};
 use crate::rights::Policy;
 
 const SLURM: u32 = 64030;
@@ -20,14 +20,14 @@ const ADMIN: u32 = 7;
 /// A client that is taken for user `uid`.
 fn client(it: &Fixture, uid: u32) -> Client {
     let socket = it.dir.path().join(format!("{uid}.sock"));
-    let door = server::bind(&socket, OpenTo::Everybody).expect("the folder is ours");
+    let listener = server::bind(&socket, OpenTo::Everybody).expect("the folder is ours");
     let policy = Policy::Cluster { wlm: vec![SLURM], admins: vec![ADMIN] };
-    let routes = router(Door { app: Arc::clone(&it.app), policy, ending: Arc::new(Notify::new()) });
+    let routes = router(Handler { app: Arc::clone(&it.app), policy, ending: Arc::new(Notify::new()) });
     let routes = routes.layer(from_fn(move |mut request: HttpRequest, next: Next| {
         request.extensions_mut().insert(Caller { uid, gid: uid });
         next.run(request)
     }));
-    tokio::spawn(server::serve(vec![door], routes, std::future::pending()));
+    tokio::spawn(server::serve(vec![listener], routes, std::future::pending()));
     Client::new(socket)
 }
 

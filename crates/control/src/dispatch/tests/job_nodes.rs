@@ -114,7 +114,7 @@ async fn a_volume_that_its_node_cannot_read_is_not_taken_for_drained() {
 }
 
 #[tokio::test]
-async fn what_is_owed_is_set_aside_and_what_is_given_up_is_discarded_also_at_a_node_that_was_away() {
+async fn what_is_owed_is_quarantined_and_what_is_given_up_is_discarded_also_at_a_node_that_was_away() {
     let it = fixture();
     started(&it).await;
     it.site.world().hanging.insert("/pfs/out".into());

@@ -62,15 +62,15 @@ async fn a_hurried_teardown_keeps_nothing() {
 }
 
 #[tokio::test]
-async fn another_owner_or_script_under_a_token_sets_the_old_session_aside() {
+async fn another_owner_or_script_under_a_token_quarantines_the_old_session() {
     let it = fixture();
     mounted(&it).await;
     let other = Setup { owner: Owner { uid: 2002, gid: 2002 }, ..job(JOB) };
     it.setup(other).await.unwrap();
     assert_eq!(tokens(&it).await, ["7-old-1", "7"]);
-    let aside = crate::status::of_token(&it.app, "7-old-1").await.unwrap();
-    assert_eq!((aside.owner.uid, aside.quarantined.as_deref()), (1000, Some("7")));
-    assert!(aside.kept.is_some(), "its job was not over: a person decides");
+    let renamed = crate::status::of_token(&it.app, "7-old-1").await.unwrap();
+    assert_eq!((renamed.owner.uid, renamed.quarantined.as_deref()), (1000, Some("7")));
+    assert!(renamed.kept.is_some(), "its job was not over: a person decides");
     assert_eq!(it.status().await.owner.uid, 2002);
     assert!(it.site.world().mounts.is_empty());
     assert_eq!(it.site.world().fragments.len(), 2);

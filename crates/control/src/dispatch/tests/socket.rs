@@ -9,14 +9,14 @@ use wire::control::{JobProcess, JobSummary, NewToken, RealSize, Status};
 
 use super::*;
 use crate::lifecycle::job_process;
-use crate::requests::{Door, router};
+use crate::requests::{Handler, router};
 use crate::rights::Policy;
 
 fn serve(it: &Fixture) -> Client {
     let socket = it.dir.path().join("control.sock");
     let listener = server::bind(&socket, OpenTo::Ourselves).expect("the folder is ours");
-    let door = Door { app: Arc::clone(&it.app), policy: Policy::Own, ending: Arc::new(Notify::new()) };
-    tokio::spawn(server::serve(vec![listener], router(door), std::future::pending()));
+    let handler = Handler { app: Arc::clone(&it.app), policy: Policy::Own, ending: Arc::new(Notify::new()) };
+    tokio::spawn(server::serve(vec![listener], router(handler), std::future::pending()));
     Client::new(socket)
 }
 
