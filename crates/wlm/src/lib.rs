@@ -1,4 +1,4 @@
-//! The doors of workload managers and of DataWarp's users: `dw_wlm_cli`, `dwstat` and `dwcli`.
+//! What workload managers and DataWarp's users call: `dw_wlm_cli`, `dwstat` and `dwcli`.
 //!
 //! All three are small programs that ask the control service and end. They own what those commands print; nothing here
 //! decides anything about a buffer.
