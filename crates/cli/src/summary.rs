@@ -239,6 +239,7 @@ impl Summary {
         let job = match (&self.job, self.outcome) {
             (Some(JobSummary { signal: Some(signal), .. }), _) => format!("job killed by signal {signal}"),
             (Some(job), _) => format!("job exit status {}", job.exit_status),
+            (None, "completed" | "stage_out_failed") => "how its job ended is not known".to_owned(),
             (None, _) => "the job did not run".to_owned(),
         };
         let outcome = self.outcome.replace('_', " ");

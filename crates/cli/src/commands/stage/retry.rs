@@ -1,16 +1,21 @@
-//! `forebay stage retry`: the stages of a kept buffer again, then its release.
+//! `forebay stage retry`: the stages of a kept buffer again, then its release; of a buffer without a job only what was
+//! asked for and failed.
 
 use std::path::PathBuf;
 
 use model::phase::{Direction, Phase};
 
+use wire::control::{Change, StageStatus};
+
 use super::super::run::conclude;
 use super::super::{Context, checked_token, programs};
+use super::client::Client;
+use crate::arguments::Which;
 use crate::exit_code::ExitCode;
 use crate::failure::Failure;
 use crate::life::{Ending, Life};
 use crate::output::Output;
-use crate::run_record::{RunLock, RunRecord};
+use crate::run_record::{Job, RunLock, RunRecord};
 use crate::session::Staged;
 
 /// Retries; the result is the process's exit status.
@@ -22,11 +27,38 @@ pub async fn retry(token: &str, output: &Output, dir: Option<PathBuf>) -> Result
     let lock = context.records.lock(checked_token(token)?)?;
     context.service.ensure_up().await?;
     let ended = retry_locked(&context, token, lock).await;
-    context.service.stop_if_idle().await;
+    if !matches!(ended, Ok(None)) {
+        context.service.stop_if_idle().await;
+    }
+    match ended? {
+        Some(exit) => Ok(exit),
+        None => on_demand(Client::Own(Box::new(context)), token, output).await,
+    }
+}
+
+/// Only what was asked for and failed is done again.
+async fn on_demand(client: Client, token: &str, output: &Output) -> Result<u8, Failure> {
+    let which = Which { path: None, token: Some(token.to_owned()), wait: true, json: output.json() };
+    let ended = super::change(&client, &which, Change::Retry, output).await;
+    client.close().await;
     ended
 }
 
-async fn retry_locked(context: &Context, token: &str, lock: RunLock) -> Result<u8, Failure> {
+/// Half of a job's results would be called complete.
+fn not_ended(context: &Context, token: &str) -> Failure {
+    Failure::no_input(
+        format!(
+            "the job of buffer {token} was interrupted and has not ended, so its results are not complete"
+        ),
+        format!(
+            "run it again with `{}`, or copy what you want as it is with `forebay stage out`",
+            context.output.command(&format!("run --resume {token}"))
+        ),
+    )
+}
+
+/// `None`: there was no job.
+async fn retry_locked(context: &Context, token: &str, lock: RunLock) -> Result<Option<u8>, Failure> {
     // Of a service that cannot say, the record must survive: it alone knows how the job ended.
     let Some(status) = context.session(token).status_if_known().await? else {
         context.records.remove(lock, token);
@@ -42,23 +74,35 @@ async fn retry_locked(context: &Context, token: &str, lock: RunLock) -> Result<u
             ),
         ));
     }
+    let record = context.records.read(token)?.filter(|record| record.is_of(&status));
+    let of_script = |stage: &StageStatus| stage.direction == Direction::Out && !stage.is_on_demand();
+    if record.is_none() && !status.stages.iter().any(of_script) {
+        // Nobody ran a job here: what is in the buffer is its user's until `forebay rm`, mounted or not.
+        context.records.remove(lock, token);
+        return Ok(None);
+    }
+    if let Some(Job::Started { .. }) = record.as_ref().map(|record| &record.job)
+        && status.phase == Phase::Mounted
+    {
+        return Err(not_ended(context, token));
+    }
     context.end_leftover(token).await?;
     programs::check_unmountable(&status, "")?;
     if status.phase < Phase::Mounted {
-        return stage_in(context, token, status.phase).await;
+        return stage_in(context, token, status.phase).await.map(Some);
     }
-    let record = context.records.read(token)?.filter(|record| record.is_of(&status)).unwrap_or_else(|| {
+    let record = record.unwrap_or_else(|| {
         RunRecord::new(token.to_owned(), status.script.clone(), status.script.workdir.clone())
     });
     let mut life = Life::new(context.session(token), &context.records, lock, record);
     let ending = life.finish().await;
     let job = conclude(context, token, &ending, &life);
     // The job's status was reported when it ended; here the question is whether its results are out.
-    Ok(match ending {
+    Ok(Some(match ending {
         Ending::Completed => ExitCode::Success.number(),
         Ending::StageOutFailed(_) => ExitCode::StageOut.number(),
         _ => job,
-    })
+    }))
 }
 
 /// The job has not run, so there is nothing to stage out yet.
