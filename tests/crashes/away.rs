@@ -35,6 +35,25 @@ fn after_the_grace_period_calls_fail_and_the_log_names_the_node() {
 }
 
 #[test]
+fn names_are_listed_though_a_node_is_away_that_knows_the_size_of_a_file() {
+    let mut site = Site::start(Plan { mounts: 2, ..TWO }, None);
+    let file = site.mountpoint(0).join("file");
+    // How long it is only its nodes know, as it is open for writing.
+    let open = fs::File::create(&file).expect("the buffer is writable");
+    open.write_all_at(&[7; 300_000], 0).expect("both nodes are there");
+    site.storage[1].kill();
+    for mount in 0..2 {
+        let listed = fs::read_dir(site.mountpoint(mount)).and_then(Iterator::collect::<Result<Vec<_>, _>>);
+        let names: Vec<_> = listed.expect("the home is there").iter().map(fs::DirEntry::file_name).collect();
+        assert_eq!(names, ["file"]);
+        let error = fs::metadata(site.mountpoint(mount).join("file")).expect_err("half of it is away");
+        assert_eq!(error.raw_os_error(), Some(Errno::IO.raw_os_error()), "{error}");
+    }
+    site.storage[1].start();
+    assert!(wait_until(HANGS_AFTER, || fs::metadata(&file).is_ok_and(|found| found.len() == 300_000)));
+}
+
+#[test]
 fn a_server_that_hangs_holds_up_neither_umount_nor_the_end_of_a_job() {
     let site = Site::start(TWO, None);
     let mount = site.mountpoint(0);

@@ -16,6 +16,7 @@ mod extents;
 mod failures;
 mod files;
 mod known;
+mod listing;
 mod locks;
 mod many;
 mod measure;
@@ -42,6 +43,7 @@ pub use failures::Failures;
 use files::Files;
 pub use files::Held;
 use known::{Known, Moment};
+pub use listing::Listed;
 pub use many::Survey;
 use nodes::{Ask, Nodes};
 pub use numbered::Numbered;
@@ -171,9 +173,9 @@ impl Client {
     pub fn look_around(&self) {
         let Some(known) = &self.known else { return };
         // Where it cannot be listed now, every name is asked for.
-        let Ok(entries) = self.readdir(ROOT, 0) else { return };
+        let Ok(entries) = self.list(ROOT, 0) else { return };
         if entries.len() <= KNOWN_ROOT_MAX {
-            known.contents(ROOT, entries.iter().map(|entry| entry.name.as_slice()));
+            known.contents(ROOT, entries.iter().map(|listed| listed.entry.name.as_slice()));
         }
     }
 
@@ -288,19 +290,6 @@ impl Client {
         mode: RenameMode,
     ) -> Result<()> {
         self.numbered(self.id()).rename(parent, name, new_parent, new_name, mode)
-    }
-
-    /// A page of a directory's entries after `cookie` (0: from the start), without `.` and `..`; empty at the end.
-    pub fn readdir(&self, ino: u64, cookie: u64) -> Result<Vec<DirEntry>> {
-        let Reply::Entries { mut entries, live } = self.home(&Request::ReadDir { ino, cookie })? else {
-            return Err(Errno::PROTO);
-        };
-        for (entry, (live, times)) in entries.iter_mut().zip(live) {
-            if live {
-                self.measure_into(&mut entry.attr, times)?;
-            }
-        }
-        Ok(entries)
     }
 
     /// A symbolic link's text.

@@ -29,6 +29,12 @@ impl Listing {
         self.push(entry.as_bytes(), entry.nodeid, cookie, name, entry.attr.mode)
     }
 
+    /// Adds an entry of READDIRPLUS that is none: as [`Listing::add`].
+    pub fn add_without_attributes(&mut self, ino: u64, cookie: u64, name: &[u8], mode: u32) -> bool {
+        // An inode 0 has the kernel look the name up when somebody wants to know more (`fuse_direntplus_link`).
+        self.push(EntryOut::default().as_bytes(), ino, cookie, name, mode)
+    }
+
     /// All that was added.
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes

@@ -121,6 +121,12 @@ impl Behind {
         any
     }
 
+    /// Whether anything is held of a file.
+    pub fn holds(&self, ino: u64) -> bool {
+        // Not waited for: who is sending it, or adds to it, has the file.
+        lock(&self.files).get(&ino).is_some_and(|file| file.try_lock().map_or(true, |file| file.bytes > 0))
+    }
+
     /// A handle was closed for good: a file of which nothing is held is forgotten.
     pub fn closed(&self, ino: u64) {
         let mut files = lock(&self.files);

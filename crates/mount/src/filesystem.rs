@@ -108,8 +108,9 @@ pub trait FileSystem: Send + Sync + 'static {
     fn fsync(&self, ino: u64, handle: u64) -> Result<()>;
     /// Makes names survive a power loss, for a handle on a folder.
     fn sync_metadata(&self, handle: u64) -> Result<()>;
-    /// A page of entries after `cookie`, without `.` and `..`.
-    fn readdir(&self, ino: u64, cookie: u64) -> Result<Vec<DirEntry>>;
+    /// A page of entries after `cookie`, without `.` and `..`, each with whether its attributes are what `stat` tells:
+    /// where they would have to be asked for, they are not.
+    fn readdir(&self, ino: u64, cookie: u64) -> Result<Vec<(DirEntry, bool)>>;
     /// How full it is.
     fn usage(&self) -> Result<Usage>;
     /// An extended attribute.

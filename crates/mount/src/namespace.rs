@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use client::{Attr, Client, Creator, DirEntry, Errno, FileKind, FileLock, Memory, SetAttr, Usage};
+use client::{Attr, Client, Creator, DirEntry, Errno, FileKind, FileLock, Listed, Memory, SetAttr, Usage};
 use wire::data::message::{AllocateMode, RenameMode, XattrMode};
 
 use crate::behind::Behind;
@@ -42,6 +42,11 @@ impl Namespace {
     /// Sends what is held back of a file. Returns whether there was anything.
     fn send_held(&self, ino: u64) -> bool {
         self.behind.as_ref().is_some_and(|behind| behind.settle(&self.client, ino))
+    }
+
+    /// Whether something is held back of a file.
+    fn holds(&self, ino: u64) -> bool {
+        self.behind.as_ref().is_some_and(|behind| behind.holds(ino))
     }
 
     /// The attributes of a file as this node must see it: with what it holds back.
@@ -265,12 +270,12 @@ impl FileSystem for Namespace {
         self.client.sync_metadata_by(handle)
     }
 
-    fn readdir(&self, ino: u64, cookie: u64) -> Result<Vec<DirEntry>> {
-        let mut entries = self.client.readdir(ino, cookie)?;
-        for entry in &mut entries {
-            entry.attr = self.settled(entry.attr)?;
-        }
-        Ok(entries)
+    fn readdir(&self, ino: u64, cookie: u64) -> Result<Vec<(DirEntry, bool)>> {
+        let known = |listed: Listed| {
+            let is_known = listed.is_sized() && !self.holds(listed.entry.attr.ino);
+            (listed.entry, is_known)
+        };
+        Ok(self.client.list(ino, cookie)?.into_iter().map(known).collect())
     }
 
     fn usage(&self) -> Result<Usage> {

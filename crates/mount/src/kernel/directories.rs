@@ -15,7 +15,7 @@ const DOT_DOT: u64 = 2;
 impl<F: FileSystem> Kernel<F> {
     pub(super) fn read_directory(&self, ino: u64, read: &ReadIn, reply: Reply) {
         let mut listing = Listing::new(read.size);
-        let listed = self.list(ino, read.offset, |cookie, name, attr| {
+        let listed = self.list(ino, read.offset, |cookie, name, attr, _| {
             listing.add(attr.ino, cookie, name, attributes::mode_of(attr))
         });
         answer(listed, &listing, reply);
@@ -24,14 +24,23 @@ impl<F: FileSystem> Kernel<F> {
     pub(super) fn read_directory_plus(&self, ino: u64, read: &ReadIn, reply: Reply) {
         let cache_for = self.cache_for();
         let mut listing = Listing::new(read.size);
-        let listed = self.list(ino, read.offset, |cookie, name, attr| {
+        let listed = self.list(ino, read.offset, |cookie, name, attr, is_known| {
+            if !is_known {
+                // To tell names, nobody waits for the nodes that know a file's size.
+                return listing.add_without_attributes(attr.ino, cookie, name, attributes::mode_of(attr));
+            }
             listing.add_with_attributes(&attributes::entry_out(attr, cache_for), cookie, name)
         });
         answer(listed, &listing, reply);
     }
 
-    /// Gives entries after `offset` to `add` until that says that no more fit.
-    fn list(&self, ino: u64, offset: u64, mut add: impl FnMut(u64, &[u8], &Attr) -> bool) -> Result<()> {
+    /// Gives entries after `offset` to `add`, with whether their attributes are known, until that says that no more fit.
+    fn list(
+        &self,
+        ino: u64,
+        offset: u64,
+        mut add: impl FnMut(u64, &[u8], &Attr, bool) -> bool,
+    ) -> Result<()> {
         let dots = [(DOT, b".".as_slice()), (DOT_DOT, b"..")];
         if offset < DOT_DOT {
             let mut attr = self.filesystem.getattr(ino)?;
@@ -43,7 +52,7 @@ impl<F: FileSystem> Kernel<F> {
                 if cookie == DOT_DOT {
                     attr = self.filesystem.lookup(ino, b"..").or_else(|_| self.filesystem.getattr(ROOT))?;
                 }
-                if cookie > offset && !add(cookie, name, &attr) {
+                if cookie > offset && !add(cookie, name, &attr, true) {
                     return Ok(());
                 }
             }
@@ -51,10 +60,10 @@ impl<F: FileSystem> Kernel<F> {
         let mut cookie = offset.saturating_sub(DOT_DOT);
         loop {
             let page = self.filesystem.readdir(ino, cookie)?;
-            let Some(last) = page.last() else { return Ok(()) };
+            let Some((last, _)) = page.last() else { return Ok(()) };
             cookie = last.cookie;
-            for entry in &page {
-                if !add(entry.cookie + DOT_DOT, &entry.name, &entry.attr) {
+            for (entry, is_known) in &page {
+                if !add(entry.cookie + DOT_DOT, &entry.name, &entry.attr, *is_known) {
                     return Ok(());
                 }
             }
