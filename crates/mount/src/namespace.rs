@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use client::{Attr, Client, Creator, DirEntry, Errno, FileKind, FileLock, Listed, Memory, SetAttr, Usage};
+use client::{Attr, Client, Creator, DirEntry, Errno, FileKind, FileLock, Memory, SetAttr, Usage};
 use wire::data::message::{AllocateMode, RenameMode, XattrMode};
 
 use crate::behind::Behind;
@@ -42,11 +42,6 @@ impl Namespace {
     /// Sends what is held back of a file. Returns whether there was anything.
     fn send_held(&self, ino: u64) -> bool {
         self.behind.as_ref().is_some_and(|behind| behind.settle(&self.client, ino))
-    }
-
-    /// Whether something is held back of a file.
-    fn holds(&self, ino: u64) -> bool {
-        self.behind.as_ref().is_some_and(|behind| behind.holds(ino))
     }
 
     /// The attributes of a file as this node must see it: with what it holds back.
@@ -271,11 +266,10 @@ impl FileSystem for Namespace {
     }
 
     fn readdir(&self, ino: u64, cookie: u64) -> Result<Vec<(DirEntry, bool)>> {
-        let known = |listed: Listed| {
-            let is_known = listed.is_sized() && !self.holds(listed.entry.attr.ino);
-            (listed.entry, is_known)
-        };
-        Ok(self.client.list(ino, cookie)?.into_iter().map(known).collect())
+        let listed = self.client.list(ino, cookie)?.into_iter();
+        let is_held = |ino| self.behind.iter().any(|behind| behind.holds(ino));
+        let known = listed.map(|one| (one.is_sized() && !is_held(one.entry.attr.ino), one.entry));
+        Ok(known.map(|(is_known, entry)| (entry, is_known)).collect())
     }
 
     fn usage(&self) -> Result<Usage> {

@@ -34,7 +34,8 @@ impl<F: FileSystem> Kernel<F> {
         answer(listed, &listing, reply);
     }
 
-    /// Gives entries after `offset` to `add`, with whether their attributes are known, until that says that no more fit.
+    /// Gives entries after `offset` to `add`, with whether their attributes are known, until that says that no more
+    /// fit.
     fn list(
         &self,
         ino: u64,
