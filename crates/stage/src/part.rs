@@ -1,6 +1,7 @@
 //! An entry that is being made and does not have its name yet.
 //!
-//! **Invariant:** what is not published is removed again, so that a failed entry leaves nothing at the target.
+//! **Invariant:** what is not published is removed again, so that a failed entry leaves nothing at the target; also what
+//! a call has made that failed, as of a server whose answer was lost.
 
 use std::path::{Path, PathBuf};
 
@@ -19,7 +20,8 @@ pub(crate) struct Part<'a> {
 }
 
 impl<'a> Part<'a> {
-    pub(crate) fn new(context: &'a Context, path: PathBuf) -> Part<'a> {
+    /// One that an earlier run has made.
+    pub(crate) fn of_before(context: &'a Context, path: PathBuf) -> Part<'a> {
         Part { context, path, published: false }
     }
 
@@ -62,9 +64,28 @@ pub(crate) fn rename(context: &Context, place: &Path, target: &Path) -> Result<(
     moved.tried(tree, target, "rename into place")
 }
 
-/// Makes something at `path` with `make`, in place of whatever but a folder is there. Faults name `name`, which it is
-/// to become.
-pub(crate) fn make_afresh<T>(
+/// Makes a part at `place` with `make`, in place of whatever but a folder is there. Faults name `name`, which it is to
+/// become.
+pub(crate) fn make<'a, T>(
+    context: &'a Context,
+    (place, name): (PathBuf, &Path),
+    operation: &'static str,
+    make: impl Fn(&Path) -> tree::Result<T>,
+) -> Result<(T, Part<'a>), Fault> {
+    let part = Part { context, path: place, published: false };
+    match make_afresh(context, (&part.path, name), operation, || make(&part.path)) {
+        Ok(made) => Ok((made, part)),
+        Err(fault) => {
+            if part.path == name {
+                // It may have been there before.
+                part.keep();
+            }
+            Err(fault)
+        }
+    }
+}
+
+fn make_afresh<T>(
     context: &Context,
     (path, name): (&Path, &Path),
     operation: &'static str,

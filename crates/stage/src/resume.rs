@@ -14,7 +14,7 @@ use crate::content::Opened;
 use crate::context::Context;
 use crate::fault::Fault;
 use crate::journal::Unfinished;
-use crate::part::{Part, make_afresh};
+use crate::part::{self, Part};
 use crate::tree::Found;
 use crate::version::Version;
 
@@ -38,10 +38,8 @@ pub(crate) fn begin<'a>(context: &'a Context, name: &Path, source: &Found) -> Re
         // It is of no use, and may be large.
         context.give_up(place);
     }
-    let workplace = context.workplace(name);
-    let (made, file) =
-        make_afresh(context, (&workplace, name), "make file", || context.sides.target.create(&workplace))?;
-    let part = Part::new(context, workplace);
+    let create = |place: &Path| context.sides.target.create(place);
+    let ((made, file), part) = part::make(context, (context.workplace(name), name), "make file", create)?;
     if source.attr.size > UNIT_BYTES {
         context.journal.begin(name, part.path(), &source.attr);
     }
@@ -60,7 +58,7 @@ fn go_on<'a>(context: &'a Context, name: &Path, source: &Found, unfinished: Unfi
     let file = is_ours.then(|| context.sides.target.reopen(&made).ok())??;
     let done = unfinished.blocks.len();
     tracing::info!("stage {}: go on with {}: {done} MiB are there", context.id, name.display());
-    let part = Part::new(context, unfinished.place);
+    let part = Part::of_before(context, unfinished.place);
     Some(Begun { made, part, target: opened(context, name, file), blocks: unfinished.blocks })
 }
 

@@ -1,5 +1,7 @@
 //! Entries without contents of their own: symbolic links, pipes, sockets, device nodes, further names of a file.
 
+use std::path::Path;
+
 use rustix::io::Errno;
 use wire::data::FileKind;
 
@@ -7,7 +9,7 @@ use crate::context::Context;
 use crate::entry::Entry;
 use crate::fault::{Fault, Tried};
 use crate::metadata;
-use crate::part::{Part, make_afresh};
+use crate::part;
 use crate::tree::{Found, New};
 
 /// Makes an entry like the source's. A symbolic link keeps its text, wherever that leads.
@@ -18,19 +20,17 @@ pub(crate) fn stage(context: &Context, entry: &Entry) -> Result<(), Fault> {
         return Err(Errno::PERM).tried(&*context.sides.target, &entry.target, "make device node");
     }
     context.retrying(|| {
-        let workplace = context.workplace(&entry.target);
-        let made = if kind == FileKind::Symlink {
+        let place = (context.workplace(&entry.target), entry.target.as_path());
+        let target = &*context.sides.target;
+        let (made, part) = if kind == FileKind::Symlink {
             let source = &*context.sides.source;
             let text = source.read_link(&entry.source).tried(source, &entry.source.path, "read link")?;
-            let make = || context.sides.target.make(&workplace, New::Symlink(&text));
-            make_afresh(context, (&workplace, &entry.target), "make symbolic link", make)?
+            let make = |place: &Path| target.make(place, New::Symlink(&text));
+            part::make(context, place, "make symbolic link", make)?
         } else {
             let new = New::Node { kind, rdev: if is_device { entry.source.attr.rdev } else { 0 } };
-            make_afresh(context, (&workplace, &entry.target), "make node", || {
-                context.sides.target.make(&workplace, new)
-            })?
+            part::make(context, place, "make node", |place| target.make(place, new))?
         };
-        let part = Part::new(context, workplace);
         metadata::keep(context, &entry.source, &made, &entry.target)?;
         part.publish(&entry.target)
     })
@@ -44,9 +44,9 @@ pub(crate) fn link(context: &Context, entry: &Entry, first: &Found) -> Result<()
         return Ok(());
     }
     context.retrying(|| {
-        let workplace = context.workplace(&entry.target);
-        let make = || context.sides.target.link(first, &workplace);
-        make_afresh(context, (&workplace, &entry.target), "make hard link", make)?;
-        Part::new(context, workplace).publish(&entry.target)
+        let place = (context.workplace(&entry.target), entry.target.as_path());
+        let link = |place: &Path| context.sides.target.link(first, place);
+        let ((), part) = part::make(context, place, "make hard link", link)?;
+        part.publish(&entry.target)
     })
 }

@@ -3,11 +3,15 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use model::phase::{Direction, StageState};
+use model::phase::{Direction, StageKind, StageState};
 use wire::node::StageSpec;
 
+use crate::support::Site;
+use crate::support::faulty_pfs::FaultyPfs;
 use crate::support::forest::bytes;
 use crate::worker::{Work, end_of};
 
@@ -81,4 +85,28 @@ fn a_stage_that_is_given_up_leaves_nothing_though_its_worker_was_killed() {
     command.arg("--spec").arg(path("json")).arg("--journal").arg(path("journal")).arg("--clear");
     assert!(command.stdout(Stdio::null()).status().unwrap().success());
     assert_eq!(parts(&work.site.pfs("out")), Vec::<PathBuf>::new());
+}
+
+#[test]
+fn what_a_call_has_made_whose_answer_was_lost_does_not_stay() {
+    let site = Site::new();
+    let set = site.buffer("set");
+    fs::create_dir(&set).unwrap();
+    fs::write(set.join("file"), b"file").unwrap();
+    fs::hard_link(set.join("file"), set.join("second")).unwrap();
+    std::os::unix::fs::symlink("file", set.join("link")).unwrap();
+    let spec = site.spec(Direction::Out, StageKind::Directory, "set", "set");
+    for (lost, expected) in [(1, StageState::Complete), (2, StageState::Complete), (-1, StageState::Failed)] {
+        let pfs = FaultyPfs::default();
+        pfs.shared.lost_answers.store(lost, Ordering::Relaxed);
+        let status = site.run_on(Arc::new(pfs), &spec);
+        assert_eq!(status.state, expected, "{status:?}");
+        let names = fs::read_dir(site.pfs("set")).unwrap().map(|entry| entry.unwrap().file_name());
+        let mut names: Vec<_> = names.map(|name| name.into_string().unwrap()).collect();
+        names.sort_unstable();
+        let whole = ["file", "link", "second"];
+        let left: &[&str] = if expected == StageState::Complete { &whole } else { &[] };
+        assert_eq!(names, left, "{lost} lost");
+        fs::remove_dir_all(site.pfs("set")).unwrap();
+    }
 }

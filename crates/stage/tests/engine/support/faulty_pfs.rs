@@ -48,6 +48,8 @@ pub struct Shared {
     pub failing_looks: AtomicI64,
     /// So many looks at extended attributes fail with EIO; negative: all.
     pub failing_xattrs: AtomicI64,
+    /// So many files, links and nodes are made, and what made them fails with EIO; negative: all.
+    pub lost_answers: AtomicI64,
     /// Times have no fractions of a second.
     pub whole_seconds: AtomicBool,
 }
@@ -76,12 +78,16 @@ impl FaultyPfs {
     fn wrap(&self, file: Box<dyn OpenFile>) -> Box<dyn OpenFile> {
         Box::new(FaultyFile { file, pfs: self.clone(), source: None })
     }
+
+    fn answer<T>(&self, made: T) -> Result<T> {
+        if is_due(&self.shared.lost_answers) { Err(Errno::IO) } else { Ok(made) }
+    }
 }
 
 impl Tree for FaultyPfs {
     fn create(&self, path: &Path) -> Result<(Found, Box<dyn OpenFile>)> {
         let (found, file) = Pfs.create(path)?;
-        Ok((found, self.wrap(file)))
+        self.answer((found, self.wrap(file)))
     }
 
     fn reopen(&self, file: &Found) -> Result<Box<dyn OpenFile>> {
@@ -131,10 +137,13 @@ impl Tree for FaultyPfs {
         Pfs.read_link(link)
     }
     fn make(&self, path: &Path, new: New<'_>) -> Result<Found> {
-        Pfs.make(path, new)
+        let is_folder = matches!(new, New::Folder(_));
+        let made = Pfs.make(path, new)?;
+        if is_folder { Ok(made) } else { self.answer(made) }
     }
     fn link(&self, existing: &Found, path: &Path) -> Result<()> {
-        Pfs.link(existing, path)
+        Pfs.link(existing, path)?;
+        self.answer(())
     }
     fn rename(&self, from: &Path, to: &Path) -> Result<()> {
         Pfs.rename(from, to)
