@@ -8,6 +8,8 @@
 //!   +----------------------+--- the copy has everything ------+
 //! ```
 //!
+//! A copy that may lack more than control knows of is another doubt: open again, under another number.
+//!
 //! **Invariant:** nothing is confirmed alone before the doubt is known, where control is to know of it.
 
 use std::time::SystemTime;
@@ -38,6 +40,11 @@ impl Doubt {
         if self.state == State::None {
             self.state = State::Open(number());
         }
+    }
+
+    /// It may lack more than control knows of.
+    pub fn renew(&mut self) {
+        self.state = State::Open(number());
     }
 
     /// The copy has everything.

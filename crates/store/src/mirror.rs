@@ -22,6 +22,7 @@ mod lacking;
 mod link;
 mod meeting;
 pub mod meetings;
+mod noted;
 pub mod primary;
 mod progress;
 pub mod ranges;
@@ -49,7 +50,7 @@ use crate::shard::second::{SILENT_MAX, WAIT_MAX};
 pub use filling::start;
 use link::Link;
 use meetings::Meetings;
-use progress::{Had, Progress, Way};
+use progress::{Progress, Way};
 use ranges::{Held, Ranges};
 
 /// The mirror of one namespace's objects on one fragment.
@@ -192,11 +193,12 @@ impl Mirror {
     fn admit(&self, inos: &[u64], begun: Instant) -> io::Result<Option<(u64, Option<Link>)>> {
         let mut progress = self.lock();
         loop {
-            match progress.way {
+            let way = progress.way;
+            match way {
                 _ if progress.closed || progress.older || self.place.is_replaced() => {
                     return Err(Errno::IO.into());
                 }
-                Way::Both if begun.elapsed() < WAIT_MAX || !progress.doubt.permits() => {
+                Way::Both if begun.elapsed() < WAIT_MAX || !progress.may_go_alone() => {
                     let epoch = progress.epoch;
                     return Ok(Some((epoch, progress.idle.pop())));
                 }
@@ -210,12 +212,14 @@ impl Mirror {
                 }
                 Way::Alone | Way::Both => {}
             }
+            // First: whoever cannot note it never tells control that the mirror may lack something.
+            self.note_alone(&mut progress)?;
             if progress.way == Way::Unknown && !progress.doubt.permits() {
                 progress = self.changed.wait(progress).expect(POISON);
                 continue;
             }
-            self.go_alone(&mut progress)?;
-            progress.todo.add(inos);
+            self.go_alone(&mut progress);
+            progress.lack(inos);
             return Ok(None);
         }
     }
@@ -246,12 +250,8 @@ impl Mirror {
         Ok(())
     }
 
-    /// From here on changes are made without the mirror. The lock is held: nobody is answered before the note is there.
-    ///
-    /// # Errors
-    /// The note cannot be made: as before, no change is made.
-    fn go_alone(&self, progress: &mut Progress) -> io::Result<()> {
-        self.note_alone(progress)?;
+    /// From here on changes are made without the mirror, which is noted.
+    fn go_alone(&self, progress: &mut Progress) {
         if progress.way == Way::Both {
             progress.epoch += 1;
             progress.idle.clear();
@@ -268,25 +268,6 @@ impl Mirror {
         }
         progress.way = Way::Alone;
         self.changed.notify_all();
-        Ok(())
-    }
-
-    /// Notes durably that the mirror may lack something.
-    ///
-    /// # Errors
-    /// The errno of making the note: without it the next life takes the mirror for whole.
-    fn note_alone(&self, progress: &mut Progress) -> io::Result<()> {
-        progress.whole = false;
-        progress.had = Some(Had::default());
-        progress.doubt.begin();
-        if !progress.alone {
-            alone::note_alone(&*self.notes, true).inspect_err(|error| {
-                let path = self.notes.path_of("");
-                tracing::error!(path = %path.display(), %error, "cannot note that the mirror lacks something");
-            })?;
-            progress.alone = true;
-        }
-        Ok(())
     }
 
     /// Control knows of these doubts.
@@ -305,6 +286,7 @@ impl Mirror {
             node: node.to_owned(),
             mirror: self.place.node(),
             whole,
+            named: progress.named,
             behind: progress.todo.count(),
             error: progress.trouble.clone().filter(|_| !whole),
             doubt: progress.doubt.untold(),

@@ -262,7 +262,9 @@ fn a_part_that_is_served_and_finds_itself_older_than_its_mirror_puts_nothing_ove
         }
         let reply = match request {
             Request::FindMeeting => Reply::Meeting(1000),
-            Request::FindMirror => Reply::Mirror { life: 7, whole: true, verifier: None },
+            Request::FindMirror => {
+                Reply::Mirror { life: 7, whole: true, lacking: Vec::new(), verifier: None }
+            }
             _ => Reply::Done,
         };
         Some((reply, Vec::new()))

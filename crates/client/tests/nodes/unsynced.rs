@@ -21,7 +21,7 @@ fn full_once(bytes: Vec<u8>, told: Sender<Request>) -> Arc<Answer> {
     Arc::new(move |request| {
         let reply = match *request {
             Request::FindMirror | Request::BeginMirror { .. } => {
-                Reply::Mirror { life: 7, whole: true, verifier: None }
+                Reply::Mirror { life: 7, whole: true, lacking: Vec::new(), verifier: None }
             }
             Request::ListObjects { .. } => Reply::Objects(Vec::new()),
             Request::DescribeMirrored { .. } => {
@@ -42,7 +42,7 @@ fn full_once(bytes: Vec<u8>, told: Sender<Request>) -> Arc<Answer> {
             Request::Sync { .. } if syncs.fetch_add(1, Ordering::Relaxed) == 0 => {
                 Reply::Failed(Errno::NOSPC.raw_os_error())
             }
-            Request::Write { .. } | Request::NoteMirror { whole: true } => {
+            Request::Write { .. } | Request::NoteMirror { whole: true, .. } => {
                 told.lock().unwrap().send(request.clone()).unwrap_or_default();
                 Reply::Stored { mtime: Time::default() }
             }

@@ -93,6 +93,7 @@ mod tests {
             node: "n1".into(),
             mirror: "n2".into(),
             whole: doubt.is_none(),
+            named: doubt.is_none(),
             behind: None,
             error: None,
             doubt,

@@ -187,6 +187,12 @@ const ALONE_BY_THEN: Duration = Duration::from_secs(8);
 /// names, has its copies on n2. It is mounted on n3.
 pub async fn mirrored() -> Option<(Cluster, PathBuf)> {
     let mut it = Cluster::start().await?;
+    let place = make_mirrored(&mut it).await;
+    Some((it, place))
+}
+
+/// Makes it there.
+pub async fn make_mirrored(it: &mut Cluster) -> PathBuf {
     let directives = format!(
         "#DW jobdw type=scratch access_mode=striped capacity=64MiB redundancy=mirror\n\
          #DW stage_out type=file source=$DW_JOB_STRIPED/kept destination={}\n",
@@ -199,8 +205,7 @@ pub async fn mirrored() -> Option<(Cluster, PathBuf)> {
     it.call("101", "data_in", nothing()).await.unwrap();
     it.call("101", "pre_run", hosts(&["n3"])).await.unwrap();
     it.until("both copies are there", is_whole).await;
-    let place = it.mount_root("n3").join("101/striped");
-    Some((it, place))
+    it.mount_root("n3").join("101/striped")
 }
 
 /// Waits until this has come to its end, but no longer than a node waits that may go on alone.

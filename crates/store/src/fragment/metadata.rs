@@ -16,14 +16,14 @@ impl Fragment {
         let namespaces = self.namespaces.read().unwrap_or_else(PoisonError::into_inner);
         let copy_of = |(id, namespace): (&u32, &Namespace)| {
             let behind = namespace.shard.as_ref()?.copy()?;
-            let (node, whole, alone, behind_bytes) = (behind.node, behind.whole, behind.alone, behind.bytes);
             Some(CopyStatus {
                 namespace: *id,
                 home: home.clone(),
-                node,
-                whole,
-                alone,
-                behind_bytes,
+                node: behind.node,
+                whole: behind.whole,
+                confirmed: behind.confirmed,
+                alone: behind.alone,
+                behind_bytes: behind.bytes,
                 error: behind.error,
                 doubt: behind.doubt,
             })

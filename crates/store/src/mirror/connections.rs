@@ -34,7 +34,6 @@ impl Mirror {
         let mut progress = self.lock();
         if progress.epoch == epoch && progress.way == Way::Both {
             progress.way = Way::Unknown;
-            progress.doubt.begin();
             progress.epoch += 1;
             // A node that fell silent was waited for until now: nobody waits as long once more.
             progress.waiting_since =

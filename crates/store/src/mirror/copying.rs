@@ -73,6 +73,7 @@ impl Filling<'_> {
         let Some(size) = objects.measure(ino)?.map(|found| found.size) else { return Ok(()) };
         if anew || there.unverified {
             objects.read_all(ino)?;
+            self.begin_anew(objects, ino)?;
             self.ask(&Request::Destroy { ino })?;
         }
         if anew || there.unverified || there.size != size {

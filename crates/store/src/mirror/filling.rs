@@ -11,6 +11,7 @@ use std::time::Duration;
 use wire::data::{Reply, Request};
 
 use super::link::Link;
+use super::noted::Note;
 use super::progress::Had;
 use super::ranges::Held;
 use super::todo::{Queue, Todo};
@@ -54,9 +55,9 @@ pub(super) struct Filling<'a> {
     objects: &'a Weak<Objects>,
     pub(super) mirror: &'a Mirror,
     pub(super) link: Link,
-    epoch: u64,
-    /// The mirror was told that it lacks something.
-    told: bool,
+    pub(super) epoch: u64,
+    /// What the mirror's node has noted that it lacks, if that is known.
+    pub(super) told: Option<Note>,
 }
 
 impl<'a> Filling<'a> {
@@ -66,33 +67,34 @@ impl<'a> Filling<'a> {
         let mut link = Link::reach(&mirror.place, epoch)?;
         // What was sent by connections that broke must not be done later.
         link.ask(&Request::Fence, &[])?;
-        let Reply::Mirror { whole, verifier, .. } = link.ask(&Request::FindMirror, &[])? else {
+        let Reply::Mirror { whole, lacking, verifier, .. } = link.ask(&Request::FindMirror, &[])? else {
             return Err(io::ErrorKind::InvalidData.into());
         };
         let is_older = mirror.meet(&mut link)?;
-        let had = mirror.had(whole && !is_older, verifier);
+        let noted: Note = whole.then(|| lacking.into_iter().collect());
+        mirror.note_had(noted.clone().filter(|_| !is_older), verifier);
         let begin = Request::BeginMirror { verifier: mirror.verifier.number() };
         let Reply::Mirror { life, .. } = link.ask(&begin, &[])? else {
             return Err(io::ErrorKind::InvalidData.into());
         };
-        // What is in doubt here is had from one that has all, which it says until that is done.
-        let told = mirror.heard(life, is_older)? && !had.still;
-        if told {
-            link.ask(&Request::NoteMirror { whole: false }, &[])?;
-        }
-        let epoch = mirror.found();
-        Ok(Filling { objects, mirror, link, epoch, told })
+        mirror.heard(life, is_older)?;
+        let here = objects.upgrade().ok_or(io::ErrorKind::ConnectionAborted)?;
+        let mut filling = Filling { objects, mirror, link, epoch, told: Some(noted) };
+        filling.tell(&here)?;
+        filling.epoch = mirror.found();
+        Ok(filling)
     }
 
     /// Copies what differs, and then looks whether the mirror is there, until it is not.
     fn run(&mut self) -> io::Result<()> {
         loop {
             let Some(objects) = self.objects.upgrade() else { return Ok(()) };
+            self.tell(&objects)?;
             let todo = std::mem::replace(&mut self.mirror.lock().todo, Todo::none());
             if !todo.is_none() {
                 self.fill(&objects, todo)?;
             } else if !self.mirror.lock().whole {
-                self.complete()?;
+                self.complete(&objects)?;
             }
             drop(objects);
             if !self.rest()? {
@@ -102,10 +104,11 @@ impl<'a> Filling<'a> {
     }
 
     /// Everything was copied: the mirror is told so when it has it on its disk.
-    fn complete(&mut self) -> io::Result<()> {
-        self.link.ask(&Request::NoteMirror { whole: true }, &[])?;
-        self.told = false;
-        self.mirror.completed();
+    fn complete(&mut self, objects: &Objects) -> io::Result<()> {
+        if self.mirror.copied_all() {
+            self.tell(objects)?;
+            self.mirror.completed();
+        }
         Ok(())
     }
 
@@ -137,16 +140,17 @@ impl<'a> Filling<'a> {
             if todo == Todo::All {
                 self.mirror.judged_all();
             }
-            if !std::mem::replace(&mut self.told, true) {
-                self.link.ask(&Request::NoteMirror { whole: false }, &[])?;
-            }
             Ok((all, undecided))
         });
         let (mut all, mut failed) = judged.inspect_err(|_| self.mirror.put_back(&todo))?;
         all.retain(|ino| !failed.contains(ino));
         let mut queue = Queue::new(all);
         while let Some(ino) = queue.next(|ino| self.mirror.ranges.is_busy(ino)) {
-            if let Err(error) = self.copy(objects, ino) {
+            let copied = self.copy(objects, ino);
+            if copied.is_ok() {
+                self.mirror.lock().copied(ino);
+            }
+            if let Err(error) = copied {
                 failed.insert(ino);
                 if self.link.is_broken() || self.is_over() {
                     failed.extend(queue.rest());
@@ -198,23 +202,31 @@ impl<'a> Filling<'a> {
 }
 
 impl Mirror {
-    /// What the mirror has, which says whether it was whole, and under which verifier of the fragment.
-    fn had(&self, whole: bool, verifier: Option<u64>) -> Had {
+    /// What the mirror had when it was found first, by what its node has noted, and under which verifier of the
+    /// fragment.
+    fn note_had(&self, noted: Note, verifier: Option<u64>) {
         let mut progress = self.lock();
-        let all = whole && !progress.alone;
+        if progress.had.is_some() {
+            return;
+        }
+        let all = noted.is_some() && !progress.alone;
         let still = all && verifier == Some(self.verifier.number());
-        *progress.had.get_or_insert(Had { all, still })
+        let lacking = noted.unwrap_or_default();
+        if still {
+            progress.lacking = Todo::These(lacking.clone());
+        }
+        progress.had = Some(Had { all, still, lacking });
     }
 
-    /// The mirror says which life it lives. Returns whether it may lack something.
+    /// The mirror says which life it lives.
     ///
     /// # Errors
-    /// It does, which cannot be noted: it is heard again.
-    fn heard(&self, life: u64, is_older: bool) -> io::Result<bool> {
+    /// It may lack something, which cannot be noted: it is heard again.
+    fn heard(&self, life: u64, is_older: bool) -> io::Result<()> {
         let mut progress = self.lock();
         if is_older || progress.life.is_some_and(|before| before != life) {
             // It has lost what was answered and not synced, or all since it was copied.
-            progress.todo = Todo::All;
+            (progress.todo, progress.lacking) = (Todo::All, Todo::All);
             let why = if is_older { "an older copy of the mirror was put back" } else { LOST_UNSYNCED };
             progress.trouble = Some(why.into());
             self.note_alone(&mut progress)?;
@@ -223,7 +235,7 @@ impl Mirror {
         if !progress.todo.is_none() {
             progress.whole = false;
         }
-        Ok(!progress.whole)
+        Ok(())
     }
 
     /// From here on changes go to the mirror as well.
@@ -239,6 +251,16 @@ impl Mirror {
         progress.trouble = None;
         self.changed.notify_all();
         progress.epoch
+    }
+
+    /// Whether everything was copied: the mirror lacks nothing then that this node has.
+    fn copied_all(&self) -> bool {
+        let mut progress = self.lock();
+        let is_done = progress.way == Way::Both && progress.todo.is_none();
+        if is_done {
+            progress.lacking = Todo::none();
+        }
+        is_done
     }
 
     /// The mirror has everything, if nothing went wrong since.
@@ -260,7 +282,7 @@ impl Mirror {
         }
         (progress.alone, progress.whole, progress.trouble) = (false, true, None);
         progress.was_whole = true;
-        progress.had = Some(Had { all: true, still: true });
+        progress.had = Some(Had { all: true, still: true, lacking: BTreeSet::new() });
         progress.doubt.end();
         // Who waits for control to know of it need not any more.
         self.changed.notify_all();

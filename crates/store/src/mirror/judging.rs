@@ -62,13 +62,13 @@ impl Filling<'_> {
 
     fn judge(&mut self, objects: &Objects, ino: u64) -> io::Result<()> {
         let _held = self.hold(ino, 0..u64::MAX)?;
-        let had = self.mirror.lock().had.unwrap_or_default();
+        let had = self.mirror.lock().had.as_ref().map(|had| had.of(ino)).unwrap_or_default();
         // It may have been made, written anew or removed meanwhile.
         if !objects.is_in_doubt(ino)? {
             return Ok(());
         }
         if objects.measure(ino)?.is_none() {
-            return self.judge_absent(objects, ino, had);
+            return self.judge_absent(objects, ino, &had);
         }
         if !had.still {
             let why = "its checksums were lost, and the mirror may lack changes";
@@ -85,7 +85,7 @@ impl Filling<'_> {
         objects.settle_taken(ino, None)
     }
 
-    fn judge_absent(&mut self, objects: &Objects, ino: u64, had: Had) -> io::Result<()> {
+    fn judge_absent(&mut self, objects: &Objects, ino: u64, had: &Had) -> io::Result<()> {
         let there = self.there(ino)?;
         if there.size == 0 || !self.is_meant(ino)? {
             return Ok(self.ask(&Request::Destroy { ino }).map(drop)?);

@@ -6,8 +6,8 @@ use std::io;
 
 use rustix::io::Errno;
 
-use super::progress::Progress;
-use super::{Mirror, POISON};
+use super::progress::{Had, Progress};
+use super::{Mirror, POISON, alone};
 
 impl Mirror {
     /// The mirror did not do what was done here. Nobody is answered before control knows, where it is to.
@@ -16,17 +16,37 @@ impl Mirror {
     /// The fragment is closed; what the mirror lacks cannot be noted.
     pub(super) fn lacks(&self, inos: &[u64], errno: Errno) -> io::Result<()> {
         let mut progress = self.lock();
+        let is_noted = progress.named && progress.alone && progress.lacking.has(inos);
         progress.todo.add(inos);
         progress.trouble = Some(format!("the mirror fails: {errno}"));
-        let noted = self.note_alone(&mut progress);
+        let noted = if is_noted { Ok(()) } else { self.note_alone(&mut progress) };
         self.changed.notify_all();
         noted?;
+        progress.lacking.add(inos);
         let is_untold = |progress: &mut Progress| !progress.closed && progress.doubt.untold().is_some();
         let progress = self.changed.wait_while(progress, is_untold).expect(POISON);
         if progress.closed || self.place.is_replaced() { Err(Errno::IO.into()) } else { Ok(()) }
     }
 
-    /// The mirror may have done what was not done here.
+    /// Notes durably that the mirror may lack something.
+    ///
+    /// # Errors
+    /// The errno of making the note: without it the next life takes the mirror for whole.
+    pub(super) fn note_alone(&self, progress: &mut Progress) -> io::Result<()> {
+        progress.whole = false;
+        if !progress.alone {
+            alone::note_alone(&*self.notes, true).inspect_err(|error| {
+                let path = self.notes.path_of("");
+                tracing::error!(path = %path.display(), %error, "cannot note that the mirror lacks something");
+            })?;
+            progress.alone = true;
+        }
+        progress.had = Some(Had::default());
+        progress.unname();
+        Ok(())
+    }
+
+    /// The mirror may have done what was not done here: it lacks nothing that anybody was answered.
     pub(super) fn differs(&self, ino: u64) {
         let mut progress = self.lock();
         progress.whole = false;

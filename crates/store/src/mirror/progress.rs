@@ -20,12 +20,21 @@ pub(super) enum Way {
 }
 
 /// What the mirror has, as was known when it was found first.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Had {
-    /// All that was answered, but for what a power loss took of it.
+    /// All that was answered, but for what a power loss took of it, and for those that it lacked.
     pub all: bool,
     /// No power was lost since.
     pub still: bool,
+    /// Objects that it had noted to lack.
+    pub lacking: BTreeSet<u64>,
+}
+
+impl Had {
+    /// The same of one object.
+    pub fn of(&self, ino: u64) -> Had {
+        if self.lacking.contains(&ino) { Had::default() } else { Had { lacking: BTreeSet::new(), ..*self } }
+    }
 }
 
 pub(super) struct Progress {
@@ -42,6 +51,10 @@ pub(super) struct Progress {
     pub alone: bool,
     /// Objects that may differ.
     pub todo: Todo,
+    /// Those of them that the mirror lacks, or may lack, of what was answered.
+    pub lacking: Todo,
+    /// The mirror's node has noted these, and control may rely on it.
+    pub named: bool,
     /// Objects on which a sync of the mirror failed: what was written there before may not be on its disk.
     pub unsynced: BTreeSet<u64>,
     /// This fragment is older than its mirror: nothing of it is used.
@@ -72,6 +85,8 @@ impl Progress {
             waiting_since: None,
             alone,
             todo: Todo::default(),
+            lacking: Todo::default(),
+            named: false,
             older: false,
             unsynced: BTreeSet::new(),
             whole: false,

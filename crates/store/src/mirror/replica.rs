@@ -29,12 +29,15 @@ pub struct Replica {
 }
 
 /// What is kept of it beside the objects.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Kept {
     /// Drawn when it was made.
     id: u64,
-    /// It has all that its fragment has answered.
+    /// It has all that its fragment has answered, but for those that it lacks.
     whole: bool,
+    /// Objects that it does not have as they were answered.
+    #[serde(default)]
+    lacking: Vec<u64>,
     /// The commit verifier that its fragment said it has, and the one that this node had then.
     fragment: Option<(u64, u64)>,
     /// How often that has found it: see [`super::meetings`].
@@ -56,7 +59,8 @@ pub fn create(folder: &Path, namespace: u32) -> io::Result<()> {
     disk::make_folder(path.parent().expect("it is in a folder"))?;
     let mut id = [0; 8];
     getrandom::fill(&mut id).map_err(io::Error::other)?;
-    keep(&path, Kept { id: u64::from_le_bytes(id), whole: false, fragment: None, meeting: 0 })
+    let id = u64::from_le_bytes(id);
+    keep(&path, &Kept { id, whole: false, lacking: Vec::new(), fragment: None, meeting: 0 })
 }
 
 /// How often the fragment whose mirror is in the fragment below `folder` has found it, where nobody serves that.
@@ -68,8 +72,8 @@ pub fn meeting(folder: &Path, namespace: u32) -> io::Result<u64> {
     Ok(serde_json::from_slice::<Kept>(&text)?.meeting)
 }
 
-fn keep(path: &Path, kept: Kept) -> io::Result<()> {
-    disk::replace(path, &serde_json::to_vec(&kept)?)
+fn keep(path: &Path, kept: &Kept) -> io::Result<()> {
+    disk::replace(path, &serde_json::to_vec(kept)?)
 }
 
 impl Replica {
@@ -94,12 +98,12 @@ impl Replica {
         &self.objects
     }
 
-    /// Notes durably whether it has all of its fragment.
+    /// Notes durably whether it has all of its fragment, but for these objects.
     ///
     /// # Errors
     /// The file system's.
-    pub fn note(&self, whole: bool) -> io::Result<()> {
-        self.keep(|kept| Kept { whole, ..kept })
+    pub fn note(&self, whole: bool, lacking: &[u64]) -> io::Result<()> {
+        self.keep(|kept| Kept { whole, lacking: lacking.to_vec(), ..kept })
     }
 
     /// Notes durably which commit verifier its fragment has.
@@ -125,17 +129,17 @@ impl Replica {
 
     /// What there is, for its fragment or for one that takes the place of that.
     pub fn describe(&self) -> Reply {
-        let kept = *self.kept.lock().expect(POISON);
+        let kept = self.kept.lock().expect(POISON).clone();
         let own = self.verifier.number();
         let verifier = kept.fragment.filter(|(_, then)| *then == own).map(|(verifier, _)| verifier);
-        Reply::Mirror { life: kept.id ^ own, whole: kept.whole, verifier }
+        Reply::Mirror { life: kept.id ^ own, whole: kept.whole, lacking: kept.lacking, verifier }
     }
 
     fn keep(&self, change: impl FnOnce(Kept) -> Kept) -> io::Result<()> {
         let mut kept = self.kept.lock().expect(POISON);
-        let next = change(*kept);
+        let next = change(kept.clone());
         if next != *kept {
-            keep(&self.path, next)?;
+            keep(&self.path, &next)?;
             *kept = next;
         }
         Ok(())

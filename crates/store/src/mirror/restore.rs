@@ -6,7 +6,7 @@
 //! ```
 //!
 //! **Invariant:** nobody is served by a fragment that is not whole yet, and no mirror is taken for one that lacks
-//! something.
+//! something that it has not noted.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ use wire::data::hello::Key;
 use wire::node::{FragmentSpec, NamespaceSpec};
 
 use super::meetings::{self, Meetings, Order};
-use super::taking::{Taking, certain};
+use super::taking::Taking;
 use crate::copies::link::Place;
 use crate::fragment::objects::Objects;
 use crate::fragment::space::Space;
@@ -50,7 +50,7 @@ pub enum RestoreError {
         /// Why not.
         cause: io::Error,
     },
-    /// The mirror does not have everything.
+    /// Nobody knows what the mirror does not have.
     #[error(
         "the mirror on node {node} lacks changes that were answered, and so does not take the place of what is lost"
     )]
@@ -151,11 +151,12 @@ pub fn run(folder: &Path, spec: &FragmentSpec, terms: &Arc<Terms>) -> Result<(),
             continue;
         };
         let mut taking = Taking::begin(&place)?;
-        let meant = certain(&namespace.layout, meant_elsewhere(spec, namespace, terms)?);
+        let meant = meant_elsewhere(spec, namespace, terms)?;
+        let meant = (namespace.home != spec.index).then_some(&*meant);
         let here = |cause| RestoreError::Here { node: place.node(), cause };
         Meetings::up_to(taking.meeting).begin_note(&meetings::path_of(folder, namespace.id)).map_err(here)?;
         let objects = open(folder, spec, namespace, taking.verifier).map_err(here)?;
-        let lost = taking.all(&objects, &meant)?;
+        let lost = taking.all(&objects, (&namespace.layout, meant))?;
         lost::note(&lost::path_of(&seals_of(folder, namespace.id)), &lost).map_err(here)?;
     }
     finish(folder, spec).map_err(here)

@@ -2,9 +2,9 @@
 //! all.
 //!
 //! **Invariant:** an object that the mirror has not as it was sealed, or does not have although the home knows for
-//! certain how long it was, is told to be lost; nothing of it is kept.
+//! certain how long it was, or is noted there to lack what was answered, is told to be lost; nothing of it is kept.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
 use model::stripe::Layout;
@@ -23,6 +23,8 @@ pub struct Taking {
     link: Link,
     /// The commit verifier that the lost fragment had, if its mirror has kept all that was answered under it.
     pub verifier: Option<u64>,
+    /// Objects that the mirror has not as they were answered.
+    lacking: BTreeSet<u64>,
     /// How often the lost fragment had found it.
     pub meeting: u64,
 }
@@ -48,24 +50,35 @@ impl Taking {
         // Whatever the lost fragment had sent is done, or never will be.
         link.ask(&Request::Fence, &[]).map_err(away)?;
         match link.ask(&Request::FindMirror, &[]).map_err(away)? {
-            Reply::Mirror { whole: true, verifier, .. } => match link.ask(&Request::FindMeeting, &[]) {
-                Ok(Reply::Meeting(meeting)) => Ok(Taking { place: place.node(), link, verifier, meeting }),
-                Ok(_) => Err(away(io::ErrorKind::InvalidData.into())),
-                Err(cause) => Err(away(cause)),
-            },
+            Reply::Mirror { whole: true, lacking, verifier, .. } => {
+                match link.ask(&Request::FindMeeting, &[]) {
+                    Ok(Reply::Meeting(meeting)) => {
+                        // Who had written to those is told by its next sync.
+                        let verifier = verifier.filter(|_| lacking.is_empty());
+                        let lacking = lacking.into_iter().collect();
+                        Ok(Taking { place: place.node(), link, verifier, lacking, meeting })
+                    }
+                    Ok(_) => Err(away(io::ErrorKind::InvalidData.into())),
+                    Err(cause) => Err(away(cause)),
+                }
+            }
             _ => Err(RestoreError::Lacking { node: place.node() }),
         }
     }
 
-    /// Takes all, and those that `meant` says there should be, so long at least. Returns those that are lost, with the
-    /// lengths that they had.
+    /// Takes all, and those that should be there, so long at least: `meant` says which objects these are, of files with
+    /// this layout, if that is known. Returns those that are lost, with the lengths that they had.
     ///
     /// # Errors
     /// The mirror is away, or something here failed.
-    pub fn all(&mut self, objects: &Objects, meant: &[(u64, u64)]) -> Result<Vec<(u64, u64)>, RestoreError> {
+    pub fn all(
+        &mut self,
+        objects: &Objects,
+        (layout, meant): (&Layout, Option<&[(u64, u64)]>),
+    ) -> Result<Vec<(u64, u64)>, RestoreError> {
         let place = self.place.clone();
         let away = |cause| RestoreError::Away { node: place.clone(), cause };
-        let mut due: BTreeMap<u64, u64> = meant.iter().copied().collect();
+        let mut due: BTreeMap<u64, u64> = certain(layout, meant.unwrap_or_default()).collect();
         // Those of an older copy of the fragment give their places, also to nothing.
         for ino in objects.list().map_err(|cause| self.here(cause))? {
             due.entry(ino).or_insert(0);
@@ -81,6 +94,22 @@ impl Taking {
             }
         }
         let mut lost = Vec::new();
+        let meant: Option<BTreeMap<u64, u64>> = meant.map(|meant| meant.iter().copied().collect());
+        for ino in std::mem::take(&mut self.lacking) {
+            due.remove(&ino);
+            objects.destroy(ino).map_err(|cause| self.here(cause))?;
+            // One that no file has is not missed.
+            let length = meant.as_ref().map_or(Some(UNKNOWN_BYTES), |meant| meant.get(&ino).copied());
+            if let Some(length) = length {
+                let node = &self.place;
+                tracing::error!(
+                    ino,
+                    node,
+                    "an object of a lost fragment is older in its mirror, or is not there"
+                );
+                lost.push((ino, length.max(self.length(ino))));
+            }
+        }
         for (ino, length) in due {
             match self.one(objects, ino, length) {
                 Ok(()) => {}
@@ -173,8 +202,9 @@ fn unexpected() -> Failure {
 
 /// Those of `meant` of which the home knows for certain how long their objects were: a file that nobody was writing may
 /// have holes everywhere but at its end.
-pub fn certain(layout: &Layout, meant: Vec<(u64, u64)>) -> Vec<(u64, u64)> {
+fn certain(layout: &Layout, meant: &[(u64, u64)]) -> impl Iterator<Item = (u64, u64)> {
+    let width = layout.width;
     let stripe = u64::from(layout.stripe_size_bytes);
-    let has_end = |length: u64| layout.width == 1 || !length.is_multiple_of(stripe);
-    meant.into_iter().filter(|(_, length)| *length < UNKNOWN_BYTES && has_end(*length)).collect()
+    let has_end = move |length: u64| width == 1 || !length.is_multiple_of(stripe);
+    meant.iter().copied().filter(move |(_, length)| *length < UNKNOWN_BYTES && has_end(*length))
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 const MOST: usize = 1 << 20;
 
 /// Objects that are to be copied.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Todo {
     /// Any, also such as the mirror alone has.
     All,
@@ -33,6 +33,21 @@ impl Todo {
         these.extend(inos);
         if these.len() > MOST {
             *self = Todo::All;
+        }
+    }
+
+    /// This one no more, where they are told apart.
+    pub fn remove(&mut self, ino: u64) {
+        if let Todo::These(these) = self {
+            these.remove(&ino);
+        }
+    }
+
+    /// Whether these are among them.
+    pub fn has(&self, inos: &[u64]) -> bool {
+        match self {
+            Todo::All => true,
+            Todo::These(these) => inos.iter().all(|ino| these.contains(ino)),
         }
     }
 

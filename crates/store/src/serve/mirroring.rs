@@ -12,15 +12,15 @@ use crate::mirror::replica::Replica;
 /// # Errors
 /// The file system's; ENOTSUP.
 pub(super) fn answer(replica: &Replica, request: &Request) -> io::Result<Reply> {
-    match *request {
+    match request {
         Request::FindMirror => return Ok(replica.describe()),
         Request::FindMeeting => return Ok(Reply::Meeting(replica.meeting())),
         Request::BeginMirror { verifier } => {
-            replica.begin(verifier)?;
+            replica.begin(*verifier)?;
             return Ok(replica.describe());
         }
-        Request::NoteMirror { whole } => replica.note(whole)?,
-        Request::NoteMeeting { number } => replica.meet(number)?,
+        Request::NoteMirror { whole, lacking } => replica.note(*whole, lacking)?,
+        Request::NoteMeeting { number } => replica.meet(*number)?,
         _ => return Err(Errno::NOTSUP.into()),
     }
     Ok(Reply::Done)

@@ -83,6 +83,8 @@ pub struct Behind {
     pub node: String,
     /// All that a sync confirmed is on both nodes.
     pub whole: bool,
+    /// All that a sync confirmed is in the copy, wherever that is.
+    pub confirmed: bool,
     /// Changes are confirmed without it.
     pub alone: bool,
     /// Bytes of the log that it does not have.
@@ -269,6 +271,8 @@ impl Second {
         Behind {
             node: self.place.node(),
             whole: progress.whole && !progress.alone && !progress.doubt.exists(),
+            // Nothing is confirmed alone without a doubt.
+            confirmed: !progress.alone && !progress.doubt.exists(),
             alone: progress.alone,
             bytes: log.length.saturating_sub(has),
             error: progress.trouble.clone(),

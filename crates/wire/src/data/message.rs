@@ -161,8 +161,9 @@ pub enum Request {
     // --- mirrors of objects: a fragment asks the node that keeps its one, see `data::member` ---
     /// Says that this fragment, which has this commit verifier, goes on with its mirror. Answer: [`Reply::Mirror`].
     BeginMirror { verifier: u64 },
-    /// Notes durably whether the mirror has all that the fragment has. Answer: [`Reply::Done`].
-    NoteMirror { whole: bool },
+    /// Notes durably whether the mirror has all that the fragment has answered, but for these objects. Answer:
+    /// [`Reply::Done`].
+    NoteMirror { whole: bool, lacking: Vec<u64> },
     /// Which mirror there is, for a fragment that takes the place of one that is lost. Answer: [`Reply::Mirror`].
     FindMirror,
 
@@ -402,9 +403,9 @@ pub enum Reply {
     /// log.
     Copy { length: u64, confirmed: u64 },
     /// The mirror's life: a number that changes when the mirror is another one, or may have lost what was not synced;
-    /// whether it has all of its fragment; and the commit verifier of that, if the mirror has lost nothing since it
-    /// heard it.
-    Mirror { life: u64, whole: bool, verifier: Option<u64> },
+    /// whether it has all that its fragment has answered, but for these objects; and the commit verifier of that, if
+    /// the mirror has lost nothing since it heard it.
+    Mirror { life: u64, whole: bool, lacking: Vec<u64>, verifier: Option<u64> },
     /// To a client that says what it has open: these files are gone. They had no name, and it was away for the grace
     /// period.
     Gone(Vec<u64>),

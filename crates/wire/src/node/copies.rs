@@ -16,6 +16,9 @@ pub struct MirrorStatus {
     pub mirror: String,
     /// Whether all that was answered is on both nodes.
     pub whole: bool,
+    /// The mirror's node has noted which objects it lacks, if any, of all that was answered.
+    #[serde(default)]
+    pub named: bool,
     /// Objects that are still to be copied; `None`: not known yet.
     pub behind: Option<u64>,
     /// Why there is one copy only, if that is known.
@@ -44,6 +47,9 @@ pub struct CopyStatus {
     pub node: String,
     /// Whether there are two copies: all that an `fsync` confirmed is on both nodes.
     pub whole: bool,
+    /// All that an `fsync` confirmed is in the copy, also while the other node is away.
+    #[serde(default)]
+    pub confirmed: bool,
     /// The other node could not be waited for: changes are confirmed with one copy until it has everything again.
     #[serde(default)]
     pub alone: bool,

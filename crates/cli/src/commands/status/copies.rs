@@ -56,6 +56,7 @@ mod tests {
             home: "n0".into(),
             node: "n1".into(),
             whole,
+            confirmed: whole,
             alone: false,
             behind_bytes,
             error: None,

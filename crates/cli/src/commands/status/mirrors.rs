@@ -108,6 +108,7 @@ mod tests {
             node,
             mirror,
             whole,
+            named: whole,
             behind: Some(3),
             error,
             doubt: None,

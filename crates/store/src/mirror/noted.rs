@@ -1,0 +1,115 @@
+//! What the mirror's node has noted that the mirror lacks: by that alone another node may take this one's place, and
+//! loses nothing but these objects, by name.
+//!
+//! **Invariant:** what control is told to be named stays so until it knows of another doubt: nothing is answered before
+//! that the mirror lacks and has not noted.
+
+use std::collections::BTreeSet;
+use std::io;
+
+use wire::data::Request;
+
+use super::filling::Filling;
+use super::progress::{Progress, Way};
+use super::todo::Todo;
+use crate::fragment::objects::Objects;
+
+/// Beyond so many they are not named.
+const MOST: usize = 20_000;
+
+/// The mirror has all that was answered, but for these; `None`: nobody knows.
+pub(super) type Note = Option<BTreeSet<u64>>;
+
+impl Progress {
+    /// What it is now, where these are lost on both nodes.
+    fn note(&self, lost: Vec<u64>) -> Note {
+        let Todo::These(lacking) = &self.lacking else { return None };
+        let all: BTreeSet<u64> = lacking.iter().copied().chain(lost).collect();
+        (all.len() <= MOST).then_some(all)
+    }
+
+    /// The mirror may soon lack what it has not noted.
+    pub fn unname(&mut self) {
+        if std::mem::take(&mut self.named) { self.doubt.renew() } else { self.doubt.begin() }
+    }
+
+    /// Whether changes may be made here alone, as far as control is to know of it.
+    pub fn may_go_alone(&mut self) -> bool {
+        if self.named && self.doubt.permits() {
+            self.unname();
+        }
+        self.doubt.permits()
+    }
+
+    /// These were changed here, and not there.
+    pub fn lack(&mut self, inos: &[u64]) {
+        self.todo.add(inos);
+        self.lacking.add(inos);
+    }
+
+    /// This one was copied as a whole.
+    pub fn copied(&mut self, ino: u64) {
+        // It may have been changed once more.
+        if !self.todo.has(&[ino]) {
+            self.lacking.remove(ino);
+        }
+    }
+}
+
+impl Filling<'_> {
+    /// Has the mirror's node note what the mirror lacks.
+    pub(super) fn tell(&mut self, objects: &Objects) -> io::Result<()> {
+        let lost = objects.lost(MOST + 1);
+        let note = self.mirror.lock().note(lost);
+        if self.told.as_ref() != Some(&note) {
+            let lacking = note.iter().flatten().copied().collect();
+            self.link.ask(&Request::NoteMirror { whole: note.is_some(), lacking }, &[])?;
+        }
+        let mut progress = self.mirror.lock();
+        if let (Some(noted), Todo::These(lacking)) = (&note, &progress.lacking) {
+            let is_here = progress.way == Way::Both && progress.epoch == self.epoch;
+            progress.named = is_here && lacking.is_subset(noted);
+        }
+        self.told = Some(note);
+        Ok(())
+    }
+
+    /// The mirror of this object is about to be thrown away, and made anew.
+    pub(super) fn begin_anew(&mut self, objects: &Objects, ino: u64) -> io::Result<()> {
+        self.mirror.lock().lacking.add(&[ino]);
+        self.tell(objects)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::doubt::Doubt;
+
+    #[test]
+    fn nobody_goes_alone_before_control_knows_that_the_mirror_has_not_noted_what_it_lacks() {
+        let mut progress = Progress::new(false, Doubt::new(true));
+        let first = progress.doubt.untold().unwrap();
+        progress.named = true;
+        assert!(progress.doubt.hear(&[first]));
+        assert!(
+            !progress.may_go_alone() && !progress.named,
+            "control knew of a mirror that names what it lacks"
+        );
+        assert!(!progress.doubt.hear(&[first]));
+        let second = progress.doubt.untold().unwrap();
+        assert!(progress.doubt.hear(&[second]) && progress.may_go_alone());
+    }
+
+    #[test]
+    fn what_is_changed_again_while_it_is_copied_lacks_still() {
+        let mut progress = Progress::new(false, Doubt::new(true));
+        assert_eq!(progress.note(Vec::new()), None, "nothing is known at first");
+        (progress.todo, progress.lacking) = (Todo::none(), Todo::none());
+        progress.lack(&[7, 8]);
+        progress.todo = Todo::none();
+        progress.lack(&[8]);
+        [7, 8].iter().for_each(|ino| progress.copied(*ino));
+        assert_eq!(progress.note(vec![9]), Some(BTreeSet::from([8, 9])), "with what is lost on both");
+    }
+}
