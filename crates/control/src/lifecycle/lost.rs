@@ -6,9 +6,9 @@
 //! had is discarded, which waits until nothing lacks elsewhere ([`crate::leftovers`]), every call sees to all fragments
 //! of the buffers that it was in.
 //!
-//! **Invariant:** a fragment gets another place only where the last word of its node that served it said that the copies
-//! of its metadata logs have all that was confirmed, and that its mirror has all that was answered, or has noted what it
-//! lacks; and where its node may answer nothing alone since.
+//! **Invariant:** a fragment gets another place only where the last word of its node that served it said that the
+//! copies of its metadata logs have all that was confirmed, and that its mirror has all that was answered, or has noted
+//! what it lacks; and where its node may answer nothing alone since.
 
 use daemon::error::user;
 use wire::control::{ApiError, AtRisk, Damaged, Lost, Moved as Replaced};
@@ -202,8 +202,8 @@ fn answers(name: &str) -> ApiError {
 }
 
 /// Judges by what is known of the node `name` at this moment: it may have been back since the command was begun. Where
-/// the fragment has copies of its own (`is_judged`), its node must have said that they have all, or note what they lack. A namespace of which
-/// it said nothing is one that it had not yet: there it answered nothing alone.
+/// the fragment has copies of its own (`is_judged`), its node must have said that they have all, or note what they
+/// lack. A namespace of which it said nothing is one that it had not yet: there it answered nothing alone.
 fn check_last(word: &LastWord, is_judged: bool, name: &str) -> Result<(), ApiError> {
     if word.online {
         return Err(answers(name));

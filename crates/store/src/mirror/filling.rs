@@ -11,8 +11,7 @@ use std::time::Duration;
 use wire::data::{Reply, Request};
 
 use super::link::Link;
-use super::noted::Note;
-use super::progress::Had;
+use super::progress::{Had, Note};
 use super::ranges::Held;
 use super::todo::{Queue, Todo};
 use super::{Mirror, POISON, Way, alone};

@@ -10,15 +10,12 @@ use std::io;
 use wire::data::Request;
 
 use super::filling::Filling;
-use super::progress::{Progress, Way};
+use super::progress::{Note, Progress, Way};
 use super::todo::Todo;
 use crate::fragment::objects::Objects;
 
 /// Beyond so many they are not named.
 const MOST: usize = 20_000;
-
-/// The mirror has all that was answered, but for these; `None`: nobody knows.
-pub(super) type Note = Option<BTreeSet<u64>>;
 
 impl Progress {
     /// What it is now, where these are lost on both nodes.

@@ -37,6 +37,9 @@ impl Had {
     }
 }
 
+/// The mirror has all that was answered, but for these; `None`: nobody knows.
+pub(super) type Note = Option<BTreeSet<u64>>;
+
 pub(super) struct Progress {
     /// Since when the mirror is looked for.
     pub begun: Instant,

@@ -93,23 +93,8 @@ impl Taking {
                 due.entry(ino).or_insert(0);
             }
         }
-        let mut lost = Vec::new();
-        let meant: Option<BTreeMap<u64, u64>> = meant.map(|meant| meant.iter().copied().collect());
-        for ino in std::mem::take(&mut self.lacking) {
-            due.remove(&ino);
-            objects.destroy(ino).map_err(|cause| self.here(cause))?;
-            // One that no file has is not missed.
-            let length = meant.as_ref().map_or(Some(UNKNOWN_BYTES), |meant| meant.get(&ino).copied());
-            if let Some(length) = length {
-                let node = &self.place;
-                tracing::error!(
-                    ino,
-                    node,
-                    "an object of a lost fragment is older in its mirror, or is not there"
-                );
-                lost.push((ino, length.max(self.length(ino))));
-            }
-        }
+        let mut lost = self.lose_lacking(objects, meant)?;
+        due.retain(|ino, _| !self.lacking.contains(ino));
         for (ino, length) in due {
             match self.one(objects, ino, length) {
                 Ok(()) => {}
@@ -121,6 +106,31 @@ impl Taking {
                 }
                 Err(Failure::Away(cause)) => return Err(away(cause)),
                 Err(Failure::Here(cause)) => return Err(self.here(cause)),
+            }
+        }
+        Ok(lost)
+    }
+
+    /// Drops those that the mirror lacks. Returns those of them that should be there, as [`Taking::all`].
+    fn lose_lacking(
+        &mut self,
+        objects: &Objects,
+        meant: Option<&[(u64, u64)]>,
+    ) -> Result<Vec<(u64, u64)>, RestoreError> {
+        let meant: Option<BTreeMap<u64, u64>> = meant.map(|meant| meant.iter().copied().collect());
+        let mut lost = Vec::new();
+        for ino in self.lacking.clone() {
+            objects.destroy(ino).map_err(|cause| self.here(cause))?;
+            // One that no file has is not missed.
+            let length = meant.as_ref().map_or(Some(UNKNOWN_BYTES), |meant| meant.get(&ino).copied());
+            if let Some(length) = length {
+                let node = &self.place;
+                tracing::error!(
+                    ino,
+                    node,
+                    "an object of a lost fragment is older in its mirror, or not there"
+                );
+                lost.push((ino, length.max(self.length(ino))));
             }
         }
         Ok(lost)

@@ -268,11 +268,11 @@ impl Second {
         let progress = self.lock();
         let (generation, shipped) = progress.shipped;
         let has = if generation == log.generation { shipped } else { 0 };
+        let confirmed = !progress.alone && !progress.doubt.exists();
         Behind {
             node: self.place.node(),
-            whole: progress.whole && !progress.alone && !progress.doubt.exists(),
-            // Nothing is confirmed alone without a doubt.
-            confirmed: !progress.alone && !progress.doubt.exists(),
+            whole: progress.whole && confirmed,
+            confirmed,
             alone: progress.alone,
             bytes: log.length.saturating_sub(has),
             error: progress.trouble.clone(),

@@ -161,8 +161,7 @@ pub enum Request {
     // --- mirrors of objects: a fragment asks the node that keeps its one, see `data::member` ---
     /// Says that this fragment, which has this commit verifier, goes on with its mirror. Answer: [`Reply::Mirror`].
     BeginMirror { verifier: u64 },
-    /// Notes durably whether the mirror has all that the fragment has answered, but for these objects. Answer:
-    /// [`Reply::Done`].
+    /// Notes durably whether the mirror has all that was answered, but for these objects. Answer: [`Reply::Done`].
     NoteMirror { whole: bool, lacking: Vec<u64> },
     /// Which mirror there is, for a fragment that takes the place of one that is lost. Answer: [`Reply::Mirror`].
     FindMirror,
