@@ -113,8 +113,19 @@ fn a_failed_stage_names_its_file_and_can_be_tried_again_or_given_up() {
     fs::remove_file(&obstacle).unwrap();
     cluster.forebay(&["stage", "retry", "--path", &source, "--wait"]).expect_success();
     assert_eq!(fs::read_to_string(&target).unwrap(), "42");
-    let nothing = cluster.forebay(&["stage", "retry", "--path", &source]);
-    assert_eq!(nothing.code(), 66, "{}", nothing.stderr);
+    for words in [&["stage", "retry", "--path", &source][..], &["stage", "retry", "1"]] {
+        let nothing = cluster.forebay(words);
+        assert_eq!(nothing.code(), 66, "{words:?}: {}", nothing.stderr);
+    }
+    // Nor is anything released with the buffer's token alone: nobody has asked for the rest of it.
+    fs::remove_dir_all(&obstacle).unwrap();
+    fs::write(&obstacle, "in the way").unwrap();
+    let failed = cluster.forebay(&["stage", "out", &source, target.to_str().unwrap(), "--wait"]);
+    assert_eq!(failed.code(), 74, "{}{}", failed.stdout, failed.stderr);
+    fs::remove_file(&obstacle).unwrap();
+    cluster.forebay(&["stage", "retry", "1"]).expect_success();
+    assert_eq!(fs::read_to_string(&target).unwrap(), "42");
+    assert_eq!(fs::read_to_string(path.join("result")).unwrap(), "42", "it is still mounted");
 
     let later = pfs.join("later");
     let words = ["stage", "out", &source, later.to_str().unwrap(), "--at-job-end"];

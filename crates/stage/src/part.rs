@@ -1,7 +1,7 @@
 //! An entry that is being made and does not have its name yet.
 //!
-//! **Invariant:** what is not published is removed again, so that a failed entry leaves nothing at the target; also what
-//! a call has made that failed, as of a server whose answer was lost.
+//! **Invariant:** what is not published is removed again, so that a failed entry leaves nothing at the target, also of
+//! a call that failed and has made it, as of a server whose answer was lost.
 
 use std::path::{Path, PathBuf};
 

@@ -88,6 +88,11 @@ fn a_job_whose_forebay_was_killed_runs_again_and_only_once_at_a_time() {
     }
     run.kill().unwrap();
     run.wait().unwrap();
+    let refused = fake.forebay(&["stage", "retry", "1"]);
+    assert_eq!(refused.status.code(), Some(66), "half of its results: {}", said(&refused));
+    assert!(said(&refused).contains("forebay run --resume 1"), "{}", said(&refused));
+    assert_eq!(fake.count("post_run") + fake.count("data_out") + fake.count("teardown"), 0);
+    assert!(!fake.made("told"), "the job goes on");
     std::fs::remove_file(fake.work().join("started")).unwrap();
     let resumed = fake.start_forebay(&["run", "--resume"]);
     wait_until("the job starts again", || fake.made("started"));

@@ -1,7 +1,8 @@
 //! What the other stages of the same job's script have published where this one goes: `stages/7.0/journal` beside
 //! `stages/7.1/journal`. They run one after the other, so what is read at the start of one is whole.
 //!
-//! **Invariant:** what was published is known by its inode, not by its path: a folder may have several, by symbolic links.
+//! **Invariant:** what was published is known by its inode, not by its path: a folder may have several, by symbolic
+//! links.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::{self, File};

@@ -8,6 +8,7 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
+use rustix::fs::Advice;
 use wire::data::{Reply, Time};
 
 use super::{Object, Objects, POISON, measure};
@@ -16,11 +17,16 @@ use crate::integrity::guard::Change;
 use crate::integrity::repair::set_time;
 
 impl Objects {
-    /// What there is of an object, and whether anybody knows what it should be.
+    /// What there is of an object, and whether anybody knows what it should be. What is read of it next is what the disk
+    /// has: after a sync that failed the kernel goes on showing what was written, and calls the next sync a success.
     ///
     /// # Errors
     /// The errno of what failed.
     pub fn describe(&self, ino: u64) -> io::Result<Reply> {
+        if let Some(object) = self.in_place(ino)? {
+            self.sync_object(ino)?;
+            rustix::fs::fadvise(&object.file, 0, None, Advice::DontNeed)?;
+        }
         let unverified = self.keeper.unverified.has(ino);
         let sealed = !unverified && self.in_place(ino)?.is_some_and(|object| object.guard.is_untouched());
         let (size, mtime) =

@@ -217,3 +217,20 @@ fn what_is_removed_below_us_and_repaired_or_replaced_is_counted_once() {
     objects.destroy(2).unwrap();
     assert_eq!(space.used().unwrap(), 8192);
 }
+
+#[test]
+fn what_a_mirror_is_compared_by_is_read_from_its_disk() {
+    let folder = tempfile::tempdir_in("/var/tmp").unwrap();
+    std::fs::create_dir(folder.path().join("objects")).unwrap();
+    let objects = open(&folder, Arc::new(Space::counted(1 << 20)));
+    objects.write(2, 0, &[7; 8192]).unwrap();
+    let file = std::fs::File::open(objects.path(2)).unwrap();
+    let is_cached = || {
+        let mut bytes = [0; 4096];
+        let parts = &mut [std::io::IoSliceMut::new(&mut bytes)];
+        rustix::io::preadv2(&file, parts, 0, rustix::io::ReadWriteFlags::NOWAIT).is_ok()
+    };
+    assert!(is_cached());
+    objects.describe(2).unwrap();
+    assert!(!is_cached(), "what a failed sync did not bring to the disk is read back as if it had");
+}
