@@ -215,8 +215,8 @@ fn check_last(word: &LastWord, is_judged: bool, name: &str) -> Result<(), ApiErr
         |why: String| Err(user("mirror_lacks", why, "bring the node back: what it has is nowhere else"));
     let Some(fragment) = &word.served else {
         return refuse(
-            "the node has not served this part since control was started, and so it is not known whether its \
-             mirror was whole"
+            "the node has said nothing of this part yet, since control was started or the buffer was made, and so \
+             it is not known whether its mirror was whole"
                 .into(),
         );
     };
