@@ -117,15 +117,6 @@ fn a_failed_stage_names_its_file_and_can_be_tried_again_or_given_up() {
         let nothing = cluster.forebay(words);
         assert_eq!(nothing.code(), 66, "{words:?}: {}", nothing.stderr);
     }
-    // Nor is anything released with the buffer's token alone: nobody has asked for the rest of it.
-    fs::remove_dir_all(&obstacle).unwrap();
-    fs::write(&obstacle, "in the way").unwrap();
-    let failed = cluster.forebay(&["stage", "out", &source, target.to_str().unwrap(), "--wait"]);
-    assert_eq!(failed.code(), 74, "{}{}", failed.stdout, failed.stderr);
-    fs::remove_file(&obstacle).unwrap();
-    cluster.forebay(&["stage", "retry", "1"]).expect_success();
-    assert_eq!(fs::read_to_string(&target).unwrap(), "42");
-    assert_eq!(fs::read_to_string(path.join("result")).unwrap(), "42", "it is still mounted");
 
     let later = pfs.join("later");
     let words = ["stage", "out", &source, later.to_str().unwrap(), "--at-job-end"];
@@ -144,6 +135,31 @@ fn a_failed_stage_names_its_file_and_can_be_tried_again_or_given_up() {
     cluster.forebay(&["umount", &text]).expect_success();
     cluster.forebay(&["rm", "1"]).expect_success();
     assert!(!later.exists());
+}
+
+#[test]
+fn a_retry_of_a_buffer_without_a_job_releases_nothing() {
+    let cluster = Cluster::new();
+    let pfs = cluster.pfs("pfs");
+    let (path, text) = mounted(&cluster, &[]);
+    fs::write(path.join("result"), "42").unwrap();
+    fs::write(path.join("rest"), "nobody has asked for it").unwrap();
+    let obstacle = pfs.join("obstacle");
+    fs::write(&obstacle, "in the way").unwrap();
+    let (source, target) = (format!("{text}/result"), obstacle.join("result"));
+    let failed = cluster.forebay(&["stage", "out", &source, target.to_str().unwrap(), "--wait"]);
+    assert_eq!(failed.code(), 74, "{}{}", failed.stdout, failed.stderr);
+    fs::remove_file(&obstacle).unwrap();
+    cluster.forebay(&["stage", "retry", "1"]).expect_success();
+    assert_eq!(fs::read_to_string(&target).unwrap(), "42");
+    assert_eq!(
+        fs::read_to_string(path.join("rest")).unwrap(),
+        "nobody has asked for it",
+        "it is still mounted"
+    );
+    assert_eq!(cluster.forebay(&["stage", "retry", "1"]).code(), 66, "nothing has failed any more");
+    cluster.forebay(&["umount", &text]).expect_success();
+    cluster.forebay(&["rm", "1"]).expect_success();
 }
 
 #[test]

@@ -4,7 +4,6 @@
 use std::path::PathBuf;
 
 use model::phase::{Direction, Phase};
-
 use wire::control::{Change, StageStatus};
 
 use super::super::run::conclude;
@@ -44,6 +43,11 @@ async fn on_demand(client: Client, token: &str, output: &Output) -> Result<u8, F
     ended
 }
 
+/// Whether the script of a job stages it out.
+fn is_of_job(stage: &StageStatus) -> bool {
+    stage.direction == Direction::Out && !stage.is_on_demand()
+}
+
 /// Half of a job's results would be called complete.
 fn not_ended(context: &Context, token: &str) -> Failure {
     Failure::no_input(
@@ -51,7 +55,7 @@ fn not_ended(context: &Context, token: &str) -> Failure {
             "the job of buffer {token} was interrupted and has not ended, so its results are not complete"
         ),
         format!(
-            "run it again with `{}`, or copy what you want as it is with `forebay stage out`",
+            "run it again with `{}`; what it has written so far is in the buffer",
             context.output.command(&format!("run --resume {token}"))
         ),
     )
@@ -75,15 +79,13 @@ async fn retry_locked(context: &Context, token: &str, lock: RunLock) -> Result<O
         ));
     }
     let record = context.records.read(token)?.filter(|record| record.is_of(&status));
-    let of_script = |stage: &StageStatus| stage.direction == Direction::Out && !stage.is_on_demand();
-    if record.is_none() && !status.stages.iter().any(of_script) {
-        // Nobody ran a job here: what is in the buffer is its user's until `forebay rm`, mounted or not.
-        context.records.remove(lock, token);
+    if record.is_none() && !status.stages.iter().any(is_of_job) {
+        // What is in the buffer is its user's until `forebay rm`, mounted or not.
+        drop(lock);
         return Ok(None);
     }
-    if let Some(Job::Started { .. }) = record.as_ref().map(|record| &record.job)
-        && status.phase == Phase::Mounted
-    {
+    let is_started = record.as_ref().is_some_and(|record| matches!(record.job, Job::Started { .. }));
+    if is_started && status.phase == Phase::Mounted {
         return Err(not_ended(context, token));
     }
     context.end_leftover(token).await?;
@@ -94,15 +96,20 @@ async fn retry_locked(context: &Context, token: &str, lock: RunLock) -> Result<O
     let record = record.unwrap_or_else(|| {
         RunRecord::new(token.to_owned(), status.script.clone(), status.script.workdir.clone())
     });
-    let mut life = Life::new(context.session(token), &context.records, lock, record);
+    let life = Life::new(context.session(token), &context.records, lock, record);
+    Ok(Some(finish(context, token, life).await))
+}
+
+/// What follows a job.
+async fn finish(context: &Context, token: &str, mut life: Life<'_>) -> u8 {
     let ending = life.finish().await;
     let job = conclude(context, token, &ending, &life);
     // The job's status was reported when it ended; here the question is whether its results are out.
-    Ok(Some(match ending {
+    match ending {
         Ending::Completed => ExitCode::Success.number(),
         Ending::StageOutFailed(_) => ExitCode::StageOut.number(),
         _ => job,
-    }))
+    }
 }
 
 /// The job has not run, so there is nothing to stage out yet.

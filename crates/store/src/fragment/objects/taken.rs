@@ -17,8 +17,10 @@ use crate::integrity::guard::Change;
 use crate::integrity::repair::set_time;
 
 impl Objects {
-    /// What there is of an object, and whether anybody knows what it should be. What is read of it next is what the disk
-    /// has: after a sync that failed the kernel goes on showing what was written, and calls the next sync a success.
+    /// What there is of an object, and whether anybody knows what it should be.
+    ///
+    /// What is read of it next is what the disk has: after a sync that failed the kernel goes on showing what was
+    /// written, and calls the next sync a success.
     ///
     /// # Errors
     /// The errno of what failed.
