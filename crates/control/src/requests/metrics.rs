@@ -20,7 +20,9 @@ pub(super) async fn metrics<S: Site>(State(handler): State<Handler<S>>) -> Resul
     }
     let mut metrics = Metrics::new("control");
     add_pools(&mut metrics, &job_process::pools(app).await?);
-    add_nodes(&mut metrics, &nodes::describe_all(&handler).await?);
+    let nodes = nodes::describe_all(&handler).await?;
+    add_nodes(&mut metrics, &nodes);
+    add_unserved(&mut metrics, &nodes, &all);
     add_sessions(&mut metrics, &all);
     Ok(metrics)
 }
@@ -45,6 +47,17 @@ fn add_nodes(metrics: &mut Metrics, nodes: &[NodeStatus]) {
     add("node_capacity_bytes", "Bytes of flash on a node", |node| node.capacity_bytes);
     add("node_allocated_bytes", "Bytes of them that are allocated", |node| node.allocated_bytes);
     add("node_activations", "Namespaces mounted on a node", |node| node.activations.into());
+}
+
+/// The same parts that `forebay status` names. A node counts only what it finds on its disk; what it lost with that
+/// disk nobody else counts.
+fn add_unserved(metrics: &mut Metrics, nodes: &[NodeStatus], sessions: &[SessionStatus]) {
+    let parts = || sessions.iter().filter_map(|session| session.instance.as_ref()).flat_map(|i| &i.unserved);
+    let numbers = nodes.iter().map(|node| {
+        let count = parts().filter(|part| part.node == node.name).count();
+        (vec![("node", node.name.clone())], number(count as u64))
+    });
+    metrics.add("parts_unserved", "Parts of buffers that should be on a node and are not served", numbers);
 }
 
 fn add_sessions(metrics: &mut Metrics, sessions: &[SessionStatus]) {

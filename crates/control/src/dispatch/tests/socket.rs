@@ -12,7 +12,7 @@ use crate::lifecycle::job_process;
 use crate::requests::{Handler, router};
 use crate::rights::Policy;
 
-fn serve(it: &Fixture) -> Client {
+pub(super) fn serve(it: &Fixture) -> Client {
     let socket = it.dir.path().join("control.sock");
     let listener = server::bind(&socket, OpenTo::Ourselves).expect("the folder is ours");
     let handler = Handler { app: Arc::clone(&it.app), policy: Policy::Own, ending: Arc::new(Notify::new()) };

@@ -1,7 +1,10 @@
 //! A buffer is to be mounted while a node is still starting its part, or does not have it any more.
 
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::UnixStream;
 use wire::node::{FragmentStatus, NodeHealth};
 
+use super::socket::serve;
 use super::*;
 use crate::node_api::NodeApi;
 use crate::site::NodeView;
@@ -15,6 +18,16 @@ async fn says(it: &Fixture, part: FragmentStatus) {
     };
     let view = NodeView { name: "n0".into(), online: true, health: Some(health), ..NodeView::default() };
     it.site.world().views = vec![view];
+}
+
+/// What everybody may read of control.
+async fn metrics(it: &Fixture) -> String {
+    let _client = serve(it);
+    let mut stream = UnixStream::connect(it.dir.path().join("control.sock")).await.unwrap();
+    stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").await.unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).await.unwrap();
+    text
 }
 
 /// Begins to mount while the part is being started; gives how that ended once the part is `then`.
@@ -66,6 +79,8 @@ async fn a_part_that_its_node_does_not_have_any_more_is_told_and_nothing_is_moun
     it.site.world().views[0] = NodeView { health, asked, ..seen[0].clone() };
     let told = it.status().await.instance.unwrap().unserved;
     assert!(told.iter().any(|part| part.node == "n0" && part.why.contains("does not have it")), "{told:?}");
+    let text = metrics(&it).await;
+    assert!(text.contains("forebay_parts_unserved{node=\"n0\"} 1.0\n"), "{text}");
     // What a node said before the part was made says nothing of it.
     it.site.world().views[0].asked = None;
     assert!(it.status().await.instance.unwrap().unserved.is_empty());
