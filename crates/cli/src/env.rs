@@ -5,6 +5,9 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+/// Where a node service listens that is not told another folder.
+pub const NODE_SOCKET: &str = "/var/lib/forebay/node/node.sock";
+
 /// `FOREBAY_DIR`: the state folder where `--dir` is not given.
 pub fn state_folder() -> Option<PathBuf> {
     std::env::var_os("FOREBAY_DIR").filter(|value| !value.is_empty()).map(PathBuf::from)
@@ -14,6 +17,12 @@ pub fn state_folder() -> Option<PathBuf> {
 pub fn job_token() -> Option<String> {
     let set = |name| std::env::var(name).ok().filter(|value: &String| !value.is_empty());
     set("FOREBAY_TOKEN").or_else(|| set("SLURM_JOB_ID"))
+}
+
+/// `FOREBAY_NODE_SOCKET`: where the node service of this host listens.
+pub fn node_socket() -> PathBuf {
+    let named = std::env::var_os("FOREBAY_NODE_SOCKET").filter(|value| !value.is_empty());
+    named.map_or_else(|| NODE_SOCKET.into(), PathBuf::from)
 }
 
 /// `PATH`: where programs are looked for; the job gets it with a folder of ours in front.

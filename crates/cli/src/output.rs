@@ -6,6 +6,8 @@ use std::path::PathBuf;
 
 use indicatif::MultiProgress;
 
+use crate::render;
+
 /// What works on the buffers of a state folder.
 const OF_A_FOLDER: [&str; 8] = ["run", "status", "rm", "scrub", "fsck", "stage", "mount", "umount"];
 
@@ -34,7 +36,7 @@ impl Output {
     pub fn command(&self, command: &str) -> String {
         match &self.folder {
             None => format!("forebay {command}"),
-            Some(folder) => format!("forebay {command} --dir {}", folder.display()),
+            Some(folder) => format!("forebay {command} --dir {}", render::word(folder)),
         }
     }
 
@@ -97,5 +99,7 @@ mod tests {
         let advised = words.replace("status`", "status --dir /b`");
         assert_eq!(Output::new(false, Some("/b".into())).advised(words), advised);
         assert_eq!(Output::new(false, None).advised(words), words);
+        let spaced = Output::new(false, Some("/st dir".into()));
+        assert_eq!(spaced.command("rm 3"), "forebay rm 3 --dir '/st dir'");
     }
 }

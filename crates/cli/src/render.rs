@@ -1,5 +1,6 @@
 //! Numbers and names as people read them.
 
+use std::path::Path;
 use std::time::Duration;
 
 use model::phase::{AccessMode, Function, Phase};
@@ -13,11 +14,12 @@ pub fn bytes(count: u64) -> String {
 /// What is in a buffer, as far as all of its parts have said.
 pub fn used(instance: &InstanceStatus) -> String {
     let all_said = instance.intact.is_some() && instance.unserved.is_empty();
-    match (all_said, instance.used_bytes) {
-        (true, used) => bytes(used),
-        (_, 0) => "an unknown amount".to_owned(),
-        (_, used) => format!("at least {}", bytes(used)),
-    }
+    if all_said { bytes(instance.used_bytes) } else { at_least(instance.used_bytes) }
+}
+
+/// Bytes where not everybody has said, or not of now.
+pub fn at_least(count: u64) -> String {
+    if count == 0 { "an unknown amount".to_owned() } else { format!("at least {}", bytes(count)) }
 }
 
 /// Bytes in a second.
@@ -59,6 +61,16 @@ pub fn on_one_line(text: &str) -> String {
         }
     }
     line
+}
+
+/// A path as one word of a command that a shell reads.
+pub fn word(path: &Path) -> String {
+    let text = path.display().to_string();
+    let is_plain = |c: char| c.is_alphanumeric() || "/._-+=:,@%".contains(c);
+    if !text.is_empty() && text.chars().all(is_plain) {
+        return text;
+    }
+    format!("'{}'", text.replace('\'', r"'\''"))
 }
 
 /// What a function does, in the words of the summary.
@@ -115,6 +127,16 @@ mod tests {
         assert_eq!(span(Duration::from_millis(1_240)), "1.2 s");
         assert_eq!(span(Duration::from_secs(125)), "2 min 05 s");
         assert_eq!(span(Duration::from_secs(3_725)), "1 h 02 min");
+    }
+
+    #[test]
+    fn a_path_is_one_word_for_a_shell_that_reads_it() {
+        for path in ["/plain/path-1.0", "/a b/m", "/it's", "$DW_JOB_STRIPED/x", "/a\\b", "/x;y"] {
+            let command = format!("printf %s {}", word(Path::new(path)));
+            let read = std::process::Command::new("sh").arg("-c").arg(command).output().unwrap();
+            assert_eq!(String::from_utf8_lossy(&read.stdout), path);
+        }
+        assert_eq!(word(Path::new("/plain/path-1.0")), "/plain/path-1.0");
     }
 
     #[test]

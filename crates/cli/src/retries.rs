@@ -1,9 +1,12 @@
 //! Stages that failed: why, and the command that does them again.
 
+use std::path::Path;
+
 use model::phase::{Direction, StageKind, StageState};
 use wire::control::StageStatus;
 
 use crate::output::Output;
+use crate::render;
 
 /// Why a stage failed, with what to do about that; `None` where it did not.
 pub fn why(stage: &StageStatus) -> Option<String> {
@@ -21,8 +24,10 @@ pub fn command(stage: &StageStatus, output: &Output) -> Option<String> {
     };
     // Where the buffer is not mounted, a folder is told by its slash.
     let slash = if stage.kind == StageKind::Directory && !path.ends_with('/') { "/" } else { "" };
-    (stage.is_on_demand() && stage.state == StageState::Failed)
-        .then(|| output.command(&format!("stage retry {token} --path '{path}{slash}'")))
+    (stage.is_on_demand() && stage.state == StageState::Failed).then(|| {
+        let path = render::word(Path::new(&format!("{path}{slash}")));
+        output.command(&format!("stage retry {token} --path {path}"))
+    })
 }
 
 #[cfg(test)]

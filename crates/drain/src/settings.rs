@@ -168,14 +168,19 @@ impl Settings {
 
     /// This node's name.
     pub fn host(&self) -> String {
-        let own = || rustix::system::uname().nodename().to_string_lossy().into_owned();
-        plain(&self.host.clone().or_else(|| variable("SLURMD_NODENAME")).unwrap_or_else(own))
+        self.host.as_deref().map_or_else(own_host, plain)
     }
 
     /// Where the drainers of a job meet.
     pub fn rendezvous(&self) -> PathBuf {
         rendezvous(&self.to, self.session.as_deref())
     }
+}
+
+/// The name of this node where nobody gives it another.
+pub fn own_host() -> String {
+    let own = || rustix::system::uname().nodename().to_string_lossy().into_owned();
+    plain(&variable("SLURMD_NODENAME").unwrap_or_else(own))
 }
 
 /// Where the drainers of a session meet: the one that is named, else that of this job.

@@ -1,6 +1,7 @@
 //! What a drainer says of itself and of single files: JSON for its socket, the rendezvous and its users.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -88,6 +89,11 @@ impl Status {
         let is_over = self.settled && self.ended && self.owes_nothing();
         let answer = || Answer { host: self.host.clone(), landed: self.done, failed: vec![], open: vec![] };
         is_over.then(answer)
+    }
+
+    /// How long nothing has been heard of it.
+    pub fn silence(&self) -> Duration {
+        Duration::from_millis(now_ms().saturating_sub(self.updated_ms))
     }
 
     /// Seconds until everything is on the PFS, at the present rate.

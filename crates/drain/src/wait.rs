@@ -28,14 +28,14 @@ pub struct Sums {
 }
 
 /// How a wait ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Ending {
     /// All drainers answered.
     Answered(Vec<Answer>),
     /// No drainer has ever been at this rendezvous.
     Nobody,
-    /// These have not answered in time.
-    Silent(Vec<String>),
+    /// These have not answered in time; what they said last.
+    Silent(Vec<Status>),
 }
 
 /// A marker: everything of this name is on the PFS, of all nodes.
@@ -112,11 +112,10 @@ fn wait_for(
             return Ok(Ending::Answered(answers));
         }
         if give_up.is_some_and(|give_up| Instant::now() >= give_up) {
-            return Ok(Ending::Silent(silent.into_iter().map(|status| status.host.clone()).collect()));
+            return Ok(Ending::Silent(silent.into_iter().cloned().collect()));
         }
         for status in silent {
-            let silence = Duration::from_millis(now_ms().saturating_sub(status.updated_ms));
-            if silence > SILENCE_MAX && told.insert((status.host.clone(), false)) {
+            if status.silence() > SILENCE_MAX && told.insert((status.host.clone(), false)) {
                 watcher.silent(status);
             }
             if let Some(left) = late(status)

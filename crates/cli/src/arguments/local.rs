@@ -51,7 +51,7 @@ pub struct LocalNode {
         long,
         value_name = "FILE",
         env = "FOREBAY_NODE_SOCKET",
-        default_value = "/var/lib/forebay/node/node.sock"
+        default_value = crate::env::NODE_SOCKET
     )]
     pub node: PathBuf,
 }

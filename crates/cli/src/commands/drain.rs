@@ -1,16 +1,19 @@
 //! `forebay drain`: the drainers of node-local flash. They are found by their folders; no service is asked.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 use daemon::logging::last_words;
+use drain::rendezvous::SILENCE_MAX;
 use drain::settings::{self, Settings};
 use drain::status::{Answer, Status, Trouble};
 use drain::wait::{self, Ending, Sums, Watcher};
 use drain::{Order, order};
 
 use crate::arguments::{Drain, DrainHere, DrainOf};
+use crate::env;
 use crate::exit_code::ExitCode;
 use crate::failure::Failure;
 use crate::output::Output;
@@ -18,6 +21,10 @@ use crate::render;
 
 /// How long a drainer may take to start: it reads its ledger.
 const START_LIMIT: Duration = Duration::from_secs(30);
+
+/// How long a node service may take that does not answer where it is looked for: it may be elsewhere. It looks for
+/// requests three times a second.
+const UNSEEN_NODE_LIMIT: Duration = Duration::from_secs(5);
 
 /// As many files as are listed in an error.
 const LISTED_MAX: usize = 20;
@@ -48,9 +55,16 @@ fn start(settings: &Settings, output: &Output) -> Result<(), Failure> {
         return already(&status, settings, output);
     }
     may_begin(settings, &state)?;
-    if let Some(volume) = volume {
-        return ask_node(settings, &volume, output);
+    if let Some(volume) = volume
+        && ask_node(settings, &volume, output)?
+    {
+        return Ok(());
     }
+    start_own(settings, &state, output)
+}
+
+/// Starts the drainer whose folder is `state` as a process of this user's.
+fn start_own(settings: &Settings, state: &Path, output: &Output) -> Result<(), Failure> {
     let log = state.join("log");
     let unstarted = |error: &std::io::Error| Failure::local("start the drain of", &settings.from, error);
     let program = daemon::spawn::sibling("forebay-drain").map_err(|error| unstarted(&error))?;
@@ -59,7 +73,7 @@ fn start(settings: &Settings, output: &Output) -> Result<(), Failure> {
     let pid = pid.map_err(|error| unstarted(&error))?;
     let give_up = Instant::now() + START_LIMIT;
     loop {
-        if let Some(status) = ask(&state, Order::Status)? {
+        if let Some(status) = ask(state, Order::Status)? {
             say_begun(&status, output);
             return Ok(());
         }
@@ -99,7 +113,9 @@ fn state_of(from: &Path, state: Option<&Path>) -> PathBuf {
     state.map_or_else(own, Path::to_owned)
 }
 
-fn ask_node(settings: &Settings, volume: &Path, output: &Output) -> Result<(), Failure> {
+/// Has the node service run the drainer; whether it does. It does not where there is none: the folder is none of its
+/// volumes then.
+fn ask_node(settings: &Settings, volume: &Path, output: &Output) -> Result<bool, Failure> {
     let state = volume.join(settings::OWN_FOLDER);
     let failed = |error: &std::io::Error| Failure::local("ask for the drain of", volume, error);
     let words = settings.request().map_err(|error| failed(&error))?;
@@ -108,12 +124,17 @@ fn ask_node(settings: &Settings, volume: &Path, output: &Output) -> Result<(), F
         .and_then(|()| disk::replace(&request, &words))
         .and_then(|()| drain::start::go_on(&state))
         .map_err(|error| failed(&error))?;
-    let give_up = Instant::now() + START_LIMIT;
+    let is_there = node_answers();
+    let give_up = Instant::now() + if is_there { START_LIMIT } else { UNSEEN_NODE_LIMIT };
     loop {
         if let Some(status) = ask(&state, Order::Status)? {
-            return already(&status, settings, output);
+            return already(&status, settings, output).map(|()| true);
         }
         if Instant::now() > give_up {
+            if !is_there {
+                output.note("forebay: no node service takes the drain: it is started in this session");
+                return Ok(false);
+            }
             return Err(Failure::unavailable(
                 format!("the node service has not started the drain of {}", volume.display()),
                 "look at its log on this node",
@@ -121,6 +142,13 @@ fn ask_node(settings: &Settings, volume: &Path, output: &Output) -> Result<(), F
         }
         std::thread::sleep(Duration::from_millis(20));
     }
+}
+
+/// Whether somebody may listen at the node service's socket: users may not reach it.
+fn node_answers() -> bool {
+    use std::io::ErrorKind::{ConnectionRefused, NotFound};
+    let connected = std::os::unix::net::UnixStream::connect(env::node_socket());
+    !connected.is_err_and(|error| matches!(error.kind(), NotFound | ConnectionRefused))
 }
 
 fn already(status: &Status, settings: &Settings, output: &Output) -> Result<(), Failure> {
@@ -131,8 +159,8 @@ fn already(status: &Status, settings: &Settings, output: &Output) -> Result<(), 
     Err(Failure::usage(
         format!("{} is drained to {} already", status.from.display(), status.to.display()),
         format!(
-            "wait until it is done, or end it with `forebay drain stop --from '{}'`, then repeat the command",
-            status.from.display()
+            "wait until it is done, or end it with `forebay drain stop --from {}`, then repeat the command",
+            render::word(&status.from)
         ),
     ))
 }
@@ -163,7 +191,7 @@ fn status(of: &DrainOf, output: &Output) -> Result<(), Failure> {
         return Ok(());
     }
     for status in &statuses {
-        output.say(&line(status));
+        output.say(&format!("{}{}", line(status), silence(status).unwrap_or_default()));
         for trouble in status.troubles.iter().take(LISTED_MAX) {
             output.say(&format!("  {}; {}", trouble.message, trouble.advice));
         }
@@ -212,8 +240,37 @@ fn line(status: &Status) -> String {
     line
 }
 
+/// What is said of a drainer that is not there any more, or may not be: its figures are old.
+fn silence(status: &Status) -> Option<String> {
+    let seconds = status.silence().as_secs();
+    if status.ended {
+        return Some(format!("; it was stopped {seconds} s ago"));
+    }
+    let why = match status.silence() > SILENCE_MAX {
+        _ if is_gone(status) => format!("as of {seconds} s ago: no drain runs there any more; "),
+        true => format!("as of {seconds} s ago: it has not been heard of since; if it does not run, "),
+        false => return None,
+    };
+    Some(format!("; {why}{} on {} starts it again", start_command(status), status.host))
+}
+
+/// Whether a drainer of this node has ended without a word.
+fn is_gone(status: &Status) -> bool {
+    let is_silent = || matches!(order(&state_of(&status.from, None), Order::Status), Ok(None));
+    // One that has ended and that nobody has waited for yet has no program any more.
+    let program = || std::fs::read_link(format!("/proc/{}/exe", status.pid));
+    let is_ended = || program().is_err_and(|error| disk::is_absent(&error));
+    status.host == settings::own_host() && is_silent() && is_ended()
+}
+
+/// The command that starts a drainer again, on its node and in its job.
+fn start_command(status: &Status) -> String {
+    let (from, to) = (render::word(&status.from), render::word(&status.to));
+    format!("`forebay drain start --from {from} --to {to}`")
+}
+
 fn wait_for(of: &DrainOf, timeout: Option<u64>, output: &Output) -> Result<Vec<Answer>, Failure> {
-    let (folder, to) = (settings::rendezvous(&of.to, of.session.as_deref()), of.to.display().to_string());
+    let folder = settings::rendezvous(&of.to, of.session.as_deref());
     let mut told = Told { output, last: None };
     let ended = wait::wait(&folder, timeout.map(Duration::from_secs), &mut told);
     let ended = ended.map_err(|error| Failure::local("read the drainers' files in", &of.to, &error))?;
@@ -223,16 +280,28 @@ fn wait_for(of: &DrainOf, timeout: Option<u64>, output: &Output) -> Result<Vec<A
     }
     match ended {
         Ending::Nobody => Err(nobody(of)),
-        Ending::Silent(hosts) => Err(Failure::Refused {
-            exit: ExitCode::StageOut,
-            message: format!("the drainers of {} have not answered in time", hosts.join(", ")),
-            advice: format!("see `forebay drain status --to '{to}'`; what is on these nodes stays there"),
-        }),
+        Ending::Silent(silent) => Err(unanswered(&silent, of)),
         Ending::Answered(answers) if answers.iter().all(Answer::is_whole) => {
             output.say("All files moved");
             Ok(answers)
         }
         Ending::Answered(answers) => Err(not_whole(&answers, output)),
+    }
+}
+
+/// What to do about drainers that do not answer.
+fn unanswered(silent: &[Status], of: &DrainOf) -> Failure {
+    let hosts: Vec<&str> = silent.iter().map(|status| status.host.as_str()).collect();
+    let again: BTreeSet<String> = silent.iter().map(start_command).collect();
+    let again = again.into_iter().collect::<Vec<String>>().join(" or ");
+    Failure::Refused {
+        exit: ExitCode::StageOut,
+        message: format!("the drainers of {} have not answered in time", hosts.join(", ")),
+        advice: format!(
+            "see `forebay drain status --to {}`; what is on these nodes stays there, and {again} on a node starts \
+             one that does not run",
+            render::word(&of.to)
+        ),
     }
 }
 
@@ -278,7 +347,7 @@ fn tell(here: &DrainHere, what: Order, done: &str, output: &Output) -> Result<()
     let Some(status) = ask(&state, what)? else {
         return Err(Failure::no_input(
             format!("nothing drains {}", here.from.display()),
-            format!("start it with `forebay drain start --from '{}' --to FOLDER`", here.from.display()),
+            format!("start it with `forebay drain start --from {} --to FOLDER`", render::word(&here.from)),
         ));
     };
     output.say(&format!("forebay: the drain of {} {done}; {}", here.from.display(), line(&status)));
@@ -295,10 +364,10 @@ fn ask(state: &Path, what: Order) -> Result<Option<Status>, Failure> {
 }
 
 fn nobody(of: &DrainOf) -> Failure {
-    let to = of.to.display();
+    let to = render::word(&of.to);
     Failure::no_input(
-        format!("nothing has been drained to {to} in this session"),
-        format!("start it with `forebay drain start --from FOLDER --to '{to}'` on each node of --session"),
+        format!("nothing has been drained to {} in this session", of.to.display()),
+        format!("start it with `forebay drain start --from FOLDER --to {to}` on each node of --session"),
     )
 }
 

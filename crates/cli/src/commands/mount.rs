@@ -107,7 +107,7 @@ async fn pre_run(context: &Context, token: &str, shared: bool, path: &Path) -> R
     ));
     output.say(&format!(
         "         unmount it with `{}`",
-        output.command(&format!("umount {}", path.display()))
+        output.command(&format!("umount {}", render::word(path)))
     ));
     Ok(ExitCode::Success.number())
 }

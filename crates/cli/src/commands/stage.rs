@@ -94,7 +94,7 @@ async fn ask(
         && let Some(path) = buffer_side(direction, arguments)
     {
         let token = arguments.token.iter().map(|token| format!(" --token {token}")).collect::<String>();
-        let command = output.command(&format!("stage wait {}{token}", path.display()));
+        let command = output.command(&format!("stage wait {}{token}", render::word(path)));
         output.note(&format!("         `{command}` shows how it goes"));
     }
     Ok(ExitCode::Success.number())
