@@ -1,9 +1,12 @@
 //! `forebay mount` and `forebay umount`.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
+use rustix::process::Signal;
 use tests::cluster::Cluster;
+use tests::processes::wait_until;
 use tests::tree;
 
 fn mount_point(cluster: &Cluster) -> (PathBuf, String) {
@@ -72,6 +75,61 @@ fn a_mounted_buffer_behaves_like_a_file_system() {
     let status = std::process::Command::new("bash").arg("-c").arg(commands).current_dir(&path).status();
     assert!(status.expect("bash is there").success());
     cluster.forebay(&["umount", &text]).expect_success();
+}
+
+#[test]
+fn a_command_says_that_control_does_not_answer_and_a_signal_ends_it() {
+    let cluster = Cluster::new();
+    let (_, text) = mount_point(&cluster);
+    cluster.forebay(&["mount", &text, "--capacity", "256MiB"]).expect_success();
+    let control = cluster.process("forebay-control", "");
+    control.signal(Signal::STOP);
+    for words in [&["umount", &text, "--force"][..], &["status"]] {
+        let mut waits = cluster.start(words);
+        let told = || waits.output().contains("forebay-control, which does not answer");
+        let is_told = wait_until(Duration::from_secs(20), told);
+        waits.signal_group(Signal::TERM);
+        let is_ended = wait_until(Duration::from_secs(10), || !waits.is_running());
+        let said = waits.output();
+        if !(is_told && is_ended) {
+            control.signal(Signal::CONT);
+        }
+        assert!(is_told && is_ended, "{words:?}: {is_told} {is_ended} {said}");
+        assert_eq!(waits.wait().code(), 130, "{said}");
+    }
+    control.signal(Signal::CONT);
+    cluster.forebay(&["umount", &text]).code();
+}
+
+#[test]
+fn rm_says_what_stays_and_where_after_an_older_database_was_put_back() {
+    let cluster = Cluster::new();
+    let (path, text) = mount_point(&cluster);
+    let unmount = || {
+        cluster.forebay(&["umount", &text]).expect_success();
+        assert!(wait_until(Duration::from_secs(20), || cluster.processes().is_empty()));
+    };
+    let move_database = |from: &Path, to: &Path| {
+        for entry in fs::read_dir(from).unwrap().map(|entry| entry.unwrap()) {
+            if entry.file_name().to_string_lossy().starts_with("control.db") {
+                fs::rename(entry.path(), to.join(entry.file_name())).unwrap();
+            }
+        }
+    };
+    let [older, newer] = ["older", "newer"].map(|name| cluster.pfs(name));
+    cluster.forebay(&["mount", &text, "--capacity", "64MiB"]).expect_success();
+    fs::write(path.join("file"), vec![7; 5 << 20]).unwrap();
+    unmount();
+    move_database(&cluster.state, &older);
+    cluster.forebay(&["mount", &text, "--capacity", "64MiB"]).expect_success();
+    unmount();
+    move_database(&cluster.state, &newer);
+    move_database(&older, &cluster.state);
+
+    let part = cluster.state.join("nodes/n0/fragments/i1");
+    let removed = cluster.forebay(&["rm", "1"]).expect_success();
+    let said = format!("{}{}", removed.stdout, removed.stderr);
+    assert!(part.exists() && said.contains(part.to_str().unwrap()) && !said.contains("destroyed"), "{said}");
 }
 
 #[test]

@@ -15,6 +15,7 @@ pub mod status;
 pub mod umount;
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use wire::control::SessionStatus;
 
@@ -156,23 +157,64 @@ fn folder_of(command: &Command, cluster: bool, dir: Option<PathBuf>) -> Option<P
     if cluster && !is_of_either { disk::state::folder(None).ok() } else { dir }
 }
 
+/// How long a command that was interrupted may take to end by itself.
+const GRACE: Duration = Duration::from_secs(1);
+
 /// The same with this user's own control service; stages also with a cluster's.
 fn run_own(command: Command, cluster: bool, output: &Output, dir: Option<PathBuf>) -> Result<u8, Failure> {
+    use arguments::Stage::Retry;
+    // These see to interrupts by themselves, and calls of a cluster's control block: the signal ends them.
+    let cleans_up = match &command {
+        Command::Run(_) => true,
+        Command::Stage(stage) => cluster || matches!(stage, Retry(retry) if retry.path.is_none()),
+        _ => false,
+    };
+    let running = run_async(command, cluster, output, dir);
     block_on(async {
-        match command {
-            Command::Run(arguments) => run::run(arguments, output, dir).await,
-            Command::Status(arguments) => status::run(&arguments, output, dir).await,
-            Command::Rm(arguments) => rm::run(&arguments, output, dir).await,
-            Command::Scrub(arguments) => integrity::scrub(&arguments, output, dir).await,
-            Command::Fsck(arguments) => integrity::fsck(&arguments, output, dir).await,
-            Command::Stage(command) => stage::run(&command, cluster, output, dir).await,
-            Command::Mount(arguments) => mount::run(&arguments, output, dir).await,
-            Command::Umount(arguments) => umount::run(&arguments, output, dir).await,
-            Command::Srun { .. }
-            | Command::SrunRank { .. }
-            | Command::Drain(_)
-            | Command::Local(_)
-            | Command::Node(_) => Ok(ExitCode::Bug.number()),
+        if cleans_up {
+            return running.await;
+        }
+        tokio::select! {
+            ended = running => ended,
+            interrupted = interrupted() => Err(interrupted),
         }
     })
+}
+
+/// Why a command ends that was interrupted while control has not answered: what that was asked for goes on.
+async fn interrupted() -> Failure {
+    match Interrupts::listen() {
+        Ok(interrupts) => interrupts.reached(1).await,
+        // The command listens as well, and says so.
+        Err(_) => std::future::pending().await,
+    }
+    tokio::time::sleep(GRACE).await;
+    Failure::Refused {
+        exit: ExitCode::Cancelled,
+        message: "interrupted before forebay-control has answered".into(),
+        advice: "`forebay status` says what it did".into(),
+    }
+}
+
+async fn run_async(
+    command: Command,
+    cluster: bool,
+    output: &Output,
+    dir: Option<PathBuf>,
+) -> Result<u8, Failure> {
+    match command {
+        Command::Run(arguments) => run::run(arguments, output, dir).await,
+        Command::Status(arguments) => status::run(&arguments, output, dir).await,
+        Command::Rm(arguments) => rm::run(&arguments, output, dir).await,
+        Command::Scrub(arguments) => integrity::scrub(&arguments, output, dir).await,
+        Command::Fsck(arguments) => integrity::fsck(&arguments, output, dir).await,
+        Command::Stage(command) => stage::run(&command, cluster, output, dir).await,
+        Command::Mount(arguments) => mount::run(&arguments, output, dir).await,
+        Command::Umount(arguments) => umount::run(&arguments, output, dir).await,
+        Command::Srun { .. }
+        | Command::SrunRank { .. }
+        | Command::Drain(_)
+        | Command::Local(_)
+        | Command::Node(_) => Ok(ExitCode::Bug.number()),
+    }
 }

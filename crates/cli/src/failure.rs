@@ -78,11 +78,11 @@ impl Failure {
         )
     }
 
-    /// Of a command that has no script: what control blames the user for is the command line.
+    /// Of a command that has no script: what would be the script's fault is the command line's.
     pub fn of_command_line(self) -> Failure {
         match self {
-            Failure::Api(ApiError { blame: Blame::User, message, advice, .. }) => {
-                Failure::usage(message, advice)
+            Failure::Api(error) if ExitCode::of_refusal(&error) == ExitCode::Script => {
+                Failure::usage(error.message, error.advice)
             }
             other => other,
         }

@@ -12,6 +12,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use api::CallError;
+use api::endpoint::Endpoint;
 use daemon::client::Client;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -31,11 +32,22 @@ const START: Duration = Duration::from_secs(15);
 /// How long nodes may take to report to a service that was just started.
 const NODES: Duration = Duration::from_secs(3);
 
+/// How long a call takes before the service is asked whether it is there at all, and how long that may take.
+pub const PROBED: Duration = Duration::from_secs(3);
+pub const PROBE_LIMIT: Duration = Duration::from_secs(2);
+
 /// Waiting that is longer than this is explained.
 pub const EXPLAINED: Duration = Duration::from_secs(2);
 
 /// Between two attempts.
 const PAUSE: Duration = Duration::from_millis(100);
+
+/// What is said while a service takes connections, or is to take them, and answers nothing.
+pub fn does_not_answer(endpoint: &Endpoint) -> String {
+    format!(
+        "forebay: waiting for forebay-control, which does not answer at {endpoint}; an interrupt ends this command"
+    )
+}
 
 /// The control service of one state folder.
 pub struct Service {
@@ -143,7 +155,7 @@ impl Service {
         let mut explained = false;
         loop {
             let asked = Instant::now();
-            let cause = match call().await {
+            let cause = match self.noting(call(), &mut explained).await {
                 Ok(reply) => return Ok(reply),
                 // Another command found it idle at the moment that we came.
                 Err(CallError::Refused(error)) if error.code == "stopping" => error.message,
@@ -166,6 +178,23 @@ impl Service {
             tokio::time::sleep(PAUSE).await;
             // A failed start is tried again as well, until patience ends.
             let _ = self.ensure_up().await;
+        }
+    }
+
+    /// Awaits a reply; says so once where the service answers nothing at all meanwhile.
+    async fn noting<R>(&self, call: impl Future<Output = R>, explained: &mut bool) -> R {
+        let mut call = std::pin::pin!(call);
+        loop {
+            if let Ok(reply) = tokio::time::timeout(PROBED, &mut call).await {
+                return reply;
+            }
+            if !*explained
+                && let Err(CallError::Unreachable { endpoint, .. }) =
+                    self.once(PROBE_LIMIT).get::<serde_json::Value>("/v1/pools").await
+            {
+                self.output.note(&does_not_answer(&endpoint));
+                *explained = true;
+            }
         }
     }
 

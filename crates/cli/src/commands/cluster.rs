@@ -4,11 +4,16 @@
 use std::path::Path;
 use std::time::Duration;
 
+use std::sync::mpsc::{self, RecvTimeoutError};
+
 use api::CallError;
-use api::control::{Control, session_path};
+use api::control::session_path;
 use api::endpoint::Endpoint;
+use model::phase::{Direction, StageState};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use wire::control::{CLI, SessionStatus, Status, Teardown, TeardownReply};
+use wire::control::{CLI, SessionStatus, StageStatus, Status, Teardown, TeardownReply};
 
 use super::status::AGAIN;
 use super::status::report::{Report, Run};
@@ -17,10 +22,59 @@ use crate::arguments;
 use crate::env;
 use crate::exit_code::ExitCode;
 use crate::failure::Failure;
+use crate::life::{Ending, Told};
 use crate::output::Output;
+use crate::service::{PROBE_LIMIT, PROBED, does_not_answer};
+use crate::summary::Summary;
 
 /// How long a control service that is just starting again is waited for.
-pub const RESTART: Duration = Duration::from_secs(20);
+const RESTART: Duration = Duration::from_secs(20);
+
+/// The cluster's control service. Its calls block, so that any signal ends the command.
+pub struct Control {
+    control: api::control::Control,
+    output: Output,
+}
+
+impl Control {
+    /// The control service that this machine's commands are for.
+    pub fn of_cluster(output: &Output) -> Control {
+        Control { control: api::control::Control::patient(RESTART), output: output.clone() }
+    }
+
+    /// `GET path`.
+    ///
+    /// # Errors
+    /// Control refused, or is not to be reached.
+    pub fn get<R: DeserializeOwned>(&self, path: &str) -> Result<R, Failure> {
+        self.noting(|| self.control.get(path))
+    }
+
+    /// `POST path`.
+    ///
+    /// # Errors
+    /// As [`Control::get`].
+    pub fn post<B: Serialize, R: DeserializeOwned>(&self, path: &str, body: &B) -> Result<R, Failure> {
+        self.noting(|| self.control.post(path, body))
+    }
+
+    /// Says so once where the service answers nothing at all while `call` waits for it.
+    fn noting<R>(&self, call: impl FnOnce() -> Result<R, CallError>) -> Result<R, Failure> {
+        let (ended, waiting) = mpsc::channel::<()>();
+        let output = self.output.clone();
+        std::thread::spawn(move || {
+            while let Err(RecvTimeoutError::Timeout) = waiting.recv_timeout(PROBED) {
+                let probed = api::control::Control::within(PROBE_LIMIT).get::<Value>("/v1/pools");
+                if let Err(CallError::Unreachable { endpoint, .. }) = probed {
+                    return output.note(&does_not_answer(&endpoint));
+                }
+            }
+        });
+        let reply = call();
+        drop(ended);
+        reply.map_err(failure)
+    }
+}
 
 /// Whether commands without a state folder are for a cluster.
 pub fn is_meant(dir: Option<&Path>) -> bool {
@@ -32,9 +86,9 @@ pub fn is_meant(dir: Option<&Path>) -> bool {
 /// # Errors
 /// Control is not to be reached.
 pub fn status(arguments: &arguments::Status, output: &Output) -> Result<u8, Failure> {
-    let control = Control::patient(RESTART);
+    let control = Control::of_cluster(output);
     loop {
-        let status: Status = control.get("/v1/status").map_err(failure)?;
+        let status: Status = control.get("/v1/status")?;
         Report::of(status, output, |_| Run::Cluster).show(output, arguments.json);
         if !arguments.watch {
             return Ok(ExitCode::Success.number());
@@ -51,9 +105,9 @@ pub fn status(arguments: &arguments::Status, output: &Output) -> Result<u8, Fail
 /// # Errors
 /// There is none, a job has it, or control refuses.
 pub fn rm(arguments: &arguments::Rm, output: &Output) -> Result<u8, Failure> {
-    let control = Control::patient(RESTART);
+    let control = Control::of_cluster(output);
     let token = checked_token(&arguments.token)?;
-    let known: SessionStatus = control.get(&session_path(token, "")).map_err(failure)?;
+    let known: SessionStatus = control.get(&session_path(token, ""))?;
     let managed = known.caller != CLI && known.persistent.is_none() && known.quarantined.is_none();
     if managed && !arguments.force {
         return Err(Failure::Refused {
@@ -66,10 +120,10 @@ pub fn rm(arguments: &arguments::Rm, output: &Output) -> Result<u8, Failure> {
         output.note(&owed);
     }
     if known.busy.is_some() {
-        control.post::<_, Value>(&session_path(token, "/cancel"), &json!({})).map_err(failure)?;
+        control.post::<_, Value>(&session_path(token, "/cancel"), &json!({}))?;
     }
     let hurry = Teardown { hurry: true };
-    let reply: TeardownReply = control.post(&session_path(token, "/teardown"), &hurry).map_err(failure)?;
+    let reply: TeardownReply = control.post(&session_path(token, "/teardown"), &hurry)?;
     if let Some(why) = reply.kept {
         return Err(Failure::unavailable(why, "look into `journalctl -u forebay-control` on its host"));
     }
@@ -82,18 +136,34 @@ pub fn rm(arguments: &arguments::Rm, output: &Output) -> Result<u8, Failure> {
 /// # Errors
 /// There is none, a stage fails again, or control refuses.
 pub fn retry(token: &str, json: bool, output: &Output) -> Result<u8, Failure> {
-    let control = Control::patient(RESTART);
+    let control = Control::of_cluster(output);
     let path = |function| session_path(token, function);
     checked_token(token)?;
-    let done: SessionStatus = control.post(&path("/data_out"), &json!({})).map_err(failure)?;
+    let done: SessionStatus = match control.post(&path("/data_out"), &json!({})) {
+        Ok(done) => done,
+        Err(Failure::Api(error)) => {
+            let status: SessionStatus = control.get(&path(""))?;
+            let failed =
+                |stage: &StageStatus| stage.direction == Direction::Out && stage.state == StageState::Failed;
+            if !status.stages.iter().any(failed) {
+                return Err(Failure::Api(error));
+            }
+            let kept = status.kept.clone().unwrap_or_else(|| error.message.clone());
+            let told = Told { status: Some(status), kept: Some(kept), ..Told::default() };
+            return Ok(summed_up(token, &Ending::StageOutFailed(error), &told, output));
+        }
+        Err(failure) => return Err(failure),
+    };
     let quarantined = done.quarantined.is_some();
     if quarantined {
         let patient = Teardown { hurry: false };
-        control.post::<_, TeardownReply>(&path("/teardown"), &patient).map_err(failure)?;
+        control.post::<_, TeardownReply>(&path("/teardown"), &patient)?;
     }
     if json {
-        output.object(&done);
-    } else if quarantined {
+        let told = Told { status: Some(done), ..Told::default() };
+        return Ok(summed_up(token, &Ending::Completed, &told, output));
+    }
+    if quarantined {
         output.say(&format!("forebay: buffer {token} is staged out and released"));
     } else {
         output.say(&format!(
@@ -103,8 +173,18 @@ pub fn retry(token: &str, json: bool, output: &Output) -> Result<u8, Failure> {
     Ok(ExitCode::Success.number())
 }
 
+/// Prints the summary; the result is the process's exit status.
+fn summed_up(token: &str, ending: &Ending, told: &Told, output: &Output) -> u8 {
+    let summary = Summary::new(token, ending, told, output);
+    output.say(&summary.text());
+    if output.json() {
+        output.object(&summary);
+    }
+    summary.exit_status()
+}
+
 /// Why a call failed, in this command's terms.
-pub fn failure(error: CallError) -> Failure {
+fn failure(error: CallError) -> Failure {
     match error {
         CallError::Refused(error) => Failure::Api(error),
         CallError::Garbled { .. } => Failure::Garbled(error.reason()),

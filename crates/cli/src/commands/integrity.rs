@@ -3,11 +3,12 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use api::control::{Control, session_path};
+use api::control::session_path;
 use serde::Serialize;
 use wire::node::{Damage, FsckReport, FsckSpec, PartTrouble, ScrubSpec, ScrubStatus};
 
-use super::{Context, checked_token, cluster};
+use super::cluster::Control;
+use super::{Context, checked_token};
 use crate::arguments::{Fsck, Scrub};
 use crate::exit_code::ExitCode;
 use crate::failure::Failure;
@@ -74,7 +75,7 @@ async fn scrub_own(context: &Context, token: &str, spec: ScrubSpec) -> Result<Sc
 /// As [`scrub`].
 pub fn cluster_scrub(arguments: &Scrub, output: &Output) -> Result<u8, Failure> {
     let (token, spec) = (checked_token(&arguments.token)?, spec(arguments)?);
-    told(token, &scrub_cluster(&Control::patient(cluster::RESTART), token, spec)?, None, output)
+    told(token, &scrub_cluster(&Control::of_cluster(output), token, spec)?, None, output)
 }
 
 /// The same on a cluster.
@@ -83,21 +84,20 @@ pub fn cluster_scrub(arguments: &Scrub, output: &Output) -> Result<u8, Failure> 
 /// As [`fsck`].
 pub fn cluster_fsck(arguments: &Fsck, output: &Output) -> Result<u8, Failure> {
     let token = checked_token(&arguments.token)?;
-    let control = Control::patient(cluster::RESTART);
+    let control = Control::of_cluster(output);
     let scrubbed = scrub_cluster(&control, token, ScrubSpec::default())?;
     let spec = FsckSpec { repair: arguments.repair };
-    let compared: FsckReport =
-        control.post(&session_path(token, "/fsck"), &spec).map_err(cluster::failure)?;
+    let compared: FsckReport = control.post(&session_path(token, "/fsck"), &spec)?;
     told(token, &scrubbed, Some(&compared), output)
 }
 
 fn scrub_cluster(control: &Control, token: &str, spec: ScrubSpec) -> Result<ScrubStatus, Failure> {
     let path = session_path(token, "/scrub");
-    let start = || control.post::<_, ScrubStatus>(&path, &spec).map_err(cluster::failure);
+    let start = || control.post::<_, ScrubStatus>(&path, &spec);
     let mut status = start()?;
     while status.running || !status.begun {
         std::thread::sleep(AGAIN);
-        status = control.get(&path).map_err(cluster::failure)?;
+        status = control.get(&path)?;
         if !status.begun {
             status = start()?;
         }

@@ -1,10 +1,9 @@
 //! `forebay node lost`: an operator gives up a storage node of a cluster.
 
-use api::control::Control;
 use serde_json::json;
 use wire::control::Lost;
 
-use super::cluster::{RESTART, failure};
+use super::cluster::Control;
 use crate::arguments::Node;
 use crate::exit_code::ExitCode;
 use crate::failure::Failure;
@@ -24,7 +23,7 @@ pub fn run(command: &Node, cluster: bool, output: &Output) -> Result<u8, Failure
         ));
     }
     let path = format!("/v1/nodes/{name}/lost");
-    let lost: Lost = Control::patient(RESTART).post(&path, &json!({})).map_err(failure)?;
+    let lost: Lost = Control::of_cluster(output).post(&path, &json!({}))?;
     if *json {
         output.object(&lost);
     } else {

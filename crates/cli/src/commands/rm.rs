@@ -65,7 +65,10 @@ async fn remove(context: &Context, token: &str, force: bool) -> Result<Option<St
         })?;
     }
     match session.teardown(true).await? {
-        None => Ok(Some(destroyed(&status))),
+        None => {
+            let left = left(context, &status);
+            Ok(Some(if left.is_empty() { destroyed(&status) } else { given_up(token, &left) }))
+        }
         Some(why) => {
             Err(Failure::unavailable(why, "read the logs in the state folder, then repeat the command"))
         }
@@ -87,9 +90,31 @@ pub(super) fn owed(status: &SessionStatus) -> Option<String> {
     })
 }
 
+/// The folders of its parts that their nodes did not remove: control was set back meanwhile, as with a backup of its
+/// database, and they pass for another buffer's.
+fn left(context: &Context, status: &SessionStatus) -> Vec<PathBuf> {
+    let Some(instance) = &status.instance else { return Vec::new() };
+    let nodes = context.service.folder().join("nodes");
+    let parts = instance.nodes.iter().map(|node| nodes.join(node).join("fragments").join(&instance.id));
+    // What cannot be looked at may be there.
+    parts.filter(|part| disk::exists(part).unwrap_or(true)).collect()
+}
+
+/// What is left of a buffer that control has forgotten.
+fn given_up(token: &str, left: &[PathBuf]) -> String {
+    let left: Vec<String> = left.iter().map(|part| part.display().to_string()).collect();
+    let left = left.join(" ");
+    format!(
+        "forebay: forgot buffer {token}, and kept {left}, as another buffer has had the same number; where nobody \
+         needs what is there, remove it while nothing is mounted"
+    )
+}
+
 /// What went with the buffer.
 pub(super) fn destroyed(status: &SessionStatus) -> String {
-    let used = status.instance.as_ref().map_or_else(|| render::bytes(0), render::used);
+    // As the nodes said last, which may be before a stage that has just ended.
+    let used = status.instance.as_ref().map(|instance| render::at_least(instance.used_bytes));
+    let used = used.unwrap_or_else(|| render::bytes(0));
     let lost = undrained(status);
     let mut line = format!("forebay: destroyed buffer {} with {used}", status.token);
     if !lost.is_empty() {
@@ -100,9 +125,6 @@ pub(super) fn destroyed(status: &SessionStatus) -> String {
 
 #[cfg(test)]
 mod tests {
-    use wire::control::InstanceStatus;
-    use wire::node::PartTrouble;
-
     use super::*;
     use crate::fixtures;
 
@@ -110,7 +132,7 @@ mod tests {
     fn the_last_words_name_what_was_not_staged_out() {
         assert_eq!(
             destroyed(&fixtures::session()),
-            "forebay: destroyed buffer 3 with 41 MiB, not staged out: $DW_JOB_STRIPED/results"
+            "forebay: destroyed buffer 3 with at least 41 MiB, not staged out: $DW_JOB_STRIPED/results"
         );
     }
 
@@ -126,20 +148,10 @@ mod tests {
     }
 
     #[test]
-    fn what_a_part_that_is_not_served_had_is_not_said_to_be_nothing() {
-        let part =
-            || PartTrouble { part: 1, node: "n1".into(), why: "a bad log".into(), advice: "mend it".into() };
-        let of = |intact, unserved, used_bytes| {
-            let mut status = fixtures::session();
-            status.stages.clear();
-            let instance = status.instance.take().unwrap();
-            status.instance = Some(InstanceStatus { intact, unserved, used_bytes, ..instance });
-            destroyed(&status)
-        };
-        let unknown = "forebay: destroyed buffer 3 with an unknown amount";
-        assert_eq!(of(Some(false), vec![part()], 0), unknown);
-        assert_eq!(of(None, vec![], 1 << 20), "forebay: destroyed buffer 3 with at least 1 MiB");
-        // Served, and damaged.
-        assert_eq!(of(Some(false), vec![], 0), "forebay: destroyed buffer 3 with 0 bytes");
+    fn what_a_node_has_not_said_yet_is_not_told_to_be_nothing() {
+        let mut status = fixtures::session();
+        status.stages.clear();
+        status.instance.iter_mut().for_each(|instance| instance.used_bytes = 0);
+        assert_eq!(destroyed(&status), "forebay: destroyed buffer 3 with an unknown amount");
     }
 }

@@ -117,6 +117,13 @@ impl Fake {
         command
     }
 
+    /// Runs `forebay WORDS` on a machine of the cluster whose control this is.
+    pub fn on_cluster(&self, words: &[&str]) -> Output {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_forebay"));
+        command.args(words).current_dir(self.work()).stdin(Stdio::null()).env_remove("FOREBAY_DIR");
+        command.env("FOREBAY_CONTROL", self.state().join("control.sock")).output().unwrap()
+    }
+
     /// Runs `forebay WORDS` to its end.
     pub fn forebay(&self, words: &[&str]) -> Output {
         self.command(words).output().unwrap()
@@ -186,6 +193,10 @@ async fn carry_out(inner: Arc<Mutex<Inner>>, function: String) -> Response {
 impl Inner {
     fn look(&mut self, what: &str) -> Response {
         match what {
+            "absent" | "scrub" => {
+                let message = format!("session {what}: token not found");
+                Refusal(daemon::error::user("no_such_session", message, "look")).into_response()
+            }
             "status" => json_reply(&json!({ "pools": [], "nodes": [], "sessions": [self.session] })),
             "paths" => {
                 self.calls.push("paths".into());
@@ -205,6 +216,9 @@ impl Inner {
     fn act(&mut self, function: &str) -> Response {
         if self.stopping.remove(function) {
             return Refusal(daemon::error::site("stopping", "it stops", "try again")).into_response();
+        }
+        if function == "scrub" {
+            return self.look(function);
         }
         if self.failing.contains(function) {
             return self.fail(function);

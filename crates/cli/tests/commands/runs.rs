@@ -208,8 +208,25 @@ fn a_buffer_that_is_to_be_kept_is_kept() {
     assert_eq!(fake.count("teardown"), 0);
     let removed = fake.forebay(&["rm", "1"]);
     assert_eq!(removed.status.code(), Some(0), "{}", said(&removed));
-    assert!(said(&removed).contains("destroyed buffer 1 with 5 bytes"), "{}", said(&removed));
+    assert!(said(&removed).contains("destroyed buffer 1 with at least 5 bytes"), "{}", said(&removed));
     assert_eq!(fake.forebay(&["rm", "1"]).status.code(), Some(66));
+}
+
+#[test]
+fn on_a_cluster_what_is_not_there_and_a_stage_that_fails_again_have_the_statuses_of_the_manual() {
+    let fake = Fake::start();
+    for command in ["rm", "scrub", "fsck"] {
+        let output = fake.on_cluster(&[command, "absent"]);
+        assert_eq!(output.status.code(), Some(66), "{command}: {}", said(&output));
+    }
+    fake.with(|inner| inner.failing.insert("data_out"));
+    let output = fake.on_cluster(&["stage", "retry", "1"]);
+    assert_eq!(output.status.code(), Some(74), "{}", said(&output));
+    assert!(said(&output).contains("session 1 (job.sh): stage out failed"), "{}", said(&output));
+    assert!(said(&output).contains("forebay stage retry 1"), "{}", said(&output));
+    let output = fake.on_cluster(&["stage", "retry", "1", "--json"]);
+    let summary: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&summary["outcome"], &summary["exit_status"]), (&"stage_out_failed".into(), &74.into()));
 }
 
 #[test]

@@ -3,11 +3,11 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use api::control::Control;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::super::{Context, cluster};
+use super::super::Context;
+use super::super::cluster::Control;
 use crate::failure::Failure;
 use crate::output::Output;
 
@@ -29,7 +29,7 @@ impl Client {
     /// It cannot be started.
     pub async fn open(cluster: bool, output: &Output, dir: Option<PathBuf>) -> Result<Client, Failure> {
         if cluster {
-            return Ok(Client::Cluster(Control::patient(cluster::RESTART)));
+            return Ok(Client::Cluster(Control::of_cluster(output)));
         }
         let context = Context::open(output, dir)?;
         context.service.ensure_up().await?;
@@ -44,7 +44,7 @@ impl Client {
         let path = format!("/v1/stages{what}");
         match self {
             Client::Own(context) => context.service.post(&path, body).await,
-            Client::Cluster(control) => control.post(&path, body).map_err(cluster::failure),
+            Client::Cluster(control) => control.post(&path, body),
         }
     }
 
@@ -55,7 +55,7 @@ impl Client {
     pub async fn get<R: DeserializeOwned>(&self, path: &str) -> Result<R, Failure> {
         match self {
             Client::Own(context) => context.service.get(path).await,
-            Client::Cluster(control) => control.get(path).map_err(cluster::failure),
+            Client::Cluster(control) => control.get(path),
         }
     }
 
