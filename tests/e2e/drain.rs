@@ -165,8 +165,10 @@ fn a_drainer_that_was_killed_is_not_told_to_have_finished_and_how_to_start_it_is
     assert!(shell.status().unwrap().success(), "{advised}");
     node.wait_for("later", "x");
     node.drain(&["stop"]).expect_success();
-    let told = node.drain(&["status"]).expect_success().stdout;
-    assert!(told.contains("it was stopped"), "{told}");
+    let told = || node.drain(&["status"]).expect_success().stdout;
+    // It answers before it has noted its end.
+    let is_stopped = wait_until(Duration::from_secs(20), || told().contains("it was stopped"));
+    assert!(is_stopped, "{}", told());
 }
 
 #[test]
