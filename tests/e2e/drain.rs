@@ -47,7 +47,8 @@ impl Node {
         Outcome { status: output.status, stdout: text(&output.stdout), stderr: text(&output.stderr) }
     }
 
-    fn command(&self, words: &[&str]) -> Command {
+    /// That command, not run yet.
+    pub fn command(&self, words: &[&str]) -> Command {
         let mut command = Command::new(program_folder().join("forebay"));
         command.arg("drain").args(words).env("PERSIST_DIR", &self.from).env("PFS_DIR", &self.to);
         for name in ["SLURM_JOB_ID", "LSB_JOBID", "PBS_JOBID", "SLURM_JOB_END_TIME"] {
@@ -66,7 +67,7 @@ impl Node {
 
     /// Waits for a file on the PFS.
     #[track_caller]
-    fn wait_for(&self, name: &str, text: &str) {
+    pub fn wait_for(&self, name: &str, text: &str) {
         let path = self.to.join(name);
         let is_there = || fs::read_to_string(&path).is_ok_and(|found| found == text);
         assert!(wait_until(Duration::from_secs(20), is_there), "{} is not `{text}`", path.display());
@@ -127,68 +128,6 @@ fn files_arrive_while_the_program_runs_and_only_once_they_are_closed() {
     assert_eq!((&last["path"], &last["size"], &last["errno"]), (&"open".into(), &14.into(), &0.into()));
     // CRC32C of the contents, as any other program computes it.
     assert_eq!(last["crc32c"], "1aec4de8");
-}
-
-/// This machine's name, as a drainer has it that is given none.
-fn own_host() -> String {
-    rustix::system::uname().nodename().to_string_lossy().into_owned()
-}
-
-#[test]
-fn a_drainer_that_was_killed_is_not_told_to_have_finished_and_how_to_start_it_is() {
-    let folder = tempfile::Builder::new().prefix("fb drain").tempdir().unwrap();
-    let node = Node::start(folder.path(), &own_host(), &[]);
-    fs::write(node.from.join("before"), "x").unwrap();
-    node.drain(&["wait"]).expect_success();
-    let running = node.drain(&["status"]).expect_success().stdout;
-    assert!(running.ends_with(": 1 of 1 files done\n"), "{running}");
-    node.kill();
-    fs::write(node.from.join("later"), "x").unwrap();
-
-    let told = node.drain(&["status"]).expect_success().stdout;
-    assert!(told.contains("no drain runs there any more"), "{told}");
-    let waited = node.drain(&["wait", "--timeout", "1"]);
-    assert_eq!(waited.code(), 74, "{}", waited.stdout);
-    // What both advise is for a shell to read.
-    let advised = told.split('`').nth(1).unwrap();
-    assert!(
-        advised.starts_with("forebay drain start") && waited.stderr.contains(advised),
-        "{}",
-        waited.stderr
-    );
-    let forebay = program_folder().join("forebay").display().to_string();
-    let mut shell = Command::new("sh");
-    shell.arg("-c").arg(advised.replacen("forebay", &forebay, 1));
-    for name in ["SLURM_JOB_ID", "LSB_JOBID", "PBS_JOBID", "SLURM_JOB_END_TIME"] {
-        shell.env_remove(name);
-    }
-    assert!(shell.status().unwrap().success(), "{advised}");
-    node.wait_for("later", "x");
-    node.drain(&["stop"]).expect_success();
-    let told = || node.drain(&["status"]).expect_success().stdout;
-    // It answers before it has noted its end.
-    let is_stopped = wait_until(Duration::from_secs(20), || told().contains("it was stopped"));
-    assert!(is_stopped, "{}", told());
-}
-
-#[test]
-fn a_drain_is_started_again_where_the_jobs_folder_is_named_and_no_node_service_runs() {
-    let folder = tempfile::tempdir().unwrap();
-    let node = Node::new(folder.path(), "n1");
-    let start = || {
-        let mut command = node.command(&["start", "--host", "n1"]);
-        command.env("FOREBAY_LOCAL", &node.from).env("FOREBAY_NODE_SOCKET", folder.path().join("none"));
-        command.output().unwrap()
-    };
-    for name in ["first", "second"] {
-        let begin = std::time::Instant::now();
-        let started = start();
-        assert!(started.status.success(), "{}", String::from_utf8_lossy(&started.stderr));
-        assert!(begin.elapsed() < Duration::from_secs(25), "{:?}", begin.elapsed());
-        fs::write(node.from.join(name), name).unwrap();
-        node.wait_for(name, name);
-        node.kill();
-    }
 }
 
 #[test]

@@ -17,6 +17,7 @@ mod crashes;
 mod damage;
 mod datawarp;
 mod drain;
+mod drain_again;
 mod drain_links;
 mod drain_model;
 mod drain_on_close;

@@ -12,7 +12,7 @@ use wire::control::VolumeKind;
 
 pub use self::drain::{Drain, DrainHere, DrainOf};
 pub use self::local::{Local, LocalNode};
-pub use self::stage::{Ask, Kind, Stage, Which, token, token_or_usage};
+pub use self::stage::{Ask, Common, Kind, Stage, Which, token, token_or_usage};
 
 /// Burst buffers for job scripts with #DW and #BB directives.
 #[derive(Debug, Parser)]

@@ -35,15 +35,9 @@ pub struct Ask {
     /// What SOURCE is [default: what is found there]
     #[arg(long = "type", id = "kind", value_name = "TYPE")]
     pub kind: Option<Kind>,
-    /// The session whose $DW_JOB_STRIPED it is [default: the job that this runs in]
-    #[arg(long)]
-    pub token: Option<String>,
-    /// Wait for the end, with progress
-    #[arg(long)]
-    pub wait: bool,
-    /// Print one JSON object
-    #[arg(long)]
-    pub json: bool,
+    /// How.
+    #[command(flatten)]
+    pub common: Common,
 }
 
 /// `forebay stage out`.
@@ -73,7 +67,15 @@ pub enum Kind {
 pub struct Which {
     /// A file or folder of a buffer [default: the whole buffer]
     pub path: Option<PathBuf>,
-    /// The session [default: the job that this runs in]
+    /// How.
+    #[command(flatten)]
+    pub common: Common,
+}
+
+/// What each of these commands takes.
+#[derive(Debug, Args)]
+pub struct Common {
+    /// The session whose $DW_JOB_STRIPED is meant [default: the job that this runs in]
     #[arg(long)]
     pub token: Option<String>,
     /// Wait for the end, with progress
@@ -116,7 +118,8 @@ pub struct Retry {
 impl Retry {
     /// The stages of its path.
     pub fn which(&self) -> Which {
-        Which { path: self.path.clone(), token: self.token.clone(), wait: self.wait, json: self.json }
+        let common = Common { token: self.token.clone(), wait: self.wait, json: self.json };
+        Which { path: self.path.clone(), common }
     }
 }
 
@@ -124,9 +127,9 @@ impl Stage {
     /// Whether the result is for programs.
     pub fn json(&self) -> bool {
         match self {
-            Stage::In(ask) => ask.json,
-            Stage::Out(out) => out.stage.json,
-            Stage::Status(which) | Stage::Wait(which) | Stage::Cancel(which) => which.json,
+            Stage::In(ask) => ask.common.json,
+            Stage::Out(out) => out.stage.common.json,
+            Stage::Status(which) | Stage::Wait(which) | Stage::Cancel(which) => which.common.json,
             Stage::Retry(retry) => retry.json,
         }
     }

@@ -81,7 +81,7 @@ async fn ask(
     let request = StageRequest { place: place.clone(), direction, kind, due, pairs };
     let tickets: StageTickets = client.post("", &request).await?;
     let scope = StageScope::Ids(tickets.ids.clone());
-    if arguments.wait && due == StageDue::Now {
+    if arguments.common.wait && due == StageDue::Now {
         return follow(client, &place, &scope, output).await;
     }
     if output.json() {
@@ -93,7 +93,8 @@ async fn ask(
     if due == StageDue::Now
         && let Some(path) = buffer_side(direction, arguments)
     {
-        let token = arguments.token.iter().map(|token| format!(" --token {token}")).collect::<String>();
+        let token =
+            arguments.common.token.iter().map(|token| format!(" --token {token}")).collect::<String>();
         let command = output.command(&format!("stage wait {}{token}", render::word(path)));
         output.note(&format!("         `{command}` shows how it goes"));
     }
@@ -202,7 +203,7 @@ async fn change(
             if change == Change::Retry { "nothing has failed there" } else { "nothing is under way there" };
         return Err(Failure::no_input(nothing, "`forebay stage status` lists what was staged"));
     }
-    if change == Change::Retry && which.wait {
+    if change == Change::Retry && which.common.wait {
         return follow(client, &place, &scope, output).await;
     }
     if output.json() {

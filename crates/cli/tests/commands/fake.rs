@@ -1,7 +1,9 @@
 //! A control service that does nothing but answer, and remembers what it was asked.
 
+mod replies;
+
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -10,13 +12,10 @@ use axum::Router;
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
-use model::phase::{AccessMode, Direction, Function, Phase, StageKind, StageState};
+use model::phase::{Function, Phase, StageState};
 use serde_json::json;
 use server::Refusal;
-use wire::control::{
-    ActivationStatus, CLI, FileFailure, InstanceStatus, JobSummary, NewToken, Owner, Paths, Script,
-    SessionStatus, Side, StageProgress, StageStatus, TeardownReply, VolumeKind,
-};
+use wire::control::{NewToken, Paths, SessionStatus, TeardownReply};
 
 /// A service, its state folder, and a folder for scripts.
 pub struct Fake {
@@ -53,7 +52,7 @@ impl Fake {
             std::fs::create_dir(folder.path().join(name)).unwrap();
         }
         let inner = Inner {
-            session: session(),
+            session: replies::session(),
             buffer,
             calls: vec![],
             failing: BTreeSet::new(),
@@ -224,7 +223,7 @@ impl Inner {
             return self.fail(function);
         }
         match function {
-            "job_process" => return json_reply(&job_summary()),
+            "job_process" => return json_reply(&replies::job_summary()),
             "tokens" => return json_reply(&NewToken { token: self.session.token.clone() }),
             "setup" => self.session.phase = Phase::Ready,
             "data_in" => self.complete(0, Phase::StagedIn),
@@ -232,7 +231,7 @@ impl Inner {
                 // A new mount, which was never lost.
                 self.interruptions = 0;
                 self.session.phase = Phase::Mounted;
-                self.session.activations = vec![activation(&self.buffer)];
+                self.session.activations = vec![replies::activation(&self.buffer)];
             }
             "post_run" => self.session.phase = Phase::Unmounted,
             "data_out" => self.complete(1, Phase::StagedOut),
@@ -256,7 +255,7 @@ impl Inner {
     /// Has its buffer mounted, as a job's that this `forebay` knows nothing of.
     pub fn mount(&mut self) {
         self.session.phase = Phase::Mounted;
-        self.session.activations = vec![activation(&self.buffer)];
+        self.session.activations = vec![replies::activation(&self.buffer)];
     }
 
     fn complete(&mut self, stage: usize, phase: Phase) {
@@ -270,7 +269,7 @@ impl Inner {
         if let Some(stage) = ["data_in", "data_out"].iter().position(|name| *name == function) {
             let stage = &mut self.session.stages[stage];
             stage.state = StageState::Failed;
-            stage.failures = vec![failure(&stage.source.clone())];
+            stage.failures = vec![replies::failure(&stage.source.clone())];
         }
         self.session.failed = named(function).map(|function| (function, error.clone()));
         Refusal(error).into_response()
@@ -283,102 +282,4 @@ fn json_reply(value: &impl serde::Serialize) -> Response {
 
 fn named(function: &str) -> Option<Function> {
     serde_json::from_value(json!(function)).ok()
-}
-
-fn job_summary() -> JobSummary {
-    JobSummary {
-        requested_bytes: 1 << 30,
-        capacity_bytes: 1 << 30,
-        access_modes: vec![AccessMode::Striped],
-        stage_ins: 1,
-        stage_outs: 1,
-        notes: vec!["a remark".into()],
-    }
-}
-
-fn activation(buffer: &Path) -> ActivationStatus {
-    ActivationStatus {
-        node: "n0".into(),
-        access_mode: AccessMode::Striped,
-        mountpoint: buffer.into(),
-        mounted: true,
-        interruptions: 0,
-        persistent: None,
-    }
-}
-
-fn failure(path: &str) -> FileFailure {
-    FileFailure {
-        path: path.into(),
-        side: Side::Pfs,
-        operation: "open".into(),
-        errno: 13,
-        message: format!("open {path}: Permission denied"),
-        advice: "ask its owner".into(),
-    }
-}
-
-fn stage(number: u32, direction: Direction, source: &str, destination: &str) -> StageStatus {
-    StageStatus {
-        id: format!("1.{number}"),
-        direction,
-        kind: StageKind::File,
-        source: source.into(),
-        destination: destination.into(),
-        state: StageState::Pending,
-        progress: StageProgress { bytes_total: 5, bytes_done: 5, planned: true, ..StageProgress::default() },
-        elapsed_ms: 10,
-        failures: vec![],
-        error: None,
-        notes: wire::control::StageNotes::default(),
-    }
-}
-
-fn session() -> SessionStatus {
-    let stage_in = stage(0, Direction::In, "/pfs/a", "$DW_JOB_STRIPED/a");
-    let stage_out = stage(1, Direction::Out, "$DW_JOB_STRIPED/b", "/pfs/b");
-    SessionStatus {
-        token: "1".into(),
-        owner: Owner { uid: 0, gid: 0 },
-        script: Script {
-            text: "#!/bin/sh\n".into(),
-            path: "/home/u/job.sh".into(),
-            workdir: "/".into(),
-            job_name: "job.sh".into(),
-            user: "u".into(),
-        },
-        created_unix: 0,
-        phase: Phase::Registered,
-        busy: None,
-        failed: None,
-        instance: Some(InstanceStatus {
-            id: "i1".into(),
-            requested_bytes: 1 << 30,
-            capacity_bytes: 1 << 30,
-            used_bytes: 5,
-            nodes: vec!["n0".into()],
-            volume: VolumeKind::Directory,
-            access_modes: vec![AccessMode::Striped],
-            pool: "local".into(),
-            intact: Some(true),
-            unserved: vec![],
-            copies: vec![],
-            redundancy: model::phase::Redundancy::None,
-            allocated_bytes: 1 << 30,
-            mirrors: vec![],
-            damaged: vec![],
-            given_up: vec![],
-        }),
-        activations: vec![],
-        stages: vec![stage_in, stage_out],
-        timings_ms: vec![],
-        kept: None,
-        notes: vec![],
-        caller: CLI.into(),
-        persistent: None,
-        uses: vec![],
-        quarantined: None,
-        bytes_dirty: 0,
-        bytes_left: 0,
-    }
 }

@@ -62,7 +62,7 @@ pub async fn of_request(
     direction: Direction,
     ask: &Ask,
 ) -> Result<(Place, StageKind, Vec<StagePair>), Failure> {
-    let token = ask.token.as_deref();
+    let token = ask.common.token.as_deref();
     let (source, destination) = (ask.source.as_path(), ask.destination.as_deref());
     if ask.kind == Some(Kind::List) {
         let (place, pairs) = of_list(client, direction, source, token).await?;
@@ -113,7 +113,7 @@ fn check_text(path: &Path) -> Result<(), Failure> {
 /// # Errors
 /// A path that is in no buffer.
 pub async fn of_which(client: &Client, which: &Which) -> Result<(Place, StageScope), Failure> {
-    let token = which.token.as_deref();
+    let token = which.common.token.as_deref();
     match &which.path {
         Some(path) => {
             let located = locate(client, path, token).await?;

@@ -9,7 +9,7 @@ use wire::control::{Change, StageStatus};
 use super::super::run::conclude;
 use super::super::{Context, checked_token, programs};
 use super::client::Client;
-use crate::arguments::Which;
+use crate::arguments::{Common, Which};
 use crate::exit_code::ExitCode;
 use crate::failure::Failure;
 use crate::life::{Ending, Life};
@@ -37,7 +37,8 @@ pub async fn retry(token: &str, output: &Output, dir: Option<PathBuf>) -> Result
 
 /// Only what was asked for and failed is done again.
 async fn on_demand(client: Client, token: &str, output: &Output) -> Result<u8, Failure> {
-    let which = Which { path: None, token: Some(token.to_owned()), wait: true, json: output.json() };
+    let common = Common { token: Some(token.to_owned()), wait: true, json: output.json() };
+    let which = Which { path: None, common };
     let ended = super::change(&client, &which, Change::Retry, output).await;
     client.close().await;
     ended

@@ -1,0 +1,136 @@
+//! Starts a drainer: by the node service where the folder is in a volume of this job, else as a process of this user's.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use daemon::logging::last_words;
+use drain::Order;
+use drain::settings::{self, Settings};
+use drain::status::Status;
+
+use super::{ask, node_volume, state_of};
+use crate::env;
+use crate::failure::Failure;
+use crate::output::Output;
+use crate::render;
+
+/// How long a drainer may take to start: it reads its ledger.
+const START_LIMIT: Duration = Duration::from_secs(30);
+
+/// How long a node service may take that does not answer where it is looked for: it may be elsewhere. It looks for
+/// requests three times a second.
+const UNSEEN_NODE_LIMIT: Duration = Duration::from_secs(5);
+
+pub(super) fn start(settings: &Settings, output: &Output) -> Result<(), Failure> {
+    let volume = node_volume(&settings.from, settings.state.as_deref());
+    let state = state_of(&settings.from, settings.state.as_deref());
+    std::fs::create_dir_all(&state).map_err(|error| Failure::local("make", &state, &error))?;
+    if let Some(status) = ask(&state, Order::Status)? {
+        return already(&status, settings, output);
+    }
+    may_begin(settings, &state)?;
+    if let Some(volume) = volume
+        && ask_node(settings, &volume, output)?
+    {
+        return Ok(());
+    }
+    start_own(settings, &state, output)
+}
+
+/// Starts the drainer whose folder is `state` as a process of this user's.
+fn start_own(settings: &Settings, state: &Path, output: &Output) -> Result<(), Failure> {
+    let log = state.join("log");
+    let unstarted = |error: &std::io::Error| Failure::local("start the drain of", &settings.from, error);
+    let program = daemon::spawn::sibling("forebay-drain").map_err(|error| unstarted(&error))?;
+    let words = settings.words().map_err(|error| unstarted(&error))?;
+    let pid = daemon::spawn::detached(Command::new(program).args(words), &log);
+    let pid = pid.map_err(|error| unstarted(&error))?;
+    let give_up = Instant::now() + START_LIMIT;
+    loop {
+        if let Some(status) = ask(state, Order::Status)? {
+            say_begun(&status, output);
+            return Ok(());
+        }
+        if !disk::exists(Path::new(&format!("/proc/{pid}"))).unwrap_or(true) || Instant::now() > give_up {
+            let last = last_words(&log).unwrap_or_else(|| "it wrote nothing".to_owned());
+            return Err(Failure::unavailable(
+                format!("start the drain of {}: {last}", settings.from.display()),
+                format!("read {}, then repeat the command", log.display()),
+            ));
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Whether nothing is owed to another place, which then would be forgotten.
+fn may_begin(settings: &Settings, state: &Path) -> Result<(), Failure> {
+    let refused = drain::bound::refusal(settings, state).map_err(|error| {
+        let message = format!("start the drain of {}: {error:#}", settings.from.display());
+        Failure::unavailable(message, "mend that, then repeat the command")
+    })?;
+    let advice =
+        "start that drain again, with its --from and --to, wait for it and stop it, then repeat the command";
+    refused.map_or(Ok(()), |why| Err(Failure::usage(why, advice)))
+}
+
+/// Has the node service run the drainer; whether it does. It does not where there is none: the folder is none of its
+/// volumes then.
+fn ask_node(settings: &Settings, volume: &Path, output: &Output) -> Result<bool, Failure> {
+    let state = volume.join(settings::OWN_FOLDER);
+    let failed = |error: &std::io::Error| Failure::local("ask for the drain of", volume, error);
+    let words = settings.request().map_err(|error| failed(&error))?;
+    let request = state.join(settings::REQUEST);
+    std::fs::create_dir_all(&state)
+        .and_then(|()| disk::replace(&request, &words))
+        .and_then(|()| drain::start::go_on(&state))
+        .map_err(|error| failed(&error))?;
+    let is_there = node_answers();
+    let give_up = Instant::now() + if is_there { START_LIMIT } else { UNSEEN_NODE_LIMIT };
+    loop {
+        if let Some(status) = ask(&state, Order::Status)? {
+            return already(&status, settings, output).map(|()| true);
+        }
+        if Instant::now() > give_up {
+            if !is_there {
+                output.note("forebay: no node service takes the drain: it is started in this session");
+                return Ok(false);
+            }
+            return Err(Failure::unavailable(
+                format!("the node service has not started the drain of {}", volume.display()),
+                "look at its log on this node",
+            ));
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Whether somebody may listen at the node service's socket: users may not reach it.
+fn node_answers() -> bool {
+    use std::io::ErrorKind::{ConnectionRefused, NotFound};
+    let connected = std::os::unix::net::UnixStream::connect(env::node_socket());
+    !connected.is_err_and(|error| matches!(error.kind(), NotFound | ConnectionRefused))
+}
+
+fn already(status: &Status, settings: &Settings, output: &Output) -> Result<(), Failure> {
+    if settings.to.canonicalize().is_ok_and(|to| to == status.to) {
+        say_begun(status, output);
+        return Ok(());
+    }
+    Err(Failure::usage(
+        format!("{} is drained to {} already", status.from.display(), status.to.display()),
+        format!(
+            "wait until it is done, or end it with `forebay drain stop --from {}`, then repeat the command",
+            render::word(&status.from)
+        ),
+    ))
+}
+
+fn say_begun(status: &Status, output: &Output) {
+    output.note(&format!(
+        "forebay: {} on {} is drained to {}",
+        status.from.display(),
+        status.host,
+        status.to.display()
+    ));
+}

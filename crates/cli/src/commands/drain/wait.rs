@@ -1,0 +1,124 @@
+//! Waits until all drainers of a session have moved everything, and publishes what is whole.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::time::Duration;
+
+use drain::settings;
+use drain::status::{Answer, Status, Trouble};
+use drain::wait::{self, Ending, Sums, Watcher};
+
+use super::status::start_command;
+use super::{LISTED_MAX, nobody};
+use crate::arguments::DrainOf;
+use crate::exit_code::ExitCode;
+use crate::failure::Failure;
+use crate::output::Output;
+use crate::render;
+
+pub(super) fn wait_for(of: &DrainOf, timeout: Option<u64>, output: &Output) -> Result<Vec<Answer>, Failure> {
+    let folder = settings::rendezvous(&of.to, of.session.as_deref());
+    let mut told = Told { output, last: None };
+    let ended = wait::wait(&folder, timeout.map(Duration::from_secs), &mut told);
+    let ended = ended.map_err(|error| Failure::local("read the drainers' files in", &of.to, &error))?;
+    if let Ending::Answered(_) = ended {
+        let written = drain::rendezvous::Rendezvous::new(folder).write_receipt();
+        written.map_err(|error| Failure::local("write the receipt in", &of.to, &error))?;
+    }
+    match ended {
+        Ending::Nobody => Err(nobody(of)),
+        Ending::Silent(silent) => Err(unanswered(&silent, of)),
+        Ending::Answered(answers) if answers.iter().all(Answer::is_whole) => {
+            output.say("All files moved");
+            Ok(answers)
+        }
+        Ending::Answered(answers) => Err(not_whole(&answers, output)),
+    }
+}
+
+/// What to do about drainers that do not answer.
+fn unanswered(silent: &[Status], of: &DrainOf) -> Failure {
+    let hosts: Vec<&str> = silent.iter().map(|status| status.host.as_str()).collect();
+    let again: BTreeSet<String> = silent.iter().map(start_command).collect();
+    let again = again.into_iter().collect::<Vec<String>>().join(" or ");
+    Failure::Refused {
+        exit: ExitCode::StageOut,
+        message: format!("the drainers of {} have not answered in time", hosts.join(", ")),
+        advice: format!(
+            "see `forebay drain status --to {}`; what is on these nodes stays there, and {again} on a node starts \
+             one that does not run",
+            render::word(&of.to)
+        ),
+    }
+}
+
+/// Names what is not on the PFS.
+fn not_whole(answers: &[Answer], output: &Output) -> Failure {
+    let failed: Vec<(&str, &Trouble)> =
+        answers.iter().flat_map(|answer| answer.failed.iter().map(|t| (answer.host.as_str(), t))).collect();
+    let open: Vec<(&str, &str)> = answers
+        .iter()
+        .flat_map(|answer| answer.open.iter().map(|path| (answer.host.as_str(), path.as_str())))
+        .collect();
+    for (host, trouble) in failed.iter().take(LISTED_MAX) {
+        output.note(&format!("forebay: {host}: {}; {}", trouble.message, trouble.advice));
+    }
+    for (host, path) in open.iter().take(LISTED_MAX) {
+        output.note(&format!("forebay: {host}: {path} is open for writing"));
+    }
+    Failure::Refused {
+        exit: ExitCode::StageOut,
+        message: format!("{} files could not be drained, {} are open for writing", failed.len(), open.len()),
+        advice: "they are kept on their nodes and tried again; mend the causes above and wait again".into(),
+    }
+}
+
+pub(super) fn commit(name: &str, of: &DrainOf, timeout: Option<u64>, output: &Output) -> Result<(), Failure> {
+    let plain = Path::new(name).components().all(|part| matches!(part, std::path::Component::Normal(_)));
+    if name.is_empty() || !plain {
+        return Err(Failure::usage(
+            format!("`{name}` is no name below {}", of.to.display()),
+            "name a file or folder there, without `..`",
+        ));
+    }
+    let answers = wait_for(of, timeout, output)?;
+    let made = wait::commit(&of.to, name, &answers);
+    for path in made.map_err(|error| Failure::local("publish the marker in", &of.to, &error))? {
+        output.say(&format!("forebay: {} is published", path.display()));
+    }
+    Ok(())
+}
+
+/// Prints Spectral's counter lines.
+struct Told<'a> {
+    output: &'a Output,
+    last: Option<Sums>,
+}
+
+impl Watcher for Told<'_> {
+    fn sums(&mut self, sums: Sums) {
+        if self.last.replace(sums) == Some(sums) {
+            return;
+        }
+        let Sums { enqueued, dequeued, done, failed } = sums;
+        let failed = if failed > 0 { format!(" Failed:{failed}") } else { String::new() };
+        self.output.say(&format!("Enqueued:{enqueued} Dequeued:{dequeued} Done:{done}{failed}"));
+    }
+
+    fn silent(&mut self, status: &Status) {
+        self.output.note(&format!(
+            "forebay: the drainer of {} has not been heard of for a minute; what is there stays there until the \
+             node is back",
+            status.host
+        ));
+    }
+
+    fn late(&mut self, status: &Status, seconds_left: u64) {
+        self.output.note(&format!(
+            "forebay: WARNING: {} has {} to drain and will not be ready by the job's time limit: about {seconds_left} \
+             s are missing; what is left then stays on the node and is drained after the job",
+            status.host,
+            render::bytes(status.bytes_left)
+        ));
+    }
+}

@@ -1,0 +1,72 @@
+//! What is said of a drainer that is not there any more, and how it is started again.
+
+use std::fs;
+use std::process::Command;
+use std::time::Duration;
+
+use tests::cluster::program_folder;
+use tests::processes::wait_until;
+
+use crate::drain::Node;
+
+/// This machine's name, as a drainer has it that is given none.
+fn own_host() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}
+
+#[test]
+fn a_drainer_that_was_killed_is_not_told_to_have_finished_and_how_to_start_it_is() {
+    let folder = tempfile::Builder::new().prefix("fb drain").tempdir().unwrap();
+    let node = Node::start(folder.path(), &own_host(), &[]);
+    fs::write(node.from.join("before"), "x").unwrap();
+    node.drain(&["wait"]).expect_success();
+    let running = node.drain(&["status"]).expect_success().stdout;
+    assert!(running.ends_with(": 1 of 1 files done\n"), "{running}");
+    node.kill();
+    fs::write(node.from.join("later"), "x").unwrap();
+
+    let told = node.drain(&["status"]).expect_success().stdout;
+    assert!(told.contains("no drain runs there any more"), "{told}");
+    let waited = node.drain(&["wait", "--timeout", "1"]);
+    assert_eq!(waited.code(), 74, "{}", waited.stdout);
+    // What both advise is for a shell to read.
+    let advised = told.split('`').nth(1).unwrap();
+    assert!(
+        advised.starts_with("forebay drain start") && waited.stderr.contains(advised),
+        "{}",
+        waited.stderr
+    );
+    let forebay = program_folder().join("forebay").display().to_string();
+    let mut shell = Command::new("sh");
+    shell.arg("-c").arg(advised.replacen("forebay", &forebay, 1));
+    for name in ["SLURM_JOB_ID", "LSB_JOBID", "PBS_JOBID", "SLURM_JOB_END_TIME"] {
+        shell.env_remove(name);
+    }
+    assert!(shell.status().unwrap().success(), "{advised}");
+    node.wait_for("later", "x");
+    node.drain(&["stop"]).expect_success();
+    let told = || node.drain(&["status"]).expect_success().stdout;
+    // It answers before it has noted its end.
+    let is_stopped = wait_until(Duration::from_secs(20), || told().contains("it was stopped"));
+    assert!(is_stopped, "{}", told());
+}
+
+#[test]
+fn a_drain_is_started_again_where_the_jobs_folder_is_named_and_no_node_service_runs() {
+    let folder = tempfile::tempdir().unwrap();
+    let node = Node::new(folder.path(), "n1");
+    let start = || {
+        let mut command = node.command(&["start", "--host", "n1"]);
+        command.env("FOREBAY_LOCAL", &node.from).env("FOREBAY_NODE_SOCKET", folder.path().join("none"));
+        command.output().unwrap()
+    };
+    for name in ["first", "second"] {
+        let begin = std::time::Instant::now();
+        let started = start();
+        assert!(started.status.success(), "{}", String::from_utf8_lossy(&started.stderr));
+        assert!(begin.elapsed() < Duration::from_secs(25), "{:?}", begin.elapsed());
+        fs::write(node.from.join(name), name).unwrap();
+        node.wait_for(name, name);
+        node.kill();
+    }
+}
