@@ -119,7 +119,8 @@ impl Fragment {
     /// What is known to be wrong with its own objects and with those that it keeps for another fragment.
     pub(super) fn integrity(&self) -> IntegrityStatus {
         let mut sum = IntegrityStatus::default();
-        for (_, Namespace { objects, replica, .. }) in self.all_namespaces() {
+        for (_, Namespace { objects, replica, shard, .. }) in self.all_namespaces() {
+            sum.log_error = sum.log_error.or_else(|| shard.as_ref()?.log_trouble());
             let kept = replica.iter().map(|replica| replica.objects().keeper());
             for keeper in kept.chain([objects.keeper()]) {
                 sum.damaged += keeper.known.count() as u64;

@@ -271,7 +271,7 @@ impl Log {
     ///
     /// # Errors
     /// E2BIG where the entry is too long, and ENOSPC where it may not use what is kept for others: nothing was written
-    /// then. The errno of the write; EIO ever after.
+    /// then. The errno of the write; EIO until another log takes this one's place.
     pub fn append(&mut self, entry: &Entry) -> io::Result<()> {
         self.intact()?;
         self.buffer.clear();
@@ -341,12 +341,17 @@ impl Log {
         self.length > bytes_min.max(GROWTH_MAX * self.begun)
     }
 
+    /// Whether a write or a sync failed: nothing is appended until another log takes its place. What was appended
+    /// before can be read, or the reader finds that it cannot.
+    pub fn is_broken(&self) -> bool {
+        self.broken
+    }
+
     /// Begins the log that is to replace this one, and to read this one from its beginning.
     ///
     /// # Errors
     /// The errno of what failed.
     pub fn begin_replacing(&self) -> io::Result<(Draft, Reader)> {
-        self.intact()?;
         let reader = Reader::begin(self.file.clone())?;
         Ok((Draft::begin(self.folder.clone(), self.next)?, reader))
     }
@@ -363,7 +368,6 @@ impl Log {
     /// The errno of what failed; EAGAIN where more than that was confirmed of this log. Unless the error leaves it
     /// unknown which of both has the name, this log goes on.
     pub fn replace_by(&mut self, mut draft: Draft, copied: u64) -> io::Result<()> {
-        self.intact()?;
         if self.is_confirmed_beyond(copied) {
             return Err(Errno::AGAIN.into());
         }
@@ -372,8 +376,8 @@ impl Log {
             let errno = error.raw_os_error().map(Errno::from_raw_os_error);
             // A rename that runs out of something did nothing; of another that fails it is not known.
             let did_nothing = [Errno::NOSPC, Errno::DQUOT, Errno::NOMEM, Errno::ACCESS, Errno::PERM];
-            self.broken = !errno.is_some_and(|errno| did_nothing.contains(&errno));
-            draft.is_named = self.broken;
+            draft.is_named = !errno.is_some_and(|errno| did_nothing.contains(&errno));
+            self.broken |= draft.is_named;
             return Err(error);
         }
         draft.is_named = true;

@@ -10,7 +10,7 @@
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustix::io::Errno;
 
@@ -37,6 +37,8 @@ pub(super) struct Upkeep {
     replacing: AtomicBool,
     /// The length from which on the log is replaced.
     bytes_min: AtomicU64,
+    /// Why nothing can be noted in the log now.
+    trouble: Mutex<Option<String>>,
 }
 
 impl Default for Upkeep {
@@ -45,6 +47,7 @@ impl Default for Upkeep {
             turn: Mutex::default(),
             replacing: AtomicBool::new(false),
             bytes_min: AtomicU64::new(REPLACE_BYTES_MIN),
+            trouble: Mutex::default(),
         }
     }
 }
@@ -52,6 +55,14 @@ impl Default for Upkeep {
 impl Upkeep {
     fn turn(&self) -> MutexGuard<'_, ()> {
         self.turn.lock().expect("no thread panics while it syncs a log")
+    }
+
+    /// Notes why nothing can be noted in the log; whether that is news.
+    fn note_trouble(&self, why: Option<String>) -> bool {
+        let mut trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_news = *trouble != why;
+        *trouble = why;
+        is_news
     }
 }
 
@@ -69,7 +80,7 @@ impl Shard {
     /// Makes every change so far survive a power loss, on this node and on the one with the log's copy.
     ///
     /// # Errors
-    /// The errno of the sync; EIO ever after.
+    /// The errno of the sync; EIO until another log has taken the place of the one that broke.
     pub(super) fn sync_log(&self) -> io::Result<()> {
         let synced = self.sync_own_log()?;
         self.second.iter().try_for_each(|second| second.wait_until_synced(synced.next))?;
@@ -129,16 +140,21 @@ impl Shard {
     pub(super) fn keep_up(self: &Arc<Shard>) {
         let state = self.lock();
         let wants_numbers = state.wants_numbers() && state.numbers.noted == state.numbers.durable;
-        let is_overgrown = state.log.is_overgrown(self.upkeep.bytes_min.load(Ordering::Relaxed));
+        let is_broken = state.log.is_broken();
+        let is_due = is_broken || state.log.is_overgrown(self.upkeep.bytes_min.load(Ordering::Relaxed));
         drop(state);
         if wants_numbers {
             // Whoever makes a file when the last number is gone is told why there are no more.
             let _ahead = self.set_numbers_aside();
         }
-        if is_overgrown && !self.upkeep.replacing.swap(true, Ordering::AcqRel) {
+        if is_due && !self.upkeep.replacing.swap(true, Ordering::AcqRel) {
             let shard = self.clone();
             let body = move || {
-                shard.replace_log_or_say_why();
+                if is_broken {
+                    shard.replace_broken_log();
+                } else {
+                    shard.replace_log_or_say_why();
+                }
                 shard.upkeep.replacing.store(false, Ordering::Release);
             };
             if let Err(error) = std::thread::Builder::new().name("replace-log".into()).spawn(body) {
@@ -166,10 +182,37 @@ impl Shard {
         }
     }
 
-    /// Replaces the log by one with only what the namespace is now.
+    /// Why nothing can be noted in the log, if so: names cannot change then, and no file can be opened.
+    pub fn log_trouble(&self) -> Option<String> {
+        self.upkeep.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Puts a new log in the place of one that cannot be written or synced any more, with all that was answered.
+    fn replace_broken_log(&self) {
+        let replaced = self.replace_log();
+        let path = self.lock().log.path();
+        match replaced {
+            Ok(()) => {
+                self.upkeep.note_trouble(None);
+                tracing::info!(path = %path.display(), "a new metadata log has taken the place of a broken one");
+            }
+            Err(error) => {
+                let path = path.display();
+                let why =
+                    format!("the metadata log {path} cannot be written, nor replaced by a new one: {error}");
+                if self.upkeep.note_trouble(Some(why)) {
+                    tracing::error!(%path, %error, "cannot replace a metadata log that broke; tried again every second");
+                }
+            }
+        }
+    }
+
+    /// Replaces the log by one with only what the namespace is now. Of a broken one what can be read is what was
+    /// answered: its failed end was never counted, and its entries carry their own sums.
+    ///
     ///
     /// # Errors
-    /// The errno of what failed. Unless the log broke, it goes on as it was.
+    /// The errno of what failed. Unless the log broke, or was broken, it goes on as it was.
     pub(super) fn replace_log(&self) -> io::Result<()> {
         let (mut draft, mut reader, mut end) = {
             let state = self.lock();

@@ -19,7 +19,14 @@ pub struct IntegrityStatus {
     pub seals_lost: Option<String>,
     /// Why checksums cannot be noted now; `None`: they can.
     pub seals_error: Option<String>,
+    /// Why names cannot change now; `None`: they can.
+    #[serde(default)]
+    pub log_error: Option<String>,
 }
+
+/// What to do where a log cannot be written.
+const DISK_ADVICE: &str =
+    "see to the disk of that file, or to how it is mounted; the node goes on by itself then";
 
 impl IntegrityStatus {
     /// What is wrong, in words, and what to do about it; `None`: nothing.
@@ -31,11 +38,13 @@ impl IntegrityStatus {
                 format!("`forebay scrub {TOKEN}` names the files: write them anew, or remove them"),
             ));
         }
+        if let Some(error) = &self.log_error {
+            let why = format!("names can be neither made nor changed, nor files opened: {error}");
+            return Some((why, DISK_ADVICE.to_owned()));
+        }
         if let Some(error) = &self.seals_error {
             let why = format!("its files at rest can be neither changed nor removed: {error}");
-            let advice =
-                "see to the disk of that file, or to how it is mounted; the node goes on by itself then";
-            return Some((why, advice.to_owned()));
+            return Some((why, DISK_ADVICE.to_owned()));
         }
         let lost = self.seals_lost.as_ref()?;
         let why = format!("checksums of {} of its objects were lost: {lost}", self.unverified);

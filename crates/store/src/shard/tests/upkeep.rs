@@ -27,3 +27,59 @@ fn a_log_is_replaced_beside_any_number_of_syncs() {
         result.unwrap();
     }
 }
+
+/// A new file of the root folder.
+fn make(name: &str) -> Request {
+    Request::Create { parent: ROOT, name: name.into(), mode: 0o600, creator: ME }
+}
+
+/// Makes the file `name`, and has the sync of the log fail that was to make it durable.
+fn break_log(home: &mut Home, name: &str) {
+    assert!(inode(home.ask(make(name))).is_some());
+    let sync = home.shard.lock().log.to_sync().unwrap().expect("a name is new");
+    assert!(home.shard.lock().log.finish(&sync, Err(Errno::IO.into())).is_err());
+}
+
+/// Whether it is `so` before long, while the log is kept up.
+fn becomes(home: &Home, so: impl Fn(&Shard) -> bool) -> bool {
+    (0..1000).any(|_| {
+        home.shard.keep_up();
+        std::thread::sleep(std::time::Duration::from_millis(5));
+        so(&home.shard)
+    })
+}
+
+#[test]
+fn names_can_change_again_after_one_error_of_the_disk_and_none_that_was_answered_is_lost() {
+    let mut home = Home::new();
+    assert!(inode(home.ask(make("synced"))).is_some());
+    home.shard.sync_log().unwrap();
+    break_log(&mut home, "answered");
+    assert!(inode(home.ask(make("refused"))).is_none(), "nobody knows what the log keeps");
+    assert!(home.shard.sync_log().is_err());
+
+    assert!(becomes(&home, |shard| !shard.lock().log.is_broken()), "the disk works again");
+    home.shard.sync_log().unwrap();
+    assert!(inode(home.ask(make("later"))).is_some());
+
+    home.shard = Home::open(home.folder.path());
+    let mut is_there =
+        |name: &str| inode(home.ask(Request::Lookup { parent: ROOT, name: name.into() })).is_some();
+    let found = ["synced", "answered", "refused", "later"].map(&mut is_there);
+    assert_eq!(found, [true, true, false, true]);
+}
+
+#[test]
+fn a_log_that_cannot_be_replaced_either_is_named_until_it_is() {
+    let mut home = Home::new();
+    break_log(&mut home, "answered");
+    // No file can be made where a folder has the name.
+    let draft = home.folder.path().join("meta.log.new");
+    std::fs::create_dir(&draft).unwrap();
+    assert!(becomes(&home, |shard| shard.log_trouble().is_some()));
+    let told = home.shard.log_trouble().unwrap();
+    assert!(told.contains("meta.log cannot be written, nor replaced by a new one: Is a directory"), "{told}");
+    std::fs::remove_dir(&draft).unwrap();
+    assert!(becomes(&home, |shard| shard.log_trouble().is_none()));
+    assert!(inode(home.ask(make("later"))).is_some());
+}
