@@ -201,7 +201,7 @@ impl Shard {
                 let why =
                     format!("the metadata log {path} cannot be written, nor replaced by a new one: {error}");
                 if self.upkeep.note_trouble(Some(why)) {
-                    tracing::error!(%path, %error, "cannot replace a metadata log that broke; tried again every second");
+                    tracing::error!(%path, %error, "cannot replace a broken metadata log; tried again every second");
                 }
             }
         }
