@@ -2,7 +2,7 @@
 //!
 //! An entry is acknowledged when it has been handed to the kernel: that survives `kill -9`. A power loss it survives
 //! after a sync ([`Log::to_sync`], [`Log::finish`]). After a failed write or sync the log takes nothing more (the
-//! kernel may have dropped what it could not write), and the shard serves no change until it is opened anew.
+//! kernel may have dropped what it could not write), and the shard serves no change until another log has its place.
 //!
 //! Recovery tells a torn tail (the last entry was being written: cut off, it was never acknowledged) from damage in the
 //! middle (an entry that does not match its checksum although valid ones follow: reported, nothing is served), and from
@@ -21,6 +21,7 @@
 //! log's name after a power loss.
 
 pub mod disk;
+mod draft;
 pub mod format;
 mod growth;
 pub mod mark;
@@ -34,8 +35,9 @@ use std::sync::Arc;
 
 use rustix::io::Errno;
 
-use super::record::{Entry, Record};
+use super::record::Entry;
 use disk::{DiskFolder, Folder, LogFile};
+pub use draft::{DRAFT, Draft};
 use format::{Reader, VERSION};
 pub use growth::{Extent, Growth};
 use mark::Mark;
@@ -45,16 +47,11 @@ use scan::{Scanned, scan};
 
 /// The log's name in its folder.
 pub const NAME: &str = "meta.log";
-/// The name of a log that is not finished.
-pub const DRAFT: &str = "meta.log.new";
 
 /// What is tried when a log is opened that may not be there.
 pub const OPEN: &str = "open";
 /// The same for its folder.
 pub const OPEN_FOLDER: &str = "open the folder of";
-
-/// Bytes of a draft that are written at once.
-const DRAFT_WRITE_BYTES: usize = 1 << 20;
 
 /// A log is replaced when it is this many times as long as what it began with.
 const GROWTH_MAX: u64 = 4;
@@ -191,7 +188,7 @@ impl Log {
             named: true,
             synced_next: confirmed,
             confirmed,
-            ..draft.into_log(Arc::new(mark), 0, Arc::default())
+            ..Log::of_draft(draft, Arc::new(mark), 0, Arc::default())
         })
     }
 
@@ -211,7 +208,7 @@ impl Log {
             tracing::warn!(path = %path.display(), offset = at, "cut off the torn tail of the metadata log");
             file.set_len(at as u64).map_err(|e| failed("cut off the torn tail of", e))?;
         }
-        discard_draft(&*folder);
+        draft::discard(&*folder);
         let reserve = Reserve::of(&*file);
         Ok(Log {
             folder,
@@ -382,7 +379,7 @@ impl Log {
         }
         draft.is_named = true;
         let (synced_next, confirmed) = (self.synced_next, self.confirmed);
-        let log = draft.into_log(self.mark.clone(), self.generation + 1, self.growth.clone());
+        let log = Log::of_draft(draft, self.mark.clone(), self.generation + 1, self.growth.clone());
         *self = Log { synced_next, confirmed, ..log };
         self.growth.tell();
         Ok(())
@@ -398,117 +395,29 @@ impl Log {
         self.folder.path_of(NAME)
     }
 
-    fn intact(&self) -> io::Result<()> {
-        if self.broken { Err(Errno::IO.into()) } else { Ok(()) }
-    }
-}
-
-/// A log that is not in place yet. Its file is removed when it is dropped before it is.
-#[derive(Debug)]
-pub struct Draft {
-    folder: Arc<dyn Folder>,
-    file: Arc<dyn LogFile>,
-    length: u64,
-    next: u64,
-    begun: u64,
-    synced: u64,
-    is_named: bool,
-    buffer: Vec<u8>,
-}
-
-impl Draft {
-    fn begin(folder: Arc<dyn Folder>, first: u64) -> io::Result<Draft> {
-        let file = folder.create(DRAFT)?;
-        let buffer = format::head(first);
-        Ok(Draft { folder, file, length: 0, next: first, begun: 0, synced: 0, is_named: false, buffer })
-    }
-
-    /// Writes what the log begins with.
-    ///
-    /// # Errors
-    /// The errno of what failed.
-    pub fn snapshot(&mut self, mut entries: impl Iterator<Item = Entry>) -> io::Result<()> {
-        entries.try_for_each(|entry| self.push(&entry))?;
-        self.push(&Entry { origin: None, record: Record::Begun })?;
-        self.begun = self.length + self.buffer.len() as u64;
-        Ok(())
-    }
-
-    /// Copies what `reader` has before `end`.
-    ///
-    /// # Errors
-    /// The errno of what failed.
-    pub fn copy(&mut self, reader: &mut Reader, end: u64) -> io::Result<()> {
-        while let Some(mut entry) = reader.next_before(end)? {
-            // A length of the other log. The entry stays: numbers must not fall behind the other's.
-            if let Record::Synced { length } = &mut entry.record {
-                *length = 0;
-            }
-            self.push(&entry)?;
-        }
-        Ok(())
-    }
-
-    /// Makes what it has survive a power loss.
-    ///
-    /// # Errors
-    /// The errno of what failed.
-    pub fn sync(&mut self) -> io::Result<()> {
-        self.flush()?;
-        self.file.sync()?;
-        self.synced = self.length;
-        Ok(())
-    }
-
-    fn push(&mut self, entry: &Entry) -> io::Result<()> {
-        format::encode(&mut self.buffer, entry, self.next)?;
-        self.next += 1;
-        if self.buffer.len() > DRAFT_WRITE_BYTES { self.flush() } else { Ok(()) }
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.file.write_at(self.length, &self.buffer)?;
-        self.length += self.buffer.len() as u64;
-        self.buffer.clear();
-        Ok(())
-    }
-
-    fn into_log(mut self, mark: Arc<Mark>, generation: u64, growth: Arc<Growth>) -> Log {
+    /// The log that a draft becomes.
+    fn of_draft(mut draft: Draft, mark: Arc<Mark>, generation: u64, growth: Arc<Growth>) -> Log {
         Log {
-            folder: self.folder.clone(),
-            file: self.file.clone(),
+            folder: draft.folder.clone(),
+            file: draft.file.clone(),
             mark,
             generation,
-            length: self.length,
-            next: self.next,
-            begun: self.begun,
-            synced: self.synced,
+            length: draft.length,
+            next: draft.next,
+            begun: draft.begun,
+            synced: draft.synced,
             synced_next: 0,
             confirmed: 0,
             named: false,
             broken: false,
-            reserve: Reserve::of(&*self.file),
+            reserve: Reserve::of(&*draft.file),
             growth,
-            buffer: std::mem::take(&mut self.buffer),
+            buffer: std::mem::take(&mut draft.buffer),
         }
     }
-}
 
-impl Drop for Draft {
-    fn drop(&mut self) {
-        if !self.is_named {
-            discard_draft(&*self.folder);
-        }
-    }
-}
-
-/// Removes an unfinished log: it would only take space.
-fn discard_draft(folder: &dyn Folder) {
-    if let Err(error) = folder.remove(DRAFT)
-        && error.kind() != io::ErrorKind::NotFound
-    {
-        let path = folder.path_of(DRAFT);
-        tracing::warn!(path = %path.display(), %error, "cannot remove an unfinished metadata log");
+    fn intact(&self) -> io::Result<()> {
+        if self.broken { Err(Errno::IO.into()) } else { Ok(()) }
     }
 }
 
