@@ -237,7 +237,13 @@ pub fn failure_lines(stages: &[StageStatus], direction: Direction) -> Vec<String
         }
         let more = stage.progress.entries_failed.saturating_sub(FAILURES_SHOWN as u64);
         if more > 0 {
-            lines.push(format!("forebay: and {more} more failures (`forebay status --json` lists them)"));
+            let where_listed = match direction {
+                _ if stage.is_on_demand() => "`forebay stage status --json` lists them",
+                // The buffer is gone when its job could not start.
+                Direction::In => "`forebay run --json SCRIPT` lists them",
+                Direction::Out => "`forebay status --json` lists them",
+            };
+            lines.push(format!("forebay: and {more} more failures ({where_listed})"));
         }
     }
     lines

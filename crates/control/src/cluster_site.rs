@@ -85,7 +85,7 @@ impl ClusterSite {
     }
 
     fn absent(&self, node: &str, why: &str) -> ApiError {
-        let message = format!("node {node} does not answer within {} s: {why}", self.patience.as_secs());
+        let message = format!("node {node} does not answer: {why}");
         let advice = format!("`forebay status` shows when it is back; {}", crate::advice::log_of(self, node));
         site(ABSENT, message, advice)
     }

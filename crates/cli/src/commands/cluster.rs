@@ -16,7 +16,8 @@ use serde_json::{Value, json};
 use wire::control::{CLI, SessionStatus, StageStatus, Status, Teardown, TeardownReply};
 
 use super::status::AGAIN;
-use super::status::report::{Report, Run};
+use super::status::next::Run;
+use super::status::report::Report;
 use super::{checked_token, rm};
 use crate::arguments;
 use crate::env;

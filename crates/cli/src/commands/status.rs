@@ -2,6 +2,7 @@
 
 mod copies;
 mod mirrors;
+pub mod next;
 pub mod report;
 mod stages;
 
@@ -15,7 +16,8 @@ use crate::arguments;
 use crate::exit_code::ExitCode;
 use crate::failure::Failure;
 use crate::output::Output;
-use report::{Report, Run};
+use next::Run;
+use report::Report;
 
 /// Between two looks of `--watch`.
 pub const AGAIN: Duration = Duration::from_secs(1);

@@ -1,9 +1,10 @@
 //! What `forebay status` shows, as text and as JSON.
 
-use model::phase::{Phase, StageState};
+use model::phase::StageState;
 use serde::Serialize;
 use wire::control::{ApiError, Blame, NodeStatus, PoolStatus, SessionStatus, Status};
 
+use super::next::{self, Run};
 use super::{copies, mirrors, stages};
 use crate::output::Output;
 use crate::render;
@@ -35,52 +36,12 @@ struct Row {
     stage_lines: Vec<String>,
 }
 
-/// What `forebay run` has to do with a session.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Run {
-    /// One works on it.
-    Live,
-    /// One did, and was interrupted or kept it.
-    Interrupted,
-    /// None: it is an interactive buffer.
-    None,
-    /// It is on a cluster, for a job or persistent.
-    Cluster,
-}
-
-/// What the user can do about a session.
-fn commands(session: &SessionStatus, run: Run) -> Vec<String> {
-    let token = &session.token;
-    let remove = format!("rm {token}");
-    let owed = session.quarantined.is_some();
-    let failed_out = session.stages.iter().any(|stage| stage.state == StageState::Failed);
-    match (run, session.phase) {
-        (Run::Live, _) => vec![],
-        (Run::Cluster, _) if owed && session.busy.is_none() => vec![format!("stage retry {token}"), remove],
-        // The job is still its workload manager's.
-        (Run::Cluster, Phase::Unmounted) if failed_out && session.busy.is_none() => {
-            vec![format!("stage retry {token}")]
-        }
-        (Run::Cluster, _) => vec![],
-        (Run::Interrupted, Phase::Unmounted) if failed_out => vec![format!("stage retry {token}"), remove],
-        (Run::Interrupted, Phase::StagedOut) => vec![remove],
-        (Run::Interrupted, _) => vec![format!("run --resume {token}"), remove],
-        (Run::None, Phase::Mounted) => session
-            .activations
-            .iter()
-            .map(|activation| format!("umount {}", activation.mountpoint.display()))
-            .collect(),
-        (Run::None, _) => vec![format!("mount PATH --token {token}"), remove],
-    }
-}
-
 impl Report {
     /// What is to be shown of `status`; `run_of` says what has to do with a session.
     pub fn of(status: Status, output: &Output, run_of: impl Fn(&SessionStatus) -> Run) -> Report {
         let sessions = status.sessions.into_iter().map(|session| {
             let run = run_of(&session);
-            let commands = commands(&session, run);
+            let commands = next::commands(&session, run);
             let advice = commands.iter().map(|command| output.command(command)).collect();
             Row::new(session, run, advice, output)
         });
@@ -206,9 +167,7 @@ impl Row {
         }
         lines.extend(session.kept.iter().map(|why| format!("  kept: {why}")));
         if !self.advice.is_empty() {
-            // One that was staged out to its end was kept because somebody asked for that.
-            let is_cut_short = self.run == Run::Interrupted && session.phase != Phase::StagedOut;
-            let interrupted = if is_cut_short { "interrupted, " } else { "" };
+            let interrupted = if next::is_cut_short(session, self.run) { "interrupted, " } else { "" };
             let commands: Vec<String> = self.advice.iter().map(|command| format!("`{command}`")).collect();
             lines.push(format!("  {interrupted}{}", commands.join(" or ")));
         }
@@ -261,7 +220,8 @@ mod tests {
     }
 
     fn report_of(session: SessionStatus, run: Run) -> Report {
-        let advice = commands(&session, run).iter().map(|command| format!("forebay {command}")).collect();
+        let advice =
+            next::commands(&session, run).iter().map(|command| format!("forebay {command}")).collect();
         Report {
             schema: SCHEMA,
             pools: vec![PoolStatus {
@@ -291,7 +251,7 @@ buffer 3 (stars): unmounted, 41 MiB of 1 GiB in use, 1 fragment on n0 (directory
   stage_in /pfs/stars -> $DW_JOB_STRIPED/stars: 38 MiB, 4 entries, 2.0 s, 19 MiB/s, verified
   stage_out $DW_JOB_STRIPED/results -> /pfs/results: 2 MiB, 2 entries, 2.0 s, 1 MiB/s, FAILED (1 entry not copied)
   stage out failed, the site's fault: 1 of 3 entries could not be staged out; correct the cause and run `forebay stage retry 3`
-  interrupted, `forebay stage retry 3` or `forebay rm 3`";
+  `forebay stage retry 3` or `forebay rm 3`";
         assert_eq!(report(Run::Interrupted).text(), expected);
     }
 
@@ -306,8 +266,8 @@ buffer 3 (stars): unmounted, 41 MiB of 1 GiB in use, 1 fragment on n0 (directory
     fn a_run_that_was_killed_in_the_middle_can_be_resumed() {
         let mut session = fixtures::session();
         session.stages.clear();
-        session.phase = Phase::Mounted;
-        assert_eq!(commands(&session, Run::Interrupted), ["run --resume 3", "rm 3"]);
+        session.phase = model::phase::Phase::Mounted;
+        assert_eq!(next::commands(&session, Run::Interrupted), ["run --resume 3", "rm 3"]);
     }
 
     #[test]
@@ -331,9 +291,9 @@ buffer 3 (stars): unmounted, 41 MiB of 1 GiB in use, 1 fragment on n0 (directory
     #[test]
     fn what_was_quarantined_on_a_cluster_can_be_staged_out_or_removed() {
         let mut session = fixtures::session();
-        assert_eq!(commands(&session, Run::Cluster), ["stage retry 3"]);
+        assert_eq!(next::commands(&session, Run::Cluster), ["stage retry 3"]);
         session.quarantined = Some("70001".into());
-        assert_eq!(commands(&session, Run::Cluster), ["stage retry 3", "rm 3"]);
+        assert_eq!(next::commands(&session, Run::Cluster), ["stage retry 3", "rm 3"]);
     }
 
     #[test]
