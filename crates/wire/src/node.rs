@@ -154,6 +154,17 @@ pub enum Missing {
     /// It makes one that takes the place of one that is lost: what that had is taken from the other nodes, before it is
     /// served.
     Restored,
+    /// The same, but nobody knows what the mirror lacks, and an operator accepts that: all objects are taken as lost.
+    NamesRestored,
+    /// The same, and the copy of the metadata log may lack what was confirmed: it is taken as it is.
+    NamesAccepted,
+}
+
+impl Missing {
+    /// Whether it takes the place of one that is lost.
+    pub fn is_replacing(self) -> bool {
+        matches!(self, Missing::Restored | Missing::NamesRestored | Missing::NamesAccepted)
+    }
 }
 
 impl FragmentSpec {

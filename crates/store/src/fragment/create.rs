@@ -13,7 +13,8 @@ use wire::node::{FragmentSpec, Missing, NamespaceSpec};
 use super::metadata::home_of;
 use super::mirrored::mirror_of;
 use super::{FragmentError, objects_of, specification, volume};
-use crate::mirror::{meetings, replica, restore};
+use crate::mirror::restore::{self, Due};
+use crate::mirror::{meetings, replica};
 use crate::shard::Shard;
 
 /// Makes the fragment `spec` in `folder`, where nothing is, or an empty folder. All but its name is durable then.
@@ -22,7 +23,7 @@ use crate::shard::Shard;
 /// [`FragmentError`]. What was begun is below the name [`disk::making`], for [`remove`]; whatever is at `folder` is not
 /// ours.
 pub fn fragment(folder: &Path, spec: &FragmentSpec) -> Result<(), FragmentError> {
-    let (making, is_restored) = (disk::making(folder), spec.missing == Missing::Restored);
+    let (making, due) = (disk::making(folder), Due::of(spec.missing));
     remove(&making)?;
     disk::make_folder(&making).map_err(|cause| FragmentError::io("create", &making, cause))?;
     if spec.volume == VolumeKind::Image {
@@ -30,14 +31,14 @@ pub fn fragment(folder: &Path, spec: &FragmentSpec) -> Result<(), FragmentError>
     }
     let spec = &as_kept(spec);
     for namespace in &spec.namespaces {
-        match is_restored {
+        match due {
+            Due::Nothing => self::namespace(&making, spec, namespace)?,
             // Its log is taken from the copy when it is opened.
-            true => objects(&making, spec, namespace)?,
-            false => self::namespace(&making, spec, namespace)?,
+            Due::Everything | Due::Names | Due::AcceptedNames => objects(&making, spec, namespace)?,
         }
     }
-    if is_restored {
-        restore::note(&making)
+    if due != Due::Nothing {
+        restore::note(&making, due)
             .map_err(|cause| FragmentError::io("note the restoration of", folder, cause))?;
     }
     specification::write(&making, spec)?;

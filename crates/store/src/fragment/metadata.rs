@@ -23,6 +23,7 @@ impl Fragment {
                 whole: behind.whole,
                 confirmed: behind.confirmed,
                 alone: behind.alone,
+                accepted: behind.accepted,
                 behind_bytes: behind.bytes,
                 error: behind.error,
                 doubt: behind.doubt,

@@ -100,14 +100,19 @@ pub fn paths(fragment: &Fragment, inos: &[(u32, u64)]) -> Vec<Option<String>> {
     paths
 }
 
-/// Files of the namespaces that have their home here which should have data in the fragment `index`.
+/// Files of the namespaces that have their home here which should have data in the fragment `index`; where that is this
+/// one, those that have lost some.
 pub fn files_on(fragment: &Fragment, index: u32) -> PartFiles {
     let mut found = PartFiles::default();
-    for (_, Namespace { shard, .. }) in fragment.all_namespaces() {
+    for (_, Namespace { shard, objects, .. }) in fragment.all_namespaces() {
         let Some(shard) = shard else { continue };
+        let mut lost = (index == fragment.spec().index).then(|| objects.lost(usize::MAX));
         let mut after = 0;
         loop {
-            let inos: Vec<u64> = shard.meant(index, after).into_iter().map(|(ino, _)| ino).collect();
+            let inos = match &mut lost {
+                Some(lost) => std::mem::take(lost),
+                None => shard.meant(index, after).into_iter().map(|(ino, _)| ino).collect(),
+            };
             let Some(last) = inos.last() else { break };
             after = *last;
             let room = FILES_MAX.saturating_sub(found.files.len()).min(inos.len());

@@ -169,14 +169,8 @@ impl<'a> Filling<'a> {
     /// Every object that either of the nodes has.
     fn all(&mut self, objects: &Objects) -> io::Result<BTreeSet<u64>> {
         let mut all: BTreeSet<u64> = objects.list()?.into_iter().collect();
-        let mut after = 0;
-        loop {
-            let reply = self.link.ask(&Request::ListObjects { after }, &[])?;
-            let Reply::Objects(page) = reply else { return Err(io::ErrorKind::InvalidData.into()) };
-            let Some((last, _)) = page.last() else { return Ok(all) };
-            after = *last;
-            all.extend(page.iter().map(|(ino, _)| ino));
-        }
+        all.extend(self.link.list()?);
+        Ok(all)
     }
 
     /// Holds a range once those are done who hold some of it, and before others do, unless this connection's time is

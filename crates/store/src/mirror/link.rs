@@ -95,6 +95,23 @@ impl Link {
         }
     }
 
+    /// The numbers of all objects there.
+    ///
+    /// # Errors
+    /// As [`Link::ask`].
+    pub fn list(&mut self) -> io::Result<Vec<u64>> {
+        let mut all: Vec<u64> = Vec::new();
+        loop {
+            let after = all.last().copied().unwrap_or(0);
+            let reply = self.ask(&Request::ListObjects { after }, &[])?;
+            let Reply::Objects(page) = reply else { return Err(io::ErrorKind::InvalidData.into()) };
+            if page.is_empty() {
+                return Ok(all);
+            }
+            all.extend(page.iter().map(|(ino, _)| ino));
+        }
+    }
+
     /// Both.
     ///
     /// # Errors

@@ -2,10 +2,11 @@
 //! objects are lost is noted, as the mirror's seals and the metadata have it ([`crate::integrity::lost`]).
 //!
 //! ```text
-//! FRAGMENT/restoring    from before the fragment has its name, until all objects are there, or noted as lost, durably
+//! FRAGMENT/restoring    from before the fragment has its name, until all objects are there, or noted as lost, durably:
+//!                       empty, or what an operator accepts ([`Due`])
 //! ```
 //!
-//! **Invariant:** nobody is served by a fragment that is not whole yet, and no mirror is taken for one that lacks
+//! **Invariant:** nobody is served by a fragment that is not whole yet, and no object is taken from a mirror that lacks
 //! something that it has not noted.
 
 use std::io;
@@ -13,9 +14,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
 use wire::control::VolumeKind;
 use wire::data::hello::Key;
-use wire::node::{FragmentSpec, NamespaceSpec};
+use wire::data::message::UNKNOWN_BYTES;
+use wire::node::{FragmentSpec, Missing, NamespaceSpec};
 
 use super::meetings::{self, Meetings, Order};
 use super::taking::Taking;
@@ -77,24 +80,64 @@ pub enum RestoreError {
     },
 }
 
+/// What is still to be taken from other nodes, before a fragment is served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Due {
+    /// Nothing.
+    Nothing,
+    /// Objects and names: they are known to be there, or which objects are not.
+    Everything,
+    /// Names: nobody knows what the mirror lacks, and all objects are lost.
+    Names,
+    /// The same, as the copy has them, although it may lack what was confirmed.
+    AcceptedNames,
+}
+
+impl Due {
+    /// Where a fragment is made so.
+    pub fn of(missing: Missing) -> Due {
+        match missing {
+            Missing::Refused | Missing::Made => Due::Nothing,
+            Missing::Restored => Due::Everything,
+            Missing::NamesRestored => Due::Names,
+            Missing::NamesAccepted => Due::AcceptedNames,
+        }
+    }
+
+    /// Whether all objects of a fragment, which is mirrored or is not, are lost.
+    pub fn loses_objects(self, mirrored: bool) -> bool {
+        match self {
+            Due::Nothing => false,
+            Due::Everything => !mirrored,
+            Due::Names | Due::AcceptedNames => true,
+        }
+    }
+}
+
 fn note_of(folder: &Path) -> PathBuf {
     folder.join("restoring")
 }
 
-/// Notes durably that the objects of the fragment below `folder` are still to be taken from the mirror.
+/// Notes durably what is still to be taken from other nodes for the fragment below `folder`.
 ///
 /// # Errors
 /// The file system's.
-pub fn note(folder: &Path) -> io::Result<()> {
-    disk::replace(&note_of(folder), b"")
+pub fn note(folder: &Path, due: Due) -> io::Result<()> {
+    disk::replace(&note_of(folder), &serde_json::to_vec(&due)?)
 }
 
-/// Whether that is so.
+/// What that is.
 ///
 /// # Errors
 /// It cannot be told.
-pub fn is_due(folder: &Path) -> io::Result<bool> {
-    disk::exists(&note_of(folder))
+pub fn due(folder: &Path) -> io::Result<Due> {
+    match disk::read(&note_of(folder))? {
+        None => Ok(Due::Nothing),
+        // As it was noted before there was anything else.
+        Some(text) if text.is_empty() => Ok(Due::Everything),
+        Some(text) => Ok(serde_json::from_slice(&text)?),
+    }
 }
 
 /// Whether what the fragment `spec` below `folder` has of its objects is older than the mirror, which then is noted to
@@ -124,32 +167,36 @@ pub fn look(folder: &Path, spec: &FragmentSpec, terms: &Arc<Terms>) -> Result<bo
             "this part of a buffer is older than its mirror, as if an old copy of its folder had been put back: it is \
              filled from the mirror"
         );
-        note(folder).map_err(here)?;
+        note(folder, Due::Everything).map_err(here)?;
     }
     Ok(is_older)
 }
 
 /// Whether it is noted beside the meetings at `path` that the mirror lacks something.
 fn is_alone(path: &Path) -> io::Result<bool> {
-    let notes = DiskFolder::open(path.parent().ok_or(io::ErrorKind::NotFound)?)?;
-    alone::is_alone(&notes)
+    alone::is_alone(&notes_beside(path)?)
+}
+
+/// Notes that there durably.
+fn note_alone(path: &Path) -> io::Result<()> {
+    alone::note_alone(&notes_beside(path)?, true)
+}
+
+fn notes_beside(path: &Path) -> io::Result<DiskFolder> {
+    DiskFolder::open(path.parent().ok_or(io::ErrorKind::NotFound)?)
 }
 
 /// Takes the objects of the fragment `spec` below `folder`, which is not served, from the mirror of the one whose place
-/// it takes, and notes which are lost; without a mirror not those of namespaces that have their homes here
+/// it takes, and notes which are lost; where nothing is taken not those of namespaces that have their homes here
 /// ([`note_own_lost`]).
 ///
 /// # Errors
 /// [`RestoreError`]; it can be done again.
 pub fn run(folder: &Path, spec: &FragmentSpec, terms: &Arc<Terms>) -> Result<(), RestoreError> {
-    if !spec.mirrored {
+    if due(folder).map_err(here)?.loses_objects(spec.mirrored) {
         return note_lost(folder, spec, terms);
     }
-    for namespace in &spec.namespaces {
-        let key = Key::from_hex(&spec.key);
-        let Some(place) = key.and_then(|key| Place::of_mirror(spec, namespace.id, key, terms)) else {
-            continue;
-        };
+    for (namespace, place) in mirrors(spec, terms) {
         let mut taking = Taking::begin(&place)?;
         let meant = meant_elsewhere(spec, namespace, terms)?;
         let meant = (namespace.home != spec.index).then_some(&*meant);
@@ -162,8 +209,31 @@ pub fn run(folder: &Path, spec: &FragmentSpec, terms: &Arc<Terms>) -> Result<(),
     finish(folder, spec).map_err(here)
 }
 
-/// Notes which objects are lost of the namespaces that have their homes elsewhere, where there is no mirror.
+/// The namespaces, with where their mirrors are.
+fn mirrors<'a>(
+    spec: &'a FragmentSpec,
+    terms: &'a Arc<Terms>,
+) -> impl Iterator<Item = (&'a NamespaceSpec, Place)> {
+    spec.namespaces.iter().filter_map(|namespace| {
+        let key = Key::from_hex(&spec.key)?;
+        Some((namespace, Place::of_mirror(spec, namespace.id, key, terms)?))
+    })
+}
+
+/// Notes which objects are lost of the namespaces that have their homes elsewhere, where none is taken from a mirror;
+/// and of the mirrors that they may lack something: nothing is taken from them later, either.
 fn note_lost(folder: &Path, spec: &FragmentSpec, terms: &Arc<Terms>) -> Result<(), RestoreError> {
+    for (namespace, place) in mirrors(spec, terms) {
+        let mut found = Taking::find(&place)?;
+        // Until the metadata is here, which says of what else there was something.
+        let had: Vec<(u64, u64)> = found.list()?.into_iter().map(|ino| (ino, UNKNOWN_BYTES)).collect();
+        let path = meetings::path_of(folder, namespace.id);
+        let noted = Meetings::up_to(found.meeting)
+            .begin_note(&path)
+            .and_then(|()| note_alone(&path))
+            .and_then(|()| lost::note(&lost::path_of(&seals_of(folder, namespace.id)), &had));
+        noted.map_err(|cause| RestoreError::Here { node: place.node(), cause })?;
+    }
     for namespace in spec.namespaces.iter().filter(|namespace| namespace.home != spec.index) {
         let meant = meant_elsewhere(spec, namespace, terms)?;
         lost::note(&lost::path_of(&seals_of(folder, namespace.id)), &meant).map_err(here)?;
@@ -188,22 +258,30 @@ fn meant_elsewhere(
 }
 
 /// The same for those that have their home in this fragment, which is open and not served. Nothing is to be restored
-/// then. Returns whether it must be opened again.
+/// then. It must be opened again.
+///
+/// Where the home was lost, nobody knows who was writing. Where it `had_mirror`, a file has lost something if that has
+/// anything of it, or what other nodes have of it says so: beyond that its length alone may be what it was before.
 ///
 /// # Errors
 /// [`RestoreError::Here`].
-pub fn note_own_lost(folder: &Path, fragment: &Fragment) -> Result<bool, RestoreError> {
+pub fn note_own_lost(folder: &Path, fragment: &Fragment, had_mirror: bool) -> Result<(), RestoreError> {
     let spec = fragment.spec();
-    let mut noted = false;
     for (id, namespace) in fragment.all_namespaces() {
         let Some(shard) = namespace.shard else { continue };
         let meant = all(|after| Ok::<_, Errno>(shard.meant(spec.index, after)));
-        let meant = meant.map_err(|errno| here(errno.into()))?;
+        let mut meant = meant.map_err(|errno| here(errno.into()))?;
+        if had_mirror {
+            let had = &namespace.objects.keeper().lost;
+            meant.retain(|(ino, length)| {
+                *length != UNKNOWN_BYTES
+                    || had.length(*ino).is_some()
+                    || shard.is_meant_by_others(spec.index, *ino)
+            });
+        }
         lost::note(&lost::path_of(&seals_of(folder, id)), &meant).map_err(here)?;
-        noted = true;
     }
-    finish(folder, spec).map_err(here)?;
-    Ok(noted)
+    finish(folder, spec).map_err(here)
 }
 
 /// All pages.

@@ -21,6 +21,8 @@ use crate::fragment::objects::Objects;
 pub struct Taking {
     place: String,
     link: Link,
+    /// It has all that was answered, but for what it has noted to lack.
+    is_proven: bool,
     /// The commit verifier that the lost fragment had, if its mirror has kept all that was answered under it.
     pub verifier: Option<u64>,
     /// Objects that the mirror has not as they were answered.
@@ -40,30 +42,43 @@ enum Failure {
 }
 
 impl Taking {
-    /// Finds the mirror.
+    /// Finds the mirror, from which objects are to be taken.
     ///
     /// # Errors
     /// It is away, or lacks something that was answered.
     pub fn begin(place: &Place) -> Result<Taking, RestoreError> {
+        let found = Taking::find(place)?;
+        if found.is_proven { Ok(found) } else { Err(RestoreError::Lacking { node: place.node() }) }
+    }
+
+    /// The same, where nothing may be taken.
+    ///
+    /// # Errors
+    /// It is away.
+    pub fn find(place: &Place) -> Result<Taking, RestoreError> {
         let away = |cause| RestoreError::Away { node: place.node(), cause };
         let mut link = Link::reach(place, 0).map_err(away)?;
         // Whatever the lost fragment had sent is done, or never will be.
         link.ask(&Request::Fence, &[]).map_err(away)?;
-        match link.ask(&Request::FindMirror, &[]).map_err(away)? {
-            Reply::Mirror { whole: true, lacking, verifier, .. } => {
-                match link.ask(&Request::FindMeeting, &[]) {
-                    Ok(Reply::Meeting(meeting)) => {
-                        // Who had written to those is told by its next sync.
-                        let verifier = verifier.filter(|_| lacking.is_empty());
-                        let lacking = lacking.into_iter().collect();
-                        Ok(Taking { place: place.node(), link, verifier, lacking, meeting })
-                    }
-                    Ok(_) => Err(away(io::ErrorKind::InvalidData.into())),
-                    Err(cause) => Err(away(cause)),
-                }
-            }
-            _ => Err(RestoreError::Lacking { node: place.node() }),
-        }
+        let mirror = link.ask(&Request::FindMirror, &[]).map_err(away)?;
+        let meeting = link.ask(&Request::FindMeeting, &[]).map_err(away)?;
+        let (Reply::Mirror { whole: is_proven, lacking, verifier, .. }, Reply::Meeting(meeting)) =
+            (mirror, meeting)
+        else {
+            return Err(away(io::ErrorKind::InvalidData.into()));
+        };
+        // Who had written to those is told by its next sync.
+        let verifier = verifier.filter(|_| lacking.is_empty());
+        let lacking = lacking.into_iter().collect();
+        Ok(Taking { place: place.node(), link, is_proven, verifier, lacking, meeting })
+    }
+
+    /// The numbers of all objects that the mirror has.
+    ///
+    /// # Errors
+    /// It is away.
+    pub fn list(&mut self) -> Result<Vec<u64>, RestoreError> {
+        self.link.list().map_err(|cause| RestoreError::Away { node: self.place.clone(), cause })
     }
 
     /// Takes all, and those that should be there, so long at least: `meant` says which objects these are, of files with
@@ -83,15 +98,8 @@ impl Taking {
         for ino in objects.list().map_err(|cause| self.here(cause))? {
             due.entry(ino).or_insert(0);
         }
-        let mut after = 0;
-        loop {
-            let reply = self.link.ask(&Request::ListObjects { after }, &[]).map_err(away)?;
-            let Reply::Objects(page) = reply else { return Err(away(io::ErrorKind::InvalidData.into())) };
-            let Some((last, _)) = page.last() else { break };
-            after = *last;
-            for (ino, _) in page {
-                due.entry(ino).or_insert(0);
-            }
+        for ino in self.list()? {
+            due.entry(ino).or_insert(0);
         }
         let mut lost = self.lose_lacking(objects, meant)?;
         due.retain(|ino, _| !self.lacking.contains(ino));

@@ -166,9 +166,9 @@ impl Server {
                 undo(&disk::removing(folder));
             }
         };
-        let (is_restored, spec) = (spec.missing == Missing::Restored, &create::as_kept(spec));
+        let (is_replacing, spec) = (spec.missing.is_replacing(), &create::as_kept(spec));
         let terms = named.and_then(|()| self.terms(folder, spec)).inspect_err(take_back)?;
-        if is_restored {
+        if is_replacing {
             return Ok(self.begin_restored(folder, spec, &terms));
         }
         let fragment = Fragment::open(folder, spec.clone(), &terms).inspect_err(take_back)?;

@@ -30,7 +30,7 @@ use super::slot::Slot;
 use super::{POISON, Server, thread};
 use crate::copies::link::Place;
 use crate::fragment::{Fragment, FragmentError, metadata};
-use crate::mirror::{self, restore::RestoreError};
+use crate::mirror::{self, restore::Due, restore::RestoreError};
 use crate::shard::log::{self, restore};
 use crate::terms::Terms;
 
@@ -51,8 +51,8 @@ pub(super) struct Starting {
     spec: FragmentSpec,
     terms: Arc<Terms>,
     homes: Vec<Home>,
-    /// It takes the place of one that is lost, the objects of which are on another node, or lost, too; or nobody knows.
-    restores: bool,
+    /// It takes the place of one that is lost, and this is had from other nodes before; or nobody knows.
+    due: Due,
 }
 
 impl Starting {
@@ -64,18 +64,19 @@ impl Starting {
         terms: &Arc<Terms>,
     ) -> Option<Starting> {
         let key = Key::from_hex(&spec.key)?;
+        let due = mirror::restore::due(folder).unwrap_or(Due::Everything);
         let at_home = spec.namespaces.iter().filter(|namespace| namespace.home == spec.index);
         let homes: Vec<Home> = at_home
             .filter_map(|namespace| {
                 let place = Place::of(spec, namespace.id, key.clone(), terms)?;
-                Some(Home { path: metadata::home_of(folder, namespace.id), place })
+                let is_accepted = due == Due::AcceptedNames;
+                Some(Home { path: metadata::home_of(folder, namespace.id), place, is_accepted })
             })
             .collect();
         let (instance, folder) = (instance.to_owned(), folder.to_owned());
-        let restores = mirror::restore::is_due(&folder).unwrap_or(true);
-        let is_needed = restores || !homes.is_empty() || spec.witnessed || spec.mirrored;
+        let is_needed = due != Due::Nothing || !homes.is_empty() || spec.witnessed || spec.mirrored;
         let (spec, terms) = (spec.clone(), terms.clone());
-        is_needed.then(|| Starting { instance, folder, spec, terms, homes, restores })
+        is_needed.then(|| Starting { instance, folder, spec, terms, homes, due })
     }
 
     fn status(&self) -> FragmentStatus {
@@ -83,19 +84,22 @@ impl Starting {
         FragmentStatus { index, capacity_bytes, ..unknown(self.instance.clone()) }
     }
 
+    /// It takes the place of one that is lost.
+    fn restores(&self) -> bool {
+        self.due != Due::Nothing
+    }
+
     fn open(&self) -> Result<Fragment, FragmentError> {
-        let fragment = Fragment::open(&self.folder, self.spec.clone(), &self.terms)?;
-        if !self.restores || self.spec.mirrored {
-            return Ok(fragment);
+        if self.due.loses_objects(self.spec.mirrored) {
+            // The mirror is not spoken to before all that is lost is noted.
+            let alone = FragmentSpec { mirrored: false, ..self.spec.clone() };
+            let fragment = Fragment::open(&self.folder, alone, &self.terms)?;
+            let noted = mirror::restore::note_own_lost(&self.folder, &fragment, self.spec.mirrored);
+            // What was noted is read at the next opening.
+            fragment.close();
+            drop(fragment);
+            noted?;
         }
-        let noted = mirror::restore::note_own_lost(&self.folder, &fragment);
-        if let Ok(false) = noted {
-            return Ok(fragment);
-        }
-        // What was noted is read at the next opening.
-        fragment.close();
-        drop(fragment);
-        noted?;
         Fragment::open(&self.folder, self.spec.clone(), &self.terms)
     }
 
@@ -145,7 +149,7 @@ impl Server {
 
     fn start(&self, starting: &Starting) {
         let begun = Instant::now();
-        if starting.restores || starting.spec.witnessed {
+        if starting.restores() || starting.spec.witnessed {
             starting.greet();
         }
         if !self.settle_objects(starting, begun) {

@@ -67,7 +67,7 @@ fn a_fragment_that_is_removed_while_its_objects_are_fetched_does_not_come_back()
     let server = Server::open(dir.path().into(), "n0".into()).unwrap();
     server.create_fragment(&spec(&[0])).unwrap();
     let folder = dir.path().join("i1");
-    restore::note(&folder).unwrap();
+    restore::note(&folder, restore::Due::Everything).unwrap();
     let terms = server.terms(&folder, &spec(&[0])).unwrap();
     let starting = Starting::of("i1", &folder, &spec(&[0]), &terms).unwrap();
     server.delete_fragment("i1").unwrap();

@@ -44,6 +44,8 @@ const LOOK_AGAIN: Duration = Duration::from_millis(100);
 pub struct Second {
     place: Place,
     home: Arc<dyn Folder>,
+    /// The log was a copy that may have lacked what was confirmed.
+    accepted: bool,
     /// The log had the entries before this one when it was opened.
     opened: u64,
     growth: Arc<Growth>,
@@ -87,6 +89,8 @@ pub struct Behind {
     pub confirmed: bool,
     /// Changes are confirmed without it.
     pub alone: bool,
+    /// The log was once a copy that may have lacked what was confirmed.
+    pub accepted: bool,
     /// Bytes of the log that it does not have.
     pub bytes: u64,
     /// Why it is not kept.
@@ -120,14 +124,15 @@ impl Second {
     /// # Errors
     /// [`LogError::Io`]: it is not known whether this node was alone.
     pub fn new(place: Place, home: Arc<dyn Folder>, log: &Log) -> Result<Arc<Second>, LogError> {
-        let alone = restore::is_alone(&*home).map_err(|cause| LogError::Io {
-            operation: "look for the note beside",
+        let notes = restore::is_alone(&*home).and_then(|alone| Ok((alone, restore::is_accepted(&*home)?)));
+        let (alone, accepted) = notes.map_err(|cause| LogError::Io {
+            operation: "look for the notes beside",
             path: home.path_of(NAME),
             cause,
         })?;
         let (opened, growth) = (log.extent().next, log.growth().clone());
         let progress = Mutex::new(Progress::new(alone, Doubt::new(place.is_witnessed())));
-        Ok(Arc::new(Second { place, home, opened, growth, progress, changed: Condvar::new() }))
+        Ok(Arc::new(Second { place, home, accepted, opened, growth, progress, changed: Condvar::new() }))
     }
 
     /// Everything before the entry `next` is about to be synced here: it should be there as well.
@@ -230,7 +235,7 @@ impl Second {
     /// have been away when this node started, and have the only copy of what was lost here.
     fn compare(&self, found: Found) -> io::Result<()> {
         let mut progress = self.lock();
-        if !progress.compared && found.confirmed > self.opened {
+        if !progress.compared && !self.accepted && found.confirmed > self.opened {
             let (has, knew) = (self.opened, found.confirmed);
             return Err(io::Error::other(format!(
                 "the log had {has} entries when this node started, but was synced up to entry {knew}: its end was lost. The copy \
@@ -274,6 +279,7 @@ impl Second {
             whole: progress.whole && confirmed,
             confirmed,
             alone: progress.alone,
+            accepted: self.accepted,
             bytes: log.length.saturating_sub(has),
             error: progress.trouble.clone(),
             doubt: progress.doubt.untold(),

@@ -35,6 +35,9 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// It is not looked more often, however short that is.
 const PERIOD_MIN: Duration = Duration::from_millis(50);
 
+/// How long a fragment is asked that may be starting, too.
+const ASKED_WITHIN: Duration = Duration::from_secs(10);
+
 /// After so many sizes the log is synced.
 const BATCH: usize = 4096;
 
@@ -120,6 +123,23 @@ impl Measuring {
             _ => Err(Errno::NOTSUP.into()),
         };
         Ok(told.unwrap_or_else(|error| Reply::Failed(super::errno_of(&error).raw_os_error())))
+    }
+}
+
+impl Shard {
+    /// Whether a file reaches to what the fragment `index` has of it, by what all others have; also where one of these
+    /// cannot say what.
+    pub fn is_meant_by_others(&self, index: u32, ino: u64) -> bool {
+        let mut size = 0;
+        for other in self.layout.fragments_of(ino).filter(|other| *other != index) {
+            match self.peers.reply(other, &Request::Measure { ino }, ASKED_WITHIN) {
+                Ok(Reply::Object { size: length, .. }) => {
+                    size = size.max(self.layout.file_size(ino, other, length));
+                }
+                _ => return true,
+            }
+        }
+        self.layout.object_size(ino, index, size).is_some_and(|length| length > 0)
     }
 }
 

@@ -53,6 +53,10 @@ pub struct CopyStatus {
     /// The other node could not be waited for: changes are confirmed with one copy until it has everything again.
     #[serde(default)]
     pub alone: bool,
+    /// The home was lost, and its log was taken from a copy that may have lacked what was confirmed: an operator
+    /// accepted that.
+    #[serde(default)]
+    pub accepted: bool,
     /// Bytes of the log that the copy does not have yet.
     pub behind_bytes: u64,
     /// Why there is one only, if that is known.

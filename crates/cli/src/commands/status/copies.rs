@@ -58,6 +58,7 @@ mod tests {
             whole,
             confirmed: whole,
             alone: false,
+            accepted: false,
             behind_bytes,
             error: None,
             doubt: None,

@@ -19,7 +19,7 @@ impl Starting {
     pub(super) fn greet(&self) {
         let Some(key) = Key::from_hex(&self.spec.key) else { return };
         let Some(namespace) = self.spec.namespaces.first().map(|namespace| namespace.id) else { return };
-        let waits = !self.restores && self.homes.is_empty();
+        let waits = !self.restores() && self.homes.is_empty();
         std::thread::scope(|scope| {
             for fragment in (0..).take(self.spec.peers.len()).filter(|fragment| *fragment != self.spec.index)
             {

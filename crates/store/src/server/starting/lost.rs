@@ -20,6 +20,8 @@ pub(super) const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 pub(super) struct Home {
     pub(super) path: PathBuf,
     pub(super) place: Place,
+    /// The copy takes the place of the log also where it may lack what was confirmed.
+    pub(super) is_accepted: bool,
 }
 
 /// Why a copy does not take the place of a log that is lost.
@@ -48,8 +50,9 @@ impl Home {
     /// Notes beside the log how far it was synced, for all that the other node knows.
     pub(super) fn ask(&self, folder: &dyn Folder) -> Result<(), String> {
         let failed = |error: &dyn std::fmt::Display| format!("node {}: {error}", self.place.node());
-        if restore::is_alone(folder).map_err(|error| failed(&error))? {
-            // It knows less than this node.
+        let is_alone = restore::is_alone(folder).map_err(|error| failed(&error))?;
+        if is_alone || restore::is_accepted(folder).map_err(|error| failed(&error))? {
+            // It knows less than this node, or of what is given up.
             return Ok(());
         }
         let mut link = self.place.reach(Some(ANSWER_WITHIN)).map_err(|error| failed(&error))?;
@@ -83,6 +86,7 @@ impl Home {
         match bytes.len() as u64 {
             0 if found.length == 0 => Err(Why::Never("it has none".to_owned())),
             len if len < found.length => Err(failed(&format!("it gave {len} of {} bytes", found.length))),
+            _ if self.is_accepted => Ok((0, bytes)),
             _ => Ok((found.confirmed, bytes)),
         }
     }
@@ -108,8 +112,11 @@ impl Fetched<'_> {
         };
         let node = home.place.node();
         let origin = PathBuf::from(format!("on node {node}"));
-        // The mark first: a copy that lacks what it speaks of is refused.
-        let put = Mark::raise(&*folder, self.confirmed)
+        // First: nobody takes these names for all that were confirmed, also after a restart.
+        let accepted = if home.is_accepted { restore::note_accepted(&*folder) } else { Ok(()) };
+        // The mark before the log: a copy that lacks what it speaks of is refused.
+        let put = accepted
+            .and_then(|()| Mark::raise(&*folder, self.confirmed))
             .map_err(|error| Why::Yet(format!("cannot note how far it goes: {error}; it is tried again")))
             .and_then(|()| restore::put(&*folder, &self.bytes, &origin).map_err(why_not));
         match put {

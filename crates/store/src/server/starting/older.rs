@@ -25,7 +25,7 @@ impl Server {
     /// Whether that is to be done. Waits until the mirror's node has said so, or nobody can wait any longer: it is seen
     /// when that node is back.
     fn is_due(&self, starting: &Starting, begun: Instant) -> Result<bool, RestoreError> {
-        while !starting.restores && self.is_wanted(&starting.instance) {
+        while !starting.restores() && self.is_wanted(&starting.instance) {
             match look(&starting.folder, &starting.spec, &starting.terms) {
                 Err(RestoreError::Away { .. }) if begun.elapsed() < PATIENCE => std::thread::sleep(PAUSE),
                 Err(RestoreError::Away { node, cause }) => {
@@ -36,6 +36,6 @@ impl Server {
                 looked => return looked,
             }
         }
-        Ok(starting.restores)
+        Ok(starting.restores())
     }
 }

@@ -3,6 +3,8 @@
 //!
 //! ```text
 //! NAMESPACE/meta.alone      from before the first change is confirmed that the copy may lack, until it has all of them
+//! NAMESPACE/meta.accepted   a copy has taken the place of the log that may lack what was confirmed: an operator has
+//!                           accepted that
 //! NAMESPACE/meta.log.lost   what a copy has taken the place of: kept, for whoever wants to look
 //! ```
 //!
@@ -17,6 +19,7 @@ use super::scan::scan;
 use super::{DRAFT, LogError, NAME, OPEN, OPEN_FOLDER, io_error};
 
 const ALONE: &str = "meta.alone";
+const ACCEPTED: &str = "meta.accepted";
 const LOST: &str = "meta.log.lost";
 
 /// Whether this node has confirmed what the copy of the log may lack.
@@ -37,6 +40,23 @@ pub fn note_alone(folder: &dyn Folder, alone: bool) -> io::Result<()> {
     } else {
         disk::if_there(folder.remove(ALONE))?;
     }
+    folder.sync()
+}
+
+/// Whether the log was once a copy that may have lacked what was confirmed.
+///
+/// # Errors
+/// The errno of what failed: it is not known.
+pub fn is_accepted(folder: &dyn Folder) -> io::Result<bool> {
+    Ok(disk::if_there(folder.open(ACCEPTED))?.is_some())
+}
+
+/// Notes durably that it is.
+///
+/// # Errors
+/// The errno of what failed.
+pub fn note_accepted(folder: &dyn Folder) -> io::Result<()> {
+    folder.create(ACCEPTED)?;
     folder.sync()
 }
 
