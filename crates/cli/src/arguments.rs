@@ -179,6 +179,10 @@ pub enum Node {
     Lost {
         /// The node's name, as `forebay status` has it
         name: String,
+        /// Also where nobody knows what the mirror lacks: files that had data there are then lost, by name, and where
+        /// the copy of the names may lack some, these too. Repeat the command with it where it says so
+        #[arg(long)]
+        accept_loss: bool,
         /// Print what became of each buffer as one JSON object
         #[arg(long)]
         json: bool,

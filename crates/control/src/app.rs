@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use daemon::error::user;
+use daemon::error::{bug, user};
 use model::phase::Function;
 use wire::control::ApiError;
 
@@ -119,4 +119,11 @@ pub(crate) fn check_token(token: &str) -> Result<(), ApiError> {
 /// Seconds since 1970.
 pub(crate) fn now_unix() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map(|since| since.as_secs()).unwrap_or_default()
+}
+
+/// 32 random bytes in hexadecimal.
+pub(crate) fn new_key() -> Result<String, ApiError> {
+    let mut key = [0u8; 32];
+    getrandom::fill(&mut key).map_err(|e| bug("no_random", format!("draw a random key: {e}")))?;
+    Ok(key.iter().map(|byte| format!("{byte:02x}")).collect())
 }

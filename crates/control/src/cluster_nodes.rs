@@ -1,6 +1,6 @@
 //! The nodes of a cluster: they register, control asks each one how it is.
 
-mod last_words;
+pub(crate) mod last_words;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use api::munge::Munge;
 use daemon::client::Client;
 use daemon::error::site;
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 use wire::control::ApiError;
 use wire::node::NodeHealth;
@@ -36,6 +36,8 @@ struct Watched {
     known: Known,
     client: Client,
     seen: watch::Receiver<Seen>,
+    /// It is to be asked at once.
+    again: Arc<Notify>,
     task: JoinHandle<()>,
 }
 
@@ -55,9 +57,9 @@ pub(crate) struct Seen {
 }
 
 impl ClusterNodes {
-    /// No nodes yet. `munge` is for those on other machines.
-    pub(crate) fn new(munge: Option<Munge>) -> ClusterNodes {
-        ClusterNodes { munge, watched: Mutex::default(), words: Arc::default() }
+    /// No nodes yet. `munge` is for those on other machines, `words` are what they said before.
+    pub(crate) fn new(munge: Option<Munge>, words: LastWords) -> ClusterNodes {
+        ClusterNodes { munge, watched: Mutex::default(), words: Arc::new(words) }
     }
 
     /// Watches a node, or takes note of what changed.
@@ -86,8 +88,10 @@ impl ClusterNodes {
             old.task.abort();
             self.words.forget(&name);
         }
-        let task = tokio::spawn(watch_node(name.clone(), client.clone(), shown, self.words.clone()));
-        watched.insert(name, Watched { known, client, seen, task });
+        let again = Arc::new(Notify::new());
+        let told = (again.clone(), self.words.clone());
+        let task = tokio::spawn(watch_node(name.clone(), client.clone(), shown, told));
+        watched.insert(name, Watched { known, client, seen, again, task });
         Ok(())
     }
 
@@ -104,6 +108,15 @@ impl ClusterNodes {
         let served = self.words.give_up(node, instance);
         let online = self.lock().get(node).is_some_and(|node| node.seen.borrow().online);
         LastWord { online, served }
+    }
+
+    /// Whether it has said that nothing of an instance is on it alone: see [`crate::site::Site::is_proven`].
+    pub(crate) fn is_proven(&self, node: &str, instance: &str) -> bool {
+        let is_proven = self.words.is_proven(node, instance);
+        if !is_proven && let Some(watched) = self.lock().get(node) {
+            watched.again.notify_one();
+        }
+        is_proven
     }
 
     /// A node has its place in an instance: see [`crate::site::Site::keep`].
@@ -181,7 +194,7 @@ impl Watched {
 }
 
 /// Tells a node that its doubts are known here: from then on it answers what no copy may have. What is known here is
-/// forgotten only together with all that the node ever said, and nobody takes its place then.
+/// forgotten only together with all that the node ever said, and nobody takes its place by that then.
 async fn confirm(name: &str, client: &Client, doubts: &[(String, Vec<u64>)]) {
     for (instance, doubts) in doubts {
         let path = format!("/v1/fragments/{instance}/heard");
@@ -194,16 +207,25 @@ async fn confirm(name: &str, client: &Client, doubts: &[(String, Vec<u64>)]) {
 }
 
 /// Asks for ever.
-async fn watch_node(name: String, client: Client, shown: watch::Sender<Seen>, words: Arc<LastWords>) {
+async fn watch_node(
+    name: String,
+    client: Client,
+    shown: watch::Sender<Seen>,
+    (again, words): (Arc<Notify>, Arc<LastWords>),
+) {
     let client = client.with_timeout(HEALTH_WITHIN);
     loop {
         let asked = Instant::now();
         let answer: Result<NodeHealth, _> = client.get("/v1/health").await;
         match answer {
             Ok(health) => {
-                let doubts = words.hear(&name, &health);
-                shown.send_modify(|seen| seen.answer(&name, asked, health));
-                confirm(&name, &client, &doubts).await;
+                let (words, of) = (words.clone(), name.clone());
+                // What is said is noted on the disk where it is news.
+                let heard = tokio::task::spawn_blocking(move || (words.hear(&of, &health), health)).await;
+                if let Ok((doubts, health)) = heard {
+                    shown.send_modify(|seen| seen.answer(&name, asked, health));
+                    confirm(&name, &client, &doubts).await;
+                }
             }
             Err(error) => shown.send_modify(|seen| {
                 let reason = error.reason();
@@ -214,6 +236,6 @@ async fn watch_node(name: String, client: Client, shown: watch::Sender<Seen>, wo
                 seen.last_error = Some(reason);
             }),
         }
-        tokio::time::sleep(HEALTH_PERIOD).await;
+        let _at_once = tokio::time::timeout(HEALTH_PERIOD, again.notified()).await;
     }
 }

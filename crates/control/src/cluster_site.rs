@@ -147,6 +147,10 @@ impl Site for ClusterSite {
         self.nodes.give_up(node, instance)
     }
 
+    fn is_proven(&self, node: &str, instance: &str) -> bool {
+        self.nodes.is_proven(node, instance)
+    }
+
     fn keep(&self, node: &str, instance: &str) {
         self.nodes.keep(node, instance);
     }

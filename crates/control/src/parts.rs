@@ -47,12 +47,25 @@ pub(crate) fn is_intact(instance: &Instance, nodes: &[NodeView]) -> Option<bool>
 /// Those of which some bytes are damaged, or may be, with what to do, as their nodes said last.
 pub(crate) fn damaged(instance: &Instance, nodes: &[NodeView]) -> Vec<PartTrouble> {
     let of_node = |(part, name): (u32, &String)| {
-        let health = nodes.iter().find(|view| view.name == *name)?.health.as_ref()?;
-        let fragment = health.fragments.iter().find(|fragment| fragment.instance == instance.id)?;
-        let (why, advice) = lost(fragment).or_else(|| fragment.integrity.told())?;
-        Some(PartTrouble { part, node: name.clone(), why, advice })
+        let health = nodes.iter().find(|view| view.name == *name).and_then(|view| view.health.as_ref());
+        let mut fragments = health.into_iter().flat_map(|health| &health.fragments);
+        let fragment = fragments.find(|fragment| fragment.instance == instance.id);
+        let told = fragment
+            .map(|fragment| [names_lack(fragment), lost(fragment).or_else(|| fragment.integrity.told())]);
+        let node = name.clone();
+        let trouble = move |(why, advice)| PartTrouble { part, node: node.clone(), why, advice };
+        told.into_iter().flatten().flatten().map(trouble).collect::<Vec<_>>()
     };
-    (0..).zip(&instance.nodes).filter_map(of_node).collect()
+    (0..).zip(&instance.nodes).flat_map(of_node).collect()
+}
+
+/// What is said of names that were taken from a copy that may lack some.
+fn names_lack(fragment: &FragmentStatus) -> Option<(String, String)> {
+    fragment.copies.iter().find(|copy| copy.accepted)?;
+    let why = "names and attributes that an fsync confirmed may be missing or old: they are from a copy that may have \
+               lacked them, as an operator accepted";
+    let advice = format!("save what is needed, and remove the buffer with `forebay rm {TOKEN}`");
+    Some((why.into(), advice))
 }
 
 /// What is said of objects that were lost with the node whose place this one took.

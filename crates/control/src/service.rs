@@ -14,8 +14,9 @@ use server::{BindError, OpenTo};
 use tokio::sync::Notify;
 use wire::control::ApiError;
 
-use crate::app::App;
+use crate::app::{App, new_key};
 use crate::cluster_nodes::ClusterNodes;
+use crate::cluster_nodes::last_words::LastWords;
 use crate::cluster_site::ClusterSite;
 use crate::config::Config;
 use crate::leftovers;
@@ -25,7 +26,7 @@ use crate::requests::{self, Handler};
 use crate::rights::Policy;
 use crate::site::Site;
 use crate::state::leftovers::{self as noted, Kind};
-use crate::state::{Database, StateError, instances, nodes};
+use crate::state::{Database, StateError, instances, life, nodes};
 use crate::transfers::on_demand;
 
 /// How long another control may take to end: requests in flight have two seconds.
@@ -55,6 +56,9 @@ pub enum ControlError {
     /// The nodes' folders or program.
     #[error("prepare the nodes")]
     Nodes(#[source] io::Error),
+    /// What nodes said before.
+    #[error("keep last-words.json in the state folder")]
+    Words(#[source] io::Error),
     /// The state folder's mode.
     #[error("open the state folder {} to its socket's callers", path.display())]
     Folder {
@@ -114,7 +118,8 @@ pub async fn run_cluster(
         }
         None => munge.ok(),
     };
-    let site = ClusterSite::new(config.setting.clone(), ClusterNodes::new(munge), config.node_timeout);
+    let nodes = ClusterNodes::new(munge, last_words(&database, &config.folder).await?);
+    let site = ClusterSite::new(config.setting.clone(), nodes, config.node_timeout);
     for node in database.transact(nodes::all).await? {
         site.admit(node)?;
     }
@@ -136,6 +141,16 @@ pub async fn run_cluster(
     }
     tracing::info!(folder = %config.folder.display(), "control of a cluster runs");
     serve(app, config.policy, listeners, stop).await
+}
+
+/// What nodes said in an earlier life of control.
+async fn last_words(database: &Database, folder: &Path) -> Result<LastWords, ControlError> {
+    let life = new_key()?;
+    let begun = life.clone();
+    let begin = move |tx: &rusqlite::Transaction<'_>| Ok((life::begin(tx, &begun)?, instances::all(tx)?));
+    let (former, living) = database.transact(begin).await?;
+    let living = living.into_iter().map(|instance| instance.id).collect();
+    LastWords::open(folder, (former.as_deref(), &life), &living).map_err(ControlError::Words)
 }
 
 async fn serve<S: Site>(

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use model::phase::Redundancy;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use wire::control::{ApiError, NodeRole, RegisterNode};
 use wire::node::{FragmentStatus, NodeHealth, StorageAddress};
 
@@ -79,8 +79,29 @@ pub struct NodeView {
 pub struct LastWord {
     /// Whether the node answered last.
     pub online: bool,
-    /// What it said when it last served the fragment; `None`: it did not since control was started.
-    pub served: Option<FragmentStatus>,
+    /// What it said when it last served the fragment; `None`: that is not known.
+    pub served: Option<Said>,
+}
+
+/// What a node said of the copies of a fragment that it serves.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Said {
+    /// The node with a mirror that lacks something of what was answered, which it has not noted.
+    pub lacks_data: Option<String>,
+    /// The node with a copy of a metadata log that lacks something of what was confirmed.
+    pub lacks_names: Option<String>,
+}
+
+impl Said {
+    /// As its status has it.
+    pub fn of(fragment: &FragmentStatus) -> Said {
+        let data = fragment.mirrors.iter().find(|mirror| !mirror.whole && !mirror.named);
+        let names = fragment.copies.iter().find(|copy| !copy.whole && !copy.confirmed);
+        Said {
+            lacks_data: data.map(|mirror| mirror.mirror.clone()),
+            lacks_names: names.map(|copy| copy.node.clone()),
+        }
+    }
 }
 
 impl NodeView {
@@ -130,6 +151,12 @@ pub trait Site: NodeApi + 'static {
     /// [`Site::keep`]. Replies by what that is to be judged. Nothing is given up where no other machine is.
     fn give_up(&self, _node: &str, _instance: &str) -> LastWord {
         LastWord::default()
+    }
+
+    /// Whether the node has said that all that it has of an instance is on other nodes as well. It is asked soon where
+    /// it has not.
+    fn is_proven(&self, _node: &str, _instance: &str) -> bool {
+        true
     }
 
     /// The node has its place in the instance, as before or again.

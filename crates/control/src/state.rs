@@ -8,6 +8,7 @@ pub(crate) mod counters;
 pub(crate) mod fragments;
 pub(crate) mod instances;
 pub(crate) mod leftovers;
+pub(crate) mod life;
 pub(crate) mod nodes;
 pub(crate) mod numbers;
 pub(crate) mod registrations;
@@ -24,7 +25,7 @@ use rusqlite::{Connection, Transaction, TransactionBehavior};
 use wire::control::ApiError;
 
 /// The schema, one step after the other; a step is never changed once it was released.
-const MIGRATIONS: [&str; 14] = [
+const MIGRATIONS: [&str; 15] = [
     include_str!("migrations/1.sql"),
     include_str!("migrations/2.sql"),
     include_str!("migrations/3.sql"),
@@ -39,6 +40,7 @@ const MIGRATIONS: [&str; 14] = [
     include_str!("migrations/12.sql"),
     include_str!("migrations/13.sql"),
     include_str!("migrations/14.sql"),
+    include_str!("migrations/15.sql"),
 ];
 
 /// Why the state cannot be read or written.

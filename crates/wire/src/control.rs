@@ -54,7 +54,7 @@ pub use functions::{
     CLI, CreatePersistent, JobProcess, JobSummary, NewToken, Paths, PostRun, PreRun, RealSize, SLURM, Script,
     Setup, Teardown, TeardownReply,
 };
-pub use lost::{AtRisk, Damaged, GivenUp, Lost, Moved};
+pub use lost::{AtRisk, Damaged, GiveUp, GivenUp, Lost, Moved};
 pub use nodes::{Drain, NodeRole, NodeStatus, RegisterNode, Registered, ShutdownReply};
 pub use objects::{
     ActivationObject, ConfigurationObject, FragmentObject, Goal, InstanceObject, ObjectState, Objects,

@@ -1,7 +1,6 @@
 //! `forebay node lost`: an operator gives up a storage node of a cluster.
 
-use serde_json::json;
-use wire::control::Lost;
+use wire::control::{GiveUp, Lost};
 
 use super::cluster::Control;
 use crate::arguments::Node;
@@ -14,7 +13,7 @@ use crate::output::Output;
 /// # Errors
 /// No cluster is configured, or its control is not to be reached, or refuses.
 pub fn run(command: &Node, cluster: bool, output: &Output) -> Result<u8, Failure> {
-    let Node::Lost { name, json } = command;
+    let Node::Lost { name, accept_loss, json } = command;
     if !cluster {
         return Err(Failure::usage(
             "only on a cluster can other nodes take the place of a lost one: those of one machine share its disk",
@@ -23,7 +22,7 @@ pub fn run(command: &Node, cluster: bool, output: &Output) -> Result<u8, Failure
         ));
     }
     let path = format!("/v1/nodes/{name}/lost");
-    let lost: Lost = Control::of_cluster(output).post(&path, &json!({}))?;
+    let lost: Lost = Control::of_cluster(output).post(&path, &GiveUp { accept_loss: *accept_loss })?;
     if *json {
         output.object(&lost);
     } else {
@@ -57,6 +56,13 @@ fn text(name: &str, lost: &Lost) -> String {
         if damaged.files.files.is_empty() {
             lines.push("  none is known".to_owned());
         }
+    }
+    for damaged in lost.damaged.iter().filter(|damaged| damaged.names_lack) {
+        lines.push(format!(
+            "buffer {}: names and attributes that an fsync confirmed MAY BE MISSING OR OLD: the copy that they were \
+             taken from may have lacked them",
+            damaged.token
+        ));
     }
     for risk in &lost.at_risk {
         lines.push(format!("buffer {}: LACKS what node {name} had: {}", risk.token, risk.why));

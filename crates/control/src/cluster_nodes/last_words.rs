@@ -3,34 +3,84 @@
 //! A node asks before it answers what its mirror does not have ([`FragmentStatus::doubts`]). What it is told and what a
 //! fragment is given up by are decided here, under one lock, so that never both happen.
 //!
-//! **Invariant:** a fragment is given up by nothing older than the last doubt that its node was told is known.
+//! ```text
+//! STATE/last-words.json     what was said, and in which life of control's database
+//! ```
+//!
+//! It is beside the database and not in it: a copy of the database that is put back must not bring back old words. What
+//! another life wrote, as where two machines take turns, is not believed.
+//!
+//! **Invariant:** a fragment is given up by nothing older than the last doubt that its node was told is known: what a
+//! doubt changes here is on the disk before the node is told.
 
 use std::collections::{HashMap, HashSet};
+use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use serde::{Deserialize, Serialize};
 use wire::node::{FragmentStatus, NodeHealth};
+
+use crate::site::Said;
 
 /// A node and an instance.
 type Place = (String, String);
 
-/// Of all nodes. What is known here dies with the process: then nothing is given up before its node was heard again.
-#[derive(Default)]
-pub(super) struct LastWords {
+/// Of all nodes.
+pub(crate) struct LastWords {
+    path: PathBuf,
+    life: String,
     state: Mutex<State>,
 }
 
 #[derive(Default)]
 struct State {
-    said: HashMap<Place, FragmentStatus>,
+    said: HashMap<Place, Said>,
     given_up: HashSet<Place>,
+    /// The file has all that was said.
+    is_saved: bool,
+}
+
+/// The file.
+#[derive(Serialize, Deserialize)]
+struct Kept {
+    life: String,
+    said: Vec<(Place, Said)>,
 }
 
 impl LastWords {
+    /// Those that the life `former` of the database left in the folder `state`; from here on it is the life `life`.
+    /// Only `living` instances are of any use.
+    ///
+    /// # Errors
+    /// They cannot be written.
+    pub(crate) fn open(
+        state: &Path,
+        (former, life): (Option<&str>, &str),
+        living: &HashSet<String>,
+    ) -> io::Result<LastWords> {
+        let path = state.join("last-words.json");
+        let kept = disk::read(&path)?.and_then(|text| serde_json::from_slice::<Kept>(&text).ok());
+        let kept = kept.filter(|kept| Some(kept.life.as_str()) == former);
+        let said = kept.into_iter().flat_map(|kept| kept.said);
+        let said = said.filter(|((_, instance), _)| living.contains(instance)).collect();
+        let state = State { said, ..State::default() };
+        let words = LastWords { path, life: life.to_owned(), state: Mutex::new(state) };
+        words.save(&mut words.lock())?;
+        Ok(words)
+    }
+
     /// Takes note of what a node says; returns of which doubts it is to be told that they are known, by instance.
     pub(super) fn hear(&self, node: &str, health: &NodeHealth) -> Vec<(String, Vec<u64>)> {
         let mut state = self.lock();
         for fragment in health.fragments.iter().filter(|fragment| is_served(fragment)) {
-            state.said.insert((node.to_owned(), fragment.instance.clone()), fragment.clone());
+            let said = Said::of(fragment);
+            let place = (node.to_owned(), fragment.instance.clone());
+            state.is_saved &= state.said.get(&place) == Some(&said);
+            state.said.insert(place, said);
+        }
+        if !self.is_saved(&mut state) {
+            return Vec::new();
         }
         let of_each = health.fragments.iter().map(|fragment| (fragment.instance.clone(), fragment.doubts()));
         let is_told = |(instance, doubts): &(String, Vec<u64>)| {
@@ -40,12 +90,17 @@ impl LastWords {
     }
 
     /// The node is told of no more doubts about the instance; returns what it said last of its fragment.
-    pub(super) fn give_up(&self, node: &str, instance: &str) -> Option<FragmentStatus> {
+    pub(super) fn give_up(&self, node: &str, instance: &str) -> Option<Said> {
         let mut state = self.lock();
         let place = (node.to_owned(), instance.to_owned());
         let said = state.said.get(&place).cloned();
         state.given_up.insert(place);
         said
+    }
+
+    /// Whether it said last that nothing of its fragment is on it alone.
+    pub(super) fn is_proven(&self, node: &str, instance: &str) -> bool {
+        self.lock().said.get(&(node.to_owned(), instance.to_owned())) == Some(&Said::default())
     }
 
     /// The node has its place in the instance, as before or again.
@@ -55,7 +110,30 @@ impl LastWords {
 
     /// Forgets what a node said: nobody knows any more what it was told elsewhere.
     pub(super) fn forget(&self, node: &str) {
-        self.lock().said.retain(|(known, _), _| known != node);
+        let mut state = self.lock();
+        state.said.retain(|(known, _), _| known != node);
+        state.is_saved = false;
+        self.is_saved(&mut state);
+    }
+
+    /// Whether the file has all that was said, now at least. Where it cannot be written nobody is told anything: what
+    /// it says may be older than what nodes did since.
+    fn is_saved(&self, state: &mut State) -> bool {
+        if !state.is_saved
+            && let Err(error) = self.save(state)
+        {
+            let path = self.path.display();
+            tracing::error!(%path, %error, "cannot note what nodes say of their copies: none goes on without them");
+        }
+        state.is_saved
+    }
+
+    fn save(&self, state: &mut State) -> io::Result<()> {
+        let said = state.said.iter().map(|(place, said)| (place.clone(), said.clone())).collect();
+        let kept = Kept { life: self.life.clone(), said };
+        disk::replace(&self.path, &serde_json::to_vec(&kept)?)?;
+        state.is_saved = true;
+        Ok(())
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -87,6 +165,10 @@ mod tests {
         }
     }
 
+    fn open(folder: &Path, former: Option<&str>, life: &str) -> LastWords {
+        LastWords::open(folder, (former, life), &HashSet::from(["i1".to_owned()])).unwrap()
+    }
+
     fn mirrored(doubt: Option<u64>) -> FragmentStatus {
         let mirror = MirrorStatus {
             namespace: 0,
@@ -105,25 +187,52 @@ mod tests {
 
     #[test]
     fn a_start_that_serves_nothing_does_not_unsay_that_the_mirror_lacks_something() {
-        let words = LastWords::default();
+        let folder = tempfile::tempdir().unwrap();
+        let words = open(folder.path(), None, "a");
         words.hear("n1", &health(mirrored(Some(7))));
         let refused = FragmentStatus { error: Some("damaged".into()), ..FragmentStatus::default() };
         words.hear("n1", &health(refused));
         words.hear("n1", &health(FragmentStatus { starting: true, ..FragmentStatus::default() }));
-        assert!(!words.give_up("n1", "i1").unwrap().mirrors[0].whole);
+        assert_eq!(words.give_up("n1", "i1").unwrap().lacks_data.as_deref(), Some("n2"));
         // It is served, though its space cannot be measured.
         let served = FragmentStatus { error: Some("cannot measure".into()), ..mirrored(None) };
         words.hear("n1", &health(served));
-        assert!(words.give_up("n1", "i1").unwrap().mirrors[0].whole);
+        assert_eq!(words.give_up("n1", "i1"), Some(Said::default()));
     }
 
     #[test]
     fn a_node_is_not_told_that_its_doubt_is_known_once_its_part_is_given_up() {
-        let words = LastWords::default();
+        let folder = tempfile::tempdir().unwrap();
+        let words = open(folder.path(), None, "a");
         assert_eq!(words.give_up("n1", "i1"), None);
         assert_eq!(words.hear("n1", &health(mirrored(Some(7)))), []);
         words.keep("n1", "i1");
         assert_eq!(words.hear("n1", &health(mirrored(Some(7)))), [("i1".to_owned(), vec![7])]);
-        assert!(!words.give_up("n1", "i1").unwrap().mirrors[0].whole, "it was told: that counts");
+        assert!(words.give_up("n1", "i1").unwrap().lacks_data.is_some(), "it was told: that counts");
+    }
+
+    #[test]
+    fn what_was_said_is_believed_by_the_next_life_of_the_database_and_no_other() {
+        let folder = tempfile::tempdir().unwrap();
+        open(folder.path(), None, "a").hear("n1", &health(mirrored(None)));
+        let next = open(folder.path(), Some("a"), "b");
+        assert_eq!(next.give_up("n1", "i1"), Some(Said::default()));
+        // A copy of the database from the life a is put back.
+        let other = open(folder.path(), Some("a"), "c");
+        assert_eq!(other.give_up("n1", "i1"), None);
+        other.hear("n1", &health(mirrored(Some(7))));
+        assert!(open(folder.path(), Some("c"), "d").give_up("n1", "i1").unwrap().lacks_data.is_some());
+    }
+
+    #[test]
+    fn a_node_is_not_told_that_its_doubt_is_known_before_that_is_on_the_disk() {
+        let folder = tempfile::tempdir().unwrap();
+        let words = open(folder.path(), None, "a");
+        std::fs::create_dir(folder.path().join("last-words.new")).unwrap();
+        for _ in 0..2 {
+            assert_eq!(words.hear("n1", &health(mirrored(Some(7)))), []);
+        }
+        std::fs::remove_dir(folder.path().join("last-words.new")).unwrap();
+        assert_eq!(words.hear("n1", &health(mirrored(Some(7)))).len(), 1);
     }
 }

@@ -6,20 +6,21 @@
 //! had is discarded, which waits until nothing lacks elsewhere ([`crate::leftovers`]), every call sees to all fragments
 //! of the buffers that it was in.
 //!
-//! **Invariant:** a fragment gets another place only where the last word of its node that served it said that the
-//! copies of its metadata logs have all that was confirmed, and that its mirror has all that was answered, or has noted
-//! what it lacks; and where its node may answer nothing alone since.
+//! **Invariant:** a fragment gets another place only where the last word of its node that served it said that its copies
+//! have all, or have noted what they lack ([`super::doubt`]), or where an operator accepts that nobody knows; and where
+//! its node may answer nothing alone since.
 
 use daemon::error::user;
-use wire::control::{ApiError, AtRisk, Damaged, Lost, Moved as Replaced};
-use wire::node::{Missing, Moved, PartFiles, StorageAddress};
+use wire::control::{ApiError, AtRisk, Damaged, GiveUp, Lost, Moved as Replaced};
+use wire::node::{FragmentSpec, Missing, Moved, PartFiles, StorageAddress};
 
+use super::doubt::Doubt;
 use super::target::{self, Described};
 use super::{buffers, fragments, join_all, setup, taken_before};
 use crate::app::App;
 use crate::pool::Ground;
-use crate::site::{LastWord, NodeView, Site};
-use crate::state::fragments as places;
+use crate::site::{NodeView, Site};
+use crate::state::fragments::{self as places, State};
 use crate::state::instances::Instance;
 use crate::state::leftovers::{self as left, Kind, Leftover};
 use crate::state::nodes;
@@ -32,7 +33,7 @@ const REASON: &str = "lost for good";
 ///
 /// # Errors
 /// There is no such node, it answers, or the database failed.
-pub(crate) async fn run<S: Site>(app: &App<S>, name: &str) -> Result<Lost, ApiError> {
+pub(crate) async fn run<S: Site>(app: &App<S>, name: &str, asked: &GiveUp) -> Result<Lost, ApiError> {
     let view = app.site.nodes().into_iter().find(|view| view.name == name);
     let view = view.ok_or_else(|| {
         user("no_such_node", format!("there is no node {name}"), "`forebay status` lists the nodes")
@@ -56,9 +57,11 @@ pub(crate) async fn run<S: Site>(app: &App<S>, name: &str) -> Result<Lost, ApiEr
     }
     let mut lost = Lost::default();
     for (token, described) in concerned(app, name).await? {
-        match replace(app, &token, described, &view).await {
+        match replace(app, &token, described, (&view, asked)).await {
             Ok((nodes, None)) => lost.moved.push(Replaced { token, nodes }),
-            Ok((nodes, Some(files))) => lost.damaged.push(Damaged { token, nodes, files }),
+            Ok((nodes, Some((files, names_lack)))) => {
+                lost.damaged.push(Damaged { token, nodes, files, names_lack });
+            }
             Err(error) => lost.at_risk.push(AtRisk { token, why: error.message }),
         }
     }
@@ -84,13 +87,13 @@ async fn concerned<S: Site>(app: &App<S>, name: &str) -> Result<Vec<(String, Des
 }
 
 /// Finds another place for the fragment of the lost node, if it still has it, and has it filled. Returns the buffer's
-/// nodes, and if the bytes were nowhere else, whose they were.
+/// nodes, and if the bytes were nowhere else, whose they were, and whether names may lack.
 async fn replace<S: Site>(
     app: &App<S>,
     token: &str,
     mut described: Described,
-    lost: &NodeView,
-) -> Result<(Vec<String>, Option<PartFiles>), ApiError> {
+    (lost, asked): (&NodeView, &GiveUp),
+) -> Result<(Vec<String>, Option<Lacking>), ApiError> {
     if described.instance.nodes.len() < 2 {
         let message = "all that it had, names too, was on this node only";
         return Err(user("all_lost", message, "remove the buffer, or bring the node back"));
@@ -98,7 +101,7 @@ async fn replace<S: Site>(
     let place = (0..).zip(&described.instance.nodes).find(|(_, node)| **node == lost.name);
     let place: Option<u32> = place.map(|(place, _)| place);
     if let Some(place) = place {
-        let taken = take_place(app, token, (&described, place), lost).await;
+        let taken = take_place(app, token, (&described, place), (lost, asked)).await;
         if taken.is_err() {
             app.site.keep(&lost.name, &described.instance.id);
         }
@@ -108,17 +111,30 @@ async fn replace<S: Site>(
     instance.nodes.iter().for_each(|node| app.site.keep(node, &instance.id));
     let addresses = target::addresses(app, instance).await?;
     let specs = fragments::specs(app, &described, &addresses).await?;
-    let replaced = instance.nodes.iter().zip(specs).filter(|(_, spec)| spec.missing == Missing::Restored);
-    let made = replaced.map(async |(node, spec)| app.site.create_fragment(node, &spec).await.map(drop));
+    let replaced = || instance.nodes.iter().zip(&specs).filter(|(_, spec)| spec.missing.is_replacing());
+    let made = replaced().map(async |(node, spec)| app.site.create_fragment(node, spec).await.map(drop));
     join_all(made).await.into_iter().collect::<Result<Vec<()>, ApiError>>()?;
     fragments::note_made(app, instance).await?;
     tell(app, instance, &target::usable(&app.site, &addresses)).await?;
-    let files = match place {
-        Some(place) if !instance.is_mirrored() => Some(files_on(app, &described, place).await),
-        _ => lost_files(app, &described, &addresses).await?,
+    let is_without = |spec: &&FragmentSpec| match instance.is_mirrored() {
+        true => spec.missing.is_replacing() && spec.missing != Missing::Restored,
+        false => spec.missing.is_replacing() || Some(spec.index) == place,
     };
-    Ok((described.instance.nodes, files))
+    let without: Vec<u32> = specs.iter().filter(is_without).map(|spec| spec.index).collect();
+    let names_lack = replaced().any(|(_, spec)| spec.missing == Missing::NamesAccepted);
+    let told = match without.is_empty() || instance.is_mirrored() {
+        true => lost_files(app, &described, &addresses).await?,
+        false => None,
+    };
+    let lacking = match without.is_empty() {
+        true => told,
+        false => Some((files_on(app, &described, &without).await, names_lack)),
+    };
+    Ok((described.instance.nodes, lacking))
 }
+
+/// Which files lack something, and whether names may lack.
+type Lacking = (PartFiles, bool);
 
 /// The files that lack something since a node was lost, now or before, as the nodes say that serve the parts. Those
 /// that are being filled are waited for.
@@ -126,17 +142,19 @@ async fn lost_files<S: Site>(
     app: &App<S>,
     of: &Described,
     addresses: &[StorageAddress],
-) -> Result<Option<PartFiles>, ApiError> {
+) -> Result<Option<Lacking>, ApiError> {
     let specs = fragments::specs(app, of, addresses).await?;
     let views = app.site.nodes();
     let is_online = |name: &String| views.iter().any(|view| view.name == *name && view.online);
     let asked = of.instance.nodes.iter().zip(&specs).filter(|(node, _)| is_online(node));
     let told = asked.map(|(node, spec)| app.site.create_fragment(node, spec));
-    let mut lost = Vec::new();
+    let (mut lost, mut names_lack) = (Vec::new(), false);
     for status in join_all(told).await {
-        lost.extend(status?.lost);
+        let status = status?;
+        lost.extend(status.lost);
+        names_lack |= status.copies.iter().any(|copy| copy.accepted);
     }
-    if lost.is_empty() {
+    if lost.is_empty() && !names_lack {
         return Ok(None);
     }
     lost.sort_unstable();
@@ -150,7 +168,7 @@ async fn lost_files<S: Site>(
     files.files.sort();
     files.files.dedup();
     files.more = (lost.len() as u64).saturating_sub(files.files.len() as u64);
-    Ok(Some(files))
+    Ok(Some((files, names_lack)))
 }
 
 /// Gives the fragment `place` to another node, if its last word does not say that more is lost with it.
@@ -158,15 +176,23 @@ async fn take_place<S: Site>(
     app: &App<S>,
     token: &str,
     (described, place): (&Described, u32),
-    lost: &NodeView,
+    (lost, asked): (&NodeView, &GiveUp),
 ) -> Result<Instance, ApiError> {
     if let Some(instance) = taken_before::find(app, token, (described, place), lost).await? {
         return Ok(instance);
     }
     let word = app.site.give_up(&lost.name, &described.instance.id);
-    let is_judged = described.instance.is_mirrored() || !homes(app, described, place).is_empty();
-    check_last(&word, is_judged, &lost.name)?;
-    note_place(app, token, described.instance.clone(), lost).await
+    // It may have been back since the command was begun.
+    if word.online {
+        return Err(answers(&lost.name));
+    }
+    let is_home = !homes(app, described, place).is_empty();
+    let replaced = match Doubt::of(&word, described.instance.is_mirrored(), is_home) {
+        None => State::Replacing,
+        Some(doubt) if asked.accept_loss => doubt.accept(token, &lost.name),
+        Some(doubt) => return Err(doubt.refusal()),
+    };
+    note_place(app, token, described.instance.clone(), (lost, replaced)).await
 }
 
 /// The namespaces whose metadata is on the fragment `place`.
@@ -176,23 +202,28 @@ fn homes<S: Site>(app: &App<S>, of: &Described, place: u32) -> Vec<u32> {
     namespaces.iter().filter(|namespace| namespace.home == place).map(|namespace| namespace.id).collect()
 }
 
-/// The files that have data on the fragment `place`, as all homes say. What a home does not say a scrub finds.
-async fn files_on<S: Site>(app: &App<S>, of: &Described, place: u32) -> PartFiles {
+/// The files that have data on these fragments, as all homes say. What a home does not say a scrub finds.
+async fn files_on<S: Site>(app: &App<S>, of: &Described, places: &[u32]) -> PartFiles {
     let mut all = PartFiles::default();
     for (home, node) in (0..).zip(&of.instance.nodes) {
         if homes(app, of, home).is_empty() {
             continue;
         }
-        match app.site.files_on(node, &of.instance.id, place).await {
-            Ok(some) => {
-                all.files.extend(some.files);
-                all.more += some.more;
-            }
-            Err(error) => {
-                tracing::warn!(node, instance = of.instance.id, %error, "cannot ask which files had data on a lost node");
+        for place in places {
+            match app.site.files_on(node, &of.instance.id, *place).await {
+                Ok(some) => {
+                    all.files.extend(some.files);
+                    all.more += some.more;
+                }
+                Err(error) => {
+                    let instance = &of.instance.id;
+                    tracing::warn!(node, instance, %error, "cannot ask which files had data on a lost node");
+                }
             }
         }
     }
+    all.files.sort();
+    all.files.dedup();
     all
 }
 
@@ -201,42 +232,12 @@ fn answers(name: &str) -> ApiError {
     user("node_answers", message, "stop its forebay-node, or its machine, then repeat the command")
 }
 
-/// Judges by what is known of the node `name` at this moment: it may have been back since the command was begun. Where
-/// the fragment has copies of its own (`is_judged`), its node must have said that they have all, or note what they
-/// lack. A namespace of which it said nothing is one that it had not yet: there it answered nothing alone.
-fn check_last(word: &LastWord, is_judged: bool, name: &str) -> Result<(), ApiError> {
-    if word.online {
-        return Err(answers(name));
-    }
-    if !is_judged {
-        return Ok(());
-    }
-    let refuse =
-        |why: String| Err(user("mirror_lacks", why, "bring the node back: what it has is nowhere else"));
-    let Some(fragment) = &word.served else {
-        return refuse(
-            "the node has said nothing of this part yet, since control was started or the buffer was made, and so \
-             it is not known whether its mirror was whole"
-                .into(),
-        );
-    };
-    let mirrors =
-        fragment.mirrors.iter().filter(|mirror| !mirror.whole && !mirror.named).map(|mirror| &mirror.mirror);
-    let copies = fragment.copies.iter().filter(|copy| !copy.whole && !copy.confirmed).map(|copy| &copy.node);
-    match mirrors.chain(copies).next() {
-        Some(node) => {
-            refuse(format!("when the node last served this part, node {node} did not have all that it had"))
-        }
-        None => Ok(()),
-    }
-}
-
 /// Notes another place, and that what the lost node had is to be discarded when it is back.
 async fn note_place<S: Site>(
     app: &App<S>,
     token: &str,
     instance: Instance,
-    lost: &NodeView,
+    (lost, replaced): (&NodeView, State),
 ) -> Result<Instance, ApiError> {
     let (ground, views) = (Ground::of(&app.site)?, app.site.nodes());
     let (token, name) = (token.to_owned(), lost.name.clone());
@@ -250,7 +251,7 @@ async fn note_place<S: Site>(
         let to_spare = |node: &String| if *node == name { spare.clone() } else { node.clone() };
         let nodes = instance.nodes.iter().map(to_spare).collect();
         let instance = Instance { nodes, ..instance };
-        places::replace(tx, &token, &name, &spare)?;
+        places::replace(tx, &token, (&name, &spare), replaced)?;
         left::add(tx, &Leftover { node: name, kind: Kind::Fragment, id: instance.id.clone() })?;
         Ok(Some(instance))
     };

@@ -2,14 +2,14 @@
 //!
 //! The instance is in the database before its first fragment is made: a call after a crash makes the same fragments.
 
-use daemon::error::{bug, user};
+use daemon::error::user;
 use model::phase::{Phase, Redundancy};
 use wire::control::{ApiError, Blame, Setup, VolumeKind};
 use wire::node::{FRAGMENT_OF_ANOTHER, FRAGMENT_STARTING};
 
 use super::target::Described;
-use super::{Done, absent, buffers, fragments, job_nodes, redundancy, reuse};
-use crate::app::{App, now_unix};
+use super::{Done, absent, buffers, fragments, job_nodes, proven, redundancy, reuse};
+use crate::app::{App, new_key, now_unix};
 use crate::pool::{self, Ground, Share, Wish};
 use crate::script::{self, Own};
 use crate::site::Site;
@@ -152,6 +152,7 @@ async fn try_allocate<S: Site>(app: &App<S>, order: &Order) -> Result<(), ApiErr
         app.database.transact(move |tx| instances::delete(tx, &token)).await?;
         return Err(error);
     }
+    proven::wait(app, &instance).await;
     finish(app, order, &session, Some(&instance)).await
 }
 
@@ -257,13 +258,6 @@ pub(crate) fn shares(
 ) -> state::Result<Vec<Share>> {
     let all = instances::all(tx)?;
     Ok(all.iter().map(|instance| Share::of(instance, used_bytes(&instance.id, views))).collect())
-}
-
-/// 32 random bytes in hexadecimal.
-fn new_key() -> Result<String, ApiError> {
-    let mut key = [0u8; 32];
-    getrandom::fill(&mut key).map_err(|e| bug("no_random", format!("draw a key of the instance: {e}")))?;
-    Ok(key.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
 /// An image was our own choice and the machine does not let us have one.

@@ -8,7 +8,7 @@ use daemon::error::{bug, user};
 use serde_json::{Value, json};
 use server::Refusal;
 use server::{Body, Caller};
-use wire::control::{ApiError, Drain, Lost, NodeRole, NodeStatus, RegisterNode, Registered};
+use wire::control::{ApiError, Drain, GiveUp, Lost, NodeRole, NodeStatus, RegisterNode, Registered};
 
 use super::Handler;
 use crate::lifecycle::{lost, setup};
@@ -85,11 +85,12 @@ pub(super) async fn lost<S: Site>(
     State(handler): State<Handler<S>>,
     caller: Caller,
     Path(name): Path<String>,
+    Body(asked): Body<GiveUp>,
 ) -> Reply<Lost> {
     handler.rights(caller).require_operator("give up a node")?;
     // It goes on when the caller goes away: what is given up and has no other place yet must not stay so.
     let app = Arc::clone(&handler.app);
-    let given_up = tokio::spawn(async move { lost::run(&app, &name).await });
+    let given_up = tokio::spawn(async move { lost::run(&app, &name, &asked).await });
     Ok(Json(given_up.await.map_err(|error| bug("lost_panicked", error.to_string()))??))
 }
 

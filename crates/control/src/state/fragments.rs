@@ -21,6 +21,10 @@ pub(crate) enum State {
     There,
     /// It is to take the place of one that is lost, and perhaps does.
     Replacing,
+    /// The same, where its objects are taken as lost.
+    ReplacingNames,
+    /// The same, and its names are taken as a copy has them that may lack some.
+    AcceptingNames,
 }
 
 impl State {
@@ -30,6 +34,8 @@ impl State {
             State::New => Missing::Made,
             State::There => Missing::Refused,
             State::Replacing => Missing::Restored,
+            State::ReplacingNames => Missing::NamesRestored,
+            State::AcceptingNames => Missing::NamesAccepted,
         }
     }
 }
@@ -80,13 +86,19 @@ pub(crate) fn note_made(tx: &Transaction<'_>, instance: &str) -> Result<()> {
     Ok(())
 }
 
-/// The fragment that the session's instance had on the node `lost` is to be on `spare`, in another term.
+/// The fragment that the session's instance had on the node `lost` is to be on `spare`, in another term, and `replaced`
+/// so.
 ///
 /// # Errors
 /// The database's.
-pub(crate) fn replace(tx: &Transaction<'_>, token: &str, lost: &str, spare: &str) -> Result<()> {
+pub(crate) fn replace(
+    tx: &Transaction<'_>,
+    token: &str,
+    (lost, spare): (&str, &str),
+    replaced: State,
+) -> Result<()> {
     let sql = "UPDATE fragments SET node = ?3, state = ?4, term = term + 1 WHERE token = ?1 AND node = ?2";
-    tx.execute(sql, params![token, lost, spare, Word(State::Replacing)])?;
+    tx.execute(sql, params![token, lost, spare, Word(replaced)])?;
     Ok(())
 }
 

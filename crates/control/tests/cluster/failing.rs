@@ -98,7 +98,7 @@ async fn loses_nothing_with_a_disk_that_dies_under_writes(dead: &str, keeper: &s
     give_disk(&mut it, dead);
     it.until("both nodes are online", |status| status.nodes.iter().filter(|node| node.online).count() == 2)
         .await;
-    let place = make_mirrored(&mut it).await;
+    let place = make_mirrored(&mut it, "file", "kept").await;
     confirmed(&place.join("kept"), 1);
     let writer = std::thread::spawn({
         let place = place.clone();

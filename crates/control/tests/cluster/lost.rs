@@ -187,16 +187,16 @@ const ALONE_BY_THEN: Duration = Duration::from_secs(8);
 /// names, has its copies on n2. It is mounted on n3.
 pub async fn mirrored() -> Option<(Cluster, PathBuf)> {
     let mut it = Cluster::start().await?;
-    let place = make_mirrored(&mut it).await;
+    let place = make_mirrored(&mut it, "file", "kept").await;
     Some((it, place))
 }
 
-/// Makes it there.
-pub async fn make_mirrored(it: &mut Cluster) -> PathBuf {
+/// Makes it there; a file or a directory of it is staged out.
+pub async fn make_mirrored(it: &mut Cluster, kind: &str, name: &str) -> PathBuf {
     let directives = format!(
         "#DW jobdw type=scratch access_mode=striped capacity=64MiB redundancy=mirror\n\
-         #DW stage_out type=file source=$DW_JOB_STRIPED/kept destination={}\n",
-        it.pfs("kept").display()
+         #DW stage_out type={kind} source=$DW_JOB_STRIPED/{name} destination={}\n",
+        it.pfs(name).display()
     );
     it.call("101", "setup", serde_json::to_value(it.setup(&directives)).unwrap()).await.unwrap();
     it.start_node("n3");

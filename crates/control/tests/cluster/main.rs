@@ -4,6 +4,7 @@
 #![allow(unreachable_pub, reason = "a program: nobody can reach into it")]
 #![expect(clippy::disallowed_methods, reason = "a wrong answer of `Path::exists` fails the test")]
 
+mod accepted;
 mod failing;
 mod given_up;
 mod hosts;

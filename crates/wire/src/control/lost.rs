@@ -8,6 +8,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::node::PartFiles;
 
+/// How a node is given up.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GiveUp {
+    /// Also where nobody knows what the copies of its parts lack: what cannot be proven is lost.
+    #[serde(default)]
+    pub accept_loss: bool,
+}
+
 /// What became of the buffers of a node that is given up (`POST /v1/nodes/{name}/lost`).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lost {
@@ -30,6 +38,9 @@ pub struct Damaged {
     /// Files that had data there.
     #[serde(flatten)]
     pub files: PartFiles,
+    /// Names and attributes that an `fsync` confirmed may be missing or old, too: an operator accepted that.
+    #[serde(default)]
+    pub names_lack: bool,
 }
 
 /// A buffer that goes on.

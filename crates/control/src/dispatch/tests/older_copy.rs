@@ -1,6 +1,6 @@
 //! Control's database is a copy from before a node was lost.
 
-use wire::control::{NodeRole, RegisterNode};
+use wire::control::{GiveUp, NodeRole, RegisterNode};
 use wire::node::FragmentStatus;
 
 use super::hosts::{fixture, job};
@@ -43,12 +43,12 @@ async fn a_node_that_was_given_up_since_is_given_up_again_for_the_one_that_took_
     assert_eq!(it.status().await.instance.unwrap().nodes, ["s1", "s2"]);
     let told = {
         it.site.world().silent.insert("s1".into());
-        lost::run(&it.app, "s1").await.unwrap()
+        lost::run(&it.app, "s1", &GiveUp::default()).await.unwrap()
     };
     assert_eq!(told.at_risk.len(), 1, "nobody knows whether a copy has all: {told:?}");
 
     taken_by_s3(&it).await;
-    let told = lost::run(&it.app, "s1").await.unwrap();
+    let told = lost::run(&it.app, "s1", &GiveUp::default()).await.unwrap();
     assert!(told.at_risk.is_empty(), "{told:?}");
     assert_eq!(it.status().await.instance.unwrap().nodes, ["s3", "s2"]);
 }

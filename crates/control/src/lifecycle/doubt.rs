@@ -1,0 +1,72 @@
+//! What nobody knows of the copies of a part whose node is lost, and what an operator gives up who takes them all the
+//! same.
+//!
+//! **Invariant:** what is not known to be in a copy is never taken for it: it is refused, or lost by name.
+
+use daemon::error::user;
+use wire::control::ApiError;
+
+use crate::site::LastWord;
+use crate::state::fragments::State;
+
+/// What the copies may lack.
+pub(super) struct Doubt {
+    why: String,
+    /// Data that was answered.
+    data: bool,
+    /// Names and attributes that were confirmed.
+    names: bool,
+}
+
+impl Doubt {
+    /// By the last word of its node about a part, of which there is a mirror where it `is_mirrored`, and copies of
+    /// metadata logs where it `is_home`. A namespace of which the node said nothing is one that it had not yet: there
+    /// it answered nothing alone.
+    pub(super) fn of(word: &LastWord, is_mirrored: bool, is_home: bool) -> Option<Doubt> {
+        let Some(said) = &word.served else {
+            let why = "the node has said nothing of this part yet, since control was started or the buffer was made, \
+                       and so it is not known whether its copies were whole";
+            return (is_mirrored || is_home).then(|| Doubt {
+                why: why.into(),
+                data: is_mirrored,
+                names: is_home,
+            });
+        };
+        let node = said.lacks_data.as_ref().or(said.lacks_names.as_ref())?;
+        let why = format!("when the node last served this part, node {node} did not have all that it had");
+        Some(Doubt { why, data: said.lacks_data.is_some(), names: said.lacks_names.is_some() })
+    }
+
+    /// Refuses to take the copies.
+    pub(super) fn refusal(&self) -> ApiError {
+        let lost = match (self.data, self.names) {
+            (true, false) => "the data of every file that has some in this part, by name",
+            (true, true) => {
+                "the data of every file that has some in this part, by name, and perhaps names and attributes that an \
+                 fsync confirmed"
+            }
+            (false, _) => {
+                "the data that this part had, by name, and perhaps names and attributes that an fsync confirmed"
+            }
+        };
+        let why = &self.why;
+        let message = format!(
+            "{why}; bring the node back, as what it has is nowhere else, or repeat the command with --accept-loss: \
+             then {lost} are lost, and the rest goes on"
+        );
+        user("mirror_lacks", message, "bring the node back, or accept the loss")
+    }
+
+    /// Takes them: how the part is replaced.
+    pub(super) fn accept(&self, token: &str, node: &str) -> State {
+        let Doubt { why, names, .. } = self;
+        tracing::error!(
+            token,
+            node,
+            why,
+            names,
+            "the loss of what the copies of a part may lack was accepted"
+        );
+        if *names { State::AcceptingNames } else { State::ReplacingNames }
+    }
+}

@@ -1,0 +1,33 @@
+//! A new buffer is used once control has heard of each part that all of it is on two nodes, where it is to be: else a
+//! node that is lost right after could not be replaced.
+
+use std::time::{Duration, Instant};
+
+use crate::app::App;
+use crate::site::Site;
+use crate::state::instances::Instance;
+
+/// How long that is waited for. A node that takes longer has trouble, which `status` tells of.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// How soon it is looked again: an empty part is copied within some milliseconds.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// Waits, but no longer than that.
+pub(super) async fn wait<S: Site>(app: &App<S>, instance: &Instance) {
+    let begun = Instant::now();
+    for node in instance.nodes.iter().filter(|_| instance.nodes.len() > 1) {
+        while !app.site.is_proven(node, &instance.id) {
+            if begun.elapsed() > PATIENCE {
+                let id = &instance.id;
+                tracing::warn!(
+                    node,
+                    instance = id,
+                    "a node does not say that its part of a new buffer is on two nodes"
+                );
+                return;
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+}
