@@ -10,6 +10,7 @@ pub mod gate;
 pub mod hosts;
 pub mod injection;
 pub mod local_node;
+pub mod page;
 pub mod pages;
 pub mod processes;
 #[cfg(test)]

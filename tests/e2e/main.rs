@@ -28,6 +28,7 @@ mod lost_callers;
 mod mapped;
 mod mirrors;
 mod on_demand;
+mod pages;
 mod refused;
 mod staging;
 mod star_catalogue;

@@ -17,6 +17,7 @@ mod job;
 mod killed_stages;
 mod local;
 mod lost_nodes;
+mod pages;
 mod persistent;
 mod refusals;
 mod rights;
@@ -61,6 +62,7 @@ const ALONE: &[Test] = &[
     ("the_examples_of_the_cluster_run", scripts::examples),
     ("olcfs_scripts_run_unchanged_on_node_local_flash", local::tutorial),
     ("a_job_cancelled_before_its_drain_loses_nothing", local::cancelled),
+    ("what_the_pages_for_operators_show_happens", pages::of_operators),
     ("every_daemon_has_metrics_that_prometheus_reads", tools::metrics),
     ("scancel_of_a_running_job_stages_out_and_hurry_does_not", cancel::running),
     ("scancel_of_a_waiting_job_leaves_nothing", cancel::waiting_for_room),
