@@ -226,15 +226,23 @@ impl Context {
 
     /// Whether a name is that of a part that an earlier run of this stage left behind.
     pub(crate) fn is_leftover(&self, name: &[u8]) -> bool {
-        name.starts_with(self.stage_prefix().as_bytes())
-            && name.ends_with(PART_SUFFIX.as_bytes())
-            && !name.starts_with(self.part_prefix().as_bytes())
+        self.is_part(name) && !name.starts_with(self.part_prefix().as_bytes())
+    }
+
+    /// Whether a name is that of a part of this stage's, also of this run.
+    pub(crate) fn is_part(&self, name: &[u8]) -> bool {
+        name.starts_with(self.stage_prefix().as_bytes()) && name.ends_with(PART_SUFFIX.as_bytes())
     }
 
     /// Removes a part, now or at the end of the run.
     pub(crate) fn give_up(&self, part: PathBuf) {
-        if !matches!(self.sides.target.remove(&part), Ok(()) | Err(Errno::NOENT)) {
-            self.shared.strays.lock().expect("no thread panics with the lock").paths.push(part);
+        let removed = self.sides.target.remove(&part);
+        let mut strays = self.shared.strays.lock().expect("no thread panics with the lock");
+        match removed {
+            Ok(()) => {}
+            // It was never made, or its folder has another path now.
+            Err(Errno::NOENT | Errno::NOTDIR) => strays.missed = true,
+            Err(_) => strays.paths.push(part),
         }
     }
 

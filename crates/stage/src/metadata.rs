@@ -120,7 +120,7 @@ fn keep_xattrs(
     Ok(())
 }
 
-/// Gives back a fault that may pass, to be tried again; remarks any other.
+/// Gives back a fault that may pass, to be tried again, and that the entry is not there any more; remarks any other.
 fn tolerate(
     context: &Context,
     outcome: Result<(), Fault>,
@@ -129,6 +129,7 @@ fn tolerate(
 ) -> Result<(), Fault> {
     match outcome {
         Err(fault) if fault.may_pass() && !fault.is_no_room() => Err(fault),
+        Err(fault) if fault.errno() == Some(Errno::NOENT) => Err(fault),
         Err(fault) => {
             context.remark(&context.sides.target.show(name), &told(&fault.cause.to_string()));
             Ok(())

@@ -45,4 +45,6 @@ pub(crate) struct Strays {
     pub(crate) paths: Vec<PathBuf>,
     /// There may be others: of a mover that was not heard of again, or of an earlier run.
     pub(crate) unknown: bool,
+    /// One was not where it was made.
+    pub(crate) missed: bool,
 }

@@ -16,17 +16,35 @@ use crate::tree::Found;
 /// As many entries are looked at to find folders that were moved.
 const LOOKED_AT_MAX: usize = 50_000;
 
+/// Whose parts are removed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Of {
+    /// Those of earlier runs, but for what this one may go on with.
+    EarlierRuns,
+    /// All, now that nobody makes any.
+    AllRuns,
+}
+
 /// Removes what earlier runs left in the folders that they noted, and in those of `also`. Whether nothing is left.
 pub(crate) fn clear(context: &Context, also: &[PathBuf]) -> bool {
     if !context.makes_parts() {
         return true;
     }
+    let mut noted = context.journal.folders_left();
+    noted.extend(also.iter().map(|path| (path.clone(), 0)));
+    let whole = clear_noted(context, noted, Of::EarlierRuns);
+    if whole && !context.journal.keeps_parts() {
+        context.journal.cleared();
+    }
+    whole
+}
+
+fn clear_noted(context: &Context, noted: Vec<(PathBuf, u64)>, of: Of) -> bool {
     let (mut whole, mut moved) = (true, Vec::new());
-    let noted = context.journal.folders_left().into_iter();
-    for (path, ino) in noted.chain(also.iter().map(|path| (path.clone(), 0))) {
+    for (path, ino) in noted {
         match context.sides.target.find(&path) {
             Ok(there) if there.is_folder() && (ino == 0 || there.attr.ino == ino) => {
-                whole &= remarked(context, sweep(context, &there));
+                whole &= remarked(context, sweep_of(context, &there, of));
             }
             Ok(_) | Err(Errno::NOENT | Errno::NOTDIR) if ino != 0 => moved.push((path, ino)),
             Ok(_) | Err(Errno::NOENT | Errno::NOTDIR) => {}
@@ -35,19 +53,21 @@ pub(crate) fn clear(context: &Context, also: &[PathBuf]) -> bool {
             }
         }
     }
-    whole &= moved.is_empty() || find_moved(context, &moved);
-    if whole && !context.journal.keeps_parts() {
-        context.journal.cleared();
-    }
-    whole
+    whole & (moved.is_empty() || find_moved(context, &moved, of))
 }
 
 /// Removes the parts that earlier runs of this stage left in a folder, but for those that this run may go on with.
 pub(crate) fn sweep(context: &Context, folder: &Found) -> Result<(), Fault> {
+    sweep_of(context, folder, Of::EarlierRuns)
+}
+
+fn sweep_of(context: &Context, folder: &Found, of: Of) -> Result<(), Fault> {
     let target = &*context.sides.target;
     let is_leftover = |path: &Path| {
-        path.file_name().is_some_and(|name| context.is_leftover(name.as_bytes()))
-            && !context.journal.is_place(path)
+        path.file_name().is_some_and(|name| match of {
+            Of::EarlierRuns => context.is_leftover(name.as_bytes()),
+            Of::AllRuns => context.is_part(name.as_bytes()),
+        }) && !context.journal.is_place(path)
     };
     for entry in target.list(folder).tried(target, &folder.path, "list folder")?.flatten() {
         if is_leftover(&entry.path) {
@@ -62,6 +82,10 @@ pub(crate) fn sweep(context: &Context, folder: &Found) -> Result<(), Fault> {
 
 /// Ends a run: removes what it could not remove before, and says in the journal if nothing is left.
 pub(crate) fn end(context: &Context) {
+    if context.shared.strays.lock().expect("no thread panics with the lock").missed {
+        let cleared = clear_noted(context, context.journal.folders_held(), Of::AllRuns);
+        context.shared.strays.lock().expect("no thread panics with the lock").unknown |= !cleared;
+    }
     let mut strays = context.shared.strays.lock().expect("no thread panics with the lock");
     let gone = |path: &PathBuf| matches!(context.sides.target.remove(path), Ok(()) | Err(Errno::NOENT));
     strays.paths.retain(|path| !gone(path));
@@ -74,17 +98,20 @@ pub(crate) fn end(context: &Context) {
     }
 }
 
-/// Looks for folders that have other paths now: below the nearest folder that is still there, the nearest first.
-fn find_moved(context: &Context, moved: &[(PathBuf, u64)]) -> bool {
+/// Looks for folders that have other paths now: below the nearest folder that is still there, then below those above
+/// it, as far up as the one that holds the whole destination, which may have been moved itself.
+fn find_moved(context: &Context, moved: &[(PathBuf, u64)], of: Of) -> bool {
     let mut wanted: HashSet<u64> = moved.iter().map(|(_, ino)| *ino).collect();
-    let (mut whole, mut left) = (true, LOOKED_AT_MAX);
-    let tops: HashSet<PathBuf> = moved.iter().filter_map(|(path, _)| nearest(context, path)).collect();
-    for top in tops {
+    let (mut whole, mut left, mut seen) = (true, LOOKED_AT_MAX, HashSet::new());
+    for top in tops(context, moved) {
         let Ok(top) = context.sides.target.find(&top) else { continue };
         let (device, mut ahead) = (top.device, VecDeque::from([top]));
         while let Some(folder) = ahead.pop_front() {
             if wanted.is_empty() || left == 0 {
                 break;
+            }
+            if !seen.insert((folder.device, folder.attr.ino)) {
+                continue;
             }
             let Ok(entries) = context.sides.target.list(&folder) else { continue };
             for entry in entries.flatten() {
@@ -93,7 +120,7 @@ fn find_moved(context: &Context, moved: &[(PathBuf, u64)]) -> bool {
                     continue;
                 }
                 if wanted.remove(&entry.attr.ino) {
-                    whole &= remarked(context, sweep(context, &entry));
+                    whole &= remarked(context, sweep_of(context, &entry, of));
                 }
                 ahead.push_back(entry);
             }
@@ -101,12 +128,30 @@ fn find_moved(context: &Context, moved: &[(PathBuf, u64)]) -> bool {
     }
     if left == 0 {
         for (path, _) in moved.iter().filter(|(_, ino)| wanted.contains(ino)) {
-            let text = "it was moved after a run of this stage was killed; files `.forebay.*.part` in it may be removed";
+            let text = "it was moved or removed while this stage made files in it, and is not found; files \
+                        `.forebay.*.part` in it may be removed";
             context.remark(&context.sides.target.show(path), text);
         }
     }
     // What is not found was removed, or is out of reach.
     whole
+}
+
+/// Where folders are looked for that were at these paths.
+fn tops(context: &Context, moved: &[(PathBuf, u64)]) -> Vec<PathBuf> {
+    let shortest = context.journal.folders_left().into_iter().chain(context.journal.folders_held());
+    let shortest = shortest.map(|(path, _)| path).min_by_key(|path| path.components().count());
+    // A destination in which no part is made by itself lies above the shortest, and one above that is what holds it.
+    let highest = shortest.and_then(|path| nearest(context, path.parent()?));
+    let mut tops: Vec<PathBuf> = moved.iter().filter_map(|(path, _)| nearest(context, path)).collect();
+    let mut at = 0;
+    while let Some(above) = tops.get(at).and_then(|top| top.parent()).map(Path::to_owned) {
+        if highest.as_ref().is_some_and(|highest| above.starts_with(highest)) && !tops.contains(&above) {
+            tops.push(above);
+        }
+        at += 1;
+    }
+    tops
 }
 
 fn nearest(context: &Context, path: &Path) -> Option<PathBuf> {

@@ -55,6 +55,11 @@ impl Journal {
         self.folders().left.clone()
     }
 
+    /// Where this run makes parts.
+    pub(crate) fn folders_held(&self) -> Vec<Noted> {
+        self.folders().noted.iter().map(|(path, (ino, _))| (path.clone(), *ino)).collect()
+    }
+
     /// Records that no part of an earlier run is left.
     pub(crate) fn cleared(&self) {
         let mut folders = self.folders();

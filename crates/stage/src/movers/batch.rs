@@ -98,7 +98,9 @@ fn note(run: &Arc<Run>, entry: &Entry, made: Made) {
 /// Removes what a lost mover left in the folders of its files.
 fn sweep(context: &Context, link: &Link, entries: &[Entry]) {
     // It may have made what it could not tell of; whoever goes on looks.
-    context.shared.strays.lock().expect("no thread panics with the lock").unknown = true;
+    let mut strays = context.shared.strays.lock().expect("no thread panics with the lock");
+    (strays.unknown, strays.missed) = (true, true);
+    drop(strays);
     if context.monitor.is_stopping() {
         return;
     }

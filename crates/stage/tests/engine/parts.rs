@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -30,8 +30,8 @@ fn parts(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// A stage-out whose worker was killed while it had a small or a large file of each of two folders in hand.
-fn killed() -> (Work, StageSpec) {
+/// A stage-out whose worker has a small or a large file of each of two folders in hand.
+fn at_work() -> (Work, StageSpec, Child) {
     let work = Work::new(1, 400 * MIB);
     for folder in ["a", "b"] {
         fs::create_dir_all(work.site.pfs("set").join(folder)).unwrap();
@@ -51,9 +51,15 @@ fn killed() -> (Work, StageSpec) {
         folder.exists() && !parts(&folder).is_empty()
     };
     while !(has_part("a") && has_part("b")) {
-        assert_eq!(worker.try_wait().unwrap(), None, "it was over before it was killed");
+        assert_eq!(worker.try_wait().unwrap(), None, "it was over too early");
         std::thread::sleep(Duration::from_millis(5));
     }
+    (work, spec, worker)
+}
+
+/// The same, and the worker was killed then.
+fn killed() -> (Work, StageSpec) {
+    let (work, spec, mut worker) = at_work();
     worker.kill().unwrap();
     worker.wait().unwrap();
     // Nobody reads what it says; only its end matters.
@@ -74,6 +80,37 @@ fn a_stage_that_goes_on_finds_the_parts_in_a_folder_that_was_renamed() {
         let (from, to) = (work.site.pfs("set").join(name), work.site.pfs("out").join(name));
         assert!(fs::read(from).unwrap() == fs::read(to).unwrap(), "{name} differs");
     }
+}
+
+#[test]
+fn a_stage_whose_folder_is_renamed_while_it_works_fails_and_leaves_no_part_in_it() {
+    let (work, _, worker) = at_work();
+    fs::create_dir(work.site.pfs("out/elsewhere")).unwrap();
+    fs::rename(work.site.pfs("out/a"), work.site.pfs("out/elsewhere/was a")).unwrap();
+    let status = end_of(worker);
+    assert_eq!(status.state, StageState::Failed, "{status:?}");
+    assert!(status.failures.iter().any(|failure| failure.errno == 2), "{status:?}");
+    assert_eq!(parts(&work.site.pfs("out")), Vec::<PathBuf>::new());
+}
+
+#[test]
+fn a_stage_whose_destination_is_replaced_while_it_works_leaves_no_part_in_the_old_one() {
+    let (work, _, worker) = at_work();
+    fs::rename(work.site.pfs("out"), work.site.pfs("out.old")).unwrap();
+    fs::create_dir(work.site.pfs("out")).unwrap();
+    let status = end_of(worker);
+    assert_eq!(status.state, StageState::Failed, "{status:?}");
+    assert_eq!(parts(&work.site.pfs("")), Vec::<PathBuf>::new());
+}
+
+#[test]
+fn a_stage_that_is_stopped_leaves_no_part_in_a_folder_that_was_renamed() {
+    let (work, _, worker) = at_work();
+    fs::rename(work.site.pfs("out/b"), work.site.pfs("out/c")).unwrap();
+    let pid = rustix::process::Pid::from_child(&worker);
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    end_of(worker);
+    assert_eq!(parts(&work.site.pfs("out")), Vec::<PathBuf>::new());
 }
 
 #[test]
