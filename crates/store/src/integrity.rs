@@ -15,6 +15,7 @@ pub mod fsck;
 pub mod guard;
 pub mod keeper;
 pub mod known;
+pub mod length;
 pub mod log;
 pub mod lost;
 pub mod other;

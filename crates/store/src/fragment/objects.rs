@@ -152,8 +152,8 @@ impl Objects {
             }
         }
         if let Some(expected) = expected {
-            if done < buffer.len() {
-                object.guard.verify_end(&object.file, &expected, offset + done as u64)?;
+            if done < buffer.len() || offset + done as u64 > expected.length() {
+                object.guard.whole(&object.file)?;
             }
             object.guard.verify(&object.file, &expected, offset, &mut buffer[..done])?;
         }
@@ -185,7 +185,8 @@ impl Objects {
     pub fn allocate(&self, ino: u64, offset: u64, len: u64, mode: AllocateMode) -> io::Result<Time> {
         let end = end_of(offset, len)?;
         let change = match mode {
-            AllocateMode::Grow | AllocateMode::KeepSize => Change::Space,
+            AllocateMode::Grow => Change::Grow(end),
+            AllocateMode::KeepSize => Change::Space,
             AllocateMode::PunchHole | AllocateMode::Zero => Change::Write(offset..end),
         };
         self.await_judged(ino)?;
@@ -215,8 +216,7 @@ impl Objects {
     /// its file can be looked at, and be removed.
     pub fn measure(&self, ino: u64) -> io::Result<Option<Measure>> {
         let Some(object) = self.existing(ino)? else { return Ok(self.keeper.measure_absent(ino)) };
-        let found = measure(&object.file)?;
-        Ok(Some(Measure { size: object.guard.length_if_broken().unwrap_or(found.size), ..found }))
+        object.guard.measure(&object.file).map(Some)
     }
 
     /// Sets its times, where there is an object.
@@ -241,7 +241,7 @@ impl Objects {
 
     fn next_data_here(&self, ino: u64, offset: u64) -> io::Result<Option<Range<u64>>> {
         let Some(object) = self.existing(ino)? else { return self.absent(ino).map(|()| None) };
-        object.guard.whole()?;
+        object.guard.whole(&object.file)?;
         let found = next_data(&object.file, offset)?;
         let lost = object.guard.lost_data(offset..found.as_ref().map_or(u64::MAX, |found| found.start))?;
         Ok(lost.or(found))

@@ -11,13 +11,11 @@ use std::os::unix::fs::FileExt;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
+use super::length::BLOCKS_MAX;
 use super::log::{SealLog, Sealed};
 use super::report::Fault;
 use super::{BLOCK, CHUNK_BLOCKS, Seal, sum_of};
 use crate::fragment::extents::{BLOCK_BYTES, Extents, blocks_inside, blocks_touched};
-
-/// No object has so many blocks.
-const BLOCKS_MAX: u64 = 1 << 51;
 
 /// An object that was changed in more pieces than this is summed anew as a whole.
 const PIECES_MAX: usize = 4096;
@@ -59,25 +57,29 @@ pub enum Change {
     Write(Range<u64>),
     /// It ends here.
     Resize(u64),
-    /// Its space changes, and perhaps its length; no bytes do.
+    /// Its space changes; no bytes do.
     Space,
+    /// It ends here, unless it is longer already; the space up to here is taken.
+    Grow(u64),
 }
 
 impl Change {
-    fn blocks(&self) -> Range<u64> {
+    /// Those that change in an object of `length` bytes.
+    pub(super) fn blocks(&self, length: u64) -> Range<u64> {
         match self {
             Change::Write(bytes) => blocks_touched(bytes.clone()),
             Change::Resize(size) => size / BLOCK_BYTES..BLOCKS_MAX,
-            Change::Space => 0..0,
+            Change::Grow(end) if *end > length => blocks_touched(*end - 1..*end),
+            Change::Grow(_) | Change::Space => 0..0,
         }
     }
 
-    /// Blocks that keep some of their bytes.
-    fn cut(&self) -> impl Iterator<Item = u64> {
+    /// Blocks that keep some of their bytes, in an object of `length` bytes.
+    fn cut(&self, length: u64) -> impl Iterator<Item = u64> {
         let (touched, inside) = match self {
             Change::Write(bytes) => (blocks_touched(bytes.clone()), blocks_inside(bytes.clone())),
             Change::Resize(size) => (blocks_touched(*size / BLOCK_BYTES * BLOCK_BYTES..*size), 0..0),
-            Change::Space => (0..0, 0..0),
+            Change::Grow(_) | Change::Space => (self.blocks(length), 0..0),
         };
         let first = (!touched.is_empty()).then_some(touched.start);
         let last = touched.end.checked_sub(1).filter(|last| Some(*last) != first && touched.contains(last));
@@ -89,7 +91,7 @@ impl Change {
         match self {
             Change::Write(bytes) => bytes.start == 0 && bytes.end >= length,
             Change::Resize(size) => *size == 0,
-            Change::Space => false,
+            Change::Grow(_) | Change::Space => false,
         }
     }
 }
@@ -144,12 +146,14 @@ impl Guard {
         queue: impl FnOnce(),
     ) -> io::Result<Changing<'_>> {
         let mut state = self.lock();
+        state.look_at_length(file, change)?;
+        let length = state.base.as_ref().map_or(0, |base| base.length);
         let replaced = state.base.as_ref().is_some_and(|base| change.replaces(state.longest(base)));
         if let Some(fault) = state.broken.clone().filter(|_| !replaced) {
             return Err(fault.error(self.ino));
         }
         // First: a change that is refused leaves the seal as it is, and the damage known after a restart.
-        for block in change.cut() {
+        for block in change.cut(length) {
             if !replaced && state.knows(block).is_some() {
                 state.check(self.ino, file, block)?;
             }
@@ -162,7 +166,7 @@ impl Guard {
             (state.base, state.broken, state.touched) = (None, None, Extents::default());
         }
         if state.base.is_some() {
-            state.touched.insert(change.blocks());
+            state.touched.insert(change.blocks(length));
             if state.touched.pieces() > PIECES_MAX {
                 (state.base, state.touched) = (None, Extents::default());
             }
@@ -191,22 +195,6 @@ impl Guard {
         state.handed.get_or_insert(found);
         state.begin(queue);
         Ok(())
-    }
-
-    /// The length that the object had, if it has lost some.
-    pub fn length_if_broken(&self) -> Option<u64> {
-        match self.lock().broken {
-            Some(Fault::Length { was, .. }) => Some(was),
-            _ => None,
-        }
-    }
-
-    /// Whether the object as a whole may be used.
-    ///
-    /// # Errors
-    /// EIO where it is not what was sealed.
-    pub fn whole(&self) -> io::Result<()> {
-        self.lock().broken.as_ref().map_or(Ok(()), |fault| Err(fault.error(self.ino)))
     }
 
     /// Its state, if nobody changes it and nobody did for `idle`.
@@ -248,12 +236,6 @@ impl State {
             Some(Fault::Length { is, .. }) => is.max(base.length),
             _ => base.length,
         }
-    }
-
-    /// The seal, if the object must be as long as that says at least: nobody has touched its last block.
-    pub fn knows_end(&self) -> Option<&Arc<Seal>> {
-        let last = self.base.as_ref()?.length.checked_sub(1)? / BLOCK_BYTES;
-        self.knows(last)
     }
 
     /// The seal that the block is still as it says; `None` where nothing is known.

@@ -92,7 +92,7 @@ impl Guard {
 fn restore_length(state: &State, file: &File) -> io::Result<bool> {
     let (Some(base), None) = (&state.base, state.handed) else { return Ok(state.broken.is_none()) };
     let (is, was) = (file.metadata()?.len(), base.length);
-    if is == was || state.broken.is_none() && (is > was || state.knows_end().is_none()) {
+    if is == was || state.broken.is_none() && base.fault_of_length(&state.touched, is).is_none() {
         return Ok(true);
     }
     let lost = is.min(was) / BLOCK_BYTES..was.max(is).div_ceil(BLOCK_BYTES);

@@ -150,15 +150,11 @@ fn look(objects: &Objects, ino: u64, pace: &mut Pace) -> io::Result<(Vec<Fault>,
         Err(error) => return Err(objects.unopened(ino, error)),
     };
     let Some(guard) = objects.guard(ino)? else { return fine };
-    let seal = {
-        let state = guard.lock();
-        if let Some(fault) = state.broken.clone() {
-            return Ok((vec![fault], 0));
-        }
-        // The object's own: that of the log may be a copy of it.
-        let Some(seal) = state.base.clone() else { return fine };
-        seal
-    };
+    if let Some(fault) = guard.fault(&file)? {
+        return Ok((vec![fault], 0));
+    }
+    // The object's own: that of the log may be a copy of it.
+    let Some(seal) = guard.lock().base.clone() else { return fine };
     let (mut faults, mut bytes, mut index) = (Vec::new(), 0, 0);
     while index * CHUNK_BYTES < seal.length {
         // A hole where there should be bytes is looked at, too.

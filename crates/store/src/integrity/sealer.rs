@@ -223,11 +223,10 @@ impl Objects {
         let found = measure(&file).map_err(|error| self.unopened(ino, error))?;
         let same = handed.is_none_or(|was| was == (found.size, (found.ctime.seconds, found.ctime.nanos)));
         let known = known.filter(|_| same);
-        if let Some(was) = known.as_ref().and_then(|known| known.length_min()).filter(|was| found.size < *was)
-        {
-            // Unless it was cut off since the snapshot, by whoever may.
+        let fault_of_length = |known: &Known| known.base.fault_of_length(&known.touched, found.size);
+        if let Some(fault) = known.as_ref().and_then(fault_of_length) {
+            // Unless it was changed since the snapshot, by whoever may.
             if let Some(mut state) = unchanged(guard, version) {
-                let fault = Fault::Length { is: found.size, was };
                 tracing::error!(ino, what = fault.described(), "an object is damaged");
                 state.broken = Some(fault);
             }
@@ -350,14 +349,6 @@ impl Prepared {
             }
         }
         sums
-    }
-}
-
-impl Known {
-    /// How long the object must be at least.
-    fn length_min(&self) -> Option<u64> {
-        let last = self.base.length.checked_sub(1)? / BLOCK_BYTES;
-        (self.touched.missing(last..last + 1) == 1).then_some(self.base.length)
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod handed;
 mod known;
+mod length;
 mod loss;
 mod unopened;
 
@@ -13,6 +14,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use proptest::prelude::*;
 use wire::data::message::AllocateMode;
+use wire::node::ScrubStatus;
 
 use super::log::Place;
 use super::schedule::Schedule;
@@ -47,6 +49,14 @@ fn flip(objects: &Objects, ino: u64, at: u64) {
     let mut byte = [0];
     file.read_exact_at(&mut byte, at).unwrap();
     file.write_all_at(&[!byte[0]], at).unwrap();
+}
+
+fn scrubbed(objects: &Arc<Objects>) -> ScrubStatus {
+    scrub::start(objects, 0, None, Duration::ZERO);
+    while scrub::status(objects, 0).running {
+        std::thread::yield_now();
+    }
+    scrub::status(objects, 0)
 }
 
 fn whole(objects: &Objects, ino: u64) -> std::io::Result<Vec<u8>> {
@@ -211,11 +221,7 @@ fn a_scrub_finds_damage_of_an_object_whose_seal_was_written_again() {
     }
     seal(&objects);
     (5..=8).for_each(|ino| flip(&objects, ino, 100));
-    scrub::start(&objects, 0, None, Duration::ZERO);
-    while scrub::status(&objects, 0).running {
-        std::thread::yield_now();
-    }
-    let damaged: Vec<u64> = scrub::status(&objects, 0).damaged.iter().map(|damage| damage.ino).collect();
+    let damaged: Vec<u64> = scrubbed(&objects).damaged.iter().map(|damage| damage.ino).collect();
     assert_eq!(damaged, [5, 6, 7, 8]);
 }
 

@@ -20,8 +20,13 @@ pub struct Expected {
     changed: Option<Vec<bool>>,
     /// The object is as long as the seal says.
     whole: bool,
-    /// It is at least as long.
-    ends: bool,
+}
+
+impl Expected {
+    /// How long the object was when it was sealed.
+    pub fn length(&self) -> u64 {
+        self.seal.length
+    }
 }
 
 impl Guard {
@@ -40,8 +45,7 @@ impl Guard {
         let changed =
             (!untouched).then(|| blocks.clone().map(|block| state.knows(block).is_none()).collect());
         let whole = state.touched.blocks() == 0;
-        let ends = state.knows_end().is_some();
-        Ok(Some(Expected { seal: base.clone(), first: blocks.start, changed, whole, ends }))
+        Ok(Some(Expected { seal: base.clone(), first: blocks.start, changed, whole }))
     }
 
     /// Compares what was read from `offset` on.
@@ -108,24 +112,5 @@ impl Guard {
             }
         }
         Ok(None)
-    }
-
-    /// Whether the object goes on to where the seal says, for a read that came to an end before.
-    ///
-    /// # Errors
-    /// EIO where it does not.
-    pub fn verify_end(&self, file: &File, expected: &Expected, end: u64) -> io::Result<()> {
-        if !expected.ends || end >= expected.seal.length {
-            return Ok(());
-        }
-        let mut state = self.lock();
-        let (is, was) = (file.metadata()?.len(), expected.seal.length);
-        let same = state.knows_end().is_some_and(|base| Arc::ptr_eq(base, &expected.seal));
-        if !same || is >= was {
-            return Ok(());
-        }
-        let fault = Fault::Length { is, was };
-        state.broken = Some(fault.clone());
-        Err(fault.error(self.ino()))
     }
 }

@@ -41,6 +41,7 @@ impl Objects {
             self.keeper.known.set(ino, Vec::new());
         }
         self.keeper.check_faults(ino)?;
+        object.guard.whole(&object.file)?;
         let found = measure(&object.file)?;
         if found.size <= CHECKED_AT_ONCE_BYTES_MAX {
             // Whoever has it reads without us.

@@ -1,11 +1,9 @@
 //! Objects that are handed out to be read and written without us.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use super::{INO, flip, open, seal};
+use super::{INO, flip, open, scrubbed, seal};
 use crate::fragment::objects::{Objects, measure};
-use crate::integrity::scrub;
 
 /// As an open through the kernel does it; whoever has it closes it again without a word.
 fn hand_out(objects: &Objects, ino: u64) {
@@ -14,11 +12,7 @@ fn hand_out(objects: &Objects, ino: u64) {
 }
 
 fn damaged(objects: &Arc<Objects>) -> Vec<u64> {
-    scrub::start(objects, 0, None, Duration::ZERO);
-    while scrub::status(objects, 0).running {
-        std::thread::yield_now();
-    }
-    scrub::status(objects, 0).damaged.iter().map(|damage| damage.start).collect()
+    scrubbed(objects).damaged.iter().map(|damage| damage.start).collect()
 }
 
 #[test]

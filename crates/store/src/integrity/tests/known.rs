@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::sync::Arc;
-use std::time::Duration;
 
 use super::{flip, open, seal, whole};
 use crate::fragment::objects::Objects;
@@ -13,10 +12,7 @@ fn write(objects: &Objects, ino: u64, len: usize) {
 }
 
 fn scrubbed(objects: &Arc<Objects>) -> Vec<(u64, u64)> {
-    scrub::start(objects, 0, None, Duration::ZERO);
-    while scrub::status(objects, 0).running {
-        std::thread::yield_now();
-    }
+    super::scrubbed(objects);
     listed(objects)
 }
 

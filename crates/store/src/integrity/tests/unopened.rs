@@ -3,11 +3,9 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::sync::Arc;
-use std::time::Duration;
 
 use super::{open, seal, whole};
 use crate::fragment::objects::Objects;
-use crate::integrity::scrub;
 
 fn write(objects: &Objects, ino: u64) {
     objects.write(ino, 0, &vec![7; 100_000]).unwrap();
@@ -22,11 +20,7 @@ fn close(objects: &Objects, ino: u64) {
 
 /// How many objects a scrub looked at, and those that it could not open.
 fn scrubbed(objects: &Arc<Objects>) -> (u64, Vec<u64>) {
-    scrub::start(objects, 0, None, Duration::ZERO);
-    while scrub::status(objects, 0).running {
-        std::thread::yield_now();
-    }
-    let status = scrub::status(objects, 0);
+    let status = super::scrubbed(objects);
     assert_eq!(status.error, None);
     for found in &status.damaged {
         assert!(found.start == 0 && found.end > 0 && found.what.contains("cannot be opened"), "{found:?}");

@@ -1,0 +1,83 @@
+//! Whether an object is as long as it was when it was sealed.
+//!
+//! **Invariant:** who changes where an object ends touches its last block or one after that, and says so before: as
+//! long as nobody has, another length is damage.
+
+use std::fs::File;
+use std::io;
+
+use super::Seal;
+use super::guard::{Change, Guard, State};
+use super::report::Fault;
+use crate::fragment::extents::{BLOCK_BYTES, Extents};
+use crate::fragment::objects::{Measure, measure};
+
+/// No object has so many blocks.
+pub(super) const BLOCKS_MAX: u64 = 1 << 51;
+
+impl Seal {
+    /// What is wrong with the length of an object of which nobody has changed more than the blocks `touched`.
+    pub(super) fn fault_of_length(&self, touched: &Extents, is: u64) -> Option<Fault> {
+        let (was, last) = (self.length, self.last_block());
+        // One that was cut off lacks a block that nobody touched, whatever comes after it.
+        let untouched = if is < was { last..last + 1 } else { last..BLOCKS_MAX };
+        let is_known = touched.missing(untouched.clone()) == untouched.end - untouched.start;
+        (is != was && is_known).then_some(Fault::Length { is, was })
+    }
+
+    /// The block in which it ended.
+    fn last_block(&self) -> u64 {
+        self.length.saturating_sub(1) / BLOCK_BYTES
+    }
+}
+
+impl Guard {
+    /// What there is of the object; as long as it was, where its length is not what was sealed.
+    ///
+    /// # Errors
+    /// The errno of `stat`.
+    pub fn measure(&self, file: &File) -> io::Result<Measure> {
+        let mut state = self.lock();
+        let found = measure(file)?;
+        match state.fault(found.size) {
+            Some(Fault::Length { was, .. }) => Ok(Measure { size: was, ..found }),
+            _ => Ok(found),
+        }
+    }
+
+    /// What is wrong with the object as a whole.
+    ///
+    /// # Errors
+    /// The errno of `stat`.
+    pub fn fault(&self, file: &File) -> io::Result<Option<Fault>> {
+        let mut state = self.lock();
+        Ok(state.fault(file.metadata()?.len()))
+    }
+
+    /// Whether the object as a whole may be used.
+    ///
+    /// # Errors
+    /// EIO where it is not what was sealed.
+    pub fn whole(&self, file: &File) -> io::Result<()> {
+        self.fault(file)?.map_or(Ok(()), |fault| Err(fault.error(self.ino())))
+    }
+}
+
+impl State {
+    /// What is wrong with an object that is found to be so long now, while nobody can say that it changes.
+    fn fault(&mut self, length: u64) -> Option<Fault> {
+        if let (None, None, Some(base)) = (&self.broken, self.handed, &self.base) {
+            self.broken = base.fault_of_length(&self.touched, length);
+        }
+        self.broken.clone()
+    }
+
+    /// Looks whether an object has the length that it should have, before a change after which nobody can tell.
+    pub(super) fn look_at_length(&mut self, file: &File, change: &Change) -> io::Result<()> {
+        let Some(base) = &self.base else { return Ok(()) };
+        if change.blocks(base.length).end > base.last_block() {
+            self.fault(file.metadata()?.len());
+        }
+        Ok(())
+    }
+}
