@@ -123,11 +123,16 @@ mod user_only {
 
 mod root_only {
     use std::process::Command;
+    use std::time::Duration;
 
     use tests::cluster::program_folder;
+    use tests::disk::Disk;
+    use tests::processes::wait_until;
     use tests::tree;
 
     use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
 
     /// Mounts a memory disk of `mebibytes` at the cluster's folder `disk`.
     fn small_disk(cluster: &Cluster, mebibytes: u32) -> std::path::PathBuf {
@@ -146,6 +151,35 @@ mod root_only {
         let _ = fs::write(disk.join("filler"), vec![1; 2 << 20]);
         let outcome = cluster.run(&format!("#!/bin/bash\n{JOBDW}\ntrue\n"), &[]);
         assert_refused(&cluster, &outcome, &["No space left on device"]);
+    }
+
+    #[test]
+    fn on_a_full_disk_control_starts_again_and_a_buffer_can_be_listed_and_removed() {
+        for disk in [Disk::xfs(), Disk::ext4()] {
+            let mut cluster = Cluster::new();
+            cluster.state = disk.folder().join("s");
+            let (first, second) = (cluster.folder().join("first"), cluster.folder().join("second"));
+            for path in [&first, &second] {
+                let path = path.display().to_string();
+                cluster
+                    .forebay(&["mount", &path, "--capacity", "64MiB", "--volume", "directory"])
+                    .expect_success();
+            }
+            disk.fill();
+            cluster.process("forebay-control", "").kill();
+            disk.fill();
+            let tokens = cluster.tokens();
+            cluster.forebay(&["rm", &tokens[0], "--force"]).expect_success();
+            // This time it ends by itself, and takes its files along.
+            cluster.process("forebay-control", "").signal(rustix::process::Signal::TERM);
+            wait_until(SECOND, || {
+                cluster.processes().iter().all(|process| process.program() != "forebay-control")
+            });
+            disk.fill();
+            assert_eq!(cluster.tokens(), tokens[1..]);
+            cluster.forebay(&["rm", &tokens[1], "--force"]).expect_success();
+            cluster.assert_nothing_left();
+        }
     }
 
     #[test]

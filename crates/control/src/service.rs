@@ -91,6 +91,7 @@ pub async fn run(
     let needed = u32::try_from(needed).unwrap_or(u32::MAX);
     let nodes = LocalNodes::open(folder.clone(), needed).map_err(ControlError::Nodes)?;
     let listeners = vec![server::bind(&folder.join("control.sock"), OpenTo::Ourselves)?];
+    database.keep_room();
     let app = Arc::new(App::new(database, LocalSite::new(folder.clone(), nodes)));
     tracing::info!(folder = %folder.display(), sessions = known.len(), "control runs");
     serve(app, Policy::Own, listeners, stop).await
@@ -118,6 +119,7 @@ pub async fn run_cluster(
         }
         None => munge.ok(),
     };
+    database.keep_room();
     let nodes = ClusterNodes::new(munge, last_words(&database, &config.folder).await?);
     let site = ClusterSite::new(config.setting.clone(), nodes, config.node_timeout);
     for node in database.transact(nodes::all).await? {

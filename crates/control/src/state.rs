@@ -21,6 +21,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use daemon::error::{chain, site};
+use disk::Room;
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 use wire::control::ApiError;
 
@@ -63,6 +64,13 @@ pub enum StateError {
     },
 }
 
+impl StateError {
+    fn is_full(&self) -> bool {
+        let StateError::Sqlite(error) = self else { return false };
+        error.sqlite_error_code() == Some(rusqlite::ErrorCode::DiskFull)
+    }
+}
+
 impl From<StateError> for ApiError {
     fn from(error: StateError) -> ApiError {
         site("state_database", chain(&error), "check the disk of the state folder, then try again")
@@ -76,6 +84,8 @@ pub(crate) type Result<T> = std::result::Result<T, StateError>;
 #[derive(Clone)]
 pub struct Database {
     connection: Arc<Mutex<Connection>>,
+    /// Kept on the database's disk for its log, and for the socket beside it.
+    room: Arc<Room>,
 }
 
 impl Database {
@@ -84,6 +94,8 @@ impl Database {
     /// # Errors
     /// See [`StateError`].
     pub fn open(path: &Path) -> Result<Database> {
+        let room = Arc::new(Room::of(path.parent().unwrap_or(Path::new("."))));
+        room.make_way();
         let mut connection = Connection::open(path)?;
         connection.pragma_update(None, "journal_mode", "WAL")?;
         // NORMAL would sync at checkpoints only: a power loss would take commits back that nodes have acted on.
@@ -92,28 +104,40 @@ impl Database {
         connection.pragma_update(None, "foreign_keys", false)?;
         migrate(&mut connection, path)?;
         connection.pragma_update(None, "foreign_keys", true)?;
-        Ok(Database { connection: Arc::new(Mutex::new(connection)) })
+        Ok(Database { connection: Arc::new(Mutex::new(connection)), room })
+    }
+
+    /// Keeps some room, once all files are there: the next start, or a change, may find the disk full.
+    pub fn keep_room(&self) {
+        self.room.take();
     }
 
     /// Runs `work` in one transaction, which is committed if it succeeds. Goes on when the caller is dropped.
     ///
     /// # Errors
-    /// What `work` fails with; nothing is changed then.
+    /// What `work` fails with; nothing is changed then. Where the disk is full, there is some room for the next call.
     pub async fn transact<R: Send + 'static>(
         &self,
-        work: impl FnOnce(&Transaction<'_>) -> Result<R> + Send + 'static,
+        work: impl Fn(&Transaction<'_>) -> Result<R> + Send + 'static,
     ) -> std::result::Result<R, ApiError> {
-        let connection = Arc::clone(&self.connection);
+        let Database { connection, room } = self.clone();
         let done = tokio::task::spawn_blocking(move || {
             let mut connection = connection.lock().unwrap_or_else(PoisonError::into_inner);
-            let tx = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-            let result = work(&tx)?;
-            tx.commit()?;
-            Ok::<R, StateError>(result)
+            match transact(&mut connection, &work) {
+                Err(error) if error.is_full() && room.give_up_some() => transact(&mut connection, work),
+                done => done,
+            }
         });
         let result = done.await.map_err(|e| daemon::error::bug("state_panicked", e.to_string()))?;
         result.map_err(ApiError::from)
     }
+}
+
+fn transact<R>(connection: &mut Connection, work: impl Fn(&Transaction<'_>) -> Result<R>) -> Result<R> {
+    let tx = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let result = work(&tx)?;
+    tx.commit()?;
+    Ok(result)
 }
 
 fn migrate(connection: &mut Connection, path: &Path) -> Result<()> {

@@ -36,7 +36,7 @@ pub(crate) async fn of_token<S: Site>(app: &App<S>, token: &str) -> Result<Sessi
 /// The database's.
 pub(crate) async fn of<S: Site>(app: &App<S>, session: Session) -> Result<SessionStatus, ApiError> {
     let busy = app.running(&session.token);
-    let rows = app.database.transact(move |tx| Rows::read(tx, session)).await?;
+    let rows = app.database.transact(move |tx| Rows::read(tx, session.clone())).await?;
     Ok(rows.describe(busy, &app.nodes()))
 }
 

@@ -45,11 +45,21 @@ impl Room {
         }
     }
 
-    /// Gives it up; says whether there was any. Not by removing the file: some file systems free its space only later.
+    /// Gives up half of it, where all of it is there: the other half is for the next start. Says whether it did.
+    pub fn give_up_some(&self) -> bool {
+        self.shorten(SIZES[0] / 2)
+    }
+
+    /// Gives it up; says whether there was any.
     fn give_up(&self) -> bool {
+        self.shorten(0)
+    }
+
+    /// Not by removing the file: some file systems free its space only later.
+    fn shorten(&self, length: u64) -> bool {
         let file = File::options().write(true).open(&self.0);
         file.is_ok_and(|file| {
-            let had = file.metadata().is_ok_and(|found| found.len() > 0) && file.set_len(0).is_ok();
+            let had = file.metadata().is_ok_and(|found| found.len() > length) && file.set_len(length).is_ok();
             // XFS allocates what was freed only once its log is on the disk.
             had && file.sync_all().is_ok()
         })

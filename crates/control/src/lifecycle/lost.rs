@@ -250,9 +250,10 @@ async fn note_place<S: Site>(
         };
         let to_spare = |node: &String| if *node == name { spare.clone() } else { node.clone() };
         let nodes = instance.nodes.iter().map(to_spare).collect();
-        let instance = Instance { nodes, ..instance };
+        let instance = Instance { nodes, ..instance.clone() };
         places::replace(tx, &token, (&name, &spare), replaced)?;
-        left::add(tx, &Leftover { node: name, kind: Kind::Fragment, id: instance.id.clone() })?;
+        let given_up = Leftover { node: name.clone(), kind: Kind::Fragment, id: instance.id.clone() };
+        left::add(tx, &given_up)?;
         Ok(Some(instance))
     };
     app.database.transact(note).await?.ok_or_else(|| {

@@ -227,8 +227,8 @@ async fn choose<S: Site>(app: &App<S>, token: &str, own: &Own, order: &Order) ->
         };
         let instance = Instance {
             id: format!("i{}", counters::next(tx, Counter::Instance)?),
-            key,
-            stage_key,
+            key: key.clone(),
+            stage_key: stage_key.clone(),
             requested_bytes: own.requested_bytes,
             capacity_bytes: placement.capacity_bytes,
             volume: volume_of(placement.fragment_bytes),
@@ -236,7 +236,7 @@ async fn choose<S: Site>(app: &App<S>, token: &str, own: &Own, order: &Order) ->
             granularity_bytes: placement.granularity_bytes,
             nodes: placement.nodes,
             made: Vec::new(),
-            access_modes: own.access_modes,
+            access_modes: own.access_modes.clone(),
             coherence: own.coherence,
             redundancy,
             drain: own.drain,

@@ -41,7 +41,7 @@ pub(super) async fn find<S: Site>(
     let (token, name, id) = (token.to_owned(), lost.name.clone(), instance.id.clone());
     let note = move |tx: &rusqlite::Transaction<'_>| {
         places::replaced(tx, &token, (&name, &found), term)?;
-        left::add(tx, &Leftover { node: name, kind: Kind::Fragment, id })
+        left::add(tx, &Leftover { node: name.clone(), kind: Kind::Fragment, id: id.clone() })
     };
     app.database.transact(note).await?;
     Ok(Some(moved))

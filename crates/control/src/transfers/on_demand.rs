@@ -137,7 +137,7 @@ fn run<S: Site>(
         }
         let last = batch.first().filter(|_| is_kept(&batch, &result)).cloned();
         let note = move |tx: &rusqlite::Transaction<'_>| {
-            note(tx, &batch, result)?;
+            note(tx, &batch, &result)?;
             // The same may have been asked for again meanwhile: nobody tries this one again.
             Ok(transfers::find(tx, first)?.is_none())
         };
@@ -162,11 +162,11 @@ fn run<S: Site>(
 fn note(
     tx: &rusqlite::Transaction<'_>,
     batch: &[Transfer],
-    result: Result<StageStatus, ApiError>,
+    result: &Result<StageStatus, ApiError>,
 ) -> state::Result<()> {
     match (batch, result) {
-        ([transfer], Ok(report)) => transfers::end(tx, transfer.number, &report),
-        ([transfer], Err(error)) => transfers::end(tx, transfer.number, &transfer.failed(error)),
+        ([transfer], Ok(report)) => transfers::end(tx, transfer.number, report),
+        ([transfer], Err(error)) => transfers::end(tx, transfer.number, &transfer.failed(error.clone())),
         (_, Ok(report)) if report.state == StageState::Complete => {
             let hints = || batch.iter().map(|transfer| transfer.size_hint().unwrap_or(0));
             let sizes_are_true = hints().sum::<u64>() == report.progress.bytes_total;

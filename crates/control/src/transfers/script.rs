@@ -143,7 +143,7 @@ async fn note<S: Site>(app: &App<S>, transfer: &Transfer, report: StageStatus) -
 async fn note_cancelled<S: Site>(app: &App<S>, transfer: &Transfer) -> Result<(), ApiError> {
     let (number, error) = (transfer.number, cancelled_error(transfer));
     let note = move |tx: &rusqlite::Transaction<'_>| match transfers::find(tx, number)? {
-        Some(last) => transfers::set_report(tx, number, &last.failed(error)),
+        Some(last) => transfers::set_report(tx, number, &last.failed(error.clone())),
         None => Ok(()),
     };
     app.database.transact(note).await
