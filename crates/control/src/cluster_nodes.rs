@@ -1,7 +1,5 @@
 //! The nodes of a cluster: they register, control asks each one how it is.
 
-pub(crate) mod last_words;
-
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -14,7 +12,7 @@ use tokio::task::JoinHandle;
 use wire::control::ApiError;
 use wire::node::NodeHealth;
 
-use self::last_words::LastWords;
+use crate::last_words::{LastWords, listen};
 use crate::site::{LastWord, NodeView};
 use crate::state::nodes::Known;
 
@@ -193,19 +191,6 @@ impl Watched {
     }
 }
 
-/// Tells a node that its doubts are known here: from then on it answers what no copy may have. What is known here is
-/// forgotten only together with all that the node ever said, and nobody takes its place by that then.
-async fn confirm(name: &str, client: &Client, doubts: &[(String, Vec<u64>)]) {
-    for (instance, doubts) in doubts {
-        let path = format!("/v1/fragments/{instance}/heard");
-        if let Err(error) = client.put::<_, serde_json::Value>(&path, doubts).await {
-            // It says so again when it is asked next.
-            let reason = error.reason();
-            tracing::warn!(node = name, instance, reason, "cannot tell a node that its doubts are known");
-        }
-    }
-}
-
 /// Asks for ever.
 async fn watch_node(
     name: String,
@@ -219,13 +204,8 @@ async fn watch_node(
         let answer: Result<NodeHealth, _> = client.get("/v1/health").await;
         match answer {
             Ok(health) => {
-                let (words, of) = (words.clone(), name.clone());
-                // What is said is noted on the disk where it is news.
-                let heard = tokio::task::spawn_blocking(move || (words.hear(&of, &health), health)).await;
-                if let Ok((doubts, health)) = heard {
-                    shown.send_modify(|seen| seen.answer(&name, asked, health));
-                    confirm(&name, &client, &doubts).await;
-                }
+                let show = |health| shown.send_modify(|seen| seen.answer(&name, asked, health));
+                listen(&words, (&name, &client), health, show).await;
             }
             Err(error) => shown.send_modify(|seen| {
                 let reason = error.reason();

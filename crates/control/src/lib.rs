@@ -10,6 +10,7 @@
 //! state/       one file per table of the database
 //! site.rs      what the life-cycle asks of the machines: local_*.rs of one, cluster_*.rs of many hosts
 //! node_api.rs  what it asks of a node
+//! last_words.rs  what nodes said last of their copies, by which a lost one is given up
 //! parts.rs     which parts of an instance are served, and why others are not
 //! pool.rs      how much flash there is, and which nodes an instance gets
 //! rights.rs    who may do what
@@ -24,6 +25,7 @@ mod cluster_nodes;
 mod cluster_site;
 pub mod config;
 mod dispatch;
+mod last_words;
 mod leftovers;
 mod lifecycle;
 mod local_nodes;

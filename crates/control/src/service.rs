@@ -16,9 +16,9 @@ use wire::control::ApiError;
 
 use crate::app::{App, new_key};
 use crate::cluster_nodes::ClusterNodes;
-use crate::cluster_nodes::last_words::LastWords;
 use crate::cluster_site::ClusterSite;
 use crate::config::Config;
+use crate::last_words::LastWords;
 use crate::leftovers;
 use crate::local_nodes::{self, LocalNodes};
 use crate::local_site::LocalSite;

@@ -1,6 +1,6 @@
 //! `forebay node lost`: an operator gives up a storage node of a cluster.
 
-use wire::control::{GiveUp, Lost};
+use wire::control::{Damaged, GiveUp, Lost};
 
 use super::cluster::Control;
 use crate::arguments::Node;
@@ -42,21 +42,7 @@ fn text(name: &str, lost: &Lost) -> String {
             moved.token
         ));
     }
-    for damaged in &lost.damaged {
-        let (token, nodes) = (&damaged.token, damaged.nodes.join(", "));
-        lines.push(format!(
-            "buffer {token}: goes on over {nodes} WITHOUT data that only node {name} had. Reading it fails with EIO \
-             until the file is written anew or removed; `forebay scrub {token}` lists the places. Files that had \
-             data there:"
-        ));
-        lines.extend(damaged.files.files.iter().map(|file| format!("  {file}")));
-        if damaged.files.more > 0 {
-            lines.push(format!("  and {} more", damaged.files.more));
-        }
-        if damaged.files.files.is_empty() {
-            lines.push("  none is known".to_owned());
-        }
-    }
+    lines.extend(lost.damaged.iter().flat_map(|damaged| lacking(name, damaged)));
     for damaged in lost.damaged.iter().filter(|damaged| damaged.names_lack) {
         lines.push(format!(
             "buffer {}: names and attributes that an fsync confirmed MAY BE MISSING OR OLD: the copy that they were \
@@ -74,6 +60,24 @@ fn text(name: &str, lost: &Lost) -> String {
         "node {name} is drained; when it is back, `dwcli update node --name {name} --no-drain` puts it to use again"
     ));
     lines.join("\n")
+}
+
+/// What is said of a buffer that goes on without something.
+fn lacking(name: &str, damaged: &Damaged) -> Vec<String> {
+    let (token, nodes) = (&damaged.token, damaged.nodes.join(", "));
+    let mut lines = vec![format!(
+        "buffer {token}: goes on over {nodes} WITHOUT data that only node {name} had. Reading it fails with EIO \
+         until the file is written anew or removed; `forebay scrub {token}` lists the places. Files that had \
+         data there:"
+    )];
+    lines.extend(damaged.files.files.iter().map(|file| format!("  {file}")));
+    if damaged.files.more > 0 {
+        lines.push(format!("  and {} more", damaged.files.more));
+    }
+    if damaged.files.files.is_empty() {
+        lines.push("  none is known".to_owned());
+    }
+    lines
 }
 
 #[cfg(test)]

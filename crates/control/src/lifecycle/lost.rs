@@ -107,10 +107,20 @@ async fn replace<S: Site>(
         }
         described.instance = taken?;
     }
+    let lacking = fill(app, &described, place).await?;
+    Ok((described.instance.nodes, lacking))
+}
+
+/// Has what took the place of lost fragments filled, among them that of the fragment `place`. Returns what lacks.
+async fn fill<S: Site>(
+    app: &App<S>,
+    described: &Described,
+    place: Option<u32>,
+) -> Result<Option<Lacking>, ApiError> {
     let instance = &described.instance;
     instance.nodes.iter().for_each(|node| app.site.keep(node, &instance.id));
     let addresses = target::addresses(app, instance).await?;
-    let specs = fragments::specs(app, &described, &addresses).await?;
+    let specs = fragments::specs(app, described, &addresses).await?;
     let replaced = || instance.nodes.iter().zip(&specs).filter(|(_, spec)| spec.missing.is_replacing());
     let made = replaced().map(async |(node, spec)| app.site.create_fragment(node, spec).await.map(drop));
     join_all(made).await.into_iter().collect::<Result<Vec<()>, ApiError>>()?;
@@ -123,14 +133,13 @@ async fn replace<S: Site>(
     let without: Vec<u32> = specs.iter().filter(is_without).map(|spec| spec.index).collect();
     let names_lack = replaced().any(|(_, spec)| spec.missing == Missing::NamesAccepted);
     let told = match without.is_empty() || instance.is_mirrored() {
-        true => lost_files(app, &described, &addresses).await?,
+        true => lost_files(app, described, &addresses).await?,
         false => None,
     };
-    let lacking = match without.is_empty() {
-        true => told,
-        false => Some((files_on(app, &described, &without).await, names_lack)),
-    };
-    Ok((described.instance.nodes, lacking))
+    match without.is_empty() {
+        true => Ok(told),
+        false => Ok(Some((files_on(app, described, &without).await, names_lack))),
+    }
 }
 
 /// Which files lack something, and whether names may lack.

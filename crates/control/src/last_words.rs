@@ -16,8 +16,9 @@
 use std::collections::{HashMap, HashSet};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use daemon::client::Client;
 use serde::{Deserialize, Serialize};
 use wire::node::{FragmentStatus, NodeHealth};
 
@@ -71,7 +72,7 @@ impl LastWords {
     }
 
     /// Takes note of what a node says; returns of which doubts it is to be told that they are known, by instance.
-    pub(super) fn hear(&self, node: &str, health: &NodeHealth) -> Vec<(String, Vec<u64>)> {
+    fn hear(&self, node: &str, health: &NodeHealth) -> Vec<(String, Vec<u64>)> {
         let mut state = self.lock();
         for fragment in health.fragments.iter().filter(|fragment| is_served(fragment)) {
             let said = Said::of(fragment);
@@ -90,7 +91,7 @@ impl LastWords {
     }
 
     /// The node is told of no more doubts about the instance; returns what it said last of its fragment.
-    pub(super) fn give_up(&self, node: &str, instance: &str) -> Option<Said> {
+    pub(crate) fn give_up(&self, node: &str, instance: &str) -> Option<Said> {
         let mut state = self.lock();
         let place = (node.to_owned(), instance.to_owned());
         let said = state.said.get(&place).cloned();
@@ -99,17 +100,17 @@ impl LastWords {
     }
 
     /// Whether it said last that nothing of its fragment is on it alone.
-    pub(super) fn is_proven(&self, node: &str, instance: &str) -> bool {
+    pub(crate) fn is_proven(&self, node: &str, instance: &str) -> bool {
         self.lock().said.get(&(node.to_owned(), instance.to_owned())) == Some(&Said::default())
     }
 
     /// The node has its place in the instance, as before or again.
-    pub(super) fn keep(&self, node: &str, instance: &str) {
+    pub(crate) fn keep(&self, node: &str, instance: &str) {
         self.lock().given_up.remove(&(node.to_owned(), instance.to_owned()));
     }
 
     /// Forgets what a node said: nobody knows any more what it was told elsewhere.
-    pub(super) fn forget(&self, node: &str) {
+    pub(crate) fn forget(&self, node: &str) {
         let mut state = self.lock();
         state.said.retain(|(known, _), _| known != node);
         state.is_saved = false;
@@ -138,6 +139,30 @@ impl LastWords {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Takes note of what the node `name` says, has it shown, and tells the node which of its doubts are known here: from
+/// then on it answers what no copy may have. What is known is forgotten only together with all that the node ever said,
+/// and nobody takes its place by that then.
+pub(crate) async fn listen(
+    words: &Arc<LastWords>,
+    (name, client): (&str, &Client),
+    health: NodeHealth,
+    show: impl FnOnce(NodeHealth),
+) {
+    let (noting, of) = (words.clone(), name.to_owned());
+    // What is said is noted on the disk where it is news.
+    let heard = tokio::task::spawn_blocking(move || (noting.hear(&of, &health), health)).await;
+    let Ok((doubts, health)) = heard else { return };
+    show(health);
+    for (instance, doubts) in &doubts {
+        let path = format!("/v1/fragments/{instance}/heard");
+        if let Err(error) = client.put::<_, serde_json::Value>(&path, doubts).await {
+            // It says so again when it is asked next.
+            let reason = error.reason();
+            tracing::warn!(node = name, instance, reason, "cannot tell a node that its doubts are known");
+        }
     }
 }
 
