@@ -3,10 +3,15 @@
 //! ([`wire::node::FragmentStatus::doubts`]), and confirms what it has heard.
 //!
 //! ```text
-//! none ---> open, under a number that the status tells ---> known: control has confirmed that number. Changes may be
-//!   ^                      |                                  |   confirmed alone from here on
-//!   +----------------------+--- the copy has everything ------+
+//! none, or at a start ---> open, under a number that the status tells ---> known: control has confirmed that number.
+//!   ^                                    |                                   |   Changes may be confirmed alone from
+//!   |                                    |                                   |   here on
+//!   +------------------------------------+--- the copy has everything -------+
 //! ```
+//!
+//! At a start nothing is known of the copy. Control hears of that only where somebody cannot wait for the copy, or where
+//! it does not count as one any more: until then nothing is confirmed that it lacks, and what control heard in the life
+//! before still holds.
 //!
 //! A copy that may lack more than control knows of is another doubt: open again, under another number.
 //!
@@ -25,6 +30,7 @@ pub struct Doubt {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     None,
+    Start,
     Open(u64),
     Known,
 }
@@ -32,12 +38,12 @@ enum State {
 impl Doubt {
     /// At a start, nothing is known of the copy.
     pub fn new(witnessed: bool) -> Doubt {
-        Doubt { witnessed, state: State::Open(number()) }
+        Doubt { witnessed, state: State::Start }
     }
 
     /// The copy may lack something from now on.
     pub fn begin(&mut self) {
-        if self.state == State::None {
+        if matches!(self.state, State::None | State::Start) {
             self.state = State::Open(number());
         }
     }
@@ -66,8 +72,11 @@ impl Doubt {
         self.state != State::None
     }
 
-    /// Whether changes may be confirmed without the copy.
-    pub fn permits(&self) -> bool {
+    /// Whether changes may be confirmed without the copy, as somebody is about to do.
+    pub fn permits(&mut self) -> bool {
+        if self.state == State::Start {
+            self.begin();
+        }
         !self.witnessed || self.state == State::Known
     }
 
@@ -94,7 +103,9 @@ mod tests {
     #[test]
     fn a_change_is_confirmed_alone_only_when_control_knows_of_this_doubt() {
         let mut doubt = Doubt::new(true);
-        let first = doubt.untold().expect("nothing is known at a start");
+        assert!(doubt.exists() && doubt.untold().is_none(), "nothing is known at a start, and nobody asks");
+        assert!(!doubt.permits());
+        let first = doubt.untold().expect("somebody asks");
         doubt.end();
         assert!(!doubt.exists() && !doubt.permits() && !doubt.hear(&[first]));
         doubt.begin();

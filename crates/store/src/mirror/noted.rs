@@ -57,7 +57,15 @@ impl Filling<'_> {
     /// Has the mirror's node note what the mirror lacks.
     pub(super) fn tell(&mut self, objects: &Objects) -> io::Result<()> {
         let lost = objects.lost(MOST + 1);
-        let note = self.mirror.lock().note(lost);
+        let note = {
+            let mut progress = self.mirror.lock();
+            let note = progress.note(lost);
+            if note.is_none() && progress.doubt.exists() {
+                // The mirror is not taken for this one from here on, which control must not find out by trying.
+                progress.doubt.begin();
+            }
+            note
+        };
         if self.told.as_ref() != Some(&note) {
             let lacking = note.iter().flatten().copied().collect();
             self.link.ask(&Request::NoteMirror { whole: note.is_some(), lacking }, &[])?;
@@ -86,6 +94,7 @@ mod tests {
     #[test]
     fn nobody_goes_alone_before_control_knows_that_the_mirror_has_not_noted_what_it_lacks() {
         let mut progress = Progress::new(false, Doubt::new(true));
+        progress.doubt.begin();
         let first = progress.doubt.untold().unwrap();
         progress.named = true;
         assert!(progress.doubt.hear(&[first]));
