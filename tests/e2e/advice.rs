@@ -130,11 +130,15 @@ fn the_command_that_status_shows_for_a_stage_that_failed_does_it_again_mounted_o
 }
 
 #[test]
-fn a_node_of_one_machine_cannot_be_given_up_and_that_is_said_at_once() {
+fn a_node_that_one_machine_does_not_have_cannot_be_given_up() {
     let cluster = Cluster::new();
     let refused = cluster.forebay(&["node", "lost", "n1"]);
-    assert_eq!(refused.code(), 64, "{}", refused.stderr);
-    assert!(refused.stderr.contains("only on a cluster"), "{}", refused.stderr);
+    assert_eq!(refused.code(), 65, "{}", refused.stderr);
+    assert!(
+        refused.stderr.contains("there is no node n1") && refused.stderr.contains("leave --dir"),
+        "{}",
+        refused.stderr
+    );
     cluster.assert_nothing_left();
 }
 

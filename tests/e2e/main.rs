@@ -30,6 +30,7 @@ mod mirrors;
 mod on_demand;
 mod pages;
 mod refused;
+mod remade;
 mod staging;
 mod star_catalogue;
 mod unmount;

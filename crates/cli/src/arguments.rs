@@ -39,7 +39,7 @@ pub enum Command {
     Scrub(Scrub),
     /// Scrub a buffer, and compare its metadata with what its nodes store
     Fsck(Fsck),
-    /// Give up a storage node of a cluster that is lost for good
+    /// Give up a storage node that is lost for good
     #[command(subcommand)]
     Node(Node),
     /// Stage files in and out while a buffer lives; retry what failed
@@ -175,7 +175,8 @@ pub struct Mount {
 /// `forebay node`.
 #[derive(Debug, Subcommand)]
 pub enum Node {
-    /// Other nodes take the places of what it had, filled from the mirrors; it is never used for that again
+    /// Other nodes take the places of what it had, filled from the mirrors; it is never used for that again. On one
+    /// machine the node itself makes again what it does not have any more, from the mirrors
     Lost {
         /// The node's name, as `forebay status` has it
         name: String,

@@ -133,7 +133,7 @@ pub fn run(command: Command, dir: Option<PathBuf>) -> u8 {
     let ended = match &command {
         Command::Drain(arguments) => drain::run(arguments, &output),
         Command::Local(arguments) => block_on(local::run(arguments, &output)),
-        Command::Node(command) => node::run(command, cluster, &output),
+        Command::Node(command) if cluster => node::cluster_run(command, &output),
         Command::Status(arguments) if cluster => cluster::status(arguments, &output),
         Command::Rm(arguments) if cluster => cluster::rm(arguments, &output),
         Command::Scrub(arguments) if cluster => integrity::cluster_scrub(arguments, &output),
@@ -211,10 +211,9 @@ async fn run_async(
         Command::Stage(command) => stage::run(&command, cluster, output, dir).await,
         Command::Mount(arguments) => mount::run(&arguments, output, dir).await,
         Command::Umount(arguments) => umount::run(&arguments, output, dir).await,
-        Command::Srun { .. }
-        | Command::SrunRank { .. }
-        | Command::Drain(_)
-        | Command::Local(_)
-        | Command::Node(_) => Ok(ExitCode::Bug.number()),
+        Command::Node(command) => node::run(&command, output, dir).await,
+        Command::Srun { .. } | Command::SrunRank { .. } | Command::Drain(_) | Command::Local(_) => {
+            Ok(ExitCode::Bug.number())
+        }
     }
 }

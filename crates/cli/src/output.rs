@@ -9,7 +9,7 @@ use indicatif::MultiProgress;
 use crate::render;
 
 /// What works on the buffers of a state folder.
-const OF_A_FOLDER: [&str; 8] = ["run", "status", "rm", "scrub", "fsck", "stage", "mount", "umount"];
+const OF_A_FOLDER: [&str; 9] = ["run", "status", "rm", "scrub", "fsck", "stage", "mount", "umount", "node"];
 
 fn is_of_a_folder(command: &str) -> bool {
     let verb = command.split(' ').next().unwrap_or_default();

@@ -1,5 +1,5 @@
-//! What nodes advise, made fit for who reads it: a node knows neither the buffer's token, nor whether another node
-//! could take its place, nor where its own log is.
+//! What nodes advise, made fit for who reads it: a node knows neither the buffer's token, nor whether another could take
+//! its place, nor where its own log is.
 
 use std::path::Path;
 
@@ -8,25 +8,35 @@ use wire::advice::{self, NO_SUCH_FRAGMENT};
 use wire::control::ApiError;
 
 use crate::site::Site;
+use crate::state::instances::Instance;
 
 /// What the node `node` said of its part of the buffer `token`.
-pub(crate) fn of_node<S: Site>(of: &S, node: &str, token: &str, error: ApiError) -> ApiError {
+pub(crate) fn of_node<S: Site>(
+    of: &S,
+    (node, token): (&str, &str),
+    instance: &Instance,
+    error: ApiError,
+) -> ApiError {
     let said = advice::of_buffer(&error.advice, token);
     let advice = match error.code == NO_SUCH_FRAGMENT {
-        true => format!("{said}; {}", lost_for_good(of.cluster().is_some(), node, token)),
+        true => format!("{said}; {}", for_good(of.cluster().is_some(), instance, (node, token))),
         false => said,
     };
     ApiError { advice, ..error }
 }
 
-/// What to do where a node never gets back what it had.
-fn lost_for_good(is_cluster: bool, node: &str, token: &str) -> String {
-    match is_cluster {
-        true => format!(
-            "where all that the node had is lost for good, stop it and call `forebay node lost {node}` as an operator"
+/// What to do where a node never gets back what it had of the buffer `token`.
+pub(crate) fn for_good(is_cluster: bool, instance: &Instance, (node, token): (&str, &str)) -> String {
+    let has_copies = instance.nodes.len() > 1;
+    match (is_cluster, has_copies && instance.is_mirrored()) {
+        (true, _) if has_copies => format!(
+            "if what it had is lost for good, stop forebay-node on {node}, then `forebay node lost {node}`, as an operator, \
+             gives its place to another node"
         ),
-        // The nodes of one machine share its disk: none takes the place of another.
-        false => format!("where it is lost for good, give the buffer up with `forebay rm {token}`"),
+        (false, true) => format!(
+            "if what it had is lost for good, `forebay node lost {node}` makes the part again from its mirror"
+        ),
+        _ => format!("if it is lost for good, `forebay rm {token}` gives the buffer up"),
     }
 }
 
@@ -59,13 +69,6 @@ pub(crate) fn look_into(log: &str, node: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn giving_up_a_node_is_only_advised_where_another_can_take_its_place() {
-        assert!(lost_for_good(true, "n2", "7").contains("`forebay node lost n2`"));
-        assert!(!lost_for_good(false, "n2", "7").contains("node lost"));
-        assert!(lost_for_good(false, "n2", "7").contains("`forebay rm 7`"));
-    }
 
     #[test]
     fn a_log_is_named_by_its_path_where_that_is_known() {

@@ -42,6 +42,14 @@ struct State {
     is_saved: bool,
 }
 
+impl State {
+    /// Whether the node has said something since of a fragment that took the place of this one there.
+    fn is_replaced(&self, node: &str, fragment: &FragmentStatus) -> bool {
+        let said = self.said.get(&(node.to_owned(), fragment.instance.clone()));
+        said.is_some_and(|said| said.term > fragment.term)
+    }
+}
+
 /// The file.
 #[derive(Serialize, Deserialize)]
 struct Kept {
@@ -74,16 +82,23 @@ impl LastWords {
     /// Takes note of what a node says; returns of which doubts it is to be told that they are known, by instance.
     fn hear(&self, node: &str, health: &NodeHealth) -> Vec<(String, Vec<u64>)> {
         let mut state = self.lock();
-        for fragment in health.fragments.iter().filter(|fragment| is_served(fragment)) {
+        let fragments: Vec<&FragmentStatus> =
+            health.fragments.iter().filter(|fragment| !state.is_replaced(node, fragment)).collect();
+        for fragment in fragments.iter().filter(|fragment| fragment.witnessed && is_served(fragment)) {
             let said = Said::of(fragment);
             let place = (node.to_owned(), fragment.instance.clone());
+            let is_as_before = |before: &Said| before.term == said.term && before.is_whole();
+            // It has answered nothing since without its copies, and asks for nothing: it has only just been started.
+            if fragment.doubts().is_empty() && state.said.get(&place).is_some_and(is_as_before) {
+                continue;
+            }
             state.is_saved &= state.said.get(&place) == Some(&said);
             state.said.insert(place, said);
         }
         if !self.is_saved(&mut state) {
             return Vec::new();
         }
-        let of_each = health.fragments.iter().map(|fragment| (fragment.instance.clone(), fragment.doubts()));
+        let of_each = fragments.into_iter().map(|fragment| (fragment.instance.clone(), fragment.doubts()));
         let is_told = |(instance, doubts): &(String, Vec<u64>)| {
             !doubts.is_empty() && !state.given_up.contains(&(node.to_owned(), instance.clone()))
         };
@@ -101,7 +116,7 @@ impl LastWords {
 
     /// Whether it said last that nothing of its fragment is on it alone.
     pub(crate) fn is_proven(&self, node: &str, instance: &str) -> bool {
-        self.lock().said.get(&(node.to_owned(), instance.to_owned())) == Some(&Said::default())
+        self.lock().said.get(&(node.to_owned(), instance.to_owned())).is_some_and(Said::is_whole)
     }
 
     /// The node has its place in the instance, as before or again.
@@ -195,19 +210,30 @@ mod tests {
     }
 
     fn mirrored(doubt: Option<u64>) -> FragmentStatus {
-        let mirror = MirrorStatus {
+        FragmentStatus {
+            mirrors: vec![MirrorStatus { whole: doubt.is_none(), named: doubt.is_none(), ..mirror(doubt) }],
+            witnessed: true,
+            ..FragmentStatus::default()
+        }
+    }
+
+    fn lacking(doubt: Option<u64>) -> FragmentStatus {
+        FragmentStatus { mirrors: vec![mirror(doubt)], ..mirrored(None) }
+    }
+
+    fn mirror(doubt: Option<u64>) -> MirrorStatus {
+        MirrorStatus {
             namespace: 0,
             node: "n1".into(),
             mirror: "n2".into(),
-            whole: doubt.is_none(),
-            named: doubt.is_none(),
+            whole: false,
+            named: false,
             behind: None,
             error: None,
             doubt,
             repaired: 0,
             making_ms: None,
-        };
-        FragmentStatus { mirrors: vec![mirror], ..FragmentStatus::default() }
+        }
     }
 
     #[test]
@@ -234,6 +260,36 @@ mod tests {
         words.keep("n1", "i1");
         assert_eq!(words.hear("n1", &health(mirrored(Some(7)))), [("i1".to_owned(), vec![7])]);
         assert!(words.give_up("n1", "i1").unwrap().lacks_data.is_some(), "it was told: that counts");
+    }
+
+    #[test]
+    fn a_start_that_asks_for_nothing_does_not_unsay_that_the_mirror_has_everything() {
+        let folder = tempfile::tempdir().unwrap();
+        let words = open(folder.path(), None, "a");
+        words.hear("n1", &health(lacking(None)));
+        assert!(words.give_up("n1", "i1").unwrap().lacks_data.is_some(), "nothing is known of before");
+        words.hear("n1", &health(mirrored(None)));
+        words.hear("n1", &health(lacking(None)));
+        assert_eq!(words.give_up("n1", "i1"), Some(Said::default()));
+        words.hear("n1", &health(FragmentStatus { term: 1, ..lacking(None) }));
+        assert!(words.give_up("n1", "i1").unwrap().lacks_data.is_some(), "that was another");
+        words.hear("n1", &health(FragmentStatus { term: 1, ..mirrored(None) }));
+        words.hear("n1", &health(FragmentStatus { term: 1, ..lacking(Some(7)) }));
+        assert!(words.give_up("n1", "i1").unwrap().lacks_data.is_some(), "it asks to answer alone");
+    }
+
+    #[test]
+    fn nothing_is_heard_of_one_that_answers_without_control_or_whose_place_is_taken() {
+        let folder = tempfile::tempdir().unwrap();
+        let words = open(folder.path(), None, "a");
+        words.hear("n1", &health(FragmentStatus { witnessed: false, ..mirrored(None) }));
+        assert_eq!(words.give_up("n1", "i1"), None);
+        words.keep("n1", "i1");
+        words.hear("n1", &health(FragmentStatus { term: 1, ..mirrored(Some(7)) }));
+        let next = open(folder.path(), Some("a"), "b");
+        assert_eq!(next.hear("n1", &health(mirrored(Some(8)))), [], "it must answer nothing alone");
+        next.hear("n1", &health(mirrored(None)));
+        assert!(next.give_up("n1", "i1").unwrap().lacks_data.is_some());
     }
 
     #[test]

@@ -19,6 +19,7 @@ pub(crate) mod pre_run;
 mod proven;
 mod quarantine;
 pub(crate) mod redundancy;
+mod remade;
 pub(crate) mod reuse;
 pub(crate) mod served;
 pub(crate) mod setup;

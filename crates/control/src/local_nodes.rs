@@ -12,7 +12,7 @@ mod supervisor;
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use daemon::client::Client;
@@ -24,7 +24,8 @@ use wire::node::{NodeHealth, StorageAddress};
 
 use self::supervisor::{HEALTH_WITHIN, Seen, Supervisor};
 use crate::advice::{absent, lingers};
-use crate::site::NodeView;
+use crate::last_words::LastWords;
+use crate::site::{LastWord, NodeView};
 
 /// How often a node may fail to start before whoever waits for it is told.
 const START_FAILURES_MAX: u32 = 3;
@@ -39,6 +40,7 @@ const END_WITHIN: Duration = Duration::from_secs(30);
 pub(crate) struct LocalNodes {
     folder: PathBuf,
     program: PathBuf,
+    words: Arc<LastWords>,
     watched: Mutex<BTreeMap<String, Watched>>,
 }
 
@@ -50,16 +52,16 @@ struct Watched {
 }
 
 impl LocalNodes {
-    /// The nodes below the state folder `folder`: those that run, and the first `needed`, are supervised at once. Must
-    /// be called inside a tokio runtime.
+    /// The nodes below the state folder `folder`, and what they said before: those that run, and the first `needed`, are
+    /// supervised at once. Must be called inside a tokio runtime.
     ///
     /// # Errors
     /// The node program or the folder is not there.
-    pub(crate) fn open(folder: PathBuf, needed: u32) -> io::Result<LocalNodes> {
+    pub(crate) fn open(folder: PathBuf, needed: u32, words: LastWords) -> io::Result<LocalNodes> {
         let program = daemon::spawn::sibling("forebay-node")?;
         std::fs::create_dir_all(folder.join("nodes"))?;
         std::fs::create_dir_all(folder.join("log"))?;
-        let nodes = LocalNodes { folder, program, watched: Mutex::default() };
+        let nodes = LocalNodes { folder, program, words: Arc::new(words), watched: Mutex::default() };
         for name in nodes.running()? {
             nodes.supervise(&name);
         }
@@ -75,6 +77,23 @@ impl LocalNodes {
     /// Where a node's service logs.
     pub(crate) fn log(&self, name: &str) -> PathBuf {
         self.folder.join("log").join(format!("{name}.log"))
+    }
+
+    /// Gives up what a node has of an instance: see [`crate::site::Site::give_up`].
+    pub(crate) fn give_up(&self, node: &str, instance: &str) -> LastWord {
+        let served = self.words.give_up(node, instance);
+        let online = self.lock().get(node).is_some_and(|node| node.seen.borrow().view.online);
+        LastWord { online, served }
+    }
+
+    /// Whether it has said that nothing of an instance is on it alone: see [`crate::site::Site::is_proven`].
+    pub(crate) fn is_proven(&self, node: &str, instance: &str) -> bool {
+        self.words.is_proven(node, instance)
+    }
+
+    /// A node has its place in an instance: see [`crate::site::Site::keep`].
+    pub(crate) fn keep(&self, node: &str, instance: &str) {
+        self.words.keep(node, instance);
     }
 
     /// Every node as it was seen last.
@@ -152,6 +171,7 @@ impl LocalNodes {
             program: self.program.clone(),
             folder: self.folder.join("nodes").join(name),
             log,
+            words: self.words.clone(),
             shown,
         };
         watched.insert(name.to_owned(), Watched { seen, stop, task: tokio::spawn(supervisor.run()) });

@@ -13,7 +13,7 @@ use wire::node::StorageAddress;
 
 use crate::local_nodes::LocalNodes;
 use crate::node_api::Caller;
-use crate::site::{ClusterSetting, DiskSpace, NodeView, Site};
+use crate::site::{ClusterSetting, DiskSpace, LastWord, NodeView, Site};
 use crate::state::nodes::Known;
 
 /// How long a call to a node is repeated while it does not answer: it is being started again meanwhile.
@@ -125,6 +125,18 @@ impl Site for LocalSite {
 
     fn nodes(&self) -> Vec<NodeView> {
         self.nodes.views()
+    }
+
+    fn give_up(&self, node: &str, instance: &str) -> LastWord {
+        self.nodes.give_up(node, instance)
+    }
+
+    fn is_proven(&self, node: &str, instance: &str) -> bool {
+        self.nodes.is_proven(node, instance)
+    }
+
+    fn keep(&self, node: &str, instance: &str) {
+        self.nodes.keep(node, instance);
     }
 
     fn check_mountpoint(&self, path: &Path) -> Result<PathBuf, ApiError> {

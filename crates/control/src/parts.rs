@@ -6,8 +6,7 @@ use wire::advice::TOKEN;
 use wire::control::GivenUp;
 use wire::node::{FragmentStatus, PartTrouble};
 
-use crate::advice::look_into;
-
+use crate::advice::{for_good, look_into};
 use crate::site::NodeView;
 use crate::state::instances::Instance;
 
@@ -145,25 +144,13 @@ fn of<'a>(instance: &'a Instance, nodes: &'a [NodeView]) -> impl Iterator<Item =
                 let why = "the node does not have it, although it was made there".into();
                 let advice = "see whether the file system with the node's folder is mounted, mount it, and start \
                      the node again";
-                let else_ = for_good(instance, view);
-                let trouble = trouble(why, format!("{advice}{}{else_}", again(view, nodes)));
+                let else_ = for_good(view.registration.is_some(), instance, (name, TOKEN));
+                let trouble = trouble(why, format!("{advice}{}; {else_}", again(view, nodes)));
                 Part::Refused(Refused { trouble, retried: false })
             }
             None => Part::Unknown,
         }
     })
-}
-
-/// What is left where a part that its node does not have is not to be had any more.
-fn for_good(instance: &Instance, view: &NodeView) -> String {
-    match (&view.registration, instance.nodes.len()) {
-        (Some(_), 2..) => format!(
-            "; if what it had is lost for good, stop forebay-node on {name}, then `forebay node lost {name}` gives its \
-             place to another node",
-            name = view.name
-        ),
-        _ => format!("; if it is lost for good, `forebay rm {TOKEN}` gives the buffer up"),
-    }
 }
 
 /// Whether a node that does not name the part should: it was made, and before the node was asked.

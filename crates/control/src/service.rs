@@ -89,7 +89,8 @@ pub async fn run(
     let known = database.transact(instances::all).await?;
     let needed = known.iter().map(|instance| instance.nodes.len()).max().unwrap_or(0);
     let needed = u32::try_from(needed).unwrap_or(u32::MAX);
-    let nodes = LocalNodes::open(folder.clone(), needed).map_err(ControlError::Nodes)?;
+    let words = last_words(&database, &folder).await?;
+    let nodes = LocalNodes::open(folder.clone(), needed, words).map_err(ControlError::Nodes)?;
     let listeners = vec![server::bind(&folder.join("control.sock"), OpenTo::Ourselves)?];
     database.keep_room();
     let app = Arc::new(App::new(database, LocalSite::new(folder.clone(), nodes)));

@@ -90,6 +90,9 @@ pub struct Said {
     pub lacks_data: Option<String>,
     /// The node with a copy of a metadata log that lacks something of what was confirmed.
     pub lacks_names: Option<String>,
+    /// The fragment's.
+    #[serde(default)]
+    pub term: u32,
 }
 
 impl Said {
@@ -100,7 +103,13 @@ impl Said {
         Said {
             lacks_data: data.map(|mirror| mirror.mirror.clone()),
             lacks_names: names.map(|copy| copy.node.clone()),
+            term: fragment.term,
         }
+    }
+
+    /// Nothing of it is on its node alone.
+    pub fn is_whole(&self) -> bool {
+        self.lacks_data.is_none() && self.lacks_names.is_none()
     }
 }
 
@@ -148,7 +157,7 @@ pub trait Site: NodeApi + 'static {
     fn nodes(&self) -> Vec<NodeView>;
 
     /// Gives up what a node has of an instance: from here on it may answer nothing that is on no other node, until
-    /// [`Site::keep`]. Replies by what that is to be judged. Nothing is given up where no other machine is.
+    /// [`Site::keep`]. Replies by what that is to be judged.
     fn give_up(&self, _node: &str, _instance: &str) -> LastWord {
         LastWord::default()
     }

@@ -262,6 +262,7 @@ impl Fragment {
             integrity: self.integrity(),
             lost: self.lost(),
             term: self.spec.term,
+            witnessed: self.spec.witnessed,
             ..FragmentStatus::default()
         }
     }

@@ -134,7 +134,7 @@ pub struct FragmentSpec {
     /// What is done where there is none.
     #[serde(default)]
     pub missing: Missing,
-    /// Control may have another node take its place: it goes on without its copies only when control knows that.
+    /// Control may have another take its place: it goes on without its copies only when control knows that.
     #[serde(default)]
     pub witnessed: bool,
     /// How often another node has taken its place: nodes refuse whoever speaks for it in a lower term than they know.
@@ -243,9 +243,12 @@ pub struct FragmentStatus {
     pub lost: Vec<(u32, u64)>,
     /// Another node has taken its place: where what it has is kept, which nobody uses.
     pub given_up: Option<PathBuf>,
-    /// How often another node had taken its place before this one did.
+    /// How often another had taken its place before this one did.
     #[serde(default)]
     pub term: u32,
+    /// See [`FragmentSpec::witnessed`]: what it says of its copies is all that it may have answered without them.
+    #[serde(default)]
+    pub witnessed: bool,
 }
 
 impl FragmentStatus {

@@ -1,39 +1,59 @@
-//! `forebay node lost`: an operator gives up a storage node of a cluster.
+//! `forebay node lost`: an operator gives up a storage node of a cluster, or what one of this machine had.
+
+use std::path::PathBuf;
 
 use wire::control::{Damaged, GiveUp, Lost};
 
+use super::Context;
 use super::cluster::Control;
 use crate::arguments::Node;
 use crate::exit_code::ExitCode;
 use crate::failure::Failure;
 use crate::output::Output;
 
-/// Gives it up; the exit status says whether every buffer goes on.
+/// What is asked of control.
+fn request(command: &Node) -> (String, GiveUp) {
+    let Node::Lost { name, accept_loss, .. } = command;
+    (format!("/v1/nodes/{name}/lost"), GiveUp { accept_loss: *accept_loss })
+}
+
+/// Has this user's own service make again what a node of this machine had; the exit status says whether every buffer
+/// goes on.
 ///
 /// # Errors
-/// No cluster is configured, or its control is not to be reached, or refuses.
-pub fn run(command: &Node, cluster: bool, output: &Output) -> Result<u8, Failure> {
-    let Node::Lost { name, accept_loss, json } = command;
-    if !cluster {
-        return Err(Failure::usage(
-            "only on a cluster can other nodes take the place of a lost one: those of one machine share its disk",
-            "`forebay status` says what each buffer lacks, and `forebay rm TOKEN` gives one up; for a cluster leave \
-             --dir and FOREBAY_DIR out, and set FOREBAY_CONTROL where its control is elsewhere",
-        ));
-    }
-    let path = format!("/v1/nodes/{name}/lost");
-    let lost: Lost = Control::of_cluster(output).post(&path, &GiveUp { accept_loss: *accept_loss })?;
+/// It is not to be reached, or refuses.
+pub async fn run(command: &Node, output: &Output, dir: Option<PathBuf>) -> Result<u8, Failure> {
+    let context = Context::open(output, dir)?;
+    context.service.ensure_up().await?;
+    let (path, asked) = request(command);
+    let lost = context.service.post(&path, &asked).await;
+    context.service.stop_if_started().await;
+    Ok(told(command, &lost?, false, output))
+}
+
+/// Gives up a node of a cluster, likewise.
+///
+/// # Errors
+/// As [`run`].
+pub fn cluster_run(command: &Node, output: &Output) -> Result<u8, Failure> {
+    let (path, asked) = request(command);
+    let lost = Control::of_cluster(output).post(&path, &asked)?;
+    Ok(told(command, &lost, true, output))
+}
+
+fn told(command: &Node, lost: &Lost, cluster: bool, output: &Output) -> u8 {
+    let Node::Lost { name, json, .. } = command;
     if *json {
-        output.object(&lost);
+        output.object(lost);
     } else {
-        output.say(&text(name, &lost));
+        output.say(&text(name, lost, cluster));
     }
     let is_whole = lost.at_risk.is_empty() && lost.damaged.is_empty();
     let exit = if is_whole { ExitCode::Success } else { ExitCode::Unavailable };
-    Ok(exit.number())
+    exit.number()
 }
 
-fn text(name: &str, lost: &Lost) -> String {
+fn text(name: &str, lost: &Lost, cluster: bool) -> String {
     let mut lines = Vec::new();
     for moved in &lost.moved {
         let nodes = moved.nodes.join(", ");
@@ -51,14 +71,16 @@ fn text(name: &str, lost: &Lost) -> String {
         ));
     }
     for risk in &lost.at_risk {
-        lines.push(format!("buffer {}: LACKS what node {name} had: {}", risk.token, risk.why));
+        let lacks = if cluster { "LACKS what" } else { "NOT made again of what" };
+        lines.push(format!("buffer {}: {lacks} node {name} had: {}", risk.token, risk.why));
     }
     if lines.is_empty() {
         lines.push(format!("node {name} had no part of any buffer"));
     }
-    lines.push(format!(
+    let drained = format!(
         "node {name} is drained; when it is back, `dwcli update node --name {name} --no-drain` puts it to use again"
-    ));
+    );
+    lines.extend(cluster.then_some(drained));
     lines.join("\n")
 }
 
@@ -87,7 +109,7 @@ mod tests {
     #[test]
     fn a_node_that_had_nothing_is_said_to_be_drained_with_how_to_undo_that() {
         assert_eq!(
-            text("n1", &Lost::default()),
+            text("n1", &Lost::default(), true),
             "node n1 had no part of any buffer\nnode n1 is drained; when it is back, `dwcli update node --name n1 \
              --no-drain` puts it to use again"
         );

@@ -51,10 +51,10 @@ impl Doubt {
         };
         let why = &self.why;
         let message = format!(
-            "{why}; bring the node back, as what it has is nowhere else, or repeat the command with --accept-loss: \
-             then {lost} are lost, and the rest goes on"
+            "{why}; bring back what it had, as that is nowhere else, or repeat the command with --accept-loss: then \
+             {lost} are lost, and the rest goes on"
         );
-        user("mirror_lacks", message, "bring the node back, or accept the loss")
+        user("mirror_lacks", message, "bring back what it had, or accept the loss")
     }
 
     /// Takes them: how the part is replaced.

@@ -3,7 +3,7 @@
 //! **Invariant:** a fragment that was made is never made again; see [`crate::state::fragments`].
 
 use wire::control::ApiError;
-use wire::node::{FRAGMENT_STARTING, FragmentSpec, StorageAddress};
+use wire::node::{FRAGMENT_STARTING, FragmentSpec, FragmentStatus, StorageAddress};
 
 use super::target::Described;
 use super::{absent, join_all, target};
@@ -15,7 +15,7 @@ use crate::state::instances::Instance;
 use crate::state::leftovers::{self, Kind, Leftover};
 
 /// How often a node is asked for a fragment that it is still starting. It answers after half a minute.
-const ASKED_MAX: u32 = 10;
+pub(super) const ASKED_MAX: u32 = 10;
 
 /// What each node is asked for, in order. A fragment that was made once is never made again.
 ///
@@ -41,7 +41,7 @@ pub(crate) async fn make<S: Site>(app: &App<S>, of: &Described) -> Result<(), Ap
     let specs = specs(app, of, &peers).await?;
     let all = of.instance.nodes.iter().zip(&specs).map(async |(node, spec)| {
         let made = make_one(app, node, spec).await;
-        made.map_err(|error| advice::of_node(&app.site, node, &of.token, error))
+        made.map_err(|error| advice::of_node(&app.site, (node, &of.token), &of.instance, error))
     });
     // Every one is waited for, also when one fails: what comes after must find them all settled.
     join_all(all).await.into_iter().collect::<Result<Vec<()>, ApiError>>()?;
@@ -60,19 +60,31 @@ pub(crate) async fn note_made<S: Site>(app: &App<S>, instance: &Instance) -> Res
 }
 
 async fn make_one<S: Site>(app: &App<S>, node: &str, spec: &FragmentSpec) -> Result<(), ApiError> {
-    let mut asked = 1;
-    let status = loop {
-        match app.site.create_fragment(node, spec).await {
-            // The node has waited for it, too.
-            Err(error) if error.code == FRAGMENT_STARTING && asked < ASKED_MAX => asked += 1,
-            answer => break answer?,
-        }
-    };
-    match status.error {
+    match ask(app, node, spec, ASKED_MAX).await?.error {
         None => Ok(()),
         Some(reason) => {
             let message = format!("fragment {} of {} on node {node}: {reason}", spec.index, spec.instance);
             Err(daemon::error::site("fragment_broken", message, advice::log_of(&app.site, node)))
+        }
+    }
+}
+
+/// Asks a node for a fragment, so often while it is starting that.
+///
+/// # Errors
+/// It cannot make it, or does not have it; it is still starting it.
+pub(super) async fn ask<S: Site>(
+    app: &App<S>,
+    node: &str,
+    spec: &FragmentSpec,
+    times: u32,
+) -> Result<FragmentStatus, ApiError> {
+    let mut asked = 1;
+    loop {
+        match app.site.create_fragment(node, spec).await {
+            // The node has waited for it, too.
+            Err(error) if error.code == FRAGMENT_STARTING && asked < times => asked += 1,
+            answer => return answer,
         }
     }
 }

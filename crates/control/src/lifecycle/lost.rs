@@ -16,10 +16,10 @@ use wire::node::{FragmentSpec, Missing, Moved, PartFiles, StorageAddress};
 
 use super::doubt::Doubt;
 use super::target::{self, Described};
-use super::{buffers, fragments, join_all, setup, taken_before};
+use super::{buffers, fragments, join_all, proven, remade, setup, taken_before};
 use crate::app::App;
 use crate::pool::Ground;
-use crate::site::{NodeView, Site};
+use crate::site::{LastWord, NodeView, Site};
 use crate::state::fragments::{self as places, State};
 use crate::state::instances::Instance;
 use crate::state::leftovers::{self as left, Kind, Leftover};
@@ -36,17 +36,11 @@ const REASON: &str = "lost for good";
 pub(crate) async fn run<S: Site>(app: &App<S>, name: &str, asked: &GiveUp) -> Result<Lost, ApiError> {
     let view = app.site.nodes().into_iter().find(|view| view.name == name);
     let view = view.ok_or_else(|| {
-        user("no_such_node", format!("there is no node {name}"), "`forebay status` lists the nodes")
+        let advice = "`forebay status` lists the nodes; for one of a cluster leave --dir and FOREBAY_DIR out";
+        user("no_such_node", format!("there is no node {name}"), advice)
     })?;
-    if app.site.cluster().is_none() {
-        let message = "the nodes of one machine share its disk: none can take the place of another";
-        return Err(user(
-            "not_a_cluster",
-            message,
-            "`forebay status` lists the buffers; `forebay rm TOKEN` gives one up",
-        ));
-    }
-    if view.online {
+    let is_cluster = app.site.cluster().is_some();
+    if view.online && is_cluster {
         return Err(answers(name));
     }
     let _alone = app.losing.lock().await;
@@ -56,7 +50,11 @@ pub(crate) async fn run<S: Site>(app: &App<S>, name: &str, asked: &GiveUp) -> Re
         app.site.admit(known)?;
     }
     let mut lost = Lost::default();
-    for (token, described) in concerned(app, name).await? {
+    let mut concerned = concerned(app, name).await?;
+    if !is_cluster {
+        concerned = remade::lacking(app, name, concerned).await?;
+    }
+    for (token, described) in concerned {
         match replace(app, &token, described, (&view, asked)).await {
             Ok((nodes, None)) => lost.moved.push(Replaced { token, nodes }),
             Ok((nodes, Some((files, names_lack)))) => {
@@ -100,27 +98,43 @@ async fn replace<S: Site>(
     }
     let place = (0..).zip(&described.instance.nodes).find(|(_, node)| **node == lost.name);
     let place: Option<u32> = place.map(|(place, _)| place);
+    let mut remade = None;
     if let Some(place) = place {
-        let taken = take_place(app, token, (&described, place), (lost, asked)).await;
+        let of = (&described, place);
+        let taken = match app.site.cluster() {
+            Some(_) => take_place(app, token, of, (lost, asked)).await.map(|instance| (instance, None)),
+            None => {
+                let begun = remade::begin(app, token, of, (lost, asked)).await;
+                begun.map(|state| (described.instance.clone(), state))
+            }
+        };
         if taken.is_err() {
             app.site.keep(&lost.name, &described.instance.id);
         }
-        described.instance = taken?;
+        (described.instance, remade) = taken?;
     }
-    let lacking = fill(app, &described, place).await?;
+    let lacking = fill(app, &described, (place, remade)).await?;
+    if app.site.cluster().is_none() {
+        // Its nodes may end with this command.
+        proven::wait(app, &described.instance).await;
+    }
     Ok((described.instance.nodes, lacking))
 }
 
-/// Has what took the place of lost fragments filled, among them that of the fragment `place`. Returns what lacks.
+/// Has what took the place of lost fragments filled, among them that of the fragment `place`, which is `remade` so on one
+/// machine. Returns what lacks.
 async fn fill<S: Site>(
     app: &App<S>,
     described: &Described,
-    place: Option<u32>,
+    (place, remade): (Option<u32>, Option<State>),
 ) -> Result<Option<Lacking>, ApiError> {
     let instance = &described.instance;
     instance.nodes.iter().for_each(|node| app.site.keep(node, &instance.id));
     let addresses = target::addresses(app, instance).await?;
-    let specs = fragments::specs(app, described, &addresses).await?;
+    let mut specs = fragments::specs(app, described, &addresses).await?;
+    if let (Some(place), Some(state)) = (place, remade) {
+        specs[place as usize].missing = state.missing();
+    }
     let replaced = || instance.nodes.iter().zip(&specs).filter(|(_, spec)| spec.missing.is_replacing());
     let made = replaced().map(async |(node, spec)| app.site.create_fragment(node, spec).await.map(drop));
     join_all(made).await.into_iter().collect::<Result<Vec<()>, ApiError>>()?;
@@ -155,8 +169,17 @@ async fn lost_files<S: Site>(
     let specs = fragments::specs(app, of, addresses).await?;
     let views = app.site.nodes();
     let is_online = |name: &String| views.iter().any(|view| view.name == *name && view.online);
-    let asked = of.instance.nodes.iter().zip(&specs).filter(|(node, _)| is_online(node));
-    let told = asked.map(|(node, spec)| app.site.create_fragment(node, spec));
+    // One that is served in a lower term would take that for its end.
+    let is_older = |name: &String, spec: &FragmentSpec| {
+        let health = views.iter().filter(|view| view.name == *name).filter_map(|view| view.health.as_ref());
+        let mut parts = health.flat_map(|health| &health.fragments);
+        parts.any(|part| part.instance == spec.instance && part.error.is_none() && part.term < spec.term)
+    };
+    let nodes = of.instance.nodes.iter().zip(&specs);
+    let asked = nodes.filter(|(node, spec)| is_online(node) && !is_older(node, spec));
+    // What is made again on one machine is waited for, as its nodes end with the command.
+    let times = app.site.cluster().map_or(fragments::ASKED_MAX, |_| 1);
+    let told = asked.map(|(node, spec)| fragments::ask(app, node, spec, times));
     let (mut lost, mut names_lack) = (Vec::new(), false);
     for status in join_all(told).await {
         let status = status?;
@@ -195,13 +218,27 @@ async fn take_place<S: Site>(
     if word.online {
         return Err(answers(&lost.name));
     }
-    let is_home = !homes(app, described, place).is_empty();
-    let replaced = match Doubt::of(&word, described.instance.is_mirrored(), is_home) {
-        None => State::Replacing,
-        Some(doubt) if asked.accept_loss => doubt.accept(token, &lost.name),
-        Some(doubt) => return Err(doubt.refusal()),
-    };
+    let replaced = judged(app, token, (described, place), (&lost.name, &word), asked)?;
     note_place(app, token, described.instance.clone(), (lost, replaced)).await
+}
+
+/// How the fragment `place` is replaced, by the last word of the node that had it.
+///
+/// # Errors
+/// Nobody knows what its copies lack, and nobody accepts that.
+pub(super) fn judged<S: Site>(
+    app: &App<S>,
+    token: &str,
+    (described, place): (&Described, u32),
+    (node, word): (&str, &LastWord),
+    asked: &GiveUp,
+) -> Result<State, ApiError> {
+    let is_home = !homes(app, described, place).is_empty();
+    match Doubt::of(word, described.instance.is_mirrored(), is_home) {
+        None => Ok(State::Replacing),
+        Some(doubt) if asked.accept_loss => Ok(doubt.accept(token, node)),
+        Some(doubt) => Err(doubt.refusal()),
+    }
 }
 
 /// The namespaces whose metadata is on the fragment `place`.

@@ -1,8 +1,9 @@
-//! A new buffer is used once control has heard of each part that all of it is on two nodes, where it is to be: else a
-//! node that is lost right after could not be replaced.
+//! A buffer that is new, or of which a part was made again, is used once control has heard of each part that all of it is
+//! on two nodes, where it is to be: else one that is lost right after could not be replaced.
 
 use std::time::{Duration, Instant};
 
+use super::target;
 use crate::app::App;
 use crate::site::Site;
 use crate::state::instances::Instance;
@@ -16,14 +17,14 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// Waits, but no longer than that.
 pub(super) async fn wait<S: Site>(app: &App<S>, instance: &Instance) {
     let begun = Instant::now();
-    for node in instance.nodes.iter().filter(|_| instance.nodes.len() > 1) {
+    for node in instance.nodes.iter().filter(|_| target::is_witnessed(&app.site, instance)) {
         while !app.site.is_proven(node, &instance.id) {
             if begun.elapsed() > PATIENCE {
                 let id = &instance.id;
                 tracing::warn!(
                     node,
                     instance = id,
-                    "a node does not say that its part of a new buffer is on two nodes"
+                    "a node does not say that its part of a buffer is on two nodes"
                 );
                 return;
             }

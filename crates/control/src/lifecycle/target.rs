@@ -108,11 +108,15 @@ pub(crate) fn fragments(site: &impl Site, of: &Described, peers: &[StorageAddres
         grace_ms: grace_ms(site),
         mirrored: instance.is_mirrored(),
         missing: Missing::Refused,
-        // Where others may take its place.
-        witnessed: count > 1 && site.cluster().is_some(),
+        witnessed: is_witnessed(site, instance),
         term: 0,
     };
     (0u32..).zip(&instance.nodes).map(|(index, _)| spec(index)).collect()
+}
+
+/// Whether its parts may be replaced, by others or from their mirrors: they go on without copies only when control knows.
+pub(crate) fn is_witnessed(site: &impl Site, instance: &Instance) -> bool {
+    instance.nodes.len() > 1 && (instance.is_mirrored() || site.cluster().is_some())
 }
 
 /// Lets the node that coordinates a stage of this instance have its other nodes help.

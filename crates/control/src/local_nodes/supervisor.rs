@@ -3,6 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 use std::process::Command;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use api::CallError;
@@ -11,6 +12,7 @@ use daemon::logging::last_words;
 use tokio::sync::watch;
 use wire::node::NodeHealth;
 
+use crate::last_words::{LastWords, listen};
 use crate::site::NodeView;
 
 /// How often a node is asked how it is: twice a second, so that a dead one is missed for a moment only.
@@ -43,6 +45,8 @@ pub(super) struct Supervisor {
     pub folder: PathBuf,
     /// Where the node logs.
     pub log: PathBuf,
+    /// What nodes said last.
+    pub words: Arc<LastWords>,
     /// Whether the supervision is to end.
     pub stopping: watch::Receiver<bool>,
     /// What it has seen.
@@ -57,7 +61,7 @@ impl Supervisor {
             let asked = Instant::now();
             match health(&self.client).await {
                 Ok(health) => {
-                    self.show_online(asked, health);
+                    self.show_online(asked, health).await;
                     pause = BACK_OFF.0;
                     self.rest(HEALTH_PERIOD).await;
                 }
@@ -71,6 +75,11 @@ impl Supervisor {
                     self.rest(HEALTH_PERIOD).await;
                 }
             }
+        }
+        // Its copies may have been completed since it was asked: it is ended next.
+        let asked = Instant::now();
+        if let Ok(health) = health(&self.client).await {
+            self.show_online(asked, health).await;
         }
     }
 
@@ -92,7 +101,7 @@ impl Supervisor {
         while disk::exists(&process).unwrap_or(true) {
             let asked = Instant::now();
             if let Ok(health) = health(&self.client).await {
-                return self.show_online(asked, health);
+                return self.show_online(asked, health).await;
             }
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
@@ -105,12 +114,16 @@ impl Supervisor {
         daemon::spawn::detached(&mut command, &self.log)
     }
 
-    fn show_online(&self, asked: Instant, health: NodeHealth) {
-        self.shown.send_modify(|seen| {
-            seen.start_failures = 0;
-            (seen.view.online, seen.view.last_error) = (true, None);
-            (seen.view.health, seen.view.asked) = (Some(health), Some(asked));
-        });
+    async fn show_online(&self, asked: Instant, health: NodeHealth) {
+        let show = |health| {
+            self.shown.send_modify(|seen| {
+                seen.start_failures = 0;
+                (seen.view.online, seen.view.last_error) = (true, None);
+                (seen.view.health, seen.view.asked) = (Some(health), Some(asked));
+            })
+        };
+        let client = self.client.clone().with_timeout(HEALTH_WITHIN);
+        listen(&self.words, (&self.name, &client), health, show).await;
     }
 
     fn show_offline(&self, reason: &str) {

@@ -106,3 +106,19 @@ fn of_a_node_that_has_not_answered_nothing_is_known() {
     assert_eq!((intact, refused), (None, false));
     assert!(said.as_ref().is_some_and(|said| said.contains("does not answer: refused")), "{said:?}");
 }
+
+#[test]
+fn giving_up_a_node_is_only_advised_where_another_can_take_its_place_or_a_mirror_can_fill_it() {
+    let advised = |is_cluster, redundancy, nodes: &[&str]| {
+        let nodes = nodes.iter().map(|name| (*name).to_owned()).collect();
+        for_good(is_cluster, &Instance { nodes, redundancy, ..instance() }, ("n1", "7"))
+    };
+    let (plain, mirror) = (Redundancy::None, Redundancy::Mirror);
+    for (is_cluster, redundancy) in [(true, plain), (true, mirror), (false, mirror)] {
+        let told = advised(is_cluster, redundancy, &["n0", "n1"]);
+        assert!(told.contains("`forebay node lost n1`") && told.contains("stop") == is_cluster, "{told}");
+    }
+    for told in [advised(false, plain, &["n0", "n1"]), advised(true, plain, &["n1"])] {
+        assert!(!told.contains("node lost") && told.contains("`forebay rm 7`"), "{told}");
+    }
+}

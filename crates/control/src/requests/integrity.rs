@@ -55,7 +55,7 @@ pub(super) async fn fsck<S: Site>(
         let one = match handler.app.site.fsck(node, &instance.id, spec).await {
             Ok(one) => one,
             Err(error) => {
-                sum.unseen.push(unseen(&handler, part, node, &token, error));
+                sum.unseen.push(unseen(&handler, &instance, (part, node, &token), error));
                 continue;
             }
         };
@@ -102,7 +102,7 @@ async fn together<S: Site>(
         let one = match handler.app.site.scrub(node, &instance.id, spec).await {
             Ok(one) => one,
             Err(error) => {
-                sum.unseen.push(unseen(handler, part, node, token, error));
+                sum.unseen.push(unseen(handler, &instance, (part, node, token), error));
                 continue;
             }
         };
@@ -118,8 +118,13 @@ async fn together<S: Site>(
 }
 
 /// A part whose node does not answer for it: the others are looked at all the same.
-fn unseen<S: Site>(handler: &Handler<S>, part: u32, node: &str, token: &str, error: ApiError) -> PartTrouble {
-    let error = advice::of_node(&handler.app.site, node, token, error);
+fn unseen<S: Site>(
+    handler: &Handler<S>,
+    of: &Instance,
+    (part, node, token): (u32, &str, &str),
+    error: ApiError,
+) -> PartTrouble {
+    let error = advice::of_node(&handler.app.site, (node, token), of, error);
     PartTrouble { part, node: node.to_owned(), why: error.message, advice: error.advice }
 }
 

@@ -65,8 +65,8 @@ impl Server {
             Ok(None) => return,
             Err(error) => return self.refuse(unknown(name), &error),
         };
-        let (index, capacity_bytes) = (spec.index, spec.capacity_bytes);
-        let status = FragmentStatus { index, capacity_bytes, ..unknown(name.clone()) };
+        let (index, capacity_bytes, term) = (spec.index, spec.capacity_bytes, spec.term);
+        let status = FragmentStatus { index, capacity_bytes, term, ..unknown(name.clone()) };
         let terms = match self.terms(folder, &spec) {
             Ok(terms) if terms.is_replaced() => return drop(self.show_replaced(status)),
             Ok(terms) => terms,

@@ -15,7 +15,7 @@ use super::{POISON, Server, thread};
 use crate::fragment::{Fragment, FragmentError, specification};
 use crate::terms::Terms;
 
-const WHY: &str = "another node has taken its place, as an operator gave this one up for lost";
+const WHY: &str = "another has taken its place, as an operator gave this one up for lost";
 const ADVICE: &str = "ask `forebay status` what becomes of it";
 
 impl Server {

@@ -80,8 +80,8 @@ impl Starting {
     }
 
     fn status(&self) -> FragmentStatus {
-        let (index, capacity_bytes) = (self.spec.index, self.spec.capacity_bytes);
-        FragmentStatus { index, capacity_bytes, ..unknown(self.instance.clone()) }
+        let (index, capacity_bytes, term) = (self.spec.index, self.spec.capacity_bytes, self.spec.term);
+        FragmentStatus { index, capacity_bytes, term, ..unknown(self.instance.clone()) }
     }
 
     /// It takes the place of one that is lost.

@@ -16,7 +16,7 @@ pub fn lines(instance: &InstanceStatus) -> Vec<String> {
         lines.extend(of_copies(instance));
     }
     lines.extend(instance.mirrors.iter().filter(|mirror| mirror.repaired > 0).map(repaired));
-    lines.extend(instance.given_up.iter().flat_map(given_up));
+    lines.extend(instance.given_up.iter().flat_map(|kept| given_up(kept, &instance.nodes)));
     lines
 }
 
@@ -36,9 +36,20 @@ fn of_copies(instance: &InstanceStatus) -> Vec<String> {
     lacking.into_iter().map(risk).collect()
 }
 
-/// What a node still has that was given up for lost, and is back.
-fn given_up(kept: &GivenUp) -> [String; 2] {
+/// What a node still has that was given up for lost, and is back: one of this machine is made again at its own place.
+fn given_up(kept: &GivenUp, nodes: &[String]) -> [String; 2] {
     let (node, path) = (&kept.node, kept.path.display());
+    if nodes.contains(node) {
+        return [
+            format!(
+                "  the part on node {node} was made again since: {path} is an older one, which is not used"
+            ),
+            format!(
+                "    put the folder back that took its place; if that is lost, too, move this one away, and `forebay \
+                 node lost {node}` makes the part again"
+            ),
+        ];
+    }
     [
         format!("  node {node} was given up, and is back: what it had is kept in {path}"),
         "    it is discarded when all parts are whole elsewhere, or with the buffer; to discard it now, stop the \
@@ -130,11 +141,11 @@ mod tests {
 
     #[test]
     fn what_a_node_keeps_that_was_given_up_is_said_with_how_to_be_rid_of_it() {
-        let kept = vec![GivenUp { node: "n1".into(), path: "/state/fragments/i1".into() }];
+        let kept = vec![GivenUp { node: "n9".into(), path: "/state/fragments/i1".into() }];
         let told = lines(&InstanceStatus { given_up: kept, ..instance(vec![mirror(true)]) });
         assert_eq!(
             told[1],
-            "  node n1 was given up, and is back: what it had is kept in /state/fragments/i1"
+            "  node n9 was given up, and is back: what it had is kept in /state/fragments/i1"
         );
         assert!(told[2].contains("or with the buffer") && told[2].contains("remove that folder"), "{told:?}");
     }
