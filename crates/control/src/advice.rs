@@ -1,5 +1,5 @@
-//! What nodes advise, made fit for who reads it: a node knows neither the buffer's token, nor whether another could take
-//! its place, nor where its own log is.
+//! What nodes advise, made fit for who reads it: a node knows neither the buffer's token, nor whether another could
+//! take its place, nor where its own log is.
 
 use std::path::Path;
 
@@ -30,8 +30,8 @@ pub(crate) fn for_good(is_cluster: bool, instance: &Instance, (node, token): (&s
     let has_copies = instance.nodes.len() > 1;
     match (is_cluster, has_copies && instance.is_mirrored()) {
         (true, _) if has_copies => format!(
-            "if what it had is lost for good, stop forebay-node on {node}, then `forebay node lost {node}`, as an operator, \
-             gives its place to another node"
+            "if what it had is lost for good, stop forebay-node on {node}, then `forebay node lost {node}`, as an \
+             operator, gives its place to another node"
         ),
         (false, true) => format!(
             "if what it had is lost for good, `forebay node lost {node}` makes the part again from its mirror"

@@ -10,6 +10,7 @@ mod doubt;
 pub(crate) mod fragments;
 pub(crate) mod job_nodes;
 pub(crate) mod job_process;
+mod lacking;
 pub(crate) mod lost;
 pub(crate) mod mounts;
 pub(crate) mod paths;

@@ -52,8 +52,8 @@ struct Watched {
 }
 
 impl LocalNodes {
-    /// The nodes below the state folder `folder`, and what they said before: those that run, and the first `needed`, are
-    /// supervised at once. Must be called inside a tokio runtime.
+    /// The nodes below the state folder `folder`, and the `words` that they said before: those that run, and the first
+    /// `needed`, are supervised at once. Must be called inside a tokio runtime.
     ///
     /// # Errors
     /// The node program or the folder is not there.

@@ -9,9 +9,9 @@
 //!   +------------------------------------+--- the copy has everything -------+
 //! ```
 //!
-//! At a start nothing is known of the copy. Control hears of that only where somebody cannot wait for the copy, or where
-//! it does not count as one any more: until then nothing is confirmed that it lacks, and what control heard in the life
-//! before still holds.
+//! At a start nothing is known of the copy. Control hears of that only where somebody cannot wait for the copy, or
+//! where it does not count as one any more: until then nothing is confirmed that it lacks, and what control heard in
+//! the life before still holds.
 //!
 //! A copy that may lack more than control knows of is another doubt: open again, under another number.
 //!

@@ -4,13 +4,33 @@
 //! **Invariant:** what is not known to be in a copy is never taken for it: it is refused, or lost by name.
 
 use daemon::error::user;
-use wire::control::ApiError;
+use wire::control::{ApiError, GiveUp};
 
-use crate::site::LastWord;
+use super::target::{self, Described};
+use crate::site::{LastWord, Site};
 use crate::state::fragments::State;
 
+/// How the fragment `place` is replaced, by the last word of the node that had it.
+///
+/// # Errors
+/// Nobody knows what its copies lack, and nobody accepts that.
+pub(super) fn judged(
+    site: &impl Site,
+    token: &str,
+    (described, place): (&Described, u32),
+    (node, word): (&str, &LastWord),
+    asked: &GiveUp,
+) -> Result<State, ApiError> {
+    let is_home = !target::homes(site, described, place).is_empty();
+    match Doubt::of(word, described.instance.is_mirrored(), is_home) {
+        None => Ok(State::Replacing),
+        Some(doubt) if asked.accept_loss => Ok(doubt.accept(token, node)),
+        Some(doubt) => Err(doubt.refusal()),
+    }
+}
+
 /// What the copies may lack.
-pub(super) struct Doubt {
+struct Doubt {
     why: String,
     /// Data that was answered.
     data: bool,
@@ -22,7 +42,7 @@ impl Doubt {
     /// By the last word of its node about a part, of which there is a mirror where it `is_mirrored`, and copies of
     /// metadata logs where it `is_home`. A namespace of which the node said nothing is one that it had not yet: there
     /// it answered nothing alone.
-    pub(super) fn of(word: &LastWord, is_mirrored: bool, is_home: bool) -> Option<Doubt> {
+    fn of(word: &LastWord, is_mirrored: bool, is_home: bool) -> Option<Doubt> {
         let Some(said) = &word.served else {
             let why = "the node has said nothing of this part yet, since control was started or the buffer was made, \
                        and so it is not known whether its copies were whole";
@@ -38,7 +58,7 @@ impl Doubt {
     }
 
     /// Refuses to take the copies.
-    pub(super) fn refusal(&self) -> ApiError {
+    fn refusal(&self) -> ApiError {
         let lost = match (self.data, self.names) {
             (true, false) => "the data of every file that has some in this part, by name",
             (true, true) => {
@@ -58,7 +78,7 @@ impl Doubt {
     }
 
     /// Takes them: how the part is replaced.
-    pub(super) fn accept(&self, token: &str, node: &str) -> State {
+    fn accept(&self, token: &str, node: &str) -> State {
         let Doubt { why, names, .. } = self;
         tracing::error!(
             token,

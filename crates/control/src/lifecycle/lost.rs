@@ -12,14 +12,14 @@
 
 use daemon::error::user;
 use wire::control::{ApiError, AtRisk, Damaged, GiveUp, Lost, Moved as Replaced};
-use wire::node::{FragmentSpec, Missing, Moved, PartFiles, StorageAddress};
+use wire::node::{FragmentSpec, Missing, Moved, StorageAddress};
 
-use super::doubt::Doubt;
+use super::lacking::{self, Lacking};
 use super::target::{self, Described};
-use super::{buffers, fragments, join_all, proven, remade, setup, taken_before};
+use super::{buffers, doubt, fragments, join_all, proven, remade, setup, taken_before};
 use crate::app::App;
 use crate::pool::Ground;
-use crate::site::{LastWord, NodeView, Site};
+use crate::site::{NodeView, Site};
 use crate::state::fragments::{self as places, State};
 use crate::state::instances::Instance;
 use crate::state::leftovers::{self as left, Kind, Leftover};
@@ -121,8 +121,8 @@ async fn replace<S: Site>(
     Ok((described.instance.nodes, lacking))
 }
 
-/// Has what took the place of lost fragments filled, among them that of the fragment `place`, which is `remade` so on one
-/// machine. Returns what lacks.
+/// Has what took the place of lost fragments filled, among them that of the fragment `place`, which is `remade` so on
+/// one machine. Returns what lacks.
 async fn fill<S: Site>(
     app: &App<S>,
     described: &Described,
@@ -147,60 +147,13 @@ async fn fill<S: Site>(
     let without: Vec<u32> = specs.iter().filter(is_without).map(|spec| spec.index).collect();
     let names_lack = replaced().any(|(_, spec)| spec.missing == Missing::NamesAccepted);
     let told = match without.is_empty() || instance.is_mirrored() {
-        true => lost_files(app, described, &addresses).await?,
+        true => lacking::told(app, described, &addresses).await?,
         false => None,
     };
     match without.is_empty() {
         true => Ok(told),
-        false => Ok(Some((files_on(app, described, &without).await, names_lack))),
+        false => Ok(Some((lacking::files_on(app, described, &without).await, names_lack))),
     }
-}
-
-/// Which files lack something, and whether names may lack.
-type Lacking = (PartFiles, bool);
-
-/// The files that lack something since a node was lost, now or before, as the nodes say that serve the parts. Those
-/// that are being filled are waited for.
-async fn lost_files<S: Site>(
-    app: &App<S>,
-    of: &Described,
-    addresses: &[StorageAddress],
-) -> Result<Option<Lacking>, ApiError> {
-    let specs = fragments::specs(app, of, addresses).await?;
-    let views = app.site.nodes();
-    let is_online = |name: &String| views.iter().any(|view| view.name == *name && view.online);
-    // One that is served in a lower term would take that for its end.
-    let is_older = |name: &String, spec: &FragmentSpec| {
-        let health = views.iter().filter(|view| view.name == *name).filter_map(|view| view.health.as_ref());
-        let mut parts = health.flat_map(|health| &health.fragments);
-        parts.any(|part| part.instance == spec.instance && part.error.is_none() && part.term < spec.term)
-    };
-    let nodes = of.instance.nodes.iter().zip(&specs);
-    let asked = nodes.filter(|(node, spec)| is_online(node) && !is_older(node, spec));
-    // What is made again on one machine is waited for, as its nodes end with the command.
-    let times = app.site.cluster().map_or(fragments::ASKED_MAX, |_| 1);
-    let told = asked.map(|(node, spec)| fragments::ask(app, node, spec, times));
-    let (mut lost, mut names_lack) = (Vec::new(), false);
-    for status in join_all(told).await {
-        let status = status?;
-        lost.extend(status.lost);
-        names_lack |= status.copies.iter().any(|copy| copy.accepted);
-    }
-    if lost.is_empty() && !names_lack {
-        return Ok(None);
-    }
-    lost.sort_unstable();
-    lost.dedup();
-    let mut files = PartFiles::default();
-    for node in of.instance.nodes.iter().filter(|node| is_online(node)) {
-        // Whose home is elsewhere, or does not answer, is counted.
-        let Ok(paths) = app.site.paths(node, &of.instance.id, &lost).await else { continue };
-        files.files.extend(paths.into_iter().flatten());
-    }
-    files.files.sort();
-    files.files.dedup();
-    files.more = (lost.len() as u64).saturating_sub(files.files.len() as u64);
-    Ok(Some((files, names_lack)))
 }
 
 /// Gives the fragment `place` to another node, if its last word does not say that more is lost with it.
@@ -218,59 +171,8 @@ async fn take_place<S: Site>(
     if word.online {
         return Err(answers(&lost.name));
     }
-    let replaced = judged(app, token, (described, place), (&lost.name, &word), asked)?;
+    let replaced = doubt::judged(&app.site, token, (described, place), (&lost.name, &word), asked)?;
     note_place(app, token, described.instance.clone(), (lost, replaced)).await
-}
-
-/// How the fragment `place` is replaced, by the last word of the node that had it.
-///
-/// # Errors
-/// Nobody knows what its copies lack, and nobody accepts that.
-pub(super) fn judged<S: Site>(
-    app: &App<S>,
-    token: &str,
-    (described, place): (&Described, u32),
-    (node, word): (&str, &LastWord),
-    asked: &GiveUp,
-) -> Result<State, ApiError> {
-    let is_home = !homes(app, described, place).is_empty();
-    match Doubt::of(word, described.instance.is_mirrored(), is_home) {
-        None => Ok(State::Replacing),
-        Some(doubt) if asked.accept_loss => Ok(doubt.accept(token, node)),
-        Some(doubt) => Err(doubt.refusal()),
-    }
-}
-
-/// The namespaces whose metadata is on the fragment `place`.
-fn homes<S: Site>(app: &App<S>, of: &Described, place: u32) -> Vec<u32> {
-    let specs = target::fragments(&app.site, of, &[]);
-    let namespaces = specs.into_iter().next().map(|spec| spec.namespaces).unwrap_or_default();
-    namespaces.iter().filter(|namespace| namespace.home == place).map(|namespace| namespace.id).collect()
-}
-
-/// The files that have data on these fragments, as all homes say. What a home does not say a scrub finds.
-async fn files_on<S: Site>(app: &App<S>, of: &Described, places: &[u32]) -> PartFiles {
-    let mut all = PartFiles::default();
-    for (home, node) in (0..).zip(&of.instance.nodes) {
-        if homes(app, of, home).is_empty() {
-            continue;
-        }
-        for place in places {
-            match app.site.files_on(node, &of.instance.id, *place).await {
-                Ok(some) => {
-                    all.files.extend(some.files);
-                    all.more += some.more;
-                }
-                Err(error) => {
-                    let instance = &of.instance.id;
-                    tracing::warn!(node, instance, %error, "cannot ask which files had data on a lost node");
-                }
-            }
-        }
-    }
-    all.files.sort();
-    all.files.dedup();
-    all
 }
 
 fn answers(name: &str) -> ApiError {

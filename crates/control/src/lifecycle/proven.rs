@@ -1,5 +1,5 @@
-//! A buffer that is new, or of which a part was made again, is used once control has heard of each part that all of it is
-//! on two nodes, where it is to be: else one that is lost right after could not be replaced.
+//! A buffer that is new, or of which a part was made again, is used once control has heard of each part that all of it
+//! is on two nodes, where it is to be: else one that is lost right after could not be replaced.
 
 use std::time::{Duration, Instant};
 

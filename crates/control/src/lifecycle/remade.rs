@@ -1,16 +1,16 @@
-//! A part of a mirrored buffer of one machine is gone for good, as with its disk: its node makes it again, with all that
-//! the mirror has. No other node takes its place, as on a cluster ([`super::lost`]).
+//! A part of a mirrored buffer of one machine is gone for good, as with its disk: its node makes it again, with all
+//! that the mirror has. No other node takes its place, as on a cluster ([`super::lost`]).
 //!
 //! The next term is noted before the part is made in it. Where that is cut short, the next call takes another term.
 //!
-//! **Invariant:** only a part that its node does not have is made again, and only where the node with its mirror has its
-//! own.
+//! **Invariant:** only a part that its node does not have is made again, and only where the node with its mirror has
+//! its own.
 
 use daemon::error::user;
 use wire::control::{ApiError, GiveUp};
 use wire::node::FragmentStatus;
 
-use super::lost;
+use super::doubt;
 use super::target::{self, Described};
 use crate::app::App;
 use crate::site::{NodeView, Site};
@@ -40,8 +40,8 @@ pub(super) async fn lacking<S: Site>(
         Some(id) if lacking.is_empty() => {
             let message = format!("node {name} has its part of every buffer: nothing is lost");
             let advice = format!(
-                "to have a part made again, unmount its buffer and move the part's folder away, as nodes/{name}/fragments/{id} \
-                 in the state folder, then repeat the command"
+                "to have a part made again, unmount its buffer and move the part's folder away, as \
+                 nodes/{name}/fragments/{id} in the state folder, then repeat the command"
             );
             Err(user("nothing_lost", message, advice))
         }
@@ -68,7 +68,7 @@ pub(super) async fn begin<S: Site>(
     let states = app.database.transact(move |tx| places::states(tx, &id)).await?;
     let term = states.get(place as usize).map_or(0, |(_, term)| *term);
     if let Some(part) = part_on(app, name, instance).await? {
-        return if part.term > 0 && part.term == term { Ok(None) } else { Err(there(name, instance, &part)) };
+        return if part.term > 0 && part.term >= term { Ok(None) } else { Err(there(name, instance, &part)) };
     }
     // Its node has the mirror.
     let keeper = &instance.nodes[(place as usize + 1) % instance.nodes.len()];
@@ -80,7 +80,7 @@ pub(super) async fn begin<S: Site>(
         return Err(user("mirror_lost", message, "bring one of them back"));
     }
     let word = app.site.give_up(name, &instance.id);
-    let state = lost::judged(app, token, (described, place), (name, &word), asked)?;
+    let state = doubt::judged(&app.site, token, (described, place), (name, &word), asked)?;
     let (token, name) = (token.to_owned(), name.clone());
     let note = move |tx: &rusqlite::Transaction<'_>| places::replaced(tx, &token, (&name, &name), term + 1);
     app.database.transact(note).await?;
@@ -100,8 +100,8 @@ async fn part_on<S: Site>(
 fn there(name: &str, instance: &Instance, part: &FragmentStatus) -> ApiError {
     let why = part.error.as_deref().unwrap_or("it is served");
     let message = format!(
-        "its part is there, in nodes/{name}/fragments/{} of the state folder: {why}; mend that, put back the folder that \
-         took its place, or move this one away while the buffer is not mounted and repeat the command",
+        "its part is there, in nodes/{name}/fragments/{} of the state folder: {why}; mend that, put back the folder \
+         that took its place, or move this one away while the buffer is not mounted and repeat the command",
         instance.id
     );
     user("part_there", message, "mend it, or move it away")

@@ -114,9 +114,17 @@ pub(crate) fn fragments(site: &impl Site, of: &Described, peers: &[StorageAddres
     (0u32..).zip(&instance.nodes).map(|(index, _)| spec(index)).collect()
 }
 
-/// Whether its parts may be replaced, by others or from their mirrors: they go on without copies only when control knows.
+/// Whether its parts may be replaced, by others or from their mirrors: they go on without copies only when control
+/// knows.
 pub(crate) fn is_witnessed(site: &impl Site, instance: &Instance) -> bool {
     instance.nodes.len() > 1 && (instance.is_mirrored() || site.cluster().is_some())
+}
+
+/// The namespaces whose metadata is on the fragment `place`.
+pub(crate) fn homes(site: &impl Site, of: &Described, place: u32) -> Vec<u32> {
+    let specs = fragments(site, of, &[]);
+    let namespaces = specs.into_iter().next().map(|spec| spec.namespaces).unwrap_or_default();
+    namespaces.iter().filter(|namespace| namespace.home == place).map(|namespace| namespace.id).collect()
 }
 
 /// Lets the node that coordinates a stage of this instance have its other nodes help.
