@@ -220,3 +220,24 @@ fn an_older_copy_of_a_part_that_was_made_again_is_never_served() {
     assert_eq!(unreadable(&cluster, &path), [] as [u8; 0]);
     umount(&cluster, &path);
 }
+
+#[test]
+fn a_program_that_waits_for_a_part_goes_on_when_that_is_made_again() {
+    let cluster = Cluster::new();
+    let path = kept(&cluster);
+    mount(&cluster, &path).expect_success();
+    assert!(wait_until_told(SOON, || is_whole(&cluster)));
+    let file = File::options().write(true).open(path.join("9")).unwrap();
+    let node = cluster.process("forebay-node", "n1");
+    fs::rename(cluster.state.join("nodes/n1"), cluster.pfs("aside").join("n1")).unwrap();
+    node.kill();
+    assert_ne!(cluster.process("forebay-node", "n1").pid, node.pid);
+    let waiting =
+        std::thread::spawn(move || file.write_all_at(&bytes_of(9), 0).and_then(|()| file.sync_all()));
+    lost(&cluster, &["n1"]).expect_success();
+    waiting.join().unwrap().unwrap();
+    assert!(wait_until_told(SOON, || is_whole(&cluster)));
+    umount(&cluster, &path);
+    assert_eq!(unreadable(&cluster, &path), [] as [u8; 0]);
+    umount(&cluster, &path);
+}

@@ -20,7 +20,6 @@ use daemon::lock::LockError;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use wire::control::ApiError;
-use wire::node::{NodeHealth, StorageAddress};
 
 use self::supervisor::{HEALTH_WITHIN, Seen, Supervisor};
 use crate::advice::{absent, lingers};
@@ -105,13 +104,12 @@ impl LocalNodes {
     ///
     /// # Errors
     /// One does not come up: its last words.
-    pub(crate) async fn ensure(&self, names: &[String]) -> Result<Vec<StorageAddress>, ApiError> {
+    pub(crate) async fn ensure(&self, names: &[String]) -> Result<(), ApiError> {
         names.iter().for_each(|name| self.supervise(name));
-        let mut addresses = Vec::new();
         for name in names {
-            addresses.push(self.online(name).await?.data);
+            self.online(name).await?;
         }
-        Ok(addresses)
+        Ok(())
     }
 
     /// Ends the supervision, then every node, and waits until they are gone.
@@ -177,7 +175,7 @@ impl LocalNodes {
         watched.insert(name.to_owned(), Watched { seen, stop, task: tokio::spawn(supervisor.run()) });
     }
 
-    async fn online(&self, name: &str) -> Result<NodeHealth, ApiError> {
+    async fn online(&self, name: &str) -> Result<(), ApiError> {
         let absent = |why: &str| absent(&self.log(name), name, why);
         let seen = self.lock().get(name).map(|watched| watched.seen.clone());
         let Some(mut seen) = seen else { return Err(absent("it is being stopped")) };
@@ -188,7 +186,7 @@ impl LocalNodes {
             Err(_) => return Err(absent(&format!("no reply within {} s", ONLINE_WITHIN.as_secs()))),
         };
         let why = seen.view.last_error.unwrap_or_default();
-        seen.view.health.filter(|_| seen.view.online).ok_or_else(|| absent(&why))
+        if seen.view.online { Ok(()) } else { Err(absent(&why)) }
     }
 
     /// Asks a node to end until its lock is free, which its process holds to the end.

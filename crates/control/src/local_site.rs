@@ -12,7 +12,7 @@ use wire::control::ApiError;
 use wire::node::StorageAddress;
 
 use crate::local_nodes::LocalNodes;
-use crate::node_api::Caller;
+use crate::node_api::{Caller, NodeApi};
 use crate::site::{ClusterSetting, DiskSpace, LastWord, NodeView, Site};
 use crate::state::nodes::Known;
 
@@ -152,7 +152,13 @@ impl Site for LocalSite {
     }
 
     async fn ensure_nodes(&self, names: &[String]) -> Result<Vec<StorageAddress>, ApiError> {
-        self.nodes.ensure(names).await
+        self.nodes.ensure(names).await?;
+        let mut addresses = Vec::new();
+        for name in names {
+            // Not as it was seen last: one that has lost its folder, and was started again, has another port.
+            addresses.push(self.health(name).await?.data);
+        }
+        Ok(addresses)
     }
 
     async fn stop_nodes(&self) -> Result<(), ApiError> {

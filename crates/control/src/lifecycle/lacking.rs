@@ -23,11 +23,13 @@ pub(super) async fn told<S: Site>(
 ) -> Result<Option<Lacking>, ApiError> {
     let specs = fragments::specs(app, of, addresses).await?;
     let views = app.site.nodes();
-    let is_online = |name: &String| views.iter().any(|view| view.name == *name && view.online);
+    let is_local = app.site.cluster().is_none();
+    // Those of one machine were waited for.
+    let is_online = |name: &String| is_local || views.iter().any(|view| view.name == *name && view.online);
     let nodes = of.instance.nodes.iter().zip(&specs);
     let asked = nodes.filter(|(node, spec)| is_online(node) && !is_older(&views, node, spec));
     // What is made again on one machine is waited for, as its nodes end with the command.
-    let times = app.site.cluster().map_or(fragments::ASKED_MAX, |_| 1);
+    let times = if is_local { fragments::ASKED_MAX } else { 1 };
     let told = asked.map(|(node, spec)| fragments::ask(app, node, spec, times));
     let (mut lost, mut names_lack) = (Vec::new(), false);
     for status in join_all(told).await {
