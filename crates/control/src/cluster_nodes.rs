@@ -109,8 +109,8 @@ impl ClusterNodes {
     }
 
     /// Whether it has said that nothing of an instance is on it alone: see [`crate::site::Site::is_proven`].
-    pub(crate) fn is_proven(&self, node: &str, instance: &str) -> bool {
-        let is_proven = self.words.is_proven(node, instance);
+    pub(crate) fn is_proven(&self, node: &str, instance: &str, term: u32) -> bool {
+        let is_proven = self.words.is_proven(node, instance, term);
         if !is_proven && let Some(watched) = self.lock().get(node) {
             watched.again.notify_one();
         }

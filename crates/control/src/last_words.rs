@@ -114,9 +114,11 @@ impl LastWords {
         said
     }
 
-    /// Whether it said last that nothing of its fragment is on it alone.
-    pub(crate) fn is_proven(&self, node: &str, instance: &str) -> bool {
-        self.lock().said.get(&(node.to_owned(), instance.to_owned())).is_some_and(Said::is_whole)
+    /// Whether it said last that nothing of its fragment, as it is in this term, is on it alone.
+    pub(crate) fn is_proven(&self, node: &str, instance: &str, term: u32) -> bool {
+        let state = self.lock();
+        let said = state.said.get(&(node.to_owned(), instance.to_owned()));
+        said.is_some_and(|said| said.is_whole() && said.term >= term)
     }
 
     /// The node has its place in the instance, as before or again.

@@ -86,8 +86,8 @@ impl LocalNodes {
     }
 
     /// Whether it has said that nothing of an instance is on it alone: see [`crate::site::Site::is_proven`].
-    pub(crate) fn is_proven(&self, node: &str, instance: &str) -> bool {
-        self.words.is_proven(node, instance)
+    pub(crate) fn is_proven(&self, node: &str, instance: &str, term: u32) -> bool {
+        self.words.is_proven(node, instance, term)
     }
 
     /// A node has its place in an instance: see [`crate::site::Site::keep`].

@@ -131,8 +131,8 @@ impl Site for LocalSite {
         self.nodes.give_up(node, instance)
     }
 
-    fn is_proven(&self, node: &str, instance: &str) -> bool {
-        self.nodes.is_proven(node, instance)
+    fn is_proven(&self, node: &str, instance: &str, term: u32) -> bool {
+        self.nodes.is_proven(node, instance, term)
     }
 
     fn keep(&self, node: &str, instance: &str) {

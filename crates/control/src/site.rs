@@ -162,9 +162,9 @@ pub trait Site: NodeApi + 'static {
         LastWord::default()
     }
 
-    /// Whether the node has said that all that it has of an instance is on other nodes as well. It is asked soon where
-    /// it has not.
-    fn is_proven(&self, _node: &str, _instance: &str) -> bool {
+    /// Whether the node has said, of what it has of an instance in this term, that all is on other nodes as well. It is
+    /// asked soon where it has not.
+    fn is_proven(&self, _node: &str, _instance: &str, _term: u32) -> bool {
         true
     }
 

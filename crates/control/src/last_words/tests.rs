@@ -82,6 +82,7 @@ fn a_start_that_asks_for_nothing_does_not_unsay_that_the_mirror_has_everything()
     words.hear("n1", &health(mirrored(None)));
     words.hear("n1", &health(lacking(None)));
     assert_eq!(words.give_up("n1", "i1"), Some(Said::default()));
+    assert!(words.is_proven("n1", "i1", 0) && !words.is_proven("n1", "i1", 1));
     words.hear("n1", &health(FragmentStatus { term: 1, ..lacking(None) }));
     assert!(words.give_up("n1", "i1").unwrap().lacks_data.is_some(), "that was another");
     words.hear("n1", &health(FragmentStatus { term: 1, ..mirrored(None) }));

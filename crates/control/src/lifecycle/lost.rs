@@ -116,7 +116,7 @@ async fn replace<S: Site>(
     let lacking = fill(app, &described, (place, remade)).await?;
     if app.site.cluster().is_none() {
         // Its nodes may end with this command.
-        proven::wait(app, &described.instance).await;
+        proven::wait(app, &described.instance).await?;
     }
     Ok((described.instance.nodes, lacking))
 }

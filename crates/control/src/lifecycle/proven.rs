@@ -3,9 +3,12 @@
 
 use std::time::{Duration, Instant};
 
+use wire::control::ApiError;
+
 use super::target;
 use crate::app::App;
 use crate::site::Site;
+use crate::state::fragments;
 use crate::state::instances::Instance;
 
 /// How long that is waited for. A node that takes longer has trouble, which `status` tells of.
@@ -15,20 +18,29 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// Waits, but no longer than that.
-pub(super) async fn wait<S: Site>(app: &App<S>, instance: &Instance) {
+///
+/// # Errors
+/// The database's.
+pub(super) async fn wait<S: Site>(app: &App<S>, instance: &Instance) -> Result<(), ApiError> {
+    if !target::is_witnessed(&app.site, instance) {
+        return Ok(());
+    }
     let begun = Instant::now();
-    for node in instance.nodes.iter().filter(|_| target::is_witnessed(&app.site, instance)) {
-        while !app.site.is_proven(node, &instance.id) {
+    let id = instance.id.clone();
+    let states = app.database.transact(move |tx| fragments::states(tx, &id)).await?;
+    for (node, (_, term)) in instance.nodes.iter().zip(states) {
+        while !app.site.is_proven(node, &instance.id, term) {
             if begun.elapsed() > PATIENCE {
-                let id = &instance.id;
+                let instance = &instance.id;
                 tracing::warn!(
                     node,
-                    instance = id,
+                    instance,
                     "a node does not say that its part of a buffer is on two nodes"
                 );
-                return;
+                return Ok(());
             }
             tokio::time::sleep(PAUSE).await;
         }
     }
+    Ok(())
 }

@@ -152,7 +152,7 @@ async fn try_allocate<S: Site>(app: &App<S>, order: &Order) -> Result<(), ApiErr
         app.database.transact(move |tx| instances::delete(tx, &token)).await?;
         return Err(error);
     }
-    proven::wait(app, &instance).await;
+    proven::wait(app, &instance).await?;
     finish(app, order, &session, Some(&instance)).await
 }
 
