@@ -134,16 +134,17 @@ pub async fn run_cluster(
     let app = Arc::new(App::new(database, site));
     tokio::spawn(tidy(Arc::clone(&app)));
     if let Some(address) = config.metrics.clone() {
-        let ending = Arc::new(Notify::new());
-        let handler = Handler { app: Arc::clone(&app), policy: config.policy.clone(), ending };
-        tokio::spawn(async move {
-            if let Err(error) = server::serve_to_all(&address, requests::metrics_router(handler)).await {
-                tracing::error!(error = chain(&error), "nobody can read the metrics");
-            }
-        });
+        tokio::spawn(serve_metrics(address, Arc::clone(&app), config.policy.clone()));
     }
     tracing::info!(folder = %config.folder.display(), "control of a cluster runs");
     serve(app, config.policy, listeners, stop).await
+}
+
+async fn serve_metrics<S: Site>(address: String, app: Arc<App<S>>, policy: Policy) {
+    let handler = Handler { app, policy, ending: Arc::new(Notify::new()) };
+    if let Err(error) = server::serve_to_all(&address, requests::metrics_router(handler)).await {
+        tracing::error!(error = chain(&error), "nobody can read the metrics");
+    }
 }
 
 /// What nodes said in an earlier life of control.

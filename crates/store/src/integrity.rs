@@ -47,6 +47,9 @@ pub const CHUNK_BYTES: u64 = CHUNK_BLOCKS * BLOCK_BYTES;
 /// A block's bytes, as an array may have them.
 pub const BLOCK: usize = BLOCK_BYTES as usize;
 
+/// No object has so many blocks.
+const BLOCKS_MAX: u64 = 1 << 51;
+
 const ZEROS: [u8; BLOCK] = [0; BLOCK];
 
 /// The checksum of a block of zeros.

@@ -216,7 +216,8 @@ impl Objects {
     /// its file can be looked at, and be removed.
     pub fn measure(&self, ino: u64) -> io::Result<Option<Measure>> {
         let Some(object) = self.existing(ino)? else { return Ok(self.keeper.measure_absent(ino)) };
-        object.guard.measure(&object.file).map(Some)
+        let found = measure(&object.file)?;
+        Ok(Some(Measure { size: object.guard.length(&object.file)?, ..found }))
     }
 
     /// Sets its times, where there is an object.

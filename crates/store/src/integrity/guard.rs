@@ -11,10 +11,9 @@ use std::os::unix::fs::FileExt;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-use super::length::BLOCKS_MAX;
 use super::log::{SealLog, Sealed};
 use super::report::Fault;
-use super::{BLOCK, CHUNK_BLOCKS, Seal, sum_of};
+use super::{BLOCK, BLOCKS_MAX, CHUNK_BLOCKS, Seal, sum_of};
 use crate::fragment::extents::{BLOCK_BYTES, Extents, blocks_inside, blocks_touched};
 
 /// An object that was changed in more pieces than this is summed anew as a whole.

@@ -6,14 +6,10 @@
 use std::fs::File;
 use std::io;
 
-use super::Seal;
 use super::guard::{Change, Guard, State};
 use super::report::Fault;
+use super::{BLOCKS_MAX, Seal};
 use crate::fragment::extents::{BLOCK_BYTES, Extents};
-use crate::fragment::objects::{Measure, measure};
-
-/// No object has so many blocks.
-pub(super) const BLOCKS_MAX: u64 = 1 << 51;
 
 impl Seal {
     /// What is wrong with the length of an object of which nobody has changed more than the blocks `touched`.
@@ -32,16 +28,16 @@ impl Seal {
 }
 
 impl Guard {
-    /// What there is of the object; as long as it was, where its length is not what was sealed.
+    /// How long the object is, or was, where that is not what was sealed.
     ///
     /// # Errors
     /// The errno of `stat`.
-    pub fn measure(&self, file: &File) -> io::Result<Measure> {
+    pub fn length(&self, file: &File) -> io::Result<u64> {
         let mut state = self.lock();
-        let found = measure(file)?;
-        match state.fault(found.size) {
-            Some(Fault::Length { was, .. }) => Ok(Measure { size: was, ..found }),
-            _ => Ok(found),
+        let is = file.metadata()?.len();
+        match state.fault(is) {
+            Some(Fault::Length { was, .. }) => Ok(was),
+            _ => Ok(is),
         }
     }
 

@@ -1,4 +1,4 @@
-//! Objects that get longer on the disk while their node runs.
+//! Objects that get longer or shorter on the disk.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -6,6 +6,36 @@ use std::os::unix::fs::FileExt;
 use wire::data::message::AllocateMode;
 
 use super::{open, scrubbed, seal, whole};
+
+#[test]
+fn what_is_cut_off_or_grows_on_the_disk_is_never_made_to_look_right() {
+    let folder = tempfile::tempdir().unwrap();
+    let objects = open(folder.path());
+    let cut = |ino, length| {
+        let object = File::options().write(true).open(objects.path(ino)).unwrap();
+        object.set_len(length).unwrap();
+    };
+    for ino in 1..=3 {
+        objects.write(ino, 0, &vec![7; 20_000]).unwrap();
+    }
+    seal(&objects);
+    // While it is being changed, and when it is sealed again.
+    for ino in 1..=2 {
+        objects.write(ino, 0, &[8; 10]).unwrap();
+        cut(ino, 5000);
+    }
+    let failure = whole(&objects, 1).unwrap_err().to_string();
+    assert!(failure.contains("it had 20000 bytes when it was sealed, and has 5000"), "{failure}");
+    seal(&objects);
+    assert!(whole(&objects, 2).is_err());
+    // Of one that grew, the new end would stay.
+    cut(3, 30_000);
+    let again = open(folder.path());
+    assert!(again.write(3, 0, &vec![9; 20_000]).is_err());
+    again.resize(3, 0).unwrap();
+    again.write(3, 0, &[9; 10]).unwrap();
+    assert_eq!(whole(&again, 3).unwrap(), [9; 10]);
+}
 
 #[test]
 fn an_object_that_gets_longer_below_its_node_is_damaged_for_everybody() {
