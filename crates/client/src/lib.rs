@@ -211,6 +211,14 @@ impl Client {
         self.with_live_size(found)
     }
 
+    /// An inode's permissions, which only the home shard is asked for: no node needs to say where the file ends.
+    pub fn mode(&self, ino: u64) -> Result<u32> {
+        if let Some(attr) = self.known.as_ref().and_then(|known| known.attr(ino)) {
+            return Ok(attr.mode);
+        }
+        Ok(self.inode(Request::GetAttr { ino })?.attr.mode)
+    }
+
     /// Changes attributes.
     pub fn setattr(&self, ino: u64, set: &SetAttr) -> Result<Attr> {
         self.numbered(self.id()).setattr(ino, set)

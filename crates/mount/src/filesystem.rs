@@ -47,6 +47,8 @@ pub trait FileSystem: Send + Sync + 'static {
     fn lookup(&self, parent: u64, name: &[u8]) -> Result<Attr>;
     /// An inode's attributes.
     fn getattr(&self, ino: u64) -> Result<Attr>;
+    /// Its permissions.
+    fn mode(&self, ino: u64) -> Result<u32>;
     /// Changes attributes.
     fn setattr(&self, id: u64, ino: u64, set: &SetAttr) -> Result<Attr>;
     /// Makes an inode.

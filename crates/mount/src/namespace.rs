@@ -123,6 +123,10 @@ impl FileSystem for Namespace {
         self.client.getattr(ino)
     }
 
+    fn mode(&self, ino: u64) -> Result<u32> {
+        self.client.mode(ino)
+    }
+
     fn setattr(&self, id: u64, ino: u64, set: &SetAttr) -> Result<Attr> {
         self.settle(ino);
         self.client.numbered(id).setattr(ino, set)

@@ -166,8 +166,7 @@ impl<F: FileSystem> Contents<F> {
     /// A write by an unprivileged user clears set-user-id and set-group-id. The answer to a write cannot say so: the
     /// kernel would go on telling the mode that it knows.
     fn drop_privileges(&self, id: u64, ino: u64) -> Result<()> {
-        let attr = self.filesystem.getattr(ino)?;
-        if attr.mode & 0o6000 != 0 {
+        if self.filesystem.mode(ino)? & 0o6000 != 0 {
             self.filesystem.setattr(id, ino, &SetAttr { drop_privileges: true, ..SetAttr::default() })?;
             if let Err(error) = self.notifier.inode_changed(ino, ATTRIBUTES_ONLY, 0) {
                 tracing::warn!(ino, %error, "the kernel may tell a mode for a while that a write has changed");
