@@ -8,6 +8,7 @@
 
 #![expect(unreachable_pub, reason = "its items are older than the lint; what is touched says `pub(crate)`")]
 
+mod attributes;
 mod closing;
 mod commits;
 mod coverage;
@@ -34,7 +35,7 @@ pub use rustix::io::Errno;
 use wire::data::hello::{HelloError, Key};
 use wire::data::message::{InodeReply, RenameMode, XattrMode};
 pub use wire::data::{Attr, Creator, DirEntry, FileKind, FileLock, LockKind, ROOT, SetAttr, Time};
-use wire::data::{NAME_BYTES_MAX, Reply, Request};
+use wire::data::{Reply, Request};
 use wire::node::NamespaceTarget;
 
 use closing::Closer;
@@ -42,7 +43,7 @@ pub use commits::{Memory, Remembered};
 pub use failures::Failures;
 use files::Files;
 pub use files::Held;
-use known::{Known, Moment};
+use known::Known;
 pub use listing::Listed;
 pub use many::Survey;
 use nodes::{Ask, Nodes};
@@ -187,36 +188,6 @@ impl Client {
     /// How files are spread.
     pub fn layout(&self) -> Layout {
         self.layout
-    }
-
-    /// The inode behind a name.
-    pub fn lookup(&self, parent: u64, name: &[u8]) -> Result<Attr> {
-        if name.len() <= NAME_BYTES_MAX
-            && self.known.as_ref().is_some_and(|known| known.is_absent(parent, name))
-        {
-            return Err(Errno::NOENT);
-        }
-        let found = self.inode(Request::Lookup { parent, name: name.to_vec() })?;
-        self.with_live_size(found)
-    }
-
-    /// An inode's attributes.
-    pub fn getattr(&self, ino: u64) -> Result<Attr> {
-        let asked = self.known.as_deref().map(Known::moment);
-        if let Some(attr) = self.known.as_ref().and_then(|known| known.attr(ino)) {
-            return Ok(attr);
-        }
-        let found = self.inode(Request::GetAttr { ino })?;
-        self.learn(&found.attr, asked);
-        self.with_live_size(found)
-    }
-
-    /// An inode's permissions, which only the home shard is asked for: no node needs to say where the file ends.
-    pub fn mode(&self, ino: u64) -> Result<u32> {
-        if let Some(attr) = self.known.as_ref().and_then(|known| known.attr(ino)) {
-            return Ok(attr.mode);
-        }
-        Ok(self.inode(Request::GetAttr { ino })?.attr.mode)
     }
 
     /// Changes attributes.
@@ -370,13 +341,6 @@ impl Client {
             let mut files = self.files();
             files.written(ino, 0..end, mtime);
             files.lost_track(ino);
-        }
-    }
-
-    /// Remembers a folder's attributes that came with the answer to what was asked at a moment.
-    fn learn(&self, attr: &Attr, asked: Option<Moment>) {
-        if let (Some(known), Some(asked)) = (&self.known, asked) {
-            known.learn(attr, asked);
         }
     }
 

@@ -27,9 +27,9 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
+use crate::farewell::Farewell;
 use crate::kernel::WriteBack;
 use crate::ledger::Ledger;
-use crate::namespace::Farewell;
 
 /// Between two looks whether a file is open.
 const PERIOD: Duration = Duration::from_millis(5);

@@ -7,6 +7,7 @@
 #![expect(unreachable_pub, reason = "its items are older than the lint; what is touched says `pub(crate)`")]
 
 pub mod behind;
+pub mod farewell;
 pub mod filesystem;
 pub mod handover;
 pub mod kernel;

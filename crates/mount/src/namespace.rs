@@ -9,6 +9,7 @@ use client::{Attr, Client, Creator, DirEntry, Errno, FileKind, FileLock, Memory,
 use wire::data::message::{AllocateMode, RenameMode, XattrMode};
 
 use crate::behind::Behind;
+use crate::farewell::Farewell;
 use crate::filesystem::{FileSystem, NewInode, Result, Seek};
 use crate::usage::LastUsage;
 
@@ -61,7 +62,7 @@ impl Namespace {
 
     /// For the end of the mount.
     pub fn farewell(&self) -> Farewell {
-        Farewell { client: Arc::clone(&self.client), behind: self.behind.clone() }
+        Farewell::new(Arc::clone(&self.client), self.behind.clone())
     }
 
     /// Looks at what is there, for what need not be asked then.
@@ -69,23 +70,6 @@ impl Namespace {
         self.client.look_around();
         // What cannot be known now will be asked for again.
         let _known = self.usage.ask(&self.client);
-    }
-}
-
-/// What is to be said when a mount ends, whoever else still has the namespace in hand.
-pub struct Farewell {
-    client: Arc<Client>,
-    behind: Option<Arc<Behind>>,
-}
-
-impl Farewell {
-    /// Sends what is held back, and ends the session: what it had open is closed, and the space of what was removed is
-    /// free. A storage node that hangs holds it up.
-    pub fn say(&self) {
-        self.behind.iter().for_each(|behind| behind.settle_all(&self.client));
-        // An error of a close is nobody's any more, and was logged.
-        let _closed = self.client.send_held();
-        self.client.leave();
     }
 }
 
