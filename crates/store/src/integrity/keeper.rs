@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use wire::data::Time;
+use wire::data::message::UNKNOWN_BYTES;
 use wire::node::ScrubStatus;
 
 use super::guard::{Change, Changing, Guard};
@@ -64,7 +65,9 @@ impl Keeper {
         let lost = Lost::open(&lost::path_of(&seals.path))?;
         let log = SealLog::open(seals.clone(), lose)?;
         Ok(Keeper {
-            known: Known::open(&seals.path, |ino| log.get(ino).is_some() || lost.length(ino).is_some()),
+            known: Known::open(&seals.path, |ino| {
+                log.get(ino).is_some() || lost.length(ino).is_some() || unverified.has(ino)
+            }),
             lost,
             log,
             unverified,
@@ -131,15 +134,18 @@ impl Keeper {
     /// Whether an object that is not there is rightly so.
     ///
     /// # Errors
-    /// EIO where it was sealed with bytes in it, or was lost.
+    /// EIO where it was sealed with bytes in it, was there when its seal was lost, or was lost itself.
     pub fn check_absent(&self, ino: u64) -> io::Result<()> {
-        if let Some(was) = self.lost.length(ino) {
-            return Err(Fault::Missing { was }.error(ino));
-        }
-        match self.must_have(ino) {
-            0 => Ok(()),
-            was => Err(Fault::Missing { was }.error(ino)),
-        }
+        let sealed = || Some(self.must_have(ino)).filter(|was| *was > 0);
+        self.lost_length(ino).or_else(sealed).map_or(Ok(()), |was| Err(Fault::Missing { was }.error(ino)))
+    }
+
+    /// How long an object was that is lost if it is not there, and that no seal tells of; [`UNKNOWN_BYTES`] or more
+    /// where that is not known.
+    pub fn lost_length(&self, ino: u64) -> Option<u64> {
+        // It was there when its seal was lost, and who removes it ends the doubt first.
+        let in_doubt = || self.unverified.has(ino) && self.log.get(ino).is_none();
+        self.lost.length(ino).or_else(|| in_doubt().then_some(UNKNOWN_BYTES))
     }
 
     /// The same, where the object is about to be changed: one that is lost may be replaced as a whole.
@@ -147,10 +153,18 @@ impl Keeper {
     /// # Errors
     /// EIO where it would lack what it had; the log's.
     pub fn replace_absent(&self, ino: u64, change: &Change) -> io::Result<()> {
-        if let Some(was) = self.lost.length(ino) {
-            if !change.replaces(was) {
-                return Err(Fault::Missing { was }.error(ino));
-            }
+        if let Some(was) = self.lost_length(ino).filter(|was| !change.replaces(*was)) {
+            return Err(Fault::Missing { was }.error(ino));
+        }
+        self.take_absent(ino, change)
+    }
+
+    /// The same, where its mirror tells what it had.
+    ///
+    /// # Errors
+    /// As [`Keeper::replace_absent`].
+    pub fn take_absent(&self, ino: u64, change: &Change) -> io::Result<()> {
+        if self.lost_length(ino).is_some() {
             self.lost.forget(ino);
             self.known.forget(ino);
         }
@@ -166,6 +180,11 @@ impl Keeper {
         Ok(())
     }
 
+    /// How long an object is to look that is not there; 0: it is rightly gone.
+    pub fn shown_absent(&self, ino: u64) -> u64 {
+        self.lost_length(ino).map_or_else(|| self.must_have(ino), lost::shown)
+    }
+
     /// How long an object was that was sealed, if it cannot be rightly gone; else 0.
     pub fn must_have(&self, ino: u64) -> u64 {
         self.log.get(ino).map_or(0, |sealed| sealed.must_have())
@@ -173,7 +192,7 @@ impl Keeper {
 
     /// What an object was like that is lost.
     pub fn measure_absent(&self, ino: u64) -> Option<Measure> {
-        if let Some(size) = self.lost.shown(ino) {
+        if let Some(size) = self.lost_length(ino).map(lost::shown) {
             return Some(Measure { size, blocks: 0, mtime: Time::default(), ctime: Time::default() });
         }
         let seal = self.log.get(ino).filter(|sealed| sealed.must_have() > 0)?.seal;
@@ -236,9 +255,9 @@ impl Keeper {
 
     /// Only what is sealed, waits for that, or was lost can be damaged still.
     pub fn forget_healed(&self) {
-        let may_be =
-            |ino| self.log.get(ino).is_some() || self.lost.length(ino).is_some() || self.is_queued(ino);
-        self.known.retain(may_be);
+        self.known.retain(|ino| {
+            self.log.get(ino).is_some() || self.lost_length(ino).is_some() || self.is_queued(ino)
+        });
     }
 
     /// How many were since it was opened.

@@ -38,6 +38,12 @@ pub fn path_of(seals: &Path) -> PathBuf {
     seals.with_file_name(format!("lost-{name}"))
 }
 
+/// How long the file of an object is to look that had this length: what is lost is within it.
+pub fn shown(length: u64) -> u64 {
+    // Of one whose length is not known, at least a byte is lost: nobody reads its end for the file's.
+    length.checked_sub(UNKNOWN_BYTES).map_or(length, |known| known.max(1))
+}
+
 /// Notes them durably.
 ///
 /// # Errors
@@ -99,12 +105,6 @@ impl Lost {
         self.lock().lengths.get(&ino).copied()
     }
 
-    /// How long its file is to look: what is lost is within it.
-    pub fn shown(&self, ino: u64) -> Option<u64> {
-        // Of one whose length is not known, at least a byte is lost: nobody reads its end for the file's.
-        self.length(ino).map(|length| length.checked_sub(UNKNOWN_BYTES).map_or(length, |known| known.max(1)))
-    }
-
     /// Nothing of it is left in its file.
     pub fn forget(&self, ino: u64) {
         let mut state = self.lock();
@@ -142,7 +142,7 @@ mod tests {
         note(&path, &[(7, 4096), (8, UNKNOWN_BYTES + 9), (9, UNKNOWN_BYTES)]).unwrap();
         let lost = Lost::open(&path).unwrap();
         assert_eq!((lost.length(7), lost.length(6)), (Some(4096), None));
-        assert_eq!((lost.shown(7), lost.shown(8), lost.shown(9)), (Some(4096), Some(9), Some(1)));
+        assert_eq!([4096, UNKNOWN_BYTES + 9, UNKNOWN_BYTES].map(shown), [4096, 9, 1]);
         lost.forget(7);
         lost.forget(8);
         assert_eq!(lost.all(), [(9, UNKNOWN_BYTES)]);

@@ -4,6 +4,7 @@ use std::io;
 use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
+use wire::data::message::UNKNOWN_BYTES;
 use wire::node::Damage;
 
 use crate::fragment::extents::BLOCK_BYTES;
@@ -57,6 +58,8 @@ struct Faulty {
     fault: Fault,
 }
 
+const UNKNOWN_IS_GONE: &str = "the object is gone, and nobody knows how long it was";
+
 impl Fault {
     /// The error of whoever uses the object.
     pub fn error(&self, ino: u64) -> io::Error {
@@ -99,6 +102,7 @@ impl Fault {
     pub fn described(&self) -> String {
         let Range { start, end } = self.bytes();
         match self {
+            Fault::Missing { was } if *was >= UNKNOWN_BYTES => UNKNOWN_IS_GONE.to_owned(),
             Fault::Missing { was } => format!("it had {was} bytes when it was sealed, and is gone"),
             Fault::Length { is, was } => format!("it had {was} bytes when it was sealed, and has {is}"),
             Fault::Blocks { .. } => format!("bytes {start} to {end} do not match their checksums"),
@@ -116,6 +120,9 @@ impl Fault {
     /// The same of the bytes that [`Fault::bytes`] tells.
     fn of_bytes(&self) -> String {
         match self {
+            Fault::Missing { was } if *was >= UNKNOWN_BYTES => {
+                format!("and more are gone: {UNKNOWN_IS_GONE}")
+            }
             Fault::Missing { was } => format!("are gone: the object had {was} bytes when it was sealed"),
             Fault::Length { is, was } => {
                 format!("cannot be trusted: the object had {was} bytes when it was sealed, and has {is}")

@@ -18,6 +18,7 @@ use std::collections::BTreeSet;
 use std::io;
 
 use wire::advice::TOKEN;
+use wire::data::message::UNKNOWN_BYTES;
 use wire::data::{PAYLOAD_BYTES_MAX, Reply, Request};
 
 use super::copying::There;
@@ -67,7 +68,7 @@ impl Filling<'_> {
         if !objects.is_in_doubt(ino)? {
             return Ok(());
         }
-        if objects.measure(ino)?.is_none() {
+        if !objects.is_there(ino)? {
             return self.judge_absent(objects, ino, &had);
         }
         if !had.still {
@@ -87,15 +88,22 @@ impl Filling<'_> {
 
     fn judge_absent(&mut self, objects: &Objects, ino: u64, had: &Had) -> io::Result<()> {
         let there = self.there(ino)?;
-        if there.size == 0 || !self.is_meant(ino)? {
-            return Ok(self.ask(&Request::Destroy { ino }).map(drop)?);
+        let doubts = &objects.keeper().unverified;
+        let never_was = there.size == 0 && !doubts.has(ino);
+        if never_was || !self.is_meant(ino)? {
+            self.ask(&Request::Destroy { ino })?;
+            doubts.forget(ino);
+            return Ok(());
         }
         if had.all && !there.unverified {
             return self.take(objects, ino, &there, true);
         }
         let node = self.mirror.place.node();
         tracing::error!(ino, node, "an object is gone, and its mirror may lack changes: it is lost");
-        objects.keeper().lost.add(ino, there.size)
+        let was = if there.size == 0 { UNKNOWN_BYTES } else { there.size };
+        objects.keeper().lost.add(ino, was)?;
+        doubts.forget(ino);
+        Ok(())
     }
 
     /// Whether a file has the object, as the home of the metadata knows.

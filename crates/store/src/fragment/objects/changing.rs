@@ -19,7 +19,7 @@ impl Objects {
         let _held = self.hold(ino, size..u64::MAX);
         let change = Change::Resize(size);
         // Of one that was lost there is an object from now on, which says that it is not any more.
-        let may_stay_away = size == 0 && self.keeper.lost.length(ino).is_none();
+        let may_stay_away = size == 0 && self.keeper.lost_length(ino).is_none();
         let object = match self.in_place(ino)? {
             None if may_stay_away => {
                 self.keeper.replace_absent(ino, &change)?;

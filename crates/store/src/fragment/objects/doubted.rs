@@ -18,6 +18,14 @@ impl Objects {
         Ok(self.keeper.unverified.has(ino) || self.measure(ino)?.is_none())
     }
 
+    /// Whether there is one.
+    ///
+    /// # Errors
+    /// It cannot be told.
+    pub fn is_there(&self, ino: u64) -> io::Result<bool> {
+        Ok(self.existing(ino)?.is_some())
+    }
+
     /// Before somebody uses an object: it is judged if it is in doubt.
     ///
     /// # Errors

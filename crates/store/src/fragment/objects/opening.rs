@@ -48,10 +48,15 @@ impl Objects {
 
     /// The object, to be changed so.
     pub(super) fn make(&self, ino: u64, change: &Change) -> io::Result<Arc<Object>> {
+        self.made(ino, || self.keeper.replace_absent(ino, change))
+    }
+
+    /// The object, once `prepare` lets one be made where there is none.
+    pub(super) fn made(&self, ino: u64, prepare: impl FnOnce() -> io::Result<()>) -> io::Result<Arc<Object>> {
         if let Some(object) = self.in_place(ino)? {
             return Ok(object);
         }
-        match self.keeper.replace_absent(ino, change) {
+        match prepare() {
             Ok(()) => self.open_object(ino, true),
             // It may have been made, and sealed, meanwhile.
             Err(error) => self.existing(ino)?.ok_or(error),

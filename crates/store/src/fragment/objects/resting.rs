@@ -114,11 +114,12 @@ impl Objects {
     }
 
     /// Objects with numbers above `after`, in order, with their lengths: so many that they fit a message. Also those
-    /// that were sealed and are gone, or are lost: nobody may take them for objects that never were.
+    /// that had a seal and are gone, or are lost: nobody may take them for objects that never were.
     pub fn page(&self, after: u64) -> io::Result<Vec<(u64, u64)>> {
         let mut inos = self.list()?;
         inos.extend(self.keeper.log.must_be_there());
         inos.extend(self.keeper.lost.all().into_iter().map(|(ino, _)| ino));
+        inos.extend(self.keeper.unverified.all());
         inos.retain(|ino| *ino > after);
         inos.sort_unstable();
         inos.dedup();
@@ -127,7 +128,7 @@ impl Objects {
             Ok(found) => Some(Ok((ino, found.len()))),
             // It was just removed, or is lost.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                let was = self.keeper.lost.shown(ino).unwrap_or_else(|| self.keeper.must_have(ino));
+                let was = self.keeper.shown_absent(ino);
                 (was > 0).then_some(Ok((ino, was)))
             }
             Err(error) => {

@@ -88,7 +88,7 @@ impl Objects {
         change: &Change,
         act: impl FnOnce(&Object) -> io::Result<()>,
     ) -> io::Result<()> {
-        let object = self.make(ino, change)?;
+        let object = self.made(ino, || self.keeper.take_absent(ino, change))?;
         let before = measure(&object.file)?.mtime;
         let _changing = self.keeper.change(&object.guard, &object.file, change)?;
         let _writing = object.pending.writing();

@@ -8,6 +8,7 @@ use wire::node::Damage;
 
 use super::{LISTED_MAX, Pace, check, lock};
 use crate::fragment::objects::Objects;
+use crate::integrity::lost;
 use crate::integrity::report::Fault;
 
 /// Repairs from the other copy what it can. What is still wrong, and in how many places it is not any more.
@@ -36,14 +37,15 @@ pub(super) fn repair(
     Ok((left, count))
 }
 
-/// Lists what was lost with the fragment whose place this one took, and was not written anew.
+/// Lists what was lost with the fragment whose place this one took, or after its seal was, and was not written anew.
 pub(super) fn pass_lost(objects: &Objects, namespace: u32) {
-    for (ino, _) in objects.keeper().lost.all() {
+    let keeper = objects.keeper();
+    for ino in keeper.lost.all().into_iter().map(|(ino, _)| ino).chain(keeper.unverified.all()) {
         // Of one that cannot be looked at nobody can say that it is there again.
         if !disk::exists(&objects.path(ino)).unwrap_or(false)
-            && let Some(was) = objects.keeper().lost.shown(ino)
+            && let Some(was) = keeper.lost_length(ino)
         {
-            report(objects, (namespace, ino), was, vec![Fault::Missing { was }]);
+            report(objects, (namespace, ino), lost::shown(was), vec![Fault::Missing { was }]);
         }
     }
 }

@@ -2,9 +2,10 @@
 
 use std::fs::{self, File};
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
-use super::{INO, flip, open, seal, whole};
+use super::{INO, flip, open, scrubbed, seal, whole};
 use crate::fragment::objects::Objects;
 use crate::integrity::log::{Place, SealLog};
 
@@ -120,6 +121,41 @@ fn a_log_of_seals_that_lacks_what_was_synced_is_told_until_somebody_accepts_it()
         drop(objects);
         let objects = open(folder.path());
         assert!(objects.keeper().unverified.why().is_none(), "{what}");
+    }
+}
+
+#[test]
+fn an_object_that_is_removed_after_its_seal_was_lost_reads_as_an_error_and_is_named() {
+    for (what, spoil) in LOSSES {
+        let folder = tempfile::tempdir().unwrap();
+        drop(spoiled(folder.path(), spoil));
+        for ino in [1, 2, 3] {
+            fs::remove_file(folder.path().join(format!("objects/{ino:02x}/{ino:016x}"))).unwrap();
+        }
+        let objects = Arc::new(open(folder.path()));
+        for ino in [1, 2, 3] {
+            assert!(whole(&objects, ino).is_err(), "{what}: {ino} reads as empty");
+            assert!(objects.next_data(ino, 0).is_err(), "{what}");
+            // Nobody reads the end of a part that is gone for the end of its file.
+            assert_eq!(objects.measure(ino).unwrap().unwrap().size, 1);
+            for refused in [objects.write(ino, 0, b"bytes").map(drop), objects.resize(ino, 9)] {
+                assert!(refused.is_err(), "{what}: what is changed of {ino} is all of it");
+            }
+        }
+        assert_eq!(objects.page(0).unwrap(), [(1, 1), (2, 1), (3, 1), (4, 5000), (5, 5000)]);
+        // Away, or anew.
+        objects.destroy(2).unwrap();
+        objects.resize(3, 0).unwrap();
+        objects.write(3, 0, b"anew").unwrap();
+        let named: Vec<u64> = scrubbed(&objects).damaged.iter().map(|damage| damage.ino).collect();
+        assert_eq!(named, [1], "{what}");
+        drop(objects);
+        let objects = Arc::new(open(folder.path()));
+        assert!(whole(&objects, 1).is_err(), "{what}: 1 reads as empty after a restart");
+        assert_eq!((whole(&objects, 2).unwrap(), whole(&objects, 3).unwrap()), (vec![], b"anew".to_vec()));
+        let damaged = scrubbed(&objects).damaged;
+        assert_eq!(damaged.len(), 1, "{what}: {damaged:?}");
+        assert!(damaged[0].what.contains("nobody knows how long it was"), "{}", damaged[0].what);
     }
 }
 
