@@ -2,6 +2,7 @@
 
 #![expect(clippy::print_stdout, reason = "it is what a test runner is for")]
 
+use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, mpsc};
 use std::time::{Duration, Instant};
@@ -32,7 +33,8 @@ pub struct Runner<S> {
 #[derive(Default)]
 struct Outcome {
     passed: Vec<&'static str>,
-    failed: Vec<&'static str>,
+    /// With the reasons.
+    failed: Vec<(&'static str, String)>,
 }
 
 impl<S: Site> Runner<S> {
@@ -79,7 +81,9 @@ impl<S: Site> Runner<S> {
         let outcome = self.outcome.into_inner().expect("no test panics with the outcome");
         self.site.down();
         if !outcome.failed.is_empty() {
-            println!("\nfailures:\n    {}", outcome.failed.join("\n    "));
+            // Once more, and last: whoever reads only the end of a log sees why.
+            println!("\nfailures:");
+            outcome.failed.iter().for_each(|(name, why)| println!("    {name}: {why}"));
         }
         let word = if outcome.failed.is_empty() { "ok" } else { "FAILED" };
         println!(
@@ -109,12 +113,18 @@ impl<S: Site> Runner<S> {
         let mut outcome = self.outcome.lock().expect("no test panics with the outcome");
         match result {
             Ok(()) => outcome.passed.push(name),
-            Err(_) => {
+            Err(cause) => {
                 self.site.print_logs();
-                outcome.failed.push(name);
+                outcome.failed.push((name, shown(&*cause)));
             }
         }
     }
+}
+
+/// What a panic said; the beginning, if it is long.
+fn shown(cause: &(dyn Any + Send)) -> String {
+    let text = cause.downcast_ref::<String>().map(String::as_str).or(cause.downcast_ref::<&str>().copied());
+    text.unwrap_or("it panicked with no text").chars().take(2000).collect()
 }
 
 /// Who ends a run that hangs learns from this where it hung.
