@@ -35,9 +35,7 @@ enum Victim {
 
 /// 20,000 small files pass through a buffer on two nodes.
 pub fn small_files(site: &Site) {
-    // FOREBAY_KILLS_SEED=N: who is killed when, as in the run that printed it.
-    let given = std::env::var("FOREBAY_KILLS_SEED").ok().and_then(|seed| seed.parse().ok());
-    let seed = given.unwrap_or_else(|| u64::from(std::process::id()));
+    let seed = seed();
     let mut random = Random::new(seed);
     println!("     seed {seed}");
     let pfs = site.pfs(ADA, "killed");
@@ -76,6 +74,12 @@ pub fn small_files(site: &Site) {
         let again: Vec<_> = copies.iter().filter(|(_, copies)| **copies != 1).collect();
         assert!(again.is_empty(), "copied {way} again: {again:?}");
     }
+}
+
+/// Who is killed when; `FOREBAY_KILLS_SEED` gives that of a run that printed it.
+fn seed() -> u64 {
+    let given = std::env::var("FOREBAY_KILLS_SEED").ok().and_then(|seed| seed.parse().ok());
+    given.unwrap_or_else(|| u64::from(std::process::id()))
 }
 
 fn folder_of(number: usize) -> String {
@@ -133,7 +137,7 @@ fn of(site: &Site, journal: &Journal, victim: Victim) -> Vec<Process> {
 }
 
 /// Hardly more is at the target than the journal has: no more is copied again than one worker and its movers had in
-/// hand. Its successor may have begun already, and the former's movers may not have ended yet: parts say whose they are.
+/// hand. Its successor may have begun already, and its movers may not have ended yet: parts say whose they are.
 #[track_caller]
 fn assert_in_hand(target: &Path, journal: &Journal) {
     let (mut named, mut parts) = (0_usize, HashMap::<String, usize>::new());
