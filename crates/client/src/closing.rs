@@ -1,43 +1,16 @@
 //! Closes that the home shard is told a moment later.
 //!
-//! Who closes a file often opens it again at once, or makes the next one. So a close is held for [`HELD_FOR`]: an open
-//! of the same file takes it back, and else it goes along with the next request to the home shard, in front of it, so
-//! that nothing this client asks is answered as if the file were still open.
+//! Who closes a file often opens it again at once, or makes the next one. So a close is held for a moment
+//! ([`crate::closer`]): an open of the same file takes it back, and else it goes along with the next request to the home
+//! shard, in front of it, so that nothing this client asks is answered as if the file were still open.
 
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, Weak};
-use std::time::Duration;
+use std::sync::Arc;
 
 use wire::data::message::ClosedHandle;
 use wire::data::{Reply, Request};
 
+use super::closer::Closer;
 use super::{Ask, Client, Result};
-
-/// How long a close waits for company. Other nodes see the file as open, and the space of a removed one is not free,
-/// for so much longer.
-const HELD_FOR: Duration = Duration::from_millis(20);
-
-/// How many closes are held.
-const HELD_MAX: usize = 64;
-
-/// The thread that sends what nothing else took along.
-#[derive(Debug, Default)]
-pub struct Closer {
-    shared: Option<Arc<Shared>>,
-}
-
-#[derive(Debug, Default)]
-struct Shared {
-    state: Mutex<State>,
-    changed: Condvar,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum State {
-    #[default]
-    Idle,
-    Due,
-    Ended,
-}
 
 impl Client {
     /// Holds closes from now on; a thread that ends with the client sends what nothing else takes along.
@@ -45,31 +18,30 @@ impl Client {
     /// # Panics
     /// When the system has no thread left.
     pub fn hold_closes(mut self) -> Arc<Client> {
-        let shared = Arc::<Shared>::default();
-        self.closer.shared = Some(Arc::clone(&shared));
+        let closer = Arc::<Closer>::default();
+        self.closer = Some(Arc::clone(&closer));
         let client = Arc::new(self);
         let weak = Arc::downgrade(&client);
+        let send = move || {
+            // A node that was lost has been logged; the handles end with the session.
+            let _sent = weak.upgrade().map(|client| client.send_held());
+        };
         std::thread::Builder::new()
             .name("closer".into())
-            .spawn(move || shared.run(&weak))
+            .spawn(move || closer.run(send))
             .expect("the system has a thread for closes");
         client
     }
 
     /// Closes one handle.
     pub fn close(&self, ino: u64, write: bool) -> Result<()> {
-        let Some(closer) = &self.closer.shared else {
+        let Some(closer) = &self.closer else {
             let handles = self.files().closing(vec![(ino, write)]);
             return self.send_closes(handles);
         };
-        // Not in the match: the table would stay locked in its arms.
+        // Not in the condition: the table would stay locked after it.
         let held = self.files().hold(ino, write);
-        match held {
-            1 => closer.wake(),
-            HELD_MAX.. => return self.send_held(),
-            _ => {}
-        }
-        Ok(())
+        if closer.wake(held) { Ok(()) } else { self.send_held() }
     }
 
     /// Tells the home shard every close that is held.
@@ -116,51 +88,3 @@ impl Client {
 fn goes_alone(request: &Request) -> bool {
     matches!(request, Request::Open { .. } | Request::Create { .. } | Request::Settle { .. })
 }
-
-impl Closer {
-    /// Ends the thread.
-    pub fn end(&self) {
-        if let Some(shared) = &self.shared {
-            shared.set(State::Ended);
-        }
-    }
-}
-
-impl Shared {
-    fn run(&self, client: &Weak<Client>) {
-        loop {
-            let mut state = self.state();
-            while *state == State::Idle {
-                state = self.changed.wait(state).expect(POISON);
-            }
-            if *state == State::Ended {
-                return;
-            }
-            *state = State::Idle;
-            drop(state);
-            std::thread::sleep(HELD_FOR);
-            let Some(client) = client.upgrade() else { return };
-            // A node that was lost has been logged; the handles end with the session.
-            let _closed = client.send_held();
-        }
-    }
-
-    /// There is something to send.
-    fn wake(&self) {
-        self.set(State::Due);
-    }
-
-    fn set(&self, new: State) {
-        let mut state = self.state();
-        if *state != new && *state != State::Ended {
-            *state = new;
-            self.changed.notify_one();
-        }
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().expect(POISON)
-    }
-}
-
-const POISON: &str = "no thread panics while it holds the closer's state";

@@ -9,6 +9,7 @@
 #![expect(unreachable_pub, reason = "its items are older than the lint; what is touched says `pub(crate)`")]
 
 mod attributes;
+mod closer;
 mod closing;
 mod commits;
 mod coverage;
@@ -38,7 +39,7 @@ pub use wire::data::{Attr, Creator, DirEntry, FileKind, FileLock, LockKind, ROOT
 use wire::data::{Reply, Request};
 use wire::node::NamespaceTarget;
 
-use closing::Closer;
+use closer::Closer;
 pub use commits::{Memory, Remembered};
 pub use failures::Failures;
 use files::Files;
@@ -99,7 +100,8 @@ pub struct Client {
     layout: Layout,
     home: u32,
     nodes: Nodes,
-    closer: Closer,
+    /// Where closes are held.
+    closer: Option<Arc<Closer>>,
     /// Where nobody else uses the namespace.
     known: Option<Arc<Known>>,
     next_id: AtomicU64,
@@ -149,7 +151,7 @@ impl Client {
             layout: target.layout,
             home: target.home,
             nodes,
-            closer: Closer::default(),
+            closer: None,
             known: None,
             next_id: AtomicU64::new(OWN_IDS | u64::from_le_bytes(first) >> 2),
             doubting: Mutex::default(),
@@ -391,7 +393,7 @@ impl Client {
     ///
     /// Best effort, within a moment: a home shard that does not hear it ends the session after its grace period.
     pub fn leave(&self) {
-        self.closer.end();
+        self.closer.iter().for_each(|closer| closer.end());
         let handles = self.files().take_held();
         let last = [(self.id(), Request::Close { handles }), (self.id(), Request::Goodbye)];
         self.nodes.farewell(self.home, &last);
