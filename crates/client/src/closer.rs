@@ -2,9 +2,9 @@
 //!
 //! **Invariant:** after a close there is a sending that began after it, unless the closer was ended.
 
-use std::sync::{Condvar, Mutex, MutexGuard};
-use std::thread;
 use std::time::Duration;
+
+use super::sync::{Condvar, Mutex, MutexGuard, thread};
 
 /// How long a close waits for company. Other nodes see the file as open, and the space of a removed one is not free,
 /// for so much longer.
@@ -75,3 +75,87 @@ impl Closer {
 }
 
 const POISON: &str = "no thread panics while it holds the closer's state";
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::super::sync::explore;
+    use super::*;
+    use crate::files::Files;
+
+    /// A client that asks its home shard nothing but closes.
+    #[derive(Default)]
+    struct Quiet {
+        closer: Closer,
+        files: Mutex<Files>,
+        home: Mutex<Home>,
+        told: Condvar,
+    }
+
+    #[derive(Default)]
+    struct Home {
+        closed: Vec<u64>,
+    }
+
+    impl Quiet {
+        fn close(&self, ino: u64) {
+            let held = self.files.lock().unwrap().hold(ino, false);
+            if !self.closer.wake(held) {
+                self.send();
+            }
+        }
+
+        fn send(&self) {
+            let handles = self.files.lock().unwrap().take_held();
+            let mut home = self.home.lock().unwrap();
+            home.closed.extend(handles.iter().map(|handle| handle.ino));
+            self.told.notify_all();
+        }
+
+        /// Waits until the home shard was told these closes, and no more.
+        fn are_closed(&self, mut inos: Vec<u64>) {
+            let fewer = |home: &mut Home| home.closed.len() < inos.len();
+            let home = self.told.wait_while(self.home.lock().unwrap(), fewer).unwrap();
+            let mut closed = home.closed.clone();
+            closed.sort_unstable();
+            inos.sort_unstable();
+            assert_eq!(closed, inos);
+        }
+    }
+
+    /// Runs `test` on a client whose closer runs; ends that.
+    fn with_closer(test: impl Fn(&Arc<Quiet>) + Send + Sync + 'static) {
+        explore(move || {
+            let quiet = Arc::new(Quiet::default());
+            let running = quiet.clone();
+            let runner = thread::spawn(move || running.closer.run(|| running.send()));
+            test(&quiet);
+            quiet.closer.end();
+            runner.join().unwrap();
+        });
+    }
+
+    #[test]
+    fn every_close_reaches_the_home_shard_though_nothing_else_is_asked() {
+        with_closer(|quiet| {
+            thread::scope(|scope| {
+                for first in [0, 10] {
+                    scope.spawn(move || (first..first + 3).for_each(|ino| quiet.close(ino)));
+                }
+            });
+            quiet.are_closed(vec![0, 1, 2, 10, 11, 12]);
+        });
+    }
+
+    #[test]
+    fn closes_that_somebody_takes_along_meanwhile_are_told_once() {
+        with_closer(|quiet| {
+            thread::scope(|scope| {
+                scope.spawn(|| (0..4).for_each(|ino| quiet.close(ino)));
+                scope.spawn(|| (0..2).for_each(|_| quiet.send()));
+            });
+            quiet.are_closed((0..4).collect());
+        });
+    }
+}

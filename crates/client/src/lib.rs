@@ -24,6 +24,9 @@ mod many;
 mod measure;
 mod nodes;
 mod numbered;
+#[cfg(test)]
+mod schedules;
+mod sync;
 mod syncing;
 mod watch;
 

@@ -45,6 +45,8 @@ mod queue;
 mod regular;
 mod resume;
 mod run;
+#[cfg(test)]
+mod schedules;
 pub mod session;
 mod shared;
 mod sides;
@@ -52,6 +54,7 @@ pub mod single;
 mod special;
 mod stalls;
 mod strays;
+mod sync;
 pub mod task;
 mod times;
 mod transfer;

@@ -14,9 +14,12 @@ pub mod image;
 mod integrity;
 mod mirror;
 mod peers;
+#[cfg(test)]
+mod schedules;
 mod serve;
 mod server;
 mod shard;
+mod sync;
 mod terms;
 
 pub use integrity::sealer::seal_after;

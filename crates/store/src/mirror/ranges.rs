@@ -5,7 +5,8 @@
 
 use std::collections::HashMap;
 use std::ops::Range;
-use std::sync::{Condvar, Mutex, MutexGuard};
+
+use super::super::sync::{Condvar, Mutex, MutexGuard};
 
 /// The parts that are held, and those that somebody is to hold next.
 #[derive(Debug, Default)]
@@ -110,37 +111,81 @@ const POISON: &str = "no thread panics while it holds the list of ranges";
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use super::super::super::sync::{explore, thread};
     use super::*;
 
     #[test]
     fn only_what_overlaps_waits() {
-        let ranges = Ranges::default();
-        let first = ranges.hold(1, 0..10);
-        assert!(ranges.claim(1, 9..11).try_hold().is_none());
-        let beside = (ranges.hold(1, 10..11), ranges.hold(2, 0..10));
-        std::thread::scope(|scope| {
-            let waits = scope.spawn(|| drop(ranges.hold(1, 0..5)));
-            drop(first);
-            waits.join().unwrap();
+        explore(|| {
+            let ranges = Ranges::default();
+            let first = ranges.hold(1, 0..10);
+            assert!(ranges.claim(1, 9..11).try_hold().is_none());
+            let beside = (ranges.hold(1, 10..11), ranges.hold(2, 0..10));
+            thread::scope(|scope| {
+                let waits = scope.spawn(|| drop(ranges.hold(1, 0..5)));
+                drop(first);
+                waits.join().unwrap();
+            });
+            assert!(ranges.is_busy(1));
+            drop(beside);
+            assert!(!ranges.is_busy(1) && ranges.lock().held.is_empty() && ranges.lock().claimed.is_empty());
         });
-        drop(beside);
-        assert!(ranges.lock().held.is_empty() && ranges.lock().claimed.is_empty());
     }
 
     #[test]
     fn what_is_claimed_is_held_next_however_many_others_wait_for_it() {
-        let ranges = Ranges::default();
-        let first = ranges.hold(1, 0..10);
-        let claim = ranges.claim(1, 0..u64::MAX);
-        std::thread::scope(|scope| {
-            let waits = scope.spawn(|| drop(ranges.hold(1, 20..30)));
-            assert!(claim.try_hold().is_none());
-            drop(first);
-            let held = claim.try_hold().unwrap();
-            drop(claim);
-            assert!(!waits.is_finished());
-            drop(held);
-            waits.join().unwrap();
+        explore(|| {
+            let ranges = Ranges::default();
+            let first = ranges.hold(1, 0..10);
+            let claim = ranges.claim(1, 0..u64::MAX);
+            thread::scope(|scope| {
+                let waits = scope.spawn(|| drop(ranges.hold(1, 20..30)));
+                assert!(claim.try_hold().is_none());
+                drop(first);
+                let held = claim.try_hold().unwrap();
+                drop(claim);
+                assert!(!waits.is_finished());
+                drop(held);
+                waits.join().unwrap();
+            });
+        });
+    }
+
+    #[test]
+    fn nobody_holds_a_byte_that_another_holds_and_everybody_gets_a_turn() {
+        explore(|| {
+            let ranges = Ranges::default();
+            let holders: [AtomicU32; 4] = Default::default();
+            let use_all = |range: Range<u64>| {
+                let bytes = &holders[range.start as usize..range.end as usize];
+                bytes.iter().for_each(|byte| assert_eq!(byte.fetch_add(1, Ordering::Relaxed), 0));
+                thread::yield_now();
+                bytes.iter().for_each(|byte| byte.store(0, Ordering::Relaxed));
+            };
+            thread::scope(|scope| {
+                for range in [0..2, 1..3, 2..4] {
+                    let (ranges, use_all) = (&ranges, &use_all);
+                    scope.spawn(move || {
+                        for _ in 0..3 {
+                            let held = ranges.hold(1, range.clone());
+                            use_all(range.clone());
+                            drop(held);
+                        }
+                    });
+                }
+                let claim = ranges.claim(1, 1..4);
+                let held = loop {
+                    match claim.try_hold() {
+                        Some(held) => break held,
+                        None => thread::yield_now(),
+                    }
+                };
+                drop(claim);
+                use_all(1..4);
+                drop(held);
+            });
         });
     }
 }
