@@ -48,12 +48,11 @@ impl Closer {
 
     /// One more close is held, `held` in all. `false`: too many; the caller sends them.
     pub(crate) fn wake(&self, held: usize) -> bool {
-        match held {
-            1 => self.set(State::Due),
-            HELD_MAX.. => return false,
-            _ => {}
+        if held < HELD_MAX {
+            // Also where others are held: those may be closes that the home shard did not hear.
+            self.set(State::Due);
         }
-        true
+        held < HELD_MAX
     }
 
     /// Ends [`Closer::run`].
@@ -96,6 +95,8 @@ mod tests {
     #[derive(Default)]
     struct Home {
         closed: Vec<u64>,
+        /// How many more requests it does not answer.
+        deaf: usize,
     }
 
     impl Quiet {
@@ -109,7 +110,12 @@ mod tests {
         fn send(&self) {
             let handles = self.files.lock().unwrap().take_held();
             let mut home = self.home.lock().unwrap();
-            home.closed.extend(handles.iter().map(|handle| handle.ino));
+            if home.deaf > 0 && !handles.is_empty() {
+                home.deaf -= 1;
+                self.files.lock().unwrap().hold_again(&handles);
+            } else {
+                home.closed.extend(handles.iter().map(|handle| handle.ino));
+            }
             self.told.notify_all();
         }
 
@@ -125,9 +131,10 @@ mod tests {
     }
 
     /// Runs `test` on a client whose closer runs; ends that.
-    fn with_closer(test: impl Fn(&Arc<Quiet>) + Send + Sync + 'static) {
+    fn with_closer(deaf: usize, test: impl Fn(&Arc<Quiet>) + Send + Sync + 'static) {
         explore(move || {
             let quiet = Arc::new(Quiet::default());
+            quiet.home.lock().unwrap().deaf = deaf;
             let running = quiet.clone();
             let runner = thread::spawn(move || running.closer.run(|| running.send()));
             test(&quiet);
@@ -138,7 +145,7 @@ mod tests {
 
     #[test]
     fn every_close_reaches_the_home_shard_though_nothing_else_is_asked() {
-        with_closer(|quiet| {
+        with_closer(0, |quiet| {
             thread::scope(|scope| {
                 for first in [0, 10] {
                     scope.spawn(move || (first..first + 3).for_each(|ino| quiet.close(ino)));
@@ -150,12 +157,22 @@ mod tests {
 
     #[test]
     fn closes_that_somebody_takes_along_meanwhile_are_told_once() {
-        with_closer(|quiet| {
+        with_closer(0, |quiet| {
             thread::scope(|scope| {
                 scope.spawn(|| (0..4).for_each(|ino| quiet.close(ino)));
                 scope.spawn(|| (0..2).for_each(|_| quiet.send()));
             });
             quiet.are_closed((0..4).collect());
+        });
+    }
+
+    #[test]
+    fn a_close_after_one_that_the_home_shard_did_not_hear_reaches_it_with_that_one() {
+        with_closer(1, |quiet| {
+            quiet.close(1);
+            drop(quiet.told.wait_while(quiet.home.lock().unwrap(), |home| home.deaf > 0).unwrap());
+            quiet.close(2);
+            quiet.are_closed(vec![1, 2]);
         });
     }
 }
