@@ -11,6 +11,7 @@
 //! **Invariant:** an error other than "there is nothing" is never taken for it: who cannot look does not know.
 
 mod folders;
+pub mod format;
 mod kept;
 pub mod mount_table;
 mod room;

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! ledger := record*                 one JSON object a line, appended; a torn last line is cut off at the next start
-//! record := {"of":{...}}          the first: which drain it is of, see [`crate::bound`]
+//! record := {"of":{...}}          the first: its format, and which drain it is of, see [`crate::bound`]
 //!         | {"begun":{...}}       about to be published under this name
 //!         | {"landed":{...}}      verified, under its name, the folder synced
 //!         | {"placed":{...}}      which inode is about to get a name on the PFS, or has just got it
@@ -26,10 +26,11 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use disk::Room;
+use disk::format::FormatError;
 
 pub(crate) use self::landed::Landed;
 pub(crate) use self::owner::Of;
-use self::record::{LandedRecord, Record, append};
+use self::record::{FORMAT, LandedRecord, Record, append};
 use crate::generation::Stamp;
 use crate::placed::Placed;
 
@@ -57,7 +58,7 @@ impl Ledger {
     /// Reads the ledger in the drainer's folder `state`, or makes it.
     ///
     /// # Errors
-    /// The file cannot be opened, read or written.
+    /// The file cannot be opened, read or written, or a newer Forebay wrote it: then it stays as it is.
     pub(crate) fn open(state: &Path) -> anyhow::Result<Ledger> {
         let path = state.join("ledger");
         let open = File::options().read(true).write(true).create(true).truncate(false).open(&path);
@@ -84,7 +85,10 @@ impl Ledger {
         while reader.read_until(b'\n', &mut line)? > 0 && line.ends_with(b"\n") {
             length += u64::try_from(line.len()).expect("a length in memory fits 64 bits");
             match serde_json::from_slice(&line) {
-                Ok(Record::Of { from, to, session }) => {
+                Ok(Record::Of { format, .. }) if format > FORMAT => {
+                    return Err(FormatError::Newer { found: format.into(), known: FORMAT }.into());
+                }
+                Ok(Record::Of { from, to, session, .. }) => {
                     self.of = Some(Of { from: from.to_path(), to: to.to_path(), session });
                 }
                 Ok(Record::Begun(record)) => {
@@ -265,36 +269,4 @@ impl Ledger {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::io::Write;
-
-    use super::*;
-    use crate::generation::Generation;
-
-    fn landed(ino: u64) -> Landed {
-        let generation = Generation { ino, born: (1, 2), size: 3, mtime: (4, 5), ctime: (6, 7) };
-        Landed { target: "/pfs/a".into(), generation, crc32c: Some(8) }
-    }
-
-    #[test]
-    fn a_ledger_remembers_and_cuts_off_what_a_crash_tore() {
-        let folder = tempfile::tempdir().unwrap();
-        let mut ledger = Ledger::open(folder.path()).unwrap();
-        ledger.land(&[("a".into(), landed(1)), ("b".into(), landed(1)), ("c".into(), landed(2))]).unwrap();
-        ledger.begin(Path::new("d"), landed(2)).unwrap();
-        assert_eq!(ledger.other_paths(Path::new("c")), [PathBuf::from("d")]);
-        ledger.gone(Path::new("c")).unwrap();
-        drop(ledger);
-        let mut file = File::options().append(true).open(folder.path().join("ledger")).unwrap();
-        file.write_all(b"{\"gone\":\"a").unwrap();
-        let mut ledger = Ledger::open(folder.path()).unwrap();
-        assert_eq!(ledger.len(), 2);
-        assert_eq!((ledger.get(Path::new("d")), ledger.traces(Path::new("d"))), (None, vec![landed(2)]));
-        assert_eq!(ledger.other_paths(Path::new("a")), [PathBuf::from("b")]);
-        ledger.gone(Path::new("b")).unwrap();
-        drop(ledger);
-        let ledger = Ledger::open(folder.path()).unwrap();
-        assert_eq!(ledger.get(Path::new("a")), Some(&landed(1)));
-        assert_eq!(ledger.len(), 1);
-    }
-}
+mod tests;

@@ -1,4 +1,4 @@
-//! Small JSON files that a node keeps for its own restart, and the folders that they are in.
+//! Small JSON files that a node keeps for its own restart, and the folders that they are in. Each says its format.
 //!
 //! **Invariant:** such a file is whole, and one that cannot be read or understood is an error, never "there is none":
 //! it stands for somebody's job.
@@ -7,9 +7,13 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use daemon::error::site;
+use disk::format;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use wire::control::ApiError;
+
+/// The format of all these files: see [`disk::format`].
+const FORMAT: u32 = 1;
 
 /// What says in a folder what the folder is for.
 pub(crate) const SPEC: &str = "spec.json";
@@ -19,16 +23,16 @@ pub(crate) const SPEC: &str = "spec.json";
 /// # Errors
 /// The disk's.
 pub(crate) fn write(path: &Path, value: &impl Serialize) -> io::Result<()> {
-    disk::replace(path, &serde_json::to_vec(value)?)
+    disk::replace(path, &format::encode(value, FORMAT)?)
 }
 
 /// Reads the file `path`; `None` where there is none.
 ///
 /// # Errors
-/// The disk's, and `InvalidData` for a file that does not parse. They name the file.
+/// The disk's, and `InvalidData` for a file that does not parse or that a newer Forebay wrote. They name the file.
 pub(crate) fn read<T: DeserializeOwned>(path: &Path) -> io::Result<Option<T>> {
     let Some(bytes) = disk::read(path).map_err(named("read", path))? else { return Ok(None) };
-    serde_json::from_slice(&bytes).map(Some).map_err(|error| named("understand", path)(error.into()))
+    format::decode(&bytes, FORMAT).map(Some).map_err(|error| named("understand", path)(error.into()))
 }
 
 /// An error that says what was tried on which file.
@@ -140,6 +144,7 @@ mod tests {
         make("whole", &[(SPEC, "7"), ("journal", "x")]);
         make("lost", &[("journal", "x")]);
         make("damaged", &[(SPEC, "{"), ("journal", "x")]);
+        make("newer", &[(SPEC, "{\"format\":2}"), ("journal", "x")]);
         make("begun", &[("spec.new", "")]);
         make("removed", &[(SPEC, "7")]);
         disk::set_aside(&dir.path().join("removed")).unwrap();
@@ -147,7 +152,10 @@ mod tests {
         assert_eq!(found, [(dir.path().join("whole"), 7)]);
         let left = disk::names(dir.path()).unwrap();
         let left: Vec<_> = left.iter().filter_map(|found| found.path.file_name()?.to_str()).collect();
-        assert_eq!(left, ["damaged", "lost", "whole"]);
+        assert_eq!(left, ["damaged", "lost", "newer", "whole"]);
+        let refused = find::<u32>(&dir.path().join("newer")).unwrap_err().to_string();
+        assert!(refused.contains("newer/spec.json: it has format 2"), "{refused}");
+        assert_eq!(std::fs::read(dir.path().join("newer/spec.json")).unwrap(), b"{\"format\":2}");
         assert!(disk::exists(&dir.path().join("lost/journal")).unwrap());
         remove(&dir.path().join("whole")).unwrap();
         assert!(!disk::exists(&dir.path().join("whole")).unwrap());

@@ -3,8 +3,7 @@
 //! ```text
 //! journal := record*                    one JSON object a line, appended; a torn last line is cut off at the next start
 //! record  := start | folder | part | blocks | file | made | remark | cleared | mounted
-//! start   := {"start":{"stage","source","destination","run","pass"}}  first of each run, which count from 1; a pass is one while
-//!                                                                  the job runs
+//! start   := {"start":{"format","stage","source","destination","run","pass"}}   first of each run, also of a pass
 //! part    := {"part":{"target","place","size","mtime","changed","ino"}}   a large file, begun at `place`; its source's version
 //! blocks  := {"blocks":{"target","blocks":[[number, crc32c],...]}} blocks of it, written there
 //! folder  := {"folder":{"path","ino"}}                             parts are made in it from now on
@@ -45,8 +44,8 @@ pub(crate) use self::drained::{Inode, Left};
 use self::folders::Folders;
 pub use self::record::PathText;
 use self::record::{
-    BlocksRecord, FileRecord, MadeRecord, MountedRecord, PartRecord, Record, RemarkRecord, StartRecord,
-    ThereRecord,
+    BlocksRecord, FORMAT, FileRecord, MadeRecord, MountedRecord, PartRecord, Record, RemarkRecord,
+    StartRecord, ThereRecord,
 };
 use self::siblings::Siblings;
 
@@ -123,7 +122,7 @@ impl Journal {
     /// Opens the journal of a task, or makes it. Records of another are thrown away.
     ///
     /// # Errors
-    /// The file cannot be opened, read or written.
+    /// The file cannot be opened, read or written, or a newer Forebay wrote it: then it stays as it is.
     pub fn open(path: &Path, task: impl Into<Task>) -> Result<Journal, JournalError> {
         let task = task.into();
         let failed = |operation| move |source| JournalError { operation, path: path.to_owned(), source };
@@ -313,6 +312,7 @@ impl Past {
         while reader.read_until(b'\n', &mut line)? > 0 && line.ends_with(b"\n") {
             length += u64::try_from(line.len()).expect("a length in memory fits 64 bits");
             match serde_json::from_slice(&line) {
+                Ok(Record::Start(start)) if start.format > FORMAT => return Err(start.newer().into()),
                 Ok(Record::Start(start)) if !start.is_of(task) => return Ok((Past::default(), 0)),
                 Ok(record) => past.add(record),
                 // Whatever it was, that file is copied again.

@@ -100,6 +100,14 @@ pub enum FragmentError {
         /// What is wrong with it.
         why: String,
     },
+    /// A newer Forebay wrote the specification.
+    #[error("cannot understand {path}: {why}")]
+    Newer {
+        /// Where it is.
+        path: PathBuf,
+        /// Which format it has.
+        why: String,
+    },
     /// The folder has contents and no specification.
     #[error("{path} is missing, although there are other files beside it")]
     NoSpecification {

@@ -7,6 +7,7 @@
 mod copies;
 mod descriptors;
 mod doubt;
+mod formats;
 mod fragment;
 #[cfg(fuzzing)]
 pub mod fuzzing;

@@ -47,7 +47,9 @@ fn a_database_is_opened_again_and_a_newer_one_is_refused() {
     Database::open(&path).unwrap();
     Database::open(&path).unwrap();
     Connection::open(&path).unwrap().pragma_update(None, "user_version", 99).unwrap();
+    let newer = std::fs::read(&path).unwrap();
     assert!(matches!(Database::open(&path), Err(StateError::Newer { found: 99, .. })));
+    assert!(std::fs::read(&path).unwrap() == newer, "it is kept as it was");
 }
 
 const JOBS: &str =

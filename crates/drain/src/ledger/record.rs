@@ -10,20 +10,37 @@ use super::owner::Of;
 use crate::generation::Generation;
 use crate::placed::Placed;
 
+/// The format. It is raised when an older Forebay must not read what is written from then on.
+pub(super) const FORMAT: u32 = 1;
+
+fn first() -> u32 {
+    1
+}
+
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Record {
-    Of { from: PathText, to: PathText, session: String },
+    Of {
+        /// Of the records from here on; version 0.1.0 wrote none.
+        #[serde(default = "first")]
+        format: u32,
+        from: PathText,
+        to: PathText,
+        session: String,
+    },
     Begun(LandedRecord),
     Landed(LandedRecord),
-    Placed { target: PathText, inode: Placed },
+    Placed {
+        target: PathText,
+        inode: Placed,
+    },
     Gone(PathText),
 }
 
 impl Record {
     pub(super) fn of(of: &Of) -> Record {
         let (from, to) = (of.from.as_path().into(), of.to.as_path().into());
-        Record::Of { from, to, session: of.session.clone() }
+        Record::Of { format: FORMAT, from, to, session: of.session.clone() }
     }
 }
 

@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
+use disk::format::FormatError;
 use serde::{Deserialize, Serialize};
 use wire::data::{Attr, Time};
 use wire::node::{PfsMount, Verify};
@@ -12,6 +13,13 @@ use wire::node::{PfsMount, Verify};
 use super::{Finished, Inode, Unfinished};
 use crate::task::Task;
 use crate::version::Version;
+
+/// The format. It is raised when an older Forebay must not read what is written from then on.
+pub(super) const FORMAT: u32 = 1;
+
+fn first() -> u32 {
+    1
+}
 
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -31,6 +39,9 @@ pub(super) enum Record {
 
 #[derive(Serialize, Deserialize)]
 pub(super) struct StartRecord {
+    /// Of the records from here on; version 0.1.0 wrote none.
+    #[serde(default = "first")]
+    pub(super) format: u32,
     stage: String,
     pub(super) source: String,
     pub(super) destination: String,
@@ -127,7 +138,13 @@ impl Record {
 impl StartRecord {
     pub(super) fn new(task: &Task, run: u64) -> StartRecord {
         let (source, destination) = (task.source.clone(), task.destination.clone());
-        StartRecord { stage: task.id.clone(), source, destination, run, pass: task.policy.while_running }
+        let (stage, pass) = (task.id.clone(), task.policy.while_running);
+        StartRecord { format: FORMAT, stage, source, destination, run, pass }
+    }
+
+    /// Why nobody here may go on with the journal.
+    pub(super) fn newer(&self) -> FormatError {
+        FormatError::Newer { found: self.format.into(), known: FORMAT }
     }
 
     pub(super) fn is_of(&self, task: &Task) -> bool {

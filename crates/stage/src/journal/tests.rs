@@ -51,6 +51,22 @@ fn a_second_run_knows_what_the_first_finished() {
 }
 
 #[test]
+fn a_journal_that_a_newer_forebay_wrote_is_refused_by_name_and_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("journal");
+    drop(Journal::open(&path, task("1.0")).unwrap());
+    let text = std::fs::read_to_string(&path).unwrap();
+    let newer = text.replace("\"format\":1", "\"format\":2");
+    std::fs::write(&path, &newer).unwrap();
+    let refused = Journal::open(&path, task("1.0")).map(drop).unwrap_err();
+    let why = std::error::Error::source(&refused).unwrap().to_string();
+    assert!(refused.to_string().contains("journal") && why.contains("it has format 2"), "{refused}: {why}");
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), newer);
+    std::fs::write(&path, text.replace("\"format\":1,", "")).unwrap();
+    assert_eq!(Journal::open(&path, task("1.0")).unwrap().run(), 2, "one of the first release goes on");
+}
+
+#[test]
 fn a_torn_last_line_is_cut_off_and_spoils_no_later_record() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("journal");

@@ -45,6 +45,9 @@ impl FragmentError {
                  it, an operator gives this node up as lost, and another one takes what the mirror has"
                     .into()
             }
+            FragmentError::Newer { .. } => {
+                "install the Forebay that wrote it, or a newer one, and start the node again".into()
+            }
             FragmentError::Restore(RestoreError::Here { .. }) => LOOK_AT_THE_DISK.into(),
             FragmentError::Log(lost @ LogError::Io { .. }) if !is_lost(lost) => {
                 "look into the kernel's log and at the disk; where the file stays unreadable, and the buffer has several nodes, \

@@ -1,13 +1,15 @@
 //! The specification of a fragment on disk, `spec.json`: what control asked for. It says what must be there at a start.
 //!
 //! **Invariant:** it is written when all that it names is durable, and replaced as a whole. One that cannot be read or
-//! understood is an error, never "there is none".
+//! understood is an error, never "there is none"; so is one that a newer Forebay wrote.
 
 use std::path::{Path, PathBuf};
 
+use disk::format::{self, FormatError};
 use wire::node::FragmentSpec;
 
 use super::FragmentError;
+use crate::formats;
 
 /// Where the specification of the fragment below `folder` is.
 pub fn path_of(folder: &Path) -> PathBuf {
@@ -18,7 +20,7 @@ pub fn path_of(folder: &Path) -> PathBuf {
 /// or not there.
 ///
 /// # Errors
-/// It cannot be read, is damaged or of another instance, or is missing although there are other files.
+/// It cannot be read, is damaged, newer or of another instance, or is missing although there are other files.
 pub fn read(folder: &Path) -> Result<Option<FragmentSpec>, FragmentError> {
     let path = path_of(folder);
     let bytes = disk::read(&path).map_err(|cause| FragmentError::io("read", &path, cause))?;
@@ -27,7 +29,10 @@ pub fn read(folder: &Path) -> Result<Option<FragmentSpec>, FragmentError> {
         return if is_empty { Ok(None) } else { Err(FragmentError::NoSpecification { path }) };
     };
     let damaged = |why: String| FragmentError::Specification { path: path.clone(), why };
-    let spec: FragmentSpec = serde_json::from_slice(&bytes).map_err(|error| damaged(error.to_string()))?;
+    let spec: FragmentSpec = format::decode(&bytes, formats::SPECIFICATION).map_err(|error| match error {
+        FormatError::Newer { .. } => FragmentError::Newer { path: path.clone(), why: error.to_string() },
+        FormatError::Damaged(_) => damaged(error.to_string()),
+    })?;
     match folder.file_name().is_some_and(|name| name == spec.instance.as_str()) {
         true => Ok(Some(spec)),
         false => Err(damaged(format!("it is that of {}", spec.instance))),
@@ -48,7 +53,41 @@ fn is_empty(folder: &Path) -> std::io::Result<bool> {
 pub fn write(folder: &Path, spec: &FragmentSpec) -> Result<(), FragmentError> {
     let path = path_of(folder);
     let failed = |cause| FragmentError::io("write", &path, cause);
-    let text = serde_json::to_vec_pretty(spec).map_err(|error| failed(error.into()))?;
+    let text = format::encode(spec, formats::SPECIFICATION).map_err(|error| failed(error.into()))?;
     // It has the instance's key: for the owner's eyes only, as all that is kept so.
     disk::replace(&path, &text).map_err(failed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spec() -> FragmentSpec {
+        let text = r#"{"instance": "i1", "index": 0, "capacity_bytes": 1, "volume": "directory", "key": "ab",
+            "peers": [], "namespaces": []}"#;
+        serde_json::from_str(text).unwrap()
+    }
+
+    #[test]
+    fn one_that_a_newer_forebay_wrote_is_refused_by_name_and_kept() {
+        let state = tempfile::tempdir().unwrap();
+        let folder = state.path().join("i1");
+        std::fs::create_dir(&folder).unwrap();
+        let path = path_of(&folder);
+        std::fs::write(&path, format::encode(&spec(), formats::SPECIFICATION + 1).unwrap()).unwrap();
+        let newer = std::fs::read(&path).unwrap();
+        let refused = read(&folder).unwrap_err();
+        assert!(refused.to_string().contains("spec.json: it has format 2"), "{refused}");
+        assert!(refused.advice().contains("newer"), "{}", refused.advice());
+        assert_eq!(std::fs::read(&path).unwrap(), newer);
+    }
+
+    #[test]
+    fn one_of_the_first_release_is_read() {
+        let state = tempfile::tempdir().unwrap();
+        let folder = state.path().join("i1");
+        std::fs::create_dir(&folder).unwrap();
+        std::fs::write(path_of(&folder), serde_json::to_vec(&spec()).unwrap()).unwrap();
+        assert_eq!(read(&folder).unwrap().unwrap().key, spec().key);
+    }
 }

@@ -12,7 +12,10 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use disk::format::{self, FormatError};
 use serde::{Deserialize, Serialize};
+
+use crate::formats;
 
 /// The numbers of one namespace's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -53,13 +56,13 @@ pub fn create(path: &Path) -> io::Result<()> {
 /// Those that are noted at `path`; `None` where there are none.
 ///
 /// # Errors
-/// They cannot be read, or are damaged.
+/// They cannot be read, are damaged, or a newer Forebay wrote them.
 pub fn read(path: &Path) -> io::Result<Option<Meetings>> {
-    let damaged = |error| {
-        let why = format!("{} is damaged: {error}", path.display());
+    let damaged = |error: FormatError| {
+        let why = format!("cannot understand {}: {error}", path.display());
         io::Error::new(io::ErrorKind::InvalidData, why)
     };
-    disk::read(path)?.map(|text| serde_json::from_slice(&text).map_err(damaged)).transpose()
+    disk::read(path)?.map(|text| format::decode(&text, formats::MIRROR).map_err(damaged)).transpose()
 }
 
 /// How the fragment that has noted `own` stands to a mirror that has heard of meeting `heard`.
@@ -99,7 +102,7 @@ impl Meetings {
     /// # Errors
     /// The file system's.
     pub fn note(self, path: &Path) -> io::Result<()> {
-        disk::replace(path, &serde_json::to_vec(&self)?)
+        disk::replace(path, &format::encode(&self, formats::MIRROR)?)
     }
 }
 

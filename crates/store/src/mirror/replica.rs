@@ -13,9 +13,11 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
+use disk::format;
 use serde::{Deserialize, Serialize};
 use wire::data::Reply;
 
+use crate::formats;
 use crate::fragment::objects::Objects;
 use crate::fragment::verifier::Verifier;
 
@@ -69,11 +71,11 @@ pub fn create(folder: &Path, namespace: u32) -> io::Result<()> {
 /// The note is not there, or cannot be read.
 pub fn meeting(folder: &Path, namespace: u32) -> io::Result<u64> {
     let text = disk::read(&path_of(folder, namespace))?.ok_or(io::ErrorKind::NotFound)?;
-    Ok(serde_json::from_slice::<Kept>(&text)?.meeting)
+    Ok(format::decode::<Kept>(&text, formats::MIRROR)?.meeting)
 }
 
 fn keep(path: &Path, kept: &Kept) -> io::Result<()> {
-    disk::replace(path, &serde_json::to_vec(kept)?)
+    disk::replace(path, &format::encode(kept, formats::MIRROR)?)
 }
 
 impl Replica {
@@ -89,7 +91,7 @@ impl Replica {
     ) -> io::Result<Replica> {
         let path = path_of(folder, namespace);
         let text = disk::read(&path)?.ok_or(io::ErrorKind::NotFound)?;
-        let kept = Mutex::new(serde_json::from_slice(&text)?);
+        let kept = Mutex::new(format::decode(&text, formats::MIRROR)?);
         Ok(Replica { objects, path, kept, verifier })
     }
 

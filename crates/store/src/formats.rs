@@ -1,0 +1,7 @@
+//! The formats of the small JSON files that a fragment keeps: see [`disk::format`].
+
+/// Of `spec.json`.
+pub(crate) const SPECIFICATION: u32 = 1;
+
+/// Of `mirrors/K.json` and `mirrored/K/meetings.json`.
+pub(crate) const MIRROR: u32 = 1;
