@@ -64,7 +64,7 @@ pub(crate) fn takes(context: &Context, entry: &Entry, bounds: &Bounds) -> bool {
 pub(crate) fn gather(run: &Run, first: Entry, bounds: &Bounds) -> Vec<Entry> {
     let (device, mut total) = (first.folder.target.device, first.source.attr.size);
     let mut entries = vec![first];
-    let share = |waiting: usize| (waiting / run.hands()).min(FILES_MAX - 1);
+    let share = |waiting: usize| (waiting / run.workers_in_all()).min(FILES_MAX - 1);
     entries.extend(run.queue.take_more(share, |next| {
         total = total.saturating_add(next.source.attr.size);
         total <= bounds.bytes_max && next.folder.target.device == device && takes(run, next, bounds)

@@ -190,7 +190,7 @@ impl Context {
     /// has made under the same names: it makes parts in buffers as well, and only the coordinator, of which there is
     /// one, gives them their names.
     fn placement(&self) -> Placement {
-        if self.shared.hand.is_empty() { self.sides.target.placement() } else { Placement::Renamed }
+        if self.shared.mover.is_empty() { self.sides.target.placement() } else { Placement::Renamed }
     }
 
     /// Whether parts are made at the target, by this process or by movers.
@@ -208,7 +208,7 @@ impl Context {
                 target.with_file_name(format!(
                     "{}{}{part}{PART_SUFFIX}",
                     self.part_prefix(),
-                    self.shared.hand
+                    self.shared.mover
                 ))
             }
         }
@@ -246,9 +246,9 @@ impl Context {
         }
     }
 
-    /// Whether a path is that of a part of this run's that this hand has made.
-    pub(crate) fn is_of_hand(&self, path: &Path, hand: &str) -> bool {
-        let prefix = format!("{}{hand}", self.part_prefix());
+    /// Whether a path is that of a part of this run's that this mover has made.
+    pub(crate) fn is_of_mover(&self, path: &Path, mover: &str) -> bool {
+        let prefix = format!("{}{mover}", self.part_prefix());
         path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(prefix.as_bytes()))
     }
 

@@ -1,4 +1,4 @@
-//! What copies units of a file: this host's own hand, or the lane to a mover on another ([`crate::movers`]).
+//! What copies units of a file: this host itself, or the lane to a mover on another ([`crate::movers`]).
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use crate::content::{self, Opened};
 use crate::context::Context;
 use crate::fault::Fault;
 use crate::monitor::Tally;
-use crate::queue::Hand;
+use crate::queue::Host;
 use crate::tree::Found;
 
 /// A file that is being copied.
@@ -37,12 +37,12 @@ impl Transfer {
 pub(crate) enum NotDone {
     /// What is wrong with the file.
     Fault(Fault),
-    /// Nothing is: the hand is lost, or does not see the file.
-    Hand,
+    /// Nothing is: the host is lost, or does not see the file.
+    HostLost,
 }
 
 /// What copies.
-pub(crate) trait Copier: Hand {
+pub(crate) trait Copier: Host {
     /// Copies a unit; gives the checksums of its blocks.
     fn copy(
         &self,
@@ -68,7 +68,7 @@ pub(crate) struct Here {
     pub(crate) fragment: Option<u32>,
 }
 
-impl Hand for Here {
+impl Host for Here {
     fn fragment(&self) -> Option<u32> {
         self.fragment
     }

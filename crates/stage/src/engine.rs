@@ -14,7 +14,6 @@ use crate::batch;
 use crate::buffer::{Buffer, Namespace};
 use crate::context::{Context, RETRY_PAUSE, Rules};
 use crate::copier::Here;
-use crate::crew::{Crew, Recruit};
 use crate::folder;
 use crate::journal::Journal;
 use crate::manifest::Manifest;
@@ -25,6 +24,7 @@ use crate::orphans;
 use crate::pfs::Pfs;
 use crate::plan;
 use crate::queue::CloseOnDrop;
+use crate::remote::{RemoteNode, RemoteWorkers};
 use crate::run::Run;
 use crate::shared::Shared;
 use crate::sides::Sides;
@@ -45,7 +45,7 @@ pub struct Engine {
     workers: usize,
     /// The fragment that is on this host.
     here: Option<u32>,
-    recruits: Arc<Vec<Recruit>>,
+    remote_nodes: Arc<Vec<RemoteNode>>,
     at: Arc<At>,
 }
 
@@ -62,8 +62,8 @@ impl Engine {
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         let workers = WORKERS_MAX.min(2 * processors);
         let retry_pause = RETRY_PAUSE;
-        let (recruits, at) = (Arc::default(), Arc::default());
-        Engine { pfs, buffer, retry_pause, workers, here: None, recruits, at }
+        let (remote_nodes, at) = (Arc::default(), Arc::default());
+        Engine { pfs, buffer, retry_pause, workers, here: None, remote_nodes, at }
     }
 
     /// Waits this long before the first retry of something that may pass, four and sixteen times as long before the
@@ -73,8 +73,8 @@ impl Engine {
     }
 
     /// Has these help when there is much to do; `here` is the fragment that is on this host.
-    pub fn with_movers(self, here: Option<u32>, recruits: Vec<Recruit>) -> Engine {
-        Engine { here, recruits: Arc::new(recruits), ..self }
+    pub fn with_movers(self, here: Option<u32>, remote_nodes: Vec<RemoteNode>) -> Engine {
+        Engine { here, remote_nodes: Arc::new(remote_nodes), ..self }
     }
 
     /// Notes in a file what each thread is at.
@@ -105,9 +105,9 @@ impl Engine {
     }
 
     /// What a mover works with; `name` sets its parts apart.
-    pub(crate) fn hand(&self, spec: &StageSpec, run: u64, name: String, monitor: &Arc<Monitor>) -> Run {
+    pub(crate) fn mover(&self, spec: &StageSpec, run: u64, name: String, monitor: &Arc<Monitor>) -> Run {
         let context = self.context(spec, Journal::detached(run), Manifest::default(), monitor);
-        self.with_workers(spec, Context { shared: Shared { hand: name, ..context.shared }, ..context })
+        self.with_workers(spec, Context { shared: Shared { mover: name, ..context.shared }, ..context })
     }
 
     /// Runs the stage with the rights of the calling thread. Returns when it is over: complete or failed.
@@ -160,7 +160,7 @@ impl Engine {
             for _ in 0..self.workers {
                 scope.spawn(|| run.queue.work(&run.here, |entry| batch::stage(run, entry)));
             }
-            scope.spawn(|| movers::recruit(run, scope, spec));
+            scope.spawn(|| movers::start(run, scope, spec));
             // Also if the planner panics: the workers would wait for ever.
             let _closing = CloseOnDrop(&run.queue);
             match plan::plan(run, spec) {
@@ -191,15 +191,15 @@ impl Engine {
     ) -> Context {
         let sides = Sides::new(spec.direction, self.pfs.clone(), self.buffer.clone(), monitor);
         let context = Context::new(&Task::from(spec), sides, journal, monitor);
-        let shared = Shared { helped: !self.recruits.is_empty(), at: self.at.clone(), ..context.shared };
+        let shared = Shared { helped: !self.remote_nodes.is_empty(), at: self.at.clone(), ..context.shared };
         let rules = Rules { retry_pause: self.retry_pause, ..context.rules };
         Context { shared, rules, manifest, ..context }
     }
 
     fn with_workers(&self, spec: &StageSpec, context: Context) -> Run {
         let here = Arc::new(Here { fragment: self.here });
-        let crew = Crew::new(spec.target.layout, self.recruits.clone());
-        Run { here, crew, workers: self.workers, ..Run::new(context) }
+        let remote = RemoteWorkers::new(spec.target.layout, self.remote_nodes.clone());
+        Run { here, remote, workers: self.workers, ..Run::new(context) }
     }
 
     fn buffer_full(&self, spec: &StageSpec, monitor: &Monitor) -> ApiError {

@@ -20,7 +20,6 @@ mod checksum;
 mod content;
 mod context;
 mod copier;
-pub mod crew;
 mod differing;
 mod drained;
 pub mod engine;
@@ -43,6 +42,7 @@ pub mod pfs;
 mod plan;
 mod queue;
 mod regular;
+pub mod remote;
 mod resume;
 mod run;
 #[cfg(test)]

@@ -24,12 +24,12 @@ use model::phase::{Direction, StageState};
 use rustix::net::AddressFamily;
 use serde::de::DeserializeOwned;
 use stage::at::At;
-use stage::crew::Recruit;
 use stage::engine::Engine;
 use stage::identity;
 use stage::journal::Journal;
 use stage::monitor::Monitor;
 use stage::movers::{self, Post};
+use stage::remote::RemoteNode;
 use stage::session::SessionError;
 use wire::control::{ApiError, Blame, StageStatus};
 use wire::data::dial::{Via, dial};
@@ -121,8 +121,8 @@ fn coordinate(spec: &Path, journal: &Path, data_address: Option<&str>) -> anyhow
                 // Blocks that it began with are read back. Names that it finds are believed, and may not be synced.
                 client.inherit();
             }
-            let recruits = recruits(&spec.target, client.session(), data_address);
-            run(&spec, client, (recruits, at), journal, &monitor)?
+            let remote_nodes = remote_nodes(&spec.target, client.session(), data_address);
+            run(&spec, client, (remote_nodes, at), journal, &monitor)?
         }
         Err(error) => {
             monitor.fail_stage(error);
@@ -149,7 +149,11 @@ fn read<T: DeserializeOwned>(path: &Path) -> anyhow::Result<T> {
 }
 
 /// The fragment that is here, and the nodes of the others, which can help.
-fn recruits(target: &NamespaceTarget, session: [u8; 16], here: Option<&str>) -> (Option<u32>, Vec<Recruit>) {
+fn remote_nodes(
+    target: &NamespaceTarget,
+    session: [u8; 16],
+    here: Option<&str>,
+) -> (Option<u32>, Vec<RemoteNode>) {
     let (mut own, mut others) = (None, Vec::new());
     let Some(here) = here else { return (own, others) };
     for (fragment, node) in (0..).zip(&target.nodes) {
@@ -157,17 +161,22 @@ fn recruits(target: &NamespaceTarget, session: [u8; 16], here: Option<&str>) -> 
             own = Some(fragment);
         } else if node.unix.is_none() {
             // With a socket that we could use it is on this host, where another process would be in the way.
-            others.push(recruit(target, session, fragment, node));
+            others.push(remote_node(target, session, fragment, node));
         }
     }
     (own, others)
 }
 
-fn recruit(target: &NamespaceTarget, session: [u8; 16], fragment: u32, node: &StorageAddress) -> Recruit {
+fn remote_node(
+    target: &NamespaceTarget,
+    session: [u8; 16],
+    fragment: u32,
+    node: &StorageAddress,
+) -> RemoteNode {
     let (target, address) = (target.clone(), node.clone());
     // Not the client's own: a node ends all connections of a session when one of them was lost.
     let session = session.map(|byte| !byte);
-    let hire = move || {
+    let start = move || {
         let key = Key::from_hex(&target.key).ok_or(std::io::ErrorKind::InvalidInput)?;
         let (instance, namespace) = (target.instance.clone(), target.namespace);
         let claim = Claim { instance, namespace, fragment, session };
@@ -180,7 +189,7 @@ fn recruit(target: &NamespaceTarget, session: [u8; 16], fragment: u32, node: &St
             _ => Err(std::io::ErrorKind::InvalidData.into()),
         }
     };
-    Recruit { node: node.node.clone(), fragment, hire: Box::new(hire) }
+    RemoteNode { node: node.node.clone(), fragment, start: Box::new(start) }
 }
 
 /// Connects to the buffer and takes on the owner's rights.
@@ -217,7 +226,7 @@ fn prepare(spec: &StageSpec, session: &Path) -> Result<Client, ApiError> {
 fn run(
     spec: &StageSpec,
     client: Client,
-    ((here, recruits), at): ((Option<u32>, Vec<Recruit>), At),
+    ((here, remote_nodes), at): ((Option<u32>, Vec<RemoteNode>), At),
     journal: Journal,
     monitor: &Arc<Monitor>,
 ) -> anyhow::Result<StageStatus> {
@@ -227,7 +236,7 @@ fn run(
     // Its thread for closes has the owner's rights, as all that are started from now on.
     let client = client.hold_closes();
     let status = Engine::new::<Client>(spec, client)
-        .with_movers(here, recruits)
+        .with_movers(here, remote_nodes)
         .with_at(at)
         .run(spec, journal, monitor);
     // The reporter must be silent before the last line: nothing may come after it.

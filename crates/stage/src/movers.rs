@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! coordinator                                               other storage node
-//!   Recruit::hire -- data path: StartMover ------------------> its service starts `forebay-stage --fragment`
+//!   RemoteNode::start -- data path: StartMover ------------------> its service starts `forebay-stage --fragment`
 //!   Link  -- Begin, then Copy, ReadBack, Files -------------> serve: a few threads at a time
 //!     ^ lanes: threads that take units and small files from the stage's queue and give them to their link
 //! ```
@@ -27,34 +27,34 @@ use self::lane::Lane;
 use self::link::Link;
 pub use self::serve::{Post, ServeError, serve};
 use crate::copier::Copier;
-use crate::crew::{BYTES_MIN, LANES};
-use crate::queue::Hand;
+use crate::queue::Host;
+use crate::remote::{BYTES_MIN, LANES};
 use crate::run::Run;
 
 /// From so many entries on, starting processes on other hosts is worth its time, some 50 ms.
 const ENTRIES_MIN: u64 = 500;
 
-/// How often it is looked whether there is so much.
+/// How often the monitor is asked whether there is so much.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
 /// Waits until there is work for more hosts, then starts movers and the lanes to them.
-pub(crate) fn recruit<'s>(run: &'s Arc<Run>, scope: &'s Scope<'s, '_>, spec: &'s StageSpec) {
-    if !run.crew.has_recruits() {
+pub(crate) fn start<'s>(run: &'s Arc<Run>, scope: &'s Scope<'s, '_>, spec: &'s StageSpec) {
+    if !run.remote.may_help() {
         return;
     }
     while !run.monitor.has_found(BYTES_MIN, ENTRIES_MIN) {
         if run.queue.is_over() {
-            return run.crew.dismiss();
+            return run.remote.dismiss();
         }
         std::thread::sleep(LOOK_EVERY);
     }
-    for recruit in run.crew.recruits.iter() {
+    for node in run.remote.nodes.iter() {
         scope.spawn(move || {
-            let link = (recruit.hire)().and_then(|stream| Link::begin(stream, recruit, run, spec));
+            let link = (node.start)().and_then(|stream| Link::begin(stream, node, run, spec));
             match link {
                 Ok(link) => {
                     run.monitor.helped(&link.node, 0);
-                    run.crew.joined();
+                    run.remote.joined();
                     let link = Arc::new(link);
                     for _ in 0..LANES {
                         let lane = Lane::new(link.clone());
@@ -62,21 +62,21 @@ pub(crate) fn recruit<'s>(run: &'s Arc<Run>, scope: &'s Scope<'s, '_>, spec: &'s
                     }
                 }
                 Err(error) => {
-                    let text = format!("storage node {} does not help: {error}", recruit.node);
+                    let text = format!("storage node {} does not help: {error}", node.node);
                     run.remark(&spec.source, &text);
                 }
             }
-            run.crew.answer();
+            run.remote.answer();
         });
     }
 }
 
-/// A lane is a hand like this host's own.
-pub(crate) fn as_hand(lane: &Arc<Lane>) -> Arc<dyn Copier> {
+/// A lane copies as this host does.
+pub(crate) fn as_host(lane: &Arc<Lane>) -> Arc<dyn Copier> {
     lane.clone()
 }
 
-impl Hand for Lane {
+impl Host for Lane {
     fn fragment(&self) -> Option<u32> {
         Some(self.link.fragment)
     }

@@ -6,7 +6,7 @@
 //!                                                   \--next--> idle workers' loops over the same units
 //! ```
 //!
-//! Each worker works with a [`Hand`] and takes the units first that are where its hand is.
+//! Each worker copies on a [`Host`], and takes the units first that are there.
 //!
 //! **Invariant:** a worker is sent home only when no item is left or in work, so that whoever shares a large file late
 //! still finds help.
@@ -47,13 +47,13 @@ enum Next<T, H: ?Sized> {
     GoHome,
 }
 
-/// What a worker does its work with: the host that it copies on.
-pub(crate) trait Hand: Send + Sync {
-    /// The fragment that is on that host.
+/// Where a worker copies.
+pub(crate) trait Host: Send + Sync {
+    /// The fragment that is there.
     fn fragment(&self) -> Option<u32>;
 }
 
-/// What is done with a unit, by its number, and with whose hand.
+/// What is done with a unit, by its number, and on which host.
 type Work<H> = dyn Fn(usize, &Arc<H>) + Send + Sync;
 
 /// Numbered units that several threads work off.
@@ -64,7 +64,7 @@ struct Shared<H: ?Sized> {
     last_helper_left: Condvar,
 }
 
-impl<T, H: Hand + ?Sized> Queue<T, H> {
+impl<T, H: Host + ?Sized> Queue<T, H> {
     pub(crate) fn new() -> Queue<T, H> {
         Queue::with_room_for(ITEMS_MAX)
     }
@@ -90,8 +90,8 @@ impl<T, H: Hand + ?Sized> Queue<T, H> {
         self.work.notify_all();
     }
 
-    /// Works with `hand` until the queue is closed and everything in it is done.
-    pub(crate) fn work(&self, hand: &Arc<H>, mut item: impl FnMut(T)) {
+    /// Works on `host` until the queue is closed and everything in it is done.
+    pub(crate) fn work(&self, host: &Arc<H>, mut item: impl FnMut(T)) {
         loop {
             match self.next() {
                 Next::Item(next) => {
@@ -100,7 +100,7 @@ impl<T, H: Hand + ?Sized> Queue<T, H> {
                 }
                 Next::Help(shared) => {
                     let _helper = Helper(&shared);
-                    shared.help(hand);
+                    shared.help(host);
                 }
                 Next::GoHome => return,
             }
@@ -137,12 +137,11 @@ impl<T, H: Hand + ?Sized> Queue<T, H> {
         state.closed && state.items.is_empty() && state.busy == 0
     }
 
-    /// Runs `work` for each unit, of which the fragments are known, with this thread's `hand` and on idle workers with
-    /// theirs. Returns when all are done.
+    /// Runs `work` for each unit, of which the fragments are known, on this thread's `host` and on idle workers'. Returns when all are done.
     pub(crate) fn share(
         &self,
         homes: impl Iterator<Item = Option<u32>>,
-        hand: &Arc<H>,
+        host: &Arc<H>,
         work: impl Fn(usize, &Arc<H>) + Send + Sync + 'static,
     ) {
         let mut left = BTreeMap::<_, VecDeque<usize>>::new();
@@ -155,7 +154,7 @@ impl<T, H: Hand + ?Sized> Queue<T, H> {
         });
         self.lock().shared.push(shared.clone());
         self.work.notify_all();
-        shared.help(hand);
+        shared.help(host);
         self.lock().shared.retain(|other| !Arc::ptr_eq(other, &shared));
         shared.wait_for_helpers();
     }
@@ -196,16 +195,16 @@ impl Left {
     }
 }
 
-impl<H: Hand + ?Sized> Shared<H> {
+impl<H: Host + ?Sized> Shared<H> {
     fn is_exhausted(&self) -> bool {
         self.left().0.values().all(VecDeque::is_empty)
     }
 
-    fn help(&self, hand: &Arc<H>) {
+    fn help(&self, host: &Arc<H>) {
         loop {
-            let next = self.left().take(hand.fragment());
+            let next = self.left().take(host.fragment());
             let Some(number) = next else { return };
-            (self.work)(number, hand);
+            (self.work)(number, host);
         }
     }
 
@@ -225,18 +224,18 @@ impl<H: Hand + ?Sized> Shared<H> {
 }
 
 /// Closes a queue when the one who fills it is done.
-pub(crate) struct CloseOnDrop<'a, T, H: Hand + ?Sized>(pub(crate) &'a Queue<T, H>);
+pub(crate) struct CloseOnDrop<'a, T, H: Host + ?Sized>(pub(crate) &'a Queue<T, H>);
 
-impl<T, H: Hand + ?Sized> Drop for CloseOnDrop<'_, T, H> {
+impl<T, H: Host + ?Sized> Drop for CloseOnDrop<'_, T, H> {
     fn drop(&mut self) {
         self.0.close();
     }
 }
 
 /// An item in work; over on drop, so that a worker that panics does not leave the others waiting for it.
-struct Busy<'a, T, H: Hand + ?Sized>(&'a Queue<T, H>);
+struct Busy<'a, T, H: Host + ?Sized>(&'a Queue<T, H>);
 
-impl<T, H: Hand + ?Sized> Drop for Busy<'_, T, H> {
+impl<T, H: Host + ?Sized> Drop for Busy<'_, T, H> {
     fn drop(&mut self) {
         self.0.lock().busy -= 1;
         self.0.work.notify_all();
@@ -262,7 +261,7 @@ mod tests {
 
     struct Here(Option<u32>);
 
-    impl Hand for Here {
+    impl Host for Here {
         fn fragment(&self) -> Option<u32> {
             self.0
         }
@@ -278,15 +277,15 @@ mod tests {
                 for fragment in 0..3 {
                     let (queue, units, items) = (&queue, &units, &items);
                     scope.spawn(move || {
-                        let hand = Arc::new(Here((fragment > 0).then_some(fragment)));
-                        queue.work(&hand, |item| {
+                        let host = Arc::new(Here((fragment > 0).then_some(fragment)));
+                        queue.work(&host, |item| {
                             let more =
                                 queue.take_more(|waiting| waiting.min(3), |item| !item.is_multiple_of(7));
                             items.fetch_add(item + more.iter().sum::<usize>(), Ordering::Relaxed);
                             if item == 7 {
                                 let homes = (0..20).map(|unit| (unit > 10).then_some(unit % 3));
                                 let units = units.clone();
-                                queue.share(homes, &hand, move |unit, _| {
+                                queue.share(homes, &host, move |unit, _| {
                                     units[unit].fetch_add(1, Ordering::Relaxed);
                                 });
                             }
@@ -334,10 +333,10 @@ mod tests {
             queue.push(());
             queue.close();
             let work = || {
-                let hand = Arc::new(Here(None));
-                queue.work(&hand, |()| {
+                let host = Arc::new(Here(None));
+                queue.work(&host, |()| {
                     let counted = at_work.clone();
-                    queue.share([None; 4].into_iter(), &hand, move |_, _| {
+                    queue.share([None; 4].into_iter(), &host, move |_, _| {
                         counted.fetch_add(1, Ordering::Relaxed);
                         thread::yield_now();
                         counted.fetch_sub(1, Ordering::Relaxed);
@@ -359,11 +358,11 @@ mod tests {
             queue.push(());
             queue.close();
             let work = || {
-                let hand = Arc::new(Here(None));
-                queue.work(&hand, |()| {
+                let host = Arc::new(Here(None));
+                queue.work(&host, |()| {
                     let (owner, seen) = (thread::current().id(), helped.clone());
                     // The owner's unit ends only after somebody else took the other one.
-                    queue.share([None, None].into_iter(), &hand, move |_, _| {
+                    queue.share([None, None].into_iter(), &host, move |_, _| {
                         if thread::current().id() != owner {
                             seen.store(true, Ordering::Release);
                         }

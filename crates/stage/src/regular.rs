@@ -168,7 +168,7 @@ pub(crate) fn write_from<'a>(
     // What is a hole there need not be read back: it reads as zeros.
     let target = Opened { sparse: source.sparse, ..target };
     let tally = Arc::new(Tally::new(&run.monitor));
-    let layout = run.crew.layout_for(size).filter(|_| !source.sparse);
+    let layout = run.remote.layout_for(size).filter(|_| !source.sparse);
     let spread = layout.map(|layout| (layout, buffer_ino(run, &found, &made)));
     let file = Arc::new(Transfer { size, source, found, target, made, spread });
 

@@ -51,7 +51,7 @@ fn go_on<'a>(context: &'a Context, name: &Path, source: &Found, unfinished: Unfi
         return None;
     }
     let made = context.sides.target.find(&unfinished.place).ok()?;
-    // Nobody but us may have had a hand in it.
+    // Nobody but us may have changed it.
     let is_ours = made.attr.kind == FileKind::Regular
         && made.attr.nlink == 1
         && context.sides.identity.may_give_to_user(made.attr.uid);

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use crate::context::Context;
 use crate::copier::{Copier, Here};
-use crate::crew::Crew;
 use crate::entry::Entry;
 use crate::queue::Queue;
+use crate::remote::RemoteWorkers;
 
 /// One run; whatever needs nobody else to work asks for its [`Context`].
 pub(crate) struct Run {
@@ -15,8 +15,8 @@ pub(crate) struct Run {
     pub(crate) queue: Queue<Entry, dyn Copier>,
     /// This host.
     pub(crate) here: Arc<dyn Copier>,
-    /// Hosts that help.
-    pub(crate) crew: Crew,
+    /// Workers on other hosts.
+    pub(crate) remote: RemoteWorkers,
     /// Threads of this host that work off the queue.
     pub(crate) workers: usize,
 }
@@ -25,12 +25,12 @@ impl Run {
     /// Nobody works off the queue: the caller copies entry by entry.
     pub(crate) fn new(context: Context) -> Run {
         let (queue, here) = (Queue::new(), Arc::new(Here { fragment: None }));
-        Run { context, queue, here, crew: Crew::default(), workers: 0 }
+        Run { context, queue, here, remote: RemoteWorkers::default(), workers: 0 }
     }
 
     /// How many work off the queue: this host's workers, and the lanes to movers.
-    pub(crate) fn hands(&self) -> usize {
-        self.workers + self.crew.lanes()
+    pub(crate) fn workers_in_all(&self) -> usize {
+        self.workers + self.remote.lanes()
     }
 }
 

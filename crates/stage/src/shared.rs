@@ -16,7 +16,7 @@ use crate::unverified::Unverified;
 #[derive(Default)]
 pub(crate) struct Shared {
     /// What sets the names of this host's parts apart from those of the coordinator: empty for that, else as `m2-`.
-    pub(crate) hand: String,
+    pub(crate) mover: String,
     /// Movers may help, which make parts.
     pub(crate) helped: bool,
     pub(crate) links: Links,

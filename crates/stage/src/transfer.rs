@@ -1,4 +1,4 @@
-//! One regular file from where it is to where it is made, by all hands: units of blocks are copied and read back on
+//! One regular file from where it is to where it is made, by all workers: units of blocks are copied and read back on
 //! this host, or by movers on the hosts of other storage nodes.
 //!
 //! **Invariant:** a unit that a mover has copied is on stable storage when it says so: a mover that is lost loses
@@ -33,8 +33,8 @@ impl Transfer {
             sums.set(std::iter::once(*block), &[*sum]);
         }
         let (file, shared, counted) = (self.clone(), run.clone(), tally.clone());
-        let copied = each(run, self.units(|block| !there.contains_key(&block)), move |unit, hand| {
-            let copied = by(hand, &shared, |hand| hand.copy(&shared, &file, unit, &counted))?;
+        let copied = each(run, self.units(|block| !there.contains_key(&block)), move |unit, host| {
+            let copied = by(host, &shared, |host| host.copy(&shared, &file, unit, &counted))?;
             shared.monitor.moved(unit.length(file.size));
             if file.size > UNIT_BYTES {
                 shared.journal.blocks(&file.target.path, unit.blocks(), &copied);
@@ -57,8 +57,8 @@ impl Transfer {
     ) -> Result<(), Fault> {
         let (file, shared, counted) = (self.clone(), run.clone(), tally.clone());
         let expected = written.clone();
-        let compared = each(run, self.units(chosen), move |unit, hand| {
-            let found = by(hand, &shared, |hand| hand.read_back(&shared, &file, unit, &counted))?;
+        let compared = each(run, self.units(chosen), move |unit, host| {
+            let found = by(host, &shared, |host| host.read_back(&shared, &file, unit, &counted))?;
             for (block, found) in unit.blocks().zip(found) {
                 let expected = expected.of(block);
                 if found != expected {
@@ -79,19 +79,19 @@ impl Transfer {
     }
 }
 
-/// Works with a hand; with this host's own if that is lost.
+/// Works on a host; on this one if that is lost.
 fn by(
-    hand: &Arc<dyn Copier>,
+    host: &Arc<dyn Copier>,
     run: &Run,
     work: impl Fn(&dyn Copier) -> Result<Vec<u32>, NotDone>,
 ) -> Result<Vec<u32>, Fault> {
-    match work(&**hand) {
+    match work(&**host) {
         Ok(sums) => Ok(sums),
         Err(NotDone::Fault(fault)) => Err(fault),
-        Err(NotDone::Hand) => match work(&*run.here) {
+        Err(NotDone::HostLost) => match work(&*run.here) {
             Ok(sums) => Ok(sums),
             Err(NotDone::Fault(fault)) => Err(fault),
-            Err(NotDone::Hand) => unreachable!("this host's own hand is never lost"),
+            Err(NotDone::HostLost) => unreachable!("this host is never lost"),
         },
     }
 }
@@ -111,11 +111,11 @@ fn each(
     let results = Arc::new(Mutex::new(Ok(Done::with_capacity(units.len()))));
     let shared = results.clone();
     let homes: Vec<Option<u32>> = units.iter().map(|unit| unit.home).collect();
-    run.queue.share(homes.into_iter(), &run.here, move |number, hand| {
+    run.queue.share(homes.into_iter(), &run.here, move |number, host| {
         if shared.lock().expect("no thread panics with the lock").is_err() {
             return;
         }
-        let outcome = work(&units[number], hand);
+        let outcome = work(&units[number], host);
         let mut results = shared.lock().expect("no thread panics with the lock");
         match (outcome, &mut *results) {
             (Ok(sums), Ok(done)) => done.push((units[number].clone(), sums)),

@@ -109,7 +109,7 @@ fn sweep(context: &Context, link: &Link, entries: &[Entry]) {
         // What cannot be removed now is removed by the next run.
         let Ok(found) = context.sides.target.find(folder) else { continue };
         let Ok(listing) = context.sides.target.list(&found) else { continue };
-        for left in listing.flatten().filter(|left| context.is_of_hand(&left.path, &link.name)) {
+        for left in listing.flatten().filter(|left| context.is_of_mover(&left.path, &link.name)) {
             let _ = context.sides.target.remove(&left.path);
         }
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use wire::mover::{Answer, Order, Part};
 
-use super::as_hand;
+use super::as_host;
 use super::link::Link;
 use super::record::{self, bytes, known};
 use crate::batch;
@@ -27,7 +27,7 @@ impl Lane {
 
     /// Works until the stage has nothing more to do.
     pub(super) fn work(self: &Arc<Lane>, run: &Arc<Run>) {
-        run.queue.work(&as_hand(self), |first| {
+        run.queue.work(&as_host(self), |first| {
             if self.link.is_usable() && batch::takes(run, &first, &batch::ORDER) {
                 super::batch::stage(run, &self.link, first);
             } else {
@@ -38,18 +38,18 @@ impl Lane {
 
     fn order(&self, context: &Context, file: &Transfer, order: &Order) -> Result<Vec<u32>, NotDone> {
         if !self.link.is_usable() {
-            return Err(NotDone::Hand);
+            return Err(NotDone::HostLost);
         }
         match self.link.order(context, file.name(), order) {
             Some(Answer::Sums(sums)) => Ok(sums),
             Some(Answer::Failed(fault)) => Err(NotDone::Fault(record::fault(fault))),
             Some(Answer::Foreign(why)) => {
                 self.link.give_up(context, &why);
-                Err(NotDone::Hand)
+                Err(NotDone::HostLost)
             }
             Some(_) | None => {
                 self.link.give_up(context, "its mover ended; what it was at is copied by others");
-                Err(NotDone::Hand)
+                Err(NotDone::HostLost)
             }
         }
     }

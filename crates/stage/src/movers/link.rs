@@ -14,7 +14,7 @@ use wire::mover::{Answer, Order};
 use wire::node::StageSpec;
 
 use crate::context::Context;
-use crate::crew::Recruit;
+use crate::remote::RemoteNode;
 
 /// How long who waits for an answer takes to notice that the stage stops.
 const NAP: Duration = Duration::from_millis(100);
@@ -51,14 +51,14 @@ impl Link {
     /// Tells a mover which stage it works for.
     pub(super) fn begin(
         stream: Stream,
-        recruit: &Recruit,
+        node: &RemoteNode,
         context: &Context,
         spec: &StageSpec,
     ) -> io::Result<Link> {
-        let name = format!("m{}-", recruit.fragment);
+        let name = format!("m{}-", node.fragment);
         let link = Link {
-            node: recruit.node.clone(),
-            fragment: recruit.fragment,
+            node: node.node.clone(),
+            fragment: node.fragment,
             name: name.clone(),
             source: spec.source.clone(),
             sender: Mutex::new(Connection::new(stream.try_clone()?)),

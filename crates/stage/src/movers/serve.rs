@@ -17,12 +17,12 @@ use super::record::{self, bytes, path};
 use crate::batch;
 use crate::content::{self, Opened};
 use crate::context::Context;
-use crate::crew::LANES;
 use crate::engine::Engine;
 use crate::fault::{Fault, Tried};
 use crate::identity;
 use crate::monitor::Monitor;
 use crate::regular::{self, Copy};
+use crate::remote::LANES;
 use crate::run::Run;
 use crate::session;
 use crate::tree::{Found, Tree};
@@ -126,7 +126,7 @@ fn begin(stage: &[u8], number: u64, name: String, post: &Post<'_>) -> Result<Run
     // The coordinator keeps the pace of all; what this node has left for it, the node says.
     spec.policy.bandwidth_bytes_per_s = None;
     let monitor = Arc::new(Monitor::new(&spec));
-    Ok(Engine::new::<Client>(&spec, client.hold_closes()).hand(&spec, number, name, &monitor))
+    Ok(Engine::new::<Client>(&spec, client.hold_closes()).mover(&spec, number, name, &monitor))
 }
 
 fn target(fragment: &FragmentSpec, namespace: u32, layout: Layout, home: u32) -> NamespaceTarget {

@@ -13,44 +13,44 @@ pub(crate) const LANES: usize = 4;
 /// From so many bytes on, starting processes on other hosts is worth its time, some 50 ms.
 pub(crate) const BYTES_MIN: u64 = 64 << 20;
 
-type Hire = dyn Fn() -> io::Result<Stream> + Send + Sync;
+type Start = dyn Fn() -> io::Result<Stream> + Send + Sync;
 
 /// A storage node that may help.
-pub struct Recruit {
+pub struct RemoteNode {
     /// Its name, for messages.
     pub node: String,
     /// The fragment that is on it.
     pub fragment: u32,
     /// Has a mover started there; gives the connection to it.
-    pub hire: Box<Hire>,
+    pub start: Box<Start>,
 }
 
-/// All helpers of a stage, and how files lie on them.
-pub(crate) struct Crew {
+/// The workers of a stage on other hosts, and how files lie on these.
+pub(crate) struct RemoteWorkers {
     pub(crate) layout: Layout,
-    pub(crate) recruits: Arc<Vec<Recruit>>,
+    pub(crate) nodes: Arc<Vec<RemoteNode>>,
     /// Of those that were asked and have not answered.
     pending: Mutex<usize>,
     answered: Condvar,
     at_work: AtomicUsize,
 }
 
-impl Default for Crew {
+impl Default for RemoteWorkers {
     /// Nobody.
-    fn default() -> Crew {
-        Crew::new(Layout::whole_files(1), Arc::default())
+    fn default() -> RemoteWorkers {
+        RemoteWorkers::new(Layout::whole_files(1), Arc::default())
     }
 }
 
-impl Crew {
-    pub(crate) fn new(layout: Layout, recruits: Arc<Vec<Recruit>>) -> Crew {
-        let pending = Mutex::new(recruits.len());
-        Crew { layout, recruits, pending, answered: Condvar::new(), at_work: AtomicUsize::new(0) }
+impl RemoteWorkers {
+    pub(crate) fn new(layout: Layout, nodes: Arc<Vec<RemoteNode>>) -> RemoteWorkers {
+        let pending = Mutex::new(nodes.len());
+        RemoteWorkers { layout, nodes, pending, answered: Condvar::new(), at_work: AtomicUsize::new(0) }
     }
 
     /// Whether there is anybody who may help.
-    pub(crate) fn has_recruits(&self) -> bool {
-        !self.recruits.is_empty()
+    pub(crate) fn may_help(&self) -> bool {
+        !self.nodes.is_empty()
     }
 
     /// How a file of this size is divided: by fragments, if movers are at work.
