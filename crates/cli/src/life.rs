@@ -24,7 +24,7 @@ use crate::{identity, job};
 /// A mount that died is noticed by its node, and by control, within this time: both look twice a second.
 const MOUNT_NEWS: Duration = Duration::from_millis(1_200);
 
-/// How often it is looked, while the script runs, whether control still answers.
+/// How often control is asked, while the script runs, whether it still answers.
 const SERVICE_WATCH: Duration = Duration::from_secs(2);
 
 /// How long the second interrupt may take to leave no mounts behind.

@@ -26,7 +26,7 @@ pub struct Submission {
 /// Reads and checks `path`. Relative names start in `folder`, which is absolute.
 ///
 /// # Errors
-/// It is not there, is no batch script, or its directives are wrong or missing.
+/// It is not there, is not a batch script, or its directives are wrong or missing.
 pub fn read(path: &Path, folder: &Path) -> Result<Submission, Failure> {
     let path = folder.join(path);
     let bytes = std::fs::read(&path).map_err(|e| {
@@ -68,7 +68,7 @@ impl Interpreter {
         let line = text.lines().next().and_then(|line| line.strip_prefix("#!")).map(str::trim);
         let Some(line) = line.filter(|line| !line.is_empty()) else {
             return Err(Failure::script(
-                format!("{}: line 1, column 1: this is no batch script", path.display()),
+                format!("{}: line 1, column 1: this is not a batch script", path.display()),
                 "begin it with `#!` and the path of an interpreter, as #!/bin/bash",
             ));
         };
@@ -85,7 +85,7 @@ fn text(path: &Path, bytes: Vec<u8>) -> Result<String, Failure> {
         let line =
             e.as_bytes()[..e.utf8_error().valid_up_to()].iter().filter(|byte| **byte == b'\n').count() + 1;
         Failure::script(
-            format!("{}: line {line}: this is no UTF-8 text", path.display()),
+            format!("{}: line {line}: this is not UTF-8 text", path.display()),
             "convert it to UTF-8",
         )
     })?;

@@ -9,7 +9,7 @@ use wire::data::{FileLock, LockKind, Reply, Request};
 
 use super::{Client, Numbered, Result};
 
-/// How long one request waits for a lock at the shard; between two it is looked whether the caller gave up.
+/// How long one request waits for a lock at the shard; sliced so that a cancellation is noticed.
 const WAIT_MS: u32 = 100;
 
 /// How often a client shows itself: well within what a restarted shard waits for locks that it does not know yet.

@@ -32,7 +32,7 @@ use crate::transfers::on_demand;
 /// How long another control may take to end: requests in flight have two seconds.
 const ENDING_WITHIN: Duration = Duration::from_secs(5);
 
-/// How often it is looked whether a node is back that left something behind.
+/// How often control asks whether a node is back that left something behind.
 const TIDY_PERIOD: Duration = Duration::from_secs(2);
 
 /// Why control does not run.

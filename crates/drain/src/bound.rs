@@ -98,7 +98,7 @@ fn whole_or_new(folder: &Path) -> anyhow::Result<PathBuf> {
 pub(crate) fn whole(folder: &Path) -> anyhow::Result<PathBuf> {
     let found = folder.canonicalize().with_context(|| format!("find the folder {}", folder.display()))?;
     if !disk::is_folder(&found).with_context(|| format!("look at {}", found.display()))? {
-        bail!("{} is no folder", folder.display());
+        bail!("{} is not a folder", folder.display());
     }
     Ok(found)
 }

@@ -102,7 +102,9 @@ impl Ledger {
                 Ok(Record::Placed { target, inode }) => drop(self.placed.insert(target.to_path(), inode)),
                 Ok(Record::Gone(path)) => self.forget(&path.to_path()),
                 // Whatever it was, that file is copied again.
-                Err(error) => tracing::warn!("the ledger has a line that is no record: {error}"),
+                Err(error) => {
+                    tracing::warn!("a line of the ledger is not a record, and is passed over: {error}")
+                }
             }
             line.clear();
         }

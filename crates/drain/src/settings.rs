@@ -68,7 +68,7 @@ fn limit(text: &str) -> Result<String, String> {
 }
 
 fn cores(text: &str) -> Result<String, String> {
-    numbers_of(text).map(|_| text.to_owned()).ok_or_else(|| "it is no list of numbers, as 0,84-87".to_owned())
+    numbers_of(text).map(|_| text.to_owned()).ok_or_else(|| "not a list of numbers, as 0,84-87".to_owned())
 }
 
 /// The first and the last of each range of numbers in a list.

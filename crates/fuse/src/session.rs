@@ -215,7 +215,10 @@ impl<H: Handler> Worker<H> {
                 Ok(Message::Interrupt { unique }) => self.interrupts.interrupt(unique),
                 Ok(Message::Notice) => {}
                 Ok(Message::Init(_)) | Err(_) => {
-                    tracing::error!(opcode = header.opcode, "the kernel sent what is no request");
+                    tracing::error!(
+                        opcode = header.opcode,
+                        "the kernel sent something that is not a request"
+                    );
                     Reply::new(&self.device, header.unique).error(Errno::IO);
                 }
             }

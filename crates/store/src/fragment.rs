@@ -93,7 +93,7 @@ pub enum FragmentError {
     #[error("the instance's key is not 64 hexadecimal digits")]
     Key,
     /// The specification cannot be understood.
-    #[error("{path} is no specification of this fragment: {why}")]
+    #[error("{path} is not a specification of this fragment: {why}")]
     Specification {
         /// Where it is.
         path: PathBuf,

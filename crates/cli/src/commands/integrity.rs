@@ -225,7 +225,7 @@ fn said(fsck: &FsckReport, output: &Output) -> (u64, u64) {
         }
         for stray in &fsck.strays {
             let (path, node) = (stray.path.display(), &stray.node);
-            output.say(&format!("{path} on node {node}: is no object, or in the wrong folder"));
+            output.say(&format!("{path} on node {node}: is not an object, or is in the wrong folder"));
         }
         let (inodes, objects, freed) = (fsck.inodes, fsck.objects, fsck.freed);
         if fsck.accepted > 0 {

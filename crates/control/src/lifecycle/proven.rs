@@ -14,7 +14,7 @@ use crate::state::instances::Instance;
 /// How long that is waited for. A node that takes longer has trouble, which `status` tells of.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// How soon it is looked again: an empty part is copied within some milliseconds.
+/// The time between two looks: an empty part is copied within some milliseconds.
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// Waits, but no longer than that.

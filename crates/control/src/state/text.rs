@@ -13,7 +13,7 @@ impl<T: Serialize> ToSql for Word<T> {
             serde_json::to_value(&self.0).map_err(|e| rusqlite::Error::ToSqlConversionFailure(e.into()))?;
         match value {
             serde_json::Value::String(word) => Ok(word.into()),
-            other => Err(rusqlite::Error::ToSqlConversionFailure(format!("{other} is no word").into())),
+            other => Err(rusqlite::Error::ToSqlConversionFailure(format!("{other} is not one word").into())),
         }
     }
 }

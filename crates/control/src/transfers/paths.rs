@@ -29,7 +29,7 @@ pub(super) fn of_pair(request: &StageRequest, pair: &StagePair) -> Result<(Strin
         buffer = if buffer.is_empty() { name.to_owned() } else { format!("{buffer}/{name}") };
     }
     if buffer.is_empty() {
-        return Err(user("bad_stage", "the buffer's root is no file", "stage it as a directory"));
+        return Err(user("bad_stage", "the buffer's root is a folder", "stage it as a directory"));
     }
     Ok((buffer, pfs.clone()))
 }

@@ -183,9 +183,9 @@ fn a_source_that_is_missing_or_of_the_wrong_kind_is_one_clear_error() {
     let missing = message(StageKind::Directory, "nowhere");
     assert!(missing.contains("pfs/nowhere: No such file or directory; check the spelling"), "{missing}");
     let folder = message(StageKind::File, "folder");
-    assert!(folder.contains("type=directory is meant"), "{folder}");
+    assert!(folder.contains("needs type=directory"), "{folder}");
     let file = message(StageKind::Directory, "file");
-    assert!(file.contains("type=file is meant"), "{file}");
+    assert!(file.contains("needs type=file"), "{file}");
 }
 
 #[test]

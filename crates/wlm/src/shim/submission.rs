@@ -45,7 +45,7 @@ fn text(path: &Path) -> Result<String, Answer> {
     while bytes.last() == Some(&0) {
         bytes.pop();
     }
-    String::from_utf8(bytes).map_err(|_| Answer::failed("the script is no UTF-8 text; convert it"))
+    String::from_utf8(bytes).map_err(|_| Answer::failed("the script is not UTF-8 text; convert it"))
 }
 
 /// Reads the names of the job's nodes.

@@ -77,7 +77,7 @@ pub(super) fn commit(name: &str, of: &DrainOf, timeout: Option<u64>, output: &Ou
     let plain = Path::new(name).components().all(|part| matches!(part, std::path::Component::Normal(_)));
     if name.is_empty() || !plain {
         return Err(Failure::usage(
-            format!("`{name}` is no name below {}", of.to.display()),
+            format!("`{name}` is not a name below {}", of.to.display()),
             "name a file or folder there, without `..`",
         ));
     }

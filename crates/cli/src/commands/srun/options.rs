@@ -263,7 +263,7 @@ fn ranks(value: &OsString) -> Result<u32, Failure> {
     let count = value.to_str().and_then(|text| text.parse().ok()).filter(|count| *count > 0);
     count.ok_or_else(|| {
         Failure::usage(
-            format!("srun: `{}` is no number of ranks", value.to_string_lossy()),
+            format!("srun: `{}` is not a number of ranks", value.to_string_lossy()),
             "write a whole number from 1 up, as -n 4",
         )
     })
