@@ -316,9 +316,7 @@ impl Past {
                 Ok(Record::Start(start)) if !start.is_of(task) => return Ok((Past::default(), 0)),
                 Ok(record) => past.add(record),
                 // Whatever it was, that file is copied again.
-                Err(error) => {
-                    tracing::warn!("a line of the stage journal is not a record, and is passed over: {error}")
-                }
+                Err(error) => tracing::warn!("a line of the stage journal is not a record: {error}"),
             }
             line.clear();
         }

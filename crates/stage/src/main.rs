@@ -96,11 +96,10 @@ fn main() -> anyhow::Result<ExitCode> {
 fn help(fragment: &Path, namespace: u32, as_root: bool) -> anyhow::Result<ExitCode> {
     let spec: FragmentSpec = read(fragment)?;
     let socket = std::io::stdout().as_fd().try_clone_to_owned().context("use standard output as a socket")?;
-    let stream =
-        match rustix::net::sockopt::socket_domain(&socket).context("standard output is not a socket")? {
-            AddressFamily::UNIX => Stream::Unix(socket.into()),
-            _ => Stream::Tcp(socket.into()),
-        };
+    let stream = match rustix::net::sockopt::socket_domain(&socket).context("stdout is not a socket")? {
+        AddressFamily::UNIX => Stream::Unix(socket.into()),
+        _ => Stream::Tcp(socket.into()),
+    };
     movers::serve(&stream, &Post { fragment: &spec, namespace, as_root }, obey)?;
     // Whatever threads are still at: the coordinator has others do it.
     std::process::exit(0)

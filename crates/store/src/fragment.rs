@@ -1,6 +1,5 @@
-//! One fragment: an instance's part on this node, with the objects of its namespaces and the metadata of those that
-//! have their home here. What it has on disk is made by [`create`], before its specification is written; opening makes
-//! nothing.
+//! One fragment: an instance's part on this node, with the metadata of the namespaces that have their home here.
+//! [`create`] makes what it has on disk, before its specification is written; opening makes nothing.
 //!
 //! ```text
 //! FRAGMENTS/i3/spec.json                     what control asked for: see [`specification`]
@@ -101,13 +100,8 @@ pub enum FragmentError {
         why: String,
     },
     /// A newer Forebay wrote the specification.
-    #[error("cannot understand {path}: {why}")]
-    Newer {
-        /// Where it is.
-        path: PathBuf,
-        /// Which format it has.
-        why: String,
-    },
+    #[error("cannot understand {0}")]
+    Newer(String),
     /// The folder has contents and no specification.
     #[error("{path} is missing, although there are other files beside it")]
     NoSpecification {

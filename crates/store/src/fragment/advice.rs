@@ -45,7 +45,7 @@ impl FragmentError {
                  it, an operator gives this node up as lost, and another one takes what the mirror has"
                     .into()
             }
-            FragmentError::Newer { .. } => {
+            FragmentError::Newer(_) => {
                 "install the Forebay that wrote it, or a newer one, and start the node again".into()
             }
             FragmentError::Restore(RestoreError::Here { .. }) => LOOK_AT_THE_DISK.into(),
