@@ -52,7 +52,7 @@ pub struct Pool {
     pub name: String,
     /// Bytes in a grain, as `16GiB`.
     pub granularity: String,
-    /// Whose flash it is.
+    /// What its buffers are.
     #[serde(default)]
     pub kind: PoolKind,
     /// On how many nodes persistent buffers have their bytes where nobody says.
@@ -166,6 +166,9 @@ fn pools(pools: &[Pool]) -> Result<Vec<PoolSetting>, String> {
         if settings.iter().any(|known| known.name == pool.name) {
             return Err(format!("{} is there twice", pool.name));
         }
+        if !pool.kind.is_configured() {
+            return Err(format!("{}: unknown kind, use storage or node-local", pool.name));
+        }
         let is_local = |known: &PoolSetting| known.kind == PoolKind::NodeLocal;
         if pool.kind == PoolKind::NodeLocal && settings.iter().any(is_local) {
             return Err(format!(
@@ -205,6 +208,9 @@ mod tests {
         let local = |name| of(name, "1GiB", PoolKind::NodeLocal);
         assert_eq!(pools(&[pool("a", "16MiB")]).unwrap()[0].granularity_bytes, 16 << 20);
         assert_eq!(pools(&[pool("a", "1GiB"), local("b")]).unwrap()[1].kind, PoolKind::NodeLocal);
+        for kind in [PoolKind::Disk, PoolKind::NodeLocalStriped] {
+            assert!(pools(&[of("a", "1GiB", kind)]).is_err(), "{kind:?} is no kind of a cluster's pools");
+        }
         let twice = [vec![pool("a", "1GiB"); 2], vec![local("a"), local("b")]];
         for wrong in [vec![], vec![pool("a b", "1GiB")], vec![pool("a", "0")]].iter().chain(&twice) {
             assert!(pools(wrong).is_err(), "{wrong:?}");

@@ -12,7 +12,7 @@
 //! node_api.rs  what it asks of a node
 //! last_words.rs  what nodes said last of their copies, by which a lost one is given up
 //! parts.rs     which parts of an instance are served, and why others are not
-//! pool.rs      how much flash there is, and which nodes an instance gets
+//! pool/        how much flash there is; a file for each kind: what a buffer of it is, from its script to its end
 //! rights.rs    who may do what
 //! script.rs    from a script to a plan
 //! ```

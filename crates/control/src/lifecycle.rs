@@ -8,10 +8,10 @@ pub(crate) mod data_in;
 pub(crate) mod data_out;
 mod doubt;
 pub(crate) mod fragments;
-pub(crate) mod job_nodes;
 pub(crate) mod job_process;
 mod lacking;
 pub(crate) mod lost;
+pub(crate) mod mounting;
 pub(crate) mod mounts;
 pub(crate) mod paths;
 pub(crate) mod persistent;
@@ -24,7 +24,6 @@ mod remade;
 pub(crate) mod reuse;
 pub(crate) mod served;
 pub(crate) mod setup;
-pub(crate) mod spread;
 mod taken_before;
 pub(crate) mod target;
 pub(crate) mod teardown;
@@ -67,12 +66,12 @@ fn require_set_up(session: &Session) -> Result<(), ApiError> {
 
 /// Whether the error says that a host of a cluster does not answer, so that the others go on without it. The nodes of a
 /// single machine are started again: they are waited for.
-fn absent(site: &impl Site, error: &ApiError) -> bool {
+pub(crate) fn absent(site: &impl Site, error: &ApiError) -> bool {
     site.cluster().is_some() && error.code == ABSENT
 }
 
 /// Runs futures at once and collects their results in order.
-async fn join_all<F: Future>(futures: impl Iterator<Item = F>) -> Vec<F::Output> {
+pub(crate) async fn join_all<F: Future>(futures: impl Iterator<Item = F>) -> Vec<F::Output> {
     let mut pending: Vec<_> = futures.map(|future| (Box::pin(future), None)).collect();
     std::future::poll_fn(|context| {
         let mut all_done = true;

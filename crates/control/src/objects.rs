@@ -8,7 +8,7 @@ use wire::control::{
     RegistrationObject, SessionObject,
 };
 
-use crate::lifecycle::mounts::mount_id;
+use crate::lifecycle::mounting::mount_id;
 use crate::parts::is_intact;
 use crate::rights::Rights;
 use crate::site::NodeView;

@@ -1,207 +1,91 @@
-//! Pools: how much flash there is, how much of it is free, and which nodes an instance gets.
+//! Pools: how much flash there is, how much of it is free, and what a buffer of each kind of pool is.
 //!
-//! Embedded, the one pool is the disk behind the state folder; on a cluster each storage node brings its capacity.
-//! Either way what is promised to an instance counts as taken, so that what is free can really be filled.
+//! ```text
+//! pool/room.rs   what there is to allocate from, what is taken, what is wished for
+//! pool/kind.rs   what a kind answers, from the script to the end of its buffers
+//! ```
+//!
+//! and a file for each kind. Embedded, the one pool is the disk behind the state folder; on a cluster each storage node
+//! brings its capacity, and compute nodes may bring their own flash. What is promised to an instance counts as taken,
+//! so that what is free can really be filled.
 
 mod disk;
 mod job_nodes;
+pub(crate) mod kind;
 mod nodes;
 mod refusals;
+mod room;
+mod striped;
+mod volumes;
 
-use daemon::error::user;
-use model::phase::Redundancy;
-use model::size::{self, display};
-use wire::control::{ApiError, PoolStatus, VolumeKind};
+use model::phase::AccessMode;
+use wire::control::{ApiError, PoolStatus};
 
-use self::refusals::check_total;
-use crate::site::{ClusterSetting, DiskSpace, NodeView, PoolKind, PoolSetting, Site};
+use kind::Kind;
+pub(crate) use room::{Ground, LOCAL_POOL, Share, Wish, rounding_note};
+use room::{Placement, equal_parts};
+
+use crate::site::{PoolKind, PoolSetting, Site};
 use crate::state::instances::Instance;
 
-/// The pool of one machine.
-pub(crate) const LOCAL_POOL: &str = "local";
-
-/// Bytes in a grain of it.
-pub(crate) const LOCAL_GRANULARITY_BYTES: u64 = 1 << 20;
-
-/// What can be allocated from, as it is known at one moment.
-#[derive(Clone, Debug)]
-pub(crate) enum Ground {
-    /// One disk under every node of this machine.
-    Disk(DiskSpace),
-    /// Nodes with flash of their own.
-    Nodes {
-        /// The cluster's pools.
-        setting: ClusterSetting,
-        /// The nodes as they were seen last.
-        views: Vec<NodeView>,
-    },
-}
-
-/// What an instance takes.
-#[derive(Clone, Debug)]
-pub(crate) struct Share {
-    /// The pool.
-    pub pool: String,
-    /// Bytes allocated on all fragments, and for their mirrors.
-    pub capacity_bytes: u64,
-    /// Bytes that the disk already counts.
-    pub on_disk_bytes: u64,
-    /// The node of each fragment.
-    pub nodes: Vec<String>,
-}
-
-/// Where an instance goes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Placement {
-    /// The pool.
-    pub pool: String,
-    /// Bytes in a grain.
-    pub granularity_bytes: u64,
-    /// Bytes on each fragment.
-    pub fragment_bytes: u64,
-    /// Bytes on all fragments.
-    pub capacity_bytes: u64,
-    /// The node of each fragment, in order; empty: the job's own nodes, once they are known.
-    pub nodes: Vec<String>,
-    /// Whether it is the flash of the job's own nodes.
-    pub on_job_nodes: bool,
-}
-
-/// What is asked of a pool.
-#[derive(Clone, Debug)]
-pub(crate) struct Wish<'a> {
-    /// Bytes.
-    pub requested_bytes: u64,
-    /// `None`: the default pool.
-    pub pool: Option<&'a str>,
-    /// Over how many nodes; `None`: as the pool does it.
-    pub fragments: Option<u32>,
-    /// Whether every node of the job is to give so much, where the flash is theirs.
-    pub each: bool,
-    /// On how many nodes each byte is to be.
-    pub redundancy: Redundancy,
-}
-
-impl Wish<'_> {
-    /// How often each byte takes room.
-    fn copies(&self) -> u64 {
-        if self.redundancy == Redundancy::Mirror { 2 } else { 1 }
-    }
-
-    /// Over how many nodes it goes at least.
-    ///
-    /// # Errors
-    /// Fewer are wished for.
-    fn nodes_min(&self) -> Result<u64, ApiError> {
-        match self.fragments {
-            Some(wished) if u64::from(wished) < self.copies() => Err(too_few_nodes()),
-            _ => Ok(self.copies()),
-        }
+/// What answers for a kind.
+pub(crate) fn kind<S: Site>(kind: PoolKind) -> &'static dyn Kind<S> {
+    match kind {
+        PoolKind::Disk => &disk::Disk,
+        PoolKind::Storage => &nodes::StorageNodes,
+        PoolKind::NodeLocal => &volumes::PrivateVolumes,
+        PoolKind::NodeLocalStriped => &striped::StripedOverJob,
     }
 }
 
-fn too_few_nodes() -> ApiError {
-    let message = "redundancy=mirror keeps each byte on two nodes, and the buffer would have one";
-    user(
-        "mirror_needs_nodes",
-        message,
-        "ask for two storage nodes or more (`--nodes 2` on one machine), or for no mirror",
-    )
+/// What answers for buffers with these access modes in a pool; `None` names the default pool.
+///
+/// # Errors
+/// There is no such pool, or the disk cannot be asked.
+pub(crate) fn kind_in<S: Site>(
+    site: &S,
+    pool: Option<&str>,
+    access_modes: &[AccessMode],
+) -> Result<&'static dyn Kind<S>, ApiError> {
+    let ground = Ground::of(site)?;
+    Ok(kind(ground.pool(pool)?.kind.of_buffer(access_modes)))
 }
 
-impl Share {
-    /// The share of `instance`, which holds `used_bytes`.
-    pub(crate) fn of(instance: &Instance, used_bytes: u64) -> Share {
-        let on_disk_bytes = match instance.volume {
-            VolumeKind::Directory if instance.is_mirrored() => {
-                used_bytes.saturating_mul(2).min(instance.allocated_bytes())
-            }
-            VolumeKind::Directory => used_bytes.min(instance.capacity_bytes),
-            // Preallocated whole.
-            VolumeKind::Image => instance.allocated_bytes(),
-        };
-        Share {
-            pool: instance.pool.clone(),
-            capacity_bytes: instance.allocated_bytes(),
-            on_disk_bytes,
-            nodes: instance.nodes.clone(),
-        }
-    }
+/// What answers for persistent buffers, whichever pool they are in.
+pub(crate) fn kind_of_persistent<S: Site>(site: &S) -> &'static dyn Kind<S> {
+    kind(if site.cluster().is_some() { PoolKind::Storage } else { PoolKind::Disk })
+}
 
-    /// Bytes on each of its nodes.
-    pub(crate) fn fragment_bytes(&self) -> u64 {
-        self.capacity_bytes / (self.nodes.len() as u64).max(1)
-    }
+/// Refuses a persistent buffer in a pool that has none; `None` names the default pool.
+///
+/// # Errors
+/// It has none, or there is no such pool.
+pub(crate) fn check_persistent<S: Site>(site: &S, pool: Option<&str>) -> Result<(), ApiError> {
+    let ground = Ground::of(site)?;
+    let pool = ground.pool(pool)?;
+    kind::<S>(pool.kind).check_persistent(pool)
 }
 
 impl Ground {
-    /// What `site` has now.
-    ///
-    /// # Errors
-    /// The disk cannot be asked.
-    pub(crate) fn of(site: &impl Site) -> Result<Ground, ApiError> {
-        Ok(match site.cluster() {
-            None => Ground::Disk(site.disk()?),
-            Some(setting) => Ground::Nodes { setting, views: site.nodes() },
-        })
-    }
-
-    /// The pools, the default first.
-    pub(crate) fn settings(&self) -> Vec<PoolSetting> {
-        match self {
-            Ground::Disk(_) => {
-                vec![PoolSetting {
-                    name: LOCAL_POOL.to_owned(),
-                    granularity_bytes: LOCAL_GRANULARITY_BYTES,
-                    kind: PoolKind::Storage,
-                    // They share one disk.
-                    persistent_redundancy: Redundancy::None,
-                }]
-            }
-            Ground::Nodes { setting, .. } => setting.pools.clone(),
-        }
-    }
-
     /// Every pool as everybody sees it.
-    pub(crate) fn statuses(&self, shares: &[Share]) -> Vec<PoolStatus> {
-        self.settings().iter().map(|pool| self.status(pool, shares)).collect()
-    }
-
-    /// The pool of that name; `None` names the default pool.
-    ///
-    /// # Errors
-    /// `unknown_pool`, with those that there are.
-    pub(crate) fn pool(&self, name: Option<&str>) -> Result<PoolSetting, ApiError> {
-        let pools = self.settings();
-        let found = match name {
-            None => pools.first(),
-            Some(name) => pools.iter().find(|pool| pool.name == name),
-        };
-        found.cloned().ok_or_else(|| {
-            let names: Vec<&str> = pools.iter().map(|pool| pool.name.as_str()).collect();
-            let message = format!("there is no pool {} here", name.unwrap_or_default());
-            user("unknown_pool", message, format!("write pool={} or leave it out", names.join(" or pool=")))
-        })
+    pub(crate) fn statuses<S: Site>(&self, shares: &[Share]) -> Vec<PoolStatus> {
+        self.pools.iter().map(|pool| kind::<S>(pool.kind).status(self, pool, shares)).collect()
     }
 
     /// How much a wish would take at least, checked against the size of the whole pool.
     ///
     /// # Errors
     /// An unknown pool, or one that could never hold it.
-    pub(crate) fn check(&self, wish: &Wish<'_>, shares: &[Share]) -> Result<(PoolSetting, u64), ApiError> {
+    pub(crate) fn check<S: Site>(
+        &self,
+        wish: &Wish<'_>,
+        shares: &[Share],
+    ) -> Result<(&PoolSetting, u64), ApiError> {
         let pool = self.pool(wish.pool)?;
-        // On one machine the number of nodes is the caller's; on a cluster fewer nodes take less.
-        let count = match self {
-            Ground::Disk(_) => u64::from(wish.fragments.unwrap_or(1)).max(wish.nodes_min()?),
-            Ground::Nodes { .. } => 1,
-        };
+        let kind = kind::<S>(pool.kind.of_buffer(wish.access_modes));
+        let count = kind.fragments_min(wish)?;
         let (_, bytes) = equal_parts(wish.requested_bytes, pool.granularity_bytes, count)?;
-        match (pool.kind, self) {
-            (PoolKind::NodeLocal, Ground::Nodes { views, .. }) if wish.each => {
-                job_nodes::check(&pool, views, bytes)?;
-            }
-            _ => check_total(&self.status(&pool, shares), bytes, wish)?,
-        }
+        kind.check(self, pool, bytes, wish, shares)?;
         Ok((pool, bytes))
     }
 
@@ -209,81 +93,19 @@ impl Ground {
     ///
     /// # Errors
     /// An unknown pool, one that could never hold the wish, or one that is too full now.
-    pub(crate) fn place(&self, wish: &Wish<'_>, shares: &[Share]) -> Result<Placement, ApiError> {
-        let (pool, bytes) = self.check(wish, shares)?;
-        let status = self.status(&pool, shares);
-        match self {
-            Ground::Nodes { .. } if pool.kind == PoolKind::NodeLocal => Ok(job_nodes::place(pool, bytes)),
-            Ground::Disk(_) => disk::place(&pool, &status, wish),
-            Ground::Nodes { setting, views } => nodes::place(&pool, setting, views, &status, wish, shares),
-        }
+    pub(crate) fn place<S: Site>(&self, wish: &Wish<'_>, shares: &[Share]) -> Result<Placement, ApiError> {
+        let (pool, bytes) = self.check::<S>(wish, shares)?;
+        kind::<S>(pool.kind.of_buffer(wish.access_modes)).place(self, pool, bytes, wish, shares)
     }
 
     /// The node with most room that could take one more fragment of an instance and has none of it, nor keeps one that
     /// was given up (`taken`); `None`: there is none.
-    pub(crate) fn spare(&self, instance: &Instance, taken: &[String], shares: &[Share]) -> Option<String> {
-        match self {
-            Ground::Disk(_) => None,
-            Ground::Nodes { setting, views } => nodes::spare(setting, views, instance, taken, shares),
-        }
-    }
-
-    fn status(&self, pool: &PoolSetting, shares: &[Share]) -> PoolStatus {
-        match self {
-            Ground::Disk(space) => disk::status(*space, shares),
-            Ground::Nodes { views, .. } if pool.kind == PoolKind::NodeLocal => {
-                job_nodes::status(pool, views, shares)
-            }
-            Ground::Nodes { setting, views } => nodes::status(pool, setting, views, shares),
-        }
-    }
-}
-
-/// Rounds up so that each of `count` fragments gets the same whole number of grains: bytes of one, bytes of all.
-///
-/// # Errors
-/// More than 2^64 bytes.
-pub(crate) fn equal_parts(
-    requested_bytes: u64,
-    granularity_bytes: u64,
-    count: u64,
-) -> Result<(u64, u64), ApiError> {
-    let parts = || {
-        let grains = size::grains(requested_bytes, granularity_bytes)?.div_ceil(count.max(1));
-        let fragment_bytes = grains.checked_mul(granularity_bytes)?;
-        Some((fragment_bytes, fragment_bytes.checked_mul(count.max(1))?))
-    };
-    let too_large =
-        || user("too_large", format!("a buffer of {requested_bytes} bytes is not possible"), "ask for less");
-    parts().ok_or_else(too_large)
-}
-
-/// The remark on rounding; `None` where nothing was rounded.
-pub(crate) fn rounding_note(
-    requested_bytes: u64,
-    capacity_bytes: u64,
-    granularity_bytes: u64,
-) -> Option<String> {
-    let grains = capacity_bytes / granularity_bytes.max(1);
-    (capacity_bytes != requested_bytes).then(|| {
-        format!(
-            "capacity {requested_bytes} bytes rounded up to {grains} grains of {} ({capacity_bytes} bytes)",
-            display(granularity_bytes)
-        )
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_fragment_gets_the_same_whole_number_of_grains() {
-        assert_eq!(equal_parts(10_000_000_000, 1 << 20, 1).unwrap(), (9537 << 20, 9537 << 20));
-        assert_eq!(equal_parts(10_000_000_000, 1 << 20, 4).unwrap(), (2385 << 20, 9540 << 20));
-        assert!(equal_parts(u64::MAX, 1 << 20, 4).is_err());
-        assert_eq!(rounding_note(1 << 30, 1 << 30, 1 << 20), None);
-        let note = rounding_note(10_000_000_000, 9537 << 20, 1 << 20).unwrap();
-        assert!(note.contains("9537 grains of 1 MiB"), "{note}");
+    pub(crate) fn spare<S: Site>(
+        &self,
+        instance: &Instance,
+        taken: &[String],
+        shares: &[Share],
+    ) -> Option<String> {
+        kind::<S>(instance.kind).spare(self, instance, taken, shares)
     }
 }

@@ -44,13 +44,6 @@ pub(crate) struct Own {
     pub drain: Option<Drain>,
 }
 
-impl Own {
-    /// Whether every node is to have a namespace of its own, and nothing else.
-    pub(crate) fn is_private(&self) -> bool {
-        self.access_modes == [AccessMode::Private]
-    }
-}
-
 /// Reads a script for the job `job_id` of `owner`.
 ///
 /// # Errors

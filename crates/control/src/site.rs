@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use model::phase::Redundancy;
+use model::phase::{AccessMode, Redundancy};
 use serde::{Deserialize, Serialize};
 use wire::control::{ApiError, NodeRole, RegisterNode};
 use wire::node::{FragmentStatus, NodeHealth, StorageAddress};
@@ -34,21 +34,41 @@ pub struct PoolSetting {
     pub name: String,
     /// Bytes in a grain.
     pub granularity_bytes: u64,
-    /// Whose flash it is.
+    /// What its buffers are.
     pub kind: PoolKind,
     /// On how many nodes persistent buffers have their bytes where nobody says: two only where two nodes have room.
     pub persistent_redundancy: Redundancy,
 }
 
-/// Whose flash a pool is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+/// What a pool's buffers are, as `control.toml` and the database have it. What that means is in the kind's file in
+/// `pool/`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PoolKind {
-    /// The storage nodes'.
+    /// Fragments on one disk, under all nodes of one machine.
+    Disk,
+    /// Fragments on storage nodes.
     #[default]
     Storage,
-    /// Each job's own nodes': a capacity is for each of them.
+    /// A private volume on the flash of each of the job's own nodes.
     NodeLocal,
+    /// Fragments on the flash of the job's own nodes: what a pool of kind node-local has for striped buffers.
+    NodeLocalStriped,
+}
+
+impl PoolKind {
+    /// Whether pools are configured so.
+    pub(crate) fn is_configured(self) -> bool {
+        !matches!(self, PoolKind::Disk | PoolKind::NodeLocalStriped)
+    }
+
+    /// What a buffer with these access modes is in a pool of this kind.
+    pub(crate) fn of_buffer(self, access_modes: &[AccessMode]) -> PoolKind {
+        match self {
+            PoolKind::NodeLocal if access_modes != [AccessMode::Private] => PoolKind::NodeLocalStriped,
+            kind => kind,
+        }
+    }
 }
 
 /// What is known of one node.

@@ -9,7 +9,7 @@ use wire::control::{
 use wire::node::{CopyStatus, MirrorStatus, PartTrouble};
 
 use crate::app::App;
-use crate::lifecycle::mounts::mount_id;
+use crate::lifecycle::mounting::mount_id;
 use crate::parts;
 use crate::site::{NodeView, Site};
 use crate::state::activations::{self, Activation};

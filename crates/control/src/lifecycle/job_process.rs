@@ -25,12 +25,19 @@ pub(crate) async fn run<S: Site>(app: &App<S>, request: JobProcess) -> Result<Jo
     let (ground, views) = (Ground::of(&app.site)?, app.site.nodes());
     let shares = app.database.transact(move |tx| setup::shares(tx, &views)).await?;
     let mut sums = (0, 0, Vec::new());
-    let own =
-        plan.own.iter().map(|own| (own.requested_bytes, own.pool.clone(), own.is_private(), own.redundancy));
-    let creates = plan.creates.iter().map(|(bytes, pool)| (*bytes, pool.clone(), false, Redundancy::None));
-    for (requested_bytes, pool, each, redundancy) in own.chain(creates) {
-        let wish = Wish { requested_bytes, pool: pool.as_deref(), fragments: None, each, redundancy };
-        let (pool, bytes) = ground.check(&wish, &shares)?;
+    let wish = |requested_bytes, pool| {
+        let redundancy = Redundancy::None;
+        Wish { requested_bytes, pool, fragments: None, access_modes: &[], redundancy }
+    };
+    let own = plan.own.iter().map(|own| Wish {
+        access_modes: &own.access_modes,
+        redundancy: own.redundancy,
+        ..wish(own.requested_bytes, own.pool.as_deref())
+    });
+    let creates = plan.creates.iter().map(|(bytes, pool)| wish(*bytes, pool.as_deref()));
+    for asked in own.chain(creates) {
+        let requested_bytes = asked.requested_bytes;
+        let (pool, bytes) = ground.check::<S>(&asked, &shares)?;
         sums.0 += requested_bytes;
         sums.1 += bytes;
         sums.2.extend(pool::rounding_note(requested_bytes, bytes, pool.granularity_bytes));
@@ -61,7 +68,7 @@ pub(crate) async fn run<S: Site>(app: &App<S>, request: JobProcess) -> Result<Jo
 pub(crate) async fn pools<S: Site>(app: &App<S>) -> Result<Vec<wire::control::PoolStatus>, ApiError> {
     let (ground, views) = (Ground::of(&app.site)?, app.site.nodes());
     let shares = app.database.transact(move |tx| setup::shares(tx, &views)).await?;
-    Ok(ground.statuses(&shares))
+    Ok(ground.statuses::<S>(&shares))
 }
 
 /// Whether a `stage_in` source is there, is what the directive calls it, and can be read.

@@ -193,7 +193,7 @@ async fn note_place<S: Site>(
         let shares = setup::shares(tx, &views)?;
         // What was given up, and is kept until it is of no use any more, is in nobody's way.
         let kept = left::all(tx)?.into_iter().filter(|left| left.id == instance.id).map(|left| left.node);
-        let Some(spare) = ground.spare(&instance, &kept.collect::<Vec<_>>(), &shares) else {
+        let Some(spare) = ground.spare::<S>(&instance, &kept.collect::<Vec<_>>(), &shares) else {
             return Ok(None);
         };
         let to_spare = |node: &String| if *node == name { spare.clone() } else { node.clone() };

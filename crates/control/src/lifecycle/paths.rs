@@ -4,10 +4,9 @@ use std::collections::BTreeMap;
 
 use wire::control::{ApiError, Paths, RealSize};
 
-use super::mounts::default_mountpoint;
-use super::require_set_up;
-use super::{buffers, job_nodes};
+use super::{buffers, require_set_up};
 use crate::app::App;
+use crate::pool;
 use crate::site::Site;
 use crate::state::{activations, instances, transfers};
 
@@ -29,15 +28,15 @@ pub(crate) async fn paths<S: Site>(app: &App<S>, token: &str) -> Result<Paths, A
             let mounted = mounts.iter().find(|activation| {
                 activation.mounted && activation.access_mode == mode && activation.buffer == buffer.name
             });
-            let is_volume = buffer.described.instance.is_private_volumes();
+            let kind = pool::kind::<S>(buffer.described.instance.kind);
             let mountpoint = match mounted {
                 Some(activation) => activation.mountpoint.clone(),
-                None if is_volume => job_nodes::path(&app.site, &session),
-                None => default_mountpoint(&app.site.mount_folder(), token, &buffer.name, mode),
+                None => {
+                    let of = (buffer.name.as_str(), mode);
+                    kind.mountpoint(&app.site, &session, &app.site.mount_folder(), of)
+                }
             };
-            if is_volume {
-                variables.extend(job_nodes::variables(&mountpoint, &buffer.described.instance, &stages));
-            }
+            variables.extend(kind.variables(&mountpoint, &buffer.described.instance, &stages));
             variables.insert(transfers::variable(&buffer.name, mode), format!("{}/", mountpoint.display()));
         }
     }

@@ -5,8 +5,9 @@ use model::phase::{AccessMode, Coherence, Phase};
 use wire::control::{ApiError, CreatePersistent, Script};
 
 use super::setup::{self, Order};
-use super::{Done, job_nodes, redundancy};
+use super::{Done, redundancy};
 use crate::app::{App, now_unix};
+use crate::pool;
 use crate::script::Own;
 use crate::site::Site;
 use crate::state::sessions::Session;
@@ -21,7 +22,7 @@ pub(crate) async fn run<S: Site>(app: &App<S>, request: CreatePersistent) -> Res
     if request.capacity_bytes == 0 {
         return Err(user("no_capacity", "a persistent buffer of 0 bytes is asked for", "ask for some bytes"));
     }
-    job_nodes::refuse_persistent(app, request.pool.as_deref())?;
+    pool::check_persistent(&app.site, request.pool.as_deref())?;
     if let Some(known) = setup::living(app, &request.name).await?
         && known.phase != Phase::Registered
     {

@@ -7,18 +7,17 @@ use std::path::PathBuf;
 use daemon::error::user;
 use model::phase::{AccessMode, Direction, Phase, StageState};
 use wire::control::{ApiError, NodeRole, PreRun};
-use wire::node::{MountSpec, StorageAddress};
 
 use super::beside::{Standing, standing};
 use super::buffers::{self, Buffer};
-use super::mounts::{COMPUTE_NODE, Which, default_mountpoint, mount_id, share, unmount_of};
-use super::{Done, job_nodes, join_all, require_set_up, served, spread, target, wrong_phase};
+use super::mounting::{COMPUTE_NODE, Mounting};
+use super::mounts::{Which, unmount_of};
+use super::{Done, join_all, require_set_up, wrong_phase};
 use crate::app::App;
-use crate::leftovers;
 use crate::node_api::Unmount;
+use crate::pool;
 use crate::site::Site;
 use crate::state::activations::{self, Activation};
-use crate::state::instances;
 use crate::state::sessions::{self, Session};
 use crate::state::transfers::{self, Transfer};
 use crate::transfers::while_running;
@@ -86,14 +85,18 @@ pub(crate) async fn run<S: Site>(app: &App<S>, token: &str, request: PreRun) -> 
     let wanted = standings(wanted, &known, request.shared)?;
     let done = |(place, _): &(Place, Standing)| known.iter().any(|old| old.mounted && place.is(old));
     let again = session.phase == Phase::Mounted && wanted.iter().all(done);
-    if app.site.cluster().is_some() {
-        spread::over(app, &session, &mut used, &names(&hosts)).await?;
-        add_private(app, &mut used, &names(&hosts)).await?;
+    for buffer in &mut used {
+        pool::kind(buffer.described.instance.kind).prepare(app, &session, buffer, &names(&hosts)).await?;
     }
-    served::check(app, &used).await?;
-    let mounts = wanted.iter().map(|(place, standing)| {
+    for buffer in &used {
+        pool::kind(buffer.described.instance.kind).check_served(app, buffer).await?;
+    }
+    let mounts = wanted.iter().filter_map(|(place, standing)| {
+        let buffer = used.iter().find(|buffer| buffer.name == place.buffer)?;
         let old = known.iter().find(|old| place.is(old));
-        mount(app, &session, &used, place.activation(*standing, old, session.phase), hosts.len() == 1)
+        let (activation, is_used) = place.activation(*standing, old, session.phase);
+        let one_host = hosts.len() == 1;
+        Some(mount(app, Mounting { session: &session, buffer, activation, is_used, one_host }))
     });
     // Every one is waited for, also when one fails: what comes after must find them all settled.
     let results: Result<(), ApiError> = join_all(mounts).await.into_iter().collect();
@@ -189,30 +192,28 @@ fn places<S: Site>(
     hosts: &[Host],
     request: &PreRun,
 ) -> Result<Vec<Place>, ApiError> {
-    let namespaces = used.iter().flat_map(|buffer| {
-        buffer.described.instance.access_modes.iter().map(move |mode| (buffer.name.clone(), *mode))
-    });
-    let namespaces: Vec<(String, AccessMode)> = namespaces.collect();
-    let is_local =
-        |name: &str| used.iter().any(|b| b.name == name && b.described.instance.is_private_volumes());
+    let namespaces = used
+        .iter()
+        .flat_map(|buffer| buffer.described.instance.access_modes.iter().map(move |mode| (buffer, *mode)));
+    let namespaces: Vec<(&Buffer, AccessMode)> = namespaces.collect();
     let Some(chosen) = &request.mountpoint else {
         let places = hosts.iter().flat_map(|host| {
-            namespaces.iter().map(|(buffer, mode)| Place {
-                buffer: buffer.clone(),
-                mode: *mode,
-                node: host.name.clone(),
-                mountpoint: if is_local(buffer) {
-                    job_nodes::path(&app.site, session)
-                } else {
-                    default_mountpoint(&host.mount_root, &session.token, buffer, *mode)
-                },
+            namespaces.iter().map(|(buffer, mode)| {
+                let kind = pool::kind::<S>(buffer.described.instance.kind);
+                let of = (buffer.name.as_str(), *mode);
+                Place {
+                    buffer: buffer.name.clone(),
+                    mode: *mode,
+                    node: host.name.clone(),
+                    mountpoint: kind.mountpoint(&app.site, session, &host.mount_root, of),
+                }
             })
         });
         return Ok(places.collect());
     };
     match (namespaces.as_slice(), hosts) {
         ([(buffer, mode)], [host]) => Ok(vec![Place {
-            buffer: buffer.clone(),
+            buffer: buffer.name.clone(),
             mode: *mode,
             node: host.name.clone(),
             mountpoint: app.site.check_mountpoint(chosen)?,
@@ -224,70 +225,13 @@ fn places<S: Site>(
     }
 }
 
-/// Gives each node a private namespace of its own where an instance has private ones.
-async fn add_private<S: Site>(app: &App<S>, used: &mut [Buffer], names: &[String]) -> Result<(), ApiError> {
-    for buffer in used.iter_mut() {
-        let instance = &buffer.described.instance;
-        if instance.is_private_volumes() || !instance.access_modes.contains(&AccessMode::Private) {
-            continue;
-        }
-        let (token, names) = (buffer.token.clone(), names.to_vec());
-        let add = move |tx: &rusqlite::Transaction<'_>| instances::add_private_namespaces(tx, &token, &names);
-        buffer.described.private = app.database.transact(add).await?;
-        super::fragments::make(app, &buffer.described).await?;
-    }
-    Ok(())
-}
-
 /// Notes the activation, then asks for it: also a mount whose reply is lost is then known and can be taken away.
-async fn mount<S: Site>(
-    app: &App<S>,
-    session: &Session,
-    used: &[Buffer],
-    (activation, is_used): (Activation, bool),
-    one_host: bool,
-) -> Result<(), ApiError> {
-    let Some(buffer) = used.iter().find(|buffer| buffer.name == activation.buffer) else { return Ok(()) };
-    let (name, noted) = (session.token.clone(), activation.clone());
+async fn mount<S: Site>(app: &App<S>, wanted: Mounting<'_>) -> Result<(), ApiError> {
+    let (name, noted) = (wanted.session.token.clone(), wanted.activation.clone());
     let note = move |tx: &rusqlite::Transaction<'_>| {
         activations::remove_ended(tx, &name, &noted)?;
         activations::set(tx, &name, &noted)
     };
     app.database.transact(note).await?;
-    let (node, mode) = (activation.node.clone(), activation.access_mode);
-    if job_nodes::is_one(Some(&buffer.described.instance), &activation) {
-        let made = job_nodes::give(app, session, &buffer.described.instance, (&node, is_used)).await;
-        return made.map_err(|error| on_node(&node, error));
-    }
-    let id = mount_id(&session.handle, &activation);
-    leftovers::clear(app, &node, &id).await.map_err(|error| on_node(&node, error))?;
-    let addresses: Vec<StorageAddress> = target::addresses(app, &buffer.described.instance).await?;
-    let nodes = target::usable(&app.site, &addresses);
-    let spec = MountSpec {
-        id,
-        mountpoint: activation.mountpoint.clone(),
-        target: target::namespace(&app.site, &buffer.described, mode, &node, nodes),
-        // A private namespace has one node; a persistent buffer may be mounted for another job any time.
-        exclusive: activation.buffer.is_empty()
-            && (one_host || mode == AccessMode::Private)
-            && !activation.shared,
-        coherence: buffer.described.instance.coherence,
-    };
-    let status = app.site.mount(&node, &spec).await.map_err(|error| on_node(&node, error))?;
-    let token = session.token.clone();
-    // One that began after the mount was noted has told it itself.
-    if spec.exclusive && app.database.transact(move |tx| transfers::any_in(tx, &token, mode)).await? {
-        share(app, session, mode).await?;
-    }
-    let (name, noted) =
-        (session.token.clone(), Activation { interruptions: status.interruptions, ..activation });
-    app.database.transact(move |tx| activations::set(tx, &name, &noted)).await
-}
-
-/// Errors name the node, once.
-fn on_node(node: &str, error: ApiError) -> ApiError {
-    if error.message.contains(&format!("node {node}")) || node == COMPUTE_NODE {
-        return error;
-    }
-    ApiError { message: format!("node {node}: {}", error.message), ..error }
+    pool::kind(wanted.buffer.described.instance.kind).mount(app, wanted).await
 }

@@ -4,9 +4,8 @@ use daemon::error::user;
 use model::phase::{AccessMode, Redundancy};
 use wire::control::ApiError;
 
-use super::job_nodes;
 use crate::app::App;
-use crate::pool::Ground;
+use crate::pool::{self, Ground};
 use crate::script::Own;
 use crate::site::Site;
 
@@ -43,10 +42,5 @@ pub(crate) fn check<S: Site>(app: &App<S>, own: &Own) -> Result<(), ApiError> {
             "redundancy=mirror is not possible with access_mode=private: such a buffer ends with its node";
         return Err(user("mirror_private", message, advice));
     }
-    if job_nodes::are_meant(app, own.pool.as_deref())? {
-        let message =
-            "redundancy=mirror is not possible on the flash of the job's own nodes, which leave with the job";
-        return Err(user("mirror_node_local", message, advice));
-    }
-    Ok(())
+    pool::kind_in(&app.site, own.pool.as_deref(), &own.access_modes)?.check_mirror()
 }

@@ -23,23 +23,17 @@ const RETRIED_PAUSE: Duration = Duration::from_millis(100);
 /// How long a node is waited for that does not say how it is; then what it said last counts.
 const ASKED_WITHIN: Duration = Duration::from_secs(2);
 
-/// Whether all parts are served of the buffers that are to be mounted: once, however many nodes mount them.
+/// Whether all parts are served of a buffer that is to be mounted.
 ///
-/// # Errors
-/// A part is not served, or a node that control runs does not come up.
-pub(crate) async fn check<S: Site>(app: &App<S>, used: &[Buffer]) -> Result<(), ApiError> {
-    for buffer in used.iter().filter(|buffer| !buffer.described.instance.is_private_volumes()) {
-        // Also starts those that control runs.
-        target::addresses(app, &buffer.described.instance).await?;
-        check_one(app, buffer).await?;
-    }
-    Ok(())
-}
-
 /// Who used a mount of a buffer that lacks a part would only wait. One that its node tries again by itself, as another
 /// node is only just starting, is waited for. So is one that is being started: it may turn out that it cannot be
 /// served, and the mount would not say why. After that it is for the mount to wait.
-async fn check_one<S: Site>(app: &App<S>, buffer: &Buffer) -> Result<(), ApiError> {
+///
+/// # Errors
+/// A part is not served, or a node that control runs does not come up.
+pub(crate) async fn check<S: Site>(app: &App<S>, buffer: &Buffer) -> Result<(), ApiError> {
+    // Also starts those that control runs.
+    target::addresses(app, &buffer.described.instance).await?;
     let begun = Instant::now();
     loop {
         let nodes = ask(app, &buffer.described.instance).await;

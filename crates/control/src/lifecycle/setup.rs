@@ -8,7 +8,7 @@ use wire::control::{ApiError, Blame, Setup, VolumeKind};
 use wire::node::{FRAGMENT_OF_ANOTHER, FRAGMENT_STARTING};
 
 use super::target::Described;
-use super::{Done, absent, buffers, fragments, job_nodes, proven, redundancy, reuse};
+use super::{Done, absent, buffers, proven, redundancy, reuse};
 use crate::app::{App, new_key, now_unix};
 use crate::pool::{self, Ground, Share, Wish};
 use crate::script::{self, Own};
@@ -60,12 +60,8 @@ pub(crate) async fn run<S: Site>(app: &App<S>, token: &str, request: Setup) -> R
     tracing::info!(token, caller = request.caller, counted = request.capacity, hosts = ?request.hosts, "set up");
     let mut session =
         Session::new(token, &request.caller, now_unix(), request.owner.clone(), request.script.clone());
-    if let Some(own) = &plan.own
-        && session.script.user.is_empty()
-        && job_nodes::are_meant(app, own.pool.as_deref())?
-    {
-        // Slurm knows numbers only, and the volume is found by the user's name.
-        session.script.user = job_nodes::name_of(session.owner.uid).await?;
+    if let Some(own) = &plan.own {
+        pool::kind_in(&app.site, own.pool.as_deref(), &own.access_modes)?.complete(&mut session).await?;
     }
     let order = Order {
         session,
@@ -86,34 +82,20 @@ pub(crate) async fn run<S: Site>(app: &App<S>, token: &str, request: Setup) -> R
 /// The script asks for it.
 pub(crate) fn check_here<S: Site>(app: &App<S>, plan: &script::Plan) -> Result<(), ApiError> {
     for (_, pool) in &plan.creates {
-        job_nodes::refuse_persistent(app, pool.as_deref())?;
+        pool::check_persistent(&app.site, pool.as_deref())?;
     }
-    if let Some(own) = &plan.own {
-        redundancy::check(app, own)?;
-    }
-    if let Some(own) = &plan.own
-        && job_nodes::are_meant(app, own.pool.as_deref())?
-    {
-        return job_nodes::check(plan, own);
-    }
-    let private = |stage: &&Transfer| stage.access_mode == model::phase::AccessMode::Private;
-    match app.site.cluster() {
-        None if plan.has_bb => {
-            let message = "#BB lines are carried out by a workload manager, and there is none here";
-            Err(user("no_manager", message, "remove them, or submit the script with sbatch"))
+    let kind = match &plan.own {
+        Some(own) => {
+            redundancy::check(app, own)?;
+            pool::kind_in(&app.site, own.pool.as_deref(), &own.access_modes)?
         }
-        Some(_) => match plan.stages.iter().find(private) {
-            Some(stage) => {
-                let message = format!(
-                    "{} cannot be staged: every node has a private buffer of its own",
-                    stage.source()
-                );
-                Err(user("private_stage", message, "stage with $DW_JOB_STRIPED and copy within the job"))
-            }
-            None => Ok(()),
-        },
-        None => Ok(()),
+        None => pool::kind_of_persistent(&app.site),
+    };
+    if plan.has_bb && app.site.cluster().is_none() {
+        let message = "#BB lines are carried out by a workload manager, and there is none here";
+        return Err(user("no_manager", message, "remove them, or submit the script with sbatch"));
     }
+    kind.check_script(plan)
 }
 
 /// Allocates what is ordered, or goes on where an earlier call broke off.
@@ -141,13 +123,14 @@ async fn try_allocate<S: Site>(app: &App<S>, order: &Order) -> Result<(), ApiErr
         Some(instance) => instance,
         None => choose(app, token, own, order).await?,
     };
-    let mut made = fragments::make(app, &described(&session, &instance)).await;
+    let kind = pool::kind(instance.kind);
+    let mut made = kind.allocate(app, &described(&session, &instance)).await;
     if may_fall_back(app, &made, order, &instance) {
-        instance = fall_back(app, token, instance).await?;
-        made = fragments::make(app, &described(&session, &instance)).await;
+        instance = fall_back(app, &session, instance).await?;
+        made = kind.allocate(app, &described(&session, &instance)).await;
     }
     if let Err(error) = made {
-        fragments::destroy(app, &instance).await?;
+        kind.discard(app, &session, &instance, false).await?;
         let token = token.to_owned();
         app.database.transact(move |tx| instances::delete(tx, &token)).await?;
         return Err(error);
@@ -212,12 +195,12 @@ async fn choose<S: Site>(app: &App<S>, token: &str, own: &Own, order: &Order) ->
             requested_bytes: own.requested_bytes,
             pool: own.pool.as_deref(),
             fragments,
-            each: own.is_private(),
+            access_modes: &own.access_modes,
             redundancy: own.redundancy,
         };
-        let (placed, redundancy) = match ground.place(&wish, &shares) {
+        let (placed, redundancy) = match ground.place::<S>(&wish, &shares) {
             Err(_) if if_possible => {
-                (ground.place(&Wish { redundancy: Redundancy::None, ..wish }, &shares), Redundancy::None)
+                (ground.place::<S>(&Wish { redundancy: Redundancy::None, ..wish }, &shares), Redundancy::None)
             }
             placed => (placed, own.redundancy),
         };
@@ -240,7 +223,7 @@ async fn choose<S: Site>(app: &App<S>, token: &str, own: &Own, order: &Order) ->
             coherence: own.coherence,
             redundancy,
             drain: own.drain,
-            on_job_nodes: placement.on_job_nodes,
+            kind: placement.kind,
         };
         instances::insert(tx, &token, &instance)?;
         Ok(Ok(instance))
@@ -273,11 +256,16 @@ fn may_fall_back<S: Site>(
     refused && order.volume.is_none() && instance.volume == VolumeKind::Image
 }
 
-async fn fall_back<S: Site>(app: &App<S>, token: &str, instance: Instance) -> Result<Instance, ApiError> {
+async fn fall_back<S: Site>(
+    app: &App<S>,
+    session: &Session,
+    instance: Instance,
+) -> Result<Instance, ApiError> {
+    let token = session.token.clone();
     tracing::info!(token, instance = instance.id, "no image possible, use a directory");
-    fragments::destroy(app, &instance).await?;
+    pool::kind(instance.kind).discard(app, session, &instance, false).await?;
     let instance = Instance { volume: VolumeKind::Directory, ..instance };
-    let (token, noted) = (token.to_owned(), instance.clone());
+    let noted = instance.clone();
     let note = move |tx: &rusqlite::Transaction<'_>| {
         instances::delete(tx, &token)?;
         instances::insert(tx, &token, &noted)

@@ -8,8 +8,9 @@ use wire::control::{ApiError, StageStatus, Teardown};
 
 use super::mounts::unmount_all;
 use super::post_run::manner;
-use super::{Done, absent, fragments, job_nodes, quarantine, target};
+use super::{Done, absent, quarantine, target};
 use crate::app::App;
+use crate::pool;
 use crate::site::Site;
 use crate::state::leftovers;
 use crate::state::sessions::{self, Session};
@@ -44,17 +45,14 @@ pub(crate) async fn run<S: Site>(app: &App<S>, token: &str, how: Teardown) -> Re
     {
         target::addresses(app, instance).await?;
     }
-    let drains = instance.as_ref().is_some_and(while_running::by_passes);
+    let drains = instance.as_ref().is_some_and(while_running::by_passes::<S>);
     for stage in
         stages.iter().filter(|stage| was_started(stage) || (drains && while_running::is_drained(stage)))
     {
         discard_stage(app, stage).await?;
     }
     if let Some(instance) = &instance {
-        fragments::destroy(app, instance).await?;
-        if instance.is_private_volumes() && how.hurry {
-            job_nodes::give_up(app, &session).await?;
-        }
+        pool::kind(instance.kind).discard(app, &session, instance, how.hurry).await?;
     }
     app.site.remove_mount_folder(token);
     let name = token.to_owned();

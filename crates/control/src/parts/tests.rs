@@ -21,7 +21,7 @@ fn instance() -> Instance {
         access_modes: vec![AccessMode::Striped],
         coherence: Coherence::default(),
         drain: None,
-        on_job_nodes: false,
+        kind: crate::site::PoolKind::Disk,
         redundancy: Redundancy::default(),
     }
 }

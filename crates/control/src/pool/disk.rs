@@ -3,19 +3,47 @@
 use daemon::error::user;
 use wire::control::{ApiError, PoolStatus};
 
+use super::kind::Kind;
 use super::refusals::full;
-use super::{LOCAL_GRANULARITY_BYTES, LOCAL_POOL, Placement, Share, Wish, equal_parts, too_few_nodes};
+use super::room::{
+    Ground, LOCAL_GRANULARITY_BYTES, LOCAL_POOL, Placement, Share, Wish, equal_parts, too_few_nodes,
+};
 use crate::local_nodes::name_of;
-use crate::site::{DiskSpace, PoolSetting};
+use crate::site::{PoolKind, PoolSetting, Site};
 
 /// The most storage nodes on one machine: each is a process.
 const FRAGMENTS_MAX: u32 = 64;
 
-/// The pool as everybody sees it. Space that is promised and not yet written still shows as available on the disk.
-pub(super) fn status(disk: DiskSpace, shares: &[Share]) -> PoolStatus {
+/// One disk under every node of a machine.
+pub(super) struct Disk;
+
+impl<S: Site> Kind<S> for Disk {
+    fn status(&self, ground: &Ground, _pool: &PoolSetting, shares: &[Share]) -> PoolStatus {
+        status(ground, shares)
+    }
+
+    /// The number of nodes is the caller's.
+    fn fragments_min(&self, wish: &Wish<'_>) -> Result<u64, ApiError> {
+        Ok(u64::from(wish.fragments.unwrap_or(1)).max(wish.nodes_min()?))
+    }
+
+    fn place(
+        &self,
+        ground: &Ground,
+        pool: &PoolSetting,
+        _bytes: u64,
+        wish: &Wish<'_>,
+        shares: &[Share],
+    ) -> Result<Placement, ApiError> {
+        place(pool, &status(ground, shares), wish)
+    }
+}
+
+/// Space that is promised and not yet written still shows as available on the disk.
+fn status(ground: &Ground, shares: &[Share]) -> PoolStatus {
     let allocated: u64 = shares.iter().map(|share| share.capacity_bytes).sum();
     let promised: u64 = shares.iter().map(|share| share.capacity_bytes - share.on_disk_bytes).sum();
-    let free = disk.available_bytes.saturating_sub(promised);
+    let free = ground.disk.available_bytes.saturating_sub(promised);
     PoolStatus {
         name: LOCAL_POOL.to_owned(),
         granularity_bytes: LOCAL_GRANULARITY_BYTES,
@@ -25,7 +53,7 @@ pub(super) fn status(disk: DiskSpace, shares: &[Share]) -> PoolStatus {
 }
 
 /// Nodes are processes on one disk: as many as are wished for, else one.
-pub(super) fn place(pool: &PoolSetting, status: &PoolStatus, wish: &Wish<'_>) -> Result<Placement, ApiError> {
+fn place(pool: &PoolSetting, status: &PoolStatus, wish: &Wish<'_>) -> Result<Placement, ApiError> {
     let count = wish.fragments.unwrap_or(1);
     if u64::from(count) < wish.nodes_min()? {
         return Err(too_few_nodes());
@@ -46,7 +74,7 @@ pub(super) fn place(pool: &PoolSetting, status: &PoolStatus, wish: &Wish<'_>) ->
         fragment_bytes,
         capacity_bytes,
         nodes: (0..count).map(name_of).collect(),
-        on_job_nodes: false,
+        kind: PoolKind::Disk,
     })
 }
 
@@ -54,8 +82,9 @@ pub(super) fn place(pool: &PoolSetting, status: &PoolStatus, wish: &Wish<'_>) ->
 mod tests {
     use model::phase::Redundancy;
 
-    use super::super::Ground;
     use super::*;
+    use crate::memory_site::MemorySite;
+    use crate::site::DiskSpace;
 
     fn share(capacity_bytes: u64, on_disk_bytes: u64) -> Share {
         Share { pool: LOCAL_POOL.into(), capacity_bytes, on_disk_bytes, nodes: vec!["n0".into()] }
@@ -63,17 +92,17 @@ mod tests {
 
     #[test]
     fn what_is_promised_but_not_written_is_not_free() {
-        let ground = Ground::Disk(DiskSpace { available_bytes: 100 << 20 });
+        let ground = Ground::of_machine(DiskSpace { available_bytes: 100 << 20 });
         let shares = [share(40 << 20, 10 << 20), share(20 << 20, 20 << 20)];
-        let pool = &ground.statuses(&shares)[0];
+        let pool = &ground.statuses::<MemorySite>(&shares)[0];
         assert_eq!((pool.free, pool.quantity), (70, 130));
         let place = |mib: u64| {
-            ground.place(
+            ground.place::<MemorySite>(
                 &Wish {
                     requested_bytes: mib << 20,
                     pool: None,
                     fragments: None,
-                    each: false,
+                    access_modes: &[],
                     redundancy: Redundancy::None,
                 },
                 &shares,

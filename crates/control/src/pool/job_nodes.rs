@@ -1,4 +1,5 @@
-//! The pool of kind node-local: the flash of every compute node that gives some, for the jobs that run there.
+//! The flash of every compute node that gives some, for the jobs that run there: a pool of kind node-local. What its
+//! private volumes and its striped buffers have in common.
 //!
 //! Which nodes a job gets is the workload manager's choice, made after its buffer was set up. So what is set up has no
 //! place yet, and each node has the last word when the job comes. A capacity is what each of the job's nodes is to give
@@ -9,8 +10,8 @@ use wire::control::{ApiError, NodeRole, PoolStatus};
 use wire::node::LocalSpace;
 
 use super::refusals::numbers;
-use super::{Placement, Share};
-use crate::site::{NodeView, PoolSetting};
+use super::room::{Placement, Share};
+use crate::site::{NodeView, PoolKind, PoolSetting};
 
 /// The pool as everybody sees it. Nodes that are offline or drained count for what they hold.
 pub(super) fn status(pool: &PoolSetting, views: &[NodeView], shares: &[Share]) -> PoolStatus {
@@ -48,18 +49,32 @@ pub(super) fn check(pool: &PoolSetting, views: &[NodeView], bytes: u64) -> Resul
 }
 
 /// What is set up before the nodes are known.
-pub(super) fn place(pool: PoolSetting, bytes: u64) -> Placement {
+pub(super) fn place(pool: &PoolSetting, kind: PoolKind, bytes: u64) -> Placement {
     Placement {
-        pool: pool.name,
+        pool: pool.name.clone(),
         granularity_bytes: pool.granularity_bytes,
         fragment_bytes: bytes,
         capacity_bytes: bytes,
         nodes: Vec::new(),
-        on_job_nodes: true,
+        kind,
     }
 }
 
 fn spaces(views: &[NodeView]) -> impl Iterator<Item = (&NodeView, LocalSpace)> {
     let compute = views.iter().filter(|view| view.has(NodeRole::Compute));
     compute.filter_map(|view| Some((view, view.health.as_ref()?.local?)))
+}
+
+/// Refuses a mirror there.
+pub(super) fn no_mirror() -> ApiError {
+    let message =
+        "redundancy=mirror is not possible on the flash of the job's own nodes, which leave with the job";
+    let advice = "leave redundancy= out, or ask for access_mode=striped in a pool of storage nodes";
+    user("mirror_node_local", message, advice)
+}
+
+/// Refuses a persistent buffer there.
+pub(super) fn not_persistent(pool: &PoolSetting) -> ApiError {
+    let message = format!("pool {} is the flash of each job's own nodes", pool.name);
+    user("not_persistent", message, "create the persistent buffer in another pool")
 }

@@ -3,12 +3,74 @@
 //! An instance is spread over as many nodes as it has grains, as far as there are nodes with room: capacity decides
 //! bandwidth. All its fragments have the same size.
 
+use model::phase::AccessMode;
 use wire::control::{ApiError, NodeRole, PoolStatus};
 
-use super::refusals::full;
-use super::{Placement, Share, Wish, equal_parts, too_few_nodes};
-use crate::site::{ClusterSetting, NodeView, PoolSetting};
-use crate::state::instances::Instance;
+use super::kind::{Kind, Step};
+use super::refusals::{full, no_private_stage};
+use super::room::{Ground, Placement, Share, Wish, equal_parts, too_few_nodes};
+use crate::app::App;
+use crate::lifecycle::buffers::Buffer;
+use crate::lifecycle::fragments;
+use crate::script::Plan;
+use crate::site::{NodeView, PoolKind, PoolSetting, Site};
+use crate::state::instances::{self, Instance};
+use crate::state::sessions::Session;
+
+/// The storage nodes of a cluster.
+pub(super) struct StorageNodes;
+
+impl<S: Site> Kind<S> for StorageNodes {
+    fn status(&self, ground: &Ground, pool: &PoolSetting, shares: &[Share]) -> PoolStatus {
+        status(pool, ground, shares)
+    }
+
+    fn place(
+        &self,
+        ground: &Ground,
+        pool: &PoolSetting,
+        _bytes: u64,
+        wish: &Wish<'_>,
+        shares: &[Share],
+    ) -> Result<Placement, ApiError> {
+        place(pool, ground, wish, shares)
+    }
+
+    fn spare(
+        &self,
+        ground: &Ground,
+        instance: &Instance,
+        taken: &[String],
+        shares: &[Share],
+    ) -> Option<String> {
+        spare(ground, instance, taken, shares)
+    }
+
+    fn check_script(&self, plan: &Plan) -> Result<(), ApiError> {
+        no_private_stage(plan)
+    }
+
+    fn prepare<'a>(
+        &'a self,
+        app: &'a App<S>,
+        _session: &'a Session,
+        buffer: &'a mut Buffer,
+        hosts: &'a [String],
+    ) -> Step<'a> {
+        Box::pin(add_private(app, buffer, hosts))
+    }
+}
+
+/// Gives each node a private namespace of its own where the instance has private ones.
+async fn add_private<S: Site>(app: &App<S>, buffer: &mut Buffer, hosts: &[String]) -> Result<(), ApiError> {
+    if !buffer.described.instance.access_modes.contains(&AccessMode::Private) {
+        return Ok(());
+    }
+    let (token, hosts) = (buffer.token.clone(), hosts.to_vec());
+    let add = move |tx: &rusqlite::Transaction<'_>| instances::add_private_namespaces(tx, &token, &hosts);
+    buffer.described.private = app.database.transact(add).await?;
+    fragments::make(app, &buffer.described).await
+}
 
 /// A storage node's part of a pool, grains.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,14 +93,8 @@ impl Part {
     }
 }
 
-/// The pool as everybody sees it.
-pub(super) fn status(
-    pool: &PoolSetting,
-    setting: &ClusterSetting,
-    views: &[NodeView],
-    shares: &[Share],
-) -> PoolStatus {
-    let parts = parts(pool, setting, views, shares);
+fn status(pool: &PoolSetting, ground: &Ground, shares: &[Share]) -> PoolStatus {
+    let parts = parts(pool, ground, shares);
     PoolStatus {
         name: pool.name.clone(),
         granularity_bytes: pool.granularity_bytes,
@@ -48,15 +104,13 @@ pub(super) fn status(
 }
 
 /// Spreads the wish over the nodes with most room.
-pub(super) fn place(
+fn place(
     pool: &PoolSetting,
-    setting: &ClusterSetting,
-    views: &[NodeView],
-    status: &PoolStatus,
+    ground: &Ground,
     wish: &Wish<'_>,
     shares: &[Share],
 ) -> Result<Placement, ApiError> {
-    let mut parts = parts(pool, setting, views, shares);
+    let mut parts = parts(pool, ground, shares);
     parts.retain(|part| part.free() > 0);
     // Most room first; the name decides among equals, so that the same state gives the same answer.
     parts.sort_by(|a, b| b.free().cmp(&a.free()).then_with(|| a.node.cmp(&b.node)));
@@ -78,31 +132,25 @@ pub(super) fn place(
                 fragment_bytes,
                 capacity_bytes,
                 nodes: chosen.iter().map(|part| part.node.clone()).collect(),
-                on_job_nodes: false,
+                kind: PoolKind::Storage,
             });
         }
     }
-    Err(full(status, grains.saturating_mul(pool.granularity_bytes), wish))
+    Err(full(&status(pool, ground, shares), grains.saturating_mul(pool.granularity_bytes), wish))
 }
 
 /// The node with most room that has no fragment of the instance, and room for one.
-pub(super) fn spare(
-    setting: &ClusterSetting,
-    views: &[NodeView],
-    instance: &Instance,
-    taken: &[String],
-    shares: &[Share],
-) -> Option<String> {
-    let pool = setting.pools.iter().find(|pool| pool.name == instance.pool)?;
+fn spare(ground: &Ground, instance: &Instance, taken: &[String], shares: &[Share]) -> Option<String> {
+    let pool = ground.pools.iter().find(|pool| pool.name == instance.pool)?;
     let bytes = instance.allocated_bytes() / (instance.nodes.len() as u64).max(1);
-    let mut parts = parts(pool, setting, views, shares);
+    let mut parts = parts(pool, ground, shares);
     let has_part = |node: &String| instance.nodes.contains(node) || taken.contains(node);
     parts.retain(|part| part.free() * pool.granularity_bytes >= bytes && !has_part(&part.node));
     parts.into_iter().max_by_key(Part::free).map(|part| part.node)
 }
 
-fn parts(pool: &PoolSetting, setting: &ClusterSetting, views: &[NodeView], shares: &[Share]) -> Vec<Part> {
-    let default = setting.pools.first().map(|pool| pool.name.as_str());
+fn parts(pool: &PoolSetting, ground: &Ground, shares: &[Share]) -> Vec<Part> {
+    let default = ground.pools.first().map(|pool| pool.name.as_str());
     let belongs = |view: &&NodeView| {
         let named = view.registration.as_ref().and_then(|node| node.pool.as_deref());
         view.has(NodeRole::Storage) && named.or(default) == Some(pool.name.as_str())
@@ -123,7 +171,7 @@ fn parts(pool: &PoolSetting, setting: &ClusterSetting, views: &[NodeView], share
             allocated: allocated / pool.granularity_bytes,
         }
     };
-    views.iter().filter(belongs).map(part).collect()
+    ground.views.iter().filter(belongs).map(part).collect()
 }
 
 #[cfg(test)]
@@ -131,9 +179,9 @@ mod tests {
     use model::phase::Redundancy;
     use wire::control::RegisterNode;
 
-    use super::super::Ground;
     use super::*;
-    use crate::site::PoolKind;
+    use crate::memory_site::MemorySite;
+    use crate::site::DiskSpace;
 
     fn view(name: &str, grains: u64) -> NodeView {
         let registration = RegisterNode {
@@ -155,14 +203,8 @@ mod tests {
             kind: PoolKind::Storage,
             persistent_redundancy: Redundancy::None,
         };
-        let setting = ClusterSetting {
-            pools: vec![pool("wlm_pool"), pool("other")],
-            mount_root: "/m".into(),
-            local_root: "/l".into(),
-            fence_grace_s: 30,
-            grace_s: 120,
-        };
-        Ground::Nodes { setting, views }
+        let disk = DiskSpace { available_bytes: 0 };
+        Ground { pools: vec![pool("wlm_pool"), pool("other")], views, disk }
     }
 
     fn share(grains: u64, nodes: &[&str]) -> Share {
@@ -175,10 +217,12 @@ mod tests {
             requested_bytes: grains << 30,
             pool: None,
             fragments: None,
-            each: false,
+            access_modes: &[],
             redundancy: Redundancy::None,
         };
-        ground.place(&wish, shares).map(|placement| (placement.capacity_bytes >> 30, placement.nodes))
+        ground
+            .place::<MemorySite>(&wish, shares)
+            .map(|placement| (placement.capacity_bytes >> 30, placement.nodes))
     }
 
     fn names(names: &[&str]) -> Vec<String> {
@@ -200,18 +244,20 @@ mod tests {
             requested_bytes: grains << 30,
             pool: None,
             fragments: None,
-            each: false,
+            access_modes: &[],
             redundancy: Redundancy::Mirror,
         };
         let three = ground(vec![view("a", 4), view("b", 4), view("c", 4)]);
         let place = |grains| {
-            three.place(&wish(grains), &[]).map(|placed| (placed.capacity_bytes >> 30, placed.nodes))
+            three
+                .place::<MemorySite>(&wish(grains), &[])
+                .map(|placed| (placed.capacity_bytes >> 30, placed.nodes))
         };
         assert_eq!(place(1).unwrap(), (2, names(&["a", "b"])), "one grain on each of two nodes");
         assert_eq!(place(6).unwrap(), (6, names(&["a", "b", "c"])));
         assert_eq!(place(7).unwrap_err().code, "pool_too_small", "14 grains of 12");
         let one = ground(vec![view("a", 4)]);
-        let error = one.place(&wish(1), &[]).unwrap_err();
+        let error = one.place::<MemorySite>(&wish(1), &[]).unwrap_err();
         assert_eq!(error.code, "mirror_needs_nodes", "{error}");
     }
 
@@ -232,7 +278,7 @@ mod tests {
         views[1].drained = Some("a fan".into());
         let ground = ground(views);
         let shares = [share(1, &["a"]), share(2, &["b"])];
-        let pools = ground.statuses(&shares);
+        let pools = ground.statuses::<MemorySite>(&shares);
         assert_eq!((pools[0].quantity, pools[0].free), (7, 4));
         assert_eq!((pools[1].quantity, pools[1].free), (0, 0), "the other pool has no node");
         assert_eq!(place(&ground, 3, &shares).unwrap().1, ["c"]);
@@ -244,10 +290,10 @@ mod tests {
             requested_bytes: 1,
             pool: Some("fast"),
             fragments: None,
-            each: false,
+            access_modes: &[],
             redundancy: Redundancy::None,
         };
-        let error = ground(vec![]).place(&wish, &[]).unwrap_err();
+        let error = ground(vec![]).place::<MemorySite>(&wish, &[]).unwrap_err();
         assert!(error.message.contains("fast") && error.advice.contains("pool=wlm_pool"), "{error}");
     }
 }

@@ -1,10 +1,12 @@
-//! What is said to those for whom a pool has no room.
+//! What is said to those for whom a pool has no room, and of stages that it cannot have.
 
 use daemon::error::{site, user};
+use model::phase::AccessMode;
 use model::size::display;
 use wire::control::{ApiError, PoolStatus};
 
-use super::{LOCAL_POOL, Wish};
+use super::room::{LOCAL_POOL, Wish};
+use crate::script::Plan;
 
 /// Checks that a pool could hold a wish.
 ///
@@ -52,4 +54,15 @@ fn asked(capacity_bytes: u64, wish: &Wish<'_>) -> String {
 /// Bytes for people and for programs.
 pub(super) fn numbers(bytes: u64) -> String {
     format!("{} ({bytes} bytes)", display(bytes))
+}
+
+/// Refuses stages of private namespaces where each node has one.
+///
+/// # Errors
+/// The script has one.
+pub(super) fn no_private_stage(plan: &Plan) -> Result<(), ApiError> {
+    let stage = plan.stages.iter().find(|stage| stage.access_mode == AccessMode::Private);
+    let Some(stage) = stage else { return Ok(()) };
+    let message = format!("{} cannot be staged: every node has a private buffer of its own", stage.source());
+    Err(user("private_stage", message, "stage with $DW_JOB_STRIPED and copy within the job"))
 }

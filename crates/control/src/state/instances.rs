@@ -6,6 +6,7 @@ use wire::control::VolumeKind;
 
 use super::text::Word;
 use super::{Result, fragments};
+use crate::site::PoolKind;
 
 /// One instance; present from before its first fragment is made until its last is gone.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,16 +40,11 @@ pub(crate) struct Instance {
     pub redundancy: Redundancy,
     /// Whether files are drained while the job runs.
     pub drain: Option<Drain>,
-    /// Whether it lives on the flash of the job's own nodes: `nodes` is empty until these are known.
-    pub on_job_nodes: bool,
+    /// What it is. `nodes` is empty where these are the job's own, until they are known.
+    pub kind: PoolKind,
 }
 
 impl Instance {
-    /// Whether it is a private volume on each of the job's own nodes.
-    pub(crate) fn is_private_volumes(&self) -> bool {
-        self.on_job_nodes && self.access_modes == [AccessMode::Private]
-    }
-
     /// Whether each fragment's objects are on the next fragment's node as well.
     pub(crate) fn is_mirrored(&self) -> bool {
         self.redundancy == Redundancy::Mirror
@@ -57,11 +53,6 @@ impl Instance {
     /// Bytes that it takes from its pool.
     pub(crate) fn allocated_bytes(&self) -> u64 {
         self.capacity_bytes * if self.is_mirrored() { 2 } else { 1 }
-    }
-
-    /// Whether it is spread over the job's own nodes.
-    pub(crate) fn is_spread(&self) -> bool {
-        self.on_job_nodes && !self.is_private_volumes()
     }
 }
 
@@ -72,7 +63,7 @@ impl Instance {
 pub(crate) fn insert(tx: &Transaction<'_>, token: &str, instance: &Instance) -> Result<()> {
     tx.execute(
         "INSERT INTO instances (token, id, key, requested_bytes, capacity_bytes, volume, pool, granularity_bytes, coherence,
-         drain, on_job_nodes, stage_key, redundancy)
+         drain, kind, stage_key, redundancy)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
         params![
             token,
@@ -85,7 +76,7 @@ pub(crate) fn insert(tx: &Transaction<'_>, token: &str, instance: &Instance) -> 
             instance.granularity_bytes,
             Word(instance.coherence),
             instance.drain.map(Word),
-            instance.on_job_nodes,
+            Word(instance.kind),
             instance.stage_key,
             Word(instance.redundancy),
         ],
@@ -134,7 +125,7 @@ pub(crate) fn find(tx: &Transaction<'_>, token: &str) -> Result<Option<Instance>
                 coherence: row.get::<_, Word<Coherence>>("coherence")?.0,
                 redundancy: row.get::<_, Word<Redundancy>>("redundancy")?.0,
                 drain: row.get::<_, Option<Word<Drain>>>("drain")?.map(|word| word.0),
-                on_job_nodes: row.get("on_job_nodes")?,
+                kind: row.get::<_, Word<PoolKind>>("kind")?.0,
             })
         })
         .optional()?;

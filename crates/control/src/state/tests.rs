@@ -5,6 +5,7 @@ use wire::control::{Owner, StageDue, StageNotes, StageProgress, StageStatus};
 
 use super::transfers::{Origin, Transfer};
 use super::*;
+use crate::site::PoolKind;
 
 /// A database of an older schema, with these rows.
 fn older(path: &Path, schema: usize, rows: &str) {
@@ -50,6 +51,35 @@ fn a_database_is_opened_again_and_a_newer_one_is_refused() {
     let newer = std::fs::read(&path).unwrap();
     assert!(matches!(Database::open(&path), Err(StateError::Newer { found: 99, .. })));
     assert!(std::fs::read(&path).unwrap() == newer, "it is kept as it was");
+}
+
+/// One instance on the disk of one machine, or in a pool of that name, and three in other pools of a cluster.
+const INSTANCES: &str =
+    "INSERT INTO sessions (number, token, handle, caller, created_unix, owner_uid, owner_gid, script_text,
+     script_path, workdir, job_name, user_name, phase, notes_json) SELECT value, value, value, 'CLI', 1, 1, 1, '',
+     '', '', '', '', 'ready', '[]' FROM json_each('[1, 2, 3, 4]');
+     INSERT INTO instances (token, id, key, requested_bytes, capacity_bytes, volume, granularity_bytes, pool,
+     on_job_nodes) VALUES ('1', 'i1', 'k', 1, 1, 'directory', 1, 'local', 0),
+     ('2', 'i2', 'k', 1, 1, 'directory', 1, 'wlm_pool', 0), ('3', 'i3', 'k', 1, 1, 'directory', 1, 'nvme', 1),
+     ('4', 'i4', 'k', 1, 1, 'directory', 1, 'nvme', 1);
+     INSERT INTO namespaces (token, position, access_mode) VALUES ('1', 0, 'private'), ('2', 0, 'private'),
+     ('3', 0, 'private'), ('4', 0, 'striped');";
+
+#[test]
+fn an_instance_is_of_the_kind_that_its_flags_said_in_an_older_schema() {
+    use PoolKind::{Disk, NodeLocal, NodeLocalStriped, Storage};
+    let node = "INSERT INTO nodes VALUES ('s1', 1, 0, 'a', '', 1, '/m', '', NULL);";
+    for (nodes, local) in [("", Disk), (node, Storage)] {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("control.db");
+        older(&path, 15, &format!("{INSTANCES}{nodes}"));
+        Database::open(&path).unwrap();
+        let mut connection = Connection::open(&path).unwrap();
+        let tx = connection.transaction().unwrap();
+        let kinds: Vec<PoolKind> =
+            instances::all(&tx).unwrap().into_iter().map(|instance| instance.kind).collect();
+        assert_eq!(kinds, [local, Storage, NodeLocal, NodeLocalStriped]);
+    }
 }
 
 const JOBS: &str =

@@ -15,7 +15,7 @@ use wire::node::StagePolicy;
 
 use super::{runner, specification};
 use crate::app::App;
-use crate::lifecycle::mounts;
+use crate::lifecycle::mounting;
 use crate::site::Site;
 use crate::state;
 use crate::state::leftovers;
@@ -204,7 +204,7 @@ async fn copy<S: Site>(
 ) -> Result<StageStatus, ApiError> {
     let order = specification::of(app, batch, StagePolicy::default()).await?;
     if order.spec.direction == Direction::In {
-        mounts::share(app, &order.session, batch[0].access_mode).await?;
+        mounting::share(app, &order.session, batch[0].access_mode).await?;
     }
     let stop = async { drop(stopped.wait_for(|stop| *stop).await) };
     let end = match runner::run(app, batch, &order, stop).await {

@@ -11,7 +11,8 @@ use wire::node::StagePolicy;
 use super::{runner, specification};
 use crate::app::App;
 use crate::lifecycle::buffers::{self, Buffer};
-use crate::lifecycle::job_nodes;
+use crate::pool;
+use crate::pool::kind::Step;
 use crate::site::Site;
 use crate::state::sessions::Session;
 use crate::state::transfers::{self, Transfer};
@@ -83,8 +84,9 @@ async fn run_one<S: Site>(
     cancelled: &mut Cancelled,
 ) -> Result<(), ApiError> {
     let buffer = used.iter().find(|buffer| buffer.name == transfer.buffer);
-    if buffer.is_some_and(|buffer| buffer.described.instance.is_private_volumes()) {
-        return wait_drained(app, session, transfer, cancelled).await;
+    let kind = buffer.map(|buffer| pool::kind::<S>(buffer.described.instance.kind));
+    if let Some(kind) = kind.filter(|kind| kind.drains_itself()) {
+        return wait_drained(app, transfer, kind.drained(app, session), cancelled).await;
     }
     let alone = std::slice::from_ref(transfer);
     let order = specification::of(app, alone, StagePolicy::default()).await?;
@@ -106,14 +108,14 @@ async fn run_one<S: Site>(
 /// The nodes of the job copy by themselves what they owe.
 async fn wait_drained<S: Site>(
     app: &App<S>,
-    session: &Session,
     transfer: &Transfer,
+    drained: Step<'_>,
     cancelled: &mut Cancelled,
 ) -> Result<(), ApiError> {
     let started = std::time::Instant::now();
     note(app, transfer, begun(transfer)).await?;
     let drained = tokio::select! {
-        drained = job_nodes::drained(app, session) => drained,
+        drained = drained => drained,
         () = told_to_stop(cancelled) => Err(cancelled_error(transfer)),
     };
     let state = if drained.is_ok() { StageState::Complete } else { StageState::Failed };

@@ -14,6 +14,7 @@ use wire::node::StagePolicy;
 use super::specification;
 use crate::app::App;
 use crate::lifecycle::buffers::Buffer;
+use crate::pool;
 use crate::site::Site;
 use crate::state::instances::Instance;
 use crate::state::sessions::Session;
@@ -22,11 +23,11 @@ use crate::state::transfers::Transfer;
 /// Starts the passes. Where that does not work all is copied at the job's end. What is copied then is told what the PFS
 /// is on now.
 pub(crate) async fn start<S: Site>(app: &App<S>, session: &Session, used: &[Buffer], stages: &[Transfer]) {
-    let private =
-        |name: &str| used.iter().any(|of| of.name == name && of.described.instance.is_private_volumes());
-    let outs: Vec<Transfer> = stages.iter().filter(|stage| !private(&stage.buffer)).cloned().collect();
+    let drains_itself =
+        |name: &str| used.iter().any(|of| of.name == name && drains_itself::<S>(&of.described.instance));
+    let outs: Vec<Transfer> = stages.iter().filter(|stage| !drains_itself(&stage.buffer)).cloned().collect();
     specification::note_mounts(app, &outs).await;
-    let drains = |buffer: &Buffer| buffer.name.is_empty() && by_passes(&buffer.described.instance);
+    let drains = |buffer: &Buffer| buffer.name.is_empty() && by_passes::<S>(&buffer.described.instance);
     if !used.iter().any(drains) {
         return;
     }
@@ -44,9 +45,13 @@ async fn start_one<S: Site>(app: &App<S>, stage: &Transfer) -> Result<(), ApiErr
     app.site.start_stage(&order.node, &order.spec).await.map(drop)
 }
 
-/// Whether what a job writes into its buffer is copied by passes; private volumes have a drainer of their own.
-pub(crate) fn by_passes(instance: &Instance) -> bool {
-    instance.drain == Some(Drain::OnClose) && !instance.is_private_volumes()
+/// Whether what a job writes into its buffer is copied by passes, and not by its nodes themselves.
+pub(crate) fn by_passes<S: Site>(instance: &Instance) -> bool {
+    instance.drain == Some(Drain::OnClose) && !drains_itself::<S>(instance)
+}
+
+fn drains_itself<S: Site>(instance: &Instance) -> bool {
+    pool::kind::<S>(instance.kind).drains_itself()
 }
 
 /// Whether passes may be at work on a stage of a buffer that drains.

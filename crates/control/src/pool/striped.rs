@@ -1,34 +1,92 @@
 //! Striped buffers of a pool of kind node-local: the job's own nodes are its storage nodes. They are known at
 //! `pre_run`, so that is when the fragments are made; what is set up before has a size and no place.
 
-use daemon::error::{site, user};
-use model::size::display;
-use wire::control::{ApiError, Blame, VolumeKind};
+use std::future::ready;
 
-use super::buffers::Buffer;
-use super::{absent, fragments};
+use daemon::error::{site, user};
+use model::phase::{AccessMode, Direction};
+use model::size::display;
+use wire::control::{ApiError, Blame, PoolStatus, VolumeKind};
+
+use super::job_nodes;
+use super::kind::{Kind, Step};
+use super::room::{Ground, Placement, Share, Wish, equal_parts};
 use crate::app::App;
-use crate::pool;
-use crate::site::Site;
+use crate::lifecycle::buffers::Buffer;
+use crate::lifecycle::target::Described;
+use crate::lifecycle::{absent, fragments};
+use crate::script::Plan;
+use crate::site::{PoolKind, PoolSetting, Site};
 use crate::state::instances::{self, Instance};
 use crate::state::sessions::Session;
 
-/// Makes the fragments of such buffers on `hosts`; a repeated call makes the same.
-///
-/// # Errors
-/// A node has no room or does not make its fragment; then none is left. Or the job has come to other nodes than before.
-pub(crate) async fn over<S: Site>(
-    app: &App<S>,
-    session: &Session,
-    used: &mut [Buffer],
-    hosts: &[String],
-) -> Result<(), ApiError> {
-    for buffer in used.iter_mut().filter(|buffer| buffer.name.is_empty()) {
-        if buffer.described.instance.is_spread() {
-            place(app, session, buffer, hosts).await?;
-        }
+/// The job's own nodes as storage nodes.
+pub(super) struct StripedOverJob;
+
+impl<S: Site> Kind<S> for StripedOverJob {
+    fn status(&self, ground: &Ground, pool: &PoolSetting, shares: &[Share]) -> PoolStatus {
+        job_nodes::status(pool, &ground.views, shares)
     }
-    Ok(())
+
+    fn place(
+        &self,
+        _ground: &Ground,
+        pool: &PoolSetting,
+        bytes: u64,
+        _wish: &Wish<'_>,
+        _shares: &[Share],
+    ) -> Result<Placement, ApiError> {
+        Ok(job_nodes::place(pool, PoolKind::NodeLocalStriped, bytes))
+    }
+
+    fn check_script(&self, plan: &Plan) -> Result<(), ApiError> {
+        check_script(plan)
+    }
+
+    fn check_mirror(&self) -> Result<(), ApiError> {
+        Err(job_nodes::no_mirror())
+    }
+
+    fn check_persistent(&self, pool: &PoolSetting) -> Result<(), ApiError> {
+        Err(job_nodes::not_persistent(pool))
+    }
+
+    fn allocate<'a>(&'a self, _app: &'a App<S>, _of: &'a Described) -> Step<'a> {
+        Box::pin(ready(Ok(())))
+    }
+
+    /// Makes the fragments on `hosts`; a repeated call makes the same. Where a node has no room or does not make its
+    /// fragment none is left. Fails where the job has come to other nodes than before.
+    fn prepare<'a>(
+        &'a self,
+        app: &'a App<S>,
+        session: &'a Session,
+        buffer: &'a mut Buffer,
+        hosts: &'a [String],
+    ) -> Step<'a> {
+        Box::pin(place(app, session, buffer, hosts))
+    }
+}
+
+/// What such a buffer cannot do.
+fn check_script(plan: &Plan) -> Result<(), ApiError> {
+    let Some(own) = plan.own.as_ref().filter(|own| own.access_modes != [AccessMode::Striped]) else {
+        return check_stages(plan);
+    };
+    let pool = own.pool.as_deref().unwrap_or_default();
+    let message = format!("pool {pool} gives striped buffers or private volumes, not both to one job");
+    Err(user("not_built", message, "write access_mode=private or access_mode=striped"))
+}
+
+fn check_stages(plan: &Plan) -> Result<(), ApiError> {
+    let ins = plan.stages.iter().find(|stage| stage.buffer.is_empty() && stage.direction == Direction::In);
+    let Some(stage) = ins else { return Ok(()) };
+    let message = format!("{}: nothing is staged in before the nodes of the job are known", stage.source());
+    Err(user(
+        "early_stage",
+        message,
+        "stage in within the job, with `forebay stage in SOURCE DESTINATION`, or name another pool",
+    ))
 }
 
 async fn place<S: Site>(
@@ -44,7 +102,7 @@ async fn place<S: Site>(
         return fragments::make(app, &buffer.described).await;
     }
     let (fragment_bytes, capacity_bytes) =
-        pool::equal_parts(instance.requested_bytes, instance.granularity_bytes, hosts.len() as u64)?;
+        equal_parts(instance.requested_bytes, instance.granularity_bytes, hosts.len() as u64)?;
     check_room(app, hosts, fragment_bytes)?;
     *instance = Instance { capacity_bytes, nodes: hosts.to_vec(), ..instance.clone() };
     let mut made = Ok(());
