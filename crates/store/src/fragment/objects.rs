@@ -10,6 +10,7 @@
 //! **Invariant:** every change of an object is announced to its [`Guard`] before it begins, and made on the mirror,
 //! too, where there is one ([`crate::mirror`]).
 
+mod admitted;
 mod allocated;
 mod changing;
 mod destroyed;
@@ -20,7 +21,6 @@ mod mirrored;
 mod opening;
 mod repairs;
 mod resting;
-mod room;
 mod syncs;
 mod taken;
 
@@ -38,8 +38,8 @@ use wire::data::{Request, Time};
 
 pub use self::measure::{Measure, measure, next_data};
 
+use self::admitted::Counted;
 use self::measure::extents_of;
-use self::room::Counted;
 use super::extents::{Extents, blocks_inside, blocks_touched};
 use super::open_objects::{self, OpenObjects};
 use super::space::Space;
@@ -170,10 +170,9 @@ impl Objects {
         let change = Change::Write(offset..end);
         self.await_judged(ino)?;
         let _held = self.hold(ino, offset..end);
-        let room = self.reserve(ino, blocks_touched(offset..end))?;
+        let admitted = self.admit(ino, blocks_touched(offset..end))?;
         let object = self.repaired(ino, &NO_MORE, || self.make(ino, &change))?;
-        let _changing = self.change(&object, &change)?;
-        room.spend(&object);
+        let _changing = self.change(&object, &change, admitted)?;
         let _writing = object.pending.writing();
         self.on_both(ino, (&Request::Write { ino, offset }, bytes), || {
             object.file.write_all_at(bytes, offset)?;
@@ -192,10 +191,9 @@ impl Objects {
         self.await_judged(ino)?;
         let _held = self.hold(ino, offset..end);
         let takes = if mode == AllocateMode::PunchHole { 0..0 } else { blocks_touched(offset..end) };
-        let room = self.reserve(ino, takes)?;
+        let admitted = self.admit(ino, takes)?;
         let object = self.repaired(ino, &NO_MORE, || self.make(ino, &change))?;
-        let _changing = self.change(&object, &change)?;
-        room.spend(&object);
+        let _changing = self.change(&object, &change, admitted)?;
         let flags = match mode {
             AllocateMode::Grow => FallocateFlags::empty(),
             AllocateMode::KeepSize => FallocateFlags::KEEP_SIZE,

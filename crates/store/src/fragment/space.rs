@@ -1,6 +1,10 @@
 //! How much a fragment may hold, and who keeps it to that.
+//!
+//! **Invariant:** what takes space is admitted here, or by the kernel. Where we count, nobody else may write: leave for
+//! that is an [`Unseen`], and there is none.
 
 use std::io;
+use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -10,36 +14,44 @@ use super::extents::BLOCK_BYTES;
 
 /// The space of one fragment.
 #[derive(Debug)]
-pub enum Space {
-    /// A plain folder: we count blocks and refuse what does not fit.
-    Counted {
-        /// Bytes that fit.
-        capacity: u64,
-        /// Bytes counted.
-        used: AtomicU64,
-    },
+pub struct Space {
+    /// Bytes that fit.
+    capacity: u64,
+    kept: Kept,
+}
+
+/// Who keeps a fragment to its capacity.
+#[derive(Debug)]
+enum Kept {
+    /// A plain folder: we count bytes and refuse what does not fit.
+    ByUs { used: AtomicU64 },
     /// A file system of the right size: the kernel refuses what does not fit, also behind our back.
-    Volume {
-        /// Bytes that fit.
-        capacity: u64,
-        /// Where it is mounted.
+    ByTheKernel {
         mountpoint: PathBuf,
         /// Bytes available in it when it was empty.
         empty: u64,
     },
 }
 
+/// Leave to write past us. Only [`Space::admit_unseen`] gives it.
+#[derive(Debug)]
+pub struct Unseen(());
+
 impl Space {
     /// Space for `capacity` bytes in a plain folder.
     pub fn counted(capacity: u64) -> Space {
-        Space::Counted { capacity, used: AtomicU64::new(0) }
+        Space { capacity, kept: Kept::ByUs { used: AtomicU64::new(0) } }
+    }
+
+    /// Space for `capacity` bytes in a file system of that size at `mountpoint`, which had `empty` bytes available when
+    /// it was empty.
+    pub fn volume(capacity: u64, mountpoint: PathBuf, empty: u64) -> Space {
+        Space { capacity, kept: Kept::ByTheKernel { mountpoint, empty } }
     }
 
     /// Bytes that fit.
     pub fn capacity(&self) -> u64 {
-        match self {
-            Space::Counted { capacity, .. } | Space::Volume { capacity, .. } => *capacity,
-        }
+        self.capacity
     }
 
     /// Bytes in use.
@@ -47,44 +59,62 @@ impl Space {
     /// # Errors
     /// The errno of `statvfs` on the volume.
     pub fn used(&self) -> io::Result<u64> {
-        match self {
-            Space::Counted { used, .. } => Ok(used.load(Ordering::Relaxed)),
-            Space::Volume { capacity, mountpoint, empty } => {
+        match &self.kept {
+            Kept::ByUs { used } => Ok(used.load(Ordering::Relaxed)),
+            Kept::ByTheKernel { mountpoint, empty } => {
                 let stat = rustix::fs::statvfs(mountpoint)?;
-                Ok(empty.saturating_sub(stat.f_bavail * stat.f_frsize).min(*capacity))
+                Ok(empty.saturating_sub(stat.f_bavail * stat.f_frsize).min(self.capacity))
             }
         }
     }
 
     /// Whether we count (and so need each object's extents).
     pub fn counts(&self) -> bool {
-        matches!(self, Space::Counted { .. })
+        matches!(self.kept, Kept::ByUs { .. })
     }
 
-    /// Takes `blocks` more.
+    /// Admits a change that touches `blocks`; `missing` tells how many of them are more than before. Replies how many
+    /// are taken.
     ///
     /// # Errors
-    /// ENOSPC when they do not fit.
-    pub fn take(&self, blocks: u64) -> Result<(), Errno> {
-        let Space::Counted { capacity, used } = self else { return Ok(()) };
+    /// ENOSPC when they do not fit; what `missing` fails with.
+    pub(super) fn admit(
+        &self,
+        blocks: &Range<u64>,
+        missing: impl FnOnce() -> io::Result<u64>,
+    ) -> io::Result<u64> {
+        let Kept::ByUs { used } = &self.kept else { return Ok(0) };
+        if blocks.is_empty() {
+            return Ok(0);
+        }
+        let blocks = missing()?;
         let bytes = blocks.saturating_mul(BLOCK_BYTES);
-        used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |used| {
-            used.checked_add(bytes).filter(|sum| sum <= capacity)
-        })
-        .map(drop)
-        .map_err(|_| Errno::NOSPC)
+        let more = |used: u64| used.checked_add(bytes).filter(|sum| *sum <= self.capacity);
+        let taken = used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
+        taken.map(|_| blocks).map_err(|_| Errno::NOSPC.into())
+    }
+
+    /// Admits somebody who writes past us, as who is given an object does: the kernel keeps him to the capacity.
+    ///
+    /// # Errors
+    /// ENOTSUP where we count: nobody else would refuse what does not fit.
+    pub(super) fn admit_unseen(&self) -> Result<Unseen, Errno> {
+        match self.kept {
+            Kept::ByUs { .. } => Err(Errno::NOTSUP),
+            Kept::ByTheKernel { .. } => Ok(Unseen(())),
+        }
     }
 
     /// Counts what is there already, even past the capacity.
-    pub fn take_existing(&self, blocks: u64) {
-        if let Space::Counted { used, .. } = self {
+    pub(super) fn take_existing(&self, blocks: u64) {
+        if let Kept::ByUs { used } = &self.kept {
             used.fetch_add(blocks * BLOCK_BYTES, Ordering::Relaxed);
         }
     }
 
     /// Gives `blocks` back.
-    pub fn give_back(&self, blocks: u64) {
-        if let Space::Counted { used, .. } = self {
+    pub(super) fn give_back(&self, blocks: u64) {
+        if let Kept::ByUs { used } = &self.kept {
             // Never below nothing: a count that went wrong must not make the buffer full.
             let bytes = blocks.saturating_mul(BLOCK_BYTES);
             let less = |used: u64| Some(used.saturating_sub(bytes));

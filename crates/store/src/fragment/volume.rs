@@ -43,7 +43,7 @@ pub fn open(fragment: &Path, capacity: u64) -> Result<Space, VolumeError> {
     if !disk::is_folder(&objects).map_err(|e| failed("look for", &objects, e))? {
         return Err(missing("find the objects of the volume in", &objects));
     }
-    Ok(Space::Volume { capacity, mountpoint, empty })
+    Ok(Space::volume(capacity, mountpoint, empty))
 }
 
 /// What was available in the volume when it was empty.

@@ -6,6 +6,7 @@ use std::io;
 
 use wire::data::Request;
 
+use super::admitted::Admitted;
 use super::{NO_MORE, Object, Objects};
 use crate::fragment::extents::BLOCK_BYTES;
 use crate::integrity::guard::{Change, Changing};
@@ -18,6 +19,7 @@ impl Objects {
         }
         let _held = self.hold(ino, size..u64::MAX);
         let change = Change::Resize(size);
+        let admitted = self.admit(ino, NO_MORE)?;
         // Of one that was lost there is an object from now on, which says that it is not any more.
         let may_stay_away = size == 0 && self.keeper.lost_length(ino).is_none();
         let object = match self.in_place(ino)? {
@@ -30,7 +32,7 @@ impl Objects {
         };
         let request = (&Request::Resize { ino, size }, &[][..]);
         let Some(object) = object else { return self.on_both(ino, request, || Ok(())) };
-        let _changing = self.change(&object, &change)?;
+        let _changing = self.change(&object, &change, admitted)?;
         let _writing = object.pending.writing();
         self.on_both(ino, request, || {
             object.file.set_len(size)?;
@@ -39,9 +41,16 @@ impl Objects {
         })
     }
 
-    /// Lets a change of an object begin.
-    pub(super) fn change<'a>(&self, object: &'a Object, change: &Change) -> io::Result<Changing<'a>> {
+    /// Lets a change of an object begin that was admitted.
+    pub(super) fn change<'a>(
+        &self,
+        object: &'a Object,
+        change: &Change,
+        admitted: Admitted<'_>,
+    ) -> io::Result<Changing<'a>> {
         let begin = || self.keeper.change(&object.guard, &object.file, change);
-        self.repaired(object.guard.ino(), &NO_MORE, begin)
+        let changing = self.repaired(object.guard.ino(), &NO_MORE, begin)?;
+        admitted.spend(object);
+        Ok(changing)
     }
 }

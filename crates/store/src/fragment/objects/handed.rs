@@ -8,6 +8,7 @@ use wire::data::Time;
 
 use super::opening::with_room;
 use super::{Object, Objects, measure};
+use crate::fragment::space::Unseen;
 use crate::integrity::guard::Change;
 
 /// An object up to this length is checked before it is handed out, bytes.
@@ -20,18 +21,16 @@ impl Objects {
     /// ENOTSUP where we count: the holder of the descriptor could write past the capacity. EAGAIN while its checksums
     /// are lost.
     pub fn descriptor(&self, ino: u64, atime: Time, mtime: Time) -> io::Result<OwnedFd> {
-        if self.space.counts() {
-            return Err(Errno::NOTSUP.into());
-        }
+        let unseen = self.space.admit_unseen()?;
         let is_new = self.existing(ino)?.is_none();
         let object = self.make(ino, &Change::Space)?;
         if is_new {
             self.set_times(ino, Some(atime), Some(mtime))?;
         }
-        self.hand_out(ino, &object)
+        self.hand_out(ino, &object, unseen)
     }
 
-    fn hand_out(&self, ino: u64, object: &Object) -> io::Result<OwnedFd> {
+    fn hand_out(&self, ino: u64, object: &Object, unseen: Unseen) -> io::Result<OwnedFd> {
         if self.keeper.unverified.has(ino) {
             // Whoever has it would be told nothing of what becomes of the doubt, nor we that it was written anew.
             return Err(Errno::AGAIN.into());
@@ -48,7 +47,7 @@ impl Objects {
             self.read(ino, 0, &mut [0; CHECKED_AT_ONCE_BYTES_MAX as usize])?;
         }
         self.keeper.hand_out(&object.guard, &found)?;
-        second(object)
+        second(object, unseen)
     }
 
     /// The object itself, open for reading and writing, where there is one.
@@ -56,17 +55,15 @@ impl Objects {
     /// # Errors
     /// ENOTSUP as with [`Objects::descriptor`]; ENOENT.
     pub fn existing_descriptor(&self, ino: u64) -> io::Result<OwnedFd> {
-        if self.space.counts() {
-            return Err(Errno::NOTSUP.into());
-        }
+        let unseen = self.space.admit_unseen()?;
         let Some(object) = self.existing(ino)? else {
             return self.absent(ino).and(Err(Errno::NOENT.into()));
         };
-        self.hand_out(ino, &object)
+        self.hand_out(ino, &object, unseen)
     }
 }
 
-/// The object once more, for somebody else.
-fn second(object: &Object) -> io::Result<OwnedFd> {
+/// The object once more, for somebody else, who may write past us.
+fn second(object: &Object, _: Unseen) -> io::Result<OwnedFd> {
     with_room(|| object.file.as_fd().try_clone_to_owned())
 }

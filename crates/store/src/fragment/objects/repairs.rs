@@ -192,7 +192,7 @@ impl Objects {
             let end = (start + BLOCK_BYTES as usize).min(bytes.len());
             match object.guard.repair(&object.file, block, &bytes[start..end]) {
                 Ok(true) => {
-                    self.count_again(object, block);
+                    self.admit_again(ino, block..block + 1).spend(object);
                     count += 1;
                 }
                 Ok(false) => {}

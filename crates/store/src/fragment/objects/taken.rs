@@ -11,7 +11,8 @@ use std::os::unix::fs::FileExt;
 use rustix::fs::Advice;
 use wire::data::{Reply, Time};
 
-use super::{Object, Objects, POISON, measure};
+use super::admitted::Admitted;
+use super::{NO_MORE, Object, Objects, measure};
 use crate::fragment::extents::{BLOCK_BYTES, blocks_touched};
 use crate::integrity::guard::Change;
 use crate::integrity::repair::set_time;
@@ -42,13 +43,8 @@ impl Objects {
     /// The errno of what failed.
     pub fn take(&self, ino: u64, offset: u64, bytes: &[u8]) -> io::Result<()> {
         let end = offset + bytes.len() as u64;
-        self.taken(ino, &Change::Write(offset..end), |object| {
-            if self.space.counts() {
-                // It took as much before.
-                let mut extents = object.extents.lock().expect(POISON);
-                self.space.take_existing(extents.missing(blocks_touched(offset..end)));
-                extents.insert(blocks_touched(offset..end));
-            }
+        let admitted = self.admit_again(ino, blocks_touched(offset..end));
+        self.taken(ino, &Change::Write(offset..end), admitted, |object| {
             object.file.write_all_at(bytes, offset)
         })
     }
@@ -61,7 +57,7 @@ impl Objects {
         if self.existing(ino)?.is_some_and(|object| measure(&object.file).is_ok_and(|is| is.size == size)) {
             return Ok(());
         }
-        self.taken(ino, &Change::Resize(size), |object| {
+        self.taken(ino, &Change::Resize(size), self.admit_again(ino, NO_MORE), |object| {
             object.file.set_len(size)?;
             self.refund(object, size.div_ceil(BLOCK_BYTES)..u64::MAX);
             Ok(())
@@ -86,11 +82,13 @@ impl Objects {
         &self,
         ino: u64,
         change: &Change,
+        admitted: Admitted<'_>,
         act: impl FnOnce(&Object) -> io::Result<()>,
     ) -> io::Result<()> {
         let object = self.made(ino, || self.keeper.take_absent(ino, change))?;
         let before = measure(&object.file)?.mtime;
         let _changing = self.keeper.change(&object.guard, &object.file, change)?;
+        admitted.spend(&object);
         let _writing = object.pending.writing();
         act(&object)?;
         set_time(&object.file, (before.seconds, before.nanos))

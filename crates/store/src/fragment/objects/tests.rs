@@ -38,6 +38,18 @@ fn a_write_past_the_capacity_is_refused_and_nothing_of_it_stays() {
 }
 
 #[test]
+fn what_comes_back_from_the_mirror_is_counted_once_and_also_past_the_capacity() {
+    let (_folder, space, objects) = objects(4 * 4096);
+    objects.take(2, 0, &[1; 8192]).unwrap();
+    assert_eq!(space.used().unwrap(), 8192);
+    objects.write(2, 8192, &[1; 4096]).unwrap();
+    assert_eq!(space.used().unwrap(), 3 * 4096);
+    objects.take(3, 0, &[1; 8192]).unwrap();
+    assert_eq!(space.used().unwrap(), 5 * 4096, "it took as much before");
+    assert_eq!(errno(objects.write(3, 8192, &[1])), Some(Errno::NOSPC.raw_os_error()));
+}
+
+#[test]
 fn holes_cost_nothing_and_punching_gives_space_back() {
     let (_folder, space, objects) = objects(1 << 20);
     objects.write(2, 1 << 40, &[1; 4096]).unwrap();
@@ -84,7 +96,7 @@ fn an_object_in_a_counted_folder_is_never_handed_out() {
 fn an_object_that_lost_its_checksums_is_not_handed_out() {
     let folder = tempfile::tempdir().unwrap();
     let (capacity, mountpoint) = (1 << 20, folder.path().to_owned());
-    let objects = open(&folder, Arc::new(Space::Volume { capacity, mountpoint, empty: capacity }));
+    let objects = open(&folder, Arc::new(Space::volume(capacity, mountpoint, capacity)));
     objects.write(2, 0, &[1; 8192]).unwrap();
     drop(objects.existing_descriptor(2).unwrap());
     objects.keeper().unverified.begin("a test".into(), vec![2]).unwrap();
@@ -100,7 +112,7 @@ fn an_object_that_lost_its_checksums_is_not_handed_out() {
 fn objects_that_were_synced_together_are_not_synced_one_by_one_as_well() {
     let folder = tempfile::tempdir().unwrap();
     let (capacity, mountpoint) = (1 << 20, folder.path().to_owned());
-    let objects = open(&folder, Arc::new(Space::Volume { capacity, mountpoint, empty: capacity }));
+    let objects = open(&folder, Arc::new(Space::volume(capacity, mountpoint, capacity)));
     for ino in 1..=20 {
         objects.write(ino, 0, b"bytes").unwrap();
     }

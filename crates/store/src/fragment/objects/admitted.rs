@@ -1,4 +1,5 @@
-//! Room for what is about to be written, where we count, and what an object gives back.
+//! The one door through which an object takes space: what is not admitted here changes no object, and is handed to
+//! nobody who would change it past us. Also what an object gives back.
 //!
 //! How many blocks are counted for an object is kept also while it is not open: it may be removed, and put back, below
 //! us.
@@ -18,8 +19,8 @@ use crate::fragment::extents::Extents;
 #[derive(Debug, Default)]
 pub(super) struct Counted(Mutex<HashMap<u64, u64>>);
 
-/// Room that is taken for a change; what is not spent is given back.
-pub(super) struct Room<'a> {
+/// A change that may begin. The room that it does not spend is given back.
+pub(super) struct Admitted<'a> {
     objects: &'a Objects,
     ino: u64,
     /// What the change touches.
@@ -29,21 +30,24 @@ pub(super) struct Room<'a> {
 }
 
 impl Objects {
-    /// Takes room for those of `blocks` that the object does not have.
+    /// Admits a change that needs `blocks`, and takes room for those that the object does not have.
     ///
     /// # Errors
     /// ENOSPC where they do not fit: nothing has changed then.
-    pub(super) fn reserve(&self, ino: u64, blocks: Range<u64>) -> io::Result<Room<'_>> {
-        let mut room = Room { objects: self, ino, blocks: blocks.clone(), taken: 0 };
-        if self.space.counts() && !blocks.is_empty() {
-            let missing = match self.in_place(ino)? {
-                Some(object) => object.extents.lock().expect(POISON).missing(blocks),
+    pub(super) fn admit(&self, ino: u64, blocks: Range<u64>) -> io::Result<Admitted<'_>> {
+        let missing = || {
+            Ok(match self.in_place(ino)? {
+                Some(object) => object.extents.lock().expect(POISON).missing(blocks.clone()),
                 None => blocks.end - blocks.start,
-            };
-            self.space.take(missing)?;
-            room.taken = missing;
-        }
-        Ok(room)
+            })
+        };
+        let taken = self.space.admit(&blocks, missing)?;
+        Ok(Admitted { objects: self, ino, blocks, taken })
+    }
+
+    /// Admits a change that brings back what the object had: it takes space also past the capacity, as it did before.
+    pub(super) fn admit_again(&self, ino: u64, blocks: Range<u64>) -> Admitted<'_> {
+        Admitted { objects: self, ino, blocks, taken: 0 }
     }
 
     /// Gives back the room of `blocks`.
@@ -51,15 +55,6 @@ impl Objects {
         if self.space.counts() {
             let mut extents = object.extents.lock().expect(POISON);
             extents.remove(blocks);
-            self.count(object.guard.ino(), &extents, 0);
-        }
-    }
-
-    /// What is repaired takes space again, also past the capacity: it did before.
-    pub(super) fn count_again(&self, object: &Object, block: u64) {
-        if self.space.counts() {
-            let mut extents = object.extents.lock().expect(POISON);
-            extents.insert(block..block + 1);
             self.count(object.guard.ino(), &extents, 0);
         }
     }
@@ -78,7 +73,7 @@ impl Objects {
     }
 }
 
-impl Room<'_> {
+impl Admitted<'_> {
     /// The change has begun: from here on the object has the blocks.
     pub(super) fn spend(mut self, object: &Object) {
         if self.objects.space.counts() {
@@ -90,7 +85,7 @@ impl Room<'_> {
     }
 }
 
-impl Drop for Room<'_> {
+impl Drop for Admitted<'_> {
     fn drop(&mut self) {
         self.objects.space.give_back(self.taken);
     }
