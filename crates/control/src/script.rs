@@ -1,7 +1,7 @@
 //! From a batch script to what is to be allocated and staged: pure.
 
-use model::directive::{self, BufferRoot, Capacity, Directive, JobDw, RequestedMode};
-use model::phase::{AccessMode, Coherence, Direction, Drain, Redundancy};
+use model::directive::{self, Behaviour, BufferRoot, Capacity, Directive, JobDw, RequestedMode};
+use model::phase::{AccessMode, Direction};
 use model::symbols::Symbols;
 use wire::control::{ApiError, Owner, Script, StageDue};
 
@@ -36,12 +36,8 @@ pub(crate) struct Own {
     pub access_modes: Vec<AccessMode>,
     /// `None`: the default pool.
     pub pool: Option<String>,
-    /// When nodes see what others wrote.
-    pub coherence: Coherence,
-    /// On how many nodes the bytes of files are.
-    pub redundancy: Redundancy,
-    /// Whether files are drained while the job runs.
-    pub drain: Option<Drain>,
+    /// How it behaves.
+    pub behaviour: Behaviour,
 }
 
 /// Reads a script for the job `job_id` of `owner`.
@@ -66,9 +62,7 @@ pub(crate) fn plan(script: &Script, job_id: &str, owner: &Owner) -> Result<Plan,
                     requested_bytes: bytes(job.capacity)?,
                     access_modes: access_modes(job)?,
                     pool: job.pool.clone(),
-                    coherence: job.coherence,
-                    redundancy: job.redundancy,
-                    drain: job.drain,
+                    behaviour: job.behaviour,
                 });
             }
             Directive::PersistentDw { name } => plan.uses.push(name.clone()),

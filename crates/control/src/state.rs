@@ -26,7 +26,7 @@ use rusqlite::{Connection, Transaction, TransactionBehavior};
 use wire::control::ApiError;
 
 /// The schema, one step after the other; a step is never changed once it was released.
-const MIGRATIONS: [&str; 16] = [
+const MIGRATIONS: [&str; 17] = [
     include_str!("migrations/1.sql"),
     include_str!("migrations/2.sql"),
     include_str!("migrations/3.sql"),
@@ -43,6 +43,7 @@ const MIGRATIONS: [&str; 16] = [
     include_str!("migrations/14.sql"),
     include_str!("migrations/15.sql"),
     include_str!("migrations/16.sql"),
+    include_str!("migrations/17.sql"),
 ];
 
 /// Why the state cannot be read or written.

@@ -148,7 +148,7 @@ fn describe_instance(instance: Instance, token: &str, nodes: &[NodeView]) -> Ins
         mirrors: mirrors(&instance, token, nodes),
         damaged: told(parts::damaged(&instance, nodes)),
         given_up: parts::given_up(&instance, nodes),
-        redundancy: instance.redundancy,
+        redundancy: instance.behaviour.redundancy,
         allocated_bytes: instance.allocated_bytes(),
         pool: instance.pool,
         id: instance.id,

@@ -26,6 +26,7 @@
 //!
 //! **Invariant:** every directive line becomes a [`Directive`] or at least one [`ScriptError`]; none is ignored.
 
+mod behaviour;
 mod buffer_path;
 mod check;
 mod instance;
@@ -37,11 +38,12 @@ mod stage;
 mod unsupported;
 mod values;
 
+pub use behaviour::Behaviour;
 pub use buffer_path::parse_buffer_path;
 pub use list::parse_list_line;
 pub use unsupported::unsupported;
 
-use crate::phase::{Coherence, Direction, Drain, Redundancy, StageKind};
+use crate::phase::{Direction, Redundancy, StageKind};
 use crate::symbols::Symbols;
 use lines::{Family, Item, Statement, Word};
 use options::closest;
@@ -164,12 +166,8 @@ pub struct JobDw {
     pub pool: Option<String>,
     /// The cached directory: present for a cache, absent for scratch.
     pub pfs: Option<String>,
-    /// When nodes see what others wrote.
-    pub coherence: Coherence,
-    /// On how many nodes the bytes of files are.
-    pub redundancy: Redundancy,
-    /// Whether files are drained while the job runs.
-    pub drain: Option<Drain>,
+    /// How it behaves.
+    pub behaviour: Behaviour,
     /// Options that DataWarp is known to have and that change how the instance behaves, as
     /// `("write_window_length", "86400")`, unchecked, in the script's order.
     pub options: Vec<(String, String)>,

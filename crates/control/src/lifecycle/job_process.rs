@@ -31,7 +31,7 @@ pub(crate) async fn run<S: Site>(app: &App<S>, request: JobProcess) -> Result<Jo
     };
     let own = plan.own.iter().map(|own| Wish {
         access_modes: &own.access_modes,
-        redundancy: own.redundancy,
+        redundancy: own.behaviour.redundancy,
         ..wish(own.requested_bytes, own.pool.as_deref())
     });
     let creates = plan.creates.iter().map(|(bytes, pool)| wish(*bytes, pool.as_deref()));

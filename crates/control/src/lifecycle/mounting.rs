@@ -118,7 +118,7 @@ pub(crate) async fn mount<S: Site>(app: &App<S>, wanted: Mounting<'_>) -> Result
         exclusive: activation.buffer.is_empty()
             && (one_host || mode == AccessMode::Private)
             && !activation.shared,
-        coherence: buffer.described.instance.coherence,
+        coherence: buffer.described.instance.behaviour.coherence,
     };
     let status = app.site.mount(&node, &spec).await.map_err(|error| on_node(&node, error))?;
     let token = session.token.clone();

@@ -1,6 +1,7 @@
 //! Persistent buffers: instances that outlive jobs, each with a session whose token is its name.
 
 use daemon::error::user;
+use model::directive::Behaviour;
 use model::phase::{AccessMode, Coherence, Phase};
 use wire::control::{ApiError, CreatePersistent, Script};
 
@@ -51,9 +52,7 @@ pub(crate) async fn run<S: Site>(app: &App<S>, request: CreatePersistent) -> Res
         access_modes: modes,
         pool: request.pool.clone(),
         // Jobs that know nothing of each other share it.
-        coherence: Coherence::Posix,
-        redundancy,
-        drain: None,
+        behaviour: Behaviour { coherence: Coherence::Posix, redundancy, drain: None },
     };
     redundancy::check(app, &own)?;
     let order = Order {

@@ -33,7 +33,7 @@ pub(crate) fn of_persistent<S: Site>(
 /// # Errors
 /// The buffer is private, or on the flash of the job's own nodes.
 pub(crate) fn check<S: Site>(app: &App<S>, own: &Own) -> Result<(), ApiError> {
-    if own.redundancy == Redundancy::None {
+    if own.behaviour.redundancy == Redundancy::None {
         return Ok(());
     }
     let advice = "leave redundancy= out, or ask for access_mode=striped in a pool of storage nodes";

@@ -3,6 +3,7 @@
 //! The instance is in the database before its first fragment is made: a call after a crash makes the same fragments.
 
 use daemon::error::user;
+use model::directive::Behaviour;
 use model::phase::{Phase, Redundancy};
 use wire::control::{ApiError, Blame, Setup, VolumeKind};
 use wire::node::{FRAGMENT_OF_ANOTHER, FRAGMENT_STARTING};
@@ -196,13 +197,13 @@ async fn choose<S: Site>(app: &App<S>, token: &str, own: &Own, order: &Order) ->
             pool: own.pool.as_deref(),
             fragments,
             access_modes: &own.access_modes,
-            redundancy: own.redundancy,
+            redundancy: own.behaviour.redundancy,
         };
         let (placed, redundancy) = match ground.place::<S>(&wish, &shares) {
             Err(_) if if_possible => {
                 (ground.place::<S>(&Wish { redundancy: Redundancy::None, ..wish }, &shares), Redundancy::None)
             }
-            placed => (placed, own.redundancy),
+            placed => (placed, own.behaviour.redundancy),
         };
         let placement = match placed {
             Ok(placement) => placement,
@@ -220,9 +221,7 @@ async fn choose<S: Site>(app: &App<S>, token: &str, own: &Own, order: &Order) ->
             nodes: placement.nodes,
             made: Vec::new(),
             access_modes: own.access_modes.clone(),
-            coherence: own.coherence,
-            redundancy,
-            drain: own.drain,
+            behaviour: Behaviour { redundancy, ..own.behaviour },
             kind: placement.kind,
         };
         instances::insert(tx, &token, &instance)?;

@@ -1,6 +1,7 @@
 //! What is served, lost, or not known of a buffer's parts.
 
-use model::phase::{AccessMode, Coherence, Redundancy};
+use model::directive::Behaviour;
+use model::phase::{AccessMode, Redundancy};
 use wire::control::VolumeKind;
 use wire::node::{IntegrityStatus, MountStatus, NodeHealth, StorageAddress};
 
@@ -19,10 +20,8 @@ fn instance() -> Instance {
         nodes: vec!["n0".into()],
         made: vec![true],
         access_modes: vec![AccessMode::Striped],
-        coherence: Coherence::default(),
-        drain: None,
         kind: crate::site::PoolKind::Disk,
-        redundancy: Redundancy::default(),
+        behaviour: Behaviour::default(),
     }
 }
 
@@ -75,7 +74,8 @@ fn a_part_that_lost_objects_or_has_no_mirror_as_it_should_is_not_whole() {
     let lost = FragmentStatus { lost: vec![(0, 7)], ..fragment() };
     assert_eq!(seen(&view(vec![lost.clone()])).0, Some(false));
     assert!(!whole(lost));
-    let mirrored = Instance { redundancy: Redundancy::Mirror, ..instance() };
+    let behaviour = Behaviour { redundancy: Redundancy::Mirror, ..Behaviour::default() };
+    let mirrored = Instance { behaviour, ..instance() };
     assert!(!are_whole(&mirrored, &[view(vec![fragment()])]), "nothing is said of its mirror");
 }
 
@@ -111,7 +111,8 @@ fn of_a_node_that_has_not_answered_nothing_is_known() {
 fn giving_up_a_node_is_only_advised_where_another_can_take_its_place_or_a_mirror_can_fill_it() {
     let advised = |is_cluster, redundancy, nodes: &[&str]| {
         let nodes = nodes.iter().map(|name| (*name).to_owned()).collect();
-        for_good(is_cluster, &Instance { nodes, redundancy, ..instance() }, ("n1", "7"))
+        let behaviour = Behaviour { redundancy, ..Behaviour::default() };
+        for_good(is_cluster, &Instance { nodes, behaviour, ..instance() }, ("n1", "7"))
     };
     let (plain, mirror) = (Redundancy::None, Redundancy::Mirror);
     for (is_cluster, redundancy) in [(true, plain), (true, mirror), (false, mirror)] {

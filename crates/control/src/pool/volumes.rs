@@ -182,7 +182,7 @@ async fn give<S: Site>(app: &App<S>, wanted: Mounting<'_>) -> Result<(), ApiErro
         from: drained_folder(stage).to_owned(),
         to: stage.pfs_path.clone(),
         session: session.token.clone(),
-        when: instance.drain,
+        when: instance.behaviour.drain,
         slurm_job: (session.caller == SLURM).then(|| session.token.clone()),
     });
     let spec = LocalSpec {
@@ -258,7 +258,8 @@ async fn give_up<S: Site>(app: &App<S>, session: &Session) -> Result<(), ApiErro
 fn variables(path: &Path, instance: &Instance, stages: &[Transfer]) -> Vec<(String, String)> {
     let of = |name: &str, value: &Path| (name.to_owned(), value.display().to_string());
     let mut variables = vec![of("BBPATH", path), of("FOREBAY_LOCAL", path)];
-    let drained = stages.iter().find(|stage| is_drained(stage)).filter(|_| instance.drain.is_some());
+    let drained =
+        stages.iter().find(|stage| is_drained(stage)).filter(|_| instance.behaviour.drain.is_some());
     if let Some(stage) = drained {
         variables.push(of("PERSIST_DIR", &path.join(drained_folder(stage))));
         variables.push(of("PFS_DIR", &stage.pfs_path));

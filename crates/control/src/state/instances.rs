@@ -1,10 +1,11 @@
 //! Tables `instances` and `namespaces`: what is allocated.
 
-use model::phase::{AccessMode, Coherence, Drain, Redundancy};
+use model::directive::Behaviour;
+use model::phase::{AccessMode, Redundancy};
 use rusqlite::{OptionalExtension, Transaction, params};
 use wire::control::VolumeKind;
 
-use super::text::Word;
+use super::text::{Json, Word};
 use super::{Result, fragments};
 use crate::site::PoolKind;
 
@@ -34,12 +35,8 @@ pub(crate) struct Instance {
     pub made: Vec<bool>,
     /// Its namespaces, in the script's order.
     pub access_modes: Vec<AccessMode>,
-    /// When nodes see what others wrote.
-    pub coherence: Coherence,
-    /// On how many nodes the bytes of files are.
-    pub redundancy: Redundancy,
-    /// Whether files are drained while the job runs.
-    pub drain: Option<Drain>,
+    /// How it behaves.
+    pub behaviour: Behaviour,
     /// What it is. `nodes` is empty where these are the job's own, until they are known.
     pub kind: PoolKind,
 }
@@ -47,7 +44,7 @@ pub(crate) struct Instance {
 impl Instance {
     /// Whether each fragment's objects are on the next fragment's node as well.
     pub(crate) fn is_mirrored(&self) -> bool {
-        self.redundancy == Redundancy::Mirror
+        self.behaviour.redundancy == Redundancy::Mirror
     }
 
     /// Bytes that it takes from its pool.
@@ -62,9 +59,8 @@ impl Instance {
 /// The database's; the session has one already.
 pub(crate) fn insert(tx: &Transaction<'_>, token: &str, instance: &Instance) -> Result<()> {
     tx.execute(
-        "INSERT INTO instances (token, id, key, requested_bytes, capacity_bytes, volume, pool, granularity_bytes, coherence,
-         drain, kind, stage_key, redundancy)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
+        "INSERT INTO instances (token, id, key, requested_bytes, capacity_bytes, volume, pool, granularity_bytes, kind,
+         stage_key, behaviour) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
         params![
             token,
             instance.id,
@@ -74,11 +70,9 @@ pub(crate) fn insert(tx: &Transaction<'_>, token: &str, instance: &Instance) -> 
             Word(instance.volume),
             instance.pool,
             instance.granularity_bytes,
-            Word(instance.coherence),
-            instance.drain.map(Word),
             Word(instance.kind),
             instance.stage_key,
-            Word(instance.redundancy),
+            Json(instance.behaviour),
         ],
     )?;
     fragments::set(tx, token, &instance.nodes)?;
@@ -122,9 +116,7 @@ pub(crate) fn find(tx: &Transaction<'_>, token: &str) -> Result<Option<Instance>
                 nodes: Vec::new(),
                 made: Vec::new(),
                 access_modes: Vec::new(),
-                coherence: row.get::<_, Word<Coherence>>("coherence")?.0,
-                redundancy: row.get::<_, Word<Redundancy>>("redundancy")?.0,
-                drain: row.get::<_, Option<Word<Drain>>>("drain")?.map(|word| word.0),
+                behaviour: row.get::<_, Json<Behaviour>>("behaviour")?.0,
                 kind: row.get::<_, Word<PoolKind>>("kind")?.0,
             })
         })

@@ -1,6 +1,7 @@
 //! The database over its schemas.
 
-use model::phase::{Direction, StageKind, StageState};
+use model::directive::Behaviour;
+use model::phase::{Coherence, Direction, Drain, Redundancy, StageKind, StageState};
 use wire::control::{Owner, StageDue, StageNotes, StageProgress, StageStatus};
 
 use super::transfers::{Origin, Transfer};
@@ -59,14 +60,16 @@ const INSTANCES: &str =
      script_path, workdir, job_name, user_name, phase, notes_json) SELECT value, value, value, 'CLI', 1, 1, 1, '',
      '', '', '', '', 'ready', '[]' FROM json_each('[1, 2, 3, 4]');
      INSERT INTO instances (token, id, key, requested_bytes, capacity_bytes, volume, granularity_bytes, pool,
-     on_job_nodes) VALUES ('1', 'i1', 'k', 1, 1, 'directory', 1, 'local', 0),
-     ('2', 'i2', 'k', 1, 1, 'directory', 1, 'wlm_pool', 0), ('3', 'i3', 'k', 1, 1, 'directory', 1, 'nvme', 1),
-     ('4', 'i4', 'k', 1, 1, 'directory', 1, 'nvme', 1);
+     on_job_nodes, coherence, redundancy, drain) VALUES
+     ('1', 'i1', 'k', 1, 1, 'directory', 1, 'local', 0, 'posix', 'none', NULL),
+     ('2', 'i2', 'k', 1, 1, 'directory', 1, 'wlm_pool', 0, 'commit', 'none', NULL),
+     ('3', 'i3', 'k', 1, 1, 'directory', 1, 'nvme', 1, 'posix', 'none', 'on-close'),
+     ('4', 'i4', 'k', 1, 1, 'directory', 1, 'nvme', 1, 'posix', 'mirror', NULL);
      INSERT INTO namespaces (token, position, access_mode) VALUES ('1', 0, 'private'), ('2', 0, 'private'),
      ('3', 0, 'private'), ('4', 0, 'striped');";
 
 #[test]
-fn an_instance_is_of_the_kind_that_its_flags_said_in_an_older_schema() {
+fn an_instance_is_of_the_kind_and_behaves_as_an_older_schema_said() {
     use PoolKind::{Disk, NodeLocal, NodeLocalStriped, Storage};
     let node = "INSERT INTO nodes VALUES ('s1', 1, 0, 'a', '', 1, '/m', '', NULL);";
     for (nodes, local) in [("", Disk), (node, Storage)] {
@@ -76,9 +79,15 @@ fn an_instance_is_of_the_kind_that_its_flags_said_in_an_older_schema() {
         Database::open(&path).unwrap();
         let mut connection = Connection::open(&path).unwrap();
         let tx = connection.transaction().unwrap();
-        let kinds: Vec<PoolKind> =
-            instances::all(&tx).unwrap().into_iter().map(|instance| instance.kind).collect();
+        let all = instances::all(&tx).unwrap();
+        let kinds: Vec<PoolKind> = all.iter().map(|instance| instance.kind).collect();
         assert_eq!(kinds, [local, Storage, NodeLocal, NodeLocalStriped]);
+        let plain = Behaviour::default();
+        let commit = Behaviour { coherence: Coherence::Commit, ..plain };
+        let drained = Behaviour { drain: Some(Drain::OnClose), ..plain };
+        let mirrored = Behaviour { redundancy: Redundancy::Mirror, ..plain };
+        let behaviours: Vec<Behaviour> = all.iter().map(|instance| instance.behaviour).collect();
+        assert_eq!(behaviours, [plain, commit, drained, mirrored]);
     }
 }
 

@@ -1,4 +1,4 @@
-//! Enumerations and paths as SQLite text.
+//! Enumerations, and what has several fields, as SQLite text.
 
 use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
 use serde::Serialize;
@@ -22,6 +22,22 @@ impl<T: DeserializeOwned> FromSql for Word<T> {
     fn column_result(value: ValueRef<'_>) -> FromSqlResult<Word<T>> {
         let word = serde_json::Value::String(value.as_str()?.to_owned());
         serde_json::from_value(word).map(Word).map_err(|e| FromSqlError::Other(e.into()))
+    }
+}
+
+/// Something that is acted on again, as JSON: what does not parse any more is an error.
+pub(super) struct Json<T>(pub T);
+
+impl<T: Serialize> ToSql for Json<T> {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        let text = serde_json::to_string(&self.0);
+        text.map(Into::into).map_err(|e| rusqlite::Error::ToSqlConversionFailure(e.into()))
+    }
+}
+
+impl<T: DeserializeOwned> FromSql for Json<T> {
+    fn column_result(value: ValueRef<'_>) -> FromSqlResult<Json<T>> {
+        serde_json::from_str(value.as_str()?).map(Json).map_err(|e| FromSqlError::Other(e.into()))
     }
 }
 

@@ -47,7 +47,7 @@ async fn start_one<S: Site>(app: &App<S>, stage: &Transfer) -> Result<(), ApiErr
 
 /// Whether what a job writes into its buffer is copied by passes, and not by its nodes themselves.
 pub(crate) fn by_passes<S: Site>(instance: &Instance) -> bool {
-    instance.drain == Some(Drain::OnClose) && !drains_itself::<S>(instance)
+    instance.behaviour.drain == Some(Drain::OnClose) && !drains_itself::<S>(instance)
 }
 
 fn drains_itself<S: Site>(instance: &Instance) -> bool {

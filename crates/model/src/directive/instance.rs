@@ -1,12 +1,12 @@
 //! The directives that make, use or end an instance: jobdw, persistentdw, swap, create_persistent and
 //! destroy_persistent.
 
+use super::behaviour::behaviour;
 use super::lines::{Statement, Word};
 use super::options::{Known, Options};
 use super::paths::{check_persistent_name, check_pfs_path};
-use super::values::{access_modes, capacity, coherence, drain, instance_type, redundancy};
+use super::values::{access_modes, capacity, instance_type};
 use super::{CreatePersistent, Directive, InstanceType, JobDw};
-use crate::phase::{Coherence, Redundancy};
 
 /// Options that change how an instance behaves. From memory of Cray's manual S-2558, no public script uses them.
 const TUNING: [&str; 9] = [
@@ -47,15 +47,7 @@ pub(super) fn jobdw(keyword: &Word, statement: &Statement) -> Read {
     });
     let capacity = required_capacity(&mut options);
     let pfs = pfs(&mut options, kind);
-    let coherence = match options.get("coherence") {
-        Some(word) => options.note(&word, coherence(&word.text)),
-        None => Some(Coherence::default()),
-    };
-    let redundancy = match options.get("redundancy") {
-        Some(word) => options.note(&word, redundancy(&word.text)),
-        None => Some(Redundancy::default()),
-    };
-    let drain = options.get("drain").map(|word| options.note(&word, drain(&word.text)));
+    let behaviour = behaviour(&mut options);
     let directive = (|| {
         Some(Directive::JobDw(JobDw {
             kind: kind?,
@@ -63,9 +55,7 @@ pub(super) fn jobdw(keyword: &Word, statement: &Statement) -> Read {
             capacity: capacity?,
             pool: text_of(&options, "pool"),
             pfs,
-            coherence: coherence?,
-            redundancy: redundancy?,
-            drain: drain.map_or(Some(None), |drain| drain.map(Some))?,
+            behaviour: behaviour?,
             options: options.among(&TUNING),
         }))
     })();

@@ -53,9 +53,13 @@ fn words(directive: &Directive, style: &mut Style) -> (&'static str, &'static st
             ];
             words.extend(job.pool.iter().map(|pool| format!("pool={pool}")));
             words.extend(job.pfs.iter().map(|pfs| format!("pfs={}", percent(pfs))));
-            words.extend((job.coherence == Coherence::Commit).then(|| "coherence=commit".to_owned()));
-            words.extend((job.redundancy == Redundancy::Mirror).then(|| "redundancy=mirror".to_owned()));
-            words.extend(job.drain.map(|_| "drain=on-close".to_owned()));
+            words.extend(
+                (job.behaviour.coherence == Coherence::Commit).then(|| "coherence=commit".to_owned()),
+            );
+            words.extend(
+                (job.behaviour.redundancy == Redundancy::Mirror).then(|| "redundancy=mirror".to_owned()),
+            );
+            words.extend(job.behaviour.drain.map(|_| "drain=on-close".to_owned()));
             words.extend(job.options.iter().map(|(name, value)| format!("{name}={value}")));
             ("#DW", "jobdw", words)
         }

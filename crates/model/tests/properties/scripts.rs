@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use model::directive::{
-    self, AccessModeRequest, BufferPath, BufferRoot, Capacity, CreatePersistent, Directive, InstanceType,
-    JobDw, RequestedMode, Stage,
+    self, AccessModeRequest, Behaviour, BufferPath, BufferRoot, Capacity, CreatePersistent, Directive,
+    InstanceType, JobDw, RequestedMode, Stage,
 };
 use model::phase::{Coherence, Direction, Drain, Redundancy, StageKind};
 use model::sbatch;
@@ -64,7 +64,8 @@ fn jobdw() -> impl Strategy<Value = JobDw> {
     (access_modes(), capacity(), pool, prop::option::of(pfs_path()), promises, drain, options).prop_map(
         |(access_modes, capacity, pool, pfs, (coherence, redundancy), drain, options)| {
             let kind = if pfs.is_some() { InstanceType::Cache } else { InstanceType::Scratch };
-            JobDw { kind, access_modes, capacity, pool, pfs, coherence, redundancy, drain, options }
+            let behaviour = Behaviour { coherence, redundancy, drain };
+            JobDw { kind, access_modes, capacity, pool, pfs, behaviour, options }
         },
     )
 }

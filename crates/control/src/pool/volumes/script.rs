@@ -32,7 +32,7 @@ pub(super) fn check(plan: &Plan) -> Result<(), ApiError> {
             );
         }
     }
-    if outs == 0 && plan.own.as_ref().is_some_and(|own| own.drain.is_some()) {
+    if outs == 0 && plan.own.as_ref().is_some_and(|own| own.behaviour.drain.is_some()) {
         let message = "drain=on-close without a stage_out does not say where to";
         let advice = "add #DW stage_out type=directory source=$DW_JOB_PRIVATE/ destination=/a/folder, or leave drain= \
                       out and set PERSIST_DIR and PFS_DIR in the script";
