@@ -13,7 +13,7 @@ use tests::cluster::program_folder;
 use tests::injection::{Trace, command};
 use tests::processes::{mounts_of, wait_until};
 use wire::control::{Owner, VolumeKind};
-use wire::node::{FragmentSpec, GRACE_MS, NamespaceSpec, NamespaceTarget, NodeHealth};
+use wire::node::{FragmentSpec, NamespaceSpec, NamespaceTarget, NodeHealth};
 
 const ME: Creator = Creator { uid: 0, gid: 0, umask: 0 };
 const KEY: &str = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
@@ -224,14 +224,10 @@ fn spec(instance: &str, volume: VolumeKind, health: NodeHealth) -> FragmentSpec 
         capacity_bytes: 16 << 20,
         volume,
         key: KEY.into(),
-        stage_key: String::new(),
         peers: vec![health.data],
         namespaces: vec![namespace],
-        grace_ms: GRACE_MS,
-        mirrored: false,
         missing: wire::node::Missing::Made,
-        witnessed: false,
-        term: 0,
+        ..FragmentSpec::default()
     }
 }
 

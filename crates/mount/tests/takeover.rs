@@ -101,14 +101,10 @@ fn storage(folder: &Path) -> (Arc<Server>, NamespaceTarget) {
         capacity_bytes: 1 << 24,
         volume: VolumeKind::Directory,
         key: target.key.clone(),
-        stage_key: String::new(),
         peers: target.nodes.clone(),
         namespaces: vec![NamespaceSpec { id: 0, layout: target.layout, home: 0, owner, mode: 0o755 }],
-        grace_ms: wire::node::GRACE_MS,
-        mirrored: false,
         missing: wire::node::Missing::Made,
-        witnessed: false,
-        term: 0,
+        ..FragmentSpec::default()
     };
     server.create_fragment(&fragment).unwrap();
     (server, target)

@@ -144,6 +144,27 @@ pub struct FragmentSpec {
     pub term: u32,
 }
 
+/// The first fragment of no instance, of nothing in a folder: what is said of one is said instead.
+impl Default for FragmentSpec {
+    fn default() -> FragmentSpec {
+        FragmentSpec {
+            instance: String::new(),
+            index: 0,
+            capacity_bytes: 0,
+            volume: VolumeKind::Directory,
+            key: String::new(),
+            stage_key: String::new(),
+            peers: Vec::new(),
+            namespaces: Vec::new(),
+            grace_ms: GRACE_MS,
+            mirrored: false,
+            missing: Missing::default(),
+            witnessed: false,
+            term: 0,
+        }
+    }
+}
+
 /// What a node does where it does not have the fragment that it is asked for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

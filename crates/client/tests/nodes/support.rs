@@ -100,14 +100,10 @@ impl Cluster {
             capacity_bytes: 1 << 20,
             volume: VolumeKind::Directory,
             key: KEY.into(),
-            stage_key: String::new(),
             peers: self.target.nodes.clone(),
             namespaces: vec![namespace],
-            grace_ms: wire::node::GRACE_MS,
-            mirrored: false,
             missing: wire::node::Missing::Made,
-            witnessed: false,
-            term: 0,
+            ..FragmentSpec::default()
         }
     }
 

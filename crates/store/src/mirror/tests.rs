@@ -17,14 +17,11 @@ fn away(folder: &std::path::Path, notes: &std::path::Path) -> Arc<Mirror> {
         capacity_bytes: 1 << 20,
         volume: VolumeKind::Directory,
         key: "ab".repeat(32),
-        stage_key: String::new(),
         peers: vec![peer("n0"), peer("n1")],
         namespaces: Vec::new(),
-        grace_ms: wire::node::GRACE_MS,
         mirrored: true,
         missing: Missing::Made,
-        witnessed: false,
-        term: 0,
+        ..FragmentSpec::default()
     };
     let terms = Terms::open(folder, 0, 0).unwrap();
     let place = Place::of_mirror(&spec, 0, Key::from_hex(&spec.key).unwrap(), &terms).unwrap();

@@ -22,14 +22,10 @@ fn spec(namespaces: &[u32]) -> FragmentSpec {
         capacity_bytes: 1 << 20,
         volume: VolumeKind::Directory,
         key: "ab".repeat(32),
-        stage_key: String::new(),
         peers: Vec::new(),
         namespaces: namespaces.iter().map(namespace).collect(),
-        grace_ms: wire::node::GRACE_MS,
-        mirrored: false,
         missing: wire::node::Missing::Made,
-        witnessed: false,
-        term: 0,
+        ..FragmentSpec::default()
     }
 }
 

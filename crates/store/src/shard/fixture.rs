@@ -46,14 +46,11 @@ impl Parts {
             capacity_bytes: 1 << 30,
             volume: VolumeKind::Directory,
             key: "00".repeat(32),
-            stage_key: String::new(),
             peers,
             namespaces: vec![namespace.clone()],
             grace_ms,
-            mirrored: false,
             missing: wire::node::Missing::Made,
-            witnessed: false,
-            term: 0,
+            ..FragmentSpec::default()
         };
         let terms = Terms::open(fragment, spec.index, spec.term).unwrap();
         let peers = Peers::new(&spec, 0, Key::from_hex(&spec.key).unwrap(), &terms).without_copy();

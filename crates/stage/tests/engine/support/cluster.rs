@@ -106,11 +106,8 @@ impl Cluster {
                 stage_key: STAGE_KEY.into(),
                 peers: nodes.clone(),
                 namespaces: vec![namespace.clone()],
-                grace_ms: wire::node::GRACE_MS,
-                mirrored: false,
                 missing: wire::node::Missing::Made,
-                witnessed: false,
-                term: 0,
+                ..FragmentSpec::default()
             };
             server.create_fragment(&spec).unwrap();
         }

@@ -64,14 +64,11 @@ fn a_log_that_was_replaced_comes_back_from_the_copy_with_all_that_came_after() {
             capacity_bytes: 1 << 20,
             volume: VolumeKind::Directory,
             key: "ab".repeat(32),
-            stage_key: String::new(),
             peers: addresses.iter().enumerate().map(address).collect(),
             namespaces: vec![namespace],
             grace_ms: 1000,
-            mirrored: false,
             missing: wire::node::Missing::Made,
-            witnessed: false,
-            term: 0,
+            ..FragmentSpec::default()
         };
         servers[index as usize].create_fragment(&spec).unwrap();
     }
