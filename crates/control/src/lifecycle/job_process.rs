@@ -36,11 +36,10 @@ pub(crate) async fn run<S: Site>(app: &App<S>, request: JobProcess) -> Result<Jo
     });
     let creates = plan.creates.iter().map(|(bytes, pool)| wish(*bytes, pool.as_deref()));
     for asked in own.chain(creates) {
-        let requested_bytes = asked.requested_bytes;
         let (pool, bytes) = ground.check::<S>(&asked, &shares)?;
-        sums.0 += requested_bytes;
+        sums.0 += asked.requested_bytes;
         sums.1 += bytes;
-        sums.2.extend(pool::rounding_note(requested_bytes, bytes, pool.granularity_bytes));
+        sums.2.extend(pool::rounding_note(asked.requested_bytes, bytes, pool.granularity_bytes));
     }
     let (requested_bytes, capacity_bytes, notes) = sums;
     // Another user's rights cannot be told from here, nor another host's files; the stage itself then finds out.

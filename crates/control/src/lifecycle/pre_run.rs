@@ -85,12 +85,7 @@ pub(crate) async fn run<S: Site>(app: &App<S>, token: &str, request: PreRun) -> 
     let wanted = standings(wanted, &known, request.shared)?;
     let done = |(place, _): &(Place, Standing)| known.iter().any(|old| old.mounted && place.is(old));
     let again = session.phase == Phase::Mounted && wanted.iter().all(done);
-    for buffer in &mut used {
-        pool::kind(buffer.described.instance.kind).prepare(app, &session, buffer, &names(&hosts)).await?;
-    }
-    for buffer in &used {
-        pool::kind(buffer.described.instance.kind).check_served(app, buffer).await?;
-    }
+    prepare(app, &session, &mut used, &names(&hosts)).await?;
     let mounts = wanted.iter().filter_map(|(place, standing)| {
         let buffer = used.iter().find(|buffer| buffer.name == place.buffer)?;
         let old = known.iter().find(|old| place.is(old));
@@ -113,6 +108,22 @@ pub(crate) async fn run<S: Site>(app: &App<S>, token: &str, request: PreRun) -> 
     while_running::start(app, &session, &used, &stages).await;
     app.database.transact(move |tx| sessions::set_phase(tx, &name, Phase::Mounted)).await?;
     Ok(Done::Now)
+}
+
+/// Makes what waited for the nodes of the job, and sees that all is served before any of it is mounted.
+async fn prepare<S: Site>(
+    app: &App<S>,
+    session: &Session,
+    used: &mut [Buffer],
+    names: &[String],
+) -> Result<(), ApiError> {
+    for buffer in &mut *used {
+        pool::kind(buffer.described.instance.kind).prepare(app, session, buffer, names).await?;
+    }
+    for buffer in used {
+        pool::kind(buffer.described.instance.kind).check_served(app, buffer).await?;
+    }
+    Ok(())
 }
 
 /// The places, and how each stands to what is mounted already.

@@ -1,6 +1,8 @@
 //! Directives as text, in one of the many ways that mean the same.
 
-use model::directive::{AccessModeRequest, Capacity, Directive, InstanceType, RequestedMode, Stage};
+use model::directive::{
+    AccessModeRequest, Behaviour, Capacity, Directive, InstanceType, RequestedMode, Stage,
+};
 use model::phase::{Coherence, Redundancy, StageKind};
 
 /// Choices of spelling, used up one by one.
@@ -43,6 +45,13 @@ impl<'a> Style<'a> {
     }
 }
 
+fn promised(behaviour: &Behaviour) -> Vec<String> {
+    let coherence = (behaviour.coherence == Coherence::Commit).then_some("coherence=commit");
+    let redundancy = (behaviour.redundancy == Redundancy::Mirror).then_some("redundancy=mirror");
+    let drain = behaviour.drain.map(|_| "drain=on-close");
+    [coherence, redundancy, drain].into_iter().flatten().map(str::to_owned).collect()
+}
+
 fn words(directive: &Directive, style: &mut Style) -> (&'static str, &'static str, Vec<String>) {
     match directive {
         Directive::JobDw(job) => {
@@ -53,13 +62,7 @@ fn words(directive: &Directive, style: &mut Style) -> (&'static str, &'static st
             ];
             words.extend(job.pool.iter().map(|pool| format!("pool={pool}")));
             words.extend(job.pfs.iter().map(|pfs| format!("pfs={}", percent(pfs))));
-            words.extend(
-                (job.behaviour.coherence == Coherence::Commit).then(|| "coherence=commit".to_owned()),
-            );
-            words.extend(
-                (job.behaviour.redundancy == Redundancy::Mirror).then(|| "redundancy=mirror".to_owned()),
-            );
-            words.extend(job.behaviour.drain.map(|_| "drain=on-close".to_owned()));
+            words.extend(promised(&job.behaviour));
             words.extend(job.options.iter().map(|(name, value)| format!("{name}={value}")));
             ("#DW", "jobdw", words)
         }

@@ -59,12 +59,12 @@ fn jobdw() -> impl Strategy<Value = JobDw> {
         .prop_map(|value| value.map(|value| ("write_window_length".to_owned(), value)).into_iter().collect());
     let coherence = prop::sample::select(vec![Coherence::Posix, Coherence::Commit]);
     let promises = (coherence, prop::sample::select(vec![Redundancy::None, Redundancy::Mirror]));
-    let drain = prop::option::of(Just(Drain::OnClose));
-    let pool = prop::option::of(name());
-    (access_modes(), capacity(), pool, prop::option::of(pfs_path()), promises, drain, options).prop_map(
-        |(access_modes, capacity, pool, pfs, (coherence, redundancy), drain, options)| {
+    let behaviour = (promises, prop::option::of(Just(Drain::OnClose)))
+        .prop_map(|((coherence, redundancy), drain)| Behaviour { coherence, redundancy, drain });
+    let (pool, pfs) = (prop::option::of(name()), prop::option::of(pfs_path()));
+    (access_modes(), capacity(), pool, pfs, behaviour, options).prop_map(
+        |(access_modes, capacity, pool, pfs, behaviour, options)| {
             let kind = if pfs.is_some() { InstanceType::Cache } else { InstanceType::Scratch };
-            let behaviour = Behaviour { coherence, redundancy, drain };
             JobDw { kind, access_modes, capacity, pool, pfs, behaviour, options }
         },
     )
