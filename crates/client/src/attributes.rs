@@ -3,15 +3,12 @@
 use rustix::io::Errno;
 use wire::data::{Attr, NAME_BYTES_MAX, Request};
 
-use super::known::{Known, Moment};
 use super::{Client, Result};
 
 impl Client {
     /// The inode behind a name.
     pub fn lookup(&self, parent: u64, name: &[u8]) -> Result<Attr> {
-        if name.len() <= NAME_BYTES_MAX
-            && self.known.as_ref().is_some_and(|known| known.is_absent(parent, name))
-        {
+        if name.len() <= NAME_BYTES_MAX && self.known.is_absent(parent, name) {
             return Err(Errno::NOENT);
         }
         let found = self.inode(Request::Lookup { parent, name: name.to_vec() })?;
@@ -20,27 +17,20 @@ impl Client {
 
     /// An inode's attributes.
     pub fn getattr(&self, ino: u64) -> Result<Attr> {
-        let asked = self.known.as_deref().map(Known::moment);
-        if let Some(attr) = self.known.as_ref().and_then(|known| known.attr(ino)) {
+        let asked = self.known.moment();
+        if let Some(attr) = self.known.attr(ino) {
             return Ok(attr);
         }
         let found = self.inode(Request::GetAttr { ino })?;
-        self.learn(&found.attr, asked);
+        self.known.learn(&found.attr, asked);
         self.with_live_size(found)
     }
 
     /// An inode's permissions, which only the home shard is asked for: no node needs to say where the file ends.
     pub fn mode(&self, ino: u64) -> Result<u32> {
-        if let Some(attr) = self.known.as_ref().and_then(|known| known.attr(ino)) {
+        if let Some(attr) = self.known.attr(ino) {
             return Ok(attr.mode);
         }
         Ok(self.inode(Request::GetAttr { ino })?.attr.mode)
-    }
-
-    /// Remembers a folder's attributes that came with the answer to what was asked at a moment.
-    pub(super) fn learn(&self, attr: &Attr, asked: Option<Moment>) {
-        if let (Some(known), Some(asked)) = (&self.known, asked) {
-            known.learn(attr, asked);
-        }
     }
 }

@@ -26,6 +26,7 @@ mod nodes;
 mod numbered;
 #[cfg(test)]
 mod schedules;
+mod sharing;
 mod sync;
 mod syncing;
 mod watch;
@@ -52,6 +53,7 @@ pub use listing::Listed;
 pub use many::Survey;
 use nodes::{Ask, Nodes};
 pub use numbered::Numbered;
+pub use sharing::{Opener, Sharing, Way};
 
 /// The result of a file operation.
 pub type Result<T> = std::result::Result<T, Errno>;
@@ -95,9 +97,6 @@ pub struct Usage {
 /// another must not use its ids again.
 const OWN_IDS: u64 = 1 << 63;
 
-/// A root folder with no more entries than this is known from the start.
-const KNOWN_ROOT_MAX: usize = 100;
-
 /// A client of one namespace.
 pub struct Client {
     layout: Layout,
@@ -105,8 +104,7 @@ pub struct Client {
     nodes: Nodes,
     /// Where closes are held.
     closer: Option<Arc<Closer>>,
-    /// Where nobody else uses the namespace.
-    known: Option<Arc<Known>>,
+    known: Arc<Known>,
     next_id: AtomicU64,
     /// Held while the home shard is told of losses.
     doubting: Mutex<()>,
@@ -155,34 +153,10 @@ impl Client {
             home: target.home,
             nodes,
             closer: None,
-            known: None,
+            known: Arc::new(Known::new(Sharing::Shared)),
             next_id: AtomicU64::new(OWN_IDS | u64::from_le_bytes(first) >> 2),
             doubting: Mutex::default(),
         })
-    }
-
-    /// Nobody else uses the namespace: what follows from this client's own changes is not asked for.
-    #[must_use]
-    pub fn alone(mut self) -> Client {
-        let known = Arc::new(Known::default());
-        self.nodes.commits().doubt(Arc::clone(&known));
-        self.known = Some(known);
-        self
-    }
-
-    /// Others use the namespace from now on: everything is asked for again.
-    pub fn no_longer_alone(&self) {
-        self.known.iter().for_each(|known| known.close());
-    }
-
-    /// Looks into the root folder: of a new namespace, all names are known then.
-    pub fn look_around(&self) {
-        let Some(known) = &self.known else { return };
-        // Where it cannot be listed now, every name is asked for.
-        let Ok(entries) = self.list(ROOT, 0) else { return };
-        if entries.len() <= KNOWN_ROOT_MAX {
-            known.contents(ROOT, entries.iter().map(|listed| listed.entry.name.as_slice()));
-        }
     }
 
     /// What the storage nodes know this client by; a successor needs it.

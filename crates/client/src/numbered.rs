@@ -9,7 +9,7 @@ use rustix::io::Errno;
 use wire::data::message::{InodeReply, RenameMode, XattrMode};
 use wire::data::{Attr, Creator, FileKind, Reply, Request, SetAttr};
 
-use super::{Client, Known, Result, inode_of};
+use super::{Client, Result, inode_of};
 
 /// A client whose next change has this number.
 #[derive(Clone, Copy)]
@@ -34,7 +34,7 @@ impl Numbered<'_> {
             self.client.nodes.commits().written(ino);
         }
         let changed = inode_of(self.home(&Request::SetAttr { ino, set: *set })?)?;
-        self.forget(ino);
+        self.client.known.forget(ino);
         self.client.files().attributes_set(ino, set, &changed);
         self.client.with_live_size(changed)
     }
@@ -42,9 +42,7 @@ impl Numbered<'_> {
     /// Makes a directory.
     pub fn mkdir(&self, parent: u64, name: &[u8], mode: u32, creator: &Creator) -> Result<Attr> {
         let made = self.make(parent, name, FileKind::Directory, (mode, 0), b"", creator)?;
-        if let Some(known) = &self.client.known {
-            known.contents(made.ino, std::iter::empty());
-        }
+        self.client.known.contents(made.ino, std::iter::empty());
         Ok(made)
     }
 
@@ -73,9 +71,9 @@ impl Numbered<'_> {
 
     /// Gives an inode one more name.
     pub fn link(&self, ino: u64, parent: u64, name: &[u8]) -> Result<Attr> {
-        self.put(parent, name);
+        self.client.known.put(parent, name);
         let linked = inode_of(self.home(&Request::Link { ino, parent, name: name.to_vec() })?)?;
-        self.forget(parent);
+        self.client.known.forget(parent);
         self.client.with_live_size(linked)
     }
 
@@ -117,7 +115,7 @@ impl Numbered<'_> {
     pub fn rmdir(&self, parent: u64, name: &[u8]) -> Result<()> {
         let removed = self.remove(&Request::Rmdir { parent, name: name.to_vec() });
         // The folder may still be open somewhere, and we do not know its inode.
-        self.forget_all();
+        self.client.known.forget_all();
         removed
     }
 
@@ -130,24 +128,24 @@ impl Numbered<'_> {
         new_name: &[u8],
         mode: RenameMode,
     ) -> Result<()> {
-        self.put(new_parent, new_name);
+        self.client.known.put(new_parent, new_name);
         let (name, new_name) = (name.to_vec(), new_name.to_vec());
         let renamed = self.home(&Request::Rename { parent, name, new_parent, new_name, mode });
-        self.forget_all();
+        self.client.known.forget_all();
         renamed.map(drop)
     }
 
     /// Sets an extended attribute that may, must or must not exist.
     pub fn setxattr(&self, ino: u64, name: &[u8], value: &[u8], mode: XattrMode) -> Result<()> {
         self.home(&Request::SetXattr { ino, name: name.to_vec(), value: value.to_vec(), mode })?;
-        self.forget(ino);
+        self.client.known.forget(ino);
         Ok(())
     }
 
     /// Removes an extended attribute.
     pub fn removexattr(&self, ino: u64, name: &[u8]) -> Result<()> {
         self.home(&Request::RemoveXattr { ino, name: name.to_vec() })?;
-        self.forget(ino);
+        self.client.known.forget(ino);
         Ok(())
     }
 
@@ -183,11 +181,11 @@ impl Numbered<'_> {
 
     /// Adds a name by what `ask` asks the home shard.
     fn add_by(&self, parent: u64, name: &[u8], ask: impl FnOnce() -> Result<Reply>) -> Result<InodeReply> {
-        self.put(parent, name);
-        let asked = self.client.known.as_deref().map(Known::moment);
+        self.client.known.put(parent, name);
+        let asked = self.client.known.moment();
         match ask()? {
             Reply::Made { inode, parent } => {
-                self.client.learn(&parent, asked);
+                self.client.known.learn(&parent, asked);
                 Ok(inode)
             }
             // Done before, and the folder is gone since.
@@ -198,32 +196,14 @@ impl Numbered<'_> {
 
     /// Takes a name away.
     fn remove(&self, request: &Request) -> Result<()> {
-        let asked = self.client.known.as_deref().map(Known::moment);
+        let asked = self.client.known.moment();
         match self.home(request)? {
             Reply::Removed { parent } => {
-                self.client.learn(&parent, asked);
+                self.client.known.learn(&parent, asked);
                 Ok(())
             }
             Reply::Done => Ok(()),
             _ => Err(Errno::PROTO),
-        }
-    }
-
-    fn put(&self, parent: u64, name: &[u8]) {
-        if let Some(known) = &self.client.known {
-            known.put(parent, name);
-        }
-    }
-
-    fn forget(&self, ino: u64) {
-        if let Some(known) = &self.client.known {
-            known.forget(ino);
-        }
-    }
-
-    fn forget_all(&self) {
-        if let Some(known) = &self.client.known {
-            known.forget_all();
         }
     }
 }

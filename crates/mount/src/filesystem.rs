@@ -2,9 +2,8 @@
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::time::Duration;
 
-use client::{Attr, Creator, DirEntry, Errno, FileKind, FileLock, Memory, SetAttr, Usage};
+use client::{Attr, Creator, DirEntry, Errno, FileKind, FileLock, Memory, SetAttr, Sharing, Usage};
 use wire::data::message::{AllocateMode, RenameMode, XattrMode};
 
 /// The result of an operation.
@@ -39,10 +38,8 @@ pub enum Seek {
 /// Changes come with a number, `id`. The same number is the same change, asked for once more by a process that goes on
 /// for one that died, and must be done once.
 pub trait FileSystem: Send + Sync + 'static {
-    /// How long names and attributes may be used without asking again.
-    fn cache_for(&self) -> Duration;
-    /// Whether nobody else changes what is in a file: the kernel may keep its pages.
-    fn owns_contents(&self) -> bool;
+    /// Who else uses it now, which says what the kernel may keep and decide by itself.
+    fn sharing(&self) -> Sharing;
     /// The inode behind a name.
     fn lookup(&self, parent: u64, name: &[u8]) -> Result<Attr>;
     /// An inode's attributes.
@@ -123,8 +120,6 @@ pub trait FileSystem: Send + Sync + 'static {
     fn listxattr(&self, ino: u64) -> Result<Vec<Vec<u8>>>;
     /// Removes one.
     fn removexattr(&self, id: u64, ino: u64, name: &[u8]) -> Result<()>;
-    /// Whether locks are ours to decide; else the kernel keeps them by itself, for this mount alone.
-    fn locks(&self) -> bool;
     /// A lock that is in the way of this one.
     fn test_lock(&self, ino: u64, owner: u64, lock: &FileLock) -> Result<Option<FileLock>>;
     /// The same, waiting until it is known; EINTR when `cancelled` says so.

@@ -108,7 +108,7 @@ pub fn mount(
     // An ordinary user may not let others in (unless fuse.conf says so), and on one machine nobody else needs to.
     let options = Options { name, kind: "forebay", allow_other: privileged, max_read: REQUEST_BYTES_MAX };
     let device = fuse::mount::mount(mountpoint, &options)?;
-    let caches = filesystem.owns_contents();
+    let caches = filesystem.sharing().owns_contents();
     let served = agree(&filesystem, &device, privileged).and_then(|negotiated| {
         let ledger = Arc::new(ledger(negotiated)?);
         let kernel = Kernel::new(filesystem, &device, &negotiated, ledger);
@@ -152,7 +152,7 @@ fn agree(filesystem: &impl FileSystem, device: &Device, privileged: bool) -> io:
         // Registering a backing file takes CAP_SYS_ADMIN.
         capabilities |= capability::PASSTHROUGH;
     }
-    if filesystem.locks() {
+    if !filesystem.sharing().owns_contents() {
         capabilities |= capability::POSIX_LOCKS | capability::FLOCK_LOCKS;
         // Others write, too: pages of a mapping are dropped when the file is seen to have changed.
         capabilities |= capability::AUTO_INVAL_DATA;
@@ -279,7 +279,7 @@ impl<F: FileSystem> Kernel<F> {
     }
 
     fn cache_for(&self) -> Duration {
-        self.filesystem.cache_for().min(self.cache_max)
+        self.filesystem.sharing().names_kept().min(self.cache_max)
     }
 
     fn entry(&self, result: Result<Attr>, reply: Reply) {

@@ -7,6 +7,7 @@
 #![expect(unreachable_pub, reason = "its items are older than the lint; what is touched says `pub(crate)`")]
 
 pub mod behind;
+pub mod demotion;
 pub mod farewell;
 pub mod filesystem;
 pub mod handover;
@@ -14,5 +15,4 @@ pub mod kernel;
 pub mod leaving;
 pub mod ledger;
 pub mod namespace;
-pub mod sharing;
 mod usage;

@@ -6,17 +6,17 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use clap::Parser;
-use client::Client;
+use client::{Client, Sharing};
 use fuse::device::Device;
 use fuse::session::{Negotiated, Session};
 use model::phase::Coherence;
 use mount::behind::Behind;
+use mount::demotion;
 use mount::handover;
 use mount::kernel::{self, Mounted, WriteBack};
 use mount::leaving::{self, Ends};
 use mount::ledger::{Identity, Ledger};
 use mount::namespace::Namespace;
-use mount::sharing;
 use wire::node::MountSpec;
 
 /// A few connections to each of hundreds of storage nodes.
@@ -52,15 +52,12 @@ fn run(arguments: &Arguments) -> anyhow::Result<()> {
         serde_json::from_slice(&text).with_context(|| format!("read {}", path.display()))?;
     let ledger = path.with_file_name("ledger");
     let folder = path.parent().unwrap_or(Path::new(""));
-    let listener = spec.exclusive.then(|| sharing::listen(folder)).transpose();
-    let listener = listener.context("listen for who shares the namespace")?;
-    let (client, behind, identity) =
-        if arguments.resume { take_up(&spec, &ledger)? } else { begin(&spec, &ledger)? };
-    let namespace = Namespace::new(client, spec.exclusive, behind);
-    let (alone, farewell) = (namespace.alone(), namespace.farewell());
-    if sharing::is_marked(folder) {
-        alone.end();
-    }
+    let (sharing, listener) =
+        demotion::begin(folder, spec.exclusive).context("listen for who shares the namespace")?;
+    let begun = if arguments.resume { take_up } else { begin };
+    let (client, behind, identity) = begun(&spec, &ledger, sharing)?;
+    let namespace = Namespace::new(client.with_sharing(sharing), behind);
+    let (client, farewell) = (namespace.client(), namespace.farewell());
     let mounted = match identity {
         Some((ledger, negotiated)) => {
             let device = std::io::stdin().as_fd().try_clone_to_owned().context("take the device")?;
@@ -70,7 +67,7 @@ fn run(arguments: &Arguments) -> anyhow::Result<()> {
         None => mount(namespace, &spec, &ledger)?,
     };
     if let Some(listener) = listener {
-        sharing::serve(listener, alone, mounted.names).context("wait for who shares the namespace")?;
+        demotion::serve(listener, client, mounted.names).context("wait for who shares the namespace")?;
     }
     let offer = path.with_file_name("device.sock");
     if mounted.resumable {
@@ -88,9 +85,9 @@ fn run(arguments: &Arguments) -> anyhow::Result<()> {
 type Begun = (Client, Option<Behind>, Option<(Ledger, Negotiated)>);
 
 /// For a new mount.
-fn begin(spec: &MountSpec, ledger: &Path) -> anyhow::Result<Begun> {
+fn begin(spec: &MountSpec, ledger: &Path, sharing: Sharing) -> anyhow::Result<Begun> {
     let client = Client::connect(&spec.target).context("connect to the namespace")?;
-    let behind = journal_of(spec, ledger).map(|journal| Behind::create(&journal)).transpose();
+    let behind = journal_of(spec, ledger, sharing).map(|journal| Behind::create(&journal)).transpose();
     Ok((client, behind.context("make the journal of what is held back")?, None))
 }
 
@@ -104,18 +101,18 @@ fn mount(namespace: Namespace, spec: &MountSpec, ledger: &Path) -> anyhow::Resul
 }
 
 /// For the mount of a process that died.
-fn take_up(spec: &MountSpec, path: &Path) -> anyhow::Result<Begun> {
+fn take_up(spec: &MountSpec, path: &Path, sharing: Sharing) -> anyhow::Result<Begun> {
     let (ledger, identity) = Ledger::open(path).with_context(|| format!("read {}", path.display()))?;
     let client = Client::resume(&spec.target, identity.session, ledger.held(), ledger.remembered())
         .context("go on with the former session")?;
-    let behind = journal_of(spec, path).map(|journal| Behind::open(&journal)).transpose();
+    let behind = journal_of(spec, path, sharing).map(|journal| Behind::open(&journal)).transpose();
     let behind = behind.context("read the journal of what was held back")?;
     Ok((client, behind, Some((ledger, identity.negotiated))))
 }
 
 /// Where the journal of what is held back is, beside the ledger; `None` where nothing may be, or nobody could see it.
-fn journal_of(spec: &MountSpec, ledger: &Path) -> Option<PathBuf> {
-    let holds = spec.coherence == Coherence::Commit && !spec.exclusive;
+fn journal_of(spec: &MountSpec, ledger: &Path, sharing: Sharing) -> Option<PathBuf> {
+    let holds = spec.coherence == Coherence::Commit && !sharing.owns_contents();
     holds.then(|| ledger.with_file_name("held"))
 }
 

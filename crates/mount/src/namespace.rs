@@ -2,10 +2,8 @@
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
-use client::{Attr, Client, Creator, DirEntry, Errno, FileKind, FileLock, Memory, SetAttr, Usage};
+use client::{Attr, Client, Creator, DirEntry, Errno, FileKind, FileLock, Memory, SetAttr, Sharing, Usage};
 use wire::data::message::{AllocateMode, RenameMode, XattrMode};
 
 use crate::behind::Behind;
@@ -13,31 +11,23 @@ use crate::farewell::Farewell;
 use crate::filesystem::{FileSystem, NewInode, Result, Seek};
 use crate::usage::LastUsage;
 
-/// With no other client, what the kernel knows stays true: it made every change itself. Not for ever, so that a mistake
-/// in that belief would heal.
-const EXCLUSIVE_CACHE: Duration = Duration::from_secs(60);
-
 /// One mounted namespace.
 pub struct Namespace {
     client: Arc<Client>,
-    exclusive: bool,
-    /// Others may have come nevertheless: stages that are asked for meanwhile. They change names and write new files.
-    alone: Arc<AtomicBool>,
     /// Where commit coherence is enough.
     behind: Option<Arc<Behind>>,
     usage: Arc<LastUsage>,
 }
 
 impl Namespace {
-    /// The namespace that `client` uses; `exclusive`: nobody else does; `behind`: small writes may be held back there.
-    pub fn new(client: Client, exclusive: bool, behind: Option<Behind>) -> Namespace {
-        let client = if exclusive { client.alone() } else { client }.hold_closes();
-        if !exclusive {
+    /// The namespace that `client` uses; `behind`: small writes may be held back there.
+    pub fn new(client: Client, behind: Option<Behind>) -> Namespace {
+        let client = client.hold_closes();
+        if !client.sharing().owns_contents() {
             // What it locks is locked for other nodes too, and must stay so while it does nothing else.
             client.keep_alive();
         }
-        let alone = Arc::new(AtomicBool::new(exclusive));
-        Namespace { client, exclusive, alone, behind: behind.map(Arc::new), usage: Arc::default() }
+        Namespace { client, behind: behind.map(Arc::new), usage: Arc::default() }
     }
 
     /// Sends what is held back of a file. Returns whether there was anything.
@@ -55,9 +45,9 @@ impl Namespace {
         self.client.session()
     }
 
-    /// For the end of being alone.
-    pub fn alone(&self) -> Alone {
-        Alone { client: Arc::clone(&self.client), alone: Arc::clone(&self.alone) }
+    /// Who uses it.
+    pub fn client(&self) -> Arc<Client> {
+        Arc::clone(&self.client)
     }
 
     /// For the end of the mount.
@@ -73,29 +63,9 @@ impl Namespace {
     }
 }
 
-/// What a namespace takes for true because nobody else uses it.
-pub struct Alone {
-    client: Arc<Client>,
-    alone: Arc<AtomicBool>,
-}
-
-impl Alone {
-    /// It is true no more: names and attributes are asked for from now on. What the kernel has been told before is not
-    /// called back.
-    pub fn end(&self) {
-        self.alone.store(false, Ordering::Release);
-        self.client.no_longer_alone();
-    }
-}
-
 impl FileSystem for Namespace {
-    fn cache_for(&self) -> Duration {
-        if self.alone.load(Ordering::Acquire) { EXCLUSIVE_CACHE } else { Duration::ZERO }
-    }
-
-    fn owns_contents(&self) -> bool {
-        // Whoever comes nevertheless makes new files: see `alone`.
-        self.exclusive
+    fn sharing(&self) -> Sharing {
+        self.client.sharing()
     }
 
     fn lookup(&self, parent: u64, name: &[u8]) -> Result<Attr> {
@@ -196,7 +166,7 @@ impl FileSystem for Namespace {
     }
 
     fn append(&self, id: u64, ino: u64, offset: u64, bytes: &[u8]) -> Result<()> {
-        if self.exclusive {
+        if self.sharing().owns_contents() {
             // Only this kernel writes, so the end is where it believes.
             return self.client.write(ino, offset, bytes);
         }
@@ -278,11 +248,6 @@ impl FileSystem for Namespace {
 
     fn removexattr(&self, id: u64, ino: u64, name: &[u8]) -> Result<()> {
         self.client.numbered(id).removexattr(ino, name)
-    }
-
-    fn locks(&self) -> bool {
-        // With no other client, the kernel's own locks say all, and cost nothing.
-        !self.exclusive
     }
 
     fn test_lock(&self, ino: u64, owner: u64, lock: &FileLock) -> Result<Option<FileLock>> {

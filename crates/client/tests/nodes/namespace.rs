@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use client::{Client, Errno, ROOT, SetAttr};
+use client::{Client, Errno, ROOT, SetAttr, Sharing};
 use wire::data::message::{AllocateMode, RenameMode};
 
 use crate::support::{Cluster, ME, everywhere, pattern};
@@ -186,7 +186,7 @@ fn appends_from_several_clients_lose_nothing() {
 #[test]
 fn what_a_client_that_is_alone_knows_of_a_folder_is_what_the_shard_knows() {
     let cluster = Cluster::start(3, 64 << 20);
-    let alone = cluster.client().alone();
+    let alone = cluster.client().with_sharing(Sharing::Exclusive);
     alone.look_around();
     let folder = alone.mkdir(ROOT, b"d", 0o755, &ME).unwrap().ino;
     // A client for each look: it has asked nobody before.

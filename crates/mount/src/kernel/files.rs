@@ -1,11 +1,12 @@
 //! Open files: their handles. Their bytes are in [`super::contents`].
 //!
 //! A handle is no more than [`DIRECT`], [`PASSED_THROUGH`] or [`CACHED`] and its number ([`FileSystem::handle`]); what
-//! else there is to know goes by the inode. So it means the same to any process that serves the mount.
+//! else there is to know goes by the inode. So it means the same to any process that serves the mount. Who gets which
+//! of them is in [`client::Sharing::way`].
 
 use std::os::fd::{AsFd, OwnedFd};
 
-use client::{Attr, Errno};
+use client::{Attr, Errno, Opener, Way};
 use fuse::abi::{CreateIn, FlushIn, OpenIn, OpenOut, RELEASE_FLOCK_UNLOCK, ReleaseIn, SeekIn, open_flag};
 use fuse::backing::BackingId;
 use fuse::reply::Reply;
@@ -13,7 +14,7 @@ use fuse::request::Request;
 use rustix::fs::OFlags;
 
 use super::names::creator;
-use super::pages::Way;
+use super::pages::Joined;
 use super::{Kernel, attributes, done};
 use crate::filesystem::{FileSystem, Result, Seek};
 use crate::ledger::book::Record;
@@ -107,7 +108,7 @@ impl<F: FileSystem> Kernel<F> {
     }
 
     pub(super) fn flush(&self, ino: u64, flush: &FlushIn, reply: Reply) {
-        if self.filesystem.locks() {
+        if !self.filesystem.sharing().owns_contents() {
             let flushed = self.filesystem.flush(ino, number_of(flush.fh));
             // Whatever came of that, locks do not stay.
             return done(self.release_ranges(ino, flush.lock_owner).and(flushed), reply);
@@ -145,8 +146,11 @@ impl<F: FileSystem> Kernel<F> {
         // The kernel keeps pages of a file, for handles or for mappings, or passes it through, not both.
         let may_pass = self.may_pass(ino, mode) && !self.contents.pages.is_open(ino);
         let backing = if may_pass { self.passthrough.open(ino, register) } else { None };
-        let (backing_id, keep) =
-            backing.map_or_else(|| self.choose_way(ino, write), |number| (number, false));
+        let opener = Opener { has_object: backing.is_some(), writes: write };
+        let (backing_id, keep) = match (self.filesystem.sharing().way(opener), backing) {
+            (Way::PassedThrough, Some(number)) => (number, false),
+            (way, _) => self.join(ino, way),
+        };
         self.ledger.opened(request.unique(), ino, write, backing_id);
         self.handle(backing_id, keep)
     }
@@ -161,11 +165,12 @@ impl<F: FileSystem> Kernel<F> {
         OpenOut { fh: self.filesystem.handle() << WAY_BITS | way, open_flags, backing_id }
     }
 
-    /// What the ledger says of a handle that is not passed through, and whether the pages that are there stay.
-    fn choose_way(&self, ino: u64, write: bool) -> (u32, bool) {
-        match self.contents.pages.open(ino, write, self.filesystem.owns_contents()) {
-            Way::Past => (NO_BACKING, false),
-            Way::Through { keep } => (PAGES, keep),
+    /// What the ledger says of a handle that is not passed through, and would go this `way` if it were the first; and
+    /// whether the pages that are there stay.
+    fn join(&self, ino: u64, way: Way) -> (u32, bool) {
+        match self.contents.pages.open(ino, way) {
+            Joined::Direct => (NO_BACKING, false),
+            Joined::Cached { keep } => (PAGES, keep),
         }
     }
 

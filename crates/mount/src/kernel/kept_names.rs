@@ -26,8 +26,8 @@ impl Names {
         Names { notifier: Notifier::new(device), epochs: negotiated.minor >= MINOR_EPOCHS }
     }
 
-    /// Returns when the kernel asks again for every name. Only where [`crate::filesystem::FileSystem::cache_for`] has
-    /// become zero.
+    /// Returns when the kernel asks again for every name. Only where
+    /// [`client::Sharing::names_kept`] has become zero.
     ///
     /// # Errors
     /// What the device says.

@@ -1,10 +1,7 @@
-//! The kernel's pages of open files: which handles go through them, and what goes past them.
+//! The kernel's pages of open files: which handles go through them (cached), and what goes past them (direct).
 //!
-//! | who opens a file that nobody has open | its handles, until the last is closed |
-//! |---|---|
-//! | anybody, where the kernel can have the object itself | passed through: never here |
-//! | a reader, where nobody else changes what is in files | through the kernel's pages: with its read-ahead, from memory when read again |
-//! | anybody else | past the pages: every read and write comes to us |
+//! How the first handle of a file goes says [`client::Sharing::way`]; those that follow go as it does, until the last
+//! is closed. Files that are passed through are never here.
 //!
 //! Nobody says when a file is mapped. A mapping always is the kernel's pages, also of a file whose handles go past
 //! them; and O_DIRECT goes past them also where handles go through. [`beside`] keeps the two coherent.
@@ -22,6 +19,7 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard};
 
+use client::Way;
 use rustix::fs::{AtFlags, StatxFlags};
 
 use beside::Beside;
@@ -54,13 +52,13 @@ struct Handles<T> {
     beside: Beside<T>,
 }
 
-/// How a handle goes.
+/// How a handle goes that is not passed through.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
+pub enum Joined {
     /// Every read and write comes to us.
-    Past,
+    Direct,
     /// Through the kernel's pages; `keep` those that are there.
-    Through { keep: bool },
+    Cached { keep: bool },
 }
 
 impl<T> Default for Pages<T> {
@@ -70,12 +68,11 @@ impl<T> Default for Pages<T> {
 }
 
 impl<T> Pages<T> {
-    /// Counts one more handle on `ino`. The first that is open says for all which way they go: through the cache if it
-    /// only reads and that is `allowed`.
-    pub fn open(&self, ino: u64, write: bool, allowed: bool) -> Way {
+    /// Counts one more handle on `ino`. The first that is open says for all which way they go.
+    pub fn open(&self, ino: u64, way: Way) -> Joined {
         let State { open, kept, .. } = &mut *self.lock();
         let handles = open.entry(ino).or_insert_with(|| {
-            let cached = allowed && !write;
+            let cached = way == Way::Cached;
             // The kernel drops what it has where it is not told to keep it.
             let filled = if cached && kept.contains(&ino) { Ranges::all() } else { Ranges::default() };
             Handles { cached, count: 0, beside: Beside::new(filled) }
@@ -83,13 +80,13 @@ impl<T> Pages<T> {
         handles.count += 1;
         if !handles.cached {
             kept.remove(&ino);
-            return Way::Past;
+            return Joined::Direct;
         }
         if kept.len() == KEPT_MAX {
             kept.clear();
         }
         let known = !kept.insert(ino);
-        Way::Through { keep: known || handles.count > 1 }
+        Joined::Cached { keep: known || handles.count > 1 }
     }
 
     /// The pages of no file are true any more: those of the files that are returned, which are open, are to be dropped.
@@ -203,42 +200,41 @@ pub fn read_ahead(mountpoint: &Path, bytes: u32) {
 mod tests {
     use super::*;
 
-    const NEW: Way = Way::Through { keep: false };
-    const KNOWN: Way = Way::Through { keep: true };
+    const NEW: Joined = Joined::Cached { keep: false };
+    const KNOWN: Joined = Joined::Cached { keep: true };
 
     #[test]
     fn the_first_handle_decides_for_all_until_none_is_open() {
         let pages = Pages::<()>::default();
-        assert_eq!(pages.open(1, false, true), NEW);
-        assert_eq!(pages.open(1, true, true), KNOWN, "a writer joins readers in the cache");
-        assert_eq!(pages.open(2, true, true), Way::Past);
-        assert_eq!(pages.open(2, false, true), Way::Past, "a reader joins a writer");
+        assert_eq!(pages.open(1, Way::Cached), NEW);
+        assert_eq!(pages.open(1, Way::Direct), KNOWN, "a writer joins readers in the cache");
+        assert_eq!(pages.open(2, Way::Direct), Joined::Direct);
+        assert_eq!(pages.open(2, Way::Cached), Joined::Direct, "a reader joins a writer");
         pages.close(2);
-        assert_eq!(pages.open(2, false, true), Way::Past);
+        assert_eq!(pages.open(2, Way::Cached), Joined::Direct);
         (0..2).for_each(|_| pages.close(2));
-        assert_eq!(pages.open(2, false, true), NEW);
+        assert_eq!(pages.open(2, Way::Cached), NEW);
     }
 
     #[test]
     fn pages_are_kept_until_somebody_goes_past_them() {
         let pages = Pages::<()>::default();
-        let visit = |write, allowed| {
-            let way = pages.open(1, write, allowed);
+        let visit = |way| {
+            let joined = pages.open(1, way);
             pages.close(1);
-            way
+            joined
         };
-        assert_eq!([visit(false, true), visit(false, true)], [NEW, KNOWN]);
-        assert_eq!([visit(true, true), visit(false, true)], [Way::Past, NEW]);
-        assert_eq!([visit(false, false), visit(false, true)], [Way::Past, NEW]);
+        assert_eq!([visit(Way::Cached), visit(Way::Cached)], [NEW, KNOWN]);
+        assert_eq!([visit(Way::Direct), visit(Way::Cached)], [Joined::Direct, NEW]);
     }
 
     #[test]
     fn pages_that_may_be_there_are_dropped_before_a_write_that_goes_past_them() {
         let pages = Pages::<()>::default();
         let begin = |ino| pages.begin(ino, 0..4096).1;
-        assert_eq!((pages.open(1, false, true), begin(1)), (NEW, Step::Change), "the kernel has none");
+        assert_eq!((pages.open(1, Way::Cached), begin(1)), (NEW, Step::Change), "the kernel has none");
         pages.close(1);
-        assert_eq!((pages.open(1, false, true), begin(1)), (KNOWN, Step::Drop), "it has kept them");
+        assert_eq!((pages.open(1, Way::Cached), begin(1)), (KNOWN, Step::Drop), "it has kept them");
         pages.adopt(2, false, 1);
         assert_eq!(begin(2), Step::Drop, "a former process may have filled some");
         assert_eq!(begin(3), Step::Change, "it is passed through");
@@ -248,8 +244,8 @@ mod tests {
     fn what_a_former_process_opened_counts() {
         let pages = Pages::<()>::default();
         pages.adopt(1, true, 1);
-        assert_eq!(pages.open(1, true, true), KNOWN);
+        assert_eq!(pages.open(1, Way::Direct), KNOWN);
         pages.adopt(2, false, 1);
-        assert_eq!(pages.open(2, false, true), Way::Past);
+        assert_eq!(pages.open(2, Way::Cached), Joined::Direct);
     }
 }

@@ -12,7 +12,7 @@ use super::Mounts;
 use crate::folder::of_id;
 use crate::mount_table::MountTable;
 
-/// The file that tells later processes of the mount, and where the present one listens, as `mount::sharing` has them.
+/// The file that tells later processes of the mount, and where the present one listens, as `mount::demotion` has them.
 const MARK: &str = "shared";
 const SOCKET: &str = "share.sock";
 
