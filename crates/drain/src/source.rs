@@ -11,11 +11,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use rustix::io::Errno;
-use stage::pfs::Pfs;
-use stage::tree::{Found, Listing, New, OpenFile, Placement, Result, Tree, Usage, Xattr};
+use stage::pfs::{Pfs, PfsFile};
+use stage::tree::{self, Found, Listing, OpenFile, Result, TargetFile, Tree, Xattr};
 use stage::version::{self, Version};
 use wire::control::Side;
-use wire::data::{Attr, SetAttr};
+use wire::data::Attr;
 
 /// Files on this node.
 pub(crate) struct Source;
@@ -27,10 +27,6 @@ impl Tree for Source {
 
     fn show(&self, path: &Path) -> String {
         Pfs.show(path)
-    }
-
-    fn placement(&self) -> Placement {
-        Pfs.placement()
     }
 
     // The flash is this host's, and so is its clock.
@@ -48,7 +44,7 @@ impl Tree for Source {
     }
 
     fn open(&self, file: &Found) -> Result<Box<dyn OpenFile>> {
-        let opened = Pfs.open(file)?;
+        let opened = Pfs.open_file(file)?;
         settled(opened.sync())?;
         let attr = opened.attributes()?;
         if Version::of(&attr) != Version::of(&file.attr) {
@@ -57,53 +53,15 @@ impl Tree for Source {
         let found = Mutex::new(Some(attr));
         Ok(Box::new(SourceFile { file: opened, found }))
     }
+}
 
+impl tree::Source for Source {
     fn read_link(&self, link: &Found) -> Result<PathBuf> {
         Pfs.read_link(link)
     }
 
     fn xattrs(&self, entry: &Found) -> Result<Vec<Xattr>> {
         Pfs.xattrs(entry)
-    }
-
-    fn usage(&self) -> Option<Usage> {
-        None
-    }
-
-    fn reopen(&self, _: &Found) -> Result<Box<dyn OpenFile>> {
-        Err(Errno::ROFS)
-    }
-
-    fn create(&self, _: &Path) -> Result<(Found, Box<dyn OpenFile>)> {
-        Err(Errno::ROFS)
-    }
-
-    fn make(&self, _: &Path, _: New<'_>) -> Result<Found> {
-        Err(Errno::ROFS)
-    }
-
-    fn link(&self, _: &Found, _: &Path) -> Result<()> {
-        Err(Errno::ROFS)
-    }
-
-    fn rename(&self, _: &Path, _: &Path) -> Result<()> {
-        Err(Errno::ROFS)
-    }
-
-    fn remove(&self, _: &Path) -> Result<()> {
-        Err(Errno::ROFS)
-    }
-
-    fn sync_folder(&self, _: &Path) -> Result<()> {
-        Err(Errno::ROFS)
-    }
-
-    fn set(&self, _: &Found, _: &SetAttr) -> Result<()> {
-        Err(Errno::ROFS)
-    }
-
-    fn set_xattr(&self, _: &Found, _: &Xattr) -> Result<()> {
-        Err(Errno::ROFS)
     }
 }
 
@@ -117,7 +75,7 @@ fn settled(synced: Result<()>) -> Result<()> {
 }
 
 struct SourceFile {
-    file: Box<dyn OpenFile>,
+    file: PfsFile,
     /// What it was when it was opened, for the first who asks.
     found: Mutex<Option<Attr>>,
 }
@@ -132,10 +90,6 @@ impl OpenFile for SourceFile {
         self.file.read_at(buffer, offset)
     }
 
-    fn write_at(&self, _: &[u8], _: u64) -> Result<()> {
-        Err(Errno::ROFS)
-    }
-
     fn has_holes(&self, attr: &Attr) -> Result<bool> {
         self.file.has_holes(attr)
     }
@@ -144,19 +98,7 @@ impl OpenFile for SourceFile {
         self.file.next_data(offset)
     }
 
-    fn set_size(&self, _: u64) -> Result<()> {
-        Err(Errno::ROFS)
-    }
-
-    fn sync(&self) -> Result<()> {
-        Ok(())
-    }
-
     fn forget_cached(&self) -> Result<()> {
         self.file.forget_cached()
-    }
-
-    fn close(&self) -> Result<()> {
-        self.file.close()
     }
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use rustix::fs::{AtFlags, RenameFlags};
 use rustix::io::Errno;
 use stage::pfs::Pfs;
-use stage::tree::{Found, Listing, New, OpenFile, Placement, Result, Tree, Usage, Xattr};
+use stage::tree::{self, Found, Listing, New, OpenFile, Placement, Result, TargetFile, Tree, Xattr};
 use wire::control::Side;
 use wire::data::SetAttr;
 
@@ -81,10 +81,6 @@ impl Tree for Target {
         self.files.show(path)
     }
 
-    fn placement(&self) -> Placement {
-        self.files.placement()
-    }
-
     fn find(&self, path: &Path) -> Result<Found> {
         let found = self.files.find(&self.reach(path)?.path())?;
         Ok(Found { path: path.to_owned(), ..found })
@@ -113,18 +109,20 @@ impl Tree for Target {
     fn open(&self, file: &Found) -> Result<Box<dyn OpenFile>> {
         self.with(file, |file| self.files.open(file))
     }
+}
 
-    fn reopen(&self, file: &Found) -> Result<Box<dyn OpenFile>> {
+impl tree::Target for Target {
+    fn placement(&self) -> Placement {
+        self.files.placement()
+    }
+
+    fn reopen(&self, file: &Found) -> Result<Box<dyn TargetFile>> {
         self.with(file, |file| self.files.reopen(file))
     }
 
-    fn create(&self, path: &Path) -> Result<(Found, Box<dyn OpenFile>)> {
+    fn create(&self, path: &Path) -> Result<(Found, Box<dyn TargetFile>)> {
         let (found, file) = self.files.create(&self.reach(path)?.path())?;
         Ok((Found { path: path.to_owned(), ..found }, file))
-    }
-
-    fn read_link(&self, link: &Found) -> Result<PathBuf> {
-        self.with(link, |link| self.files.read_link(link))
     }
 
     fn make(&self, path: &Path, new: New<'_>) -> Result<Found> {
@@ -153,6 +151,10 @@ impl Tree for Target {
         self.files.remove(&self.reach(path)?.path())
     }
 
+    fn remove_folder(&self, path: &Path) -> Result<()> {
+        self.files.remove_folder(&self.reach(path)?.path())
+    }
+
     fn sync_folder(&self, path: &Path) -> Result<()> {
         self.files.sync_folder(&below::inside(&self.root, path)?.path())
     }
@@ -161,16 +163,8 @@ impl Tree for Target {
         self.with(entry, |entry| self.files.set(entry, change))
     }
 
-    fn xattrs(&self, entry: &Found) -> Result<Vec<Xattr>> {
-        self.with(entry, |entry| self.files.xattrs(entry))
-    }
-
     fn set_xattr(&self, entry: &Found, xattr: &Xattr) -> Result<()> {
         self.with(entry, |entry| self.files.set_xattr(entry, xattr))
-    }
-
-    fn usage(&self) -> Option<Usage> {
-        None
     }
 }
 

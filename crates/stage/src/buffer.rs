@@ -1,4 +1,5 @@
-//! The buffer side: [`Namespace`] is what a stage needs of a buffer's file tree, [`Buffer`] makes a [`Tree`] of it.
+//! The buffer side: [`Namespace`] is what a stage needs of a buffer's file tree, [`Buffer`] makes a [`Source`] or a
+//! [`Target`] of it.
 //!
 //! The client library knows inodes, a stage knows paths; the numbers of folders are remembered here.
 //!
@@ -6,13 +7,12 @@
 
 mod batch;
 mod file;
+mod namespace;
 mod remote;
 mod resolve;
 
 use std::collections::HashMap;
 use std::ffi::OsString;
-use std::ops::Range;
-use std::os::fd::OwnedFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -20,13 +20,14 @@ use std::time::Instant;
 
 use rustix::io::Errno;
 use wire::control::Side;
-use wire::data::{Attr, Creator, DirEntry, FileKind, ROOT, SetAttr, Time};
+use wire::data::{Attr, Creator, DirEntry, FileKind, ROOT, SetAttr};
 
 use self::batch::BufferBatch;
 use self::file::BufferFile;
+pub use self::namespace::Namespace;
 use crate::tree::{
-    Batch, Found, Listing, New, OpenFile, Opened, Placement, Result, Survey, Tree, Usage, Xattr, keeps_xattr,
-    on_one_line, split,
+    Batch, Found, Listing, New, OpenFile, Opened, Placement, Result, Source, Survey, Target, TargetFile,
+    Tree, Usage, Xattr, keeps_xattr, on_one_line, split,
 };
 
 /// What of a batch of files is read when they are opened, bytes: of each file at most, and together.
@@ -35,81 +36,6 @@ const AHEAD_MAX: u64 = 1 << 20;
 
 /// Folders whose inode numbers are remembered; all are forgotten when there are more.
 const FOLDERS_REMEMBERED_MAX: usize = 4096;
-
-/// The operations that a stage needs of a buffer. Numbers, names and errors mean what they mean in POSIX.
-#[expect(missing_docs, reason = "each is the POSIX call of its name")]
-pub trait Namespace: Send + Sync {
-    fn lookup(&self, parent: u64, name: &[u8]) -> Result<Attr>;
-    fn getattr(&self, ino: u64) -> Result<Attr>;
-    fn setattr(&self, ino: u64, set: &SetAttr) -> Result<Attr>;
-    fn mkdir(&self, parent: u64, name: &[u8], mode: u32, creator: &Creator) -> Result<Attr>;
-    /// Makes a pipe, socket or device node.
-    fn mknod(&self, parent: u64, name: &[u8], kind: FileKind, rdev: u64, creator: &Creator) -> Result<Attr>;
-    fn symlink(&self, parent: u64, name: &[u8], target: &[u8], creator: &Creator) -> Result<Attr>;
-    fn link(&self, ino: u64, parent: u64, name: &[u8]) -> Result<Attr>;
-    /// Makes a regular file that must not exist; it is then open for writing.
-    fn create(&self, parent: u64, name: &[u8], mode: u32, creator: &Creator) -> Result<Attr>;
-    fn open(&self, ino: u64) -> Result<()>;
-    /// Opens files for reading; gives their attributes, in order.
-    fn open_all(&self, inos: &[u64]) -> Vec<Result<Attr>> {
-        inos.iter().map(|ino| self.open(*ino).and_then(|()| self.getattr(*ino))).collect()
-    }
-    /// The beginnings of files, as (inode, length), in order, where that is less work than reading each by itself.
-    fn read_all(&self, files: &[(u64, usize)]) -> Vec<Option<Vec<u8>>> {
-        files.iter().map(|_| None).collect()
-    }
-    /// Attributes and names of extended attributes of files, in order.
-    fn survey(&self, inos: &[u64]) -> Vec<client::Survey> {
-        inos.iter().map(|ino| (self.getattr(*ino), self.listxattr(*ino))).collect()
-    }
-    /// Opens a file for writing.
-    fn reopen(&self, ino: u64) -> Result<()>;
-    /// Closes what `create` and `reopen` (`write`) or `open` opened.
-    fn close(&self, ino: u64, write: bool) -> Result<()>;
-    fn read(&self, ino: u64, offset: u64, buffer: &mut [u8]) -> Result<usize>;
-    fn write(&self, ino: u64, offset: u64, bytes: &[u8]) -> Result<()>;
-    /// The next range that holds data at or after `offset`; `None`: only a hole to the end.
-    fn next_data(&self, ino: u64, offset: u64) -> Result<Option<Range<u64>>>;
-    /// Where the next hole at or after `offset` begins; `size`, the file's, where there is none before its end.
-    fn next_hole(&self, ino: u64, offset: u64, size: u64) -> Result<u64>;
-    /// Makes a file's contents survive a power loss.
-    fn fsync(&self, ino: u64) -> Result<()>;
-    /// The same for many files.
-    fn fsync_many(&self, inos: &[u64]) -> Result<()> {
-        inos.iter().try_for_each(|ino| self.fsync(*ino))
-    }
-    /// Makes every name and attribute set so far survive a power loss.
-    fn sync_metadata(&self) -> Result<()>;
-    /// Where a range of a file lies, if that is in one object: its fragment, and the offset there.
-    fn place(&self, _ino: u64, _offset: u64, _len: u64) -> Option<(u32, u64)> {
-        None
-    }
-    /// The object of a file on a fragment, open for reading and writing, where that is on this host. ENOENT: nothing
-    /// was written to it yet.
-    fn object(&self, _ino: u64, _fragment: u32) -> Result<OwnedFd> {
-        Err(Errno::NOTSUP)
-    }
-    /// Bytes up to `end` of a file were written to an object of it, whose time of change is `mtime`.
-    fn wrote(&self, _ino: u64, _end: u64, _mtime: Time) {}
-    /// Whether somebody has it open for writing, or may have.
-    fn is_written(&self, _ino: u64) -> Result<bool> {
-        Ok(false)
-    }
-    fn unlink(&self, parent: u64, name: &[u8]) -> Result<()>;
-    fn rename(&self, parent: u64, name: &[u8], new_parent: u64, new_name: &[u8]) -> Result<()>;
-    /// A page of entries after `cookie` (0: from the start), without `.` and `..`; empty at the end.
-    fn readdir(&self, ino: u64, cookie: u64) -> Result<Vec<DirEntry>>;
-    fn readlink(&self, ino: u64) -> Result<Vec<u8>>;
-    fn getxattr(&self, ino: u64, name: &[u8]) -> Result<Vec<u8>>;
-    fn setxattr(&self, ino: u64, name: &[u8], value: &[u8]) -> Result<()>;
-    fn listxattr(&self, ino: u64) -> Result<Vec<Vec<u8>>>;
-    /// How full the buffer is.
-    fn usage(&self) -> Result<Usage>;
-    /// Files whose checksums were lost, each with a fragment that has a part of it.
-    fn unverified(&self) -> Result<Vec<(u64, u32)>> {
-        Ok(Vec::new())
-    }
-}
 
 /// The buffer side of a stage.
 pub struct Buffer<N> {
@@ -195,10 +121,6 @@ impl<N: Namespace + 'static> Tree for Buffer<N> {
         format!("{}/{}", self.name, on_one_line(path))
     }
 
-    fn placement(&self) -> Placement {
-        Placement::InPlace
-    }
-
     fn find(&self, path: &Path) -> Result<Found> {
         let attr = if path.as_os_str().is_empty() {
             self.namespace.getattr(ROOT)?
@@ -211,11 +133,6 @@ impl<N: Namespace + 'static> Tree for Buffer<N> {
 
     fn locate(&self, path: &Path) -> Result<Found> {
         resolve::resolve(self, path)
-    }
-
-    fn known(&self, ino: u64, path: &Path) -> Result<Found> {
-        let attr = self.namespace.getattr(ino)?;
-        if attr.nlink == 0 { Err(Errno::NOENT) } else { Ok(found(path, attr)) }
     }
 
     fn list<'a>(&'a self, folder: &Found) -> Result<Listing<'a>> {
@@ -238,8 +155,15 @@ impl<N: Namespace + 'static> Tree for Buffer<N> {
     }
 
     fn open(&self, file: &Found) -> Result<Box<dyn OpenFile>> {
-        self.namespace.open(file.attr.ino)?;
+        self.namespace.open(file.attr.ino, false)?;
         Ok(Box::new(BufferFile::for_reading(self.namespace.clone(), file.attr.ino, None)))
+    }
+}
+
+impl<N: Namespace + 'static> Source for Buffer<N> {
+    fn known(&self, ino: u64, path: &Path) -> Result<Found> {
+        let attr = self.namespace.getattr(ino)?;
+        if attr.nlink == 0 { Err(Errno::NOENT) } else { Ok(found(path, attr)) }
     }
 
     fn open_all(&self, files: &[&Found]) -> Option<Vec<Result<Opened>>> {
@@ -264,19 +188,38 @@ impl<N: Namespace + 'static> Tree for Buffer<N> {
         Some(survey.collect())
     }
 
-    fn reopen(&self, file: &Found) -> Result<Box<dyn OpenFile>> {
-        self.namespace.reopen(file.attr.ino)?;
+    fn read_link(&self, link: &Found) -> Result<PathBuf> {
+        self.namespace.readlink(link.attr.ino).map(|text| OsString::from_vec(text).into())
+    }
+
+    fn is_written(&self, file: &Found) -> Result<bool> {
+        self.namespace.is_written(file.attr.ino)
+    }
+
+    fn xattrs(&self, entry: &Found) -> Result<Vec<Xattr>> {
+        let ino = entry.attr.ino;
+        self.kept(ino, self.namespace.listxattr(ino)?)
+    }
+
+    fn unverified(&self) -> Result<HashMap<u64, u32>> {
+        Ok(self.namespace.unverified()?.into_iter().collect())
+    }
+}
+
+impl<N: Namespace + 'static> Target for Buffer<N> {
+    fn placement(&self) -> Placement {
+        Placement::InPlace
+    }
+
+    fn reopen(&self, file: &Found) -> Result<Box<dyn TargetFile>> {
+        self.namespace.open(file.attr.ino, true)?;
         Ok(Box::new(BufferFile::for_writing(self.namespace.clone(), file.attr.ino)))
     }
 
-    fn create(&self, path: &Path) -> Result<(Found, Box<dyn OpenFile>)> {
+    fn create(&self, path: &Path) -> Result<(Found, Box<dyn TargetFile>)> {
         let (parent, name) = self.parent(path)?;
         let attr = self.namespace.create(parent, name, 0o600, &self.creator)?;
         Ok((found(path, attr), Box::new(BufferFile::for_writing(self.namespace.clone(), attr.ino))))
-    }
-
-    fn read_link(&self, link: &Found) -> Result<PathBuf> {
-        self.namespace.readlink(link.attr.ino).map(|text| OsString::from_vec(text).into())
     }
 
     fn make(&self, path: &Path, new: New<'_>) -> Result<Found> {
@@ -310,25 +253,21 @@ impl<N: Namespace + 'static> Tree for Buffer<N> {
         self.namespace.unlink(parent, name)
     }
 
-    fn begin_batch(&self, _folder: &Found) -> Result<Option<Box<dyn Batch>>> {
-        Ok(Some(Box::new(BufferBatch(self.namespace.clone()))))
-    }
-
-    fn is_written(&self, file: &Found) -> Result<bool> {
-        self.namespace.is_written(file.attr.ino)
+    fn remove_folder(&self, path: &Path) -> Result<()> {
+        let (parent, name) = self.parent(path)?;
+        self.namespace.rmdir(parent, name)
     }
 
     fn sync_folder(&self, _path: &Path) -> Result<()> {
         self.namespace.sync_metadata()
     }
 
-    fn set(&self, entry: &Found, change: &SetAttr) -> Result<()> {
-        self.namespace.setattr(entry.attr.ino, change).map(drop)
+    fn begin_batch(&self, _folder: &Found) -> Result<Option<Box<dyn Batch>>> {
+        Ok(Some(Box::new(BufferBatch(self.namespace.clone()))))
     }
 
-    fn xattrs(&self, entry: &Found) -> Result<Vec<Xattr>> {
-        let ino = entry.attr.ino;
-        self.kept(ino, self.namespace.listxattr(ino)?)
+    fn set(&self, entry: &Found, change: &SetAttr) -> Result<()> {
+        self.namespace.setattr(entry.attr.ino, change).map(drop)
     }
 
     fn set_xattr(&self, entry: &Found, (name, value): &Xattr) -> Result<()> {
@@ -337,10 +276,6 @@ impl<N: Namespace + 'static> Tree for Buffer<N> {
 
     fn usage(&self) -> Option<Usage> {
         self.namespace.usage().ok()
-    }
-
-    fn unverified(&self) -> Result<HashMap<u64, u32>> {
-        Ok(self.namespace.unverified()?.into_iter().collect())
     }
 }
 

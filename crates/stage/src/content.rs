@@ -8,14 +8,13 @@ use crate::blocks::{self, BLOCK_BYTES};
 use crate::checksum::Checksum;
 use crate::context::Context;
 use crate::fault::{Cause, Fault, Tried};
-use crate::tree::{OpenFile, Tree};
+use crate::tree::{OpenFile, TargetFile, Tree};
 
 /// An open file and where it is.
-#[derive(Clone)]
-pub(crate) struct Opened {
+pub(crate) struct Opened<F: ?Sized = dyn OpenFile> {
     pub(crate) tree: Arc<dyn Tree>,
     pub(crate) path: PathBuf,
-    pub(crate) file: Arc<dyn OpenFile>,
+    pub(crate) file: Arc<F>,
     /// It occupies less than its size: worth asking where its data is.
     pub(crate) sparse: bool,
 }
@@ -39,7 +38,7 @@ impl Piece<'_> {
 pub(crate) fn copy(
     context: &Context,
     source: &Opened,
-    target: &Opened,
+    target: &Opened<dyn TargetFile>,
     size: u64,
     runs: &[Range<usize>],
     moved: impl Fn(&Piece<'_>),
@@ -55,9 +54,9 @@ pub(crate) fn copy(
 }
 
 /// Hands every piece of the blocks to `take`, in order; gives the blocks' checksums.
-pub(crate) fn read(
+pub(crate) fn read<F: OpenFile + ?Sized>(
     context: &Context,
-    from: &Opened,
+    from: &Opened<F>,
     size: u64,
     runs: &[Range<usize>],
     mut take: impl FnMut(&Piece<'_>) -> Result<(), Fault>,
@@ -138,7 +137,7 @@ impl Blocks {
 }
 
 /// Where data comes next in `position..end`; empty at `end` if there is none.
-fn next_data(from: &Opened, position: u64, end: u64) -> Result<Range<u64>, Fault> {
+fn next_data<F: OpenFile + ?Sized>(from: &Opened<F>, position: u64, end: u64) -> Result<Range<u64>, Fault> {
     if !from.sparse {
         return Ok(position..end);
     }
@@ -148,9 +147,9 @@ fn next_data(from: &Opened, position: u64, end: u64) -> Result<Range<u64>, Fault
 }
 
 /// Reads some bytes, at least one.
-fn read_some<'b>(
+fn read_some<'b, F: OpenFile + ?Sized>(
     context: &Context,
-    from: &Opened,
+    from: &Opened<F>,
     offset: u64,
     block: &'b mut [u8],
 ) -> Result<&'b [u8], Fault> {

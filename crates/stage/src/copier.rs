@@ -10,7 +10,7 @@ use crate::context::Context;
 use crate::fault::Fault;
 use crate::monitor::Tally;
 use crate::queue::Host;
-use crate::tree::Found;
+use crate::tree::{Found, TargetFile};
 
 /// A file that is being copied.
 pub(crate) struct Transfer {
@@ -18,7 +18,7 @@ pub(crate) struct Transfer {
     pub(crate) source: Opened,
     /// The source as it was when it was opened.
     pub(crate) found: Found,
-    pub(crate) target: Opened,
+    pub(crate) target: Opened<dyn TargetFile>,
     /// The target under its working name.
     pub(crate) made: Found,
     /// How the buffer's side of it is spread over storage nodes that copy, and its inode there; `None`: one host

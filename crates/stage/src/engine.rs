@@ -31,7 +31,7 @@ use crate::sides::Sides;
 use crate::strays;
 use crate::task::Task;
 use crate::times;
-use crate::tree::Tree;
+use crate::tree::{Source, Target};
 
 /// As many workers as one stage has at most: files are in turn read, written, synced and read back, so that a few more
 /// than the processors keep both sides busy; a multiple of that only makes disks seek.
@@ -39,8 +39,9 @@ const WORKERS_MAX: usize = 8;
 
 /// Both sides of a stage and how it works.
 pub struct Engine {
-    pfs: Arc<dyn Tree>,
-    buffer: Arc<dyn Tree>,
+    direction: Direction,
+    source: Arc<dyn Source>,
+    target: Arc<dyn Target>,
     retry_pause: Duration,
     workers: usize,
     /// The fragment that is on this host.
@@ -54,16 +55,24 @@ impl Engine {
     pub fn new<N: Namespace + 'static>(spec: &StageSpec, namespace: impl Into<Arc<N>>) -> Engine {
         let creator = Creator { uid: spec.owner.uid, gid: spec.owner.gid, umask: 0 };
         let buffer = Buffer::<N>::new(namespace, &spec.buffer_name, creator);
-        Engine::between(Arc::new(Pfs), Arc::new(buffer))
+        Engine::between(spec.direction, Pfs, buffer)
     }
 
-    /// Stages between two trees.
-    pub fn between(pfs: Arc<dyn Tree>, buffer: Arc<dyn Tree>) -> Engine {
+    /// Stages between two trees that can be either side.
+    pub fn between(
+        direction: Direction,
+        pfs: impl Source + Target + 'static,
+        buffer: impl Source + Target + 'static,
+    ) -> Engine {
+        let (source, target): (Arc<dyn Source>, Arc<dyn Target>) = match direction {
+            Direction::In => (Arc::new(pfs), Arc::new(buffer)),
+            Direction::Out => (Arc::new(buffer), Arc::new(pfs)),
+        };
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         let workers = WORKERS_MAX.min(2 * processors);
         let retry_pause = RETRY_PAUSE;
         let (remote_nodes, at) = (Arc::default(), Arc::default());
-        Engine { pfs, buffer, retry_pause, workers, here: None, remote_nodes, at }
+        Engine { direction, source, target, retry_pause, workers, here: None, remote_nodes, at }
     }
 
     /// Waits this long before the first retry of something that may pass, four and sixteen times as long before the
@@ -90,7 +99,7 @@ impl Engine {
             tracing::warn!("stage {}: {error}", spec.id);
             return false;
         }
-        let engine = Engine::between(Arc::new(Pfs), Arc::new(Pfs));
+        let engine = Engine::between(spec.direction, Pfs, Pfs);
         let context = engine.context(spec, journal, Manifest::default(), &monitor);
         Manifest::clear(spec.policy.manifest.as_deref(), &spec.id);
         if spec.direction == Direction::In {
@@ -178,7 +187,7 @@ impl Engine {
             ended.unwrap_or_else(|error| monitor.fail_stage(error));
         }
         if monitor.is_buffer_full() {
-            monitor.fail_stage(self.buffer_full(spec, monitor));
+            monitor.fail_stage(buffer_full(&*self.target, spec, monitor));
         }
     }
 
@@ -189,7 +198,7 @@ impl Engine {
         manifest: Manifest,
         monitor: &Arc<Monitor>,
     ) -> Context {
-        let sides = Sides::new(spec.direction, self.pfs.clone(), self.buffer.clone(), monitor);
+        let sides = Sides::new(self.direction, self.source.clone(), self.target.clone(), monitor);
         let context = Context::new(&Task::from(spec), sides, journal, monitor);
         let shared = Shared { helped: !self.remote_nodes.is_empty(), at: self.at.clone(), ..context.shared };
         let rules = Rules { retry_pause: self.retry_pause, ..context.rules };
@@ -201,28 +210,28 @@ impl Engine {
         let remote = RemoteWorkers::new(spec.target.layout, self.remote_nodes.clone());
         Run { here, remote, workers: self.workers, ..Run::new(context) }
     }
+}
 
-    fn buffer_full(&self, spec: &StageSpec, monitor: &Monitor) -> ApiError {
-        let found = monitor.progress();
-        let at_least = if found.planned { "" } else { "at least " };
-        let room = self
-            .buffer
-            .usage()
-            .map_or(String::new(), |usage| format!("; it may hold {} bytes in all", usage.capacity_bytes));
-        ApiError {
-            code: "buffer_full".to_owned(),
-            blame: Blame::User,
-            message: format!(
-                "the buffer {} has no room for {}, {at_least}{} bytes in {} entries{room}",
-                self.buffer.show(Path::new("")).trim_end_matches('/'),
-                spec.source,
-                found.bytes_total,
-                found.entries_total,
-            ),
-            advice: "ask for a larger capacity in the script, or stage less; every file takes whole blocks of the \
-                     storage nodes' file system"
+fn buffer_full(buffer: &dyn Target, spec: &StageSpec, monitor: &Monitor) -> ApiError {
+    let found = monitor.progress();
+    let at_least = if found.planned { "" } else { "at least " };
+    let room = buffer
+        .usage()
+        .map_or(String::new(), |usage| format!("; it may hold {} bytes in all", usage.capacity_bytes));
+    ApiError {
+        code: "buffer_full".to_owned(),
+        blame: Blame::User,
+        message: format!(
+            "the buffer {} has no room for {}, {at_least}{} bytes in {} entries{room}",
+            buffer.show(Path::new("")).trim_end_matches('/'),
+            spec.source,
+            found.bytes_total,
+            found.entries_total,
+        ),
+        advice:
+            "ask for a larger capacity in the script, or stage less; every file takes whole blocks of the \
+                 storage nodes' file system"
                 .to_owned(),
-        }
     }
 }
 

@@ -18,15 +18,27 @@ use rustix::io::Errno;
 use wire::control::Side;
 use wire::data::{Attr, FileKind, SetAttr, Time};
 
-use self::file::PfsFile;
+pub use self::file::PfsFile;
 use crate::tree::{
-    Batch, Found, Listing, New, OpenFile, Placement, Result, Tree, Usage, Xattr, is_access_list, keeps_xattr,
-    on_one_line,
+    Batch, Found, Listing, New, OpenFile, Placement, Result, Source, Target, TargetFile, Tree, Xattr,
+    is_access_list, keeps_xattr, on_one_line,
 };
 
 /// The PFS side of a stage.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Pfs;
+
+impl Pfs {
+    /// Opens a regular file for reading: [`Tree::open`].
+    ///
+    /// # Errors
+    /// The file system's; STALE where it is not a regular file any more.
+    pub fn open_file(self, file: &Found) -> Result<PfsFile> {
+        let opened = open_regular(fs::OpenOptions::new().read(true), &file.path)?;
+        stores::stamp_from_now_on(opened.file());
+        Ok(opened)
+    }
+}
 
 impl Tree for Pfs {
     fn side(&self) -> Side {
@@ -35,10 +47,6 @@ impl Tree for Pfs {
 
     fn show(&self, path: &Path) -> String {
         on_one_line(path)
-    }
-
-    fn placement(&self) -> Placement {
-        Placement::Renamed
     }
 
     fn find(&self, path: &Path) -> Result<Found> {
@@ -67,25 +75,42 @@ impl Tree for Pfs {
     }
 
     fn open(&self, file: &Found) -> Result<Box<dyn OpenFile>> {
-        let opened = open_regular(fs::OpenOptions::new().read(true), &file.path)?;
-        stores::stamp_from_now_on(opened.file());
-        Ok(Box::new(opened))
+        Ok(Box::new(self.open_file(file)?))
+    }
+}
+
+impl Source for Pfs {
+    fn read_link(&self, link: &Found) -> Result<PathBuf> {
+        fs::read_link(&link.path).map_err(errno)
     }
 
-    fn reopen(&self, file: &Found) -> Result<Box<dyn OpenFile>> {
+    fn xattrs(&self, entry: &Found) -> Result<Vec<Xattr>> {
+        let names = match xattr_names(&entry.path) {
+            Err(Errno::NOTSUP) => return Ok(Vec::new()),
+            names => names?,
+        };
+        let kept = names.split(|byte| *byte == 0).filter(|name| keeps_xattr(name));
+        let read = kept.map(|name| Ok((name.to_vec(), xattr_value(&entry.path, name)?)));
+        // One that was removed meanwhile is none.
+        read.filter(|read| !matches!(read, Err(Errno::NODATA))).collect()
+    }
+}
+
+impl Target for Pfs {
+    fn placement(&self) -> Placement {
+        Placement::Renamed
+    }
+
+    fn reopen(&self, file: &Found) -> Result<Box<dyn TargetFile>> {
         Ok(Box::new(open_regular(fs::OpenOptions::new().read(true).write(true), &file.path)?))
     }
 
-    fn create(&self, path: &Path) -> Result<(Found, Box<dyn OpenFile>)> {
+    fn create(&self, path: &Path) -> Result<(Found, Box<dyn TargetFile>)> {
         let mut options = fs::OpenOptions::new();
         options.read(true).write(true).create_new(true).mode(0o600);
         let file = options.open(path).map_err(errno)?;
         let metadata = file.metadata().map_err(errno)?;
         Ok((found(path.to_owned(), &metadata), Box::new(PfsFile::new(file))))
-    }
-
-    fn read_link(&self, link: &Found) -> Result<PathBuf> {
-        fs::read_link(&link.path).map_err(errno)
     }
 
     fn make(&self, path: &Path, new: New<'_>) -> Result<Found> {
@@ -120,6 +145,10 @@ impl Tree for Pfs {
         folder.sync_all().map_err(errno)
     }
 
+    fn begin_batch(&self, folder: &Found) -> Result<Option<Box<dyn Batch>>> {
+        batch::begin(folder)
+    }
+
     fn set(&self, entry: &Found, change: &SetAttr) -> Result<()> {
         let path = &entry.path;
         if change.uid.is_some() || change.gid.is_some() {
@@ -137,19 +166,8 @@ impl Tree for Pfs {
         Ok(())
     }
 
-    fn begin_batch(&self, folder: &Found) -> Result<Option<Box<dyn Batch>>> {
-        batch::begin(folder)
-    }
-
-    fn xattrs(&self, entry: &Found) -> Result<Vec<Xattr>> {
-        let names = match xattr_names(&entry.path) {
-            Err(Errno::NOTSUP) => return Ok(Vec::new()),
-            names => names?,
-        };
-        let kept = names.split(|byte| *byte == 0).filter(|name| keeps_xattr(name));
-        let read = kept.map(|name| Ok((name.to_vec(), xattr_value(&entry.path, name)?)));
-        // One that was removed meanwhile is none.
-        read.filter(|read| !matches!(read, Err(Errno::NODATA))).collect()
+    fn set_xattr(&self, entry: &Found, (name, value): &Xattr) -> Result<()> {
+        rustix::fs::lsetxattr(&entry.path, name.as_slice(), value, XattrFlags::empty())
     }
 
     fn disinherit(&self, entry: &Found, kept: &[Xattr]) -> Result<()> {
@@ -163,14 +181,6 @@ impl Tree for Pfs {
             rustix::fs::lremovexattr(&entry.path, name)?;
         }
         Ok(())
-    }
-
-    fn set_xattr(&self, entry: &Found, (name, value): &Xattr) -> Result<()> {
-        rustix::fs::lsetxattr(&entry.path, name.as_slice(), value, XattrFlags::empty())
-    }
-
-    fn usage(&self) -> Option<Usage> {
-        None
     }
 }
 

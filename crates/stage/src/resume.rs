@@ -15,7 +15,7 @@ use crate::context::Context;
 use crate::fault::Fault;
 use crate::journal::Unfinished;
 use crate::part::{self, Part};
-use crate::tree::Found;
+use crate::tree::{Found, TargetFile};
 use crate::version::Version;
 
 /// A file that is being made.
@@ -23,7 +23,7 @@ pub(crate) struct Begun<'a> {
     /// It, under its working name.
     pub(crate) made: Found,
     pub(crate) part: Part<'a>,
-    pub(crate) target: Opened,
+    pub(crate) target: Opened<dyn TargetFile>,
     /// CRC32C of the blocks that are there already, by their number.
     pub(crate) blocks: BTreeMap<usize, u32>,
 }
@@ -63,6 +63,6 @@ fn go_on<'a>(context: &'a Context, name: &Path, source: &Found, unfinished: Unfi
 }
 
 /// The file at its working name; faults name the file that it is to become.
-fn opened(context: &Context, name: &Path, file: Box<dyn crate::tree::OpenFile>) -> Opened {
+fn opened(context: &Context, name: &Path, file: Box<dyn TargetFile>) -> Opened<dyn TargetFile> {
     Opened { tree: context.sides.target.clone(), path: name.to_owned(), file: Arc::from(file), sparse: false }
 }

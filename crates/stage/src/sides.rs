@@ -6,14 +6,14 @@ use model::phase::Direction;
 
 use crate::identity::Identity;
 use crate::monitor::Monitor;
-use crate::tree::Tree;
+use crate::tree::{Source, Target};
 use crate::watched::Watched;
 
 /// From where to where.
 pub(crate) struct Sides {
     pub(crate) direction: Direction,
-    pub(crate) source: Arc<dyn Tree>,
-    pub(crate) target: Arc<dyn Tree>,
+    pub(crate) source: Arc<dyn Source>,
+    pub(crate) target: Arc<dyn Target>,
     pub(crate) identity: Identity,
 }
 
@@ -21,16 +21,12 @@ impl Sides {
     /// With the rights of the calling thread; the monitor tells what does not come back.
     pub(crate) fn new(
         direction: Direction,
-        pfs: Arc<dyn Tree>,
-        buffer: Arc<dyn Tree>,
+        source: Arc<dyn Source>,
+        target: Arc<dyn Target>,
         monitor: &Arc<Monitor>,
     ) -> Sides {
-        let watched = |tree| -> Arc<dyn Tree> { Arc::new(Watched::new(tree, monitor)) };
-        let (pfs, buffer) = (watched(pfs), watched(buffer));
-        let (source, target) = match direction {
-            Direction::In => (pfs, buffer),
-            Direction::Out => (buffer, pfs),
-        };
+        let source = Arc::new(Watched::new(source, monitor));
+        let target = Arc::new(Watched::new(target, monitor));
         Sides { direction, source, target, identity: Identity::current() }
     }
 }

@@ -27,7 +27,7 @@ use crate::plan;
 use crate::run::Run;
 use crate::sides::Sides;
 use crate::task::Task;
-use crate::tree::{Found, Tree, split};
+use crate::tree::{Found, Source, Target, split};
 use crate::{regular, special, strays, verify};
 
 /// Copies one entry at a time from `source` to `target`; several threads may at once, but not to one name.
@@ -59,8 +59,8 @@ impl Publisher {
     pub fn open(
         id: &str,
         journal: &Path,
-        source: Arc<dyn Tree>,
-        target: Arc<dyn Tree>,
+        source: Arc<dyn Source>,
+        target: Arc<dyn Target>,
     ) -> Result<Publisher, JournalError> {
         let task = Task {
             id: id.to_owned(),
@@ -72,7 +72,7 @@ impl Publisher {
         };
         let (journal, monitor) =
             (Journal::open(journal, task.clone())?, Arc::new(Monitor::new(task.clone())));
-        let sides = Sides::new(task.direction, target, source, &monitor);
+        let sides = Sides::new(task.direction, source, target, &monitor);
         let run = Arc::new(Run::new(Context::new(&task, sides, journal, &monitor)));
         Ok(Publisher { run, ready: Mutex::default(), cleared: Mutex::default() })
     }

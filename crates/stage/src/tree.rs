@@ -1,4 +1,5 @@
-//! A file tree as a stage sees it, whichever side it is on: [`crate::pfs::Pfs`] or [`crate::buffer::Buffer`].
+//! The two sides of a copy: what is copied from is a [`Source`], what is copied to a [`Target`], and both are a
+//! [`Tree`]. [`crate::pfs::Pfs`] and [`crate::buffer::Buffer`] can be either.
 //!
 //! Paths are the tree's own: absolute on the PFS, relative to the root without a leading slash in the buffer.
 //!
@@ -38,7 +39,7 @@ impl Found {
     }
 }
 
-/// What [`Tree::make`] makes. All but folders are made for their owner only; the mode is set later.
+/// What [`Target::make`] makes. All but folders are made for their owner only; the mode is set later.
 #[derive(Clone, Copy, Debug)]
 pub enum New<'a> {
     /// A folder with these permission bits.
@@ -74,14 +75,14 @@ pub type Opened = (Attr, Box<dyn OpenFile>);
 pub struct Survey {
     /// Its attributes.
     pub attr: Result<Attr>,
-    /// As [`Tree::xattrs`].
+    /// As [`Source::xattrs`].
     pub xattrs: Result<Vec<Xattr>>,
 }
 
 /// The entries of a folder; an entry that cannot be looked at comes as its path and the reason.
 pub type Listing<'a> = Box<dyn Iterator<Item = std::result::Result<Found, (PathBuf, Errno)>> + 'a>;
 
-/// One side of a stage.
+/// A file tree that can be looked into.
 pub trait Tree: Send + Sync {
     /// Which side it is.
     fn side(&self) -> Side;
@@ -89,15 +90,21 @@ pub trait Tree: Send + Sync {
     /// A path as users know it, on one line.
     fn show(&self, path: &Path) -> String;
 
-    /// How entries are made here.
-    fn placement(&self) -> Placement;
-
     /// The entry with this name itself.
     fn find(&self, path: &Path) -> Result<Found>;
 
     /// The entry behind this name, through symbolic links; its path is free of links in the last component.
     fn locate(&self, path: &Path) -> Result<Found>;
 
+    /// The entries of a folder, without `.` and `..`.
+    fn list<'a>(&'a self, folder: &Found) -> Result<Listing<'a>>;
+
+    /// Opens a regular file for reading.
+    fn open(&self, file: &Found) -> Result<Box<dyn OpenFile>>;
+}
+
+/// What is copied from. Nothing is changed in it.
+pub trait Source: Tree {
     /// The entry with this inode number, whatever its name is now; it is shown as `path`.
     ///
     /// # Errors
@@ -105,12 +112,6 @@ pub trait Tree: Send + Sync {
     fn known(&self, _ino: u64, _path: &Path) -> Result<Found> {
         Err(Errno::NOENT)
     }
-
-    /// The entries of a folder, without `.` and `..`.
-    fn list<'a>(&'a self, folder: &Found) -> Result<Listing<'a>>;
-
-    /// Opens a regular file for reading.
-    fn open(&self, file: &Found) -> Result<Box<dyn OpenFile>>;
 
     /// Opens regular files for reading, in order, with the attributes that they then have; `None` where it is no less
     /// work for many than for each.
@@ -123,14 +124,34 @@ pub trait Tree: Send + Sync {
         None
     }
 
-    /// Opens for reading and writing a regular file that an earlier run of ours made.
-    fn reopen(&self, file: &Found) -> Result<Box<dyn OpenFile>>;
-
-    /// Makes a regular file that must not exist, readable and writable for its owner only, and opens it.
-    fn create(&self, path: &Path) -> Result<(Found, Box<dyn OpenFile>)>;
-
     /// The text of a symbolic link.
     fn read_link(&self, link: &Found) -> Result<PathBuf>;
+
+    /// Whether somebody has a regular file open for writing, or may have, where the tree knows.
+    fn is_written(&self, _file: &Found) -> Result<bool> {
+        Ok(false)
+    }
+
+    /// The user's extended attributes and POSIX ACLs; empty where the tree has none.
+    fn xattrs(&self, entry: &Found) -> Result<Vec<Xattr>>;
+
+    /// Inodes of files of which the tree knows that it cannot tell whether they are what was written, each with a
+    /// fragment that has a part of it.
+    fn unverified(&self) -> Result<HashMap<u64, u32>> {
+        Ok(HashMap::new())
+    }
+}
+
+/// What is copied to.
+pub trait Target: Tree {
+    /// How entries are made here.
+    fn placement(&self) -> Placement;
+
+    /// Opens for reading and writing a regular file that an earlier run of ours made.
+    fn reopen(&self, file: &Found) -> Result<Box<dyn TargetFile>>;
+
+    /// Makes a regular file that must not exist, readable and writable for its owner only, and opens it.
+    fn create(&self, path: &Path) -> Result<(Found, Box<dyn TargetFile>)>;
 
     /// Makes an entry that must not exist.
     fn make(&self, path: &Path, new: New<'_>) -> Result<Found>;
@@ -147,18 +168,11 @@ pub trait Tree: Send + Sync {
     /// Removes an empty folder.
     ///
     /// # Errors
-    /// NOSYS where passes never publish; NOTEMPTY.
-    fn remove_folder(&self, _path: &Path) -> Result<()> {
-        Err(Errno::NOSYS)
-    }
+    /// NOTEMPTY.
+    fn remove_folder(&self, path: &Path) -> Result<()>;
 
     /// Makes the names in a folder survive a power loss.
     fn sync_folder(&self, path: &Path) -> Result<()>;
-
-    /// Whether somebody has a regular file open for writing, or may have, where the tree knows.
-    fn is_written(&self, _file: &Found) -> Result<bool> {
-        Ok(false)
-    }
 
     /// Begins a batch of regular files that are made in `folder`, or elsewhere in its file system. `None` where each is
     /// to be synced by itself.
@@ -169,10 +183,7 @@ pub trait Tree: Send + Sync {
     /// Sets owner, mode and times: what is `Some`, in this order.
     fn set(&self, entry: &Found, change: &SetAttr) -> Result<()>;
 
-    /// The user's extended attributes and POSIX ACLs; empty where the tree has none.
-    fn xattrs(&self, entry: &Found) -> Result<Vec<Xattr>>;
-
-    /// Sets one of them.
+    /// Sets an extended attribute.
     fn set_xattr(&self, entry: &Found, xattr: &Xattr) -> Result<()>;
 
     /// Takes from an entry that is just made the access lists that the folder above has handed down, but those that are
@@ -182,12 +193,8 @@ pub trait Tree: Send + Sync {
     }
 
     /// Bytes that the tree may hold and bytes that it holds, where there is a limit of its own.
-    fn usage(&self) -> Option<Usage>;
-
-    /// Inodes of files of which the tree knows that it cannot tell whether they are what was written, each with a
-    /// fragment that has a part of it.
-    fn unverified(&self) -> Result<HashMap<u64, u32>> {
-        Ok(HashMap::new())
+    fn usage(&self) -> Option<Usage> {
+        None
     }
 }
 
@@ -200,7 +207,7 @@ pub struct Usage {
     pub used_bytes: u64,
 }
 
-/// An open regular file. Several threads may use it at once.
+/// A regular file that is open for reading. Several threads may use it at once.
 pub trait OpenFile: Send + Sync {
     /// Its attributes now.
     fn attributes(&self) -> Result<Attr>;
@@ -208,27 +215,30 @@ pub trait OpenFile: Send + Sync {
     /// Reads at `offset`; 0 only at the end of the file.
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize>;
 
-    /// Writes all of `bytes` at `offset`.
-    fn write_at(&self, bytes: &[u8], offset: u64) -> Result<()>;
-
     /// Whether it is worth asking where the data is; `attr` are its attributes now.
     fn has_holes(&self, attr: &Attr) -> Result<bool>;
 
     /// The next range that holds data at or after `offset`; `None`: only a hole to the end.
     fn next_data(&self, offset: u64) -> Result<Option<Range<u64>>>;
 
+    /// Forgets what is cached here, so that the next read comes from where the bytes are kept.
+    fn forget_cached(&self) -> Result<()>;
+}
+
+/// The same of one that is open for writing, too.
+pub trait TargetFile: OpenFile {
+    /// Writes all of `bytes` at `offset`.
+    fn write_at(&self, bytes: &[u8], offset: u64) -> Result<()>;
+
     /// Sets the size, bytes; what is new is a hole.
     fn set_size(&self, size: u64) -> Result<()>;
 
-    /// Has a range written to where the bytes are kept from now on, so that [`OpenFile::sync`] has less to wait for.
+    /// Has a range written to where the bytes are kept from now on, so that [`TargetFile::sync`] has less to wait for.
     /// Whether that succeeds is seen there.
     fn begin_sync(&self, _range: Range<u64>) {}
 
     /// Makes the contents survive a power loss.
     fn sync(&self) -> Result<()>;
-
-    /// Forgets what is cached here, so that the next read comes from where the bytes are kept.
-    fn forget_cached(&self) -> Result<()>;
 
     /// Ends the use of the file: attributes set after this stay. Also done, silently, on drop.
     fn close(&self) -> Result<()>;

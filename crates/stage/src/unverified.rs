@@ -11,7 +11,7 @@ use model::phase::Direction;
 use wire::control::{ApiError, Blame};
 
 use crate::fault::{Cause, Fault, Tried};
-use crate::tree::{Found, Tree};
+use crate::tree::{Found, Source};
 
 /// Those that were known when the run began.
 #[derive(Default)]
@@ -31,7 +31,7 @@ impl Unverified {
     /// It cannot be asked.
     pub(crate) fn begin(
         &self,
-        source: &dyn Tree,
+        source: &dyn Source,
         direction: Direction,
         nodes: Vec<String>,
     ) -> Result<(), ApiError> {
@@ -43,7 +43,7 @@ impl Unverified {
     ///
     /// # Errors
     /// There are some; it cannot be asked.
-    pub(crate) fn end(&self, source: &dyn Tree, direction: Direction) -> Result<(), ApiError> {
+    pub(crate) fn end(&self, source: &dyn Source, direction: Direction) -> Result<(), ApiError> {
         let Some(known) = self.0.get() else { return Ok(()) };
         let now = ask(source, direction)?;
         let mut new = now.iter().filter(|(ino, _)| !known.fragments.contains_key(ino));
@@ -67,7 +67,7 @@ impl Unverified {
     }
 
     /// The same as a fault.
-    pub(crate) fn check(&self, tree: &dyn Tree, source: &Found) -> Result<(), Fault> {
+    pub(crate) fn check(&self, tree: &dyn Source, source: &Found) -> Result<(), Fault> {
         let Some(known) = self.0.get() else { return Ok(()) };
         let Some(fragment) = known.fragments.get(&source.attr.ino) else { return Ok(()) };
         let cause = Cause::Unverified { node: known.node(*fragment) };
@@ -82,7 +82,7 @@ impl Known {
     }
 }
 
-fn ask(source: &dyn Tree, direction: Direction) -> Result<HashMap<u64, u32>, ApiError> {
+fn ask(source: &dyn Source, direction: Direction) -> Result<HashMap<u64, u32>, ApiError> {
     if direction == Direction::In {
         return Ok(HashMap::new());
     }

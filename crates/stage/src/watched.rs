@@ -10,18 +10,19 @@ use wire::data::{Attr, SetAttr};
 
 use crate::monitor::Monitor;
 use crate::tree::{
-    Batch, Found, Listing, New, OpenFile, Opened, Placement, Result, Survey, Tree, Usage, Xattr,
+    Batch, Found, Listing, New, OpenFile, Opened, Placement, Result, Source, Survey, Target, TargetFile,
+    Tree, Usage, Xattr,
 };
 
 /// A tree, watched.
-pub(crate) struct Watched {
-    tree: Arc<dyn Tree>,
+pub(crate) struct Watched<T: ?Sized> {
+    tree: Arc<T>,
     monitor: Arc<Monitor>,
 }
 
 /// A file of it.
-struct WatchedFile {
-    file: Box<dyn OpenFile>,
+struct WatchedFile<F: ?Sized> {
+    file: Box<F>,
     monitor: Arc<Monitor>,
     side: Side,
     path: PathBuf,
@@ -35,22 +36,22 @@ struct WatchedBatch {
     folder: PathBuf,
 }
 
-impl Watched {
-    pub(crate) fn new(tree: Arc<dyn Tree>, monitor: &Arc<Monitor>) -> Watched {
+impl<T: Tree + ?Sized> Watched<T> {
+    pub(crate) fn new(tree: Arc<T>, monitor: &Arc<Monitor>) -> Watched<T> {
         Watched { tree, monitor: monitor.clone() }
     }
 
-    fn watch<T>(&self, operation: &'static str, path: &Path, run: impl FnOnce() -> T) -> T {
+    fn watch<R>(&self, operation: &'static str, path: &Path, run: impl FnOnce() -> R) -> R {
         self.monitor.stalls.watch(self.side(), operation, path, run)
     }
 
-    fn file(&self, path: &Path, file: Box<dyn OpenFile>) -> Box<dyn OpenFile> {
+    fn file<F: ?Sized>(&self, path: &Path, file: Box<F>) -> Box<WatchedFile<F>> {
         let (monitor, side) = (self.monitor.clone(), self.side());
         Box::new(WatchedFile { file, monitor, side, path: path.to_owned() })
     }
 }
 
-impl Tree for Watched {
+impl<T: Tree + ?Sized> Tree for Watched<T> {
     fn side(&self) -> Side {
         self.tree.side()
     }
@@ -59,20 +60,12 @@ impl Tree for Watched {
         self.tree.show(path)
     }
 
-    fn placement(&self) -> Placement {
-        self.tree.placement()
-    }
-
     fn find(&self, path: &Path) -> Result<Found> {
         self.watch("look up", path, || self.tree.find(path))
     }
 
     fn locate(&self, path: &Path) -> Result<Found> {
         self.watch("look up", path, || self.tree.locate(path))
-    }
-
-    fn known(&self, ino: u64, path: &Path) -> Result<Found> {
-        self.watch("look up", path, || self.tree.known(ino, path))
     }
 
     fn list<'a>(&'a self, folder: &Found) -> Result<Listing<'a>> {
@@ -85,12 +78,18 @@ impl Tree for Watched {
         let opened = self.watch("open for reading", &file.path, || self.tree.open(file))?;
         Ok(self.file(&file.path, opened))
     }
+}
+
+impl<T: Source + ?Sized> Source for Watched<T> {
+    fn known(&self, ino: u64, path: &Path) -> Result<Found> {
+        self.watch("look up", path, || self.tree.known(ino, path))
+    }
 
     fn open_all(&self, files: &[&Found]) -> Option<Vec<Result<Opened>>> {
         let first = files.first()?;
         let opened = self.watch("open files for reading, as", &first.path, || self.tree.open_all(files))?;
         let watched = |(file, opened): (&&Found, Result<Opened>)| {
-            opened.map(|(attr, opened)| (attr, self.file(&file.path, opened)))
+            opened.map(|(attr, opened)| -> Opened { (attr, self.file(&file.path, opened)) })
         };
         Some(files.iter().zip(opened).map(watched).collect())
     }
@@ -100,18 +99,36 @@ impl Tree for Watched {
         self.watch("look at files, as", &first.path, || self.tree.survey(files))
     }
 
-    fn reopen(&self, file: &Found) -> Result<Box<dyn OpenFile>> {
+    fn read_link(&self, link: &Found) -> Result<PathBuf> {
+        self.watch("read link", &link.path, || self.tree.read_link(link))
+    }
+
+    fn is_written(&self, file: &Found) -> Result<bool> {
+        self.watch("look at", &file.path, || self.tree.is_written(file))
+    }
+
+    fn xattrs(&self, entry: &Found) -> Result<Vec<Xattr>> {
+        self.watch("read extended attributes of", &entry.path, || self.tree.xattrs(entry))
+    }
+
+    fn unverified(&self) -> Result<HashMap<u64, u32>> {
+        self.watch("ask for lost checksums below", Path::new(""), || self.tree.unverified())
+    }
+}
+
+impl<T: Target + ?Sized> Target for Watched<T> {
+    fn placement(&self) -> Placement {
+        self.tree.placement()
+    }
+
+    fn reopen(&self, file: &Found) -> Result<Box<dyn TargetFile>> {
         let opened = self.watch("open for writing", &file.path, || self.tree.reopen(file))?;
         Ok(self.file(&file.path, opened))
     }
 
-    fn create(&self, path: &Path) -> Result<(Found, Box<dyn OpenFile>)> {
+    fn create(&self, path: &Path) -> Result<(Found, Box<dyn TargetFile>)> {
         let (found, file) = self.watch("make file", path, || self.tree.create(path))?;
         Ok((found, self.file(path, file)))
-    }
-
-    fn read_link(&self, link: &Found) -> Result<PathBuf> {
-        self.watch("read link", &link.path, || self.tree.read_link(link))
     }
 
     fn make(&self, path: &Path, new: New<'_>) -> Result<Found> {
@@ -138,10 +155,6 @@ impl Tree for Watched {
         self.watch("fsync folder", path, || self.tree.sync_folder(path))
     }
 
-    fn is_written(&self, file: &Found) -> Result<bool> {
-        self.watch("look at", &file.path, || self.tree.is_written(file))
-    }
-
     fn begin_batch(&self, folder: &Found) -> Result<Option<Box<dyn Batch>>> {
         let batch = self.watch("begin to write files in", &folder.path, || self.tree.begin_batch(folder))?;
         let (monitor, side, folder) = (self.monitor.clone(), self.side(), folder.path.clone());
@@ -150,10 +163,6 @@ impl Tree for Watched {
 
     fn set(&self, entry: &Found, change: &SetAttr) -> Result<()> {
         self.watch("set attributes of", &entry.path, || self.tree.set(entry, change))
-    }
-
-    fn xattrs(&self, entry: &Found) -> Result<Vec<Xattr>> {
-        self.watch("read extended attributes of", &entry.path, || self.tree.xattrs(entry))
     }
 
     fn set_xattr(&self, entry: &Found, xattr: &Xattr) -> Result<()> {
@@ -167,10 +176,6 @@ impl Tree for Watched {
     fn usage(&self) -> Option<Usage> {
         self.tree.usage()
     }
-
-    fn unverified(&self) -> Result<HashMap<u64, u32>> {
-        self.watch("ask for lost checksums below", Path::new(""), || self.tree.unverified())
-    }
 }
 
 impl Batch for WatchedBatch {
@@ -179,13 +184,13 @@ impl Batch for WatchedBatch {
     }
 }
 
-impl WatchedFile {
+impl<F: ?Sized> WatchedFile<F> {
     fn watch<T>(&self, operation: &'static str, run: impl FnOnce() -> T) -> T {
         self.monitor.stalls.watch(self.side, operation, &self.path, run)
     }
 }
 
-impl OpenFile for WatchedFile {
+impl<F: OpenFile + ?Sized> OpenFile for WatchedFile<F> {
     fn attributes(&self) -> Result<Attr> {
         self.watch("look at", || self.file.attributes())
     }
@@ -194,16 +199,22 @@ impl OpenFile for WatchedFile {
         self.watch("read", || self.file.read_at(buffer, offset))
     }
 
-    fn write_at(&self, bytes: &[u8], offset: u64) -> Result<()> {
-        self.watch("write", || self.file.write_at(bytes, offset))
-    }
-
     fn has_holes(&self, attr: &Attr) -> Result<bool> {
         self.watch("look for holes in", || self.file.has_holes(attr))
     }
 
     fn next_data(&self, offset: u64) -> Result<Option<Range<u64>>> {
         self.watch("look for holes in", || self.file.next_data(offset))
+    }
+
+    fn forget_cached(&self) -> Result<()> {
+        self.watch("drop the cache of", || self.file.forget_cached())
+    }
+}
+
+impl<F: TargetFile + ?Sized> TargetFile for WatchedFile<F> {
+    fn write_at(&self, bytes: &[u8], offset: u64) -> Result<()> {
+        self.watch("write", || self.file.write_at(bytes, offset))
     }
 
     fn set_size(&self, size: u64) -> Result<()> {
@@ -216,10 +227,6 @@ impl OpenFile for WatchedFile {
 
     fn sync(&self) -> Result<()> {
         self.watch("fsync", || self.file.sync())
-    }
-
-    fn forget_cached(&self) -> Result<()> {
-        self.watch("drop the cache of", || self.file.forget_cached())
     }
 
     fn close(&self) -> Result<()> {

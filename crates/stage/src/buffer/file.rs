@@ -13,7 +13,7 @@ use wire::data::{Attr, SetAttr};
 
 use super::Namespace;
 use crate::pfs::attributes;
-use crate::tree::{OpenFile, Result};
+use crate::tree::{OpenFile, Result, TargetFile};
 
 /// Storage nodes keep data in blocks of 4 KiB: a smaller file is not worth the question.
 const HOLE_BYTES_MIN: u64 = 4096;
@@ -102,13 +102,6 @@ impl<N: Namespace> OpenFile for BufferFile<N> {
         self.namespace.read(self.ino, offset, buffer)
     }
 
-    fn write_at(&self, bytes: &[u8], offset: u64) -> Result<()> {
-        match self.write_to_object(bytes, offset) {
-            Ok(true) => Ok(()),
-            Ok(false) | Err(_) => self.namespace.write(self.ino, offset, bytes),
-        }
-    }
-
     // The space in a buffer's attributes is not measured while nobody writes.
     fn has_holes(&self, attr: &Attr) -> Result<bool> {
         Ok(attr.size > HOLE_BYTES_MIN && self.namespace.next_hole(self.ino, 0, attr.size)? < attr.size)
@@ -118,17 +111,26 @@ impl<N: Namespace> OpenFile for BufferFile<N> {
         self.namespace.next_data(self.ino, offset)
     }
 
+    // The client caches no file contents that are synced: a read asks the storage nodes.
+    fn forget_cached(&self) -> Result<()> {
+        Ok(())
+    }
+}
+
+impl<N: Namespace> TargetFile for BufferFile<N> {
+    fn write_at(&self, bytes: &[u8], offset: u64) -> Result<()> {
+        match self.write_to_object(bytes, offset) {
+            Ok(true) => Ok(()),
+            Ok(false) | Err(_) => self.namespace.write(self.ino, offset, bytes),
+        }
+    }
+
     fn set_size(&self, size: u64) -> Result<()> {
         self.namespace.setattr(self.ino, &SetAttr { size: Some(size), ..SetAttr::default() }).map(drop)
     }
 
     fn sync(&self) -> Result<()> {
         self.namespace.fsync(self.ino)
-    }
-
-    // The client caches no file contents that are synced: a read asks the storage nodes.
-    fn forget_cached(&self) -> Result<()> {
-        Ok(())
     }
 
     fn close(&self) -> Result<()> {

@@ -42,8 +42,8 @@ impl Namespace for Client {
         Client::create(self, parent, name, mode, creator)
     }
 
-    fn open(&self, ino: u64) -> Result<()> {
-        Client::open(self, ino, false).map(drop)
+    fn open(&self, ino: u64, write: bool) -> Result<()> {
+        Client::open(self, ino, write).map(drop)
     }
 
     fn open_all(&self, inos: &[u64]) -> Vec<Result<Attr>> {
@@ -56,10 +56,6 @@ impl Namespace for Client {
 
     fn survey(&self, inos: &[u64]) -> Vec<client::Survey> {
         Client::survey(self, inos)
-    }
-
-    fn reopen(&self, ino: u64) -> Result<()> {
-        Client::open(self, ino, true).map(drop)
     }
 
     fn close(&self, ino: u64, write: bool) -> Result<()> {
@@ -112,6 +108,10 @@ impl Namespace for Client {
 
     fn unlink(&self, parent: u64, name: &[u8]) -> Result<()> {
         Client::unlink(self, parent, name)
+    }
+
+    fn rmdir(&self, parent: u64, name: &[u8]) -> Result<()> {
+        Client::rmdir(self, parent, name)
     }
 
     fn rename(&self, parent: u64, name: &[u8], new_parent: u64, new_name: &[u8]) -> Result<()> {

@@ -7,7 +7,7 @@ use std::path::{Component, Path, PathBuf};
 use rustix::io::Errno;
 use wire::data::FileKind;
 
-use crate::tree::{Found, Result, Tree};
+use crate::tree::{Found, Result, Source};
 
 /// As many as Linux follows in one path (path_resolution(7)).
 const LINKS_MAX: usize = 40;
@@ -17,7 +17,7 @@ const LINKS_MAX: usize = 40;
 /// # Errors
 /// XDEV for a link that leaves the buffer: an absolute one (the mount point is unknown here), or one above the root.
 /// LOOP after 40 links. Else the errno of the lookup.
-pub(super) fn resolve(tree: &dyn Tree, path: &Path) -> Result<Found> {
+pub(super) fn resolve(tree: &dyn Source, path: &Path) -> Result<Found> {
     let mut ahead: VecDeque<OsString> = VecDeque::new();
     push_front(&mut ahead, path);
     let mut entry = tree.find(Path::new(""))?;

@@ -227,7 +227,7 @@ fn read_back(context: &Context, part: Part) -> Result<Vec<u32>, Refused> {
     let name = path(part.target);
     let file = made.open(&place).tried(made, &name, "open for reading")?;
     file.forget_cached().tried(made, &name, "drop the cache of")?;
-    let from =
+    let from: Opened =
         Opened { tree: context.sides.target.clone(), path: name, file: file.into(), sparse: part.sparse };
     let size = part.source.attr.size;
     Ok(content::read(context, &from, size, &runs(&part.runs), |piece| {

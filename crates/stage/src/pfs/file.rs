@@ -10,10 +10,10 @@ use rustix::io::Errno;
 use wire::data::Attr;
 
 use super::{attributes, errno};
-use crate::tree::{OpenFile, Result};
+use crate::tree::{OpenFile, Result, TargetFile};
 
 /// An open file; closed on drop. Nothing that close(2) could report is lost: whoever wrote has called `sync`.
-pub(super) struct PfsFile(File);
+pub struct PfsFile(File);
 
 impl PfsFile {
     pub(super) fn new(file: File) -> PfsFile {
@@ -38,10 +38,6 @@ impl OpenFile for PfsFile {
         self.0.read_at(buffer, offset).map_err(errno)
     }
 
-    fn write_at(&self, bytes: &[u8], offset: u64) -> Result<()> {
-        self.0.write_all_at(bytes, offset).map_err(errno)
-    }
-
     // Less space than size: there are holes, or the file system compresses.
     fn has_holes(&self, attr: &Attr) -> Result<bool> {
         Ok(attr.blocks.saturating_mul(512) < attr.size)
@@ -58,6 +54,16 @@ impl OpenFile for PfsFile {
         }
     }
 
+    fn forget_cached(&self) -> Result<()> {
+        rustix::fs::fadvise(&self.0, 0, None, Advice::DontNeed)
+    }
+}
+
+impl TargetFile for PfsFile {
+    fn write_at(&self, bytes: &[u8], offset: u64) -> Result<()> {
+        self.0.write_all_at(bytes, offset).map_err(errno)
+    }
+
     fn set_size(&self, size: u64) -> Result<()> {
         self.0.set_len(size).map_err(errno)
     }
@@ -71,10 +77,6 @@ impl OpenFile for PfsFile {
 
     fn sync(&self) -> Result<()> {
         self.0.sync_all().map_err(errno)
-    }
-
-    fn forget_cached(&self) -> Result<()> {
-        rustix::fs::fadvise(&self.0, 0, None, Advice::DontNeed)
     }
 
     fn close(&self) -> Result<()> {

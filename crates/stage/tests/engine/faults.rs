@@ -57,7 +57,7 @@ fn a_bit_that_the_pfs_flips_is_caught_and_nothing_gets_the_name() {
     fs::create_dir(site.pfs("out")).unwrap();
     fs::write(site.pfs("out/bad"), b"the old version").unwrap();
     let spec = site.spec(Direction::Out, StageKind::Directory, "out", "");
-    let status = site.run_on(Arc::new(FaultyPfs { flipped_size: 300_000, ..FaultyPfs::default() }), &spec);
+    let status = site.run_on(FaultyPfs { flipped_size: 300_000, ..FaultyPfs::default() }, &spec);
     assert_one_failure(&status, "out/bad", Side::Pfs, 0);
     assert_eq!(fs::read(site.pfs("out/bad")).unwrap(), b"the old version");
     assert_eq!(fs::read(site.pfs("out/good")).unwrap(), bytes(1, 200_000));
@@ -74,9 +74,9 @@ fn a_folder_that_could_not_be_looked_at_is_not_taken_for_one_that_the_stage_made
     let spec = site.spec(Direction::Out, StageKind::Directory, "out", "");
     let faulty = FaultyPfs::default();
     faulty.shared.failing_looks.store(1, Ordering::Relaxed);
-    let status = site.run_on(Arc::new(faulty), &spec);
+    let status = site.run_on(faulty, &spec);
     assert_eq!((status.state, status.failures[0].errno), (StageState::Failed, 5), "{status:?}");
-    let status = site.run_on(Arc::new(FaultyPfs::default()), &spec);
+    let status = site.run_on(FaultyPfs::default(), &spec);
     assert_eq!(status.state, StageState::Complete, "{status:?}");
     assert_eq!(fs::metadata(&folder).unwrap().permissions().mode() & 0o7777, 0o711);
 }
@@ -119,7 +119,7 @@ fn a_file_whose_fsync_failed_is_written_again_and_not_only_synced_again() {
         let mut spec = site.spec(Direction::Out, StageKind::Directory, "out", "");
         // Nothing but the sync notices.
         spec.policy.verify = Verify::Off;
-        let status = site.run_on(Arc::new(pfs), &spec);
+        let status = site.run_on(pfs, &spec);
         assert_eq!(status.state, StageState::Complete, "{status:?}");
         assert_eq!(status.notes.remarks_total, 2, "{:?}", status.notes);
         assert!(fs::read(site.pfs("out/a")).unwrap() == bytes(1, size), "what was lost was published");
@@ -152,13 +152,13 @@ fn a_folder_whose_fsync_failed_is_not_said_to_be_complete_until_its_names_were_l
     fs::create_dir(site.pfs("out")).unwrap();
     pfs.shared.failing_folder_syncs.store(1, Ordering::Relaxed);
     let spec = site.spec(Direction::Out, StageKind::Directory, "out", "");
-    let status = site.run_on(Arc::new(pfs.clone()), &spec);
+    let status = site.run_on(pfs.clone(), &spec);
     assert_eq!(status.state, StageState::Failed, "{status:?}");
     let error = status.error.unwrap();
     assert!(error.message.contains("fsync folder") && error.message.contains("out"), "{error}");
     // A power loss took one of the two.
     fs::remove_file(site.pfs("out/a")).unwrap();
-    assert_eq!(site.run_on(Arc::new(pfs), &spec).state, StageState::Complete);
+    assert_eq!(site.run_on(pfs, &spec).state, StageState::Complete);
     assert_eq!(fs::read(site.pfs("out/a")).unwrap(), bytes(1, 1000));
 }
 
@@ -225,7 +225,7 @@ fn a_folder_that_changes_while_it_is_listed_is_listed_again() {
     let site = site_with(3, 100);
     let pfs = FaultyPfs::default();
     pfs.shared.growing.store(2, Ordering::Relaxed);
-    let status = site.run_on(Arc::new(pfs), &site.spec(Direction::In, StageKind::Directory, "set", ""));
+    let status = site.run_on(pfs, &site.spec(Direction::In, StageKind::Directory, "set", ""));
     assert_eq!((status.state, status.progress.entries_done), (StageState::Complete, 5), "{status:?}");
     assert!(site.buffer("late1").exists() && site.buffer("late2").exists());
 }
@@ -235,7 +235,7 @@ fn a_folder_that_never_stops_changing_is_a_failure() {
     let site = site_with(3, 100);
     let pfs = FaultyPfs::default();
     pfs.shared.growing.store(-1, Ordering::Relaxed);
-    let status = site.run_on(Arc::new(pfs), &site.spec(Direction::In, StageKind::Directory, "set", ""));
+    let status = site.run_on(pfs, &site.spec(Direction::In, StageKind::Directory, "set", ""));
     assert_one_failure(&status, "set", Side::Pfs, 0);
     assert!(status.failures[0].message.contains("list folder"), "{status:?}");
     assert!(status.failures[0].message.contains("changed"), "{status:?}");
@@ -293,7 +293,7 @@ fn a_pfs_that_is_full_for_a_moment_is_waited_for() {
     let pfs = FaultyPfs::default();
     pfs.shared.no_room.store(3, Ordering::Relaxed);
     let spec = site.spec(Direction::Out, StageKind::Directory, "out", "");
-    let status = site.run_on(Arc::new(pfs), &spec);
+    let status = site.run_on(pfs, &spec);
     assert_eq!(status.state, StageState::Complete, "{status:?}");
     assert_eq!(status.notes.remarks_total, 3);
     assert!(status.notes.remarks[0].text.contains("No space left"), "{:?}", status.notes);
@@ -308,7 +308,7 @@ fn a_pfs_that_stays_full_is_not_waited_for_with_each_file_anew() {
     let pfs = FaultyPfs::default();
     pfs.shared.no_room.store(-1, Ordering::Relaxed);
     let spec = site.spec(Direction::Out, StageKind::Directory, "out", "");
-    let status = site.run_on(Arc::new(pfs.clone()), &spec);
+    let status = site.run_on(pfs.clone(), &spec);
     assert_eq!((status.state, status.progress.entries_failed), (StageState::Failed, 200));
     assert_eq!((status.failures[0].side, status.failures[0].errno), (Side::Pfs, 28));
     // Each of at most eight workers may have been at its retries when the first gave up.
@@ -337,7 +337,7 @@ fn a_pfs_that_hangs_is_named_while_it_does() {
     let monitor = Arc::new(Monitor::new(&spec).with_stall_after(Duration::from_millis(50)));
     std::thread::scope(|scope| {
         let hang = pfs.shared.hang.lock().unwrap();
-        let stage = scope.spawn(|| site.watch_on(Arc::new(pfs.clone()), &spec, &monitor));
+        let stage = scope.spawn(|| site.watch_on(pfs.clone(), &spec, &monitor));
         let stall = loop {
             match monitor.status(StageState::Active).notes.stalled {
                 Some(stall) if stall.operation == "write" => break stall,
@@ -402,7 +402,7 @@ fn a_folder_of_the_pfs_that_is_closed_meanwhile_fails_what_is_left_and_only_that
         std::thread::scope(|scope| {
             let stage = scope.spawn(|| {
                 identity::assume(&Owner { uid: 54_321, gid: 54_321 }).unwrap();
-                site.run_on(Arc::new(pfs), &spec)
+                site.run_on(pfs, &spec)
             });
             stage.join().unwrap()
         })

@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use model::phase::{Direction, StageKind, StageState};
@@ -22,7 +21,7 @@ fn attributes_that_cannot_be_read_for_a_moment_are_read_again_and_for_longer_are
         rustix::fs::setxattr(site.pfs("a"), "user.origin", b"here", XattrFlags::empty()).unwrap();
         pfs.shared.failing_xattrs.store(failing, Ordering::Relaxed);
         let spec = site.spec(Direction::In, StageKind::File, "a", "a");
-        let status = site.run_on(Arc::new(pfs), &spec);
+        let status = site.run_on(pfs, &spec);
         assert_eq!(status.state, expected, "{status:?}");
         if expected == StageState::Complete {
             let mut value = [0; 16];
@@ -45,7 +44,7 @@ fn times_that_the_pfs_cuts_are_told_once_with_their_number_and_nothing_is_copied
         fs::write(site.buffer(&format!("set/{name}")), name).unwrap();
     }
     let spec = site.spec(Direction::Out, StageKind::Directory, "out", "set");
-    let status = site.run_on(Arc::new(pfs.clone()), &spec);
+    let status = site.run_on(pfs.clone(), &spec);
     assert_eq!(status.state, StageState::Complete, "{status:?}");
     let told: Vec<_> =
         status.notes.remarks.iter().filter(|remark| remark.text.contains("whole seconds")).collect();
@@ -54,7 +53,7 @@ fn times_that_the_pfs_cuts_are_told_once_with_their_number_and_nothing_is_copied
     assert!(told[0].text.contains('3'), "{:?}", told[0]);
     let inode = || fs::metadata(site.pfs("out/a")).unwrap().ino();
     let first = inode();
-    assert_eq!(site.run_on(Arc::new(pfs), &spec).state, StageState::Complete);
+    assert_eq!(site.run_on(pfs, &spec).state, StageState::Complete);
     assert_eq!(inode(), first, "copied again");
 }
 

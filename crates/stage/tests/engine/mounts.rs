@@ -130,7 +130,7 @@ fn a_pfs_that_turns_read_only_fails_what_is_left_and_gets_it_once_it_is_mended()
     // As ext4 does by itself when its device fails: whatever is under way fails, too.
     let abort = move || run("mount", &["-o", "remount,abort", folder.to_str().unwrap()]);
     *pfs.shared.at_write.lock().unwrap() = Some((FILES / 2, Box::new(abort)));
-    let status = site.run_on(Arc::new(pfs), &spec);
+    let status = site.run_on(pfs, &spec);
     assert_eq!(status.state, StageState::Failed);
     assert!(!status.failures.is_empty());
     for failure in &status.failures {

@@ -3,7 +3,6 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -136,7 +135,7 @@ fn what_a_call_has_made_whose_answer_was_lost_does_not_stay() {
     for (lost, expected) in [(1, StageState::Complete), (2, StageState::Complete), (-1, StageState::Failed)] {
         let pfs = FaultyPfs::default();
         pfs.shared.lost_answers.store(lost, Ordering::Relaxed);
-        let status = site.run_on(Arc::new(pfs), &spec);
+        let status = site.run_on(pfs, &spec);
         assert_eq!(status.state, expected, "{status:?}");
         let names = fs::read_dir(site.pfs("set")).unwrap().map(|entry| entry.unwrap().file_name());
         let mut names: Vec<_> = names.map(|name| name.into_string().unwrap()).collect();

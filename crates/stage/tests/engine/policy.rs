@@ -124,7 +124,7 @@ fn holes_are_not_read_back_byte_by_byte() {
     file.write_all_at(b"x", 300 << 20).unwrap();
     let mut spec = site.spec(Direction::Out, StageKind::File, "sparse", "sparse");
     spec.policy.verify = Verify::Full;
-    let status = site.run_on(Arc::new(pfs.clone()), &spec);
+    let status = site.run_on(pfs.clone(), &spec);
     assert_eq!(status.state, StageState::Complete, "{status:?}");
     assert_eq!(status.progress.bytes_verified, 1 << 30);
     let read = pfs.shared.read.load(Ordering::Relaxed);

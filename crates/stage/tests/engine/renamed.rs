@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use model::phase::{Direction, StageKind, StageState};
 use wire::control::StageStatus;
@@ -35,7 +34,7 @@ fn staged_while(meanwhile: impl FnMut(u64, &Path) + Send + 'static) -> (Site, St
     let pfs = FaultyPfs::default();
     *pfs.shared.at_list.lock().unwrap() = Some(Box::new(meanwhile));
     let spec = site.spec(Direction::In, StageKind::Directory, "set", "");
-    let status = site.run_on(Arc::new(pfs), &spec);
+    let status = site.run_on(pfs, &spec);
     (site, status)
 }
 

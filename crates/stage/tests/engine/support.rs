@@ -15,7 +15,7 @@ use stage::buffer::Buffer;
 use stage::engine::Engine;
 use stage::journal::Journal;
 use stage::monitor::Monitor;
-use stage::tree::Tree;
+use stage::tree::{Source, Target};
 use wire::control::{Owner, StageStatus};
 use wire::data::Creator;
 use wire::node::{NamespaceTarget, StagePolicy, StageSpec};
@@ -103,14 +103,19 @@ impl Site {
     }
 
     /// Runs a stage with another PFS than the real one.
-    pub fn run_on(&self, pfs: Arc<dyn Tree>, spec: &StageSpec) -> StageStatus {
+    pub fn run_on(&self, pfs: impl Source + Target + 'static, spec: &StageSpec) -> StageStatus {
         self.watch_on(pfs, spec, &Arc::new(Monitor::new(spec)))
     }
 
-    pub fn watch_on(&self, pfs: Arc<dyn Tree>, spec: &StageSpec, monitor: &Arc<Monitor>) -> StageStatus {
+    pub fn watch_on(
+        &self,
+        pfs: impl Source + Target + 'static,
+        spec: &StageSpec,
+        monitor: &Arc<Monitor>,
+    ) -> StageStatus {
         let creator = Creator { uid: self.owner.uid, gid: self.owner.gid, umask: 0 };
         let buffer = Buffer::new(self.namespace(), "$DW_JOB_STRIPED", creator);
-        self.start(Engine::between(pfs, Arc::new(buffer)), spec, monitor)
+        self.start(Engine::between(spec.direction, pfs, buffer), spec, monitor)
     }
 
     fn start(&self, engine: Engine, spec: &StageSpec, monitor: &Arc<Monitor>) -> StageStatus {

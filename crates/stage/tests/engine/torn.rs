@@ -4,7 +4,6 @@ use std::fs::{self, File, FileTimes};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use model::phase::{Direction, StageKind, StageState};
@@ -47,7 +46,7 @@ fn a_stage_in_of_a_file_whose_time_is_put_back_meanwhile_holds_one_version() {
         let pfs = FaultyPfs::default();
         *pfs.shared.after_read.lock().unwrap() = Some(("a".into(), tear(site.pfs("set/a"))));
         let spec = site.spec(Direction::In, StageKind::Directory, "set", "");
-        let status = site.run_on(Arc::new(pfs.clone()), &spec);
+        let status = site.run_on(pfs.clone(), &spec);
         assert!(pfs.shared.after_read.lock().unwrap().is_none(), "nothing was torn");
         assert_eq!(status.state, StageState::Complete, "{status:?}");
         assert_same_file(&site.pfs("set/a"), &site.buffer("a"));
@@ -107,7 +106,7 @@ fn a_hard_link_that_is_replaced_while_the_other_is_copied_has_its_own_bytes() {
         let replace: Event = Box::new(move || fs::rename(&new, &old).unwrap());
         *pfs.shared.after_read.lock().unwrap() = Some((names[0].clone(), replace));
         let spec = site.spec(Direction::In, StageKind::Directory, "set", "");
-        let status = site.run_on(Arc::new(pfs.clone()), &spec);
+        let status = site.run_on(pfs.clone(), &spec);
         assert!(pfs.shared.after_read.lock().unwrap().is_none(), "nothing was replaced");
         assert_eq!(status.state, StageState::Complete, "{status:?}");
         for name in ["a", "b"] {
@@ -158,7 +157,7 @@ fn stores_into_a_page_that_was_dirty_before_are_seen() {
         let pfs = FaultyPfs::default();
         *pfs.shared.after_read.lock().unwrap() = Some(("a".into(), Box::new(move || mapping.store(2))));
         let spec = site.spec(Direction::In, StageKind::Directory, "set", "");
-        let status = site.run_on(Arc::new(pfs.clone()), &spec);
+        let status = site.run_on(pfs.clone(), &spec);
         assert_eq!(status.state, StageState::Complete, "{status:?}");
         assert_same_file(&site.pfs("set/a"), &site.buffer("a"));
     }

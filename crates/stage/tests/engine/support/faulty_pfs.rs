@@ -8,7 +8,9 @@ use std::sync::{Arc, Mutex};
 
 use rustix::io::Errno;
 use stage::pfs::Pfs;
-use stage::tree::{Batch, Found, Listing, New, OpenFile, Placement, Result, Tree, Usage, Xattr};
+use stage::tree::{
+    Batch, Found, Listing, New, OpenFile, Placement, Result, Source, Target, TargetFile, Tree, Xattr,
+};
 use wire::control::Side;
 use wire::data::{Attr, SetAttr, Time};
 
@@ -60,8 +62,8 @@ pub type AtList = Box<dyn FnMut(u64, &Path) + Send>;
 /// Something that happens once.
 pub type Event = Box<dyn FnOnce() + Send>;
 
-struct FaultyFile {
-    file: Box<dyn OpenFile>,
+struct FaultyFile<F: ?Sized> {
+    file: Box<F>,
     pfs: FaultyPfs,
     /// The name of a source.
     source: Option<OsString>,
@@ -75,7 +77,7 @@ fn is_due(left: &AtomicI64) -> bool {
 }
 
 impl FaultyPfs {
-    fn wrap(&self, file: Box<dyn OpenFile>) -> Box<dyn OpenFile> {
+    fn wrap(&self, file: Box<dyn TargetFile>) -> Box<dyn TargetFile> {
         Box::new(FaultyFile { file, pfs: self.clone(), source: None })
     }
 
@@ -85,33 +87,25 @@ impl FaultyPfs {
 }
 
 impl Tree for FaultyPfs {
-    fn create(&self, path: &Path) -> Result<(Found, Box<dyn OpenFile>)> {
-        let (found, file) = Pfs.create(path)?;
-        self.answer((found, self.wrap(file)))
-    }
-
-    fn reopen(&self, file: &Found) -> Result<Box<dyn OpenFile>> {
-        Ok(self.wrap(Pfs.reopen(file)?))
-    }
-
     fn side(&self) -> Side {
         Pfs.side()
     }
+
     fn show(&self, path: &Path) -> String {
         Pfs.show(path)
     }
-    fn placement(&self) -> Placement {
-        Pfs.placement()
-    }
+
     fn find(&self, path: &Path) -> Result<Found> {
         Pfs.find(path)
     }
+
     fn locate(&self, path: &Path) -> Result<Found> {
         if is_due(&self.shared.failing_looks) {
             return Err(Errno::IO);
         }
         Pfs.locate(path)
     }
+
     fn list<'a>(&'a self, folder: &Found) -> Result<Listing<'a>> {
         if let Some(at_list) = &mut *self.shared.at_list.lock().unwrap() {
             at_list(self.shared.lists.fetch_add(1, Ordering::Relaxed), &folder.path);
@@ -128,38 +122,69 @@ impl Tree for FaultyPfs {
         }
         Ok(Box::new(entries.into_iter()))
     }
+
     fn open(&self, file: &Found) -> Result<Box<dyn OpenFile>> {
         let source = file.path.file_name().map(OsStr::to_owned);
         let file = Pfs.open(file)?;
         Ok(Box::new(FaultyFile { file, pfs: self.clone(), source }))
     }
+}
+
+impl Source for FaultyPfs {
     fn read_link(&self, link: &Found) -> Result<PathBuf> {
         Pfs.read_link(link)
     }
+
+    fn xattrs(&self, entry: &Found) -> Result<Vec<Xattr>> {
+        if is_due(&self.shared.failing_xattrs) { Err(Errno::IO) } else { Pfs.xattrs(entry) }
+    }
+}
+
+impl Target for FaultyPfs {
+    fn placement(&self) -> Placement {
+        Pfs.placement()
+    }
+
+    fn reopen(&self, file: &Found) -> Result<Box<dyn TargetFile>> {
+        Ok(self.wrap(Pfs.reopen(file)?))
+    }
+
+    fn create(&self, path: &Path) -> Result<(Found, Box<dyn TargetFile>)> {
+        let (found, file) = Pfs.create(path)?;
+        self.answer((found, self.wrap(file)))
+    }
+
     fn make(&self, path: &Path, new: New<'_>) -> Result<Found> {
         let is_folder = matches!(new, New::Folder(_));
         let made = Pfs.make(path, new)?;
         if is_folder { Ok(made) } else { self.answer(made) }
     }
+
     fn link(&self, existing: &Found, path: &Path) -> Result<()> {
         Pfs.link(existing, path)?;
         self.answer(())
     }
+
     fn rename(&self, from: &Path, to: &Path) -> Result<()> {
         Pfs.rename(from, to)
     }
+
     fn remove(&self, path: &Path) -> Result<()> {
         Pfs.remove(path)
     }
+
     fn remove_folder(&self, path: &Path) -> Result<()> {
         Pfs.remove_folder(path)
     }
-    fn begin_batch(&self, folder: &Found) -> Result<Option<Box<dyn Batch>>> {
-        Pfs.begin_batch(folder)
-    }
+
     fn sync_folder(&self, path: &Path) -> Result<()> {
         if is_due(&self.shared.failing_folder_syncs) { Err(Errno::IO) } else { Pfs.sync_folder(path) }
     }
+
+    fn begin_batch(&self, folder: &Found) -> Result<Option<Box<dyn Batch>>> {
+        Pfs.begin_batch(folder)
+    }
+
     fn set(&self, entry: &Found, change: &SetAttr) -> Result<()> {
         let cut = |time: Option<Time>| {
             let whole = self.shared.whole_seconds.load(Ordering::Relaxed);
@@ -167,18 +192,17 @@ impl Tree for FaultyPfs {
         };
         Pfs.set(entry, &SetAttr { atime: cut(change.atime), mtime: cut(change.mtime), ..*change })
     }
-    fn xattrs(&self, entry: &Found) -> Result<Vec<Xattr>> {
-        if is_due(&self.shared.failing_xattrs) { Err(Errno::IO) } else { Pfs.xattrs(entry) }
-    }
+
     fn set_xattr(&self, entry: &Found, xattr: &Xattr) -> Result<()> {
         Pfs.set_xattr(entry, xattr)
     }
-    fn usage(&self) -> Option<Usage> {
-        Pfs.usage()
-    }
 }
 
-impl OpenFile for FaultyFile {
+impl<F: OpenFile + ?Sized> OpenFile for FaultyFile<F> {
+    fn attributes(&self) -> Result<Attr> {
+        self.file.attributes()
+    }
+
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize> {
         let length = self.file.read_at(buffer, offset)?;
         self.pfs.shared.read.fetch_add(length as u64, Ordering::Relaxed);
@@ -192,9 +216,20 @@ impl OpenFile for FaultyFile {
         Ok(length)
     }
 
-    fn attributes(&self) -> Result<Attr> {
-        self.file.attributes()
+    fn has_holes(&self, attr: &Attr) -> Result<bool> {
+        self.file.has_holes(attr)
     }
+
+    fn next_data(&self, offset: u64) -> Result<Option<Range<u64>>> {
+        self.file.next_data(offset)
+    }
+
+    fn forget_cached(&self) -> Result<()> {
+        self.file.forget_cached()
+    }
+}
+
+impl<F: TargetFile + ?Sized> TargetFile for FaultyFile<F> {
     fn write_at(&self, bytes: &[u8], offset: u64) -> Result<()> {
         let number = self.pfs.shared.writes.fetch_add(1, Ordering::Relaxed);
         let due = self.pfs.shared.at_write.lock().unwrap().take_if(|(at, _)| *at == number);
@@ -205,15 +240,11 @@ impl OpenFile for FaultyFile {
         }
         self.file.write_at(bytes, offset)
     }
-    fn has_holes(&self, attr: &Attr) -> Result<bool> {
-        self.file.has_holes(attr)
-    }
-    fn next_data(&self, offset: u64) -> Result<Option<Range<u64>>> {
-        self.file.next_data(offset)
-    }
+
     fn set_size(&self, size: u64) -> Result<()> {
         self.file.set_size(size)
     }
+
     fn sync(&self) -> Result<()> {
         if is_due(&self.pfs.shared.failing_syncs) {
             // As a kernel does whose write-back failed: the pages are clean, and only the device knows what they held.
@@ -224,9 +255,7 @@ impl OpenFile for FaultyFile {
         }
         self.file.sync()
     }
-    fn forget_cached(&self) -> Result<()> {
-        self.file.forget_cached()
-    }
+
     fn close(&self) -> Result<()> {
         self.file.close()
     }

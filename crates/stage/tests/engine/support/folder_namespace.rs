@@ -185,11 +185,7 @@ impl Namespace for FolderNamespace {
         self.own(path, creator)
     }
 
-    fn open(&self, ino: u64) -> Result<()> {
-        self.path(ino).map(drop)
-    }
-
-    fn reopen(&self, ino: u64) -> Result<()> {
+    fn open(&self, ino: u64, _write: bool) -> Result<()> {
         self.path(ino).map(drop)
     }
 
@@ -251,6 +247,10 @@ impl Namespace for FolderNamespace {
 
     fn unlink(&self, parent: u64, name: &[u8]) -> Result<()> {
         fs::remove_file(self.child(parent, name)?).map_err(errno)
+    }
+
+    fn rmdir(&self, parent: u64, name: &[u8]) -> Result<()> {
+        fs::remove_dir(self.child(parent, name)?).map_err(errno)
     }
 
     fn rename(&self, parent: u64, name: &[u8], new_parent: u64, new_name: &[u8]) -> Result<()> {
