@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use client::{Client, Creator, Errno, ROOT};
+use client::{Client, Contents, Creator, Errno, Names, ROOT, RequestId::New};
 use model::stripe::Layout;
 use tests::cluster::program_folder;
 use tests::injection::{Trace, command};
@@ -156,7 +156,7 @@ impl Site {
     pub fn fill(&self, instance: &str) {
         let client = self.client(instance);
         for n in 0..FILES {
-            let ino = client.create(ROOT, &[b'a' + n], 0o644, &ME).unwrap().ino;
+            let ino = client.create(New, ROOT, &[b'a' + n], 0o644, &ME).unwrap().ino;
             client.write(ino, 0, &[n; 5000]).unwrap();
             client.fsync(ino).unwrap();
             client.close(ino, true).unwrap();

@@ -7,6 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, ensure};
+use client::Operations;
 use tests::processes::{Process, wait_until};
 
 use super::Effort;

@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use client::{Client, FileKind, ROOT};
+use client::{Client, FileKind, Names, Node, ROOT, RequestId::New};
+use wire::data::message::XattrMode;
 
 use super::Effort;
 use crate::buffer::{Buffer, Volume, media};
@@ -56,12 +57,14 @@ pub fn measure(effort: Effort) -> Result<Vec<Measurement>> {
 fn one_replacement(clients: &[Client], fragments: &Path) -> Result<(f64, f64)> {
     let draft = draft_of(fragments)?;
     let (over, replacing) = (AtomicBool::new(false), AtomicBool::new(false));
-    let growing = clients[0].mknod(ROOT, b"growing", FileKind::Regular, 0o644, 0, &CREATOR)?.ino;
-    let folder = clients[1].mkdir(ROOT, b"replacing", 0o755, &CREATOR)?.ino;
+    let growing = clients[0]
+        .mknod(New, ROOT, b"growing", &Node { kind: FileKind::Regular, mode: 0o644, rdev: 0 }, &CREATOR)?
+        .ino;
+    let folder = clients[1].mkdir(New, ROOT, b"replacing", 0o755, &CREATOR)?.ino;
     let measured = std::thread::scope(|scope| {
         let grow = scope.spawn(|| -> Result<()> {
             while !over.load(Ordering::Relaxed) {
-                clients[0].setxattr(growing, b"user.grows", &[7; VALUE_BYTES])?;
+                clients[0].setxattr(New, growing, b"user.grows", &[7; VALUE_BYTES], XattrMode::Any)?;
                 std::thread::sleep(PAUSE);
             }
             Ok(())
@@ -89,8 +92,8 @@ fn one_replacement(clients: &[Client], fragments: &Path) -> Result<(f64, f64)> {
         ensure!(seen, "the log was not replaced within {LIMIT:?}");
         timed
     })?;
-    clients[1].rmdir(ROOT, b"replacing")?;
-    clients[0].unlink(ROOT, b"growing")?;
+    clients[1].rmdir(New, ROOT, b"replacing")?;
+    clients[0].unlink(New, ROOT, b"growing")?;
     Ok(measured)
 }
 
@@ -103,11 +106,11 @@ fn time_creates(
     let (mut during, mut outside) = (Vec::new(), Vec::new());
     while !over.load(Ordering::Relaxed) {
         let (begin, before) = (Instant::now(), replacing.load(Ordering::Relaxed));
-        client.mknod(folder, b"f", FileKind::Regular, 0o644, 0, &CREATOR)?;
+        client.mknod(New, folder, b"f", &Node { kind: FileKind::Regular, mode: 0o644, rdev: 0 }, &CREATOR)?;
         let took = begin.elapsed();
         let times = if before || replacing.load(Ordering::Relaxed) { &mut during } else { &mut outside };
         times.push(took);
-        client.unlink(folder, b"f")?;
+        client.unlink(New, folder, b"f")?;
     }
     Ok((percentile(during)?, percentile(outside)?))
 }

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use anyhow::{Context, Result};
-use client::{Client, Creator, FileKind, ROOT};
+use client::{Client, Creator, FileKind, Names, Node, ROOT, RequestId::New};
 
 use super::at_once;
 
@@ -17,15 +17,15 @@ pub fn run(clients: &[Client], count: usize) -> Result<f64> {
     let folders = folders(clients)?;
     let start = Instant::now();
     let inodes: Vec<Vec<u64>> = at_once(clients.len(), |n| {
-        names.iter().map(|name| Ok(clients[n].create(folders[n], name, 0o644, &CREATOR)?.ino)).collect()
+        names.iter().map(|name| Ok(clients[n].create(New, folders[n], name, 0o644, &CREATOR)?.ino)).collect()
     })?;
     let seconds = start.elapsed().as_secs_f64();
     at_once(clients.len(), |n| {
         for (name, &ino) in names.iter().zip(&inodes[n]) {
             clients[n].close(ino, true)?;
-            clients[n].unlink(folders[n], name)?;
+            clients[n].unlink(New, folders[n], name)?;
         }
-        clients[n].rmdir(ROOT, &folder_name(n)).context("remove a folder")
+        clients[n].rmdir(New, ROOT, &folder_name(n)).context("remove a folder")
     })?;
     Ok((clients.len() * count) as f64 / seconds)
 }
@@ -36,7 +36,13 @@ pub fn fill(clients: &[Client], count: usize) -> Result<()> {
     at_once(clients.len(), |n| {
         for number in 0..count / clients.len() {
             let name = format!("file-{number:06}");
-            clients[n].mknod(folders[n], name.as_bytes(), FileKind::Regular, 0o644, 0, &CREATOR)?;
+            clients[n].mknod(
+                New,
+                folders[n],
+                name.as_bytes(),
+                &Node { kind: FileKind::Regular, mode: 0o644, rdev: 0 },
+                &CREATOR,
+            )?;
         }
         Ok(())
     })?;
@@ -46,7 +52,7 @@ pub fn fill(clients: &[Client], count: usize) -> Result<()> {
 /// One for each client.
 fn folders(clients: &[Client]) -> Result<Vec<u64>> {
     let make = |(n, client): (usize, &Client)| {
-        let made = client.mkdir(ROOT, &folder_name(n), 0o755, &CREATOR).context("make a folder")?;
+        let made = client.mkdir(New, ROOT, &folder_name(n), 0o755, &CREATOR).context("make a folder")?;
         Ok(made.ino)
     };
     clients.iter().enumerate().map(make).collect()

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::time::Instant;
 
 use anyhow::{Result, ensure};
-use client::{Client, ROOT};
+use client::{Client, Contents, Names, ROOT, RequestId::New};
 
 use super::creates::CREATOR;
 use super::{MEBIBYTE, at_once, block};
@@ -32,7 +32,7 @@ pub fn run(clients: &[Client], files: Files, total: usize) -> Result<(f64, f64)>
     };
     let inodes: Vec<u64> = names
         .iter()
-        .map(|name| Ok(clients[0].create(ROOT, name, 0o644, &CREATOR)?.ino))
+        .map(|name| Ok(clients[0].create(New, ROOT, name, 0o644, &CREATOR)?.ino))
         .collect::<Result<_>>()?;
     let parts: Vec<Part> = (0..clients.len()).map(|n| part(n, clients.len(), &inodes, total)).collect();
     let opened = |n: usize| Ok(clients[n].open(parts[n].ino, true)?);
@@ -42,7 +42,7 @@ pub fn run(clients: &[Client], files: Files, total: usize) -> Result<(f64, f64)>
     at_once(clients.len(), |n| Ok(clients[n].close(parts[n].ino, true)?))?;
     for (name, &ino) in names.iter().zip(&inodes) {
         clients[0].close(ino, true)?;
-        clients[0].unlink(ROOT, name)?;
+        clients[0].unlink(New, ROOT, name)?;
     }
     Ok((written, read))
 }

@@ -1,16 +1,17 @@
 //! Reading and writing: file ranges cut into pieces of objects.
 
 use std::ops::Range;
+use std::os::fd::OwnedFd;
 
 use rustix::io::Errno;
 use wire::data::message::AllocateMode;
 use wire::data::{PAYLOAD_BYTES_MAX, Reply, Request, Time};
 
-use super::{Ask, Client, Result};
+use super::commits::NO_HANDLE;
+use super::{Ask, Client, Contents, Names, RequestId, Result};
 
-impl Client {
-    /// Reads into `buffer`; fewer bytes at the file's end. Holes read as zeros.
-    pub fn read(&self, ino: u64, offset: u64, buffer: &mut [u8]) -> Result<usize> {
+impl Contents for Client {
+    fn read(&self, ino: u64, offset: u64, buffer: &mut [u8]) -> Result<usize> {
         let len = buffer.len();
         let mut rest = &mut *buffer;
         let mut asks = Vec::new();
@@ -43,11 +44,7 @@ impl Client {
         }
     }
 
-    /// Writes all of `bytes`. When it returns, the storage nodes have them.
-    ///
-    /// # Errors
-    /// ENOSPC when they do not fit the capacity; a part of them may have been written then.
-    pub fn write(&self, ino: u64, offset: u64, bytes: &[u8]) -> Result<()> {
+    fn write(&self, ino: u64, offset: u64, bytes: &[u8]) -> Result<()> {
         let mut asks = Vec::new();
         let mut ranges = Vec::new();
         let mut rest = bytes;
@@ -73,24 +70,15 @@ impl Client {
         written
     }
 
-    /// Notes what became of a change of these ranges: after one that failed, some of it may be there.
-    pub(super) fn note(
-        &self,
-        ino: u64,
-        ranges: impl IntoIterator<Item = Range<u64>>,
-        result: Result<Time>,
-    ) -> Result<()> {
-        let mut files = self.files();
-        let result = files.exists(ino).and(result);
-        match result {
-            Ok(mtime) => ranges.into_iter().for_each(|range| files.written(ino, range, mtime)),
-            Err(_) => files.lost_track(ino),
-        }
-        result.map(drop)
+    fn append(&self, id: RequestId, ino: u64, bytes: &[u8]) -> Result<u64> {
+        let size = if self.layout.fragments == 1 { 0 } else { self.getattr(ino)?.size };
+        let request = Request::ReserveEnd { ino, size, len: bytes.len() as u64 };
+        let Reply::Offset(offset) = self.change(id, &request)? else { return Err(Errno::PROTO) };
+        self.write(ino, offset, bytes)?;
+        Ok(offset)
     }
 
-    /// Allocates, frees or zeroes a range.
-    pub fn allocate(&self, ino: u64, offset: u64, len: u64, mode: AllocateMode) -> Result<()> {
+    fn allocate(&self, ino: u64, offset: u64, len: u64, mode: AllocateMode) -> Result<()> {
         let end = offset.checked_add(len).ok_or(Errno::FBIG)?;
         for fragment in self.layout.fragments_of(ino) {
             let place = |at| self.layout.object_size(ino, fragment, at).unwrap_or(0);
@@ -108,9 +96,7 @@ impl Client {
         Ok(())
     }
 
-    /// The next range of the file that has data, at or after `offset`; `None`: only a hole to the end. A range may end
-    /// before its data does.
-    pub fn next_data(&self, ino: u64, offset: u64) -> Result<Option<Range<u64>>> {
+    fn next_data(&self, ino: u64, offset: u64) -> Result<Option<Range<u64>>> {
         let runs = self.next_runs(ino, offset)?;
         let found = runs.into_iter().filter_map(|(fragment, start, run)| {
             let run = run?;
@@ -122,14 +108,66 @@ impl Client {
         Ok(found.min_by_key(|range| range.start))
     }
 
-    /// Where the next hole at or after `offset` begins; the file's size where there is none before its end.
-    pub fn next_hole(&self, ino: u64, offset: u64, size: u64) -> Result<u64> {
+    fn next_hole(&self, ino: u64, offset: u64, size: u64) -> Result<u64> {
         let runs = self.next_runs(ino, offset)?;
         let holes = runs.into_iter().map(|(fragment, start, run)| {
             let hole = run.filter(|run| run.start <= start).map_or(start, |run| run.end);
             self.file_offset(ino, fragment, hole)
         });
         Ok(holes.min().unwrap_or(offset).clamp(offset, size))
+    }
+
+    fn fsync(&self, ino: u64) -> Result<()> {
+        let synced = self.sync_all(&[ino], self.syncs_of(ino));
+        self.nodes.commits().check(&[])?;
+        self.nodes.commits().tell(ino, NO_HANDLE).and(synced)
+    }
+
+    fn is_written(&self, ino: u64) -> Result<bool> {
+        match self.home(&Request::IsWritten { ino })? {
+            Reply::Truth(written) => Ok(written),
+            _ => Err(Errno::PROTO),
+        }
+    }
+
+    fn place(&self, ino: u64, offset: u64, len: u64) -> Option<(u32, u64)> {
+        let piece = self.layout.pieces(ino, offset, len).next()?;
+        (piece.len == len).then_some((piece.fragment, piece.object_offset))
+    }
+
+    fn object_on(&self, ino: u64, fragment: u32) -> Result<OwnedFd> {
+        if self.layout.fragments == 1 {
+            return self.object(ino);
+        }
+        self.nodes.descriptor_here(fragment, self.id(), ino)
+    }
+
+    fn wrote(&self, ino: u64, end: u64, mtime: Time) {
+        self.nodes.commits().written(ino);
+        // The object that is the whole file tells by itself.
+        if self.layout.fragments > 1 {
+            let mut files = self.files();
+            files.written(ino, 0..end, mtime);
+            files.lost_track(ino);
+        }
+    }
+}
+
+impl Client {
+    /// Notes what became of a change of these ranges: after one that failed, some of it may be there.
+    pub(super) fn note(
+        &self,
+        ino: u64,
+        ranges: impl IntoIterator<Item = Range<u64>>,
+        result: Result<Time>,
+    ) -> Result<()> {
+        let mut files = self.files();
+        let result = files.exists(ino).and(result);
+        match result {
+            Ok(mtime) => ranges.into_iter().for_each(|range| files.written(ino, range, mtime)),
+            Err(_) => files.lost_track(ino),
+        }
+        result.map(drop)
     }
 
     fn next_runs(&self, ino: u64, offset: u64) -> Result<Vec<Run>> {

@@ -24,7 +24,7 @@ impl Client {
     /// nodes have them all.
     ///
     /// # Errors
-    /// As [`Client::write`]; any of the pieces may have been written then.
+    /// As [`crate::Contents::write`]; any of the pieces may have been written then.
     pub fn write_extents<'a>(
         &self,
         ino: u64,

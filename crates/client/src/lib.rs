@@ -3,12 +3,11 @@
 //! Knows nothing of FUSE: the mount and the stage workers use the same calls. Every method blocks; a storage node that
 //! does not answer is tried again for the target's grace period, and the call then fails with EIO.
 //!
-//! **Invariant:** no bytes and no names are kept back. What [`Client::write`] returned for has been answered by the
+//! **Invariant:** no bytes and no names are kept back. What [`Contents::write`] returned for has been answered by the
 //! storage nodes.
 
 #![expect(unreachable_pub, reason = "its items are older than the lint; what is touched says `pub(crate)`")]
 
-mod attributes;
 mod closer;
 mod closing;
 mod commits;
@@ -22,8 +21,9 @@ mod listing;
 mod locks;
 mod many;
 mod measure;
+mod names;
 mod nodes;
-mod numbered;
+mod operations;
 #[cfg(test)]
 mod schedules;
 mod sharing;
@@ -38,7 +38,7 @@ use std::sync::{Arc, Mutex};
 use model::stripe::Layout;
 pub use rustix::io::Errno;
 use wire::data::hello::{HelloError, Key};
-use wire::data::message::{InodeReply, RenameMode, XattrMode};
+use wire::data::message::InodeReply;
 pub use wire::data::{Attr, Creator, DirEntry, FileKind, FileLock, LockKind, ROOT, SetAttr, Time};
 use wire::data::{Reply, Request};
 use wire::node::NamespaceTarget;
@@ -50,9 +50,8 @@ use files::Files;
 pub use files::Held;
 use known::Known;
 pub use listing::Listed;
-pub use many::Survey;
 use nodes::{Ask, Nodes};
-pub use numbered::Numbered;
+pub use operations::{Contents, Names, Node, Operations, RequestId, Survey};
 pub use sharing::{Opener, Sharing, Way};
 
 /// The result of a file operation.
@@ -169,120 +168,6 @@ impl Client {
         self.layout
     }
 
-    /// Changes attributes.
-    pub fn setattr(&self, ino: u64, set: &SetAttr) -> Result<Attr> {
-        self.numbered(self.id()).setattr(ino, set)
-    }
-
-    /// Makes a directory.
-    pub fn mkdir(&self, parent: u64, name: &[u8], mode: u32, creator: &Creator) -> Result<Attr> {
-        self.numbered(self.id()).mkdir(parent, name, mode, creator)
-    }
-
-    /// Makes a named pipe, socket, device node or empty regular file.
-    pub fn mknod(
-        &self,
-        parent: u64,
-        name: &[u8],
-        kind: FileKind,
-        mode: u32,
-        rdev: u64,
-        creator: &Creator,
-    ) -> Result<Attr> {
-        self.numbered(self.id()).mknod(parent, name, kind, mode, rdev, creator)
-    }
-
-    /// Makes a symbolic link.
-    pub fn symlink(&self, parent: u64, name: &[u8], target: &[u8], creator: &Creator) -> Result<Attr> {
-        self.numbered(self.id()).symlink(parent, name, target, creator)
-    }
-
-    /// Gives an inode one more name.
-    pub fn link(&self, ino: u64, parent: u64, name: &[u8]) -> Result<Attr> {
-        self.numbered(self.id()).link(ino, parent, name)
-    }
-
-    /// Makes a regular file, which must not exist, and opens it for writing.
-    pub fn create(&self, parent: u64, name: &[u8], mode: u32, creator: &Creator) -> Result<Attr> {
-        self.numbered(self.id()).create(parent, name, mode, creator)
-    }
-
-    /// Opens a regular file; tells its permission bits. Each open is closed once, with the same `write`.
-    pub fn open(&self, ino: u64, write: bool) -> Result<u32> {
-        if let Some(mode) = self.files().reopen(ino, write) {
-            return Ok(mode);
-        }
-        Ok(self.inode(Request::Open { ino, write })?.attr.mode)
-    }
-
-    /// Whether somebody has the file open for writing, or may have.
-    pub fn is_written(&self, ino: u64) -> Result<bool> {
-        match self.home(&Request::IsWritten { ino })? {
-            Reply::Truth(written) => Ok(written),
-            _ => Err(Errno::PROTO),
-        }
-    }
-
-    /// Takes a name away from anything but a directory.
-    pub fn unlink(&self, parent: u64, name: &[u8]) -> Result<()> {
-        self.numbered(self.id()).unlink(parent, name)
-    }
-
-    /// Removes an empty directory.
-    pub fn rmdir(&self, parent: u64, name: &[u8]) -> Result<()> {
-        self.numbered(self.id()).rmdir(parent, name)
-    }
-
-    /// Moves a name; an existing target is replaced.
-    pub fn rename(&self, parent: u64, name: &[u8], new_parent: u64, new_name: &[u8]) -> Result<()> {
-        self.rename_as(parent, name, new_parent, new_name, RenameMode::Replace)
-    }
-
-    /// Moves a name, or swaps two.
-    pub fn rename_as(
-        &self,
-        parent: u64,
-        name: &[u8],
-        new_parent: u64,
-        new_name: &[u8],
-        mode: RenameMode,
-    ) -> Result<()> {
-        self.numbered(self.id()).rename(parent, name, new_parent, new_name, mode)
-    }
-
-    /// A symbolic link's text.
-    pub fn readlink(&self, ino: u64) -> Result<Vec<u8>> {
-        self.bytes(&Request::ReadLink { ino })
-    }
-
-    /// An extended attribute's value; ENODATA where there is none.
-    pub fn getxattr(&self, ino: u64, name: &[u8]) -> Result<Vec<u8>> {
-        self.bytes(&Request::GetXattr { ino, name: name.to_vec() })
-    }
-
-    /// Sets an extended attribute.
-    pub fn setxattr(&self, ino: u64, name: &[u8], value: &[u8]) -> Result<()> {
-        self.setxattr_as(ino, name, value, XattrMode::Any)
-    }
-
-    /// Sets an extended attribute that may, must or must not exist.
-    pub fn setxattr_as(&self, ino: u64, name: &[u8], value: &[u8], mode: XattrMode) -> Result<()> {
-        self.numbered(self.id()).setxattr(ino, name, value, mode)
-    }
-
-    /// Names of extended attributes.
-    pub fn listxattr(&self, ino: u64) -> Result<Vec<Vec<u8>>> {
-        match self.home(&Request::ListXattr { ino })? {
-            Reply::Names(names) => Ok(names),
-            _ => Err(Errno::PROTO),
-        }
-    }
-
-    /// Removes an extended attribute.
-    pub fn removexattr(&self, ino: u64, name: &[u8]) -> Result<()> {
-        self.numbered(self.id()).removexattr(ino, name)
-    }
-
     /// The file itself, where the whole of it is one object on this machine and the kernel keeps the capacity.
     ///
     /// # Errors
@@ -292,46 +177,6 @@ impl Client {
             return Err(Errno::NOTSUP);
         }
         self.nodes.descriptor(self.home, self.id(), ino)
-    }
-
-    /// Where a range of a file lies, if that is in one object: its fragment, and the offset there.
-    pub fn place(&self, ino: u64, offset: u64, len: u64) -> Option<(u32, u64)> {
-        let piece = self.layout.pieces(ino, offset, len).next()?;
-        (piece.len == len).then_some((piece.fragment, piece.object_offset))
-    }
-
-    /// The object of a file on one fragment, where that is on this machine and its kernel keeps the capacity. Who
-    /// writes to it tells so by [`Client::wrote`].
-    ///
-    /// # Errors
-    /// ENOTSUP where that is not so; ENOENT where nothing was written to it.
-    pub fn object_on(&self, ino: u64, fragment: u32) -> Result<OwnedFd> {
-        if self.layout.fragments == 1 {
-            return self.object(ino);
-        }
-        self.nodes.descriptor_here(fragment, self.id(), ino)
-    }
-
-    /// Bytes up to `end` of a file were written to an object of it, whose time of change is `mtime`.
-    pub fn wrote(&self, ino: u64, end: u64, mtime: Time) {
-        self.nodes.commits().written(ino);
-        // The object that is the whole file tells by itself.
-        if self.layout.fragments > 1 {
-            let mut files = self.files();
-            files.written(ino, 0..end, mtime);
-            files.lost_track(ino);
-        }
-    }
-
-    fn inode(&self, request: Request) -> Result<InodeReply> {
-        inode_of(self.home(&request)?)
-    }
-
-    fn bytes(&self, request: &Request) -> Result<Vec<u8>> {
-        match self.home(request)? {
-            Reply::Bytes(bytes) => Ok(bytes),
-            _ => Err(Errno::PROTO),
-        }
     }
 
     /// Asks the home shard.

@@ -34,15 +34,9 @@ impl Client {
         Ok(entries.into_iter().zip(live).map(listed).collect())
     }
 
-    /// The same with the sizes of all files.
-    ///
-    /// # Errors
-    /// Also those of nodes that have a part of a file that somebody may be writing.
-    pub fn readdir(&self, ino: u64, cookie: u64) -> Result<Vec<DirEntry>> {
-        let sized = |Listed { mut entry, unsized_times }| {
-            unsized_times.map_or(Ok(()), |times| self.measure_into(&mut entry.attr, times))?;
-            Ok(entry)
-        };
-        self.list(ino, cookie)?.into_iter().map(sized).collect()
+    /// An entry with the size of its file.
+    pub(super) fn sized(&self, Listed { mut entry, unsized_times }: Listed) -> Result<DirEntry> {
+        unsized_times.map_or(Ok(()), |times| self.measure_into(&mut entry.attr, times))?;
+        Ok(entry)
     }
 }

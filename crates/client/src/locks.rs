@@ -1,4 +1,4 @@
-//! Locks and appends: what the home shard decides for all nodes.
+//! Locks: the home shard decides about them for all nodes.
 
 use std::sync::Arc;
 use std::sync::Weak;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use rustix::io::Errno;
 use wire::data::{FileLock, LockKind, Reply, Request};
 
-use super::{Client, Numbered, Result};
+use super::{Client, Result};
 
 /// How long one request waits for a lock at the shard; sliced so that a cancellation is noticed.
 const WAIT_MS: u32 = 100;
@@ -88,14 +88,6 @@ impl Client {
         self.home(&Request::ReleaseLocks { ino, owner }).map(drop)
     }
 
-    /// Writes all of `bytes` at the end of the file, wherever that is by then. Tells where it was.
-    ///
-    /// # Errors
-    /// As [`Client::write`]; the place stays empty then.
-    pub fn append(&self, ino: u64, bytes: &[u8]) -> Result<u64> {
-        self.numbered(self.id()).append(ino, bytes)
-    }
-
     /// Shows the home shard every second that this client lives, from a thread of its own that ends with the client: so
     /// that it keeps its locks over a restart of the shard also while it does nothing else.
     ///
@@ -122,22 +114,5 @@ impl Client {
             self.files().locked(ino, owner, lock);
         }
         self.home(&request).map(drop)
-    }
-}
-
-impl Numbered<'_> {
-    /// Writes all of `bytes` at the end of the file, wherever that is by then; asked again, at the same place.
-    ///
-    /// # Errors
-    /// As [`Client::append`].
-    pub fn append(&self, ino: u64, bytes: &[u8]) -> Result<u64> {
-        let client = self.client();
-        let size = if client.layout.fragments == 1 { 0 } else { client.getattr(ino)?.size };
-        let Reply::Offset(offset) = self.home(&Request::ReserveEnd { ino, size, len: bytes.len() as u64 })?
-        else {
-            return Err(Errno::PROTO);
-        };
-        client.write(ino, offset, bytes)?;
-        Ok(offset)
     }
 }

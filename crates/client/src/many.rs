@@ -1,23 +1,19 @@
-//! Many files at once: what goes to one node is one round trip, however many files it concerns.
+//! Many files at once, and the namespace as a whole: what goes to one node is one round trip, however many files it
+//! concerns.
 
 use rustix::io::Errno;
 use wire::data::{Attr, PAYLOAD_BYTES_MAX, Reply, Request};
 
-use super::{Ask, Client, Result, inode_of};
+use super::{Ask, Client, Operations, Result, Survey, Usage, inode_of};
 
-/// What a file is like, and the names of its extended attributes.
-pub type Survey = (Result<Attr>, Result<Vec<Vec<u8>>>);
-
-impl Client {
-    /// Opens regular files for reading, as [`Client::open`] does; gives their attributes, in order.
-    pub fn open_all(&self, inos: &[u64]) -> Vec<Result<Attr>> {
+impl Operations for Client {
+    fn open_all(&self, inos: &[u64]) -> Vec<Result<Attr>> {
         let replies = self.ask_home_all(inos.iter().map(|ino| Request::Open { ino: *ino, write: false }));
         let open = |reply: Result<Reply>| self.with_live_size(inode_of(reply?)?);
         replies.into_iter().map(open).collect()
     }
 
-    /// The attributes of files and the names of their extended attributes, in order.
-    pub fn survey(&self, inos: &[u64]) -> Vec<Survey> {
+    fn survey(&self, inos: &[u64]) -> Vec<Survey> {
         let both = |ino: &u64| [Request::GetAttr { ino: *ino }, Request::ListXattr { ino: *ino }];
         let mut replies = self.ask_home_all(inos.iter().flat_map(both)).into_iter();
         let mut next = || replies.next().expect("an answer for each request");
@@ -32,9 +28,7 @@ impl Client {
         inos.iter().map(one).collect()
     }
 
-    /// The beginnings of files, as (inode, length), in order; shorter where a file is. Of files that lie on several
-    /// fragments within that length, nothing.
-    pub fn read_all(&self, files: &[(u64, usize)]) -> Vec<Option<Vec<u8>>> {
+    fn read_all(&self, files: &[(u64, usize)]) -> Vec<Option<Vec<u8>>> {
         let mut contents: Vec<Vec<u8>> = files.iter().map(|(_, length)| vec![0; *length]).collect();
         let mut asks = Vec::with_capacity(files.len());
         let mut places = Vec::with_capacity(files.len());
@@ -59,6 +53,50 @@ impl Client {
         read
     }
 
+    fn fsync_many(&self, inos: &[u64]) -> Result<()> {
+        let on = |fragment: u32| -> Vec<u64> {
+            inos.iter().copied().filter(|ino| self.layout.fragments_of(*ino).any(|f| f == fragment)).collect()
+        };
+        let objects = (0..self.layout.fragments).map(|fragment| (fragment, on(fragment)));
+        let objects = objects.filter(|(_, inos)| !inos.is_empty());
+        let objects = objects.map(|(fragment, inos)| (fragment, Request::SyncMany { inos }));
+        self.sync_all(inos, objects.collect())?;
+        self.nodes.commits().check(inos)
+    }
+
+    fn usage(&self) -> Result<Usage> {
+        // Files that were removed hold their space until they are closed.
+        self.send_held()?;
+        let replies = self.ask_each((0..self.layout.fragments).map(|fragment| (fragment, Request::Usage)))?;
+        let mut sum = Usage { capacity: 0, used: 0, inodes: 0 };
+        for reply in replies {
+            let Reply::Usage { capacity, used, inodes } = reply else { return Err(Errno::PROTO) };
+            sum = Usage {
+                capacity: sum.capacity + capacity,
+                used: sum.used + used,
+                inodes: sum.inodes + inodes,
+            };
+        }
+        Ok(sum)
+    }
+
+    fn unverified(&self) -> Result<Vec<(u64, u32)>> {
+        let mut all: Vec<(u64, u32)> = Vec::new();
+        for fragment in 0..self.layout.fragments {
+            let mut after = 0;
+            loop {
+                let reply = self.ask(fragment, &Request::ListUnverified { after }, &[])?;
+                let Reply::Objects(page) = reply else { return Err(Errno::PROTO) };
+                let Some((last, _)) = page.last() else { break };
+                after = *last;
+                all.extend(page.iter().map(|(ino, _)| (*ino, fragment)));
+            }
+        }
+        Ok(all)
+    }
+}
+
+impl Client {
     /// Asks the home shard all of this, once it knows every loss, and every close that is held.
     fn ask_home_all(&self, requests: impl Iterator<Item = Request>) -> Vec<Result<Reply>> {
         if let Err(errno) = self.tell_doubts() {

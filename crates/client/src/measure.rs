@@ -5,7 +5,7 @@ use wire::data::message::InodeReply;
 use wire::data::{Attr, Reply, Request, Time};
 
 use super::files::LastChange;
-use super::{Client, Result, Usage};
+use super::{Client, Contents, Result};
 
 impl Client {
     /// The inode's attributes with the size that its fragments have, if somebody may be writing.
@@ -38,40 +38,6 @@ impl Client {
             return Ok(());
         }
         self.home(&Request::Settle { ino, size, mtime, epoch }).map(drop)
-    }
-
-    /// How full the instance is.
-    pub fn usage(&self) -> Result<Usage> {
-        // Files that were removed hold their space until they are closed.
-        self.send_held()?;
-        let replies = self.ask_each((0..self.layout.fragments).map(|fragment| (fragment, Request::Usage)))?;
-        let mut sum = Usage { capacity: 0, used: 0, inodes: 0 };
-        for reply in replies {
-            let Reply::Usage { capacity, used, inodes } = reply else { return Err(Errno::PROTO) };
-            sum = Usage {
-                capacity: sum.capacity + capacity,
-                used: sum.used + used,
-                inodes: sum.inodes + inodes,
-            };
-        }
-        Ok(sum)
-    }
-
-    /// Files of which nobody knows whether they are what was written, as checksums of them were lost, with a fragment
-    /// that has a part of them.
-    pub fn unverified(&self) -> Result<Vec<(u64, u32)>> {
-        let mut all: Vec<(u64, u32)> = Vec::new();
-        for fragment in 0..self.layout.fragments {
-            let mut after = 0;
-            loop {
-                let reply = self.ask(fragment, &Request::ListUnverified { after }, &[])?;
-                let Reply::Objects(page) = reply else { return Err(Errno::PROTO) };
-                let Some((last, _)) = page.last() else { break };
-                after = *last;
-                all.extend(page.iter().map(|(ino, _)| (*ino, fragment)));
-            }
-        }
-        Ok(all)
     }
 
     fn measure(&self, ino: u64) -> Result<(u64, u64, Time)> {

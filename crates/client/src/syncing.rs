@@ -9,7 +9,7 @@ use std::sync::Arc;
 use rustix::io::Errno;
 use wire::data::Request;
 
-use super::commits::{Memory, NO_HANDLE};
+use super::commits::Memory;
 use super::failures::{EVERYTHING, Failures};
 use super::{Client, Result};
 
@@ -39,25 +39,6 @@ impl Client {
         self.nodes.commits().tell(ino, handle).and(synced)
     }
 
-    /// The same, without a handle.
-    pub fn fsync(&self, ino: u64) -> Result<()> {
-        let synced = self.sync_all(&[ino], self.syncs_of(ino));
-        self.nodes.commits().check(&[])?;
-        self.nodes.commits().tell(ino, NO_HANDLE).and(synced)
-    }
-
-    /// The same for many files at once. After an error, each is to be synced by itself to know which it was.
-    pub fn fsync_many(&self, inos: &[u64]) -> Result<()> {
-        let on = |fragment: u32| -> Vec<u64> {
-            inos.iter().copied().filter(|ino| self.layout.fragments_of(*ino).any(|f| f == fragment)).collect()
-        };
-        let objects = (0..self.layout.fragments).map(|fragment| (fragment, on(fragment)));
-        let objects = objects.filter(|(_, inos)| !inos.is_empty());
-        let objects = objects.map(|(fragment, inos)| (fragment, Request::SyncMany { inos }));
-        self.sync_all(inos, objects.collect())?;
-        self.nodes.commits().check(inos)
-    }
-
     /// Makes every metadata change so far survive a power loss of the home shard's node, for a handle on a folder.
     ///
     /// # Errors
@@ -65,12 +46,6 @@ impl Client {
     pub fn sync_metadata_by(&self, handle: u64) -> Result<()> {
         let synced = self.sync_all(&[], Vec::new());
         self.nodes.commits().tell(EVERYTHING, handle).and(synced)
-    }
-
-    /// The same, without a handle.
-    pub fn sync_metadata(&self) -> Result<()> {
-        self.sync_all(&[], Vec::new())?;
-        self.nodes.commits().check(&[])
     }
 
     /// Answers for what a former client wrote and did not sync: a loss of any fragment from now on is told as if it was
@@ -112,13 +87,13 @@ impl Client {
     }
 
     /// What makes a file survive. One whose name may have been lost must be shown to be there still.
-    fn syncs_of(&self, ino: u64) -> Vec<(u32, Request)> {
+    pub(super) fn syncs_of(&self, ino: u64) -> Vec<(u32, Request)> {
         let objects = self.layout.fragments_of(ino).map(|fragment| (fragment, Request::Sync { ino }));
         let exists = self.nodes.commits().may_lack_names().then_some((self.home, Request::GetAttr { ino }));
         objects.chain(exists).collect()
     }
 
-    fn sync_all(&self, inos: &[u64], mut requests: Vec<(u32, Request)>) -> Result<()> {
+    pub(super) fn sync_all(&self, inos: &[u64], mut requests: Vec<(u32, Request)>) -> Result<()> {
         let moment = self.nodes.commits().moment();
         requests.push((self.home, Request::SyncMetadata));
         self.ask_each(requests.into_iter())?;

@@ -18,9 +18,8 @@ use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use client::{Client, Errno};
+use client::{Client, Contents as _, Errno, Result};
 
-use crate::filesystem::Result;
 use extents::Extents;
 use journal::Journal;
 
@@ -72,7 +71,7 @@ impl Behind {
     /// Writes all of `bytes`, now or later.
     ///
     /// # Errors
-    /// Those of [`Client::write`], perhaps of earlier writes that had to be sent to make room.
+    /// Those of [`client::Contents::write`], perhaps of earlier writes that had to be sent to make room.
     pub fn write(&self, client: &Client, ino: u64, offset: u64, bytes: &[u8]) -> Result<()> {
         if bytes.len() >= SMALL_MAX {
             self.settle(client, ino);

@@ -1,4 +1,4 @@
-//! FUSE: the kernel's requests, answered by a [`FileSystem`].
+//! FUSE: the kernel's requests, answered by a [`Namespace`].
 //!
 //! Files are opened for direct I/O (each write arrives with exactly its bytes, parallel inside the file's end) or,
 //! where the whole file is one local object in a volume, passed through. The kernel's write-back cache is never used:
@@ -23,7 +23,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use client::{Attr, Errno};
+use client::{Attr, Errno, Names as _, Result};
 use fuse::abi::{MINOR_EPOCHS, StatFsOut, capability};
 use fuse::backing::BackingId;
 use fuse::device::Device;
@@ -33,8 +33,8 @@ use fuse::reply::Reply;
 use fuse::request::{Operation, Request};
 use fuse::session::{Handler, Negotiated, Session, Wanted, negotiate};
 
-use crate::filesystem::{FileSystem, Result};
 use crate::ledger::Ledger;
+use crate::namespace::Namespace;
 use contents::Contents;
 pub use kept_names::Names;
 use kept_names::OLD_KERNELS_CACHE;
@@ -93,13 +93,13 @@ pub struct Mounted {
     pub write_back: WriteBack,
 }
 
-/// Mounts `filesystem` at `mountpoint`, named `name` in the mount table, and serves it in the background. Opens and
+/// Mounts `namespace` at `mountpoint`, named `name` in the mount table, and serves it in the background. Opens and
 /// locks go into the ledger that `ledger` makes.
 ///
 /// # Errors
 /// What mounting failed with.
 pub fn mount(
-    filesystem: impl FileSystem,
+    namespace: Namespace,
     mountpoint: &Path,
     name: &str,
     ledger: impl FnOnce(Negotiated) -> io::Result<Ledger>,
@@ -108,10 +108,10 @@ pub fn mount(
     // An ordinary user may not let others in (unless fuse.conf says so), and on one machine nobody else needs to.
     let options = Options { name, kind: "forebay", allow_other: privileged, max_read: REQUEST_BYTES_MAX };
     let device = fuse::mount::mount(mountpoint, &options)?;
-    let caches = filesystem.sharing().owns_contents();
-    let served = agree(&filesystem, &device, privileged).and_then(|negotiated| {
+    let caches = namespace.client().sharing().owns_contents();
+    let served = agree(&namespace, &device, privileged).and_then(|negotiated| {
         let ledger = Arc::new(ledger(negotiated)?);
-        let kernel = Kernel::new(filesystem, &device, &negotiated, ledger);
+        let kernel = Kernel::new(namespace, &device, &negotiated, ledger);
         let write_back = kernel.write_back();
         let session = Session::serve(&device, &negotiated, kernel, THREADS)?;
         let names = Names::new(&device, &negotiated);
@@ -133,26 +133,26 @@ pub fn mount(
 /// # Errors
 /// What taking over failed with.
 pub fn resume(
-    filesystem: impl FileSystem,
+    namespace: Namespace,
     device: Device,
     negotiated: &Negotiated,
     ledger: Ledger,
 ) -> io::Result<Mounted> {
     let ledger = Arc::new(ledger);
-    let kernel = Kernel::new(filesystem, &device, negotiated, ledger);
+    let kernel = Kernel::new(namespace, &device, negotiated, ledger);
     let write_back = kernel.write_back();
     let session = Session::resume(&device, negotiated, kernel, THREADS)?;
     let names = Names::new(&device, negotiated);
     Ok(Mounted { session, device, resumable: true, names, write_back })
 }
 
-fn agree(filesystem: &impl FileSystem, device: &Device, privileged: bool) -> io::Result<Negotiated> {
+fn agree(namespace: &Namespace, device: &Device, privileged: bool) -> io::Result<Negotiated> {
     let mut capabilities = CAPABILITIES;
     if privileged {
         // Registering a backing file takes CAP_SYS_ADMIN.
         capabilities |= capability::PASSTHROUGH;
     }
-    if !filesystem.sharing().owns_contents() {
+    if !namespace.client().sharing().owns_contents() {
         capabilities |= capability::POSIX_LOCKS | capability::FLOCK_LOCKS;
         // Others write, too: pages of a mapping are dropped when the file is seen to have changed.
         capabilities |= capability::AUTO_INVAL_DATA;
@@ -167,21 +167,22 @@ fn agree(filesystem: &impl FileSystem, device: &Device, privileged: bool) -> io:
 }
 
 /// Answers the kernel.
-struct Kernel<F> {
-    filesystem: Arc<F>,
+struct Kernel {
+    namespace: Arc<Namespace>,
     /// How long the kernel may use names and attributes without asking, at most.
     cache_max: Duration,
     device: Device,
     passthrough: Passthrough,
-    contents: Arc<Contents<F>>,
-    losses: Arc<Losses<F>>,
+    contents: Arc<Contents>,
+    losses: Arc<Losses>,
     ledger: Arc<Ledger>,
     waiting: Waiting,
 }
 
-impl<F: FileSystem> Handler for Kernel<F> {
+impl Handler for Kernel {
     fn handle(&self, request: &Request<'_>, reply: Reply) {
-        let (ino, id, fs) = (request.ino(), request.unique(), &self.filesystem);
+        let (ino, id, fs) = (request.ino(), names::id_of(request), &self.namespace);
+        let client = fs.client();
         match request.operation {
             Operation::Lookup { name } => self.entry(fs.lookup(ino, name), reply),
             Operation::GetAttr => self.attr(fs.getattr(ino), reply),
@@ -193,10 +194,10 @@ impl<F: FileSystem> Handler for Kernel<F> {
                 self.make_directory(request, &arguments, name, reply);
             }
             Operation::Symlink { name, target } => self.symlink(request, name, target, reply),
-            Operation::ReadLink => bytes(fs.readlink(ino), reply),
-            Operation::Link { ino: linked, name } => self.entry(fs.link(id, linked, ino, name), reply),
-            Operation::Unlink { name } => done(fs.unlink(id, ino, name), reply),
-            Operation::RemoveDirectory { name } => done(fs.rmdir(id, ino, name), reply),
+            Operation::ReadLink => bytes(client.readlink(ino), reply),
+            Operation::Link { ino: linked, name } => self.entry(client.link(id, linked, ino, name), reply),
+            Operation::Unlink { name } => done(client.unlink(id, ino, name), reply),
+            Operation::RemoveDirectory { name } => done(client.rmdir(id, ino, name), reply),
             Operation::Rename { name, new_parent, new_name, flags } => {
                 done(self.rename(id, (ino, name), (new_parent, new_name), flags), reply);
             }
@@ -204,7 +205,7 @@ impl<F: FileSystem> Handler for Kernel<F> {
             Operation::Open(open) => self.open(request, &open, reply),
             Operation::Create { arguments, name } => self.create(request, &arguments, name, reply),
             Operation::Read(read) => self.contents.read(ino, read, reply),
-            Operation::Write { arguments, bytes } => self.contents.write(id, ino, arguments, bytes, reply),
+            Operation::Write { arguments, bytes } => self.contents.write(request, arguments, bytes, reply),
             Operation::Allocate(range) => self.contents.allocate(request, range, reply),
             Operation::Seek(seek) => self.seek(ino, &seek, reply),
             Operation::Fsync(fsync) => {
@@ -213,21 +214,19 @@ impl<F: FileSystem> Handler for Kernel<F> {
             Operation::Flush(flush) => self.flush(ino, &flush, reply),
             Operation::Release(release) => self.release(request, &release, reply),
 
-            Operation::OpenDirectory => {
-                reply.opened(&fuse::abi::OpenOut { fh: fs.handle(), ..fuse::abi::OpenOut::default() });
-            }
+            Operation::OpenDirectory => self.open_directory(reply),
             Operation::ReadDirectory(read) => self.read_directory(ino, &read, reply),
             Operation::ReadDirectoryPlus(read) => self.read_directory_plus(ino, &read, reply),
-            Operation::FsyncDirectory(fsync) => self.losses.answer(reply, fs.sync_metadata(fsync.fh)),
+            Operation::FsyncDirectory(fsync) => self.losses.answer(reply, client.sync_metadata_by(fsync.fh)),
             Operation::ReleaseDirectory => reply.done(),
 
-            Operation::GetXattr { name, size } => attributes::xattr(fs.getxattr(ino, name), size, reply),
+            Operation::GetXattr { name, size } => attributes::xattr(client.getxattr(ino, name), size, reply),
             Operation::SetXattr { name, value, flags, kill_sgid } => {
                 let mode = attributes::xattr_mode(flags, kill_sgid);
-                done(fs.setxattr(id, ino, name, value, mode), reply);
+                done(client.setxattr(id, ino, name, value, mode), reply);
             }
             Operation::ListXattr { size } => attributes::xattr(self.list_xattr(ino), size, reply),
-            Operation::RemoveXattr { name } => done(fs.removexattr(id, ino, name), reply),
+            Operation::RemoveXattr { name } => done(client.removexattr(id, ino, name), reply),
 
             Operation::TestLock(lock) => self.test_lock(request, &lock, reply),
             Operation::SetLock(lock) => self.lock(request, &lock, false, reply),
@@ -239,8 +238,8 @@ impl<F: FileSystem> Handler for Kernel<F> {
     }
 }
 
-impl<F: FileSystem> Kernel<F> {
-    fn new(filesystem: F, device: &Device, negotiated: &Negotiated, ledger: Arc<Ledger>) -> Kernel<F> {
+impl Kernel {
+    fn new(namespace: Namespace, device: &Device, negotiated: &Negotiated, ledger: Arc<Ledger>) -> Kernel {
         let passthrough = Passthrough::new(negotiated.has(capability::PASSTHROUGH));
         let pages = Pages::default();
         let mut elsewhere: HashMap<u64, u32> = HashMap::new();
@@ -257,12 +256,13 @@ impl<F: FileSystem> Kernel<F> {
                 pages.adopt(ino, false, past);
             }
         }
-        let filesystem = Arc::new(filesystem);
-        let contents = Arc::new(Contents::new(Arc::clone(&filesystem), pages, device));
+        let namespace = Arc::new(namespace);
+        let contents = Arc::new(Contents::new(Arc::clone(&namespace), pages, device));
         let losses = Arc::new(Losses::new(&contents, Names::new(device, negotiated)));
-        filesystem.remember_in(Arc::new(Remembering { ledger: Arc::clone(&ledger), losses: losses.clone() }));
+        let remembering = Remembering { ledger: Arc::clone(&ledger), losses: losses.clone() };
+        namespace.client().remember_in(Arc::new(remembering));
         Kernel {
-            filesystem,
+            namespace,
             cache_max: if negotiated.minor >= MINOR_EPOCHS { Duration::MAX } else { OLD_KERNELS_CACHE },
             device: device.clone(),
             passthrough,
@@ -279,7 +279,7 @@ impl<F: FileSystem> Kernel<F> {
     }
 
     fn cache_for(&self) -> Duration {
-        self.filesystem.sharing().names_kept().min(self.cache_max)
+        self.namespace.client().sharing().names_kept().min(self.cache_max)
     }
 
     fn entry(&self, result: Result<Attr>, reply: Reply) {
@@ -297,7 +297,7 @@ impl<F: FileSystem> Kernel<F> {
     }
 
     fn statfs(&self, reply: Reply) {
-        let usage = match self.filesystem.usage() {
+        let usage = match self.namespace.usage() {
             Ok(usage) => usage,
             Err(errno) => return reply.error(errno),
         };

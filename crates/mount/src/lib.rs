@@ -1,7 +1,7 @@
 //! A namespace as a mounted file system.
 //!
-//! [`filesystem`] says what the kernel can ask, in our own types; [`namespace`] answers with the client; [`kernel`]
-//! translates between [`filesystem`] and the `fuse` crate. A process of a mount may die: [`ledger`] and [`handover`]
+//! [`kernel`] translates between the `fuse` crate and the client; [`namespace`] is what of the client's operations is
+//! another one in a mount. A process of a mount may die: [`ledger`] and [`handover`]
 //! have what its successor needs to go on under the application's open files.
 
 #![expect(unreachable_pub, reason = "its items are older than the lint; what is touched says `pub(crate)`")]
@@ -9,7 +9,6 @@
 pub mod behind;
 pub mod demotion;
 pub mod farewell;
-pub mod filesystem;
 pub mod handover;
 pub mod kernel;
 pub mod leaving;

@@ -3,6 +3,7 @@
 use std::io::Write;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::Context;
 use clap::Parser;
@@ -57,7 +58,7 @@ fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let begun = if arguments.resume { take_up } else { begin };
     let (client, behind, identity) = begun(&spec, &ledger, sharing)?;
     let namespace = Namespace::new(client.with_sharing(sharing), behind);
-    let (client, farewell) = (namespace.client(), namespace.farewell());
+    let (client, farewell) = (Arc::clone(namespace.client()), namespace.farewell());
     let mounted = match identity {
         Some((ledger, negotiated)) => {
             let device = std::io::stdin().as_fd().try_clone_to_owned().context("take the device")?;

@@ -1,15 +1,23 @@
-//! A namespace on storage nodes, as a [`FileSystem`].
+//! A namespace on storage nodes as this mount has it: with what it holds back. Every operation that could tell whether
+//! something was held back is here; the others are the client's.
 
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use client::{Attr, Client, Creator, DirEntry, Errno, FileKind, FileLock, Memory, SetAttr, Sharing, Usage};
-use wire::data::message::{AllocateMode, RenameMode, XattrMode};
+use client::{Attr, Client, Contents as _, DirEntry, Errno, Names as _, RequestId, Result, SetAttr, Usage};
+use wire::data::message::AllocateMode;
 
 use crate::behind::Behind;
 use crate::farewell::Farewell;
-use crate::filesystem::{FileSystem, NewInode, Result, Seek};
 use crate::usage::LastUsage;
+
+/// Where `lseek` goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Seek {
+    /// To data.
+    Data,
+    /// To a hole.
+    Hole,
+}
 
 /// One mounted namespace.
 pub struct Namespace {
@@ -45,9 +53,9 @@ impl Namespace {
         self.client.session()
     }
 
-    /// Who uses it.
-    pub fn client(&self) -> Arc<Client> {
-        Arc::clone(&self.client)
+    /// For what is the same whatever is held back.
+    pub fn client(&self) -> &Arc<Client> {
+        &self.client
     }
 
     /// For the end of the mount.
@@ -61,125 +69,64 @@ impl Namespace {
         // What cannot be known now will be asked for again.
         let _known = self.usage.ask(&self.client);
     }
-}
 
-impl FileSystem for Namespace {
-    fn sharing(&self) -> Sharing {
-        self.client.sharing()
-    }
-
-    fn lookup(&self, parent: u64, name: &[u8]) -> Result<Attr> {
+    /// The inode behind a name.
+    pub fn lookup(&self, parent: u64, name: &[u8]) -> Result<Attr> {
         self.client.lookup(parent, name).and_then(|attr| self.settled(attr))
     }
 
-    fn getattr(&self, ino: u64) -> Result<Attr> {
+    /// An inode's attributes.
+    pub fn getattr(&self, ino: u64) -> Result<Attr> {
         self.settle(ino);
         self.client.getattr(ino)
     }
 
-    fn mode(&self, ino: u64) -> Result<u32> {
-        self.client.mode(ino)
-    }
-
-    fn setattr(&self, id: u64, ino: u64, set: &SetAttr) -> Result<Attr> {
+    /// Changes attributes.
+    pub fn setattr(&self, id: RequestId, ino: u64, set: &SetAttr) -> Result<Attr> {
         self.settle(ino);
-        self.client.numbered(id).setattr(ino, set)
+        self.client.setattr(id, ino, set)
     }
 
-    fn make(&self, id: u64, parent: u64, name: &[u8], new: &NewInode<'_>) -> Result<Attr> {
-        match new.kind {
-            FileKind::Directory => self.client.numbered(id).mkdir(parent, name, new.mode, &new.creator),
-            FileKind::Symlink => self.client.numbered(id).symlink(parent, name, new.target, &new.creator),
-            kind => self.client.numbered(id).mknod(parent, name, kind, new.mode, new.rdev, &new.creator),
-        }
-    }
-
-    fn create(
-        &self,
-        id: u64,
-        parent: u64,
-        name: &[u8],
-        mode: u32,
-        creator: &Creator,
-        with_object: bool,
-    ) -> Result<(Attr, Option<OwnedFd>)> {
-        let numbered = self.client.numbered(id);
-        if with_object {
-            return numbered.create_with_object(parent, name, mode, creator);
-        }
-        Ok((numbered.create(parent, name, mode, creator)?, None))
-    }
-
-    fn readlink(&self, ino: u64) -> Result<Vec<u8>> {
-        self.client.readlink(ino)
-    }
-
-    fn link(&self, id: u64, ino: u64, parent: u64, name: &[u8]) -> Result<Attr> {
-        self.client.numbered(id).link(ino, parent, name)
-    }
-
-    fn unlink(&self, id: u64, parent: u64, name: &[u8]) -> Result<()> {
-        self.client.numbered(id).unlink(parent, name)
-    }
-
-    fn rmdir(&self, id: u64, parent: u64, name: &[u8]) -> Result<()> {
-        self.client.numbered(id).rmdir(parent, name)
-    }
-
-    fn rename(
-        &self,
-        id: u64,
-        parent: u64,
-        name: &[u8],
-        new_parent: u64,
-        new_name: &[u8],
-        mode: RenameMode,
-    ) -> Result<()> {
-        self.client.numbered(id).rename(parent, name, new_parent, new_name, mode)
-    }
-
-    fn open(&self, ino: u64, write: bool) -> Result<u32> {
-        self.client.open(ino, write)
-    }
-
-    fn close(&self, ino: u64, write: bool) -> Result<()> {
+    /// Closes one handle.
+    pub fn close(&self, ino: u64, write: bool) -> Result<()> {
         self.settle(ino);
         let closed = self.client.close(ino, write);
         self.behind.iter().for_each(|behind| behind.closed(ino));
         closed
     }
 
-    fn object(&self, ino: u64) -> Result<OwnedFd> {
-        self.client.object(ino)
-    }
-
-    fn read(&self, ino: u64, offset: u64, buffer: &mut [u8]) -> Result<usize> {
+    /// Reads; fewer bytes at the end.
+    pub fn read(&self, ino: u64, offset: u64, buffer: &mut [u8]) -> Result<usize> {
         self.settle(ino);
         self.client.read(ino, offset, buffer)
     }
 
-    fn write(&self, ino: u64, offset: u64, bytes: &[u8]) -> Result<()> {
+    /// Writes all of `bytes`, or holds them back.
+    pub fn write(&self, ino: u64, offset: u64, bytes: &[u8]) -> Result<()> {
         match &self.behind {
             Some(behind) => behind.write(&self.client, ino, offset, bytes),
             None => self.client.write(ino, offset, bytes),
         }
     }
 
-    fn append(&self, id: u64, ino: u64, offset: u64, bytes: &[u8]) -> Result<()> {
-        if self.sharing().owns_contents() {
+    /// Writes all of `bytes` at the file's end, wherever that is; the kernel believes at `offset`.
+    pub fn append(&self, id: RequestId, ino: u64, offset: u64, bytes: &[u8]) -> Result<()> {
+        if self.client.sharing().owns_contents() {
             // Only this kernel writes, so the end is where it believes.
             return self.client.write(ino, offset, bytes);
         }
         self.settle(ino);
-        self.client.numbered(id).append(ino, bytes).map(drop)
+        self.client.append(id, ino, bytes).map(drop)
     }
 
-    fn allocate(&self, ino: u64, offset: u64, len: u64, mode: AllocateMode) -> Result<()> {
+    /// Allocates, frees or zeroes a range.
+    pub fn allocate(&self, ino: u64, offset: u64, len: u64, mode: AllocateMode) -> Result<()> {
         self.settle(ino);
         self.client.allocate(ino, offset, len, mode)
     }
 
-    fn seek(&self, ino: u64, offset: u64, to: Seek) -> Result<u64> {
+    /// The next data or hole at or after `offset`; ENXIO past the end.
+    pub fn seek(&self, ino: u64, offset: u64, to: Seek) -> Result<u64> {
         self.settle(ino);
         let size = self.client.getattr(ino)?.size;
         if offset >= size {
@@ -194,19 +141,13 @@ impl FileSystem for Namespace {
         }
     }
 
-    fn handle(&self) -> u64 {
-        self.client.handle()
-    }
-
-    fn remember_in(&self, memory: Arc<dyn Memory>) {
-        self.client.remember_in(memory);
-    }
-
-    fn settle(&self, ino: u64) {
+    /// Sends what is held back of a file. An error is told at fsync or close.
+    pub fn settle(&self, ino: u64) {
         self.send_held(ino);
     }
 
-    fn flush(&self, ino: u64, handle: u64) -> Result<()> {
+    /// A program closes one of its handles: errors of what was held back are told.
+    pub fn flush(&self, ino: u64, handle: u64) -> Result<()> {
         if self.behind.is_none() {
             return Ok(());
         }
@@ -214,72 +155,23 @@ impl FileSystem for Namespace {
         self.client.tell(ino, handle)
     }
 
-    fn fsync(&self, ino: u64, handle: u64) -> Result<()> {
+    /// Makes a file survive a power loss.
+    pub fn fsync(&self, ino: u64, handle: u64) -> Result<()> {
         self.settle(ino);
         self.client.fsync_by(ino, handle)
     }
 
-    fn sync_metadata(&self, handle: u64) -> Result<()> {
-        self.client.sync_metadata_by(handle)
-    }
-
-    fn readdir(&self, ino: u64, cookie: u64) -> Result<Vec<(DirEntry, bool)>> {
+    /// A page of entries after `cookie`, without `.` and `..`, each with whether its attributes are what `stat` tells:
+    /// where they would have to be asked for, they are not.
+    pub fn readdir(&self, ino: u64, cookie: u64) -> Result<Vec<(DirEntry, bool)>> {
         let listed = self.client.list(ino, cookie)?.into_iter();
         let is_held = |ino| self.behind.iter().any(|behind| behind.holds(ino));
         let known = listed.map(|one| (one.is_sized() && !is_held(one.entry.attr.ino), one.entry));
         Ok(known.map(|(is_known, entry)| (entry, is_known)).collect())
     }
 
-    fn usage(&self) -> Result<Usage> {
+    /// How full it is, within bounded time.
+    pub fn usage(&self) -> Result<Usage> {
         self.usage.ask(&self.client)
-    }
-
-    fn getxattr(&self, ino: u64, name: &[u8]) -> Result<Vec<u8>> {
-        self.client.getxattr(ino, name)
-    }
-
-    fn setxattr(&self, id: u64, ino: u64, name: &[u8], value: &[u8], mode: XattrMode) -> Result<()> {
-        self.client.numbered(id).setxattr(ino, name, value, mode)
-    }
-
-    fn listxattr(&self, ino: u64) -> Result<Vec<Vec<u8>>> {
-        self.client.listxattr(ino)
-    }
-
-    fn removexattr(&self, id: u64, ino: u64, name: &[u8]) -> Result<()> {
-        self.client.numbered(id).removexattr(ino, name)
-    }
-
-    fn test_lock(&self, ino: u64, owner: u64, lock: &FileLock) -> Result<Option<FileLock>> {
-        self.client.test_lock(ino, owner, lock)
-    }
-
-    fn wait_test_lock(
-        &self,
-        ino: u64,
-        owner: u64,
-        lock: &FileLock,
-        cancelled: &dyn Fn() -> bool,
-    ) -> Result<Option<FileLock>> {
-        self.client.wait_test_lock(ino, owner, lock, cancelled)
-    }
-
-    fn set_lock(&self, ino: u64, owner: u64, lock: &FileLock) -> Result<()> {
-        self.client.set_lock(ino, owner, lock)
-    }
-
-    fn wait_lock(
-        &self,
-        ino: u64,
-        owner: u64,
-        lock: &FileLock,
-        blocking: bool,
-        cancelled: &dyn Fn() -> bool,
-    ) -> Result<()> {
-        self.client.wait_lock(ino, owner, lock, blocking, cancelled)
-    }
-
-    fn release_locks(&self, ino: u64, owner: u64) -> Result<()> {
-        self.client.release_locks(ino, owner)
     }
 }

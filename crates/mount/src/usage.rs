@@ -6,9 +6,7 @@
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
-use client::{Client, Errno, Usage};
-
-use crate::filesystem::Result;
+use client::{Client, Errno, Operations as _, Result, Usage};
 
 /// How long the nodes may take. Living ones answer in less than a millisecond.
 const PATIENCE: Duration = Duration::from_secs(1);

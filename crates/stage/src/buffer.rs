@@ -7,8 +7,6 @@
 
 mod batch;
 mod file;
-mod namespace;
-mod remote;
 mod resolve;
 
 use std::collections::HashMap;
@@ -18,16 +16,17 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
+use client::{Node, Operations, RequestId, Usage};
 use rustix::io::Errno;
 use wire::control::Side;
+use wire::data::message::{RenameMode, XattrMode};
 use wire::data::{Attr, Creator, DirEntry, FileKind, ROOT, SetAttr};
 
 use self::batch::BufferBatch;
 use self::file::BufferFile;
-pub use self::namespace::Namespace;
 use crate::tree::{
     Batch, Found, Listing, New, OpenFile, Opened, Placement, Result, Source, Survey, Target, TargetFile,
-    Tree, Usage, Xattr, keeps_xattr, on_one_line, split,
+    Tree, Xattr, keeps_xattr, on_one_line, split,
 };
 
 /// What of a batch of files is read when they are opened, bytes: of each file at most, and together.
@@ -45,7 +44,7 @@ pub struct Buffer<N> {
     folders: Mutex<HashMap<PathBuf, u64>>,
 }
 
-impl<N: Namespace> Buffer<N> {
+impl<N: Operations> Buffer<N> {
     /// A tree over `namespace`, shown to users below `name`, as `$DW_JOB_STRIPED`. New entries belong to `creator`.
     pub fn new(namespace: impl Into<Arc<N>>, name: &str, creator: Creator) -> Buffer<N> {
         let name = name.trim_end_matches('/').to_owned();
@@ -112,7 +111,7 @@ impl<N: Namespace> Buffer<N> {
     }
 }
 
-impl<N: Namespace + 'static> Tree for Buffer<N> {
+impl<N: Operations + 'static> Tree for Buffer<N> {
     fn side(&self) -> Side {
         Side::Buffer
     }
@@ -160,7 +159,7 @@ impl<N: Namespace + 'static> Tree for Buffer<N> {
     }
 }
 
-impl<N: Namespace + 'static> Source for Buffer<N> {
+impl<N: Operations + 'static> Source for Buffer<N> {
     fn known(&self, ino: u64, path: &Path) -> Result<Found> {
         let attr = self.namespace.getattr(ino)?;
         if attr.nlink == 0 { Err(Errno::NOENT) } else { Ok(found(path, attr)) }
@@ -206,7 +205,7 @@ impl<N: Namespace + 'static> Source for Buffer<N> {
     }
 }
 
-impl<N: Namespace + 'static> Target for Buffer<N> {
+impl<N: Operations + 'static> Target for Buffer<N> {
     fn placement(&self) -> Placement {
         Placement::InPlace
     }
@@ -218,7 +217,7 @@ impl<N: Namespace + 'static> Target for Buffer<N> {
 
     fn create(&self, path: &Path) -> Result<(Found, Box<dyn TargetFile>)> {
         let (parent, name) = self.parent(path)?;
-        let attr = self.namespace.create(parent, name, 0o600, &self.creator)?;
+        let attr = self.namespace.create(RequestId::New, parent, name, 0o600, &self.creator)?;
         Ok((found(path, attr), Box::new(BufferFile::for_writing(self.namespace.clone(), attr.ino))))
     }
 
@@ -226,36 +225,46 @@ impl<N: Namespace + 'static> Target for Buffer<N> {
         let (parent, name) = self.parent(path)?;
         let attr = match new {
             New::Folder(mode) => {
-                let attr = self.namespace.mkdir(parent, name, mode, &self.creator)?;
+                let attr = self.namespace.mkdir(RequestId::New, parent, name, mode, &self.creator)?;
                 self.remember(path, attr.ino);
                 attr
             }
-            New::Symlink(text) => {
-                self.namespace.symlink(parent, name, text.as_os_str().as_bytes(), &self.creator)?
-            }
-            New::Node { kind, rdev } => self.namespace.mknod(parent, name, kind, rdev, &self.creator)?,
+            New::Symlink(text) => self.namespace.symlink(
+                RequestId::New,
+                parent,
+                name,
+                text.as_os_str().as_bytes(),
+                &self.creator,
+            )?,
+            New::Node { kind, rdev } => self.namespace.mknod(
+                RequestId::New,
+                parent,
+                name,
+                &Node { kind, mode: 0o600, rdev },
+                &self.creator,
+            )?,
         };
         Ok(found(path, attr))
     }
 
     fn link(&self, existing: &Found, path: &Path) -> Result<()> {
         let (parent, name) = self.parent(path)?;
-        self.namespace.link(existing.attr.ino, parent, name).map(drop)
+        self.namespace.link(RequestId::New, existing.attr.ino, parent, name).map(drop)
     }
 
     fn rename(&self, from: &Path, to: &Path) -> Result<()> {
         let ((parent, name), (new_parent, new_name)) = (self.parent(from)?, self.parent(to)?);
-        self.namespace.rename(parent, name, new_parent, new_name)
+        self.namespace.rename(RequestId::New, parent, name, new_parent, new_name, RenameMode::Replace)
     }
 
     fn remove(&self, path: &Path) -> Result<()> {
         let (parent, name) = self.parent(path)?;
-        self.namespace.unlink(parent, name)
+        self.namespace.unlink(RequestId::New, parent, name)
     }
 
     fn remove_folder(&self, path: &Path) -> Result<()> {
         let (parent, name) = self.parent(path)?;
-        self.namespace.rmdir(parent, name)
+        self.namespace.rmdir(RequestId::New, parent, name)
     }
 
     fn sync_folder(&self, _path: &Path) -> Result<()> {
@@ -267,11 +276,11 @@ impl<N: Namespace + 'static> Target for Buffer<N> {
     }
 
     fn set(&self, entry: &Found, change: &SetAttr) -> Result<()> {
-        self.namespace.setattr(entry.attr.ino, change).map(drop)
+        self.namespace.setattr(RequestId::New, entry.attr.ino, change).map(drop)
     }
 
     fn set_xattr(&self, entry: &Found, (name, value): &Xattr) -> Result<()> {
-        self.namespace.setxattr(entry.attr.ino, name, value)
+        self.namespace.setxattr(RequestId::New, entry.attr.ino, name, value, XattrMode::Any)
     }
 
     fn usage(&self) -> Option<Usage> {

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use client::Operations;
 use model::phase::{Direction, StageState};
 use wire::control::{ApiError, Blame, StageStatus};
 use wire::data::Creator;
@@ -11,7 +12,7 @@ use wire::node::StageSpec;
 
 use crate::at::At;
 use crate::batch;
-use crate::buffer::{Buffer, Namespace};
+use crate::buffer::Buffer;
 use crate::context::{Context, RETRY_PAUSE, Rules};
 use crate::copier::Here;
 use crate::folder;
@@ -52,7 +53,7 @@ pub struct Engine {
 
 impl Engine {
     /// Stages between the mounted PFS and the buffer behind `namespace`.
-    pub fn new<N: Namespace + 'static>(spec: &StageSpec, namespace: impl Into<Arc<N>>) -> Engine {
+    pub fn new<N: Operations + 'static>(spec: &StageSpec, namespace: impl Into<Arc<N>>) -> Engine {
         let creator = Creator { uid: spec.owner.uid, gid: spec.owner.gid, umask: 0 };
         let buffer = Buffer::<N>::new(namespace, &spec.buffer_name, creator);
         Engine::between(spec.direction, Pfs, buffer)
@@ -217,7 +218,7 @@ fn buffer_full(buffer: &dyn Target, spec: &StageSpec, monitor: &Monitor) -> ApiE
     let at_least = if found.planned { "" } else { "at least " };
     let room = buffer
         .usage()
-        .map_or(String::new(), |usage| format!("; it may hold {} bytes in all", usage.capacity_bytes));
+        .map_or(String::new(), |usage| format!("; it may hold {} bytes in all", usage.capacity));
     ApiError {
         code: "buffer_full".to_owned(),
         blame: Blame::User,

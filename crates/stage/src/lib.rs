@@ -4,7 +4,7 @@
 //! spec -> plan --queue--> batch, entry (workers) -> regular -> resume, transfer  journal: what need not be done again
 //!           |                             -> special -> metadata          monitor: counters, failures, cancellation
 //!           +-> folder (finished when its last entry is)
-//!                 the sides as a Source and a Target: Pfs, Buffer over a Namespace
+//!                 the sides as a Source and a Target: Pfs, Buffer over a client
 //! single: one entry at a time, for who knows what changed (crates/drain)
 //! ```
 //!

@@ -12,6 +12,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+use client::Usage;
 use rustix::io::Errno;
 use wire::control::Side;
 use wire::data::{Attr, FileKind, SetAttr};
@@ -196,15 +197,6 @@ pub trait Target: Tree {
     fn usage(&self) -> Option<Usage> {
         None
     }
-}
-
-/// How full a buffer is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Usage {
-    /// Bytes that it may hold.
-    pub capacity_bytes: u64,
-    /// Bytes that it holds.
-    pub used_bytes: u64,
 }
 
 /// A regular file that is open for reading. Several threads may use it at once.

@@ -5,13 +5,14 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use client::Usage;
 use wire::control::Side;
 use wire::data::{Attr, SetAttr};
 
 use crate::monitor::Monitor;
 use crate::tree::{
     Batch, Found, Listing, New, OpenFile, Opened, Placement, Result, Source, Survey, Target, TargetFile,
-    Tree, Usage, Xattr,
+    Tree, Xattr,
 };
 
 /// A tree, watched.

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
-use client::{Client, ROOT};
+use client::{Client, Names, ROOT, RequestId::New};
 use rustix::io::Errno;
 use wire::data::dial::{Via, dial};
 use wire::data::hello::{Claim, Key};
@@ -32,7 +32,7 @@ fn log(cluster: &Cluster) -> PathBuf {
 /// Makes names and syncs them.
 fn make(client: &Client, names: std::ops::Range<usize>) {
     for n in names {
-        let made = client.create(ROOT, format!("name-{n}").as_bytes(), 0o644, &ME).unwrap();
+        let made = client.create(New, ROOT, format!("name-{n}").as_bytes(), 0o644, &ME).unwrap();
         client.close(made.ino, true).unwrap();
     }
     client.sync_metadata().unwrap();

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use client::Client;
+use client::{Client, Contents, Names};
 use wire::control::VolumeKind;
 
 use crate::repairs::{flip_at, primary, seal, while_stopped};

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use client::{Client, Errno, ROOT, SetAttr};
+use client::{Client, Contents, Errno, Names, ROOT, RequestId::New, SetAttr};
 
 use crate::sessions::cutting_relay;
 use crate::support::{Cluster, ME};
@@ -13,7 +13,7 @@ const STRIPE: u64 = 65_536;
 /// Three files of four stripes.
 fn files(of: &Client) -> [u64; 3] {
     [&b"kept"[..], b"cut off", b"gone"].map(|name| {
-        let ino = of.create(ROOT, name, 0o644, &ME).unwrap().ino;
+        let ino = of.create(New, ROOT, name, 0o644, &ME).unwrap().ino;
         of.write(ino, 0, &[1; 4 * STRIPE as usize]).unwrap();
         of.close(ino, true).unwrap();
         ino
@@ -26,7 +26,7 @@ fn change(by: &Client, kept: u64, cut_off: u64) {
     by.write(kept, 0, &[2; 4 * STRIPE as usize]).unwrap();
     by.close(kept, true).unwrap();
     by.open(cut_off, true).unwrap();
-    by.setattr(cut_off, &SetAttr { size: Some(0), ..SetAttr::default() }).unwrap();
+    by.setattr(New, cut_off, &SetAttr { size: Some(0), ..SetAttr::default() }).unwrap();
     by.write(cut_off, 3 * STRIPE, &[3; 10]).unwrap();
     by.close(cut_off, true).unwrap();
 }
@@ -59,7 +59,7 @@ fn who_was_away_for_the_grace_period_reads_what_others_wrote_meanwhile_from_ever
             assert_eq!(client.read(ino, stripe * STRIPE, &mut bytes), Ok(10));
         }
     }
-    other.unlink(ROOT, b"gone").unwrap();
+    other.unlink(New, ROOT, b"gone").unwrap();
     armed.store(true, Ordering::SeqCst);
     cut.store(true, Ordering::SeqCst);
     std::thread::scope(|scope| {

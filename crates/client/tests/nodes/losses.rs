@@ -4,7 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use client::{Client, ROOT, SetAttr};
+use client::{Client, Contents, Names, Operations, ROOT, RequestId::New, SetAttr};
 use wire::data::dial::{Via, dial};
 use wire::data::hello::{Claim, Key};
 use wire::data::message::UNKNOWN_BYTES;
@@ -24,7 +24,7 @@ const SHORT: u64 = 10_000;
 const BOUND: Duration = Duration::from_secs(10);
 
 fn resize(client: &Client, ino: u64, size: u64) {
-    client.setattr(ino, &SetAttr { size: Some(size), ..SetAttr::default() }).unwrap();
+    client.setattr(New, ino, &SetAttr { size: Some(size), ..SetAttr::default() }).unwrap();
 }
 
 fn size(client: &Client, ino: u64) -> u64 {
@@ -41,7 +41,7 @@ struct Cut {
 impl Cut {
     /// The client makes the file, syncs it, and cuts it off.
     fn by(cluster: &Cluster, client: &Client) -> Cut {
-        let ino = client.create(ROOT, b"file", 0o644, &ME).unwrap().ino;
+        let ino = client.create(New, ROOT, b"file", 0o644, &ME).unwrap().ino;
         client.write(ino, 0, &pattern(LONG as usize, 1)).unwrap();
         client.fsync(ino).unwrap();
         let object = cluster.fragment(LOSER).join("objects/0").join(format!("{:02x}/{ino:016x}", ino & 0xff));
@@ -128,7 +128,7 @@ fn after_its_home_lost_power_a_file_needs_only_the_nodes_that_it_has_data_on() {
     let client = cluster.client();
     let inos: Vec<u64> = (0..12)
         .map(|n| {
-            let ino = client.create(ROOT, format!("f{n}").as_bytes(), 0o644, &ME).unwrap().ino;
+            let ino = client.create(New, ROOT, format!("f{n}").as_bytes(), 0o644, &ME).unwrap().ino;
             client.write(ino, 0, &pattern(SHORT as usize, n)).unwrap();
             client.fsync(ino).unwrap();
             client.close(ino, true).unwrap();
@@ -163,14 +163,14 @@ fn space_of_a_removed_file_that_a_node_brings_back_after_its_power_loss_is_freed
     for n in 0..10 {
         let mut cluster = Cluster::start(3, 64 << 20);
         let client = cluster.client();
-        let ino = client.create(ROOT, b"file", 0o644, &ME).unwrap().ino;
+        let ino = client.create(New, ROOT, b"file", 0o644, &ME).unwrap().ino;
         client.write(ino, 0, &pattern(LONG as usize, n)).unwrap();
         client.fsync(ino).unwrap();
         client.close(ino, true).unwrap();
         let object = cluster.fragment(LOSER).join("objects/0").join(format!("{:02x}/{ino:016x}", ino & 0xff));
         let before = fs::read(&object).unwrap();
         let removed = Instant::now();
-        client.unlink(ROOT, b"file").unwrap();
+        client.unlink(New, ROOT, b"file").unwrap();
         while std::fs::symlink_metadata(&object).is_ok() {
             assert!(removed.elapsed() < BOUND, "its space is not freed");
             std::thread::sleep(Duration::from_millis(1));

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use client::{Client, ROOT};
+use client::{Client, Contents, Names, ROOT, RequestId::New};
 use wire::control::VolumeKind;
 use wire::data::message::AllocateMode;
 use wire::data::types::SetAttr;
@@ -96,7 +96,7 @@ fn restart(cluster: &mut Cluster, n: usize) {
 }
 
 fn make(client: &Client, name: &str) -> u64 {
-    client.create(ROOT, name.as_bytes(), 0o644, &ME).unwrap().ino
+    client.create(New, ROOT, name.as_bytes(), 0o644, &ME).unwrap().ino
 }
 
 /// Changes of every kind, in an order that the seed says, some of them over each other.
@@ -107,7 +107,7 @@ fn change(client: &Client, ino: u64, seed: u64) {
         match random % 11 {
             0 => {
                 let size = Some(offset);
-                let _changed = client.setattr(ino, &SetAttr { size, ..SetAttr::default() }).unwrap();
+                let _changed = client.setattr(New, ino, &SetAttr { size, ..SetAttr::default() }).unwrap();
             }
             1 => client.allocate(ino, offset, len, AllocateMode::PunchHole).unwrap(),
             2 => client.allocate(ino, offset, len, AllocateMode::Zero).unwrap(),
@@ -138,7 +138,7 @@ fn work(target: &NamespaceTarget, round: u64) {
                 let ino = make(&client, &gone);
                 client.write(ino, 0, &pattern(300 << 10, 3)).unwrap();
                 client.close(ino, true).unwrap();
-                client.unlink(ROOT, gone.as_bytes()).unwrap();
+                client.unlink(New, ROOT, gone.as_bytes()).unwrap();
                 client.close(own, true).unwrap();
                 client.close(shared, true).unwrap();
             });

@@ -4,7 +4,10 @@ use std::fs::File;
 use std::io::Write;
 use std::os::unix::fs::FileExt;
 
-use client::{Client, Errno, ROOT};
+use client::{
+    Client, Contents, Errno, Names, ROOT,
+    RequestId::{Given, New},
+};
 use wire::control::VolumeKind;
 
 use crate::support::{Cluster, ME, pattern};
@@ -17,7 +20,7 @@ fn what_is_written_to_the_objects_of_a_striped_file_is_the_files() {
     const STRIPE: usize = 65536;
     let cluster = Cluster::start_on(VolumeKind::Image, 2, 384 << 20);
     let client = cluster.client();
-    let ino = client.create(ROOT, b"striped", 0o600, &ME).unwrap().ino;
+    let ino = client.create(New, ROOT, b"striped", 0o600, &ME).unwrap().ino;
     let contents = pattern(4 * STRIPE, 7);
     assert_eq!(client.place(ino, 0, 2 * STRIPE as u64), None, "two stripes are in two objects");
     for (offset, stripe) in (0..).step_by(STRIPE).zip(contents.chunks(STRIPE)) {
@@ -57,7 +60,7 @@ fn a_file_that_is_made_comes_with_its_object_where_the_kernel_keeps_the_capacity
         let cluster = Cluster::start_on(*volume, 1, 384 << 20);
         let client = cluster.client();
         for (id, name) in [(2, b"one"), (4, b"two")] {
-            let (made, object) = client.numbered(id).create_with_object(ROOT, name, 0o644, &ME).unwrap();
+            let (made, object) = client.create_with_object(Given(id), ROOT, name, 0o644, &ME).unwrap();
             assert_eq!(object.is_some(), *volume == VolumeKind::Image);
             match object {
                 Some(object) => File::from(object).write_all(name).unwrap(),
@@ -71,11 +74,11 @@ fn a_file_that_is_made_comes_with_its_object_where_the_kernel_keeps_the_capacity
         let mut remote = cluster.target.clone();
         remote.nodes[0].unix = None;
         let remote = Client::connect(&remote).unwrap();
-        let (made, object) = remote.numbered(2).create_with_object(ROOT, b"three", 0o644, &ME).unwrap();
+        let (made, object) = remote.create_with_object(Given(2), ROOT, b"three", 0o644, &ME).unwrap();
         assert!(object.is_none(), "over TCP there are no descriptors");
         assert_eq!(remote.object(made.ino).map(drop), Err(Errno::NOTSUP));
         remote.write(made.ino, 0, b"three").unwrap();
-        let refused = client.numbered(6).create_with_object(ROOT, b"one", 0o644, &ME);
+        let refused = client.create_with_object(Given(6), ROOT, b"one", 0o644, &ME);
         assert_eq!(refused.map(drop), Err(Errno::EXIST));
     }
 }

@@ -1,6 +1,6 @@
 //! Changes of a file that succeed in part: its size is where what can be read ends.
 
-use client::{Client, Errno, ROOT};
+use client::{Client, Contents, Errno, Names, ROOT, RequestId::New};
 
 use crate::support::{Cluster, ME, pattern};
 
@@ -29,7 +29,7 @@ fn of_a_write_that_failed_in_part_the_size_is_where_what_can_be_read_ends() {
     let mut cluster = Cluster::start(3, 64 << 20);
     cluster.target.grace_ms = 300;
     let client = cluster.client();
-    let ino = client.create(ROOT, b"f", 0o644, &ME).unwrap().ino;
+    let ino = client.create(New, ROOT, b"f", 0o644, &ME).unwrap().ino;
     let first = stripe_on(&client, ino, 1);
     cluster.servers[1].shutdown();
     let bytes = pattern(3 * 65_536, 1);

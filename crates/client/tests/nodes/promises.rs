@@ -3,8 +3,8 @@
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
-use client::{Client, Creator, Errno, ROOT, SetAttr, Time};
-use wire::data::message::XattrMode;
+use client::{Client, Contents, Creator, Errno, Names, ROOT, RequestId::New, SetAttr, Time};
+use wire::data::message::{RenameMode, XattrMode};
 use wire::data::{NAME_BYTES_MAX, XATTR_BYTES_MAX};
 
 use crate::support::{Cluster, ME, everywhere, pattern};
@@ -37,7 +37,7 @@ fn records_of_four_clients_never_damage_each_other() {
     everywhere(|cluster, client| {
         for record in [100, 47_008] {
             let name = record.to_string();
-            let ino = client.create(ROOT, name.as_bytes(), 0o644, &ME).unwrap().ino;
+            let ino = client.create(New, ROOT, name.as_bytes(), 0o644, &ME).unwrap().ino;
             let records = 2_000_000 / record;
             let whole = pattern(records * record, record);
             at_once(cluster, |node, client| {
@@ -58,7 +58,7 @@ fn records_of_four_clients_never_damage_each_other() {
 fn what_one_client_wrote_another_reads_and_stats_at_once() {
     everywhere(|cluster, client| {
         let other = cluster.client();
-        let ino = client.create(ROOT, b"f", 0o644, &ME).unwrap().ino;
+        let ino = client.create(New, ROOT, b"f", 0o644, &ME).unwrap().ino;
         other.open(ino, true).unwrap();
         let mut before = Time::default();
         for round in 0..50u64 {
@@ -82,24 +82,31 @@ fn of_changes_that_exclude_each_other_one_wins() {
         for round in 0..20 {
             let name = |what: &str| format!("{what}{round}").into_bytes();
             one_winner(
-                &at_once(cluster, |_, client| client.create(ROOT, &name("f"), 0o644, &ME)),
+                &at_once(cluster, |_, client| client.create(New, ROOT, &name("f"), 0o644, &ME)),
                 Errno::EXIST,
             );
             one_winner(
-                &at_once(cluster, |_, client| client.mkdir(ROOT, &name("d"), 0o755, &ME)),
+                &at_once(cluster, |_, client| client.mkdir(New, ROOT, &name("d"), 0o755, &ME)),
                 Errno::EXIST,
             );
             let ino = client.lookup(ROOT, &name("f")).unwrap().ino;
-            one_winner(&at_once(cluster, |_, client| client.link(ino, ROOT, &name("l"))), Errno::EXIST);
+            one_winner(&at_once(cluster, |_, client| client.link(New, ino, ROOT, &name("l"))), Errno::EXIST);
             let moved = at_once(cluster, |node, client| {
-                client.rename(ROOT, &name("l"), ROOT, format!("moved{node}").as_bytes())
+                client.rename(
+                    New,
+                    ROOT,
+                    &name("l"),
+                    ROOT,
+                    format!("moved{node}").as_bytes(),
+                    RenameMode::Replace,
+                )
             });
             one_winner(&moved, Errno::NOENT);
-            one_winner(&at_once(cluster, |_, client| client.unlink(ROOT, &name("f"))), Errno::NOENT);
-            one_winner(&at_once(cluster, |_, client| client.rmdir(ROOT, &name("d"))), Errno::NOENT);
+            one_winner(&at_once(cluster, |_, client| client.unlink(New, ROOT, &name("f"))), Errno::NOENT);
+            one_winner(&at_once(cluster, |_, client| client.rmdir(New, ROOT, &name("d"))), Errno::NOENT);
             assert_eq!(client.getattr(ino).unwrap().nlink, 1);
             let winner = moved.iter().position(Result::is_ok).unwrap();
-            client.unlink(ROOT, format!("moved{winner}").as_bytes()).unwrap();
+            client.unlink(New, ROOT, format!("moved{winner}").as_bytes()).unwrap();
             assert!(client.readdir(ROOT, 0).unwrap().is_empty());
         }
     });
@@ -108,18 +115,31 @@ fn of_changes_that_exclude_each_other_one_wins() {
 #[test]
 fn extended_attributes_have_limits_and_those_of_the_system_are_refused() {
     everywhere(|_, client| {
-        let ino = client.mkdir(ROOT, b"d", 0o755, &ME).unwrap().ino;
+        let ino = client.mkdir(New, ROOT, b"d", 0o755, &ME).unwrap().ino;
         let value = pattern(XATTR_BYTES_MAX, 1);
         for name in ["user.a", "trusted.b", "security.c"] {
-            client.setxattr(ino, name.as_bytes(), &value).unwrap();
+            client.setxattr(New, ino, name.as_bytes(), &value, XattrMode::Any).unwrap();
             assert_eq!(client.getxattr(ino, name.as_bytes()).unwrap(), value);
         }
-        assert_eq!(client.setxattr(ino, b"user.d", &vec![0; XATTR_BYTES_MAX + 1]), Err(Errno::TOOBIG));
-        assert_eq!(client.setxattr(ino, b"user.d", &value), Err(Errno::NOSPC), "256 KiB with the names");
-        assert_eq!(client.setxattr(ino, &[b'x'; NAME_BYTES_MAX + 1], b""), Err(Errno::RANGE));
-        assert_eq!(client.setxattr(ino, b"system.nfs4_acl", b"x"), Err(Errno::OPNOTSUPP));
+        assert_eq!(
+            client.setxattr(New, ino, b"user.d", &vec![0; XATTR_BYTES_MAX + 1], XattrMode::Any),
+            Err(Errno::TOOBIG)
+        );
+        assert_eq!(
+            client.setxattr(New, ino, b"user.d", &value, XattrMode::Any),
+            Err(Errno::NOSPC),
+            "256 KiB with the names"
+        );
+        assert_eq!(
+            client.setxattr(New, ino, &[b'x'; NAME_BYTES_MAX + 1], b"", XattrMode::Any),
+            Err(Errno::RANGE)
+        );
+        assert_eq!(
+            client.setxattr(New, ino, b"system.nfs4_acl", b"x", XattrMode::Any),
+            Err(Errno::OPNOTSUPP)
+        );
         assert_eq!(client.getxattr(ino, b"system.nfs4_acl"), Err(Errno::OPNOTSUPP));
-        assert_eq!(client.setxattr_as(ino, b"user.a", b"", XattrMode::Create), Err(Errno::EXIST));
+        assert_eq!(client.setxattr(New, ino, b"user.a", b"", XattrMode::Create), Err(Errno::EXIST));
         assert_eq!(client.listxattr(ino).unwrap().len(), 3);
     });
 }
@@ -142,27 +162,33 @@ fn access_lists_follow_the_mode_and_are_inherited() {
     };
     everywhere(|_, client| {
         let masking = Creator { umask: 0o077, ..ME };
-        let d = client.mkdir(ROOT, b"d", 0o777, &masking).unwrap();
+        let d = client.mkdir(New, ROOT, b"d", 0o777, &masking).unwrap();
         assert_eq!(d.mode, 0o700);
-        assert_eq!(client.setxattr(d.ino, ACCESS, &list(7, 7, 5, 8, 0)), Err(Errno::INVAL));
-        client.setxattr(d.ino, ACCESS, &list(7, 7, 5, 7, 0)).unwrap();
+        assert_eq!(
+            client.setxattr(New, d.ino, ACCESS, &list(7, 7, 5, 8, 0), XattrMode::Any),
+            Err(Errno::INVAL)
+        );
+        client.setxattr(New, d.ino, ACCESS, &list(7, 7, 5, 7, 0), XattrMode::Any).unwrap();
         assert_eq!(client.getattr(d.ino).unwrap().mode, 0o770);
-        client.setattr(d.ino, &SetAttr { mode: Some(0o751), ..SetAttr::default() }).unwrap();
+        client.setattr(New, d.ino, &SetAttr { mode: Some(0o751), ..SetAttr::default() }).unwrap();
         assert_eq!(client.getxattr(d.ino, ACCESS).unwrap(), list(7, 7, 5, 5, 1));
 
-        client.setxattr(d.ino, DEFAULT, &list(7, 6, 5, 6, 0)).unwrap();
-        let f = client.create(d.ino, b"f", 0o666, &masking).unwrap();
+        client.setxattr(New, d.ino, DEFAULT, &list(7, 6, 5, 6, 0), XattrMode::Any).unwrap();
+        let f = client.create(New, d.ino, b"f", 0o666, &masking).unwrap();
         assert_eq!(f.mode, 0o660, "the list counts, not the umask");
         assert_eq!(client.getxattr(f.ino, ACCESS).unwrap(), list(6, 6, 5, 6, 0));
         assert_eq!(client.getxattr(f.ino, DEFAULT), Err(Errno::NODATA));
-        assert_eq!(client.setxattr(f.ino, DEFAULT, &list(7, 6, 5, 6, 0)), Err(Errno::ACCESS));
-        let sub = client.mkdir(d.ino, b"sub", 0o777, &masking).unwrap();
+        assert_eq!(
+            client.setxattr(New, f.ino, DEFAULT, &list(7, 6, 5, 6, 0), XattrMode::Any),
+            Err(Errno::ACCESS)
+        );
+        let sub = client.mkdir(New, d.ino, b"sub", 0o777, &masking).unwrap();
         assert_eq!(client.getxattr(sub.ino, DEFAULT).unwrap(), list(7, 6, 5, 6, 0));
 
         // What the mode says by itself is no list; who is not of the group loses set-group-id.
-        client.setattr(f.ino, &SetAttr { mode: Some(0o2660), ..SetAttr::default() }).unwrap();
+        client.setattr(New, f.ino, &SetAttr { mode: Some(0o2660), ..SetAttr::default() }).unwrap();
         let minimal = [&list(6, 0, 4, 0, 0)[..12], &list(6, 0, 4, 0, 0)[20..28], &list(6, 0, 4, 0, 0)[36..]];
-        client.setxattr_as(f.ino, ACCESS, &minimal.concat(), XattrMode::DropSetGid).unwrap();
+        client.setxattr(New, f.ino, ACCESS, &minimal.concat(), XattrMode::DropSetGid).unwrap();
         assert_eq!(client.getattr(f.ino).unwrap().mode, 0o640);
         assert_eq!(client.getxattr(f.ino, ACCESS), Err(Errno::NODATA));
     });
@@ -171,7 +197,7 @@ fn access_lists_follow_the_mode_and_are_inherited() {
 #[test]
 fn reading_changes_no_time() {
     everywhere(|_, client| {
-        let ino = client.create(ROOT, b"f", 0o644, &ME).unwrap().ino;
+        let ino = client.create(New, ROOT, b"f", 0o644, &ME).unwrap().ino;
         client.write(ino, 0, b"text").unwrap();
         client.close(ino, true).unwrap();
         let before = client.getattr(ino).unwrap();
@@ -187,7 +213,7 @@ fn a_storage_node_that_stays_away_is_eio_after_the_grace_period() {
     let mut cluster = Cluster::start(3, 64 << 20);
     cluster.target.grace_ms = 300;
     let client = cluster.client();
-    let ino = client.create(ROOT, b"f", 0o644, &ME).unwrap().ino;
+    let ino = client.create(New, ROOT, b"f", 0o644, &ME).unwrap().ino;
     client.write(ino, 0, &pattern(3 * 65_536, 1)).unwrap();
     cluster.servers[1].shutdown();
     let reads = (0..3).map(|stripe| client.read(ino, stripe * 65_536, &mut [0; 100]));
@@ -202,7 +228,7 @@ fn a_storage_node_that_stays_away_is_waited_for_once_and_used_again_when_it_is_b
     let mut cluster = Cluster::start(3, 64 << 20);
     cluster.target.grace_ms = u64::try_from(GRACE.as_millis()).unwrap();
     let client = cluster.client();
-    let ino = client.create(ROOT, b"f", 0o644, &ME).unwrap().ino;
+    let ino = client.create(New, ROOT, b"f", 0o644, &ME).unwrap().ino;
     let bytes = pattern(12 * 65_536, 1);
     client.write(ino, 0, &bytes).unwrap();
     cluster.servers[1].shutdown();

@@ -5,7 +5,7 @@ use std::io::ErrorKind::NotFound;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use client::{Client, ROOT};
+use client::{Client, Contents, Names, ROOT, RequestId::New};
 use rustix::io::Errno;
 use wire::control::VolumeKind;
 use wire::data::types::SetAttr;
@@ -135,7 +135,7 @@ fn a_write_beside_damage_and_a_truncation_within_it_repair_it_first() {
     expected[6000..6009].copy_from_slice(b"beside it");
     assert!(read(&client, inos[0], BYTES) == Ok(expected));
     let cut = SetAttr { size: Some(5500), ..SetAttr::default() };
-    let _changed = client.setattr(inos[1], &cut).unwrap();
+    let _changed = client.setattr(New, inos[1], &cut).unwrap();
     assert!(read(&client, inos[1], BYTES) == Ok(pattern(5500, 1)));
     client.write(inos[2], 1, b"x").unwrap();
     let mut expected = pattern(BYTES, 2);
@@ -285,7 +285,7 @@ fn where_nobody_can_tell_which_copy_is_good_neither_is_put_over_the_other() {
         assert!(fs::read(mirror(&cluster, 0, *ino)).unwrap() == *was, "the mirror is what it was");
     }
     // What is removed, and what a person takes as it is, is in nobody's way any more.
-    cluster.client().unlink(ROOT, b"removed").unwrap();
+    cluster.client().unlink(New, ROOT, b"removed").unwrap();
     drop(cluster.servers[0].fsck("i1", FsckSpec { repair: true }).unwrap());
     await_mirrors(&cluster);
     assert!(fs::read(mirror(&cluster, 0, inos[0])).unwrap() == flipped);

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use client::{Client, ROOT};
+use client::{Client, Contents, Names, ROOT, RequestId::New};
 use rustix::io::Errno;
 use wire::control::VolumeKind;
 use wire::data::message::Change;
@@ -49,7 +49,7 @@ pub fn scrub(cluster: &Cluster, n: usize) -> ScrubStatus {
 }
 
 pub fn write(client: &Client, name: &str, len: usize, seed: usize) -> u64 {
-    let ino = client.create(ROOT, name.as_bytes(), 0o644, &ME).unwrap().ino;
+    let ino = client.create(New, ROOT, name.as_bytes(), 0o644, &ME).unwrap().ino;
     client.write(ino, 0, &pattern(len, seed)).unwrap();
     client.close(ino, true).unwrap();
     ino
@@ -167,7 +167,7 @@ fn loses(n: usize, stopped: bool) {
     assert_restored(&cluster, (n, stopped), &good, (&bad, young));
     let client = cluster.client();
     // What is removed, or written anew, is good again, and no longer in the mirror's way.
-    DAMAGES.iter().for_each(|(name, _)| client.unlink(ROOT, name.as_bytes()).unwrap());
+    DAMAGES.iter().for_each(|(name, _)| client.unlink(New, ROOT, name.as_bytes()).unwrap());
     let again = write(&client, DAMAGES[0].0, BYTES, 5);
     assert!(read(&client, again, BYTES) == Ok(pattern(BYTES, 5)), "{what}: written anew");
     await_mirrors(&cluster);
@@ -217,7 +217,7 @@ fn what_an_old_copy_of_a_nodes_folder_has_is_put_over_nothing_newer() {
         client.open(changed, true).unwrap();
         client.write(changed, 0, &pattern(BYTES, 3)).unwrap();
         client.close(changed, true).unwrap();
-        client.unlink(ROOT, b"removed").unwrap();
+        client.unlink(New, ROOT, b"removed").unwrap();
         let new = write(&client, "new", BYTES, 4);
         [changed, new].iter().for_each(|ino| client.fsync(*ino).unwrap());
         client.sync_metadata().unwrap();

@@ -6,7 +6,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use client::{Client, Errno, FileLock, Held, LockKind, ROOT};
+use client::{
+    Client, Contents, Errno, FileLock, Held, LockKind, Names, Operations, ROOT,
+    RequestId::{Given, New},
+};
 use wire::data::dial::{Via, dial};
 use wire::data::hello::{Claim, Key};
 use wire::data::message::RenameMode;
@@ -22,7 +25,7 @@ fn range(kind: LockKind, start: u64, end: u64) -> FileLock {
 fn a_lock_keeps_another_client_out_until_it_is_given_up_or_its_holder_is_gone() {
     let cluster = Cluster::start(1, 1 << 20);
     let (a, b) = (cluster.client(), cluster.client());
-    let ino = a.create(ROOT, b"f", 0o644, &ME).unwrap().ino;
+    let ino = a.create(New, ROOT, b"f", 0o644, &ME).unwrap().ino;
     a.set_lock(ino, 1, &range(LockKind::Exclusive, 0, 99)).unwrap();
     assert_eq!(b.set_lock(ino, 1, &range(LockKind::Shared, 50, 60)), Err(Errno::AGAIN));
     assert_eq!(
@@ -46,7 +49,7 @@ fn a_lock_keeps_another_client_out_until_it_is_given_up_or_its_holder_is_gone() 
 fn locks_survive_a_restart_of_the_shard() {
     let mut cluster = Cluster::start(1, 1 << 20);
     let (a, b) = (Arc::new(cluster.client()), cluster.client());
-    let ino = a.create(ROOT, b"f", 0o644, &ME).unwrap().ino;
+    let ino = a.create(New, ROOT, b"f", 0o644, &ME).unwrap().ino;
     a.set_lock(ino, 1, &range(LockKind::Exclusive, 0, 99)).unwrap();
     a.set_lock(ino, 1, &range(LockKind::Unlock, 10, 19)).unwrap();
     a.keep_alive();
@@ -108,7 +111,7 @@ fn a_file_whose_open_was_answered_as_the_shard_died_is_open_at_the_next() {
     let mut cluster = Cluster::start(2, 1 << 20);
     let other = cluster.client();
     let [a, b, control] = [&b"a"[..], b"b", b"control"].map(|name| {
-        let ino = other.create(ROOT, name, 0o644, &ME).unwrap().ino;
+        let ino = other.create(New, ROOT, name, 0o644, &ME).unwrap().ino;
         other.close(ino, true).unwrap();
         ino
     });
@@ -130,7 +133,7 @@ fn a_file_whose_open_was_answered_as_the_shard_died_is_open_at_the_next() {
         assert!(opened.join().unwrap().iter().all(Result::is_ok));
     });
     for name in [&b"a"[..], b"b", b"control"] {
-        other.unlink(ROOT, name).unwrap();
+        other.unlink(New, ROOT, name).unwrap();
     }
     // Removed in the background; if never, this never ends.
     while other.getattr(control) != Err(Errno::STALE) {
@@ -144,7 +147,7 @@ fn a_client_that_was_away_for_the_grace_period_writes_nothing_that_nobody_sees()
     let cluster = Cluster::start_with_grace(2, 200);
     let other = cluster.client();
     let [kept, gone] = [&b"kept"[..], b"gone"].map(|name| {
-        let ino = other.create(ROOT, name, 0o644, &ME).unwrap().ino;
+        let ino = other.create(New, ROOT, name, 0o644, &ME).unwrap().ino;
         other.close(ino, true).unwrap();
         ino
     });
@@ -158,7 +161,7 @@ fn a_client_that_was_away_for_the_grace_period_writes_nothing_that_nobody_sees()
         client.open(ino, true).unwrap();
         client.write(ino, 0, &[1; 100_000]).unwrap();
     }
-    other.unlink(ROOT, b"gone").unwrap();
+    other.unlink(New, ROOT, b"gone").unwrap();
     // Whatever is carried from now on is its last.
     armed.store(true, Ordering::SeqCst);
     cut.store(true, Ordering::SeqCst);
@@ -187,19 +190,17 @@ fn a_client_that_was_away_for_the_grace_period_writes_nothing_that_nobody_sees()
 #[test]
 fn a_change_with_a_number_is_done_once_whoever_asks() {
     everywhere(|cluster, client| {
-        let numbered = |id| client.numbered(id);
-        let made = numbered(2).create(ROOT, b"f", 0o644, &ME).unwrap();
-        numbered(4).rename(ROOT, b"f", ROOT, b"g", RenameMode::Replace).unwrap();
+        let made = client.create(Given(2), ROOT, b"f", 0o644, &ME).unwrap();
+        client.rename(Given(4), ROOT, b"f", ROOT, b"g", RenameMode::Replace).unwrap();
         let successor =
             Client::resume(&cluster.target, client.session(), Default::default(), Default::default())
                 .unwrap();
-        let numbered = |id| successor.numbered(id);
-        assert_eq!(numbered(2).create(ROOT, b"f", 0o644, &ME).unwrap().ino, made.ino);
-        numbered(4).rename(ROOT, b"f", ROOT, b"g", RenameMode::Replace).unwrap();
+        assert_eq!(successor.create(Given(2), ROOT, b"f", 0o644, &ME).unwrap().ino, made.ino);
+        successor.rename(Given(4), ROOT, b"f", ROOT, b"g", RenameMode::Replace).unwrap();
         assert_eq!(successor.readdir(ROOT, 0).unwrap().len(), 1);
-        assert_eq!(numbered(6).create(ROOT, b"g", 0o644, &ME), Err(Errno::EXIST));
-        let first = numbered(8).append(made.ino, b"once").unwrap();
-        assert_eq!(numbered(8).append(made.ino, b"once").unwrap(), first);
+        assert_eq!(successor.create(Given(6), ROOT, b"g", 0o644, &ME), Err(Errno::EXIST));
+        let first = successor.append(Given(8), made.ino, b"once").unwrap();
+        assert_eq!(successor.append(Given(8), made.ino, b"once").unwrap(), first);
         assert_eq!(successor.getattr(made.ino).unwrap().size, 4);
     });
 }
@@ -207,7 +208,7 @@ fn a_change_with_a_number_is_done_once_whoever_asks() {
 #[test]
 fn a_fence_ends_what_the_session_has_under_way_and_nobody_elses() {
     everywhere(|cluster, client| {
-        let ino = client.create(ROOT, b"f", 0o644, &ME).unwrap().ino;
+        let ino = client.create(New, ROOT, b"f", 0o644, &ME).unwrap().ino;
         let lock = range(LockKind::Exclusive, 0, 9);
         client.set_lock(ino, 1, &lock).unwrap();
         let dial = |session| {
@@ -235,9 +236,9 @@ fn a_fence_ends_what_the_session_has_under_way_and_nobody_elses() {
 #[test]
 fn a_client_that_goes_on_for_another_holds_what_that_held() {
     everywhere(|cluster, client| {
-        let ino = client.create(ROOT, b"f", 0o644, &ME).unwrap().ino;
+        let ino = client.create(New, ROOT, b"f", 0o644, &ME).unwrap().ino;
         client.write(ino, 0, b"written before").unwrap();
-        client.unlink(ROOT, b"f").unwrap();
+        client.unlink(New, ROOT, b"f").unwrap();
         let lock = range(LockKind::Exclusive, 0, 9);
         client.set_lock(ino, 1, &lock).unwrap();
         let held = Held { opens: vec![(ino, 0, 1)], locks: vec![(ino, 1, lock)] };
@@ -289,7 +290,7 @@ fn two_connections_that_fence_each_other_off_do_not_wait_for_each_other() {
 fn who_goes_on_for_another_hears_of_names_that_were_lost_since_and_nobody_else() {
     let mut cluster = Cluster::start(2, 64 << 20);
     let (first, heir, stranger) = (cluster.client(), cluster.client(), cluster.client());
-    first.create(ROOT, b"f", 0o644, &ME).unwrap();
+    first.create(New, ROOT, b"f", 0o644, &ME).unwrap();
     heir.inherit();
     assert_eq!((heir.sync_metadata(), stranger.sync_metadata()), (Ok(()), Ok(())), "nothing is lost");
     heir.inherit();

@@ -7,7 +7,7 @@ use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use client::{Client, ROOT};
+use client::{Client, Contents, Names, ROOT, RequestId::New};
 use store::Server;
 use wire::control::VolumeKind;
 use wire::data::dial::{Via, dial};
@@ -86,7 +86,7 @@ fn assert_untouched(cluster: &Cluster, ino: u64, what: &str) {
 fn given_up(n: usize) -> (Cluster, u64, PathBuf) {
     let mut cluster = Cluster::start_mirrored(VolumeKind::Directory, 3, 64 << 20);
     let client = cluster.client();
-    let ino = client.create(ROOT, b"file", 0o644, &ME).unwrap().ino;
+    let ino = client.create(New, ROOT, b"file", 0o644, &ME).unwrap().ino;
     write(&client, ino, 1);
     client.sync_metadata().unwrap();
     await_whole(&cluster);
@@ -94,7 +94,7 @@ fn given_up(n: usize) -> (Cluster, u64, PathBuf) {
     let root = cluster.give_up(n, &spec);
     await_whole(&cluster);
     write(&client, ino, 2);
-    client.create(ROOT, b"of-the-successor", 0o644, &ME).unwrap();
+    client.create(New, ROOT, b"of-the-successor", 0o644, &ME).unwrap();
     client.sync_metadata().unwrap();
     (cluster, ino, root)
 }

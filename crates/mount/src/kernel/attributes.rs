@@ -2,24 +2,24 @@
 
 use std::time::Duration;
 
-use client::{Attr, Errno, FileKind, SetAttr, Time};
+use client::{Attr, Errno, FileKind, Names as _, Result, SetAttr, Time};
 use fuse::abi::{self, AttrOut, EntryOut, SetAttrIn, set_attr};
 use fuse::reply::Reply;
 use fuse::request::Request;
 use rustix::fs::{FileType, XattrFlags};
 use wire::data::message::XattrMode;
 
+use super::names::id_of;
 use super::{Kernel, REQUEST_BYTES_MAX};
-use crate::filesystem::{FileSystem, Result};
 
-impl<F: FileSystem> Kernel<F> {
+impl Kernel {
     pub(super) fn set_attr(&self, request: &Request<'_>, set: &SetAttrIn, reply: Reply) {
-        self.attr(self.contents.set_attr(request.unique(), request.ino(), &wanted(set)), reply);
+        self.attr(self.contents.set_attr(id_of(request), request.ino(), &wanted(set)), reply);
     }
 
     /// Names of extended attributes, each ended by a zero.
     pub(super) fn list_xattr(&self, ino: u64) -> Result<Vec<u8>> {
-        let names = self.filesystem.listxattr(ino)?;
+        let names = self.namespace.client().listxattr(ino)?;
         Ok(names.into_iter().flat_map(|name| name.into_iter().chain([0])).collect())
     }
 }

@@ -9,7 +9,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use asked::{allocate_modes, appends, pages_of};
-use client::{Attr, Errno, SetAttr};
+use client::{Attr, Errno, RequestId, Result, SetAttr};
 use fuse::abi::{
     AllocateIn, READ_LOCKOWNER, ReadIn, WRITE_CACHE, WRITE_KILL_SUIDGID, WRITE_LOCKOWNER, WriteIn,
 };
@@ -24,7 +24,7 @@ use super::done;
 use super::pages::{End, Pages, Step};
 use super::waiting::Waiting;
 use super::write_back::Refused;
-use crate::filesystem::{FileSystem, Result};
+use crate::namespace::Namespace;
 
 /// O_DSYNC of open(2), which O_SYNC includes; the constant `DSYNC` of rustix is O_SYNC on some targets.
 const O_DSYNC: u32 = 0o10_000;
@@ -49,8 +49,8 @@ thread_local! {
 pub(super) type Fill = (ReadIn, Reply);
 
 /// What is in files.
-pub(super) struct Contents<F> {
-    pub(super) filesystem: Arc<F>,
+pub(super) struct Contents {
+    pub(super) namespace: Arc<Namespace>,
     pub(super) pages: Pages<Fill>,
     notifier: Notifier,
     dropping: Waiting,
@@ -59,17 +59,17 @@ pub(super) struct Contents<F> {
 }
 
 /// A change that others see as under way, until it is dropped.
-struct Change<F: FileSystem> {
-    contents: Arc<Contents<F>>,
+struct Change {
+    contents: Arc<Contents>,
     ino: u64,
     range: Range<u64>,
     number: u64,
 }
 
-impl<F: FileSystem> Contents<F> {
-    pub(super) fn new(filesystem: Arc<F>, pages: Pages<Fill>, device: &Device) -> Contents<F> {
+impl Contents {
+    pub(super) fn new(namespace: Arc<Namespace>, pages: Pages<Fill>, device: &Device) -> Contents {
         let (notifier, dropping) = (Notifier::new(device), Waiting::new(DROPPING_MAX));
-        Contents { filesystem, pages, notifier, dropping, refused: Refused::default() }
+        Contents { namespace, pages, notifier, dropping, refused: Refused::default() }
     }
 
     pub(super) fn read(&self, ino: u64, read: ReadIn, reply: Reply) {
@@ -88,7 +88,7 @@ impl<F: FileSystem> Contents<F> {
             if buffer.len() < size {
                 buffer.resize(size, 0);
             }
-            match self.filesystem.read(ino, read.offset, &mut buffer[..size]) {
+            match self.namespace.read(ino, read.offset, &mut buffer[..size]) {
                 Ok(len) => {
                     if len < size && read.read_flags & READ_LOCKOWNER == 0 {
                         self.pages.ends_at(ino, read.offset.saturating_add(len as u64));
@@ -100,8 +100,8 @@ impl<F: FileSystem> Contents<F> {
         });
     }
 
-    /// The request `id` writes.
-    pub(super) fn write(self: &Arc<Self>, id: u64, ino: u64, write: WriteIn, bytes: &[u8], reply: Reply) {
+    pub(super) fn write(self: &Arc<Self>, request: &Request<'_>, write: WriteIn, bytes: &[u8], reply: Reply) {
+        let (id, ino) = (request.unique(), request.ino());
         if write.write_flags & WRITE_CACHE != 0 {
             // The kernel keeps the order of its own pages, and may wait for this one before it drops any.
             return self.finish(id, ino, &write, &self.pages.contents(ino, write.offset, bytes), reply);
@@ -151,13 +151,13 @@ impl<F: FileSystem> Contents<F> {
             self.drop_privileges(id + 1, ino)?;
         }
         if appends(write) {
-            self.filesystem.append(id, ino, write.offset, bytes)?;
+            self.namespace.append(RequestId::Given(id), ino, write.offset, bytes)?;
         } else {
-            self.filesystem.write(ino, write.offset, bytes)?;
+            self.namespace.write(ino, write.offset, bytes)?;
         }
         // Of files open for direct I/O the kernel leaves O_SYNC and O_DSYNC to us.
         if write.flags & O_DSYNC != 0 {
-            self.filesystem.fsync(ino, super::files::number_of(write.fh))
+            self.namespace.fsync(ino, super::files::number_of(write.fh))
         } else {
             Ok(())
         }
@@ -166,8 +166,9 @@ impl<F: FileSystem> Contents<F> {
     /// A write by an unprivileged user clears set-user-id and set-group-id. The answer to a write cannot say so: the
     /// kernel would go on telling the mode that it knows.
     fn drop_privileges(&self, id: u64, ino: u64) -> Result<()> {
-        if self.filesystem.mode(ino)? & 0o6000 != 0 {
-            self.filesystem.setattr(id, ino, &SetAttr { drop_privileges: true, ..SetAttr::default() })?;
+        if self.namespace.client().mode(ino)? & 0o6000 != 0 {
+            let set = SetAttr { drop_privileges: true, ..SetAttr::default() };
+            self.namespace.setattr(RequestId::Given(id), ino, &set)?;
             if let Err(error) = self.notifier.inode_changed(ino, ATTRIBUTES_ONLY, 0) {
                 tracing::warn!(ino, %error, "the kernel may tell a mode for a while that a write has changed");
             }
@@ -185,7 +186,7 @@ impl<F: FileSystem> Contents<F> {
         let drops_privileges = request.uid() != ROOT_USER;
         let allocate = move |contents: &Self, reply: Reply| {
             let one =
-                |mode: &AllocateMode| contents.filesystem.allocate(ino, range.offset, range.length, *mode);
+                |mode: &AllocateMode| contents.namespace.allocate(ino, range.offset, range.length, *mode);
             let dropped = if drops_privileges { contents.drop_privileges(id + 1, ino) } else { Ok(()) };
             done(dropped.and_then(|()| modes.iter().try_for_each(one)), reply);
         };
@@ -206,9 +207,9 @@ impl<F: FileSystem> Contents<F> {
     }
 
     /// Changes attributes. Who makes a file longer makes no contents of what mappings stored beyond its end.
-    pub(super) fn set_attr(&self, id: u64, ino: u64, set: &SetAttr) -> Result<Attr> {
+    pub(super) fn set_attr(&self, id: RequestId, ino: u64, set: &SetAttr) -> Result<Attr> {
         let former_end = set.size.and_then(|size| self.end_before(ino, size));
-        let attr = self.filesystem.setattr(id, ino, set)?;
+        let attr = self.namespace.setattr(id, ino, set)?;
         if let Some(end) = former_end {
             self.pages.grew_from(ino, end);
         }
@@ -219,7 +220,7 @@ impl<F: FileSystem> Contents<F> {
     fn end_before(&self, ino: u64, offset: u64) -> Option<u64> {
         if self.pages.end(ino) == End::Unknown {
             // If it cannot be told, the change that asks will fail as well.
-            self.pages.ends_at(ino, self.filesystem.getattr(ino).ok()?.size);
+            self.pages.ends_at(ino, self.namespace.getattr(ino).ok()?.size);
         }
         match self.pages.end(ino) {
             End::At(end) if end < offset => Some(end),
@@ -237,22 +238,22 @@ impl<F: FileSystem> Contents<F> {
     }
 
     /// A change that makes the file longer where it goes beyond the end.
-    fn begin_growing(self: &Arc<Self>, ino: u64, offset: u64, len: u64) -> (Change<F>, Step) {
+    fn begin_growing(self: &Arc<Self>, ino: u64, offset: u64, len: u64) -> (Change, Step) {
         let start = self.end_before(ino, offset).unwrap_or(offset);
         self.begin(ino, start, len.saturating_add(offset - start))
     }
 
-    fn begin(self: &Arc<Self>, ino: u64, offset: u64, len: u64) -> (Change<F>, Step) {
+    fn begin(self: &Arc<Self>, ino: u64, offset: u64, len: u64) -> (Change, Step) {
         let range = pages_of(offset, len);
         let (number, step) = self.pages.begin(ino, range.clone());
         (Change { contents: Arc::clone(self), ino, range, number }, step)
     }
 }
 
-impl<F: FileSystem> Change<F> {
+impl Change {
     /// Makes the change once the kernel has dropped the pages, in a thread of its own: the kernel may have to write
     /// them back first, and somebody must answer that.
-    fn once_dropped(self, reply: Reply, make: impl FnOnce(&Contents<F>, Reply) + Send + 'static) {
+    fn once_dropped(self, reply: Reply, make: impl FnOnce(&Contents, Reply) + Send + 'static) {
         let Some(place) = self.contents.dropping.enter() else {
             tracing::warn!(
                 ino = self.ino,
@@ -287,7 +288,7 @@ impl<F: FileSystem> Change<F> {
     }
 }
 
-impl<F: FileSystem> Drop for Change<F> {
+impl Drop for Change {
     fn drop(&mut self) {
         for (read, reply) in self.contents.pages.over(self.ino, self.number) {
             self.contents.read(self.ino, read, reply);

@@ -1,18 +1,21 @@
 //! Listing directories.
 
-use client::{Attr, ROOT};
-use fuse::abi::ReadIn;
+use client::{Attr, ROOT, Result};
+use fuse::abi::{OpenOut, ReadIn};
 use fuse::listing::Listing;
 use fuse::reply::Reply;
 
 use super::{Kernel, attributes};
-use crate::filesystem::{FileSystem, Result};
 
 /// Cookies of `.` and `..`; those of the file system follow.
 const DOT: u64 = 1;
 const DOT_DOT: u64 = 2;
 
-impl<F: FileSystem> Kernel<F> {
+impl Kernel {
+    pub(super) fn open_directory(&self, reply: Reply) {
+        reply.opened(&OpenOut { fh: self.namespace.client().handle(), ..OpenOut::default() });
+    }
+
     pub(super) fn read_directory(&self, ino: u64, read: &ReadIn, reply: Reply) {
         let mut listing = Listing::new(read.size);
         let listed = self.list(ino, read.offset, |cookie, name, attr, _| {
@@ -44,14 +47,14 @@ impl<F: FileSystem> Kernel<F> {
     ) -> Result<()> {
         let dots = [(DOT, b".".as_slice()), (DOT_DOT, b"..")];
         if offset < DOT_DOT {
-            let mut attr = self.filesystem.getattr(ino)?;
+            let mut attr = self.namespace.getattr(ino)?;
             // Removed, but open: there is nothing in it, as in any local file system.
             if attr.nlink == 0 {
                 return Ok(());
             }
             for (cookie, name) in dots {
                 if cookie == DOT_DOT {
-                    attr = self.filesystem.lookup(ino, b"..").or_else(|_| self.filesystem.getattr(ROOT))?;
+                    attr = self.namespace.lookup(ino, b"..").or_else(|_| self.namespace.getattr(ROOT))?;
                 }
                 if cookie > offset && !add(cookie, name, &attr, true) {
                     return Ok(());
@@ -60,7 +63,7 @@ impl<F: FileSystem> Kernel<F> {
         }
         let mut cookie = offset.saturating_sub(DOT_DOT);
         loop {
-            let page = self.filesystem.readdir(ino, cookie)?;
+            let page = self.namespace.readdir(ino, cookie)?;
             let Some((last, _)) = page.last() else { return Ok(()) };
             cookie = last.cookie;
             for (entry, is_known) in &page {

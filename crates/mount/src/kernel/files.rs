@@ -1,23 +1,23 @@
 //! Open files: their handles. Their bytes are in [`super::contents`].
 //!
-//! A handle is no more than [`DIRECT`], [`PASSED_THROUGH`] or [`CACHED`] and its number ([`FileSystem::handle`]); what
+//! A handle is no more than [`DIRECT`], [`PASSED_THROUGH`] or [`CACHED`] and its number ([`client::Client::handle`]); what
 //! else there is to know goes by the inode. So it means the same to any process that serves the mount. Who gets which
 //! of them is in [`client::Sharing::way`].
 
 use std::os::fd::{AsFd, OwnedFd};
 
-use client::{Attr, Errno, Opener, Way};
+use client::{Attr, Errno, Names as _, Opener, Result, Way};
 use fuse::abi::{CreateIn, FlushIn, OpenIn, OpenOut, RELEASE_FLOCK_UNLOCK, ReleaseIn, SeekIn, open_flag};
 use fuse::backing::BackingId;
 use fuse::reply::Reply;
 use fuse::request::Request;
 use rustix::fs::OFlags;
 
-use super::names::creator;
+use super::names::{creator, id_of};
 use super::pages::Joined;
 use super::{Kernel, attributes, done};
-use crate::filesystem::{FileSystem, Result, Seek};
 use crate::ledger::book::Record;
+use crate::namespace::Seek;
 
 /// A handle whose reads and writes come to us.
 const DIRECT: u64 = 0;
@@ -39,12 +39,12 @@ pub(super) const PAGES: u32 = u32::MAX;
 const SEEK_DATA: u32 = 3;
 const SEEK_HOLE: u32 = 4;
 
-impl<F: FileSystem> Kernel<F> {
+impl Kernel {
     pub(super) fn open(&self, request: &Request<'_>, open: &OpenIn, reply: Reply) {
         if let Some(before) = self.done_before(request) {
             return reply.opened(&self.handle(before.backing_id, false));
         }
-        match self.filesystem.open(request.ino(), writes(open.flags)) {
+        match self.namespace.client().open(request.ino(), writes(open.flags)) {
             Ok(mode) => {
                 reply.opened(&self.handle_on(request, (request.ino(), mode), writes(open.flags), None));
             }
@@ -63,18 +63,20 @@ impl<F: FileSystem> Kernel<F> {
 
     fn create_file(&self, request: &Request<'_>, create: &CreateIn, name: &[u8]) -> Result<(Attr, OpenOut)> {
         if let Some(before) = self.done_before(request) {
-            return Ok((self.filesystem.getattr(before.ino)?, self.handle(before.backing_id, false)));
+            return Ok((self.namespace.getattr(before.ino)?, self.handle(before.backing_id, false)));
         }
-        let (id, parent, mode) = (request.unique(), request.ino(), create.mode & 0o7777);
-        let with_object = self.passthrough.usable() && may_begin_to_pass(mode);
-        let (attr, object) = self
-            .filesystem
-            .create(id, parent, name, mode, &creator(request, create.umask), with_object)
-            .map_err(|errno| not_created(errno, create.flags))?;
+        let (parent, mode, creator) = (request.ino(), create.mode & 0o7777, creator(request, create.umask));
+        let (id, client) = (id_of(request), self.namespace.client());
+        let made = if self.passthrough.usable() && may_begin_to_pass(mode) {
+            client.create_with_object(id, parent, name, mode, &creator)
+        } else {
+            client.create(id, parent, name, mode, &creator).map(|attr| (attr, None))
+        };
+        let (attr, object) = made.map_err(|errno| not_created(errno, create.flags))?;
         // The file is open for writing; a creator who only wants to read closes that and opens again.
         if !writes(create.flags) {
-            self.filesystem.open(attr.ino, false)?;
-            self.filesystem.close(attr.ino, true)?;
+            self.namespace.client().open(attr.ino, false)?;
+            self.namespace.close(attr.ino, true)?;
         }
         Ok((attr, self.handle_on(request, (attr.ino, attr.mode), writes(create.flags), object)))
     }
@@ -91,7 +93,7 @@ impl<F: FileSystem> Kernel<F> {
             Ok(())
         };
         let unlocked = unlocked.and(self.release_handle(ino, release.fh));
-        let closed = self.filesystem.close(ino, write);
+        let closed = self.namespace.close(ino, write);
         self.ledger.closed(request.unique(), ino, write, noted);
         // After the ledger: a successor must not use a backing file that is not there any more.
         if passed {
@@ -108,8 +110,8 @@ impl<F: FileSystem> Kernel<F> {
     }
 
     pub(super) fn flush(&self, ino: u64, flush: &FlushIn, reply: Reply) {
-        if !self.filesystem.sharing().owns_contents() {
-            let flushed = self.filesystem.flush(ino, number_of(flush.fh));
+        if !self.namespace.client().sharing().owns_contents() {
+            let flushed = self.namespace.flush(ino, number_of(flush.fh));
             // Whatever came of that, locks do not stay.
             return done(self.release_ranges(ino, flush.lock_owner).and(flushed), reply);
         }
@@ -124,7 +126,7 @@ impl<F: FileSystem> Kernel<F> {
             // The kernel does the others itself.
             _ => return reply.error(Errno::INVAL),
         };
-        match self.filesystem.seek(ino, seek.offset, to) {
+        match self.namespace.seek(ino, seek.offset, to) {
             Ok(found) => reply.offset(found),
             Err(errno) => reply.error(errno),
         }
@@ -140,14 +142,14 @@ impl<F: FileSystem> Kernel<F> {
         object: Option<OwnedFd>,
     ) -> OpenOut {
         let register = || {
-            let object = object.map_or_else(|| self.filesystem.object(ino), Ok)?;
+            let object = object.map_or_else(|| self.namespace.client().object(ino), Ok)?;
             BackingId::register(&self.device, object.as_fd())
         };
         // The kernel keeps pages of a file, for handles or for mappings, or passes it through, not both.
         let may_pass = self.may_pass(ino, mode) && !self.contents.pages.is_open(ino);
         let backing = if may_pass { self.passthrough.open(ino, register) } else { None };
         let opener = Opener { has_object: backing.is_some(), writes: write };
-        let (backing_id, keep) = match (self.filesystem.sharing().way(opener), backing) {
+        let (backing_id, keep) = match (self.namespace.client().sharing().way(opener), backing) {
             (Way::PassedThrough, Some(number)) => (number, false),
             (way, _) => self.join(ino, way),
         };
@@ -162,7 +164,7 @@ impl<F: FileSystem> Kernel<F> {
             PAGES => (CACHED, if keep { open_flag::KEEP_CACHE } else { 0 }, NO_BACKING),
             _ => (PASSED_THROUGH, open_flag::PASSTHROUGH, backing_id),
         };
-        OpenOut { fh: self.filesystem.handle() << WAY_BITS | way, open_flags, backing_id }
+        OpenOut { fh: self.namespace.client().handle() << WAY_BITS | way, open_flags, backing_id }
     }
 
     /// What the ledger says of a handle that is not passed through, and would go this `way` if it were the first; and

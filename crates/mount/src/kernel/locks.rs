@@ -4,13 +4,13 @@
 
 use std::sync::Arc;
 
-use client::{Errno, FileLock, LockKind};
+use client::{Errno, FileLock, LockKind, Result};
 use fuse::abi::{self, LOCK_FLOCK, LockIn};
 use fuse::reply::Reply;
 use fuse::request::Request;
 
 use super::{Kernel, done};
-use crate::filesystem::{FileSystem, Result};
+use crate::namespace::Namespace;
 
 /// How many may wait for locks at once; each has a thread. One more is told ENOLCK.
 pub(super) const WAITING_MAX: usize = 1024;
@@ -20,7 +20,7 @@ const READ_LOCK: u32 = 0;
 const WRITE_LOCK: u32 = 1;
 const UNLOCK: u32 = 2;
 
-impl<F: FileSystem> Kernel<F> {
+impl Kernel {
     pub(super) fn test_lock(&self, request: &Request<'_>, asked: &LockIn, reply: Reply) {
         let lock = match file_lock(asked) {
             Ok(lock) => lock,
@@ -28,12 +28,12 @@ impl<F: FileSystem> Kernel<F> {
         };
         let (ino, owner, unlocked) =
             (request.ino(), asked.owner, abi::FileLock { kind: UNLOCK, ..asked.lock });
-        match self.filesystem.test_lock(ino, owner, &lock) {
+        match self.namespace.client().test_lock(ino, owner, &lock) {
             Err(Errno::INPROGRESS) => {}
             known => return tested(known, &unlocked, reply),
         }
-        let (filesystem, cancel) = (Arc::clone(&self.filesystem), request.cancellable());
-        let found = move || filesystem.wait_test_lock(ino, owner, &lock, &|| cancel.is_cancelled());
+        let (namespace, cancel) = (Arc::clone(&self.namespace), request.cancellable());
+        let found = move || namespace.client().wait_test_lock(ino, owner, &lock, &|| cancel.is_cancelled());
         self.wait(reply, move |reply| tested(found(), &unlocked, reply));
     }
 
@@ -55,8 +55,8 @@ impl<F: FileSystem> Kernel<F> {
         if lock.kind == LockKind::Unlock {
             return self.unlock(ino, asked.owner, &lock, asked.fh);
         }
-        settle_before(&*self.filesystem, ino, &lock);
-        self.filesystem.set_lock(ino, asked.owner, &lock)?;
+        settle_before(&self.namespace, ino, &lock);
+        self.namespace.client().set_lock(ino, asked.owner, &lock)?;
         self.ledger.locked(ino, asked.owner, &lock, asked.fh);
         Ok(())
     }
@@ -64,16 +64,16 @@ impl<F: FileSystem> Kernel<F> {
     /// In the ledger first: a successor must not claim what may be another's already. Before that, whatever was written
     /// under the lock: what a successor does not claim it must have nothing left to send of.
     fn unlock(&self, ino: u64, owner: u64, lock: &FileLock, handle: u64) -> Result<()> {
-        self.filesystem.settle(ino);
+        self.namespace.settle(ino);
         self.ledger.locked(ino, owner, lock, handle);
-        self.filesystem.set_lock(ino, owner, lock)
+        self.namespace.client().set_lock(ino, owner, lock)
     }
 
     /// A file is closed by a process, perhaps not for good: its range locks end.
     pub(super) fn release_ranges(&self, ino: u64, owner: u64) -> Result<()> {
-        self.filesystem.settle(ino);
+        self.namespace.settle(ino);
         self.ledger.unlocked(ino, owner);
-        self.filesystem.release_locks(ino, owner)
+        self.namespace.client().release_locks(ino, owner)
     }
 
     pub(super) fn lock(&self, request: &Request<'_>, asked: &LockIn, blocking: bool, reply: Reply) {
@@ -87,11 +87,12 @@ impl<F: FileSystem> Kernel<F> {
             Ok(lock) => lock,
             Err(errno) => return reply.error(errno),
         };
-        let (filesystem, ledger) = (Arc::clone(&self.filesystem), Arc::clone(&self.ledger));
+        let (namespace, ledger) = (Arc::clone(&self.namespace), Arc::clone(&self.ledger));
         let (owner, handle, cancel) = (asked.owner, asked.fh, request.cancellable());
         self.wait(reply, move |reply| {
-            settle_before(&*filesystem, ino, &lock);
-            let granted = filesystem.wait_lock(ino, owner, &lock, blocking, &|| cancel.is_cancelled());
+            settle_before(&namespace, ino, &lock);
+            let granted =
+                namespace.client().wait_lock(ino, owner, &lock, blocking, &|| cancel.is_cancelled());
             done(granted.map(|()| ledger.locked(ino, owner, &lock, handle)), reply);
         });
     }
@@ -120,9 +121,9 @@ fn tested(found: Result<Option<FileLock>>, unlocked: &abi::FileLock, reply: Repl
 }
 
 /// Whoever is let in by a lock that becomes shared must see what was written under it.
-fn settle_before(filesystem: &impl FileSystem, ino: u64, lock: &FileLock) {
+fn settle_before(namespace: &Namespace, ino: u64, lock: &FileLock) {
     if lock.kind == LockKind::Shared {
-        filesystem.settle(ino);
+        namespace.settle(ino);
     }
 }
 

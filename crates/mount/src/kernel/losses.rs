@@ -8,21 +8,20 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
-use client::Memory;
+use client::{Memory, Result};
 use fuse::reply::Reply;
 
 use super::contents::Contents;
 use super::{Names, done};
-use crate::filesystem::{FileSystem, Result};
 use crate::ledger::Ledger;
 
 /// An answer that waits.
 type Answer = (Reply, Result<()>);
 
 /// Losses that the kernel is to hear of.
-pub(super) struct Losses<F> {
+pub(super) struct Losses {
     /// Not held: it holds the client, which holds this.
-    contents: Weak<Contents<F>>,
+    contents: Weak<Contents>,
     names: Names,
     state: Mutex<State>,
 }
@@ -37,8 +36,8 @@ struct State {
     waiting: Vec<Answer>,
 }
 
-impl<F: FileSystem> Losses<F> {
-    pub(super) fn new(contents: &Arc<Contents<F>>, names: Names) -> Losses<F> {
+impl Losses {
+    pub(super) fn new(contents: &Arc<Contents>, names: Names) -> Losses {
         Losses { contents: Arc::downgrade(contents), names, state: Mutex::default() }
     }
 
@@ -97,12 +96,12 @@ impl<F: FileSystem> Losses<F> {
 }
 
 /// Who remembers for the client: the ledger, and of losses the kernel hears as well.
-pub(super) struct Remembering<F> {
+pub(super) struct Remembering {
     pub(super) ledger: Arc<Ledger>,
-    pub(super) losses: Arc<Losses<F>>,
+    pub(super) losses: Arc<Losses>,
 }
 
-impl<F: FileSystem> Memory for Remembering<F> {
+impl Memory for Remembering {
     fn verifier(&self, fragment: u32, verifier: u64) {
         self.ledger.verifier(fragment, verifier);
     }

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use super::Namespace;
 use crate::tree::{Batch, Found, Result};
+use client::Operations;
 
 /// Files of a namespace: its nodes are asked once for all of them.
 pub(super) struct BufferBatch<N>(pub(super) Arc<N>);
 
-impl<N: Namespace> Batch for BufferBatch<N> {
+impl<N: Operations> Batch for BufferBatch<N> {
     fn sync(&self, files: &[&Found]) -> Result<()> {
         let inos: Vec<u64> = files.iter().map(|file| file.attr.ino).collect();
         self.0.fsync_many(&inos)

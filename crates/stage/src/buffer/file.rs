@@ -11,9 +11,9 @@ use std::sync::{Arc, Mutex};
 use rustix::io::Errno;
 use wire::data::{Attr, SetAttr};
 
-use super::Namespace;
 use crate::pfs::attributes;
 use crate::tree::{OpenFile, Result, TargetFile};
+use client::{Operations, RequestId};
 
 /// Storage nodes keep data in blocks of 4 KiB: a smaller file is not worth the question.
 const HOLE_BYTES_MIN: u64 = 4096;
@@ -22,7 +22,7 @@ const HOLE_BYTES_MIN: u64 = 4096;
 const DIRECT_BYTES_MIN: usize = 1 << 20;
 
 /// One open of one inode; closed exactly once.
-pub(super) struct BufferFile<N: Namespace> {
+pub(super) struct BufferFile<N: Operations> {
     namespace: Arc<N>,
     ino: u64,
     write: bool,
@@ -34,7 +34,7 @@ pub(super) struct BufferFile<N: Namespace> {
     ahead: Option<Vec<u8>>,
 }
 
-impl<N: Namespace> BufferFile<N> {
+impl<N: Operations> BufferFile<N> {
     pub(super) fn for_reading(namespace: Arc<N>, ino: u64, ahead: Option<Vec<u8>>) -> BufferFile<N> {
         BufferFile::new(namespace, ino, false, ahead)
     }
@@ -59,7 +59,7 @@ impl<N: Namespace> BufferFile<N> {
         let known = match objects.get(&fragment) {
             Some(known) => known.clone(),
             None if length < DIRECT_BYTES_MIN => None,
-            None => match self.namespace.object(self.ino, fragment) {
+            None => match self.namespace.object_on(self.ino, fragment) {
                 // The first write makes it.
                 Err(Errno::NOENT) => None,
                 answer => {
@@ -81,7 +81,7 @@ impl<N: Namespace> BufferFile<N> {
     }
 }
 
-impl<N: Namespace> OpenFile for BufferFile<N> {
+impl<N: Operations> OpenFile for BufferFile<N> {
     fn attributes(&self) -> Result<Attr> {
         self.namespace.getattr(self.ino)
     }
@@ -117,7 +117,7 @@ impl<N: Namespace> OpenFile for BufferFile<N> {
     }
 }
 
-impl<N: Namespace> TargetFile for BufferFile<N> {
+impl<N: Operations> TargetFile for BufferFile<N> {
     fn write_at(&self, bytes: &[u8], offset: u64) -> Result<()> {
         match self.write_to_object(bytes, offset) {
             Ok(true) => Ok(()),
@@ -126,7 +126,9 @@ impl<N: Namespace> TargetFile for BufferFile<N> {
     }
 
     fn set_size(&self, size: u64) -> Result<()> {
-        self.namespace.setattr(self.ino, &SetAttr { size: Some(size), ..SetAttr::default() }).map(drop)
+        self.namespace
+            .setattr(RequestId::New, self.ino, &SetAttr { size: Some(size), ..SetAttr::default() })
+            .map(drop)
     }
 
     fn sync(&self) -> Result<()> {
@@ -141,7 +143,7 @@ impl<N: Namespace> TargetFile for BufferFile<N> {
     }
 }
 
-impl<N: Namespace> Drop for BufferFile<N> {
+impl<N: Operations> Drop for BufferFile<N> {
     fn drop(&mut self) {
         // A file that is dropped before `close` is one whose copy failed already, or one that was only read.
         let _ = self.close();

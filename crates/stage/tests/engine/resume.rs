@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use client::Names;
 use model::phase::{Direction, StageKind, StageState};
-use stage::buffer::Namespace;
 use stage::monitor::Monitor;
 use wire::data::ROOT;
 use wire::node::{StageSpec, Verify};

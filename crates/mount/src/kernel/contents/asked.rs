@@ -4,12 +4,11 @@
 
 use std::ops::Range;
 
-use client::Errno;
+use client::{Errno, Result};
 use fuse::abi::WriteIn;
 use rustix::fs::{FallocateFlags, OFlags};
 use wire::data::message::AllocateMode;
 
-use crate::filesystem::Result;
 use crate::kernel::pages::PAGE_BYTES;
 
 /// The whole pages that `len` bytes from `offset` on lie in.

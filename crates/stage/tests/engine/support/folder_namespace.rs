@@ -1,19 +1,20 @@
 //! A plain folder that plays a buffer, and fails on demand.
 
+mod contents;
+
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, Metadata};
-use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
 
-use rustix::fs::{AtFlags, CWD, FileType, Gid, Mode, SeekFrom, Timespec, Timestamps, Uid, XattrFlags};
+use client::{Names, Node, RequestId, Result};
+use rustix::fs::{AtFlags, CWD, FileType, Gid, Mode, Timespec, Timestamps, Uid, XattrFlags};
 use rustix::io::Errno;
-use stage::buffer::Namespace;
-use stage::tree::{Result, Usage};
+use wire::data::message::{RenameMode, XattrMode};
 use wire::data::{Attr, Creator, DirEntry, FileKind, ROOT, SetAttr, Time};
 
 use super::faulty_pfs::Event;
@@ -112,7 +113,7 @@ impl FolderNamespace {
     }
 }
 
-impl Namespace for FolderNamespace {
+impl Names for FolderNamespace {
     fn lookup(&self, parent: u64, name: &[u8]) -> Result<Attr> {
         self.attr_of(self.child(parent, name)?)
     }
@@ -122,7 +123,7 @@ impl Namespace for FolderNamespace {
         Ok(Attr { ino, ..self.stamped(&metadata) })
     }
 
-    fn setattr(&self, ino: u64, set: &SetAttr) -> Result<Attr> {
+    fn setattr(&self, _id: RequestId, ino: u64, set: &SetAttr) -> Result<Attr> {
         let path = self.path(ino)?;
         if set.uid.is_some() || set.gid.is_some() {
             let (uid, gid) = (set.uid.map(Uid::from_raw), set.gid.map(Gid::from_raw));
@@ -143,38 +144,52 @@ impl Namespace for FolderNamespace {
         self.getattr(ino)
     }
 
-    fn mkdir(&self, parent: u64, name: &[u8], mode: u32, creator: &Creator) -> Result<Attr> {
+    fn mkdir(&self, _id: RequestId, parent: u64, name: &[u8], mode: u32, creator: &Creator) -> Result<Attr> {
         let path = self.child(parent, name)?;
         rustix::fs::mkdir(&path, Mode::from_raw_mode(mode))?;
         self.own(path, creator)
     }
 
-    fn mknod(&self, parent: u64, name: &[u8], kind: FileKind, rdev: u64, creator: &Creator) -> Result<Attr> {
+    fn mknod(
+        &self,
+        _id: RequestId,
+        parent: u64,
+        name: &[u8],
+        node: &Node,
+        creator: &Creator,
+    ) -> Result<Attr> {
         let path = self.child(parent, name)?;
-        let kind = match kind {
+        let kind = match node.kind {
             FileKind::Fifo => FileType::Fifo,
             FileKind::Socket => FileType::Socket,
             FileKind::CharDevice => FileType::CharacterDevice,
             FileKind::BlockDevice => FileType::BlockDevice,
             other => panic!("mknod of {other:?}"),
         };
-        rustix::fs::mknodat(CWD, &path, kind, Mode::from_raw_mode(0o600), rdev)?;
+        rustix::fs::mknodat(CWD, &path, kind, Mode::from_raw_mode(node.mode), node.rdev)?;
         self.own(path, creator)
     }
 
-    fn symlink(&self, parent: u64, name: &[u8], target: &[u8], creator: &Creator) -> Result<Attr> {
+    fn symlink(
+        &self,
+        _id: RequestId,
+        parent: u64,
+        name: &[u8],
+        target: &[u8],
+        creator: &Creator,
+    ) -> Result<Attr> {
         let path = self.child(parent, name)?;
         std::os::unix::fs::symlink(OsStr::from_bytes(target), &path).map_err(errno)?;
         self.own(path, creator)
     }
 
-    fn link(&self, ino: u64, parent: u64, name: &[u8]) -> Result<Attr> {
+    fn link(&self, _id: RequestId, ino: u64, parent: u64, name: &[u8]) -> Result<Attr> {
         let path = self.child(parent, name)?;
         fs::hard_link(self.path(ino)?, &path).map_err(errno)?;
         self.attr_of(path)
     }
 
-    fn create(&self, parent: u64, name: &[u8], mode: u32, creator: &Creator) -> Result<Attr> {
+    fn create(&self, _id: RequestId, parent: u64, name: &[u8], mode: u32, creator: &Creator) -> Result<Attr> {
         let path = self.child(parent, name)?;
         let file = File::options().write(true).create_new(true).open(&path).map_err(errno)?;
         file.set_permissions(fs::Permissions::from_mode(mode)).map_err(errno)?;
@@ -185,76 +200,37 @@ impl Namespace for FolderNamespace {
         self.own(path, creator)
     }
 
-    fn open(&self, ino: u64, _write: bool) -> Result<()> {
-        self.path(ino).map(drop)
+    fn open(&self, ino: u64, _write: bool) -> Result<u32> {
+        Ok(self.getattr(ino)?.mode)
     }
 
     fn close(&self, _ino: u64, _write: bool) -> Result<()> {
         Ok(())
     }
 
-    fn read(&self, ino: u64, offset: u64, buffer: &mut [u8]) -> Result<usize> {
-        Faults::due(&self.faults.failing_reads)?;
-        let path = self.path(ino)?;
-        let length = File::open(&path).and_then(|file| file.read_at(buffer, offset)).map_err(errno)?;
-        let flipped = self.faults.flipped.lock().unwrap();
-        if length > 0 && flipped.as_deref().is_some_and(|name| path.ends_with(name)) {
-            buffer[length / 2] ^= 0x10;
-        }
-        let due = self.faults.after_read.lock().unwrap().take_if(|(name, _)| path.ends_with(name));
-        due.into_iter().for_each(|(_, event)| event());
-        Ok(length)
-    }
-
-    fn write(&self, ino: u64, offset: u64, bytes: &[u8]) -> Result<()> {
-        assert!(bytes.len() <= 1 << 20, "{} bytes in one write", bytes.len());
-        Faults::due(&self.faults.failing_writes)?;
-        if let Some(room) = &mut *self.faults.room.lock().unwrap() {
-            *room = room.checked_sub(bytes.len() as u64).ok_or(Errno::NOSPC)?;
-        }
-        let file = File::options().write(true).open(self.path(ino)?).map_err(errno)?;
-        file.write_all_at(bytes, offset).map_err(errno)
-    }
-
-    fn next_data(&self, ino: u64, offset: u64) -> Result<Option<Range<u64>>> {
-        let file = File::open(self.path(ino)?).map_err(errno)?;
-        match rustix::fs::seek(&file, SeekFrom::Data(offset)) {
-            Ok(start) => Ok(Some(start..rustix::fs::seek(&file, SeekFrom::Hole(start))?)),
-            Err(Errno::NXIO) => Ok(None),
-            Err(error) => Err(error),
-        }
-    }
-
-    fn next_hole(&self, ino: u64, offset: u64, _size: u64) -> Result<u64> {
-        let file = File::open(self.path(ino)?).map_err(errno)?;
-        rustix::fs::seek(&file, SeekFrom::Hole(offset))
-    }
-
-    fn fsync(&self, ino: u64) -> Result<()> {
-        let path = self.path(ino)?;
-        Faults::due(&self.faults.failing_syncs).inspect_err(|_| {
-            if self.faults.lossy_syncs.load(Ordering::Relaxed) {
-                let file = File::options().write(true).open(&path).unwrap();
-                let size = file.metadata().unwrap().len();
-                file.set_len(0).and_then(|()| file.set_len(size)).unwrap();
-            }
-        })
-    }
-
-    fn sync_metadata(&self) -> Result<()> {
-        Ok(())
-    }
-
-    fn unlink(&self, parent: u64, name: &[u8]) -> Result<()> {
+    fn unlink(&self, _id: RequestId, parent: u64, name: &[u8]) -> Result<()> {
         fs::remove_file(self.child(parent, name)?).map_err(errno)
     }
 
-    fn rmdir(&self, parent: u64, name: &[u8]) -> Result<()> {
+    fn rmdir(&self, _id: RequestId, parent: u64, name: &[u8]) -> Result<()> {
         fs::remove_dir(self.child(parent, name)?).map_err(errno)
     }
 
-    fn rename(&self, parent: u64, name: &[u8], new_parent: u64, new_name: &[u8]) -> Result<()> {
+    fn rename(
+        &self,
+        _id: RequestId,
+        parent: u64,
+        name: &[u8],
+        new_parent: u64,
+        new_name: &[u8],
+        _mode: RenameMode,
+    ) -> Result<()> {
         fs::rename(self.child(parent, name)?, self.child(new_parent, new_name)?).map_err(errno)
+    }
+
+    fn readlink(&self, ino: u64) -> Result<Vec<u8>> {
+        let text = fs::read_link(self.path(ino)?).map_err(errno)?;
+        Ok(text.as_os_str().as_bytes().to_vec())
     }
 
     /// Pages of two entries, so that paging is tested too; the cookie is an index.
@@ -270,11 +246,6 @@ impl Namespace for FolderNamespace {
         .collect()
     }
 
-    fn readlink(&self, ino: u64) -> Result<Vec<u8>> {
-        let text = fs::read_link(self.path(ino)?).map_err(errno)?;
-        Ok(text.as_os_str().as_bytes().to_vec())
-    }
-
     fn getxattr(&self, ino: u64, name: &[u8]) -> Result<Vec<u8>> {
         let mut value = vec![0; 4096];
         let length = rustix::fs::lgetxattr(self.path(ino)?, name, value.as_mut_slice())?;
@@ -282,7 +253,7 @@ impl Namespace for FolderNamespace {
         Ok(value)
     }
 
-    fn setxattr(&self, ino: u64, name: &[u8], value: &[u8]) -> Result<()> {
+    fn setxattr(&self, _id: RequestId, ino: u64, name: &[u8], value: &[u8], _mode: XattrMode) -> Result<()> {
         if self.faults.no_xattrs.load(Ordering::Relaxed) {
             return Err(Errno::NOTSUP);
         }
@@ -296,12 +267,12 @@ impl Namespace for FolderNamespace {
         Ok(names.split(|byte| *byte == 0).filter(|name| !name.is_empty()).map(<[u8]>::to_vec).collect())
     }
 
-    fn usage(&self) -> Result<Usage> {
-        Ok(Usage { capacity_bytes: 3_000_000, used_bytes: 0 })
+    fn removexattr(&self, _id: RequestId, ino: u64, name: &[u8]) -> Result<()> {
+        rustix::fs::lremovexattr(self.path(ino)?, name)
     }
 
-    fn unverified(&self) -> Result<Vec<(u64, u32)>> {
-        Ok(self.faults.unverified.lock().unwrap().iter().map(|ino| (*ino, 0)).collect())
+    fn sync_metadata(&self) -> Result<()> {
+        Ok(())
     }
 }
 

@@ -1,0 +1,116 @@
+//! What is in the files of a folder that plays a buffer.
+
+use std::fs::File;
+use std::ops::Range;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileExt;
+use std::sync::atomic::Ordering;
+
+use client::{Contents, Names, Operations, RequestId, Result, Survey, Usage};
+use rustix::fs::{FallocateFlags, SeekFrom};
+use rustix::io::Errno;
+use wire::data::message::AllocateMode;
+use wire::data::{Attr, Time};
+
+use super::{Faults, FolderNamespace, errno};
+
+impl Contents for FolderNamespace {
+    fn read(&self, ino: u64, offset: u64, buffer: &mut [u8]) -> Result<usize> {
+        Faults::due(&self.faults.failing_reads)?;
+        let path = self.path(ino)?;
+        let length = File::open(&path).and_then(|file| file.read_at(buffer, offset)).map_err(errno)?;
+        let flipped = self.faults.flipped.lock().unwrap();
+        if length > 0 && flipped.as_deref().is_some_and(|name| path.ends_with(name)) {
+            buffer[length / 2] ^= 0x10;
+        }
+        let due = self.faults.after_read.lock().unwrap().take_if(|(name, _)| path.ends_with(name));
+        due.into_iter().for_each(|(_, event)| event());
+        Ok(length)
+    }
+
+    fn write(&self, ino: u64, offset: u64, bytes: &[u8]) -> Result<()> {
+        assert!(bytes.len() <= 1 << 20, "{} bytes in one write", bytes.len());
+        Faults::due(&self.faults.failing_writes)?;
+        if let Some(room) = &mut *self.faults.room.lock().unwrap() {
+            *room = room.checked_sub(bytes.len() as u64).ok_or(Errno::NOSPC)?;
+        }
+        let file = File::options().write(true).open(self.path(ino)?).map_err(errno)?;
+        file.write_all_at(bytes, offset).map_err(errno)
+    }
+
+    fn append(&self, _id: RequestId, ino: u64, bytes: &[u8]) -> Result<u64> {
+        let end = self.getattr(ino)?.size;
+        self.write(ino, end, bytes)?;
+        Ok(end)
+    }
+
+    fn allocate(&self, ino: u64, offset: u64, len: u64, _mode: AllocateMode) -> Result<()> {
+        let file = File::options().write(true).open(self.path(ino)?).map_err(errno)?;
+        rustix::fs::fallocate(file, FallocateFlags::empty(), offset, len)
+    }
+
+    fn next_data(&self, ino: u64, offset: u64) -> Result<Option<Range<u64>>> {
+        let file = File::open(self.path(ino)?).map_err(errno)?;
+        match rustix::fs::seek(&file, SeekFrom::Data(offset)) {
+            Ok(start) => Ok(Some(start..rustix::fs::seek(&file, SeekFrom::Hole(start))?)),
+            Err(Errno::NXIO) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn next_hole(&self, ino: u64, offset: u64, _size: u64) -> Result<u64> {
+        let file = File::open(self.path(ino)?).map_err(errno)?;
+        rustix::fs::seek(&file, SeekFrom::Hole(offset))
+    }
+
+    fn fsync(&self, ino: u64) -> Result<()> {
+        let path = self.path(ino)?;
+        Faults::due(&self.faults.failing_syncs).inspect_err(|_| {
+            if self.faults.lossy_syncs.load(Ordering::Relaxed) {
+                let file = File::options().write(true).open(&path).unwrap();
+                let size = file.metadata().unwrap().len();
+                file.set_len(0).and_then(|()| file.set_len(size)).unwrap();
+            }
+        })
+    }
+
+    fn is_written(&self, _ino: u64) -> Result<bool> {
+        Ok(false)
+    }
+
+    fn place(&self, _ino: u64, _offset: u64, _len: u64) -> Option<(u32, u64)> {
+        None
+    }
+
+    fn object_on(&self, _ino: u64, _fragment: u32) -> Result<OwnedFd> {
+        Err(Errno::NOTSUP)
+    }
+
+    fn wrote(&self, _ino: u64, _end: u64, _mtime: Time) {}
+}
+
+impl Operations for FolderNamespace {
+    fn open_all(&self, inos: &[u64]) -> Vec<Result<Attr>> {
+        inos.iter().map(|ino| self.getattr(*ino)).collect()
+    }
+
+    fn survey(&self, inos: &[u64]) -> Vec<Survey> {
+        inos.iter().map(|ino| (self.getattr(*ino), self.listxattr(*ino))).collect()
+    }
+
+    fn read_all(&self, files: &[(u64, usize)]) -> Vec<Option<Vec<u8>>> {
+        files.iter().map(|_| None).collect()
+    }
+
+    fn fsync_many(&self, inos: &[u64]) -> Result<()> {
+        inos.iter().try_for_each(|ino| self.fsync(*ino))
+    }
+
+    fn usage(&self) -> Result<Usage> {
+        Ok(Usage { capacity: 3_000_000, used: 0, inodes: 0 })
+    }
+
+    fn unverified(&self) -> Result<Vec<(u64, u32)>> {
+        Ok(self.faults.unverified.lock().unwrap().iter().map(|ino| (*ino, 0)).collect())
+    }
+}
