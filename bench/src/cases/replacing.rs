@@ -70,18 +70,7 @@ fn one_replacement(clients: &[Client], fragments: &Path) -> Result<(f64, f64)> {
             Ok(())
         });
         let look = scope.spawn(|| {
-            let begin = Instant::now();
-            let (mut seen, mut after) = (false, None);
-            // As long after it as before.
-            while begin.elapsed() < LIMIT && after.is_none_or(|after| Instant::now() < after) {
-                let there = draft.symlink_metadata().is_ok();
-                replacing.store(there, Ordering::Relaxed);
-                if seen && !there && after.is_none() {
-                    after = Some(Instant::now() + Duration::from_secs(1));
-                }
-                seen |= there;
-                std::thread::sleep(Duration::from_millis(1));
-            }
+            let seen = watch(&draft, &replacing);
             over.store(true, Ordering::Relaxed);
             seen
         });
@@ -95,6 +84,22 @@ fn one_replacement(clients: &[Client], fragments: &Path) -> Result<(f64, f64)> {
     clients[1].rmdir(New, ROOT, b"replacing")?;
     clients[0].unlink(New, ROOT, b"growing")?;
     Ok(measured)
+}
+
+/// Says while the draft of a log is there, until as long after it as before; whether it was.
+fn watch(draft: &Path, replacing: &AtomicBool) -> bool {
+    let begin = Instant::now();
+    let (mut seen, mut after) = (false, None);
+    while begin.elapsed() < LIMIT && after.is_none_or(|after| Instant::now() < after) {
+        let there = draft.symlink_metadata().is_ok();
+        replacing.store(there, Ordering::Relaxed);
+        if seen && !there && after.is_none() {
+            after = Some(Instant::now() + Duration::from_secs(1));
+        }
+        seen |= there;
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    seen
 }
 
 fn time_creates(

@@ -1,8 +1,8 @@
 //! Closes that the home shard is told a moment later.
 //!
 //! Who closes a file often opens it again at once, or makes the next one. So a close is held for a moment
-//! ([`crate::closer`]): an open of the same file takes it back, and else it goes along with the next request to the home
-//! shard, in front of it, so that nothing this client asks is answered as if the file were still open.
+//! ([`crate::closer`]): an open of the same file takes it back, and else it goes along with the next request to the
+//! home shard, in front of it, so that nothing this client asks is answered as if the file were still open.
 
 use std::sync::Arc;
 

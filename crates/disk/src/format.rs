@@ -1,4 +1,4 @@
-//! Which format a small JSON file has. The file says so itself, so that an older Forebay refuses what a newer one wrote.
+//! Which format a small JSON file has. The file says so itself, so that an older Forebay refuses what a newer wrote.
 //!
 //! ```text
 //! file := {"format": number, ...}     without a number: the first format, as version 0.1.0 wrote it

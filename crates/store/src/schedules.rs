@@ -1,5 +1,5 @@
-//! The code and tests of the ranges that are held, once more, under random schedules of their threads. One that fails is
-//! printed, and `shuttle::replay` repeats it.
+//! The code and tests of the ranges that are held, once more, under random schedules of their threads. One that fails
+//! is printed, and `shuttle::replay` repeats it.
 
 #[path = "mirror"]
 mod mirror {

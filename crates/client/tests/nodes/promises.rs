@@ -144,22 +144,18 @@ fn extended_attributes_have_limits_and_those_of_the_system_are_refused() {
     });
 }
 
+/// An access list: linux/posix_acl_xattr.h, version 2; the owner, user 7, the group, the mask and others.
+fn list(owner: u8, user: u8, group: u8, mask: u8, other: u8) -> Vec<u8> {
+    let entry = |tag: u8, bits: u8, id: u8| [tag, 0, bits, 0, id, 0, 0, 0];
+    let entries =
+        [entry(1, owner, 0), entry(2, user, 7), entry(4, group, 0), entry(16, mask, 0), entry(32, other, 0)];
+    [&[2, 0, 0, 0], entries.concat().as_slice()].concat()
+}
+
 #[test]
 fn access_lists_follow_the_mode_and_are_inherited() {
     const ACCESS: &[u8] = b"system.posix_acl_access";
     const DEFAULT: &[u8] = b"system.posix_acl_default";
-    // linux/posix_acl_xattr.h: version 2; then the owner, user 7, the group, the mask and others.
-    let list = |owner: u8, user: u8, group: u8, mask: u8, other: u8| {
-        let entry = |tag: u8, bits: u8, id: u8| [tag, 0, bits, 0, id, 0, 0, 0];
-        let entries = [
-            entry(1, owner, 0),
-            entry(2, user, 7),
-            entry(4, group, 0),
-            entry(16, mask, 0),
-            entry(32, other, 0),
-        ];
-        [&[2, 0, 0, 0], entries.concat().as_slice()].concat()
-    };
     everywhere(|_, client| {
         let masking = Creator { umask: 0o077, ..ME };
         let d = client.mkdir(New, ROOT, b"d", 0o777, &masking).unwrap();

@@ -39,15 +39,9 @@ fn capacity() -> impl Strategy<Value = Capacity> {
 fn access_modes() -> impl Strategy<Value = Vec<AccessModeRequest>> {
     let modes = [RequestedMode::Striped, RequestedMode::Private, RequestedMode::Ldbalance];
     let modifiers = prop::collection::vec(("[a-zA-Z_]{1,12}", "[a-zA-Z0-9]{1,6}"), 0..3);
-    (prop::sample::subsequence(modes.to_vec(), 1..=3), prop::collection::vec(modifiers, 3)).prop_map(
-        |(modes, modifiers)| {
-            modes
-                .into_iter()
-                .zip(modifiers)
-                .map(|(mode, modifiers)| AccessModeRequest { mode, modifiers })
-                .collect()
-        },
-    )
+    let made = |(mode, modifiers)| AccessModeRequest { mode, modifiers };
+    (prop::sample::subsequence(modes.to_vec(), 1..=3), prop::collection::vec(modifiers, 3))
+        .prop_map(move |(modes, modifiers)| modes.into_iter().zip(modifiers).map(made).collect())
 }
 
 fn pfs_path() -> impl Strategy<Value = String> {
@@ -58,9 +52,9 @@ fn jobdw() -> impl Strategy<Value = JobDw> {
     let options = prop::option::of("[1-9][0-9]{0,4}")
         .prop_map(|value| value.map(|value| ("write_window_length".to_owned(), value)).into_iter().collect());
     let coherence = prop::sample::select(vec![Coherence::Posix, Coherence::Commit]);
-    let promises = (coherence, prop::sample::select(vec![Redundancy::None, Redundancy::Mirror]));
-    let behaviour = (promises, prop::option::of(Just(Drain::OnClose)))
-        .prop_map(|((coherence, redundancy), drain)| Behaviour { coherence, redundancy, drain });
+    let redundancy = prop::sample::select(vec![Redundancy::None, Redundancy::Mirror]);
+    let behaviour = (coherence, redundancy, prop::option::of(Just(Drain::OnClose)))
+        .prop_map(|(coherence, redundancy, drain)| Behaviour { coherence, redundancy, drain });
     let (pool, pfs) = (prop::option::of(name()), prop::option::of(pfs_path()));
     (access_modes(), capacity(), pool, pfs, behaviour, options).prop_map(
         |(access_modes, capacity, pool, pfs, behaviour, options)| {

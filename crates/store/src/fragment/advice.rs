@@ -33,13 +33,11 @@ impl FragmentError {
             FragmentError::Restore(RestoreError::Away { node, .. } | RestoreError::HomeAway { node, .. }) => {
                 format!("start node {node} or mend the way to it: this part is filled as soon as it answers").into()
             }
-            FragmentError::Restore(RestoreError::Lacking { .. }) => {
-                format!(
-                    "where nobody has the lost node's flash, give the buffer up with `forebay rm {TOKEN}`: both copies of \
-                     this part are gone"
-                )
-                .into()
-            }
+            FragmentError::Restore(RestoreError::Lacking { .. }) => format!(
+                "where nobody has the lost node's flash, give the buffer up with `forebay rm {TOKEN}`: both copies of \
+                 this part are gone"
+            )
+            .into(),
             FragmentError::Restore(RestoreError::Older { .. }) => {
                 "put the newer folder of the buffer back where it is kept and start the node again; where nobody has \
                  it, an operator gives this node up as lost, and another one takes what the mirror has"
