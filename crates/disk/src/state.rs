@@ -1,10 +1,10 @@
 //! Where a user's buffers live on this machine.
 
 use std::ffi::OsString;
-use std::fs::DirBuilder;
+use std::fs::{DirBuilder, Permissions, set_permissions};
 use std::io;
-use std::os::unix::fs::DirBuilderExt;
-use std::path::PathBuf;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
 
 /// Why there is no state folder.
 #[derive(Debug, thiserror::Error)]
@@ -21,11 +21,24 @@ pub enum StateError {
         #[source]
         source: io::Error,
     },
+    /// Somebody else could put links in the place of what is opened in it.
+    #[error(
+        "{} belongs to user {uid}, and this runs as user {own}: give --dir a folder of one's own, or chown it",
+        path.display()
+    )]
+    Foreign {
+        /// The folder.
+        path: PathBuf,
+        /// Its owner.
+        uid: u32,
+        /// Whose process this is.
+        own: u32,
+    },
 }
 
 /// The state folder: `dir`, else `$XDG_STATE_HOME/forebay`, else `~/.local/state/forebay`. Made if missing, with mode
-/// 0700. The path that comes back is absolute and has no symbolic links, so that it compares with the kernel's mount
-///       table.
+/// 0700. It must belong to the user whose process this is. The path that comes back is absolute and has no symbolic
+/// links, so that it compares with the kernel's mount table.
 ///
 /// # Errors
 /// See [`StateError`].
@@ -37,7 +50,24 @@ pub fn folder(dir: Option<PathBuf>) -> Result<PathBuf, StateError> {
     };
     let io = |source| StateError::Io { path: path.clone(), source };
     DirBuilder::new().recursive(true).mode(0o700).create(&path).map_err(io)?;
-    path.canonicalize().map_err(io)
+    let found = path.canonicalize().map_err(io)?;
+    let (uid, own) = (found.metadata().map_err(io)?.uid(), rustix::process::geteuid().as_raw());
+    if uid == own { Ok(found) } else { Err(StateError::Foreign { path: found, uid, own }) }
+}
+
+/// Keeps everybody else out of a state folder that may have been there before, as where flash is mounted: images, logs
+/// and journals are in it.
+///
+/// # Errors
+/// [`StateError::Io`].
+pub fn close(folder: &Path) -> Result<(), StateError> {
+    let io = |source| StateError::Io { path: folder.to_owned(), source };
+    let mode = folder.metadata().map_err(io)?.mode() & 0o7777;
+    if mode & 0o077 == 0 {
+        return Ok(());
+    }
+    tracing::warn!(folder = %folder.display(), "the state folder was open to others (mode {mode:o}): it is 700 now");
+    set_permissions(folder, Permissions::from_mode(0o700)).map_err(io)
 }
 
 /// A relative `XDG_STATE_HOME` is to be ignored (XDG Base Directory Specification).
@@ -51,7 +81,7 @@ fn default(state_home: Option<OsString>, home: Option<OsString>) -> Option<PathB
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::PermissionsExt;
+    use std::os::unix::fs::chown;
 
     #[test]
     fn the_default_follows_the_xdg_rule() {
@@ -71,5 +101,27 @@ mod tests {
         let path = folder(Some(dir.path().join("link/a/b"))).unwrap();
         assert_eq!(path, real.join("a/b"));
         assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o700);
+    }
+
+    #[test]
+    fn a_folder_that_was_open_to_others_is_closed() {
+        let parent = tempfile::tempdir().unwrap();
+        for mode in [0o755, 0o750, 0o701, 0o700] {
+            set_permissions(parent.path(), Permissions::from_mode(mode)).unwrap();
+            close(parent.path()).unwrap();
+            assert_eq!(parent.path().metadata().unwrap().mode() & 0o777, 0o700);
+        }
+    }
+
+    #[test]
+    fn a_folder_of_another_user_is_refused_by_name() {
+        let parent = tempfile::tempdir().unwrap();
+        // Only root can give it away; everybody has root's folder to try.
+        let foreign = match chown(parent.path(), Some(4711), None) {
+            Ok(()) => parent.path().to_owned(),
+            Err(_) => PathBuf::from("/usr"),
+        };
+        let error = folder(Some(foreign.clone())).unwrap_err();
+        assert!(matches!(&error, StateError::Foreign { path, .. } if *path == foreign), "{error}");
     }
 }

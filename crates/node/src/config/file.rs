@@ -111,6 +111,7 @@ pub fn load(path: &Path) -> Result<Config, ConfigError> {
     let file: File = daemon::config::load(path)?;
     let wrong = |key, reason: String| ConfigError::Value { path: path.into(), key, reason };
     let folder = disk::state::folder(Some(file.state_dir.clone()))?;
+    disk::state::close(&folder)?;
     let capacity_bytes = capacity(&file).map_err(|reason| wrong("capacity", reason))?;
     let name = if file.name.is_empty() { host_name() } else { file.name.clone() };
     let cluster = Cluster {
