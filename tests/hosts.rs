@@ -57,13 +57,17 @@ impl Hosts {
         root.join(path.strip_prefix("/").expect("the path is absolute"))
     }
 
-    /// Calls a function of the workload manager's interface.
+    /// Calls a function of the workload manager's interface, which must succeed.
     #[track_caller]
-    fn manage(&self, function: &str, token: &str, arguments: &[&str]) {
-        let program = self.program("dw_wlm_cli");
-        let words = [&[program.as_str(), "--function", function, "--token", token], arguments].concat();
-        let outcome = self.on("head", &words);
+    pub fn manage(&self, function: &str, token: &str, arguments: &[&str]) {
+        let outcome = self.call(function, token, arguments);
         assert!(outcome.status.success(), "{function}: {}{}", outcome.stdout, outcome.stderr);
+    }
+
+    /// Calls a function of the workload manager's interface.
+    pub fn call(&self, function: &str, token: &str, arguments: &[&str]) -> Outcome {
+        let program = self.program("dw_wlm_cli");
+        self.on("head", &[&[program.as_str(), "--function", function, "--token", token], arguments].concat())
     }
 
     /// Removes it, and looks whether that is true.

@@ -32,7 +32,6 @@ pub const OF_OPERATORS: &[Page] = &[
     page!("docs/run/nodes.md"),
     page!("docs/run/monitoring.md"),
     page!("docs/run/backup.md"),
-    page!("docs/run/security.md"),
     page!("docs/SLURM.md"),
 ];
 

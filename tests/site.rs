@@ -5,6 +5,8 @@
 //!
 //! **Invariant:** all that a [`Site`] started and mounted ends with it.
 
+mod mounting;
+
 use std::fs::{self, File, Permissions};
 use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
@@ -192,18 +194,6 @@ impl Site {
             "key": KEY, "peers": self.addresses(), "namespaces": [namespace], "mirrored": self.mirrored,
             "missing": "made"
         })
-    }
-
-    #[track_caller]
-    fn mount(&self, n: usize) {
-        let target = json!({
-            "instance": "i1", "namespace": 0, "key": KEY, "layout": self.layout(), "home": 0,
-            "nodes": self.addresses(), "grace_ms": self.plan.grace_ms
-        });
-        let spec = json!({
-            "id": "m", "mountpoint": self.mountpoint(n), "exclusive": self.plan.mounts == 1, "target": target
-        });
-        self.compute[n].call("PUT", "/v1/mounts/m", Some(&spec));
     }
 
     /// Every process's last words, for a test that failed.

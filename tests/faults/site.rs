@@ -13,6 +13,8 @@ use tests::cluster::program_folder;
 use tests::injection::{Trace, command};
 use tests::processes::{mounts_of, wait_until};
 use wire::control::{Owner, VolumeKind};
+use wire::data::Credential;
+use wire::data::hello::Key;
 use wire::node::{FragmentSpec, NamespaceSpec, NamespaceTarget, NodeHealth};
 
 const ME: Creator = Creator { uid: 0, gid: 0, umask: 0 };
@@ -143,7 +145,7 @@ impl Site {
         let target = NamespaceTarget {
             instance: instance.into(),
             namespace: 0,
-            key: KEY.into(),
+            credential: Key::from_hex(KEY).map(Credential::member),
             layout: Layout::striped(1),
             home: 0,
             nodes: vec![self.health().unwrap().data],

@@ -8,7 +8,9 @@ use std::path::{Path, PathBuf};
 
 use client::{Client, ConnectError};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+use wire::data::Credential;
 use wire::data::hello::HelloError;
+use wire::data::hello::Key;
 use wire::node::{MountSpec, NamespaceTarget};
 
 use crate::job::Job;
@@ -48,8 +50,9 @@ pub fn other_instances(site: &Site) {
 
     let [stolen, own] = [&graces, &adas].map(|job| target_of(site, job));
     assert!(connect(site, &stolen).is_ok(), "the right key does not open its buffer: the rest shows nothing");
-    for key in [&own.key, &"0".repeat(64)] {
-        let forged = NamespaceTarget { key: key.clone(), ..stolen.clone() };
+    let guessed = Key::from_hex(&"0".repeat(64)).map(Credential::member);
+    for credential in [own.credential.clone(), guessed] {
+        let forged = NamespaceTarget { credential, ..stolen.clone() };
         let refused = connect(site, &forged);
         assert!(
             matches!(refused, Err(ConnectError::Node { source: HelloError::Refused(_), .. })),

@@ -5,6 +5,7 @@ use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
 use rustix::io::Errno;
+use wire::data::credential::Grant;
 use wire::data::message::{ClosedHandle, InodeReply, NO_EPOCH, Written};
 use wire::data::{FileLock, LockKind, Reply, Request, SetAttr, Time};
 
@@ -62,6 +63,8 @@ struct File {
     mtime: Time,
     /// The time was set after the last write: the objects' own times say less.
     mtime_set: bool,
+    /// What this client may do with the file's objects, where it works for a user: to read, and to write.
+    grants: [Option<Grant>; 2],
 }
 
 impl Files {
@@ -95,6 +98,11 @@ impl Files {
             (Request::Create { .. }, Reply::Made { inode, .. } | Reply::Inode(inode)) => {
                 self.opened(true, inode);
             }
+            (Request::Open { .. } | Request::Create { .. }, Reply::Granted { grant, inode, .. }) => {
+                let write = !matches!(request, Request::Open { write: false, .. });
+                self.opened(write, inode);
+                self.granted(inode.attr.ino, *grant);
+            }
             (Request::SetLock { ino, owner, lock, .. }, Reply::Done) => self.locked(*ino, *owner, lock),
             (Request::Close { handles }, Reply::Done | Reply::Measure(_)) => {
                 handles.iter().for_each(|handle| self.closed(handle.ino, handle.write));
@@ -121,6 +129,18 @@ impl Files {
             (file.coverage, file.epoch) = (Coverage::dense(inode.attr.size), inode.epoch);
         }
         *(if write { &mut file.writers } else { &mut file.readers }) += 1;
+    }
+
+    fn granted(&mut self, ino: u64, grant: Grant) {
+        let Some(file) = self.files.get_mut(&ino) else { return };
+        let [read, write] = &mut file.grants;
+        *read = Some(grant).filter(|grant| grant.read).or(*read);
+        *write = Some(grant).filter(|grant| grant.write).or(*write);
+    }
+
+    /// What lets this client read, or write, the objects of a file that it has open.
+    pub(crate) fn grant(&self, ino: u64, write: bool) -> Option<Grant> {
+        self.files.get(&ino)?.grants[usize::from(write)]
     }
 
     /// The home shard has removed these files, though they are open.

@@ -37,10 +37,10 @@ use std::sync::{Arc, Mutex};
 
 use model::stripe::Layout;
 pub use rustix::io::Errno;
-use wire::data::hello::{HelloError, Key};
+use wire::data::hello::HelloError;
 use wire::data::message::InodeReply;
 pub use wire::data::{Attr, Creator, DirEntry, FileKind, FileLock, LockKind, ROOT, SetAttr, Time};
-use wire::data::{Reply, Request};
+use wire::data::{Credential, Reply, Request};
 use wire::node::NamespaceTarget;
 
 use closer::Closer;
@@ -60,9 +60,9 @@ pub type Result<T> = std::result::Result<T, Errno>;
 /// Why a namespace cannot be used at all.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
-    /// The target's key is not 64 hexadecimal digits.
-    #[error("the key of instance {instance} is not 64 hexadecimal digits")]
-    Key {
+    /// The target has no credential.
+    #[error("there is no credential for instance {instance}")]
+    Credential {
         /// The instance.
         instance: String,
     },
@@ -117,7 +117,7 @@ impl Client {
     pub fn connect(target: &NamespaceTarget) -> std::result::Result<Client, ConnectError> {
         let mut session = [0; 16];
         getrandom::fill(&mut session).map_err(ConnectError::Random)?;
-        let nodes = Nodes::new(target, key_of(target)?, session, Remembered::default());
+        let nodes = Nodes::new(target, credential_of(target)?, session, Remembered::default());
         let client = Client::over(target, nodes)?;
         client.nodes.check(target.home).map_err(|source| {
             let node = target.nodes.get(target.home as usize);
@@ -141,7 +141,7 @@ impl Client {
         held: Held,
         remembered: Remembered,
     ) -> std::result::Result<Client, ConnectError> {
-        Client::over(target, Nodes::resume(target, key_of(target)?, session, held, remembered))
+        Client::over(target, Nodes::resume(target, credential_of(target)?, session, held, remembered))
     }
 
     fn over(target: &NamespaceTarget, nodes: Nodes) -> std::result::Result<Client, ConnectError> {
@@ -235,6 +235,6 @@ fn inode_of(reply: Reply) -> Result<InodeReply> {
     }
 }
 
-fn key_of(target: &NamespaceTarget) -> std::result::Result<Key, ConnectError> {
-    Key::from_hex(&target.key).ok_or_else(|| ConnectError::Key { instance: target.instance.clone() })
+fn credential_of(target: &NamespaceTarget) -> std::result::Result<Credential, ConnectError> {
+    target.credential.clone().ok_or_else(|| ConnectError::Credential { instance: target.instance.clone() })
 }

@@ -6,6 +6,8 @@
 //! [`Commits`].
 
 mod idle;
+mod presented;
+mod speech;
 
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,16 +18,16 @@ use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit};
 use wire::data::connection::is_shortage;
 use wire::data::dial::{Via, dial};
-use wire::data::hello::{Claim, HelloError, Key};
-use wire::data::message::JUST_MADE;
+use wire::data::hello::{Claim, HelloError};
 use wire::data::outage::{self, Outage, Verdict};
-use wire::data::{Connection, Reply, Request};
+use wire::data::{Connection, Credential, Reply, Request};
 use wire::node::{NamespaceTarget, StorageAddress};
 
 use crate::commits::{Commits, Remembered};
 use crate::files::{Files, Held};
 use crate::watch::{Waiting, Watch};
 use idle::Idle;
+use speech::{ask_for_object, ask_verifier, make_and_open, receive, say};
 
 /// Idle connections kept for each node, where there are descriptors: as many as a mount has threads, and some.
 const IDLE_MAX: usize = 16;
@@ -60,7 +62,7 @@ pub struct Nodes {
     home: u32,
     instance: String,
     namespace: u32,
-    key: Key,
+    credential: Credential,
     session: [u8; 16],
     /// The home shard knows the session from another client: its first connection says what is held, too.
     resumed: bool,
@@ -109,7 +111,12 @@ type Answered = (Reply, usize, u64);
 
 impl Nodes {
     /// Nothing is connected yet.
-    pub fn new(target: &NamespaceTarget, key: Key, session: [u8; 16], remembered: Remembered) -> Nodes {
+    pub fn new(
+        target: &NamespaceTarget,
+        credential: Credential,
+        session: [u8; 16],
+        remembered: Remembered,
+    ) -> Nodes {
         // With one node a file can be handed over as a descriptor, which needs the unix socket.
         let via = if target.nodes.len() == 1 { Via::Unix } else { Via::Tcp };
         let idle_max = idle_max(target.nodes.len());
@@ -127,7 +134,7 @@ impl Nodes {
             home: target.home,
             instance: target.instance.clone(),
             namespace: target.namespace,
-            key,
+            credential,
             session,
             resumed: false,
             files: Mutex::default(),
@@ -141,13 +148,13 @@ impl Nodes {
     /// The same, for a session that another client began, which held and remembered this.
     pub fn resume(
         target: &NamespaceTarget,
-        key: Key,
+        credential: Credential,
         session: [u8; 16],
         held: Held,
         remembered: Remembered,
     ) -> Nodes {
         let files = Mutex::new(Files::holding(held));
-        Nodes { resumed: true, files, ..Nodes::new(target, key, session, remembered) }
+        Nodes { resumed: true, files, ..Nodes::new(target, credential, session, remembered) }
     }
 
     /// What is open and locked.
@@ -202,7 +209,7 @@ impl Nodes {
         let node = self.node(fragment)?;
         self.persist(fragment, || {
             self.until_it_counts(node, (fragment, request), |connection| {
-                connection.send(id, request, payload)?;
+                connection.send(id, &*self.presented(request), payload)?;
                 receive(connection, id, into)
             })
         })
@@ -255,7 +262,7 @@ impl Nodes {
             return Err(errno);
         }
         self.commits.answered(fragment, verifier, request);
-        Ok((reply, len))
+        Ok((reply.without_grant(), len))
     }
 
     /// Sends several requests at once, those to one node over one connection, and collects the answers with the lengths
@@ -271,7 +278,9 @@ impl Nodes {
                 lines.push(self.line(ask.fragment));
                 lines.len() - 1
             });
-            lines[at].with(|connection| Ok(connection.queue(ask.id, &ask.request, ask.payload)?));
+            lines[at].with(|connection| {
+                Ok(connection.queue(ask.id, &*self.presented(&ask.request), ask.payload)?)
+            });
         }
         for line in &mut lines {
             line.with(|connection| Ok(connection.flush()?));
@@ -313,7 +322,8 @@ impl Nodes {
         let node = self.node(fragment)?;
         self.persist(fragment, || {
             let mut link = self.checkout(node, fragment)?;
-            let answer = ask_for_object(&mut link.connection, id, ino);
+            let request = Request::OpenObject { ino };
+            let answer = ask_for_object(&mut link.connection, id, &self.presented(&request));
             node.done_with(link, answer)
         })?
     }
@@ -334,7 +344,8 @@ impl Nodes {
             Some(connection) => connection,
             None => self.dial(node, Via::Unix, fragment).map_err(|_| Errno::IO)?.0,
         };
-        let object = ask_for_object(&mut connection, id, ino).map_err(|_| Errno::IO)?;
+        let request = Request::OpenObject { ino };
+        let object = ask_for_object(&mut connection, id, &self.presented(&request)).map_err(|_| Errno::IO)?;
         waiting.into_iter().for_each(Waiting::answered);
         *beside = Some(connection);
         object
@@ -477,10 +488,10 @@ impl Nodes {
 
     /// Finds out when a node that was given up is back.
     fn probe(&self, node: &Node) {
-        let (address, via, key) = (node.address.clone(), node.via, self.key.clone());
+        let (address, via, credential) = (node.address.clone(), node.via, self.credential.clone());
         let claim = self.claim(node.fragment);
         let name = address.node.clone();
-        let reach = move || dial(&address, via, &key, &claim).map(drop);
+        let reach = move || dial(&address, via, &credential, &claim).map(drop);
         outage::probe(&node.outage, reach, move |away| is_back(&name, away));
     }
 
@@ -558,7 +569,7 @@ impl Nodes {
     }
 
     fn dial(&self, node: &Node, via: Via, fragment: u32) -> Result<(Connection, u64), HelloError> {
-        dial(&node.address, via, &self.key, &self.claim(fragment))
+        dial(&node.address, via, &self.credential, &self.claim(fragment))
     }
 
     fn claim(&self, fragment: u32) -> Claim {
@@ -657,63 +668,4 @@ fn idle_max(nodes: usize) -> usize {
 
 fn is_back(node: &str, away: Duration) {
     tracing::info!(node, ms = away.as_millis(), "the storage node answers again");
-}
-
-/// Says what a life begins with. The home shard must have heard it: it would give what is held to others.
-fn say(connection: &mut Connection, request: &Request) -> Result<Reply, HelloError> {
-    connection.send(0, request, &[])?;
-    match receive(connection, 0, &mut [])?.0 {
-        Reply::Failed(errno) => Err(std::io::Error::from_raw_os_error(errno).into()),
-        reply => Ok(reply),
-    }
-}
-
-fn ask_verifier(connection: &mut Connection) -> Result<u64, HelloError> {
-    connection.send(0, &Request::Verifier, &[])?;
-    match receive(connection, 0, &mut [])?.0 {
-        Reply::Verifier(verifier) => Ok(verifier),
-        _ => Err(HelloError::NotForebay),
-    }
-}
-
-fn make_and_open(
-    connection: &mut Connection,
-    (id, request): (u64, &Request),
-    second_id: u64,
-) -> Result<(Reply, Result<OwnedFd, Errno>), HelloError> {
-    connection.send(id, request, &[])?;
-    connection.send(second_id, &Request::OpenObject { ino: JUST_MADE }, &[])?;
-    let (made, _) = receive(connection, id, &mut [])?;
-    Ok((made, receive_object(connection, second_id)?))
-}
-
-fn ask_for_object(
-    connection: &mut Connection,
-    id: u64,
-    ino: u64,
-) -> Result<Result<OwnedFd, Errno>, HelloError> {
-    connection.send(id, &Request::OpenObject { ino }, &[])?;
-    receive_object(connection, id)
-}
-
-/// A refusal is an answer, too.
-fn receive_object(connection: &mut Connection, id: u64) -> Result<Result<OwnedFd, Errno>, HelloError> {
-    Ok(match receive(connection, id, &mut [])?.0 {
-        Reply::Descriptor => match connection.receive_descriptor() {
-            Err(error) if is_shortage(&error) => Err(Errno::MFILE),
-            received => Ok(received?),
-        },
-        Reply::Failed(errno) => Err(Errno::from_raw_os_error(errno)),
-        _ => Err(Errno::PROTO),
-    })
-}
-
-/// Takes one answer; its payload, if any, lands at the start of `into`.
-fn receive(connection: &mut Connection, id: u64, into: &mut [u8]) -> Result<(Reply, usize), HelloError> {
-    let frame = connection.receive::<Reply>()?;
-    if frame.id != id || frame.payload_len > into.len() {
-        return Err(HelloError::NotForebay);
-    }
-    connection.payload(&mut into[..frame.payload_len])?;
-    Ok((frame.message, frame.payload_len))
 }

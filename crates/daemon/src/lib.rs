@@ -8,6 +8,7 @@ pub mod client;
 pub mod config;
 pub mod descriptors;
 pub mod error;
+pub mod groups;
 pub mod lock;
 pub mod logging;
 pub mod signal;

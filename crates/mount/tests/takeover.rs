@@ -19,7 +19,12 @@ use fuse::mount::unmount;
 use model::stripe::Layout;
 use store::Server;
 use wire::control::{Owner, VolumeKind};
+use wire::data::Credential;
+use wire::data::hello::Key;
 use wire::node::{FragmentSpec, MountSpec, NamespaceSpec, NamespaceTarget, StorageAddress};
+
+/// Each byte of the buffer's key, in hexadecimal.
+const KEY: &str = "5a";
 
 /// One storage node and a mount of its namespace, supervised by the test.
 struct Mounted {
@@ -88,7 +93,7 @@ fn storage(folder: &Path) -> (Arc<Server>, NamespaceTarget) {
     let target = NamespaceTarget {
         instance: "i1".into(),
         namespace: 0,
-        key: "5a".repeat(32),
+        credential: Key::from_hex(&KEY.repeat(32)).map(Credential::member),
         layout: Layout::striped(1),
         home: 0,
         nodes: vec![address],
@@ -100,7 +105,7 @@ fn storage(folder: &Path) -> (Arc<Server>, NamespaceTarget) {
         index: 0,
         capacity_bytes: 1 << 24,
         volume: VolumeKind::Directory,
-        key: target.key.clone(),
+        key: KEY.repeat(32),
         peers: target.nodes.clone(),
         namespaces: vec![NamespaceSpec { id: 0, layout: target.layout, home: 0, owner, mode: 0o755 }],
         missing: wire::node::Missing::Made,

@@ -17,7 +17,7 @@ use daemon::error::{bug, site, user};
 use model::phase::StageState;
 use tokio::sync::watch;
 use wire::control::{ApiError, StageStatus};
-use wire::node::{StageControl, StageSpec};
+use wire::node::{NamespaceTarget, StageControl, StageSpec};
 
 use crate::folder::of_id;
 use crate::keep;
@@ -110,8 +110,7 @@ impl Stages {
             if *handle.stop.borrow() == Stop::ForGood {
                 return Err(going(&spec.id));
             }
-            // What is mounted for it may not have been known before.
-            if handle.spec == (StageSpec { pfs_mounts: handle.spec.pfs_mounts.clone(), ..spec.clone() }) {
+            if is_same(&handle.spec, &spec) {
                 return Ok(handle.status.borrow().clone());
             }
             let message = format!("stage {} exists with another specification", spec.id);
@@ -279,6 +278,13 @@ fn tried(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> ApiError 
 /// Runs `work` on a thread that may block: it syncs.
 async fn on_disk(work: impl FnOnce() -> Result<(), ApiError> + Send + 'static) -> Result<(), ApiError> {
     tokio::task::spawn_blocking(work).await.map_err(|error| bug("stage_panicked", error.to_string()))?
+}
+
+/// Whether a stage is asked for again: what is mounted for it may not have been known before, and each time that it is
+/// asked for its credential is a new one.
+fn is_same(old: &StageSpec, new: &StageSpec) -> bool {
+    let target = NamespaceTarget { credential: old.target.credential.clone(), ..new.target.clone() };
+    *old == StageSpec { pfs_mounts: old.pfs_mounts.clone(), target, ..new.clone() }
 }
 
 fn keep_spec(spec: &StageSpec, folder: &Path) -> io::Result<()> {

@@ -1,9 +1,8 @@
 //! Whose rights a stage works with. A stage never reaches the PFS as root unless its owner is root.
 
-use std::process::Command;
-
 use rustix::process::{Gid, Uid};
 use wire::control::Owner;
+use wire::data::credential::User;
 
 /// The rights of the calling thread, which every thread that it starts has too.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -90,20 +89,18 @@ pub fn assume(owner: &Owner) -> Result<(), AssumeError> {
     }
     let refused = |source| AssumeError::Refused { uid: owner.uid, source };
     let (uid, gid) = (Uid::from_raw(owner.uid), Gid::from_raw(owner.gid));
-    let groups = groups_of(owner)?;
+    let groups: Vec<Gid> = user(owner)?.groups.into_iter().map(Gid::from_raw).collect();
     rustix::thread::set_thread_groups(&groups).map_err(refused)?;
     rustix::thread::set_thread_res_gid(gid, gid, gid).map_err(refused)?;
     rustix::thread::set_thread_res_uid(uid, uid, uid).map_err(refused)
 }
 
-/// The groups of a user, from `id -G`: that asks the name services (LDAP, SSSD) as the C library does, which nothing
-/// else in Rust can do without unsafe code. A user without a name has the owner's group alone.
-fn groups_of(owner: &Owner) -> Result<Vec<Gid>, AssumeError> {
-    let output = Command::new("id").args(["-G", "--", &owner.uid.to_string()]).output();
-    let output = output.map_err(|source| AssumeError::Groups { uid: owner.uid, source })?;
-    let text = String::from_utf8_lossy(&output.stdout);
-    let mut groups: Vec<Gid> =
-        text.split_whitespace().filter_map(|gid| gid.parse().ok()).map(Gid::from_raw).collect();
-    groups.push(Gid::from_raw(owner.gid));
-    Ok(groups)
+/// A user with all groups, as this host knows them.
+///
+/// # Errors
+/// [`AssumeError::Groups`].
+pub(crate) fn user(owner: &Owner) -> Result<User, AssumeError> {
+    let failed = |source| AssumeError::Groups { uid: owner.uid, source };
+    let groups = daemon::groups::of(owner.uid, owner.gid).map_err(failed)?;
+    Ok(User { uid: owner.uid, groups })
 }

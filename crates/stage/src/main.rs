@@ -33,7 +33,7 @@ use stage::remote::RemoteNode;
 use stage::session::SessionError;
 use wire::control::{ApiError, Blame, StageStatus};
 use wire::data::dial::{Via, dial};
-use wire::data::hello::{Claim, Key};
+use wire::data::hello::Claim;
 use wire::data::{Reply, Request, Stream};
 use wire::node::{FragmentSpec, NamespaceTarget, StagePace, StageSpec, StorageAddress};
 
@@ -177,10 +177,10 @@ fn remote_node(
     // Not the client's own: a node ends all connections of a session when one of them was lost.
     let session = session.map(|byte| !byte);
     let start = move || {
-        let key = Key::from_hex(&target.key).ok_or(std::io::ErrorKind::InvalidInput)?;
+        let credential = target.credential.clone().ok_or(std::io::ErrorKind::InvalidInput)?;
         let (instance, namespace) = (target.instance.clone(), target.namespace);
         let claim = Claim { instance, namespace, fragment, session };
-        let dialled = dial(&address, Via::Tcp, &key, &claim);
+        let dialled = dial(&address, Via::Tcp, &credential, &claim);
         let (mut connection, _) = dialled.map_err(|error| std::io::Error::other(chain(&error)))?;
         connection.send(0, &Request::StartMover, &[])?;
         match connection.receive::<Reply>()?.message {

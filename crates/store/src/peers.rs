@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
+use wire::data::Credential;
 use wire::data::dial::{Via, dial};
 use wire::data::hello::{Claim, HelloError, Key};
 use wire::data::member::Role;
@@ -38,7 +39,7 @@ pub struct Peers {
     copy: Option<Place>,
     instance: String,
     namespace: u32,
-    key: Key,
+    credential: Credential,
     terms: Arc<Terms>,
     nodes: Vec<Peer>,
     grace: Duration,
@@ -67,7 +68,7 @@ impl Peers {
             copy: Place::of(spec, namespace, key.clone(), terms),
             instance: spec.instance.clone(),
             namespace,
-            key,
+            credential: Credential::member(key),
             terms: terms.clone(),
             nodes,
             grace,
@@ -211,9 +212,10 @@ impl Peers {
 
     /// Finds out when a node that was given up is back.
     fn probe(&self, peer: &Peer, fragment: u32) {
-        let (address, key, claim) = (peer.address.clone(), self.key.clone(), self.claim(fragment));
+        let address = peer.address.clone();
+        let (credential, claim) = (self.credential.clone(), self.claim(fragment));
         let name = address.node.clone();
-        let reach = move || dial(&address, Via::Tcp, &key, &claim).map(drop);
+        let reach = move || dial(&address, Via::Tcp, &credential, &claim).map(drop);
         let back = move |away: Duration| {
             tracing::info!(node = name, ms = away.as_millis(), "the storage node answers again");
         };
@@ -230,7 +232,7 @@ impl Peers {
         let mut connection = match idle.take() {
             Some(connection) => connection,
             None => {
-                let dialed = dial(&peer.address, Via::Tcp, &self.key, &self.claim(fragment));
+                let dialed = dial(&peer.address, Via::Tcp, &self.credential, &self.claim(fragment));
                 let (mut connection, _) = dialed.inspect_err(|error| self.terms.heed(error))?;
                 wait_at_most(&connection, ANSWER_WITHIN)?;
                 // What was asked by a connection that broke, perhaps before a restart of ours, must not be done later.

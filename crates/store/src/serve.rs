@@ -2,6 +2,7 @@
 
 mod admission;
 mod mirroring;
+mod permission;
 
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
@@ -9,6 +10,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
+use wire::data::credential::Identity;
 use wire::data::hello::{self, Claim, HelloError};
 use wire::data::message::{JUST_MADE, Reply};
 use wire::data::{Connection, PAYLOAD_BYTES_MAX, Request, Stream, Time};
@@ -17,7 +19,7 @@ use crate::copies;
 use crate::fragment::{Fragment, Namespace};
 use crate::mirror::replica::Replica;
 use crate::server::Server;
-use crate::shard::{Caller, errno_of};
+use crate::shard::errno_of;
 
 /// How long a stranger may take for the whole handshake.
 const HELLO_TIMEOUT: Duration = Duration::from_secs(5);
@@ -59,7 +61,7 @@ fn greet(server: &Server, stream: &mut Stream) -> Result<Served, HelloError> {
             false => server.miss(&claim.instance),
         })
     };
-    let admit = |claim: &Claim, asked| admission::admit(claim, asked, handle);
+    let admit = |claim: &Claim, identity, asked| admission::admit(claim, identity, asked, handle);
     hello::welcome(&mut hurried, server.boot(), find, admit)
 }
 
@@ -101,6 +103,7 @@ struct Worker {
     namespace: Namespace,
     namespace_id: u32,
     session: [u8; 16],
+    identity: Identity,
     /// The connection's, in the fragment.
     number: u64,
     /// The file that the last request made.
@@ -120,10 +123,15 @@ impl Drop for Worker {
 }
 
 impl Worker {
-    fn new(fragment: Arc<Fragment>, namespace: Namespace, claim: &Claim, number: u64) -> Worker {
+    fn new(
+        fragment: Arc<Fragment>,
+        namespace: Namespace,
+        (claim, identity): (&Claim, Identity),
+        number: u64,
+    ) -> Worker {
         let (session, namespace_id) = (claim.session, claim.namespace);
         let (made, buffer, filled) = (None, Vec::new(), 0);
-        Worker { fragment, namespace, namespace_id, session, number, made, buffer, filled }
+        Worker { fragment, namespace, namespace_id, session, identity, number, made, buffer, filled }
     }
 
     /// Answers requests until the connection ends, and tells why it did.
@@ -139,7 +147,11 @@ impl Worker {
         let frame = connection.receive::<Request>()?;
         connection.payload(self.fill(frame.payload_len))?;
         let made = self.made.take();
-        if let Request::OpenObject { ino } = frame.message {
+        let request = match self.permitted(frame.message) {
+            Ok(request) => request,
+            Err(errno) => return connection.queue(frame.id, &Reply::Failed(errno.raw_os_error()), &[]),
+        };
+        if let Request::OpenObject { ino } = request {
             let asked = if ino == JUST_MADE { made } else { Some(ino) };
             // Another machine has no use for it, and a connection that breaks would be taken for a lost node.
             let object = if connection.is_local() { self.object(asked) } else { Err(Errno::NOTSUP.into()) };
@@ -151,12 +163,12 @@ impl Worker {
                 Err(error) => connection.send(frame.id, &Reply::Failed(errno_of(&error).raw_os_error()), &[]),
             };
         }
-        if frame.message == Request::StartMover {
+        if request == Request::StartMover {
             return self.hand_over(server, frame.id, connection);
         }
-        let makes = matches!(frame.message, Request::Create { .. });
-        let reply = self.answer(frame.id, frame.message);
-        if let (true, Reply::Made { inode, .. } | Reply::Inode(inode)) = (makes, &reply) {
+        let makes = matches!(request, Request::Create { .. });
+        let reply = self.answer(frame.id, request);
+        if let Some(inode) = reply.inode().filter(|_| makes) {
             self.made = Some(inode.attr.ino);
         }
         let payload = if reply == Reply::Data { &self.buffer[..self.filled] } else { &[] };
@@ -223,7 +235,7 @@ impl Worker {
                 Ok(Reply::Done)
             }
             metadata => match &self.namespace.shard {
-                Some(shard) => Ok(shard.handle(Caller { session: self.session, id }, metadata)),
+                Some(shard) => Ok(self.ask(shard, id, metadata)),
                 // A client asks the wrong node: its picture of the instance is not ours.
                 None => Err(Errno::STALE.into()),
             },

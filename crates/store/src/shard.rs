@@ -5,8 +5,10 @@
 //! somebody writes is what the fragments have ([`Inode::live`]); when the last writer closes, writers' reports make it
 //! the shard's again.
 
+mod access;
 mod acl;
 pub mod attributes;
+pub mod caller;
 mod destroy;
 mod epochs;
 mod following;
@@ -40,6 +42,7 @@ use wire::node::NamespaceSpec;
 
 use crate::fragment::objects::Objects;
 use crate::peers::Peers;
+pub use caller::Caller;
 use destroy::Destroyer;
 use log::LogError;
 use log::disk::Folder;
@@ -72,15 +75,6 @@ pub struct Shard {
     destroyer: Destroyer,
     /// Told whenever a lock was given up.
     unlocked: Condvar,
-}
-
-/// Who asks, and by which request.
-#[derive(Clone, Copy, Debug)]
-pub struct Caller {
-    /// The client.
-    pub session: [u8; 16],
-    /// The request's id.
-    pub id: u64,
 }
 
 impl Shard {
@@ -141,8 +135,9 @@ impl Shard {
     }
 
     /// Answers one metadata request.
-    pub fn handle(&self, caller: Caller, request: Request) -> Reply {
-        self.answer(caller, request).unwrap_or_else(|errno| Reply::Failed(errno.raw_os_error()))
+    pub fn handle(&self, caller: Caller<'_>, request: Request) -> Reply {
+        let answer = self.permits(caller).and_then(|()| self.answer(caller, request));
+        answer.unwrap_or_else(|errno| Reply::Failed(errno.raw_os_error()))
     }
 
     /// A connection of this session is there.
@@ -200,7 +195,7 @@ impl Shard {
         self.second.iter().for_each(|second| second.close());
     }
 
-    fn answer(&self, caller: Caller, request: Request) -> Result<Reply, Errno> {
+    fn answer(&self, caller: Caller<'_>, request: Request) -> Result<Reply, Errno> {
         match request {
             Request::Lookup { parent, name } => {
                 let state = self.lock();
@@ -278,7 +273,7 @@ impl Shard {
         }
     }
 
-    fn make(&self, caller: Caller, parent: u64, name: &[u8], new: &NewInode<'_>) -> Result<Reply, Errno> {
+    fn make(&self, caller: Caller<'_>, parent: u64, name: &[u8], new: &NewInode<'_>) -> Result<Reply, Errno> {
         self.change(&mut *self.lock_with_number()?, caller, making(parent, name, new))
     }
 
@@ -294,7 +289,7 @@ impl Shard {
         }
     }
 
-    fn unlink(&self, caller: Caller, parent: u64, name: &[u8]) -> Result<Reply, Errno> {
+    fn unlink(&self, caller: Caller<'_>, parent: u64, name: &[u8]) -> Result<Reply, Errno> {
         let mut gone = None;
         let reply = self.changing(caller, |state, time| {
             let (ino, record) = names::unlink(&state.tree, parent, name, time)?;
@@ -305,7 +300,7 @@ impl Shard {
         Ok(reply)
     }
 
-    fn rename(&self, caller: Caller, rename: &names::Move<'_>) -> Result<Reply, Errno> {
+    fn rename(&self, caller: Caller<'_>, rename: &names::Move<'_>) -> Result<Reply, Errno> {
         let mut replaced = None;
         let mut same = false;
         let reply = self.changing(caller, |state, time| match names::rename(&state.tree, rename, time)? {
@@ -344,7 +339,7 @@ impl Shard {
     /// Runs one change: unless the request was done before, `decide` checks it and gives the record.
     fn changing(
         &self,
-        caller: Caller,
+        caller: Caller<'_>,
         decide: impl FnOnce(&State, Time) -> Result<(Record, Outcome), Errno>,
     ) -> Result<Reply, Errno> {
         self.change(&mut self.lock(), caller, decide)
@@ -353,12 +348,13 @@ impl Shard {
     fn change(
         &self,
         state: &mut State,
-        caller: Caller,
+        caller: Caller<'_>,
         decide: impl FnOnce(&State, Time) -> Result<(Record, Outcome), Errno>,
     ) -> Result<Reply, Errno> {
         let outcome = match state.sessions.answered(caller.session, caller.id) {
             Some(outcome) => outcome,
             None => {
+                access::check(&caller, &state.tree, &state.sessions)?;
                 let (record, outcome) = decide(state, now())?;
                 state.commit(caller, record, outcome)?;
                 outcome

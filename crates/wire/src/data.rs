@@ -12,8 +12,10 @@
 //! lost connection has its first `id`, so that a storage node can tell that it has done it already.
 
 pub mod connection;
+pub mod credential;
 pub mod dial;
 pub mod hello;
+mod key;
 pub mod member;
 pub mod message;
 pub mod moved;
@@ -22,6 +24,7 @@ pub mod stream;
 pub mod types;
 
 pub use connection::Connection;
+pub use credential::Credential;
 pub use message::{Reply, Request};
 pub use stream::Stream;
 pub use types::{Attr, Creator, DirEntry, FileKind, FileLock, LockKind, SetAttr, Time};

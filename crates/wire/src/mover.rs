@@ -46,7 +46,7 @@ fn mac(stage_key: &Key, stage: &StageSpec) -> Hmac<Sha256> {
 pub enum Order {
     /// The first: which stage. Answer: [`Answer::Ready`] or [`Answer::Refused`].
     Begin {
-        /// The stage's specification (JSON) without the key, which the mover has from its node.
+        /// The stage's specification (JSON) without a credential, which the mover has from its node.
         stage: Vec<u8>,
         /// Which run of the stage, from 1.
         run: u64,
@@ -203,7 +203,7 @@ mod tests {
         let target = NamespaceTarget {
             instance: "i1".into(),
             namespace: 0,
-            key: String::new(),
+            credential: None,
             layout: Layout::striped(2),
             home: 0,
             nodes: Vec::new(),

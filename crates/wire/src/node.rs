@@ -40,6 +40,7 @@ use model::phase::Coherence;
 use model::stripe::Layout;
 use serde::{Deserialize, Serialize};
 
+use crate::data::Credential;
 use crate::owner::Owner;
 use crate::stages::StageStatus;
 
@@ -238,8 +239,9 @@ pub struct NamespaceTarget {
     pub instance: String,
     /// The namespace's number in it.
     pub namespace: u32,
-    /// The instance's key, 64 hexadecimal digits.
-    pub key: String,
+    /// Who uses it. `None` in the specification of a stage: whoever copies has it from the node that it runs on.
+    #[serde(default)]
+    pub credential: Option<Credential>,
     /// How files are spread.
     pub layout: Layout,
     /// The fragment that is the home shard.

@@ -3,6 +3,7 @@
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 
+use wire::data::Credential;
 use wire::data::hello::{Claim, HelloError, Key, Refusal, greet, welcome};
 
 /// One that no release has had.
@@ -20,7 +21,7 @@ fn a_client_names_the_version_of_a_node_that_speaks_another_one() {
     greeting.extend_from_slice(&[7; 32]);
     node.write_all(&greeting).unwrap();
     let claim = Claim { instance: "i1".into(), namespace: 0, fragment: 0, session: [9; 16] };
-    let refused = greet(&mut client, &key(), &claim).unwrap_err();
+    let refused = greet(&mut client, &Credential::member(key()), &claim).unwrap_err();
     assert!(refused.to_string().contains(&format!("version {ANOTHER}")), "{refused}");
     assert!(refused.is_final(), "another try is of no use");
 }
@@ -32,9 +33,9 @@ fn a_node_refuses_a_client_that_speaks_another_version_and_says_why() {
     claim.extend_from_slice(&ANOTHER.to_le_bytes());
     claim.push(0);
     client.write_all(&claim).unwrap();
-    let admitted = welcome(&mut node, 1, |_| Ok((key(), ())), |_, ()| Ok(()));
+    let admitted = welcome(&mut node, 1, |_| Ok((key(), ())), |_, _, ()| Ok(()));
     assert!(matches!(admitted, Err(HelloError::Refused(Refusal::Version))));
-    let mut said = [0; 38 + 9];
+    let mut said = [0; 38 + 41];
     client.read_exact(&mut said).unwrap();
     assert_eq!(said[38], 1, "the status says that it is the version");
 }

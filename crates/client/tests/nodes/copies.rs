@@ -11,12 +11,12 @@ use std::time::{Duration, Instant};
 use client::{Client, Names, ROOT, RequestId::New};
 use rustix::io::Errno;
 use wire::data::dial::{Via, dial};
-use wire::data::hello::{Claim, Key};
+use wire::data::hello::Claim;
 use wire::data::{PAYLOAD_BYTES_MAX, Reply, Request, member};
 use wire::node::{FragmentSpec, FragmentStatus};
 
 use crate::keeper::Keeper;
-use crate::support::{Cluster, KEY, ME};
+use crate::support::{Cluster, ME, member};
 
 /// The home of the namespace, and the node that keeps the copy of its log.
 const HOME: usize = 0;
@@ -285,7 +285,7 @@ fn what_came_of_a_copy_whose_connection_broke_takes_no_room() {
     make(&cluster.client(), 0..50);
     await_two_copies(&cluster);
     stop(&cluster, HOME);
-    let (address, key) = (&cluster.target.nodes[KEEPER], Key::from_hex(KEY).unwrap());
+    let (address, key) = (&cluster.target.nodes[KEEPER], member());
     let session = member::Member { role: member::Role::Copying, fragment: 0, term: 0 }.session();
     let claim = Claim { instance: "i1".into(), namespace: 0, fragment: 1, session };
     let (mut connection, _) = dial(address, Via::Tcp, &key, &claim).unwrap();

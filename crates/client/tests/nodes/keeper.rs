@@ -54,7 +54,7 @@ fn accept(listener: &TcpListener, streams: &Mutex<Option<Vec<Stream>>>, answer: 
 /// To the connection's end.
 fn serve(mut stream: Stream, answer: &Answer) -> std::io::Result<()> {
     let key = Key::from_hex(KEY).unwrap();
-    welcome(&mut stream, 1, |_| Ok((key, ())), |_, ()| Ok(())).map_err(std::io::Error::other)?;
+    welcome(&mut stream, 1, |_| Ok((key, ())), |_, _, ()| Ok(())).map_err(std::io::Error::other)?;
     let mut connection = Connection::new(stream);
     loop {
         let frame = connection.receive::<Request>()?;

@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 
 use client::{Client, Contents, Names, Operations, ROOT, RequestId::New, SetAttr};
 use wire::data::dial::{Via, dial};
-use wire::data::hello::{Claim, Key};
+use wire::data::hello::Claim;
 use wire::data::message::UNKNOWN_BYTES;
 use wire::data::{Reply, Request};
 
-use crate::support::{Cluster, KEY, ME, pattern};
+use crate::support::{Cluster, ME, member, pattern};
 
 /// The home of the namespace, and the node that loses something.
 const HOME: usize = 0;
@@ -111,7 +111,7 @@ fn who_looks_at_many_files_sees_what_a_node_lost_of_them() {
 /// Whether the home knows how long this file is, as it tells node `fragment`, which may be lost.
 fn is_settled(cluster: &Cluster, fragment: u32, ino: u64) -> bool {
     let claim = Claim { instance: "i1".into(), namespace: 0, fragment: 0, session: [7; 16] };
-    let key = Key::from_hex(KEY).unwrap();
+    let key = member();
     // It may be just starting.
     let Ok((mut connection, _)) = dial(&cluster.target.nodes[HOME], Via::Tcp, &key, &claim) else {
         return false;

@@ -20,3 +20,4 @@ mod successor;
 mod support;
 mod times;
 mod unsynced;
+mod users;

@@ -11,11 +11,11 @@ use client::{
     RequestId::{Given, New},
 };
 use wire::data::dial::{Via, dial};
-use wire::data::hello::{Claim, Key};
+use wire::data::hello::Claim;
 use wire::data::message::RenameMode;
 use wire::data::{Connection, Reply, Request};
 
-use crate::support::{Cluster, KEY, ME, everywhere};
+use crate::support::{Cluster, ME, everywhere, member};
 
 fn range(kind: LockKind, start: u64, end: u64) -> FileLock {
     FileLock { kind, start, end, pid: 1, whole_file: false }
@@ -213,8 +213,7 @@ fn a_fence_ends_what_the_session_has_under_way_and_nobody_elses() {
         client.set_lock(ino, 1, &lock).unwrap();
         let dial = |session| {
             let claim = Claim { instance: "i1".into(), namespace: 0, fragment: 0, session };
-            let (mut connection, _) =
-                dial(&cluster.target.nodes[0], Via::Tcp, &Key::from_hex(KEY).unwrap(), &claim).unwrap();
+            let (mut connection, _) = dial(&cluster.target.nodes[0], Via::Tcp, &member(), &claim).unwrap();
             connection.send(1, &Request::Ping, &[]).unwrap();
             assert_eq!(connection.receive::<Reply>().unwrap().message, Reply::Done);
             connection
@@ -261,7 +260,7 @@ fn a_client_that_goes_on_for_another_holds_what_that_held() {
 #[test]
 fn two_connections_that_fence_each_other_off_do_not_wait_for_each_other() {
     let cluster = Cluster::start(1, 64 << 20);
-    let (key, address) = (Key::from_hex(KEY).unwrap(), &cluster.target.nodes[0]);
+    let (key, address) = (member(), &cluster.target.nodes[0]);
     let claim = Claim { instance: "i1".into(), namespace: 0, fragment: 0, session: [7; 16] };
     for _ in 0..200 {
         let both = [(); 2].map(|()| dial(address, Via::Tcp, &key, &claim).unwrap().0.into_stream());

@@ -11,11 +11,11 @@ use client::{Client, Contents, Names, ROOT, RequestId::New};
 use store::Server;
 use wire::control::VolumeKind;
 use wire::data::dial::{Via, dial};
-use wire::data::hello::{Claim, HelloError, Key, Refusal};
+use wire::data::hello::{Claim, HelloError, Refusal};
 use wire::node::{FragmentSpec, FragmentStatus, StorageAddress};
 
 use crate::restored::wait_until;
-use crate::support::{Cluster, KEY, ME, pattern};
+use crate::support::{Cluster, ME, member, pattern};
 
 /// Over all nodes.
 const BYTES: usize = 500_000;
@@ -68,7 +68,7 @@ fn write(client: &Client, ino: u64, seed: usize) {
 fn ask(address: &StorageAddress, n: usize) -> Result<(), HelloError> {
     let fragment = u32::try_from(n).unwrap();
     let claim = Claim { instance: "i1".into(), namespace: 0, fragment, session: [7; 16] };
-    dial(address, Via::Tcp, &Key::from_hex(KEY).unwrap(), &claim).map(drop)
+    dial(address, Via::Tcp, &member(), &claim).map(drop)
 }
 
 /// All that belongs to the successors is as they have it.

@@ -9,12 +9,19 @@ use client::{Client, Creator};
 use model::stripe::Layout;
 use store::Server;
 use wire::control::{Owner, VolumeKind};
+use wire::data::Credential;
+use wire::data::hello::Key;
 use wire::node::{FragmentSpec, NamespaceSpec, NamespaceTarget, StorageAddress};
 
 /// Whose files are made.
 pub const ME: Creator = Creator { uid: 1000, gid: 100, umask: 0 };
 /// The instance's key.
 pub const KEY: &str = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
+
+/// What a storage node has.
+pub fn member() -> Credential {
+    Credential::member(Key::from_hex(KEY).unwrap())
+}
 
 /// One namespace on some nodes.
 pub struct Cluster {
@@ -60,7 +67,7 @@ impl Cluster {
             target: NamespaceTarget {
                 instance: "i1".into(),
                 namespace: 0,
-                key: KEY.into(),
+                credential: Some(member()),
                 layout,
                 home: 0,
                 nodes: Vec::new(),

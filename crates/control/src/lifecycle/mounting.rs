@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use model::phase::AccessMode;
 use wire::control::ApiError;
+use wire::data::credential::Identity;
 use wire::node::{MountSpec, StorageAddress};
 
 use super::buffers::Buffer;
@@ -110,10 +111,11 @@ pub(crate) async fn mount<S: Site>(app: &App<S>, wanted: Mounting<'_>) -> Result
     leftovers::clear(app, &node, &id).await.map_err(|error| on_node(&node, error))?;
     let addresses: Vec<StorageAddress> = target::addresses(app, &buffer.described.instance).await?;
     let nodes = target::usable(&app.site, &addresses);
+    let namespace = target::namespace(&app.site, &buffer.described, mode, &node, nodes);
     let spec = MountSpec {
         id,
         mountpoint: activation.mountpoint.clone(),
-        target: target::namespace(&app.site, &buffer.described, mode, &node, nodes),
+        target: target::with_credential(namespace, &buffer.described.instance, Identity::Kernel, None),
         // A private namespace has one node; a persistent buffer may be mounted for another job any time.
         exclusive: activation.buffer.is_empty()
             && (one_host || mode == AccessMode::Private)

@@ -5,6 +5,7 @@
 use model::phase::AccessMode;
 use model::stripe::Layout;
 use wire::control::{ApiError, Owner};
+use wire::data::credential::{Capability, Credential, Identity};
 use wire::data::hello::Key;
 use wire::mover;
 use wire::node::{
@@ -67,7 +68,7 @@ pub(crate) fn usable(site: &impl Site, addresses: &[StorageAddress]) -> Vec<Stor
     addresses.iter().map(usable).collect()
 }
 
-/// A namespace for a client on `node`.
+/// A namespace for a client on `node`, without a credential.
 pub(crate) fn namespace(
     site: &impl Site,
     of: &Described,
@@ -84,12 +85,24 @@ pub(crate) fn namespace(
     NamespaceTarget {
         instance: of.instance.id.clone(),
         namespace: number,
-        key: of.instance.key.clone(),
+        credential: None,
         layout: layout(&of.instance, mode),
         home: home(&of.instance, number),
         nodes,
         grace_ms: grace_ms(site),
     }
+}
+
+/// The same for a client that is this.
+pub(crate) fn with_credential(
+    target: NamespaceTarget,
+    instance: &Instance,
+    identity: Identity,
+    expires_s: Option<u64>,
+) -> NamespaceTarget {
+    let capability = Capability { identity, namespace: target.namespace, expires_s };
+    let credential = Key::from_hex(&instance.key).map(|key| Credential::derive(&key, capability));
+    NamespaceTarget { credential, ..target }
 }
 
 /// Every fragment for its node, in order, as it is where it was made.

@@ -6,10 +6,11 @@
 //! **Invariant:** the same transfers give the same specification, so that a repeated start is the same start.
 
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use model::phase::{Direction, StageKind, StageState};
-use wire::control::{ApiError, StagePair};
+use wire::control::{ApiError, Owner, StagePair};
+use wire::data::credential::{Identity, User};
 use wire::node::{PfsMount, StagePolicy, StageSpec};
 
 use crate::app::{App, no_such_session};
@@ -53,6 +54,8 @@ pub(super) async fn of<S: Site>(
         ino: transfer.source_ino(),
     };
     let alone = transfers.len() == 1;
+    let namespace = target::namespace(&app.site, &described, first.access_mode, &node, nodes);
+    let identity = Identity::User(user(first.owner.clone()).await);
     let spec = StageSpec {
         id: first.id(&session.handle),
         direction: first.direction,
@@ -62,7 +65,7 @@ pub(super) async fn of<S: Site>(
         buffer_name: first.buffer_name(),
         source: shown.source,
         destination: shown.destination,
-        target: target::namespace(&app.site, &described, first.access_mode, &node, nodes),
+        target: target::with_credential(namespace, &described.instance, identity, Some(expires_s())),
         owner: first.owner.clone(),
         policy,
         pairs: if alone { Vec::new() } else { transfers.iter().map(pair).collect() },
@@ -71,6 +74,26 @@ pub(super) async fn of<S: Site>(
         ticket: String::new(),
     };
     Ok(Order { node, spec: target::with_ticket(&described.instance, spec), session })
+}
+
+/// How long a worker may begin connections. Who copies a PFS through a buffer needs days.
+const CREDENTIAL_S: u64 = 30 * 24 * 3600;
+
+/// When what a worker is given today ends, seconds since 1970.
+fn expires_s() -> u64 {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    now.as_secs() + CREDENTIAL_S
+}
+
+/// The user whose rights in the buffer a worker has. Where the groups cannot be looked up, with the main one.
+async fn user(owner: Owner) -> User {
+    let Owner { uid, gid } = owner;
+    let found = tokio::task::spawn_blocking(move || daemon::groups::of(uid, gid)).await;
+    let groups = found.map_err(std::io::Error::other).and_then(|groups| groups).unwrap_or_else(|error| {
+        tracing::warn!(uid, %error, "cannot look up the groups of a user with id -G: only the main one counts");
+        vec![gid]
+    });
+    User { uid, groups }
 }
 
 /// The session that a transfer goes with, and the buffer.

@@ -33,7 +33,7 @@ fn spec(dir: &Path) -> MountSpec {
     let target = NamespaceTarget {
         instance: "i1".into(),
         namespace: 0,
-        key: "00".repeat(32),
+        credential: None,
         layout: Layout::striped(1),
         home: 0,
         nodes: vec![],

@@ -19,7 +19,7 @@ fn spec(what: &str) -> StageSpec {
     let target = NamespaceTarget {
         instance: "i1".into(),
         namespace: 0,
-        key: "00".repeat(32),
+        credential: None,
         layout: Layout::striped(1),
         home: 0,
         nodes: vec![],

@@ -68,7 +68,7 @@ impl Link {
         };
         link.listen()?;
         let mut open = spec.clone();
-        open.target.key.clear();
+        open.target.credential = None;
         let order = Order::Begin { stage: serde_json::to_vec(&open)?, run: context.journal.run(), name };
         match link.call(context, "begin", &context.id, Some(BEGIN_WITHIN), &order) {
             Some(Answer::Ready) => Ok(link),

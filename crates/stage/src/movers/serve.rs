@@ -7,11 +7,11 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use client::Client;
-use model::stripe::Layout;
+use wire::data::credential::{Capability, Credential, Identity};
 use wire::data::hello::Key;
 use wire::data::{Attr, Connection, Stream};
 use wire::mover::{self, Answer, Known, Made, Order, Outcome, Part, WholeFile};
-use wire::node::{FragmentSpec, NamespaceTarget, StageSpec};
+use wire::node::{FragmentSpec, NamespaceSpec, NamespaceTarget, StageSpec};
 
 use super::record::{self, bytes, path};
 use crate::batch;
@@ -100,26 +100,24 @@ fn begin(stage: &[u8], number: u64, name: String, post: &Post<'_>) -> Result<Run
     let Post { fragment, namespace, as_root } = *post;
     let known = fragment.namespaces.iter().find(|known| known.id == namespace);
     let known = known.ok_or("it does not have the namespace")?;
-    // Whoever mounts a buffer has its key. That makes him nobody else on the PFS: the stage must be one that control
-    // gave.
+    // A node that stores has the buffer's key. That makes it no user of the PFS: control must have given the stage.
     let is_of_this = (&spec.target.instance, spec.target.namespace) == (&fragment.instance, namespace);
     let key = Key::from_hex(&fragment.stage_key);
     if !is_of_this || !key.is_some_and(|key| mover::has_ticket(&key, &spec)) {
         return Err("who asks cannot show that control gave him this stage".to_owned());
     }
     if spec.owner.uid == 0 && !as_root {
-        return Err(
-            "it does not copy with root's rights for other nodes (movers_as_root in its configuration)"
-                .to_owned(),
-        );
+        let why = "it does not copy with root's rights for other nodes (movers_as_root in its configuration)";
+        return Err(why.to_owned());
     }
     if known.owner != spec.owner {
-        return Err(format!(
-            "the buffer belongs to user {}, the stage to {}",
-            known.owner.uid, spec.owner.uid
-        ));
+        let (owner, other) = (known.owner.uid, spec.owner.uid);
+        return Err(format!("the buffer belongs to user {owner}, the stage to {other}"));
     }
-    spec.target = target(fragment, namespace, known.layout, known.home);
+    let user = identity::user(&spec.owner).map_err(|error| error.to_string())?;
+    let key = Key::from_hex(&fragment.key).ok_or("the fragment here has no key")?;
+    let capability = Capability { identity: Identity::User(user), namespace, expires_s: None };
+    spec.target = target(fragment, known, Credential::derive(&key, capability));
     let client = session::of_mover(&spec, &name).map_err(|error| error.to_string())?;
     identity::assume(&spec.owner).map_err(|error| error.to_string())?;
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
@@ -129,13 +127,13 @@ fn begin(stage: &[u8], number: u64, name: String, post: &Post<'_>) -> Result<Run
     Ok(Engine::new::<Client>(&spec, client.hold_closes()).mover(&spec, number, name, &monitor))
 }
 
-fn target(fragment: &FragmentSpec, namespace: u32, layout: Layout, home: u32) -> NamespaceTarget {
+fn target(fragment: &FragmentSpec, known: &NamespaceSpec, credential: Credential) -> NamespaceTarget {
     NamespaceTarget {
         instance: fragment.instance.clone(),
-        namespace,
-        key: fragment.key.clone(),
-        layout,
-        home,
+        namespace: known.id,
+        credential: Some(credential),
+        layout: known.layout,
+        home: known.home,
         nodes: fragment.peers.clone(),
         grace_ms: fragment.grace_ms,
     }

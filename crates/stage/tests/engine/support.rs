@@ -75,7 +75,7 @@ impl Site {
             target: NamespaceTarget {
                 instance: "i1".into(),
                 namespace: 0,
-                key: String::new(),
+                credential: None,
                 layout: Layout::striped(1),
                 home: 0,
                 nodes: Vec::new(),

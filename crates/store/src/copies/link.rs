@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::io::Errno;
+use wire::data::Credential;
 use wire::data::dial::{Via, dial};
 use wire::data::hello::{Claim, HelloError, Key};
 use wire::data::member::Role;
@@ -19,7 +20,7 @@ use crate::terms::Terms;
 #[derive(Clone, Debug)]
 pub struct Place {
     address: StorageAddress,
-    key: Key,
+    credential: Credential,
     claim: Claim,
     witnessed: bool,
     /// What the fragment knows of its own place.
@@ -77,7 +78,8 @@ impl Place {
         let address = spec.peers.get(fragment as usize)?.clone();
         let session = terms.member(role).session();
         let claim = Claim { instance: spec.instance.clone(), namespace, fragment, session };
-        Some(Place { address, key, claim, witnessed: spec.witnessed, terms: terms.clone() })
+        let credential = Credential::member(key);
+        Some(Place { address, credential, claim, witnessed: spec.witnessed, terms: terms.clone() })
     }
 
     /// Whether another node has taken the place of the fragment that speaks.
@@ -100,7 +102,7 @@ impl Place {
     /// # Errors
     /// [`HelloError`].
     pub fn connect(&self, timeout: Option<Duration>) -> Result<Connection, HelloError> {
-        let dialed = dial(&self.address, Via::Tcp, &self.key, &self.claim);
+        let dialed = dial(&self.address, Via::Tcp, &self.credential, &self.claim);
         let (connection, _) = dialed.inspect_err(|error| self.terms.heed(error))?;
         connection.try_clone_stream()?.set_timeout(timeout)?;
         Ok(connection)

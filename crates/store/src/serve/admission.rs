@@ -5,6 +5,7 @@
 use std::sync::Arc;
 
 use wire::data::Stream;
+use wire::data::credential::Identity;
 use wire::data::hello::{Claim, Key, Refusal};
 use wire::data::member::{Member, Role};
 
@@ -48,7 +49,16 @@ pub(super) fn find(server: &Server, claim: &Claim) -> Result<(Key, Asked), Refus
 
 /// Notes the connection of somebody who has the key, unless it was closed meanwhile what he asks for, or another has
 /// taken his place.
-pub(super) fn admit(claim: &Claim, asked: Asked, handle: Stream) -> Result<Served, Refusal> {
+pub(super) fn admit(
+    claim: &Claim,
+    identity: Identity,
+    asked: Asked,
+    handle: Stream,
+) -> Result<Served, Refusal> {
+    // Who only has a credential is no fragment, whatever session it says that it is.
+    if Member::of(claim.session).is_some() && identity != Identity::Member {
+        return Err(Refusal::WrongKey);
+    }
     match asked {
         Asked::Copies(fragment, copies, home) => {
             let number = copies.terms().hear(home, || copies.connected(handle, home))?;
@@ -66,7 +76,7 @@ pub(super) fn admit(claim: &Claim, asked: Asked, handle: Stream) -> Result<Serve
                 }
             };
             namespace.shard.iter().for_each(|shard| shard.connected(claim.session));
-            Ok(Served::Client(Worker::new(fragment, namespace, claim, number)))
+            Ok(Served::Client(Worker::new(fragment, namespace, (claim, identity), number)))
         }
     }
 }

@@ -6,6 +6,7 @@
 
 use rustix::io::Errno;
 use wire::data::FileKind;
+use wire::data::credential::User;
 
 /// Whoever may use the inode.
 pub const ACCESS: &[u8] = b"system.posix_acl_access";
@@ -68,6 +69,26 @@ impl Acl {
     /// Whether the permission bits say all of it.
     pub fn is_minimal(&self) -> bool {
         self.0.len() == 3
+    }
+
+    /// Whether it lets a user, who is not the owner, do all of `wanted` (three bits) with an inode of this group.
+    pub fn permits(&self, user: &User, gid: u32, wanted: u32) -> bool {
+        let bits = |tag| self.0.iter().find(|entry| entry.tag == tag).map(|entry| entry.permissions);
+        let mask = bits(tag::MASK).unwrap_or(7);
+        let gives = |entry: &Entry| u32::from(entry.permissions & mask) & wanted == wanted;
+        if let Some(named) = self.0.iter().find(|entry| entry.tag == tag::USER && entry.id == user.uid) {
+            return gives(named);
+        }
+        let is_his = |entry: &&Entry| match entry.tag {
+            tag::OWNING_GROUP => user.is_in(gid),
+            tag::GROUP => user.is_in(entry.id),
+            _ => false,
+        };
+        let mut groups = self.0.iter().filter(is_his).peekable();
+        if groups.peek().is_some() {
+            return groups.any(gives);
+        }
+        u32::from(bits(tag::OTHER).unwrap_or(0)) & wanted == wanted
     }
 
     /// The list after `chmod`.

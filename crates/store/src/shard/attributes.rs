@@ -14,7 +14,7 @@ use super::{Caller, Shard, errno_of};
 const XATTRS_BYTES_MAX: usize = 256 << 10;
 
 impl Shard {
-    pub(super) fn set_attr(&self, caller: Caller, ino: u64, set: &SetAttr) -> Result<Reply, Errno> {
+    pub(super) fn set_attr(&self, caller: Caller<'_>, ino: u64, set: &SetAttr) -> Result<Reply, Errno> {
         if let Some(size) = set.size {
             return self.truncate(caller, ino, size, set);
         }
@@ -30,7 +30,7 @@ impl Shard {
         self.inode_reply(&self.lock(), ino)
     }
 
-    fn truncate(&self, caller: Caller, ino: u64, size: u64, set: &SetAttr) -> Result<Reply, Errno> {
+    fn truncate(&self, caller: Caller<'_>, ino: u64, size: u64, set: &SetAttr) -> Result<Reply, Errno> {
         if i64::try_from(size).is_err() {
             return Err(Errno::FBIG);
         }
@@ -72,7 +72,7 @@ impl Shard {
         })
     }
 
-    pub(super) fn xattr(&self, caller: Caller, request: Request) -> Result<Reply, Errno> {
+    pub(super) fn xattr(&self, caller: Caller<'_>, request: Request) -> Result<Reply, Errno> {
         match request {
             // What only the kernel or a security module would understand is nothing to be kept silently.
             Request::GetXattr { name, .. }

@@ -4,18 +4,38 @@ use std::collections::HashSet;
 
 use rustix::io::Errno;
 use wire::data::message::{ClosedHandle, InodeReply};
-use wire::data::{Creator, FileKind, Reply};
+use wire::data::{Creator, FileKind, Reply, Request};
 
 use super::names::NewInode;
 use super::record::Record;
 use super::sessions::{Closed, OpenFile, Outcome, Report};
 use super::state::State;
-use super::{Caller, Shard, making};
+use super::{Caller, Shard, access, making};
 
 impl Shard {
+    /// Whether the caller may do what it asks for. One that asks again for what was done is told how that ended.
+    /// Changes are checked once more where they are made: this is only the moment before.
+    pub(super) fn permits(&self, caller: Caller<'_>) -> Result<(), Errno> {
+        if !caller.is_checked() {
+            return Ok(());
+        }
+        let state = self.lock();
+        match state.sessions.answered(caller.session, caller.id) {
+            Some(_) => Ok(()),
+            None => access::check(&caller, &state.tree, &state.sessions),
+        }
+    }
+
+    /// Whether a caller who has opened a file to write may read it, too.
+    pub fn may_read(&self, caller: Caller<'_>, ino: u64) -> bool {
+        let request = Request::Open { ino, write: false };
+        let state = self.lock();
+        access::check(&caller.asking(&request), &state.tree, &state.sessions).is_ok()
+    }
+
     pub(super) fn create(
         &self,
-        caller: Caller,
+        caller: Caller<'_>,
         parent: u64,
         name: &[u8],
         mode: u32,
@@ -46,7 +66,7 @@ impl Shard {
         Ok(reply)
     }
 
-    pub(super) fn open_file(&self, caller: Caller, ino: u64, write: bool) -> Result<Reply, Errno> {
+    pub(super) fn open_file(&self, caller: Caller<'_>, ino: u64, write: bool) -> Result<Reply, Errno> {
         let mut state = self.lock();
         if state.sessions.answered(caller.session, caller.id).is_some() {
             return self.inode_reply(&state, ino);
@@ -67,7 +87,7 @@ impl Shard {
     pub(super) fn count_open(
         &self,
         state: &mut State,
-        caller: Caller,
+        caller: Caller<'_>,
         ino: u64,
         write: bool,
     ) -> Result<Reply, Errno> {
@@ -92,7 +112,7 @@ impl Shard {
     }
 
     /// What the session has open is this and no more.
-    pub(super) fn reclaim(&self, caller: Caller, opens: &[(u64, u32, u32)]) -> Result<Reply, Errno> {
+    pub(super) fn reclaim(&self, caller: Caller<'_>, opens: &[(u64, u32, u32)]) -> Result<Reply, Errno> {
         let mut state = self.lock();
         // It was ended, and others may have closed and measured meanwhile what it still writes to.
         let was_ended = !state.sessions.is_noted(caller.session);
@@ -128,7 +148,7 @@ impl Shard {
         self.lock().doubt_files(inos).map(|()| Reply::Done)
     }
 
-    pub(super) fn close_files(&self, caller: Caller, handles: &[ClosedHandle]) -> Result<Reply, Errno> {
+    pub(super) fn close_files(&self, caller: Caller<'_>, handles: &[ClosedHandle]) -> Result<Reply, Errno> {
         let mut state = self.lock();
         let mut unknown = Vec::new();
         if state.sessions.answered(caller.session, caller.id).is_none() {
@@ -147,7 +167,7 @@ impl Shard {
     ///
     /// It cannot fail: the handle counts no more, and a close that were refused and asked again would take another
     /// handle of the file along. Where the log takes nothing, the file's size stays what the fragments have.
-    fn close_file(&self, state: &mut State, caller: Caller, handle: &ClosedHandle) -> Option<u64> {
+    fn close_file(&self, state: &mut State, caller: Caller<'_>, handle: &ClosedHandle) -> Option<u64> {
         let ClosedHandle { ino, write, written } = *handle;
         let (epoch, times) = state.tree.get(ino).map_or((0, 0), |inode| (inode.epoch, inode.times));
         let report = match written {

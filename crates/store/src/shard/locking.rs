@@ -18,7 +18,7 @@ impl Shard {
     /// Who is in the way of a lock. That nobody is, is known once everybody who may hold one has said so.
     pub(super) fn test_lock(
         &self,
-        caller: Caller,
+        caller: Caller<'_>,
         ino: u64,
         owner: u64,
         lock: &FileLock,
@@ -33,7 +33,7 @@ impl Shard {
 
     pub(super) fn set_lock(
         &self,
-        caller: Caller,
+        caller: Caller<'_>,
         ino: u64,
         owner: u64,
         lock: &FileLock,
@@ -72,7 +72,7 @@ impl Shard {
         }
     }
 
-    pub(super) fn release_locks(&self, caller: Caller, ino: u64, owner: u64) -> Reply {
+    pub(super) fn release_locks(&self, caller: Caller<'_>, ino: u64, owner: u64) -> Reply {
         self.lock().locks.release(ino, Holder { session: caller.session, owner });
         self.unlocked.notify_all();
         Reply::Done
@@ -81,7 +81,7 @@ impl Shard {
     /// What the session holds is this and no more: what its former process was granted and did not hear of is given up.
     pub(super) fn reclaim_locks(
         &self,
-        caller: Caller,
+        caller: Caller<'_>,
         locks: &[(u64, u64, FileLock)],
     ) -> Result<Reply, Errno> {
         let mut state = self.lock();
@@ -102,7 +102,7 @@ impl Shard {
     }
 
     /// The session says that it ends.
-    pub(super) fn goodbye(&self, caller: Caller) -> Reply {
+    pub(super) fn goodbye(&self, caller: Caller<'_>) -> Reply {
         let mut state = self.lock();
         let closed = state.sessions.goodbye(caller.session);
         self.ended(&mut state, caller.session);
@@ -130,7 +130,13 @@ impl Shard {
     }
 
     /// Gives each append a place of its own, one after the other.
-    pub(super) fn reserve_end(&self, caller: Caller, ino: u64, size: u64, len: u64) -> Result<Reply, Errno> {
+    pub(super) fn reserve_end(
+        &self,
+        caller: Caller<'_>,
+        ino: u64,
+        size: u64,
+        len: u64,
+    ) -> Result<Reply, Errno> {
         let mut state = self.lock();
         if let Some(Outcome::Offset(offset)) = state.sessions.answered(caller.session, caller.id) {
             return Ok(Reply::Offset(offset));

@@ -4,6 +4,8 @@
 //! period and still has its files open. What is here is in memory only; after a restart of the shard clients say again
 //! what they have open, and the log says again which requests were done.
 
+mod held;
+
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::time::{Duration, Instant};
 
@@ -272,16 +274,6 @@ impl Sessions {
             self.sessions.get_mut(&session).map(|s| s.opens.remove(&ino));
         }
         self.leave(ino, u32::from(!write), u32::from(write), written)
-    }
-
-    /// Whether anybody has the file open.
-    pub fn is_open(&self, ino: u64) -> bool {
-        self.files.contains_key(&ino)
-    }
-
-    /// Whether anybody has it open for writing.
-    pub fn is_written(&self, ino: u64) -> bool {
-        self.files.get(&ino).is_some_and(|file| file.writers > 0)
     }
 
     /// The same, as far as is known while sessions have not said what they hold.

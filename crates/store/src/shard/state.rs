@@ -21,7 +21,7 @@ use super::sessions::{Outcome, Sessions};
 use super::tree::Tree;
 use super::unconfirmed::Unconfirmed;
 use super::unsettled::Unsettled;
-use super::{Caller, errno_of, now};
+use super::{caller::Caller, errno_of, now};
 
 /// Inode numbers that are set aside at once: a power loss costs as many of 2^64, and one sync of the log is needed for
 /// so many new files.
@@ -151,7 +151,7 @@ impl State {
     }
 
     /// Logs, applies and remembers one change.
-    pub fn commit(&mut self, caller: Caller, record: Record, outcome: Outcome) -> Result<(), Errno> {
+    pub fn commit(&mut self, caller: Caller<'_>, record: Record, outcome: Outcome) -> Result<(), Errno> {
         let origin = Origin { session: caller.session, id: caller.id };
         self.record(Some(origin), record)?;
         self.sessions.answer(caller.session, caller.id, outcome);

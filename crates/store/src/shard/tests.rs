@@ -4,10 +4,10 @@ mod again;
 mod hanging;
 mod meant;
 mod upkeep;
+mod users;
 
 use proptest::prelude::*;
-use wire::data::message::{ClosedHandle, XattrMode};
-use wire::data::{Creator, ROOT, SetAttr, Time};
+use wire::data::{Creator, ROOT, SetAttr, Time, message::ClosedHandle, message::XattrMode};
 
 use super::fixture::{OWNER, Parts};
 use super::*;
@@ -36,7 +36,7 @@ impl Home {
 
     fn ask(&mut self, request: Request) -> Reply {
         self.next_id += 1;
-        self.shard.handle(Caller { session: SESSION, id: self.next_id }, request)
+        self.shard.handle(Caller::new(SESSION, self.next_id), request)
     }
 }
 
@@ -195,7 +195,7 @@ proptest! {
 #[test]
 fn a_request_that_is_sent_again_after_a_crash_is_done_once() {
     let home = Home::new();
-    let caller = Caller { session: SESSION, id: 77 };
+    let caller = Caller::new(SESSION, 77);
     let create = Request::Create { parent: ROOT, name: b"f".to_vec(), mode: 0o600, creator: ME };
     let first = inode(home.shard.handle(caller, create.clone()));
     assert!(first.is_some());
@@ -203,7 +203,7 @@ fn a_request_that_is_sent_again_after_a_crash_is_done_once() {
     assert_eq!(inode(again.handle(caller, create.clone())), first);
     again.replace_log().unwrap();
     assert_eq!(inode(Home::open(home.folder.path()).handle(caller, create.clone())), first);
-    let other = Caller { session: SESSION, id: 78 };
+    let other = Caller::new(SESSION, 78);
     assert_eq!(again.handle(other, create), Reply::Failed(Errno::EXIST.raw_os_error()));
 }
 
@@ -221,7 +221,7 @@ fn what_is_held_over_a_restart_is_nobody_elses_until_the_holder_has_spoken() {
     let create = Request::Create { parent: ROOT, name: b"f".to_vec(), mode: 0o600, creator: ME };
     let ino = inode(home.ask(create)).unwrap();
     assert_eq!(home.ask(lock(ino, Exclusive)), Reply::Done);
-    let other = |id| Caller { session: [4; 16], id };
+    let other = |id| Caller::new([4; 16], id);
     let again = Home::open(home.folder.path());
     assert_eq!(again.handle(other(1), lock(ino, Exclusive)), FAILED(Errno::INPROGRESS));
     let Request::SetLock { lock: held, .. } = lock(ino, Exclusive) else { panic!("made above") };
@@ -230,7 +230,7 @@ fn what_is_held_over_a_restart_is_nobody_elses_until_the_holder_has_spoken() {
     let removed = again.handle(other(2), Request::Unlink { parent: ROOT, name: b"f".to_vec() });
     assert!(matches!(removed, Reply::Removed { .. }), "{removed:?}");
     assert_eq!(again.lock().tree.orphans().count(), 1);
-    let me = Caller { session: SESSION, id: 0 };
+    let me = Caller::new(SESSION, 0);
     assert_eq!(again.handle(me, Request::Reclaim { opens: vec![(ino, 0, 1)] }), Reply::Done);
     assert_eq!(again.handle(me, Request::ReclaimLocks { locks: vec![(ino, 1, held)] }), Reply::Done);
     assert_eq!(test(), Reply::Lock(Some(held)));
@@ -240,7 +240,7 @@ fn what_is_held_over_a_restart_is_nobody_elses_until_the_holder_has_spoken() {
     assert_eq!(again.lock().tree.orphans().count(), 0);
     // Who said goodbye is not waited for.
     let third = Home::open(home.folder.path());
-    let caller = Caller { session: [5; 16], id: 1 };
+    let caller = Caller::new([5; 16], 1);
     let make = Request::Create { parent: ROOT, name: b"g".to_vec(), mode: 0o600, creator: ME };
     let ino = inode(third.handle(caller, make)).unwrap();
     assert_eq!(third.handle(Caller { id: 2, ..caller }, lock(ino, Exclusive)), Reply::Done);
@@ -253,7 +253,7 @@ fn a_place_that_an_append_was_given_is_not_given_again_after_a_restart() {
     let ino = inode(home.ask(create)).unwrap();
     let reserve = Request::ReserveEnd { ino, size: 0, len: 10 };
     assert_eq!(home.ask(reserve.clone()), Reply::Offset(0));
-    let (asked, next) = (Caller { session: SESSION, id: home.next_id }, home.next_id + 1);
+    let (asked, next) = (Caller::new(SESSION, home.next_id), home.next_id + 1);
     let again = Home::open(home.folder.path());
     assert_eq!(again.handle(asked, reserve.clone()), Reply::Offset(0), "the same request");
     assert_eq!(again.handle(Caller { id: next, ..asked }, reserve.clone()), Reply::Offset(10));
@@ -268,21 +268,21 @@ fn a_close_after_a_restart_gives_no_place_away_that_another_client_is_writing_to
     let home = Home::new();
     let other = [7; 16];
     let open = |session, id, ino| {
-        home.shard.handle(Caller { session, id }, Request::Open { ino, write: true });
+        home.shard.handle(Caller::new(session, id), Request::Open { ino, write: true });
     };
     let create = Request::Create { parent: ROOT, name: b"f".to_vec(), mode: 0o600, creator: ME };
-    let ino = inode(home.shard.handle(Caller { session: SESSION, id: 1 }, create)).unwrap();
+    let ino = inode(home.shard.handle(Caller::new(SESSION, 1), create)).unwrap();
     open(SESSION, 2, ino);
     open(other, 3, ino);
     let reserve = Request::ReserveEnd { ino, size: 0, len: 10 };
-    assert_eq!(home.shard.handle(Caller { session: other, id: 4 }, reserve.clone()), Reply::Offset(0));
+    assert_eq!(home.shard.handle(Caller::new(other, 4), reserve.clone()), Reply::Offset(0));
     // The other is not back yet, and what it appends not written.
     let again = Home::open(home.folder.path());
-    again.handle(Caller { session: SESSION, id: 5 }, Request::Reclaim { opens: vec![(ino, 0, 1)] });
-    again.handle(Caller { session: SESSION, id: 6 }, Request::ReclaimLocks { locks: Vec::new() });
+    again.handle(Caller::new(SESSION, 5), Request::Reclaim { opens: vec![(ino, 0, 1)] });
+    again.handle(Caller::new(SESSION, 6), Request::ReclaimLocks { locks: Vec::new() });
     let handles = vec![ClosedHandle { ino, write: true, written: None }];
-    again.handle(Caller { session: SESSION, id: 7 }, Request::Close { handles });
-    assert_eq!(again.handle(Caller { session: SESSION, id: 8 }, reserve), Reply::Offset(10));
+    again.handle(Caller::new(SESSION, 7), Request::Close { handles });
+    assert_eq!(again.handle(Caller::new(SESSION, 8), reserve), Reply::Offset(10));
 }
 
 #[test]
@@ -296,9 +296,9 @@ fn a_time_that_was_set_outlives_a_restart_that_writes_the_log_anew_while_the_fil
     home.ask(Request::SetAttr { ino, set });
     home.shard.replace_log().unwrap();
     let again = Home::open(home.folder.path());
-    again.handle(Caller { session: SESSION, id: 0 }, Request::ReclaimLocks { locks: Vec::new() });
+    again.handle(Caller::new(SESSION, 0), Request::ReclaimLocks { locks: Vec::new() });
     let settle = Request::Settle { ino, size: 7, mtime: Time { seconds: 900, nanos: 0 }, epoch: 1 };
-    again.handle(Caller { session: SESSION, id: 0 }, settle);
+    again.handle(Caller::new(SESSION, 0), settle);
     let state = again.lock();
     let inode = state.tree.get(ino).unwrap();
     assert_eq!((inode.size, inode.mtime), (7, Time { seconds: 5, nanos: 6 }));
@@ -352,7 +352,7 @@ fn a_file_that_lost_its_last_name_is_opened_by_nobody_who_comes_later() {
 /// A file whose size the shard of two fragments has, in a folder of its own.
 fn settled_file(folder: &Path) -> (Arc<Shard>, u64) {
     let shard = home_of_two(folder);
-    let caller = Caller { session: SESSION, id: 1 };
+    let caller = Caller::new(SESSION, 1);
     let create = Request::Create { parent: ROOT, name: b"f".to_vec(), mode: 0o600, creator: ME };
     let ino = inode(shard.handle(caller, create)).unwrap();
     let written = wire::data::message::Written { end: 7, mtime: now(), epoch: 0, times: 0 };
@@ -377,7 +377,7 @@ fn sizes_are_what_the_fragments_have_after_a_power_loss_and_not_after_a_kill() {
     // As after another boot: the fragment draws another verifier.
     std::fs::remove_file(folder.path().join("verifier.json")).unwrap();
     let again = home_of_two(folder.path());
-    let reply = again.handle(Caller { session: SESSION, id: 3 }, Request::GetAttr { ino });
+    let reply = again.handle(Caller::new(SESSION, 3), Request::GetAttr { ino });
     assert!(matches!(reply, Reply::Inode(InodeReply { live: true, .. })), "{reply:?}");
     again.replace_log().unwrap();
     assert!(!home_of_two(folder.path()).lock().tree.is_settled(ino), "once is for good");
@@ -389,7 +389,7 @@ fn the_size_of_a_file_that_was_cut_off_in_part_is_what_the_fragments_have() {
     let (shard, ino) = settled_file(folder.path());
     let set = SetAttr { size: Some(1 << 20), ..SetAttr::default() };
     // There is no other node.
-    let reply = shard.handle(Caller { session: SESSION, id: 3 }, Request::SetAttr { ino, set });
+    let reply = shard.handle(Caller::new(SESSION, 3), Request::SetAttr { ino, set });
     assert!(matches!(reply, Reply::Failed(_)), "{reply:?}");
     assert!(!shard.lock().tree.is_settled(ino));
 }

@@ -3,6 +3,8 @@
 //! **Invariant:** applying a record never fails and never looks at a clock: whoever makes a record has checked before
 //! that it fits, and a log replays what was checked then. (A log of another tree would not fit; recovery checks that.)
 
+mod folder;
+mod inode;
 mod kept;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -10,13 +12,13 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use foldhash::fast::FixedState;
-use wire::data::{Attr, FileKind, ROOT, Time};
+use wire::data::{FileKind, ROOT, Time};
 
-use super::acl::{self, Acl};
+use super::acl;
 use super::epochs::Epochs;
 use super::record::{AttrChange, InodeRecord, Kind, Record};
 use super::removed::Removed;
-use crate::fragment::extents::BLOCK_BYTES;
+use folder::Folder;
 use kept::inode_from;
 
 /// A directory entry's name; shared by the two indexes of a directory.
@@ -48,6 +50,7 @@ pub struct Inode {
     pub times: u64,
     /// `None` where there are none: most inodes have none.
     pub xattrs: Option<Xattrs>,
+    folder: Folder,
     pub body: Body,
 }
 
@@ -77,6 +80,11 @@ impl Directory {
     /// Whether there is no entry.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
+    }
+
+    /// Whether one of the names is this inode's.
+    fn holds(&self, ino: u64) -> bool {
+        self.entries.values().any(|(of, _)| *of == ino)
     }
 
     /// Entries after `cookie`, in the order in which they were made: (cookie, name, inode).
@@ -220,11 +228,7 @@ impl Tree {
                     self.without_name(*ino, inode.kind.into());
                 }
             }
-            Record::Entry { parent, name, ino, cookie } => {
-                if let Some(directory) = self.directory(*parent) {
-                    directory.insert_at(name, *ino, *cookie);
-                }
-            }
+            Record::Entry { parent, name, ino, cookie } => self.put(*parent, name, *ino, *cookie),
             Record::NextIno { next } => self.next_ino = self.next_ino.max(*next),
             Record::Make { parent, name, ino, inode } => self.make(*parent, name, *ino, inode),
             Record::Link { ino, parent, name, time } => {
@@ -386,11 +390,21 @@ impl Tree {
         if let Some(directory) = self.directory(parent) {
             directory.insert(name, ino);
         }
+        self.is_in(ino, parent);
         self.touch(parent, time);
+    }
+
+    /// The entry of a snapshot.
+    fn put(&mut self, parent: u64, name: &[u8], ino: u64, cookie: u64) {
+        if let Some(directory) = self.directory(parent) {
+            directory.insert_at(name, ino, cookie);
+        }
+        self.is_in(ino, parent);
     }
 
     fn leave(&mut self, parent: u64, name: &[u8], time: Time) -> Option<u64> {
         let ino = self.directory(parent)?.remove(name)?;
+        self.is_out_of(ino, parent);
         self.touch(parent, time);
         Some(ino)
     }
@@ -413,72 +427,6 @@ impl Tree {
         match &mut self.inodes.get_mut(&ino)?.body {
             Body::Directory(directory) => Some(directory),
             _ => None,
-        }
-    }
-}
-
-impl Inode {
-    /// What `stat` tells, as far as the tree knows it.
-    pub fn attr(&self, ino: u64) -> Attr {
-        let (size, unit) = match &self.body {
-            Body::Symlink(target) => (target.len() as u64, 512),
-            Body::Directory(_) => (4096, 512),
-            // Without a hole: one that may have some is live.
-            Body::None => (self.size, BLOCK_BYTES),
-        };
-        Attr {
-            ino,
-            kind: self.kind,
-            mode: self.mode,
-            nlink: self.nlink,
-            uid: self.uid,
-            gid: self.gid,
-            rdev: self.rdev,
-            size,
-            blocks: size.div_ceil(unit) * (unit / 512),
-            atime: self.atime,
-            mtime: self.mtime,
-            ctime: self.ctime,
-        }
-    }
-
-    /// The value of an extended attribute.
-    pub fn xattr(&self, name: &[u8]) -> Option<&[u8]> {
-        self.xattrs.as_ref()?.get(name).map(Vec::as_slice)
-    }
-
-    /// The directory's entries, if it is one.
-    pub fn directory(&self) -> Option<&Directory> {
-        match &self.body {
-            Body::Directory(directory) => Some(directory),
-            _ => None,
-        }
-    }
-
-    fn set(&mut self, change: &AttrChange) {
-        if let Some(mode) = change.mode {
-            self.set_mode(mode);
-        }
-        self.uid = change.uid.unwrap_or(self.uid);
-        self.gid = change.gid.unwrap_or(self.gid);
-        self.size = change.size.unwrap_or(self.size);
-        self.atime = change.atime.unwrap_or(self.atime);
-        self.mtime = change.mtime.unwrap_or(self.mtime);
-        self.ctime = change.ctime;
-    }
-
-    /// Only the fragments know the size, and what was measured before is of no use.
-    fn doubt_size(&mut self, epoch: u64) {
-        (self.epoch, self.live) = (epoch, true);
-    }
-
-    fn set_mode(&mut self, mode: u32) {
-        self.mode = mode;
-        let list = self.xattrs.as_mut().and_then(|xattrs| xattrs.get_mut(acl::ACCESS));
-        if let Some(list) = list
-            && let Ok(acl) = Acl::parse(list)
-        {
-            *list = acl.with_mode(mode).to_bytes();
         }
     }
 }

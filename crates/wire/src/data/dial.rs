@@ -5,7 +5,8 @@ use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use super::connection::Connection;
-use super::hello::{self, Claim, HelloError, Key};
+use super::credential::Credential;
+use super::hello::{self, Claim, HelloError};
 use super::moved;
 use super::stream::Stream;
 use crate::node::StorageAddress;
@@ -22,15 +23,15 @@ pub enum Via {
     Unix,
 }
 
-/// Connects to `address`, or to where the fragment is now, and proves `claim` with `key`. Returns the connection and
-/// the node's boot number.
+/// Connects to `address`, or to where the fragment is now, and proves `claim` with `credential`. Returns the connection
+/// and the node's boot number.
 ///
 /// # Errors
 /// [`HelloError`].
 pub fn dial(
     address: &StorageAddress,
     via: Via,
-    key: &Key,
+    credential: &Credential,
     claim: &Claim,
 ) -> Result<(Connection, u64), HelloError> {
     let moved = moved::address_of(claim);
@@ -40,7 +41,7 @@ pub fn dial(
         _ => Stream::tcp(connect_tcp(&address.tcp)?)?,
     };
     stream.set_timeout(Some(TIMEOUT))?;
-    let boot = hello::greet(&mut stream, key, claim)?;
+    let boot = hello::greet(&mut stream, credential, claim)?;
     // From here on a slow disk is no reason to give up: only a connection that breaks is.
     stream.set_timeout(None)?;
     Ok((Connection::new(stream), boot))

@@ -1,68 +1,62 @@
-//! The handshake: versions, and proof that the client has the instance's key.
+//! The handshake: versions, and proof on both sides that they know the instance's key, or a secret made of it.
 //!
 //! ```text
 //! server -> client   "FRBY" version:u16le nonce[32]
-//! client -> server   "FRBY" version:u16le instance_len:u8 instance[..] namespace:u32le fragment:u32le session[16] proof[32]
-//! server -> client   status:u8 boot:u64le         status 0: welcome
-//! proof := HMAC-SHA256(key, nonce session namespace fragment instance)
+//! client -> server   "FRBY" version:u16le instance_len:u8 instance[..] namespace:u32le fragment:u32le session[16]
+//!                    nonce'[32] capability_len:u16le capability[..] proof[32]
+//! server -> client   status:u8 boot:u64le proof'[32]         status 0: welcome
+//! proof  := HMAC-SHA256(secret, "client" nonce nonce' session namespace fragment instance)
+//! proof' := HMAC-SHA256(secret, "server" nonce nonce' session boot)
 //! ```
 //!
-//! The key never travels. `boot` is a number that the server draws when it starts: a client that sees a new one knows
-//! that the server forgot which files it had open. This layout is frozen: every later version must still be able to say
-//! that it does not match.
+//! `secret` is what belongs to the capability, see [`super::credential`]; no secret ever travels. `boot` is a number
+//! that the server draws when it starts: a client that sees a new one knows that the server forgot what it had open.
+//! A server that takes a node's place without its key cannot make `proof'`: nobody sends it a byte, or believes one.
+//! The first six bytes of each side and the status are frozen: every later version must still be able to say that it
+//! does not match.
 
 use std::io::{self, Read, Write};
+use std::time::SystemTime;
 
-use hmac::{Hmac, KeyInit, Mac};
+use hmac::{Hmac, Mac};
 use sha2::Sha256;
 
-/// The protocol's version. 1: the first.
-pub const VERSION: u16 = 1;
+use super::credential::{CAPABILITY_BYTES_MAX, Capability, Credential, Identity, secret_of};
+pub use super::key::Key;
+
+/// The protocol's version. 1: clients had the instance's key, and servers proved nothing. 2: credentials.
+pub const VERSION: u16 = 2;
 
 const MAGIC: [u8; 4] = *b"FRBY";
 
-/// An instance's key.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Key([u8; 32]);
+/// What both sides have drawn for one handshake.
+struct Nonces {
+    server: [u8; 32],
+    client: [u8; 32],
+}
 
-impl Key {
-    /// Reads 64 hexadecimal digits.
-    pub fn from_hex(text: &str) -> Option<Key> {
-        let digits = text.as_bytes();
-        if digits.len() != 64 {
-            return None;
-        }
-        let mut key = [0; 32];
-        for (byte, pair) in key.iter_mut().zip(digits.chunks(2)) {
-            let pair = std::str::from_utf8(pair).ok()?;
-            *byte = u8::from_str_radix(pair, 16).ok()?;
-        }
-        Some(Key(key))
-    }
-
-    pub(crate) fn bytes(&self) -> &[u8; 32] {
-        &self.0
-    }
-
-    /// An HMAC with it, of nothing so far.
-    pub(crate) fn hmac(&self) -> Hmac<Sha256> {
-        Hmac::new_from_slice(&self.0).expect("HMAC takes a key of any length")
-    }
-
-    fn mac(&self, nonce: &[u8; 32], claim: &Claim) -> Hmac<Sha256> {
-        let mut mac = self.hmac();
-        mac.update(nonce);
-        mac.update(&claim.session);
+impl Nonces {
+    fn client_proof(&self, secret: &Key, claim: &Claim) -> Hmac<Sha256> {
+        let mut mac = self.begin(secret, b"client", claim);
         mac.update(&claim.namespace.to_le_bytes());
         mac.update(&claim.fragment.to_le_bytes());
         mac.update(claim.instance.as_bytes());
         mac
     }
-}
 
-impl std::fmt::Debug for Key {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Key(..)")
+    fn server_proof(&self, secret: &Key, claim: &Claim, boot: u64) -> Hmac<Sha256> {
+        let mut mac = self.begin(secret, b"server", claim);
+        mac.update(&boot.to_le_bytes());
+        mac
+    }
+
+    fn begin(&self, secret: &Key, who: &[u8], claim: &Claim) -> Hmac<Sha256> {
+        let mut mac = secret.hmac();
+        mac.update(who);
+        mac.update(&self.server);
+        mac.update(&self.client);
+        mac.update(&claim.session);
+        mac
     }
 }
 
@@ -89,7 +83,7 @@ pub enum Refusal {
     #[error("does not serve this part of the buffer now; `forebay status` says why")]
     NoSuchFragment,
     /// The proof does not match.
-    #[error("does not take this buffer's key")]
+    #[error("does not take this key or credential for the buffer")]
     WrongKey,
     /// It has as many connections as it takes.
     #[error("has as many connections as it takes")]
@@ -100,6 +94,9 @@ pub enum Refusal {
     /// Another node has taken the place of the fragment that is asked for: that is where to ask.
     #[error("does not have this part of the buffer any more: another node has taken its place")]
     Moved,
+    /// The credential was good until a moment before.
+    #[error("says that the credential is too old (or one of the two clocks is wrong): begin the stage again")]
+    Expired,
 }
 
 impl Refusal {
@@ -111,12 +108,13 @@ impl Refusal {
             Refusal::Busy => 4,
             Refusal::Superseded => 5,
             Refusal::Moved => 6,
+            Refusal::Expired => 7,
         }
     }
 
     fn from_code(code: u8) -> Option<Refusal> {
-        use Refusal::{Busy, Moved, NoSuchFragment, Superseded, Version, WrongKey};
-        let all = [Version, NoSuchFragment, WrongKey, Busy, Superseded, Moved];
+        use Refusal::{Busy, Expired, Moved, NoSuchFragment, Superseded, Version, WrongKey};
+        let all = [Version, NoSuchFragment, WrongKey, Busy, Superseded, Moved, Expired];
         all.into_iter().find(|refusal| refusal.code() == code)
     }
 }
@@ -139,42 +137,55 @@ pub enum HelloError {
     /// The server turned the client away.
     #[error("the storage node {0}")]
     Refused(Refusal),
+    /// Whoever listens there cannot show that it has the buffer's key.
+    #[error(
+        "what listens at the storage node's address does not have the buffer's key: another process may have its port"
+    )]
+    Impostor,
 }
 
 impl HelloError {
-    /// Whether another try is of no use. Of a fragment that has moved, this machine is told soon where it is.
+    /// Whether another try is of no use. Where a fragment has moved is told soon; a node whose port is taken may be back.
     pub fn is_final(&self) -> bool {
-        !matches!(self, HelloError::Io(_) | HelloError::Refused(Refusal::Moved))
+        !matches!(self, HelloError::Io(_) | HelloError::Refused(Refusal::Moved) | HelloError::Impostor)
     }
 }
 
 /// The client's side. Returns the server's `boot` number.
 ///
 /// # Errors
-/// [`HelloError`]; nothing of the key has been sent in any case.
-pub fn greet(stream: &mut (impl Read + Write), key: &Key, claim: &Claim) -> Result<u64, HelloError> {
+/// [`HelloError`]; nothing of the secret has been sent in any case.
+pub fn greet(
+    stream: &mut (impl Read + Write),
+    credential: &Credential,
+    claim: &Claim,
+) -> Result<u64, HelloError> {
     let mut greeting = [0; 38];
     stream.read_exact(&mut greeting)?;
     if greeting[..4] != MAGIC {
         return Err(HelloError::NotForebay);
     }
     let theirs = u16::from_le_bytes([greeting[4], greeting[5]]);
-    let nonce: [u8; 32] = greeting[6..].try_into().expect("38 - 6 bytes are 32");
-    let proof = key.mac(&nonce, claim).finalize().into_bytes();
-    stream.write_all(&encode_claim(claim, &proof))?;
+    let mut nonces =
+        Nonces { server: greeting[6..].try_into().expect("38 - 6 bytes are 32"), client: [0; 32] };
+    getrandom::fill(&mut nonces.client).map_err(io::Error::other)?;
+    let proof = nonces.client_proof(credential.secret(), claim).finalize().into_bytes();
+    stream.write_all(&encode_claim(claim, &nonces.client, &credential.claim(), &proof))?;
     if theirs != VERSION {
         return Err(HelloError::Version { theirs });
     }
-    let mut answer = [0; 9];
+    let mut answer = [0; 41];
     stream.read_exact(&mut answer)?;
-    match answer[0] {
-        0 => Ok(u64::from_le_bytes(answer[1..].try_into().expect("9 - 1 bytes are 8"))),
-        code => Err(Refusal::from_code(code).map_or(HelloError::NotForebay, HelloError::Refused)),
+    if answer[0] != 0 {
+        return Err(Refusal::from_code(answer[0]).map_or(HelloError::NotForebay, HelloError::Refused));
     }
+    let boot = u64::from_le_bytes(answer[1..9].try_into().expect("9 - 1 bytes are 8"));
+    let proven = nonces.server_proof(credential.secret(), claim, boot).verify_slice(&answer[9..]);
+    proven.map(|()| boot).map_err(|_| HelloError::Impostor)
 }
 
-fn encode_claim(claim: &Claim, proof: &[u8]) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(64 + claim.instance.len() + proof.len());
+fn encode_claim(claim: &Claim, nonce: &[u8; 32], capability: &[u8], proof: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(128 + claim.instance.len() + capability.len() + proof.len());
     bytes.extend_from_slice(&MAGIC);
     bytes.extend_from_slice(&VERSION.to_le_bytes());
     let instance = &claim.instance.as_bytes()[..claim.instance.len().min(255)];
@@ -183,12 +194,17 @@ fn encode_claim(claim: &Claim, proof: &[u8]) -> Vec<u8> {
     bytes.extend_from_slice(&claim.namespace.to_le_bytes());
     bytes.extend_from_slice(&claim.fragment.to_le_bytes());
     bytes.extend_from_slice(&claim.session);
+    bytes.extend_from_slice(nonce);
+    let length = u16::try_from(capability.len()).expect("a capability is shorter than CAPABILITY_BYTES_MAX");
+    bytes.extend_from_slice(&length.to_le_bytes());
+    bytes.extend_from_slice(capability);
     bytes.extend_from_slice(proof);
     bytes
 }
 
 /// The server's side. `accept` looks the claim up and gives the instance's key and whatever the server needs later.
-/// `admit` gets that when the claim is proven: before the client knows, and so before it can have sent a request.
+/// `admit` gets that when claim and identity are proven: before the client knows, and so before it can have sent a
+/// request.
 ///
 /// # Errors
 /// [`HelloError::Refused`] when the client was turned away; it has been told.
@@ -196,7 +212,7 @@ pub fn welcome<T, U>(
     stream: &mut (impl Read + Write),
     boot: u64,
     accept: impl FnOnce(&Claim) -> Result<(Key, T), Refusal>,
-    admit: impl FnOnce(&Claim, T) -> Result<U, Refusal>,
+    admit: impl FnOnce(&Claim, Identity, T) -> Result<U, Refusal>,
 ) -> Result<U, HelloError> {
     let mut nonce = [0; 32];
     getrandom::fill(&mut nonce).map_err(io::Error::other)?;
@@ -206,21 +222,48 @@ pub fn welcome<T, U>(
     greeting[6..].copy_from_slice(&nonce);
     stream.write_all(&greeting)?;
 
-    let verdict = read_claim(stream)?.and_then(|(claim, proof)| {
+    let mut answer = [0; 41];
+    answer[1..9].copy_from_slice(&boot.to_le_bytes());
+    let verdict = read_claim(stream, nonce)?.and_then(|claimed| {
+        let Claimed { claim, nonces, capability, proof } = claimed;
         let (key, found) = accept(&claim)?;
-        key.mac(&nonce, &claim).verify_slice(&proof).map_err(|_| Refusal::WrongKey)?;
-        admit(&claim, found)
+        let secret = secret_of(&key, &capability);
+        nonces.client_proof(&secret, &claim).verify_slice(&proof).map_err(|_| Refusal::WrongKey)?;
+        let admitted = admit(&claim, identity(&capability, &claim)?, found)?;
+        answer[9..].copy_from_slice(&nonces.server_proof(&secret, &claim, boot).finalize().into_bytes());
+        Ok(admitted)
     });
-    let mut answer = [0; 9];
     answer[0] = verdict.as_ref().err().map_or(0, |refusal| refusal.code());
-    answer[1..].copy_from_slice(&boot.to_le_bytes());
     stream.write_all(&answer)?;
     verdict.map_err(HelloError::Refused)
 }
 
-type ClaimAndProof = (Claim, [u8; 32]);
+/// Who has proven this.
+fn identity(capability: &[u8], claim: &Claim) -> Result<Identity, Refusal> {
+    if capability.is_empty() {
+        return Ok(Identity::Member);
+    }
+    let capability = Capability::decode(capability).ok_or(Refusal::WrongKey)?;
+    // A clock before 1970 finds nothing too old.
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    match capability {
+        over if over.is_over(now) => Err(Refusal::Expired),
+        Capability { namespace, .. } if namespace != claim.namespace => Err(Refusal::WrongKey),
+        // Only the key itself makes a storage node.
+        Capability { identity: Identity::Member, .. } => Err(Refusal::WrongKey),
+        Capability { identity, .. } => Ok(identity),
+    }
+}
 
-fn read_claim(stream: &mut impl Read) -> Result<Result<ClaimAndProof, Refusal>, HelloError> {
+/// What a client said, not proven yet.
+struct Claimed {
+    claim: Claim,
+    nonces: Nonces,
+    capability: Vec<u8>,
+    proof: [u8; 32],
+}
+
+fn read_claim(stream: &mut impl Read, server: [u8; 32]) -> Result<Result<Claimed, Refusal>, HelloError> {
     let mut start = [0; 7];
     stream.read_exact(&mut start)?;
     if start[..4] != MAGIC {
@@ -231,8 +274,16 @@ fn read_claim(stream: &mut impl Read) -> Result<Result<ClaimAndProof, Refusal>, 
     }
     let mut instance = vec![0; usize::from(start[6])];
     stream.read_exact(&mut instance)?;
-    let mut rest = [0; 56];
+    let mut rest = [0; 58];
     stream.read_exact(&mut rest)?;
+    let length = usize::from(u16::from_le_bytes([rest[56], rest[57]]));
+    if length > CAPABILITY_BYTES_MAX {
+        return Ok(Err(Refusal::WrongKey));
+    }
+    let mut capability = vec![0; length];
+    stream.read_exact(&mut capability)?;
+    let mut proof = [0; 32];
+    stream.read_exact(&mut proof)?;
     let number = |at: usize| u32::from_le_bytes(rest[at..at + 4].try_into().expect("4 bytes"));
     let Ok(instance) = String::from_utf8(instance) else { return Ok(Err(Refusal::NoSuchFragment)) };
     let claim = Claim {
@@ -241,58 +292,9 @@ fn read_claim(stream: &mut impl Read) -> Result<Result<ClaimAndProof, Refusal>, 
         fragment: number(4),
         session: rest[8..24].try_into().expect("16 bytes"),
     };
-    Ok(Ok((claim, rest[24..].try_into().expect("32 bytes"))))
+    let nonces = Nonces { server, client: rest[24..56].try_into().expect("32 bytes") };
+    Ok(Ok(Claimed { claim, nonces, capability, proof }))
 }
 
 #[cfg(test)]
-mod tests {
-    use std::os::unix::net::UnixStream;
-
-    use super::*;
-
-    fn claim() -> Claim {
-        Claim { instance: "i7".into(), namespace: 1, fragment: 2, session: [9; 16] }
-    }
-
-    fn key(byte: &str) -> Key {
-        Key::from_hex(&byte.repeat(32)).unwrap()
-    }
-
-    fn shake(server_key: Key, client_key: Key) -> (Result<u64, HelloError>, Result<(Claim, ()), HelloError>) {
-        let (mut a, mut b) = UnixStream::pair().unwrap();
-        let admit = |claim: &Claim, ()| Ok((claim.clone(), ()));
-        let server = std::thread::spawn(move || welcome(&mut a, 77, |_| Ok((server_key, ())), admit));
-        let client = greet(&mut b, &client_key, &claim());
-        (client, server.join().unwrap())
-    }
-
-    #[test]
-    fn the_right_key_is_welcome() {
-        let (client, server) = shake(key("ab"), key("ab"));
-        assert_eq!(client.unwrap(), 77);
-        assert_eq!(server.unwrap().0, claim());
-    }
-
-    #[test]
-    fn a_wrong_key_is_refused_on_both_sides() {
-        let (client, server) = shake(key("ab"), key("ac"));
-        assert!(matches!(client, Err(HelloError::Refused(Refusal::WrongKey))));
-        assert!(matches!(server, Err(HelloError::Refused(Refusal::WrongKey))));
-    }
-
-    #[test]
-    fn a_stranger_is_told_apart() {
-        let (mut a, mut b) = UnixStream::pair().unwrap();
-        b.write_all(b"GET / HTTP/1.1\r\nHost: somewhere\r\n\r\n").unwrap();
-        let end = welcome(&mut a, 1, |_| Ok((key("ab"), ())), |_, ()| Ok(()));
-        assert!(matches!(end, Err(HelloError::NotForebay)));
-    }
-
-    #[test]
-    fn the_layout_of_the_claim_is_frozen() {
-        let mut expected = b"FRBY\x01\x00\x02i7\x01\x00\x00\x00\x02\x00\x00\x00".to_vec();
-        expected.extend_from_slice(&[9; 16]);
-        expected.extend_from_slice(&[5; 32]);
-        assert_eq!(encode_claim(&claim(), &[5; 32]), expected);
-    }
-}
+mod tests;

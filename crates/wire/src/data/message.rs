@@ -2,9 +2,15 @@
 
 #![expect(missing_docs, reason = "a request's fields are named as in POSIX; the variants are documented")]
 
+mod changes;
+mod granted;
+
 use serde::{Deserialize, Serialize};
 
+use super::credential::Grant;
 use super::types::{Attr, Creator, DirEntry, FileKind, FileLock, SetAttr, Time};
+
+pub use changes::Change;
 
 /// What a client asks. The namespace is the one that the handshake named.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -195,96 +201,15 @@ pub enum Request {
     /// Removes these objects, which were asked to be removed before: those that are there, as a power loss brought them
     /// back. None of them comes back any more. Answer: [`Reply::Done`].
     DestroyForGood { inos: Vec<u64> },
+
+    // --- every fragment ---
+    /// What a client that works for a user asks of an object, encoded, and the grant that lets it. Answer: as that of
+    /// the request in it.
+    Granted { grant: Grant, request: Vec<u8> },
 }
 
 /// Added to the length of an object where only its fragment could say it: longer than any is.
 pub const UNKNOWN_BYTES: u64 = 1 << 50;
-
-/// What of a fragment a request changes: what a power loss takes back until a sync confirms it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Change {
-    /// Nothing.
-    None,
-    /// The object of this inode.
-    Object(u64),
-    /// The home shard's metadata.
-    Metadata,
-    /// The metadata, and this inode's objects on every fragment that has some.
-    MetadataAndObjects(u64),
-}
-
-impl Request {
-    /// What it changes, when it is answered with success.
-    pub fn changes(&self) -> Change {
-        match self {
-            Request::Write { ino, .. }
-            | Request::WriteExtents { ino, .. }
-            | Request::Resize { ino, .. }
-            | Request::Allocate { ino, .. } => Change::Object(*ino),
-            Request::SetAttr { ino, set } if set.size.is_some() => Change::MetadataAndObjects(*ino),
-            Request::Close { handles } if handles.iter().all(|handle| !handle.write) => Change::None,
-            Request::SetAttr { .. }
-            | Request::Create { .. }
-            | Request::Make { .. }
-            | Request::Link { .. }
-            | Request::Unlink { .. }
-            | Request::Rmdir { .. }
-            | Request::Rename { .. }
-            | Request::Open { write: true, .. }
-            | Request::Close { .. }
-            | Request::Settle { .. }
-            | Request::SetXattr { .. }
-            | Request::RemoveXattr { .. }
-            | Request::ReserveEnd { .. } => Change::Metadata,
-            // Destroying what has no name is begun again by the home shard's log.
-            Request::Destroy { .. }
-            | Request::DestroyForGood { .. }
-            | Request::Lookup { .. }
-            | Request::GetAttr { .. }
-            | Request::ReadDir { .. }
-            | Request::ReadLink { .. }
-            | Request::Open { .. }
-            | Request::Reclaim { .. }
-            | Request::GetXattr { .. }
-            | Request::ListXattr { .. }
-            | Request::SyncMetadata
-            | Request::AwaitDestroyed
-            | Request::Goodbye
-            | Request::Read { .. }
-            | Request::Sync { .. }
-            | Request::Measure { .. }
-            | Request::NextData { .. }
-            | Request::Usage
-            | Request::OpenObject { .. }
-            | Request::TestLock { .. }
-            | Request::SetLock { .. }
-            | Request::ReleaseLocks { .. }
-            | Request::ReclaimLocks { .. }
-            | Request::Ping
-            | Request::Fence
-            | Request::StartMover
-            | Request::SyncMany { .. }
-            | Request::IsWritten { .. }
-            | Request::Verifier
-            | Request::ListObjects { .. }
-            | Request::BeginCopy
-            | Request::AppendCopy { .. }
-            | Request::SyncCopy { .. }
-            | Request::FindCopy
-            | Request::ReadCopy { .. }
-            | Request::BeginMirror { .. }
-            | Request::FindMirror
-            | Request::NoteMirror { .. }
-            | Request::ListMeant { .. }
-            | Request::DescribeMirrored { .. }
-            | Request::ListUnverified { .. }
-            | Request::FindMeeting
-            | Request::NoteMeeting { .. }
-            // A home shard that loses this doubts all sizes.
-            | Request::Doubt { .. } => Change::None,
-        }
-    }
-}
 
 /// A handle that is closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -413,6 +338,9 @@ pub enum Reply {
     Mirrored { size: u64, mtime: Time, sealed: bool, unverified: bool },
     /// How often a fragment has found its mirror.
     Meeting(u64),
+    /// To a client that works for a user, of a file that it has opened (`Inode`) or made (`Made`, with `parent`): what
+    /// it shows for the file's objects.
+    Granted { grant: Grant, inode: InodeReply, parent: Option<Attr> },
 }
 
 /// An inode as the home shard knows it.

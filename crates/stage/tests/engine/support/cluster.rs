@@ -13,6 +13,8 @@ use std::time::{Duration, Instant};
 use model::stripe::Layout;
 use store::Server;
 use wire::control::{Owner, VolumeKind};
+use wire::data::Credential;
+use wire::data::hello::Key;
 use wire::node::{FragmentSpec, NamespaceSpec, NamespaceTarget, StagePace, StorageAddress};
 
 const KEY: &str = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
@@ -114,7 +116,7 @@ impl Cluster {
         let target = NamespaceTarget {
             instance: "i1".into(),
             namespace: 0,
-            key: KEY.into(),
+            credential: Key::from_hex(KEY).map(Credential::member),
             layout,
             home: 0,
             nodes,

@@ -44,7 +44,7 @@ fn shard(server: &Server) -> Arc<Shard> {
 fn create(shard: &Shard, n: u64) {
     let request =
         Request::Create { parent: ROOT, name: format!("{n}").into(), mode: 0o600, creator: CREATOR };
-    let reply = shard.handle(Caller { session: [3; 16], id: n }, request);
+    let reply = shard.handle(Caller::new([3; 16], n), request);
     assert!(matches!(reply, Reply::Made { .. }), "{reply:?}");
 }
 

@@ -10,21 +10,21 @@ use super::*;
 
 const OTHER: [u8; 16] = [9; 16];
 
-fn by(session: [u8; 16], id: u64) -> Caller {
-    Caller { session, id }
+fn by(session: [u8; 16], id: u64) -> Caller<'static> {
+    Caller::new(session, id)
 }
 
-fn create(shard: &Shard, caller: Caller, name: &[u8]) -> u64 {
+fn create(shard: &Shard, caller: Caller<'_>, name: &[u8]) -> u64 {
     let create = Request::Create { parent: ROOT, name: name.to_vec(), mode: 0o600, creator: ME };
     inode(shard.handle(caller, create)).unwrap()
 }
 
-fn open(shard: &Shard, caller: Caller, ino: u64) -> Option<u64> {
+fn open(shard: &Shard, caller: Caller<'_>, ino: u64) -> Option<u64> {
     inode(shard.handle(caller, Request::Open { ino, write: true }))
 }
 
 /// Closes a handle of a writer that left a hole; the epoch at which the file is to be measured.
-fn close_with_hole(shard: &Shard, caller: Caller, ino: u64) -> u64 {
+fn close_with_hole(shard: &Shard, caller: Caller<'_>, ino: u64) -> u64 {
     let written = Written { end: 0, mtime: now(), epoch: NO_EPOCH, times: 0 };
     let handles = vec![ClosedHandle { ino, write: true, written: Some(written) }];
     match shard.handle(caller, Request::Close { handles }) {
@@ -33,7 +33,7 @@ fn close_with_hole(shard: &Shard, caller: Caller, ino: u64) -> u64 {
     }
 }
 
-fn settle(shard: &Shard, caller: Caller, (ino, size, epoch): (u64, u64, u64)) {
+fn settle(shard: &Shard, caller: Caller<'_>, (ino, size, epoch): (u64, u64, u64)) {
     assert_eq!(shard.handle(caller, Request::Settle { ino, size, mtime: now(), epoch }), Reply::Done);
 }
 
@@ -146,7 +146,7 @@ fn a_close_that_the_log_does_not_take_takes_no_other_handle_along() {
 fn the_size_of_a_file_is_doubted_also_when_its_writer_closes_it_later() {
     let folder = tempfile::tempdir().unwrap();
     let (shard, ino) = settled_file(folder.path());
-    let caller = |id| Caller { session: SESSION, id };
+    let caller = |id| Caller::new(SESSION, id);
     shard.handle(caller(3), Request::Open { ino, write: true });
     assert_eq!(shard.handle(caller(4), Request::Doubt { inos: vec![ino] }), Reply::Done);
     let handles = vec![ClosedHandle { ino, write: true, written: None }];

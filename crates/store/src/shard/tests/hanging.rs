@@ -40,7 +40,7 @@ impl Fake {
 
     fn serve(&self, mut stream: Stream) {
         let key = Key::from_hex(&"00".repeat(32)).unwrap();
-        welcome(&mut stream, 1, |_| Ok::<_, Refusal>((key, ())), |_, ()| Ok(())).unwrap();
+        welcome(&mut stream, 1, |_| Ok::<_, Refusal>((key, ())), |_, _, ()| Ok(())).unwrap();
         let mut connection = Connection::new(stream);
         while let Ok(frame) = connection.receive::<Request>() {
             let reply = match frame.message {
@@ -64,7 +64,7 @@ impl Fake {
 }
 
 fn remove(shard: &Shard, id: u64, name: &[u8]) -> u64 {
-    let caller = |id| Caller { session: SESSION, id };
+    let caller = |id| Caller::new(SESSION, id);
     let create = Request::Create { parent: ROOT, name: name.to_vec(), mode: 0o600, creator: ME };
     let ino = inode(shard.handle(caller(id), create)).unwrap();
     let handles = vec![ClosedHandle { ino, write: true, written: None }];
@@ -91,7 +91,7 @@ fn a_node_that_hangs_delays_neither_other_nodes_nor_the_locks_of_a_dead_client_a
     let lock = FileLock { kind: LockKind::Exclusive, start: 0, end: u64::MAX, pid: 1, whole_file: false };
     let locks = |session| {
         let request = Request::SetLock { ino: ROOT, owner: 1, lock, wait_ms: 0 };
-        shard.handle(Caller { session, id: 900 }, request)
+        shard.handle(Caller::new(session, 900), request)
     };
     shard.connected(DEAD);
     assert_eq!(locks(DEAD), Reply::Done);

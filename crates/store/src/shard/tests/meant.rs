@@ -8,7 +8,7 @@ fn nobody_is_told_that_an_object_of_a_file_that_is_being_removed_should_be_there
     let (shard, ino) = settled_file(folder.path());
     let on = shard.layout.start(ino);
     assert_eq!(shard.meant(on, 0), [(ino, 7)]);
-    let by = |id| Caller { session: SESSION, id };
+    let by = |id| Caller::new(SESSION, id);
     shard.handle(by(3), Request::Open { ino, write: false });
     shard.handle(by(4), Request::Unlink { parent: ROOT, name: b"f".to_vec() });
     assert_eq!(shard.meant(on, 0), [(ino, 7)], "it is open");

@@ -13,7 +13,7 @@ fn a_log_is_replaced_beside_any_number_of_syncs() {
             let id = next.fetch_add(1, Ordering::Relaxed);
             let name = id.to_string().into_bytes();
             let create = Request::Create { parent: ROOT, name, mode: 0o600, creator: ME };
-            home.shard.handle(Caller { session: SESSION, id }, create);
+            home.shard.handle(Caller::new(SESSION, id), create);
             home.shard.sync_log().unwrap();
         }
     };

@@ -3,6 +3,7 @@
 //! **Invariant:** an inode that was kept and made again is the same, but for what only one that is live has.
 
 use super::super::record::{InodeRecord, Kind};
+use super::folder::Folder;
 use super::{Body, Directory, Inode};
 
 impl Inode {
@@ -62,6 +63,7 @@ pub(super) fn inode_from(record: InodeRecord) -> Inode {
         epoch: 0,
         times: 0,
         xattrs: (!record.xattrs.is_empty()).then(|| record.xattrs.into_iter().collect()),
+        folder: Folder::default(),
         body,
     }
 }

@@ -1,0 +1,99 @@
+use std::os::unix::net::UnixStream;
+
+use super::*;
+use crate::data::credential::User;
+
+fn claim() -> Claim {
+    Claim { instance: "i7".into(), namespace: 1, fragment: 2, session: [9; 16] }
+}
+
+fn key(byte: &str) -> Key {
+    Key::from_hex(&byte.repeat(32)).unwrap()
+}
+
+fn shake(
+    server_key: Key,
+    credential: &Credential,
+) -> (Result<u64, HelloError>, Result<(Claim, Identity), HelloError>) {
+    let (mut a, mut b) = UnixStream::pair().unwrap();
+    let admit = |claim: &Claim, identity, ()| Ok((claim.clone(), identity));
+    let server = std::thread::spawn(move || welcome(&mut a, 77, |_| Ok((server_key, ())), admit));
+    let client = greet(&mut b, credential, &claim());
+    (client, server.join().unwrap())
+}
+
+fn capability(identity: Identity) -> Capability {
+    Capability { identity, namespace: 1, expires_s: None }
+}
+
+fn derived(capability: Capability) -> Credential {
+    Credential::derive(&key("ab"), capability)
+}
+
+#[test]
+fn the_right_key_is_welcome_and_a_member() {
+    let (client, server) = shake(key("ab"), &Credential::member(key("ab")));
+    assert_eq!(client.unwrap(), 77);
+    assert_eq!(server.unwrap(), (claim(), Identity::Member));
+}
+
+#[test]
+fn who_has_a_credential_is_who_it_says() {
+    let user = Identity::User(User { uid: 7, groups: vec![7, 8] });
+    for identity in [Identity::Kernel, user] {
+        let (client, server) = shake(key("ab"), &derived(capability(identity.clone())));
+        assert_eq!((client.unwrap(), server.unwrap()), (77, (claim(), identity)));
+    }
+}
+
+#[test]
+fn a_wrong_key_is_refused_on_both_sides() {
+    let (client, server) = shake(key("ab"), &Credential::member(key("ac")));
+    assert!(matches!(client, Err(HelloError::Refused(Refusal::WrongKey))));
+    assert!(matches!(server, Err(HelloError::Refused(Refusal::WrongKey))));
+}
+
+#[test]
+fn a_credential_that_is_over_or_for_another_namespace_or_makes_a_member_is_refused() {
+    let over = Capability { expires_s: Some(1), ..capability(Identity::Kernel) };
+    let other = Capability { namespace: 2, ..capability(Identity::Kernel) };
+    let member = capability(Identity::Member);
+    let why = [(over, Refusal::Expired), (other, Refusal::WrongKey), (member, Refusal::WrongKey)];
+    for (capability, expected) in why {
+        let (client, server) = shake(key("ab"), &derived(capability));
+        assert!(matches!(client, Err(HelloError::Refused(refusal)) if refusal == expected));
+        assert!(matches!(server, Err(HelloError::Refused(refusal)) if refusal == expected));
+    }
+}
+
+#[test]
+fn a_server_without_the_key_is_found_out() {
+    let (mut a, mut b) = UnixStream::pair().unwrap();
+    let impostor = std::thread::spawn(move || {
+        a.write_all(&[&MAGIC[..], &VERSION.to_le_bytes(), &[1; 32]].concat()).unwrap();
+        let mut rest = [0; 7 + 2 + 58 + 32];
+        a.read_exact(&mut rest).unwrap();
+        a.write_all(&[0; 41]).unwrap();
+    });
+    let client = greet(&mut b, &Credential::member(key("ab")), &claim());
+    assert!(matches!(client, Err(HelloError::Impostor)));
+    impostor.join().unwrap();
+}
+
+#[test]
+fn a_stranger_is_told_apart() {
+    let (mut a, mut b) = UnixStream::pair().unwrap();
+    b.write_all(b"GET / HTTP/1.1\r\nHost: somewhere\r\n\r\n").unwrap();
+    let end = welcome(&mut a, 1, |_| Ok((key("ab"), ())), |_, _, ()| Ok(()));
+    assert!(matches!(end, Err(HelloError::NotForebay)));
+}
+
+#[test]
+fn the_layout_of_the_claim_is_frozen() {
+    let mut expected = b"FRBY\x02\x00\x02i7\x01\x00\x00\x00\x02\x00\x00\x00".to_vec();
+    expected.extend_from_slice(&[9; 16]);
+    expected.extend_from_slice(&[4; 32]);
+    expected.extend_from_slice(b"\x03\x00cap");
+    expected.extend_from_slice(&[5; 32]);
+    assert_eq!(encode_claim(&claim(), &[4; 32], b"cap", &[5; 32]), expected);
+}

@@ -1,0 +1,64 @@
+//! Keys of instances, and secrets that are made of them.
+
+use std::fmt::Write;
+
+use hmac::{Hmac, KeyInit};
+use serde::{Deserialize, Serialize};
+use sha2::Sha256;
+
+/// An instance's key, or a secret that was made of it. In text 64 hexadecimal digits.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Key([u8; 32]);
+
+impl Key {
+    /// Reads 64 hexadecimal digits.
+    pub fn from_hex(text: &str) -> Option<Key> {
+        let digits = text.as_bytes();
+        if digits.len() != 64 {
+            return None;
+        }
+        let mut key = [0; 32];
+        for (byte, pair) in key.iter_mut().zip(digits.chunks(2)) {
+            let pair = std::str::from_utf8(pair).ok()?;
+            *byte = u8::from_str_radix(pair, 16).ok()?;
+        }
+        Some(Key(key))
+    }
+
+    pub(crate) fn from_bytes(bytes: [u8; 32]) -> Key {
+        Key(bytes)
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+
+    /// An HMAC with it, of nothing so far.
+    pub(crate) fn hmac(&self) -> Hmac<Sha256> {
+        Hmac::new_from_slice(&self.0).expect("HMAC takes a key of any length")
+    }
+}
+
+impl TryFrom<String> for Key {
+    type Error = &'static str;
+
+    fn try_from(text: String) -> Result<Key, Self::Error> {
+        Key::from_hex(&text).ok_or("a key has 64 hexadecimal digits")
+    }
+}
+
+impl From<Key> for String {
+    fn from(key: Key) -> String {
+        key.0.iter().fold(String::with_capacity(64), |mut text, byte| {
+            write!(text, "{byte:02x}").expect("a string takes all");
+            text
+        })
+    }
+}
+
+impl std::fmt::Debug for Key {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Key(..)")
+    }
+}

@@ -1,0 +1,58 @@
+//! Who takes a node's place.
+
+use std::time::Duration;
+
+use tests::processes::wait_until;
+
+use crate::site::{ADA, Site};
+
+/// What an ordinary user runs on a storage node: it takes the port of the data path while the node is away, welcomes
+/// whoever comes as the protocol wants it, without the key, and says what it hears afterwards.
+const IMPOSTOR: &str = r#"
+import socket, struct, time, os
+end = time.time() + 30
+s = socket.socket(); s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+while True:
+    try:
+        s.bind(("0.0.0.0", 7072)); break
+    except OSError:
+        if time.time() > end: print("no port"); raise SystemExit
+s.listen(64); s.settimeout(1)
+end = time.time() + 4
+seen = heard = 0
+while time.time() < end:
+    try: c, _ = s.accept()
+    except socket.timeout: continue
+    c.settimeout(1)
+    try:
+        c.sendall(b"FRBY" + struct.pack("<H", 2) + os.urandom(32))
+        if c.recv(4096)[:4] == b"FRBY":
+            seen += 1
+            c.sendall(b"\0" + struct.pack("<Q", 7) + os.urandom(32))
+            heard += len(c.recv(4096))
+    except OSError: pass
+    c.close()
+print("seen" if seen else "alone", "heard", heard)
+"#;
+
+/// A storage node is killed, and before it is back a user has its port: the job's mount sends it nothing, waits, and
+/// reads what it wrote when the node has its port again.
+pub fn data_port(site: &Site) {
+    let buffer = site.shared_buffer();
+    let mut ada = site.session(ADA, &buffer, "");
+    ada.mount();
+    ada.run("seq 200000 > $B/numbers; sync $B/numbers").expect_success();
+    std::thread::scope(|scope| {
+        let impostor = scope.spawn(|| site.on("n2/grace", &["python3", "-c", IMPOSTOR]));
+        std::thread::sleep(Duration::from_millis(500));
+        site.node("n2").kill();
+        let read = scope.spawn(|| ada.run("seq 200000 | cmp - $B/numbers && echo same"));
+        let said = impostor.join().expect("it ends by itself");
+        assert_eq!(said.stdout, "seen heard 0\n", "{}", said.stderr);
+        assert_eq!(read.join().expect("it ends").stdout, "same\n");
+    });
+    let is_back = || site.dwstat("nodes").contains("n2");
+    assert!(wait_until(Duration::from_secs(30), is_back), "n2 is not back");
+    ada.end();
+    site.destroy(&buffer);
+}

@@ -1,0 +1,36 @@
+//! What users of a cluster try against each other, by the means that a review had: docs/run/security.md says what is
+//! promised. Two ordinary users, a control and real nodes; each test shows the harm on the code before its mend.
+//!
+//! `attacks [WORD]...` runs the tests with one of the words in their names.
+
+#![allow(unreachable_pub, reason = "a program: nobody can reach into it")]
+
+mod impostors;
+mod shared_buffers;
+mod site;
+
+use tests::runner::Runner;
+
+use site::Site;
+
+/// A test on this cluster.
+type Test = tests::runner::Test<Site>;
+
+/// Together: they leave the services alone.
+const TOGETHER: &[Test] = &[
+    ("what_others_may_not_read_in_a_shared_buffer_is_not_staged_out", shared_buffers::staged_out),
+    ("what_others_own_in_a_shared_buffer_is_not_replaced_by_a_stage_in", shared_buffers::staged_in),
+    ("a_stage_on_demand_has_the_rights_of_who_asked_for_it", shared_buffers::on_demand),
+    ("groups_and_access_lists_let_stages_in", shared_buffers::let_in),
+    ("the_key_of_a_buffer_is_not_on_nodes_that_only_mount_it", shared_buffers::keys),
+];
+
+/// One by one: they kill.
+const ALONE: &[Test] = &[("who_takes_the_port_of_a_storage_node_is_not_believed", impostors::data_port)];
+
+fn main() {
+    let runner = Runner::start(Site::up);
+    runner.together(TOGETHER, 3);
+    runner.one_by_one(ALONE);
+    std::process::exit(runner.finish());
+}
