@@ -1,5 +1,5 @@
 //! Takes from nodes that are back what was to be taken while they were away: mounts of jobs that are over, fragments of
-//! buffers that are gone, and such that other nodes have taken the places of.
+//! buffers that are gone, and such that other nodes have taken the places of. Tells them what they have not heard.
 //!
 //! **Invariant:** nothing of a living buffer is discarded while any part of that lacks something.
 
@@ -30,7 +30,7 @@ pub(crate) async fn tidy<S: Site>(app: &App<S>) -> Result<(), ApiError> {
             continue;
         }
         if let Some(instance) = needed(app, &leftover).await? {
-            if let Err(error) = give_up(app, &leftover.node, &instance).await {
+            if let Err(error) = tell(app, &leftover.node, &instance).await {
                 let node = leftover.node;
                 tracing::warn!(node, id = leftover.id, %error, "a node that was given up is not told so");
             }
@@ -53,21 +53,21 @@ async fn needed<S: Site>(app: &App<S>, leftover: &Leftover) -> Result<Option<Ins
     if leftover.kind != Kind::Fragment {
         return Ok(None);
     }
-    let all = app.database.transact(instances::all).await?;
-    let instance = all.into_iter().find(|instance| instance.id == leftover.id);
+    let instance = living(app, &leftover.id).await?;
     let is_served_there = |instance: &Instance| instance.nodes.contains(&leftover.node);
     let is_whole = |instance: &Instance| parts::are_whole(instance, &app.nodes());
     Ok(instance.filter(|instance| is_served_there(instance) || !is_whole(instance)))
 }
 
-/// Tells a node where the parts of the buffer are: it serves its own no more.
-async fn give_up<S: Site>(app: &App<S>, node: &str, instance: &Instance) -> Result<(), ApiError> {
-    let views = app.site.nodes();
-    for (fragment, name) in (0..).zip(&instance.nodes) {
-        let view = views.iter().find(|view| view.name == *name && view.online);
-        let Some(health) = view.and_then(|view| view.health.as_ref()) else { continue };
+/// Tells a node where the parts of the buffer are; it serves its own no more, if another has that.
+///
+/// # Errors
+/// The node's, or that nobody knows where one of the parts is.
+pub(crate) async fn tell<S: Site>(app: &App<S>, node: &str, instance: &Instance) -> Result<(), ApiError> {
+    let addresses = app.site.ensure_nodes(&instance.nodes).await?;
+    for (fragment, address) in (0..).zip(addresses) {
         // No other machine can use that one's sockets.
-        let address = StorageAddress { unix: None, ..health.data.clone() };
+        let address = StorageAddress { unix: None, ..address };
         app.site.note_moved(node, &instance.id, &Moved { fragment, address }).await?;
     }
     Ok(())
@@ -90,6 +90,11 @@ pub(crate) async fn clear<S: Site>(app: &App<S>, node: &str, id: &str) -> Result
     Ok(())
 }
 
+async fn living<S: Site>(app: &App<S>, id: &str) -> Result<Option<Instance>, ApiError> {
+    let all = app.database.transact(instances::all).await?;
+    Ok(all.into_iter().find(|instance| instance.id == id))
+}
+
 async fn take<S: Site>(app: &App<S>, leftover: &Leftover) -> Result<(), ApiError> {
     let Leftover { node, kind, id } = leftover;
     match kind {
@@ -98,5 +103,9 @@ async fn take<S: Site>(app: &App<S>, leftover: &Leftover) -> Result<(), ApiError
         Kind::Stage => app.site.delete_stage(node, id).await,
         Kind::Local => app.site.release_local(node, id, Release::Drained).await,
         Kind::LocalGivenUp => app.site.release_local(node, id, Release::GivenUp).await,
+        Kind::Unaware => match living(app, id).await? {
+            Some(instance) => tell(app, node, &instance).await,
+            None => Ok(()),
+        },
     }
 }

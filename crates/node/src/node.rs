@@ -55,13 +55,10 @@ impl Node {
             )
         };
         let _alone = self.moving.lock().unwrap_or_else(PoisonError::into_inner);
-        let line = wire::data::moved::line(instance, moved.fragment, &moved.address);
-        let mut text = disk::read(&self.moved).map_err(failed)?.unwrap_or_default();
-        if !text.ends_with(line.as_bytes()) {
-            text.extend_from_slice(line.as_bytes());
-            disk::replace(&self.moved, &text).map_err(failed)?;
-        }
-        Ok(())
+        let text = disk::read(&self.moved).map_err(failed)?.unwrap_or_default();
+        let text = String::from_utf8_lossy(&text);
+        let changed = wire::data::moved::with(&text, instance, moved.fragment, &moved.address);
+        changed.map_or(Ok(()), |text| disk::replace(&self.moved, text.as_bytes())).map_err(failed)
     }
 
     /// With its roles; takes up what an earlier life of the node kept.

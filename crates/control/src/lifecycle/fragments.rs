@@ -12,7 +12,7 @@ use crate::app::App;
 use crate::site::Site;
 use crate::state::fragments;
 use crate::state::instances::Instance;
-use crate::state::leftovers::{self, Kind, Leftover};
+use crate::state::leftovers::{self, Leftover};
 
 /// How often a node is asked for a fragment that it is still starting. It answers after half a minute.
 pub(super) const ASKED_MAX: u32 = 10;
@@ -100,7 +100,7 @@ pub(crate) async fn destroy<S: Site>(app: &App<S>, instance: &Instance) -> Resul
         match app.site.delete_fragment(node, &instance.id).await {
             Err(error) if absent(&app.site, &error) => {
                 tracing::warn!(node, instance = instance.id, %error, "a fragment is left behind until its node is back");
-                let left = Leftover { node: node.clone(), kind: Kind::Fragment, id: instance.id.clone() };
+                let left = Leftover::fragment(node, &instance.id);
                 app.database.transact(move |tx| leftovers::add(tx, &left)).await
             }
             result => result,

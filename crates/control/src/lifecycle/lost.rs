@@ -12,12 +12,13 @@
 
 use daemon::error::user;
 use wire::control::{ApiError, AtRisk, Damaged, GiveUp, Lost, Moved as Replaced};
-use wire::node::{FragmentSpec, Missing, Moved, StorageAddress};
+use wire::node::{FragmentSpec, Missing};
 
 use super::lacking::{self, Lacking};
 use super::target::{self, Described};
 use super::{buffers, doubt, fragments, join_all, proven, remade, setup, taken_before};
 use crate::app::App;
+use crate::leftovers;
 use crate::pool::Ground;
 use crate::site::{NodeView, Site};
 use crate::state::fragments::{self as places, State};
@@ -74,8 +75,8 @@ async fn concerned<S: Site>(app: &App<S>, name: &str) -> Result<Vec<(String, Des
         let mut all = Vec::new();
         for session in sessions::living(tx)? {
             let Some(described) = buffers::describe(tx, &session)? else { continue };
-            let is_left = |leftover: &Leftover| leftover.node == name && leftover.id == described.instance.id;
-            if described.instance.nodes.contains(&name) || noted.iter().any(is_left) {
+            let given_up = Leftover::fragment(&name, &described.instance.id);
+            if described.instance.nodes.contains(&name) || noted.contains(&given_up) {
                 all.push((session.token, described));
             }
         }
@@ -139,7 +140,7 @@ async fn fill<S: Site>(
     let made = replaced().map(async |(node, spec)| app.site.create_fragment(node, spec).await.map(drop));
     join_all(made).await.into_iter().collect::<Result<Vec<()>, ApiError>>()?;
     fragments::note_made(app, instance).await?;
-    tell(app, instance, &target::usable(&app.site, &addresses)).await?;
+    tell(app, instance).await?;
     let is_without = |spec: &&FragmentSpec| match instance.is_mirrored() {
         true => spec.missing.is_replacing() && spec.missing != Missing::Restored,
         false => spec.missing.is_replacing() || Some(spec.index) == place,
@@ -192,7 +193,8 @@ async fn note_place<S: Site>(
     let note = move |tx: &rusqlite::Transaction<'_>| {
         let shares = setup::shares(tx, &views)?;
         // What was given up, and is kept until it is of no use any more, is in nobody's way.
-        let kept = left::all(tx)?.into_iter().filter(|left| left.id == instance.id).map(|left| left.node);
+        let is_kept = |left: &Leftover| *left == Leftover::fragment(&left.node, &instance.id);
+        let kept = left::all(tx)?.into_iter().filter(is_kept).map(|left| left.node);
         let Some(spare) = ground.spare::<S>(&instance, &kept.collect::<Vec<_>>(), &shares) else {
             return Ok(None);
         };
@@ -200,8 +202,7 @@ async fn note_place<S: Site>(
         let nodes = instance.nodes.iter().map(to_spare).collect();
         let instance = Instance { nodes, ..instance.clone() };
         places::replace(tx, &token, (&name, &spare), replaced)?;
-        let given_up = Leftover { node: name.clone(), kind: Kind::Fragment, id: instance.id.clone() };
-        left::add(tx, &given_up)?;
+        left::add(tx, &Leftover::fragment(&name, &instance.id))?;
         Ok(Some(instance))
     };
     app.database.transact(note).await?.ok_or_else(|| {
@@ -210,19 +211,14 @@ async fn note_place<S: Site>(
     })
 }
 
-/// Tells every node that answers where the fragments are. One that does not has no mount that works.
-async fn tell<S: Site>(
-    app: &App<S>,
-    instance: &Instance,
-    addresses: &[StorageAddress],
-) -> Result<(), ApiError> {
-    let online = app.site.nodes().into_iter().filter(|view| view.online);
-    let told = online.map(async |view| {
-        for (fragment, address) in (0..).zip(addresses) {
-            let moved = Moved { fragment, address: address.clone() };
-            app.site.note_moved(&view.name, &instance.id, &moved).await?;
-        }
-        Ok(())
-    });
+/// Tells every node where the fragments are. One that does not answer is told when it is back: it may be starting, and
+/// keep a copy of one of them.
+async fn tell<S: Site>(app: &App<S>, instance: &Instance) -> Result<(), ApiError> {
+    let (online, away): (Vec<NodeView>, Vec<_>) = app.site.nodes().into_iter().partition(|view| view.online);
+    let unaware = |view: NodeView| Leftover { node: view.name, kind: Kind::Unaware, id: instance.id.clone() };
+    let unaware: Vec<Leftover> = away.into_iter().map(unaware).collect();
+    let note = move |tx: &rusqlite::Transaction<'_>| unaware.iter().try_for_each(|each| left::add(tx, each));
+    app.database.transact(note).await?;
+    let told = online.iter().map(async |view| leftovers::tell(app, &view.name, instance).await);
     join_all(told).await.into_iter().collect()
 }

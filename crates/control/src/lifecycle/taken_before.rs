@@ -10,7 +10,7 @@ use crate::app::App;
 use crate::site::{NodeView, Site};
 use crate::state::fragments as places;
 use crate::state::instances::Instance;
-use crate::state::leftovers::{self as left, Kind, Leftover};
+use crate::state::leftovers::{self as left, Leftover};
 
 /// Where another node serves the fragment `place` already, that is noted again.
 ///
@@ -41,7 +41,7 @@ pub(super) async fn find<S: Site>(
     let (token, name, id) = (token.to_owned(), lost.name.clone(), instance.id.clone());
     let note = move |tx: &rusqlite::Transaction<'_>| {
         places::replaced(tx, &token, (&name, &found), term)?;
-        left::add(tx, &Leftover { node: name.clone(), kind: Kind::Fragment, id: id.clone() })
+        left::add(tx, &Leftover::fragment(&name, &id))
     };
     app.database.transact(note).await?;
     Ok(Some(moved))

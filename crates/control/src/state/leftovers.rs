@@ -1,4 +1,4 @@
-//! Table `leftovers`: what was to be taken from a node that did not answer. It is taken when the node is back.
+//! Table `leftovers`: what was to be taken from a node that did not answer, or told it. That is done when it is back.
 
 use rusqlite::{Transaction, params};
 
@@ -17,6 +17,8 @@ pub(crate) enum Kind {
     Local,
     /// A private volume with all that is in it.
     LocalGivenUp,
+    /// That it does not know where the parts of a buffer are now.
+    Unaware,
 }
 
 /// Something on a node that nobody needs any more.
@@ -30,6 +32,13 @@ pub(crate) struct Leftover {
     pub id: String,
 }
 
+impl Leftover {
+    /// A fragment of an instance.
+    pub(crate) fn fragment(node: &str, instance: &str) -> Leftover {
+        Leftover { node: node.to_owned(), kind: Kind::Fragment, id: instance.to_owned() }
+    }
+}
+
 impl Kind {
     fn word(self) -> &'static str {
         match self {
@@ -38,6 +47,7 @@ impl Kind {
             Kind::Stage => "stage",
             Kind::Local => "local",
             Kind::LocalGivenUp => "local-given-up",
+            Kind::Unaware => "unaware",
         }
     }
 }
@@ -64,6 +74,7 @@ pub(crate) fn all(tx: &Transaction<'_>) -> Result<Vec<Leftover>> {
             "fragment" => Kind::Fragment,
             "local" => Kind::Local,
             "local-given-up" => Kind::LocalGivenUp,
+            "unaware" => Kind::Unaware,
             _ => Kind::Stage,
         };
         Ok(Leftover { node: row.get(0)?, kind, id: row.get(2)? })

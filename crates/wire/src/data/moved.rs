@@ -84,9 +84,14 @@ pub fn address_of(claim: &Claim) -> Option<StorageAddress> {
         .map(|(_, _, address)| address)
 }
 
-/// The line that says where a fragment is now.
-pub fn line(instance: &str, fragment: u32, address: &StorageAddress) -> String {
-    format!("{instance} {fragment} {} {}\n", address.node, address.tcp)
+/// The file with where a fragment is now, in place of where it was; `None` where it says so already.
+pub fn with(text: &str, instance: &str, fragment: u32, address: &StorageAddress) -> Option<String> {
+    let line = format!("{instance} {fragment} {} {}\n", address.node, address.tcp);
+    let is_of_this = |line: &&str| parse(line).is_some_and(|(of, at, _)| (of, at) == (instance, fragment));
+    // Until version 0.1.0 places were added at the end, and the last counted.
+    let said = text.split_inclusive('\n').rfind(is_of_this);
+    let others = text.split_inclusive('\n').filter(|line| !is_of_this(line));
+    (said != Some(&line)).then(|| others.chain([line.as_str()]).collect())
 }
 
 fn parse(line: &str) -> Option<(&str, u32, StorageAddress)> {
@@ -105,9 +110,12 @@ mod tests {
         let folder = std::env::temp_dir().join(format!("forebay-moved-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         let address = |node: &str| StorageAddress { node: node.into(), tcp: format!("{node}:1"), unix: None };
-        let lines =
-            [line("i1", 1, &address("a")), line("i2", 1, &address("b")), line("i1", 1, &address("c"))];
-        std::fs::write(folder.join(NAME), lines.concat()).unwrap();
+        let text = with("", "i1", 1, &address("a")).unwrap();
+        let text = with(&text, "i2", 1, &address("b")).unwrap();
+        let text = with(&text, "i1", 1, &address("c")).unwrap();
+        assert_eq!(text, "i2 1 b b:1\ni1 1 c c:1\n");
+        assert_eq!(with(&text, "i2", 1, &address("b")), None, "it says so");
+        std::fs::write(folder.join(NAME), format!("i1 1 a a:1\n{text}")).unwrap();
         look_above(&folder.join("mounts/m/spec.json"));
         let claim = |instance: &str, fragment| Claim {
             instance: instance.into(),

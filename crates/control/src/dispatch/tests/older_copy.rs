@@ -5,6 +5,7 @@ use wire::node::FragmentStatus;
 
 use super::hosts::{fixture, job};
 use super::*;
+use crate::leftovers;
 use crate::lifecycle::lost;
 use crate::node_api::NodeApi;
 use crate::site::Site;
@@ -48,7 +49,17 @@ async fn a_node_that_was_given_up_since_is_given_up_again_for_the_one_that_took_
     assert_eq!(told.at_risk.len(), 1, "nobody knows whether a copy has all: {told:?}");
 
     taken_by_s3(&it).await;
+    it.site.world().silent.extend(["s2".to_owned(), "c2".to_owned()]);
     let told = lost::run(&it.app, "s1", &GiveUp::default()).await.unwrap();
     assert!(told.at_risk.is_empty(), "{told:?}");
     assert_eq!(it.status().await.instance.unwrap().nodes, ["s3", "s2"]);
+
+    // Who started just then looks for the lost one's copies, or mounts, at the old place.
+    let hears = |node: &str| it.site.world().count(&format!("note_moved {node} i1 0 s3"));
+    assert_eq!(["c1", "c2", "s2"].map(hears), [1, 0, 0]);
+    it.site.world().silent.clear();
+    it.site.world().silent.insert("s1".into());
+    leftovers::tidy(&it.app).await.unwrap();
+    leftovers::tidy(&it.app).await.unwrap();
+    assert_eq!(["c1", "c2", "s2"].map(hears), [1, 1, 1]);
 }
