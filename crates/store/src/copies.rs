@@ -27,8 +27,8 @@ use wire::data::Stream;
 use wire::data::hello::Key;
 use wire::data::member::Member;
 
+use crate::errno::errno_of;
 use crate::mirror::replica;
-use crate::shard::errno_of;
 use crate::shard::log::disk::{DiskFolder, Folder, LogFile};
 use crate::shard::log::mark::Mark;
 use crate::shard::log::{DRAFT, NAME};

@@ -17,7 +17,14 @@
 //!
 //! **Invariant:** nothing is confirmed alone before the doubt is known, where control is to know of it.
 
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
+
+/// How long a sync waits for a node that tells nothing, before it goes on without that. So does a change of an object
+/// for its mirror.
+pub(crate) const SILENT_MAX: Duration = Duration::from_secs(5);
+
+/// The same for a node that is still taking the log.
+pub(crate) const WAIT_MAX: Duration = Duration::from_secs(15);
 
 /// Whether a copy may lack something, and who knows.
 #[derive(Debug)]

@@ -7,6 +7,7 @@
 mod copies;
 mod descriptors;
 mod doubt;
+mod errno;
 mod formats;
 mod fragment;
 #[cfg(fuzzing)]

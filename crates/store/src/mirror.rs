@@ -42,11 +42,10 @@ use wire::data::{Reply, Request};
 use wire::node::MirrorStatus;
 
 use crate::copies::link::Place;
-use crate::doubt::Doubt;
+use crate::doubt::{Doubt, SILENT_MAX, WAIT_MAX};
 use crate::fragment::verifier::Verifier;
 use crate::shard::log::disk::Folder;
 use crate::shard::log::restore as alone;
-use crate::shard::second::{SILENT_MAX, WAIT_MAX};
 pub use filling::start;
 use link::Link;
 use meetings::Meetings;

@@ -16,10 +16,10 @@ use wire::data::message::{JUST_MADE, Reply};
 use wire::data::{Connection, PAYLOAD_BYTES_MAX, Request, Stream, Time};
 
 use crate::copies;
+use crate::errno::errno_of;
 use crate::fragment::{Fragment, Namespace};
 use crate::mirror::replica::Replica;
 use crate::server::Server;
-use crate::shard::errno_of;
 
 /// How long a stranger may take for the whole handshake.
 const HELLO_TIMEOUT: Duration = Duration::from_secs(5);

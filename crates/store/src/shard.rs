@@ -40,6 +40,7 @@ use wire::data::message::{InodeReply, RenameMode};
 use wire::data::{DirEntry, FileKind, Reply, Request, Time};
 use wire::node::NamespaceSpec;
 
+use crate::errno::errno_of;
 use crate::fragment::objects::Objects;
 use crate::peers::Peers;
 pub use caller::Caller;
@@ -415,11 +416,6 @@ fn making(
 fn now() -> Time {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
     Time { seconds: time.tv_sec, nanos: u32::try_from(time.tv_nsec).unwrap_or(0) }
-}
-
-/// The errno behind an I/O error; EIO where there is none.
-pub(crate) fn errno_of(error: &std::io::Error) -> Errno {
-    Errno::from_io_error(error).unwrap_or(Errno::IO)
 }
 
 impl Inode {

@@ -9,7 +9,7 @@ use wire::data::member::Member;
 use wire::data::{Connection, PAYLOAD_BYTES_MAX, Reply, Request};
 
 use super::{Copies, Draft, Kept, lock};
-use crate::shard::errno_of;
+use crate::errno::errno_of;
 
 /// One such connection.
 pub struct Worker {

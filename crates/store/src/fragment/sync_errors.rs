@@ -13,7 +13,7 @@ use std::sync::{Mutex, MutexGuard};
 
 use rustix::io::Errno;
 
-use crate::shard::errno_of;
+use crate::errno::errno_of;
 
 /// A session of a client.
 type Session = [u8; 16];

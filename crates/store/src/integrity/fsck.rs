@@ -13,9 +13,10 @@ use wire::node::{
 };
 
 use super::scrub;
+use crate::errno::errno_of;
 use crate::fragment::objects::Objects;
 use crate::fragment::{Fragment, Namespace};
-use crate::shard::{Shard, errno_of};
+use crate::shard::Shard;
 
 /// So many files of a part are named.
 const FILES_MAX: usize = 1000;

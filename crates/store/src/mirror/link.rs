@@ -8,7 +8,7 @@ use wire::data::hello::HelloError;
 use wire::data::{Connection, Reply, Request};
 
 use crate::copies::link::Place;
-use crate::shard::second::SILENT_MAX;
+use crate::doubt::SILENT_MAX;
 
 /// An open connection. An answer that does not come in time ends it.
 pub struct Link {

@@ -6,8 +6,7 @@ use std::time::Instant;
 use super::asked::Asked;
 use super::link::Link;
 use super::todo::Todo;
-use crate::doubt::Doubt;
-use crate::shard::second::WAIT_MAX;
+use crate::doubt::{Doubt, WAIT_MAX};
 
 /// Where changes are made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

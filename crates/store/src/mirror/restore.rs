@@ -23,6 +23,7 @@ use wire::node::{FragmentSpec, Missing, NamespaceSpec};
 use super::meetings::{self, Meetings, Order};
 use super::taking::Taking;
 use crate::copies::link::Place;
+use crate::doubt::SILENT_MAX;
 use crate::fragment::objects::Objects;
 use crate::fragment::space::Space;
 use crate::fragment::verifier::{Verifier, sync_file_system};
@@ -31,7 +32,6 @@ use crate::integrity::{log, lost};
 use crate::peers::Peers;
 use crate::shard::log::disk::DiskFolder;
 use crate::shard::log::restore as alone;
-use crate::shard::second::SILENT_MAX;
 use crate::terms::Terms;
 
 /// Why the objects are not there.

@@ -8,7 +8,8 @@ use super::acl::{self, Acl};
 use super::record::{AttrChange, Record};
 use super::sessions::Outcome;
 use super::tree::Inode;
-use super::{Caller, Shard, errno_of};
+use super::{Caller, Shard};
+use crate::errno::errno_of;
 
 /// All extended attributes of one inode together, bytes: a snapshot keeps them in one log entry.
 const XATTRS_BYTES_MAX: usize = 256 << 10;

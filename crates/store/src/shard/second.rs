@@ -26,13 +26,8 @@ use super::Shard;
 use super::log::disk::Folder;
 use super::log::{Extent, Growth, Log, LogError, NAME, restore};
 use crate::copies::link::{Found, Place};
-use crate::doubt::Doubt;
+use crate::doubt::{Doubt, SILENT_MAX, WAIT_MAX};
 pub(super) use shipping::start;
-
-/// How long a sync waits for a node that tells nothing, and for one that is still taking the log. So does a change of
-/// an object for its mirror.
-pub const SILENT_MAX: Duration = Duration::from_secs(5);
-pub const WAIT_MAX: Duration = Duration::from_secs(15);
 
 /// How long before that control is to hear of it.
 const DOUBT_BEFORE: Duration = Duration::from_millis(2500);

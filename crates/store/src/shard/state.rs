@@ -12,16 +12,18 @@ use rustix::io::Errno;
 use wire::data::ROOT;
 use wire::node::NamespaceSpec;
 
+use super::caller::Caller;
 use super::following::Following;
 use super::locks::Locks;
 use super::log::disk::Folder;
 use super::log::{self, Log, LogError};
+use super::now;
 use super::record::{AttrChange, Entry, InodeRecord, Kind, Origin, Record};
 use super::sessions::{Outcome, Sessions};
 use super::tree::Tree;
 use super::unconfirmed::Unconfirmed;
 use super::unsettled::Unsettled;
-use super::{caller::Caller, errno_of, now};
+use crate::errno::errno_of;
 
 /// Inode numbers that are set aside at once: a power loss costs as many of 2^64, and one sync of the log is needed for
 /// so many new files.

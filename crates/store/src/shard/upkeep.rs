@@ -14,10 +14,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustix::io::Errno;
 
+use super::Shard;
 use super::log::{Sync, Synced};
 use super::record::Record;
 use super::state::Replayed;
-use super::{Shard, errno_of};
+use crate::errno::errno_of;
 
 /// A log is replaced when it is longer than this, bytes, and several times what it began with.
 const REPLACE_BYTES_MIN: u64 = 64 << 20;

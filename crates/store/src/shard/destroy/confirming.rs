@@ -10,9 +10,10 @@ use std::time::Duration;
 
 use model::stripe::Layout;
 
+use super::super::Shard;
 use super::super::record::Record;
-use super::super::{Shard, errno_of};
 use super::PAUSE;
+use crate::errno::errno_of;
 use crate::fragment::objects::Objects;
 use crate::peers::Peers;
 

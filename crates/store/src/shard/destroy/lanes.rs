@@ -8,9 +8,10 @@ use std::sync::{Arc, Weak};
 
 use rustix::io::Errno;
 
+use super::super::Shard;
 use super::super::record::Record;
-use super::super::{Shard, errno_of};
 use super::PAUSE;
+use crate::errno::errno_of;
 
 /// The files whose objects are being removed.
 #[derive(Default)]
