@@ -41,7 +41,6 @@ pub use draft::{DRAFT, Draft};
 use format::{Reader, VERSION};
 pub use growth::{Extent, Growth};
 use mark::Mark;
-pub use reserve::Purpose;
 use reserve::Reserve;
 use scan::{Scanned, scan};
 

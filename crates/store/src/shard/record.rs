@@ -6,8 +6,6 @@
 use serde::{Deserialize, Serialize};
 use wire::data::{FileKind, Time};
 
-use super::log::Purpose;
-
 /// A change of the tree.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Record {
@@ -122,6 +120,17 @@ pub struct InodeRecord {
     /// A directory's next cookie.
     pub next_cookie: u64,
     pub xattrs: XattrPairs,
+}
+
+/// What a change does to the space on the disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// Something new.
+    Takes,
+    /// A name, a size or an attribute is another.
+    Changes,
+    /// Something goes, or comes to its end.
+    Frees,
 }
 
 /// [`FileKind`] on disk: the wire's type and the disk's evolve apart.

@@ -10,6 +10,7 @@ use std::io;
 
 use rustix::io::Errno;
 
+use super::super::record::Purpose;
 use super::disk::LogFile;
 
 /// Bytes kept: some ten thousand names can be removed that hold no space themselves.
@@ -18,25 +19,12 @@ const RESERVE_BYTES: u64 = 4 << 20;
 /// So much is allocated at once beyond it, bytes, where there is room.
 const STEP_BYTES: u64 = 1 << 20;
 
-/// What a change does to the space on the disk.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Purpose {
-    /// Something new.
-    Takes,
-    /// A name, a size or an attribute is another.
-    Changes,
-    /// Something goes, or comes to its end.
-    Frees,
-}
-
-impl Purpose {
-    /// How much of the reserve must be left behind the entry, bytes.
-    fn leaves(self) -> u64 {
-        match self {
-            Purpose::Takes => RESERVE_BYTES,
-            Purpose::Changes => RESERVE_BYTES / 2,
-            Purpose::Frees => 0,
-        }
+/// How much of the reserve must be left behind an entry that is for this, bytes.
+fn left_behind(purpose: Purpose) -> u64 {
+    match purpose {
+        Purpose::Takes => RESERVE_BYTES,
+        Purpose::Changes => RESERVE_BYTES / 2,
+        Purpose::Frees => 0,
     }
 }
 
@@ -74,7 +62,7 @@ impl Reserve {
             }
         }
         // What frees is tried also where there is no reserve: the write tells.
-        let may_write = purpose == Purpose::Frees || end + purpose.leaves() <= self.until;
+        let may_write = purpose == Purpose::Frees || end + left_behind(purpose) <= self.until;
         if may_write { Ok(()) } else { Err(Errno::NOSPC.into()) }
     }
 }
