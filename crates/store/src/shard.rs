@@ -11,6 +11,7 @@ pub mod attributes;
 pub mod caller;
 mod destroy;
 mod epochs;
+mod followed;
 mod following;
 mod handles;
 mod locking;

@@ -54,7 +54,7 @@ impl Shard {
                 state.record(None, Record::Opened { ino })?;
             }
             // Before a fragment is told, which may lose it.
-            state.following.cut(ino);
+            state.followed.cut(ino);
         }
         // Fragments first: after a crash in between the client, which had no answer, asks again.
         for fragment in self.layout.fragments_of(ino) {

@@ -10,7 +10,6 @@
 //!
 //! **Invariant:** a fragment is asked nothing in a new life before the home knows what was lost in the last.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -18,73 +17,17 @@ use rustix::io::Errno;
 use wire::data::FileKind;
 
 use super::Shard;
-use super::record::{AttrChange, Record};
+use super::record::Record;
 use super::state::State;
-
-/// So many files are told apart; where more were cut off, any may be one.
-const CUT_MAX: usize = 1 << 16;
 
 /// How often it is looked whether fragments are those that they were, while there is anything that they could lose.
 const PERIOD: Duration = Duration::from_secs(1);
-
-/// What the log knows of it.
-#[derive(Clone, Debug, Default)]
-pub struct Following {
-    /// The commit verifiers of other fragments.
-    verifiers: BTreeMap<u32, u64>,
-    /// The files that were cut off; whether those were synced since is not known here.
-    cut: BTreeSet<u64>,
-    /// Others were, too.
-    overflown: bool,
-}
-
-impl Following {
-    /// A file is about to be cut off.
-    pub fn cut(&mut self, ino: u64) {
-        if self.cut.len() >= CUT_MAX && !self.cut.contains(&ino) {
-            self.cut.clear();
-            self.overflown = true;
-        }
-        self.cut.insert(ino);
-    }
-
-    /// Follows the log.
-    pub fn apply(&mut self, record: &Record) {
-        match record {
-            Record::SetAttr { ino, change: AttrChange { size: Some(_), .. } } => self.cut(*ino),
-            Record::Destroyed { ino } => drop(self.cut.remove(ino)),
-            Record::Followed { fragment, verifier } => {
-                self.verifiers.insert(*fragment, *verifier);
-            }
-            Record::Cut { inos, overflown } => {
-                self.overflown |= overflown;
-                inos.iter().for_each(|ino| self.cut(*ino));
-            }
-            _ => {}
-        }
-    }
-
-    /// The records that make the same.
-    pub fn snapshot(&self) -> impl Iterator<Item = Record> {
-        let verifiers = self.verifiers.iter();
-        let followed = verifiers
-            .map(|(fragment, verifier)| Record::Followed { fragment: *fragment, verifier: *verifier });
-        let cut = (!self.is_idle())
-            .then(|| Record::Cut { inos: self.cut.iter().copied().collect(), overflown: self.overflown });
-        followed.chain(cut)
-    }
-
-    /// Whether there is nothing that a fragment could lose.
-    fn is_idle(&self) -> bool {
-        self.cut.is_empty() && !self.overflown
-    }
-}
 
 impl Shard {
     /// A connection to another fragment begins, which has this commit verifier.
     fn fragment_has(&self, fragment: u32, verifier: u64) {
         let mut state = self.lock();
-        let before = state.following.verifiers.get(&fragment).copied();
+        let before = state.followed.verifier_of(fragment);
         if before == Some(verifier) {
             return;
         }
@@ -98,8 +41,7 @@ impl Shard {
     }
 
     fn doubt_cut(&self, state: &mut State, fragment: u32) -> Result<(), Errno> {
-        let Following { cut, overflown, .. } = &state.following;
-        let (inos, all): (Vec<u64>, bool) = (cut.iter().copied().collect(), *overflown);
+        let (inos, all) = state.followed.cut_off();
         if inos.is_empty() && !all {
             return Ok(());
         }
@@ -156,7 +98,7 @@ fn run(shard: &Weak<Shard>) {
         // Not the shard: a node that hangs must not keep its files open.
         let peers = match shard.upgrade() {
             Some(shard) if shard.destroyer.is_closed() => return,
-            Some(shard) if shard.lock().following.is_idle() => continue,
+            Some(shard) if shard.lock().followed.is_idle() => continue,
             Some(shard) => shard.peers.clone(),
             None => return,
         };

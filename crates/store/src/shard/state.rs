@@ -13,7 +13,7 @@ use wire::data::ROOT;
 use wire::node::NamespaceSpec;
 
 use super::caller::Caller;
-use super::following::Following;
+use super::followed::Followed;
 use super::locks::Locks;
 use super::log::disk::Folder;
 use super::log::{self, Log, LogError};
@@ -44,7 +44,7 @@ pub struct State {
     /// The inode numbers that may be given out.
     pub numbers: Numbers,
     /// What other fragments may lose of what they were told.
-    pub following: Following,
+    pub followed: Followed,
     /// Files whose objects a power loss may bring back.
     pub unconfirmed: Unconfirmed,
     /// Files whose sizes only the fragments know.
@@ -168,7 +168,7 @@ impl State {
         })?;
         self.tree.apply(&entry.record);
         keep_ends(&mut self.ends, &entry.record);
-        self.following.apply(&entry.record);
+        self.followed.apply(&entry.record);
         self.unconfirmed.apply(&entry.record);
         if let Record::SetAttr { ino, change: AttrChange { size: Some(_), .. } } = entry.record {
             self.sessions.truncated(ino);
@@ -252,7 +252,7 @@ pub struct Replayed {
     ends: HashMap<u64, u64>,
     numbered: u64,
     verifier: Option<u64>,
-    following: Following,
+    followed: Followed,
     unconfirmed: Unconfirmed,
 }
 
@@ -264,7 +264,7 @@ impl Default for Replayed {
             ends: HashMap::new(),
             numbered: 0,
             verifier: None,
-            following: Following::default(),
+            followed: Followed::default(),
             unconfirmed: Unconfirmed::default(),
         }
     }
@@ -275,7 +275,7 @@ impl Replayed {
     pub fn apply(&mut self, entry: Entry) {
         self.tree.apply(&entry.record);
         keep_ends(&mut self.ends, &entry.record);
-        self.following.apply(&entry.record);
+        self.followed.apply(&entry.record);
         self.unconfirmed.apply(&entry.record);
         match entry.record {
             Record::Began { session } => self.sessions.note(session),
@@ -291,7 +291,7 @@ impl Replayed {
 
     /// The entries that make the same, and no more than needed.
     pub fn snapshot(&self) -> impl Iterator<Item = Entry> {
-        let Replayed { tree, sessions, ends, numbered, verifier, following, unconfirmed } = self;
+        let Replayed { tree, sessions, ends, numbered, verifier, followed, unconfirmed } = self;
         let answers = sessions.answers().map(|(session, id, outcome)| Entry {
             origin: Some(Origin { session, id }),
             record: match outcome {
@@ -306,16 +306,16 @@ impl Replayed {
         // First: what it makes doubtful comes after it.
         let verified = verifier.map(|verifier| Record::Verified { verifier });
         let tree = verified.into_iter().chain(tree.snapshot()).map(plain);
-        let rest = noted.chain(reserved).chain(following.snapshot()).chain(unconfirmed.snapshot());
+        let rest = noted.chain(reserved).chain(followed.snapshot()).chain(unconfirmed.snapshot());
         let rest = rest.chain([Record::Numbered { until: *numbered }]);
         tree.chain(answers).chain(rest.map(plain))
     }
 
     fn with(self, log: Log) -> State {
-        let Replayed { tree, sessions, ends, numbered, verifier, following, unconfirmed } = self;
+        let Replayed { tree, sessions, ends, numbered, verifier, followed, unconfirmed } = self;
         let noted = numbered.max(tree.next_ino());
         let numbers = Numbers { durable: 0, noted };
         let (locks, unsettled) = (Locks::default(), Unsettled::all());
-        State { tree, log, sessions, locks, ends, numbers, following, unconfirmed, unsettled, verifier }
+        State { tree, log, sessions, locks, ends, numbers, followed, unconfirmed, unsettled, verifier }
     }
 }
