@@ -1,6 +1,7 @@
 //! One connection: handshake, then requests in turn, each answered before the next is read.
 
 mod admission;
+mod listening;
 mod mirroring;
 mod permission;
 
@@ -25,7 +26,7 @@ use crate::server::Server;
 const HELLO_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Serves a connection to its end.
-pub(crate) fn serve(server: &Server, mut stream: Stream) {
+fn serve(server: &Server, mut stream: Stream) {
     let served = match greet(server, &mut stream) {
         Ok(served) => served,
         Err(error) => {

@@ -1,9 +1,10 @@
-//! The storage role: every fragment of this node, and the threads that serve them. How fragments come and go is in
-//! [`changes`].
+//! The storage role: every fragment of this node. How fragments come and go is in [`changes`]; how their connections are
+//! served, in [`crate::serve`].
 //!
 //! **Invariant:** a fragment whose connections are served has a slot that says so.
 
 mod changes;
+mod errors;
 mod extend;
 mod foreign;
 mod lacking;
@@ -13,25 +14,20 @@ mod starting;
 
 use std::collections::HashMap;
 use std::io;
-use std::net::TcpListener;
 use std::os::fd::OwnedFd;
-use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, RwLock};
 use std::time::{Duration, Instant};
 
 use wire::control::{ApiError, Blame, VolumeKind};
-use wire::data::Stream;
-use wire::data::connection::is_shortage;
 use wire::node::{FragmentStatus, FsckReport, FsckSpec, PartFiles, ScrubSpec, ScrubStatus};
 
 use crate::copies::Copies;
 use crate::descriptors::Shares;
 use crate::fragment::verifier::{Verifier, sync_file_system};
-use crate::fragment::{Fragment, open_objects, specification, volume};
+use crate::fragment::{Fragment, specification, volume};
 use crate::integrity::fsck;
-use crate::serve::serve;
 use slot::Slot;
 
 /// How long a node that stops waits for the files of a volume to be closed.
@@ -98,23 +94,6 @@ impl Server {
         let server = Arc::new(server);
         server.take_up(found);
         Ok(server)
-    }
-
-    /// Serves the data path on these sockets, with a thread for each connection.
-    ///
-    /// # Errors
-    /// The errno of what the system refused; sockets that fail later are logged.
-    pub fn listen(self: &Arc<Server>, tcp: TcpListener, unix: UnixListener) -> io::Result<()> {
-        self.listeners.lock().expect(POISON).extend([tcp.try_clone()?.into(), unix.try_clone()?.into()]);
-        let accept_tcp = move || {
-            let (stream, _) = tcp.accept()?;
-            Stream::tcp(stream)
-        };
-        let accept_unix = move || unix.accept().map(|(stream, _)| Stream::Unix(stream));
-        let server = self.clone();
-        thread("accept-tcp", move || server.accept_all(accept_tcp))?;
-        let server = self.clone();
-        thread("accept-unix", move || server.accept_all(accept_unix))
     }
 
     /// Lets stages have movers started here. The first call counts.
@@ -207,6 +186,22 @@ impl Server {
         }
     }
 
+    /// These sockets are listened on: who waits for connections is woken when the node stops.
+    pub(crate) fn listens_on(&self, sockets: [OwnedFd; 2]) {
+        self.listeners.lock().expect(POISON).extend(sockets);
+    }
+
+    /// A place for one more connection; `None` where as many are served as may be.
+    pub(crate) fn place(self: &Arc<Server>) -> Option<Place> {
+        let before = self.connections.fetch_add(1, Ordering::AcqRel);
+        let place = Place(self.clone());
+        if before >= self.connections_max {
+            tracing::warn!(limit = self.connections_max, "refused a connection past the limit");
+            return None;
+        }
+        Some(place)
+    }
+
     /// It serves nothing any more, and may be started again.
     pub(crate) fn is_stopping(&self) -> bool {
         self.stopping.load(Ordering::Acquire)
@@ -262,34 +257,6 @@ impl Server {
         matches!(self.fragments.read().expect(POISON).get(instance), Some(Slot::Starting(_)))
     }
 
-    fn accept_all(self: &Arc<Server>, accept: impl Fn() -> io::Result<Stream>) {
-        while !self.stopping.load(Ordering::Acquire) {
-            match accept() {
-                Ok(stream) => self.accepted(stream),
-                Err(_) if self.stopping.load(Ordering::Acquire) => {}
-                Err(error) => {
-                    tracing::warn!(%error, "cannot accept a connection");
-                    if !is_shortage(&error) || !open_objects::make_room() {
-                        // A moment later somebody may have hung up.
-                        std::thread::sleep(Duration::from_millis(50));
-                    }
-                }
-            }
-        }
-    }
-
-    fn accepted(self: &Arc<Server>, stream: Stream) {
-        if self.connections.fetch_add(1, Ordering::AcqRel) >= self.connections_max {
-            self.connections.fetch_sub(1, Ordering::AcqRel);
-            tracing::warn!(limit = self.connections_max, "refused a connection past the limit");
-            return;
-        }
-        let place = Place(self.clone());
-        if let Err(error) = thread("data", move || serve(&place.0, stream)) {
-            tracing::warn!(%error, "no thread for a connection");
-        }
-    }
-
     fn status_of(&self, instance: &str) -> Option<FragmentStatus> {
         self.fragments.read().expect(POISON).get(instance).map(Slot::status)
     }
@@ -310,7 +277,14 @@ impl Server {
 }
 
 /// One of the connections that a node takes at once, until it is dropped.
-struct Place(Arc<Server>);
+pub(crate) struct Place(Arc<Server>);
+
+impl Place {
+    /// Who serves it.
+    pub(crate) fn server(&self) -> &Server {
+        &self.0
+    }
+}
 
 impl Drop for Place {
     fn drop(&mut self) {
@@ -320,7 +294,8 @@ impl Drop for Place {
 
 const POISON: &str = "no thread panics while it holds the list of fragments";
 
-fn thread(name: &str, body: impl FnOnce() + Send + 'static) -> io::Result<()> {
+/// Starts a thread that nobody waits for.
+pub(crate) fn thread(name: &str, body: impl FnOnce() + Send + 'static) -> io::Result<()> {
     std::thread::Builder::new().name(name.into()).spawn(body).map(drop)
 }
 

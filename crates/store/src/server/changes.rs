@@ -15,9 +15,9 @@ use std::time::Duration;
 
 use wire::control::{ApiError, Blame};
 use wire::data::hello::Key;
-use wire::node::{FRAGMENT_STARTING, FragmentSpec, FragmentStatus, Missing};
+use wire::node::{FragmentSpec, FragmentStatus, Missing};
 
-use super::slot::Slot;
+use super::slot::{Slot, unknown};
 use super::starting::Starting;
 use super::{POISON, Server, thread};
 use crate::copies::Copies;
@@ -87,21 +87,6 @@ impl Server {
         if let Some(key) = Key::from_hex(&spec.key).filter(|_| spec.peers.len() > 1) {
             let copies = Arc::new(Copies::new(folder, spec.index, key, terms.clone()));
             self.copies.write().expect(POISON).insert(instance.to_owned(), copies);
-        }
-    }
-
-    /// Shows that a fragment cannot be served. The log says so once, however often it is tried.
-    pub(super) fn refuse(&self, status: FragmentStatus, error: &FragmentError) {
-        let (instance, why) = (status.instance.clone(), error.to_string());
-        let advice = Some(error.advice().into_owned());
-        let refused = Slot::Broken(FragmentStatus { error: Some(why.clone()), advice, ..status });
-        let before = self.slots().insert(instance.clone(), refused);
-        if !matches!(before, Some(Slot::Broken(before)) if before.error.as_ref() == Some(&why)) {
-            tracing::error!(
-                instance,
-                error = error as &dyn std::error::Error,
-                "cannot serve a fragment; what is on disk is kept as it is"
-            );
         }
     }
 
@@ -245,36 +230,6 @@ impl Server {
             advice: "ask for less capacity, free some space, or choose another folder with --dir".into(),
         })
     }
-
-    pub(super) fn cannot(&self, code: &str, verb: &str, instance: &str, error: &FragmentError) -> ApiError {
-        ApiError {
-            code: code.into(),
-            blame: Blame::Site,
-            message: format!("node {} cannot {verb} its part of {instance}: {error}", self.node),
-            advice: "mend what the message names, then try again".into(),
-        }
-    }
-
-    pub(super) fn starting(&self, instance: &str) -> ApiError {
-        ApiError {
-            code: FRAGMENT_STARTING.into(),
-            blame: Blame::Site,
-            message: format!("node {} is still starting its part of {instance}", self.node),
-            advice: "try again: a long metadata log, or a slow disk, takes its time; the node's log says what it waits for"
-                .into(),
-        }
-    }
-
-    /// Why a fragment that is here is not served.
-    pub(super) fn broken(&self, instance: &str, why: &str, advice: Option<String>) -> ApiError {
-        let kept = "what is on disk is kept as it is";
-        ApiError {
-            code: "fragment_broken".into(),
-            blame: Blame::Site,
-            message: format!("node {} has a part of {instance} that it cannot serve: {why}", self.node),
-            advice: advice.map_or(kept.to_owned(), |advice| format!("{kept}: {advice}")),
-        }
-    }
 }
 
 /// Removes what a call has made that then failed. The error that its caller is told is the first.
@@ -286,9 +241,4 @@ fn undo(aside: &Path) {
             "cannot remove a fragment that could not be made; the next start removes it"
         );
     }
-}
-
-/// The status of a fragment of which nothing is known but its name.
-pub(super) fn unknown(instance: String) -> FragmentStatus {
-    FragmentStatus { instance, ..FragmentStatus::default() }
 }

@@ -9,8 +9,7 @@ use std::sync::Arc;
 use wire::control::ApiError;
 use wire::node::{FragmentSpec, FragmentStatus};
 
-use super::changes::unknown;
-use super::slot::Slot;
+use super::slot::{Slot, unknown};
 use super::{POISON, Server, thread};
 use crate::fragment::{Fragment, FragmentError, specification};
 use crate::terms::Terms;

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use wire::node::FragmentStatus;
 
-use crate::fragment::Fragment;
+use super::Server;
+use crate::fragment::{Fragment, FragmentError};
 
 pub(super) enum Slot {
     Served(Arc<Fragment>),
@@ -23,4 +24,26 @@ impl Slot {
             Slot::Starting(status) | Slot::Broken(status) | Slot::Replaced(status) => status.clone(),
         }
     }
+}
+
+impl Server {
+    /// Shows that a fragment cannot be served. The log says so once, however often it is tried.
+    pub(super) fn refuse(&self, status: FragmentStatus, error: &FragmentError) {
+        let (instance, why) = (status.instance.clone(), error.to_string());
+        let advice = Some(error.advice().into_owned());
+        let refused = Slot::Broken(FragmentStatus { error: Some(why.clone()), advice, ..status });
+        let before = self.slots().insert(instance.clone(), refused);
+        if !matches!(before, Some(Slot::Broken(before)) if before.error.as_ref() == Some(&why)) {
+            tracing::error!(
+                instance,
+                error = error as &dyn std::error::Error,
+                "cannot serve a fragment; what is on disk is kept as it is"
+            );
+        }
+    }
+}
+
+/// The status of a fragment of which nothing is known but its name.
+pub(super) fn unknown(instance: String) -> FragmentStatus {
+    FragmentStatus { instance, ..FragmentStatus::default() }
 }

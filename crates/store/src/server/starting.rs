@@ -25,8 +25,7 @@ use wire::data::hello::Key;
 use wire::node::{FragmentSpec, FragmentStatus};
 
 use self::lost::{ANSWER_WITHIN, Fetched, Home, Unfit};
-use super::changes::unknown;
-use super::slot::Slot;
+use super::slot::{Slot, unknown};
 use super::{POISON, Server, thread};
 use crate::copies::link::Place;
 use crate::fragment::{Fragment, FragmentError, metadata};

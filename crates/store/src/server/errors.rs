@@ -1,0 +1,41 @@
+//! What control is told where a fragment that it asks for cannot be had.
+
+use wire::control::{ApiError, Blame};
+use wire::node::FRAGMENT_STARTING;
+
+use super::Server;
+use crate::fragment::FragmentError;
+
+impl Server {
+    /// What it asks for cannot be done.
+    pub(super) fn cannot(&self, code: &str, verb: &str, instance: &str, error: &FragmentError) -> ApiError {
+        ApiError {
+            code: code.into(),
+            blame: Blame::Site,
+            message: format!("node {} cannot {verb} its part of {instance}: {error}", self.node),
+            advice: "mend what the message names, then try again".into(),
+        }
+    }
+
+    /// It is not known yet whether the fragment can be served.
+    pub(super) fn starting(&self, instance: &str) -> ApiError {
+        ApiError {
+            code: FRAGMENT_STARTING.into(),
+            blame: Blame::Site,
+            message: format!("node {} is still starting its part of {instance}", self.node),
+            advice: "try again: a long metadata log, or a slow disk, takes its time; the node's log says what it waits for"
+                .into(),
+        }
+    }
+
+    /// Why a fragment that is here is not served.
+    pub(super) fn broken(&self, instance: &str, why: &str, advice: Option<String>) -> ApiError {
+        let kept = "what is on disk is kept as it is";
+        ApiError {
+            code: "fragment_broken".into(),
+            blame: Blame::Site,
+            message: format!("node {} has a part of {instance} that it cannot serve: {why}", self.node),
+            advice: advice.map_or(kept.to_owned(), |advice| format!("{kept}: {advice}")),
+        }
+    }
+}
