@@ -17,18 +17,10 @@
 mod advice;
 mod connections;
 pub mod create;
-pub mod extents;
 pub mod metadata;
 mod mirrored;
-pub mod objects;
-pub mod open_objects;
-pub mod space;
 pub mod specification;
-mod sync_errors;
-mod syncing;
-pub mod verifier;
 pub mod volume;
-mod whole_sync;
 
 use std::collections::HashMap;
 use std::io;
@@ -44,15 +36,15 @@ use crate::image::VolumeError;
 use crate::integrity::{log::Place, sealer};
 use crate::mirror::replica::Replica;
 use crate::mirror::restore::RestoreError;
+use crate::objects::Objects;
+use crate::objects::space::Space;
 use crate::peers::Peers;
 use crate::shard::log::LogError;
 use crate::shard::{Expect, Shard};
 use crate::terms::Terms;
+use crate::verifier::Verifier;
 use connections::Connections;
 use metadata::home_of;
-use objects::Objects;
-use space::Space;
-use verifier::Verifier;
 
 /// Why a fragment cannot be served.
 #[derive(Debug, thiserror::Error)]

@@ -36,7 +36,7 @@ use std::sync::Arc;
 use log::Sums;
 use serde::{Deserialize, Serialize};
 
-use crate::fragment::extents::{BLOCK_BYTES, Extents};
+use crate::extents::{BLOCK_BYTES, Extents};
 
 /// Blocks whose sums are kept together: those of 1 MiB.
 pub const CHUNK_BLOCKS: u64 = 256;

@@ -8,13 +8,16 @@ mod copies;
 mod descriptors;
 mod doubt;
 mod errno;
+mod extents;
 mod formats;
 mod fragment;
 #[cfg(fuzzing)]
 pub mod fuzzing;
 pub mod image;
 mod integrity;
+mod measure;
 mod mirror;
+mod objects;
 mod peers;
 #[cfg(test)]
 mod schedules;
@@ -23,6 +26,7 @@ mod server;
 mod shard;
 mod sync;
 mod terms;
+mod verifier;
 
 pub use integrity::sealer::seal_after;
 pub use server::{OpenError, RunMover, Server};

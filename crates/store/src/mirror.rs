@@ -43,9 +43,9 @@ use wire::node::MirrorStatus;
 
 use crate::copies::link::Place;
 use crate::doubt::{Doubt, SILENT_MAX, WAIT_MAX};
-use crate::fragment::verifier::Verifier;
 use crate::shard::log::disk::Folder;
 use crate::shard::log::restore as alone;
+use crate::verifier::Verifier;
 pub use filling::start;
 use link::Link;
 use meetings::Meetings;

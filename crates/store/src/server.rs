@@ -1,5 +1,5 @@
-//! The storage role: every fragment of this node. How fragments come and go is in [`changes`]; how their connections are
-//! served, in [`crate::serve`].
+//! The storage role: every fragment of this node. How fragments come and go is in [`changes`]. Who serves their
+//! connections is above this.
 //!
 //! **Invariant:** a fragment whose connections are served has a slot that says so.
 
@@ -25,9 +25,9 @@ use wire::node::{FragmentStatus, FsckReport, FsckSpec, PartFiles, ScrubSpec, Scr
 
 use crate::copies::Copies;
 use crate::descriptors::Shares;
-use crate::fragment::verifier::{Verifier, sync_file_system};
 use crate::fragment::{Fragment, specification, volume};
 use crate::integrity::fsck;
+use crate::verifier::{Verifier, sync_file_system};
 use slot::Slot;
 
 /// How long a node that stops waits for the files of a volume to be closed.

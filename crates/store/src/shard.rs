@@ -42,7 +42,7 @@ use wire::data::{DirEntry, FileKind, Reply, Request, Time};
 use wire::node::NamespaceSpec;
 
 use crate::errno::errno_of;
-use crate::fragment::objects::Objects;
+use crate::objects::Objects;
 use crate::peers::Peers;
 pub use caller::Caller;
 use destroy::Destroyer;

@@ -5,8 +5,8 @@ use std::sync::PoisonError;
 
 use wire::node::{CopyStatus, FragmentSpec};
 
-use super::verifier::Verifier;
 use super::{Fragment, FragmentError, Namespace, create, places};
+use crate::verifier::Verifier;
 
 impl Fragment {
     /// How the metadata that has its home here is kept on another node.

@@ -7,14 +7,14 @@ use wire::control::VolumeKind;
 use wire::data::member::Role;
 use wire::node::{FragmentSpec, IntegrityStatus, MirrorStatus};
 
-use super::objects::Objects;
-use super::space::Space;
 use super::{Fragment, FragmentError, Namespace, create, volume};
 use crate::copies::link::Place;
 use crate::integrity::{log, sealer};
 use crate::mirror::primary::Primary;
 use crate::mirror::replica::{self, Replica};
 use crate::mirror::{self, Mirror};
+use crate::objects::Objects;
+use crate::objects::space::Space;
 use crate::shard::log::disk::DiskFolder;
 
 /// So many objects that are lost are named.

@@ -18,10 +18,10 @@ use std::path::{Path, PathBuf};
 
 use rustix::mount::UnmountFlags;
 
-use super::space::Space;
 use crate::image::{
     self, OVERHEAD_BYTES, VolumeError, available, detach, failed, mount, mounted, preallocate,
 };
+use crate::objects::space::Space;
 
 /// Room for folders and inodes of objects, beyond the capacity.
 const OBJECT_OVERHEAD_BYTES: u64 = 8 << 20;

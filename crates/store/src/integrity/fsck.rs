@@ -14,8 +14,8 @@ use wire::node::{
 
 use super::scrub;
 use crate::errno::errno_of;
-use crate::fragment::objects::Objects;
 use crate::fragment::{Fragment, Namespace};
+use crate::objects::Objects;
 use crate::shard::Shard;
 
 /// So many files of a part are named.

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use super::log::{SealLog, Sealed};
 use super::report::Fault;
 use super::{BLOCK, BLOCKS_MAX, CHUNK_BLOCKS, Seal, sum_of};
-use crate::fragment::extents::{BLOCK_BYTES, Extents, blocks_inside, blocks_touched};
+use crate::extents::{BLOCK_BYTES, Extents, blocks_inside, blocks_touched};
 
 /// An object that was changed in more pieces than this is summed anew as a whole.
 const PIECES_MAX: usize = 4096;

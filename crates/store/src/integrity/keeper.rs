@@ -19,8 +19,8 @@ use super::lost::{self, Lost};
 use super::report::Fault;
 use super::tick;
 use super::unverified::Unverified;
-use crate::fragment::extents::BLOCK_BYTES;
-use crate::fragment::objects::Measure;
+use crate::extents::BLOCK_BYTES;
+use crate::measure::Measure;
 
 /// See the module's words.
 #[derive(Debug)]

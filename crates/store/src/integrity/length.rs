@@ -9,7 +9,7 @@ use std::io;
 use super::guard::{Change, Guard, State};
 use super::report::Fault;
 use super::{BLOCKS_MAX, Seal};
-use crate::fragment::extents::{BLOCK_BYTES, Extents};
+use crate::extents::{BLOCK_BYTES, Extents};
 
 impl Seal {
     /// What is wrong with the length of an object of which nobody has changed more than the blocks `touched`.

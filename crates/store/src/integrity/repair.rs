@@ -17,7 +17,7 @@ use rustix::fs::{Timespec, Timestamps, UTIME_OMIT};
 use super::guard::{Guard, State};
 use super::report::Fault;
 use super::{BLOCK, CHUNK_BLOCKS, sum_of};
-use crate::fragment::extents::BLOCK_BYTES;
+use crate::extents::BLOCK_BYTES;
 
 impl Guard {
     /// Those of `blocks` that do not match their sums, as ranges of at most one chunk; with `all`, every one that has a

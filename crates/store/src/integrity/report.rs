@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use wire::data::message::UNKNOWN_BYTES;
 use wire::node::Damage;
 
-use crate::fragment::extents::BLOCK_BYTES;
+use crate::extents::BLOCK_BYTES;
 
 /// What is wrong with an object.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

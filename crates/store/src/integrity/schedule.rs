@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use super::{scrub, sealer};
-use crate::fragment::objects::Objects;
+use crate::objects::Objects;
 
 /// How often, and how fast.
 const EVERY: Duration = Duration::from_secs(7 * 24 * 3600);

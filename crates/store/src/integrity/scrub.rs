@@ -18,8 +18,9 @@ use self::findings::{known, pass_lost, pass_unsealed, repair, report, unverified
 use super::report::Fault;
 use super::schedule;
 use super::{BLOCK, CHUNK_BLOCKS, CHUNK_BYTES, Seal, sum_of};
-use crate::fragment::extents::BLOCK_BYTES;
-use crate::fragment::objects::{Objects, next_data};
+use crate::extents::BLOCK_BYTES;
+use crate::measure::next_data;
+use crate::objects::Objects;
 
 /// How fast, where who asks for it does not say, bytes a second: a part of what flash does.
 pub const ASKED_BYTES_PER_S: u64 = 256 << 20;

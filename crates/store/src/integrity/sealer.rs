@@ -16,8 +16,9 @@ use super::report::Fault;
 use super::schedule::Schedule;
 use super::scrub::Pace;
 use super::{BLOCK, CHUNK_BLOCKS, CHUNK_BYTES, ChunkRef, SUM_OF_ZEROS, Seal, sum_of};
-use crate::fragment::extents::{BLOCK_BYTES, Extents};
-use crate::fragment::objects::{Objects, measure, next_data};
+use crate::extents::{BLOCK_BYTES, Extents};
+use crate::measure::{measure, next_data};
+use crate::objects::Objects;
 
 /// How long an object is left alone before it is sealed: what is being written is not summed again and again.
 const REST: Duration = Duration::from_secs(10);

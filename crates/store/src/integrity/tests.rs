@@ -19,9 +19,9 @@ use wire::node::ScrubStatus;
 use super::log::Place;
 use super::schedule::Schedule;
 use super::scrub::{self, Pace};
-use crate::fragment::objects::Objects;
-use crate::fragment::space::Space;
-use crate::fragment::verifier::Verifier;
+use crate::objects::Objects;
+use crate::objects::space::Space;
+use crate::verifier::Verifier;
 
 const INO: u64 = 77;
 

@@ -22,7 +22,7 @@ mod tests {
     use std::fs::File;
 
     use super::*;
-    use crate::fragment::objects::measure;
+    use crate::measure::measure;
 
     #[test]
     fn what_changes_after_a_tick_was_passed_has_another_time() {

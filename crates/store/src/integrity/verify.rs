@@ -9,7 +9,7 @@ use super::guard::Guard;
 use super::log::Sums;
 use super::report::Fault;
 use super::{BLOCK, CHUNK_BLOCKS, SUM_OF_ZEROS, Seal, sum_of};
-use crate::fragment::extents::{BLOCK_BYTES, blocks_touched};
+use crate::extents::{BLOCK_BYTES, blocks_touched};
 
 /// What a read is compared with: taken before it, as a change may begin while it is under way.
 #[derive(Debug)]

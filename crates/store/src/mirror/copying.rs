@@ -13,7 +13,7 @@ use wire::data::message::AllocateMode;
 use wire::data::{PAYLOAD_BYTES_MAX, Reply, Request, Time};
 
 use super::filling::Filling;
-use crate::fragment::objects::Objects;
+use crate::objects::Objects;
 
 /// What the mirror has of an object.
 pub(super) struct There {

@@ -15,7 +15,7 @@ use super::progress::{Had, Note};
 use super::ranges::Held;
 use super::todo::{Queue, Todo};
 use super::{Mirror, POISON, Way, alone};
-use crate::fragment::objects::Objects;
+use crate::objects::Objects;
 
 /// How soon the mirror is looked for again: at first, and at most.
 const PAUSE_MIN: Duration = Duration::from_millis(20);

@@ -25,7 +25,7 @@ use super::copying::There;
 use super::filling::Filling;
 use super::link::Link;
 use super::progress::Had;
-use crate::fragment::objects::Objects;
+use crate::objects::Objects;
 
 /// Nobody but a person can decide.
 fn undecided(why: &str) -> io::Error {

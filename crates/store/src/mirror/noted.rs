@@ -12,7 +12,7 @@ use wire::data::Request;
 use super::filling::Filling;
 use super::progress::{Note, Progress, Way};
 use super::todo::Todo;
-use crate::fragment::objects::Objects;
+use crate::objects::Objects;
 
 /// Beyond so many they are not named.
 const MOST: usize = 20_000;

@@ -18,8 +18,8 @@ use serde::{Deserialize, Serialize};
 use wire::data::Reply;
 
 use crate::formats;
-use crate::fragment::objects::Objects;
-use crate::fragment::verifier::Verifier;
+use crate::objects::Objects;
+use crate::verifier::Verifier;
 
 /// One namespace's.
 #[derive(Debug)]

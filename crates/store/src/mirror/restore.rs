@@ -24,15 +24,15 @@ use super::meetings::{self, Meetings, Order};
 use super::taking::Taking;
 use crate::copies::link::Place;
 use crate::doubt::SILENT_MAX;
-use crate::fragment::objects::Objects;
-use crate::fragment::space::Space;
-use crate::fragment::verifier::{Verifier, sync_file_system};
 use crate::fragment::{Fragment, objects_of, places, volume};
 use crate::integrity::{log, lost};
+use crate::objects::Objects;
+use crate::objects::space::Space;
 use crate::peers::Peers;
 use crate::shard::log::disk::DiskFolder;
 use crate::shard::log::restore as alone;
 use crate::terms::Terms;
+use crate::verifier::{Verifier, sync_file_system};
 
 /// Why the objects are not there.
 #[derive(Debug, thiserror::Error)]

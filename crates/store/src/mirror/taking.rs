@@ -15,7 +15,7 @@ use wire::data::{PAYLOAD_BYTES_MAX, Reply, Request};
 use super::link::Link;
 use super::restore::RestoreError;
 use crate::copies::link::Place;
-use crate::fragment::objects::Objects;
+use crate::objects::Objects;
 
 /// What is taken by one connection.
 pub struct Taking {

@@ -10,7 +10,7 @@ use wire::data::Stream;
 use wire::data::connection::is_shortage;
 
 use super::serve;
-use crate::fragment::open_objects;
+use crate::objects::open_objects;
 use crate::server::{Server, thread};
 
 impl Server {

@@ -8,12 +8,12 @@ use wire::control::{Owner, VolumeKind};
 use wire::data::hello::Key;
 use wire::node::{FragmentSpec, NamespaceSpec, StorageAddress};
 
-use crate::fragment::objects::Objects;
-use crate::fragment::space::Space;
-use crate::fragment::verifier::Verifier;
 use crate::integrity::log::Place;
+use crate::objects::Objects;
+use crate::objects::space::Space;
 use crate::peers::Peers;
 use crate::terms::Terms;
+use crate::verifier::Verifier;
 
 /// Whose the namespace is.
 pub const OWNER: Owner = Owner { uid: 7, gid: 8 };

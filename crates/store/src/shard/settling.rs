@@ -22,7 +22,7 @@ use wire::data::{Reply, Request, Time};
 use super::Shard;
 use super::state::State;
 use super::tree::Inode;
-use crate::fragment::objects::Objects;
+use crate::objects::Objects;
 use crate::peers::Peers;
 
 /// How often it is looked whether there are sizes to be asked for. What a client measures is done sooner.

@@ -7,9 +7,9 @@ use std::io;
 use wire::node::Damage;
 
 use super::{LISTED_MAX, Pace, check, lock};
-use crate::fragment::objects::Objects;
 use crate::integrity::lost;
 use crate::integrity::report::Fault;
+use crate::objects::Objects;
 
 /// Repairs from the other copy what it can. What is still wrong, and in how many places it is not any more.
 pub(super) fn repair(

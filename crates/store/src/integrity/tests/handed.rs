@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use super::{INO, flip, open, scrubbed, seal};
-use crate::fragment::objects::{Objects, measure};
+use crate::measure::measure;
+use crate::objects::Objects;
 
 /// As an open through the kernel does it; whoever has it closes it again without a word.
 fn hand_out(objects: &Objects, ino: u64) {

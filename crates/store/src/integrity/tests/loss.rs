@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{INO, flip, open, scrubbed, seal, whole};
-use crate::fragment::objects::Objects;
 use crate::integrity::log::{Place, SealLog};
+use crate::objects::Objects;
 
 #[test]
 fn a_log_of_seals_that_is_cut_or_damaged_anywhere_raises_no_alarm() {

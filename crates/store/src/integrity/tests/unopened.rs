@@ -5,7 +5,7 @@ use std::os::unix::fs::symlink;
 use std::sync::Arc;
 
 use super::{open, seal, whole};
-use crate::fragment::objects::Objects;
+use crate::objects::Objects;
 
 fn write(objects: &Objects, ino: u64) {
     objects.write(ino, 0, &vec![7; 100_000]).unwrap();

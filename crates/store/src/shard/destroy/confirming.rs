@@ -14,7 +14,7 @@ use super::super::Shard;
 use super::super::record::Record;
 use super::PAUSE;
 use crate::errno::errno_of;
-use crate::fragment::objects::Objects;
+use crate::objects::Objects;
 use crate::peers::Peers;
 
 /// How seldom it is asked at most, where a node is away.

@@ -5,7 +5,7 @@ use wire::data::Attr;
 use super::super::acl::{self, Acl};
 use super::super::record::AttrChange;
 use super::{Body, Directory, Inode};
-use crate::fragment::extents::BLOCK_BYTES;
+use crate::extents::BLOCK_BYTES;
 
 impl Inode {
     /// What `stat` tells, as far as the tree knows it.

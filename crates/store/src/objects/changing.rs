@@ -8,7 +8,7 @@ use wire::data::Request;
 
 use super::admitted::Admitted;
 use super::{NO_MORE, Object, Objects};
-use crate::fragment::extents::BLOCK_BYTES;
+use crate::extents::BLOCK_BYTES;
 use crate::integrity::guard::{Change, Changing};
 
 impl Objects {

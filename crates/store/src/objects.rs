@@ -7,50 +7,53 @@
 //! An object that was never written does not exist and reads as empty. Open objects are kept in a bounded cache.
 //! Whether an object is what it was when it came to rest is [`crate::integrity`]'s to say.
 //!
-//! **Invariant:** every change of an object is announced to its [`Guard`] before it begins, and made on the mirror,
-//! too, where there is one ([`crate::mirror`]).
+//! **Invariant:** every change of an object is announced to its guard ([`crate::integrity::guard`]) before it begins,
+//! and made on the mirror, too, where there is one ([`crate::mirror`]).
 
 mod admitted;
-mod allocated;
+mod answers;
 mod changing;
 mod destroyed;
 mod doubted;
 mod handed;
-mod measure;
 mod mirrored;
+mod object;
+pub mod open_objects;
 mod opening;
 mod repairs;
 mod resting;
+pub mod space;
+mod sync_errors;
+mod syncing;
 mod syncs;
 mod taken;
+mod whole_sync;
 
-use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, MutexGuard};
 
 use rustix::fs::{FallocateFlags, Timestamps};
 use rustix::io::Errno;
 use wire::data::message::AllocateMode;
 use wire::data::{Request, Time};
 
-pub use self::measure::{Measure, measure, next_data};
-
 use self::admitted::Counted;
-use self::measure::extents_of;
-use super::extents::{Extents, blocks_inside, blocks_touched};
-use super::open_objects::{self, OpenObjects};
-use super::space::Space;
-use super::syncing::{Pending, Syncable, Syncs};
-use super::verifier::Verifier;
-use crate::integrity::guard::{Change, Guard};
+use self::object::Object;
+use self::open_objects::OpenObjects;
+use self::space::Space;
+use self::syncing::Syncs;
+use crate::extents::{Extents, blocks_inside, blocks_touched};
+use crate::integrity::guard::Change;
 use crate::integrity::keeper::Keeper;
 use crate::integrity::log::Place;
 use crate::integrity::other::OtherCopy;
 use crate::integrity::report::Fault;
+use crate::measure::{Measure, measure, next_data};
 use crate::mirror::Mirror;
+use crate::verifier::Verifier;
 
 /// The objects of one namespace on one fragment.
 #[derive(Debug)]
@@ -66,26 +69,6 @@ pub struct Objects {
     mirror: Option<Arc<Mirror>>,
     /// What is damaged is repaired from there.
     other: Option<Arc<dyn OtherCopy>>,
-}
-
-/// One object, open.
-#[derive(Debug)]
-pub struct Object {
-    file: File,
-    pending: Pending,
-    /// Kept only where we count.
-    extents: Mutex<Extents>,
-    guard: Arc<Guard>,
-}
-
-impl Syncable for Object {
-    fn file(&self) -> &File {
-        &self.file
-    }
-
-    fn pending(&self) -> &Pending {
-        &self.pending
-    }
 }
 
 impl Objects {

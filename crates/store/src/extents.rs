@@ -109,7 +109,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn extents_agree_with_a_set_of_blocks(steps in prop::collection::vec((any::<bool>(), 0u64..64, 0u64..20), 0..60)) {
+        fn extents_agree_with_a_set_of_blocks(
+            steps in prop::collection::vec((any::<bool>(), 0u64..64, 0u64..20), 0..60),
+        ) {
             let (mut extents, mut model) = (Extents::default(), BTreeSet::new());
             for (insert, start, len) in steps {
                 let range = start..start + len;
@@ -124,7 +126,8 @@ mod tests {
                     model.retain(|b| !range.contains(b));
                 }
                 prop_assert_eq!(extents.blocks(), model.len() as u64);
-                let touching = extents.ranges.iter().zip(extents.ranges.iter().skip(1)).any(|((_, end), (start, _))| end >= start);
+                let mut pairs = extents.ranges.iter().zip(extents.ranges.iter().skip(1));
+                let touching = pairs.any(|((_, end), (start, _))| end >= start);
                 prop_assert!(!touching);
             }
         }

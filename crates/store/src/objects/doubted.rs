@@ -6,7 +6,8 @@
 use std::io;
 use std::ops::Range;
 
-use super::{Measure, Objects};
+use super::Objects;
+use crate::measure::Measure;
 
 impl Objects {
     /// Whether nobody can say what of it is right: its checksums were lost, or it is not there.

@@ -1,16 +1,17 @@
 //! What the file system says of an object: its length, its times, and where it has data.
 
+mod allocated;
+
 use std::fs::File;
 use std::io;
 use std::ops::Range;
 
 use rustix::fs::SeekFrom;
 use rustix::io::Errno;
-use wire::data::{Reply, Time};
+use wire::data::Time;
 
-use super::Objects;
-use super::allocated::unwritten;
-use crate::fragment::extents::{Extents, blocks_touched};
+use self::allocated::unwritten;
+use crate::extents::{Extents, blocks_touched};
 
 /// What an object is like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,26 +24,6 @@ pub struct Measure {
     pub mtime: Time,
     /// Last change of any kind.
     pub ctime: Time,
-}
-
-impl Objects {
-    /// What `Measure` is answered with.
-    ///
-    /// # Errors
-    /// As [`Objects::measure`].
-    pub fn tell_measure(&self, ino: u64) -> io::Result<Reply> {
-        let nothing = Reply::Object { size: 0, mtime: Time::default(), blocks: 0 };
-        let told = |Measure { size, mtime, blocks, .. }| Reply::Object { size, mtime, blocks };
-        Ok(self.measure_judged(ino)?.map_or(nothing, told))
-    }
-
-    /// What `NextData` is answered with.
-    ///
-    /// # Errors
-    /// As [`Objects::next_data`].
-    pub fn tell_next_data(&self, ino: u64, offset: u64) -> io::Result<Reply> {
-        Ok(Reply::Range(self.next_data(ino, offset)?.map(|range| (range.start, range.end))))
-    }
 }
 
 /// Looks at it.

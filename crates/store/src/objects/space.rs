@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::io::Errno;
 
-use super::extents::BLOCK_BYTES;
+use crate::extents::BLOCK_BYTES;
 
 /// The space of one fragment.
 #[derive(Debug)]

@@ -13,8 +13,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 
 use super::sync_errors::SyncErrors;
-use super::verifier::Verifier;
 use super::whole_sync::WholeSync;
+use crate::verifier::Verifier;
 
 /// What is to be known of an open object's writes.
 #[derive(Debug, Default)]

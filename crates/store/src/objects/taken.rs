@@ -12,10 +12,11 @@ use rustix::fs::Advice;
 use wire::data::{Reply, Time};
 
 use super::admitted::Admitted;
-use super::{NO_MORE, Object, Objects, measure};
-use crate::fragment::extents::{BLOCK_BYTES, blocks_touched};
+use super::{NO_MORE, Object, Objects};
+use crate::extents::{BLOCK_BYTES, blocks_touched};
 use crate::integrity::guard::Change;
 use crate::integrity::repair::set_time;
+use crate::measure::measure;
 
 impl Objects {
     /// What there is of an object, and whether anybody knows what it should be.

@@ -70,8 +70,8 @@ impl Verifier {
         if before.as_ref().is_some_and(|before| before.verifier != verifier) {
             tracing::warn!(
                 path = %path.display(),
-                "the fragment was not stopped cleanly before its machine or its file system was: what was written to it and \
-                 not synced may be lost, and clients are told"
+                "the fragment was not stopped cleanly before its machine or its file system was: what was written to \
+                 it and not synced may be lost, and clients are told"
             );
         }
         let kept = Kept { verifier, boot_id, mounts, clean: false };
@@ -108,8 +108,8 @@ impl Verifier {
             Err(error) if matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded) => {
                 tracing::warn!(
                     path = %self.path.display(), %error,
-                    "no room for the fragment's commit verifier: after the next start clients are told that what they had \
-                     not synced may be lost"
+                    "no room for the fragment's commit verifier: after the next start clients are told that what they \
+                     had not synced may be lost"
                 );
                 disk::remove_file(&self.path)?;
                 disk::sync_names(&self.path)

@@ -7,9 +7,10 @@ use rustix::io::Errno;
 use wire::data::Time;
 
 use super::opening::with_room;
-use super::{Object, Objects, measure};
-use crate::fragment::space::Unseen;
+use super::space::Unseen;
+use super::{Object, Objects};
 use crate::integrity::guard::Change;
+use crate::measure::measure;
 
 /// An object up to this length is checked before it is handed out, bytes.
 const CHECKED_AT_ONCE_BYTES_MAX: u64 = 64 << 10;

@@ -13,7 +13,7 @@ use std::ops::Range;
 use std::sync::Mutex;
 
 use super::{Object, Objects, POISON};
-use crate::fragment::extents::Extents;
+use crate::extents::Extents;
 
 /// The blocks that are counted for each object.
 #[derive(Debug, Default)]

@@ -9,12 +9,12 @@ use std::sync::{Arc, Mutex};
 use rustix::io::Errno;
 use wire::data::connection::is_shortage;
 
-use super::{Object, Objects, extents_of};
-use crate::fragment::extents::{BLOCK_BYTES, Extents};
-use crate::fragment::open_objects;
-use crate::fragment::syncing::Pending;
+use super::syncing::Pending;
+use super::{Object, Objects, open_objects};
+use crate::extents::{BLOCK_BYTES, Extents};
 use crate::integrity::guard::Change;
 use crate::integrity::report::Fault;
+use crate::measure::extents_of;
 
 /// So many objects with unsynced writes are synced at once to be closed: in the background, or while somebody waits for
 /// room.

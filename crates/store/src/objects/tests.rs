@@ -1,5 +1,6 @@
 //! Objects, and the space that they take.
 
+use std::fs::File;
 use std::time::Duration;
 
 use super::*;

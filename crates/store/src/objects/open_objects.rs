@@ -7,7 +7,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
-use super::objects::Object;
+use super::object::Object;
 use super::syncing::Syncable;
 use crate::descriptors::Shares;
 

@@ -12,7 +12,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::sync::Arc;
 
 use super::{Object, Objects};
-use crate::fragment::extents::BLOCK_BYTES;
+use crate::extents::BLOCK_BYTES;
 use crate::integrity::other::{NotRead, OtherCopy};
 use crate::integrity::repair::set_time;
 use crate::integrity::report::Fault;
