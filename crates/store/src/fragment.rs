@@ -17,6 +17,7 @@
 mod advice;
 mod connections;
 pub mod create;
+pub mod fsck;
 pub mod metadata;
 mod mirrored;
 pub mod specification;
@@ -33,12 +34,13 @@ use wire::data::hello::Key;
 use wire::node::{FragmentSpec, FragmentStatus, NamespaceSpec};
 
 use crate::image::VolumeError;
-use crate::integrity::{log::Place, sealer};
+use crate::integrity::log::Place;
 use crate::mirror::replica::Replica;
 use crate::mirror::restore::RestoreError;
 use crate::objects::Objects;
 use crate::objects::space::Space;
 use crate::peers::Peers;
+use crate::scrub::sealer;
 use crate::shard::log::LogError;
 use crate::shard::{Expect, Shard};
 use crate::terms::Terms;

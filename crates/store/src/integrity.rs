@@ -5,13 +5,13 @@
 //! a durable note in the log, before the change can reach the disk. What nobody has touched since is still checked
 //! against the lifted seal's sums, and they go into the next one: a block that is damaged is never summed as it is.
 //!
-//! Owns the sums, the log and the checks; objects and their space are the fragment's, names the shard's.
+//! Owns the sums, the log and the checks of what is read. Sealing what is at rest is the objects' ([`crate::objects`]),
+//! which are above this; looking at all of them is the scrub's ([`crate::scrub`]).
 //!
 //! **Invariant:** a seal counts only for bytes that were durable when it was written and were not changed since: no
 //! crash turns honest data into an alarm, and no sums of old bytes vouch for new ones.
 
 pub mod closed;
-pub mod fsck;
 pub mod guard;
 pub mod keeper;
 pub mod known;
@@ -19,11 +19,9 @@ pub mod length;
 pub mod log;
 pub mod lost;
 pub mod other;
+pub mod pace;
 pub mod repair;
 pub mod report;
-pub mod schedule;
-pub mod scrub;
-pub mod sealer;
 pub mod tick;
 pub mod unverified;
 pub mod verify;
@@ -53,7 +51,7 @@ const BLOCKS_MAX: u64 = 1 << 51;
 const ZEROS: [u8; BLOCK] = [0; BLOCK];
 
 /// The checksum of a block of zeros.
-const SUM_OF_ZEROS: u32 = 0x98f9_4189;
+pub(crate) const SUM_OF_ZEROS: u32 = 0x98f9_4189;
 
 /// The checksum of a block, of which `bytes` are the first and zeros the rest: so a block at an object's end keeps its
 /// sum when the object grows.

@@ -21,6 +21,7 @@ mod objects;
 mod peers;
 #[cfg(test)]
 mod schedules;
+mod scrub;
 mod serve;
 mod server;
 mod shard;
@@ -28,5 +29,5 @@ mod sync;
 mod terms;
 mod verifier;
 
-pub use integrity::sealer::seal_after;
+pub use scrub::sealer::seal_after;
 pub use server::{OpenError, RunMover, Server};

@@ -22,6 +22,7 @@ pub mod open_objects;
 mod opening;
 mod repairs;
 mod resting;
+mod sealing;
 pub mod space;
 mod sync_errors;
 mod syncing;

@@ -25,8 +25,7 @@ use wire::node::{FragmentStatus, FsckReport, FsckSpec, PartFiles, ScrubSpec, Scr
 
 use crate::copies::Copies;
 use crate::descriptors::Shares;
-use crate::fragment::{Fragment, specification, volume};
-use crate::integrity::fsck;
+use crate::fragment::{Fragment, fsck, specification, volume};
 use crate::verifier::{Verifier, sync_file_system};
 use slot::Slot;
 

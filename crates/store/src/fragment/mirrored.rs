@@ -9,12 +9,13 @@ use wire::node::{FragmentSpec, IntegrityStatus, MirrorStatus};
 
 use super::{Fragment, FragmentError, Namespace, create, volume};
 use crate::copies::link::Place;
-use crate::integrity::{log, sealer};
+use crate::integrity::log;
 use crate::mirror::primary::Primary;
 use crate::mirror::replica::{self, Replica};
 use crate::mirror::{self, Mirror};
 use crate::objects::Objects;
 use crate::objects::space::Space;
+use crate::scrub::sealer;
 use crate::shard::log::disk::DiskFolder;
 
 /// So many objects that are lost are named.

@@ -13,7 +13,7 @@ use crate::extents::{BLOCK_BYTES, Extents};
 
 impl Seal {
     /// What is wrong with the length of an object of which nobody has changed more than the blocks `touched`.
-    pub(super) fn fault_of_length(&self, touched: &Extents, is: u64) -> Option<Fault> {
+    pub(crate) fn fault_of_length(&self, touched: &Extents, is: u64) -> Option<Fault> {
         let (was, last) = (self.length, self.last_block());
         // One that was cut off lacks a block that nobody touched, whatever comes after it.
         let untouched = if is < was { last..last + 1 } else { last..BLOCKS_MAX };

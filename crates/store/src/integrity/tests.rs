@@ -17,10 +17,10 @@ use wire::data::message::AllocateMode;
 use wire::node::ScrubStatus;
 
 use super::log::Place;
-use super::schedule::Schedule;
-use super::scrub::{self, Pace};
+use super::pace::Pace;
 use crate::objects::Objects;
 use crate::objects::space::Space;
+use crate::scrub::{self, schedule::Schedule};
 use crate::verifier::Verifier;
 
 const INO: u64 = 77;
@@ -78,7 +78,7 @@ fn a_week_is_counted_from_the_last_whole_scrub_and_not_from_the_start() {
     let is_scrubbed = || {
         let objects = Arc::new(open(folder.path()));
         objects.write(INO, 0, b"bytes").unwrap();
-        Schedule::of(&objects).turn(&objects, 0);
+        Schedule::of(&objects).turn(&objects, 0, Duration::from_secs(10));
         while scrub::status(&objects, 0).running {
             std::thread::sleep(Duration::from_millis(1));
         }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::integrity::other::NotRead;
-use crate::integrity::scrub::Pace;
+use crate::integrity::pace::Pace;
 
 fn open(folder: &tempfile::TempDir, space: Arc<Space>) -> Objects {
     let verifier = Verifier::open(folder.path(), &[folder.path().to_owned()]).unwrap();

@@ -4,8 +4,8 @@ use std::fs;
 use std::sync::Arc;
 
 use super::{flip, open, seal, whole};
-use crate::integrity::scrub;
 use crate::objects::Objects;
+use crate::scrub;
 
 fn write(objects: &Objects, ino: u64, len: usize) {
     objects.write(ino, 0, &vec![7; len]).unwrap();

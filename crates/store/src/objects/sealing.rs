@@ -1,36 +1,23 @@
-//! Seals objects that have come to rest: in the background, many at a time, with one sync where that does for all.
+//! Seals objects that have come to rest: many at a time, with one sync where that does for all.
 //!
 //! **Invariant:** what is sealed was durable before, and was not changed since its sums were made; sums of blocks that
 //! nobody touched are never made from what is there now.
 
+mod sums;
+
 use std::fs::File;
 use std::io;
-use std::ops::Range;
-use std::os::unix::fs::FileExt;
-use std::sync::{Arc, MutexGuard, OnceLock, Weak};
+use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
-use super::guard::{Guard, State};
-use super::log::{Begun, Sums};
-use super::report::Fault;
-use super::schedule::Schedule;
-use super::scrub::Pace;
-use super::{BLOCK, CHUNK_BLOCKS, CHUNK_BYTES, ChunkRef, SUM_OF_ZEROS, Seal, sum_of};
-use crate::extents::{BLOCK_BYTES, Extents};
-use crate::measure::{measure, next_data};
-use crate::objects::Objects;
-
-/// How long an object is left alone before it is sealed: what is being written is not summed again and again.
-const REST: Duration = Duration::from_secs(10);
-
-/// The same, where the process was told otherwise.
-static REST_OF_PROCESS: OnceLock<Duration> = OnceLock::new();
-
-/// How often objects at rest are looked for.
-const PERIOD: Duration = Duration::from_secs(1);
-
-/// Bytes a second that are read for sealing: most are in the page cache still.
-const BYTES_PER_S: u64 = 256 << 20;
+use super::Objects;
+use crate::extents::Extents;
+use crate::integrity::guard::{Guard, State};
+use crate::integrity::log::Begun;
+use crate::integrity::pace::Pace;
+use crate::integrity::report::Fault;
+use crate::integrity::{ChunkRef, Seal};
+use crate::measure::measure;
 
 /// Objects that share a sync.
 const BATCH: usize = 512;
@@ -50,53 +37,11 @@ struct Prepared {
     is_durable: bool,
 }
 
-/// Has objects of this process sealed when nobody changed them for `rest`: the first call counts.
-pub fn seal_after(rest: Duration) {
-    let _set = REST_OF_PROCESS.set(rest);
-}
-
-/// How long an object is left alone before it is sealed.
-pub fn rest() -> Duration {
-    REST_OF_PROCESS.get().copied().unwrap_or(REST)
-}
-
 /// What is known of an object that was sealed before.
 struct Known {
     base: Arc<Seal>,
     /// Blocks that `base` does not know any more.
     touched: Extents,
-}
-
-/// Starts the thread that seals what comes to rest. It ends when the objects are closed.
-pub fn start(objects: &Arc<Objects>, namespace: u32) {
-    let objects = Arc::downgrade(objects);
-    let run = move || run(&objects, namespace);
-    if let Err(error) = std::thread::Builder::new().name("sealer".into()).spawn(run) {
-        tracing::error!(%error, "no thread to seal objects: damage of their bytes will not be found");
-    }
-}
-
-fn run(objects: &Weak<Objects>, namespace: u32) {
-    let mut is_first = true;
-    let mut scrubs = None;
-    let mut failed = false;
-    loop {
-        std::thread::sleep(PERIOD.min(rest()));
-        let Some(objects) = objects.upgrade().filter(|objects| !objects.keeper().is_closed()) else { return };
-        let sealed = match is_first {
-            true => objects.adopt(),
-            false => Ok(()),
-        };
-        is_first = false;
-        let sealed = sealed.and_then(|()| objects.seal_idle(rest(), &mut Pace::new(Some(BYTES_PER_S))));
-        if let Err(error) = &sealed
-            && !failed
-        {
-            tracing::warn!(namespace, %error, "cannot seal objects: damage of their bytes will not be found");
-        }
-        failed = sealed.is_err();
-        scrubs.get_or_insert_with(|| Schedule::of(&objects)).turn(&objects, namespace);
-    }
 }
 
 impl Objects {
@@ -208,18 +153,7 @@ impl Objects {
             }
             return Ok(None);
         };
-        let file = match File::open(self.path(ino)) {
-            Ok(file) => file,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                self.keeper().settled(ino);
-                return Ok(None);
-            }
-            Err(error) => return Err(self.unopened(ino, error)),
-        };
-        if !self.is_closed(ino)? {
-            guard.rest_anew();
-            return Ok(None);
-        }
+        let Some(file) = self.open_at_rest(guard)? else { return Ok(None) };
         let begun = self.keeper().log.begin();
         let found = measure(&file).map_err(|error| self.unopened(ino, error))?;
         let same = handed.is_none_or(|was| was == (found.size, (found.ctime.seconds, found.ctime.nanos)));
@@ -252,51 +186,22 @@ impl Objects {
         Ok(Some(object))
     }
 
-    fn make_sums(&self, object: &mut Prepared, known: Option<&Known>, pace: &mut Pace) -> io::Result<()> {
-        let ino = object.guard.ino();
-        let mut buffer = Vec::new();
-        let mut index = 0;
-        while index * CHUNK_BYTES < object.length {
-            let blocks = index * CHUNK_BLOCKS..(index + 1) * CHUNK_BLOCKS;
-            let known_here = known.map_or(0, |known| known.touched.missing(blocks.clone()));
-            if known_here == 0 {
-                // What is a hole has no sums, and is zeros.
-                let data = next_data(&object.file, index * CHUNK_BYTES)
-                    .map_err(|error| Fault::of_read(ino, index * CHUNK_BYTES, error))?;
-                let next = data.map_or(u64::MAX, |data| data.start / CHUNK_BYTES);
-                if next > index {
-                    // What comes then may be known to have been more than a hole.
-                    index = if known.is_none() { next } else { index + 1 };
-                    if index == u64::MAX {
-                        break;
-                    }
-                    continue;
-                }
+    /// The file of an object that is to be sealed; `None` where it is gone, or somebody may still write to it.
+    fn open_at_rest(&self, guard: &Guard) -> io::Result<Option<File>> {
+        let ino = guard.ino();
+        let file = match File::open(self.path(ino)) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                self.keeper().settled(ino);
+                return Ok(None);
             }
-            let old = known.map(|known| known.base.sums(index)).transpose();
-            let old = old.map_err(|_| Fault::Sums { block: blocks.start }.error(ino))?;
-            let sums = match old {
-                Some(old) if known_here == CHUNK_BLOCKS => old.to_vec(),
-                old => {
-                    let sums = read_sums(&object.file, index, &mut buffer)
-                        .map_err(|error| Fault::of_read(ino, index * CHUNK_BYTES, error))?;
-                    pace.spent(buffer.len() as u64);
-                    object.keep_known(sums, blocks, known, old)
-                }
-            };
-            self.put(object, index, &sums)?;
-            index += 1;
+            Err(error) => return Err(self.unopened(ino, error)),
+        };
+        if !self.is_closed(ino)? {
+            guard.rest_anew();
+            return Ok(None);
         }
-        Ok(())
-    }
-
-    /// Writes a chunk's sums; those of zeros at its end are left out.
-    fn put(&self, object: &mut Prepared, index: u64, sums: &[u32]) -> io::Result<()> {
-        let len = sums.iter().rposition(|sum| *sum != SUM_OF_ZEROS).map_or(0, |last| last + 1);
-        if len > 0 {
-            object.chunks.push(self.keeper().log.write_sums(index, &sums[..len])?);
-        }
-        Ok(())
+        Ok(Some(file))
     }
 
     /// Those that are durable now. By descriptors of our own: an error that they are told is not kept from whoever
@@ -333,26 +238,6 @@ impl Objects {
     }
 }
 
-impl Prepared {
-    /// The sums of a chunk whose blocks have these now, but that known blocks keep theirs.
-    fn keep_known(
-        &mut self,
-        mut sums: Vec<u32>,
-        blocks: Range<u64>,
-        known: Option<&Known>,
-        old: Option<Sums>,
-    ) -> Vec<u32> {
-        let (Some(known), Some(old)) = (known, old) else { return sums };
-        for ((block, sum), was) in blocks.zip(&mut sums).zip(old) {
-            if *sum != was && known.touched.missing(block..block + 1) == 1 {
-                self.faults.push(Fault::Blocks { blocks: block..block + 1 });
-                *sum = was;
-            }
-        }
-        sums
-    }
-}
-
 /// What is to be sealed, if it is at rest: its version, what is known of it, and what it was like when it was handed
 /// out.
 #[expect(clippy::type_complexity, reason = "it is taken apart at once")]
@@ -365,23 +250,4 @@ fn snapshot(guard: &Guard, idle: Duration) -> Option<(u64, Option<Known>, Option
 /// The object's state, if nobody has changed it since it had this version, and nobody is about to.
 fn unchanged(guard: &Guard, version: u64) -> Option<MutexGuard<'_, State>> {
     guard.at_rest(Duration::ZERO).filter(|state| state.version == version)
-}
-
-/// The sums of what is there of a chunk now; `buffer` keeps its bytes.
-pub fn read_sums(file: &File, index: u64, buffer: &mut Vec<u8>) -> io::Result<Vec<u32>> {
-    buffer.resize(CHUNK_BYTES as usize, 0);
-    let mut done = 0;
-    while done < buffer.len() {
-        match file.read_at(&mut buffer[done..], index * CHUNK_BYTES + done as u64) {
-            Ok(0) => break,
-            Ok(read) => done += read,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    buffer.truncate(done);
-    debug_assert_eq!(BLOCK as u64, BLOCK_BYTES, "sums are of the blocks that are counted");
-    let mut sums: Vec<u32> = buffer.chunks(BLOCK).map(sum_of).collect();
-    sums.resize(CHUNK_BLOCKS as usize, SUM_OF_ZEROS);
-    Ok(sums)
 }

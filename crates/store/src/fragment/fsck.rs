@@ -12,10 +12,10 @@ use wire::node::{
     Damage, FsckReport, FsckSpec, Orphan, PartFiles, PartTrouble, ScrubSpec, ScrubStatus, Stray,
 };
 
-use super::scrub;
+use super::{Fragment, Namespace};
 use crate::errno::errno_of;
-use crate::fragment::{Fragment, Namespace};
 use crate::objects::Objects;
+use crate::scrub;
 use crate::shard::Shard;
 
 /// So many files of a part are named.

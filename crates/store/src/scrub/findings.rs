@@ -6,8 +6,9 @@ use std::io;
 
 use wire::node::Damage;
 
-use super::{LISTED_MAX, Pace, check, lock};
+use super::{LISTED_MAX, check, lock};
 use crate::integrity::lost;
+use crate::integrity::pace::Pace;
 use crate::integrity::report::Fault;
 use crate::objects::Objects;
 

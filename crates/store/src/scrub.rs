@@ -4,21 +4,25 @@
 //! The disk is read past the page cache, which may have what the disk does not, and is left as it is.
 
 mod findings;
+mod mark;
+pub mod schedule;
+pub mod sealer;
 
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use wire::node::ScrubStatus;
 
 use self::findings::{known, pass_lost, pass_unsealed, repair, report, unverified};
-use super::report::Fault;
-use super::schedule;
-use super::{BLOCK, CHUNK_BLOCKS, CHUNK_BYTES, Seal, sum_of};
 use crate::extents::BLOCK_BYTES;
+use crate::integrity::guard::Guard;
+use crate::integrity::pace::Pace;
+use crate::integrity::report::Fault;
+use crate::integrity::{BLOCK, CHUNK_BLOCKS, CHUNK_BYTES, Seal, sum_of};
 use crate::measure::next_data;
 use crate::objects::Objects;
 
@@ -30,29 +34,6 @@ const LISTED_MAX: usize = 10_000;
 
 /// Objects that are taken from the log of seals at once.
 const PAGE: usize = 256;
-
-/// Bounds how fast something goes on.
-#[derive(Debug)]
-pub struct Pace {
-    bytes_per_s: Option<u64>,
-    begun: Instant,
-    bytes: u64,
-}
-
-impl Pace {
-    /// So many bytes a second; `None`: no bound.
-    pub fn new(bytes_per_s: Option<u64>) -> Pace {
-        Pace { bytes_per_s: bytes_per_s.filter(|rate| *rate > 0), begun: Instant::now(), bytes: 0 }
-    }
-
-    /// Waits as long as these bytes may take.
-    pub fn spent(&mut self, bytes: u64) {
-        self.bytes += bytes;
-        let Some(rate) = self.bytes_per_s else { return };
-        let due = Duration::from_secs_f64(self.bytes as f64 / rate as f64);
-        std::thread::sleep(due.saturating_sub(self.begun.elapsed()));
-    }
-}
 
 /// Starts a scrub, if none runs; objects that were left alone for `idle` are sealed first. Tells how it stands.
 pub fn start(
@@ -91,7 +72,7 @@ fn run(objects: &Objects, namespace: u32, bytes_per_s: Option<u64>, idle: Durati
     let scrubbed = scrubbed.map(|()| pass_lost(objects, namespace));
     if scrubbed.is_ok() {
         objects.keeper().forget_healed();
-        schedule::note(objects);
+        mark::note(objects);
     }
     let scrubbed = scrubbed.and_then(|()| objects.keeper().known.save());
     let unverified = unverified(objects, namespace);
@@ -143,10 +124,7 @@ fn look(objects: &Objects, ino: u64, pace: &mut Pace) -> io::Result<(Vec<Fault>,
     let file = match open(&objects.path(ino)) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            // Whoever removes it takes it from the log first.
-            let was = objects.keeper().log.get(ino).map_or(0, |sealed| sealed.must_have());
-            let faults = (was > 0).then_some(Fault::Missing { was });
-            return Ok((faults.into_iter().collect(), 0));
+            return Ok((missing(objects, ino).into_iter().collect(), 0));
         }
         Err(error) => return Err(objects.unopened(ino, error)),
     };
@@ -178,9 +156,15 @@ fn look(objects: &Objects, ino: u64, pace: &mut Pace) -> io::Result<(Vec<Fault>,
     Ok((faults, bytes))
 }
 
+/// What is wrong where there is no object. Whoever removes one takes it from the log first.
+fn missing(objects: &Objects, ino: u64) -> Option<Fault> {
+    let was = objects.keeper().must_have(ino);
+    (was > 0).then_some(Fault::Missing { was })
+}
+
 fn check_chunk(
     file: &File,
-    guard: &super::guard::Guard,
+    guard: &Guard,
     seal: &Seal,
     index: u64,
     faults: &mut Vec<Fault>,
@@ -215,7 +199,7 @@ fn check_chunk(
 }
 
 /// Whether nobody can have changed the block since before it was read.
-fn is_unchanged(guard: &super::guard::Guard, seal: &Seal, block: u64) -> bool {
+fn is_unchanged(guard: &Guard, seal: &Seal, block: u64) -> bool {
     let state = guard.lock();
     state.knows(block).is_some_and(|base| std::ptr::eq(&**base, seal))
 }
