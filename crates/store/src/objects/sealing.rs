@@ -167,6 +167,7 @@ impl Objects {
             }
             return Ok(None);
         }
+        let is_as_sealed = |known: &Known| known.touched.blocks() == 0 && known.base.length == found.size;
         let mut object = Prepared {
             guard: guard.clone(),
             version,
@@ -178,9 +179,7 @@ impl Objects {
             faults: Vec::new(),
             // Space that was allocated beyond the end has no blocks that were touched, and a length that a power loss
             // takes back.
-            is_durable: known
-                .as_ref()
-                .is_some_and(|known| known.touched.blocks() == 0 && known.base.length == found.size),
+            is_durable: known.as_ref().is_some_and(is_as_sealed),
         };
         self.make_sums(&mut object, known.as_ref(), pace)?;
         Ok(Some(object))

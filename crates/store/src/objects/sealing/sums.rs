@@ -28,19 +28,15 @@ impl Objects {
         while index * CHUNK_BYTES < object.length {
             let blocks = index * CHUNK_BLOCKS..(index + 1) * CHUNK_BLOCKS;
             let known_here = known.map_or(0, |known| known.touched.missing(blocks.clone()));
-            if known_here == 0 {
-                // What is a hole has no sums, and is zeros.
-                let data = next_data(&object.file, index * CHUNK_BYTES)
-                    .map_err(|error| Fault::of_read(ino, index * CHUNK_BYTES, error))?;
-                let next = data.map_or(u64::MAX, |data| data.start / CHUNK_BYTES);
-                if next > index {
-                    // What comes then may be known to have been more than a hole.
-                    index = if known.is_none() { next } else { index + 1 };
-                    if index == u64::MAX {
-                        break;
-                    }
-                    continue;
+            if known_here == 0
+                && let Some(next) = object.beyond_hole(index)?
+            {
+                // What comes then may be known to have been more than a hole.
+                index = if known.is_none() { next } else { index + 1 };
+                if index == u64::MAX {
+                    break;
                 }
+                continue;
             }
             let old = known.map(|known| known.base.sums(index)).transpose();
             let old = old.map_err(|_| Fault::Sums { block: blocks.start }.error(ino))?;
@@ -70,6 +66,14 @@ impl Objects {
 }
 
 impl Prepared {
+    /// Where a chunk is a hole, which has no sums and is zeros: the next chunk that has data; `u64::MAX` if none has.
+    fn beyond_hole(&self, index: u64) -> io::Result<Option<u64>> {
+        let data = next_data(&self.file, index * CHUNK_BYTES)
+            .map_err(|error| Fault::of_read(self.guard.ino(), index * CHUNK_BYTES, error))?;
+        let next = data.map_or(u64::MAX, |data| data.start / CHUNK_BYTES);
+        Ok((next > index).then_some(next))
+    }
+
     /// The sums of a chunk whose blocks have these now, but that known blocks keep theirs.
     fn keep_known(
         &mut self,
