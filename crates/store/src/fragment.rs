@@ -17,9 +17,12 @@
 mod advice;
 mod connections;
 pub mod create;
+pub mod due;
+pub mod folders;
 pub mod fsck;
 pub mod metadata;
 mod mirrored;
+pub mod restore;
 pub mod specification;
 pub mod volume;
 
@@ -36,7 +39,7 @@ use wire::node::{FragmentSpec, FragmentStatus, NamespaceSpec};
 use crate::image::VolumeError;
 use crate::integrity::log::Place;
 use crate::mirror::replica::Replica;
-use crate::mirror::restore::RestoreError;
+use crate::mirror::restore_error::RestoreError;
 use crate::objects::Objects;
 use crate::objects::space::Space;
 use crate::peers::Peers;
@@ -46,7 +49,7 @@ use crate::shard::{Expect, Shard};
 use crate::terms::Terms;
 use crate::verifier::Verifier;
 use connections::Connections;
-use metadata::home_of;
+use folders::{home_of, objects_of, places};
 
 /// Why a fragment cannot be served.
 #[derive(Debug, thiserror::Error)]
@@ -273,22 +276,4 @@ impl Fragment {
             namespace.replica.iter().for_each(|replica| replica.objects().keeper().close());
         }
     }
-}
-
-/// Where the bytes of the fragment in `folder` are: what is lost with one of their file systems is lost to the
-/// fragment.
-pub(crate) fn places(folder: &Path, volume: VolumeKind) -> Vec<PathBuf> {
-    match volume {
-        VolumeKind::Directory => vec![folder.to_owned()],
-        VolumeKind::Image => vec![volume::mountpoint_of(folder), folder.to_owned()],
-    }
-}
-
-/// Where a namespace's objects are in the fragment below `folder`.
-pub(crate) fn objects_of(folder: &Path, volume: VolumeKind, namespace: u32) -> PathBuf {
-    let objects = match volume {
-        VolumeKind::Directory => folder.join("objects"),
-        VolumeKind::Image => volume::mountpoint_of(folder).join("objects"),
-    };
-    objects.join(namespace.to_string())
 }

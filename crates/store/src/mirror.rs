@@ -19,7 +19,7 @@ mod copying;
 mod filling;
 mod judging;
 mod lacking;
-mod link;
+pub mod link;
 mod meeting;
 pub mod meetings;
 mod noted;
@@ -27,8 +27,7 @@ pub mod primary;
 mod progress;
 pub mod ranges;
 pub mod replica;
-pub mod restore;
-mod taking;
+pub mod restore_error;
 mod todo;
 
 use std::io;

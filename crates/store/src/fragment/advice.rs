@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use wire::advice::TOKEN;
 
 use super::FragmentError;
-use crate::mirror::restore::RestoreError;
+use crate::mirror::restore_error::RestoreError;
 use crate::shard::log::LogError;
 use crate::shard::log::restore::is_lost;
 

@@ -10,10 +10,9 @@ use std::path::Path;
 use wire::control::VolumeKind;
 use wire::node::{FragmentSpec, Missing, NamespaceSpec};
 
-use super::metadata::home_of;
-use super::mirrored::mirror_of;
-use super::{FragmentError, objects_of, specification, volume};
-use crate::mirror::restore::{self, Due};
+use super::due::{self, Due};
+use super::folders::{self, home_of, mirror_of, objects_of};
+use super::{FragmentError, specification, volume};
 use crate::mirror::{meetings, replica};
 use crate::shard::Shard;
 
@@ -38,7 +37,7 @@ pub fn fragment(folder: &Path, spec: &FragmentSpec) -> Result<(), FragmentError>
         }
     }
     if due != Due::Nothing {
-        restore::note(&making, due)
+        due::note(&making, due)
             .map_err(|cause| FragmentError::io("note the restoration of", folder, cause))?;
     }
     specification::write(&making, spec)?;
@@ -61,15 +60,15 @@ pub fn namespace(folder: &Path, spec: &FragmentSpec, namespace: &NamespaceSpec) 
         return Ok(());
     }
     let home = home_of(folder, namespace.id);
-    make_folders(&home)?;
+    folders::make(&home)?;
     Ok(Shard::begin(&home, namespace)?)
 }
 
 /// Makes the folders for its objects.
 fn objects(folder: &Path, spec: &FragmentSpec, namespace: &NamespaceSpec) -> Result<(), FragmentError> {
-    make_folders(&objects_of(folder, spec.volume, namespace.id))?;
+    folders::make(&objects_of(folder, spec.volume, namespace.id))?;
     if spec.mirrored {
-        make_folders(&mirror_of(folder, spec.volume, namespace.id))?;
+        folders::make(&mirror_of(folder, spec.volume, namespace.id))?;
         replica::create(folder, namespace.id)
             .and_then(|()| meetings::create(&meetings::path_of(folder, namespace.id)))
             .map_err(|cause| FragmentError::io("make the note of the mirror in", folder, cause))?;
@@ -84,13 +83,4 @@ fn objects(folder: &Path, spec: &FragmentSpec, namespace: &NamespaceSpec) -> Res
 pub fn remove(aside: &Path) -> Result<(), FragmentError> {
     volume::remove(aside)?;
     disk::discard(aside).map_err(|cause| FragmentError::io("remove", aside, cause))
-}
-
-/// Makes the folder and the one that it is in.
-pub(super) fn make_folders(path: &Path) -> Result<(), FragmentError> {
-    let above = path.parent().expect("both are below the fragment's folder");
-    for folder in [above, path] {
-        disk::make_folder(folder).map_err(|cause| FragmentError::io("create", folder, cause))?;
-    }
-    Ok(())
 }

@@ -1,11 +1,12 @@
 //! The metadata of the namespaces that have their home in a fragment: where it is, and how it is kept.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::PoisonError;
 
 use wire::node::{CopyStatus, FragmentSpec};
 
-use super::{Fragment, FragmentError, Namespace, create, places};
+use super::folders::places;
+use super::{Fragment, FragmentError, Namespace};
 use crate::verifier::Verifier;
 
 impl Fragment {
@@ -45,17 +46,4 @@ pub fn may_have_lost(folder: &Path, spec: &FragmentSpec) -> Result<(), FragmentE
     opened
         .and_then(|verifier| verifier.draw_anew())
         .map_err(|cause| FragmentError::io("keep the commit verifier in", folder, cause))
-}
-
-/// Makes the folder of a namespace's metadata, which is gone.
-///
-/// # Errors
-/// [`FragmentError::Io`].
-pub fn make_home(home: &Path) -> Result<(), FragmentError> {
-    create::make_folders(home)
-}
-
-/// Where the metadata of a namespace is that has its home in the fragment below `folder`.
-pub fn home_of(folder: &Path, namespace: u32) -> PathBuf {
-    folder.join("namespaces").join(namespace.to_string())
 }

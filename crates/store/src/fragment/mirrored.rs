@@ -1,13 +1,12 @@
 //! A fragment whose objects another node keeps as well, and which keeps those of another fragment.
 
-use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError};
 
-use wire::control::VolumeKind;
 use wire::data::member::Role;
 use wire::node::{FragmentSpec, IntegrityStatus, MirrorStatus};
 
-use super::{Fragment, FragmentError, Namespace, create, volume};
+use super::folders::{self, mirror_of};
+use super::{Fragment, FragmentError, Namespace};
 use crate::copies::link::Place;
 use crate::integrity::log;
 use crate::mirror::primary::Primary;
@@ -20,15 +19,6 @@ use crate::shard::log::disk::DiskFolder;
 
 /// So many objects that are lost are named.
 const LOST_MAX: usize = 100;
-
-/// Where the mirror of another fragment's objects is in the fragment below `folder`.
-pub fn mirror_of(folder: &Path, volume: VolumeKind, namespace: u32) -> PathBuf {
-    let mirror = match volume {
-        VolumeKind::Directory => folder.join("mirror"),
-        VolumeKind::Image => volume::mountpoint_of(folder).join("mirror"),
-    };
-    mirror.join(namespace.to_string())
-}
 
 /// The space of a fragment in a volume. Where the mirror of another is in it, too, the volume does not say which of
 /// them takes how much of it.
@@ -47,7 +37,7 @@ impl Fragment {
             Place::at(&self.spec, one.home, who, self.key.clone(), &self.terms)
         });
         let notes = self.folder.join("mirrored").join(namespace.to_string());
-        create::make_folders(&notes)?;
+        folders::make(&notes)?;
         let opened = DiskFolder::open(&notes).and_then(|folder| {
             Mirror::new((place, home, self.spec.index), Arc::new(folder), self.verifier.clone())
         });

@@ -1,31 +1,30 @@
 //! A fragment that takes the place of one that is lost: its objects are what the mirror of the lost one has. Which
 //! objects are lost is noted, as the mirror's seals and the metadata have it ([`crate::integrity::lost`]).
 //!
-//! ```text
-//! FRAGMENT/restoring    from before the fragment has its name, until all objects are there, or noted as lost, durably:
-//!                       empty, or what an operator accepts ([`Due`])
-//! ```
-//!
 //! **Invariant:** nobody is served by a fragment that is not whole yet, and no object is taken from a mirror that lacks
 //! something that it has not noted.
+
+mod taking;
 
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rustix::io::Errno;
-use serde::{Deserialize, Serialize};
 use wire::control::VolumeKind;
 use wire::data::hello::Key;
 use wire::data::message::UNKNOWN_BYTES;
-use wire::node::{FragmentSpec, Missing, NamespaceSpec};
+use wire::node::{FragmentSpec, NamespaceSpec};
 
-use super::meetings::{self, Meetings, Order};
-use super::taking::Taking;
+use self::taking::Taking;
+use super::due::{self, Due};
+use super::folders::{objects_of, places};
+use super::{Fragment, volume};
 use crate::copies::link::Place;
 use crate::doubt::SILENT_MAX;
-use crate::fragment::{Fragment, objects_of, places, volume};
 use crate::integrity::{log, lost};
+use crate::mirror::meetings::{self, Meetings, Order};
+use crate::mirror::restore_error::RestoreError;
 use crate::objects::Objects;
 use crate::objects::space::Space;
 use crate::peers::Peers;
@@ -33,112 +32,6 @@ use crate::shard::log::disk::DiskFolder;
 use crate::shard::log::restore as alone;
 use crate::terms::Terms;
 use crate::verifier::{Verifier, sync_file_system};
-
-/// Why the objects are not there.
-#[derive(Debug, thiserror::Error)]
-pub enum RestoreError {
-    /// The node with the mirror may answer later.
-    #[error("the mirror on node {node} cannot be read: {cause}; it is tried again until it can")]
-    Away {
-        /// Where the mirror is.
-        node: String,
-        /// Why not.
-        cause: io::Error,
-    },
-    /// The node with the metadata may answer later.
-    #[error("which files are lost cannot be asked of node {node}: {cause}; it is tried again until it can")]
-    HomeAway {
-        /// The namespace's home.
-        node: String,
-        /// Why not.
-        cause: io::Error,
-    },
-    /// Nobody knows what the mirror does not have.
-    #[error(
-        "the mirror on node {node} lacks changes that were answered, and so does not take the place of what is lost"
-    )]
-    Lacking {
-        /// Where the mirror is.
-        node: String,
-    },
-    /// What is here is older than the mirror, and does not give its place to it.
-    #[error(
-        "the part of the buffer here is older than its mirror on node {node}, as if an old copy of its folder had been \
-         put back: neither is put over the other"
-    )]
-    Older {
-        /// Where the mirror is.
-        node: String,
-    },
-    /// Something here failed.
-    #[error("cannot restore from the mirror on node {node}: {cause}")]
-    Here {
-        /// Where the mirror is.
-        node: String,
-        /// Why not.
-        cause: io::Error,
-    },
-}
-
-/// What is still to be taken from other nodes, before a fragment is served.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Due {
-    /// Nothing.
-    Nothing,
-    /// Objects and names: they are known to be there, or which objects are not.
-    Everything,
-    /// Names: nobody knows what the mirror lacks, and all objects are lost.
-    Names,
-    /// The same, as the copy has them, although it may lack what was confirmed.
-    AcceptedNames,
-}
-
-impl Due {
-    /// Where a fragment is made so.
-    pub fn of(missing: Missing) -> Due {
-        match missing {
-            Missing::Refused | Missing::Made => Due::Nothing,
-            Missing::Restored => Due::Everything,
-            Missing::NamesRestored => Due::Names,
-            Missing::NamesAccepted => Due::AcceptedNames,
-        }
-    }
-
-    /// Whether all objects of a fragment, which is mirrored or is not, are lost.
-    pub fn loses_objects(self, mirrored: bool) -> bool {
-        match self {
-            Due::Nothing => false,
-            Due::Everything => !mirrored,
-            Due::Names | Due::AcceptedNames => true,
-        }
-    }
-}
-
-fn note_of(folder: &Path) -> PathBuf {
-    folder.join("restoring")
-}
-
-/// Notes durably what is still to be taken from other nodes for the fragment below `folder`.
-///
-/// # Errors
-/// The file system's.
-pub fn note(folder: &Path, due: Due) -> io::Result<()> {
-    disk::replace(&note_of(folder), &serde_json::to_vec(&due)?)
-}
-
-/// What that is.
-///
-/// # Errors
-/// It cannot be told.
-pub fn due(folder: &Path) -> io::Result<Due> {
-    match disk::read(&note_of(folder))? {
-        None => Ok(Due::Nothing),
-        // As it was noted before there was anything else.
-        Some(text) if text.is_empty() => Ok(Due::Everything),
-        Some(text) => Ok(serde_json::from_slice(&text)?),
-    }
-}
 
 /// Whether what the fragment `spec` below `folder` has of its objects is older than the mirror, which then is noted to
 /// take its place. The mirror's node is asked, which may be starting, too.
@@ -167,7 +60,7 @@ pub fn look(folder: &Path, spec: &FragmentSpec, terms: &Arc<Terms>) -> Result<bo
             "this part of a buffer is older than its mirror, as if an old copy of its folder had been put back: it is \
              filled from the mirror"
         );
-        note(folder, Due::Everything).map_err(here)?;
+        due::note(folder, Due::Everything).map_err(here)?;
     }
     Ok(is_older)
 }
@@ -193,7 +86,7 @@ fn notes_beside(path: &Path) -> io::Result<DiskFolder> {
 /// # Errors
 /// [`RestoreError`]; it can be done again.
 pub fn run(folder: &Path, spec: &FragmentSpec, terms: &Arc<Terms>) -> Result<(), RestoreError> {
-    if due(folder).map_err(here)?.loses_objects(spec.mirrored) {
+    if due::of(folder).map_err(here)?.loses_objects(spec.mirrored) {
         return note_lost(folder, spec, terms);
     }
     for (namespace, place) in mirrors(spec, terms) {
@@ -204,7 +97,7 @@ pub fn run(folder: &Path, spec: &FragmentSpec, terms: &Arc<Terms>) -> Result<(),
         Meetings::up_to(taking.meeting).begin_note(&meetings::path_of(folder, namespace.id)).map_err(here)?;
         let objects = open(folder, spec, namespace, taking.verifier).map_err(here)?;
         let lost = taking.all(&objects, (&namespace.layout, meant))?;
-        lost::note(&lost::path_of(&seals_of(folder, namespace.id)), &lost).map_err(here)?;
+        lost::note(&lost_of(folder, spec, namespace.id), &lost).map_err(here)?;
     }
     finish(folder, spec).map_err(here)
 }
@@ -231,12 +124,12 @@ fn note_lost(folder: &Path, spec: &FragmentSpec, terms: &Arc<Terms>) -> Result<(
         let noted = Meetings::up_to(found.meeting)
             .begin_note(&path)
             .and_then(|()| note_alone(&path))
-            .and_then(|()| lost::note(&lost::path_of(&seals_of(folder, namespace.id)), &had));
+            .and_then(|()| lost::note(&lost_of(folder, spec, namespace.id), &had));
         noted.map_err(|cause| RestoreError::Here { node: place.node(), cause })?;
     }
     for namespace in spec.namespaces.iter().filter(|namespace| namespace.home != spec.index) {
         let meant = meant_elsewhere(spec, namespace, terms)?;
-        lost::note(&lost::path_of(&seals_of(folder, namespace.id)), &meant).map_err(here)?;
+        lost::note(&lost_of(folder, spec, namespace.id), &meant).map_err(here)?;
     }
     Ok(())
 }
@@ -279,7 +172,7 @@ pub fn note_own_lost(folder: &Path, fragment: &Fragment, had_mirror: bool) -> Re
                     || shard.is_meant_by_others(spec.index, *ino)
             });
         }
-        lost::note(&lost::path_of(&seals_of(folder, id)), &meant).map_err(here)?;
+        lost::note(&lost_of(folder, spec, id), &meant).map_err(here)?;
     }
     finish(folder, spec).map_err(here)
 }
@@ -300,8 +193,9 @@ fn here(cause: io::Error) -> RestoreError {
     RestoreError::Here { node: "of the fragment itself".into(), cause }
 }
 
-fn seals_of(folder: &Path, namespace: u32) -> PathBuf {
-    folder.join("sums").join(format!("{namespace}.log"))
+/// Where it is noted which of a namespace's objects are lost.
+fn lost_of(folder: &Path, spec: &FragmentSpec, namespace: u32) -> PathBuf {
+    lost::path_of(&log::Place::of(folder, spec, namespace).path)
 }
 
 /// The objects, before anybody is served. The fragment goes on with the verifier of the lost one where nothing of what
@@ -332,7 +226,5 @@ fn finish(folder: &Path, spec: &FragmentSpec) -> io::Result<()> {
         sync_file_system(&volume::mountpoint_of(folder))?;
     }
     sync_file_system(folder)?;
-    let note = note_of(folder);
-    disk::remove_file(&note)?;
-    disk::sync_names(&note)
+    due::done(folder)
 }

@@ -7,7 +7,7 @@ use wire::data::{Reply, Request};
 
 use super::link::Link;
 use super::meetings::{self, Meetings, Order};
-use super::restore::RestoreError;
+use super::restore_error::RestoreError;
 use super::{Mirror, POISON};
 
 impl Mirror {

@@ -23,8 +23,10 @@ impl Server {
             code: FRAGMENT_STARTING.into(),
             blame: Blame::Site,
             message: format!("node {} is still starting its part of {instance}", self.node),
-            advice: "try again: a long metadata log, or a slow disk, takes its time; the node's log says what it waits for"
-                .into(),
+            advice:
+                "try again: a long metadata log, or a slow disk, takes its time; the node's log says what it \
+                     waits for"
+                    .into(),
         }
     }
 

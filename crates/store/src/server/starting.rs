@@ -28,8 +28,9 @@ use self::lost::{ANSWER_WITHIN, Fetched, Home, Unfit};
 use super::slot::{Slot, unknown};
 use super::{POISON, Server, thread};
 use crate::copies::link::Place;
-use crate::fragment::{Fragment, FragmentError, metadata};
-use crate::mirror::{self, restore::Due, restore::RestoreError};
+use crate::fragment::due::{self, Due};
+use crate::fragment::{self, Fragment, FragmentError, folders, metadata};
+use crate::mirror::restore_error::RestoreError;
 use crate::shard::log::{self, restore};
 use crate::terms::Terms;
 
@@ -63,13 +64,13 @@ impl Starting {
         terms: &Arc<Terms>,
     ) -> Option<Starting> {
         let key = Key::from_hex(&spec.key)?;
-        let due = mirror::restore::due(folder).unwrap_or(Due::Everything);
+        let due = due::of(folder).unwrap_or(Due::Everything);
         let at_home = spec.namespaces.iter().filter(|namespace| namespace.home == spec.index);
         let homes: Vec<Home> = at_home
             .filter_map(|namespace| {
                 let place = Place::of(spec, namespace.id, key.clone(), terms)?;
                 let is_accepted = due == Due::AcceptedNames;
-                Some(Home { path: metadata::home_of(folder, namespace.id), place, is_accepted })
+                Some(Home { path: folders::home_of(folder, namespace.id), place, is_accepted })
             })
             .collect();
         let (instance, folder) = (instance.to_owned(), folder.to_owned());
@@ -93,7 +94,7 @@ impl Starting {
             // The mirror is not spoken to before all that is lost is noted.
             let alone = FragmentSpec { mirrored: false, ..self.spec.clone() };
             let fragment = Fragment::open(&self.folder, alone, &self.terms)?;
-            let noted = mirror::restore::note_own_lost(&self.folder, &fragment, self.spec.mirrored);
+            let noted = fragment::restore::note_own_lost(&self.folder, &fragment, self.spec.mirrored);
             // What was noted is read at the next opening.
             fragment.close();
             drop(fragment);
@@ -170,7 +171,7 @@ impl Server {
     /// Takes the objects from the mirror. Clients wait meanwhile, unless that cannot be.
     fn take_objects(&self, starting: &Starting) {
         while self.is_wanted(&starting.instance) {
-            let taken = mirror::restore::run(&starting.folder, &starting.spec, &starting.terms);
+            let taken = fragment::restore::run(&starting.folder, &starting.spec, &starting.terms);
             if self.taken(starting, taken) {
                 return;
             }

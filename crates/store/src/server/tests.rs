@@ -6,7 +6,8 @@ use wire::node::{FragmentSpec, NamespaceSpec};
 
 use super::starting::Starting;
 use super::*;
-use crate::mirror::restore::{self, RestoreError};
+use crate::fragment::due::{self, Due};
+use crate::mirror::restore_error::RestoreError;
 
 fn spec(namespaces: &[u32]) -> FragmentSpec {
     let namespace = |id: &u32| NamespaceSpec {
@@ -63,7 +64,7 @@ fn a_fragment_that_is_removed_while_its_objects_are_fetched_does_not_come_back()
     let server = Server::open(dir.path().into(), "n0".into()).unwrap();
     server.create_fragment(&spec(&[0])).unwrap();
     let folder = dir.path().join("i1");
-    restore::note(&folder, restore::Due::Everything).unwrap();
+    due::note(&folder, Due::Everything).unwrap();
     let terms = server.terms(&folder, &spec(&[0])).unwrap();
     let starting = Starting::of("i1", &folder, &spec(&[0]), &terms).unwrap();
     server.delete_fragment("i1").unwrap();

@@ -12,9 +12,9 @@ use rustix::io::Errno;
 use wire::data::message::UNKNOWN_BYTES;
 use wire::data::{PAYLOAD_BYTES_MAX, Reply, Request};
 
-use super::link::Link;
-use super::restore::RestoreError;
 use crate::copies::link::Place;
+use crate::mirror::link::Link;
+use crate::mirror::restore_error::RestoreError;
 use crate::objects::Objects;
 
 /// What is taken by one connection.

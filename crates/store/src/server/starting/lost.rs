@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::copies::link::Place;
-use crate::fragment::{FragmentError, metadata};
+use crate::fragment::{FragmentError, folders};
 use crate::shard::log::disk::Folder;
 use crate::shard::log::mark::Mark;
 use crate::shard::log::{self, LogError, restore};
@@ -106,9 +106,9 @@ impl Fetched<'_> {
         let (home, lost) = (self.home, self.lost);
         let folder = match log::folder(&home.path) {
             Ok(folder) => folder,
-            Err(_) => metadata::make_home(&home.path)
-                .and_then(|()| Ok(log::folder(&home.path)?))
-                .map_err(Unfit::Yet)?,
+            Err(_) => {
+                folders::make(&home.path).and_then(|()| Ok(log::folder(&home.path)?)).map_err(Unfit::Yet)?
+            }
         };
         let node = home.place.node();
         let origin = PathBuf::from(format!("on node {node}"));

@@ -6,7 +6,8 @@
 use std::time::Instant;
 
 use super::{PATIENCE, PAUSE, Server, Starting};
-use crate::mirror::restore::{RestoreError, look};
+use crate::fragment::restore::look;
+use crate::mirror::restore_error::RestoreError;
 
 impl Server {
     /// Takes the objects from the mirror where they are lost, or older here. Whether the fragment may be opened then.

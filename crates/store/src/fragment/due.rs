@@ -1,0 +1,82 @@
+//! What a fragment that takes the place of one that is lost has still to take from other nodes.
+//!
+//! ```text
+//! FRAGMENT/restoring    from before the fragment has its name, until all objects are there, or noted as lost, durably:
+//!                       empty, or what an operator accepts ([`Due`])
+//! ```
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use wire::node::Missing;
+
+/// What is still to be taken from other nodes, before a fragment is served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Due {
+    /// Nothing.
+    Nothing,
+    /// Objects and names: they are known to be there, or which objects are not.
+    Everything,
+    /// Names: nobody knows what the mirror lacks, and all objects are lost.
+    Names,
+    /// The same, as the copy has them, although it may lack what was confirmed.
+    AcceptedNames,
+}
+
+impl Due {
+    /// Where a fragment is made so.
+    pub fn of(missing: Missing) -> Due {
+        match missing {
+            Missing::Refused | Missing::Made => Due::Nothing,
+            Missing::Restored => Due::Everything,
+            Missing::NamesRestored => Due::Names,
+            Missing::NamesAccepted => Due::AcceptedNames,
+        }
+    }
+
+    /// Whether all objects of a fragment, which is mirrored or is not, are lost.
+    pub fn loses_objects(self, mirrored: bool) -> bool {
+        match self {
+            Due::Nothing => false,
+            Due::Everything => !mirrored,
+            Due::Names | Due::AcceptedNames => true,
+        }
+    }
+}
+
+fn note_of(folder: &Path) -> PathBuf {
+    folder.join("restoring")
+}
+
+/// Notes durably what is still to be taken from other nodes for the fragment below `folder`.
+///
+/// # Errors
+/// The file system's.
+pub fn note(folder: &Path, due: Due) -> io::Result<()> {
+    disk::replace(&note_of(folder), &serde_json::to_vec(&due)?)
+}
+
+/// What that is for the fragment below `folder`.
+///
+/// # Errors
+/// It cannot be told.
+pub fn of(folder: &Path) -> io::Result<Due> {
+    match disk::read(&note_of(folder))? {
+        None => Ok(Due::Nothing),
+        // As it was noted before there was anything else.
+        Some(text) if text.is_empty() => Ok(Due::Everything),
+        Some(text) => Ok(serde_json::from_slice(&text)?),
+    }
+}
+
+/// Nothing is any more, durably.
+///
+/// # Errors
+/// The file system's.
+pub fn done(folder: &Path) -> io::Result<()> {
+    let note = note_of(folder);
+    disk::remove_file(&note)?;
+    disk::sync_names(&note)
+}

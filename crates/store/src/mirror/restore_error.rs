@@ -1,0 +1,49 @@
+//! Why a mirror does not take the place of what is lost.
+
+use std::io;
+
+/// Why the objects are not there.
+#[derive(Debug, thiserror::Error)]
+pub enum RestoreError {
+    /// The node with the mirror may answer later.
+    #[error("the mirror on node {node} cannot be read: {cause}; it is tried again until it can")]
+    Away {
+        /// Where the mirror is.
+        node: String,
+        /// Why not.
+        cause: io::Error,
+    },
+    /// The node with the metadata may answer later.
+    #[error("which files are lost cannot be asked of node {node}: {cause}; it is tried again until it can")]
+    HomeAway {
+        /// The namespace's home.
+        node: String,
+        /// Why not.
+        cause: io::Error,
+    },
+    /// Nobody knows what the mirror does not have.
+    #[error(
+        "the mirror on node {node} lacks changes that were answered, and so does not take the place of what is lost"
+    )]
+    Lacking {
+        /// Where the mirror is.
+        node: String,
+    },
+    /// What is here is older than the mirror, and does not give its place to it.
+    #[error(
+        "the part of the buffer here is older than its mirror on node {node}, as if an old copy of its folder had been \
+         put back: neither is put over the other"
+    )]
+    Older {
+        /// Where the mirror is.
+        node: String,
+    },
+    /// Something here failed.
+    #[error("cannot restore from the mirror on node {node}: {cause}")]
+    Here {
+        /// Where the mirror is.
+        node: String,
+        /// Why not.
+        cause: io::Error,
+    },
+}
