@@ -14,7 +14,6 @@
 //! **Invariant:** of several connections for one namespace only the last that began a copy writes.
 
 pub mod connection;
-pub mod link;
 
 use std::collections::HashMap;
 use std::io;
@@ -28,8 +27,8 @@ use wire::data::hello::Key;
 use wire::data::member::Member;
 
 use crate::errno::errno_of;
-use crate::mirror::replica;
-use crate::shard::log::disk::{DiskFolder, Folder, LogFile};
+use crate::log_folder::{DiskFolder, Folder, LogFile};
+use crate::replica;
 use crate::shard::log::mark::Mark;
 use crate::shard::log::{DRAFT, NAME};
 use crate::terms::Terms;

@@ -8,7 +8,7 @@
 //! FRAGMENTS/i3/sums/0.log                    checksums of namespace 0's objects here
 //! FRAGMENTS/i3/objects/0/ab/00…12ab          objects, in a plain folder
 //! FRAGMENTS/i3/volume/objects/0/ab/00…12ab   objects, in a volume
-//! FRAGMENTS/i3/mirror…                       what it keeps of another fragment's objects: see [`crate::mirror::replica`]
+//! FRAGMENTS/i3/mirror…                       what it keeps of another fragment's objects: see [`crate::replica`]
 //! FRAGMENTS/i3/mirrored/0                    whether its own objects of namespace 0 have changes that their mirror lacks
 //! ```
 //!
@@ -38,11 +38,11 @@ use wire::node::{FragmentSpec, FragmentStatus, NamespaceSpec};
 
 use crate::image::VolumeError;
 use crate::integrity::log::Place;
-use crate::mirror::replica::Replica;
 use crate::mirror::restore_error::RestoreError;
 use crate::objects::Objects;
 use crate::objects::space::Space;
 use crate::peers::Peers;
+use crate::replica::Replica;
 use crate::scrub::sealer;
 use crate::shard::log::LogError;
 use crate::shard::{Expect, Shard};

@@ -4,6 +4,7 @@
 
 #![expect(unreachable_pub, reason = "its items are older than the lint; what is touched says `pub(crate)`")]
 
+mod alone;
 mod copies;
 mod descriptors;
 mod doubt;
@@ -15,10 +16,13 @@ mod fragment;
 pub mod fuzzing;
 pub mod image;
 mod integrity;
+mod link;
+mod log_folder;
 mod measure;
 mod mirror;
 mod objects;
 mod peers;
+mod replica;
 #[cfg(test)]
 mod schedules;
 mod scrub;

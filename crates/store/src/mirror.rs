@@ -26,7 +26,6 @@ mod noted;
 pub mod primary;
 mod progress;
 pub mod ranges;
-pub mod replica;
 pub mod restore_error;
 mod todo;
 
@@ -40,10 +39,10 @@ use rustix::io::Errno;
 use wire::data::{Reply, Request};
 use wire::node::MirrorStatus;
 
-use crate::copies::link::Place;
+use crate::alone;
 use crate::doubt::{Doubt, SILENT_MAX, WAIT_MAX};
-use crate::shard::log::disk::Folder;
-use crate::shard::log::restore as alone;
+use crate::link::Place;
+use crate::log_folder::Folder;
 use crate::verifier::Verifier;
 pub use filling::start;
 use link::Link;

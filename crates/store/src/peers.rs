@@ -14,7 +14,7 @@ use wire::data::outage::{self, Outage, Verdict};
 use wire::data::{Connection, Reply, Request};
 use wire::node::{FragmentSpec, StorageAddress};
 
-use crate::copies::link::Place;
+use crate::link::Place;
 use crate::terms::Terms;
 
 const PAUSE: Duration = Duration::from_millis(100);

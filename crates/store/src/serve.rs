@@ -19,7 +19,7 @@ use wire::data::{Connection, PAYLOAD_BYTES_MAX, Request, Stream, Time};
 use crate::copies;
 use crate::errno::errno_of;
 use crate::fragment::{Fragment, Namespace};
-use crate::mirror::replica::Replica;
+use crate::replica::Replica;
 use crate::server::Server;
 
 /// How long a stranger may take for the whole handshake.

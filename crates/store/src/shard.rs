@@ -42,12 +42,12 @@ use wire::data::{DirEntry, FileKind, Reply, Request, Time};
 use wire::node::NamespaceSpec;
 
 use crate::errno::errno_of;
+use crate::log_folder::Folder;
 use crate::objects::Objects;
 use crate::peers::Peers;
 pub use caller::Caller;
 use destroy::Destroyer;
 use log::LogError;
-use log::disk::Folder;
 use names::NewInode;
 use record::Record;
 pub use second::Behind;

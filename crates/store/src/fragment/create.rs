@@ -13,7 +13,8 @@ use wire::node::{FragmentSpec, Missing, NamespaceSpec};
 use super::due::{self, Due};
 use super::folders::{self, home_of, mirror_of, objects_of};
 use super::{FragmentError, specification, volume};
-use crate::mirror::{meetings, replica};
+use crate::mirror::meetings;
+use crate::replica;
 use crate::shard::Shard;
 
 /// Makes the fragment `spec` in `folder`, where nothing is, or an empty folder. All but its name is durable then.

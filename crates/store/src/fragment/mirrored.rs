@@ -7,15 +7,15 @@ use wire::node::{FragmentSpec, IntegrityStatus, MirrorStatus};
 
 use super::folders::{self, mirror_of};
 use super::{Fragment, FragmentError, Namespace};
-use crate::copies::link::Place;
 use crate::integrity::log;
+use crate::link::Place;
+use crate::log_folder::DiskFolder;
 use crate::mirror::primary::Primary;
-use crate::mirror::replica::{self, Replica};
 use crate::mirror::{self, Mirror};
 use crate::objects::Objects;
 use crate::objects::space::Space;
+use crate::replica::{self, Replica};
 use crate::scrub::sealer;
-use crate::shard::log::disk::DiskFolder;
 
 /// So many objects that are lost are named.
 const LOST_MAX: usize = 100;

@@ -7,8 +7,8 @@ use rustix::io::Errno;
 use wire::data::hello::HelloError;
 use wire::data::{Connection, Reply, Request};
 
-use crate::copies::link::Place;
 use crate::doubt::SILENT_MAX;
+use crate::link::Place;
 
 /// An open connection. An answer that does not come in time ends it.
 pub struct Link {

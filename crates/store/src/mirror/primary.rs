@@ -5,8 +5,8 @@
 use std::sync::{Mutex, PoisonError};
 
 use super::link::Link;
-use crate::copies::link::Place;
 use crate::integrity::other::{NotRead, OtherCopy};
+use crate::link::Place;
 
 /// Where it is, and a connection to it.
 pub struct Primary {

@@ -5,7 +5,7 @@ use wire::data::hello::Key;
 use wire::node::{FragmentSpec, Missing, StorageAddress};
 
 use super::*;
-use crate::shard::log::disk::DiskFolder;
+use crate::log_folder::DiskFolder;
 use crate::terms::Terms;
 
 /// The mirror of a fragment, on a node that nobody reaches; what is noted of it is in `notes`.

@@ -5,7 +5,7 @@ use std::io;
 use rustix::io::Errno;
 use wire::data::{Reply, Request};
 
-use crate::mirror::replica::Replica;
+use crate::replica::Replica;
 
 /// Does what is asked.
 ///

@@ -20,7 +20,6 @@
 //! **Invariant:** a sync counts only for the log that it was of; what it confirmed is in every file that may have the
 //! log's name after a power loss.
 
-pub mod disk;
 mod draft;
 pub mod format;
 mod growth;
@@ -36,7 +35,7 @@ use std::sync::Arc;
 use rustix::io::Errno;
 
 use super::record::Entry;
-use disk::{DiskFolder, Folder, LogFile};
+use crate::log_folder::{DiskFolder, Folder, LogFile};
 pub use draft::{DRAFT, Draft};
 use format::{Reader, VERSION};
 pub use growth::{Extent, Growth};

@@ -6,7 +6,7 @@
 //!   ^  |        |
 //!   |  |        +-- the connection breaks, the log is replaced: another copy is begun
 //!   +--+-- a sync waited in vain, and control knows if it is to ([`Doubt`]): alone. It and those that follow are
-//!          confirmed by this node's log only, which is noted durably before ([`restore::note_alone`]), until a copy
+//!          confirmed by this node's log only, which is noted durably before ([`crate::alone`]), until a copy
 //!          has all of that
 //! ```
 //!
@@ -23,10 +23,11 @@ use std::time::{Duration, Instant};
 use rustix::io::Errno;
 
 use super::Shard;
-use super::log::disk::Folder;
 use super::log::{Extent, Growth, Log, LogError, NAME, restore};
-use crate::copies::link::{Found, Place};
+use crate::alone;
 use crate::doubt::{Doubt, SILENT_MAX, WAIT_MAX};
+use crate::link::{Found, Place};
+use crate::log_folder::Folder;
 pub(super) use shipping::start;
 
 /// How long before that control is to hear of it.
@@ -119,7 +120,7 @@ impl Second {
     /// # Errors
     /// [`LogError::Io`]: it is not known whether this node was alone.
     pub fn new(place: Place, home: Arc<dyn Folder>, log: &Log) -> Result<Arc<Second>, LogError> {
-        let notes = restore::is_alone(&*home).and_then(|alone| Ok((alone, restore::is_accepted(&*home)?)));
+        let notes = alone::is_alone(&*home).and_then(|alone| Ok((alone, restore::is_accepted(&*home)?)));
         let (alone, accepted) = notes.map_err(|cause| LogError::Io {
             operation: "look for the notes beside",
             path: home.path_of(NAME),
@@ -174,7 +175,7 @@ impl Second {
     /// The errno of making the note: without it the copy, which is older, could take the log's place.
     fn go_on_alone(&self, mut progress: MutexGuard<'_, Progress>) -> io::Result<()> {
         progress.noted = true;
-        restore::note_alone(&*self.home, true).inspect_err(|error| {
+        alone::note_alone(&*self.home, true).inspect_err(|error| {
             let path = self.path();
             tracing::error!(path = %path.display(), %error, "cannot note that the metadata log has one copy");
         })?;
@@ -201,7 +202,7 @@ impl Second {
         if progress.noted && progress.synced >= progress.wanted {
             // Who goes on alone again makes the note again.
             progress.alone = false;
-            match restore::note_alone(&*self.home, false) {
+            match alone::note_alone(&*self.home, false) {
                 Ok(()) => {
                     progress.noted = false;
                     let (path, node) = (self.path(), self.place.node());

@@ -17,7 +17,6 @@ use wire::node::NamespaceSpec;
 use super::caller::Caller;
 use super::followed::Followed;
 use super::locks::Locks;
-use super::log::disk::Folder;
 use super::log::{self, Log, LogError};
 use super::now;
 use super::record::{AttrChange, Entry, InodeRecord, Kind, Origin, Record};
@@ -26,6 +25,7 @@ use super::tree::Tree;
 use super::unconfirmed::Unconfirmed;
 use super::unsettled::Unsettled;
 use crate::errno::errno_of;
+use crate::log_folder::Folder;
 pub use replayed::Replayed;
 
 /// Inode numbers that are set aside at once: a power loss costs as many of 2^64, and one sync of the log is needed for

@@ -12,7 +12,7 @@ use rustix::io::Errno;
 use wire::data::message::UNKNOWN_BYTES;
 use wire::data::{PAYLOAD_BYTES_MAX, Reply, Request};
 
-use crate::copies::link::Place;
+use crate::link::Place;
 use crate::mirror::link::Link;
 use crate::mirror::restore_error::RestoreError;
 use crate::objects::Objects;

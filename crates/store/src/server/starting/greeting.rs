@@ -11,7 +11,7 @@ use wire::data::member::Role;
 
 use super::lost::ANSWER_WITHIN;
 use super::{PATIENCE, PAUSE, Starting};
-use crate::copies::link::{Place, keeper_of};
+use crate::link::{Place, keeper_of};
 
 impl Starting {
     /// Asks all once. The one that keeps its mirror is waited for, as it may be starting, too; a home asks for the copy

@@ -7,9 +7,10 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::copies::link::Place;
+use crate::alone;
 use crate::fragment::{FragmentError, folders};
-use crate::shard::log::disk::Folder;
+use crate::link::Place;
+use crate::log_folder::Folder;
 use crate::shard::log::mark::Mark;
 use crate::shard::log::{self, LogError, restore};
 
@@ -50,7 +51,7 @@ impl Home {
     /// Notes beside the log how far it was synced, for all that the other node knows.
     pub(super) fn ask(&self, folder: &dyn Folder) -> Result<(), String> {
         let failed = |error: &dyn std::fmt::Display| format!("node {}: {error}", self.place.node());
-        let is_alone = restore::is_alone(folder).map_err(|error| failed(&error))?;
+        let is_alone = alone::is_alone(folder).map_err(|error| failed(&error))?;
         if is_alone || restore::is_accepted(folder).map_err(|error| failed(&error))? {
             // It knows less than this node, or of what is given up.
             return Ok(());
@@ -73,7 +74,7 @@ impl Home {
 
     /// The copy, and up to which entry the other node knows the log to have been synced.
     fn ask_for_copy(&self) -> Result<(u64, Vec<u8>), Why> {
-        let alone = log::folder(&self.path).map_or(Ok(false), |folder| restore::is_alone(&*folder));
+        let alone = log::folder(&self.path).map_or(Ok(false), |folder| alone::is_alone(&*folder));
         if alone.map_err(|error| Why::Yet(format!("cannot look whether it may: {error}")))? {
             let why = "this node has confirmed changes while that one was away, which it lacks";
             return Err(Why::Never(why.to_owned()));

@@ -3,8 +3,8 @@
 use std::io;
 use std::sync::Arc;
 
-use super::disk::{Folder, LogFile};
 use super::format::{self, Reader};
+use crate::log_folder::{Folder, LogFile};
 use crate::shard::record::{Entry, Record};
 
 /// The name of a log that is not finished.

@@ -12,7 +12,7 @@
 use std::io;
 
 use super::super::record::{Entry, Record};
-use super::disk::LogFile;
+use crate::log_folder::LogFile;
 
 const MAGIC: &[u8; 8] = b"FRBYMETA";
 

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread::Thread;
 
-use super::disk::LogFile;
+use crate::log_folder::LogFile;
 
 /// How far a log goes.
 #[derive(Clone, Debug)]

@@ -10,7 +10,7 @@
 use std::io;
 use std::sync::Arc;
 
-use super::disk::{Folder, LogFile};
+use crate::log_folder::{Folder, LogFile};
 
 const NAME: &str = "meta.mark";
 const MAGIC: &[u8; 8] = b"FRBYMARK";

@@ -11,7 +11,7 @@ use std::io;
 use rustix::io::Errno;
 
 use super::super::record::Purpose;
-use super::disk::LogFile;
+use crate::log_folder::LogFile;
 
 /// Bytes kept: some ten thousand names can be removed that hold no space themselves.
 const RESERVE_BYTES: u64 = 4 << 20;

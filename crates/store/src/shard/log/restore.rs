@@ -1,8 +1,6 @@
-//! Putting the copy of a log in the place of one that is lost, and knowing when it must not be: the note that this
-//! node has confirmed changes alone, without its copy.
+//! Putting the copy of a log in the place of one that is lost. When it must not be, [`crate::alone`] knows.
 //!
 //! ```text
-//! NAMESPACE/meta.alone      from before the first change is confirmed that the copy may lack, until it has all of them
 //! NAMESPACE/meta.accepted   a copy has taken the place of the log that may lack what was confirmed: an operator has
 //!                           accepted that
 //! NAMESPACE/meta.log.lost   what a copy has taken the place of: kept, for whoever wants to look
@@ -13,35 +11,13 @@
 use std::io;
 use std::path::Path;
 
-use super::disk::Folder;
 use super::mark::Mark;
 use super::scan::scan;
 use super::{DRAFT, LogError, NAME, OPEN, OPEN_FOLDER, io_error};
+use crate::log_folder::Folder;
 
-const ALONE: &str = "meta.alone";
 const ACCEPTED: &str = "meta.accepted";
 const LOST: &str = "meta.log.lost";
-
-/// Whether this node has confirmed what the copy of the log may lack.
-///
-/// # Errors
-/// The errno of what failed: it is not known.
-pub fn is_alone(folder: &dyn Folder) -> io::Result<bool> {
-    Ok(disk::if_there(folder.open(ALONE))?.is_some())
-}
-
-/// Notes durably whether that is so.
-///
-/// # Errors
-/// The errno of what failed.
-pub fn note_alone(folder: &dyn Folder, alone: bool) -> io::Result<()> {
-    if alone {
-        folder.create(ALONE)?;
-    } else {
-        disk::if_there(folder.remove(ALONE))?;
-    }
-    folder.sync()
-}
 
 /// Whether the log was once a copy that may have lacked what was confirmed.
 ///

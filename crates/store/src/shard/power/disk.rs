@@ -11,8 +11,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use rustix::io::Errno;
 
-use super::super::log::disk::{Folder, LogFile};
 use super::super::log::format::PAGE_BYTES;
+use crate::log_folder::{Folder, LogFile};
 
 /// What the disk does at one of its operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

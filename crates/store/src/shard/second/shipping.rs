@@ -8,7 +8,7 @@ use wire::data::PAYLOAD_BYTES_MAX;
 use wire::data::hello::HelloError;
 
 use super::{Second, Shard};
-use crate::copies::link::Link;
+use crate::link::Link;
 use crate::shard::log::Extent;
 
 /// How long changes wait for company before they are shipped.
