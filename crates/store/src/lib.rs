@@ -10,6 +10,7 @@ mod descriptors;
 mod doubt;
 mod errno;
 mod extents;
+mod filling;
 mod formats;
 mod fragment;
 #[cfg(fuzzing)]

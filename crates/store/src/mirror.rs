@@ -15,9 +15,7 @@
 
 mod asked;
 mod connections;
-mod copying;
-mod filling;
-mod judging;
+mod filled;
 mod lacking;
 pub mod link;
 mod meeting;
@@ -27,7 +25,7 @@ pub mod primary;
 mod progress;
 pub mod ranges;
 pub mod restore_error;
-mod todo;
+pub(crate) mod todo;
 
 use std::io;
 use std::ops::Range;
@@ -44,9 +42,10 @@ use crate::doubt::{Doubt, SILENT_MAX, WAIT_MAX};
 use crate::link::Place;
 use crate::log_folder::Folder;
 use crate::verifier::Verifier;
-pub use filling::start;
 use link::Link;
 use meetings::Meetings;
+pub(crate) use noted::LACKING_MAX;
+pub(crate) use progress::{Had, Note};
 use progress::{Progress, Way};
 use ranges::{Held, Ranges};
 

@@ -7,11 +7,12 @@ use wire::node::{FragmentSpec, IntegrityStatus, MirrorStatus};
 
 use super::folders::{self, mirror_of};
 use super::{Fragment, FragmentError, Namespace};
+use crate::filling;
 use crate::integrity::log;
 use crate::link::Place;
 use crate::log_folder::DiskFolder;
+use crate::mirror::Mirror;
 use crate::mirror::primary::Primary;
-use crate::mirror::{self, Mirror};
 use crate::objects::Objects;
 use crate::objects::space::Space;
 use crate::replica::{self, Replica};
@@ -71,7 +72,7 @@ impl Fragment {
     /// Begins to find the mirrors: their node may be asked while this fragment is served.
     pub(super) fn start_mirrors(&self, namespace: u32, objects: &Arc<Objects>) -> Result<(), FragmentError> {
         let Some(mirror) = objects.mirror() else { return Ok(()) };
-        mirror::start(objects, mirror).map_err(|cause| {
+        filling::start(objects, mirror).map_err(|cause| {
             let place = self.folder.join("mirrored").join(namespace.to_string());
             FragmentError::io("start the thread for the mirror of", &place, cause)
         })

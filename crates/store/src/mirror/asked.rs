@@ -85,7 +85,7 @@ impl Mirror {
     }
 
     /// The next of these objects to be judged.
-    pub(super) fn next_to_judge(&self, left: &mut BTreeSet<u64>) -> Option<u64> {
+    pub(crate) fn next_to_judge(&self, left: &mut BTreeSet<u64>) -> Option<u64> {
         let mut progress = self.lock();
         let asked = progress.asked.first.iter().find(|ino| left.contains(ino)).copied();
         // What neither node has, and what was judged before, is waited for in vain.
@@ -101,7 +101,7 @@ impl Mirror {
     }
 
     /// All of them were.
-    pub(super) fn judged_all(&self) {
+    pub(crate) fn judged_all(&self) {
         let mut progress = self.lock();
         self.all_judged.store(true, Ordering::Release);
         progress.asked.first.clear();

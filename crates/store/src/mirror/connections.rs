@@ -53,12 +53,12 @@ impl Mirror {
     }
 
     /// Why it is not whole.
-    pub(super) fn note_trouble(&self, why: String) {
+    pub(crate) fn note_trouble(&self, why: String) {
         self.lock().trouble = Some(why);
     }
 
     /// The connection of the one who fills is over.
-    pub(super) fn lost(&self, error: &io::Error) {
+    pub(crate) fn lost(&self, error: &io::Error) {
         let epoch = self.lock().epoch;
         self.broke(epoch, error);
         self.note_trouble(told(error));

@@ -15,7 +15,7 @@ impl Mirror {
     ///
     /// # Errors
     /// The connection's; it cannot be noted; this fragment is older than its mirror, and is not used from now on.
-    pub(super) fn meet(&self, link: &mut Link) -> io::Result<bool> {
+    pub(crate) fn meet(&self, link: &mut Link) -> io::Result<bool> {
         let Reply::Meeting(heard) = link.ask(&Request::FindMeeting, &[])? else {
             return Err(io::ErrorKind::InvalidData.into());
         };

@@ -5,24 +5,20 @@
 //! that the mirror lacks and has not noted.
 
 use std::collections::BTreeSet;
-use std::io;
 
-use wire::data::Request;
-
-use super::filling::Filling;
+use super::Mirror;
 use super::progress::{Note, Progress, Way};
 use super::todo::Todo;
-use crate::objects::Objects;
 
 /// Beyond so many they are not named.
-const MOST: usize = 20_000;
+pub(crate) const LACKING_MAX: usize = 20_000;
 
 impl Progress {
     /// What it is now, where these are lost on both nodes.
     fn note(&self, lost: Vec<u64>) -> Note {
         let Todo::These(lacking) = &self.lacking else { return None };
         let all: BTreeSet<u64> = lacking.iter().copied().chain(lost).collect();
-        (all.len() <= MOST).then_some(all)
+        (all.len() <= LACKING_MAX).then_some(all)
     }
 
     /// The mirror may soon lack what it has not noted.
@@ -53,36 +49,35 @@ impl Progress {
     }
 }
 
-impl Filling<'_> {
-    /// Has the mirror's node note what the mirror lacks.
-    pub(super) fn tell(&mut self, objects: &Objects) -> io::Result<()> {
-        let lost = objects.lost(MOST + 1);
-        let note = {
-            let mut progress = self.mirror.lock();
-            let note = progress.note(lost);
-            if note.is_none() && progress.doubt.exists() {
-                // The mirror is not taken for this one from here on, which control must not find out by trying.
-                progress.doubt.begin();
-            }
-            note
-        };
-        if self.told.as_ref() != Some(&note) {
-            let lacking = note.iter().flatten().copied().collect();
-            self.link.ask(&Request::NoteMirror { whole: note.is_some(), lacking }, &[])?;
+impl Mirror {
+    /// What its node is to note now, where these are lost on both nodes.
+    pub(crate) fn to_note(&self, lost: Vec<u64>) -> Note {
+        let mut progress = self.lock();
+        let note = progress.note(lost);
+        if note.is_none() && progress.doubt.exists() {
+            // The mirror is not taken for this one from here on, which control must not find out by trying.
+            progress.doubt.begin();
         }
-        let mut progress = self.mirror.lock();
-        if let (Some(noted), Todo::These(lacking)) = (&note, &progress.lacking) {
-            let is_here = progress.way == Way::Both && progress.epoch == self.epoch;
-            progress.named = is_here && lacking.is_subset(noted);
-        }
-        self.told = Some(note);
-        Ok(())
+        note
     }
 
-    /// The mirror of this object is about to be thrown away, and made anew.
-    pub(super) fn begin_anew(&mut self, objects: &Objects, ino: u64) -> io::Result<()> {
-        self.mirror.lock().lacking.add(&[ino]);
-        self.tell(objects)
+    /// Its node has noted that, by a connection of the time `epoch`.
+    pub(crate) fn noted(&self, note: &Note, epoch: u64) {
+        let mut progress = self.lock();
+        if let (Some(noted), Todo::These(lacking)) = (note, &progress.lacking) {
+            let is_here = progress.way == Way::Both && progress.epoch == epoch;
+            progress.named = is_here && lacking.is_subset(noted);
+        }
+    }
+
+    /// The mirror of this object is about to be thrown away.
+    pub(crate) fn lacks_all_of(&self, ino: u64) {
+        self.lock().lacking.add(&[ino]);
+    }
+
+    /// It was copied as a whole.
+    pub(crate) fn copied(&self, ino: u64) {
+        self.lock().copied(ino);
     }
 }
 

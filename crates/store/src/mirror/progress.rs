@@ -20,7 +20,7 @@ pub(super) enum Way {
 
 /// What the mirror has, as was known when it was found first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Had {
+pub(crate) struct Had {
     /// All that was answered, but for what a power loss took of it, and for those that it lacked.
     pub all: bool,
     /// No power was lost since.
@@ -37,7 +37,7 @@ impl Had {
 }
 
 /// The mirror has all that was answered, but for these; `None`: nobody knows.
-pub(super) type Note = Option<BTreeSet<u64>>;
+pub(crate) type Note = Option<BTreeSet<u64>>;
 
 pub(super) struct Progress {
     /// Since when the mirror is looked for.

@@ -21,10 +21,10 @@ use wire::advice::TOKEN;
 use wire::data::message::UNKNOWN_BYTES;
 use wire::data::{PAYLOAD_BYTES_MAX, Reply, Request};
 
+use super::Filling;
 use super::copying::There;
-use super::filling::Filling;
-use super::link::Link;
-use super::progress::Had;
+use crate::mirror::Had;
+use crate::mirror::link::Link;
 use crate::objects::Objects;
 
 /// Nobody but a person can decide.
@@ -63,7 +63,7 @@ impl Filling<'_> {
 
     fn judge(&mut self, objects: &Objects, ino: u64) -> io::Result<()> {
         let _held = self.hold(ino, 0..u64::MAX)?;
-        let had = self.mirror.lock().had.as_ref().map(|had| had.of(ino)).unwrap_or_default();
+        let had = self.mirror.had(ino);
         // It may have been made, written anew or removed meanwhile.
         if !objects.is_in_doubt(ino)? {
             return Ok(());
@@ -98,7 +98,7 @@ impl Filling<'_> {
         if had.all && !there.unverified {
             return self.take(objects, ino, &there, true);
         }
-        let node = self.mirror.place.node();
+        let node = self.mirror.place().node();
         tracing::error!(ino, node, "an object is gone, and its mirror may lack changes: it is lost");
         let was = if there.size == 0 { UNKNOWN_BYTES } else { there.size };
         objects.keeper().lost.add(ino, was)?;
@@ -108,13 +108,13 @@ impl Filling<'_> {
 
     /// Whether a file has the object, as the home of the metadata knows.
     fn is_meant(&self, ino: u64) -> io::Result<bool> {
-        let home = self.mirror.home.as_ref().ok_or(io::ErrorKind::NotFound)?;
+        let home = self.mirror.home().ok_or(io::ErrorKind::NotFound)?;
         let away = |error: io::Error| {
             let home = home.node();
             io::Error::other(format!("whether a file has it cannot be asked of node {home}: {error}"))
         };
         let mut link = Link::reach(home, 0).map_err(away)?;
-        let fragment = self.mirror.fragment;
+        let fragment = self.mirror.fragment();
         let listed = link.ask(&Request::ListMeant { fragment, after: ino.saturating_sub(1) }, &[]);
         match listed.map_err(away)? {
             Reply::Objects(page) => Ok(page.first().is_some_and(|(first, _)| *first == ino)),
@@ -140,7 +140,7 @@ impl Filling<'_> {
         objects.settle_taken(ino, is_gone.then_some(there.mtime))?;
         if differs {
             objects.keeper().count_repairs(1);
-            let (object, from) = (objects.path(ino), self.mirror.place.node());
+            let (object, from) = (objects.path(ino), self.mirror.place().node());
             let object = object.display();
             tracing::warn!(ino, %object, from, "an object in doubt was damaged, and was repaired from its other copy");
         }

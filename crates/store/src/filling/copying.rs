@@ -12,7 +12,7 @@ use rustix::io::Errno;
 use wire::data::message::AllocateMode;
 use wire::data::{PAYLOAD_BYTES_MAX, Reply, Request, Time};
 
-use super::filling::Filling;
+use super::Filling;
 use crate::objects::Objects;
 
 /// What the mirror has of an object.
@@ -53,7 +53,7 @@ impl Filling<'_> {
             return Ok(());
         }
         // What a sync failed on reads there as it was written, and may not be on the disk: the next sync says nothing.
-        let unsynced = self.mirror.lock().unsynced.remove(&ino);
+        let unsynced = self.mirror.take_unsynced(ino);
         let brought = match self.bring(objects, ino, unsynced) {
             // It is made anew there. Nothing that only the mirror has is thrown away: what is damaged here is taken
             // from there before.
@@ -61,7 +61,7 @@ impl Filling<'_> {
             brought => brought,
         };
         if unsynced && brought.is_err() {
-            self.mirror.lock().unsynced.insert(ino);
+            self.mirror.note_unsynced(ino);
         }
         Ok(brought?)
     }
@@ -89,7 +89,7 @@ impl Filling<'_> {
         }
         let synced = self.ask(&Request::Sync { ino }).map(drop);
         if synced.is_err() {
-            self.mirror.lock().unsynced.insert(ino);
+            self.mirror.note_unsynced(ino);
         }
         synced
     }
