@@ -246,26 +246,6 @@ impl Mirror {
         Ok(())
     }
 
-    /// From here on changes are made without the mirror, which is noted.
-    fn go_alone(&self, progress: &mut Progress) {
-        if progress.way == Way::Both {
-            progress.epoch += 1;
-            progress.idle.clear();
-        }
-        if progress.way != Way::Alone {
-            let why = progress.trouble.clone().unwrap_or_else(|| "it does not answer in time".into());
-            tracing::warn!(
-                path = %self.notes.path_of("").display(),
-                node = self.place.node(),
-                why,
-                "the node with the mirror of this part of a buffer cannot be waited for: what is written is on this \
-                 node only until the mirror is up to date again"
-            );
-        }
-        progress.way = Way::Alone;
-        self.changed.notify_all();
-    }
-
     /// Control knows of these doubts.
     pub fn hear(&self, doubts: &[u64]) {
         if self.lock().doubt.hear(doubts) {

@@ -8,6 +8,7 @@ mod errors;
 mod extend;
 mod foreign;
 mod lacking;
+mod places;
 mod replaced;
 mod slot;
 mod starting;
@@ -190,17 +191,6 @@ impl Server {
         self.listeners.lock().expect(POISON).extend(sockets);
     }
 
-    /// A place for one more connection; `None` where as many are served as may be.
-    pub(crate) fn place(self: &Arc<Server>) -> Option<Place> {
-        let before = self.connections.fetch_add(1, Ordering::AcqRel);
-        let place = Place(self.clone());
-        if before >= self.connections_max {
-            tracing::warn!(limit = self.connections_max, "refused a connection past the limit");
-            return None;
-        }
-        Some(place)
-    }
-
     /// It serves nothing any more, and may be started again.
     pub(crate) fn is_stopping(&self) -> bool {
         self.stopping.load(Ordering::Acquire)
@@ -272,22 +262,6 @@ impl Server {
             message: format!("{instance:?} is no instance id"),
             advice: "report this".into(),
         })
-    }
-}
-
-/// One of the connections that a node takes at once, until it is dropped.
-pub(crate) struct Place(Arc<Server>);
-
-impl Place {
-    /// Who serves it.
-    pub(crate) fn server(&self) -> &Server {
-        &self.0
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        self.0.connections.fetch_sub(1, Ordering::AcqRel);
     }
 }
 

@@ -7,7 +7,7 @@ use std::io;
 use rustix::io::Errno;
 
 use super::progress::{Had, Progress};
-use super::{Mirror, POISON, alone};
+use super::{Mirror, POISON, Way, alone};
 
 impl Mirror {
     /// The mirror did not do what was done here. Nobody is answered before control knows, where it is to.
@@ -51,6 +51,26 @@ impl Mirror {
         let mut progress = self.lock();
         progress.whole = false;
         progress.todo.add(&[ino]);
+        self.changed.notify_all();
+    }
+
+    /// From here on changes are made without the mirror, which is noted.
+    pub(super) fn go_alone(&self, progress: &mut Progress) {
+        if progress.way == Way::Both {
+            progress.epoch += 1;
+            progress.idle.clear();
+        }
+        if progress.way != Way::Alone {
+            let why = progress.trouble.clone().unwrap_or_else(|| "it does not answer in time".into());
+            tracing::warn!(
+                path = %self.notes.path_of("").display(),
+                node = self.place.node(),
+                why,
+                "the node with the mirror of this part of a buffer cannot be waited for: what is written is on this \
+                 node only until the mirror is up to date again"
+            );
+        }
+        progress.way = Way::Alone;
         self.changed.notify_all();
     }
 }
