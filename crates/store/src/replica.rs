@@ -42,7 +42,7 @@ struct Kept {
     lacking: Vec<u64>,
     /// The commit verifier that its fragment said it has, and the one that this node had then.
     fragment: Option<(u64, u64)>,
-    /// How often that has found it: see [`super::meetings`].
+    /// How often that has found it: see [`crate::mirror::meetings`].
     #[serde(default)]
     meeting: u64,
 }

@@ -5,7 +5,7 @@
 //! FRAGMENT/mirrored/0/meetings.json    begun: before the mirror hears of it; confirmed: once the mirror has noted it
 //! ```
 //!
-//! The mirror's number ([`super::replica`]) is between the two, whoever dies in between.
+//! The mirror's number ([`crate::replica`]) is between the two, whoever dies in between.
 //!
 //! **Invariant:** no number is used for two meetings, and nothing is changed on either node before both have noted it.
 
