@@ -2,7 +2,7 @@
 
 use std::io;
 
-use wire::control::ApiError;
+use wire::control::{ApiError, ErrorCode};
 
 use crate::endpoint::Endpoint;
 use crate::munge::MungeError;
@@ -38,7 +38,7 @@ pub enum CallError {
 impl CallError {
     /// Whether the service knows no session of that token.
     pub fn is_no_session(&self) -> bool {
-        matches!(self, CallError::Refused(error) if error.code == "no_such_session")
+        matches!(self, CallError::Refused(error) if error.code == ErrorCode::NoSuchSession)
     }
 
     /// What went wrong, without advice: for a message that names the service and says what to do.

@@ -7,15 +7,16 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 
 use serde::{Deserialize, Serialize};
-use wire::control::{ApiError, Blame};
+use wire::control::{ApiError, Blame, ErrorCode};
 
 /// What a refusal that is the user's fault is about, by its code, where that is not the script or something that it
 /// asks for: what was named is not there, or may not be read.
-const NOTHING_TO_READ: [&str; 4] =
-    ["source_unreadable", "no_such_session", "stage_source", wire::node::STAGE_SOURCE_REMOVED];
-
-/// The code of a stage of which files failed, one by one: they, or their copies, could not be read or made.
-const FILES_FAILED: &str = "stage_failed";
+const NOTHING_TO_READ: [ErrorCode; 4] = [
+    ErrorCode::SourceUnreadable,
+    ErrorCode::NoSuchSession,
+    ErrorCode::StageSource,
+    ErrorCode::StageSourceRemoved,
+];
 
 /// How a command of ours ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,7 +64,7 @@ impl ExitCode {
     /// By whose fault it is that the control service refused.
     pub fn of_refusal(error: &ApiError) -> ExitCode {
         match error.blame {
-            Blame::User if NOTHING_TO_READ.contains(&&*error.code) => ExitCode::NoInput,
+            Blame::User if NOTHING_TO_READ.contains(&error.code) => ExitCode::NoInput,
             Blame::User => ExitCode::Script,
             Blame::Site => ExitCode::Unavailable,
             Blame::Forebay => ExitCode::Bug,
@@ -74,7 +75,7 @@ impl ExitCode {
     /// wrong, is the script's fault.
     pub fn of_stage_in(error: &ApiError) -> ExitCode {
         match error.blame {
-            Blame::User if error.code == FILES_FAILED => ExitCode::NoInput,
+            Blame::User if error.code == ErrorCode::StageFailed => ExitCode::NoInput,
             _ => ExitCode::of_refusal(error),
         }
     }
@@ -137,16 +138,21 @@ mod tests {
 
     #[test]
     fn a_refusal_says_whose_fault_it_is() {
-        let error = |blame| ApiError { code: "x".into(), blame, message: "m".into(), advice: "a".into() };
+        let error =
+            |blame| ApiError { code: ErrorCode::Refused, blame, message: "m".into(), advice: "a".into() };
         assert_eq!(ExitCode::of_refusal(&error(Blame::User)), ExitCode::Script);
-        let user = |code: &str| ApiError { code: code.into(), ..error(Blame::User) };
-        for code in ["source_unreadable", "no_such_session", "stage_source", "stage_source_removed"] {
-            assert_eq!(ExitCode::of_refusal(&user(code)), ExitCode::NoInput, "{code}");
-            assert_eq!(ExitCode::of_stage_in(&user(code)), ExitCode::NoInput, "{code}");
+        let user = |code| ApiError { code, ..error(Blame::User) };
+        for code in NOTHING_TO_READ {
+            let refused = user(code);
+            assert_eq!(ExitCode::of_refusal(&refused), ExitCode::NoInput, "{}", refused.code);
+            assert_eq!(ExitCode::of_stage_in(&refused), ExitCode::NoInput, "{}", refused.code);
         }
-        assert_eq!(ExitCode::of_stage_in(&user("stage_failed")), ExitCode::NoInput);
-        for code in ["buffer_full", "stage_list", "stage_path", "stage_destination"] {
-            assert_eq!(ExitCode::of_stage_in(&user(code)), ExitCode::Script, "{code}");
+        assert_eq!(ExitCode::of_stage_in(&user(ErrorCode::StageFailed)), ExitCode::NoInput);
+        for code in
+            [ErrorCode::BufferFull, ErrorCode::StageList, ErrorCode::StagePath, ErrorCode::StageDestination]
+        {
+            let refused = user(code);
+            assert_eq!(ExitCode::of_stage_in(&refused), ExitCode::Script, "{}", refused.code);
         }
         assert_eq!(ExitCode::of_refusal(&error(Blame::Site)), ExitCode::Unavailable);
         assert_eq!(ExitCode::of_refusal(&error(Blame::Forebay)), ExitCode::Bug);

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use wire::control::{ApiError, Blame};
+use wire::control::{ApiError, Blame, ErrorCode};
 
 use crate::exit_code::ExitCode;
 
@@ -109,8 +109,8 @@ impl Failure {
 
     /// The same for programs.
     pub fn as_api_error(&self) -> ApiError {
-        let whole = |code: &str, blame, advice: &str| ApiError {
-            code: code.into(),
+        let whole = |code, blame, advice: &str| ApiError {
+            code,
             blame,
             message: self.to_string(),
             advice: advice.into(),
@@ -118,14 +118,14 @@ impl Failure {
         match self {
             Failure::Api(error) => error.clone(),
             Failure::Refused { exit, message, advice } => ApiError {
-                code: "refused".into(),
+                code: ErrorCode::Refused,
                 blame: if *exit == ExitCode::Unavailable { Blame::Site } else { Blame::User },
                 message: message.clone(),
                 advice: advice.clone(),
             },
-            Failure::Script { .. } => whole("bad_script", Blame::User, "correct the script"),
-            Failure::Unreachable { .. } => whole("unreachable", Blame::Site, "repeat the command"),
-            Failure::Garbled(_) => whole("garbled", Blame::Forebay, "install one release"),
+            Failure::Script { .. } => whole(ErrorCode::BadScript, Blame::User, "correct the script"),
+            Failure::Unreachable { .. } => whole(ErrorCode::Unreachable, Blame::Site, "repeat the command"),
+            Failure::Garbled(_) => whole(ErrorCode::Garbled, Blame::Forebay, "install one release"),
         }
     }
 }

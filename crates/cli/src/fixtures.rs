@@ -2,8 +2,8 @@
 
 use model::phase::{AccessMode, Direction, Function, Phase, StageKind, StageState};
 use wire::control::{
-    ApiError, Blame, CLI, FileFailure, InstanceStatus, Owner, Script, SessionStatus, Side, StageNotes,
-    StageProgress, StageStatus, VolumeKind,
+    ApiError, Blame, CLI, ErrorCode, FileFailure, InstanceStatus, Owner, Script, SessionStatus, Side,
+    StageNotes, StageProgress, StageStatus, VolumeKind,
 };
 
 /// A stage-in that is complete.
@@ -117,7 +117,7 @@ pub fn session() -> SessionStatus {
 /// Why the stage-out failed.
 pub fn refusal() -> ApiError {
     ApiError {
-        code: "stage_failed".into(),
+        code: ErrorCode::StageFailed,
         blame: Blame::Site,
         message: "1 of 3 entries could not be staged out".into(),
         advice: "correct the cause and run `forebay stage retry 3`".into(),

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use model::phase::{Direction, Phase, StageState};
 use tokio::process::Child;
-use wire::control::{ApiError, Blame, CLI, PostRun, PreRun, SessionStatus, Setup, StageStatus};
+use wire::control::{ApiError, Blame, CLI, ErrorCode, PostRun, PreRun, SessionStatus, Setup, StageStatus};
 
 use crate::exit_code::{ExitCode, JobExit};
 use crate::failure::Failure;
@@ -281,7 +281,7 @@ impl<'a> Life<'a> {
         match self.release(false).await? {
             None => Ok(Ending::Completed),
             Some(why) => Ok(Ending::StageOutFailed(ApiError {
-                code: "kept".into(),
+                code: ErrorCode::Kept,
                 blame: Blame::Forebay,
                 message: why,
                 advice: self.session.output.command(&format!("stage retry {}", self.record.token)),

@@ -17,7 +17,7 @@ use daemon::client::Client;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::net::UnixStream;
-use wire::control::{ShutdownReply, Status};
+use wire::control::{ErrorCode, ShutdownReply, Status};
 
 use crate::failure::Failure;
 use crate::output::Output;
@@ -158,7 +158,7 @@ impl Service {
             let cause = match self.noting(call(), &mut explained).await {
                 Ok(reply) => return Ok(reply),
                 // Another command found it idle at the moment that we came.
-                Err(CallError::Refused(error)) if error.code == "stopping" => error.message,
+                Err(CallError::Refused(error)) if error.code == ErrorCode::Stopping => error.message,
                 Err(CallError::Refused(error)) => return Err(Failure::Api(error)),
                 Err(error @ CallError::Garbled { .. }) => return Err(Failure::Garbled(error.reason())),
                 Err(error) => error.reason(),

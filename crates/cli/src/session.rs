@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use model::phase::{Direction, Phase, StageState};
 use serde::Serialize;
 use wire::control::{
-    ApiError, Paths, PostRun, PreRun, SessionStatus, StageStatus, Status, Teardown, TeardownReply,
+    ApiError, ErrorCode, Paths, PostRun, PreRun, SessionStatus, StageStatus, Status, Teardown, TeardownReply,
 };
 
 use crate::failure::Failure;
@@ -57,7 +57,7 @@ impl Session<'_> {
         match self.status().await {
             Ok(status) if status.phase == Phase::TornDown => Ok(None),
             Ok(status) => Ok(Some(status)),
-            Err(Failure::Api(error)) if error.code.starts_with("no_such_session") => Ok(None),
+            Err(Failure::Api(error)) if error.code == ErrorCode::NoSuchSession => Ok(None),
             Err(failure) => Err(failure),
         }
     }
@@ -94,7 +94,7 @@ impl Session<'_> {
         match reply {
             Ok(reply) => Ok(reply.kept),
             // The reply to an earlier attempt was lost.
-            Err(Failure::Api(error)) if error.code.starts_with("no_such_session") => Ok(None),
+            Err(Failure::Api(error)) if error.code == ErrorCode::NoSuchSession => Ok(None),
             Err(failure) => Err(failure),
         }
     }
@@ -125,7 +125,7 @@ impl Session<'_> {
         match end {
             Ok(_) => Ok(Staged::Complete),
             // The function's own reply was faster than that to our cancellation.
-            Err(Failure::Api(error)) if error.code == "cancelled" => Ok(Staged::Cancelled),
+            Err(Failure::Api(error)) if error.code == ErrorCode::Cancelled => Ok(Staged::Cancelled),
             Err(Failure::Api(error)) => {
                 let lines = failure_lines(&stages, direction);
                 if lines.is_empty() {

@@ -4,8 +4,8 @@
 use std::path::Path;
 
 use daemon::error::site;
-use wire::advice::{self, NO_SUCH_FRAGMENT};
-use wire::control::ApiError;
+use wire::advice::{self};
+use wire::control::{ApiError, ErrorCode};
 
 use crate::site::Site;
 use crate::state::instances::Instance;
@@ -18,7 +18,7 @@ pub(crate) fn of_node<S: Site>(
     error: ApiError,
 ) -> ApiError {
     let said = advice::of_buffer(&error.advice, token);
-    let advice = match error.code == NO_SUCH_FRAGMENT {
+    let advice = match error.code == ErrorCode::NoSuchFragment {
         true => format!("{said}; {}", for_good(of.cluster().is_some(), instance, (node, token))),
         false => said,
     };
@@ -43,13 +43,13 @@ pub(crate) fn for_good(is_cluster: bool, instance: &Instance, (node, token): (&s
 /// A node of this machine that logs in `log` does not run.
 pub(crate) fn absent(log: &Path, name: &str, why: &str) -> ApiError {
     let advice = format!("look into {}; `forebay status` shows when the node is back", log.display());
-    site("node_absent", format!("node {name} does not run: {why}"), advice)
+    site(ErrorCode::NodeAbsent, format!("node {name} does not run: {why}"), advice)
 }
 
 /// One does not end.
 pub(crate) fn lingers(log: &Path, name: &str) -> ApiError {
     let message = format!("node {name} does not end in time");
-    site("node_does_not_end", message, format!("look into {}", log.display()))
+    site(ErrorCode::NodeDoesNotEnd, message, format!("look into {}", log.display()))
 }
 
 /// Where to look for what a node's service has logged.

@@ -7,7 +7,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use daemon::error::{bug, user};
 use model::phase::Function;
-use wire::control::ApiError;
+use wire::control::{ApiError, ErrorCode};
 
 use crate::site::{NodeView, Site};
 use crate::state::{Database, sessions};
@@ -101,7 +101,7 @@ impl<S: Site> App<S> {
 /// Slurm looks for the words `token not found` in what teardown says.
 pub(crate) fn no_such_session(token: &str) -> ApiError {
     user(
-        "no_such_session",
+        ErrorCode::NoSuchSession,
         format!("session {token}: token not found"),
         "`forebay status` lists the sessions",
     )
@@ -113,7 +113,11 @@ pub(crate) fn check_token(token: &str) -> Result<(), ApiError> {
     if !token.is_empty() && token.len() <= 64 && token.chars().all(plain) {
         return Ok(());
     }
-    Err(user("bad_token", format!("invalid token {token:?}"), "use letters, digits, '_' and '-', at most 64"))
+    Err(user(
+        ErrorCode::BadToken,
+        format!("invalid token {token:?}"),
+        "use letters, digits, '_' and '-', at most 64",
+    ))
 }
 
 /// Seconds since 1970.
@@ -124,6 +128,6 @@ pub(crate) fn now_unix() -> u64 {
 /// 32 random bytes in hexadecimal.
 pub(crate) fn new_key() -> Result<String, ApiError> {
     let mut key = [0u8; 32];
-    getrandom::fill(&mut key).map_err(|e| bug("no_random", format!("draw a random key: {e}")))?;
+    getrandom::fill(&mut key).map_err(|e| bug(ErrorCode::NoRandom, format!("draw a random key: {e}")))?;
     Ok(key.iter().map(|byte| format!("{byte:02x}")).collect())
 }

@@ -9,7 +9,7 @@ use daemon::client::Client;
 use daemon::error::site;
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
-use wire::control::ApiError;
+use wire::control::{ApiError, ErrorCode};
 use wire::node::NodeHealth;
 
 use crate::last_words::{LastWords, listen};
@@ -136,7 +136,7 @@ impl ClusterNodes {
         found.ok_or_else(|| {
             let message = format!("node {name} never registered with this control service");
             site(
-                "no_such_node",
+                ErrorCode::NoSuchNode,
                 message,
                 "start forebay-node there, with its name and this control in its file",
             )
@@ -150,7 +150,7 @@ impl ClusterNodes {
         }
         let munge = self.munge.clone().ok_or_else(|| {
             let message = format!("node {} is at {}, and this service has no MUNGE", node.name, node.address);
-            site("no_munge", message, "install libmunge2 and run munged, then restart control")
+            site(ErrorCode::NoMunge, message, "install libmunge2 and run munged, then restart control")
         })?;
         Ok(Client::over_tcp(&node.address, &node.name, munge))
     }

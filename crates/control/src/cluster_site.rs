@@ -10,7 +10,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::sync::watch;
-use wire::control::ApiError;
+use wire::control::{ApiError, ErrorCode};
 use wire::node::StorageAddress;
 
 use crate::cluster_nodes::{ClusterNodes, Seen};
@@ -20,9 +20,6 @@ use crate::state::nodes::Known;
 
 /// Between two tries of a call.
 const REPEAT_PAUSE: Duration = Duration::from_millis(250);
-
-/// The error of a node that does not answer.
-pub(crate) const ABSENT: &str = "node_absent";
 
 /// Every host of the cluster.
 pub(crate) struct ClusterSite {
@@ -58,7 +55,7 @@ impl ClusterSite {
                 Ok(reply) => return Ok(reply),
                 Err(CallError::Refused(error)) => return Err(error),
                 Err(error @ CallError::Garbled { .. }) => {
-                    return Err(bug("node_garbled", format!("node {node}: {}", error.reason())));
+                    return Err(bug(ErrorCode::NodeGarbled, format!("node {node}: {}", error.reason())));
                 }
                 // A node that does not take the call is silent before long, or back.
                 Err(error) => {
@@ -87,7 +84,7 @@ impl ClusterSite {
     fn absent(&self, node: &str, why: &str) -> ApiError {
         let message = format!("node {node} does not answer: {why}");
         let advice = format!("`forebay status` shows when it is back; {}", crate::advice::log_of(self, node));
-        site(ABSENT, message, advice)
+        site(ErrorCode::NodeAbsent, message, advice)
     }
 }
 
@@ -131,7 +128,7 @@ impl Site for ClusterSite {
     }
 
     fn disk(&self) -> Result<DiskSpace, ApiError> {
-        Err(bug("no_disk", "a cluster has no single disk"))
+        Err(bug(ErrorCode::NoDisk, "a cluster has no single disk"))
     }
 
     fn image_bytes_min(&self) -> Option<u64> {
@@ -157,7 +154,7 @@ impl Site for ClusterSite {
 
     fn check_mountpoint(&self, path: &Path) -> Result<PathBuf, ApiError> {
         let message = format!("mount at {}: on a cluster mounts have a place of their own", path.display());
-        Err(user("bad_mountpoint", message, "leave the mount point out"))
+        Err(user(ErrorCode::BadMountpoint, message, "leave the mount point out"))
     }
 
     async fn ensure_nodes(&self, names: &[String]) -> Result<Vec<StorageAddress>, ApiError> {
@@ -171,7 +168,11 @@ impl Site for ClusterSite {
             };
             if address.tcp.is_empty() {
                 let message = format!("node {name} has no storage role any more");
-                return Err(site("no_storage", message, "give it the role back, or remove the buffer"));
+                return Err(site(
+                    ErrorCode::NoStorage,
+                    message,
+                    "give it the role back, or remove the buffer",
+                ));
             }
             addresses.push(address);
         }

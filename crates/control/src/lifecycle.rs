@@ -30,16 +30,20 @@ pub(crate) mod teardown;
 
 use daemon::error::user;
 use model::phase::Phase;
-use wire::control::ApiError;
+use wire::control::{ApiError, ErrorCode};
 
-use crate::cluster_site::ABSENT;
 use crate::site::Site;
 use crate::state::sessions::Session;
 
 /// The codes of errors by which a function refuses a call before it has begun anything: who called is told, and
 /// nothing is noted of it with the session, which is as it was.
-pub(crate) const REFUSALS: [&str; 5] =
-    ["no_such_session", "wrong_phase", "mounted_alone", "bad_mountpoint", "one_mountpoint"];
+pub(crate) const REFUSALS: [ErrorCode; 5] = [
+    ErrorCode::NoSuchSession,
+    ErrorCode::WrongPhase,
+    ErrorCode::MountedAlone,
+    ErrorCode::BadMountpoint,
+    ErrorCode::OneMountpoint,
+];
 
 /// What a function did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,7 +56,7 @@ pub(crate) enum Done {
 
 /// Refuses a function that is called out of order. That is no failure of the session.
 pub(crate) fn wrong_phase(session: &Session, message: &str, advice: &str) -> ApiError {
-    user("wrong_phase", format!("session {}: {message}", session.token), advice)
+    user(ErrorCode::WrongPhase, format!("session {}: {message}", session.token), advice)
 }
 
 /// Refuses where `setup` has not completed, or `teardown` has.
@@ -67,7 +71,7 @@ fn require_set_up(session: &Session) -> Result<(), ApiError> {
 /// Whether the error says that a host of a cluster does not answer, so that the others go on without it. The nodes of a
 /// single machine are started again: they are waited for.
 pub(crate) fn absent(site: &impl Site, error: &ApiError) -> bool {
-    site.cluster().is_some() && error.code == ABSENT
+    site.cluster().is_some() && error.code == ErrorCode::NodeAbsent
 }
 
 /// Runs futures at once and collects their results in order.

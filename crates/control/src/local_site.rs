@@ -8,7 +8,7 @@ use daemon::error::{bug, site, user};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use wire::control::ApiError;
+use wire::control::{ApiError, ErrorCode};
 use wire::node::StorageAddress;
 
 use crate::local_nodes::LocalNodes;
@@ -75,12 +75,12 @@ async fn repeat<R, F: Future<Output = Result<R, CallError>>>(
             Ok(reply) => return Ok(reply),
             Err(CallError::Refused(error)) => return Err(error),
             Err(error @ CallError::Garbled { .. }) => {
-                return Err(bug("node_garbled", format!("node {node}: {}", error.reason())));
+                return Err(bug(ErrorCode::NodeGarbled, format!("node {node}: {}", error.reason())));
             }
             Err(error) if Instant::now() > deadline => {
                 let message = format!("node {node} does not answer: {}", error.reason());
                 return Err(site(
-                    "node_absent",
+                    ErrorCode::NodeAbsent,
                     message,
                     format!("look into {}, then try again", log.display()),
                 ));
@@ -102,7 +102,7 @@ impl Site for LocalSite {
     fn admit(&self, node: Known) -> Result<(), ApiError> {
         let message =
             format!("node {} cannot join: this service has a machine of its own", node.registration.name);
-        Err(user("no_cluster", message, "start control with --config to lead a cluster"))
+        Err(user(ErrorCode::NoCluster, message, "start control with --config to lead a cluster"))
     }
 
     fn forget(&self, _name: &str) {}
@@ -110,7 +110,7 @@ impl Site for LocalSite {
     fn disk(&self) -> Result<DiskSpace, ApiError> {
         let stat = rustix::fs::statvfs(&self.folder).map_err(|errno| {
             let message = format!("ask the disk of {} for its space: {errno}", self.folder.display());
-            site("no_disk", message, "check the state folder")
+            site(ErrorCode::NoDisk, message, "check the state folder")
         })?;
         Ok(DiskSpace { available_bytes: stat.f_bavail.saturating_mul(stat.f_frsize) })
     }
@@ -141,7 +141,11 @@ impl Site for LocalSite {
 
     fn check_mountpoint(&self, path: &Path) -> Result<PathBuf, ApiError> {
         let refuse = |why: String| {
-            user("bad_mountpoint", format!("mount at {}: {why}", path.display()), "name an existing folder")
+            user(
+                ErrorCode::BadMountpoint,
+                format!("mount at {}: {why}", path.display()),
+                "name an existing folder",
+            )
         };
         let real = path.canonicalize().map_err(|e| refuse(e.to_string()))?;
         match disk::is_folder(&real) {

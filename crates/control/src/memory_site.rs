@@ -9,11 +9,11 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use daemon::error::{site, user};
 use tokio::sync::Notify;
-use wire::control::{ApiError, StageStatus};
+use wire::control::{ApiError, ErrorCode, StageStatus};
 use wire::node::{
-    FRAGMENT_OF_ANOTHER, FRAGMENT_STARTING, FragmentSpec, FragmentStatus, FsckReport, FsckSpec, LocalSpace,
-    LocalSpec, LocalStatus, Missing, MountSpec, MountStatus, Moved, NodeHealth, PartFiles, PfsMount,
-    ScrubSpec, ScrubStatus, StageSpec, StorageAddress,
+    FragmentSpec, FragmentStatus, FsckReport, FsckSpec, LocalSpace, LocalSpec, LocalStatus, Missing,
+    MountSpec, MountStatus, Moved, NodeHealth, PartFiles, PfsMount, ScrubSpec, ScrubStatus, StageSpec,
+    StorageAddress,
 };
 
 use self::outcome::outcome;
@@ -126,7 +126,7 @@ impl MemorySite {
             let mut world = self.world();
             world.calls.push(call.clone());
             match world.refused.contains(&call) {
-                true => Err(site("refused", format!("{call} refused"), "test again")),
+                true => Err(site(ErrorCode::Refused, format!("{call} refused"), "test again")),
                 false => effect(&mut world),
             }
         };
@@ -165,7 +165,7 @@ impl MemorySite {
 }
 
 fn silent(node: &str) -> ApiError {
-    site(crate::cluster_site::ABSENT, format!("node {node} does not answer"), "test again")
+    site(ErrorCode::NodeAbsent, format!("node {node} does not answer"), "test again")
 }
 
 fn status(instance: &str, spec: &FragmentSpec) -> FragmentStatus {
@@ -273,15 +273,15 @@ impl NodeApi for MemorySite {
         let effect = |world: &mut World| {
             if world.starting > 0 {
                 world.starting -= 1;
-                return Err(site(FRAGMENT_STARTING, "still starting", "try again"));
+                return Err(site(ErrorCode::FragmentStarting, "still starting", "try again"));
             }
             let key = (node.to_owned(), spec.instance.clone());
             if spec.missing == Missing::Refused && !world.fragments.contains_key(&key) {
-                return Err(site("no_such_fragment", "there is none", "mount its disk"));
+                return Err(site(ErrorCode::NoSuchFragment, "there is none", "mount its disk"));
             }
             let known = world.fragments.entry(key).or_insert_with(|| spec.clone());
             if known.key != spec.key {
-                return Err(site(FRAGMENT_OF_ANOTHER, "it is another's", "look at it"));
+                return Err(site(ErrorCode::FragmentOfAnother, "it is another's", "look at it"));
             }
             // Others may have taken the places of peers, and its own.
             let same = FragmentSpec {
@@ -383,7 +383,7 @@ impl NodeApi for MemorySite {
     }
 
     async fn stage(&self, _node: &str, id: &str) -> Result<StageStatus, ApiError> {
-        let unknown = || user("no_such_stage", "not known", "start it");
+        let unknown = || user(ErrorCode::NoSuchStage, "not known", "start it");
         self.call(format!("stage {id}"), |world| world.stages.get(id).cloned().ok_or_else(unknown)).await
     }
 
@@ -408,7 +408,7 @@ impl NodeApi for MemorySite {
         let key = (node.to_owned(), spec.id.clone());
         let effect = |world: &mut World| {
             if spec.capacity_bytes.is_some_and(|bytes| bytes > world.local_bytes) {
-                return Err(user("no_room", "too large for this node", "test again"));
+                return Err(user(ErrorCode::NoRoom, "too large for this node", "test again"));
             }
             let (known, released) = world.locals.entry(key.clone()).or_insert_with(|| (spec.clone(), false));
             assert_eq!((&*known, *released), (spec, false), "a repeated request is the same request");
@@ -430,7 +430,7 @@ impl NodeApi for MemorySite {
         let key = (node.to_owned(), id.to_owned());
         let effect = |world: &mut World| {
             if world.failing.contains(node) {
-                return Err(site("node_disk", "what is kept of the volume cannot be read", "test again"));
+                return Err(site(ErrorCode::NodeDisk, "the note of the volume cannot be read", "test again"));
             }
             // One whose drain hangs stays, until it is given up.
             let hangs = |spec: &LocalSpec| {

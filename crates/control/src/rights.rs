@@ -2,7 +2,7 @@
 
 use daemon::error::user;
 use server::Caller;
-use wire::control::ApiError;
+use wire::control::{ApiError, ErrorCode};
 
 /// How callers are judged.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -88,7 +88,7 @@ impl Rights {
 }
 
 fn not_allowed(what: &str, advice: &str) -> ApiError {
-    user("not_allowed", format!("you may not {what}"), advice)
+    user(ErrorCode::NotAllowed, format!("you may not {what}"), advice)
 }
 
 #[cfg(test)]

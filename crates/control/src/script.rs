@@ -3,7 +3,7 @@
 use model::directive::{self, Behaviour, BufferRoot, Capacity, Directive, JobDw, RequestedMode};
 use model::phase::{AccessMode, Direction};
 use model::symbols::Symbols;
-use wire::control::{ApiError, Owner, Script, StageDue};
+use wire::control::{ApiError, ErrorCode, Owner, Script, StageDue};
 
 use daemon::error::{bug, user};
 
@@ -47,10 +47,10 @@ pub(crate) struct Own {
 pub(crate) fn plan(script: &Script, job_id: &str, owner: &Owner) -> Result<Plan, ApiError> {
     let symbols = symbols(script, job_id);
     let parsed = directive::parse(&script.text, &symbols)
-        .map_err(|errors| refusal(script, "bad_directive", &errors.0))?;
+        .map_err(|errors| refusal(script, ErrorCode::BadDirective, &errors.0))?;
     let unsupported = directive::unsupported(&parsed);
     if !unsupported.is_empty() {
-        return Err(refusal(script, "not_built", &unsupported));
+        return Err(refusal(script, ErrorCode::NotBuilt, &unsupported));
     }
     let directives: Vec<&Directive> = parsed.directives.iter().map(|located| &located.directive).collect();
     let mut plan =
@@ -93,7 +93,7 @@ fn symbols(script: &Script, job_id: &str) -> Symbols {
     }
 }
 
-fn refusal(script: &Script, code: &str, errors: &[directive::ScriptError]) -> ApiError {
+fn refusal(script: &Script, code: ErrorCode, errors: &[directive::ScriptError]) -> ApiError {
     let more = match errors.len() {
         0 | 1 => String::new(),
         n => format!(" (and {} more)", n - 1),
@@ -104,7 +104,7 @@ fn refusal(script: &Script, code: &str, errors: &[directive::ScriptError]) -> Ap
 
 fn nothing_to_do(script: &Script) -> ApiError {
     user(
-        "no_directives",
+        ErrorCode::NoDirectives,
         format!("{} asks for no buffer: there is nothing for Forebay to do", script.path.display()),
         "add a line as `#DW jobdw type=scratch access_mode=striped capacity=10GiB` above the first command",
     )
@@ -113,7 +113,7 @@ fn nothing_to_do(script: &Script) -> ApiError {
 fn bytes(capacity: Capacity) -> Result<u64, ApiError> {
     match capacity {
         Capacity::Bytes(bytes) => Ok(bytes),
-        Capacity::Nodes(_) => Err(bug("unplanned", "a capacity in nodes was not refused")),
+        Capacity::Nodes(_) => Err(bug(ErrorCode::Unplanned, "a capacity in nodes was not refused")),
     }
 }
 
@@ -121,7 +121,7 @@ fn access_modes(job: &JobDw) -> Result<Vec<AccessMode>, ApiError> {
     let mode = |requested| match requested {
         RequestedMode::Striped => Ok(AccessMode::Striped),
         RequestedMode::Private => Ok(AccessMode::Private),
-        RequestedMode::Ldbalance => Err(bug("unplanned", "ldbalance was not refused")),
+        RequestedMode::Ldbalance => Err(bug(ErrorCode::Unplanned, "ldbalance was not refused")),
     };
     job.access_modes.iter().map(|request| mode(request.mode)).collect()
 }
@@ -227,14 +227,14 @@ mod tests {
     #[test]
     fn a_script_without_directives_is_told_how_one_looks() {
         let error = plan(&script("#!/bin/sh\nhostname\n"), "1", &OWNER).unwrap_err();
-        assert_eq!(error.code, "no_directives");
+        assert_eq!(error.code, ErrorCode::NoDirectives);
         assert!(error.advice.contains("#DW jobdw"));
     }
 
     #[test]
     fn what_is_not_built_is_refused_with_its_line() {
         let error = plan(&script("#!/bin/sh\n#DW swap 1GiB\n"), "1", &OWNER).unwrap_err();
-        assert_eq!(error.code, "not_built");
+        assert_eq!(error.code, ErrorCode::NotBuilt);
         assert!(error.message.contains("line 2"), "{}", error.message);
     }
 

@@ -23,7 +23,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use daemon::error::{chain, site};
 use disk::Room;
 use rusqlite::{Connection, Transaction, TransactionBehavior};
-use wire::control::ApiError;
+use wire::control::{ApiError, ErrorCode};
 
 /// The schema, one step after the other; a step is never changed once it was released.
 const MIGRATIONS: [&str; 17] = [
@@ -75,7 +75,7 @@ impl StateError {
 
 impl From<StateError> for ApiError {
     fn from(error: StateError) -> ApiError {
-        site("state_database", chain(&error), "check the disk of the state folder, then try again")
+        site(ErrorCode::StateDatabase, chain(&error), "check the disk of the state folder, then try again")
     }
 }
 
@@ -130,7 +130,7 @@ impl Database {
                 done => done,
             }
         });
-        let result = done.await.map_err(|e| daemon::error::bug("state_panicked", e.to_string()))?;
+        let result = done.await.map_err(|e| daemon::error::bug(ErrorCode::StatePanicked, e.to_string()))?;
         result.map_err(ApiError::from)
     }
 }

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use daemon::error::{bug, site};
 use model::phase::Function;
 use tokio::sync::watch;
-use wire::control::ApiError;
+use wire::control::{ApiError, ErrorCode};
 
 /// What two calls must have in common to be one.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -67,8 +67,9 @@ impl TokenQueues {
         let function = call.function;
         let mut outcome = self.join_or_start(token, call, work)?;
         let done = outcome.wait_for(Option::is_some).await;
-        let done =
-            done.map_err(|_| bug("function_lost", format!("{function:?} of session {token} broke off")))?;
+        let done = done.map_err(|_| {
+            bug(ErrorCode::FunctionLost, format!("{function:?} of session {token} broke off"))
+        })?;
         done.clone().unwrap_or(Ok(()))
     }
 
@@ -124,7 +125,11 @@ impl TokenQueues {
     {
         let mut table = self.lock();
         if table.closed {
-            return Err(site("stopping", "the control service is stopping", "try again in a moment"));
+            return Err(site(
+                ErrorCode::Stopping,
+                "the control service is stopping",
+                "try again in a moment",
+            ));
         }
         let line = table.tokens.entry(token.to_owned()).or_default();
         if let Some(job) = line.jobs.get(&call) {
@@ -139,7 +144,8 @@ impl TokenQueues {
             queues.mark_running(&token, &call);
             // A task of its own, so that a panic in the work does not leave the call in the table.
             let result = tokio::spawn(work(cancelled)).await;
-            let result = result.unwrap_or_else(|error| Err(bug("function_panicked", error.to_string())));
+            let result =
+                result.unwrap_or_else(|error| Err(bug(ErrorCode::FunctionPanicked, error.to_string())));
             queues.remove(&token, &call);
             shown.send_replace(Some(result));
         });
@@ -242,7 +248,7 @@ mod tests {
         second.await.unwrap().unwrap();
         assert_eq!(*log.lock().unwrap(), ["in", "out"]);
         queues.close().unwrap();
-        assert_eq!(queues.run("1", IN, |_| async { Ok(()) }).await.unwrap_err().code, "stopping");
+        assert_eq!(queues.run("1", IN, |_| async { Ok(()) }).await.unwrap_err().code, ErrorCode::Stopping);
     }
 
     #[tokio::test]
@@ -252,7 +258,7 @@ mod tests {
             let queues = Arc::clone(&queues);
             let work = |mut cancelled: Cancelled| async move {
                 let _ = cancelled.wait_for(|stop| *stop).await;
-                Err(site("cancelled", "", ""))
+                Err(site(ErrorCode::Cancelled, "", ""))
             };
             tokio::spawn(async move { queues.run("1", IN, work).await })
         };
@@ -261,7 +267,7 @@ mod tests {
         }
         assert!(queues.cancel("1", Function::DataIn).await);
         assert_eq!(queues.running("1"), None);
-        assert_eq!(running.await.unwrap().unwrap_err().code, "cancelled");
+        assert_eq!(running.await.unwrap().unwrap_err().code, ErrorCode::Cancelled);
         assert!(!queues.cancel("1", Function::DataIn).await);
     }
 
@@ -269,7 +275,7 @@ mod tests {
     async fn a_panic_ends_its_call_alone() {
         let queues = Arc::new(TokenQueues::default());
         let error = queues.run("1", IN, |_| async { panic!("a bug") }).await.unwrap_err();
-        assert_eq!(error.code, "function_panicked");
+        assert_eq!(error.code, ErrorCode::FunctionPanicked);
         queues.run("1", IN, |_| async { Ok(()) }).await.unwrap();
     }
 }

@@ -1,19 +1,19 @@
 //! [`ApiError`]s: how they are made.
 
-use wire::control::{ApiError, Blame};
+use wire::control::{ApiError, Blame, ErrorCode};
 
 /// The request, the script or the files that it names are wrong.
-pub fn user(code: &str, message: impl Into<String>, advice: impl Into<String>) -> ApiError {
+pub fn user(code: ErrorCode, message: impl Into<String>, advice: impl Into<String>) -> ApiError {
     error(Blame::User, code, message, advice)
 }
 
 /// The machine or its set-up is at fault.
-pub fn site(code: &str, message: impl Into<String>, advice: impl Into<String>) -> ApiError {
+pub fn site(code: ErrorCode, message: impl Into<String>, advice: impl Into<String>) -> ApiError {
     error(Blame::Site, code, message, advice)
 }
 
 /// Forebay is at fault. The advice asks for a report.
-pub fn bug(code: &str, message: impl Into<String>) -> ApiError {
+pub fn bug(code: ErrorCode, message: impl Into<String>) -> ApiError {
     error(
         Blame::Forebay,
         code,
@@ -33,6 +33,6 @@ pub fn chain(error: &dyn std::error::Error) -> String {
     line
 }
 
-fn error(blame: Blame, code: &str, message: impl Into<String>, advice: impl Into<String>) -> ApiError {
-    ApiError { code: code.into(), blame, message: message.into(), advice: advice.into() }
+fn error(blame: Blame, code: ErrorCode, message: impl Into<String>, advice: impl Into<String>) -> ApiError {
+    ApiError { code, blame, message: message.into(), advice: advice.into() }
 }

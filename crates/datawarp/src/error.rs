@@ -4,7 +4,7 @@ use std::io;
 
 use api::CallError;
 use rustix::io::Errno;
-use wire::control::{ApiError, Blame};
+use wire::control::{ApiError, Blame, ErrorCode};
 
 /// Why a function failed.
 #[derive(Debug, thiserror::Error)]
@@ -46,11 +46,14 @@ fn of_call(error: &CallError) -> Errno {
 }
 
 fn of_refusal(error: &ApiError) -> Errno {
-    match (error.code.as_str(), error.blame) {
+    match (&error.code, error.blame) {
         // It is mounted here, so it is there: for somebody else.
-        ("no_such_buffer" | "no_such_session" | "not_allowed" | "not_yours", _) => Errno::PERM,
-        ("private_stage", _) => Errno::OPNOTSUPP,
-        ("too_many_stages", _) => Errno::AGAIN,
+        (
+            ErrorCode::NoSuchBuffer | ErrorCode::NoSuchSession | ErrorCode::NotAllowed | ErrorCode::NotYours,
+            _,
+        ) => Errno::PERM,
+        (ErrorCode::PrivateStage, _) => Errno::OPNOTSUPP,
+        (ErrorCode::TooManyStages, _) => Errno::AGAIN,
         (_, Blame::User) => Errno::INVAL,
         (_, Blame::Site | Blame::Forebay) => Errno::IO,
     }

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use daemon::error::user;
-use wire::control::ApiError;
+use wire::control::{ApiError, ErrorCode};
 
 /// A node's folder.
 #[derive(Clone, Debug)]
@@ -65,7 +65,11 @@ pub(crate) fn of_id(parent: &Path, id: &str) -> Result<PathBuf, ApiError> {
     if !id.is_empty() && id.len() <= 128 && !id.starts_with('.') && id.chars().all(plain) {
         return Ok(parent.join(id));
     }
-    Err(user("bad_id", format!("invalid id {id:?}"), "use letters, digits, '.', '_' and '-', at most 128"))
+    Err(user(
+        ErrorCode::BadId,
+        format!("invalid id {id:?}"),
+        "use letters, digits, '.', '_' and '-', at most 128",
+    ))
 }
 
 #[cfg(test)]
@@ -76,7 +80,7 @@ mod tests {
     fn an_id_cannot_leave_its_folder() {
         assert_eq!(of_id(Path::new("/m"), "3-striped").unwrap(), Path::new("/m/3-striped"));
         for id in ["", ".", "..", "a/b", "../x", "a\0b"] {
-            assert_eq!(of_id(Path::new("/m"), id).unwrap_err().code, "bad_id");
+            assert_eq!(of_id(Path::new("/m"), id).unwrap_err().code, ErrorCode::BadId);
         }
     }
 }

@@ -10,7 +10,7 @@ use daemon::error::site;
 use disk::format;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use wire::control::ApiError;
+use wire::control::{ApiError, ErrorCode};
 
 /// The format of all these files: see [`disk::format`].
 const FORMAT: u32 = 1;
@@ -100,7 +100,7 @@ pub(crate) fn find_for<T: DeserializeOwned>(what: &str, folder: &Path) -> Result
         let message = format!("{what} is kept in {}, and cannot be taken up: {error}", folder.display());
         let advice = "mend that file, then repeat the command; or, if nothing of it is in use or needed any more, \
                       remove the folder";
-        site("not_taken_up", message, advice)
+        site(ErrorCode::NotTakenUp, message, advice)
     })
 }
 

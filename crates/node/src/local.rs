@@ -31,7 +31,7 @@ use daemon::error::site;
 use serde::{Deserialize, Serialize};
 use store::image::{VolumeError, failed};
 use tokio::sync::watch;
-use wire::control::ApiError;
+use wire::control::{ApiError, ErrorCode};
 use wire::node::{LocalSpace, LocalSpec, LocalStatus};
 
 use crate::folder::of_id;
@@ -180,7 +180,7 @@ impl Locals {
         let _lock = self.locks.lock(id).await;
         match self.find(id) {
             // What comes back with its disk is kept and listed: nobody asks for it any more.
-            Err(error) if given_up && error.code == noted::AWAY => {
+            Err(error) if given_up && error.code == ErrorCode::LocalAway => {
                 tracing::warn!(id, %error, "a volume is given up that is not there");
                 return Ok(());
             }
@@ -201,7 +201,8 @@ impl Locals {
         };
         let file = of_id(&self.setting.folder, id)?.join("spec.json");
         keep::write(&file, &kept).map_err(|error| {
-            site("node_disk", format!("keep {}: {error}", file.display()), "check the state folder's disk")
+            let message = format!("keep {}: {error}", file.display());
+            site(ErrorCode::NodeDisk, message, "check the state folder's disk")
         })?;
         handle.life.send_replace(life);
         Ok(())

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use daemon::error::{bug, site, user};
 use tokio::sync::watch;
-use wire::control::ApiError;
+use wire::control::{ApiError, ErrorCode};
 use wire::node::{MountSpec, MountStatus, NamespaceTarget};
 
 use crate::folder::of_id;
@@ -83,7 +83,7 @@ impl<T: MountTable> Mounts<T> {
         match (&view.end, &view.stuck) {
             (Some(Err(error)), _) => Err(error.clone()),
             (Some(Ok(())), _) => Err(user(
-                "mount_deleted",
+                ErrorCode::MountDeleted,
                 format!("mount {} was deleted meanwhile", view.status.id),
                 "mount again",
             )),
@@ -143,14 +143,14 @@ impl<T: MountTable> Mounts<T> {
                 return Ok(handle);
             }
             return Err(user(
-                "mount_differs",
+                ErrorCode::MountDiffers,
                 format!("mount {id} exists with another specification"),
                 "delete it first",
             ));
         }
         keep_spec(&spec, &folder).map_err(|error| {
             site(
-                "node_disk",
+                ErrorCode::NodeDisk,
                 format!("keep mount {id} in {}: {error}", folder.display()),
                 "check the state folder's disk",
             )
@@ -195,14 +195,18 @@ fn keep_spec(spec: &MountSpec, folder: &std::path::Path) -> io::Result<()> {
 }
 
 fn lost() -> ApiError {
-    bug("mount_lost", "the supervisor of a mount ended")
+    bug(ErrorCode::MountLost, "the supervisor of a mount ended")
 }
 
 fn not_back(status: &MountStatus, folder: &std::path::Path) -> ApiError {
     let why = status.error.as_deref().unwrap_or("its process does not become ready");
     let message =
         format!("mount {} at {} is lost and not back yet: {why}", status.id, status.mountpoint.display());
-    site("mount_lost", message, format!("look into {}; the node keeps trying", folder.join("log").display()))
+    site(
+        ErrorCode::MountLost,
+        message,
+        format!("look into {}; the node keeps trying", folder.join("log").display()),
+    )
 }
 
 #[cfg(test)]

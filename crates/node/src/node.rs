@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use daemon::error::user;
 use tokio::sync::Notify;
-use wire::control::{ApiError, NodeRole};
+use wire::control::{ApiError, ErrorCode, NodeRole};
 use wire::node::{Moved, NodeHealth, StorageAddress};
 
 use crate::config::{Cluster, Config};
@@ -49,7 +49,7 @@ impl Node {
         let failed = |error: io::Error| {
             let message = format!("note in {} where a fragment is now: {error}", self.moved.display());
             daemon::error::site(
-                "node_disk",
+                ErrorCode::NodeDisk,
                 message,
                 "check the disk of the node's folder, then repeat the command",
             )
@@ -143,12 +143,16 @@ impl Node {
     pub(crate) fn locals(&self) -> Result<&Arc<Locals>, ApiError> {
         self.locals.as_ref().ok_or_else(|| {
             let message = format!("node {} gives no flash to private volumes", self.name);
-            user("no_locals", message, "set local_capacity in its configuration")
+            user(ErrorCode::NoLocals, message, "set local_capacity in its configuration")
         })
     }
 
     fn no_role(&self, role: &str) -> ApiError {
-        user("no_such_role", format!("node {} has no {role} role", self.name), "start it with that role")
+        user(
+            ErrorCode::NoSuchRole,
+            format!("node {} has no {role} role", self.name),
+            "start it with that role",
+        )
     }
 }
 

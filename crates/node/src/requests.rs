@@ -19,6 +19,7 @@ use axum::routing::{get, post, put};
 use daemon::error::{bug, user};
 use server::Caller;
 use server::Refusal;
+use wire::control::ErrorCode;
 
 use crate::node::Node;
 
@@ -65,7 +66,7 @@ async fn only_control(
         return Ok(next.run(request).await);
     }
     let message = format!("user {} may not tell a node what to do", caller.uid);
-    Err(Refusal(user("not_control", message, "ask the control service")))
+    Err(Refusal(user(ErrorCode::NotControl, message, "ask the control service")))
 }
 
 /// What changes something is a task of its own: a caller that hangs up takes nothing away half done. Who asks again
@@ -76,7 +77,7 @@ async fn to_its_end(request: Request, next: Next) -> Result<Response, Refusal> {
     }
     let asked = format!("{} {}", request.method(), request.uri().path());
     let done = tokio::spawn(next.run(request)).await;
-    done.map_err(|error| Refusal(bug("request_panicked", format!("{asked} did not finish: {error}"))))
+    done.map_err(|error| Refusal(bug(ErrorCode::RequestPanicked, format!("{asked} did not finish: {error}"))))
 }
 
 /// The name in a path and the name in its body must be one.
@@ -85,7 +86,7 @@ fn same_id(path: &str, body: &str) -> Result<(), Refusal> {
         return Ok(());
     }
     Err(Refusal(user(
-        "bad_request",
+        ErrorCode::BadRequest,
         format!("the path says {path}, the body {body}"),
         "use programs of one version",
     )))

@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use daemon::error::{bug, site, user};
 use model::phase::StageState;
 use tokio::sync::watch;
-use wire::control::{ApiError, StageStatus};
+use wire::control::{ApiError, ErrorCode, StageStatus};
 use wire::node::{NamespaceTarget, StageControl, StageSpec};
 
 use crate::folder::of_id;
@@ -114,7 +114,7 @@ impl Stages {
                 return Ok(handle.status.borrow().clone());
             }
             let message = format!("stage {} exists with another specification", spec.id);
-            return Err(user("stage_differs", message, "delete it first"));
+            return Err(user(ErrorCode::StageDiffers, message, "delete it first"));
         }
         let (kept, into) = (spec.clone(), folder.clone());
         on_disk(move || keep_spec(&kept, &into).map_err(tried("keep a stage in", &into))).await?;
@@ -146,7 +146,8 @@ impl Stages {
     /// # Errors
     /// `no_such_stage`.
     pub(crate) fn status(&self, id: &str) -> Result<StageStatus, ApiError> {
-        let unknown = || user("no_such_stage", format!("stage {id} is not known here"), "start it again");
+        let unknown =
+            || user(ErrorCode::NoSuchStage, format!("stage {id} is not known here"), "start it again");
         self.get(id).map(|handle| handle.status.borrow().clone()).ok_or_else(unknown)
     }
 
@@ -264,20 +265,22 @@ impl Handle {
 /// A stage that is being removed is not one that can be started.
 fn going(id: &str) -> ApiError {
     let message = format!("stage {id} is being deleted, and something of it is still there");
-    site("stage_going", message, "delete it again, which says what is in the way; then start it")
+    site(ErrorCode::StageGoing, message, "delete it again, which says what is in the way; then start it")
 }
 
 /// An error of the state folder's disk.
 fn tried(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> ApiError {
     move |error| {
         let message = format!("{what} {}: {error}", path.display());
-        site("node_disk", message, "check the state folder's disk, then repeat the command")
+        site(ErrorCode::NodeDisk, message, "check the state folder's disk, then repeat the command")
     }
 }
 
 /// Runs `work` on a thread that may block: it syncs.
 async fn on_disk(work: impl FnOnce() -> Result<(), ApiError> + Send + 'static) -> Result<(), ApiError> {
-    tokio::task::spawn_blocking(work).await.map_err(|error| bug("stage_panicked", error.to_string()))?
+    tokio::task::spawn_blocking(work)
+        .await
+        .map_err(|error| bug(ErrorCode::StagePanicked, error.to_string()))?
 }
 
 /// Whether a stage is asked for again: what is mounted for it may not have been known before, and each time that it is

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use daemon::error::bug;
 use server::{BindError, OpenTo};
-use wire::control::ApiError;
+use wire::control::{ApiError, ErrorCode};
 use wire::node::{
     FragmentSpec, FragmentStatus, FsckReport, FsckSpec, Moved, PartFiles, ScrubSpec, ScrubStatus,
     StorageAddress,
@@ -186,7 +186,7 @@ impl Storage {
     ) -> Result<R, ApiError> {
         let server = Arc::clone(&self.server);
         let done = tokio::task::spawn_blocking(move || work(&server)).await;
-        done.map_err(|error| bug("store_panicked", format!("the store did not finish: {error}")))
+        done.map_err(|error| bug(ErrorCode::StorePanicked, format!("the store did not finish: {error}")))
     }
 }
 

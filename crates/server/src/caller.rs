@@ -11,6 +11,7 @@ use axum::http::request::Parts;
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use daemon::error::{bug, chain, user};
+use wire::control::ErrorCode;
 
 use crate::refusal::Refusal;
 
@@ -31,7 +32,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Caller {
 
     async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Caller, Refusal> {
         let known = parts.extensions.get::<Caller>().copied();
-        known.ok_or_else(|| Refusal(bug("no_caller", "a request came through no listener")))
+        known.ok_or_else(|| Refusal(bug(ErrorCode::NoCaller, "a request came through no listener")))
     }
 }
 
@@ -62,7 +63,7 @@ async fn identify(check: Arc<Check>, request: Request) -> Result<Request, Refusa
     let bound = binding(&check.audience, parts.method.as_str(), path, &body);
     // The library talks to munged and blocks.
     let decoded = tokio::task::spawn_blocking(move || check.munge.decode(&credential, &bound)).await;
-    let decoded = decoded.map_err(|error| Refusal(bug("munge_panicked", error.to_string())))?;
+    let decoded = decoded.map_err(|error| Refusal(bug(ErrorCode::MungePanicked, error.to_string())))?;
     let Identity { uid, gid } = decoded.map_err(|error| refused(chain(&error)))?;
     parts.extensions.insert(Caller { uid, gid });
     Ok(Request::from_parts(parts, Body::from(body)))
@@ -70,5 +71,5 @@ async fn identify(check: Arc<Check>, request: Request) -> Result<Request, Refusa
 
 fn refused(why: String) -> Refusal {
     let advice = "check that munged runs on both machines, with the same key and the same time";
-    Refusal(user("not_authenticated", format!("the request is not believed: {why}"), advice))
+    Refusal(user(ErrorCode::NotAuthenticated, format!("the request is not believed: {why}"), advice))
 }

@@ -18,6 +18,7 @@ use daemon::error::user;
 use serde::de::DeserializeOwned;
 use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::watch;
+use wire::control::ErrorCode;
 
 use crate::caller::{self, Caller, REQUEST_BYTES_MAX};
 use crate::refusal::Refusal;
@@ -212,7 +213,7 @@ async fn let_in(
         }
         _ => {
             let advice = "start your own with another --dir";
-            Refusal(user("not_yours", "this service belongs to another user", advice)).into_response()
+            Refusal(user(ErrorCode::NotYours, "this service belongs to another user", advice)).into_response()
         }
     }
 }
@@ -223,7 +224,7 @@ fn may_call(caller: u32, own: u32, open_to: OpenTo) -> bool {
 
 async fn no_such_route(request: Request) -> Refusal {
     let message = format!("{} {} is not part of this service's API", request.method(), request.uri().path());
-    Refusal(user("no_such_route", message, "use programs of one Forebay version"))
+    Refusal(user(ErrorCode::NoSuchRoute, message, "use programs of one Forebay version"))
 }
 
 /// A JSON request body. One that does not parse is refused with an [`wire::control::ApiError`].
@@ -233,8 +234,9 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
     type Rejection = Refusal;
 
     async fn from_request(request: Request, state: &S) -> Result<Body<T>, Refusal> {
-        let bad =
-            |reason: String| Refusal(user("bad_request", reason, "use programs of one Forebay version"));
+        let bad = |reason: String| {
+            Refusal(user(ErrorCode::BadRequest, reason, "use programs of one Forebay version"))
+        };
         let bytes = axum::body::Bytes::from_request(request, state)
             .await
             .map_err(|e| bad(format!("read the request: {}", e.body_text())))?;

@@ -8,6 +8,7 @@ use daemon::error::bug;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
+use wire::control::ErrorCode;
 
 use crate::refusal::Refusal;
 
@@ -52,7 +53,7 @@ impl IntoResponse for Metrics {
         let mut text = String::new();
         match prometheus_client::encoding::text::encode(&mut text, &self.registry) {
             Ok(()) => ([(CONTENT_TYPE, TEXT)], text).into_response(),
-            Err(error) => Refusal(bug("metrics", error.to_string())).into_response(),
+            Err(error) => Refusal(bug(ErrorCode::Metrics, error.to_string())).into_response(),
         }
     }
 }

@@ -19,7 +19,7 @@ impl Refusal {
     /// 404 for `no_such_…`, else by whose fault it is.
     fn status(&self) -> StatusCode {
         match self.0.blame {
-            _ if self.0.code.starts_with("no_such_") => StatusCode::NOT_FOUND,
+            _ if self.0.code.as_str().starts_with("no_such_") => StatusCode::NOT_FOUND,
             Blame::User => StatusCode::BAD_REQUEST,
             Blame::Site => StatusCode::SERVICE_UNAVAILABLE,
             Blame::Forebay => StatusCode::INTERNAL_SERVER_ERROR,
@@ -36,15 +36,16 @@ impl IntoResponse for Refusal {
 #[cfg(test)]
 mod tests {
     use daemon::error::{bug, site, user};
+    use wire::control::ErrorCode;
 
     use super::*;
 
     #[test]
     fn the_status_says_whose_fault_it_is() {
         let status = |error: ApiError| Refusal(error).status().as_u16();
-        assert_eq!(status(user("bad_size", "", "")), 400);
-        assert_eq!(status(user("no_such_session", "", "")), 404);
-        assert_eq!(status(site("disk_full", "", "")), 503);
-        assert_eq!(status(bug("impossible", "")), 500);
+        assert_eq!(status(user(ErrorCode::BadName, "", "")), 400);
+        assert_eq!(status(user(ErrorCode::NoSuchSession, "", "")), 404);
+        assert_eq!(status(site(ErrorCode::NodeDisk, "", "")), 503);
+        assert_eq!(status(bug(ErrorCode::StatePanicked, "")), 500);
     }
 }

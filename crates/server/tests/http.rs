@@ -10,11 +10,12 @@ use daemon::error::site;
 use serde_json::{Value, json};
 use server::{BindError, Body, OpenTo, Refusal};
 use tokio::sync::oneshot;
+use wire::control::ErrorCode;
 
 fn router() -> Router {
     Router::new()
         .route("/echo", post(async |Body(value): Body<Value>| Json(value)))
-        .route("/full", get(async || Refusal(site("disk_full", "the disk is full", "free some"))))
+        .route("/full", get(async || Refusal(site(ErrorCode::NodeDisk, "the disk is full", "free some"))))
         .route("/number", get(async || Json(7u32)))
         .route("/text", get(async || "no JSON"))
         .route("/never", get(async || std::future::pending::<Json<u32>>().await))
@@ -49,7 +50,7 @@ async fn a_refusal_comes_back_as_the_same_error() {
     let _server = start(&socket(&dir));
     let error = Client::new(socket(&dir)).get::<u32>("/full").await.unwrap_err();
     assert!(
-        matches!(error, CallError::Refused(e) if e == site("disk_full", "the disk is full", "free some"))
+        matches!(error, CallError::Refused(e) if e == site(ErrorCode::NodeDisk, "the disk is full", "free some"))
     );
 }
 
@@ -59,7 +60,7 @@ async fn wrong_paths_bodies_and_replies_are_told_apart() {
     let _server = start(&socket(&dir));
     let client = Client::new(socket(&dir));
     let route = client.get::<u32>("/nowhere").await.unwrap_err();
-    assert!(matches!(route, CallError::Refused(e) if e.code == "no_such_route"));
+    assert!(matches!(route, CallError::Refused(e) if e.code == ErrorCode::NoSuchRoute));
     let reply = client.get::<u32>("/text").await.unwrap_err();
     assert!(matches!(reply, CallError::Garbled { .. }));
 }

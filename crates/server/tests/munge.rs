@@ -12,6 +12,7 @@ use axum::routing::{get, post};
 use daemon::client::Client;
 use server::{Body, Caller};
 use tempfile::TempDir;
+use wire::control::ErrorCode;
 
 /// A running munged; ends with the test.
 struct Munged {
@@ -83,7 +84,7 @@ async fn a_request_for_another_service_or_without_a_credential_is_refused() {
     let other = Client::over_tcp(address.as_str(), "n2", munged.munge());
     let refused = other.get::<u32>("/uid").await.unwrap_err();
     assert!(
-        matches!(&refused, CallError::Refused(error) if error.code == "not_authenticated"),
+        matches!(&refused, CallError::Refused(error) if error.code == ErrorCode::NotAuthenticated),
         "{refused:?}"
     );
     let mut plain = std::net::TcpStream::connect(&address).unwrap();

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use model::phase::Direction;
 use rustix::io::Errno;
-use wire::control::{ApiError, Side};
-use wire::node::{STAGE_NAMES_UNSYNCED, Verify};
+use wire::control::{ApiError, ErrorCode, Side};
+use wire::node::Verify;
 
 use crate::fault::{Cause, Fault};
 use crate::journal::Journal;
@@ -99,7 +99,7 @@ impl Context {
             return;
         }
         let error = fault.stage_error(self.sides.direction);
-        self.monitor.fail_stage(ApiError { code: STAGE_NAMES_UNSYNCED.to_owned(), ..error });
+        self.monitor.fail_stage(ApiError { code: ErrorCode::StageNamesUnsynced, ..error });
         self.monitor.cancel();
     }
 

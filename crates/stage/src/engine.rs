@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use client::Operations;
 use model::phase::{Direction, StageState};
-use wire::control::{ApiError, Blame, StageStatus};
+use wire::control::{ApiError, Blame, ErrorCode, StageStatus};
 use wire::data::Creator;
 use wire::node::StageSpec;
 
@@ -220,7 +220,7 @@ fn buffer_full(buffer: &dyn Target, spec: &StageSpec, monitor: &Monitor) -> ApiE
         .usage()
         .map_or(String::new(), |usage| format!("; it may hold {} bytes in all", usage.capacity));
     ApiError {
-        code: "buffer_full".to_owned(),
+        code: ErrorCode::BufferFull,
         blame: Blame::User,
         message: format!(
             "the buffer {} has no room for {}, {at_least}{} bytes in {} entries{room}",

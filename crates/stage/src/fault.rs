@@ -7,8 +7,7 @@ use std::path::Path;
 
 use model::phase::Direction;
 use rustix::io::Errno;
-use wire::control::{ApiError, Blame, FileFailure, Side};
-use wire::node::STAGE_SOURCE_REMOVED;
+use wire::control::{ApiError, Blame, ErrorCode, FileFailure, Side};
 
 use crate::tree::{self, Tree};
 
@@ -164,11 +163,10 @@ impl Fault {
         let at_source = (self.side == Side::Pfs) == (direction == Direction::In);
         ApiError {
             code: match self.cause {
-                Cause::Removed => STAGE_SOURCE_REMOVED,
-                _ if at_source => "stage_source",
-                _ => "stage_destination",
-            }
-            .to_owned(),
+                Cause::Removed => ErrorCode::StageSourceRemoved,
+                _ if at_source => ErrorCode::StageSource,
+                _ => ErrorCode::StageDestination,
+            },
             blame: self.blame(),
             message: self.to_string(),
             advice: self.advice(direction).to_owned(),

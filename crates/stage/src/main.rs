@@ -31,7 +31,7 @@ use stage::monitor::Monitor;
 use stage::movers::{self, Post};
 use stage::remote::RemoteNode;
 use stage::session::SessionError;
-use wire::control::{ApiError, Blame, StageStatus};
+use wire::control::{ApiError, Blame, ErrorCode, StageStatus};
 use wire::data::dial::{Via, dial};
 use wire::data::hello::Claim;
 use wire::data::{Reply, Request, Stream};
@@ -197,23 +197,18 @@ fn prepare(spec: &StageSpec, session: &Path) -> Result<Client, ApiError> {
     let client = stage::session::noted(&spec.target, session).map_err(|error| {
         let (code, advice) = match &error {
             SessionError::Connect(_) => (
-                "buffer_unreachable",
+                ErrorCode::BufferUnreachable,
                 "see `forebay status` for the storage nodes and look at their logs, then retry the stage",
             ),
             SessionError::Kept { .. } => (
-                "stage_session",
+                ErrorCode::StageSession,
                 "mend the node's disk; where the file itself is damaged, remove it; then retry the stage",
             ),
         };
-        ApiError {
-            code: code.to_owned(),
-            blame: Blame::Site,
-            message: chain(&error),
-            advice: advice.to_owned(),
-        }
+        ApiError { code, blame: Blame::Site, message: chain(&error), advice: advice.to_owned() }
     })?;
     identity::assume(&spec.owner).map_err(|error| ApiError {
-        code: "stage_identity".to_owned(),
+        code: ErrorCode::StageIdentity,
         blame: Blame::Site,
         message: chain(&error),
         advice: "run the node service as root, or as the user whose files are staged".to_owned(),

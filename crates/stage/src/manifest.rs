@@ -21,7 +21,7 @@ use std::sync::{Mutex, MutexGuard};
 
 use model::phase::StageState;
 use serde::Serialize;
-use wire::control::{ApiError, Blame, FileFailure, Side, StageStatus};
+use wire::control::{ApiError, Blame, ErrorCode, FileFailure, Side, StageStatus};
 use wire::data::FileKind;
 use wire::node::Verify;
 
@@ -194,7 +194,7 @@ impl Drop for Manifest {
 
 fn cannot(verb: &str, path: &Path, error: &io::Error) -> ApiError {
     ApiError {
-        code: "stage_manifest".to_owned(),
+        code: ErrorCode::StageManifest,
         blame: Blame::User,
         message: format!("{verb} manifest {}: {error}", path.display()),
         advice: "name a manifest in a folder that is there and that you may write to, then retry the stage; files that \

@@ -311,7 +311,7 @@ fn milliseconds(duration: Duration) -> u64 {
 
 fn cancelled() -> ApiError {
     ApiError {
-        code: "cancelled".to_owned(),
+        code: wire::control::ErrorCode::Cancelled,
         blame: Blame::User,
         message: "the stage was cancelled".to_owned(),
         advice: "start it again to go on where it stopped".to_owned(),

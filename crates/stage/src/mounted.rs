@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use disk::mount_table::{self, Mount};
 use rustix::fs::{Mode, OFlags};
-use wire::control::{ApiError, Blame};
+use wire::control::{ApiError, Blame, ErrorCode};
 use wire::node::PfsMount;
 
 use crate::journal::Journal;
@@ -62,7 +62,7 @@ impl NotMounted {
     /// For a stage that ends with it.
     pub(crate) fn stage_error(&self) -> ApiError {
         ApiError {
-            code: "pfs_not_mounted".to_owned(),
+            code: ErrorCode::PfsNotMounted,
             blame: Blame::Site,
             message: self.to_string(),
             advice: ADVICE.to_owned(),

@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 use model::phase::{Direction, StageKind};
 use rustix::io::Errno;
-use wire::control::{ApiError, Blame};
+use wire::control::{ApiError, Blame, ErrorCode};
 use wire::data::FileKind;
 use wire::node::StageSpec;
 
@@ -94,7 +94,7 @@ impl Named {
 
 fn leads_out(path: &str) -> ApiError {
     ApiError {
-        code: "stage_path".to_owned(),
+        code: ErrorCode::StagePath,
         blame: Blame::User,
         message: format!("the path `{path}` leads out of the buffer"),
         advice: "name a path below the buffer's root, without `..`".to_owned(),

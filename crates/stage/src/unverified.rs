@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::OnceLock;
 
 use model::phase::Direction;
-use wire::control::{ApiError, Blame};
+use wire::control::{ApiError, Blame, ErrorCode};
 
 use crate::fault::{Cause, Fault, Tried};
 use crate::tree::{Found, Source};
@@ -49,7 +49,7 @@ impl Unverified {
         let mut new = now.iter().filter(|(ino, _)| !known.fragments.contains_key(ino));
         let Some((_, fragment)) = new.next() else { return Ok(()) };
         Err(ApiError {
-            code: "stage_unverified".to_owned(),
+            code: ErrorCode::StageUnverified,
             blame: Blame::Site,
             message: format!(
                 "checksums of {} files were lost while the stage copied, of one on node {}: nobody knows whether what \

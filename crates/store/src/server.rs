@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, RwLock};
 use std::time::{Duration, Instant};
 
-use wire::control::{ApiError, Blame, VolumeKind};
+use wire::control::{ApiError, Blame, ErrorCode, VolumeKind};
 use wire::node::{FragmentStatus, FsckReport, FsckSpec, PartFiles, ScrubSpec, ScrubStatus};
 
 use crate::copies::Copies;
@@ -257,7 +257,7 @@ impl Server {
     fn folder(&self, instance: &str) -> Result<PathBuf, ApiError> {
         let plain = !instance.is_empty() && instance.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
         plain.then(|| self.root.join(instance)).ok_or_else(|| ApiError {
-            code: "bad_instance_id".into(),
+            code: ErrorCode::BadInstanceId,
             blame: Blame::Forebay,
             message: format!("{instance:?} is no instance id"),
             advice: "report this".into(),

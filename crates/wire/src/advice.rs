@@ -7,9 +7,6 @@ use crate::node::PartTrouble;
 /// Stands for the buffer's token in what a node advises: it knows buffers by their instances, and control fills it in.
 pub const TOKEN: &str = "{token}";
 
-/// The code of the error where a node does not have a fragment that was made on it.
-pub const NO_SUCH_FRAGMENT: &str = "no_such_fragment";
-
 /// What a node advises about the buffer `token`.
 pub fn of_buffer(advice: &str, token: &str) -> String {
     advice.replace(TOKEN, token)

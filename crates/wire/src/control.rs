@@ -45,6 +45,7 @@ mod on_demand;
 mod status;
 
 pub use crate::error::{ApiError, Blame};
+pub use crate::error_code::ErrorCode;
 pub use crate::node::VolumeKind;
 pub use crate::owner::Owner;
 pub use crate::stages::{

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::error_code::ErrorCode;
+
 /// Whose fault an error is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -18,8 +20,8 @@ pub enum Blame {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("{message}; {advice}")]
 pub struct ApiError {
-    /// A stable name of the kind of error, as `no_such_session`.
-    pub code: String,
+    /// What kind of error it is.
+    pub code: ErrorCode,
     /// Whose fault it is.
     pub blame: Blame,
     /// One line: what was tried, on which file or node, and the errno's text.

@@ -9,6 +9,7 @@ pub mod advice;
 pub mod control;
 pub mod data;
 mod error;
+mod error_code;
 pub mod mover;
 pub mod node;
 mod owner;

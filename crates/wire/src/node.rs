@@ -5,8 +5,8 @@
 //! | request | body | reply |
 //! |---|---|---|
 //! | `GET /v1/health` | | [`NodeHealth`] |
-//! | `PUT /v1/fragments/{instance}` | [`FragmentSpec`] | [`FragmentStatus`]; namespaces may be added to one that is there; where there is none, what [`Missing`] says; [`FRAGMENT_STARTING`], [`FRAGMENT_OF_ANOTHER`] |
-//! | `DELETE /v1/fragments/{instance}` | | `{}`; also when there is none; one that was [`FRAGMENT_OF_ANOTHER`] stays |
+//! | `PUT /v1/fragments/{instance}` | [`FragmentSpec`] | [`FragmentStatus`]; namespaces may be added to one that is there; where there is none, what [`Missing`] says; `fragment_starting`, `fragment_of_another` |
+//! | `DELETE /v1/fragments/{instance}` | | `{}`; also when there is none; one that was `fragment_of_another` stays |
 //! | `PUT /v1/fragments/{instance}/scrub` | [`ScrubSpec`] | [`ScrubStatus`], at once |
 //! | `GET /v1/fragments/{instance}/scrub` | | [`ScrubStatus`] |
 //! | `PUT /v1/fragments/{instance}/paths` | a list of (namespace, inode) | a list of paths, `null` where there is none here |
@@ -48,22 +48,12 @@ pub use copies::{CopyStatus, MirrorStatus};
 pub use integrity::{Damage, FsckReport, FsckSpec, IntegrityStatus, Orphan, ScrubSpec, ScrubStatus, Stray};
 pub use locals::{LocalDrain, LocalSpace, LocalSpec, LocalStatus};
 pub use parts::{FragmentStatus, PartFiles, PartTrouble};
-pub use stages::{
-    PfsMount, STAGE_NAMES_UNSYNCED, STAGE_SOURCE_REMOVED, StageControl, StagePace, StagePolicy, StageSpec,
-    Verify,
-};
+pub use stages::{PfsMount, StageControl, StagePace, StagePolicy, StageSpec, Verify};
 
 /// How long a client keeps trying a storage node that does not answer, and a home shard keeps what a client that is
 /// gone had open and locked, milliseconds: where no other is configured. A process that died is back in seconds; two
 /// minutes also cover the recovery of a large fragment.
 pub const GRACE_MS: u64 = 120_000;
-
-/// The code of the error where a node does not know yet whether it can serve a fragment: asking again helps.
-pub const FRAGMENT_STARTING: &str = "fragment_starting";
-
-/// The code of the error where a node has a fragment of another instance with the same id, as its key says: one that
-/// control knew before its database was lost. It is neither used nor removed.
-pub const FRAGMENT_OF_ANOTHER: &str = "fragment_of_another";
 
 /// How to reach a storage node's data path.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -15,7 +15,7 @@ use axum::response::{IntoResponse, Response};
 use model::phase::{Function, Phase, StageState};
 use serde_json::json;
 use server::Refusal;
-use wire::control::{NewToken, Paths, SessionStatus, TeardownReply};
+use wire::control::{ErrorCode, NewToken, Paths, SessionStatus, TeardownReply};
 
 /// A service, its state folder, and a folder for scripts.
 pub struct Fake {
@@ -194,7 +194,7 @@ impl Inner {
         match what {
             "absent" | "scrub" => {
                 let message = format!("session {what}: token not found");
-                Refusal(daemon::error::user("no_such_session", message, "look")).into_response()
+                Refusal(daemon::error::user(ErrorCode::NoSuchSession, message, "look")).into_response()
             }
             "status" => json_reply(&json!({ "pools": [], "nodes": [], "sessions": [self.session] })),
             "paths" => {
@@ -214,7 +214,8 @@ impl Inner {
 
     fn act(&mut self, function: &str) -> Response {
         if self.stopping.remove(function) {
-            return Refusal(daemon::error::site("stopping", "it stops", "try again")).into_response();
+            return Refusal(daemon::error::site(ErrorCode::Stopping, "it stops", "try again"))
+                .into_response();
         }
         if function == "scrub" {
             return self.look(function);
@@ -264,7 +265,7 @@ impl Inner {
     }
 
     fn fail(&mut self, function: &str) -> Response {
-        let code = if self.cancelled { "cancelled" } else { "stage_failed" };
+        let code = if self.cancelled { ErrorCode::Cancelled } else { ErrorCode::StageFailed };
         let error = daemon::error::user(code, format!("{function} failed"), "correct it");
         if let Some(stage) = ["data_in", "data_out"].iter().position(|name| *name == function) {
             let stage = &mut self.session.stages[stage];

@@ -38,7 +38,7 @@ impl<S: Site> App<S> {
                 };
                 self.database.transact(note).await
             }
-            Err(error) if lifecycle::REFUSALS.contains(&error.code.as_str()) => Ok(()),
+            Err(error) if lifecycle::REFUSALS.contains(&error.code) => Ok(()),
             Err(error) => {
                 tracing::warn!(token, ?function, %error, "failed");
                 let failed = (function, error.clone());

@@ -19,7 +19,9 @@ use std::sync::Arc;
 
 use model::phase::{AccessMode, Function, Phase, Redundancy, StageState};
 use tempfile::TempDir;
-use wire::control::{CLI, Owner, PostRun, PreRun, Script, SessionStatus, Setup, Teardown, VolumeKind};
+use wire::control::{
+    CLI, ErrorCode, Owner, PostRun, PreRun, Script, SessionStatus, Setup, Teardown, VolumeKind,
+};
 
 use super::*;
 use crate::lifecycle::paths;
@@ -187,7 +189,7 @@ async fn a_node_that_still_starts_a_fragment_is_asked_again() {
     let it = Fixture::new();
     (it.site.world().images, it.site.world().starting) = (true, 1000);
     let error = it.setup(request(JOB)).await.unwrap_err();
-    assert_eq!(error.code, wire::node::FRAGMENT_STARTING, "and not for ever");
+    assert_eq!(error.code, ErrorCode::FragmentStarting, "and not for ever");
     assert!(it.status().await.instance.is_none(), "it is no reason for another kind of volume");
 }
 
@@ -214,12 +216,12 @@ async fn what_the_pool_cannot_hold_is_refused_with_both_numbers() {
     it.site.world().available_bytes = 12_000_000_000;
     it.ready().await;
     let error = it.app.run("8", Request::Setup(Box::new(request(JOB)))).await.unwrap_err();
-    assert_eq!(error.code, "pool_full", "{error}");
+    assert_eq!(error.code, ErrorCode::PoolFull, "{error}");
     assert_eq!(it.site.world().fragments.len(), 2);
     let it = Fixture::new();
     it.site.world().available_bytes = 1 << 30;
     let error = it.setup(request(JOB)).await.unwrap_err();
-    assert_eq!(error.code, "pool_too_small");
+    assert_eq!(error.code, ErrorCode::PoolTooSmall);
     assert!(
         error.message.contains("10001317888 bytes") && error.message.contains("1073741824 bytes"),
         "{error}"
@@ -272,7 +274,7 @@ async fn two_namespaces_do_not_fit_one_mount_point() {
     it.ready().await;
     it.run(Request::DataIn).await.unwrap();
     let here = Request::PreRun(PreRun { mountpoint: Some("/home/u/fast".into()), ..PreRun::default() });
-    assert_eq!(it.run(here).await.unwrap_err().code, "one_mountpoint");
+    assert_eq!(it.run(here).await.unwrap_err().code, ErrorCode::OneMountpoint);
     let status = it.status().await;
     assert_eq!(status.instance.unwrap().access_modes, [AccessMode::Striped, AccessMode::Private]);
 }

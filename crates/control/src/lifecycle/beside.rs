@@ -6,7 +6,7 @@
 use std::path::Path;
 
 use daemon::error::user;
-use wire::control::ApiError;
+use wire::control::{ApiError, ErrorCode};
 
 use crate::state::activations::Activation;
 
@@ -33,7 +33,7 @@ pub(crate) fn standing(place: &Path, known: &[&Activation], shared: bool) -> Res
     if let Some(alone) = others.clone().find(|old| !old.shared) {
         let alone = alone.mountpoint.display();
         return Err(user(
-            "mounted_alone",
+            ErrorCode::MountedAlone,
             format!("the buffer is mounted already, at {alone}, for that mount alone"),
             format!(
                 "to have it at several places, unmount {alone} and mount it with --shared, then at the others"

@@ -2,7 +2,7 @@
 
 use daemon::error::user;
 use model::phase::Phase;
-use wire::control::{ApiError, Owner};
+use wire::control::{ApiError, ErrorCode, Owner};
 
 use super::target::Described;
 use crate::app::App;
@@ -86,7 +86,11 @@ pub(crate) async fn check_usable<S: Site>(
         let buffer = found.filter(ready).ok_or_else(|| gone(&name))?;
         if buffer.owner.uid != owner.uid && !buffer.shared {
             let message = format!("the persistent buffer {name} belongs to user {}", buffer.owner.uid);
-            return Err(user("not_yours", message, "ask its owner to make a shared one, or create your own"));
+            return Err(user(
+                ErrorCode::NotYours,
+                message,
+                "ask its owner to make a shared one, or create your own",
+            ));
         }
     }
     Ok(())
@@ -95,5 +99,5 @@ pub(crate) async fn check_usable<S: Site>(
 /// The error of a persistent buffer that is not there.
 pub(crate) fn gone(name: &str) -> ApiError {
     let message = format!("there is no persistent buffer {name}");
-    user("no_such_buffer", message, "create it first: #BB create_persistent, in another job")
+    user(ErrorCode::NoSuchBuffer, message, "create it first: #BB create_persistent, in another job")
 }

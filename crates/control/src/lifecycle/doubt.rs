@@ -4,7 +4,7 @@
 //! **Invariant:** what is not known to be in a copy is never taken for it: it is refused, or lost by name.
 
 use daemon::error::user;
-use wire::control::{ApiError, GiveUp};
+use wire::control::{ApiError, ErrorCode, GiveUp};
 
 use super::target::{self, Described};
 use crate::site::{LastWord, Site};
@@ -74,7 +74,7 @@ impl Doubt {
             "{why}; bring back what it had, as that is nowhere else, or repeat the command with --accept-loss: then \
              {lost} are lost, and the rest goes on"
         );
-        user("mirror_lacks", message, "bring back what it had, or accept the loss")
+        user(ErrorCode::MirrorLacks, message, "bring back what it had, or accept the loss")
     }
 
     /// Takes them: how the part is replaced.

@@ -2,8 +2,8 @@
 //!
 //! **Invariant:** a fragment that was made is never made again; see [`crate::state::fragments`].
 
-use wire::control::ApiError;
-use wire::node::{FRAGMENT_STARTING, FragmentSpec, FragmentStatus, StorageAddress};
+use wire::control::{ApiError, ErrorCode};
+use wire::node::{FragmentSpec, FragmentStatus, StorageAddress};
 
 use super::target::Described;
 use super::{absent, join_all, target};
@@ -64,7 +64,7 @@ async fn make_one<S: Site>(app: &App<S>, node: &str, spec: &FragmentSpec) -> Res
         None => Ok(()),
         Some(reason) => {
             let message = format!("fragment {} of {} on node {node}: {reason}", spec.index, spec.instance);
-            Err(daemon::error::site("fragment_broken", message, advice::log_of(&app.site, node)))
+            Err(daemon::error::site(ErrorCode::FragmentBroken, message, advice::log_of(&app.site, node)))
         }
     }
 }
@@ -83,7 +83,7 @@ pub(super) async fn ask<S: Site>(
     loop {
         match app.site.create_fragment(node, spec).await {
             // The node has waited for it, too.
-            Err(error) if error.code == FRAGMENT_STARTING && asked < times => asked += 1,
+            Err(error) if error.code == ErrorCode::FragmentStarting && asked < times => asked += 1,
             answer => return answer,
         }
     }

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use daemon::error::user;
 use model::phase::{Direction, Redundancy, StageKind};
-use wire::control::{ApiError, JobProcess, JobSummary};
+use wire::control::{ApiError, ErrorCode, JobProcess, JobSummary};
 
 use super::setup;
 use crate::app::App;
@@ -47,7 +47,7 @@ pub(crate) async fn run<S: Site>(app: &App<S>, request: JobProcess) -> Result<Jo
     if here && request.owner.uid == rustix::process::geteuid().as_raw() {
         let stages = plan.stages.clone();
         let checked = tokio::task::spawn_blocking(move || stages.iter().try_for_each(check_source)).await;
-        checked.map_err(|error| daemon::error::bug("check_panicked", error.to_string()))??;
+        checked.map_err(|error| daemon::error::bug(ErrorCode::CheckPanicked, error.to_string()))??;
     }
     let count = |direction| plan.stages.iter().filter(|stage| stage.direction == direction).count();
     Ok(JobSummary {
@@ -76,20 +76,20 @@ fn check_source(stage: &Transfer) -> Result<(), ApiError> {
     if stage.direction == Direction::Out || path.to_string_lossy().contains(UNKNOWN_JOB_ID) {
         return Ok(());
     }
-    let refuse = |code: &str, problem: String, advice: &str| {
+    let refuse = |code: ErrorCode, problem: String, advice: &str| {
         user(code, format!("stage_in source {}: {problem}", path.display()), advice)
     };
     match (look(path, stage.kind), stage.kind) {
         (Ok(true), _) => Ok(()),
         (Ok(false), StageKind::Directory) => {
-            Err(refuse("wrong_kind", "not a directory".into(), "write type=file for a file"))
+            Err(refuse(ErrorCode::WrongKind, "not a directory".into(), "write type=file for a file"))
         }
         (Ok(false), _) => {
-            Err(refuse("wrong_kind", "not a file".into(), "write type=directory for a directory"))
+            Err(refuse(ErrorCode::WrongKind, "not a file".into(), "write type=directory for a directory"))
         }
         (Err(error), _) => {
             let advice = "correct the path in the script, or make the file readable";
-            Err(refuse("source_unreadable", error.to_string(), advice))
+            Err(refuse(ErrorCode::SourceUnreadable, error.to_string(), advice))
         }
     }
 }

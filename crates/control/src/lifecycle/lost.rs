@@ -11,7 +11,7 @@
 //! its node may answer nothing alone since.
 
 use daemon::error::user;
-use wire::control::{ApiError, AtRisk, Damaged, GiveUp, Lost, Moved as Replaced};
+use wire::control::{ApiError, AtRisk, Damaged, ErrorCode, GiveUp, Lost, Moved as Replaced};
 use wire::node::{FragmentSpec, Missing};
 
 use super::lacking::{self, Lacking};
@@ -38,7 +38,7 @@ pub(crate) async fn run<S: Site>(app: &App<S>, name: &str, asked: &GiveUp) -> Re
     let view = app.site.nodes().into_iter().find(|view| view.name == name);
     let view = view.ok_or_else(|| {
         let advice = "`forebay status` lists the nodes; for one of a cluster leave --dir and FOREBAY_DIR out";
-        user("no_such_node", format!("there is no node {name}"), advice)
+        user(ErrorCode::NoSuchNode, format!("there is no node {name}"), advice)
     })?;
     let is_cluster = app.site.cluster().is_some();
     if view.online && is_cluster {
@@ -95,7 +95,7 @@ async fn replace<S: Site>(
 ) -> Result<(Vec<String>, Option<Lacking>), ApiError> {
     if described.instance.nodes.len() < 2 {
         let message = "all that it had, names too, was on this node only";
-        return Err(user("all_lost", message, "remove the buffer, or bring the node back"));
+        return Err(user(ErrorCode::AllLost, message, "remove the buffer, or bring the node back"));
     }
     let place = (0..).zip(&described.instance.nodes).find(|(_, node)| **node == lost.name);
     let place: Option<u32> = place.map(|(place, _)| place);
@@ -178,7 +178,7 @@ async fn take_place<S: Site>(
 
 fn answers(name: &str) -> ApiError {
     let message = format!("node {name} answers: a node that may still be written to must not be given up");
-    user("node_answers", message, "stop its forebay-node, or its machine, then repeat the command")
+    user(ErrorCode::NodeAnswers, message, "stop its forebay-node, or its machine, then repeat the command")
 }
 
 /// Notes another place, and that what the lost node had is to be discarded when it is back.
@@ -207,7 +207,7 @@ async fn note_place<S: Site>(
     };
     app.database.transact(note).await?.ok_or_else(|| {
         let message = "no other node of its pool has room for this part and none of the buffer's parts: add a node to the pool";
-        user("no_spare_node", message, "start forebay-node on one more host, then repeat the command")
+        user(ErrorCode::NoSpareNode, message, "start forebay-node on one more host, then repeat the command")
     })
 }
 

@@ -3,7 +3,7 @@
 use daemon::error::user;
 use model::directive::Behaviour;
 use model::phase::{AccessMode, Coherence, Phase};
-use wire::control::{ApiError, CreatePersistent, Script};
+use wire::control::{ApiError, CreatePersistent, ErrorCode, Script};
 
 use super::setup::{self, Order};
 use super::{Done, redundancy};
@@ -20,9 +20,7 @@ use crate::state::sessions::Session;
 /// make its fragment.
 pub(crate) async fn run<S: Site>(app: &App<S>, request: CreatePersistent) -> Result<Done, ApiError> {
     check_name(&request.name)?;
-    if request.capacity_bytes == 0 {
-        return Err(user("no_capacity", "a persistent buffer of 0 bytes is asked for", "ask for some bytes"));
-    }
+    check_capacity(request.capacity_bytes)?;
     pool::check_persistent(&app.site, request.pool.as_deref())?;
     if let Some(known) = setup::living(app, &request.name).await?
         && known.phase != Phase::Registered
@@ -75,7 +73,7 @@ fn same(known: &Session, request: &CreatePersistent) -> Result<(), ApiError> {
     }
     let message =
         format!("there is a buffer or session {} already, of user {}", request.name, known.owner.uid);
-    Err(user("name_taken", message, "choose another name"))
+    Err(user(ErrorCode::NameTaken, message, "choose another name"))
 }
 
 fn check_name(name: &str) -> Result<(), ApiError> {
@@ -83,5 +81,15 @@ fn check_name(name: &str) -> Result<(), ApiError> {
         return Ok(());
     }
     let message = format!("invalid name for a persistent buffer {name:?}");
-    Err(user("bad_name", message, "begin it with a letter: numbers are job ids"))
+    Err(user(ErrorCode::BadName, message, "begin it with a letter: numbers are job ids"))
+}
+
+fn check_capacity(bytes: u64) -> Result<(), ApiError> {
+    match bytes {
+        0 => {
+            let message = "a persistent buffer of 0 bytes is asked for";
+            Err(user(ErrorCode::NoCapacity, message, "ask for some bytes"))
+        }
+        _ => Ok(()),
+    }
 }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use daemon::error::user;
 use model::phase::{AccessMode, Direction, Phase, StageState};
-use wire::control::{ApiError, NodeRole, PreRun};
+use wire::control::{ApiError, ErrorCode, NodeRole, PreRun};
 
 use super::beside::{Standing, standing};
 use super::buffers::{self, Buffer};
@@ -173,7 +173,11 @@ fn hosts<S: Site>(app: &App<S>, request: &PreRun) -> Result<Vec<Host>, ApiError>
         return Ok(vec![Host { name: COMPUTE_NODE.to_owned(), mount_root: app.site.mount_folder() }]);
     }
     if request.hosts.is_empty() {
-        return Err(user("no_hosts", "pre_run does not say which nodes the job has", "name its hosts"));
+        return Err(user(
+            ErrorCode::NoHosts,
+            "pre_run does not say which nodes the job has",
+            "name its hosts",
+        ));
     }
     let views = app.site.nodes();
     let host = |name: &String| {
@@ -181,7 +185,7 @@ fn hosts<S: Site>(app: &App<S>, request: &PreRun) -> Result<Vec<Host>, ApiError>
         let registration = view.and_then(|view| view.registration.as_ref()).ok_or_else(|| {
             let message = format!("node {name} of the job has no Forebay compute node");
             daemon::error::site(
-                "no_such_node",
+                ErrorCode::NoSuchNode,
                 message,
                 "start forebay-node there, with that name in its file",
             )
@@ -231,7 +235,7 @@ fn places<S: Site>(
         }]),
         (namespaces, _) => {
             let message = format!("{} namespaces cannot be mounted at one place", namespaces.len());
-            Err(user("one_mountpoint", message, "leave the mount point out"))
+            Err(user(ErrorCode::OneMountpoint, message, "leave the mount point out"))
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use daemon::error::user;
 use model::phase::{AccessMode, Redundancy};
-use wire::control::ApiError;
+use wire::control::{ApiError, ErrorCode};
 
 use crate::app::App;
 use crate::pool::{self, Ground};
@@ -40,7 +40,7 @@ pub(crate) fn check<S: Site>(app: &App<S>, own: &Own) -> Result<(), ApiError> {
     if own.access_modes.contains(&AccessMode::Private) {
         let message =
             "redundancy=mirror is not possible with access_mode=private: such a buffer ends with its node";
-        return Err(user("mirror_private", message, advice));
+        return Err(user(ErrorCode::MirrorPrivate, message, advice));
     }
     pool::kind_in(&app.site, own.pool.as_deref(), &own.access_modes)?.check_mirror()
 }

@@ -7,7 +7,7 @@
 //! its own.
 
 use daemon::error::user;
-use wire::control::{ApiError, GiveUp};
+use wire::control::{ApiError, ErrorCode, GiveUp};
 use wire::node::FragmentStatus;
 
 use super::doubt;
@@ -43,7 +43,7 @@ pub(super) async fn lacking<S: Site>(
                 "to have a part made again, unmount its buffer and move the part's folder away, as \
                  nodes/{name}/fragments/{id} in the state folder, then repeat the command"
             );
-            Err(user("nothing_lost", message, advice))
+            Err(user(ErrorCode::NothingLost, message, advice))
         }
         _ => Ok(lacking),
     }
@@ -62,7 +62,11 @@ pub(super) async fn begin<S: Site>(
     let (instance, name) = (&described.instance, &gone.name);
     if !instance.is_mirrored() {
         let message = "the buffer is not mirrored: what this part had is nowhere else";
-        return Err(user("not_mirrored", message, format!("`forebay rm {token}` gives the buffer up")));
+        return Err(user(
+            ErrorCode::NotMirrored,
+            message,
+            format!("`forebay rm {token}` gives the buffer up"),
+        ));
     }
     let id = instance.id.clone();
     let states = app.database.transact(move |tx| places::states(tx, &id)).await?;
@@ -77,7 +81,7 @@ pub(super) async fn begin<S: Site>(
             "the part on node {keeper}, which has the mirror, is gone as well: bring one of them back, or give the \
              buffer up with `forebay rm {token}`"
         );
-        return Err(user("mirror_lost", message, "bring one of them back"));
+        return Err(user(ErrorCode::MirrorLost, message, "bring one of them back"));
     }
     let word = app.site.give_up(name, &instance.id);
     let state = doubt::judged(&app.site, token, (described, place), (name, &word), asked)?;
@@ -104,5 +108,5 @@ fn there(name: &str, instance: &Instance, part: &FragmentStatus) -> ApiError {
          that took its place, or move this one away while the buffer is not mounted and repeat the command",
         instance.id
     );
-    user("part_there", message, "mend it, or move it away")
+    user(ErrorCode::PartThere, message, "mend it, or move it away")
 }

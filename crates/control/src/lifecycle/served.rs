@@ -4,7 +4,7 @@
 
 use std::time::{Duration, Instant};
 
-use wire::control::ApiError;
+use wire::control::{ApiError, ErrorCode};
 use wire::node::PartTrouble;
 
 use super::buffers::Buffer;
@@ -49,7 +49,7 @@ pub(crate) async fn check<S: Site>(app: &App<S>, buffer: &Buffer) -> Result<(), 
         if !retried || is_late {
             let PartTrouble { node, why, advice, .. } = trouble.of_buffer(&buffer.token);
             let message = format!("node {node} does not serve its part of buffer {}: {why}", buffer.token);
-            return Err(daemon::error::site("part_not_served", message, advice));
+            return Err(daemon::error::site(ErrorCode::PartNotServed, message, advice));
         }
         tokio::time::sleep(RETRIED_PAUSE).await;
     }

@@ -5,8 +5,7 @@
 use daemon::error::user;
 use model::directive::Behaviour;
 use model::phase::{Phase, Redundancy};
-use wire::control::{ApiError, Blame, Setup, VolumeKind};
-use wire::node::{FRAGMENT_OF_ANOTHER, FRAGMENT_STARTING};
+use wire::control::{ApiError, Blame, ErrorCode, Setup, VolumeKind};
 
 use super::target::Described;
 use super::{Done, absent, buffers, proven, redundancy, reuse};
@@ -47,7 +46,7 @@ pub(crate) async fn run<S: Site>(app: &App<S>, token: &str, request: Setup) -> R
     if let Some(known) = living(app, token).await? {
         if known.persistent {
             let message = format!("{token} is the name of a persistent buffer");
-            return Err(user("name_taken", message, "use the job's id as its token"));
+            return Err(user(ErrorCode::NameTaken, message, "use the job's id as its token"));
         }
         if reuse::is_reused(&known, &request) {
             reuse::make_room(app, &known).await?;
@@ -94,7 +93,7 @@ pub(crate) fn check_here<S: Site>(app: &App<S>, plan: &script::Plan) -> Result<(
     };
     if plan.has_bb && app.site.cluster().is_none() {
         let message = "#BB lines are carried out by a workload manager, and there is none here";
-        return Err(user("no_manager", message, "remove them, or submit the script with sbatch"));
+        return Err(user(ErrorCode::NoManager, message, "remove them, or submit the script with sbatch"));
     }
     kind.check_script(plan)
 }
@@ -107,7 +106,7 @@ pub(crate) async fn allocate<S: Site>(app: &App<S>, order: Order) -> Result<(), 
     loop {
         match try_allocate(app, &order).await {
             // The next try takes the next id: there are only so many that others have.
-            Err(error) if error.code == FRAGMENT_OF_ANOTHER => {
+            Err(error) if error.code == ErrorCode::FragmentOfAnother => {
                 tracing::warn!(token = order.session.token, %error, "the buffer gets another id");
             }
             allocated => return allocated,
@@ -249,8 +248,8 @@ fn may_fall_back<S: Site>(
     order: &Order,
     instance: &Instance,
 ) -> bool {
-    let others = [FRAGMENT_STARTING, FRAGMENT_OF_ANOTHER];
-    let is_refusal = |error: &ApiError| error.blame == Blame::Site && !others.contains(&error.code.as_str());
+    let others = [ErrorCode::FragmentStarting, ErrorCode::FragmentOfAnother];
+    let is_refusal = |error: &ApiError| error.blame == Blame::Site && !others.contains(&error.code);
     let refused = matches!(made, Err(error) if is_refusal(error) && !absent(&app.site, error));
     refused && order.volume.is_none() && instance.volume == VolumeKind::Image
 }

@@ -4,7 +4,7 @@
 
 use daemon::error::user;
 use model::phase::{Direction, Phase, StageState};
-use wire::control::{ApiError, StageStatus, Teardown};
+use wire::control::{ApiError, ErrorCode, StageStatus, Teardown};
 
 use super::mounts::unmount_all;
 use super::post_run::manner;
@@ -103,7 +103,7 @@ pub(crate) async fn owed<S: Site>(app: &App<S>, session: &Session) -> Result<Opt
 }
 
 fn was_cancelled(stage: &StageStatus) -> bool {
-    stage.error.as_ref().is_some_and(|error| error.code == "cancelled")
+    stage.error.as_ref().is_some_and(|error| error.code == ErrorCode::Cancelled)
 }
 
 fn was_started(stage: &Transfer) -> bool {
@@ -121,7 +121,7 @@ async fn check_unused<S: Site>(app: &App<S>, session: &Session) -> Result<(), Ap
         return Ok(());
     }
     let message = format!("the persistent buffer {} is used by {}", session.token, users.join(", "));
-    Err(user("buffer_in_use", message, "wait for the end of these jobs, or cancel them"))
+    Err(user(ErrorCode::BufferInUse, message, "wait for the end of these jobs, or cancel them"))
 }
 
 async fn discard_stage<S: Site>(app: &App<S>, stage: &Transfer) -> Result<(), ApiError> {

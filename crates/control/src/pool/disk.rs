@@ -1,7 +1,7 @@
 //! The pool `local`: the disk behind the state folder of one machine.
 
 use daemon::error::user;
-use wire::control::{ApiError, PoolStatus};
+use wire::control::{ApiError, ErrorCode, PoolStatus};
 
 use super::kind::Kind;
 use super::refusals::full;
@@ -60,7 +60,7 @@ fn place(pool: &PoolSetting, status: &PoolStatus, wish: &Wish<'_>) -> Result<Pla
     }
     if !(1..=FRAGMENTS_MAX).contains(&count) {
         let message = format!("a buffer over {count} storage nodes is not possible");
-        return Err(user("bad_fragments", message, format!("choose 1 to {FRAGMENTS_MAX}")));
+        return Err(user(ErrorCode::BadFragments, message, format!("choose 1 to {FRAGMENTS_MAX}")));
     }
     let (fragment_bytes, capacity_bytes) =
         equal_parts(wish.requested_bytes, pool.granularity_bytes, count.into())?;
@@ -109,9 +109,9 @@ mod tests {
             )
         };
         assert_eq!(place(70).unwrap().nodes, ["n0"]);
-        assert_eq!(place(71).unwrap_err().code, "pool_full");
+        assert_eq!(place(71).unwrap_err().code, ErrorCode::PoolFull);
         let error = place(131).unwrap_err();
-        assert_eq!(error.code, "pool_too_small");
+        assert_eq!(error.code, ErrorCode::PoolTooSmall);
         assert!(error.message.contains("131 MiB") && error.message.contains("130 MiB"), "{}", error.message);
     }
 }

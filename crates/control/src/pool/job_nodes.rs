@@ -6,7 +6,7 @@
 //! for private volumes, and what all give together for a striped buffer.
 
 use daemon::error::user;
-use wire::control::{ApiError, NodeRole, PoolStatus};
+use wire::control::{ApiError, ErrorCode, NodeRole, PoolStatus};
 use wire::node::LocalSpace;
 
 use super::refusals::numbers;
@@ -45,7 +45,7 @@ pub(super) fn check(pool: &PoolSetting, views: &[NodeView], bytes: u64) -> Resul
         pool.name,
         numbers(largest)
     );
-    Err(user("pool_too_small", message, "ask for less"))
+    Err(user(ErrorCode::PoolTooSmall, message, "ask for less"))
 }
 
 /// What is set up before the nodes are known.
@@ -70,11 +70,11 @@ pub(super) fn no_mirror() -> ApiError {
     let message =
         "redundancy=mirror is not possible on the flash of the job's own nodes, which leave with the job";
     let advice = "leave redundancy= out, or ask for access_mode=striped in a pool of storage nodes";
-    user("mirror_node_local", message, advice)
+    user(ErrorCode::MirrorNodeLocal, message, advice)
 }
 
 /// Refuses a persistent buffer there.
 pub(super) fn not_persistent(pool: &PoolSetting) -> ApiError {
     let message = format!("pool {} is the flash of each job's own nodes", pool.name);
-    user("not_persistent", message, "create the persistent buffer in another pool")
+    user(ErrorCode::NotPersistent, message, "create the persistent buffer in another pool")
 }

@@ -177,7 +177,7 @@ fn parts(pool: &PoolSetting, ground: &Ground, shares: &[Share]) -> Vec<Part> {
 #[cfg(test)]
 mod tests {
     use model::phase::Redundancy;
-    use wire::control::RegisterNode;
+    use wire::control::{ErrorCode, RegisterNode};
 
     use super::*;
     use crate::memory_site::MemorySite;
@@ -255,10 +255,10 @@ mod tests {
         };
         assert_eq!(place(1).unwrap(), (2, names(&["a", "b"])), "one grain on each of two nodes");
         assert_eq!(place(6).unwrap(), (6, names(&["a", "b", "c"])));
-        assert_eq!(place(7).unwrap_err().code, "pool_too_small", "14 grains of 12");
+        assert_eq!(place(7).unwrap_err().code, ErrorCode::PoolTooSmall, "14 grains of 12");
         let one = ground(vec![view("a", 4)]);
         let error = one.place::<MemorySite>(&wish(1), &[]).unwrap_err();
-        assert_eq!(error.code, "mirror_needs_nodes", "{error}");
+        assert_eq!(error.code, ErrorCode::MirrorNeedsNodes, "{error}");
     }
 
     #[test]
@@ -267,8 +267,8 @@ mod tests {
         let shares = [share(4, &["a"]), share(1, &["b"])];
         assert_eq!(place(&ground, 1, &shares).unwrap(), (1, names(&["c"])));
         assert_eq!(place(&ground, 6, &shares).unwrap(), (6, names(&["c", "b"])));
-        assert_eq!(place(&ground, 8, &shares).unwrap_err().code, "pool_full");
-        assert_eq!(place(&ground, 13, &shares).unwrap_err().code, "pool_too_small");
+        assert_eq!(place(&ground, 8, &shares).unwrap_err().code, ErrorCode::PoolFull);
+        assert_eq!(place(&ground, 13, &shares).unwrap_err().code, ErrorCode::PoolTooSmall);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use daemon::error::{site, user};
 use model::phase::AccessMode;
 use model::size::display;
-use wire::control::{ApiError, PoolStatus};
+use wire::control::{ApiError, ErrorCode, PoolStatus};
 
 use super::room::{LOCAL_POOL, Wish};
 use crate::script::Plan;
@@ -22,7 +22,7 @@ pub(super) fn check_total(pool: &PoolStatus, capacity_bytes: u64, wish: &Wish<'_
         true => "ask for less, or use --dir on a larger disk",
         false => "ask for less",
     };
-    Err(user("pool_too_small", message, advice))
+    Err(user(ErrorCode::PoolTooSmall, message, advice))
 }
 
 /// It cannot now.
@@ -36,7 +36,7 @@ pub(super) fn full(pool: &PoolStatus, capacity_bytes: u64, wish: &Wish<'_>) -> A
     );
     let advice =
         "ask for less, or remove buffers: `forebay status` lists them, `forebay rm TOKEN` removes one";
-    site("pool_full", message, advice)
+    site(ErrorCode::PoolFull, message, advice)
 }
 
 /// What a buffer of that size takes.
@@ -64,5 +64,5 @@ pub(super) fn no_private_stage(plan: &Plan) -> Result<(), ApiError> {
     let stage = plan.stages.iter().find(|stage| stage.access_mode == AccessMode::Private);
     let Some(stage) = stage else { return Ok(()) };
     let message = format!("{} cannot be staged: every node has a private buffer of its own", stage.source());
-    Err(user("private_stage", message, "stage with $DW_JOB_STRIPED and copy within the job"))
+    Err(user(ErrorCode::PrivateStage, message, "stage with $DW_JOB_STRIPED and copy within the job"))
 }

@@ -4,7 +4,7 @@
 use daemon::error::user;
 use model::phase::{AccessMode, Redundancy};
 use model::size::{self, display};
-use wire::control::{ApiError, VolumeKind};
+use wire::control::{ApiError, ErrorCode, VolumeKind};
 
 use crate::site::{DiskSpace, NodeView, PoolKind, PoolSetting, Site};
 use crate::state::instances::Instance;
@@ -92,7 +92,7 @@ impl Wish<'_> {
 pub(super) fn too_few_nodes() -> ApiError {
     let message = "redundancy=mirror keeps each byte on two nodes, and the buffer would have one";
     user(
-        "mirror_needs_nodes",
+        ErrorCode::MirrorNeedsNodes,
         message,
         "ask for two storage nodes or more (`--nodes 2` on one machine), or for no mirror",
     )
@@ -162,7 +162,11 @@ impl Ground {
         found.ok_or_else(|| {
             let names: Vec<&str> = self.pools.iter().map(|pool| pool.name.as_str()).collect();
             let message = format!("there is no pool {} here", name.unwrap_or_default());
-            user("unknown_pool", message, format!("write pool={} or leave it out", names.join(" or pool=")))
+            user(
+                ErrorCode::UnknownPool,
+                message,
+                format!("write pool={} or leave it out", names.join(" or pool=")),
+            )
         })
     }
 }
@@ -181,8 +185,13 @@ pub(crate) fn equal_parts(
         let fragment_bytes = grains.checked_mul(granularity_bytes)?;
         Some((fragment_bytes, fragment_bytes.checked_mul(count.max(1))?))
     };
-    let too_large =
-        || user("too_large", format!("a buffer of {requested_bytes} bytes is not possible"), "ask for less");
+    let too_large = || {
+        user(
+            ErrorCode::TooLarge,
+            format!("a buffer of {requested_bytes} bytes is not possible"),
+            "ask for less",
+        )
+    };
     parts().ok_or_else(too_large)
 }
 

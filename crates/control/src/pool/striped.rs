@@ -6,7 +6,7 @@ use std::future::ready;
 use daemon::error::{site, user};
 use model::phase::{AccessMode, Direction};
 use model::size::display;
-use wire::control::{ApiError, Blame, PoolStatus, VolumeKind};
+use wire::control::{ApiError, Blame, ErrorCode, PoolStatus, VolumeKind};
 
 use super::job_nodes;
 use super::kind::{Kind, Step};
@@ -75,7 +75,7 @@ fn check_script(plan: &Plan) -> Result<(), ApiError> {
     };
     let pool = own.pool.as_deref().unwrap_or_default();
     let message = format!("pool {pool} gives striped buffers or private volumes, not both to one job");
-    Err(user("not_built", message, "write access_mode=private or access_mode=striped"))
+    Err(user(ErrorCode::NotBuilt, message, "write access_mode=private or access_mode=striped"))
 }
 
 fn check_stages(plan: &Plan) -> Result<(), ApiError> {
@@ -83,7 +83,7 @@ fn check_stages(plan: &Plan) -> Result<(), ApiError> {
     let Some(stage) = ins else { return Ok(()) };
     let message = format!("{}: nothing is staged in before the nodes of the job are known", stage.source());
     Err(user(
-        "early_stage",
+        ErrorCode::EarlyStage,
         message,
         "stage in within the job, with `forebay stage in SOURCE DESTINATION`, or name another pool",
     ))
@@ -145,7 +145,7 @@ fn same(instance: &Instance, hosts: &[String]) -> Result<(), ApiError> {
     }
     let message =
         format!("the buffer lies on {}, and the job has other nodes now", instance.nodes.join(", "));
-    Err(user("other_nodes", message, "tear the session down and set it up again"))
+    Err(user(ErrorCode::OtherNodes, message, "tear the session down and set it up again"))
 }
 
 /// The node itself knows nothing of what else its flash is for.
@@ -160,7 +160,11 @@ fn check_room<S: Site>(app: &App<S>, hosts: &[String], bytes: u64) -> Result<(),
                 display(free),
                 display(bytes)
             );
-            return Err(site("no_room", message, "ask for less, or see `forebay local list` on that node"));
+            return Err(site(
+                ErrorCode::NoRoom,
+                message,
+                "ask for less, or see `forebay local list` on that node",
+            ));
         }
     }
     Ok(())

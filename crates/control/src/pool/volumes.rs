@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 use daemon::error::site;
 use model::phase::AccessMode;
-use wire::control::{ApiError, PoolStatus, SLURM};
+use wire::control::{ApiError, ErrorCode, PoolStatus, SLURM};
 use wire::node::{LocalDrain, LocalSpec};
 
 use drained::{drained_folder, is_drained, nodes};
@@ -160,9 +160,9 @@ fn path<S: Site>(site: &S, session: &Session) -> PathBuf {
 /// It is not known on this host.
 async fn name_of(uid: u32) -> Result<String, ApiError> {
     let found = tokio::task::spawn_blocking(move || daemon::config::name_of(uid)).await;
-    let found = found.map_err(|error| daemon::error::bug("lookup_panicked", error.to_string()))?;
+    let found = found.map_err(|error| daemon::error::bug(ErrorCode::LookupPanicked, error.to_string()))?;
     found.map_err(|reason| {
-        site("unknown_user", reason, "have the control service's host know the cluster's users")
+        site(ErrorCode::UnknownUser, reason, "have the control service's host know the cluster's users")
     })
 }
 
@@ -199,7 +199,7 @@ async fn give<S: Site>(app: &App<S>, wanted: Mounting<'_>) -> Result<(), ApiErro
         return Ok(());
     }
     let message = format!("the volume is at {}, the job was told {}", made.path.display(), told.display());
-    Err(site("local_root_differs", message, "give local_root in control.toml and node.toml one value"))
+    Err(site(ErrorCode::LocalRootDiffers, message, "give local_root in control.toml and node.toml one value"))
 }
 
 /// The volume that a job works in is not made anew under it: the job would find it empty, and nobody be told.
@@ -214,7 +214,7 @@ async fn check_there<S: Site>(app: &App<S>, session: &Session, node: &str) -> Re
     let message = format!("node {node} does not have the volume any more that the job was given there");
     let advice = "look at the node's log and its flash: mount what is not mounted, and start the node again. If the \
                   volume is lost, end the job and run it again";
-    Err(site("local_lost", message, advice))
+    Err(site(ErrorCode::LocalLost, message, advice))
 }
 
 /// Lets the volume on one node go. One that does not answer is told when it is back: that is replied.

@@ -7,7 +7,7 @@ use axum::extract::{Path, State};
 use daemon::error::user;
 use server::Refusal;
 use server::{Body, Caller};
-use wire::control::ApiError;
+use wire::control::{ApiError, ErrorCode};
 use wire::node::{Damage, FsckReport, FsckSpec, PartTrouble, ScrubSpec, ScrubStatus};
 
 use super::Handler;
@@ -150,6 +150,6 @@ async fn instance<S: Site>(handler: &Handler<S>, caller: Caller, token: &str) ->
     let found = handler.app.database.transact(find).await?.filter(|instance| !instance.nodes.is_empty());
     found.ok_or_else(|| {
         let message = format!("session {token} has no buffer whose bytes storage nodes keep");
-        user("no_instance", message, "`forebay status` shows what it has")
+        user(ErrorCode::NoInstance, message, "`forebay status` shows what it has")
     })
 }

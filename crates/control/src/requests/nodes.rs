@@ -8,7 +8,9 @@ use daemon::error::{bug, user};
 use serde_json::{Value, json};
 use server::Refusal;
 use server::{Body, Caller};
-use wire::control::{ApiError, Drain, GiveUp, Lost, NodeRole, NodeStatus, RegisterNode, Registered};
+use wire::control::{
+    ApiError, Drain, ErrorCode, GiveUp, Lost, NodeRole, NodeStatus, RegisterNode, Registered,
+};
 
 use super::Handler;
 use crate::lifecycle::{lost, setup};
@@ -35,7 +37,7 @@ pub(super) async fn register<S: Site>(
 }
 
 fn check<S: Site>(handler: &Handler<S>, node: &RegisterNode) -> Result<(), ApiError> {
-    let refuse = |message: String, advice: &str| Err(user("bad_node", message, advice));
+    let refuse = |message: String, advice: &str| Err(user(ErrorCode::BadNode, message, advice));
     let plain = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
     if node.name.is_empty() || node.name.len() > 64 || !node.name.chars().all(plain) {
         return refuse(
@@ -91,7 +93,7 @@ pub(super) async fn lost<S: Site>(
     // It goes on when the caller goes away: what is given up and has no other place yet must not stay so.
     let app = Arc::clone(&handler.app);
     let given_up = tokio::spawn(async move { lost::run(&app, &name, &asked).await });
-    Ok(Json(given_up.await.map_err(|error| bug("lost_panicked", error.to_string()))??))
+    Ok(Json(given_up.await.map_err(|error| bug(ErrorCode::LostPanicked, error.to_string()))??))
 }
 
 /// Forgets a node that is gone for good.
@@ -106,7 +108,7 @@ pub(super) async fn forget<S: Site>(
         let message =
             format!("node {name} is in use: {} fragments, {} mounts", node.fragments, node.activations);
         let advice = "drain it, remove what is on it, and stop it";
-        return Err(user("node_in_use", message, advice).into());
+        return Err(user(ErrorCode::NodeInUse, message, advice).into());
     }
     handler.app.site.forget(&name);
     handler.app.database.transact(move |tx| nodes::delete(tx, &name)).await?;
@@ -133,7 +135,7 @@ async fn find<S: Site>(handler: &Handler<S>, name: &str) -> Result<NodeStatus, A
 }
 
 fn no_such_node(name: &str) -> ApiError {
-    user("no_such_node", format!("there is no node {name}"), "`forebay status` lists the nodes")
+    user(ErrorCode::NoSuchNode, format!("there is no node {name}"), "`forebay status` lists the nodes")
 }
 
 /// Every node for people.

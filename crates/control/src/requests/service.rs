@@ -6,8 +6,8 @@ use daemon::error::user;
 use server::Refusal;
 use server::{Body, Caller};
 use wire::control::{
-    ApiError, CreatePersistent, JobProcess, JobSummary, NewToken, Objects, PoolStatus, SessionStatus,
-    ShutdownReply, Status,
+    ApiError, CreatePersistent, ErrorCode, JobProcess, JobSummary, NewToken, Objects, PoolStatus,
+    SessionStatus, ShutdownReply, Status,
 };
 
 use super::{Handler, nodes};
@@ -107,7 +107,7 @@ pub(super) async fn create_persistent<S: Site>(
 pub(super) fn check_owner(rights: Rights, owner: u32) -> Result<(), ApiError> {
     if rights == Rights::Manager && owner == 0 {
         let advice = "use an ordinary account for jobs";
-        return Err(user("not_allowed", "a workload manager cannot make buffers for root", advice));
+        return Err(user(ErrorCode::NotAllowed, "a workload manager cannot make buffers for root", advice));
     }
     Ok(())
 }

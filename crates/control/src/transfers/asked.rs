@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use daemon::error::user;
 use model::phase::{AccessMode, Direction, Phase, StageKind, StageState};
 use wire::control::{
-    ApiError, BufferStatus, Change, FailedStage, PAIRS_MAX, Place, StageChange, StageConcurrency,
+    ApiError, BufferStatus, Change, ErrorCode, FailedStage, PAIRS_MAX, Place, StageChange, StageConcurrency,
     StageCounts, StageDue, StagePair, StageQuery, StageRequest, StageScope, StageStatus, StageTickets,
 };
 
@@ -50,7 +50,11 @@ pub(crate) async fn ask<S: Site>(
     };
     let Some(ids) = app.database.transact(note).await? else {
         let message = format!("buffer {} has {} stages under way", located.space.token, ON_DEMAND_MAX);
-        return Err(user("too_many_stages", message, "wait for some of them, or stage a directory at once"));
+        return Err(user(
+            ErrorCode::TooManyStages,
+            message,
+            "wait for some of them, or stage a directory at once",
+        ));
     };
     app.on_demand.changed();
     on_demand::kick(app, &located.space.token).await?;
@@ -92,18 +96,26 @@ fn check<S: Site>(app: &App<S>, located: &Located, request: &StageRequest) -> Re
     let job = &located.job;
     if located.space.access_mode == AccessMode::Private && app.site.cluster().is_some() {
         let message = "a private namespace cannot be staged: every node has one of its own";
-        return Err(user("private_stage", message, "stage with $DW_JOB_STRIPED and copy within the job"));
+        return Err(user(
+            ErrorCode::PrivateStage,
+            message,
+            "stage with $DW_JOB_STRIPED and copy within the job",
+        ));
     }
     if job.phase >= Phase::StagedOut {
         let message = format!("session {} is staged out already", job.token);
-        return Err(user("wrong_phase", message, "start a new session"));
+        return Err(user(ErrorCode::WrongPhase, message, "start a new session"));
     }
     if request.kind == StageKind::List || request.pairs.len() > PAIRS_MAX {
         let message = format!("at most {PAIRS_MAX} files or directories can be asked for at once");
-        return Err(user("bad_stage", message, "ask for the files of a list one by one"));
+        return Err(user(ErrorCode::BadStage, message, "ask for the files of a list one by one"));
     }
     if request.direction == Direction::In && request.due == StageDue::AtJobEnd {
-        return Err(user("bad_stage", "only a stage-out can wait for the end of the job", "stage in now"));
+        return Err(user(
+            ErrorCode::BadStage,
+            "only a stage-out can wait for the end of the job",
+            "stage in now",
+        ));
     }
     Ok(())
 }
@@ -201,7 +213,7 @@ pub(crate) async fn set_concurrency<S: Site>(
 ) -> Result<(), ApiError> {
     let located = locate(app, rights, wanted.place).await?;
     if wanted.concurrency == 0 {
-        return Err(user("bad_stage", "no stage could run", "name at least 1"));
+        return Err(user(ErrorCode::BadStage, "no stage could run", "name at least 1"));
     }
     let (token, concurrency) = (located.space.token.clone(), wanted.concurrency);
     app.database.transact(move |tx| instances::set_stage_concurrency(tx, &token, concurrency)).await?;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use daemon::error::site;
 use model::phase::{Direction, StageState};
-use wire::control::ApiError;
+use wire::control::{ApiError, ErrorCode};
 
 use super::script::told_to_stop;
 use super::{on_demand, paths};
@@ -98,7 +98,7 @@ fn judge(job: &str, failed: &[Transfer]) -> Result<(), ApiError> {
     } else {
         why.advice
     };
-    Err(site("stage_failed", message, advice))
+    Err(site(ErrorCode::StageFailed, message, advice))
 }
 
 /// Stops what runs, and leaves all as failed: it is still owed.
@@ -128,7 +128,7 @@ fn stopped(session: &Session) -> ApiError {
     let message = format!("the stage-outs that session {} asked for were cancelled", session.token);
     let advice =
         format!("the data is kept in the buffer: run `forebay stage retry {}` to copy it", session.token);
-    ApiError { code: "cancelled".into(), blame: wire::control::Blame::User, message, advice }
+    ApiError { code: ErrorCode::Cancelled, blame: wire::control::Blame::User, message, advice }
 }
 
 #[cfg(test)]
@@ -158,7 +158,7 @@ mod tests {
     #[test]
     fn a_source_that_is_not_found_is_owed_as_it_may_have_been_renamed() {
         let error = judge("7", &[failed(&[("$DW_JOB_STRIPED/tmp", 2)])]).unwrap_err();
-        assert_eq!(error.code, "stage_failed");
+        assert_eq!(error.code, ErrorCode::StageFailed);
         assert!(error.message.contains("$DW_JOB_STRIPED/tmp"), "{error}");
         assert!(error.advice.contains("renamed or removed"), "{}", error.advice);
         judge("7", &[]).unwrap();

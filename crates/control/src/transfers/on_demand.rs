@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use model::phase::{Direction, StageState};
 use tokio::sync::watch;
-use wire::control::{ApiError, Blame, StageProgress, StageStatus};
+use wire::control::{ApiError, Blame, ErrorCode, StageProgress, StageStatus};
 use wire::node::StagePolicy;
 
 use super::{runner, specification};
@@ -229,5 +229,5 @@ pub(crate) fn cancelled(transfer: &Transfer) -> ApiError {
         Direction::Out => "stage-out",
     };
     let message = format!("the {word} of {}/{} was stopped", transfer.buffer_name(), transfer.buffer_path);
-    ApiError { code: "cancelled".into(), blame: Blame::User, message, advice: "ask for it again".into() }
+    ApiError { code: ErrorCode::Cancelled, blame: Blame::User, message, advice: "ask for it again".into() }
 }

@@ -4,8 +4,7 @@ use std::path::{Component, Path, PathBuf};
 
 use daemon::error::user;
 use model::phase::{Direction, StageKind, StageState};
-use wire::control::{ApiError, FailedStage, StagePair, StageRequest, StageScope};
-use wire::node::STAGE_SOURCE_REMOVED;
+use wire::control::{ApiError, ErrorCode, FailedStage, StagePair, StageRequest, StageScope};
 
 use crate::state::transfers::Transfer;
 
@@ -17,7 +16,7 @@ pub(super) fn of_pair(request: &StageRequest, pair: &StagePair) -> Result<(Strin
     let pfs = &pair.pfs;
     if !pfs.is_absolute() || pfs.as_os_str().as_encoded_bytes().contains(&0) {
         let message = format!("not an absolute path on the parallel file system: {}", pfs.display());
-        return Err(user("bad_stage", message, "name the whole path, from /"));
+        return Err(user(ErrorCode::BadStage, message, "name the whole path, from /"));
     }
     let mut buffer = of_buffer(&pair.buffer)?;
     if request.kind == StageKind::Directory {
@@ -29,7 +28,7 @@ pub(super) fn of_pair(request: &StageRequest, pair: &StagePair) -> Result<(Strin
         buffer = if buffer.is_empty() { name.to_owned() } else { format!("{buffer}/{name}") };
     }
     if buffer.is_empty() {
-        return Err(user("bad_stage", "the buffer's root is a folder", "stage it as a directory"));
+        return Err(user(ErrorCode::BadStage, "the buffer's root is a folder", "stage it as a directory"));
     }
     Ok((buffer, pfs.clone()))
 }
@@ -56,7 +55,11 @@ fn of_buffer(path: &str) -> Result<String, ApiError> {
             Component::CurDir => {}
             Component::ParentDir | Component::RootDir | Component::Prefix(_) => {
                 let message = format!("the path `{path}` leads out of the buffer");
-                return Err(user("stage_path", message, "name a path below the buffer's root, without `..`"));
+                return Err(user(
+                    ErrorCode::StagePath,
+                    message,
+                    "name a path below the buffer's root, without `..`",
+                ));
             }
         }
     }
@@ -104,7 +107,8 @@ fn in_buffer(transfer: &Transfer, path: &str) -> Option<String> {
 /// Whether the source was removed from the buffer after the stage-out was asked for, and has no other name there.
 pub(super) fn is_source_removed(transfer: &Transfer) -> bool {
     let error = transfer.report.as_ref().and_then(|report| report.error.as_ref());
-    transfer.direction == Direction::Out && error.is_some_and(|error| error.code == STAGE_SOURCE_REMOVED)
+    transfer.direction == Direction::Out
+        && error.is_some_and(|error| error.code == ErrorCode::StageSourceRemoved)
 }
 
 /// Whether the source itself was not found in the buffer. Whether it was removed or has another name, or lies in a

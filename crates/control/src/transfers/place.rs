@@ -3,7 +3,7 @@
 use daemon::error::user;
 use model::phase::Phase;
 use rusqlite::Transaction;
-use wire::control::{ApiError, Place};
+use wire::control::{ApiError, ErrorCode, Place};
 
 use crate::app::{App, no_such_session};
 use crate::rights::Rights;
@@ -81,12 +81,12 @@ fn none(place: &Place) -> ApiError {
     match place {
         Place::Mount { instance, mountpoint } => {
             let message = format!("no buffer of yours is mounted at {} ({instance})", mountpoint.display());
-            user("no_such_buffer", message, "`forebay status` lists those that there are")
+            user(ErrorCode::NoSuchBuffer, message, "`forebay status` lists those that there are")
         }
         Place::Session { token, persistent: None, .. } => no_such_session(token),
         Place::Session { token, persistent: Some(name), .. } => {
             let message = format!("session {token} uses no persistent buffer {name}");
-            user("no_such_buffer", message, "name one of its #DW persistentdw lines")
+            user(ErrorCode::NoSuchBuffer, message, "name one of its #DW persistentdw lines")
         }
     }
 }

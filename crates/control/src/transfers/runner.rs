@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use model::phase::StageState;
-use wire::control::{ApiError, StageStatus};
+use wire::control::{ApiError, ErrorCode, StageStatus};
 
 use super::specification::{Order, place_of};
 use crate::app::App;
@@ -52,7 +52,7 @@ async fn start<S: Site>(
     };
     match started {
         // An earlier life of control had put other files together.
-        Err(error) if error.code == "stage_differs" && first.is_on_demand() => {
+        Err(error) if error.code == ErrorCode::StageDiffers && first.is_on_demand() => {
             app.site.delete_stage(node, &spec.id).await?;
             app.site.start_stage(node, spec).await
         }
@@ -74,7 +74,7 @@ async fn follow<S: Site>(
         pause = (pause * 2).min(POLL.1);
         let now = match app.site.stage(node, &spec.id).await {
             // The node lost it: its folder was lost, or somebody deleted it.
-            Err(error) if error.code == "no_such_stage" => app.site.start_stage(node, spec).await?,
+            Err(error) if error.code == ErrorCode::NoSuchStage => app.site.start_stage(node, spec).await?,
             other => other?,
         };
         if now != last {

@@ -5,7 +5,7 @@
 
 use daemon::error::{site, user};
 use model::phase::{Direction, StageState};
-use wire::control::{ApiError, Blame, FileFailure, Side, StageStatus};
+use wire::control::{ApiError, Blame, ErrorCode, FileFailure, Side, StageStatus};
 use wire::node::StagePolicy;
 
 use super::{runner, specification};
@@ -47,7 +47,7 @@ pub(crate) async fn run<S: Site>(
     {
         let result = run_one(app, session, &used, &transfer, &mut cancelled).await;
         let Err(error) = result else { continue };
-        let stop = after_failure == AfterFailure::Stop || error.code == "cancelled";
+        let stop = after_failure == AfterFailure::Stop || error.code == ErrorCode::Cancelled;
         first_error.get_or_insert(error);
         if stop {
             break;
@@ -162,7 +162,7 @@ fn judge(transfer: &Transfer, end: &StageStatus) -> Result<(), ApiError> {
     let Some(first) = end.failures.first() else {
         let message = format!("{what} failed without a reason");
         return Err(site(
-            "stage_failed",
+            ErrorCode::StageFailed,
             message,
             advice(transfer, "repeat it; each node's log says of its worker how it ended"),
         ));
@@ -174,7 +174,7 @@ fn judge(transfer: &Transfer, end: &StageStatus) -> Result<(), ApiError> {
         first.message
     );
     let error = if is_users(first) { user } else { site };
-    Err(error("stage_failed", message, advice(transfer, &first.advice)))
+    Err(error(ErrorCode::StageFailed, message, advice(transfer, &first.advice)))
 }
 
 /// Names and rights on the PFS are the user's; disks, quotas and everything of the buffer are not.
@@ -213,7 +213,7 @@ fn cancelled_error(transfer: &Transfer) -> ApiError {
             format!("the data is kept in the buffer: run `forebay stage retry {}` to copy it", transfer.token)
         }
     };
-    ApiError { code: "cancelled".into(), blame: Blame::User, message, advice: rest }
+    ApiError { code: ErrorCode::Cancelled, blame: Blame::User, message, advice: rest }
 }
 
 /// How people write a direction.

@@ -11,7 +11,7 @@ use std::path::Path;
 use api::CallError;
 use model::stripe::Layout;
 use serde_json::json;
-use wire::control::{Lost, TeardownReply};
+use wire::control::{ErrorCode, Lost, TeardownReply};
 
 use crate::hosts::{Cluster, nothing};
 use crate::lost::{contents, give_up, is_moved, is_whole, make_mirrored, mirrored};
@@ -45,7 +45,7 @@ async fn with_files() -> Option<(Cluster, std::path::PathBuf)> {
 async fn stages_out_all_but(it: &Cluster, lost: &BTreeSet<String>) {
     it.call("101", "post_run", nothing()).await.unwrap();
     match it.call("101", "data_out", nothing()).await {
-        Err(CallError::Refused(error)) => assert_eq!(error.code, "stage_failed", "{error:?}"),
+        Err(CallError::Refused(error)) => assert_eq!(error.code, ErrorCode::StageFailed, "{error:?}"),
         other => panic!("files were lost, and the stage-out did not fail: {other:?}"),
     }
     let status = it.status().await;
@@ -114,7 +114,7 @@ async fn what_a_home_wrote_alone_before_it_was_lost_is_lost_by_name_where_that_i
     }
 
     match it.post::<_, Lost>("/v1/nodes/n2/lost", &json!({"accept_loss": true})).await {
-        Err(CallError::Refused(error)) => assert_eq!(error.code, "node_answers"),
+        Err(CallError::Refused(error)) => assert_eq!(error.code, ErrorCode::NodeAnswers),
         other => panic!("a node that answers was given up: {other:?}"),
     }
     let accepted: Lost = it.post("/v1/nodes/n1/lost", &json!({"accept_loss": true})).await.unwrap();

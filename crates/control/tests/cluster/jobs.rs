@@ -5,11 +5,11 @@ use std::fs;
 use api::CallError;
 use model::phase::Redundancy;
 use serde_json::json;
-use wire::control::{CreatePersistent, Objects, Paths, RealSize, SessionStatus, TeardownReply};
+use wire::control::{CreatePersistent, ErrorCode, Objects, Paths, RealSize, SessionStatus, TeardownReply};
 
 use crate::hosts::{Cluster, OWNER, hosts, nothing};
 
-fn code(result: Result<SessionStatus, CallError>) -> String {
+fn code(result: Result<SessionStatus, CallError>) -> ErrorCode {
     match result {
         Err(CallError::Refused(error)) => error.code,
         other => panic!("{other:?} is no refusal"),
@@ -87,7 +87,7 @@ async fn a_persistent_buffer_outlives_jobs_and_stays_while_one_uses_it() {
     let mut stranger = it.setup("#DW persistentdw name=data\n");
     stranger.owner.uid = 1;
     let refused = it.call("7", "setup", serde_json::to_value(stranger).unwrap()).await;
-    assert_eq!(code(refused), "not_yours");
+    assert_eq!(code(refused), ErrorCode::NotYours);
 
     for (token, host) in [("8", "n1"), ("9", "n2")] {
         let job = it.setup("#DW persistentdw name=data\n");

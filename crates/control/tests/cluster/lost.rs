@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use api::CallError;
 use serde_json::json;
-use wire::control::{Lost, Status, TeardownReply};
+use wire::control::{ErrorCode, Lost, Status, TeardownReply};
 
 use crate::hosts::{Cluster, hosts, nothing};
 
@@ -70,7 +70,7 @@ async fn a_node_that_is_lost_for_good_is_replaced_under_a_job_and_nothing_is_mis
     }
     it.until("both copies are there again", is_whole).await;
     match it.post::<_, Lost>("/v1/nodes/n1/lost", &json!({})).await {
-        Err(CallError::Refused(error)) => assert_eq!(error.code, "node_answers"),
+        Err(CallError::Refused(error)) => assert_eq!(error.code, ErrorCode::NodeAnswers),
         other => panic!("a node that answers was given up: {other:?}"),
     }
     drop((synced, written));

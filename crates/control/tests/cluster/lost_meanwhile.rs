@@ -9,7 +9,7 @@ use std::os::unix::fs::FileExt;
 use api::CallError;
 use model::phase::StageState;
 use serde_json::json;
-use wire::control::{SessionStatus, TeardownReply};
+use wire::control::{ErrorCode, SessionStatus, TeardownReply};
 
 use crate::hosts::nothing;
 use crate::lost::{contents, give_up, is_moved, is_whole, mirrored};
@@ -72,7 +72,7 @@ async fn is_staged_out_while_one_is_lost(lost: &str, keeper: &str) {
     match staged.await.unwrap() {
         // The node that was to copy is the one that is lost: another goes on.
         Err(CallError::Refused(error)) if lost == "n1" => {
-            assert_eq!(error.code, "node_absent", "{error:?}");
+            assert_eq!(error.code, ErrorCode::NodeAbsent, "{error:?}");
             it.call("101", "data_out", nothing()).await.unwrap();
         }
         ended => drop(ended.unwrap()),

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use daemon::error::{bug, user};
-use wire::control::ApiError;
+use wire::control::{ApiError, ErrorCode};
 use wire::node::{LocalSpec, LocalStatus};
 
 use super::volume::{NotMade, Volume};
@@ -42,7 +42,7 @@ impl Locals {
             }
             let message = format!("there is another volume {}", spec.id);
             return Err(user(
-                "local_differs",
+                ErrorCode::LocalDiffers,
                 message,
                 "wait until it is discarded: see `forebay local list`",
             ));
@@ -50,7 +50,7 @@ impl Locals {
         let Some(id) = self.holder_of(&spec.user) else { return Ok(None) };
         let message =
             format!("{}/{} is the volume of job {id}", self.setting.local_root.display(), spec.user);
-        Err(user("local_in_use", message, "run one job with node-local flash on a node at a time"))
+        Err(user(ErrorCode::LocalInUse, message, "run one job with node-local flash on a node at a time"))
     }
 
     async fn make(self: &Arc<Self>, spec: LocalSpec) -> Result<LocalStatus, ApiError> {
@@ -62,7 +62,7 @@ impl Locals {
             let (setting, kept) = (Arc::clone(&self.setting), kept.clone());
             move || volume.make(&setting, &kept)
         });
-        let made = made.await.map_err(|error| bug("local_panicked", error.to_string()))?;
+        let made = made.await.map_err(|error| bug(ErrorCode::LocalPanicked, error.to_string()))?;
         *self.lock_free() = None;
         match made {
             Ok(()) => Ok(self.take_up(kept)),

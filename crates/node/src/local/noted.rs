@@ -8,10 +8,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use daemon::error::site;
-use wire::control::ApiError;
-
-/// The code of the error that a volume is neither here nor gone.
-pub(super) const AWAY: &str = "local_away";
+use wire::control::{ApiError, ErrorCode};
 
 /// The note of one volume.
 #[derive(Clone, Debug)]
@@ -57,7 +54,11 @@ impl Noted {
             Ok(true) => Err(self.away()),
             Err(error) => {
                 let message = format!("look for {}: {error}", self.file.display());
-                Err(site("node_disk", message, "check the state folder's disk, then repeat the command"))
+                Err(site(
+                    ErrorCode::NodeDisk,
+                    message,
+                    "check the state folder's disk, then repeat the command",
+                ))
             }
         }
     }
@@ -71,6 +72,6 @@ impl Noted {
             "mount the disk that {folder} is on, then repeat the command; if that disk is lost with what was on it, \
              remove {file}"
         );
-        site(AWAY, message, advice)
+        site(ErrorCode::LocalAway, message, advice)
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use daemon::error::{chain, site, user};
 use store::image::{self, VolumeError};
-use wire::control::ApiError;
+use wire::control::{ApiError, ErrorCode};
 
 use super::backing::Backing;
 use super::noted::Noted;
@@ -74,7 +74,11 @@ impl Volume {
                 "a volume of {} bytes takes {bytes}; {} are free in {}, of which {} are never handed out",
                 kept.capacity_bytes, room.free_bytes, kept.kind, setting.reserve_bytes
             );
-            return Err(user("no_room", message, "ask for less, or see `forebay local list` for who has it"));
+            return Err(user(
+                ErrorCode::NoRoom,
+                message,
+                "ask for less, or see `forebay local list` for who has it",
+            ));
         }
         // Whoever finds it before it is finished discards it.
         self.keep(&Kept { given_up: true, ..kept.clone() })?;
@@ -94,7 +98,7 @@ impl Volume {
         let message = format!("make {}: {error}", self.folder.display());
         let advice = "if it is there, it is kept as it is: the node's log says since its start what is wrong with it; mend \
                       that and start the node again, or remove the folder if what is in it is not needed";
-        site("local_volume", message, advice)
+        site(ErrorCode::LocalVolume, message, advice)
     }
 
     fn keep(&self, kept: &Kept) -> Result<(), ApiError> {
@@ -161,7 +165,11 @@ impl Volume {
 }
 
 fn broken(error: VolumeError) -> ApiError {
-    site("local_volume", chain(&error), "look at the node's flash, and at `local_kind` in its configuration")
+    site(
+        ErrorCode::LocalVolume,
+        chain(&error),
+        "look at the node's flash, and at `local_kind` in its configuration",
+    )
 }
 
 fn failed(operation: &'static str, path: &Path, error: std::io::Error) -> ApiError {

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use daemon::error::site;
-use wire::control::ApiError;
+use wire::control::{ApiError, ErrorCode};
 
 use super::Mounts;
 use crate::folder::of_id;
@@ -37,7 +37,7 @@ impl<T: MountTable> Mounts<T> {
         let failed = |error: io::Error| {
             let message = format!("tell mount {id} that its namespace is shared: {error}");
             site(
-                "mount_not_told",
+                ErrorCode::MountNotTold,
                 message,
                 format!("look into {}; the stage can be asked for again", log.display()),
             )

@@ -22,7 +22,7 @@ use daemon::error::site;
 use daemon::logging::last_words;
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
-use wire::control::ApiError;
+use wire::control::{ApiError, ErrorCode};
 use wire::node::{MountSpec, MountStatus};
 
 use super::Setting;
@@ -341,6 +341,6 @@ impl<T: MountTable> Supervisor<T> {
         let log = self.folder.join("log").display().to_string();
         let message = format!("mount {}: {reason}", self.spec.mountpoint.display());
         let advice = format!("see `forebay status` for storage nodes, {log}, and whether /dev/fuse is there");
-        site("mount_failed", message, advice)
+        site(ErrorCode::MountFailed, message, advice)
     }
 }

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::process::Command;
 
 use model::stripe::Layout;
+use wire::control::ErrorCode;
 use wire::node::NamespaceTarget;
 
 use super::*;
@@ -86,7 +87,7 @@ async fn another_specification_under_the_same_id_is_refused() {
     let mounts = Mounts::open(setting(dir.path())).unwrap();
     mounts.create(spec(dir.path())).await.unwrap();
     let other = MountSpec { exclusive: false, ..spec(dir.path()) };
-    assert_eq!(mounts.create(other).await.unwrap_err().code, "mount_differs");
+    assert_eq!(mounts.create(other).await.unwrap_err().code, ErrorCode::MountDiffers);
     mounts.delete("3-striped", Wanted::UnmountedWithin(Duration::ZERO)).await.unwrap();
 }
 

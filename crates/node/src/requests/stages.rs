@@ -11,7 +11,7 @@ use disk::mount_table::{self, Mount};
 use serde_json::{Value, json};
 use server::Body;
 use server::Refusal;
-use wire::control::StageStatus;
+use wire::control::{ErrorCode, StageStatus};
 use wire::node::{PfsMount, StageControl, StageSpec};
 
 use super::same_id;
@@ -66,7 +66,7 @@ pub(super) async fn delete(
 /// What paths of the PFS are on here. A file system may keep who looks waiting.
 pub(super) async fn mounts(Body(paths): Body<Vec<PathBuf>>) -> Result<Json<Vec<Option<PfsMount>>>, Refusal> {
     let looked = tokio::task::spawn_blocking(|| paths.into_iter().map(mount_of).collect()).await;
-    Ok(Json(looked.map_err(|error| Refusal(bug("lookup_panicked", error.to_string())))?))
+    Ok(Json(looked.map_err(|error| Refusal(bug(ErrorCode::LookupPanicked, error.to_string())))?))
 }
 
 fn mount_of(path: PathBuf) -> Option<PfsMount> {

@@ -11,8 +11,8 @@ use daemon::error::{bug, site};
 use daemon::logging::last_words;
 use model::phase::StageState;
 use tokio::sync::watch;
-use wire::control::{ApiError, StageNotes, StageProgress, StageStatus};
-use wire::node::{STAGE_NAMES_UNSYNCED, StageControl, StageSpec};
+use wire::control::{ApiError, ErrorCode, StageNotes, StageProgress, StageStatus};
+use wire::node::{StageControl, StageSpec};
 
 use super::patience::Patience;
 use super::worker::{self, End, Errand};
@@ -42,7 +42,7 @@ pub(super) fn pending(spec: &StageSpec) -> StageStatus {
 
 /// Whether a worker could not make sure of names that it had made, and all are to be looked at again.
 fn is_unsure(status: &StageStatus) -> bool {
-    status.error.as_ref().is_some_and(|error| error.code == STAGE_NAMES_UNSYNCED)
+    status.error.as_ref().is_some_and(|error| error.code == ErrorCode::StageNamesUnsynced)
 }
 
 /// Owns one stage.
@@ -243,7 +243,7 @@ impl Coordinator {
 
     fn unknown(&self, error: &io::Error) -> ApiError {
         site(
-            "stage_state",
+            ErrorCode::StageState,
             format!("what an earlier life of the node left of stage {} is not known: {error}", self.spec.id),
             "mend the state folder's disk and start the node again, or retry the stage: it then runs again",
         )
@@ -251,7 +251,7 @@ impl Coordinator {
 
     fn not_started(&self, error: &io::Error) -> ApiError {
         site(
-            "stage_not_started",
+            ErrorCode::StageNotStarted,
             format!("run stage {}: {error}", self.spec.id),
             "repair that, then retry the stage",
         )
@@ -259,7 +259,7 @@ impl Coordinator {
 
     fn broken(&self, reason: &str) -> ApiError {
         let said = last_words(&self.folder.join("log")).map(|line| format!(": {line}")).unwrap_or_default();
-        bug("stage_worker_broken", format!("stage {}: {reason}{said}", self.spec.id))
+        bug(ErrorCode::StageWorkerBroken, format!("stage {}: {reason}{said}", self.spec.id))
     }
 
     fn killed(&self, patience: &Patience) -> ApiError {
@@ -273,7 +273,7 @@ impl Coordinator {
             patience.in_vain()
         );
         site(
-            "stage_worker_killed",
+            ErrorCode::StageWorkerKilled,
             message,
             "look for the killer (out of memory, an I/O error of that file?) in the kernel's log, then retry the stage",
         )

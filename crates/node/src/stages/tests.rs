@@ -4,7 +4,7 @@ use std::path::Path;
 
 use model::phase::{Direction, StageKind, StageState};
 use model::stripe::Layout;
-use wire::control::Owner;
+use wire::control::{ErrorCode, Owner};
 use wire::node::{NamespaceTarget, StagePolicy};
 
 use super::*;
@@ -104,7 +104,7 @@ async fn a_deleted_stage_is_stopped_and_leaves_nothing() {
     stages.create(spec("hang")).await.unwrap();
     until(&stages, |status| status.state == StageState::Active).await;
     stages.delete("3.0").await.unwrap();
-    assert_eq!(stages.status("3.0").unwrap_err().code, "no_such_stage");
+    assert_eq!(stages.status("3.0").unwrap_err().code, ErrorCode::NoSuchStage);
     assert_eq!(std::fs::read_dir(dir.path().join("stages")).unwrap().count(), 0);
     stages.delete("3.0").await.unwrap();
 }
@@ -162,7 +162,7 @@ async fn another_specification_under_the_same_id_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let stages = Stages::open(setting(dir.path())).unwrap();
     stages.create(spec("complete")).await.unwrap();
-    assert_eq!(stages.create(spec("failed")).await.unwrap_err().code, "stage_differs");
+    assert_eq!(stages.create(spec("failed")).await.unwrap_err().code, ErrorCode::StageDiffers);
 }
 
 #[tokio::test]
@@ -178,7 +178,7 @@ async fn a_stage_is_paused_also_over_a_restart_and_goes_on() {
     until(&stages, |status| status.progress.bytes_done == 1).await;
     stages.control("3.0", StageControl::default()).await.unwrap();
     assert_eq!(until(&stages, ended).await.state, StageState::Complete);
-    assert_eq!(stages.control("9.9", paused).await.unwrap_err().code, "no_such_stage");
+    assert_eq!(stages.control("9.9", paused).await.unwrap_err().code, ErrorCode::NoSuchStage);
 }
 
 /// A stage that was deleted, but whoever asked for that went away before it was gone.
@@ -204,7 +204,11 @@ async fn a_stage_is_deleted_only_once_nothing_of_it_is_left_whoever_asked_before
     let dir = tempfile::tempdir().unwrap();
     let stages = deleted_half(dir.path()).await;
     let again = stages.create(spec("die-always")).await;
-    assert_eq!(again.unwrap_err().code, "stage_going", "a stage that ends is not the one that was asked for");
+    assert_eq!(
+        again.unwrap_err().code,
+        ErrorCode::StageGoing,
+        "a stage that ends is not the one that was asked for"
+    );
     std::fs::remove_file(dir.path().join("slow")).unwrap();
     stages.delete("3.0").await.unwrap();
     assert!(disk::exists(&dir.path().join("cleared")).unwrap());

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use model::directive::{ListEntry, parse_list_line};
 use model::phase::{Direction, StageKind};
-use wire::control::{ApiError, Blame};
+use wire::control::{ApiError, Blame, ErrorCode};
 use wire::node::StageSpec;
 
 use super::{Named, Planner};
@@ -79,7 +79,7 @@ fn read(
         move |error| {
             let cause = Cause::Refused(pfs::errno(error));
             let fault = Fault::new(&Pfs, &spec.pfs_path, operation, cause);
-            ApiError { code: "stage_list".to_owned(), ..fault.stage_error(Direction::In) }
+            ApiError { code: ErrorCode::StageList, ..fault.stage_error(Direction::In) }
         }
     };
     let mut reader = BufReader::new(File::open(&spec.pfs_path).map_err(refused("open list file"))?);
@@ -118,7 +118,7 @@ fn target_key(spec: &StageSpec, entry: &ListEntry) -> u64 {
 
 fn mistake(spec: &StageSpec, line: u64, why: &str) -> ApiError {
     ApiError {
-        code: "stage_list".to_owned(),
+        code: ErrorCode::StageList,
         blame: Blame::User,
         message: format!("list file {}, line {line}: {why}", spec.pfs_path.display()),
         advice: "correct that line; nothing was staged".to_owned(),

@@ -10,7 +10,7 @@ use model::phase::{Direction, StageKind, StageState};
 use stage::engine::Engine;
 use stage::identity;
 use stage::monitor::Monitor;
-use wire::control::{Blame, Owner, Side, StageStatus};
+use wire::control::{Blame, ErrorCode, Owner, Side, StageStatus};
 use wire::node::Verify;
 
 use crate::support::Site;
@@ -182,7 +182,7 @@ fn a_buffer_that_is_too_small_ends_the_stage_and_says_how_large_the_set_is() {
     let status = site.stage_in(StageKind::Directory, "set", "");
     assert_eq!(status.state, StageState::Failed);
     let error = status.error.unwrap();
-    assert_eq!((error.code.as_str(), error.blame), ("buffer_full", Blame::User));
+    assert_eq!((&error.code, error.blame), (&ErrorCode::BufferFull, Blame::User));
     assert!(error.message.contains("4100000 bytes in 42 entries"), "{error}");
     assert!(error.message.contains("it may hold 3000000 bytes"), "{error}");
     assert!(error.advice.contains("larger capacity"), "{error}");

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use model::phase::{Direction, StageKind, StageState};
 use stage::monitor::Monitor;
-use wire::control::Side;
+use wire::control::{ErrorCode, Side};
 
 use crate::support::Site;
 use crate::support::faulty_pfs::FaultyPfs;
@@ -167,7 +167,7 @@ fn nothing_is_copied_below_the_mount_point_of_a_pfs_that_is_not_mounted() {
     let status = site.run(&spec);
     assert_eq!(status.state, StageState::Failed);
     let error = status.error.unwrap();
-    assert_eq!(error.code, "pfs_not_mounted");
+    assert_eq!(error.code, ErrorCode::PfsNotMounted);
     assert!(error.message.contains(mount.0.to_str().unwrap()), "{error}");
     assert_eq!(fs::read_dir(&mount.0).unwrap().count(), 0, "something lies below the mount point");
     run("mount", &["-t", "tmpfs", "none", mount.0.to_str().unwrap()]);
@@ -199,7 +199,7 @@ fn nothing_is_copied_below_a_mount_point_that_only_a_line_of_a_list_names() {
     fs::write(site.buffer("result"), "of the job").unwrap();
     run("umount", &[mount.0.to_str().unwrap()]);
     let status = site.run(&spec);
-    assert_eq!(status.error.map(|error| error.code).as_deref(), Some("pfs_not_mounted"));
+    assert_eq!(status.error.map(|error| error.code), Some(ErrorCode::PfsNotMounted));
     assert_eq!(fs::read_dir(&mount.0).unwrap().count(), 0, "something lies below the mount point");
     run("mount", &["-t", "tmpfs", "none", mount.0.to_str().unwrap()]);
     assert_eq!(site.run(&spec).state, StageState::Complete);

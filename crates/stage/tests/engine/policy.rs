@@ -8,6 +8,7 @@ use std::sync::atomic::Ordering;
 use model::phase::{Direction, StageKind, StageState};
 use serde_json::Value;
 use stage::monitor::Monitor;
+use wire::control::ErrorCode;
 use wire::node::{StagePace, Verify};
 
 use crate::support::Site;
@@ -76,7 +77,7 @@ fn a_manifest_that_cannot_be_written_fails_the_stage() {
     let mut spec = site.spec(Direction::Out, StageKind::Directory, "out", "set");
     spec.policy.manifest = Some(site.pfs("nowhere/manifest"));
     let error = site.run(&spec).error.unwrap();
-    assert_eq!(error.code, "stage_manifest");
+    assert_eq!(error.code, ErrorCode::StageManifest);
     assert!(error.message.contains("nowhere/manifest: No such file"), "{error}");
 }
 

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use model::phase::{Direction, StageKind, StageState};
-use wire::control::StageStatus;
+use wire::control::{ErrorCode, StageStatus};
 use wire::node::StageSpec;
 
 use crate::support::Site;
@@ -17,7 +17,7 @@ fn a_file_that_was_removed_after_it_was_asked_for_is_said_to_be() {
     let spec = StageSpec { kind: StageKind::File, ..work.spec("1.0", Direction::Out, "out", "results.h5") };
     let status = work.run(&StageSpec { source_ino: Some(4711), ..spec });
     let error = status.error.unwrap();
-    assert_eq!(error.code, wire::node::STAGE_SOURCE_REMOVED);
+    assert_eq!(error.code, ErrorCode::StageSourceRemoved);
     assert!(error.message.contains("results.h5: it was removed after the stage was asked for"), "{error}");
     assert_eq!(status.failures.iter().map(|failure| failure.errno).collect::<Vec<_>>(), [2]);
 }

@@ -9,6 +9,7 @@ use std::sync::atomic::Ordering;
 use client::Names;
 use model::phase::{Direction, StageKind, StageState};
 use stage::monitor::Monitor;
+use wire::control::ErrorCode;
 use wire::data::ROOT;
 use wire::node::{StageSpec, Verify};
 
@@ -34,7 +35,7 @@ fn stopped_after(made: u64) -> (Site, u64) {
     let status = site.run_watched(&spec, &monitor);
     *site.faults.after_create.lock().unwrap() = None;
     assert_eq!(status.state, StageState::Failed);
-    assert_eq!(status.error.unwrap().code, "cancelled");
+    assert_eq!(status.error.unwrap().code, ErrorCode::Cancelled);
     assert!(status.failures.is_empty());
     let done = status.progress.entries_done;
     assert!((1..FILES).contains(&done), "{done} done");

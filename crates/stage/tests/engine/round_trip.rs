@@ -6,6 +6,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use crate::support::Site;
 use crate::support::forest::{assert_same, bytes, grow, survey};
 use model::phase::{Direction, StageKind, StageState};
+use wire::control::ErrorCode;
 
 #[test]
 fn every_kind_of_entry_survives_the_way_in_and_the_way_out() {
@@ -193,6 +194,6 @@ fn a_path_that_leads_out_of_the_buffer_is_refused() {
     let site = Site::new();
     fs::write(site.pfs("a"), b"A").unwrap();
     let status = site.run(&site.spec(Direction::In, StageKind::File, "a", "x/../../b"));
-    assert_eq!(status.error.unwrap().code, "stage_path");
+    assert_eq!(status.error.unwrap().code, ErrorCode::StagePath);
     assert!(!site.path().join("b").exists());
 }

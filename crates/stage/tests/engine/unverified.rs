@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 
 use model::phase::{Direction, StageKind, StageState};
-use wire::control::Side;
+use wire::control::{ErrorCode, Side};
 
 use crate::faults::assert_one_failure;
 use crate::support::Site;
@@ -25,7 +25,7 @@ fn no_file_whose_checksums_were_lost_is_called_verified_also_where_that_happened
     *site.faults.after_read.lock().unwrap() = Some(("bad".into(), Box::new(lose)));
     let status = site.run(&spec);
     assert_eq!(status.state, StageState::Failed, "{status:?}");
-    assert_eq!(status.error.map(|error| error.code).as_deref(), Some("stage_unverified"));
+    assert_eq!(status.error.map(|error| error.code), Some(ErrorCode::StageUnverified));
     // Lost before: it is named, and the rest is copied. What an earlier run made of it is no excuse.
     let status = site.run(&spec);
     assert_one_failure(&status, "$DW_JOB_STRIPED/bad", Side::Buffer, 0);

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use model::phase::{Direction, StageKind, StageState};
 use rustix::process::{Pid, Signal, kill_process};
 use stage::monitor::Monitor;
-use wire::control::{Owner, Side, StageStatus, VolumeKind};
+use wire::control::{ErrorCode, Owner, Side, StageStatus, VolumeKind};
 use wire::data::hello::Key;
 use wire::mover;
 use wire::node::{StageSpec, Verify};
@@ -374,7 +374,7 @@ fn sigterm_cancels_and_says_so() {
     let pid = Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
     kill_process(pid, Signal::TERM).unwrap();
     let status = end_of(child);
-    assert_eq!(status.error.unwrap().code, "cancelled");
+    assert_eq!(status.error.unwrap().code, ErrorCode::Cancelled);
     assert!(status.progress.entries_done < 2010);
 }
 
@@ -395,7 +395,7 @@ fn a_buffer_that_is_too_small_says_how_large_it_is() {
         fs::write(work.site.pfs("set").join(name), bytes(1, 3_000_000)).unwrap();
     }
     let error = work.run(&work.spec("1.0", Direction::In, "set", "")).error.unwrap();
-    assert_eq!(error.code, "buffer_full");
+    assert_eq!(error.code, ErrorCode::BufferFull);
     assert!(error.message.contains("9000000 bytes in 3 entries; it may hold 4194304 bytes"), "{error}");
 }
 
@@ -405,7 +405,7 @@ fn a_buffer_that_cannot_be_reached_is_one_clear_error() {
     let mut spec = work.spec("1.0", Direction::In, "set", "");
     spec.target.instance = "i2".into();
     let error = work.run(&spec).error.unwrap();
-    assert_eq!(error.code, "buffer_unreachable");
+    assert_eq!(error.code, ErrorCode::BufferUnreachable);
     assert!(error.message.contains("n0"), "{error}");
 }
 

@@ -13,7 +13,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use wire::control::{ApiError, Blame};
+use wire::control::{ApiError, Blame, ErrorCode};
 use wire::data::hello::Key;
 use wire::node::{FragmentSpec, FragmentStatus, Missing};
 
@@ -129,7 +129,7 @@ impl Server {
         }
         self.check_space(spec)?;
         self.make(&folder, spec)
-            .map_err(|error| self.cannot("fragment_not_created", "create", &spec.instance, &error))
+            .map_err(|error| self.cannot(ErrorCode::FragmentNotCreated, "create", &spec.instance, &error))
     }
 
     fn make(self: &Arc<Server>, folder: &Path, spec: &FragmentSpec) -> Result<FragmentStatus, FragmentError> {
@@ -185,7 +185,7 @@ impl Server {
     pub fn delete_fragment(&self, instance: &str) -> Result<(), ApiError> {
         let changing = self.changing.lock().expect(POISON);
         let folder = self.folder(instance)?;
-        let failed = |error| self.cannot("fragment_not_removed", "remove", instance, &error);
+        let failed = |error| self.cannot(ErrorCode::FragmentNotRemoved, "remove", instance, &error);
         if changing.has(instance, &folder).map_err(failed)? {
             tracing::warn!(
                 instance,
@@ -219,7 +219,7 @@ impl Server {
             return Ok(());
         }
         Err(ApiError {
-            code: "no_space".into(),
+            code: ErrorCode::NoSpace,
             blame: Blame::Site,
             message: format!(
                 "node {} has {available} bytes free below {}, the buffer's part there needs {}",

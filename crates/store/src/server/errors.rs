@@ -1,16 +1,21 @@
 //! What control is told where a fragment that it asks for cannot be had.
 
-use wire::control::{ApiError, Blame};
-use wire::node::FRAGMENT_STARTING;
+use wire::control::{ApiError, Blame, ErrorCode};
 
 use super::Server;
 use crate::fragment::FragmentError;
 
 impl Server {
     /// What it asks for cannot be done.
-    pub(super) fn cannot(&self, code: &str, verb: &str, instance: &str, error: &FragmentError) -> ApiError {
+    pub(super) fn cannot(
+        &self,
+        code: ErrorCode,
+        verb: &str,
+        instance: &str,
+        error: &FragmentError,
+    ) -> ApiError {
         ApiError {
-            code: code.into(),
+            code,
             blame: Blame::Site,
             message: format!("node {} cannot {verb} its part of {instance}: {error}", self.node),
             advice: "mend what the message names, then try again".into(),
@@ -20,7 +25,7 @@ impl Server {
     /// It is not known yet whether the fragment can be served.
     pub(super) fn starting(&self, instance: &str) -> ApiError {
         ApiError {
-            code: FRAGMENT_STARTING.into(),
+            code: ErrorCode::FragmentStarting,
             blame: Blame::Site,
             message: format!("node {} is still starting its part of {instance}", self.node),
             advice:
@@ -34,7 +39,7 @@ impl Server {
     pub(super) fn broken(&self, instance: &str, why: &str, advice: Option<String>) -> ApiError {
         let kept = "what is on disk is kept as it is";
         ApiError {
-            code: "fragment_broken".into(),
+            code: ErrorCode::FragmentBroken,
             blame: Blame::Site,
             message: format!("node {} has a part of {instance} that it cannot serve: {why}", self.node),
             advice: advice.map_or(kept.to_owned(), |advice| format!("{kept}: {advice}")),

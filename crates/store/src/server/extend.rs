@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-use wire::control::ApiError;
+use wire::control::{ApiError, ErrorCode};
 use wire::node::FragmentSpec;
 
 use super::Server;
@@ -24,7 +24,7 @@ impl Server {
             return Ok(());
         }
         self.try_extend(folder, fragment, spec)
-            .map_err(|error| self.cannot("namespace_not_added", "extend", &spec.instance, &error))
+            .map_err(|error| self.cannot(ErrorCode::NamespaceNotAdded, "extend", &spec.instance, &error))
     }
 
     fn try_extend(

@@ -7,8 +7,8 @@ use std::collections::HashSet;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use wire::control::{ApiError, Blame};
-use wire::node::{FRAGMENT_OF_ANOTHER, FragmentSpec};
+use wire::control::{ApiError, Blame, ErrorCode};
+use wire::node::FragmentSpec;
 
 use super::Server;
 use crate::fragment::FragmentError;
@@ -59,7 +59,7 @@ impl Server {
         if served.or_else(kept).is_none_or(|key| key == spec.key) {
             return foreign.forget(&spec.instance, &folder).map_err(|cause| {
                 let error = FragmentError::Io { operation: "remove", path: mark(&folder), cause };
-                self.cannot("fragment_not_created", "use", &spec.instance, &error)
+                self.cannot(ErrorCode::FragmentNotCreated, "use", &spec.instance, &error)
             });
         }
         if let Err(error) = foreign.note(&spec.instance, &folder) {
@@ -71,7 +71,7 @@ impl Server {
     fn of_another(&self, instance: &str) -> ApiError {
         let folder = self.root.join(instance);
         ApiError {
-            code: FRAGMENT_OF_ANOTHER.into(),
+            code: ErrorCode::FragmentOfAnother,
             blame: Blame::Site,
             message: format!(
                 "node {} has a part of another buffer with the id {instance}, in {}: it has another key, as when \

@@ -7,8 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use wire::advice::NO_SUCH_FRAGMENT;
-use wire::control::{ApiError, Blame};
+use wire::control::{ApiError, Blame, ErrorCode};
 
 use super::{POISON, Server};
 
@@ -68,7 +67,7 @@ impl Server {
         // Control knows what it has had made.
         self.miss_after(instance, Duration::ZERO);
         ApiError {
-            code: NO_SUCH_FRAGMENT.into(),
+            code: ErrorCode::NoSuchFragment,
             blame: Blame::Site,
             message: format!("node {} has no part of {instance} in {}", self.node, self.root.display()),
             advice:

@@ -6,7 +6,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use wire::control::ApiError;
+use wire::control::{ApiError, ErrorCode};
 use wire::node::{FragmentSpec, FragmentStatus};
 
 use super::slot::{Slot, unknown};
@@ -69,7 +69,7 @@ impl Server {
     /// either.
     pub fn give_up_fragment(self: &Arc<Server>, instance: &str, index: u32) -> Result<(), ApiError> {
         let folder = self.folder(instance)?;
-        let failed = |error| self.cannot("fragment_not_given_up", "give up", instance, &error);
+        let failed = |error| self.cannot(ErrorCode::FragmentNotGivenUp, "give up", instance, &error);
         let spec = specification::read(&folder).map_err(failed)?;
         let Some(spec) = spec.filter(|spec| spec.index == index) else { return Ok(()) };
         let terms = match self.copies(instance) {

@@ -1,7 +1,7 @@
 //! Fragments come, go and are there again, without a client.
 
 use model::stripe::Layout;
-use wire::control::Owner;
+use wire::control::{ErrorCode, Owner};
 use wire::node::{FragmentSpec, NamespaceSpec};
 
 use super::starting::Starting;
@@ -55,7 +55,7 @@ fn a_fragment_that_is_still_starting_is_no_success() {
     let status = server.create_fragment(&spec(&[0])).unwrap();
     server.slots().insert("i1".into(), Slot::Starting(status));
     let error = server.create_fragment_within(Duration::ZERO, &spec(&[0])).unwrap_err();
-    assert_eq!(error.code, wire::node::FRAGMENT_STARTING, "{error}");
+    assert_eq!(error.code, ErrorCode::FragmentStarting, "{error}");
 }
 
 #[test]
@@ -86,7 +86,7 @@ fn a_fragment_of_another_buffer_with_the_same_id_is_neither_used_nor_removed() {
     let server = open();
     let ours = FragmentSpec { key: "cd".repeat(32), ..spec(&[0, 16]) };
     let refused = server.create_fragment(&ours).unwrap_err();
-    assert_eq!(refused.code, wire::node::FRAGMENT_OF_ANOTHER, "{refused}");
+    assert_eq!(refused.code, ErrorCode::FragmentOfAnother, "{refused}");
     // As control does it with what could not be made.
     server.delete_fragment("i1").unwrap();
     assert!(server.fragment("i1").expect("it is kept").namespace(16).is_none());

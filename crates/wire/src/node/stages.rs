@@ -52,10 +52,6 @@ pub struct StageSpec {
     pub ticket: String,
 }
 
-/// The code of a stage's error when its source was removed from the buffer after the stage was asked for: nothing is
-/// left that could be owed.
-pub const STAGE_SOURCE_REMOVED: &str = "stage_source_removed";
-
 /// The mount that a path of the PFS was on when something was to be copied from it or there.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PfsMount {
@@ -66,10 +62,6 @@ pub struct PfsMount {
     /// Its type, as `lustre`.
     pub kind: String,
 }
-
-/// The code of a stage's error when names that it made could not be synced: its worker is to be run again, which looks
-/// at all of them.
-pub const STAGE_NAMES_UNSYNCED: &str = "stage_names_unsynced";
 
 /// What may be chosen about a stage.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -2,7 +2,7 @@
 
 use model::phase::StageState;
 use serde::Serialize;
-use wire::control::{ApiError, Blame, NodeStatus, PoolStatus, SessionStatus, Status};
+use wire::control::{ApiError, Blame, ErrorCode, NodeStatus, PoolStatus, SessionStatus, Status};
 
 use super::next::{self, Run};
 use super::{copies, mirrors, stages};
@@ -161,7 +161,7 @@ impl Row {
         lines.extend(self.stage_lines.iter().cloned());
         if let Some((function, error)) = &session.failed {
             // What to do was said with the token, and of the node's process, that there were then.
-            let is_old = session.quarantined.is_some() || error.code == "part_not_served";
+            let is_old = session.quarantined.is_some() || error.code == ErrorCode::PartNotServed;
             let what = if is_old { error.message.clone() } else { error.to_string() };
             lines.push(format!("  {} failed, {}: {what}", render::function(*function), fault(error)));
         }

@@ -5,7 +5,7 @@ use super::*;
 use crate::objects;
 use crate::rights::Rights;
 use crate::transfers::asked;
-use wire::control::CreatePersistent;
+use wire::control::{CreatePersistent, ErrorCode};
 
 fn create(name: &str) -> CreatePersistent {
     CreatePersistent {
@@ -35,9 +35,9 @@ async fn a_persistent_buffer_is_made_once_and_its_name_is_taken() {
     made(&it, create("data")).await.unwrap();
     assert_eq!(it.site.world().fragments.len(), 2, "one grain on each node");
     let other = CreatePersistent { owner: Owner { uid: 2002, gid: 2002 }, ..create("data") };
-    assert_eq!(made(&it, other).await.unwrap_err().code, "name_taken");
-    assert_eq!(made(&it, create("7")).await.unwrap_err().code, "bad_name");
-    assert_eq!(made(&it, create("../x")).await.unwrap_err().code, "bad_token");
+    assert_eq!(made(&it, other).await.unwrap_err().code, ErrorCode::NameTaken);
+    assert_eq!(made(&it, create("7")).await.unwrap_err().code, ErrorCode::BadName);
+    assert_eq!(made(&it, create("../x")).await.unwrap_err().code, ErrorCode::BadToken);
     let status = crate::status::of_token(&it.app, "data").await.unwrap();
     assert!(status.persistent.is_some() && status.phase == Phase::Ready);
 }
@@ -49,7 +49,7 @@ async fn a_name_is_taken_also_for_who_asks_while_the_buffer_is_being_made() {
     let (first, same, second) =
         tokio::join!(made(&it, create("data")), made(&it, create("data")), made(&it, other));
     first.and(same).unwrap();
-    assert_eq!(second.unwrap_err().code, "name_taken");
+    assert_eq!(second.unwrap_err().code, ErrorCode::NameTaken);
     assert_eq!(crate::status::of_token(&it.app, "data").await.unwrap().owner.uid, 1000);
 }
 
@@ -72,7 +72,7 @@ async fn a_job_uses_stages_and_mounts_a_persistent_buffer_and_leaves_it() {
     assert_eq!(paths::real_size(&it.app, TOKEN).await.unwrap().capacity, 0);
 
     let error = it.app.teardown("data", Teardown { hurry: true }).await.unwrap_err();
-    assert!(error.code == "buffer_in_use" && error.message.contains('7'), "{error}");
+    assert!(error.code == ErrorCode::BufferInUse && error.message.contains('7'), "{error}");
     it.run(post_run()).await.unwrap();
     it.app.teardown(TOKEN, Teardown::default()).await.unwrap();
     assert_eq!(it.site.world().fragments.len(), 2, "the buffer is still there");
@@ -124,10 +124,10 @@ async fn what_a_job_staged_in_a_persistent_buffer_a_later_job_sees() {
 async fn another_users_buffer_is_refused_at_setup_unless_it_is_shared() {
     let it = fixture();
     let stranger = || Setup { owner: Owner { uid: 2002, gid: 2002 }, ..job(USES) };
-    assert_eq!(it.setup(stranger()).await.unwrap_err().code, "no_such_buffer");
+    assert_eq!(it.setup(stranger()).await.unwrap_err().code, ErrorCode::NoSuchBuffer);
     made(&it, create("data")).await.unwrap();
-    assert_eq!(it.setup(stranger()).await.unwrap_err().code, "not_yours");
-    assert_eq!(crate::status::of_token(&it.app, TOKEN).await.unwrap_err().code, "no_such_session");
+    assert_eq!(it.setup(stranger()).await.unwrap_err().code, ErrorCode::NotYours);
+    assert_eq!(crate::status::of_token(&it.app, TOKEN).await.unwrap_err().code, ErrorCode::NoSuchSession);
     made(&it, CreatePersistent { shared: true, ..create("open") }).await.unwrap();
     let text = "#!/bin/sh\n#DW persistentdw name=open\n";
     it.setup(Setup { owner: Owner { uid: 2002, gid: 2002 }, ..job(text) }).await.unwrap();
@@ -145,7 +145,7 @@ async fn a_job_with_bb_lines_only_has_a_session_without_a_buffer() {
     assert!(it.is_empty());
     let alone = Fixture::new();
     let error = alone.setup(request("#!/bin/sh\n#BB destroy_persistent name=data\n")).await.unwrap_err();
-    assert_eq!(error.code, "no_manager", "nobody would carry the line out");
+    assert_eq!(error.code, ErrorCode::NoManager, "nobody would carry the line out");
 }
 
 #[tokio::test]
@@ -194,7 +194,7 @@ async fn a_persistent_buffer_is_mirrored_where_its_pool_wishes_and_can_unless_it
 
     // 2 GiB are left: too little for two of each byte.
     let asked = CreatePersistent { redundancy: Some(Redundancy::Mirror), ..create("asked") };
-    assert_eq!(made(&it, asked).await.unwrap_err().code, "pool_full");
+    assert_eq!(made(&it, asked).await.unwrap_err().code, ErrorCode::PoolFull);
     made(&it, create("fits")).await.unwrap();
     let fits = status("fits").await;
     assert_eq!(fits.instance.unwrap().redundancy, Redundancy::None);

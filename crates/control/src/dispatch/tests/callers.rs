@@ -7,7 +7,7 @@ use daemon::client::Client;
 use serde_json::{Value, json};
 use server::{Caller, OpenTo};
 use tokio::sync::Notify;
-use wire::control::{CreatePersistent, JobSummary, NodeStatus, Objects, Status, TeardownReply};
+use wire::control::{CreatePersistent, ErrorCode, JobSummary, NodeStatus, Objects, Status, TeardownReply};
 
 use super::hosts::{fixture, job};
 use super::*;
@@ -31,7 +31,7 @@ fn client(it: &Fixture, uid: u32) -> Client {
     Client::new(socket)
 }
 
-fn code<T: std::fmt::Debug>(result: Result<T, CallError>) -> String {
+fn code<T: std::fmt::Debug>(result: Result<T, CallError>) -> ErrorCode {
     match result {
         Err(CallError::Refused(error)) => error.code,
         other => panic!("{other:?} is no refusal"),
@@ -56,10 +56,14 @@ async fn a_user_sees_and_touches_his_own_sessions_only() {
     assert_eq!((tokens, status.nodes.len()), (vec!["1"], 4));
     let objects: Objects = ada.get("/v1/objects").await.unwrap();
     assert_eq!((objects.sessions.len(), objects.fragments.len()), (1, 1));
-    assert_eq!(code(ada.get::<SessionStatus>("/v1/sessions/2").await), "no_such_session");
+    assert_eq!(code(ada.get::<SessionStatus>("/v1/sessions/2").await), ErrorCode::NoSuchSession);
     for function in ["data_in", "data_out", "teardown", "cancel"] {
         let path = format!("/v1/sessions/2/{function}");
-        assert_eq!(code(ada.post::<_, Value>(&path, &json!({})).await), "no_such_session", "{function}");
+        assert_eq!(
+            code(ada.post::<_, Value>(&path, &json!({})).await),
+            ErrorCode::NoSuchSession,
+            "{function}"
+        );
     }
     let all: Status = slurm.get("/v1/status").await.unwrap();
     assert_eq!(all.sessions.len(), 2);
@@ -70,10 +74,10 @@ async fn a_user_sees_and_touches_his_own_sessions_only() {
 async fn a_user_gets_buffers_and_mounts_through_the_workload_manager_only() {
     let it = fixture();
     let (slurm, ada) = (client(&it, SLURM), client(&it, 1000));
-    assert_eq!(code(ada.post::<_, Value>("/v1/sessions/1/setup", &of(1000)).await), "not_allowed");
+    assert_eq!(code(ada.post::<_, Value>("/v1/sessions/1/setup", &of(1000)).await), ErrorCode::NotAllowed);
     let _: SessionStatus = slurm.post("/v1/sessions/1/setup", &of(1000)).await.unwrap();
     let pre_run = json!({"mountpoint": "/etc", "hosts": ["c1"]});
-    assert_eq!(code(ada.post::<_, Value>("/v1/sessions/1/pre_run", &pre_run).await), "not_allowed");
+    assert_eq!(code(ada.post::<_, Value>("/v1/sessions/1/pre_run", &pre_run).await), ErrorCode::NotAllowed);
     let create = CreatePersistent {
         name: "data".into(),
         owner: Owner { uid: 1000, gid: 1000 },
@@ -84,7 +88,7 @@ async fn a_user_gets_buffers_and_mounts_through_the_workload_manager_only() {
         redundancy: None,
         caller: "CLI".into(),
     };
-    assert_eq!(code(ada.post::<_, Value>("/v1/persistent", &create).await), "not_allowed");
+    assert_eq!(code(ada.post::<_, Value>("/v1/persistent", &create).await), ErrorCode::NotAllowed);
     let script = of(1000).script;
     let ask = json!({"script": script, "owner": {"uid": 1000, "gid": 1000}});
     let _: JobSummary = ada.post("/v1/job_process", &ask).await.unwrap();
@@ -94,13 +98,13 @@ async fn a_user_gets_buffers_and_mounts_through_the_workload_manager_only() {
 async fn a_workload_manager_cannot_act_for_root_nor_for_the_operator() {
     let it = fixture();
     let (slurm, admin) = (client(&it, SLURM), client(&it, ADMIN));
-    assert_eq!(code(slurm.post::<_, Value>("/v1/sessions/1/setup", &of(0)).await), "not_allowed");
+    assert_eq!(code(slurm.post::<_, Value>("/v1/sessions/1/setup", &of(0)).await), ErrorCode::NotAllowed);
     let drain = json!({"reason": "a fan"});
-    assert_eq!(code(slurm.post::<_, Value>("/v1/nodes/s1/drain", &drain).await), "not_allowed");
-    assert_eq!(code(slurm.post::<_, Value>("/v1/shutdown", &json!({})).await), "not_allowed");
+    assert_eq!(code(slurm.post::<_, Value>("/v1/nodes/s1/drain", &drain).await), ErrorCode::NotAllowed);
+    assert_eq!(code(slurm.post::<_, Value>("/v1/shutdown", &json!({})).await), ErrorCode::NotAllowed);
     let register = json!({"name": "evil", "roles": ["compute"], "address": "10.0.0.9:1", "pool": null,
         "capacity_bytes": 0, "mount_root": "/mnt", "version": "1"});
-    assert_eq!(code(slurm.post::<_, Value>("/v1/nodes", &register).await), "not_allowed");
+    assert_eq!(code(slurm.post::<_, Value>("/v1/nodes", &register).await), ErrorCode::NotAllowed);
     let _: Value = admin.post("/v1/nodes", &register).await.unwrap();
     let _: SessionStatus = admin.post("/v1/sessions/1/setup", &of(0)).await.unwrap();
 }
@@ -123,11 +127,11 @@ async fn an_operator_drains_resumes_and_forgets_nodes() {
     assert_eq!(status.pools[0].free, 8, "without its grain");
     let resumed: NodeStatus = admin.post("/v1/nodes/s3/resume", &json!({})).await.unwrap();
     assert_eq!(resumed.drained, None);
-    assert_eq!(code(admin.delete::<Value>("/v1/nodes/s3").await), "node_in_use");
+    assert_eq!(code(admin.delete::<Value>("/v1/nodes/s3").await), ErrorCode::NodeInUse);
     it.site.world().silent.insert("s3".to_owned());
     let _: Value = admin.delete("/v1/nodes/s3").await.unwrap();
-    assert_eq!(code(admin.post::<_, Value>("/v1/nodes/s3/resume", &json!({})).await), "no_such_node");
+    assert_eq!(code(admin.post::<_, Value>("/v1/nodes/s3/resume", &json!({})).await), ErrorCode::NoSuchNode);
     let wrong = json!({"name": "../x", "roles": [], "address": "", "pool": null,
         "capacity_bytes": 0, "mount_root": "/mnt", "version": "1"});
-    assert_eq!(code(admin.post::<_, Value>("/v1/nodes", &wrong).await), "bad_node");
+    assert_eq!(code(admin.post::<_, Value>("/v1/nodes", &wrong).await), ErrorCode::BadNode);
 }

@@ -1,5 +1,7 @@
 //! A disk of control that is full, or fails, for one table of its database.
 
+use wire::control::ErrorCode;
+
 use super::*;
 
 async fn execute(it: &Fixture, sql: String) {
@@ -31,7 +33,7 @@ async fn on_a_full_disk_of_control_an_unmount_is_answered_as_the_status_tells_an
     for table in ["activations", "sessions"] {
         takes_nothing(&it, table).await;
         let error = it.run(post_run()).await.unwrap_err();
-        assert!(error.code == "state_database" && error.message.contains("full"), "{error}");
+        assert!(error.code == ErrorCode::StateDatabase && error.message.contains("full"), "{error}");
         assert_eq!(it.status().await.phase, Phase::Mounted, "a failure is no success");
         takes_all(&it).await;
     }

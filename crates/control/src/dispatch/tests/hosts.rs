@@ -5,7 +5,7 @@ use crate::leftovers;
 use crate::site::{ClusterSetting, PoolKind, PoolSetting};
 use crate::state::leftovers::all;
 use crate::state::nodes::Known;
-use wire::control::{NodeRole, RegisterNode};
+use wire::control::{ErrorCode, NodeRole, RegisterNode};
 
 const JOB: &str = "#!/bin/sh\n\
     #DW jobdw type=scratch access_mode=striped,private capacity=4GiB\n\
@@ -114,9 +114,9 @@ async fn a_host_that_cannot_mount_is_named_and_nothing_stays_mounted() {
     assert!(error.message.contains("c2"), "{error}");
     assert!(it.site.world().mounts.is_empty());
     let error = it.run(on(&["c1", "c9"])).await.unwrap_err();
-    assert!(error.code == "no_such_node" && error.message.contains("c9"), "{error}");
-    assert_eq!(it.run(on(&["s1"])).await.unwrap_err().code, "no_such_node", "it only stores");
-    assert_eq!(it.run(on(&[])).await.unwrap_err().code, "no_hosts");
+    assert!(error.code == ErrorCode::NoSuchNode && error.message.contains("c9"), "{error}");
+    assert_eq!(it.run(on(&["s1"])).await.unwrap_err().code, ErrorCode::NoSuchNode, "it only stores");
+    assert_eq!(it.run(on(&[])).await.unwrap_err().code, ErrorCode::NoHosts);
 }
 
 #[tokio::test]
@@ -172,7 +172,7 @@ async fn a_drained_node_gets_nothing_new_and_two_jobs_do_not_get_the_same_room()
     it.app.run("1", Request::Setup(Box::new(job(text)))).await.unwrap();
     assert_eq!(crate::status::of_token(&it.app, "1").await.unwrap().instance.unwrap().nodes, ["s1"]);
     let error = it.app.run("2", Request::Setup(Box::new(job(text)))).await.unwrap_err();
-    assert!(matches!(error.code.as_str(), "pool_full" | "pool_too_small"), "{error}");
+    assert!(matches!(error.code, ErrorCode::PoolFull | ErrorCode::PoolTooSmall), "{error}");
     it.site.admit(Known { drained: None, ..known(&it, "s2") }).unwrap();
     it.app.run("2", Request::Setup(Box::new(job(text)))).await.unwrap();
     assert_eq!(crate::status::of_token(&it.app, "2").await.unwrap().instance.unwrap().nodes, ["s2"]);
@@ -187,5 +187,5 @@ fn known(it: &Fixture, name: &str) -> Known {
 async fn private_buffers_of_many_hosts_are_not_staged() {
     let it = fixture();
     let text = format!("{JOB}#DW stage_in type=file source=/pfs/a destination=$DW_JOB_PRIVATE/a\n");
-    assert_eq!(it.setup(job(&text)).await.unwrap_err().code, "private_stage");
+    assert_eq!(it.setup(job(&text)).await.unwrap_err().code, ErrorCode::PrivateStage);
 }

@@ -5,6 +5,7 @@ use super::*;
 use crate::leftovers;
 use crate::site::{PoolKind, PoolSetting};
 use model::phase::Drain;
+use wire::control::ErrorCode;
 use wire::node::{LocalSpace, NodeHealth, StorageAddress};
 
 const JOB: &str = "#!/bin/sh\n\
@@ -105,7 +106,7 @@ async fn a_volume_that_its_node_cannot_read_is_not_taken_for_drained() {
     it.site.world().locals.remove(&("c1".to_owned(), TOKEN.to_owned()));
     // It was started again, and has not taken the volume up.
     it.site.world().failing.insert("c2".into());
-    assert_eq!(it.run(Request::DataOut).await.unwrap_err().code, "node_disk");
+    assert_eq!(it.run(Request::DataOut).await.unwrap_err().code, ErrorCode::NodeDisk);
     assert_ne!(it.status().await.stages[0].state, StageState::Complete);
     it.site.world().failing.clear();
     it.site.world().hanging.clear();
@@ -145,23 +146,23 @@ async fn what_private_volumes_cannot_do_is_refused_with_a_reason() {
     let own = |options: &str| format!("#DW jobdw type=scratch pool=nvme capacity=1GiB {options}\n");
     let private = own("access_mode=private");
     let cases = [
-        (own("access_mode=private").replace("1GiB", "9GiB"), "pool_too_small"),
-        (own("access_mode=private,striped"), "not_built"),
-        (own("access_mode=striped").replace("1GiB", "99GiB"), "pool_too_small"),
+        (own("access_mode=private").replace("1GiB", "9GiB"), ErrorCode::PoolTooSmall),
+        (own("access_mode=private,striped"), ErrorCode::NotBuilt),
+        (own("access_mode=striped").replace("1GiB", "99GiB"), ErrorCode::PoolTooSmall),
         (
             own("access_mode=striped") + "#DW stage_in type=file source=/a destination=$DW_JOB_STRIPED/a\n",
-            "early_stage",
+            ErrorCode::EarlyStage,
         ),
-        (own("access_mode=private drain=on-close"), "no_destination"),
+        (own("access_mode=private drain=on-close"), ErrorCode::NoDestination),
         (
             format!("{private}#DW stage_in type=file source=/a destination=$DW_JOB_PRIVATE/a\n"),
-            "private_stage",
+            ErrorCode::PrivateStage,
         ),
         (
             format!("{private}#DW stage_out type=file source=$DW_JOB_PRIVATE/a destination=/a\n"),
-            "private_stage",
+            ErrorCode::PrivateStage,
         ),
-        ("#BB create_persistent name=x capacity=1GiB pool=nvme\n".to_owned(), "not_persistent"),
+        ("#BB create_persistent name=x capacity=1GiB pool=nvme\n".to_owned(), ErrorCode::NotPersistent),
     ];
     for (text, code) in cases {
         let error = it.setup(job(&text)).await.unwrap_err();
@@ -190,7 +191,7 @@ async fn a_striped_buffer_lies_on_the_nodes_that_the_job_gets() {
     let variables = paths::paths(&it.app, TOKEN).await.unwrap().variables;
     assert_eq!(variables.keys().collect::<Vec<_>>(), ["DW_JOB_STRIPED"]);
     let error = it.run(on(&["c1"])).await.unwrap_err();
-    assert_eq!(error.code, "other_nodes", "{error}");
+    assert_eq!(error.code, ErrorCode::OtherNodes, "{error}");
     it.run(post_run()).await.unwrap();
     it.run(Request::DataOut).await.unwrap();
     assert_eq!(it.app.teardown(TOKEN, Teardown::default()).await.unwrap().kept, None);
@@ -210,7 +211,7 @@ async fn a_node_whose_flash_is_full_is_named() {
     };
     view(&mut it.site.world());
     let error = it.run(on(&HOSTS)).await.unwrap_err();
-    assert!(error.code == "no_room" && error.message.contains("node c2 has 2 GiB"), "{error}");
+    assert!(error.code == ErrorCode::NoRoom && error.message.contains("node c2 has 2 GiB"), "{error}");
     assert!(it.is_empty());
 }
 
@@ -221,6 +222,6 @@ async fn a_volume_that_is_lost_under_its_job_is_named_and_never_made_anew() {
     it.run(on(&HOSTS)).await.unwrap();
     it.site.world().locals.retain(|(node, _), _| node != "c1");
     let error = it.run(on(&HOSTS)).await.expect_err("the job would find an empty volume");
-    assert!(error.code == "local_lost" && error.message.contains("node c1"), "{error}");
+    assert!(error.code == ErrorCode::LocalLost && error.message.contains("node c1"), "{error}");
     assert!(!has(&it, "c1") && has(&it, "c2"));
 }

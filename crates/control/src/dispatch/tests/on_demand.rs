@@ -2,8 +2,8 @@
 
 use model::phase::{Direction, StageKind};
 use wire::control::{
-    Change, Place, StageChange, StageConcurrency, StageCounts, StageDue, StagePair, StageQuery, StageRequest,
-    StageScope,
+    Change, ErrorCode, Place, StageChange, StageConcurrency, StageCounts, StageDue, StagePair, StageQuery,
+    StageRequest, StageScope,
 };
 
 use super::*;
@@ -174,7 +174,7 @@ async fn a_stage_out_that_a_program_asked_for_is_owed_until_it_is_done() {
     let failed = asked::failed(&it.app, OWNER, query).await.unwrap();
     assert_eq!((failed[0].path.as_str(), failed[0].errno), ("a", 13));
     it.run(post_run()).await.unwrap();
-    assert_eq!(it.run(Request::DataOut).await.unwrap_err().code, "stage_failed");
+    assert_eq!(it.run(Request::DataOut).await.unwrap_err().code, ErrorCode::StageFailed);
     let kept = it.app.teardown(TOKEN, Teardown::default()).await.unwrap().kept.unwrap();
     assert!(kept.contains("$DW_JOB_STRIPED/a to /pfs/a") && kept.contains("Permission denied"), "{kept}");
     it.site.world().failing.clear();
@@ -236,7 +236,7 @@ async fn a_cancelled_data_out_stops_what_programs_asked_for_and_keeps_it() {
     let running = tokio::spawn(async move { app.run(TOKEN, Request::DataOut).await });
     it.until_active("7.d5").await;
     it.app.cancel(TOKEN).await.unwrap();
-    assert_eq!(running.await.unwrap().unwrap_err().code, "cancelled");
+    assert_eq!(running.await.unwrap().unwrap_err().code, ErrorCode::Cancelled);
     assert!(it.app.teardown(TOKEN, Teardown::default()).await.unwrap().kept.is_some());
     assert_eq!(it.app.teardown(TOKEN, Teardown { hurry: true }).await.unwrap().kept, None);
     assert!(it.is_empty());
@@ -291,14 +291,14 @@ async fn a_stage_in_is_told_to_mounts_that_were_alone_before_it_begins() {
 async fn a_buffer_is_its_owners_alone_and_paths_stay_in_it() {
     let it = Fixture::running().await;
     let other = asked::ask(&it.app, Rights::Owner(1001), out(&["a"], StageDue::Now)).await.unwrap_err();
-    assert_eq!(other.code, "no_such_buffer");
+    assert_eq!(other.code, ErrorCode::NoSuchBuffer);
     for bad in ["../a", "/etc/passwd", ""] {
         let error = asked::ask(&it.app, OWNER, out(&[bad], StageDue::Now)).await.unwrap_err();
         assert_eq!(error.blame, wire::control::Blame::User, "{bad}: {error}");
     }
     let mut relative = out(&["a"], StageDue::Now);
     relative.pairs[0].pfs = "a".into();
-    assert_eq!(asked::ask(&it.app, OWNER, relative).await.unwrap_err().code, "bad_stage");
+    assert_eq!(asked::ask(&it.app, OWNER, relative).await.unwrap_err().code, ErrorCode::BadStage);
     assert_eq!(it.counts(StageScope::All, 0).await, [0; 4]);
 }
 

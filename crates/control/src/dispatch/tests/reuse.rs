@@ -1,5 +1,7 @@
 //! Tokens that a workload manager uses again, and sessions that it is to forget.
 
+use wire::control::ErrorCode;
+
 use super::hosts::{fixture, job, on};
 use super::*;
 use crate::memory_site::ANOTHERS;
@@ -106,7 +108,7 @@ async fn a_stage_out_that_ran_when_its_token_was_used_again_is_finished_by_contr
     it.site.world().hanging.clear();
     // The manager lost the job's state and runs the very same job again.
     it.setup(job(JOB)).await.unwrap();
-    assert_eq!(running.await.unwrap().unwrap_err().code, "cancelled");
+    assert_eq!(running.await.unwrap().unwrap_err().code, ErrorCode::Cancelled);
     while tokens(&it).await != ["7"] {
         tokio::task::yield_now().await;
     }
@@ -126,7 +128,7 @@ async fn a_stage_out_whose_manager_forgot_the_job_is_finished_by_control() {
     it.site.world().hanging.clear();
     let reply = it.app.teardown(TOKEN, Teardown::default()).await.unwrap();
     assert_eq!(reply.renamed.as_deref(), Some("7-kept-1"), "it does not wait for the stage-out");
-    assert_eq!(running.await.unwrap().unwrap_err().code, "cancelled");
+    assert_eq!(running.await.unwrap().unwrap_err().code, ErrorCode::Cancelled);
     while !tokens(&it).await.is_empty() {
         tokio::task::yield_now().await;
     }
@@ -139,12 +141,12 @@ async fn what_control_is_to_finish_by_itself_it_finishes_in_its_next_life() {
     let it = fixture();
     let running = stage_out_that_hangs(&it).await;
     it.app.teardown(TOKEN, Teardown::default()).await.unwrap();
-    assert_eq!(running.await.unwrap().unwrap_err().code, "cancelled");
+    assert_eq!(running.await.unwrap().unwrap_err().code, ErrorCode::Cancelled);
     // This life does not get to its end.
     it.site.world().failing.insert("$DW_JOB_STRIPED/x".into());
     it.site.world().hanging.clear();
     let failed = async || crate::status::of_token(&it.app, "7-kept-1").await.unwrap().failed;
-    while failed().await.is_none_or(|(_, error)| error.code == "cancelled") {
+    while failed().await.is_none_or(|(_, error)| error.code == ErrorCode::Cancelled) {
         tokio::task::yield_now().await;
     }
     it.site.world().failing.clear();

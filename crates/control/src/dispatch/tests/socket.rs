@@ -5,7 +5,7 @@ use daemon::client::Client;
 use serde_json::json;
 use server::OpenTo;
 use tokio::sync::Notify;
-use wire::control::{JobProcess, JobSummary, NewToken, RealSize, Status};
+use wire::control::{ErrorCode, JobProcess, JobSummary, NewToken, RealSize, Status};
 
 use super::*;
 use crate::lifecycle::job_process;
@@ -35,7 +35,7 @@ async fn a_client_gets_tokens_runs_functions_and_reads_the_status() {
     let status: Status = client.get("/v1/status").await.unwrap();
     assert_eq!((status.sessions.len(), status.pools[0].name.as_str()), (1, "local"));
     let early = client.post::<_, SessionStatus>(&path("pre_run"), &json!({"mountpoint": null})).await;
-    assert!(matches!(early, Err(CallError::Refused(error)) if error.code == "wrong_phase"));
+    assert!(matches!(early, Err(CallError::Refused(error)) if error.code == ErrorCode::WrongPhase));
 }
 
 fn job_process(text: &str) -> JobProcess {
@@ -76,6 +76,6 @@ async fn job_process_refuses_a_buffer_larger_than_the_pool() {
     let it = Fixture::new();
     it.site.world().available_bytes = 1 << 30;
     let error = job_process::run(&it.app, job_process(JOB)).await.unwrap_err();
-    assert_eq!(error.code, "pool_too_small");
+    assert_eq!(error.code, ErrorCode::PoolTooSmall);
     assert!(error.message.contains("9.3 GiB") && error.message.contains("1 GiB"), "{error}");
 }

@@ -1,5 +1,7 @@
 //! Stages that fail, hang, or are lost, and what becomes of the data.
 
+use wire::control::ErrorCode;
+
 use super::*;
 
 /// Runs `request` until the node was asked `call`, and leaves it running.
@@ -24,7 +26,7 @@ async fn a_failed_stage_in_names_the_file_and_keeps_the_rest_from_starting() {
     );
     assert_eq!(error.blame, wire::control::Blame::User);
     assert_eq!(it.site.world().count("start_stage 7.1"), 0);
-    assert_eq!(it.run(pre_run()).await.unwrap_err().code, "wrong_phase");
+    assert_eq!(it.run(pre_run()).await.unwrap_err().code, ErrorCode::WrongPhase);
     it.site.world().failing.clear();
     it.run(Request::DataIn).await.unwrap();
     assert_eq!(it.status().await.phase, Phase::StagedIn);
@@ -82,7 +84,7 @@ async fn a_cancelled_stage_in_is_stopped_at_the_node_and_goes_on_when_called_aga
     let running = reach(&it, Request::DataIn, "start_stage 7.0").await;
     assert_eq!(it.status().await.busy, Some(Function::DataIn));
     it.app.cancel(TOKEN).await.unwrap();
-    assert_eq!(running.await.unwrap().unwrap_err().code, "cancelled");
+    assert_eq!(running.await.unwrap().unwrap_err().code, ErrorCode::Cancelled);
     let status = it.status().await;
     assert_eq!((status.busy, status.stages[0].state), (None, StageState::Failed));
     assert!(it.site.world().stages.is_empty());
@@ -114,7 +116,7 @@ async fn a_hurried_teardown_does_not_wait_for_a_stage_out() {
     it.site.world().hanging.insert("$DW_JOB_STRIPED/x".into());
     let running = reach(&it, Request::DataOut, "start_stage 7.2").await;
     assert_eq!(it.app.teardown(TOKEN, Teardown { hurry: true }).await.unwrap().kept, None);
-    assert_eq!(running.await.unwrap().unwrap_err().code, "cancelled");
+    assert_eq!(running.await.unwrap().unwrap_err().code, ErrorCode::Cancelled);
     assert!(it.is_empty());
 }
 

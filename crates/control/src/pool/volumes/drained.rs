@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use daemon::error::site;
 use model::phase::{AccessMode, Direction, StageState};
-use wire::control::ApiError;
+use wire::control::{ApiError, ErrorCode};
 use wire::node::LocalStatus;
 
 use crate::app::App;
@@ -45,7 +45,7 @@ async fn drained_at<S: Site>(app: &App<S>, session: &Session, node: &str) -> Res
         if since.elapsed() > KEPT_MAX + Duration::from_secs(grace) {
             let message = format!("node {node}: {why}");
             let advice = "mend that; the data is kept on the node, which tries again by itself";
-            return Err(site("not_drained", message, advice));
+            return Err(site(ErrorCode::NotDrained, message, advice));
         }
         tokio::time::sleep(POLL).await;
     }

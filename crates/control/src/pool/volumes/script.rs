@@ -2,7 +2,7 @@
 
 use daemon::error::user;
 use model::phase::{Direction, StageKind};
-use wire::control::ApiError;
+use wire::control::{ApiError, ErrorCode};
 
 use crate::script::Plan;
 
@@ -14,7 +14,7 @@ pub(super) fn check(plan: &Plan) -> Result<(), ApiError> {
     let mut outs = 0;
     for stage in plan.stages.iter().filter(|stage| stage.buffer.is_empty()) {
         let refuse = |why: &str, advice: &str| {
-            Err(user("private_stage", format!("{}: {why}", stage.source()), advice))
+            Err(user(ErrorCode::PrivateStage, format!("{}: {why}", stage.source()), advice))
         };
         match (stage.direction, stage.kind) {
             (Direction::In, _) => {
@@ -36,7 +36,7 @@ pub(super) fn check(plan: &Plan) -> Result<(), ApiError> {
         let message = "drain=on-close without a stage_out does not say where to";
         let advice = "add #DW stage_out type=directory source=$DW_JOB_PRIVATE/ destination=/a/folder, or leave drain= \
                       out and set PERSIST_DIR and PFS_DIR in the script";
-        return Err(user("no_destination", message, advice));
+        return Err(user(ErrorCode::NoDestination, message, advice));
     }
     Ok(())
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use daemon::error::site;
-use wire::control::ApiError;
+use wire::control::{ApiError, ErrorCode};
 
 use super::{Stuck, Supervisor, Wanted};
 use crate::keep;
@@ -129,7 +129,7 @@ impl<T: MountTable> Supervisor<T> {
         let before = failed.map_or_else(String::new, |failed| format!("{}; then ", failed.message));
         let (mountpoint, folder) = (self.spec.mountpoint.display(), self.folder.display());
         site(
-            "unmount_failed",
+            ErrorCode::UnmountFailed,
             format!("{before}unmount {mountpoint}: {error}"),
             format!(
                 "mend that, and ask again: the node also tries by itself. What cannot be read in {folder} can be \
