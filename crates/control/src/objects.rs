@@ -1,6 +1,7 @@
 //! Everything that is allocated and mounted, as numbered objects: one reading of the database, made fresh with what the
 //! nodes said last.
 
+use model::buffer::BufferRef;
 use model::phase::{AccessMode, Function, Phase};
 use rusqlite::Transaction;
 use wire::control::{
@@ -136,10 +137,10 @@ fn fragment_objects<'a>(
 }
 
 /// The number of a namespace of the session, or of the persistent buffer that it uses.
-fn configuration(wholes: &[Whole], whole: &Whole, buffer: &str, mode: AccessMode) -> Option<u64> {
+fn configuration(wholes: &[Whole], whole: &Whole, buffer: &BufferRef, mode: AccessMode) -> Option<u64> {
     let owner = match buffer {
-        "" => Some(whole),
-        name => wholes.iter().find(|other| other.session.token == name),
+        BufferRef::Own => Some(whole),
+        BufferRef::Persistent(name) => wholes.iter().find(|other| other.session.token == *name),
     };
     let (_, number) = owner?.numbers.namespaces.iter().find(|(known, _)| *known == mode)?;
     Some(*number)

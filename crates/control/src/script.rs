@@ -1,6 +1,7 @@
 //! From a batch script to what is to be allocated and staged: pure.
 
-use model::directive::{self, Behaviour, BufferRoot, Capacity, Directive, JobDw, RequestedMode};
+use model::buffer::BufferRef;
+use model::directive::{self, Behaviour, Capacity, Directive, JobDw, RequestedMode};
 use model::phase::{AccessMode, Direction};
 use model::symbols::Symbols;
 use wire::control::{ApiError, ErrorCode, Owner, Script, StageDue};
@@ -148,7 +149,7 @@ fn planned(
     let ((buffer, access_mode), buffer_path) = match &stage.buffer {
         // A list's lines name the buffer themselves: the job's own, else the first persistent one.
         None => ((buffer_of_lists(plan), AccessMode::Striped), String::new()),
-        Some(buffer) => (namespace_of(&buffer.root), buffer.path.clone()),
+        Some(path) => ((path.root.buffer.clone(), path.root.access_mode), path.path.clone()),
     };
     let due = match direction {
         Direction::In => StageDue::Now,
@@ -173,20 +174,10 @@ fn planned(
     }
 }
 
-/// The persistent buffer (empty: the job's own) and the namespace in it.
-fn namespace_of(root: &BufferRoot) -> (String, AccessMode) {
-    match root {
-        BufferRoot::JobStriped => (String::new(), AccessMode::Striped),
-        BufferRoot::JobPrivate => (String::new(), AccessMode::Private),
-        BufferRoot::PersistentStriped(name) => (name.clone(), AccessMode::Striped),
-        BufferRoot::PersistentPrivate(name) => (name.clone(), AccessMode::Private),
-    }
-}
-
-fn buffer_of_lists(plan: &Plan) -> String {
-    match plan.own {
-        Some(_) => String::new(),
-        None => plan.uses.first().cloned().unwrap_or_default(),
+fn buffer_of_lists(plan: &Plan) -> BufferRef {
+    match (&plan.own, plan.uses.first()) {
+        (None, Some(name)) => BufferRef::Persistent(name.clone()),
+        _ => BufferRef::Own,
     }
 }
 
@@ -245,8 +236,8 @@ mod tests {
         let plan = plan(&script(text), "1", &OWNER).unwrap();
         assert_eq!((plan.own, plan.uses), (None, vec!["shared".to_owned()]));
         assert_eq!(
-            (plan.stages[0].buffer.as_str(), plan.stages[0].access_mode),
-            ("shared", AccessMode::Striped)
+            (plan.stages[0].buffer.persistent(), plan.stages[0].access_mode),
+            (Some("shared"), AccessMode::Striped)
         );
     }
 

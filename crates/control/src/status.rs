@@ -134,7 +134,7 @@ fn describe(handle: &str, activation: Activation, nodes: &[NodeView]) -> Activat
         node: activation.node,
         access_mode: activation.access_mode,
         mountpoint: activation.mountpoint,
-        persistent: (!activation.buffer.is_empty()).then_some(activation.buffer),
+        persistent: activation.buffer.persistent().map(str::to_owned),
     }
 }
 

@@ -43,7 +43,8 @@ pub use buffer_path::parse_buffer_path;
 pub use list::parse_list_line;
 pub use unsupported::unsupported;
 
-use crate::phase::{Direction, Redundancy, StageKind};
+use crate::buffer::BufferRef;
+use crate::phase::{AccessMode, Direction, Redundancy, StageKind};
 use crate::symbols::Symbols;
 use lines::{Family, Item, Statement, Word};
 use options::closest;
@@ -238,15 +239,11 @@ pub struct BufferPath {
 
 /// The namespace that a `$DW_...` path begins with. Displays as it is written: `$DW_JOB_STRIPED`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum BufferRoot {
-    /// `$DW_JOB_STRIPED`.
-    JobStriped,
-    /// `$DW_JOB_PRIVATE`.
-    JobPrivate,
-    /// `$DW_PERSISTENT_STRIPED_name`.
-    PersistentStriped(String),
-    /// `$DW_PERSISTENT_PRIVATE_name`.
-    PersistentPrivate(String),
+pub struct BufferRoot {
+    /// The buffer.
+    pub buffer: BufferRef,
+    /// Which of its namespaces.
+    pub access_mode: AccessMode,
 }
 
 /// One mistake in a script. Displays as `line 3, column 12: what is wrong; what was expected`.

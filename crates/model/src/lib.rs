@@ -3,6 +3,7 @@
 //!
 //! **Invariant:** nothing in this crate reads a file, a clock, the environment or the network.
 
+pub mod buffer;
 pub mod directive;
 pub mod kernel;
 pub mod phase;

@@ -53,7 +53,7 @@ mod tests {
 
     fn at(place: &str, ordinal: u32, shared: bool, mounted: bool) -> Activation {
         Activation {
-            buffer: String::new(),
+            buffer: model::buffer::BufferRef::Own,
             access_mode: AccessMode::Striped,
             node: "n0".into(),
             ordinal,

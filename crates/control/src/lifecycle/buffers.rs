@@ -1,6 +1,7 @@
 //! The buffers that a session uses: its own instance, and persistent ones by name.
 
 use daemon::error::user;
+use model::buffer::BufferRef;
 use model::phase::Phase;
 use wire::control::{ApiError, ErrorCode, Owner};
 
@@ -13,8 +14,8 @@ use crate::state::{self, instances, registrations};
 /// One buffer of a session.
 #[derive(Clone, Debug)]
 pub(crate) struct Buffer {
-    /// The persistent buffer's name; empty: the session's own.
-    pub name: String,
+    /// Which of the session's it is.
+    pub which: BufferRef,
     /// The session that the instance belongs to.
     pub token: String,
     /// The instance.
@@ -27,24 +28,27 @@ pub(crate) struct Buffer {
 /// A persistent one is gone.
 pub(crate) async fn of<S: Site>(app: &App<S>, session: &Session) -> Result<Vec<Buffer>, ApiError> {
     let session = session.clone();
-    let read = move |tx: &rusqlite::Transaction<'_>| {
-        let own = describe(tx, &session)?;
-        let mut buffers: Vec<Result<Buffer, String>> = Vec::new();
-        buffers.extend(
-            own.map(|described| Ok(Buffer { name: String::new(), token: session.token.clone(), described })),
-        );
-        for name in registrations::buffers_of(tx, &session.token)? {
-            let found = match sessions::find(tx, &name)? {
-                Some(other) => describe(tx, &other)?,
-                None => None,
-            };
-            buffers.push(match found {
-                Some(described) => Ok(Buffer { name: name.clone(), token: name, described }),
-                None => Err(name),
-            });
-        }
-        Ok(buffers)
-    };
+    let read =
+        move |tx: &rusqlite::Transaction<'_>| {
+            let own = describe(tx, &session)?;
+            let mut buffers: Vec<Result<Buffer, String>> = Vec::new();
+            buffers.extend(own.map(|described| {
+                Ok(Buffer { which: BufferRef::Own, token: session.token.clone(), described })
+            }));
+            for name in registrations::buffers_of(tx, &session.token)? {
+                let found = match sessions::find(tx, &name)? {
+                    Some(other) => describe(tx, &other)?,
+                    None => None,
+                };
+                buffers.push(match found {
+                    Some(described) => {
+                        Ok(Buffer { which: BufferRef::Persistent(name.clone()), token: name, described })
+                    }
+                    None => Err(name),
+                });
+            }
+            Ok(buffers)
+        };
     let found = app.database.transact(read).await?;
     found.into_iter().map(|buffer| buffer.map_err(|name| gone(&name))).collect()
 }

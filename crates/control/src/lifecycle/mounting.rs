@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use model::buffer::BufferRef;
 use model::phase::AccessMode;
 use wire::control::ApiError;
 use wire::data::credential::Identity;
@@ -31,11 +32,11 @@ pub(crate) fn word(mode: AccessMode) -> &'static str {
 
 /// A namespace's folder below the token's: `striped`, `private`, and for the persistent buffer x `persistent-x` and
 /// `persistent-x-private`.
-pub(crate) fn place(buffer: &str, mode: AccessMode) -> String {
+pub(crate) fn place(buffer: &BufferRef, mode: AccessMode) -> String {
     match (buffer, mode) {
-        ("", mode) => word(mode).to_owned(),
-        (name, AccessMode::Striped) => format!("persistent-{name}"),
-        (name, AccessMode::Private) => format!("persistent-{name}-private"),
+        (BufferRef::Own, mode) => word(mode).to_owned(),
+        (BufferRef::Persistent(name), AccessMode::Striped) => format!("persistent-{name}"),
+        (BufferRef::Persistent(name), AccessMode::Private) => format!("persistent-{name}-private"),
     }
 }
 
@@ -49,7 +50,7 @@ pub(crate) fn mount_id(handle: &str, activation: &Activation) -> String {
 }
 
 /// Where a namespace is mounted below `root` unless the caller names a place.
-pub(crate) fn default_mountpoint(root: &Path, token: &str, buffer: &str, mode: AccessMode) -> PathBuf {
+pub(crate) fn default_mountpoint(root: &Path, token: &str, buffer: &BufferRef, mode: AccessMode) -> PathBuf {
     root.join(token).join(place(buffer, mode))
 }
 
@@ -66,7 +67,7 @@ pub(crate) async fn share<S: Site>(
     let name = session.token.clone();
     let all = app.database.transact(move |tx| activations::of(tx, &name)).await?;
     let own =
-        all.into_iter().filter(|mount| mount.mounted && mount.buffer.is_empty() && mount.access_mode == mode);
+        all.into_iter().filter(|mount| mount.mounted && mount.buffer.is_own() && mount.access_mode == mode);
     for mount in own {
         let id = mount_id(&session.handle, &mount);
         match app.site.share_mount(&mount.node, &id).await {
@@ -117,7 +118,7 @@ pub(crate) async fn mount<S: Site>(app: &App<S>, wanted: Mounting<'_>) -> Result
         mountpoint: activation.mountpoint.clone(),
         target: target::with_credential(namespace, &buffer.described.instance, Identity::Kernel, None),
         // A private namespace has one node; a persistent buffer may be mounted for another job any time.
-        exclusive: activation.buffer.is_empty()
+        exclusive: activation.buffer.is_own()
             && (one_host || mode == AccessMode::Private)
             && !activation.shared,
         coherence: buffer.described.instance.behaviour.coherence,

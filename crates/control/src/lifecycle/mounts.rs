@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::path::Path;
 
+use model::buffer::BufferRef;
 use wire::control::ApiError;
 
 use super::join_all;
@@ -78,13 +79,13 @@ pub(crate) async fn unmount_all<S: Site>(
 
 /// What the session has mounted, or had, and of which kind of buffer each is.
 fn with_kinds(tx: &rusqlite::Transaction<'_>, token: &str) -> state::Result<Vec<(Activation, PoolKind)>> {
-    let mut kinds: HashMap<String, PoolKind> = HashMap::new();
+    let mut kinds: HashMap<BufferRef, PoolKind> = HashMap::new();
     let mut found = Vec::new();
     for activation in activations::of(tx, token)? {
         let kind = match kinds.get(&activation.buffer) {
             Some(kind) => *kind,
             None => {
-                let holder = if activation.buffer.is_empty() { token } else { &activation.buffer };
+                let holder = activation.buffer.holder(token);
                 instances::find(tx, holder)?.map_or_else(PoolKind::default, |instance| instance.kind)
             }
         };

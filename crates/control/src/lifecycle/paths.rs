@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use model::directive::BufferRoot;
 use wire::control::{ApiError, Paths, RealSize};
 
 use super::{buffers, require_set_up};
@@ -26,18 +27,19 @@ pub(crate) async fn paths<S: Site>(app: &App<S>, token: &str) -> Result<Paths, A
     for buffer in buffers::of(app, &session).await? {
         for mode in buffer.described.instance.access_modes.clone() {
             let mounted = mounts.iter().find(|activation| {
-                activation.mounted && activation.access_mode == mode && activation.buffer == buffer.name
+                activation.mounted && activation.access_mode == mode && activation.buffer == buffer.which
             });
             let kind = pool::kind::<S>(buffer.described.instance.kind);
             let mountpoint = match mounted {
                 Some(activation) => activation.mountpoint.clone(),
                 None => {
-                    let of = (buffer.name.as_str(), mode);
+                    let of = (&buffer.which, mode);
                     kind.mountpoint(&app.site, &session, &app.site.mount_folder(), of)
                 }
             };
             variables.extend(kind.variables(&mountpoint, &buffer.described.instance, &stages));
-            variables.insert(transfers::variable(&buffer.name, mode), format!("{}/", mountpoint.display()));
+            let root = BufferRoot { buffer: buffer.which.clone(), access_mode: mode };
+            variables.insert(root.variable(), format!("{}/", mountpoint.display()));
         }
     }
     Ok(Paths { variables })

@@ -5,6 +5,7 @@
 use std::path::PathBuf;
 
 use daemon::error::user;
+use model::buffer::BufferRef;
 use model::phase::{AccessMode, Direction, Phase, StageState};
 use wire::control::{ApiError, ErrorCode, NodeRole, PreRun};
 
@@ -25,8 +26,7 @@ use crate::transfers::while_running;
 /// One mount that the job needs.
 #[derive(Clone, Debug)]
 struct Place {
-    /// Empty: the session's own.
-    buffer: String,
+    buffer: BufferRef,
     mode: AccessMode,
     node: String,
     mountpoint: PathBuf,
@@ -87,7 +87,7 @@ pub(crate) async fn run<S: Site>(app: &App<S>, token: &str, request: PreRun) -> 
     let again = session.phase == Phase::Mounted && wanted.iter().all(done);
     prepare(app, &session, &mut used, &names(&hosts)).await?;
     let mounts = wanted.iter().filter_map(|(place, standing)| {
-        let buffer = used.iter().find(|buffer| buffer.name == place.buffer)?;
+        let buffer = used.iter().find(|buffer| buffer.which == place.buffer)?;
         let old = known.iter().find(|old| place.is(old));
         let (activation, is_used) = place.activation(*standing, old, session.phase);
         let one_host = hosts.len() == 1;
@@ -215,9 +215,9 @@ fn places<S: Site>(
         let places = hosts.iter().flat_map(|host| {
             namespaces.iter().map(|(buffer, mode)| {
                 let kind = pool::kind::<S>(buffer.described.instance.kind);
-                let of = (buffer.name.as_str(), *mode);
+                let of = (&buffer.which, *mode);
                 Place {
-                    buffer: buffer.name.clone(),
+                    buffer: buffer.which.clone(),
                     mode: *mode,
                     node: host.name.clone(),
                     mountpoint: kind.mountpoint(&app.site, session, &host.mount_root, of),
@@ -228,7 +228,7 @@ fn places<S: Site>(
     };
     match (namespaces.as_slice(), hosts) {
         ([(buffer, mode)], [host]) => Ok(vec![Place {
-            buffer: buffer.name.clone(),
+            buffer: buffer.which.clone(),
             mode: *mode,
             node: host.name.clone(),
             mountpoint: app.site.check_mountpoint(chosen)?,

@@ -3,6 +3,7 @@
 //! The instance is in the database before its first fragment is made: a call after a crash makes the same fragments.
 
 use daemon::error::user;
+use model::buffer::BufferRef;
 use model::directive::Behaviour;
 use model::phase::{Phase, Redundancy};
 use wire::control::{ApiError, Blame, ErrorCode, Setup, VolumeKind};
@@ -287,10 +288,10 @@ async fn finish<S: Site>(
     let own = instance.map(|instance| instance.access_modes.clone()).unwrap_or_default();
     let (token, uses) = (session.token.clone(), order.uses.clone());
     let finish = move |tx: &rusqlite::Transaction<'_>| {
-        registrations::add(tx, &token, "", &own)?;
+        registrations::add(tx, &token, &BufferRef::Own, &own)?;
         for name in &uses {
             let modes = instances::find(tx, name)?.map(|instance| instance.access_modes).unwrap_or_default();
-            registrations::add(tx, &token, name, &modes)?;
+            registrations::add(tx, &token, &BufferRef::Persistent(name.clone()), &modes)?;
         }
         sessions::set_notes(tx, &token, &notes)?;
         sessions::set_phase(tx, &token, Phase::Ready)

@@ -9,6 +9,7 @@ use std::future::ready;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 
+use model::buffer::BufferRef;
 use model::phase::AccessMode;
 use wire::control::{ApiError, PoolStatus};
 
@@ -150,7 +151,7 @@ pub(crate) trait Kind<S: Site>: Sync {
         _site: &S,
         session: &Session,
         root: &Path,
-        (buffer, mode): (&str, AccessMode),
+        (buffer, mode): (&BufferRef, AccessMode),
     ) -> PathBuf {
         mounting::default_mountpoint(root, &session.token, buffer, mode)
     }

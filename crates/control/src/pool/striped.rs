@@ -79,7 +79,7 @@ fn check_script(plan: &Plan) -> Result<(), ApiError> {
 }
 
 fn check_stages(plan: &Plan) -> Result<(), ApiError> {
-    let ins = plan.stages.iter().find(|stage| stage.buffer.is_empty() && stage.direction == Direction::In);
+    let ins = plan.stages.iter().find(|stage| stage.buffer.is_own() && stage.direction == Direction::In);
     let Some(stage) = ins else { return Ok(()) };
     let message = format!("{}: nothing is staged in before the nodes of the job are known", stage.source());
     Err(user(

@@ -12,6 +12,7 @@ use std::future::ready;
 use std::path::{Path, PathBuf};
 
 use daemon::error::site;
+use model::buffer::BufferRef;
 use model::phase::AccessMode;
 use wire::control::{ApiError, ErrorCode, PoolStatus, SLURM};
 use wire::node::{LocalDrain, LocalSpec};
@@ -98,7 +99,13 @@ impl<S: Site> Kind<S> for PrivateVolumes {
         Box::pin(ready(Ok(())))
     }
 
-    fn mountpoint(&self, site: &S, session: &Session, _root: &Path, _of: (&str, AccessMode)) -> PathBuf {
+    fn mountpoint(
+        &self,
+        site: &S,
+        session: &Session,
+        _root: &Path,
+        _of: (&BufferRef, AccessMode),
+    ) -> PathBuf {
         path(site, session)
     }
 

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use model::buffer::BufferRef;
 use model::phase::AccessMode;
 use rusqlite::{Row, Transaction, params};
 
@@ -11,8 +12,8 @@ use super::text::Word;
 /// One mount of one namespace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Activation {
-    /// The persistent buffer; empty: the session's own instance.
-    pub buffer: String,
+    /// What is mounted.
+    pub buffer: BufferRef,
     /// Which namespace.
     pub access_mode: AccessMode,
     /// The compute node.
@@ -48,7 +49,7 @@ pub(crate) fn set(tx: &Transaction<'_>, token: &str, activation: &Activation) ->
          ON CONFLICT DO UPDATE SET shared = ?6, mountpoint = ?7, mounted = ?8, interruptions = ?9",
         params![
             token,
-            activation.buffer,
+            Word(&activation.buffer),
             Word(activation.access_mode),
             activation.node,
             activation.ordinal,
@@ -83,7 +84,7 @@ pub(crate) fn at(tx: &Transaction<'_>, mountpoint: &Path) -> Result<Option<(Stri
 
 fn read(row: &Row<'_>) -> rusqlite::Result<Activation> {
     Ok(Activation {
-        buffer: row.get("buffer")?,
+        buffer: row.get::<_, Word<BufferRef>>("buffer")?.0,
         access_mode: row.get::<_, Word<AccessMode>>("access_mode")?.0,
         node: row.get("node")?,
         ordinal: row.get("ordinal")?,
@@ -112,7 +113,7 @@ pub(crate) fn remove(tx: &Transaction<'_>, token: &str, gone: &Activation) -> Re
     tx.execute(
         "DELETE FROM activations
          WHERE token = ?1 AND buffer = ?2 AND access_mode = ?3 AND node = ?4 AND ordinal = ?5",
-        params![token, gone.buffer, Word(gone.access_mode), gone.node, gone.ordinal],
+        params![token, Word(&gone.buffer), Word(gone.access_mode), gone.node, gone.ordinal],
     )?;
     Ok(())
 }

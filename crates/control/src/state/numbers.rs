@@ -1,5 +1,6 @@
 //! The numbers of a session's objects, which people and workload managers know them by.
 
+use model::buffer::BufferRef;
 use model::phase::AccessMode;
 use rusqlite::{Row, Transaction};
 
@@ -50,7 +51,8 @@ pub(crate) fn of(tx: &Transaction<'_>, token: &str) -> Result<Numbers> {
             token,
             |row| {
                 let access_mode = row.get::<_, Word<AccessMode>>(2)?.0;
-                Ok(Registration { number: row.get(0)?, buffer: row.get(1)?, access_mode })
+                let buffer = row.get::<_, Word<BufferRef>>(1)?.0;
+                Ok(Registration { number: row.get(0)?, buffer, access_mode })
             },
         )?,
     })

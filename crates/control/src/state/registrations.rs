@@ -1,5 +1,6 @@
 //! Table `registrations`: which session uses the namespaces of which instance, its own or a persistent buffer's.
 
+use model::buffer::BufferRef;
 use model::phase::{AccessMode, Phase};
 use rusqlite::{Transaction, params};
 
@@ -11,21 +12,21 @@ use super::text::Word;
 pub(crate) struct Registration {
     /// Its number.
     pub number: u64,
-    /// The persistent buffer; empty: the session's own instance.
-    pub buffer: String,
+    /// The buffer.
+    pub buffer: BufferRef,
     /// Which namespace.
     pub access_mode: AccessMode,
 }
 
-/// Notes that session `token` uses `buffer` (empty: its own instance). Nothing changes where that is noted.
+/// Notes that session `token` uses `buffer`. Nothing changes where that is noted.
 ///
 /// # Errors
 /// The database's.
-pub(crate) fn add(tx: &Transaction<'_>, token: &str, buffer: &str, modes: &[AccessMode]) -> Result<()> {
+pub(crate) fn add(tx: &Transaction<'_>, token: &str, buffer: &BufferRef, modes: &[AccessMode]) -> Result<()> {
     for mode in modes {
         tx.execute(
             "INSERT OR IGNORE INTO registrations (token, buffer, access_mode) VALUES (?1, ?2, ?3)",
-            params![token, buffer, Word(mode)],
+            params![token, Word(buffer), Word(mode)],
         )?;
     }
     Ok(())

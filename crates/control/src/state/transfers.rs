@@ -18,6 +18,8 @@ mod scope;
 
 use std::path::PathBuf;
 
+use model::buffer::BufferRef;
+use model::directive::BufferRoot;
 use model::phase::{AccessMode, Direction, StageKind, StageState};
 use rusqlite::{Transaction, params};
 use wire::control::{ApiError, Owner, StageDue, StageNotes, StageProgress, StageStatus};
@@ -53,8 +55,8 @@ pub(crate) struct Transfer {
     pub direction: Direction,
     /// What the source names.
     pub kind: StageKind,
-    /// The persistent buffer that is copied from or to; empty: the token's own instance.
-    pub buffer: String,
+    /// What is copied from or to, where the job is the token's.
+    pub buffer: BufferRef,
     /// Which namespace is the buffer side.
     pub access_mode: AccessMode,
     /// The buffer side, below the namespace's root. On demand: no slash at either end, no `.` and `..`.
@@ -90,18 +92,6 @@ pub(crate) enum Origin {
         /// The inode that a stage-out was asked for, as far as who asked knows.
         ino: Option<u64>,
     },
-}
-
-/// The environment variable that names a namespace to jobs: of their own buffer where `persistent` is empty.
-pub(crate) fn variable(persistent: &str, mode: AccessMode) -> String {
-    let (whose, name) = match persistent {
-        "" => ("JOB", String::new()),
-        name => ("PERSISTENT", format!("_{name}")),
-    };
-    match mode {
-        AccessMode::Striped => format!("DW_{whose}_STRIPED{name}"),
-        AccessMode::Private => format!("DW_{whose}_PRIVATE{name}"),
-    }
 }
 
 /// The state in which a transfer waits for when it is due.
@@ -160,13 +150,14 @@ impl Transfer {
 
     /// The session whose instance is copied from or to.
     pub(crate) fn holder(&self) -> &str {
-        if self.buffer.is_empty() { &self.token } else { &self.buffer }
+        self.buffer.holder(&self.token)
     }
 
     /// How the job writes the namespace, as `$DW_JOB_STRIPED`.
     pub(crate) fn buffer_name(&self) -> String {
         let own = self.job.as_ref().is_some_and(|job| job == self.holder());
-        format!("${}", variable(if own { "" } else { self.holder() }, self.access_mode))
+        let buffer = if own { BufferRef::Own } else { BufferRef::Persistent(self.holder().to_owned()) };
+        BufferRoot { buffer, access_mode: self.access_mode }.to_string()
     }
 
     /// The source, as the job writes it.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use daemon::error::user;
+use model::buffer::BufferRef;
 use model::phase::{AccessMode, Direction, Phase, StageKind, StageState};
 use wire::control::{
     ApiError, BufferStatus, Change, ErrorCode, FailedStage, PAIRS_MAX, Place, StageChange, StageConcurrency,
@@ -71,7 +72,7 @@ fn asked(located: &Located, request: &StageRequest, pair: &StagePair) -> Result<
         origin: Origin::OnDemand { size_hint: pair.size_hint, ino: pair.ino },
         direction: request.direction,
         kind: request.kind,
-        buffer: String::new(),
+        buffer: BufferRef::Own,
         access_mode: located.space.access_mode,
         buffer_path,
         pfs_path,

@@ -1,6 +1,7 @@
 //! From the place that a caller names to the buffer, and the session that he asks for.
 
 use daemon::error::user;
+use model::buffer::BufferRef;
 use model::phase::Phase;
 use rusqlite::Transaction;
 use wire::control::{ApiError, ErrorCode, Place};
@@ -10,15 +11,15 @@ use crate::rights::Rights;
 use crate::site::Site;
 use crate::state::sessions::{self, Session};
 use crate::state::transfers::Space;
-use crate::state::{self, activations, instances};
+use crate::state::{self, activations, instances, registrations};
 
 /// One namespace, and who asks for it.
 #[derive(Clone, Debug)]
 pub(super) struct Located {
     /// The namespace, with what the caller sees of it.
     pub space: Space,
-    /// The persistent buffer's name as the job knows it; empty: the job's own.
-    pub buffer: String,
+    /// The buffer as the job knows it.
+    pub buffer: BufferRef,
     /// The session that asks.
     pub job: Session,
 }
@@ -42,26 +43,26 @@ pub(super) async fn locate<S: Site>(app: &App<S>, rights: Rights, place: Place) 
 }
 
 fn find(tx: &Transaction<'_>, place: &Place) -> state::Result<Option<Located>> {
-    let located = |job: Session, buffer: &str, access_mode| Located {
-        space: Space {
-            token: if buffer.is_empty() { job.token.clone() } else { buffer.to_owned() },
-            access_mode,
-            owner: Some(job.owner.uid),
-        },
-        buffer: buffer.to_owned(),
+    let located = |job: Session, buffer: BufferRef, access_mode| Located {
+        space: Space { token: buffer.holder(&job.token).to_owned(), access_mode, owner: Some(job.owner.uid) },
+        buffer,
         job,
     };
     let found = match place {
         Place::Session { token, persistent, access_mode } => sessions::find(tx, token)?
-            .map(|job| located(job, persistent.as_deref().unwrap_or_default(), *access_mode)),
+            .map(|job| located(job, persistent.clone().unwrap_or_default().into(), *access_mode)),
         Place::Mount { mountpoint, .. } => match activations::at(tx, mountpoint)? {
-            Some((token, activation)) => sessions::find(tx, &token)?
-                .map(|job| located(job, &activation.buffer, activation.access_mode)),
+            Some((token, activation)) => {
+                sessions::find(tx, &token)?.map(|job| located(job, activation.buffer, activation.access_mode))
+            }
             None => None,
         },
     };
     let Some(found) = found else { return Ok(None) };
-    let used = found.buffer.is_empty() || registered(tx, &found)?;
+    let used = match &found.buffer {
+        BufferRef::Own => true,
+        BufferRef::Persistent(name) => registrations::buffers_of(tx, &found.job.token)?.contains(name),
+    };
     let instance = instances::find(tx, &found.space.token)?;
     let fits = |instance: &instances::Instance| {
         let named = match place {
@@ -71,10 +72,6 @@ fn find(tx: &Transaction<'_>, place: &Place) -> state::Result<Option<Located>> {
         named && instance.access_modes.contains(&found.space.access_mode)
     };
     Ok((used && instance.as_ref().is_some_and(fits)).then_some(found))
-}
-
-fn registered(tx: &Transaction<'_>, located: &Located) -> state::Result<bool> {
-    Ok(state::registrations::buffers_of(tx, &located.job.token)?.contains(&located.buffer))
 }
 
 fn none(place: &Place) -> ApiError {

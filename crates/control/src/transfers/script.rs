@@ -83,7 +83,7 @@ async fn run_one<S: Site>(
     transfer: &Transfer,
     cancelled: &mut Cancelled,
 ) -> Result<(), ApiError> {
-    let buffer = used.iter().find(|buffer| buffer.name == transfer.buffer);
+    let buffer = used.iter().find(|buffer| buffer.which == transfer.buffer);
     let kind = buffer.map(|buffer| pool::kind::<S>(buffer.described.instance.kind));
     if let Some(kind) = kind.filter(|kind| kind.drains_itself()) {
         return wait_drained(app, transfer, kind.drained(app, session), cancelled).await;

@@ -8,6 +8,7 @@
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
+use model::buffer::BufferRef;
 use model::phase::{Direction, StageKind, StageState};
 use wire::control::{ApiError, Owner, StagePair};
 use wire::data::credential::{Identity, User};
@@ -108,9 +109,9 @@ async fn buffer_of<S: Site>(app: &App<S>, transfer: &Transfer) -> Result<(Sessio
     };
     let (session, described) = app.database.transact(read).await?;
     let session = session.ok_or_else(|| no_such_session(&transfer.token))?;
-    let described = described.ok_or_else(|| match transfer.buffer.as_str() {
-        "" => wrong_phase(&session, "nothing is allocated", "call setup first"),
-        name => buffers::gone(name),
+    let described = described.ok_or_else(|| match &transfer.buffer {
+        BufferRef::Own => wrong_phase(&session, "nothing is allocated", "call setup first"),
+        BufferRef::Persistent(name) => buffers::gone(name),
     })?;
     Ok((session, described))
 }

@@ -7,6 +7,7 @@
 //!
 //! **Invariant:** passes are noted nowhere: the stages of the script stay deferred until `data_out` runs them.
 
+use model::buffer::BufferRef;
 use model::phase::{Direction, Drain, StageState};
 use wire::control::ApiError;
 use wire::node::StagePolicy;
@@ -23,11 +24,12 @@ use crate::state::transfers::Transfer;
 /// Starts the passes. Where that does not work all is copied at the job's end. What is copied then is told what the PFS
 /// is on now.
 pub(crate) async fn start<S: Site>(app: &App<S>, session: &Session, used: &[Buffer], stages: &[Transfer]) {
-    let drains_itself =
-        |name: &str| used.iter().any(|of| of.name == name && drains_itself::<S>(&of.described.instance));
+    let drains_itself = |which: &BufferRef| {
+        used.iter().any(|of| of.which == *which && drains_itself::<S>(&of.described.instance))
+    };
     let outs: Vec<Transfer> = stages.iter().filter(|stage| !drains_itself(&stage.buffer)).cloned().collect();
     specification::note_mounts(app, &outs).await;
-    let drains = |buffer: &Buffer| buffer.name.is_empty() && by_passes::<S>(&buffer.described.instance);
+    let drains = |buffer: &Buffer| buffer.which.is_own() && by_passes::<S>(&buffer.described.instance);
     if !used.iter().any(drains) {
         return;
     }
@@ -56,7 +58,7 @@ fn drains_itself<S: Site>(instance: &Instance) -> bool {
 
 /// Whether passes may be at work on a stage of a buffer that drains.
 pub(crate) fn is_drained(stage: &Transfer) -> bool {
-    stage.direction == Direction::Out && stage.buffer.is_empty() && is_ahead(stage.state)
+    stage.direction == Direction::Out && stage.buffer.is_own() && is_ahead(stage.state)
 }
 
 fn is_ahead(state: StageState) -> bool {

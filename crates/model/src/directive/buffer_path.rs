@@ -8,7 +8,11 @@ use std::fmt;
 
 use super::paths::{check_persistent_name, check_plain_path};
 use super::{BufferPath, BufferRoot};
+use crate::buffer::BufferRef;
+use crate::phase::AccessMode;
 
+const JOB_STRIPED: &str = "DW_JOB_STRIPED";
+const JOB_PRIVATE: &str = "DW_JOB_PRIVATE";
 const PERSISTENT_STRIPED: &str = "DW_PERSISTENT_STRIPED_";
 const PERSISTENT_PRIVATE: &str = "DW_PERSISTENT_PRIVATE_";
 const EXPECTED: &str =
@@ -33,11 +37,11 @@ pub fn parse_buffer_path(text: &str) -> Option<Result<BufferPath, String>> {
 impl BufferRoot {
     /// The environment variable that names this namespace's mount, as `DW_JOB_STRIPED`.
     pub fn variable(&self) -> String {
-        match self {
-            BufferRoot::JobStriped => "DW_JOB_STRIPED".to_owned(),
-            BufferRoot::JobPrivate => "DW_JOB_PRIVATE".to_owned(),
-            BufferRoot::PersistentStriped(name) => format!("{PERSISTENT_STRIPED}{name}"),
-            BufferRoot::PersistentPrivate(name) => format!("{PERSISTENT_PRIVATE}{name}"),
+        match (&self.buffer, self.access_mode) {
+            (BufferRef::Own, AccessMode::Striped) => JOB_STRIPED.to_owned(),
+            (BufferRef::Own, AccessMode::Private) => JOB_PRIVATE.to_owned(),
+            (BufferRef::Persistent(name), AccessMode::Striped) => format!("{PERSISTENT_STRIPED}{name}"),
+            (BufferRef::Persistent(name), AccessMode::Private) => format!("{PERSISTENT_PRIVATE}{name}"),
         }
     }
 }
@@ -61,17 +65,18 @@ fn locate(name: &str, path: &str) -> Result<BufferPath, String> {
 }
 
 fn root(name: &str) -> Result<BufferRoot, String> {
-    if let Some(buffer) = name.strip_prefix(PERSISTENT_STRIPED) {
-        check_persistent_name(buffer)?;
-        return Ok(BufferRoot::PersistentStriped(buffer.to_owned()));
+    for (prefix, access_mode) in
+        [(PERSISTENT_STRIPED, AccessMode::Striped), (PERSISTENT_PRIVATE, AccessMode::Private)]
+    {
+        if let Some(buffer) = name.strip_prefix(prefix) {
+            check_persistent_name(buffer)?;
+            return Ok(BufferRoot { buffer: BufferRef::Persistent(buffer.to_owned()), access_mode });
+        }
     }
-    if let Some(buffer) = name.strip_prefix(PERSISTENT_PRIVATE) {
-        check_persistent_name(buffer)?;
-        return Ok(BufferRoot::PersistentPrivate(buffer.to_owned()));
-    }
+    let own = |access_mode| Ok(BufferRoot { buffer: BufferRef::Own, access_mode });
     match name {
-        "DW_JOB_STRIPED" => return Ok(BufferRoot::JobStriped),
-        "DW_JOB_PRIVATE" => return Ok(BufferRoot::JobPrivate),
+        JOB_STRIPED => return own(AccessMode::Striped),
+        JOB_PRIVATE => return own(AccessMode::Private),
         "DW_JOB_STRIPED_CACHE" | "DW_JOB_LDBAL_CACHE" => {
             return Err(format!(
                 "`${name}` is a cache: it fills itself, and nothing is staged to or from it"
@@ -79,7 +84,7 @@ fn root(name: &str) -> Result<BufferRoot, String> {
         }
         _ => {}
     }
-    for known in ["DW_JOB_STRIPED", "DW_JOB_PRIVATE"] {
+    for known in [JOB_STRIPED, JOB_PRIVATE] {
         if let Some(rest) = name.strip_prefix(known) {
             return Err(format!(
                 "a slash must follow the buffer's name: write ${known}/{rest} or ${{{known}}}{rest}"
@@ -105,7 +110,8 @@ mod tests {
     use super::*;
 
     fn striped(path: &str) -> Option<Result<BufferPath, String>> {
-        Some(Ok(BufferPath { root: BufferRoot::JobStriped, path: path.to_owned() }))
+        let root = BufferRoot { buffer: BufferRef::Own, access_mode: AccessMode::Striped };
+        Some(Ok(BufferPath { root, path: path.to_owned() }))
     }
 
     #[test]
@@ -129,7 +135,8 @@ mod tests {
 
     #[test]
     fn a_persistent_buffer_is_known_by_name() {
-        let root = BufferRoot::PersistentStriped("sky_2".into());
+        let root =
+            BufferRoot { buffer: BufferRef::Persistent("sky_2".into()), access_mode: AccessMode::Striped };
         assert_eq!(
             parse_buffer_path("$DW_PERSISTENT_STRIPED_sky_2/map"),
             Some(Ok(BufferPath { root: root.clone(), path: "map".into() }))

@@ -1,8 +1,9 @@
 //! What can only be seen when the whole script is read.
 
 use super::paths::plain;
-use super::{BufferRoot, Directive, InstanceType, Located, RequestedMode, Script, ScriptError, Stage};
-use crate::phase::StageKind;
+use super::{Directive, InstanceType, Located, RequestedMode, Script, ScriptError, Stage};
+use crate::buffer::BufferRef;
+use crate::phase::{AccessMode, StageKind};
 
 impl Located {
     /// An error at one of its options, or at its start.
@@ -108,16 +109,16 @@ fn missing_instance(script: &Script, stage: &Stage) -> Option<String> {
                 && job.access_modes.iter().any(|request| request.mode == mode))
         })
     };
-    let (present, advice) = match &buffer.root {
-        BufferRoot::JobStriped => (
+    let (present, advice) = match (&buffer.root.buffer, buffer.root.access_mode) {
+        (BufferRef::Own, AccessMode::Striped) => (
             scratch(RequestedMode::Striped),
             "a #DW jobdw line with type=scratch access_mode=striped".to_owned(),
         ),
-        BufferRoot::JobPrivate => (
+        (BufferRef::Own, AccessMode::Private) => (
             scratch(RequestedMode::Private),
             "a #DW jobdw line with type=scratch access_mode=private".to_owned(),
         ),
-        BufferRoot::PersistentStriped(name) | BufferRoot::PersistentPrivate(name) => (
+        (BufferRef::Persistent(name), _) => (
             any(&|d| matches!(d, Directive::PersistentDw { name: used } if used == name)),
             format!("the line #DW persistentdw name={name}"),
         ),

@@ -76,13 +76,18 @@ fn error(column: u32, message: String) -> ListLineError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::buffer::BufferRef;
     use crate::directive::{BufferPath, BufferRoot};
+    use crate::phase::AccessMode;
 
     #[test]
     fn both_directions_have_source_first() {
         let expected = Some(Ok(ListEntry {
             pfs: "/pfs/a".into(),
-            buffer: BufferPath { root: BufferRoot::JobStriped, path: "x/a".into() },
+            buffer: BufferPath {
+                root: BufferRoot { buffer: BufferRef::Own, access_mode: AccessMode::Striped },
+                path: "x/a".into(),
+            },
         }));
         assert_eq!(parse_list_line("/pfs/a\t$DW_JOB_STRIPED/x/a", Direction::In), expected);
         assert_eq!(parse_list_line("  $DW_JOB_STRIPED/x/a /pfs/a\r", Direction::Out), expected);

@@ -6,7 +6,7 @@ use model::directive::{
     self, AccessModeRequest, Behaviour, BufferPath, BufferRoot, Capacity, CreatePersistent, Directive,
     InstanceType, JobDw, RequestedMode, Stage,
 };
-use model::phase::{Coherence, Direction, Drain, Redundancy, StageKind};
+use model::phase::{AccessMode, Coherence, Direction, Drain, Redundancy, StageKind};
 use model::sbatch;
 use model::symbols::Symbols;
 use proptest::prelude::*;
@@ -70,15 +70,15 @@ fn stage_kind() -> impl Strategy<Value = StageKind> {
 
 /// A stage of one of the persistent buffers that every generated script uses.
 fn stage() -> impl Strategy<Value = Directive> {
-    (any::<bool>(), stage_kind(), pfs_path(), "([a-z0-9_]{1,8}/){0,2}[a-z0-9_]{1,8}", any::<bool>()).prop_map(
-        |(is_in, kind, pfs, path, striped)| {
-            let root = if striped { BufferRoot::PersistentStriped } else { BufferRoot::PersistentPrivate };
-            let buffer = BufferPath { root: root("kept".into()), path };
-            let in_buffer = buffer.to_string();
+    let mode = prop::sample::select(vec![AccessMode::Striped, AccessMode::Private]);
+    (any::<bool>(), stage_kind(), pfs_path(), "([a-z0-9_]{1,8}/){0,2}[a-z0-9_]{1,8}", mode).prop_map(
+        |(is_in, kind, pfs, path, access_mode)| {
+            let root = BufferRoot { buffer: "kept".to_owned().into(), access_mode };
+            let buffer = BufferPath { root, path };
             let (source, destination) = match (kind, is_in) {
                 (StageKind::List, _) => (pfs.clone(), pfs.clone()),
-                (_, true) => (pfs.clone(), in_buffer),
-                (_, false) => (in_buffer, pfs.clone()),
+                (_, true) => (pfs.clone(), buffer.to_string()),
+                (_, false) => (buffer.to_string(), pfs.clone()),
             };
             let buffer = (kind != StageKind::List).then_some(buffer);
             let stage = Stage { kind, source, destination, pfs, buffer };

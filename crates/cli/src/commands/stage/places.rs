@@ -189,12 +189,7 @@ async fn of_variable(client: &Client, path: BufferPath, token: Option<&str>) -> 
         Some(token) => checked_token(&token)?.to_owned(),
         None => return Err(Failure::usage(format!("{path} is of no session here"), ADVICE)),
     };
-    let (persistent, access_mode) = match path.root {
-        BufferRoot::JobStriped => (None, AccessMode::Striped),
-        BufferRoot::JobPrivate => (None, AccessMode::Private),
-        BufferRoot::PersistentStriped(name) => (Some(name), AccessMode::Striped),
-        BufferRoot::PersistentPrivate(name) => (Some(name), AccessMode::Private),
-    };
+    let (persistent, access_mode) = (path.root.buffer.persistent().map(str::to_owned), path.root.access_mode);
     // Where it is mounted here, a folder can be told from a file.
     let place = Place::Session { token: token.clone(), persistent: persistent.clone(), access_mode };
     let mounted = mountpoint(client, &token, persistent.as_deref(), access_mode).await;

@@ -69,7 +69,7 @@ async fn find<S: Site>(app: &App<S>, session: &Session, node: &str) -> Result<Op
 
 /// The stage that the volume's drain is.
 pub(super) fn is_drained(stage: &Transfer) -> bool {
-    let own = stage.buffer.is_empty() && stage.access_mode == AccessMode::Private;
+    let own = stage.buffer.is_own() && stage.access_mode == AccessMode::Private;
     own && stage.direction == Direction::Out && stage.state != StageState::Complete
 }
 
@@ -80,7 +80,7 @@ pub(super) fn is_drained(stage: &Transfer) -> bool {
 pub(super) async fn nodes<S: Site>(app: &App<S>, session: &Session) -> Result<Vec<String>, ApiError> {
     let token = session.token.clone();
     let all = app.database.transact(move |tx| activations::of(tx, &token)).await?;
-    let volumes = all.into_iter().filter(|activation| activation.buffer.is_empty());
+    let volumes = all.into_iter().filter(|activation| activation.buffer.is_own());
     Ok(volumes.map(|activation| activation.node).collect())
 }
 

@@ -12,7 +12,7 @@ use crate::script::Plan;
 /// The script asks for it.
 pub(super) fn check(plan: &Plan) -> Result<(), ApiError> {
     let mut outs = 0;
-    for stage in plan.stages.iter().filter(|stage| stage.buffer.is_empty()) {
+    for stage in plan.stages.iter().filter(|stage| stage.buffer.is_own()) {
         let refuse = |why: &str, advice: &str| {
             Err(user(ErrorCode::PrivateStage, format!("{}: {why}", stage.source()), advice))
         };

@@ -15,7 +15,7 @@ impl Transfer {
             origin: Origin::OnDemand { size_hint: None, ino: None },
             direction: Direction::Out,
             kind,
-            buffer: String::new(),
+            buffer: model::buffer::BufferRef::Own,
             access_mode: AccessMode::Striped,
             buffer_path: from.into(),
             pfs_path: to.into(),

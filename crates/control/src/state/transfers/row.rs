@@ -1,5 +1,6 @@
 //! A transfer as a row of the table.
 
+use model::buffer::BufferRef;
 use model::phase::{AccessMode, Direction, StageKind, StageState};
 use rusqlite::{Row, Transaction, params};
 use wire::control::Owner;
@@ -31,7 +32,7 @@ pub(crate) fn insert(tx: &Transaction<'_>, transfer: &Transfer) -> Result<u64> {
         destination,
         Word(transfer.direction),
         Word(transfer.kind),
-        transfer.buffer,
+        Word(&transfer.buffer),
         Word(transfer.access_mode),
         transfer.buffer_path,
         transfer.pfs_path.to_string_lossy(),
@@ -69,7 +70,7 @@ fn read(row: &Row<'_>) -> rusqlite::Result<Transfer> {
         origin,
         direction: row.get::<_, Word<Direction>>("direction")?.0,
         kind: row.get::<_, Word<StageKind>>("kind")?.0,
-        buffer: row.get("buffer")?,
+        buffer: row.get::<_, Word<BufferRef>>("buffer")?.0,
         access_mode: row.get::<_, Word<AccessMode>>("access_mode")?.0,
         buffer_path: row.get("buffer_path")?,
         pfs_path: row.get::<_, String>("pfs_path")?.into(),
