@@ -90,4 +90,10 @@ mod tests {
         std::fs::write(path_of(&folder), serde_json::to_vec(&spec()).unwrap()).unwrap();
         assert_eq!(read(&folder).unwrap().unwrap().key, spec().key);
     }
+
+    #[test]
+    fn one_has_the_text_that_it_always_had() {
+        let text = serde_json::to_string(&FragmentSpec { index: 3, ..spec() }).unwrap();
+        assert!(text.starts_with(r#"{"instance":"i1","index":3,"capacity_bytes":1,"#), "{text}");
+    }
 }

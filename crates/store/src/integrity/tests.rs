@@ -2,6 +2,7 @@
 
 mod handed;
 mod known;
+mod layouts;
 mod length;
 mod loss;
 mod unopened;

@@ -198,3 +198,6 @@ pub struct Entry {
     pub origin: Option<Origin>,
     pub record: Record,
 }
+
+#[cfg(test)]
+mod tests;
