@@ -5,6 +5,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
+use model::Ino;
 use wire::data::Credential;
 use wire::data::dial::{Via, dial};
 use wire::data::hello::{Claim, Key};
@@ -143,7 +144,7 @@ fn any_request(random: &mut Random) -> Request {
         let edges = [0, 1, 2, 3, 4096, 1 << 20, 1 << 32, (1 << 63) - 1, 1 << 63, u64::MAX - 1, u64::MAX];
         edges[random.below(edges.len() as u64) as usize]
     };
-    let (ino, offset, size, other) = (number(), number(), number(), number());
+    let (ino, offset, size, other) = (Ino(number()), number(), number(), number());
     let name = b"name".repeat(random.below(100) as usize);
     let time = Time { seconds: other.cast_signed(), nanos: size as u32 };
     let lock = FileLock { kind: LockKind::Exclusive, start: offset, end: size, pid: 1, whole_file: false };
@@ -163,9 +164,9 @@ fn any_request(random: &mut Random) -> Request {
             target: name.clone(),
             creator,
         },
-        Request::Link { ino, parent: other, name: name.clone() },
+        Request::Link { ino, parent: Ino(other), name: name.clone() },
         Request::Rename {
-            parent: 1,
+            parent: Ino(1),
             name: b"file".to_vec(),
             new_parent: ino,
             new_name: name.clone(),
@@ -184,7 +185,7 @@ fn any_request(random: &mut Random) -> Request {
         Request::Allocate { ino, offset, len: size, mode: AllocateMode::Zero },
         Request::Allocate { ino, offset, len: size, mode: AllocateMode::PunchHole },
         Request::NextData { ino, offset },
-        Request::Destroy { ino: ino.max(100) },
+        Request::Destroy { ino: ino.max(Ino(100)) },
         Request::TestLock { ino, owner: other, lock },
         Request::SetLock { ino, owner: other, lock, wait_ms: 1 },
         Request::ReclaimLocks { locks: vec![(ino, other, lock); 5] },

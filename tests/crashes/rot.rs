@@ -66,7 +66,7 @@ fn scrub_and_count(site: &Site) -> (Vec<Value>, u64) {
 /// The objects of a file, where it has some, by storage node.
 pub(crate) fn objects(site: &Site, file: &Path) -> Vec<PathBuf> {
     let ino = fs::metadata(file).expect("it is there").ino();
-    let name = format!("fragments/i1/objects/0/{:02x}/{ino:016x}", ino & 0xff);
+    let name = format!("fragments/i1/objects/0/{:02x}/{ino:016x}", ino.to_le_bytes()[0]);
     site.storage
         .iter()
         .map(|node| node.folder().join(&name))
@@ -164,7 +164,7 @@ fn damage_is_found_by_a_scrub_also_where_the_kernel_gave_it_to_a_reader() {
     fs::write(&file, vec![7; 3 << 20]).expect("there is room");
     assert!(scrub_at_rest(&site).is_empty());
     let ino = fs::metadata(&file).expect("it has a name").ino();
-    let name = format!("fragments/i1/volume/objects/0/{:02x}/{ino:016x}", ino & 0xff);
+    let name = format!("fragments/i1/volume/objects/0/{:02x}/{ino:016x}", ino.to_le_bytes()[0]);
     flip(&site.storage[0].folder().join(name), 1 << 20);
     // Passed through, so that nobody compares it now.
     drop(fs::read(&file));

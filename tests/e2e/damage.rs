@@ -29,7 +29,7 @@ fn numbered_file(cluster: &Cluster, more: &[&str]) -> (PathBuf, String, [PathBuf
 /// The object of a file in this folder of objects.
 fn object(folder: &Path, file: &Path) -> PathBuf {
     let ino = fs::metadata(file).unwrap().ino();
-    folder.join(format!("{:02x}/{ino:016x}", ino & 0xff))
+    folder.join(format!("{:02x}/{ino:016x}", ino.to_le_bytes()[0]))
 }
 
 /// Scrubs until nobody has a file open any more, so that all of it is summed: the kernel tells of a close after the

@@ -164,7 +164,8 @@ fn what_a_mirror_of_one_machine_lacked_is_never_silently_old_and_lost_by_name_wh
     let path = kept(&cluster);
     mount(&cluster, &path).expect_success();
     assert!(wait_until_told(SOON, || is_whole(&cluster)));
-    let start = |n: &u8| Layout::striped(2).start(fs::metadata(path.join(n.to_string())).unwrap().ino());
+    let start =
+        |n: &u8| Layout::striped(2).start(fs::metadata(path.join(n.to_string())).unwrap().ino().into());
     let on_first: Vec<u8> = FILES.filter(|n| *n >= 8 || start(n) == 0).collect();
     let file = File::options().write(true).open(path.join(on_first[0].to_string())).unwrap();
     // What is on the first part is answered by its node alone: control knows of that.

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use client::{Client, FileKind, Names, Node, ROOT, RequestId::New};
+use model::Ino;
 use wire::data::message::XattrMode;
 
 use super::Effort;
@@ -104,7 +105,7 @@ fn watch(draft: &Path, replacing: &AtomicBool) -> bool {
 
 fn time_creates(
     client: &Client,
-    folder: u64,
+    folder: Ino,
     over: &AtomicBool,
     replacing: &AtomicBool,
 ) -> Result<(f64, f64)> {

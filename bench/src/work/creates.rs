@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result};
 use client::{Client, Creator, FileKind, Names, Node, ROOT, RequestId::New};
+use model::Ino;
 
 use super::at_once;
 
@@ -16,7 +17,7 @@ pub fn run(clients: &[Client], count: usize) -> Result<f64> {
     let names: Vec<Vec<u8>> = (0..count).map(|number| format!("file-{number}").into_bytes()).collect();
     let folders = folders(clients)?;
     let start = Instant::now();
-    let inodes: Vec<Vec<u64>> = at_once(clients.len(), |n| {
+    let inodes: Vec<Vec<Ino>> = at_once(clients.len(), |n| {
         names.iter().map(|name| Ok(clients[n].create(New, folders[n], name, 0o644, &CREATOR)?.ino)).collect()
     })?;
     let seconds = start.elapsed().as_secs_f64();
@@ -50,7 +51,7 @@ pub fn fill(clients: &[Client], count: usize) -> Result<()> {
 }
 
 /// One for each client.
-fn folders(clients: &[Client]) -> Result<Vec<u64>> {
+fn folders(clients: &[Client]) -> Result<Vec<Ino>> {
     let make = |(n, client): (usize, &Client)| {
         let made = client.mkdir(New, ROOT, &folder_name(n), 0o755, &CREATOR).context("make a folder")?;
         Ok(made.ino)

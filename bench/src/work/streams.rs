@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use anyhow::{Result, ensure};
 use client::{Client, Contents, Names, ROOT, RequestId::New};
+use model::Ino;
 
 use super::creates::CREATOR;
 use super::{MEBIBYTE, at_once, block};
@@ -20,7 +21,7 @@ pub enum Files {
 
 /// What one client does: the file, and which MiB of it.
 struct Part {
-    ino: u64,
+    ino: Ino,
     mebibytes: Range<usize>,
 }
 
@@ -30,7 +31,7 @@ pub fn run(clients: &[Client], files: Files, total: usize) -> Result<(f64, f64)>
         Files::Own => (0..clients.len()).map(|n| format!("stream-{n}").into_bytes()).collect(),
         Files::One => vec![b"stream".to_vec()],
     };
-    let inodes: Vec<u64> = names
+    let inodes: Vec<Ino> = names
         .iter()
         .map(|name| Ok(clients[0].create(New, ROOT, name, 0o644, &CREATOR)?.ino))
         .collect::<Result<_>>()?;
@@ -47,7 +48,7 @@ pub fn run(clients: &[Client], files: Files, total: usize) -> Result<(f64, f64)>
     Ok((written, read))
 }
 
-fn part(n: usize, clients: usize, inodes: &[u64], total: usize) -> Part {
+fn part(n: usize, clients: usize, inodes: &[Ino], total: usize) -> Part {
     let mebibytes = total * n / clients..total * (n + 1) / clients;
     match inodes {
         [ino] => Part { ino: *ino, mebibytes },

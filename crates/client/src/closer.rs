@@ -79,6 +79,8 @@ const POISON: &str = "no thread panics while it holds the closer's state";
 mod tests {
     use std::sync::Arc;
 
+    use model::Ino;
+
     use super::super::sync::explore;
     use super::*;
     use crate::files::Files;
@@ -94,13 +96,13 @@ mod tests {
 
     #[derive(Default)]
     struct Home {
-        closed: Vec<u64>,
+        closed: Vec<Ino>,
         /// How many more requests it does not answer.
         deaf: usize,
     }
 
     impl Quiet {
-        fn close(&self, ino: u64) {
+        fn close(&self, ino: Ino) {
             let held = self.files.lock().unwrap().hold(ino, false);
             if !self.closer.wake(held) {
                 self.send();
@@ -120,7 +122,7 @@ mod tests {
         }
 
         /// Waits until the home shard was told these closes, and no more.
-        fn are_closed(&self, mut inos: Vec<u64>) {
+        fn are_closed(&self, mut inos: Vec<Ino>) {
             let fewer = |home: &mut Home| home.closed.len() < inos.len();
             let home = self.told.wait_while(self.home.lock().unwrap(), fewer).unwrap();
             let mut closed = home.closed.clone();
@@ -148,10 +150,10 @@ mod tests {
         with_closer(0, |quiet| {
             thread::scope(|scope| {
                 for first in [0, 10] {
-                    scope.spawn(move || (first..first + 3).for_each(|ino| quiet.close(ino)));
+                    scope.spawn(move || (first..first + 3).for_each(|ino| quiet.close(Ino(ino))));
                 }
             });
-            quiet.are_closed(vec![0, 1, 2, 10, 11, 12]);
+            quiet.are_closed([0, 1, 2, 10, 11, 12].map(Ino).to_vec());
         });
     }
 
@@ -159,20 +161,20 @@ mod tests {
     fn closes_that_somebody_takes_along_meanwhile_are_told_once() {
         with_closer(0, |quiet| {
             thread::scope(|scope| {
-                scope.spawn(|| (0..4).for_each(|ino| quiet.close(ino)));
+                scope.spawn(|| (0..4).for_each(|ino| quiet.close(Ino(ino))));
                 scope.spawn(|| (0..2).for_each(|_| quiet.send()));
             });
-            quiet.are_closed((0..4).collect());
+            quiet.are_closed((0..4).map(Ino).collect());
         });
     }
 
     #[test]
     fn a_close_after_one_that_the_home_shard_did_not_hear_reaches_it_with_that_one() {
         with_closer(1, |quiet| {
-            quiet.close(1);
+            quiet.close(Ino(1));
             drop(quiet.told.wait_while(quiet.home.lock().unwrap(), |home| home.deaf > 0).unwrap());
-            quiet.close(2);
-            quiet.are_closed(vec![1, 2]);
+            quiet.close(Ino(2));
+            quiet.are_closed(vec![Ino(1), Ino(2)]);
         });
     }
 }

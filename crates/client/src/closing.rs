@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use model::Ino;
 use wire::data::message::ClosedHandle;
 use wire::data::{Reply, Request};
 
@@ -34,7 +35,7 @@ impl Client {
     }
 
     /// Closes one handle.
-    pub fn close(&self, ino: u64, write: bool) -> Result<()> {
+    pub fn close(&self, ino: Ino, write: bool) -> Result<()> {
         let Some(closer) = &self.closer else {
             let handles = self.files().closing(vec![(ino, write)]);
             return self.send_closes(handles);

@@ -12,7 +12,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
-use model::stripe::Layout;
+use model::{Ino, stripe::Layout};
 use rustix::io::Errno;
 use wire::data::Request;
 use wire::data::message::Change;
@@ -40,9 +40,9 @@ pub trait Memory: Send + Sync {
     /// The fragment has this verifier.
     fn verifier(&self, fragment: u32, verifier: u64);
     /// [`Failures::failed`].
-    fn failed(&self, ino: u64, stamp: u64, errno: i32);
+    fn failed(&self, ino: Ino, stamp: u64, errno: i32);
     /// [`Failures::told`].
-    fn told(&self, ino: u64, handle: u64);
+    fn told(&self, ino: Ino, handle: u64);
     /// What was answered before may be gone, so whatever is kept of it is to be asked for again. Not to be waited for:
     /// this is told by who talks with the node, and with this client's state locked.
     fn lost(&self);
@@ -61,7 +61,7 @@ pub struct Commits {
 struct State {
     verifiers: HashMap<u32, u64>,
     /// The number of the latest unconfirmed change, by inode and fragment.
-    objects: HashMap<(u64, u32), u64>,
+    objects: HashMap<(Ino, u32), u64>,
     /// That of names and attributes.
     metadata: Option<u64>,
     /// Unconfirmed writes may also be in files that `objects` does not have.
@@ -78,7 +78,7 @@ struct State {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Doubts {
     /// These.
-    pub files: Vec<u64>,
+    pub files: Vec<Ino>,
     /// Any, as of the loss with this number.
     pub all: Option<u64>,
 }
@@ -149,7 +149,7 @@ impl Commits {
     }
 
     fn lose(&self, state: &mut State, fragment: u32) -> Loss {
-        let lost: Vec<u64> =
+        let lost: Vec<Ino> =
             state.objects.keys().filter(|(_, other)| *other == fragment).map(|(ino, _)| *ino).collect();
         let has_metadata = fragment == self.home && state.metadata.is_some();
         let others = state.overflown || has_metadata;
@@ -202,7 +202,7 @@ impl Commits {
     }
 
     /// The file was written to, past the storage nodes.
-    pub fn written(&self, ino: u64) {
+    pub fn written(&self, ino: Ino) {
         self.lock_and(|state| {
             for fragment in self.layout.fragments_of(ino) {
                 let verifier = state.verifiers.get(&fragment).copied().unwrap_or(0);
@@ -211,7 +211,7 @@ impl Commits {
         });
     }
 
-    fn change_object(&self, state: &mut State, ino: u64, fragment: u32, verifier: u64) {
+    fn change_object(&self, state: &mut State, ino: Ino, fragment: u32, verifier: u64) {
         if state.verifiers.get(&fragment).is_some_and(|now| *now != verifier) {
             // It was answered by a life that is over, and lost with it.
             self.fail(state, ino, Errno::IO);
@@ -256,7 +256,7 @@ impl Commits {
     }
 
     /// Every sync of the file, and of the metadata, that began at `moment` has succeeded.
-    pub fn confirmed(&self, inos: &[u64], moment: Moment) {
+    pub fn confirmed(&self, inos: &[Ino], moment: Moment) {
         let mut state = self.lock();
         for ino in inos {
             for fragment in self.layout.fragments_of(*ino) {
@@ -269,7 +269,7 @@ impl Commits {
     }
 
     /// A storage node could not sync the file, or a write that was answered here could not be sent to one.
-    pub fn failed(&self, ino: u64, errno: Errno) {
+    pub fn failed(&self, ino: Ino, errno: Errno) {
         self.lock_and(|state| self.fail(state, ino, errno));
     }
 
@@ -277,9 +277,9 @@ impl Commits {
     ///
     /// # Errors
     /// Something that was written was lost.
-    pub fn tell(&self, ino: u64, handle: u64) -> Result<(), Errno> {
+    pub fn tell(&self, ino: Ino, handle: u64) -> Result<(), Errno> {
         let mut state = self.lock();
-        let owed: Vec<(u64, Errno)> = state.failures.owed(ino, handle).collect();
+        let owed: Vec<(Ino, Errno)> = state.failures.owed(ino, handle).collect();
         for (ino, _) in &owed {
             state.failures.told(*ino, handle);
             self.remember(|memory| memory.told(*ino, handle));
@@ -292,7 +292,7 @@ impl Commits {
     ///
     /// # Errors
     /// Something that was written was lost.
-    pub fn check(&self, inos: &[u64]) -> Result<(), Errno> {
+    pub fn check(&self, inos: &[Ino]) -> Result<(), Errno> {
         let failures = &self.lock().failures;
         let owed = inos.iter().find_map(|ino| failures.owed(*ino, NO_HANDLE).next());
         match owed {
@@ -307,7 +307,7 @@ impl Commits {
         self.lock().failures.has(EVERYTHING)
     }
 
-    fn fail(&self, state: &mut State, ino: u64, errno: Errno) {
+    fn fail(&self, state: &mut State, ino: Ino, errno: Errno) {
         let stamp = Failures::stamp();
         let noted = state.failures.failed(ino, stamp, errno.raw_os_error());
         self.remember(|memory| memory.failed(noted, stamp, errno.raw_os_error()));

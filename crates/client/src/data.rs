@@ -3,6 +3,7 @@
 use std::ops::Range;
 use std::os::fd::OwnedFd;
 
+use model::Ino;
 use rustix::io::Errno;
 use wire::data::message::AllocateMode;
 use wire::data::{PAYLOAD_BYTES_MAX, Reply, Request, Time};
@@ -11,7 +12,7 @@ use super::commits::NO_HANDLE;
 use super::{Ask, Client, Contents, Names, RequestId, Result};
 
 impl Contents for Client {
-    fn read(&self, ino: u64, offset: u64, buffer: &mut [u8]) -> Result<usize> {
+    fn read(&self, ino: Ino, offset: u64, buffer: &mut [u8]) -> Result<usize> {
         let len = buffer.len();
         let mut rest = &mut *buffer;
         let mut asks = Vec::new();
@@ -44,7 +45,7 @@ impl Contents for Client {
         }
     }
 
-    fn write(&self, ino: u64, offset: u64, bytes: &[u8]) -> Result<()> {
+    fn write(&self, ino: Ino, offset: u64, bytes: &[u8]) -> Result<()> {
         let mut asks = Vec::new();
         let mut ranges = Vec::new();
         let mut rest = bytes;
@@ -70,7 +71,7 @@ impl Contents for Client {
         written
     }
 
-    fn append(&self, id: RequestId, ino: u64, bytes: &[u8]) -> Result<u64> {
+    fn append(&self, id: RequestId, ino: Ino, bytes: &[u8]) -> Result<u64> {
         let size = if self.layout.fragments == 1 { 0 } else { self.getattr(ino)?.size };
         let request = Request::ReserveEnd { ino, size, len: bytes.len() as u64 };
         let Reply::Offset(offset) = self.change(id, &request)? else { return Err(Errno::PROTO) };
@@ -78,7 +79,7 @@ impl Contents for Client {
         Ok(offset)
     }
 
-    fn allocate(&self, ino: u64, offset: u64, len: u64, mode: AllocateMode) -> Result<()> {
+    fn allocate(&self, ino: Ino, offset: u64, len: u64, mode: AllocateMode) -> Result<()> {
         let end = offset.checked_add(len).ok_or(Errno::FBIG)?;
         for fragment in self.layout.fragments_of(ino) {
             let place = |at| self.layout.object_size(ino, fragment, at).unwrap_or(0);
@@ -96,7 +97,7 @@ impl Contents for Client {
         Ok(())
     }
 
-    fn next_data(&self, ino: u64, offset: u64) -> Result<Option<Range<u64>>> {
+    fn next_data(&self, ino: Ino, offset: u64) -> Result<Option<Range<u64>>> {
         let runs = self.next_runs(ino, offset)?;
         let found = runs.into_iter().filter_map(|(fragment, start, run)| {
             let run = run?;
@@ -108,7 +109,7 @@ impl Contents for Client {
         Ok(found.min_by_key(|range| range.start))
     }
 
-    fn next_hole(&self, ino: u64, offset: u64, size: u64) -> Result<u64> {
+    fn next_hole(&self, ino: Ino, offset: u64, size: u64) -> Result<u64> {
         let runs = self.next_runs(ino, offset)?;
         let holes = runs.into_iter().map(|(fragment, start, run)| {
             let hole = run.filter(|run| run.start <= start).map_or(start, |run| run.end);
@@ -117,32 +118,32 @@ impl Contents for Client {
         Ok(holes.min().unwrap_or(offset).clamp(offset, size))
     }
 
-    fn fsync(&self, ino: u64) -> Result<()> {
+    fn fsync(&self, ino: Ino) -> Result<()> {
         let synced = self.sync_all(&[ino], self.syncs_of(ino));
         self.nodes.commits().check(&[])?;
         self.nodes.commits().tell(ino, NO_HANDLE).and(synced)
     }
 
-    fn is_written(&self, ino: u64) -> Result<bool> {
+    fn is_written(&self, ino: Ino) -> Result<bool> {
         match self.home(&Request::IsWritten { ino })? {
             Reply::Truth(written) => Ok(written),
             _ => Err(Errno::PROTO),
         }
     }
 
-    fn place(&self, ino: u64, offset: u64, len: u64) -> Option<(u32, u64)> {
+    fn place(&self, ino: Ino, offset: u64, len: u64) -> Option<(u32, u64)> {
         let piece = self.layout.pieces(ino, offset, len).next()?;
         (piece.len == len).then_some((piece.fragment, piece.object_offset))
     }
 
-    fn object_on(&self, ino: u64, fragment: u32) -> Result<OwnedFd> {
+    fn object_on(&self, ino: Ino, fragment: u32) -> Result<OwnedFd> {
         if self.layout.fragments == 1 {
             return self.object(ino);
         }
         self.nodes.descriptor_here(fragment, self.id(), ino)
     }
 
-    fn wrote(&self, ino: u64, end: u64, mtime: Time) {
+    fn wrote(&self, ino: Ino, end: u64, mtime: Time) {
         self.nodes.commits().written(ino);
         // The object that is the whole file tells by itself.
         if self.layout.fragments > 1 {
@@ -157,7 +158,7 @@ impl Client {
     /// Notes what became of a change of these ranges: after one that failed, some of it may be there.
     pub(super) fn note(
         &self,
-        ino: u64,
+        ino: Ino,
         ranges: impl IntoIterator<Item = Range<u64>>,
         result: Result<Time>,
     ) -> Result<()> {
@@ -170,7 +171,7 @@ impl Client {
         result.map(drop)
     }
 
-    fn next_runs(&self, ino: u64, offset: u64) -> Result<Vec<Run>> {
+    fn next_runs(&self, ino: Ino, offset: u64) -> Result<Vec<Run>> {
         let place = |fragment| self.layout.object_size(ino, fragment, offset).unwrap_or(0);
         let fragments: Vec<u32> = self.layout.fragments_of(ino).collect();
         let next = |&fragment: &u32| (fragment, Request::NextData { ino, offset: place(fragment) });
@@ -186,13 +187,13 @@ impl Client {
     }
 
     /// The place in the file of a byte of an object.
-    fn file_offset(&self, ino: u64, fragment: u32, object_offset: u64) -> u64 {
+    fn file_offset(&self, ino: Ino, fragment: u32, object_offset: u64) -> u64 {
         self.layout.file_size(ino, fragment, object_offset + 1) - 1
     }
 
     /// A range of the file, cut where its objects end and into pieces that are sent behind each other: while a node
     /// stores or loads one, the network has the next.
-    fn parts(&self, ino: u64, offset: u64, len: usize) -> impl Iterator<Item = Part> {
+    fn parts(&self, ino: Ino, offset: u64, len: usize) -> impl Iterator<Item = Part> {
         self.layout.pieces(ino, offset, len as u64).flat_map(|piece| {
             (0..piece.len).step_by(PART_BYTES_MAX).map(move |at| Part {
                 fragment: piece.fragment,

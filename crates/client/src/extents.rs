@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use model::Ino;
 use rustix::io::Errno;
 use wire::data::{PAYLOAD_BYTES_MAX, Request};
 
@@ -27,7 +28,7 @@ impl Client {
     /// As [`crate::Contents::write`]; any of the pieces may have been written then.
     pub fn write_extents<'a>(
         &self,
-        ino: u64,
+        ino: Ino,
         pieces: impl IntoIterator<Item = (u64, &'a [u8])>,
     ) -> Result<()> {
         let mut batches: Vec<Batch> = (0..self.layout.fragments).map(|_| Batch::default()).collect();
@@ -52,7 +53,7 @@ impl Client {
         Ok(())
     }
 
-    fn send(&self, ino: u64, fragment: u32, batch: Batch) -> Result<()> {
+    fn send(&self, ino: Ino, fragment: u32, batch: Batch) -> Result<()> {
         if batch.extents.is_empty() {
             return Ok(());
         }

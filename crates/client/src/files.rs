@@ -4,6 +4,7 @@
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
+use model::Ino;
 use rustix::io::Errno;
 use wire::data::credential::Grant;
 use wire::data::message::{ClosedHandle, InodeReply, NO_EPOCH, Written};
@@ -14,13 +15,13 @@ use super::coverage::Coverage;
 /// Every open file by its inode.
 #[derive(Debug, Default)]
 pub struct Files {
-    files: HashMap<u64, File>,
+    files: HashMap<Ino, File>,
     /// By inode and owner.
-    locks: HashMap<(u64, u64), Vec<FileLock>>,
+    locks: HashMap<(Ino, u64), Vec<FileLock>>,
     /// Handles that are closed, but not for the home shard; as (inode, write).
-    held: Vec<(u64, bool)>,
+    held: Vec<(Ino, bool)>,
     /// Those of the files that are no more.
-    gone: HashSet<u64>,
+    gone: HashSet<Ino>,
     /// The life of the connections to the home shard that began by telling it all this.
     told: u64,
 }
@@ -29,9 +30,9 @@ pub struct Files {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Held {
     /// (inode, readers, writers).
-    pub opens: Vec<(u64, u32, u32)>,
+    pub opens: Vec<(Ino, u32, u32)>,
     /// (inode, owner, lock).
-    pub locks: Vec<(u64, u64, FileLock)>,
+    pub locks: Vec<(Ino, u64, FileLock)>,
 }
 
 /// What gave a file its time of change.
@@ -131,7 +132,7 @@ impl Files {
         *(if write { &mut file.writers } else { &mut file.readers }) += 1;
     }
 
-    fn granted(&mut self, ino: u64, grant: Grant) {
+    fn granted(&mut self, ino: Ino, grant: Grant) {
         let Some(file) = self.files.get_mut(&ino) else { return };
         let [read, write] = &mut file.grants;
         *read = Some(grant).filter(|grant| grant.read).or(*read);
@@ -139,22 +140,22 @@ impl Files {
     }
 
     /// What lets this client read, or write, the objects of a file that it has open.
-    pub(crate) fn grant(&self, ino: u64, write: bool) -> Option<Grant> {
+    pub(crate) fn grant(&self, ino: Ino, write: bool) -> Option<Grant> {
         self.files.get(&ino)?.grants[usize::from(write)]
     }
 
     /// The home shard has removed these files, though they are open.
-    pub fn are_gone(&mut self, inos: impl IntoIterator<Item = u64>) {
+    pub fn are_gone(&mut self, inos: impl IntoIterator<Item = Ino>) {
         self.gone.extend(inos);
     }
 
     /// ESTALE of a file that is no more: what is read of it, or written to it, is nobody's.
-    pub fn exists(&self, ino: u64) -> Result<(), Errno> {
+    pub fn exists(&self, ino: Ino) -> Result<(), Errno> {
         if self.gone.contains(&ino) { Err(Errno::STALE) } else { Ok(()) }
     }
 
     /// A handle was closed; the home shard is told later. How many are held now.
-    pub fn hold(&mut self, ino: u64, write: bool) -> usize {
+    pub fn hold(&mut self, ino: Ino, write: bool) -> usize {
         self.held.push((ino, write));
         self.held.len()
     }
@@ -165,7 +166,7 @@ impl Files {
     }
 
     /// Takes a handle back that is closed but not for the home shard; the file's permission bits.
-    pub fn reopen(&mut self, ino: u64, write: bool) -> Option<u32> {
+    pub fn reopen(&mut self, ino: Ino, write: bool) -> Option<u32> {
         let at = self.held.iter().position(|held| *held == (ino, write))?;
         self.held.swap_remove(at);
         self.files.get(&ino).map(|file| file.mode)
@@ -178,14 +179,14 @@ impl Files {
     }
 
     /// What to say when these handles are closed, as (inode, write).
-    pub fn closing(&self, handles: Vec<(u64, bool)>) -> Vec<ClosedHandle> {
+    pub fn closing(&self, handles: Vec<(Ino, bool)>) -> Vec<ClosedHandle> {
         let say =
             |(ino, write)| ClosedHandle { ino, write, written: if write { self.report(ino) } else { None } };
         handles.into_iter().map(say).collect()
     }
 
     /// The home shard knows that a handle is closed.
-    fn closed(&mut self, ino: u64, write: bool) {
+    fn closed(&mut self, ino: Ino, write: bool) {
         let Some(file) = self.files.get_mut(&ino) else { return };
         let handles = if write { &mut file.writers } else { &mut file.readers };
         *handles = handles.saturating_sub(1);
@@ -199,7 +200,7 @@ impl Files {
     }
 
     /// These bytes were written at `mtime`.
-    pub fn written(&mut self, ino: u64, range: Range<u64>, mtime: Time) {
+    pub fn written(&mut self, ino: Ino, range: Range<u64>, mtime: Time) {
         if let Some(file) = self.files.get_mut(&ino) {
             file.end = Some(file.end.unwrap_or(0).max(range.end));
             file.coverage.wrote(range);
@@ -209,14 +210,14 @@ impl Files {
     }
 
     /// Which bytes have data is not known any more.
-    pub fn lost_track(&mut self, ino: u64) {
+    pub fn lost_track(&mut self, ino: Ino) {
         if let Some(file) = self.files.get_mut(&ino) {
             file.coverage.lost_track();
         }
     }
 
     /// Attributes were set; the answer was `changed`.
-    pub fn attributes_set(&mut self, ino: u64, set: &SetAttr, changed: &InodeReply) {
+    pub fn attributes_set(&mut self, ino: Ino, set: &SetAttr, changed: &InodeReply) {
         let Some(file) = self.files.get_mut(&ino) else { return };
         file.mode = changed.attr.mode;
         if let Some(size) = set.size {
@@ -229,7 +230,7 @@ impl Files {
     }
 
     /// What to say when a writer closes. Who may leave a hole says so: the size alone would not tell the space then.
-    fn report(&self, ino: u64) -> Option<Written> {
+    fn report(&self, ino: Ino) -> Option<Written> {
         let file = self.files.get(&ino)?;
         if file.coverage.may_have_holes() {
             let end = file.end.unwrap_or(0);
@@ -239,7 +240,7 @@ impl Files {
     }
 
     /// What this client did last to the time of change of a file, where it was set `times` times.
-    pub fn last_change(&self, ino: u64, times: u64) -> LastChange {
+    pub fn last_change(&self, ino: Ino, times: u64) -> LastChange {
         match self.files.get(&ino) {
             Some(file) if file.mtime_set => LastChange::Set,
             Some(file) if file.end.is_some() && file.times == times => LastChange::Written,
@@ -248,7 +249,7 @@ impl Files {
     }
 
     /// A lock was taken or given up.
-    pub fn locked(&mut self, ino: u64, owner: u64, lock: &FileLock) {
+    pub fn locked(&mut self, ino: Ino, owner: u64, lock: &FileLock) {
         let granted = self.locks.entry((ino, owner)).or_default();
         *granted = granted.iter().flat_map(|old| old.outside(lock)).collect();
         if lock.kind != LockKind::Unlock {
@@ -260,7 +261,7 @@ impl Files {
     }
 
     /// An owner's range locks on a file were given up.
-    pub fn unlocked(&mut self, ino: u64, owner: u64) {
+    pub fn unlocked(&mut self, ino: Ino, owner: u64) {
         if let Some(granted) = self.locks.get_mut(&(ino, owner)) {
             granted.retain(|lock| lock.whole_file);
             if granted.is_empty() {
@@ -270,7 +271,7 @@ impl Files {
     }
 
     /// Whether the owner may hold a range lock on the file.
-    pub fn may_hold(&self, ino: u64, owner: u64) -> bool {
+    pub fn may_hold(&self, ino: Ino, owner: u64) -> bool {
         self.locks.contains_key(&(ino, owner))
     }
 

@@ -8,6 +8,7 @@ use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use model::Ino;
 use wire::data::{Attr, FileKind, ROOT};
 
 use super::Client;
@@ -29,7 +30,7 @@ pub struct Known {
 
 #[derive(Debug, Default)]
 struct State {
-    folders: HashMap<u64, Folder>,
+    folders: HashMap<Ino, Folder>,
     /// Names and folders.
     count: usize,
     /// How often something was forgotten.
@@ -71,7 +72,7 @@ impl Known {
     }
 
     /// Nobody has put anything into this folder yet but these names.
-    pub fn contents<'a>(&self, folder: u64, names: impl Iterator<Item = &'a [u8]>) {
+    pub fn contents<'a>(&self, folder: Ino, names: impl Iterator<Item = &'a [u8]>) {
         let hashes: HashSet<u64> = names.map(|name| self.hasher.hash_one(name)).collect();
         let Some(mut state) = self.state() else { return };
         state.make_room(hashes.len() + 1);
@@ -79,7 +80,7 @@ impl Known {
     }
 
     /// A name is about to be put into a folder.
-    pub fn put(&self, folder: u64, name: &[u8]) {
+    pub fn put(&self, folder: Ino, name: &[u8]) {
         let Some(mut state) = self.state() else { return };
         let hash = self.hasher.hash_one(name);
         let names = state.folders.get_mut(&folder).and_then(|folder| folder.names.as_mut());
@@ -89,7 +90,7 @@ impl Known {
     }
 
     /// Whether the name is certainly not there.
-    pub fn is_absent(&self, folder: u64, name: &[u8]) -> bool {
+    pub fn is_absent(&self, folder: Ino, name: &[u8]) -> bool {
         // Nobody puts these there, and every folder has them.
         if matches!(name, b"." | b"..") {
             return false;
@@ -106,7 +107,7 @@ impl Known {
     }
 
     /// A folder's attributes.
-    pub fn attr(&self, folder: u64) -> Option<Attr> {
+    pub fn attr(&self, folder: Ino) -> Option<Attr> {
         self.state()?.folders.get(&folder)?.attr
     }
 
@@ -127,7 +128,7 @@ impl Known {
     }
 
     /// A folder's attributes have changed.
-    pub fn forget(&self, folder: u64) {
+    pub fn forget(&self, folder: Ino) {
         let Some(mut state) = self.state() else { return };
         state.forgotten += 1;
         if let Some(folder) = state.folders.get_mut(&folder) {
@@ -212,7 +213,7 @@ mod tests {
     fn folder(changed: i64) -> Attr {
         let time = |seconds| Time { seconds, nanos: 0 };
         Attr {
-            ino: 3,
+            ino: Ino(3),
             kind: FileKind::Directory,
             mode: 0o755,
             nlink: 2,
@@ -230,56 +231,56 @@ mod tests {
     #[test]
     fn only_what_was_never_put_into_a_known_folder_is_absent() {
         let known = Known::new(Sharing::Exclusive);
-        assert!(!known.is_absent(7, b"a"), "nothing is known of the folder");
-        known.contents(7, [&b"old"[..]].into_iter());
-        known.put(7, b"new");
-        known.put(8, b"elsewhere");
-        assert!(!known.is_absent(7, b"old") && !known.is_absent(7, b"new"));
-        assert!(known.is_absent(7, b"elsewhere") && !known.is_absent(8, b"a"));
-        assert!(!known.is_absent(7, b".") && !known.is_absent(7, b".."));
+        assert!(!known.is_absent(Ino(7), b"a"), "nothing is known of the folder");
+        known.contents(Ino(7), [&b"old"[..]].into_iter());
+        known.put(Ino(7), b"new");
+        known.put(Ino(8), b"elsewhere");
+        assert!(!known.is_absent(Ino(7), b"old") && !known.is_absent(Ino(7), b"new"));
+        assert!(known.is_absent(Ino(7), b"elsewhere") && !known.is_absent(Ino(8), b"a"));
+        assert!(!known.is_absent(Ino(7), b".") && !known.is_absent(Ino(7), b".."));
     }
 
     #[test]
     fn where_others_come_nothing_is_known_any_more() {
         let known = Known::new(Sharing::Exclusive);
-        known.contents(7, std::iter::empty());
+        known.contents(Ino(7), std::iter::empty());
         let before = known.moment();
         known.demote();
         known.learn(&folder(5), before);
         known.learn(&folder(5), known.moment());
-        known.contents(7, std::iter::empty());
-        assert!(!known.is_absent(7, b"a"));
-        assert_eq!(known.attr(3), None);
+        known.contents(Ino(7), std::iter::empty());
+        assert!(!known.is_absent(Ino(7), b"a"));
+        assert_eq!(known.attr(Ino(3)), None);
     }
 
     #[test]
     fn who_shares_its_namespace_from_the_beginning_knows_nothing() {
         let known = Known::new(Sharing::Shared);
-        known.contents(7, std::iter::empty());
+        known.contents(Ino(7), std::iter::empty());
         known.learn(&folder(5), known.moment());
-        assert!(!known.is_absent(7, b"a"));
-        assert_eq!(known.attr(3), None);
+        assert!(!known.is_absent(Ino(7), b"a"));
+        assert_eq!(known.attr(Ino(3)), None);
     }
 
     #[test]
     fn at_the_limit_nothing_is_known_any_more() {
         let known = Known::new(Sharing::Exclusive);
-        known.contents(7, std::iter::empty());
+        known.contents(Ino(7), std::iter::empty());
         for n in 0..NAMES_MAX {
-            known.put(7, &n.to_le_bytes());
+            known.put(Ino(7), &n.to_le_bytes());
         }
-        assert!(!known.is_absent(7, b"a"));
+        assert!(!known.is_absent(Ino(7), b"a"));
     }
 
     #[test]
     fn an_answer_from_before_a_change_is_not_remembered_after_it() {
         let known = Known::new(Sharing::Exclusive);
         let before = known.moment();
-        known.forget(3);
+        known.forget(Ino(3));
         known.learn(&folder(5), before);
-        assert_eq!(known.attr(3), None);
+        assert_eq!(known.attr(Ino(3)), None);
         known.learn(&folder(5), known.moment());
         known.learn(&folder(4), known.moment());
-        assert_eq!(known.attr(3), Some(folder(5)), "answers may overtake each other");
+        assert_eq!(known.attr(Ino(3)), Some(folder(5)), "answers may overtake each other");
     }
 }

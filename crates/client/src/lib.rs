@@ -35,6 +35,7 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
+use model::Ino;
 use model::stripe::Layout;
 pub use rustix::io::Errno;
 use wire::data::hello::HelloError;
@@ -172,7 +173,7 @@ impl Client {
     ///
     /// # Errors
     /// ENOTSUP where that is not so.
-    pub fn object(&self, ino: u64) -> Result<OwnedFd> {
+    pub fn object(&self, ino: Ino) -> Result<OwnedFd> {
         if self.layout.fragments > 1 {
             return Err(Errno::NOTSUP);
         }

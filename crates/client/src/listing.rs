@@ -1,5 +1,6 @@
 //! Listing directories: names, which only the home is asked for, and what `stat` tells beside them.
 
+use model::Ino;
 use rustix::io::Errno;
 use wire::data::{DirEntry, Reply, Request};
 
@@ -25,7 +26,7 @@ impl Listed {
 impl Client {
     /// A page of a directory's entries after `cookie` (0: from the start), without `.` and `..`; empty at the end. Only
     /// the home is asked: a node that is away, and what it has of files, holds up nobody who wants to know names.
-    pub fn list(&self, ino: u64, cookie: u64) -> Result<Vec<Listed>> {
+    pub fn list(&self, ino: Ino, cookie: u64) -> Result<Vec<Listed>> {
         let Reply::Entries { entries, live } = self.home(&Request::ReadDir { ino, cookie })? else {
             return Err(Errno::PROTO);
         };

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::Weak;
 use std::time::Duration;
 
+use model::Ino;
 use rustix::io::Errno;
 use wire::data::{FileLock, LockKind, Reply, Request};
 
@@ -20,7 +21,7 @@ impl Client {
     ///
     /// # Errors
     /// EINPROGRESS when a restarted shard does not know yet whether there is one.
-    pub fn test_lock(&self, ino: u64, owner: u64, lock: &FileLock) -> Result<Option<FileLock>> {
+    pub fn test_lock(&self, ino: Ino, owner: u64, lock: &FileLock) -> Result<Option<FileLock>> {
         match self.home(&Request::TestLock { ino, owner, lock: *lock })? {
             Reply::Lock(found) => Ok(found),
             _ => Err(Errno::PROTO),
@@ -32,7 +33,7 @@ impl Client {
     /// # Errors
     /// EAGAIN when somebody else's lock is in the way; EINPROGRESS when a restarted shard does not know yet whether one
     /// is.
-    pub fn set_lock(&self, ino: u64, owner: u64, lock: &FileLock) -> Result<()> {
+    pub fn set_lock(&self, ino: Ino, owner: u64, lock: &FileLock) -> Result<()> {
         self.lock_within(ino, owner, lock, 0)
     }
 
@@ -42,7 +43,7 @@ impl Client {
     /// EINTR when `cancelled` says so; it is asked ten times a second.
     pub fn wait_lock(
         &self,
-        ino: u64,
+        ino: Ino,
         owner: u64,
         lock: &FileLock,
         blocking: bool,
@@ -64,7 +65,7 @@ impl Client {
     /// EINTR when `cancelled` says so; it is asked ten times a second.
     pub fn wait_test_lock(
         &self,
-        ino: u64,
+        ino: Ino,
         owner: u64,
         lock: &FileLock,
         cancelled: &dyn Fn() -> bool,
@@ -79,7 +80,7 @@ impl Client {
     }
 
     /// Gives up every range lock of an owner on a file, as closing it does. Costs nothing when it holds none.
-    pub fn release_locks(&self, ino: u64, owner: u64) -> Result<()> {
+    pub fn release_locks(&self, ino: Ino, owner: u64) -> Result<()> {
         if !self.files().may_hold(ino, owner) {
             return Ok(());
         }
@@ -107,7 +108,7 @@ impl Client {
             .expect("the system has a thread for the heartbeat");
     }
 
-    fn lock_within(&self, ino: u64, owner: u64, lock: &FileLock, wait_ms: u32) -> Result<()> {
+    fn lock_within(&self, ino: Ino, owner: u64, lock: &FileLock, wait_ms: u32) -> Result<()> {
         let request = Request::SetLock { ino, owner, lock: *lock, wait_ms };
         if lock.kind == LockKind::Unlock {
             // Noted first: a shard that is restarted meanwhile may have given it to another already.

@@ -1,20 +1,21 @@
 //! Many files at once, and the namespace as a whole: what goes to one node is one round trip, however many files it
 //! concerns.
 
+use model::Ino;
 use rustix::io::Errno;
 use wire::data::{Attr, PAYLOAD_BYTES_MAX, Reply, Request};
 
 use super::{Ask, Client, Operations, Result, Survey, Usage, inode_of};
 
 impl Operations for Client {
-    fn open_all(&self, inos: &[u64]) -> Vec<Result<Attr>> {
+    fn open_all(&self, inos: &[Ino]) -> Vec<Result<Attr>> {
         let replies = self.ask_home_all(inos.iter().map(|ino| Request::Open { ino: *ino, write: false }));
         let open = |reply: Result<Reply>| self.with_live_size(inode_of(reply?)?);
         replies.into_iter().map(open).collect()
     }
 
-    fn survey(&self, inos: &[u64]) -> Vec<Survey> {
-        let both = |ino: &u64| [Request::GetAttr { ino: *ino }, Request::ListXattr { ino: *ino }];
+    fn survey(&self, inos: &[Ino]) -> Vec<Survey> {
+        let both = |ino: &Ino| [Request::GetAttr { ino: *ino }, Request::ListXattr { ino: *ino }];
         let mut replies = self.ask_home_all(inos.iter().flat_map(both)).into_iter();
         let mut next = || replies.next().expect("an answer for each request");
         let one = |_| {
@@ -28,7 +29,7 @@ impl Operations for Client {
         inos.iter().map(one).collect()
     }
 
-    fn read_all(&self, files: &[(u64, usize)]) -> Vec<Option<Vec<u8>>> {
+    fn read_all(&self, files: &[(Ino, usize)]) -> Vec<Option<Vec<u8>>> {
         let mut contents: Vec<Vec<u8>> = files.iter().map(|(_, length)| vec![0; *length]).collect();
         let mut asks = Vec::with_capacity(files.len());
         let mut places = Vec::with_capacity(files.len());
@@ -53,8 +54,8 @@ impl Operations for Client {
         read
     }
 
-    fn fsync_many(&self, inos: &[u64]) -> Result<()> {
-        let on = |fragment: u32| -> Vec<u64> {
+    fn fsync_many(&self, inos: &[Ino]) -> Result<()> {
+        let on = |fragment: u32| -> Vec<Ino> {
             inos.iter().copied().filter(|ino| self.layout.fragments_of(*ino).any(|f| f == fragment)).collect()
         };
         let objects = (0..self.layout.fragments).map(|fragment| (fragment, on(fragment)));
@@ -80,10 +81,10 @@ impl Operations for Client {
         Ok(sum)
     }
 
-    fn unverified(&self) -> Result<Vec<(u64, u32)>> {
-        let mut all: Vec<(u64, u32)> = Vec::new();
+    fn unverified(&self) -> Result<Vec<(Ino, u32)>> {
+        let mut all: Vec<(Ino, u32)> = Vec::new();
         for fragment in 0..self.layout.fragments {
-            let mut after = 0;
+            let mut after = Ino(0);
             loop {
                 let reply = self.ask(fragment, &Request::ListUnverified { after }, &[])?;
                 let Reply::Objects(page) = reply else { return Err(Errno::PROTO) };

@@ -1,5 +1,6 @@
 //! Sizes that only the fragments know: of files that somebody is writing.
 
+use model::Ino;
 use rustix::io::Errno;
 use wire::data::message::InodeReply;
 use wire::data::{Attr, Reply, Request, Time};
@@ -33,7 +34,7 @@ impl Client {
     /// Tells the shard the size of a file whose last writer closed without the shard knowing it. One that has holes
     /// stays one that is measured: its size does not say how much space it takes. Where permissions are checked the
     /// shard asks the fragments by itself, a moment later: who has closed the file may not touch its objects any more.
-    pub(super) fn settle(&self, ino: u64, epoch: u64) -> Result<()> {
+    pub(super) fn settle(&self, ino: Ino, epoch: u64) -> Result<()> {
         if self.nodes.needs_grants() {
             return Ok(());
         }
@@ -44,7 +45,7 @@ impl Client {
         self.home(&Request::Settle { ino, size, mtime, epoch }).map(drop)
     }
 
-    fn measure(&self, ino: u64) -> Result<(u64, u64, Time)> {
+    fn measure(&self, ino: Ino) -> Result<(u64, u64, Time)> {
         let fragments: Vec<u32> = self.layout.fragments_of(ino).collect();
         let replies =
             self.ask_each(fragments.iter().map(|&fragment| (fragment, Request::Measure { ino })))?;

@@ -2,6 +2,7 @@
 
 use std::os::fd::OwnedFd;
 
+use model::Ino;
 use rustix::io::Errno;
 use wire::data::message::{InodeReply, RenameMode, XattrMode};
 use wire::data::{Attr, Creator, DirEntry, FileKind, NAME_BYTES_MAX, Reply, Request, SetAttr};
@@ -9,7 +10,7 @@ use wire::data::{Attr, Creator, DirEntry, FileKind, NAME_BYTES_MAX, Reply, Reque
 use super::{Client, Names, Node, RequestId, Result, inode_of};
 
 impl Names for Client {
-    fn lookup(&self, parent: u64, name: &[u8]) -> Result<Attr> {
+    fn lookup(&self, parent: Ino, name: &[u8]) -> Result<Attr> {
         if name.len() <= NAME_BYTES_MAX && self.known.is_absent(parent, name) {
             return Err(Errno::NOENT);
         }
@@ -17,7 +18,7 @@ impl Names for Client {
         self.with_live_size(found)
     }
 
-    fn getattr(&self, ino: u64) -> Result<Attr> {
+    fn getattr(&self, ino: Ino) -> Result<Attr> {
         let asked = self.known.moment();
         if let Some(attr) = self.known.attr(ino) {
             return Ok(attr);
@@ -27,7 +28,7 @@ impl Names for Client {
         self.with_live_size(found)
     }
 
-    fn setattr(&self, id: RequestId, ino: u64, set: &SetAttr) -> Result<Attr> {
+    fn setattr(&self, id: RequestId, ino: Ino, set: &SetAttr) -> Result<Attr> {
         if set.size.is_some() {
             self.learn_verifiers(ino)?;
             // Noted before: a fragment may cut its object off and lose that again before the home shard has answered.
@@ -39,14 +40,14 @@ impl Names for Client {
         self.with_live_size(changed)
     }
 
-    fn mkdir(&self, id: RequestId, parent: u64, name: &[u8], mode: u32, creator: &Creator) -> Result<Attr> {
+    fn mkdir(&self, id: RequestId, parent: Ino, name: &[u8], mode: u32, creator: &Creator) -> Result<Attr> {
         let made =
             self.make(id, (parent, name), Node { kind: FileKind::Directory, mode, rdev: 0 }, b"", creator)?;
         self.known.contents(made.ino, std::iter::empty());
         Ok(made)
     }
 
-    fn mknod(&self, id: RequestId, parent: u64, name: &[u8], node: &Node, creator: &Creator) -> Result<Attr> {
+    fn mknod(&self, id: RequestId, parent: Ino, name: &[u8], node: &Node, creator: &Creator) -> Result<Attr> {
         if node.kind == FileKind::Regular {
             let attr = self.create(id, parent, name, node.mode, creator)?;
             self.close(attr.ino, true)?;
@@ -58,7 +59,7 @@ impl Names for Client {
     fn symlink(
         &self,
         id: RequestId,
-        parent: u64,
+        parent: Ino,
         name: &[u8],
         target: &[u8],
         creator: &Creator,
@@ -66,34 +67,34 @@ impl Names for Client {
         self.make(id, (parent, name), Node { kind: FileKind::Symlink, mode: 0o777, rdev: 0 }, target, creator)
     }
 
-    fn link(&self, id: RequestId, ino: u64, parent: u64, name: &[u8]) -> Result<Attr> {
+    fn link(&self, id: RequestId, ino: Ino, parent: Ino, name: &[u8]) -> Result<Attr> {
         self.known.put(parent, name);
         let linked = inode_of(self.change(id, &Request::Link { ino, parent, name: name.to_vec() })?)?;
         self.known.forget(parent);
         self.with_live_size(linked)
     }
 
-    fn create(&self, id: RequestId, parent: u64, name: &[u8], mode: u32, creator: &Creator) -> Result<Attr> {
+    fn create(&self, id: RequestId, parent: Ino, name: &[u8], mode: u32, creator: &Creator) -> Result<Attr> {
         let request = Request::Create { parent, name: name.to_vec(), mode, creator: *creator };
         Ok(self.add(parent, name, || self.change(id, &request))?.attr)
     }
 
-    fn open(&self, ino: u64, write: bool) -> Result<u32> {
+    fn open(&self, ino: Ino, write: bool) -> Result<u32> {
         if let Some(mode) = self.files().reopen(ino, write) {
             return Ok(mode);
         }
         Ok(self.inode(Request::Open { ino, write })?.attr.mode)
     }
 
-    fn close(&self, ino: u64, write: bool) -> Result<()> {
+    fn close(&self, ino: Ino, write: bool) -> Result<()> {
         Client::close(self, ino, write)
     }
 
-    fn unlink(&self, id: RequestId, parent: u64, name: &[u8]) -> Result<()> {
+    fn unlink(&self, id: RequestId, parent: Ino, name: &[u8]) -> Result<()> {
         self.remove(id, &Request::Unlink { parent, name: name.to_vec() })
     }
 
-    fn rmdir(&self, id: RequestId, parent: u64, name: &[u8]) -> Result<()> {
+    fn rmdir(&self, id: RequestId, parent: Ino, name: &[u8]) -> Result<()> {
         let removed = self.remove(id, &Request::Rmdir { parent, name: name.to_vec() });
         // The folder may still be open somewhere, and we do not know its inode.
         self.known.forget_all();
@@ -103,9 +104,9 @@ impl Names for Client {
     fn rename(
         &self,
         id: RequestId,
-        parent: u64,
+        parent: Ino,
         name: &[u8],
-        new_parent: u64,
+        new_parent: Ino,
         new_name: &[u8],
         mode: RenameMode,
     ) -> Result<()> {
@@ -116,32 +117,32 @@ impl Names for Client {
         renamed.map(drop)
     }
 
-    fn readlink(&self, ino: u64) -> Result<Vec<u8>> {
+    fn readlink(&self, ino: Ino) -> Result<Vec<u8>> {
         self.bytes(&Request::ReadLink { ino })
     }
 
-    fn readdir(&self, ino: u64, cookie: u64) -> Result<Vec<DirEntry>> {
+    fn readdir(&self, ino: Ino, cookie: u64) -> Result<Vec<DirEntry>> {
         self.list(ino, cookie)?.into_iter().map(|listed| self.sized(listed)).collect()
     }
 
-    fn getxattr(&self, ino: u64, name: &[u8]) -> Result<Vec<u8>> {
+    fn getxattr(&self, ino: Ino, name: &[u8]) -> Result<Vec<u8>> {
         self.bytes(&Request::GetXattr { ino, name: name.to_vec() })
     }
 
-    fn setxattr(&self, id: RequestId, ino: u64, name: &[u8], value: &[u8], mode: XattrMode) -> Result<()> {
+    fn setxattr(&self, id: RequestId, ino: Ino, name: &[u8], value: &[u8], mode: XattrMode) -> Result<()> {
         self.change(id, &Request::SetXattr { ino, name: name.to_vec(), value: value.to_vec(), mode })?;
         self.known.forget(ino);
         Ok(())
     }
 
-    fn listxattr(&self, ino: u64) -> Result<Vec<Vec<u8>>> {
+    fn listxattr(&self, ino: Ino) -> Result<Vec<Vec<u8>>> {
         match self.home(&Request::ListXattr { ino })? {
             Reply::Names(names) => Ok(names),
             _ => Err(Errno::PROTO),
         }
     }
 
-    fn removexattr(&self, id: RequestId, ino: u64, name: &[u8]) -> Result<()> {
+    fn removexattr(&self, id: RequestId, ino: Ino, name: &[u8]) -> Result<()> {
         self.change(id, &Request::RemoveXattr { ino, name: name.to_vec() })?;
         self.known.forget(ino);
         Ok(())
@@ -155,7 +156,7 @@ impl Names for Client {
 
 impl Client {
     /// An inode's permissions, which only the home shard is asked for: no node needs to say where the file ends.
-    pub fn mode(&self, ino: u64) -> Result<u32> {
+    pub fn mode(&self, ino: Ino) -> Result<u32> {
         if let Some(attr) = self.known.attr(ino) {
             return Ok(attr.mode);
         }
@@ -166,7 +167,7 @@ impl Client {
     pub fn create_with_object(
         &self,
         id: RequestId,
-        parent: u64,
+        parent: Ino,
         name: &[u8],
         mode: u32,
         creator: &Creator,
@@ -200,7 +201,7 @@ impl Client {
     fn make(
         &self,
         id: RequestId,
-        (parent, name): (u64, &[u8]),
+        (parent, name): (Ino, &[u8]),
         Node { kind, mode, rdev }: Node,
         target: &[u8],
         creator: &Creator,
@@ -211,7 +212,7 @@ impl Client {
     }
 
     /// Adds a name by what `ask` asks the home shard.
-    fn add(&self, parent: u64, name: &[u8], ask: impl FnOnce() -> Result<Reply>) -> Result<InodeReply> {
+    fn add(&self, parent: Ino, name: &[u8], ask: impl FnOnce() -> Result<Reply>) -> Result<InodeReply> {
         self.known.put(parent, name);
         let asked = self.known.moment();
         match ask()? {

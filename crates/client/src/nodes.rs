@@ -14,8 +14,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-use rustix::io::Errno;
-use rustix::process::{Resource, getrlimit};
+use model::Ino;
+use rustix::{io::Errno, process::Resource, process::getrlimit};
 use wire::data::connection::is_shortage;
 use wire::data::dial::{Via, dial};
 use wire::data::hello::{Claim, HelloError};
@@ -318,7 +318,7 @@ impl Nodes {
     ///
     /// # Errors
     /// As [`Nodes::call`]; ENOTSUP where the node does not hand it out.
-    pub fn descriptor(&self, fragment: u32, id: u64, ino: u64) -> Result<OwnedFd, Errno> {
+    pub fn descriptor(&self, fragment: u32, id: u64, ino: Ino) -> Result<OwnedFd, Errno> {
         let node = self.node(fragment)?;
         self.persist(fragment, || {
             let mut link = self.checkout(node, fragment)?;
@@ -333,7 +333,7 @@ impl Nodes {
     ///
     /// # Errors
     /// ENOTSUP where the node is on another machine, or does not hand it out; ENOENT where it has no such object; EIO.
-    pub fn descriptor_here(&self, fragment: u32, id: u64, ino: u64) -> Result<OwnedFd, Errno> {
+    pub fn descriptor_here(&self, fragment: u32, id: u64, ino: Ino) -> Result<OwnedFd, Errno> {
         let node = self.node(fragment)?;
         if node.address.unix.is_none() {
             return Err(Errno::NOTSUP);

@@ -6,6 +6,7 @@
 use std::ops::Range;
 use std::os::fd::OwnedFd;
 
+use model::Ino;
 use wire::data::message::{AllocateMode, RenameMode, XattrMode};
 use wire::data::{Attr, Creator, DirEntry, FileKind, SetAttr, Time};
 
@@ -38,79 +39,79 @@ pub type Survey = (Result<Attr>, Result<Vec<Vec<u8>>>);
 /// Names, and what inodes have beside their contents.
 pub trait Names: Send + Sync {
     /// The inode behind a name.
-    fn lookup(&self, parent: u64, name: &[u8]) -> Result<Attr>;
+    fn lookup(&self, parent: Ino, name: &[u8]) -> Result<Attr>;
 
     /// An inode's attributes.
-    fn getattr(&self, ino: u64) -> Result<Attr>;
+    fn getattr(&self, ino: Ino) -> Result<Attr>;
 
     /// Changes attributes.
-    fn setattr(&self, id: RequestId, ino: u64, set: &SetAttr) -> Result<Attr>;
+    fn setattr(&self, id: RequestId, ino: Ino, set: &SetAttr) -> Result<Attr>;
 
     /// Makes a directory.
-    fn mkdir(&self, id: RequestId, parent: u64, name: &[u8], mode: u32, creator: &Creator) -> Result<Attr>;
+    fn mkdir(&self, id: RequestId, parent: Ino, name: &[u8], mode: u32, creator: &Creator) -> Result<Attr>;
 
     /// Makes a named pipe, socket, device node or empty regular file.
-    fn mknod(&self, id: RequestId, parent: u64, name: &[u8], node: &Node, creator: &Creator) -> Result<Attr>;
+    fn mknod(&self, id: RequestId, parent: Ino, name: &[u8], node: &Node, creator: &Creator) -> Result<Attr>;
 
     /// Makes a symbolic link.
     fn symlink(
         &self,
         id: RequestId,
-        parent: u64,
+        parent: Ino,
         name: &[u8],
         target: &[u8],
         creator: &Creator,
     ) -> Result<Attr>;
 
     /// Gives an inode one more name.
-    fn link(&self, id: RequestId, ino: u64, parent: u64, name: &[u8]) -> Result<Attr>;
+    fn link(&self, id: RequestId, ino: Ino, parent: Ino, name: &[u8]) -> Result<Attr>;
 
     /// Makes a regular file, which must not exist, and opens it for writing.
-    fn create(&self, id: RequestId, parent: u64, name: &[u8], mode: u32, creator: &Creator) -> Result<Attr>;
+    fn create(&self, id: RequestId, parent: Ino, name: &[u8], mode: u32, creator: &Creator) -> Result<Attr>;
 
     /// Opens a regular file; tells its permission bits. Each open is closed once, with the same `write`.
-    fn open(&self, ino: u64, write: bool) -> Result<u32>;
+    fn open(&self, ino: Ino, write: bool) -> Result<u32>;
 
     /// Closes one handle.
-    fn close(&self, ino: u64, write: bool) -> Result<()>;
+    fn close(&self, ino: Ino, write: bool) -> Result<()>;
 
     /// Takes a name away from anything but a directory.
-    fn unlink(&self, id: RequestId, parent: u64, name: &[u8]) -> Result<()>;
+    fn unlink(&self, id: RequestId, parent: Ino, name: &[u8]) -> Result<()>;
 
     /// Removes an empty directory.
-    fn rmdir(&self, id: RequestId, parent: u64, name: &[u8]) -> Result<()>;
+    fn rmdir(&self, id: RequestId, parent: Ino, name: &[u8]) -> Result<()>;
 
     /// Moves a name, or swaps two.
     fn rename(
         &self,
         id: RequestId,
-        parent: u64,
+        parent: Ino,
         name: &[u8],
-        new_parent: u64,
+        new_parent: Ino,
         new_name: &[u8],
         mode: RenameMode,
     ) -> Result<()>;
 
     /// A symbolic link's text.
-    fn readlink(&self, ino: u64) -> Result<Vec<u8>>;
+    fn readlink(&self, ino: Ino) -> Result<Vec<u8>>;
 
     /// A page of a directory's entries after `cookie` (0: from the start), without `.` and `..`; empty at the end.
     ///
     /// # Errors
     /// Also those of nodes that have a part of a file that somebody may be writing.
-    fn readdir(&self, ino: u64, cookie: u64) -> Result<Vec<DirEntry>>;
+    fn readdir(&self, ino: Ino, cookie: u64) -> Result<Vec<DirEntry>>;
 
     /// An extended attribute's value; ENODATA where there is none.
-    fn getxattr(&self, ino: u64, name: &[u8]) -> Result<Vec<u8>>;
+    fn getxattr(&self, ino: Ino, name: &[u8]) -> Result<Vec<u8>>;
 
     /// Sets an extended attribute that may, must or must not exist.
-    fn setxattr(&self, id: RequestId, ino: u64, name: &[u8], value: &[u8], mode: XattrMode) -> Result<()>;
+    fn setxattr(&self, id: RequestId, ino: Ino, name: &[u8], value: &[u8], mode: XattrMode) -> Result<()>;
 
     /// Names of extended attributes.
-    fn listxattr(&self, ino: u64) -> Result<Vec<Vec<u8>>>;
+    fn listxattr(&self, ino: Ino) -> Result<Vec<Vec<u8>>>;
 
     /// Removes an extended attribute.
-    fn removexattr(&self, id: RequestId, ino: u64, name: &[u8]) -> Result<()>;
+    fn removexattr(&self, id: RequestId, ino: Ino, name: &[u8]) -> Result<()>;
 
     /// Makes every name and attribute set so far survive a power loss.
     ///
@@ -122,74 +123,74 @@ pub trait Names: Send + Sync {
 /// What is in regular files.
 pub trait Contents: Send + Sync {
     /// Reads into `buffer`; fewer bytes at the file's end. Holes read as zeros.
-    fn read(&self, ino: u64, offset: u64, buffer: &mut [u8]) -> Result<usize>;
+    fn read(&self, ino: Ino, offset: u64, buffer: &mut [u8]) -> Result<usize>;
 
     /// Writes all of `bytes`. When it returns, the storage nodes have them.
     ///
     /// # Errors
     /// ENOSPC when they do not fit the capacity; a part of them may have been written then.
-    fn write(&self, ino: u64, offset: u64, bytes: &[u8]) -> Result<()>;
+    fn write(&self, ino: Ino, offset: u64, bytes: &[u8]) -> Result<()>;
 
     /// Writes all of `bytes` at the end of the file, wherever that is by then; asked again under its number, at the
     /// same place. Tells where it was.
     ///
     /// # Errors
     /// As [`Contents::write`]; the place stays empty then.
-    fn append(&self, id: RequestId, ino: u64, bytes: &[u8]) -> Result<u64>;
+    fn append(&self, id: RequestId, ino: Ino, bytes: &[u8]) -> Result<u64>;
 
     /// Allocates, frees or zeroes a range.
-    fn allocate(&self, ino: u64, offset: u64, len: u64, mode: AllocateMode) -> Result<()>;
+    fn allocate(&self, ino: Ino, offset: u64, len: u64, mode: AllocateMode) -> Result<()>;
 
     /// The next range of the file that has data, at or after `offset`; `None`: only a hole to the end. A range may end
     /// before its data does.
-    fn next_data(&self, ino: u64, offset: u64) -> Result<Option<Range<u64>>>;
+    fn next_data(&self, ino: Ino, offset: u64) -> Result<Option<Range<u64>>>;
 
     /// Where the next hole at or after `offset` begins; `size`, the file's, where there is none before its end.
-    fn next_hole(&self, ino: u64, offset: u64, size: u64) -> Result<u64>;
+    fn next_hole(&self, ino: Ino, offset: u64, size: u64) -> Result<u64>;
 
     /// Makes the file's contents and every metadata change so far survive a power loss of the storage nodes.
     ///
     /// # Errors
     /// What was written to the file was lost, and nobody was told yet; ESTALE: the file itself was lost.
-    fn fsync(&self, ino: u64) -> Result<()>;
+    fn fsync(&self, ino: Ino) -> Result<()>;
 
     /// Whether somebody has the file open for writing, or may have.
-    fn is_written(&self, ino: u64) -> Result<bool>;
+    fn is_written(&self, ino: Ino) -> Result<bool>;
 
     /// Where a range of a file lies, if that is in one object: its fragment, and the offset there.
-    fn place(&self, ino: u64, offset: u64, len: u64) -> Option<(u32, u64)>;
+    fn place(&self, ino: Ino, offset: u64, len: u64) -> Option<(u32, u64)>;
 
     /// The object of a file on one fragment, open for reading and writing, where that is on this machine and its kernel
     /// keeps the capacity. Who writes to it tells so by [`Contents::wrote`].
     ///
     /// # Errors
     /// ENOTSUP where that is not so; ENOENT where nothing was written to it.
-    fn object_on(&self, ino: u64, fragment: u32) -> Result<OwnedFd>;
+    fn object_on(&self, ino: Ino, fragment: u32) -> Result<OwnedFd>;
 
     /// Bytes up to `end` of a file were written to an object of it, whose time of change is `mtime`.
-    fn wrote(&self, ino: u64, end: u64, mtime: Time);
+    fn wrote(&self, ino: Ino, end: u64, mtime: Time);
 }
 
 /// All of them, and those that concern many files or the whole namespace.
 pub trait Operations: Names + Contents {
     /// Opens regular files for reading, as [`Names::open`] does; gives their attributes, in order.
-    fn open_all(&self, inos: &[u64]) -> Vec<Result<Attr>>;
+    fn open_all(&self, inos: &[Ino]) -> Vec<Result<Attr>>;
 
     /// The attributes of files and the names of their extended attributes, in order.
-    fn survey(&self, inos: &[u64]) -> Vec<Survey>;
+    fn survey(&self, inos: &[Ino]) -> Vec<Survey>;
 
     /// The beginnings of files, as (inode, length), in order; shorter where a file is. `None` where it is no less work
     /// than to read it by itself.
-    fn read_all(&self, files: &[(u64, usize)]) -> Vec<Option<Vec<u8>>>;
+    fn read_all(&self, files: &[(Ino, usize)]) -> Vec<Option<Vec<u8>>>;
 
     /// As [`Contents::fsync`] of many files at once. After an error, each is to be synced by itself to know which it
     /// was.
-    fn fsync_many(&self, inos: &[u64]) -> Result<()>;
+    fn fsync_many(&self, inos: &[Ino]) -> Result<()>;
 
     /// How full the namespace's instance is.
     fn usage(&self) -> Result<Usage>;
 
     /// Files of which nobody knows whether they are what was written, as checksums of them were lost, with a fragment
     /// that has a part of them.
-    fn unverified(&self) -> Result<Vec<(u64, u32)>>;
+    fn unverified(&self) -> Result<Vec<(Ino, u32)>>;
 }

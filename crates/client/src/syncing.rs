@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use model::Ino;
 use rustix::io::Errno;
 use wire::data::Request;
 
@@ -34,7 +35,7 @@ impl Client {
     /// # Errors
     /// What was written to the file was lost, through whichever handle, and this one was not told yet; ESTALE: the file
     /// itself was lost.
-    pub fn fsync_by(&self, ino: u64, handle: u64) -> Result<()> {
+    pub fn fsync_by(&self, ino: Ino, handle: u64) -> Result<()> {
         let synced = self.sync_all(&[ino], self.syncs_of(ino));
         self.nodes.commits().tell(ino, handle).and(synced)
     }
@@ -55,7 +56,7 @@ impl Client {
     }
 
     /// A write to the file that its writer believes to be done could not be sent.
-    pub fn lost(&self, ino: u64, errno: Errno) {
+    pub fn lost(&self, ino: Ino, errno: Errno) {
         self.nodes.commits().failed(ino, errno);
     }
 
@@ -63,7 +64,7 @@ impl Client {
     ///
     /// # Errors
     /// What was written to the file was lost.
-    pub fn tell(&self, ino: u64, handle: u64) -> Result<()> {
+    pub fn tell(&self, ino: Ino, handle: u64) -> Result<()> {
         self.nodes.commits().tell(ino, handle)
     }
 
@@ -87,13 +88,13 @@ impl Client {
     }
 
     /// What makes a file survive. One whose name may have been lost must be shown to be there still.
-    pub(super) fn syncs_of(&self, ino: u64) -> Vec<(u32, Request)> {
+    pub(super) fn syncs_of(&self, ino: Ino) -> Vec<(u32, Request)> {
         let objects = self.layout.fragments_of(ino).map(|fragment| (fragment, Request::Sync { ino }));
         let exists = self.nodes.commits().may_lack_names().then_some((self.home, Request::GetAttr { ino }));
         objects.chain(exists).collect()
     }
 
-    pub(super) fn sync_all(&self, inos: &[u64], mut requests: Vec<(u32, Request)>) -> Result<()> {
+    pub(super) fn sync_all(&self, inos: &[Ino], mut requests: Vec<(u32, Request)>) -> Result<()> {
         let moment = self.nodes.commits().moment();
         requests.push((self.home, Request::SyncMetadata));
         self.ask_each(requests.into_iter())?;
@@ -103,7 +104,7 @@ impl Client {
 
     /// Knows the commit verifier of each fragment of the file, so that a loss of what others do for this client is
     /// seen: the home shard truncates objects.
-    pub(super) fn learn_verifiers(&self, ino: u64) -> Result<()> {
+    pub(super) fn learn_verifiers(&self, ino: Ino) -> Result<()> {
         let unknown = self.layout.fragments_of(ino).filter(|fragment| !self.nodes.commits().knows(*fragment));
         self.ask_each(unknown.map(|fragment| (fragment, Request::Verifier))).map(drop)
     }

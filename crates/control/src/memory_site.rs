@@ -328,7 +328,7 @@ impl NodeApi for MemorySite {
         &self,
         node: &str,
         _instance: &str,
-        inos: &[(u32, u64)],
+        inos: &[(u32, model::Ino)],
     ) -> Result<Vec<Option<String>>, ApiError> {
         self.call_node(node, format!("paths {node}"), |_| Ok(vec![None; inos.len()])).await
     }

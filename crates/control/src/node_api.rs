@@ -72,7 +72,7 @@ pub trait NodeApi: Send + Sync {
         &self,
         node: &str,
         instance: &str,
-        inos: &[(u32, u64)],
+        inos: &[(u32, model::Ino)],
     ) -> impl Future<Output = Result<Vec<Option<String>>, ApiError>> + Send;
 
     /// `PUT /v1/fragments/{instance}/fsck`.
@@ -247,7 +247,7 @@ impl<C: Caller> NodeApi for C {
         &self,
         node: &str,
         instance: &str,
-        inos: &[(u32, u64)],
+        inos: &[(u32, model::Ino)],
     ) -> Result<Vec<Option<String>>, ApiError> {
         self.put(node, &format!("/v1/fragments/{instance}/paths"), &inos).await
     }

@@ -4,6 +4,7 @@ use std::ffi::{c_char, c_int};
 use std::path::{Path, PathBuf};
 
 use api::mounted::absolute;
+use model::Ino;
 use model::phase::{Direction, StageKind};
 use rustix::io::Errno;
 use wire::control::{
@@ -105,7 +106,7 @@ pub unsafe extern "C" fn dw_stage_file_out(
             Type::Stage(due) => {
                 let found = InBuffer::file(&buffer)?;
                 let pair = pair(found.path, &pfs.ok_or(Errno::INVAL)?, &buffer)?;
-                let pair = StagePair { ino: found.mounted.inode(&buffer), ..pair };
+                let pair = StagePair { ino: found.mounted.inode(&buffer).map(Ino::from), ..pair };
                 stage(found.mounted.place(), Direction::Out, StageKind::File, due, vec![pair])
             }
             Type::Deferred(change) => {
@@ -133,7 +134,7 @@ pub unsafe extern "C" fn dw_stage_directory_out(
             Type::Stage(due) => {
                 let found = InBuffer::folder(&buffer)?;
                 let pair = pair(found.path, &pfs.ok_or(Errno::INVAL)?, &buffer)?;
-                let pair = StagePair { ino: found.mounted.inode(&buffer), ..pair };
+                let pair = StagePair { ino: found.mounted.inode(&buffer).map(Ino::from), ..pair };
                 stage(found.mounted.place(), Direction::Out, StageKind::Directory, due, vec![pair])
             }
             Type::Deferred(change) => {
@@ -163,7 +164,7 @@ pub unsafe extern "C" fn dw_stage_list_out(
                 let (mounted, buffer) = InBuffer::of_list(&files, InBuffer::file)?;
                 let to = |(file, buffer): (&PathBuf, String)| {
                     let pair = pair(buffer, &pfs.join(name(file)?), file)?;
-                    Ok::<_, Error>(StagePair { ino: mounted.inode(file), ..pair })
+                    Ok::<_, Error>(StagePair { ino: mounted.inode(file).map(Ino::from), ..pair })
                 };
                 let pairs = files.iter().zip(buffer).map(to).collect::<Result<Vec<_>, _>>()?;
                 stage(mounted.place(), Direction::Out, StageKind::File, due, pairs)

@@ -144,7 +144,7 @@ impl Copier {
 fn is_version(attr: &Attr, version: &Generation) -> bool {
     let Generation { ino, size, mtime, ctime, .. } = *version;
     let stamp = |time: wire::data::Time| (time.seconds, time.nanos);
-    (attr.ino, attr.size, stamp(attr.mtime), stamp(attr.ctime)) == (ino, size, mtime, ctime)
+    (u64::from(attr.ino), attr.size, stamp(attr.mtime), stamp(attr.ctime)) == (ino, size, mtime, ctime)
 }
 
 /// Why the file is not copied at this moment.

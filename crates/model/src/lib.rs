@@ -5,9 +5,12 @@
 
 pub mod buffer;
 pub mod directive;
+mod ino;
 pub mod kernel;
 pub mod phase;
 pub mod sbatch;
 pub mod size;
 pub mod stripe;
 pub mod symbols;
+
+pub use ino::Ino;

@@ -11,6 +11,7 @@
 
 use std::ops::Range;
 
+use crate::Ino;
 use serde::{Deserialize, Serialize};
 
 /// The default stripe size, bytes. 1 MiB kept >= 0.98 of peak in 38 of 39 aggregator/server counts of the design's
@@ -53,20 +54,20 @@ impl Layout {
     }
 
     /// The fragment that holds the first byte of inode `ino`.
-    pub fn start(&self, ino: u64) -> u32 {
+    pub fn start(&self, ino: Ino) -> u32 {
         // Fibonacci hashing: consecutive inode numbers spread evenly over any number of fragments.
-        let mixed = ino.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+        let mixed = u64::from(ino).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
         u32::try_from(mixed % u64::from(self.fragments)).unwrap_or(0)
     }
 
     /// The fragments that can hold bytes of `ino`, first stripe first.
-    pub fn fragments_of(&self, ino: u64) -> impl Iterator<Item = u32> + use<> {
+    pub fn fragments_of(&self, ino: Ino) -> impl Iterator<Item = u32> + use<> {
         let (start, fragments) = (self.start(ino), self.fragments);
         (0..self.width).map(move |i| (start + i) % fragments)
     }
 
     /// Cuts the file range `offset .. offset + len` into pieces, in file order.
-    pub fn pieces(&self, ino: u64, offset: u64, len: u64) -> impl Iterator<Item = Piece> + use<> {
+    pub fn pieces(&self, ino: Ino, offset: u64, len: u64) -> impl Iterator<Item = Piece> + use<> {
         let layout = *self;
         let end = offset.saturating_add(len);
         let mut at = offset;
@@ -81,7 +82,7 @@ impl Layout {
     }
 
     /// The longest piece that begins at `offset` and has at most `len` bytes.
-    fn piece_at(&self, ino: u64, offset: u64, len: u64) -> Piece {
+    fn piece_at(&self, ino: Ino, offset: u64, len: u64) -> Piece {
         if self.width == 1 {
             return Piece { fragment: self.start(ino), object_offset: offset, file_offset: offset, len };
         }
@@ -99,7 +100,7 @@ impl Layout {
 
     /// How long the object on `fragment` is when the file ends at `file_size`; `None` where the fragment holds no
     /// stripe of this inode.
-    pub fn object_size(&self, ino: u64, fragment: u32, file_size: u64) -> Option<u64> {
+    pub fn object_size(&self, ino: Ino, fragment: u32, file_size: u64) -> Option<u64> {
         let turn = u64::from(self.turn(ino, fragment)?);
         if self.width == 1 {
             return Some(file_size);
@@ -114,7 +115,7 @@ impl Layout {
 
     /// The smallest file size that explains an object of `object_size` bytes on `fragment`: the file's size is the
     /// largest such value over its fragments. 0 for an empty object or a fragment that holds none of the file.
-    pub fn file_size(&self, ino: u64, fragment: u32, object_size: u64) -> u64 {
+    pub fn file_size(&self, ino: Ino, fragment: u32, object_size: u64) -> u64 {
         let Some(turn) = self.turn(ino, fragment) else { return 0 };
         if object_size == 0 || self.width == 1 {
             return object_size;
@@ -127,13 +128,13 @@ impl Layout {
 
     /// The smallest range of the file that has all of `object`, a range of the object on `fragment`. Where that spans
     /// several stripes, those of other fragments lie in between.
-    pub fn file_range(&self, ino: u64, fragment: u32, object: Range<u64>) -> Range<u64> {
+    pub fn file_range(&self, ino: Ino, fragment: u32, object: Range<u64>) -> Range<u64> {
         let end = self.file_size(ino, fragment, object.end);
         self.file_size(ino, fragment, object.start + 1).saturating_sub(1).min(end)..end
     }
 
     /// The position of `fragment` in this inode's round of stripes.
-    fn turn(&self, ino: u64, fragment: u32) -> Option<u32> {
+    fn turn(&self, ino: Ino, fragment: u32) -> Option<u32> {
         let turn = (fragment + self.fragments - self.start(ino)) % self.fragments;
         (turn < self.width).then_some(turn)
     }
@@ -143,6 +144,10 @@ impl Layout {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    fn inos() -> impl Strategy<Value = Ino> {
+        any::<u64>().prop_map(Ino)
+    }
 
     fn layouts() -> impl Strategy<Value = Layout> {
         (1u32..9, 1u32..9, 12u32..21).prop_map(|(fragments, width, shift)| Layout {
@@ -154,7 +159,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn pieces_cover_the_range_once_and_in_order(layout in layouts(), ino: u64, offset in 0u64..1 << 40, len in 0u64..1 << 24) {
+        fn pieces_cover_the_range_once_and_in_order(layout in layouts(), ino in inos(), offset in 0u64..1 << 40, len in 0u64..1 << 24) {
             let mut at = offset;
             for piece in layout.pieces(ino, offset, len) {
                 prop_assert_eq!(piece.file_offset, at);
@@ -166,7 +171,7 @@ mod tests {
         }
 
         #[test]
-        fn a_piece_is_found_again_by_its_place_in_the_object(layout in layouts(), ino: u64, offset in 0u64..1 << 40, len in 1u64..1 << 24) {
+        fn a_piece_is_found_again_by_its_place_in_the_object(layout in layouts(), ino in inos(), offset in 0u64..1 << 40, len in 1u64..1 << 24) {
             for Piece { fragment, object_offset, file_offset, len } in layout.pieces(ino, offset, len) {
                 let found = layout.file_range(ino, fragment, object_offset..object_offset + len);
                 prop_assert_eq!(found, file_offset..file_offset + len);
@@ -174,7 +179,7 @@ mod tests {
         }
 
         #[test]
-        fn no_two_bytes_share_a_place(layout in layouts(), ino: u64, len in 1u64..1 << 16) {
+        fn no_two_bytes_share_a_place(layout in layouts(), ino in inos(), len in 1u64..1 << 16) {
             let small = Layout { stripe_size_bytes: 4096, ..layout };
             let mut places = std::collections::HashSet::new();
             for piece in small.pieces(ino, 0, len) {
@@ -183,7 +188,7 @@ mod tests {
         }
 
         #[test]
-        fn object_sizes_give_the_file_size_back(layout in layouts(), ino: u64, size in 0u64..1 << 40) {
+        fn object_sizes_give_the_file_size_back(layout in layouts(), ino in inos(), size in 0u64..1 << 40) {
             let found = (0..layout.fragments)
                 .filter_map(|f| layout.object_size(ino, f, size).map(|object| layout.file_size(ino, f, object)))
                 .max();
@@ -191,7 +196,7 @@ mod tests {
         }
 
         #[test]
-        fn the_last_byte_lies_at_the_end_of_its_object(layout in layouts(), ino: u64, size in 1u64..1 << 40) {
+        fn the_last_byte_lies_at_the_end_of_its_object(layout in layouts(), ino in inos(), size in 1u64..1 << 40) {
             let last = layout.pieces(ino, size - 1, 1).next().expect("one byte is one piece");
             prop_assert_eq!(layout.object_size(ino, last.fragment, size), Some(last.object_offset + 1));
         }

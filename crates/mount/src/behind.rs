@@ -22,6 +22,7 @@ use client::{Client, Contents as _, Errno, Result};
 
 use extents::Extents;
 use journal::Journal;
+use model::Ino;
 
 /// Writes from this size on are sent at once: they cost a request each in any case.
 const SMALL_MAX: usize = 256 << 10;
@@ -35,7 +36,7 @@ const MOUNT_BYTES_MAX: usize = 64 << 20;
 /// What a mount holds back.
 #[derive(Debug)]
 pub struct Behind {
-    files: Mutex<HashMap<u64, Arc<Mutex<File>>>>,
+    files: Mutex<HashMap<Ino, Arc<Mutex<File>>>>,
     journal: Mutex<Journal>,
 }
 
@@ -61,7 +62,7 @@ impl Behind {
     /// What the file system says of the journal.
     pub fn open(journal: &Path) -> io::Result<Behind> {
         let (journal, held) = Journal::open(journal)?;
-        let mut files: HashMap<u64, Arc<Mutex<File>>> = HashMap::new();
+        let mut files: HashMap<Ino, Arc<Mutex<File>>> = HashMap::new();
         for (ino, offset, bytes) in held {
             lock(files.entry(ino).or_default()).hold(offset, &bytes);
         }
@@ -72,7 +73,7 @@ impl Behind {
     ///
     /// # Errors
     /// Those of [`client::Contents::write`], perhaps of earlier writes that had to be sent to make room.
-    pub fn write(&self, client: &Client, ino: u64, offset: u64, bytes: &[u8]) -> Result<()> {
+    pub fn write(&self, client: &Client, ino: Ino, offset: u64, bytes: &[u8]) -> Result<()> {
         if bytes.len() >= SMALL_MAX {
             self.settle(client, ino);
             return client.write(ino, offset, bytes);
@@ -101,7 +102,7 @@ impl Behind {
 
     /// Sends what is held of every file.
     pub fn settle_all(&self, client: &Client) {
-        let all: Vec<u64> = lock(&self.files).keys().copied().collect();
+        let all: Vec<Ino> = lock(&self.files).keys().copied().collect();
         all.into_iter().for_each(|ino| {
             self.settle(client, ino);
         });
@@ -110,7 +111,7 @@ impl Behind {
     /// Sends what is held of a file. An error is told to its handles, by [`Client::tell`].
     ///
     /// Returns whether there was anything.
-    pub fn settle(&self, client: &Client, ino: u64) -> bool {
+    pub fn settle(&self, client: &Client, ino: Ino) -> bool {
         let Some(file) = lock(&self.files).get(&ino).cloned() else { return false };
         let mut file = lock(&file);
         let any = file.bytes > 0;
@@ -121,13 +122,13 @@ impl Behind {
     }
 
     /// Whether anything is held of a file.
-    pub fn holds(&self, ino: u64) -> bool {
+    pub fn holds(&self, ino: Ino) -> bool {
         // Not waited for: who is sending it, or adds to it, has the file.
         lock(&self.files).get(&ino).is_some_and(|file| file.try_lock().map_or(true, |file| file.bytes > 0))
     }
 
     /// A handle was closed for good: a file of which nothing is held is forgotten.
-    pub fn closed(&self, ino: u64) {
+    pub fn closed(&self, ino: Ino) {
         let mut files = lock(&self.files);
         // Whoever else has the file in hand has counted it.
         if files.get(&ino).is_some_and(|file| Arc::strong_count(file) == 1 && lock(file).bytes == 0) {
@@ -135,10 +136,10 @@ impl Behind {
         }
     }
 
-    fn send(&self, client: &Client, ino: u64, file: &mut File) -> Result<()> {
+    fn send(&self, client: &Client, ino: Ino, file: &mut File) -> Result<()> {
         let sent = client.write_extents(ino, file.extents.iter());
         if let Err(errno) = sent {
-            tracing::error!(ino, %errno, bytes = file.bytes, "writes that were held back are lost");
+            tracing::error!(%ino, %errno, bytes = file.bytes, "writes that were held back are lost");
             client.lost(ino, errno);
         }
         file.extents.clear();

@@ -181,7 +181,7 @@ struct Kernel {
 
 impl Handler for Kernel {
     fn handle(&self, request: &Request<'_>, reply: Reply) {
-        let (ino, id, fs) = (request.ino(), names::id_of(request), &self.namespace);
+        let (ino, id, fs) = (model::Ino::from(request.ino()), names::id_of(request), &self.namespace);
         let client = fs.client();
         match request.operation {
             Operation::Lookup { name } => self.entry(fs.lookup(ino, name), reply),
@@ -195,11 +195,11 @@ impl Handler for Kernel {
             }
             Operation::Symlink { name, target } => self.symlink(request, name, target, reply),
             Operation::ReadLink => bytes(client.readlink(ino), reply),
-            Operation::Link { ino: linked, name } => self.entry(client.link(id, linked, ino, name), reply),
+            Operation::Link { ino: of, name } => self.entry(client.link(id, of.into(), ino, name), reply),
             Operation::Unlink { name } => done(client.unlink(id, ino, name), reply),
             Operation::RemoveDirectory { name } => done(client.rmdir(id, ino, name), reply),
             Operation::Rename { name, new_parent, new_name, flags } => {
-                done(self.rename(id, (ino, name), (new_parent, new_name), flags), reply);
+                done(self.rename(id, (ino, name), (new_parent.into(), new_name), flags), reply);
             }
 
             Operation::Open(open) => self.open(request, &open, reply),
@@ -242,7 +242,7 @@ impl Kernel {
     fn new(namespace: Namespace, device: &Device, negotiated: &Negotiated, ledger: Arc<Ledger>) -> Kernel {
         let passthrough = Passthrough::new(negotiated.has(capability::PASSTHROUGH));
         let pages = Pages::default();
-        let mut elsewhere: HashMap<u64, u32> = HashMap::new();
+        let mut elsewhere: HashMap<_, u32> = HashMap::new();
         for (ino, backing_id, opens) in ledger.backings() {
             elsewhere.insert(ino, opens);
             match backing_id {

@@ -8,10 +8,10 @@
 //! It has to survive the process, not the machine: with that, the mount and all it opened are gone. So nothing is
 //! synced, and an append costs about a microsecond. When most of it is history, the file is written anew.
 //!
-//! **Invariant:** the file is true, or there is none: where an append fails the file is removed, and a successor mounts
-//! anew.
+//! **Invariant:** the file is true, or there is none: where an append fails it is removed, and a successor mounts anew.
 
 pub mod book;
+pub mod record;
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -21,9 +21,11 @@ use std::sync::{Mutex, MutexGuard};
 
 use client::{FileLock, Held, Remembered};
 use fuse::session::Negotiated;
+use model::Ino;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
-use book::{Book, Record};
+use book::Book;
+use record::Record;
 
 /// The file's first bytes; the digit is the format's version.
 const MAGIC: [u8; 8] = *b"fbledg1\n";
@@ -99,27 +101,27 @@ impl Ledger {
     }
 
     /// The request `unique` opened `ino`; `backing_id` 0: not passed through.
-    pub fn opened(&self, unique: u64, ino: u64, write: bool, backing_id: u32) {
+    pub fn opened(&self, unique: u64, ino: Ino, write: bool, backing_id: u32) {
         self.append(Record::opened(unique, ino, write, backing_id));
     }
 
     /// The request `unique` closed a handle on `ino`.
-    pub fn closed(&self, unique: u64, ino: u64, write: bool, passed_through: bool) {
+    pub fn closed(&self, unique: u64, ino: Ino, write: bool, passed_through: bool) {
         self.append(Record::closed(unique, ino, write, passed_through));
     }
 
     /// A lock was granted through a handle, or given up.
-    pub fn locked(&self, ino: u64, owner: u64, lock: &FileLock, handle: u64) {
+    pub fn locked(&self, ino: Ino, owner: u64, lock: &FileLock, handle: u64) {
         self.append(Record::locked(ino, owner, lock, handle));
     }
 
     /// Who has range locks on the file that were taken through the handle.
-    pub fn lockers(&self, ino: u64, handle: u64) -> Vec<u64> {
+    pub fn lockers(&self, ino: Ino, handle: u64) -> Vec<u64> {
         self.lock().book.lockers(ino, handle)
     }
 
     /// An owner's range locks were given up.
-    pub fn unlocked(&self, ino: u64, owner: u64) {
+    pub fn unlocked(&self, ino: Ino, owner: u64) {
         if self.lock().book.has_locks(ino, owner) {
             self.append(Record::unlocked(ino, owner));
         }
@@ -146,7 +148,7 @@ impl Ledger {
     }
 
     /// Inodes with a backing file, its id, and their opens that are passed through.
-    pub fn backings(&self) -> Vec<(u64, u32, u32)> {
+    pub fn backings(&self) -> Vec<(Ino, u32, u32)> {
         self.lock().book.backings()
     }
 
@@ -185,12 +187,12 @@ impl Ledger {
     }
 
     /// What was written to the file was lost.
-    pub fn failed(&self, ino: u64, stamp: u64, errno: i32) {
+    pub fn failed(&self, ino: Ino, stamp: u64, errno: i32) {
         self.append(Record::failed(ino, stamp, errno));
     }
 
     /// A handle was told of it.
-    pub fn told(&self, ino: u64, handle: u64) {
+    pub fn told(&self, ino: Ino, handle: u64) {
         self.append(Record::told(ino, handle));
     }
 }
@@ -240,16 +242,16 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("ledger");
         let ledger = Ledger::create(&path, identity()).unwrap();
-        ledger.opened(2, 10, true, 5);
-        ledger.opened(4, 10, false, 0);
-        ledger.opened(6, 11, false, 0);
-        ledger.closed(8, 11, false, false);
+        ledger.opened(2, Ino(10), true, 5);
+        ledger.opened(4, Ino(10), false, 0);
+        ledger.opened(6, Ino(11), false, 0);
+        ledger.closed(8, Ino(11), false, false);
         drop(ledger);
         let (ledger, found) = Ledger::open(&path).unwrap();
         assert_eq!(found, identity());
-        assert_eq!(ledger.held().opens, [(10, 1, 1)]);
+        assert_eq!(ledger.held().opens, [(Ino(10), 1, 1)]);
         assert!(ledger.is_any_open());
-        assert_eq!(ledger.backings(), [(10, 5, 1)]);
+        assert_eq!(ledger.backings(), [(Ino(10), 5, 1)]);
         assert!(ledger.done(8).is_some() && ledger.done(9).is_none());
     }
 
@@ -258,16 +260,16 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("ledger");
         let ledger = Ledger::create(&path, identity()).unwrap();
-        ledger.opened(2, 10, true, 0);
-        ledger.opened(4, 11, true, 0);
+        ledger.opened(2, Ino(10), true, 0);
+        ledger.opened(4, Ino(11), true, 0);
         let len = std::fs::metadata(&path).unwrap().len();
         OpenOptions::new().write(true).open(&path).unwrap().set_len(len - 1).unwrap();
         let (ledger, _) = Ledger::open(&path).unwrap();
-        ledger.opened(4, 12, false, 0);
+        ledger.opened(4, Ino(12), false, 0);
         let (ledger, _) = Ledger::open(&path).unwrap();
         let mut opens = ledger.held().opens;
         opens.sort_unstable();
-        assert_eq!(opens, [(10, 0, 1), (12, 1, 0)]);
+        assert_eq!(opens, [(Ino(10), 0, 1), (Ino(12), 1, 0)]);
     }
 
     #[test]
@@ -275,15 +277,15 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("ledger");
         let ledger = Ledger::create(&path, identity()).unwrap();
-        ledger.opened(1, 9, true, 3);
+        ledger.opened(1, Ino(9), true, 3);
         for n in 0..RECORDS_MIN as u64 {
-            ledger.opened(10 + n, 10, false, 0);
-            ledger.closed(10 + n, 10, false, false);
+            ledger.opened(10 + n, Ino(10), false, 0);
+            ledger.closed(10 + n, Ino(10), false, false);
         }
         assert!(std::fs::metadata(&path).unwrap().len() < (RECORDS_MIN * size_of::<Record>()) as u64 * 9 / 8);
         let (ledger, _) = Ledger::open(&path).unwrap();
-        assert_eq!(ledger.held().opens, [(9, 0, 1)]);
-        assert_eq!(ledger.backings(), [(9, 3, 1)]);
+        assert_eq!(ledger.held().opens, [(Ino(9), 0, 1)]);
+        assert_eq!(ledger.backings(), [(Ino(9), 3, 1)]);
     }
 
     #[test]

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use client::{Attr, Client, Contents as _, DirEntry, Errno, Names as _, RequestId, Result, SetAttr, Usage};
+use model::Ino;
 use wire::data::message::AllocateMode;
 
 use crate::behind::Behind;
@@ -39,7 +40,7 @@ impl Namespace {
     }
 
     /// Sends what is held back of a file. Returns whether there was anything.
-    fn send_held(&self, ino: u64) -> bool {
+    fn send_held(&self, ino: Ino) -> bool {
         self.behind.as_ref().is_some_and(|behind| behind.settle(&self.client, ino))
     }
 
@@ -71,24 +72,24 @@ impl Namespace {
     }
 
     /// The inode behind a name.
-    pub fn lookup(&self, parent: u64, name: &[u8]) -> Result<Attr> {
+    pub fn lookup(&self, parent: Ino, name: &[u8]) -> Result<Attr> {
         self.client.lookup(parent, name).and_then(|attr| self.settled(attr))
     }
 
     /// An inode's attributes.
-    pub fn getattr(&self, ino: u64) -> Result<Attr> {
+    pub fn getattr(&self, ino: Ino) -> Result<Attr> {
         self.settle(ino);
         self.client.getattr(ino)
     }
 
     /// Changes attributes.
-    pub fn setattr(&self, id: RequestId, ino: u64, set: &SetAttr) -> Result<Attr> {
+    pub fn setattr(&self, id: RequestId, ino: Ino, set: &SetAttr) -> Result<Attr> {
         self.settle(ino);
         self.client.setattr(id, ino, set)
     }
 
     /// Closes one handle.
-    pub fn close(&self, ino: u64, write: bool) -> Result<()> {
+    pub fn close(&self, ino: Ino, write: bool) -> Result<()> {
         self.settle(ino);
         let closed = self.client.close(ino, write);
         self.behind.iter().for_each(|behind| behind.closed(ino));
@@ -96,13 +97,13 @@ impl Namespace {
     }
 
     /// Reads; fewer bytes at the end.
-    pub fn read(&self, ino: u64, offset: u64, buffer: &mut [u8]) -> Result<usize> {
+    pub fn read(&self, ino: Ino, offset: u64, buffer: &mut [u8]) -> Result<usize> {
         self.settle(ino);
         self.client.read(ino, offset, buffer)
     }
 
     /// Writes all of `bytes`, or holds them back.
-    pub fn write(&self, ino: u64, offset: u64, bytes: &[u8]) -> Result<()> {
+    pub fn write(&self, ino: Ino, offset: u64, bytes: &[u8]) -> Result<()> {
         match &self.behind {
             Some(behind) => behind.write(&self.client, ino, offset, bytes),
             None => self.client.write(ino, offset, bytes),
@@ -110,7 +111,7 @@ impl Namespace {
     }
 
     /// Writes all of `bytes` at the file's end, wherever that is; the kernel believes at `offset`.
-    pub fn append(&self, id: RequestId, ino: u64, offset: u64, bytes: &[u8]) -> Result<()> {
+    pub fn append(&self, id: RequestId, ino: Ino, offset: u64, bytes: &[u8]) -> Result<()> {
         if self.client.sharing().owns_contents() {
             // Only this kernel writes, so the end is where it believes.
             return self.client.write(ino, offset, bytes);
@@ -120,13 +121,13 @@ impl Namespace {
     }
 
     /// Allocates, frees or zeroes a range.
-    pub fn allocate(&self, ino: u64, offset: u64, len: u64, mode: AllocateMode) -> Result<()> {
+    pub fn allocate(&self, ino: Ino, offset: u64, len: u64, mode: AllocateMode) -> Result<()> {
         self.settle(ino);
         self.client.allocate(ino, offset, len, mode)
     }
 
     /// The next data or hole at or after `offset`; ENXIO past the end.
-    pub fn seek(&self, ino: u64, offset: u64, to: Seek) -> Result<u64> {
+    pub fn seek(&self, ino: Ino, offset: u64, to: Seek) -> Result<u64> {
         self.settle(ino);
         let size = self.client.getattr(ino)?.size;
         if offset >= size {
@@ -142,12 +143,12 @@ impl Namespace {
     }
 
     /// Sends what is held back of a file. An error is told at fsync or close.
-    pub fn settle(&self, ino: u64) {
+    pub fn settle(&self, ino: Ino) {
         self.send_held(ino);
     }
 
     /// A program closes one of its handles: errors of what was held back are told.
-    pub fn flush(&self, ino: u64, handle: u64) -> Result<()> {
+    pub fn flush(&self, ino: Ino, handle: u64) -> Result<()> {
         if self.behind.is_none() {
             return Ok(());
         }
@@ -156,14 +157,14 @@ impl Namespace {
     }
 
     /// Makes a file survive a power loss.
-    pub fn fsync(&self, ino: u64, handle: u64) -> Result<()> {
+    pub fn fsync(&self, ino: Ino, handle: u64) -> Result<()> {
         self.settle(ino);
         self.client.fsync_by(ino, handle)
     }
 
     /// A page of entries after `cookie`, without `.` and `..`, each with whether its attributes are what `stat` tells:
     /// where they would have to be asked for, they are not.
-    pub fn readdir(&self, ino: u64, cookie: u64) -> Result<Vec<(DirEntry, bool)>> {
+    pub fn readdir(&self, ino: Ino, cookie: u64) -> Result<Vec<(DirEntry, bool)>> {
         let listed = self.client.list(ino, cookie)?.into_iter();
         let is_held = |ino| self.behind.iter().any(|behind| behind.holds(ino));
         let known = listed.map(|one| (one.is_sized() && !is_held(one.entry.attr.ino), one.entry));

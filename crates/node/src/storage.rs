@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use daemon::error::bug;
+use model::Ino;
 use server::{BindError, OpenTo};
 use wire::control::{ApiError, ErrorCode};
 use wire::node::{
@@ -142,7 +143,7 @@ impl Storage {
     pub(crate) async fn paths(
         &self,
         instance: String,
-        inos: Vec<(u32, u64)>,
+        inos: Vec<(u32, Ino)>,
     ) -> Result<Vec<Option<String>>, ApiError> {
         self.blocking(move |server| server.paths(&instance, &inos)).await?
     }

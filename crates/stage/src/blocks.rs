@@ -9,6 +9,7 @@
 
 use std::ops::Range;
 
+use model::Ino;
 use model::stripe::Layout;
 
 use crate::checksum::Checksum;
@@ -66,7 +67,7 @@ pub(crate) fn by_chunks(size: u64, wanted: impl Fn(usize) -> bool) -> Vec<Unit> 
 pub(crate) fn by_fragments(
     size: u64,
     layout: &Layout,
-    ino: u64,
+    ino: Ino,
     wanted: impl Fn(usize) -> bool,
 ) -> Vec<Unit> {
     let (all, homes) = (count(size), layout.fragments_of(ino).collect::<Vec<u32>>());
@@ -146,7 +147,7 @@ mod tests {
     fn every_wanted_block_is_in_one_unit() {
         let wanted = |block: usize| !block.is_multiple_of(5);
         let layouts = [Layout::striped(1), Layout::striped(3), Layout::whole_files(4)];
-        let divided = layouts.iter().map(|layout| by_fragments(SIZE, layout, 7, wanted));
+        let divided = layouts.iter().map(|layout| by_fragments(SIZE, layout, Ino(7), wanted));
         for units in divided.chain([by_chunks(SIZE, wanted)]) {
             let mut blocks: Vec<usize> = units.iter().flat_map(Unit::blocks).collect();
             blocks.sort_unstable();
@@ -157,10 +158,10 @@ mod tests {
     #[test]
     fn a_unit_is_where_the_layout_puts_its_blocks() {
         let layout = Layout::striped(3);
-        for unit in by_fragments(SIZE, &layout, 7, |_| true) {
+        for unit in by_fragments(SIZE, &layout, Ino(7), |_| true) {
             assert!(unit.blocks().count() <= UNIT_BLOCKS);
             for range in unit.runs.iter().map(|run| bytes(run, SIZE)) {
-                let pieces: Vec<_> = layout.pieces(7, range.start, range.end - range.start).collect();
+                let pieces: Vec<_> = layout.pieces(Ino(7), range.start, range.end - range.start).collect();
                 assert_eq!((pieces.len(), Some(pieces[0].fragment)), (1, unit.home));
             }
         }

@@ -17,6 +17,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use client::{Node, Operations, RequestId, Usage};
+use model::Ino;
 use rustix::io::Errno;
 use wire::control::Side;
 use wire::data::message::{RenameMode, XattrMode};
@@ -41,7 +42,7 @@ pub struct Buffer<N> {
     namespace: Arc<N>,
     name: String,
     creator: Creator,
-    folders: Mutex<HashMap<PathBuf, u64>>,
+    folders: Mutex<HashMap<PathBuf, Ino>>,
 }
 
 impl<N: Operations> Buffer<N> {
@@ -52,13 +53,13 @@ impl<N: Operations> Buffer<N> {
     }
 
     /// The inode of the folder that holds `path`, and the name in it.
-    fn parent<'p>(&self, path: &'p Path) -> Result<(u64, &'p [u8])> {
+    fn parent<'p>(&self, path: &'p Path) -> Result<(Ino, &'p [u8])> {
         let (folder, name) = split(path)?;
         Ok((self.folder(folder)?, name.as_bytes()))
     }
 
     /// A folder's inode.
-    fn folder(&self, path: &Path) -> Result<u64> {
+    fn folder(&self, path: &Path) -> Result<Ino> {
         if path.as_os_str().is_empty() {
             return Ok(ROOT);
         }
@@ -75,7 +76,7 @@ impl<N: Operations> Buffer<N> {
     }
 
     /// The extended attributes that a stage keeps of an inode that has these.
-    fn kept(&self, ino: u64, names: Vec<Vec<u8>>) -> Result<Vec<Xattr>> {
+    fn kept(&self, ino: Ino, names: Vec<Vec<u8>>) -> Result<Vec<Xattr>> {
         let kept = names.into_iter().filter(|name| keeps_xattr(name));
         let read = kept.map(|name| self.namespace.getxattr(ino, &name).map(|value| (name, value)));
         // One that was removed meanwhile is none.
@@ -94,7 +95,7 @@ impl<N: Operations> Buffer<N> {
                 chosen.push((place, attr.ino, usize::try_from(attr.size).expect("at most AHEAD_EACH_MAX")));
             }
         }
-        let files: Vec<(u64, usize)> = chosen.iter().map(|(_, ino, length)| (*ino, *length)).collect();
+        let files: Vec<(Ino, usize)> = chosen.iter().map(|(_, ino, length)| (*ino, *length)).collect();
         let read = chosen.iter().zip(self.namespace.read_all(&files));
         let whole = read.filter_map(|((place, _, length), bytes)| {
             bytes.filter(|bytes| bytes.len() == *length).map(|bytes| (*place, bytes))
@@ -102,7 +103,7 @@ impl<N: Operations> Buffer<N> {
         whole.collect()
     }
 
-    fn remember(&self, folder: &Path, ino: u64) {
+    fn remember(&self, folder: &Path, ino: Ino) {
         let mut folders = self.folders.lock().expect("no thread panics with the lock");
         if folders.len() >= FOLDERS_REMEMBERED_MAX {
             folders.clear();
@@ -160,13 +161,13 @@ impl<N: Operations + 'static> Tree for Buffer<N> {
 }
 
 impl<N: Operations + 'static> Source for Buffer<N> {
-    fn known(&self, ino: u64, path: &Path) -> Result<Found> {
+    fn known(&self, ino: Ino, path: &Path) -> Result<Found> {
         let attr = self.namespace.getattr(ino)?;
         if attr.nlink == 0 { Err(Errno::NOENT) } else { Ok(found(path, attr)) }
     }
 
     fn open_all(&self, files: &[&Found]) -> Option<Vec<Result<Opened>>> {
-        let inos: Vec<u64> = files.iter().map(|file| file.attr.ino).collect();
+        let inos: Vec<Ino> = files.iter().map(|file| file.attr.ino).collect();
         let opened = self.namespace.open_all(&inos);
         let mut ahead = self.read_ahead(&opened);
         let file = |(place, opened): (usize, Result<Attr>)| -> Result<Opened> {
@@ -178,7 +179,7 @@ impl<N: Operations + 'static> Source for Buffer<N> {
     }
 
     fn survey(&self, files: &[&Found]) -> Option<Vec<Survey>> {
-        let inos: Vec<u64> = files.iter().map(|file| file.attr.ino).collect();
+        let inos: Vec<Ino> = files.iter().map(|file| file.attr.ino).collect();
         let found = self.namespace.survey(&inos).into_iter().zip(&inos);
         let survey = found.map(|((attr, names), ino)| Survey {
             attr,
@@ -200,7 +201,7 @@ impl<N: Operations + 'static> Source for Buffer<N> {
         self.kept(ino, self.namespace.listxattr(ino)?)
     }
 
-    fn unverified(&self) -> Result<HashMap<u64, u32>> {
+    fn unverified(&self) -> Result<HashMap<Ino, u32>> {
         Ok(self.namespace.unverified()?.into_iter().collect())
     }
 }

@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard};
 use std::time::{Duration, Instant};
 
+use model::Ino;
 use model::phase::Direction;
 use rustix::io::Errno;
 use wire::control::{ApiError, ErrorCode, Side};
@@ -220,7 +221,8 @@ impl Context {
             return;
         }
         if let Some(folder) = target.parent() {
-            self.journal.hold(folder, || self.sides.target.find(folder).map_or(0, |found| found.attr.ino));
+            self.journal
+                .hold(folder, || self.sides.target.find(folder).map_or(Ino(0), |found| found.attr.ino));
         }
     }
 

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use model::Ino;
 use model::stripe::Layout;
 
 use crate::blocks::{self, UNIT_BYTES, Unit};
@@ -23,7 +24,7 @@ pub(crate) struct Transfer {
     pub(crate) made: Found,
     /// How the buffer's side of it is spread over storage nodes that copy, and its inode there; `None`: one host
     /// copies.
-    pub(crate) spread: Option<(Layout, u64)>,
+    pub(crate) spread: Option<(Layout, Ino)>,
 }
 
 impl Transfer {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use client::Operations;
+use model::Ino;
 use model::phase::{Direction, StageState};
 use wire::control::{ApiError, Blame, ErrorCode, StageStatus};
 use wire::data::Creator;
@@ -130,7 +131,7 @@ impl Engine {
             }
         };
         if let Some(folder) = spec.policy.manifest.as_deref().and_then(Path::parent) {
-            journal.hold(folder, || 0);
+            journal.hold(folder, || Ino(0));
         }
         let manifest = match Manifest::begin(spec.policy.manifest.as_deref(), &spec.id) {
             Ok(manifest) => manifest,

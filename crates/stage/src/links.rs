@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard};
 
+use model::Ino;
 use wire::data::Attr;
 
 use crate::entry::{Entry, Role};
@@ -41,7 +42,7 @@ pub(crate) enum Join {
 
 #[derive(Default)]
 pub(crate) struct Links {
-    files: Mutex<HashMap<(u64, u64), File>>,
+    files: Mutex<HashMap<(u64, Ino), File>>,
 }
 
 struct File {
@@ -112,12 +113,12 @@ impl Links {
         waiting
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<(u64, u64), File>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<(u64, Ino), File>> {
         self.files.lock().expect("no thread panics with the lock")
     }
 }
 
-fn forget(files: &mut HashMap<(u64, u64), File>, id: (u64, u64), names: u32) {
+fn forget(files: &mut HashMap<(u64, Ino), File>, id: (u64, Ino), names: u32) {
     if let Some(file) = files.get_mut(&id) {
         file.names_left = file.names_left.saturating_sub(names);
         if file.names_left == 0 {
@@ -126,6 +127,6 @@ fn forget(files: &mut HashMap<(u64, u64), File>, id: (u64, u64), names: u32) {
     }
 }
 
-fn key(source: &Found) -> (u64, u64) {
+fn key(source: &Found) -> (u64, Ino) {
     (source.device, source.attr.ino)
 }

@@ -7,6 +7,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
+use model::Ino;
 use rustix::io::Errno;
 
 use crate::context::Context;
@@ -14,12 +15,12 @@ use crate::journal::{Inode, Left};
 use crate::tree::{self, Found};
 
 /// What has just been given the name `target`, if that still is this inode.
-pub(crate) fn ours(context: &Context, target: &Path, ino: u64) -> Option<Found> {
+pub(crate) fn ours(context: &Context, target: &Path, ino: Ino) -> Option<Found> {
     context.sides.target.find(target).ok().filter(|there| there.attr.ino == ino)
 }
 
 /// Notes anew what the inode that has the name `target` is like.
-pub(crate) fn note(context: &Context, target: &Path, ino: u64) {
+pub(crate) fn note(context: &Context, target: &Path, ino: Ino) {
     if let Some(there) = ours(context, target, ino) {
         context.journal.publish(target, Inode::of(&there));
     }

@@ -229,7 +229,7 @@ fn found(path: PathBuf, metadata: &Metadata) -> Found {
 
 pub(crate) fn attributes(metadata: &Metadata) -> Attr {
     Attr {
-        ino: metadata.ino(),
+        ino: metadata.ino().into(),
         kind: kind(metadata),
         mode: metadata.mode() & 0o7777,
         nlink: u32::try_from(metadata.nlink()).unwrap_or(u32::MAX),

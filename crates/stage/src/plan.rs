@@ -17,6 +17,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
+use model::Ino;
 use model::phase::{Direction, StageKind};
 use rustix::io::Errno;
 use wire::control::{ApiError, Blame, ErrorCode};
@@ -120,7 +121,7 @@ struct Planner<'a> {
 
 impl Planner<'_> {
     /// What has the name. Where nothing has, and it is known which inode was meant, that one under whatever name.
-    fn source(&self, path: &Path, ino: Option<u64>) -> Result<Found, Fault> {
+    fn source(&self, path: &Path, ino: Option<Ino>) -> Result<Found, Fault> {
         const LOOK_UP: &str = "look up source";
         let tree = &*self.run.sides.source;
         let ino = match (tree.locate(path), ino) {
@@ -137,7 +138,7 @@ impl Planner<'_> {
         }
     }
 
-    fn file(&mut self, source: &Named, target: &Named, ino: Option<u64>) -> Result<(), Fault> {
+    fn file(&mut self, source: &Named, target: &Named, ino: Option<Ino>) -> Result<(), Fault> {
         let run = self.run;
         let found = self.source(&source.path, ino)?;
         if found.is_folder() {
@@ -161,7 +162,7 @@ impl Planner<'_> {
         Ok(())
     }
 
-    fn directory(&mut self, source: &Named, target: &Named, ino: Option<u64>) -> Result<(), Fault> {
+    fn directory(&mut self, source: &Named, target: &Named, ino: Option<Ino>) -> Result<(), Fault> {
         let run = self.run;
         let found = self.source(&source.path, ino)?;
         if !found.is_folder() {

@@ -14,6 +14,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
+use model::Ino;
 use model::phase::Direction;
 use wire::data::{Attr, FileKind};
 use wire::node::Verify;
@@ -222,7 +223,7 @@ pub(crate) fn settle<'a>(
 }
 
 /// Notes a file, of this inode, that has its name.
-pub(crate) fn note(context: &Context, target: &Path, done: Finished, ino: u64) {
+pub(crate) fn note(context: &Context, target: &Path, done: Finished, ino: Ino) {
     context.in_vain().clear();
     let there = orphans::ours(context, target, ino);
     context.journal.finish(target, done, there.as_ref().map(Inode::of));
@@ -246,7 +247,7 @@ pub(crate) fn opened(
 }
 
 /// The inode of the file in the buffer, whichever side that is.
-fn buffer_ino(context: &Context, source: &Found, made: &Found) -> u64 {
+fn buffer_ino(context: &Context, source: &Found, made: &Found) -> Ino {
     match context.sides.direction {
         Direction::In => made.attr.ino,
         Direction::Out => source.attr.ino,

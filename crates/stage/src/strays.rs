@@ -7,6 +7,7 @@ use std::collections::{HashSet, VecDeque};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use model::Ino;
 use rustix::io::Errno;
 
 use crate::context::Context;
@@ -31,7 +32,7 @@ pub(crate) fn clear(context: &Context, also: &[PathBuf]) -> bool {
         return true;
     }
     let mut noted = context.journal.folders_left();
-    noted.extend(also.iter().map(|path| (path.clone(), 0)));
+    noted.extend(also.iter().map(|path| (path.clone(), Ino(0))));
     let whole = clear_noted(context, noted, Of::EarlierRuns);
     if whole && !context.journal.keeps_parts() {
         context.journal.cleared();
@@ -39,14 +40,14 @@ pub(crate) fn clear(context: &Context, also: &[PathBuf]) -> bool {
     whole
 }
 
-fn clear_noted(context: &Context, noted: Vec<(PathBuf, u64)>, of: Of) -> bool {
+fn clear_noted(context: &Context, noted: Vec<(PathBuf, Ino)>, of: Of) -> bool {
     let (mut whole, mut moved) = (true, Vec::new());
     for (path, ino) in noted {
         match context.sides.target.find(&path) {
-            Ok(there) if there.is_folder() && (ino == 0 || there.attr.ino == ino) => {
+            Ok(there) if there.is_folder() && (ino == Ino(0) || there.attr.ino == ino) => {
                 whole &= remarked(context, sweep_of(context, &there, of));
             }
-            Ok(_) | Err(Errno::NOENT | Errno::NOTDIR) if ino != 0 => moved.push((path, ino)),
+            Ok(_) | Err(Errno::NOENT | Errno::NOTDIR) if ino != Ino(0) => moved.push((path, ino)),
             Ok(_) | Err(Errno::NOENT | Errno::NOTDIR) => {}
             found => {
                 whole &= remarked(context, found.tried(&*context.sides.target, &path, "look up").map(drop))
@@ -100,8 +101,8 @@ pub(crate) fn end(context: &Context) {
 
 /// Looks for folders that have other paths now: below the nearest folder that is still there, then below those above
 /// it, as far up as the one that holds the whole destination, which may have been moved itself.
-fn find_moved(context: &Context, moved: &[(PathBuf, u64)], of: Of) -> bool {
-    let mut wanted: HashSet<u64> = moved.iter().map(|(_, ino)| *ino).collect();
+fn find_moved(context: &Context, moved: &[(PathBuf, Ino)], of: Of) -> bool {
+    let mut wanted: HashSet<Ino> = moved.iter().map(|(_, ino)| *ino).collect();
     let (mut whole, mut left, mut seen) = (true, LOOKED_AT_MAX, HashSet::new());
     for top in tops(context, moved) {
         let Ok(top) = context.sides.target.find(&top) else { continue };
@@ -138,7 +139,7 @@ fn find_moved(context: &Context, moved: &[(PathBuf, u64)], of: Of) -> bool {
 }
 
 /// Where folders are looked for that were at these paths.
-fn tops(context: &Context, moved: &[(PathBuf, u64)]) -> Vec<PathBuf> {
+fn tops(context: &Context, moved: &[(PathBuf, Ino)]) -> Vec<PathBuf> {
     let shortest = context.journal.folders_left().into_iter().chain(context.journal.folders_held());
     let shortest = shortest.map(|(path, _)| path).min_by_key(|path| path.components().count());
     // A destination in which no part is made by itself lies above the shortest, and one above that is what holds it.

@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use client::Usage;
+use model::Ino;
 use rustix::io::Errno;
 use wire::control::Side;
 use wire::data::{Attr, FileKind, SetAttr};
@@ -110,7 +111,7 @@ pub trait Source: Tree {
     ///
     /// # Errors
     /// NOENT where it has no name any more, and where the tree knows names alone; STALE where it is gone.
-    fn known(&self, _ino: u64, _path: &Path) -> Result<Found> {
+    fn known(&self, _ino: Ino, _path: &Path) -> Result<Found> {
         Err(Errno::NOENT)
     }
 
@@ -138,7 +139,7 @@ pub trait Source: Tree {
 
     /// Inodes of files of which the tree knows that it cannot tell whether they are what was written, each with a
     /// fragment that has a part of it.
-    fn unverified(&self) -> Result<HashMap<u64, u32>> {
+    fn unverified(&self) -> Result<HashMap<Ino, u32>> {
         Ok(HashMap::new())
     }
 }

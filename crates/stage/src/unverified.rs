@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::sync::OnceLock;
 
+use model::Ino;
 use model::phase::Direction;
 use wire::control::{ApiError, Blame, ErrorCode};
 
@@ -19,7 +20,7 @@ pub(crate) struct Unverified(OnceLock<Known>);
 
 #[derive(Default)]
 struct Known {
-    fragments: HashMap<u64, u32>,
+    fragments: HashMap<Ino, u32>,
     /// The nodes of the fragments.
     nodes: Vec<String>,
 }
@@ -82,7 +83,7 @@ impl Known {
     }
 }
 
-fn ask(source: &dyn Source, direction: Direction) -> Result<HashMap<u64, u32>, ApiError> {
+fn ask(source: &dyn Source, direction: Direction) -> Result<HashMap<Ino, u32>, ApiError> {
     if direction == Direction::In {
         return Ok(HashMap::new());
     }

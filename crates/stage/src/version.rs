@@ -8,6 +8,7 @@
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use model::Ino;
 use wire::data::{Attr, Time};
 
 use crate::tree::Found;
@@ -22,7 +23,7 @@ const CLOCKS_APART_MAX: Duration = Duration::from_secs(60);
 /// What changes with every change of a file's contents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Version {
-    ino: u64,
+    ino: Ino,
     size: u64,
     mtime: Time,
     changed: Time,
@@ -30,12 +31,12 @@ pub struct Version {
 
 impl Version {
     /// As a journal keeps it.
-    pub(crate) fn kept(ino: u64, size: u64, mtime: Time, changed: Time) -> Version {
+    pub(crate) fn kept(ino: Ino, size: u64, mtime: Time, changed: Time) -> Version {
         Version { ino, size, mtime, changed }
     }
 
     /// Whether it is one of this inode.
-    pub(crate) fn is_of(&self, ino: u64) -> bool {
+    pub(crate) fn is_of(&self, ino: Ino) -> bool {
         self.ino == ino
     }
 
@@ -80,7 +81,7 @@ mod tests {
         let time = Time { seconds: changed.as_secs() as i64, nanos: changed.subsec_nanos() };
         let (kind, times) = (FileKind::Regular, (time, time, time));
         let attr = Attr {
-            ino: 1,
+            ino: Ino(1),
             kind,
             mode: 0,
             nlink: 1,

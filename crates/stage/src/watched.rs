@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use client::Usage;
+use model::Ino;
 use wire::control::Side;
 use wire::data::{Attr, SetAttr};
 
@@ -82,7 +83,7 @@ impl<T: Tree + ?Sized> Tree for Watched<T> {
 }
 
 impl<T: Source + ?Sized> Source for Watched<T> {
-    fn known(&self, ino: u64, path: &Path) -> Result<Found> {
+    fn known(&self, ino: Ino, path: &Path) -> Result<Found> {
         self.watch("look up", path, || self.tree.known(ino, path))
     }
 
@@ -112,7 +113,7 @@ impl<T: Source + ?Sized> Source for Watched<T> {
         self.watch("read extended attributes of", &entry.path, || self.tree.xattrs(entry))
     }
 
-    fn unverified(&self) -> Result<HashMap<u64, u32>> {
+    fn unverified(&self) -> Result<HashMap<Ino, u32>> {
         self.watch("ask for lost checksums below", Path::new(""), || self.tree.unverified())
     }
 }

@@ -11,6 +11,7 @@ use std::ops::Range;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use model::Ino;
 use wire::data::{Reply, Request};
 
 use crate::mirror::link::Link;
@@ -124,7 +125,7 @@ impl<'a> Filling<'a> {
     }
 
     /// The mirror of this object is about to be thrown away, and made anew.
-    fn begin_anew(&mut self, objects: &Objects, ino: u64) -> io::Result<()> {
+    fn begin_anew(&mut self, objects: &Objects, ino: Ino) -> io::Result<()> {
         self.mirror.lacks_all_of(ino);
         self.tell(objects)
     }
@@ -178,15 +179,15 @@ impl<'a> Filling<'a> {
     }
 
     /// Every object that either of the nodes has.
-    fn all(&mut self, objects: &Objects) -> io::Result<BTreeSet<u64>> {
-        let mut all: BTreeSet<u64> = objects.list()?.into_iter().collect();
+    fn all(&mut self, objects: &Objects) -> io::Result<BTreeSet<Ino>> {
+        let mut all: BTreeSet<Ino> = objects.list()?.into_iter().collect();
         all.extend(self.link.list()?);
         Ok(all)
     }
 
     /// Holds a range once those are done who hold some of it, and before others do, unless this connection's time is
     /// over meanwhile: who has it may wait for that.
-    fn hold(&self, ino: u64, range: Range<u64>) -> io::Result<Held<'a>> {
+    fn hold(&self, ino: Ino, range: Range<u64>) -> io::Result<Held<'a>> {
         let claim = self.mirror.claim(ino, range);
         loop {
             if let Some(held) = claim.try_hold() {

@@ -33,6 +33,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Instant;
 
+use model::Ino;
 use rustix::io::Errno;
 use wire::data::{Reply, Request};
 use wire::node::MirrorStatus;
@@ -112,7 +113,7 @@ impl Mirror {
     }
 
     /// Lets nobody else change any of the range, until what this gives is dropped.
-    pub fn hold(&self, ino: u64, range: Range<u64>) -> Held<'_> {
+    pub fn hold(&self, ino: Ino, range: Range<u64>) -> Held<'_> {
         self.ranges.hold(ino, range)
     }
 
@@ -122,7 +123,7 @@ impl Mirror {
     /// Those of `local`; the fragment is closed. What goes wrong there is noted, and mended when it can be.
     pub fn change<T>(
         &self,
-        ino: u64,
+        ino: Ino,
         (request, payload): (&Request, &[u8]),
         local: impl FnOnce() -> io::Result<T>,
     ) -> io::Result<T> {
@@ -146,7 +147,7 @@ impl Mirror {
     /// Those of `local`; the fragment is closed.
     pub fn sync<T>(
         &self,
-        inos: &[u64],
+        inos: &[Ino],
         request: &Request,
         local: impl FnOnce() -> io::Result<T>,
     ) -> io::Result<T> {
@@ -162,7 +163,7 @@ impl Mirror {
     /// The fragment is closed: what would be done here now, its next life may have copied before.
     fn send<'a>(
         &self,
-        inos: &[u64],
+        inos: &[Ino],
         request: &'a Request,
         payload: &'a [u8],
         begun: Instant,
@@ -186,7 +187,7 @@ impl Mirror {
 
     /// Waits until it is known where changes are made, and if it is here only, also whether control knows. `None`: here
     /// only.
-    fn admit(&self, inos: &[u64], begun: Instant) -> io::Result<Option<(u64, Option<Link>)>> {
+    fn admit(&self, inos: &[Ino], begun: Instant) -> io::Result<Option<(u64, Option<Link>)>> {
         let mut progress = self.lock();
         loop {
             let way = progress.way;
@@ -225,7 +226,7 @@ impl Mirror {
     ///
     /// # Errors
     /// The fragment is closed: whether the mirror has it is found out by its next life.
-    fn settle(&self, inos: &[u64], mut sent: Option<Sent<'_>>) -> io::Result<()> {
+    fn settle(&self, inos: &[Ino], mut sent: Option<Sent<'_>>) -> io::Result<()> {
         while let Some(Sent { mut link, request, payload, begun }) = sent {
             match link.receive() {
                 Ok(Reply::Failed(errno)) => {

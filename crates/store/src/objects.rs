@@ -36,6 +36,7 @@ use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::{Arc, MutexGuard};
 
+use model::Ino;
 use rustix::fs::{FallocateFlags, Timestamps};
 use rustix::io::Errno;
 use wire::data::message::AllocateMode;
@@ -114,12 +115,12 @@ impl Objects {
     ///
     /// # Errors
     /// EIO where they are not what was sealed.
-    pub fn read_unjudged(&self, ino: u64, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+    pub fn read_unjudged(&self, ino: Ino, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
         let end = offset.saturating_add(buffer.len() as u64);
         self.repaired(ino, &blocks_touched(offset..end), || self.read_here(ino, offset, buffer))
     }
 
-    fn read_here(&self, ino: u64, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+    fn read_here(&self, ino: Ino, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
         let Some(object) = self.existing(ino)? else { return self.absent(ino).map(|()| 0) };
         let end = offset.saturating_add(buffer.len() as u64);
         let expected = object.guard.expected(offset..end)?;
@@ -149,7 +150,7 @@ impl Objects {
     /// # Errors
     /// ENOSPC when they do not fit the capacity: then nothing was written. EIO where what they leave of the object is
     /// not what was sealed.
-    pub fn write(&self, ino: u64, offset: u64, bytes: &[u8]) -> io::Result<Time> {
+    pub fn write(&self, ino: Ino, offset: u64, bytes: &[u8]) -> io::Result<Time> {
         let end = end_of(offset, bytes.len() as u64)?;
         let change = Change::Write(offset..end);
         self.await_judged(ino)?;
@@ -165,7 +166,7 @@ impl Objects {
     }
 
     /// Allocates or frees a range.
-    pub fn allocate(&self, ino: u64, offset: u64, len: u64, mode: AllocateMode) -> io::Result<Time> {
+    pub fn allocate(&self, ino: Ino, offset: u64, len: u64, mode: AllocateMode) -> io::Result<Time> {
         let end = end_of(offset, len)?;
         let change = match mode {
             AllocateMode::Grow => Change::Grow(end),
@@ -196,14 +197,14 @@ impl Objects {
 
     /// Its length, space and times; `None` where there is no object. One that is lost or cut off is as long as it was:
     /// its file can be looked at, and be removed.
-    pub fn measure(&self, ino: u64) -> io::Result<Option<Measure>> {
+    pub fn measure(&self, ino: Ino) -> io::Result<Option<Measure>> {
         let Some(object) = self.existing(ino)? else { return Ok(self.keeper.measure_absent(ino)) };
         let found = measure(&object.file)?;
         Ok(Some(Measure { size: object.guard.length(&object.file)?, ..found }))
     }
 
     /// Sets its times, where there is an object.
-    pub fn set_times(&self, ino: u64, atime: Option<Time>, mtime: Option<Time>) -> io::Result<()> {
+    pub fn set_times(&self, ino: Ino, atime: Option<Time>, mtime: Option<Time>) -> io::Result<()> {
         let Some(object) = self.existing(ino)? else { return Ok(()) };
         let spec = |time: Option<Time>| match time {
             Some(time) => rustix::fs::Timespec { tv_sec: time.seconds, tv_nsec: i64::from(time.nanos) },
@@ -218,11 +219,11 @@ impl Objects {
 
     /// The next range with data at or after `offset`, as far as is known. What had some when it was sealed counts as
     /// data, wherever that is now: who reads it is told that it is lost.
-    pub fn next_data_unjudged(&self, ino: u64, offset: u64) -> io::Result<Option<Range<u64>>> {
+    pub fn next_data_unjudged(&self, ino: Ino, offset: u64) -> io::Result<Option<Range<u64>>> {
         self.repaired(ino, &NO_MORE, || self.next_data_here(ino, offset))
     }
 
-    fn next_data_here(&self, ino: u64, offset: u64) -> io::Result<Option<Range<u64>>> {
+    fn next_data_here(&self, ino: Ino, offset: u64) -> io::Result<Option<Range<u64>>> {
         let Some(object) = self.existing(ino)? else { return self.absent(ino).map(|()| None) };
         object.guard.whole(&object.file)?;
         let found = next_data(&object.file, offset)?;
@@ -231,12 +232,12 @@ impl Objects {
     }
 
     /// Removes the object, if there is one.
-    pub fn destroy(&self, ino: u64) -> io::Result<()> {
+    pub fn destroy(&self, ino: Ino) -> io::Result<()> {
         let _held = self.hold(ino, 0..u64::MAX);
         self.on_both(ino, (&Request::Destroy { ino }, &[]), || self.destroy_here(ino))
     }
 
-    fn destroy_here(&self, ino: u64) -> io::Result<()> {
+    fn destroy_here(&self, ino: Ino) -> io::Result<()> {
         let object = self.existing(ino)?;
         // Whoever is sealing it now gives up.
         let is_removed = |is| object.iter().for_each(|object| object.guard.lock().removed = is);
@@ -260,8 +261,8 @@ impl Objects {
     }
 
     /// Where an object is.
-    pub fn path(&self, ino: u64) -> PathBuf {
-        self.root.join(format!("{:02x}/{ino:016x}", ino & 0xff))
+    pub fn path(&self, ino: Ino) -> PathBuf {
+        self.root.join(format!("{:02x}/{ino:016x}", ino.to_le_bytes()[0]))
     }
 
     fn opened(&self) -> MutexGuard<'_, OpenObjects> {

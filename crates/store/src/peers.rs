@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
+use model::Ino;
 use rustix::io::Errno;
 use wire::data::Credential;
 use wire::data::dial::{Via, dial};
@@ -114,7 +115,7 @@ impl Peers {
     ///
     /// # Errors
     /// The fragment's errno; EIO when it did not answer for the grace period.
-    pub fn resize(&self, fragment: u32, ino: u64, size: u64) -> Result<(), Errno> {
+    pub fn resize(&self, fragment: u32, ino: Ino, size: u64) -> Result<(), Errno> {
         self.call(fragment, &Request::Resize { ino, size }, self.grace)
     }
 
@@ -122,7 +123,7 @@ impl Peers {
     ///
     /// # Errors
     /// The fragment's errno; EIO when it does not answer (once: the caller has time).
-    pub fn destroy(&self, fragment: u32, ino: u64) -> Result<(), Errno> {
+    pub fn destroy(&self, fragment: u32, ino: Ino) -> Result<(), Errno> {
         self.call(fragment, &Request::Destroy { ino }, Duration::ZERO)
     }
 
@@ -130,7 +131,7 @@ impl Peers {
     ///
     /// # Errors
     /// As [`Peers::destroy`].
-    pub fn destroy_for_good(&self, fragment: u32, inos: Vec<u64>) -> Result<(), Errno> {
+    pub fn destroy_for_good(&self, fragment: u32, inos: Vec<Ino>) -> Result<(), Errno> {
         self.call(fragment, &Request::DestroyForGood { inos }, Duration::ZERO)
     }
 
@@ -138,7 +139,7 @@ impl Peers {
     ///
     /// # Errors
     /// The fragment's errno; EIO when it does not answer for some seconds.
-    pub fn objects(&self, fragment: u32, after: u64) -> Result<Vec<(u64, u64)>, Errno> {
+    pub fn objects(&self, fragment: u32, after: Ino) -> Result<Vec<(Ino, u64)>, Errno> {
         match self.call_for(fragment, &Request::ListObjects { after }, LIST_PATIENCE)? {
             Reply::Objects(objects) => Ok(objects),
             _ => Err(Errno::PROTO),
@@ -149,7 +150,7 @@ impl Peers {
     ///
     /// # Errors
     /// As [`Peers::objects`].
-    pub fn meant(&self, home: u32, after: u64) -> Result<Vec<(u64, u64)>, Errno> {
+    pub fn meant(&self, home: u32, after: Ino) -> Result<Vec<(Ino, u64)>, Errno> {
         let request = Request::ListMeant { fragment: self.own_index, after };
         match self.call_for(home, &request, LIST_PATIENCE)? {
             Reply::Objects(objects) => Ok(objects),

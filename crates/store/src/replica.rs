@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use disk::format;
+use model::Ino;
 use serde::{Deserialize, Serialize};
 use wire::data::Reply;
 
@@ -39,7 +40,7 @@ struct Kept {
     whole: bool,
     /// Objects that it does not have as they were answered.
     #[serde(default)]
-    lacking: Vec<u64>,
+    lacking: Vec<Ino>,
     /// The commit verifier that its fragment said it has, and the one that this node had then.
     fragment: Option<(u64, u64)>,
     /// How often that has found it: see [`crate::mirror::meetings`].
@@ -104,7 +105,7 @@ impl Replica {
     ///
     /// # Errors
     /// The file system's.
-    pub fn note(&self, whole: bool, lacking: &[u64]) -> io::Result<()> {
+    pub fn note(&self, whole: bool, lacking: &[Ino]) -> io::Result<()> {
         self.keep(|kept| Kept { whole, lacking: lacking.to_vec(), ..kept })
     }
 

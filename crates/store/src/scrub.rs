@@ -15,6 +15,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use model::Ino;
 use wire::node::ScrubStatus;
 
 use self::findings::{known, pass_lost, pass_unsealed, repair, report, unverified};
@@ -111,12 +112,12 @@ fn pass(objects: &Objects, namespace: u32, pace: &mut Pace) -> io::Result<()> {
 }
 
 /// What is wrong with an object that nobody is changing, and how much of it was read.
-fn check(objects: &Objects, ino: u64, pace: &mut Pace) -> io::Result<(Vec<Fault>, u64)> {
+fn check(objects: &Objects, ino: Ino, pace: &mut Pace) -> io::Result<(Vec<Fault>, u64)> {
     look(objects, ino, pace).or_else(|error| Ok((vec![Fault::of(&error).ok_or(error)?], 0)))
 }
 
 /// The same, where an error may also be about the object.
-fn look(objects: &Objects, ino: u64, pace: &mut Pace) -> io::Result<(Vec<Fault>, u64)> {
+fn look(objects: &Objects, ino: Ino, pace: &mut Pace) -> io::Result<(Vec<Fault>, u64)> {
     let fine = Ok((Vec::new(), 0));
     if objects.keeper().log.get(ino).is_none() {
         return fine;
@@ -157,7 +158,7 @@ fn look(objects: &Objects, ino: u64, pace: &mut Pace) -> io::Result<(Vec<Fault>,
 }
 
 /// What is wrong where there is no object. Whoever removes one takes it from the log first.
-fn missing(objects: &Objects, ino: u64) -> Option<Fault> {
+fn missing(objects: &Objects, ino: Ino) -> Option<Fault> {
     let was = objects.keeper().must_have(ino);
     (was > 0).then_some(Fault::Missing { was })
 }

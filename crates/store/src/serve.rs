@@ -10,6 +10,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use model::Ino;
 use rustix::io::Errno;
 use wire::data::credential::Identity;
 use wire::data::hello::{self, Claim, HelloError};
@@ -108,7 +109,7 @@ struct Worker {
     /// The connection's, in the fragment.
     number: u64,
     /// The file that the last request made.
-    made: Option<u64>,
+    made: Option<Ino>,
     /// Payload of a write that came in or of a read that goes out: the first `filled` bytes. Only ever grows, to the
     /// largest that was asked for: clearing it for each read would cost as much as the read.
     buffer: Vec<u8>,
@@ -177,7 +178,7 @@ impl Worker {
         connection.queue(frame.id, &reply, payload)
     }
 
-    fn object(&self, ino: Option<u64>) -> io::Result<OwnedFd> {
+    fn object(&self, ino: Option<Ino>) -> io::Result<OwnedFd> {
         let ino = ino.ok_or(Errno::NOENT)?;
         match &self.namespace.shard {
             Some(shard) if shard.measures_itself() => shard.descriptor(ino),
@@ -256,7 +257,7 @@ impl Worker {
     }
 
     /// The extents must make up the payload. Where one fails those before it are written.
-    fn write_extents(&self, ino: u64, extents: &[(u64, u32)]) -> io::Result<Reply> {
+    fn write_extents(&self, ino: Ino, extents: &[(u64, u32)]) -> io::Result<Reply> {
         let (mut rest, mut mtime) = (&self.buffer[..self.filled], Time::default());
         for &(offset, len) in extents {
             let (bytes, after) = rest.split_at_checked(len as usize).ok_or(Errno::INVAL)?;
@@ -266,7 +267,7 @@ impl Worker {
         if rest.is_empty() { Ok(stored(mtime)) } else { Err(Errno::INVAL.into()) }
     }
 
-    fn read(&mut self, ino: u64, offset: u64, len: u32) -> io::Result<Reply> {
+    fn read(&mut self, ino: Ino, offset: u64, len: u32) -> io::Result<Reply> {
         let len = len as usize;
         if len > PAYLOAD_BYTES_MAX {
             return Err(Errno::INVAL.into());

@@ -21,6 +21,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, RwLock};
 use std::time::{Duration, Instant};
 
+use model::Ino;
 use wire::control::{ApiError, Blame, ErrorCode, VolumeKind};
 use wire::node::{FragmentStatus, FsckReport, FsckSpec, PartFiles, ScrubSpec, ScrubStatus};
 
@@ -123,7 +124,7 @@ impl Server {
     ///
     /// # Errors
     /// As [`Server::scrub`].
-    pub fn paths(&self, instance: &str, inos: &[(u32, u64)]) -> Result<Vec<Option<String>>, ApiError> {
+    pub fn paths(&self, instance: &str, inos: &[(u32, Ino)]) -> Result<Vec<Option<String>>, ApiError> {
         self.known(instance).map(|fragment| fsck::paths(&fragment, inos))
     }
 

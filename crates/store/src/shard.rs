@@ -35,7 +35,7 @@ use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-use model::stripe::Layout;
+use model::{Ino, stripe::Layout};
 use rustix::io::Errno;
 use wire::data::message::{InodeReply, RenameMode};
 use wire::data::{DirEntry, FileKind, Reply, Request, Time};
@@ -164,7 +164,7 @@ impl Shard {
     ///
     /// # Errors
     /// ENOTSUP where the kernel would not keep the capacity.
-    pub fn descriptor(&self, ino: u64) -> std::io::Result<OwnedFd> {
+    pub fn descriptor(&self, ino: Ino) -> std::io::Result<OwnedFd> {
         let inode = self.lock().tree.get(ino).map(|inode| inode.attr(ino)).ok_or(Errno::STALE)?;
         self.objects.descriptor(ino, inode.atime, inode.mtime)
     }
@@ -267,7 +267,7 @@ impl Shard {
     }
 
     /// Adds the attributes that the folder has after a change in it, if it is still there.
-    fn with_parent(&self, reply: Reply, parent: u64) -> Reply {
+    fn with_parent(&self, reply: Reply, parent: Ino) -> Reply {
         match (reply, self.lock().tree.get(parent).map(|inode| inode.attr(parent))) {
             (Reply::Inode(inode), Some(parent)) => Reply::Made { inode, parent },
             (Reply::Done, Some(parent)) => Reply::Removed { parent },
@@ -275,7 +275,7 @@ impl Shard {
         }
     }
 
-    fn make(&self, caller: Caller<'_>, parent: u64, name: &[u8], new: &NewInode<'_>) -> Result<Reply, Errno> {
+    fn make(&self, caller: Caller<'_>, parent: Ino, name: &[u8], new: &NewInode<'_>) -> Result<Reply, Errno> {
         self.change(&mut *self.lock_with_number()?, caller, making(parent, name, new))
     }
 
@@ -291,7 +291,7 @@ impl Shard {
         }
     }
 
-    fn unlink(&self, caller: Caller<'_>, parent: u64, name: &[u8]) -> Result<Reply, Errno> {
+    fn unlink(&self, caller: Caller<'_>, parent: Ino, name: &[u8]) -> Result<Reply, Errno> {
         let mut gone = None;
         let reply = self.changing(caller, |state, time| {
             let (ino, record) = names::unlink(&state.tree, parent, name, time)?;
@@ -322,7 +322,7 @@ impl Shard {
         reply
     }
 
-    fn read_dir(&self, ino: u64, cookie: u64) -> Result<Reply, Errno> {
+    fn read_dir(&self, ino: Ino, cookie: u64) -> Result<Reply, Errno> {
         let state = self.lock();
         let (_, entries) = names::directory(&state.tree, ino)?;
         let (mut page, mut live, mut bytes) = (Vec::new(), Vec::new(), 0);
@@ -369,12 +369,12 @@ impl Shard {
         }
     }
 
-    fn inode_reply(&self, state: &State, ino: u64) -> Result<Reply, Errno> {
+    fn inode_reply(&self, state: &State, ino: Ino) -> Result<Reply, Errno> {
         Ok(Reply::Inode(self.inode(state, ino)?))
     }
 
     /// An inode as it is now: with one fragment the object has the size, the times and the space.
-    fn inode(&self, state: &State, ino: u64) -> Result<InodeReply, Errno> {
+    fn inode(&self, state: &State, ino: Ino) -> Result<InodeReply, Errno> {
         let inode = state.tree.get(ino).ok_or(Errno::STALE)?;
         let mut attr = inode.attr(ino);
         if inode.kind == FileKind::Regular && self.measures_itself() {
@@ -403,7 +403,7 @@ impl Shard {
 
 /// The change that makes an inode.
 fn making(
-    parent: u64,
+    parent: Ino,
     name: &[u8],
     new: &NewInode<'_>,
 ) -> impl FnOnce(&State, Time) -> Result<(Record, Outcome), Errno> {

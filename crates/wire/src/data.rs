@@ -26,11 +26,12 @@ pub mod types;
 pub use connection::Connection;
 pub use credential::Credential;
 pub use message::{Reply, Request};
+use model::Ino;
 pub use stream::Stream;
 pub use types::{Attr, Creator, DirEntry, FileKind, FileLock, LockKind, SetAttr, Time};
 
 /// The inode number of a namespace's root folder.
-pub const ROOT: u64 = 1;
+pub const ROOT: Ino = Ino(1);
 
 /// The longest payload of one frame, bytes: the largest read or write request that a Linux kernel sends through FUSE
 /// with default settings.

@@ -4,6 +4,7 @@
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 
+use model::Ino;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use wire::data::connection::encode;
@@ -16,8 +17,8 @@ use wire::data::{
 };
 
 /// One with a home shard, and of more than one byte.
-const INO: u64 = (1 << 48) + 300;
-const SECOND: u64 = 129;
+const INO: Ino = Ino((1 << 48) + 300);
+const SECOND: Ino = Ino(129);
 const SESSION: [u8; 16] = *b"sixteen bytes!!!";
 const FRAGMENT: u32 = 200;
 

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use client::{Client, Contents, Names};
+use model::Ino;
 use wire::control::VolumeKind;
 
 use crate::repairs::{flip_at, primary, seal, while_stopped};
@@ -13,17 +14,17 @@ use crate::support::{Cluster, pattern};
 const WRITTEN: usize = DAMAGES.len();
 
 /// Where the first bytes that node 1 has of a file are in it.
-fn own(client: &Client, ino: u64) -> u64 {
+fn own(client: &Client, ino: Ino) -> u64 {
     let is_there = |at: &u64| client.place(ino, *at, 1).is_some_and(|(fragment, _)| fragment == 1);
     (0..BYTES as u64).step_by(65536).find(is_there).unwrap()
 }
 
 /// A buffer with files that are damaged on node 1, which has lost its checksums, and whose mirror's node is stopped.
-fn in_doubt() -> (Cluster, Vec<u64>) {
+fn in_doubt() -> (Cluster, Vec<Ino>) {
     let mut cluster = Cluster::start_mirrored(VolumeKind::Directory, 3, 64 << 20);
     let client = cluster.client();
     let names = DAMAGES.iter().map(|(name, _)| *name).chain(["written"]).enumerate();
-    let inos: Vec<u64> = names.map(|(k, name)| write(&client, name, BYTES, k)).collect();
+    let inos: Vec<Ino> = names.map(|(k, name)| write(&client, name, BYTES, k)).collect();
     client.sync_metadata().unwrap();
     await_mirrors(&cluster);
     seal(&cluster);

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use client::{Client, Contents, Errno, Names, ROOT, RequestId::New, SetAttr};
+use model::Ino;
 
 use crate::sessions::cutting_relay;
 use crate::support::{Cluster, ME};
@@ -11,7 +12,7 @@ use crate::support::{Cluster, ME};
 const STRIPE: u64 = 65_536;
 
 /// Three files of four stripes.
-fn files(of: &Client) -> [u64; 3] {
+fn files(of: &Client) -> [Ino; 3] {
     [&b"kept"[..], b"cut off", b"gone"].map(|name| {
         let ino = of.create(New, ROOT, name, 0o644, &ME).unwrap().ino;
         of.write(ino, 0, &[1; 4 * STRIPE as usize]).unwrap();
@@ -21,7 +22,7 @@ fn files(of: &Client) -> [u64; 3] {
 }
 
 /// One file is written to, and one cut off and written to.
-fn change(by: &Client, kept: u64, cut_off: u64) {
+fn change(by: &Client, kept: Ino, cut_off: Ino) {
     by.open(kept, true).unwrap();
     by.write(kept, 0, &[2; 4 * STRIPE as usize]).unwrap();
     by.close(kept, true).unwrap();
@@ -34,7 +35,7 @@ fn change(by: &Client, kept: u64, cut_off: u64) {
 type Read = client::Result<(usize, [u8; 10])>;
 
 /// What is at the start of each stripe of the files.
-fn read(by: &Client, inos: [u64; 3]) -> Vec<[Read; 3]> {
+fn read(by: &Client, inos: [Ino; 3]) -> Vec<[Read; 3]> {
     let at = |ino, stripe| {
         let mut bytes = [9; 10];
         by.read(ino, stripe * STRIPE, &mut bytes).map(|len| (len, bytes))

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use client::{Client, Contents, Names, Operations, ROOT, RequestId::New, SetAttr};
+use model::Ino;
 use wire::data::dial::{Via, dial};
 use wire::data::hello::Claim;
 use wire::data::message::UNKNOWN_BYTES;
@@ -23,17 +24,17 @@ const SHORT: u64 = 10_000;
 /// Somebody may take so long to notice.
 const BOUND: Duration = Duration::from_secs(10);
 
-fn resize(client: &Client, ino: u64, size: u64) {
+fn resize(client: &Client, ino: Ino, size: u64) {
     client.setattr(New, ino, &SetAttr { size: Some(size), ..SetAttr::default() }).unwrap();
 }
 
-fn size(client: &Client, ino: u64) -> u64 {
+fn size(client: &Client, ino: Ino) -> u64 {
     client.getattr(ino).unwrap().size
 }
 
 /// A file, and its object on the node before the file was cut off.
 struct Cut {
-    ino: u64,
+    ino: Ino,
     object: PathBuf,
     before: Vec<u8>,
 }
@@ -44,7 +45,10 @@ impl Cut {
         let ino = client.create(New, ROOT, b"file", 0o644, &ME).unwrap().ino;
         client.write(ino, 0, &pattern(LONG as usize, 1)).unwrap();
         client.fsync(ino).unwrap();
-        let object = cluster.fragment(LOSER).join("objects/0").join(format!("{:02x}/{ino:016x}", ino & 0xff));
+        let object = cluster
+            .fragment(LOSER)
+            .join("objects/0")
+            .join(format!("{:02x}/{ino:016x}", ino.to_le_bytes()[0]));
         let before = fs::read(&object).unwrap();
         resize(client, ino, SHORT);
         client.close(ino, true).unwrap();
@@ -109,14 +113,14 @@ fn who_looks_at_many_files_sees_what_a_node_lost_of_them() {
 }
 
 /// Whether the home knows how long this file is, as it tells node `fragment`, which may be lost.
-fn is_settled(cluster: &Cluster, fragment: u32, ino: u64) -> bool {
+fn is_settled(cluster: &Cluster, fragment: u32, ino: Ino) -> bool {
     let claim = Claim { instance: "i1".into(), namespace: 0, fragment: 0, session: [7; 16] };
     let key = member();
     // It may be just starting.
     let Ok((mut connection, _)) = dial(&cluster.target.nodes[HOME], Via::Tcp, &key, &claim) else {
         return false;
     };
-    connection.send(1, &Request::ListMeant { fragment, after: ino - 1 }, &[]).unwrap();
+    connection.send(1, &Request::ListMeant { fragment, after: ino.before() }, &[]).unwrap();
     let Reply::Objects(meant) = connection.receive::<Reply>().unwrap().message else { panic!("no list") };
     meant.iter().all(|(other, length)| *other != ino || *length < UNKNOWN_BYTES)
 }
@@ -126,7 +130,7 @@ fn after_its_home_lost_power_a_file_needs_only_the_nodes_that_it_has_data_on() {
     let mut cluster = Cluster::start_with_grace(3, 200);
     cluster.target.grace_ms = 300;
     let client = cluster.client();
-    let inos: Vec<u64> = (0..12)
+    let inos: Vec<Ino> = (0..12)
         .map(|n| {
             let ino = client.create(New, ROOT, format!("f{n}").as_bytes(), 0o644, &ME).unwrap().ino;
             client.write(ino, 0, &pattern(SHORT as usize, n)).unwrap();
@@ -135,8 +139,8 @@ fn after_its_home_lost_power_a_file_needs_only_the_nodes_that_it_has_data_on() {
             ino
         })
         .collect();
-    let away = |ino: &u64| client.place(*ino, 0, 1).unwrap().0 != LOSER as u32;
-    let elsewhere: Vec<u64> = inos.iter().copied().filter(away).collect();
+    let away = |ino: &Ino| client.place(*ino, 0, 1).unwrap().0 != LOSER as u32;
+    let elsewhere: Vec<Ino> = inos.iter().copied().filter(away).collect();
     assert!(!elsewhere.is_empty() && elsewhere.len() < inos.len());
     drop(client);
     cluster.lose_power(HOME);
@@ -167,7 +171,10 @@ fn space_of_a_removed_file_that_a_node_brings_back_after_its_power_loss_is_freed
         client.write(ino, 0, &pattern(LONG as usize, n)).unwrap();
         client.fsync(ino).unwrap();
         client.close(ino, true).unwrap();
-        let object = cluster.fragment(LOSER).join("objects/0").join(format!("{:02x}/{ino:016x}", ino & 0xff));
+        let object = cluster
+            .fragment(LOSER)
+            .join("objects/0")
+            .join(format!("{:02x}/{ino:016x}", ino.to_le_bytes()[0]));
         let before = fs::read(&object).unwrap();
         let removed = Instant::now();
         client.unlink(New, ROOT, b"file").unwrap();

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use client::{Client, Contents, Names, ROOT, RequestId::New};
+use model::Ino;
 use wire::control::VolumeKind;
 use wire::data::message::AllocateMode;
 use wire::data::types::SetAttr;
@@ -95,12 +96,12 @@ fn restart(cluster: &mut Cluster, n: usize) {
     cluster.servers[n] = cluster.serve(n, &address);
 }
 
-fn make(client: &Client, name: &str) -> u64 {
+fn make(client: &Client, name: &str) -> Ino {
     client.create(New, ROOT, name.as_bytes(), 0o644, &ME).unwrap().ino
 }
 
 /// Changes of every kind, in an order that the seed says, some of them over each other.
-fn change(client: &Client, ino: u64, seed: u64) {
+fn change(client: &Client, ino: Ino, seed: u64) {
     for step in 0..60 {
         let random = (seed * 61 + step).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 17;
         let (offset, len) = (random % (900 * KIB), 1 + random / 7 % (200 * KIB));

@@ -1,13 +1,14 @@
 //! Changes of a file that succeed in part: its size is where what can be read ends.
 
 use client::{Client, Contents, Errno, Names, ROOT, RequestId::New};
+use model::Ino;
 
 use crate::support::{Cluster, ME, pattern};
 
 const STRIPE: u64 = 65_536;
 
 /// The first stripe of the file that lies on this fragment.
-fn stripe_on(client: &Client, ino: u64, fragment: u32) -> u64 {
+fn stripe_on(client: &Client, ino: Ino, fragment: u32) -> u64 {
     (0..3).find(|stripe| client.place(ino, stripe * STRIPE, 1).unwrap().0 == fragment).unwrap()
 }
 
@@ -17,7 +18,7 @@ fn restart(cluster: &mut Cluster, n: usize) {
 }
 
 #[track_caller]
-fn assert_ends_where_it_says(client: &Client, ino: u64) {
+fn assert_ends_where_it_says(client: &Client, ino: Ino) {
     let size = client.getattr(ino).unwrap().size;
     for at in (0..8).map(|stripe| (stripe * STRIPE).max(size)) {
         assert_eq!(client.read(ino, at, &mut [0; 100]), Ok(0), "the file has {size} bytes, and some at {at}");

@@ -6,10 +6,9 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use client::{Client, Contents, Names, ROOT, RequestId::New};
+use model::Ino;
 use rustix::io::Errno;
-use wire::control::VolumeKind;
-use wire::data::types::SetAttr;
-use wire::node::FsckSpec;
+use wire::{control::VolumeKind, data::types::SetAttr, node::FsckSpec};
 
 use crate::restored::{
     BYTES, DAMAGES, Damage, await_mirrors, cut_off, flip, mirror, read, remove, scrub, wait_until, write,
@@ -17,8 +16,8 @@ use crate::restored::{
 use crate::support::{Cluster, pattern};
 
 /// Where node `n`'s object of a file is.
-pub fn primary(cluster: &Cluster, n: usize, ino: u64) -> PathBuf {
-    cluster.fragment(n).join(format!("objects/0/{:02x}/{ino:016x}", ino & 0xff))
+pub fn primary(cluster: &Cluster, n: usize, ino: Ino) -> PathBuf {
+    cluster.fragment(n).join(format!("objects/0/{:02x}/{ino:016x}", ino.to_le_bytes()[0]))
 }
 
 /// Node `n` stops, `act` is done to its disk, and it is started again.
@@ -30,7 +29,7 @@ pub fn while_stopped(cluster: &mut Cluster, n: usize, act: impl FnOnce(&Cluster)
 }
 
 /// Two nodes that mirror each other, and these files, at rest on both.
-fn at_rest(names: &[&str]) -> (Cluster, Vec<u64>) {
+fn at_rest(names: &[&str]) -> (Cluster, Vec<Ino>) {
     let cluster = Cluster::start_mirrored(VolumeKind::Directory, 2, 64 << 20);
     let client = cluster.client();
     let inos = names.iter().enumerate().map(|(k, name)| write(&client, name, BYTES, k)).collect();
@@ -53,7 +52,7 @@ fn told(cluster: &Cluster, n: usize) -> (u64, u64) {
 }
 
 /// The first bytes of what node 0 has of a file, and where they are in it.
-fn on_first_node(client: &Client, ino: u64) -> client::Result<(u64, Vec<u8>)> {
+fn on_first_node(client: &Client, ino: Ino) -> client::Result<(u64, Vec<u8>)> {
     let is_there = |at: &u64| client.place(ino, *at, 1).is_some_and(|(fragment, _)| fragment == 0);
     let at = (0..BYTES as u64).step_by(65536).find(is_there).unwrap();
     let mut bytes = vec![0; 8192];
@@ -276,7 +275,7 @@ fn where_nobody_can_tell_which_copy_is_good_neither_is_put_over_the_other() {
     wait_until("status says that the mirror is not whole, and why", is_named);
     for ino in &inos[..2] {
         let status = scrub(&cluster, 0);
-        let named: Vec<u64> = status.damaged.iter().chain(&status.unverified).map(|one| one.ino).collect();
+        let named: Vec<Ino> = status.damaged.iter().chain(&status.unverified).map(|one| one.ino).collect();
         assert!(named.contains(ino), "{named:?}");
     }
     assert_eq!(on_first_node(&cluster.client(), inos[1]), Err(Errno::IO));
@@ -301,7 +300,7 @@ fn copies_that_are_damaged_in_different_places_repair_each_other_and_no_damage_i
         cut_off(&primary(cluster, 0, inos[1]));
         remove(&mirror(cluster, 0, inos[1]));
     });
-    let named = |n| -> Vec<u64> { scrub(&cluster, n).damaged.iter().map(|one| one.ino).collect() };
+    let named = |n| -> Vec<Ino> { scrub(&cluster, n).damaged.iter().map(|one| one.ino).collect() };
     wait_until("node 0 is served", || !cluster.servers[0].fragments()[0].starting);
     wait_until("the mirror's object is gone, and only that is wrong there", || named(1) == [inos[1]]);
     for _ in 0..2 {

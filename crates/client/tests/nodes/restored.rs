@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use client::{Client, Contents, Names, ROOT, RequestId::New};
+use model::Ino;
 use rustix::io::Errno;
 use wire::control::VolumeKind;
 use wire::data::message::Change;
@@ -48,14 +49,14 @@ pub fn scrub(cluster: &Cluster, n: usize) -> ScrubStatus {
     status()
 }
 
-pub fn write(client: &Client, name: &str, len: usize, seed: usize) -> u64 {
+pub fn write(client: &Client, name: &str, len: usize, seed: usize) -> Ino {
     let ino = client.create(New, ROOT, name.as_bytes(), 0o644, &ME).unwrap().ino;
     client.write(ino, 0, &pattern(len, seed)).unwrap();
     client.close(ino, true).unwrap();
     ino
 }
 
-pub fn read(client: &Client, ino: u64, len: usize) -> client::Result<Vec<u8>> {
+pub fn read(client: &Client, ino: Ino, len: usize) -> client::Result<Vec<u8>> {
     let mut bytes = vec![0; len];
     let mut done = 0;
     while done < len {
@@ -69,9 +70,9 @@ pub fn read(client: &Client, ino: u64, len: usize) -> client::Result<Vec<u8>> {
 }
 
 /// Where node `n`'s object of a file is in its mirror.
-pub fn mirror(cluster: &Cluster, n: usize, ino: u64) -> PathBuf {
+pub fn mirror(cluster: &Cluster, n: usize, ino: Ino) -> PathBuf {
     let keeper = cluster.fragment((n + 1) % cluster.servers.len());
-    keeper.join(format!("mirror/0/{:02x}/{ino:016x}", ino & 0xff))
+    keeper.join(format!("mirror/0/{:02x}/{ino:016x}", ino.to_le_bytes()[0]))
 }
 
 pub fn remove(object: &Path) {
@@ -102,7 +103,7 @@ pub const DAMAGES: [Damage; 4] =
     [("removed", remove), ("cut-off", cut_off), ("zeros", put_zeros_at_the_end), ("flipped", flip)];
 
 /// Node `n` is lost, after damage to these objects of its mirror, and replaced.
-fn lose(cluster: &mut Cluster, n: usize, stopped: bool, (bad, young): (&[u64; 4], u64)) {
+fn lose(cluster: &mut Cluster, n: usize, stopped: bool, (bad, young): (&[Ino; 4], Ino)) {
     let (keeper, spec) = ((n + 1) % 3, cluster.spec(n));
     let spec = FragmentSpec { capacity_bytes: 64 << 20, mirrored: true, ..spec };
     cluster.servers[n].shutdown();
@@ -124,8 +125,8 @@ fn lose(cluster: &mut Cluster, n: usize, stopped: bool, (bad, young): (&[u64; 4]
 fn assert_restored(
     cluster: &Cluster,
     (n, stopped): (usize, bool),
-    good: &[u64],
-    (bad, young): (&[u64; 4], u64),
+    good: &[Ino],
+    (bad, young): (&[Ino; 4], Ino),
 ) {
     let what = format!("node {n}, its mirror's stopped: {stopped}");
     let client = cluster.client();
@@ -152,7 +153,7 @@ fn loses(n: usize, stopped: bool) {
     let mut cluster = Cluster::start_mirrored(VolumeKind::Directory, 3, 64 << 20);
     let (keeper, what) = ((n + 1) % 3, format!("node {n}, its mirror's stopped: {stopped}"));
     let client = cluster.client();
-    let good: Vec<u64> = (0..4).map(|k| write(&client, &format!("good-{k}"), BYTES, k)).collect();
+    let good: Vec<Ino> = (0..4).map(|k| write(&client, &format!("good-{k}"), BYTES, k)).collect();
     let bad = DAMAGES.map(|(name, _)| write(&client, name, BYTES, 9));
     client.sync_metadata().unwrap();
     await_mirrors(&cluster);
@@ -222,8 +223,10 @@ fn what_an_old_copy_of_a_nodes_folder_has_is_put_over_nothing_newer() {
         [changed, new].iter().for_each(|ino| client.fsync(*ino).unwrap());
         client.sync_metadata().unwrap();
         await_mirrors(&cluster);
-        let objects = |cluster: &Cluster, ino| -> Vec<Option<Vec<u8>>> {
-            let own = |part| cluster.fragment(part).join(format!("objects/0/{:02x}/{ino:016x}", ino & 0xff));
+        let objects = |cluster: &Cluster, ino: Ino| -> Vec<Option<Vec<u8>>> {
+            let own = |part| {
+                cluster.fragment(part).join(format!("objects/0/{:02x}/{ino:016x}", ino.to_le_bytes()[0]))
+            };
             let paths = (0..3).flat_map(|part| [own(part), mirror(cluster, part, ino)]);
             paths.map(|path| fs::read(path).ok()).collect()
         };

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use client::{Client, Contents, Names, ROOT, RequestId::New};
+use model::Ino;
 use store::Server;
 use wire::control::VolumeKind;
 use wire::data::dial::{Via, dial};
@@ -53,13 +54,14 @@ fn bytes(path: &Path) -> Vec<u8> {
 }
 
 /// Node `n`'s object of a file, and what the next node has of it.
-fn both(cluster: &Cluster, n: usize, ino: u64) -> [PathBuf; 2] {
-    let (object, next) = (format!("0/{:02x}/{ino:016x}", ino & 0xff), (n + 1) % cluster.servers.len());
+fn both(cluster: &Cluster, n: usize, ino: Ino) -> [PathBuf; 2] {
+    let (object, next) =
+        (format!("0/{:02x}/{ino:016x}", ino.to_le_bytes()[0]), (n + 1) % cluster.servers.len());
     let (own, mirror) = (cluster.fragment(n).join("objects"), cluster.fragment(next).join("mirror"));
     [own.join(&object), mirror.join(&object)]
 }
 
-fn write(client: &Client, ino: u64, seed: usize) {
+fn write(client: &Client, ino: Ino, seed: usize) {
     client.write(ino, 0, &pattern(BYTES, seed)).unwrap();
     client.fsync(ino).unwrap();
 }
@@ -72,7 +74,7 @@ fn ask(address: &StorageAddress, n: usize) -> Result<(), HelloError> {
 }
 
 /// All that belongs to the successors is as they have it.
-fn assert_untouched(cluster: &Cluster, ino: u64, what: &str) {
+fn assert_untouched(cluster: &Cluster, ino: Ino, what: &str) {
     for part in 0..3 {
         let [own, mirror] = both(cluster, part, ino).map(|object| bytes(&object));
         assert!(own == mirror && !own.is_empty(), "{what}: the mirror of part {part} is its successor's");
@@ -83,7 +85,7 @@ fn assert_untouched(cluster: &Cluster, ino: u64, what: &str) {
 }
 
 /// A buffer of which node `n` was given up, with a file that was changed since, where the node has what it had.
-fn given_up(n: usize) -> (Cluster, u64, PathBuf) {
+fn given_up(n: usize) -> (Cluster, Ino, PathBuf) {
     let mut cluster = Cluster::start_mirrored(VolumeKind::Directory, 3, 64 << 20);
     let client = cluster.client();
     let ino = client.create(New, ROOT, b"file", 0o644, &ME).unwrap().ino;

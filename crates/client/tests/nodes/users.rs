@@ -1,6 +1,7 @@
 //! Clients that work for users, and what only a credential lets nobody do.
 
 use client::{Client, ConnectError, Contents, Names, RequestId::New};
+use model::Ino;
 use rustix::io::Errno;
 use wire::data::connection::encode;
 use wire::data::credential::{Capability, Credential, Grant, Holder, Identity, User};
@@ -48,7 +49,7 @@ fn failed(errno: Errno) -> Reply {
 }
 
 /// A file of ours on all three nodes, in a folder that everybody may search.
-fn with_a_file(mode: u32) -> (Cluster, Client, u64, Vec<u8>) {
+fn with_a_file(mode: u32) -> (Cluster, Client, Ino, Vec<u8>) {
     let cluster = Cluster::start(3, 16 << 20);
     let client = cluster.client();
     client.setattr(New, ROOT, &SetAttr { mode: Some(0o1777), ..SetAttr::default() }).unwrap();
@@ -137,8 +138,8 @@ fn who_only_has_a_credential_is_no_storage_node() {
             Request::Destroy { ino },
             Request::DestroyForGood { inos: vec![ino] },
             Request::Resize { ino, size: 0 },
-            Request::ListObjects { after: 0 },
-            Request::ListMeant { fragment: 1, after: 0 },
+            Request::ListObjects { after: Ino(0) },
+            Request::ListMeant { fragment: 1, after: Ino(0) },
         ] {
             assert_eq!(ask(&mut connection, &request), failed(Errno::PERM), "{request:?}");
         }

@@ -1,5 +1,6 @@
 //! What is served, lost, or not known of a buffer's parts.
 
+use model::Ino;
 use model::directive::Behaviour;
 use model::phase::{AccessMode, Redundancy};
 use wire::control::VolumeKind;
@@ -71,7 +72,7 @@ fn what_is_refused_or_gone_is_told_apart_from_what_only_takes_its_time() {
 fn a_part_that_lost_objects_or_has_no_mirror_as_it_should_is_not_whole() {
     let whole = |fragment| are_whole(&instance(), &[view(vec![fragment])]);
     assert!(whole(fragment()) && !whole(FragmentStatus { starting: true, ..fragment() }));
-    let lost = FragmentStatus { lost: vec![(0, 7)], ..fragment() };
+    let lost = FragmentStatus { lost: vec![(0, Ino(7))], ..fragment() };
     assert_eq!(seen(&view(vec![lost.clone()])).0, Some(false));
     assert!(!whole(lost));
     let behaviour = Behaviour { redundancy: Redundancy::Mirror, ..Behaviour::default() };

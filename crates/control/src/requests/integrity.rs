@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use axum::Json;
 use axum::extract::{Path, State};
 use daemon::error::user;
+use model::Ino;
 use server::Refusal;
 use server::{Body, Caller};
 use wire::control::{ApiError, ErrorCode};
@@ -134,7 +135,7 @@ async fn name<S: Site>(handler: &Handler<S>, instance: &Instance, damaged: &mut 
     if damaged.is_empty() {
         return;
     }
-    let inos: Vec<(u32, u64)> = damaged.iter().map(|damage| (damage.namespace, damage.ino)).collect();
+    let inos: Vec<(u32, Ino)> = damaged.iter().map(|damage| (damage.namespace, damage.ino)).collect();
     for node in &instance.nodes {
         let Ok(paths) = handler.app.site.paths(node, &instance.id, &inos).await else { continue };
         for (damage, path) in damaged.iter_mut().zip(paths) {

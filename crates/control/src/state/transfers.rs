@@ -18,6 +18,7 @@ mod scope;
 
 use std::path::PathBuf;
 
+use model::Ino;
 use model::buffer::BufferRef;
 use model::directive::BufferRoot;
 use model::phase::{AccessMode, Direction, StageKind, StageState};
@@ -90,7 +91,7 @@ pub(crate) enum Origin {
         /// The file's size, as far as who asked knows.
         size_hint: Option<u64>,
         /// The inode that a stage-out was asked for, as far as who asked knows.
-        ino: Option<u64>,
+        ino: Option<Ino>,
     },
 }
 
@@ -135,7 +136,7 @@ impl Transfer {
     }
 
     /// The inode that a stage-out was asked for, as far as who asked knows.
-    pub(crate) fn source_ino(&self) -> Option<u64> {
+    pub(crate) fn source_ino(&self) -> Option<Ino> {
         match self.origin {
             Origin::OnDemand { ino, .. } if self.direction == Direction::Out => ino,
             _ => None,

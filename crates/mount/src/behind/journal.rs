@@ -9,6 +9,7 @@ use std::io::{self, IoSlice, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 
+use model::Ino;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 /// The length in a record that says that the inode's writes were sent.
@@ -38,7 +39,7 @@ pub struct Journal {
 }
 
 /// A write that was held: inode, offset and bytes.
-pub type Held = (u64, u64, Vec<u8>);
+pub type Held = (Ino, u64, Vec<u8>);
 
 impl Journal {
     /// An empty journal.
@@ -65,7 +66,7 @@ impl Journal {
         while let Ok((head, after)) = Head::read_from_prefix(rest) {
             rest = after;
             if head.len == SENT {
-                held.retain(|(ino, _, _)| *ino != head.ino);
+                held.retain(|(ino, _, _)| u64::from(*ino) != head.ino);
                 continue;
             }
             let Some((bytes, after)) =
@@ -73,10 +74,10 @@ impl Journal {
             else {
                 break;
             };
-            held.push((head.ino, head.offset, bytes.to_vec()));
+            held.push((head.ino.into(), head.offset, bytes.to_vec()));
             rest = after;
         }
-        held.retain(|(ino, _, _)| *ino != NOBODY);
+        held.retain(|(ino, _, _)| u64::from(*ino) != NOBODY);
         let mut journal = Journal::create(&path.with_extension("new"))?;
         for (ino, offset, bytes) in &held {
             journal.hold(*ino, *offset, bytes)?;
@@ -89,8 +90,8 @@ impl Journal {
     ///
     /// # Errors
     /// What the file system says; the write is not noted then.
-    pub fn hold(&mut self, ino: u64, offset: u64, bytes: &[u8]) -> io::Result<()> {
-        self.append(Head { ino, offset, len: bytes.len() as u64 }, bytes)?;
+    pub fn hold(&mut self, ino: Ino, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        self.append(Head { ino: ino.into(), offset, len: bytes.len() as u64 }, bytes)?;
         self.held += bytes.len();
         Ok(())
     }
@@ -106,10 +107,13 @@ impl Journal {
     }
 
     /// Notes that all of the inode's writes, `bytes` of them, were sent.
-    pub fn sent(&mut self, ino: u64, bytes: usize) {
+    pub fn sent(&mut self, ino: Ino, bytes: usize) {
         self.held -= bytes;
-        let noted =
-            if self.held == 0 { self.empty() } else { self.append(Head { ino, offset: 0, len: SENT }, &[]) };
+        let noted = if self.held == 0 {
+            self.empty()
+        } else {
+            self.append(Head { ino: ino.into(), offset: 0, len: SENT }, &[])
+        };
         if let Err(error) = noted {
             // A successor must not send it once more: others may have written there since.
             let struck = self.strike(ino);
@@ -119,12 +123,12 @@ impl Journal {
     }
 
     /// Makes the inode's records nobody's, where they are: that takes no room.
-    fn strike(&self, ino: u64) -> io::Result<()> {
+    fn strike(&self, ino: Ino) -> io::Result<()> {
         let mut at = 0;
         while at < self.file_bytes {
             let mut head = Head { ino: 0, offset: 0, len: 0 };
             self.file.read_exact_at(head.as_mut_bytes(), at)?;
-            if head.ino == ino {
+            if Ino::from(head.ino) == ino {
                 self.file.write_all_at(Head { ino: NOBODY, ..head }.as_bytes(), at)?;
             }
             at += size_of::<Head>() as u64 + if head.len == SENT { 0 } else { head.len };
@@ -169,17 +173,17 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("held");
         let mut journal = Journal::create(&path).unwrap();
-        journal.hold(7, 100, b"gone").unwrap();
-        journal.hold(8, 5, b"kept").unwrap();
-        journal.sent(7, 4);
-        journal.hold(7, 200, b"again").unwrap();
+        journal.hold(Ino(7), 100, b"gone").unwrap();
+        journal.hold(Ino(8), 5, b"kept").unwrap();
+        journal.sent(Ino(7), 4);
+        journal.hold(Ino(7), 200, b"again").unwrap();
         assert_eq!(journal.held(), 9);
-        let expected = vec![(8, 5, b"kept".to_vec()), (7, 200, b"again".to_vec())];
+        let expected = vec![(Ino(8), 5, b"kept".to_vec()), (Ino(7), 200, b"again".to_vec())];
         assert_eq!(Journal::open(&path).unwrap().1, expected);
         let (mut journal, held) = Journal::open(&path).unwrap();
         assert_eq!(held, expected, "also a successor's successor");
-        journal.sent(8, 4);
-        journal.sent(7, 5);
+        journal.sent(Ino(8), 4);
+        journal.sent(Ino(7), 5);
         assert_eq!(std::fs::metadata(&path).unwrap().len(), 0);
         assert_eq!(Journal::open(&path).unwrap().1, []);
     }
@@ -189,12 +193,15 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("held");
         let mut journal = Journal::create(&path).unwrap();
-        journal.hold(7, 0, b"sent").unwrap();
-        journal.hold(8, 5, b"kept").unwrap();
-        journal.hold(7, 9, b"sent, too").unwrap();
-        journal.strike(7).unwrap();
-        journal.hold(7, 200, b"again").unwrap();
-        assert_eq!(Journal::open(&path).unwrap().1, [(8, 5, b"kept".to_vec()), (7, 200, b"again".to_vec())]);
+        journal.hold(Ino(7), 0, b"sent").unwrap();
+        journal.hold(Ino(8), 5, b"kept").unwrap();
+        journal.hold(Ino(7), 9, b"sent, too").unwrap();
+        journal.strike(Ino(7)).unwrap();
+        journal.hold(Ino(7), 200, b"again").unwrap();
+        assert_eq!(
+            Journal::open(&path).unwrap().1,
+            [(Ino(8), 5, b"kept".to_vec()), (Ino(7), 200, b"again".to_vec())]
+        );
     }
 
     #[test]
@@ -202,10 +209,10 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("held");
         let mut journal = Journal::create(&path).unwrap();
-        journal.hold(7, 0, b"whole").unwrap();
-        journal.hold(7, 5, b"cut off").unwrap();
+        journal.hold(Ino(7), 0, b"whole").unwrap();
+        journal.hold(Ino(7), 5, b"cut off").unwrap();
         let len = std::fs::metadata(&path).unwrap().len();
         OpenOptions::new().write(true).open(&path).unwrap().set_len(len - 1).unwrap();
-        assert_eq!(Journal::open(&path).unwrap().1, [(7, 0, b"whole".to_vec())]);
+        assert_eq!(Journal::open(&path).unwrap().1, [(Ino(7), 0, b"whole".to_vec())]);
     }
 }

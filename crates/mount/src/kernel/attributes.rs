@@ -6,6 +6,7 @@ use client::{Attr, Errno, FileKind, Names as _, Result, SetAttr, Time};
 use fuse::abi::{self, AttrOut, EntryOut, SetAttrIn, set_attr};
 use fuse::reply::Reply;
 use fuse::request::Request;
+use model::Ino;
 use rustix::fs::{FileType, XattrFlags};
 use wire::data::message::XattrMode;
 
@@ -14,11 +15,11 @@ use super::{Kernel, REQUEST_BYTES_MAX};
 
 impl Kernel {
     pub(super) fn set_attr(&self, request: &Request<'_>, set: &SetAttrIn, reply: Reply) {
-        self.attr(self.contents.set_attr(id_of(request), request.ino(), &wanted(set)), reply);
+        self.attr(self.contents.set_attr(id_of(request), Ino::from(request.ino()), &wanted(set)), reply);
     }
 
     /// Names of extended attributes, each ended by a zero.
-    pub(super) fn list_xattr(&self, ino: u64) -> Result<Vec<u8>> {
+    pub(super) fn list_xattr(&self, ino: Ino) -> Result<Vec<u8>> {
         let names = self.namespace.client().listxattr(ino)?;
         Ok(names.into_iter().flat_map(|name| name.into_iter().chain([0])).collect())
     }
@@ -51,7 +52,7 @@ pub(super) fn xattr_mode(flags: u32, kill_sgid: bool) -> XattrMode {
 /// An inode behind a name. Inode numbers are never used again, so that their generation is always 0.
 pub(super) fn entry_out(attr: &Attr, cache_for: Duration) -> EntryOut {
     EntryOut {
-        nodeid: attr.ino,
+        nodeid: attr.ino.into(),
         generation: 0,
         entry_valid: cache_for.as_secs(),
         attr_valid: cache_for.as_secs(),
@@ -87,7 +88,7 @@ pub(super) fn mode_of(attr: &Attr) -> u32 {
 
 fn kernel_attr(attr: &Attr) -> abi::Attr {
     abi::Attr {
-        ino: attr.ino,
+        ino: attr.ino.into(),
         size: attr.size,
         blocks: attr.blocks,
         atime: attr.atime.seconds.cast_unsigned(),
@@ -141,7 +142,7 @@ mod tests {
             Time { seconds: 1_700_000_000, nanos: 999_999_999 },
         ] {
             let attr = Attr {
-                ino: 1,
+                ino: Ino(1),
                 kind: FileKind::Regular,
                 mode: 0o644,
                 nlink: 1,

@@ -18,6 +18,7 @@ use fuse::notify::Notifier;
 use fuse::reply::Reply;
 use fuse::request::Request;
 use fuse::session::BACKGROUND_MAX;
+use model::Ino;
 use wire::data::message::AllocateMode;
 
 use super::done;
@@ -61,7 +62,7 @@ pub(super) struct Contents {
 /// A change that others see as under way, until it is dropped.
 struct Change {
     contents: Arc<Contents>,
-    ino: u64,
+    ino: Ino,
     range: Range<u64>,
     number: u64,
 }
@@ -72,7 +73,7 @@ impl Contents {
         Contents { namespace, pages, notifier, dropping, refused: Refused::default() }
     }
 
-    pub(super) fn read(&self, ino: u64, read: ReadIn, reply: Reply) {
+    pub(super) fn read(&self, ino: Ino, read: ReadIn, reply: Reply) {
         if read.read_flags & READ_LOCKOWNER != 0 {
             return self.answer(ino, &read, reply);
         }
@@ -82,7 +83,7 @@ impl Contents {
         }
     }
 
-    fn answer(&self, ino: u64, read: &ReadIn, reply: Reply) {
+    fn answer(&self, ino: Ino, read: &ReadIn, reply: Reply) {
         READ_BUFFER.with_borrow_mut(|buffer| {
             let size = read.size as usize;
             if buffer.len() < size {
@@ -101,7 +102,7 @@ impl Contents {
     }
 
     pub(super) fn write(self: &Arc<Self>, request: &Request<'_>, write: WriteIn, bytes: &[u8], reply: Reply) {
-        let (id, ino) = (request.unique(), request.ino());
+        let (id, ino) = (request.unique(), Ino::from(request.ino()));
         if write.write_flags & WRITE_CACHE != 0 {
             // The kernel keeps the order of its own pages, and may wait for this one before it drops any.
             return self.finish(id, ino, &write, &self.pages.contents(ino, write.offset, bytes), reply);
@@ -132,20 +133,20 @@ impl Contents {
         }
     }
 
-    fn finish(&self, id: u64, ino: u64, write: &WriteIn, bytes: &[u8], reply: Reply) {
+    fn finish(&self, id: u64, ino: Ino, write: &WriteIn, bytes: &[u8], reply: Reply) {
         match self.store(id, ino, write, bytes) {
             Ok(()) => reply.written(write.size),
             Err(errno) => {
                 if write.write_flags & WRITE_CACHE != 0 {
                     self.refused.count();
-                    tracing::error!(ino, %errno, "what a mapping stored cannot be written back");
+                    tracing::error!(%ino, %errno, "what a mapping stored cannot be written back");
                 }
                 reply.error(errno);
             }
         }
     }
 
-    fn store(&self, id: u64, ino: u64, write: &WriteIn, bytes: &[u8]) -> Result<()> {
+    fn store(&self, id: u64, ino: Ino, write: &WriteIn, bytes: &[u8]) -> Result<()> {
         if write.write_flags & WRITE_KILL_SUIDGID != 0 {
             // The kernel's numbers are even: the next is free for this change.
             self.drop_privileges(id + 1, ino)?;
@@ -165,19 +166,19 @@ impl Contents {
 
     /// A write by an unprivileged user clears set-user-id and set-group-id. The answer to a write cannot say so: the
     /// kernel would go on telling the mode that it knows.
-    fn drop_privileges(&self, id: u64, ino: u64) -> Result<()> {
+    fn drop_privileges(&self, id: u64, ino: Ino) -> Result<()> {
         if self.namespace.client().mode(ino)? & 0o6000 != 0 {
             let set = SetAttr { drop_privileges: true, ..SetAttr::default() };
             self.namespace.setattr(RequestId::Given(id), ino, &set)?;
-            if let Err(error) = self.notifier.inode_changed(ino, ATTRIBUTES_ONLY, 0) {
-                tracing::warn!(ino, %error, "the kernel may tell a mode for a while that a write has changed");
+            if let Err(error) = self.notifier.inode_changed(ino.into(), ATTRIBUTES_ONLY, 0) {
+                tracing::warn!(%ino, %error, "the kernel may tell a mode for a while that a write has changed");
             }
         }
         Ok(())
     }
 
     pub(super) fn allocate(self: &Arc<Self>, request: &Request<'_>, range: AllocateIn, reply: Reply) {
-        let (id, ino) = (request.unique(), request.ino());
+        let (id, ino) = (request.unique(), Ino::from(request.ino()));
         let modes = match allocate_modes(range.mode) {
             Ok(modes) => modes,
             Err(errno) => return reply.error(errno),
@@ -207,7 +208,7 @@ impl Contents {
     }
 
     /// Changes attributes. Who makes a file longer makes no contents of what mappings stored beyond its end.
-    pub(super) fn set_attr(&self, id: RequestId, ino: u64, set: &SetAttr) -> Result<Attr> {
+    pub(super) fn set_attr(&self, id: RequestId, ino: Ino, set: &SetAttr) -> Result<Attr> {
         let former_end = set.size.and_then(|size| self.end_before(ino, size));
         let attr = self.namespace.setattr(id, ino, set)?;
         if let Some(end) = former_end {
@@ -217,7 +218,7 @@ impl Contents {
     }
 
     /// Where the file ends before `offset`, in a page that the kernel may have.
-    fn end_before(&self, ino: u64, offset: u64) -> Option<u64> {
+    fn end_before(&self, ino: Ino, offset: u64) -> Option<u64> {
         if self.pages.end(ino) == End::Unknown {
             // If it cannot be told, the change that asks will fail as well.
             self.pages.ends_at(ino, self.namespace.getattr(ino).ok()?.size);
@@ -231,19 +232,19 @@ impl Contents {
     /// Has the kernel drop all pages and attributes that it has of files.
     pub(super) fn drop_all(&self) {
         for ino in self.pages.forget() {
-            if let Err(error) = self.notifier.inode_changed(ino, 0, 0) {
-                tracing::warn!(ino, %error, "the kernel does not drop pages that a storage node has lost");
+            if let Err(error) = self.notifier.inode_changed(ino.into(), 0, 0) {
+                tracing::warn!(%ino, %error, "the kernel does not drop pages that a storage node has lost");
             }
         }
     }
 
     /// A change that makes the file longer where it goes beyond the end.
-    fn begin_growing(self: &Arc<Self>, ino: u64, offset: u64, len: u64) -> (Change, Step) {
+    fn begin_growing(self: &Arc<Self>, ino: Ino, offset: u64, len: u64) -> (Change, Step) {
         let start = self.end_before(ino, offset).unwrap_or(offset);
         self.begin(ino, start, len.saturating_add(offset - start))
     }
 
-    fn begin(self: &Arc<Self>, ino: u64, offset: u64, len: u64) -> (Change, Step) {
+    fn begin(self: &Arc<Self>, ino: Ino, offset: u64, len: u64) -> (Change, Step) {
         let range = pages_of(offset, len);
         let (number, step) = self.pages.begin(ino, range.clone());
         (Change { contents: Arc::clone(self), ino, range, number }, step)
@@ -256,7 +257,7 @@ impl Change {
     fn once_dropped(self, reply: Reply, make: impl FnOnce(&Contents, Reply) + Send + 'static) {
         let Some(place) = self.contents.dropping.enter() else {
             tracing::warn!(
-                ino = self.ino,
+                ino = %self.ino,
                 "too many writes at once wait for pages of mappings to be written back"
             );
             return reply.error(Errno::BUSY);
@@ -278,8 +279,10 @@ impl Change {
         let len =
             if self.range.end > i64::MAX.cast_unsigned() { 0 } else { self.range.end - self.range.start };
         loop {
-            if let Err(error) = self.contents.notifier.inode_changed(self.ino, offset, len.cast_signed()) {
-                tracing::warn!(ino = self.ino, %error, "the kernel does not drop pages");
+            if let Err(error) =
+                self.contents.notifier.inode_changed(self.ino.into(), offset, len.cast_signed())
+            {
+                tracing::warn!(ino = %self.ino, %error, "the kernel does not drop pages");
             }
             if self.contents.pages.dropped(self.ino, self.number) == Step::Change {
                 return;

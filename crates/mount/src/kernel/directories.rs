@@ -4,6 +4,7 @@ use client::{Attr, ROOT, Result};
 use fuse::abi::{OpenOut, ReadIn};
 use fuse::listing::Listing;
 use fuse::reply::Reply;
+use model::Ino;
 
 use super::{Kernel, attributes};
 
@@ -16,21 +17,26 @@ impl Kernel {
         reply.opened(&OpenOut { fh: self.namespace.client().handle(), ..OpenOut::default() });
     }
 
-    pub(super) fn read_directory(&self, ino: u64, read: &ReadIn, reply: Reply) {
+    pub(super) fn read_directory(&self, ino: Ino, read: &ReadIn, reply: Reply) {
         let mut listing = Listing::new(read.size);
         let listed = self.list(ino, read.offset, |cookie, name, attr, _| {
-            listing.add(attr.ino, cookie, name, attributes::mode_of(attr))
+            listing.add(attr.ino.into(), cookie, name, attributes::mode_of(attr))
         });
         answer(listed, &listing, reply);
     }
 
-    pub(super) fn read_directory_plus(&self, ino: u64, read: &ReadIn, reply: Reply) {
+    pub(super) fn read_directory_plus(&self, ino: Ino, read: &ReadIn, reply: Reply) {
         let cache_for = self.cache_for();
         let mut listing = Listing::new(read.size);
         let listed = self.list(ino, read.offset, |cookie, name, attr, is_known| {
             if !is_known {
                 // To tell names, nobody waits for the nodes that know a file's size.
-                return listing.add_without_attributes(attr.ino, cookie, name, attributes::mode_of(attr));
+                return listing.add_without_attributes(
+                    attr.ino.into(),
+                    cookie,
+                    name,
+                    attributes::mode_of(attr),
+                );
             }
             listing.add_with_attributes(&attributes::entry_out(attr, cache_for), cookie, name)
         });
@@ -41,7 +47,7 @@ impl Kernel {
     /// fit.
     fn list(
         &self,
-        ino: u64,
+        ino: Ino,
         offset: u64,
         mut add: impl FnMut(u64, &[u8], &Attr, bool) -> bool,
     ) -> Result<()> {

@@ -11,12 +11,13 @@ use fuse::abi::{CreateIn, FlushIn, OpenIn, OpenOut, RELEASE_FLOCK_UNLOCK, Releas
 use fuse::backing::BackingId;
 use fuse::reply::Reply;
 use fuse::request::Request;
+use model::Ino;
 use rustix::fs::OFlags;
 
 use super::names::{creator, id_of};
 use super::pages::Joined;
 use super::{Kernel, attributes, done};
-use crate::ledger::book::Record;
+use crate::ledger::record::Record;
 use crate::namespace::Seek;
 
 /// A handle whose reads and writes come to us.
@@ -44,9 +45,14 @@ impl Kernel {
         if let Some(before) = self.done_before(request) {
             return reply.opened(&self.handle(before.backing_id, false));
         }
-        match self.namespace.client().open(request.ino(), writes(open.flags)) {
+        match self.namespace.client().open(Ino::from(request.ino()), writes(open.flags)) {
             Ok(mode) => {
-                reply.opened(&self.handle_on(request, (request.ino(), mode), writes(open.flags), None));
+                reply.opened(&self.handle_on(
+                    request,
+                    (Ino::from(request.ino()), mode),
+                    writes(open.flags),
+                    None,
+                ));
             }
             Err(errno) => reply.error(errno),
         }
@@ -63,9 +69,10 @@ impl Kernel {
 
     fn create_file(&self, request: &Request<'_>, create: &CreateIn, name: &[u8]) -> Result<(Attr, OpenOut)> {
         if let Some(before) = self.done_before(request) {
-            return Ok((self.namespace.getattr(before.ino)?, self.handle(before.backing_id, false)));
+            return Ok((self.namespace.getattr(before.ino())?, self.handle(before.backing_id, false)));
         }
-        let (parent, mode, creator) = (request.ino(), create.mode & 0o7777, creator(request, create.umask));
+        let (parent, mode, creator) =
+            (Ino::from(request.ino()), create.mode & 0o7777, creator(request, create.umask));
         let (id, client) = (id_of(request), self.namespace.client());
         let made = if self.passthrough.usable() && may_begin_to_pass(mode) {
             client.create_with_object(id, parent, name, mode, &creator)
@@ -85,7 +92,7 @@ impl Kernel {
         if self.done_before(request).is_some() {
             return reply.done();
         }
-        let (ino, write, way) = (request.ino(), writes(release.flags), way_of(release.fh));
+        let (ino, write, way) = (Ino::from(request.ino()), writes(release.flags), way_of(release.fh));
         let (passed, noted) = (way == PASSED_THROUGH, way != DIRECT);
         let unlocked = if release.release_flags & RELEASE_FLOCK_UNLOCK != 0 {
             self.release_flock(ino, release.lock_owner, release.fh)
@@ -109,7 +116,7 @@ impl Kernel {
         if request.is_resent() { self.ledger.done(request.unique()) } else { None }
     }
 
-    pub(super) fn flush(&self, ino: u64, flush: &FlushIn, reply: Reply) {
+    pub(super) fn flush(&self, ino: Ino, flush: &FlushIn, reply: Reply) {
         if !self.namespace.client().sharing().owns_contents() {
             let flushed = self.namespace.flush(ino, number_of(flush.fh));
             // Whatever came of that, locks do not stay.
@@ -119,7 +126,7 @@ impl Kernel {
         reply.error(Errno::NOSYS);
     }
 
-    pub(super) fn seek(&self, ino: u64, seek: &SeekIn, reply: Reply) {
+    pub(super) fn seek(&self, ino: Ino, seek: &SeekIn, reply: Reply) {
         let to = match seek.whence {
             SEEK_DATA => Seek::Data,
             SEEK_HOLE => Seek::Hole,
@@ -137,7 +144,7 @@ impl Kernel {
     fn handle_on(
         &self,
         request: &Request<'_>,
-        (ino, mode): (u64, u32),
+        (ino, mode): (Ino, u32),
         write: bool,
         object: Option<OwnedFd>,
     ) -> OpenOut {
@@ -169,7 +176,7 @@ impl Kernel {
 
     /// What the ledger says of a handle that is not passed through, and would go this `way` if it were the first; and
     /// whether the pages that are there stay.
-    fn join(&self, ino: u64, way: Way) -> (u32, bool) {
+    fn join(&self, ino: Ino, way: Way) -> (u32, bool) {
         match self.contents.pages.open(ino, way) {
             Joined::Direct => (NO_BACKING, false),
             Joined::Cached { keep } => (PAGES, keep),
@@ -178,7 +185,7 @@ impl Kernel {
 
     /// Whether an open of this file may be passed through. The kernel does not tell us of writes then, so a file whose
     /// set-user-id bit a write must clear is not, unless other opens of it are already.
-    fn may_pass(&self, ino: u64, mode: u32) -> bool {
+    fn may_pass(&self, ino: Ino, mode: u32) -> bool {
         may_begin_to_pass(mode) || self.passthrough.is_open(ino)
     }
 }

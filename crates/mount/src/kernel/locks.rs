@@ -8,6 +8,7 @@ use client::{Errno, FileLock, LockKind, Result};
 use fuse::abi::{self, LOCK_FLOCK, LockIn};
 use fuse::reply::Reply;
 use fuse::request::Request;
+use model::Ino;
 
 use super::{Kernel, done};
 use crate::namespace::Namespace;
@@ -27,7 +28,7 @@ impl Kernel {
             Err(errno) => return reply.error(errno),
         };
         let (ino, owner, unlocked) =
-            (request.ino(), asked.owner, abi::FileLock { kind: UNLOCK, ..asked.lock });
+            (Ino::from(request.ino()), asked.owner, abi::FileLock { kind: UNLOCK, ..asked.lock });
         match self.namespace.client().test_lock(ino, owner, &lock) {
             Err(Errno::INPROGRESS) => {}
             known => return tested(known, &unlocked, reply),
@@ -50,7 +51,7 @@ impl Kernel {
         }
     }
 
-    fn set_lock(&self, ino: u64, asked: &LockIn) -> Result<()> {
+    fn set_lock(&self, ino: Ino, asked: &LockIn) -> Result<()> {
         let lock = file_lock(asked)?;
         if lock.kind == LockKind::Unlock {
             return self.unlock(ino, asked.owner, &lock, asked.fh);
@@ -63,21 +64,21 @@ impl Kernel {
 
     /// In the ledger first: a successor must not claim what may be another's already. Before that, whatever was written
     /// under the lock: what a successor does not claim it must have nothing left to send of.
-    fn unlock(&self, ino: u64, owner: u64, lock: &FileLock, handle: u64) -> Result<()> {
+    fn unlock(&self, ino: Ino, owner: u64, lock: &FileLock, handle: u64) -> Result<()> {
         self.namespace.settle(ino);
         self.ledger.locked(ino, owner, lock, handle);
         self.namespace.client().set_lock(ino, owner, lock)
     }
 
     /// A file is closed by a process, perhaps not for good: its range locks end.
-    pub(super) fn release_ranges(&self, ino: u64, owner: u64) -> Result<()> {
+    pub(super) fn release_ranges(&self, ino: Ino, owner: u64) -> Result<()> {
         self.namespace.settle(ino);
         self.ledger.unlocked(ino, owner);
         self.namespace.client().release_locks(ino, owner)
     }
 
     pub(super) fn lock(&self, request: &Request<'_>, asked: &LockIn, blocking: bool, reply: Reply) {
-        let ino = request.ino();
+        let ino = Ino::from(request.ino());
         match self.set_lock(ino, asked) {
             Err(Errno::AGAIN) if blocking => {}
             Err(Errno::INPROGRESS) => {}
@@ -99,13 +100,13 @@ impl Kernel {
 
     /// A handle is closed for good: so end the range locks that belong to it and not to a process (`F_OFD_SETLK`), of
     /// which the kernel says nothing. Those of processes are gone by now, as each has closed the handle.
-    pub(super) fn release_handle(&self, ino: u64, handle: u64) -> Result<()> {
+    pub(super) fn release_handle(&self, ino: Ino, handle: u64) -> Result<()> {
         let released = |owner| self.release_ranges(ino, owner);
         self.ledger.lockers(ino, handle).into_iter().map(released).fold(Ok(()), Result::and)
     }
 
     /// A handle that has locked the whole file is closed for good.
-    pub(super) fn release_flock(&self, ino: u64, owner: u64, handle: u64) -> Result<()> {
+    pub(super) fn release_flock(&self, ino: Ino, owner: u64, handle: u64) -> Result<()> {
         let all = FileLock { kind: LockKind::Unlock, start: 0, end: u64::MAX, pid: 0, whole_file: true };
         self.unlock(ino, owner, &all, handle)
     }
@@ -121,7 +122,7 @@ fn tested(found: Result<Option<FileLock>>, unlocked: &abi::FileLock, reply: Repl
 }
 
 /// Whoever is let in by a lock that becomes shared must see what was written under it.
-fn settle_before(namespace: &Namespace, ino: u64, lock: &FileLock) {
+fn settle_before(namespace: &Namespace, ino: Ino, lock: &FileLock) {
     if lock.kind == LockKind::Shared {
         namespace.settle(ino);
     }

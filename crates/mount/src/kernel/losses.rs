@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 use client::{Memory, Result};
 use fuse::reply::Reply;
+use model::Ino;
 
 use super::contents::Contents;
 use super::{Names, done};
@@ -106,11 +107,11 @@ impl Memory for Remembering {
         self.ledger.verifier(fragment, verifier);
     }
 
-    fn failed(&self, ino: u64, stamp: u64, errno: i32) {
+    fn failed(&self, ino: Ino, stamp: u64, errno: i32) {
         self.ledger.failed(ino, stamp, errno);
     }
 
-    fn told(&self, ino: u64, handle: u64) {
+    fn told(&self, ino: Ino, handle: u64) {
         self.ledger.told(ino, handle);
     }
 

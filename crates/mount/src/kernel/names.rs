@@ -4,6 +4,7 @@ use client::{Creator, Errno, FileKind, Names as _, Node, RequestId, Result};
 use fuse::abi::{MkdirIn, MknodIn};
 use fuse::reply::Reply;
 use fuse::request::Request;
+use model::Ino;
 use rustix::fs::{FileType, RenameFlags};
 use wire::data::message::RenameMode;
 
@@ -14,17 +15,24 @@ impl Kernel {
         let Some(kind) = kind_of(node.mode) else { return reply.error(Errno::INVAL) };
         let new = Node { kind, mode: node.mode & 0o7777, rdev: u64::from(node.rdev) };
         let creator = creator(request, node.umask);
-        self.entry(self.namespace.client().mknod(id_of(request), request.ino(), name, &new, &creator), reply);
+        self.entry(
+            self.namespace.client().mknod(id_of(request), Ino::from(request.ino()), name, &new, &creator),
+            reply,
+        );
     }
 
     pub(super) fn make_directory(&self, request: &Request<'_>, node: &MkdirIn, name: &[u8], reply: Reply) {
         let (mode, creator) = (node.mode & 0o7777, creator(request, node.umask));
-        self.entry(self.namespace.client().mkdir(id_of(request), request.ino(), name, mode, &creator), reply);
+        self.entry(
+            self.namespace.client().mkdir(id_of(request), Ino::from(request.ino()), name, mode, &creator),
+            reply,
+        );
     }
 
     pub(super) fn symlink(&self, request: &Request<'_>, name: &[u8], target: &[u8], reply: Reply) {
         let creator = creator(request, 0);
-        let made = self.namespace.client().symlink(id_of(request), request.ino(), name, target, &creator);
+        let made =
+            self.namespace.client().symlink(id_of(request), Ino::from(request.ino()), name, target, &creator);
         self.entry(made, reply);
     }
 
@@ -32,8 +40,8 @@ impl Kernel {
     pub(super) fn rename(
         &self,
         id: RequestId,
-        old: (u64, &[u8]),
-        new: (u64, &[u8]),
+        old: (Ino, &[u8]),
+        new: (Ino, &[u8]),
         flags: u32,
     ) -> Result<()> {
         let flags = RenameFlags::from_bits_retain(flags);

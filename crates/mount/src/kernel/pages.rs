@@ -20,6 +20,7 @@ use std::path::Path;
 use std::sync::{Mutex, MutexGuard};
 
 use client::Way;
+use model::Ino;
 use rustix::fs::{AtFlags, StatxFlags};
 
 use beside::Beside;
@@ -38,8 +39,8 @@ pub struct Pages<T> {
 
 #[derive(Debug)]
 struct State<T> {
-    open: HashMap<u64, Handles<T>>,
-    kept: HashSet<u64>,
+    open: HashMap<Ino, Handles<T>>,
+    kept: HashSet<Ino>,
     /// Numbers of changes. Of all files: a change is answered before it is over, and its file may be closed and opened
     /// anew in between.
     changes: u64,
@@ -69,7 +70,7 @@ impl<T> Default for Pages<T> {
 
 impl<T> Pages<T> {
     /// Counts one more handle on `ino`. The first that is open says for all which way they go.
-    pub fn open(&self, ino: u64, way: Way) -> Joined {
+    pub fn open(&self, ino: Ino, way: Way) -> Joined {
         let State { open, kept, .. } = &mut *self.lock();
         let handles = open.entry(ino).or_insert_with(|| {
             let cached = way == Way::Cached;
@@ -90,24 +91,24 @@ impl<T> Pages<T> {
     }
 
     /// The pages of no file are true any more: those of the files that are returned, which are open, are to be dropped.
-    pub fn forget(&self) -> Vec<u64> {
+    pub fn forget(&self) -> Vec<Ino> {
         let mut state = self.lock();
         state.kept.clear();
         state.open.keys().copied().collect()
     }
 
     /// Whether handles are open on `ino`, which then is not passed through.
-    pub fn is_open(&self, ino: u64) -> bool {
+    pub fn is_open(&self, ino: Ino) -> bool {
         self.lock().open.contains_key(&ino)
     }
 
     /// Takes over `count` handles from a former process, which filled nobody knows which pages.
-    pub fn adopt(&self, ino: u64, cached: bool, count: u32) {
+    pub fn adopt(&self, ino: Ino, cached: bool, count: u32) {
         self.lock().open.insert(ino, Handles { cached, count, beside: Beside::new(Ranges::all()) });
     }
 
     /// Counts one handle less.
-    pub fn close(&self, ino: u64) {
+    pub fn close(&self, ino: Ino) {
         let mut state = self.lock();
         if let Some(handles) = state.open.get_mut(&ino) {
             handles.count -= 1;
@@ -118,7 +119,7 @@ impl<T> Pages<T> {
     }
 
     /// The kernel asks for pages: see [`Beside::fill`].
-    pub fn fill(&self, ino: u64, range: Range<u64>, fill: T) -> Option<T> {
+    pub fn fill(&self, ino: Ino, range: Range<u64>, fill: T) -> Option<T> {
         match self.lock().open.get_mut(&ino) {
             Some(handles) => handles.beside.fill(range, fill),
             None => Some(fill),
@@ -126,40 +127,40 @@ impl<T> Pages<T> {
     }
 
     /// The kernel got pages otherwise.
-    pub fn filled(&self, ino: u64, range: &Range<u64>) {
+    pub fn filled(&self, ino: Ino, range: &Range<u64>) {
         if let Some(handles) = self.lock().open.get_mut(&ino) {
             handles.beside.filled(range);
         }
     }
 
     /// Where the file ends in a page that the kernel may have: see [`tail`].
-    pub fn end(&self, ino: u64) -> End {
+    pub fn end(&self, ino: Ino) -> End {
         self.lock().open.get(&ino).map_or(End::Elsewhere, |handles| handles.beside.tail.end())
     }
 
     /// The kernel got a page with the file's end.
-    pub fn ends_at(&self, ino: u64, end: u64) {
+    pub fn ends_at(&self, ino: Ino, end: u64) {
         if let Some(handles) = self.lock().open.get_mut(&ino) {
             handles.beside.tail.ends_at(end);
         }
     }
 
     /// A truncation made a file longer that ended at `end`.
-    pub fn grew_from(&self, ino: u64, end: u64) {
+    pub fn grew_from(&self, ino: Ino, end: u64) {
         if let Some(handles) = self.lock().open.get_mut(&ino) {
             handles.beside.tail.grew_from(end);
         }
     }
 
     /// What is contents of `bytes`, which the kernel writes back to `offset`.
-    pub fn contents<'a>(&self, ino: u64, offset: u64, bytes: &'a [u8]) -> Cow<'a, [u8]> {
+    pub fn contents<'a>(&self, ino: Ino, offset: u64, bytes: &'a [u8]) -> Cow<'a, [u8]> {
         let state = self.lock();
         let handles = state.open.get(&ino);
         handles.map_or(Cow::Borrowed(bytes), |handles| handles.beside.tail.contents(offset, bytes))
     }
 
     /// A change begins: see [`Beside::begin`]. Of a file that is passed through the kernel has no pages from us.
-    pub fn begin(&self, ino: u64, range: Range<u64>) -> (u64, Step) {
+    pub fn begin(&self, ino: Ino, range: Range<u64>) -> (u64, Step) {
         let mut state = self.lock();
         state.changes += 1;
         let number = state.changes;
@@ -168,12 +169,12 @@ impl<T> Pages<T> {
     }
 
     /// The kernel has dropped pages: see [`Beside::dropped`].
-    pub fn dropped(&self, ino: u64, number: u64) -> Step {
+    pub fn dropped(&self, ino: Ino, number: u64) -> Step {
         self.lock().open.get_mut(&ino).map_or(Step::Change, |handles| handles.beside.dropped(number))
     }
 
     /// A change is over: see [`Beside::over`].
-    pub fn over(&self, ino: u64, number: u64) -> Vec<T> {
+    pub fn over(&self, ino: Ino, number: u64) -> Vec<T> {
         self.lock().open.get_mut(&ino).map_or_else(Vec::new, |handles| handles.beside.over(number))
     }
 
@@ -206,22 +207,22 @@ mod tests {
     #[test]
     fn the_first_handle_decides_for_all_until_none_is_open() {
         let pages = Pages::<()>::default();
-        assert_eq!(pages.open(1, Way::Cached), NEW);
-        assert_eq!(pages.open(1, Way::Direct), KNOWN, "a writer joins readers in the cache");
-        assert_eq!(pages.open(2, Way::Direct), Joined::Direct);
-        assert_eq!(pages.open(2, Way::Cached), Joined::Direct, "a reader joins a writer");
-        pages.close(2);
-        assert_eq!(pages.open(2, Way::Cached), Joined::Direct);
-        (0..2).for_each(|_| pages.close(2));
-        assert_eq!(pages.open(2, Way::Cached), NEW);
+        assert_eq!(pages.open(Ino(1), Way::Cached), NEW);
+        assert_eq!(pages.open(Ino(1), Way::Direct), KNOWN, "a writer joins readers in the cache");
+        assert_eq!(pages.open(Ino(2), Way::Direct), Joined::Direct);
+        assert_eq!(pages.open(Ino(2), Way::Cached), Joined::Direct, "a reader joins a writer");
+        pages.close(Ino(2));
+        assert_eq!(pages.open(Ino(2), Way::Cached), Joined::Direct);
+        (0..2).for_each(|_| pages.close(Ino(2)));
+        assert_eq!(pages.open(Ino(2), Way::Cached), NEW);
     }
 
     #[test]
     fn pages_are_kept_until_somebody_goes_past_them() {
         let pages = Pages::<()>::default();
         let visit = |way| {
-            let joined = pages.open(1, way);
-            pages.close(1);
+            let joined = pages.open(Ino(1), way);
+            pages.close(Ino(1));
             joined
         };
         assert_eq!([visit(Way::Cached), visit(Way::Cached)], [NEW, KNOWN]);
@@ -232,20 +233,24 @@ mod tests {
     fn pages_that_may_be_there_are_dropped_before_a_write_that_goes_past_them() {
         let pages = Pages::<()>::default();
         let begin = |ino| pages.begin(ino, 0..4096).1;
-        assert_eq!((pages.open(1, Way::Cached), begin(1)), (NEW, Step::Change), "the kernel has none");
-        pages.close(1);
-        assert_eq!((pages.open(1, Way::Cached), begin(1)), (KNOWN, Step::Drop), "it has kept them");
-        pages.adopt(2, false, 1);
-        assert_eq!(begin(2), Step::Drop, "a former process may have filled some");
-        assert_eq!(begin(3), Step::Change, "it is passed through");
+        assert_eq!(
+            (pages.open(Ino(1), Way::Cached), begin(Ino(1))),
+            (NEW, Step::Change),
+            "the kernel has none"
+        );
+        pages.close(Ino(1));
+        assert_eq!((pages.open(Ino(1), Way::Cached), begin(Ino(1))), (KNOWN, Step::Drop), "it has kept them");
+        pages.adopt(Ino(2), false, 1);
+        assert_eq!(begin(Ino(2)), Step::Drop, "a former process may have filled some");
+        assert_eq!(begin(Ino(3)), Step::Change, "it is passed through");
     }
 
     #[test]
     fn what_a_former_process_opened_counts() {
         let pages = Pages::<()>::default();
-        pages.adopt(1, true, 1);
-        assert_eq!(pages.open(1, Way::Direct), KNOWN);
-        pages.adopt(2, false, 1);
-        assert_eq!(pages.open(2, Way::Cached), Joined::Direct);
+        pages.adopt(Ino(1), true, 1);
+        assert_eq!(pages.open(Ino(1), Way::Direct), KNOWN);
+        pages.adopt(Ino(2), false, 1);
+        assert_eq!(pages.open(Ino(2), Way::Cached), Joined::Direct);
     }
 }

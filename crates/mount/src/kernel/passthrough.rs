@@ -10,6 +10,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use fuse::backing::BackingId;
+use model::Ino;
 use rustix::io::Errno;
 
 /// Opens of different inodes should not wait for each other.
@@ -19,7 +20,7 @@ const SHARDS: usize = 16;
 #[derive(Debug)]
 pub struct Passthrough {
     usable: AtomicBool,
-    inodes: [Mutex<HashMap<u64, Backing>>; SHARDS],
+    inodes: [Mutex<HashMap<Ino, Backing>>; SHARDS],
 }
 
 #[derive(Debug)]
@@ -46,13 +47,13 @@ impl Passthrough {
     }
 
     /// Takes over the backing file of an inode, and `opens` opens, from a former process.
-    pub fn adopt(&self, ino: u64, id: BackingId, opens: u32) {
+    pub fn adopt(&self, ino: Ino, id: BackingId, opens: u32) {
         self.shard(ino).insert(ino, Backing { id, opens });
     }
 
     /// Counts one more open of `ino`, registering its backing file with `register` if it has none yet. The backing id;
     /// `None`: the file is not passed through.
-    pub fn open(&self, ino: u64, register: impl FnOnce() -> io::Result<BackingId>) -> Option<u32> {
+    pub fn open(&self, ino: Ino, register: impl FnOnce() -> io::Result<BackingId>) -> Option<u32> {
         if !self.usable() {
             return None;
         }
@@ -68,7 +69,7 @@ impl Passthrough {
                 Some(number)
             }
             Err(error) if is_passing(&error) => {
-                tracing::warn!(ino, %error, "a file is not passed through to the kernel");
+                tracing::warn!(%ino, %error, "a file is not passed through to the kernel");
                 None
             }
             Err(error) => {
@@ -82,12 +83,12 @@ impl Passthrough {
     }
 
     /// Whether the inode has a backing file now.
-    pub fn is_open(&self, ino: u64) -> bool {
+    pub fn is_open(&self, ino: Ino) -> bool {
         self.shard(ino).contains_key(&ino)
     }
 
     /// Counts one open less.
-    pub fn release(&self, ino: u64) {
+    pub fn release(&self, ino: Ino) {
         let mut inodes = self.shard(ino);
         if let Some(backing) = inodes.get_mut(&ino) {
             backing.opens -= 1;
@@ -97,8 +98,8 @@ impl Passthrough {
         }
     }
 
-    fn shard(&self, ino: u64) -> std::sync::MutexGuard<'_, HashMap<u64, Backing>> {
-        let shard = usize::try_from(ino % SHARDS as u64).expect("below 16");
+    fn shard(&self, ino: Ino) -> std::sync::MutexGuard<'_, HashMap<Ino, Backing>> {
+        let shard = usize::try_from(u64::from(ino) % SHARDS as u64).expect("below 16");
         self.inodes[shard].lock().expect("no thread panics while it holds backing files")
     }
 }

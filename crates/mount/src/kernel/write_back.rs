@@ -47,7 +47,7 @@ impl WriteBack {
     pub fn run(&self) -> Result<(), String> {
         let before = self.refused.so_far();
         for (ino, ..) in self.ledger.held().opens {
-            if let Err(error) = self.notifier.inode_changed(ino, 0, 0) {
+            if let Err(error) = self.notifier.inode_changed(ino.into(), 0, 0) {
                 return Err(format!("the kernel does not write back the pages of inode {ino}: {error}"));
             }
         }

@@ -3,113 +3,20 @@
 use std::collections::{HashMap, VecDeque};
 
 use client::{Failures, FileLock, Held, LockKind, Remembered};
-use zerocopy::{FromBytes, Immutable, IntoBytes};
+use model::Ino;
+
+use super::record::{CLOSED, DONE, FAILED, LOCKED, OPENED, PASSED, Record, TOLD, UNLOCKED, VERIFIER, WRITE};
 
 /// How many opens and closes are remembered by the number of their request: several times what the session's threads
 /// can have in hand, as only what was not answered is asked again.
 const DONE_MAX: usize = 128;
 
-/// One change. Little more than its fields' numbers; which of them count depends on `kind`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable)]
-#[repr(C)]
-pub struct Record {
-    kind: u32,
-    flags: u32,
-    unique: u64,
-    /// Which inode.
-    pub ino: u64,
-    /// Of an open: the inode's backing file; 0: it is not passed through.
-    pub backing_id: u32,
-    /// Of opens: how many; of a lock: the process.
-    count: u32,
-    owner: u64,
-    start: u64,
-    end: u64,
-    /// Of a lock: the handle that it was taken through.
-    handle: u64,
-}
-
-/// Kinds of records. Zeros are none.
-const OPENED: u32 = 1;
-const CLOSED: u32 = 2;
-const LOCKED: u32 = 3;
-const UNLOCKED: u32 = 4;
-/// An open or close that is part of the opens already, remembered for its request's sake.
-const DONE: u32 = 5;
-/// A fragment, in `ino`, has a commit verifier, in `start`.
-const VERIFIER: u32 = 6;
-/// A file lost writes when `start` was; `count`: the errno.
-const FAILED: u32 = 7;
-/// The handle `owner` heard of it.
-const TOLD: u32 = 8;
-
-/// Flags of opens and closes.
-const WRITE: u32 = 1;
-const PASSED: u32 = 2;
-/// Flags of locks.
-const SHARED: u32 = 1;
-const EXCLUSIVE: u32 = 2;
-const WHOLE_FILE: u32 = 4;
-
-impl Record {
-    pub(super) fn opened(unique: u64, ino: u64, write: bool, backing_id: u32) -> Record {
-        let flags = if write { WRITE } else { 0 };
-        Record { kind: OPENED, flags, unique, ino, backing_id, count: 1, ..Record::default() }
-    }
-
-    pub(super) fn closed(unique: u64, ino: u64, write: bool, passed_through: bool) -> Record {
-        let flags = if write { WRITE } else { 0 } | if passed_through { PASSED } else { 0 };
-        Record { kind: CLOSED, flags, unique, ino, ..Record::default() }
-    }
-
-    pub(super) fn locked(ino: u64, owner: u64, lock: &FileLock, handle: u64) -> Record {
-        let kind = match lock.kind {
-            LockKind::Shared => SHARED,
-            LockKind::Exclusive => EXCLUSIVE,
-            LockKind::Unlock => 0,
-        };
-        let flags = kind | if lock.whole_file { WHOLE_FILE } else { 0 };
-        let FileLock { start, end, pid: count, .. } = *lock;
-        Record { kind: LOCKED, flags, ino, owner, start, end, count, handle, ..Record::default() }
-    }
-
-    pub(super) fn unlocked(ino: u64, owner: u64) -> Record {
-        Record { kind: UNLOCKED, ino, owner, ..Record::default() }
-    }
-
-    pub(super) fn verifier(fragment: u32, verifier: u64) -> Record {
-        Record { kind: VERIFIER, ino: fragment.into(), start: verifier, ..Record::default() }
-    }
-
-    pub(super) fn failed(ino: u64, stamp: u64, errno: i32) -> Record {
-        Record { kind: FAILED, ino, start: stamp, count: errno.unsigned_abs(), ..Record::default() }
-    }
-
-    pub(super) fn told(ino: u64, handle: u64) -> Record {
-        Record { kind: TOLD, ino, owner: handle, ..Record::default() }
-    }
-
-    fn has(&self, flag: u32) -> bool {
-        self.flags & flag != 0
-    }
-
-    fn lock(&self) -> FileLock {
-        let kind = match self.flags & (SHARED | EXCLUSIVE) {
-            SHARED => LockKind::Shared,
-            EXCLUSIVE => LockKind::Exclusive,
-            _ => LockKind::Unlock,
-        };
-        let whole_file = self.has(WHOLE_FILE);
-        FileLock { kind, start: self.start, end: self.end, pid: self.count, whole_file }
-    }
-}
-
 /// What is open and locked now.
 #[derive(Debug, Default)]
 pub struct Book {
-    files: HashMap<u64, Handles>,
+    files: HashMap<Ino, Handles>,
     /// By inode and owner; each with the handle that it was taken through.
-    locks: HashMap<(u64, u64), Vec<(FileLock, u64)>>,
+    locks: HashMap<(Ino, u64), Vec<(FileLock, u64)>>,
     done: VecDeque<Record>,
     verifiers: HashMap<u32, u64>,
     failures: Failures,
@@ -131,16 +38,16 @@ impl Book {
             OPENED => self.open(&record),
             CLOSED => self.close(&record),
             LOCKED => self.grant(&record),
-            UNLOCKED => self.retain_locks((record.ino, record.owner), |(lock, _)| lock.whole_file),
+            UNLOCKED => self.retain_locks((record.ino(), record.owner), |(lock, _)| lock.whole_file),
             VERIFIER => {
-                if let Ok(fragment) = u32::try_from(record.ino) {
+                if let Some(fragment) = record.fragment() {
                     self.verifiers.insert(fragment, record.start);
                 }
             }
             FAILED => {
-                self.failures.failed(record.ino, record.start, record.count.cast_signed());
+                self.failures.failed(record.ino(), record.start, record.count.cast_signed());
             }
-            TOLD => self.failures.told(record.ino, record.owner),
+            TOLD => self.failures.told(record.ino(), record.owner),
             _ => {}
         }
         if matches!(record.kind, OPENED | CLOSED | DONE) {
@@ -203,12 +110,12 @@ impl Book {
     }
 
     /// Whether the owner has had locks on the file.
-    pub fn has_locks(&self, ino: u64, owner: u64) -> bool {
+    pub fn has_locks(&self, ino: Ino, owner: u64) -> bool {
         self.locks.contains_key(&(ino, owner))
     }
 
     /// Who has range locks on the file that were taken through the handle.
-    pub fn lockers(&self, ino: u64, handle: u64) -> Vec<u64> {
+    pub fn lockers(&self, ino: Ino, handle: u64) -> Vec<u64> {
         let through = |(lock, by): &(FileLock, u64)| *by == handle && !lock.whole_file;
         let of_file =
             self.locks.iter().filter(|((of, _), granted)| *of == ino && granted.iter().any(through));
@@ -228,13 +135,13 @@ impl Book {
     }
 
     /// Inodes with a backing file, its id, and their opens that are passed through.
-    pub fn backings(&self) -> Vec<(u64, u32, u32)> {
+    pub fn backings(&self) -> Vec<(Ino, u32, u32)> {
         let passed = self.files.iter().filter(|(_, handles)| handles.passed > 0);
         passed.map(|(&ino, handles)| (ino, handles.backing_id, handles.passed)).collect()
     }
 
     fn open(&mut self, record: &Record) {
-        let handles = self.files.entry(record.ino).or_default();
+        let handles = self.files.entry(record.ino()).or_default();
         *(if record.has(WRITE) { &mut handles.writers } else { &mut handles.readers }) += record.count;
         if record.backing_id != 0 {
             handles.passed += record.count;
@@ -248,17 +155,17 @@ impl Book {
     }
 
     fn close(&mut self, record: &Record) {
-        let Some(handles) = self.files.get_mut(&record.ino) else { return };
+        let Some(handles) = self.files.get_mut(&record.ino()) else { return };
         let count = if record.has(WRITE) { &mut handles.writers } else { &mut handles.readers };
         *count = count.saturating_sub(1);
         handles.passed = handles.passed.saturating_sub(u32::from(record.has(PASSED)));
         if (handles.readers, handles.writers) == (0, 0) {
-            self.files.remove(&record.ino);
+            self.files.remove(&record.ino());
         }
     }
 
     fn grant(&mut self, record: &Record) {
-        let (key, new) = ((record.ino, record.owner), record.lock());
+        let (key, new) = ((record.ino(), record.owner), record.lock());
         let granted = self.locks.entry(key).or_default();
         let rest = |(old, by): &(FileLock, u64)| {
             let by = *by;
@@ -273,7 +180,7 @@ impl Book {
         }
     }
 
-    fn retain_locks(&mut self, key: (u64, u64), keep: impl Fn(&(FileLock, u64)) -> bool) {
+    fn retain_locks(&mut self, key: (Ino, u64), keep: impl Fn(&(FileLock, u64)) -> bool) {
         if let Some(granted) = self.locks.get_mut(&key) {
             granted.retain(keep);
             if granted.is_empty() {
@@ -299,25 +206,25 @@ mod tests {
         for (unique, write, backing) in
             [(2, true, 4), (4, false, 4), (6, true, 4), (8, true, 0), (10, false, 0)]
         {
-            book.apply(Record::opened(unique, 7, write, backing));
+            book.apply(Record::opened(unique, Ino(7), write, backing));
         }
-        book.apply(Record::closed(12, 7, true, true));
+        book.apply(Record::closed(12, Ino(7), true, true));
         let lock = FileLock { kind: LockKind::Exclusive, start: 5, end: 9, pid: 3, whole_file: false };
-        book.apply(Record::locked(7, 1, &lock, 11));
+        book.apply(Record::locked(Ino(7), 1, &lock, 11));
         let again = reread(&book);
         assert_eq!(again.held(), book.held());
-        assert_eq!((again.lockers(7, 11), again.lockers(7, 12)), (vec![1], vec![]));
-        assert_eq!(again.held().opens, [(7, 2, 2)]);
-        assert_eq!(again.backings(), [(7, 4, 2)]);
-        assert_eq!(again.done(12).map(|record| record.ino), Some(7));
+        assert_eq!((again.lockers(Ino(7), 11), again.lockers(Ino(7), 12)), (vec![1], vec![]));
+        assert_eq!(again.held().opens, [(Ino(7), 2, 2)]);
+        assert_eq!(again.backings(), [(Ino(7), 4, 2)]);
+        assert_eq!(again.done(12).map(|record| record.ino()), Some(Ino(7)));
         assert_eq!(reread(&again).held(), book.held());
     }
 
     #[test]
     fn the_last_close_takes_the_file_and_its_backing_out() {
         let mut book = Book::default();
-        book.apply(Record::opened(2, 7, true, 4));
-        book.apply(Record::closed(4, 7, true, true));
+        book.apply(Record::opened(2, Ino(7), true, 4));
+        book.apply(Record::closed(4, Ino(7), true, true));
         assert_eq!(book.held(), Held::default());
         assert_eq!(book.backings(), []);
         assert_eq!(book.done(2).map(|record| record.backing_id), Some(4));
@@ -328,13 +235,13 @@ mod tests {
         let mut book = Book::default();
         let range = |kind, start, end| FileLock { kind, start, end, pid: 1, whole_file: false };
         let whole = FileLock { whole_file: true, ..range(LockKind::Shared, 0, u64::MAX) };
-        book.apply(Record::locked(7, 1, &range(LockKind::Exclusive, 5, 9), 11));
-        book.apply(Record::locked(7, 1, &range(LockKind::Unlock, 0, u64::MAX), 11));
-        assert!(!book.has_locks(7, 1));
-        book.apply(Record::locked(7, 1, &range(LockKind::Shared, 5, 9), 11));
-        book.apply(Record::locked(7, 1, &whole, 11));
-        book.apply(Record::unlocked(7, 1));
-        assert_eq!(book.held().locks, [(7, 1, whole)]);
+        book.apply(Record::locked(Ino(7), 1, &range(LockKind::Exclusive, 5, 9), 11));
+        book.apply(Record::locked(Ino(7), 1, &range(LockKind::Unlock, 0, u64::MAX), 11));
+        assert!(!book.has_locks(Ino(7), 1));
+        book.apply(Record::locked(Ino(7), 1, &range(LockKind::Shared, 5, 9), 11));
+        book.apply(Record::locked(Ino(7), 1, &whole, 11));
+        book.apply(Record::unlocked(Ino(7), 1));
+        assert_eq!(book.held().locks, [(Ino(7), 1, whole)]);
     }
 
     #[test]
@@ -342,22 +249,22 @@ mod tests {
         let mut book = Book::default();
         book.apply(Record::verifier(3, 77));
         book.apply(Record::verifier(3, 78));
-        book.apply(Record::failed(7, 1000, 5));
-        book.apply(Record::told(7, 900));
+        book.apply(Record::failed(Ino(7), 1000, 5));
+        book.apply(Record::told(Ino(7), 900));
         let Remembered { verifiers, failures } = reread(&book).remembered();
         assert_eq!(verifiers, [(3, 78)]);
         assert_eq!(failures, book.remembered().failures);
         let owed = |handle| {
-            failures.owed(7, handle).map(|(ino, errno)| (ino, errno.raw_os_error())).collect::<Vec<_>>()
+            failures.owed(Ino(7), handle).map(|(ino, errno)| (ino, errno.raw_os_error())).collect::<Vec<_>>()
         };
-        assert_eq!([owed(900), owed(901)], [vec![], vec![(7, 5)]]);
+        assert_eq!([owed(900), owed(901)], [vec![], vec![(Ino(7), 5)]]);
     }
 
     #[test]
     fn only_the_latest_requests_are_remembered() {
         let mut book = Book::default();
         for unique in 0..1000 {
-            book.apply(Record::opened(unique, 7, false, 0));
+            book.apply(Record::opened(unique, Ino(7), false, 0));
         }
         assert!(book.done(999).is_some() && book.done(1).is_none());
     }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::{Path, State};
+use model::Ino;
 use server::Body;
 use server::Refusal;
 use wire::node::{FsckReport, FsckSpec, PartFiles, ScrubSpec, ScrubStatus};
@@ -31,7 +32,7 @@ pub(super) async fn status(
 pub(super) async fn paths(
     State(node): State<Arc<Node>>,
     Path(instance): Path<String>,
-    Body(inos): Body<Vec<(u32, u64)>>,
+    Body(inos): Body<Vec<(u32, Ino)>>,
 ) -> Result<Json<Vec<Option<String>>>, Refusal> {
     Ok(Json(node.storage()?.paths(instance, inos).await?))
 }

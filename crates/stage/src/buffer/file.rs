@@ -8,6 +8,7 @@ use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
+use model::Ino;
 use rustix::io::Errno;
 use wire::data::{Attr, SetAttr};
 
@@ -24,7 +25,7 @@ const DIRECT_BYTES_MIN: usize = 1 << 20;
 /// One open of one inode; closed exactly once.
 pub(super) struct BufferFile<N: Operations> {
     namespace: Arc<N>,
-    ino: u64,
+    ino: Ino,
     write: bool,
     closed: AtomicBool,
     /// The objects on this host, by their fragments, that were asked for to write to: their bytes pass no socket.
@@ -35,15 +36,15 @@ pub(super) struct BufferFile<N: Operations> {
 }
 
 impl<N: Operations> BufferFile<N> {
-    pub(super) fn for_reading(namespace: Arc<N>, ino: u64, ahead: Option<Vec<u8>>) -> BufferFile<N> {
+    pub(super) fn for_reading(namespace: Arc<N>, ino: Ino, ahead: Option<Vec<u8>>) -> BufferFile<N> {
         BufferFile::new(namespace, ino, false, ahead)
     }
 
-    pub(super) fn for_writing(namespace: Arc<N>, ino: u64) -> BufferFile<N> {
+    pub(super) fn for_writing(namespace: Arc<N>, ino: Ino) -> BufferFile<N> {
         BufferFile::new(namespace, ino, true, None)
     }
 
-    fn new(namespace: Arc<N>, ino: u64, write: bool, ahead: Option<Vec<u8>>) -> BufferFile<N> {
+    fn new(namespace: Arc<N>, ino: Ino, write: bool, ahead: Option<Vec<u8>>) -> BufferFile<N> {
         BufferFile { namespace, ino, write, closed: AtomicBool::new(false), objects: Mutex::default(), ahead }
     }
 

@@ -8,6 +8,7 @@ use std::ops::Bound;
 use std::path::{Path, PathBuf};
 use std::sync::MutexGuard;
 
+use model::Ino;
 use wire::data::Time;
 
 use super::record::{Record, ThereRecord};
@@ -18,7 +19,7 @@ use crate::tree::Found;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Inode {
     pub(crate) device: u64,
-    pub(crate) ino: u64,
+    pub(crate) ino: Ino,
     pub(crate) changed: Time,
 }
 

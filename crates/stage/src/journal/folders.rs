@@ -7,11 +7,13 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
+use model::Ino;
+
 use super::Journal;
 use super::record::{FolderRecord, PathText, Record};
 
 /// A folder of the target: its path when it was noted, and its inode, 0 where nobody knows.
-pub(crate) type Noted = (PathBuf, u64);
+pub(crate) type Noted = (PathBuf, Ino);
 
 /// What is known of them.
 #[derive(Default)]
@@ -19,7 +21,7 @@ pub(super) struct Folders {
     /// Of earlier runs.
     left: Vec<Noted>,
     /// Of this run: the inode, and whether the note is on disk.
-    noted: HashMap<PathBuf, (u64, bool)>,
+    noted: HashMap<PathBuf, (Ino, bool)>,
 }
 
 impl Folders {
@@ -31,13 +33,13 @@ impl Folders {
 
 impl Journal {
     /// Notes that parts are going to be made in a folder; it need not be on disk yet.
-    pub(crate) fn note_folder(&self, path: &Path, ino: u64) {
+    pub(crate) fn note_folder(&self, path: &Path, ino: Ino) {
         self.add_folder(&mut self.folders(), path, ino);
     }
 
     /// The same, on disk: a part is made next. Asks for the inode where the folder was not noted. One sync serves all
     /// folders that were noted before.
-    pub(crate) fn hold(&self, path: &Path, ino: impl FnOnce() -> u64) {
+    pub(crate) fn hold(&self, path: &Path, ino: impl FnOnce() -> Ino) {
         let mut folders = self.folders();
         // A mover's coordinator has noted it.
         if self.is_detached() || folders.noted.get(path).is_some_and(|(_, on_disk)| *on_disk) {
@@ -89,7 +91,7 @@ impl Journal {
         !self.unfinished.lock().expect("no thread panics with the lock").is_empty()
     }
 
-    fn add_folder(&self, folders: &mut Folders, path: &Path, ino: u64) {
+    fn add_folder(&self, folders: &mut Folders, path: &Path, ino: Ino) {
         if !folders.noted.contains_key(path) {
             folders.noted.insert(path.to_owned(), (ino, false));
             self.append(&Record::Folder(FolderRecord { path: PathText::from(path), ino }));

@@ -6,6 +6,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 use disk::format::FormatError;
+use model::Ino;
 use serde::{Deserialize, Serialize};
 use wire::data::{Attr, Time};
 use wire::node::{PfsMount, Verify};
@@ -74,20 +75,20 @@ pub(super) struct PartRecord {
     #[serde(default)]
     changed: Option<(i64, u32)>,
     #[serde(default)]
-    ino: u64,
+    ino: Ino,
 }
 
 #[derive(Serialize, Deserialize)]
 pub(super) struct FolderRecord {
     pub(super) path: PathText,
-    pub(super) ino: u64,
+    pub(super) ino: Ino,
 }
 
 #[derive(Serialize, Deserialize)]
 pub(super) struct ThereRecord {
     pub(super) path: PathText,
     device: u64,
-    ino: u64,
+    ino: Ino,
     /// Seconds and nanoseconds.
     changed: (i64, u32),
 }

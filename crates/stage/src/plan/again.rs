@@ -8,6 +8,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 
+use model::Ino;
 use rustix::io::Errno;
 
 use crate::entry::Folder;
@@ -83,7 +84,7 @@ pub(super) struct Seen {
 impl Seen {
     /// Whether an entry was not taken before. One whose name was another's in this turn is for the next: both would be
     /// copied at once.
-    pub(super) fn is_news(&mut self, path: &Path, ino: u64) -> bool {
+    pub(super) fn is_news(&mut self, path: &Path, ino: Ino) -> bool {
         let (entry, name) = (hash(&(path, ino)), hash(path));
         if self.entries.binary_search(&entry).is_ok() || self.fresh.contains(&entry) {
             return false;

@@ -6,6 +6,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 
+use model::Ino;
 use model::directive::{ListEntry, parse_list_line};
 use model::phase::{Direction, StageKind};
 use wire::control::{ApiError, Blame, ErrorCode};
@@ -43,7 +44,7 @@ impl Planner<'_> {
     }
 
     /// Queues one file of a list.
-    fn line(&mut self, spec: &StageSpec, (pfs, buffer): (&Named, &Named), ino: Option<u64>) {
+    fn line(&mut self, spec: &StageSpec, (pfs, buffer): (&Named, &Named), ino: Option<Ino>) {
         let (source, target) = match spec.direction {
             Direction::In => (pfs, buffer),
             Direction::Out => (buffer, pfs),

@@ -10,6 +10,7 @@ use std::ffi::OsStr;
 use std::path::Path;
 use std::sync::Arc;
 
+use model::Ino;
 use rustix::io::Errno;
 
 use super::again::{self, Seen, Walked};
@@ -142,7 +143,7 @@ fn list(
         };
         let is_news = match &entry {
             Ok(found) => seen.is_news(&found.path, found.attr.ino),
-            Err((path, _)) => seen.is_news(path, 0),
+            Err((path, _)) => seen.is_news(path, Ino(0)),
         };
         if !is_news {
             continue;

@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use model::Ino;
 use model::phase::{Direction, StageKind, StageState};
 use wire::control::{ErrorCode, StageStatus};
 use wire::node::StageSpec;
@@ -15,7 +16,7 @@ use crate::worker::Work;
 fn a_file_that_was_removed_after_it_was_asked_for_is_said_to_be() {
     let work = Work::new(1, 1 << 20);
     let spec = StageSpec { kind: StageKind::File, ..work.spec("1.0", Direction::Out, "out", "results.h5") };
-    let status = work.run(&StageSpec { source_ino: Some(4711), ..spec });
+    let status = work.run(&StageSpec { source_ino: Some(Ino(4711)), ..spec });
     let error = status.error.unwrap();
     assert_eq!(error.code, ErrorCode::StageSourceRemoved);
     assert!(error.message.contains("results.h5: it was removed after the stage was asked for"), "{error}");

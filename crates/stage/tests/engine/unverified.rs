@@ -3,6 +3,7 @@
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 
+use model::Ino;
 use model::phase::{Direction, StageKind, StageState};
 use wire::control::{ErrorCode, Side};
 
@@ -20,7 +21,7 @@ fn no_file_whose_checksums_were_lost_is_called_verified_also_where_that_happened
     let ino = fs::metadata(site.buffer("bad")).unwrap().ino();
     // Lost while the stage copies: it cannot say any more whether it copied that.
     let faults = site.faults.clone();
-    let lose = move || *faults.unverified.lock().unwrap() = vec![ino];
+    let lose = move || *faults.unverified.lock().unwrap() = vec![Ino(ino)];
     let spec = site.spec(Direction::Out, StageKind::Directory, "out", "");
     *site.faults.after_read.lock().unwrap() = Some(("bad".into(), Box::new(lose)));
     let status = site.run(&spec);

@@ -8,6 +8,7 @@
 use std::io;
 use std::ops::Range;
 
+use model::Ino;
 use rustix::io::Errno;
 use wire::data::message::AllocateMode;
 use wire::data::{PAYLOAD_BYTES_MAX, Reply, Request, Time};
@@ -47,7 +48,7 @@ impl From<Failure> for io::Error {
 
 impl Filling<'_> {
     /// Makes the mirror of an object what the object is. One part after the other, as it may be changed meanwhile.
-    pub(super) fn copy(&mut self, objects: &Objects, ino: u64) -> io::Result<()> {
+    pub(super) fn copy(&mut self, objects: &Objects, ino: Ino) -> io::Result<()> {
         if objects.is_lost(ino)? {
             // What the mirror may still have of it was not used either.
             return Ok(());
@@ -66,7 +67,7 @@ impl Filling<'_> {
         Ok(brought?)
     }
 
-    fn bring(&mut self, objects: &Objects, ino: u64, anew: bool) -> Result<(), Failure> {
+    fn bring(&mut self, objects: &Objects, ino: Ino, anew: bool) -> Result<(), Failure> {
         let whole = self.hold(ino, 0..u64::MAX)?;
         let there = self.there(ino)?;
         // One that is gone here is gone since it was judged, and there as well.
@@ -95,7 +96,7 @@ impl Filling<'_> {
     }
 
     /// The part is held. What was cut off meanwhile is not there any more, on either node.
-    fn bring_part(&mut self, objects: &Objects, ino: u64, part: Range<u64>) -> Result<(), Failure> {
+    fn bring_part(&mut self, objects: &Objects, ino: Ino, part: Range<u64>) -> Result<(), Failure> {
         let mut at = part.start;
         while at < part.end {
             let Some(size) = objects.measure(ino)?.map(|found| found.size) else { return Ok(()) };
@@ -126,7 +127,7 @@ impl Filling<'_> {
     }
 
     /// Whether the mirror has anything but a hole there.
-    fn has_data(&mut self, ino: u64, range: Range<u64>) -> Result<bool, Failure> {
+    fn has_data(&mut self, ino: Ino, range: Range<u64>) -> Result<bool, Failure> {
         match self.ask(&Request::NextData { ino, offset: range.start })? {
             Reply::Range(found) => Ok(found.is_some_and(|(start, _)| start < range.end)),
             _ => Err(Failure::Other(io::ErrorKind::InvalidData.into())),
@@ -134,7 +135,7 @@ impl Filling<'_> {
     }
 
     /// What the mirror has of an object.
-    pub(super) fn there(&mut self, ino: u64) -> Result<There, Failure> {
+    pub(super) fn there(&mut self, ino: Ino) -> Result<There, Failure> {
         match self.ask(&Request::DescribeMirrored { ino })? {
             Reply::Mirrored { size, mtime, sealed, unverified } => {
                 Ok(There { size, mtime, sealed, unverified })
@@ -144,13 +145,13 @@ impl Filling<'_> {
     }
 
     /// The mirror's bytes.
-    pub(super) fn read(&mut self, ino: u64, offset: u64, len: usize) -> Result<Vec<u8>, Failure> {
+    pub(super) fn read(&mut self, ino: Ino, offset: u64, len: usize) -> Result<Vec<u8>, Failure> {
         let len = u32::try_from(len).expect("a part fits a payload");
         let read = self.link.read(ino, offset, len);
         read.map_err(|error| self.failure(error))
     }
 
-    fn write(&mut self, ino: u64, offset: u64, bytes: &[u8]) -> Result<(), Failure> {
+    fn write(&mut self, ino: Ino, offset: u64, bytes: &[u8]) -> Result<(), Failure> {
         let written = self.link.ask(&Request::Write { ino, offset }, bytes);
         written.map(drop).map_err(|error| self.failure(error))
     }

@@ -17,6 +17,7 @@
 use std::collections::BTreeSet;
 use std::io;
 
+use model::Ino;
 use wire::advice::TOKEN;
 use wire::data::message::UNKNOWN_BYTES;
 use wire::data::{PAYLOAD_BYTES_MAX, Reply, Request};
@@ -42,8 +43,8 @@ impl Filling<'_> {
     pub(super) fn judge_all(
         &mut self,
         objects: &Objects,
-        mut left: BTreeSet<u64>,
-    ) -> io::Result<BTreeSet<u64>> {
+        mut left: BTreeSet<Ino>,
+    ) -> io::Result<BTreeSet<Ino>> {
         let mut undecided = BTreeSet::new();
         while let Some(ino) = self.mirror.next_to_judge(&mut left) {
             if !objects.is_in_doubt(ino)? {
@@ -61,7 +62,7 @@ impl Filling<'_> {
         Ok(undecided)
     }
 
-    fn judge(&mut self, objects: &Objects, ino: u64) -> io::Result<()> {
+    fn judge(&mut self, objects: &Objects, ino: Ino) -> io::Result<()> {
         let _held = self.hold(ino, 0..u64::MAX)?;
         let had = self.mirror.had(ino);
         // It may have been made, written anew or removed meanwhile.
@@ -86,7 +87,7 @@ impl Filling<'_> {
         objects.settle_taken(ino, None)
     }
 
-    fn judge_absent(&mut self, objects: &Objects, ino: u64, had: &Had) -> io::Result<()> {
+    fn judge_absent(&mut self, objects: &Objects, ino: Ino, had: &Had) -> io::Result<()> {
         let there = self.there(ino)?;
         let doubts = &objects.keeper().unverified;
         let never_was = there.size == 0 && !doubts.has(ino);
@@ -99,7 +100,7 @@ impl Filling<'_> {
             return self.take(objects, ino, &there, true);
         }
         let node = self.mirror.place().node();
-        tracing::error!(ino, node, "an object is gone, and its mirror may lack changes: it is lost");
+        tracing::error!(%ino, node, "an object is gone, and its mirror may lack changes: it is lost");
         let was = if there.size == 0 { UNKNOWN_BYTES } else { there.size };
         objects.keeper().lost.add(ino, was)?;
         doubts.forget(ino);
@@ -107,7 +108,7 @@ impl Filling<'_> {
     }
 
     /// Whether a file has the object, as the home of the metadata knows.
-    fn is_meant(&self, ino: u64) -> io::Result<bool> {
+    fn is_meant(&self, ino: Ino) -> io::Result<bool> {
         let home = self.mirror.home().ok_or(io::ErrorKind::NotFound)?;
         let away = |error: io::Error| {
             let home = home.node();
@@ -115,7 +116,7 @@ impl Filling<'_> {
         };
         let mut link = Link::reach(home, 0).map_err(away)?;
         let fragment = self.mirror.fragment();
-        let listed = link.ask(&Request::ListMeant { fragment, after: ino.saturating_sub(1) }, &[]);
+        let listed = link.ask(&Request::ListMeant { fragment, after: ino.before() }, &[]);
         match listed.map_err(away)? {
             Reply::Objects(page) => Ok(page.first().is_some_and(|(first, _)| *first == ino)),
             _ => Err(io::ErrorKind::InvalidData.into()),
@@ -123,7 +124,7 @@ impl Filling<'_> {
     }
 
     /// Makes the object what the mirror has, which is read as that sealed it.
-    fn take(&mut self, objects: &Objects, ino: u64, there: &There, is_gone: bool) -> io::Result<()> {
+    fn take(&mut self, objects: &Objects, ino: Ino, there: &There, is_gone: bool) -> io::Result<()> {
         let mut differs = is_gone;
         if is_gone || objects.measure(ino)?.is_none_or(|found| found.size != there.size) {
             objects.take_length(ino, there.size)?;
@@ -142,12 +143,12 @@ impl Filling<'_> {
             objects.keeper().count_repairs(1);
             let (object, from) = (objects.path(ino), self.mirror.place().node());
             let object = object.display();
-            tracing::warn!(ino, %object, from, "an object in doubt was damaged, and was repaired from its other copy");
+            tracing::warn!(%ino, %object, from, "an object in doubt was damaged, and was repaired from its other copy");
         }
         Ok(())
     }
 
-    fn is_same(&mut self, objects: &Objects, ino: u64, size: u64) -> io::Result<bool> {
+    fn is_same(&mut self, objects: &Objects, ino: Ino, size: u64) -> io::Result<bool> {
         if objects.measure(ino)?.map_or(0, |found| found.size) != size {
             return Ok(false);
         }
@@ -166,7 +167,7 @@ impl Filling<'_> {
     fn compare(
         &mut self,
         objects: &Objects,
-        ino: u64,
+        ino: Ino,
         (at, size): (u64, u64),
     ) -> io::Result<Option<(u64, Vec<u8>, bool)>> {
         let Reply::Range(there) = self.ask(&Request::NextData { ino, offset: at })? else {

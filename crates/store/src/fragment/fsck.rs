@@ -6,6 +6,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
+use model::Ino;
 use model::stripe::Layout;
 use rustix::io::Errno;
 use wire::node::{
@@ -81,11 +82,11 @@ fn own_name(fragment: &Fragment) -> String {
 }
 
 /// The paths of (namespace, inode) whose namespaces have their home here.
-pub fn paths(fragment: &Fragment, inos: &[(u32, u64)]) -> Vec<Option<String>> {
+pub fn paths(fragment: &Fragment, inos: &[(u32, Ino)]) -> Vec<Option<String>> {
     let mut paths = vec![None; inos.len()];
     for (id, Namespace { shard, .. }) in fragment.all_namespaces() {
         let Some(shard) = shard else { continue };
-        let (places, own): (Vec<usize>, Vec<u64>) = inos
+        let (places, own): (Vec<usize>, Vec<Ino>) = inos
             .iter()
             .enumerate()
             .filter(|(_, (ns, _))| *ns == id)
@@ -108,7 +109,7 @@ pub fn files_on(fragment: &Fragment, index: u32) -> PartFiles {
     for (_, Namespace { shard, objects, .. }) in fragment.all_namespaces() {
         let Some(shard) = shard else { continue };
         let mut lost = (index == fragment.spec().index).then(|| objects.lost(usize::MAX));
-        let mut after = 0;
+        let mut after = Ino(0);
         loop {
             let inos = match &mut lost {
                 Some(lost) => std::mem::take(lost),
@@ -175,7 +176,7 @@ fn compare(
     spec: FsckSpec,
     report: &mut FsckReport,
 ) -> Result<(), Errno> {
-    let mut after = 0;
+    let mut after = Ino(0);
     loop {
         let page = page(shard, namespace, index, after)?;
         let Some((last, _)) = page.last() else { return Ok(()) };
@@ -195,7 +196,7 @@ fn compare(
 }
 
 /// Objects of the fragment `index` with numbers above `after`, with their lengths.
-fn page(shard: &Shard, namespace: &Namespace, index: u32, after: u64) -> Result<Vec<(u64, u64)>, Errno> {
+fn page(shard: &Shard, namespace: &Namespace, index: u32, after: Ino) -> Result<Vec<(Ino, u64)>, Errno> {
     match shard.peers().is_self(index) {
         true => namespace.objects.page(after).map_err(|error| errno_of(&error)),
         false => shard.peers().objects(index, after),
@@ -206,12 +207,12 @@ fn page(shard: &Shard, namespace: &Namespace, index: u32, after: u64) -> Result<
 fn orphans(
     shard: &Shard,
     namespace: &Namespace,
-    (index, after): (u32, u64),
-    found: &[(u64, u64)],
-) -> Result<Vec<(u64, u64)>, Errno> {
-    let inos: Vec<u64> = found.iter().map(|(ino, _)| *ino).collect();
+    (index, after): (u32, Ino),
+    found: &[(Ino, u64)],
+) -> Result<Vec<(Ino, u64)>, Errno> {
+    let inos: Vec<Ino> = found.iter().map(|(ino, _)| *ino).collect();
     // A file is in the metadata before it has an object, and its number is never used again.
-    let strangers: BTreeSet<u64> = shard.strangers(&inos).into_iter().collect();
+    let strangers: BTreeSet<Ino> = shard.strangers(&inos).into_iter().collect();
     if strangers.is_empty() {
         return Ok(Vec::new());
     }

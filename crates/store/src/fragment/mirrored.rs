@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, PoisonError};
 
+use model::Ino;
 use wire::data::member::Role;
 use wire::node::{FragmentSpec, IntegrityStatus, MirrorStatus};
 
@@ -87,7 +88,7 @@ impl Fragment {
     }
 
     /// Some of the objects that were lost with the node whose place this one took, and were not written anew.
-    pub(super) fn lost(&self) -> Vec<(u32, u64)> {
+    pub(super) fn lost(&self) -> Vec<(u32, Ino)> {
         let lost_of = |(id, namespace): (u32, Namespace)| {
             namespace.objects.lost(LOST_MAX).into_iter().map(move |ino| (id, ino)).collect::<Vec<_>>()
         };

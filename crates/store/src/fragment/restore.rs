@@ -10,6 +10,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use model::Ino;
 use rustix::io::Errno;
 use wire::control::VolumeKind;
 use wire::data::hello::Key;
@@ -119,7 +120,7 @@ fn note_lost(folder: &Path, spec: &FragmentSpec, terms: &Arc<Terms>) -> Result<(
     for (namespace, place) in mirrors(spec, terms) {
         let mut found = Taking::find(&place)?;
         // Until the metadata is here, which says of what else there was something.
-        let had: Vec<(u64, u64)> = found.list()?.into_iter().map(|ino| (ino, UNKNOWN_BYTES)).collect();
+        let had: Vec<(Ino, u64)> = found.list()?.into_iter().map(|ino| (ino, UNKNOWN_BYTES)).collect();
         let path = meetings::path_of(folder, namespace.id);
         let noted = Meetings::up_to(found.meeting)
             .begin_note(&path)
@@ -139,7 +140,7 @@ fn meant_elsewhere(
     spec: &FragmentSpec,
     namespace: &NamespaceSpec,
     terms: &Arc<Terms>,
-) -> Result<Vec<(u64, u64)>, RestoreError> {
+) -> Result<Vec<(Ino, u64)>, RestoreError> {
     let key = Key::from_hex(&spec.key).filter(|_| namespace.home != spec.index);
     let Some(key) = key else { return Ok(Vec::new()) };
     let peers = Peers::new(spec, namespace.id, key, terms);
@@ -178,10 +179,10 @@ pub fn note_own_lost(folder: &Path, fragment: &Fragment, had_mirror: bool) -> Re
 }
 
 /// All pages.
-fn all<E>(mut page: impl FnMut(u64) -> Result<Vec<(u64, u64)>, E>) -> Result<Vec<(u64, u64)>, E> {
-    let mut all: Vec<(u64, u64)> = Vec::new();
+fn all<E>(mut page: impl FnMut(Ino) -> Result<Vec<(Ino, u64)>, E>) -> Result<Vec<(Ino, u64)>, E> {
+    let mut all: Vec<(Ino, u64)> = Vec::new();
     loop {
-        let more = page(all.last().map_or(0, |(ino, _)| *ino))?;
+        let more = page(all.last().map_or(Ino(0), |(ino, _)| *ino))?;
         if more.is_empty() {
             return Ok(all);
         }

@@ -11,6 +11,8 @@ use std::os::unix::fs::FileExt;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
+use model::Ino;
+
 use super::log::{SealLog, Sealed};
 use super::report::Fault;
 use super::{BLOCK, BLOCKS_MAX, CHUNK_BLOCKS, Seal, sum_of};
@@ -22,7 +24,7 @@ const PIECES_MAX: usize = 4096;
 /// What is known of an object's sums.
 #[derive(Debug)]
 pub struct Guard {
-    ino: u64,
+    ino: Ino,
     state: Mutex<State>,
 }
 
@@ -109,7 +111,7 @@ impl Drop for Changing<'_> {
 
 impl Guard {
     /// Of an object that is opened, with what the log says of it, and its length.
-    pub fn new(ino: u64, sealed: Option<Sealed>, length: u64) -> Guard {
+    pub fn new(ino: Ino, sealed: Option<Sealed>, length: u64) -> Guard {
         let broken = sealed.as_ref().filter(|sealed| sealed.seal.length != length);
         let broken = broken.map(|sealed| Fault::Length { is: length, was: sealed.seal.length });
         let state = State {
@@ -129,7 +131,7 @@ impl Guard {
     }
 
     /// The object's number.
-    pub fn ino(&self) -> u64 {
+    pub fn ino(&self) -> Ino {
         self.ino
     }
 
@@ -247,7 +249,7 @@ impl State {
     ///
     /// # Errors
     /// EIO where it is not what was sealed.
-    pub fn check(&self, ino: u64, file: &File, block: u64) -> io::Result<[u8; BLOCK]> {
+    pub fn check(&self, ino: Ino, file: &File, block: u64) -> io::Result<[u8; BLOCK]> {
         let bytes = read_block(file, block)?;
         let Some(seal) = self.knows(block) else { return Ok(bytes) };
         let sums = seal.sums(block / CHUNK_BLOCKS).map_err(|_| Fault::Sums { block }.error(ino))?;

@@ -7,14 +7,14 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use model::Ino;
 use wire::data::Time;
 use wire::data::message::UNKNOWN_BYTES;
 use wire::node::ScrubStatus;
 
 use super::guard::{Change, Changing, Guard};
 use super::known::Known;
-use super::log::opening::Loss;
-use super::log::{Place, SealLog};
+use super::log::{Place, SealLog, opening::Loss};
 use super::lost::{self, Lost};
 use super::report::Fault;
 use super::tick;
@@ -32,7 +32,7 @@ pub struct Keeper {
     /// What lost its seals.
     pub unverified: Unverified,
     /// Objects that were changed since they were sealed.
-    waiting: Mutex<HashMap<u64, Arc<Guard>>>,
+    waiting: Mutex<HashMap<Ino, Arc<Guard>>>,
     /// What is known to be damaged.
     pub known: Known,
     /// Sealing is done one at a time.
@@ -51,7 +51,7 @@ impl Keeper {
     ///
     /// # Errors
     /// The errno of what failed.
-    pub fn open(seals: Place, all: impl Fn() -> io::Result<Vec<u64>>) -> io::Result<Keeper> {
+    pub fn open(seals: Place, all: impl Fn() -> io::Result<Vec<Ino>>) -> io::Result<Keeper> {
         let unverified = Unverified::open(&seals.path, &all)?;
         let lose = |loss: Loss| match all()? {
             // A log that never was is not missed.
@@ -84,7 +84,7 @@ impl Keeper {
     ///
     /// # Errors
     /// The errno of `stat`.
-    pub fn guard(&self, ino: u64, file: &File) -> io::Result<Arc<Guard>> {
+    pub fn guard(&self, ino: Ino, file: &File) -> io::Result<Arc<Guard>> {
         if let Some(guard) = self.waiting().get(&ino) {
             return Ok(guard.clone());
         }
@@ -127,7 +127,7 @@ impl Keeper {
     ///
     /// # Errors
     /// EIO where it is known to be damaged.
-    pub fn check_faults(&self, ino: u64) -> io::Result<()> {
+    pub fn check_faults(&self, ino: Ino) -> io::Result<()> {
         self.known.first(ino).map_or(Ok(()), |fault| Err(fault.error(ino)))
     }
 
@@ -135,14 +135,14 @@ impl Keeper {
     ///
     /// # Errors
     /// EIO where it was sealed with bytes in it, was there when its seal was lost, or was lost itself.
-    pub fn check_absent(&self, ino: u64) -> io::Result<()> {
+    pub fn check_absent(&self, ino: Ino) -> io::Result<()> {
         let sealed = || Some(self.must_have(ino)).filter(|was| *was > 0);
         self.lost_length(ino).or_else(sealed).map_or(Ok(()), |was| Err(Fault::Missing { was }.error(ino)))
     }
 
     /// How long an object was that is lost if it is not there, and that no seal tells of; [`UNKNOWN_BYTES`] or more
     /// where that is not known.
-    pub fn lost_length(&self, ino: u64) -> Option<u64> {
+    pub fn lost_length(&self, ino: Ino) -> Option<u64> {
         // It was there when its seal was lost, and who removes it ends the doubt first.
         let in_doubt = || self.unverified.has(ino) && self.log.get(ino).is_none();
         self.lost.length(ino).or_else(|| in_doubt().then_some(UNKNOWN_BYTES))
@@ -152,7 +152,7 @@ impl Keeper {
     ///
     /// # Errors
     /// EIO where it would lack what it had; the log's.
-    pub fn replace_absent(&self, ino: u64, change: &Change) -> io::Result<()> {
+    pub fn replace_absent(&self, ino: Ino, change: &Change) -> io::Result<()> {
         if let Some(was) = self.lost_length(ino).filter(|was| !change.replaces(*was)) {
             return Err(Fault::Missing { was }.error(ino));
         }
@@ -163,7 +163,7 @@ impl Keeper {
     ///
     /// # Errors
     /// As [`Keeper::replace_absent`].
-    pub fn take_absent(&self, ino: u64, change: &Change) -> io::Result<()> {
+    pub fn take_absent(&self, ino: Ino, change: &Change) -> io::Result<()> {
         if self.lost_length(ino).is_some() {
             self.lost.forget(ino);
             self.known.forget(ino);
@@ -181,17 +181,17 @@ impl Keeper {
     }
 
     /// How long an object is to look that is not there; 0: it is rightly gone.
-    pub fn shown_absent(&self, ino: u64) -> u64 {
+    pub fn shown_absent(&self, ino: Ino) -> u64 {
         self.lost_length(ino).map_or_else(|| self.must_have(ino), lost::shown)
     }
 
     /// How long an object was that was sealed, if it cannot be rightly gone; else 0.
-    pub fn must_have(&self, ino: u64) -> u64 {
+    pub fn must_have(&self, ino: Ino) -> u64 {
         self.log.get(ino).map_or(0, |sealed| sealed.must_have())
     }
 
     /// What an object was like that is lost.
-    pub fn measure_absent(&self, ino: u64) -> Option<Measure> {
+    pub fn measure_absent(&self, ino: Ino) -> Option<Measure> {
         if let Some(size) = self.lost_length(ino).map(lost::shown) {
             return Some(Measure { size, blocks: 0, mtime: Time::default(), ctime: Time::default() });
         }
@@ -205,12 +205,12 @@ impl Keeper {
     ///
     /// # Errors
     /// The log's: the object must not be removed then.
-    pub fn forget(&self, ino: u64) -> io::Result<()> {
+    pub fn forget(&self, ino: Ino) -> io::Result<()> {
         let _nobody_puts_it_back = self.absent();
         match self.log.release(ino) {
             // What gives space back is not refused for the want of some.
             Err(error) if error.kind() == io::ErrorKind::StorageFull => {
-                tracing::warn!(ino, %error, "cannot note durably that an object is removed");
+                tracing::warn!(%ino, %error, "cannot note durably that an object is removed");
             }
             released => released?,
         }
@@ -228,7 +228,7 @@ impl Keeper {
     }
 
     /// It is sealed, or gone.
-    pub fn settled(&self, ino: u64) {
+    pub fn settled(&self, ino: Ino) {
         self.waiting().remove(&ino);
     }
 
@@ -238,12 +238,12 @@ impl Keeper {
     }
 
     /// Whether it waits to be sealed.
-    pub fn is_queued(&self, ino: u64) -> bool {
+    pub fn is_queued(&self, ino: Ino) -> bool {
         self.waiting().contains_key(&ino)
     }
 
     /// These blocks of an object were repaired.
-    pub fn repaired(&self, ino: u64, blocks: &Range<u64>) {
+    pub fn repaired(&self, ino: Ino, blocks: &Range<u64>) {
         self.count_repairs(1);
         self.known.repaired(ino, &(blocks.start * BLOCK_BYTES..blocks.end * BLOCK_BYTES));
     }
@@ -292,7 +292,7 @@ impl Keeper {
         self.closed.load(Ordering::Acquire)
     }
 
-    fn waiting(&self) -> MutexGuard<'_, HashMap<u64, Arc<Guard>>> {
+    fn waiting(&self) -> MutexGuard<'_, HashMap<Ino, Arc<Guard>>> {
         self.waiting.lock().expect(POISON)
     }
 }

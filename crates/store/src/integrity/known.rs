@@ -16,6 +16,8 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard};
 
+use model::Ino;
+
 use super::report::Fault;
 
 /// With more objects than this the note is not written for each of them, but when the sealer makes its next turn.
@@ -24,7 +26,7 @@ const AT_ONCE_MAX: usize = 64;
 /// Places that are known of one object: more say nothing new of it.
 const PLACES_MAX: usize = 256;
 
-type Faults = BTreeMap<u64, Vec<Fault>>;
+type Faults = BTreeMap<Ino, Vec<Fault>>;
 
 /// That of one namespace.
 #[derive(Debug)]
@@ -44,7 +46,7 @@ struct State {
 
 impl Known {
     /// What is noted beside the log of seals at `seals`, of objects that can be damaged still.
-    pub fn open(seals: &Path, may_be: impl Fn(u64) -> bool) -> Known {
+    pub fn open(seals: &Path, may_be: impl Fn(Ino) -> bool) -> Known {
         let name = seals.file_stem().unwrap_or_default().to_string_lossy();
         let path = seals.with_file_name(format!("damaged-{name}"));
         // Nobody is served by its word: without it the next scrub tells.
@@ -57,17 +59,17 @@ impl Known {
     }
 
     /// What was found to be wrong with an object in this life.
-    pub fn first(&self, ino: u64) -> Option<Fault> {
+    pub fn first(&self, ino: Ino) -> Option<Fault> {
         self.lock().found.get(&ino)?.first().cloned()
     }
 
     /// Whether something was wrong with it in an earlier life, and nobody has looked since.
-    pub fn is_remembered(&self, ino: u64) -> bool {
+    pub fn is_remembered(&self, ino: Ino) -> bool {
         self.lock().remembered.contains_key(&ino)
     }
 
     /// All that is wrong with an object, as was found just now. Tells whether that is news.
-    pub fn set(&self, ino: u64, found: Vec<Fault>) -> bool {
+    pub fn set(&self, ino: Ino, found: Vec<Fault>) -> bool {
         let mut state = self.lock();
         let remembered = state.remembered.remove(&ino);
         let is_damaged = !found.is_empty();
@@ -83,7 +85,7 @@ impl Known {
     }
 
     /// Somebody met this, and perhaps not all that is wrong with the object. Tells whether that is news.
-    pub fn add(&self, ino: u64, fault: &Fault) -> bool {
+    pub fn add(&self, ino: Ino, fault: &Fault) -> bool {
         let mut state = self.lock();
         let State { found, remembered, .. } = &mut *state;
         let known = found.entry(ino).or_insert_with(|| remembered.remove(&ino).unwrap_or_default());
@@ -96,7 +98,7 @@ impl Known {
     }
 
     /// These bytes of an object are as they should be again.
-    pub fn repaired(&self, ino: u64, bytes: &Range<u64>) {
+    pub fn repaired(&self, ino: Ino, bytes: &Range<u64>) {
         let mut state = self.lock();
         let State { found, remembered, .. } = &mut *state;
         let mut is_other = false;
@@ -118,12 +120,12 @@ impl Known {
     }
 
     /// Nothing is left of an object as it was.
-    pub fn forget(&self, ino: u64) {
+    pub fn forget(&self, ino: Ino) {
         self.retain(|other| other != ino);
     }
 
     /// Only these can be damaged still.
-    pub fn retain(&self, may_be: impl Fn(u64) -> bool) {
+    pub fn retain(&self, may_be: impl Fn(Ino) -> bool) {
         let mut state = self.lock();
         let before = state.found.len() + state.remembered.len();
         state.found.retain(|ino, _| may_be(*ino));

@@ -27,10 +27,12 @@ mod replay;
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::io;
+use std::ops::Bound;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
+use model::Ino;
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use wire::node::FragmentSpec;
@@ -85,7 +87,7 @@ impl Place {
 pub struct SealLog {
     path: PathBuf,
     end: Mutex<End>,
-    index: RwLock<BTreeMap<u64, Sealed>>,
+    index: RwLock<BTreeMap<Ino, Sealed>>,
 }
 
 /// The seal of one object.
@@ -121,7 +123,7 @@ pub struct Begun {
 
 #[derive(Serialize, Deserialize)]
 struct SealRecord {
-    ino: u64,
+    ino: Ino,
     length: u64,
     mtime: (i64, u32),
     chunks: Vec<ChunkRef>,
@@ -134,19 +136,23 @@ impl SealLog {
     }
 
     /// The object's seal.
-    pub fn get(&self, ino: u64) -> Option<Sealed> {
+    pub fn get(&self, ino: Ino) -> Option<Sealed> {
         self.index.read().unwrap_or_else(PoisonError::into_inner).get(&ino).cloned()
     }
 
     /// The objects that have a seal, lifted or not, after `after`: at most `count`.
-    pub fn after(&self, after: Option<u64>, count: usize) -> Vec<(u64, Sealed)> {
+    pub fn after(&self, after: Option<Ino>, count: usize) -> Vec<(Ino, Sealed)> {
         let index = self.index.read().unwrap_or_else(PoisonError::into_inner);
-        let first = after.map_or(0, |ino| ino.saturating_add(1));
-        index.range(first..).take(count).map(|(ino, sealed)| (*ino, sealed.clone())).collect()
+        let first = after.map_or(Bound::Unbounded, Bound::Excluded);
+        index
+            .range((first, Bound::Unbounded))
+            .take(count)
+            .map(|(ino, sealed)| (*ino, sealed.clone()))
+            .collect()
     }
 
     /// The objects that cannot be rightly gone.
-    pub fn must_be_there(&self) -> Vec<u64> {
+    pub fn must_be_there(&self) -> Vec<Ino> {
         let index = self.index.read().unwrap_or_else(PoisonError::into_inner);
         index.iter().filter(|(_, sealed)| sealed.must_have() > 0).map(|(ino, _)| *ino).collect()
     }
@@ -177,7 +183,7 @@ impl SealLog {
     pub fn seal(
         &self,
         begun: &Begun,
-        ino: u64,
+        ino: Ino,
         (length, mtime): (u64, (i64, u32)),
         chunks: Vec<ChunkRef>,
     ) -> io::Result<Arc<Seal>> {

@@ -15,6 +15,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard};
 
+use model::Ino;
 use wire::data::message::UNKNOWN_BYTES;
 
 /// Those of one namespace.
@@ -27,9 +28,9 @@ pub struct Lost {
 #[derive(Debug, Default)]
 struct State {
     /// How long they were.
-    lengths: BTreeMap<u64, u64>,
+    lengths: BTreeMap<Ino, u64>,
     /// Those that are not lost any more, and that are noted still.
-    gone: BTreeMap<u64, u64>,
+    gone: BTreeMap<Ino, u64>,
 }
 
 /// Where they are noted, beside the log of seals.
@@ -48,7 +49,7 @@ pub fn shown(length: u64) -> u64 {
 ///
 /// # Errors
 /// The file system's.
-pub fn note(path: &Path, lost: &[(u64, u64)]) -> io::Result<()> {
+pub fn note(path: &Path, lost: &[(Ino, u64)]) -> io::Result<()> {
     let body = postcard::to_stdvec(lost).map_err(io::Error::other)?;
     if let Some(folder) = path.parent() {
         disk::make_folder(folder)?;
@@ -69,7 +70,7 @@ impl Lost {
         if crc32c::crc32c(body) != u32::from_le_bytes(*crc) {
             return Err(damaged());
         }
-        let lost: Vec<(u64, u64)> = postcard::from_bytes(body).map_err(|_| damaged())?;
+        let lost: Vec<(Ino, u64)> = postcard::from_bytes(body).map_err(|_| damaged())?;
         let state = State { lengths: lost.into_iter().collect(), gone: BTreeMap::new() };
         Ok(Lost { path, state: Mutex::new(state) })
     }
@@ -78,7 +79,7 @@ impl Lost {
     ///
     /// # Errors
     /// The file system's.
-    pub fn add(&self, ino: u64, length: u64) -> io::Result<()> {
+    pub fn add(&self, ino: Ino, length: u64) -> io::Result<()> {
         let mut state = self.lock();
         state.gone.remove(&ino);
         state.lengths.insert(ino, length);
@@ -89,9 +90,9 @@ impl Lost {
     ///
     /// # Errors
     /// The file system's.
-    pub fn save(&self, is_durable: impl Fn(u64) -> bool) -> io::Result<()> {
+    pub fn save(&self, is_durable: impl Fn(Ino) -> bool) -> io::Result<()> {
         let mut state = self.lock();
-        let left: BTreeMap<u64, u64> =
+        let left: BTreeMap<Ino, u64> =
             state.gone.iter().filter(|(ino, _)| !is_durable(**ino)).map(|(ino, was)| (*ino, *was)).collect();
         if left.len() == state.gone.len() {
             return Ok(());
@@ -101,19 +102,19 @@ impl Lost {
     }
 
     /// How long this object was, if it is lost.
-    pub fn length(&self, ino: u64) -> Option<u64> {
+    pub fn length(&self, ino: Ino) -> Option<u64> {
         self.lock().lengths.get(&ino).copied()
     }
 
     /// Nothing of it is left in its file.
-    pub fn forget(&self, ino: u64) {
+    pub fn forget(&self, ino: Ino) {
         let mut state = self.lock();
         let gone = state.lengths.remove_entry(&ino);
         state.gone.extend(gone);
     }
 
     /// All, also those of which there are new objects since.
-    pub fn all(&self) -> Vec<(u64, u64)> {
+    pub fn all(&self) -> Vec<(Ino, u64)> {
         self.lock().lengths.iter().map(|(ino, length)| (*ino, *length)).collect()
     }
 
@@ -124,7 +125,7 @@ impl Lost {
 
 impl State {
     fn note(&self, path: &Path) -> io::Result<()> {
-        let all: Vec<(u64, u64)> =
+        let all: Vec<(Ino, u64)> =
             self.lengths.iter().chain(&self.gone).map(|(ino, was)| (*ino, *was)).collect();
         note(path, &all)
     }
@@ -139,18 +140,18 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = path_of(&dir.path().join("sums/0.log"));
         assert!(Lost::open(&path).unwrap().all().is_empty());
-        note(&path, &[(7, 4096), (8, UNKNOWN_BYTES + 9), (9, UNKNOWN_BYTES)]).unwrap();
+        note(&path, &[(Ino(7), 4096), (Ino(8), UNKNOWN_BYTES + 9), (Ino(9), UNKNOWN_BYTES)]).unwrap();
         let lost = Lost::open(&path).unwrap();
-        assert_eq!((lost.length(7), lost.length(6)), (Some(4096), None));
+        assert_eq!((lost.length(Ino(7)), lost.length(Ino(6))), (Some(4096), None));
         assert_eq!([4096, UNKNOWN_BYTES + 9, UNKNOWN_BYTES].map(shown), [4096, 9, 1]);
-        lost.forget(7);
-        lost.forget(8);
-        assert_eq!(lost.all(), [(9, UNKNOWN_BYTES)]);
-        lost.save(|ino| ino == 7).unwrap();
+        lost.forget(Ino(7));
+        lost.forget(Ino(8));
+        assert_eq!(lost.all(), [(Ino(9), UNKNOWN_BYTES)]);
+        lost.save(|ino| ino == Ino(7)).unwrap();
         let noted = Lost::open(&path).unwrap().all();
         assert_eq!(
             noted,
-            [(8, UNKNOWN_BYTES + 9), (9, UNKNOWN_BYTES)],
+            [(Ino(8), UNKNOWN_BYTES + 9), (Ino(9), UNKNOWN_BYTES)],
             "what took its place may not be durable"
         );
         let mut bytes = std::fs::read(&path).unwrap();

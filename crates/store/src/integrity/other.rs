@@ -7,6 +7,8 @@
 use std::fmt::Debug;
 use std::io;
 
+use model::Ino;
+
 /// Another copy of the same objects.
 pub trait OtherCopy: Debug + Send + Sync {
     /// The node that it is on.
@@ -16,7 +18,7 @@ pub trait OtherCopy: Debug + Send + Sync {
     ///
     /// # Errors
     /// [`NotRead`].
-    fn read(&self, ino: u64, offset: u64, len: u32) -> Result<Vec<u8>, NotRead>;
+    fn read(&self, ino: Ino, offset: u64, len: u32) -> Result<Vec<u8>, NotRead>;
 }
 
 /// Why the other copy cannot be read.

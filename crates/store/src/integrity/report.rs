@@ -3,6 +3,7 @@
 use std::io;
 use std::ops::Range;
 
+use model::Ino;
 use serde::{Deserialize, Serialize};
 use wire::data::message::UNKNOWN_BYTES;
 use wire::node::Damage;
@@ -54,7 +55,7 @@ pub enum Fault {
 #[derive(Debug, thiserror::Error)]
 #[error("the object of inode {ino}: {}", fault.described())]
 struct Faulty {
-    ino: u64,
+    ino: Ino,
     fault: Fault,
 }
 
@@ -62,7 +63,7 @@ const UNKNOWN_IS_GONE: &str = "the object is gone, and nobody knows how long it 
 
 impl Fault {
     /// The error of whoever uses the object.
-    pub fn error(&self, ino: u64) -> io::Error {
+    pub fn error(&self, ino: Ino) -> io::Error {
         io::Error::other(Faulty { ino, fault: self.clone() })
     }
 
@@ -79,7 +80,7 @@ impl Fault {
 
     /// The disk does not give what is at `offset`, or after it, of an object: an error of any other kind stays what it
     /// is.
-    pub fn of_read(ino: u64, offset: u64, error: io::Error) -> io::Error {
+    pub fn of_read(ino: Ino, offset: u64, error: io::Error) -> io::Error {
         match error.raw_os_error() == Some(rustix::io::Errno::IO.raw_os_error()) {
             true => Fault::unreadable(offset, &error).error(ino),
             false => error,
@@ -140,7 +141,7 @@ impl Fault {
     }
 
     /// The same for control, of an object that had `length` bytes. Whoever knows the file's layout adds where it is.
-    pub fn reported(&self, namespace: u32, ino: u64, length: u64) -> Damage {
+    pub fn reported(&self, namespace: u32, ino: Ino, length: u64) -> Damage {
         let Range { start, end } = self.bytes();
         Damage { namespace, ino, start, end: end.min(length), what: self.of_bytes(), ..Damage::default() }
     }

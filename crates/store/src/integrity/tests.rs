@@ -13,6 +13,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use model::Ino;
 use proptest::prelude::*;
 use wire::data::message::AllocateMode;
 use wire::node::ScrubStatus;
@@ -24,7 +25,7 @@ use crate::objects::space::Space;
 use crate::scrub::{self, schedule::Schedule};
 use crate::verifier::Verifier;
 
-const INO: u64 = 77;
+const INO: Ino = Ino(77);
 
 #[test]
 fn a_block_that_ends_early_is_summed_with_the_zeros_after_it() {
@@ -45,7 +46,7 @@ fn seal(objects: &Objects) {
     objects.seal_idle(Duration::ZERO, &mut Pace::new(None)).unwrap();
 }
 
-fn flip(objects: &Objects, ino: u64, at: u64) {
+fn flip(objects: &Objects, ino: Ino, at: u64) {
     let file = File::options().read(true).write(true).open(objects.path(ino)).unwrap();
     let mut byte = [0];
     file.read_exact_at(&mut byte, at).unwrap();
@@ -60,7 +61,7 @@ fn scrubbed(objects: &Arc<Objects>) -> ScrubStatus {
     scrub::status(objects, 0)
 }
 
-fn whole(objects: &Objects, ino: u64) -> std::io::Result<Vec<u8>> {
+fn whole(objects: &Objects, ino: Ino) -> std::io::Result<Vec<u8>> {
     let mut bytes = vec![0; 4 << 20];
     let read = objects.read(ino, 0, &mut bytes)?;
     bytes.truncate(read);
@@ -100,29 +101,32 @@ fn what_lies_beside_removed_objects_is_compared_with_its_sums_also_after_a_kill(
     let folder = tempfile::tempdir().unwrap();
     let objects = open(folder.path());
     for ino in 1..=64 {
-        objects.write(ino, 0, &vec![ino as u8; 10_000]).unwrap();
+        objects.write(Ino(ino), 0, &vec![ino as u8; 10_000]).unwrap();
     }
     seal(&objects);
-    (1..=8).for_each(|ino| objects.destroy(ino).unwrap());
+    (1..=8).for_each(|ino| objects.destroy(Ino(ino)).unwrap());
     drop(objects);
     let objects = open(folder.path());
     for ino in 9..=64 {
-        flip(&objects, ino, 5000);
-        assert!(whole(&objects, ino).is_err(), "a wrong bit of object {ino} is read");
-        flip(&objects, ino, 5000);
+        flip(&objects, Ino(ino), 5000);
+        assert!(whole(&objects, Ino(ino)).is_err(), "a wrong bit of object {ino} is read");
+        flip(&objects, Ino(ino), 5000);
     }
     // Of those that were about to be removed as well, a power loss may have kept that note and not the removal's.
-    fs::remove_file(objects.path(9)).unwrap();
+    fs::remove_file(objects.path(Ino(9))).unwrap();
     drop(objects);
     let objects = open(folder.path());
-    assert!(whole(&objects, 9).unwrap().is_empty(), "it was removed");
+    assert!(whole(&objects, Ino(9)).unwrap().is_empty(), "it was removed");
     // Once that is known, all others have to be there again.
     seal(&objects);
-    (10..=64).for_each(|ino| fs::remove_file(objects.path(ino)).unwrap());
+    (10..=64).for_each(|ino| fs::remove_file(objects.path(Ino(ino))).unwrap());
     drop(objects);
     let objects = open(folder.path());
-    assert!(whole(&objects, 9).unwrap().is_empty());
-    assert!((10..=64).all(|ino| whole(&objects, ino).is_err()), "an object that is lost reads as nothing");
+    assert!(whole(&objects, Ino(9)).unwrap().is_empty());
+    assert!(
+        (10..=64).all(|ino| whole(&objects, Ino(ino)).is_err()),
+        "an object that is lost reads as nothing"
+    );
 }
 
 #[test]
@@ -130,30 +134,30 @@ fn what_changes_on_the_disk_is_never_read() {
     let folder = tempfile::tempdir().unwrap();
     let objects = open(folder.path());
     for ino in 1..=5 {
-        objects.write(ino, 0, &vec![ino as u8; 300_000]).unwrap();
+        objects.write(Ino(ino), 0, &vec![ino as u8; 300_000]).unwrap();
     }
     seal(&objects);
-    flip(&objects, 1, 299_999);
-    File::options().write(true).open(objects.path(2)).unwrap().set_len(4096).unwrap();
+    flip(&objects, Ino(1), 299_999);
+    File::options().write(true).open(objects.path(Ino(2))).unwrap().set_len(4096).unwrap();
     for objects in [objects, open(folder.path())] {
-        let failure = whole(&objects, 1).unwrap_err().to_string();
+        let failure = whole(&objects, Ino(1)).unwrap_err().to_string();
         assert!(failure.contains("inode 1: bytes 299008 to 303104"), "{failure}");
-        assert!(objects.read(1, 299_990, &mut [0; 4]).is_err());
-        assert!(objects.read(1, 0, &mut [0; 4096]).is_ok());
-        assert!(whole(&objects, 2).unwrap_err().to_string().contains("it had 300000 bytes"));
-        assert_eq!(objects.measure(2).unwrap().unwrap().size, 300_000);
-        assert_eq!(whole(&objects, 5).unwrap(), vec![5; 300_000]);
+        assert!(objects.read(Ino(1), 299_990, &mut [0; 4]).is_err());
+        assert!(objects.read(Ino(1), 0, &mut [0; 4096]).is_ok());
+        assert!(whole(&objects, Ino(2)).unwrap_err().to_string().contains("it had 300000 bytes"));
+        assert_eq!(objects.measure(Ino(2)).unwrap().unwrap().size, 300_000);
+        assert_eq!(whole(&objects, Ino(5)).unwrap(), vec![5; 300_000]);
     }
-    fs::remove_file(open(folder.path()).path(3)).unwrap();
+    fs::remove_file(open(folder.path()).path(Ino(3))).unwrap();
     let objects = open(folder.path());
-    assert!(whole(&objects, 3).is_err() && objects.write(3, 5, &[1]).is_err());
-    assert_eq!(objects.measure(3).unwrap().unwrap().size, 300_000);
-    assert!(objects.next_data(3, 0).is_err());
-    objects.resize(3, 0).unwrap();
-    assert!(whole(&objects, 3).unwrap().is_empty());
-    objects.write(3, 0, &[9; 10]).unwrap();
+    assert!(whole(&objects, Ino(3)).is_err() && objects.write(Ino(3), 5, &[1]).is_err());
+    assert_eq!(objects.measure(Ino(3)).unwrap().unwrap().size, 300_000);
+    assert!(objects.next_data(Ino(3), 0).is_err());
+    objects.resize(Ino(3), 0).unwrap();
+    assert!(whole(&objects, Ino(3)).unwrap().is_empty());
+    objects.write(Ino(3), 0, &[9; 10]).unwrap();
     seal(&objects);
-    assert_eq!(whole(&open(folder.path()), 3).unwrap(), [9; 10]);
+    assert_eq!(whole(&open(folder.path()), Ino(3)).unwrap(), [9; 10]);
 }
 
 #[test]
@@ -161,21 +165,21 @@ fn what_is_written_to_an_object_that_was_removed_below_the_node_is_never_lost_in
     let folder = tempfile::tempdir().unwrap();
     let objects = open(folder.path());
     for ino in 1..=4 {
-        objects.write(ino, 0, &vec![7; 20_000]).unwrap();
+        objects.write(Ino(ino), 0, &vec![7; 20_000]).unwrap();
     }
     seal(&objects);
     for ino in 1..=3 {
-        fs::remove_file(objects.path(ino)).unwrap();
+        fs::remove_file(objects.path(Ino(ino))).unwrap();
     }
-    fs::rename(objects.path(4), objects.path(3)).unwrap();
-    assert!(objects.write(1, 20_000, &[8; 10]).is_err(), "the rest of it is gone");
-    objects.write(2, 0, &vec![9; 30_000]).unwrap();
-    objects.resize(3, 0).unwrap();
-    objects.write(3, 0, &[3; 10]).unwrap();
+    fs::rename(objects.path(Ino(4)), objects.path(Ino(3))).unwrap();
+    assert!(objects.write(Ino(1), 20_000, &[8; 10]).is_err(), "the rest of it is gone");
+    objects.write(Ino(2), 0, &vec![9; 30_000]).unwrap();
+    objects.resize(Ino(3), 0).unwrap();
+    objects.write(Ino(3), 0, &[3; 10]).unwrap();
     let again = open(folder.path());
-    assert!(whole(&again, 1).is_err());
-    assert_eq!(whole(&again, 2).unwrap(), vec![9; 30_000]);
-    assert_eq!(whole(&again, 3).unwrap(), [3; 10]);
+    assert!(whole(&again, Ino(1)).is_err());
+    assert_eq!(whole(&again, Ino(2)).unwrap(), vec![9; 30_000]);
+    assert_eq!(whole(&again, Ino(3)).unwrap(), [3; 10]);
 }
 
 #[test]
@@ -183,17 +187,17 @@ fn a_scrub_finds_damage_of_an_object_whose_seal_was_written_again() {
     let folder = tempfile::tempdir().unwrap();
     let objects = Arc::new(open(folder.path()));
     for ino in 1..=8 {
-        objects.write(ino, 0, &[ino as u8; 5000]).unwrap();
+        objects.write(Ino(ino), 0, &[ino as u8; 5000]).unwrap();
     }
     seal(&objects);
     // Each lifts seals of its neighbours.
     for ino in 1..=4 {
-        objects.write(ino, 0, &[200]).unwrap();
+        objects.write(Ino(ino), 0, &[200]).unwrap();
     }
     seal(&objects);
-    (5..=8).for_each(|ino| flip(&objects, ino, 100));
-    let damaged: Vec<u64> = scrubbed(&objects).damaged.iter().map(|damage| damage.ino).collect();
-    assert_eq!(damaged, [5, 6, 7, 8]);
+    (5..=8).for_each(|ino| flip(&objects, Ino(ino), 100));
+    let damaged: Vec<Ino> = scrubbed(&objects).damaged.iter().map(|damage| damage.ino).collect();
+    assert_eq!(damaged, [5, 6, 7, 8].map(Ino));
 }
 
 #[test]

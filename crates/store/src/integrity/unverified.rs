@@ -14,6 +14,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard};
 
+use model::Ino;
+
 /// Those of one namespace.
 #[derive(Debug)]
 pub struct Unverified {
@@ -24,9 +26,9 @@ pub struct Unverified {
 #[derive(Clone, Debug, Default)]
 struct Doubt {
     why: String,
-    objects: BTreeSet<u64>,
+    objects: BTreeSet<Ino>,
     /// Those of which nothing is left, and that are noted still.
-    gone: BTreeSet<u64>,
+    gone: BTreeSet<Ino>,
 }
 
 impl Unverified {
@@ -34,7 +36,7 @@ impl Unverified {
     ///
     /// # Errors
     /// It cannot be read, or written.
-    pub fn open(seals: &Path, all: impl FnOnce() -> io::Result<Vec<u64>>) -> io::Result<Unverified> {
+    pub fn open(seals: &Path, all: impl FnOnce() -> io::Result<Vec<Ino>>) -> io::Result<Unverified> {
         let name = seals.file_stem().unwrap_or_default().to_string_lossy();
         let path = seals.with_file_name(format!("unverified-{name}"));
         let found = disk::read(&path)?;
@@ -51,7 +53,7 @@ impl Unverified {
     ///
     /// # Errors
     /// The file system's.
-    pub fn begin(&self, why: String, objects: Vec<u64>) -> io::Result<()> {
+    pub fn begin(&self, why: String, objects: Vec<Ino>) -> io::Result<()> {
         let mut doubt = self.lock();
         let known = doubt.get_or_insert_default();
         known.objects.extend(objects);
@@ -65,7 +67,7 @@ impl Unverified {
     }
 
     /// Which.
-    pub fn all(&self) -> Vec<u64> {
+    pub fn all(&self) -> Vec<Ino> {
         self.lock().iter().flat_map(|doubt| &doubt.objects).copied().collect()
     }
 
@@ -75,12 +77,12 @@ impl Unverified {
     }
 
     /// Whether this is one.
-    pub fn has(&self, ino: u64) -> bool {
+    pub fn has(&self, ino: Ino) -> bool {
         self.lock().as_ref().is_some_and(|doubt| doubt.objects.contains(&ino))
     }
 
     /// Nothing is left of what it was.
-    pub fn forget(&self, ino: u64) {
+    pub fn forget(&self, ino: Ino) {
         if let Some(doubt) = self.lock().as_mut() {
             doubt.gone.extend(doubt.objects.take(&ino));
         }
@@ -90,7 +92,7 @@ impl Unverified {
     ///
     /// # Errors
     /// The file system's.
-    pub fn save(&self, is_durable: impl Fn(u64) -> bool) -> io::Result<()> {
+    pub fn save(&self, is_durable: impl Fn(Ino) -> bool) -> io::Result<()> {
         let mut doubt = self.lock();
         let Some(known) = doubt.as_mut().filter(|doubt| doubt.gone.iter().any(|ino| is_durable(*ino))) else {
             return Ok(());
@@ -124,7 +126,7 @@ impl Unverified {
 }
 
 fn save(path: &Path, doubt: &Doubt) -> io::Result<()> {
-    let objects: BTreeSet<u64> = doubt.objects.union(&doubt.gone).copied().collect();
+    let objects: BTreeSet<Ino> = doubt.objects.union(&doubt.gone).copied().collect();
     let body = postcard::to_stdvec(&(&doubt.why, objects)).map_err(io::Error::other)?;
     disk::replace(path, &[&crc32c::crc32c(&body).to_le_bytes(), body.as_slice()].concat())
 }

@@ -7,6 +7,7 @@ use std::io;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use model::Ino;
 use rustix::io::Errno;
 
 use super::{Mirror, POISON, SILENT_MAX, Way};
@@ -21,7 +22,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(500);
 #[derive(Debug, Default)]
 pub(super) struct Asked {
     /// Objects that somebody waits for.
-    first: BTreeSet<u64>,
+    first: BTreeSet<Ino>,
     /// It was told that nobody waits any more for a mirror that is away.
     pub told: bool,
 }
@@ -41,7 +42,7 @@ impl Mirror {
     }
 
     /// Waits until an object in doubt was judged. One of a mirror that does not come is used as it is.
-    pub fn wait_until_judged(&self, ino: u64) {
+    pub fn wait_until_judged(&self, ino: Ino) {
         let mut progress = self.lock();
         let given_up = progress.epoch + 2 * BREAKS_MAX;
         progress.asked.first.insert(ino);
@@ -71,11 +72,11 @@ impl Mirror {
         progress.asked.first.remove(&ino);
     }
 
-    fn tell_not_judged(&self, ino: u64, why: Option<String>) {
+    fn tell_not_judged(&self, ino: Ino, why: Option<String>) {
         let (path, node) = (self.notes.path_of(""), self.place.node());
         let why = why.unwrap_or_else(|| "it does not answer in time".into());
         tracing::error!(
-            ino,
+            %ino,
             path = %path.display(),
             node,
             why,
@@ -85,7 +86,7 @@ impl Mirror {
     }
 
     /// The next of these objects to be judged.
-    pub(crate) fn next_to_judge(&self, left: &mut BTreeSet<u64>) -> Option<u64> {
+    pub(crate) fn next_to_judge(&self, left: &mut BTreeSet<Ino>) -> Option<Ino> {
         let mut progress = self.lock();
         let asked = progress.asked.first.iter().find(|ino| left.contains(ino)).copied();
         // What neither node has, and what was judged before, is waited for in vain.

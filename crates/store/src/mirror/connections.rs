@@ -6,6 +6,7 @@
 use std::io;
 use std::time::Instant;
 
+use model::Ino;
 use rustix::io::Errno;
 
 use super::link::{Link, is_silence, told};
@@ -17,7 +18,7 @@ impl OtherCopy for Mirror {
         self.place.node()
     }
 
-    fn read(&self, ino: u64, offset: u64, len: u32) -> Result<Vec<u8>, NotRead> {
+    fn read(&self, ino: Ino, offset: u64, len: u32) -> Result<Vec<u8>, NotRead> {
         let mut link = self.reader().map_err(NotRead::Away)?;
         let read = link.read_checked(ino, offset, len);
         match &read {
@@ -81,7 +82,7 @@ impl Mirror {
 
 impl Link {
     /// Reads an object, where it makes a difference whether its node answers.
-    pub(super) fn read_checked(&mut self, ino: u64, offset: u64, len: u32) -> Result<Vec<u8>, NotRead> {
+    pub(super) fn read_checked(&mut self, ino: Ino, offset: u64, len: u32) -> Result<Vec<u8>, NotRead> {
         self.read(ino, offset, len).map_err(|error| {
             let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<io::Error>());
             let errno = inner.and_then(io::Error::raw_os_error);

@@ -7,6 +7,8 @@ use std::io;
 use std::ops::Range;
 use std::time::Duration;
 
+use model::Ino;
+
 use super::progress::{Had, Note, Progress, Way};
 use super::ranges::Claim;
 use super::todo::Todo;
@@ -148,27 +150,27 @@ impl Mirror {
     }
 
     /// What the mirror had of one object before anything was copied to it.
-    pub(crate) fn had(&self, ino: u64) -> Had {
+    pub(crate) fn had(&self, ino: Ino) -> Had {
         self.lock().had.as_ref().map(|had| had.of(ino)).unwrap_or_default()
     }
 
     /// Whether a sync failed there after the object was written, which is not asked again.
-    pub(crate) fn take_unsynced(&self, ino: u64) -> bool {
+    pub(crate) fn take_unsynced(&self, ino: Ino) -> bool {
         self.lock().unsynced.remove(&ino)
     }
 
     /// A sync of the object may not have done there what it should.
-    pub(crate) fn note_unsynced(&self, ino: u64) {
+    pub(crate) fn note_unsynced(&self, ino: Ino) {
         self.lock().unsynced.insert(ino);
     }
 
     /// Whether somebody changes the object.
-    pub(crate) fn is_busy(&self, ino: u64) -> bool {
+    pub(crate) fn is_busy(&self, ino: Ino) -> bool {
         self.ranges.is_busy(ino)
     }
 
     /// Has nobody begin to change any of the range before the caller holds it.
-    pub(crate) fn claim(&self, ino: u64, range: Range<u64>) -> Claim<'_> {
+    pub(crate) fn claim(&self, ino: Ino, range: Range<u64>) -> Claim<'_> {
         self.ranges.claim(ino, range)
     }
 

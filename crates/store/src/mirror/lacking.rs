@@ -4,6 +4,7 @@
 
 use std::io;
 
+use model::Ino;
 use rustix::io::Errno;
 
 use super::progress::{Had, Progress};
@@ -14,7 +15,7 @@ impl Mirror {
     ///
     /// # Errors
     /// The fragment is closed; what the mirror lacks cannot be noted.
-    pub(super) fn lacks(&self, inos: &[u64], errno: Errno) -> io::Result<()> {
+    pub(super) fn lacks(&self, inos: &[Ino], errno: Errno) -> io::Result<()> {
         let mut progress = self.lock();
         let is_noted = progress.named && progress.alone && progress.lacking.has(inos);
         progress.todo.add(inos);
@@ -47,7 +48,7 @@ impl Mirror {
     }
 
     /// The mirror may have done what was not done here: it lacks nothing that anybody was answered.
-    pub(super) fn differs(&self, ino: u64) {
+    pub(super) fn differs(&self, ino: Ino) {
         let mut progress = self.lock();
         progress.whole = false;
         progress.todo.add(&[ino]);

@@ -3,6 +3,7 @@
 use std::error::Error;
 use std::io;
 
+use model::Ino;
 use rustix::io::Errno;
 use wire::data::hello::HelloError;
 use wire::data::{Connection, Reply, Request};
@@ -76,7 +77,7 @@ impl Link {
     ///
     /// # Errors
     /// As [`Link::ask`].
-    pub fn read(&mut self, ino: u64, offset: u64, len: u32) -> io::Result<Vec<u8>> {
+    pub fn read(&mut self, ino: Ino, offset: u64, len: u32) -> io::Result<Vec<u8>> {
         self.send(&Request::Read { ino, offset, len }, &[])?;
         let read = self.receive_bytes();
         self.next_id += 1;
@@ -99,10 +100,10 @@ impl Link {
     ///
     /// # Errors
     /// As [`Link::ask`].
-    pub fn list(&mut self) -> io::Result<Vec<u64>> {
-        let mut all: Vec<u64> = Vec::new();
+    pub fn list(&mut self) -> io::Result<Vec<Ino>> {
+        let mut all: Vec<Ino> = Vec::new();
         loop {
-            let after = all.last().copied().unwrap_or(0);
+            let after = all.last().copied().unwrap_or(Ino(0));
             let reply = self.ask(&Request::ListObjects { after }, &[])?;
             let Reply::Objects(page) = reply else { return Err(io::ErrorKind::InvalidData.into()) };
             if page.is_empty() {

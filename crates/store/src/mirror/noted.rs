@@ -6,6 +6,8 @@
 
 use std::collections::BTreeSet;
 
+use model::Ino;
+
 use super::Mirror;
 use super::progress::{Note, Progress, Way};
 use super::todo::Todo;
@@ -15,9 +17,9 @@ pub(crate) const LACKING_MAX: usize = 20_000;
 
 impl Progress {
     /// What it is now, where these are lost on both nodes.
-    fn note(&self, lost: Vec<u64>) -> Note {
+    fn note(&self, lost: Vec<Ino>) -> Note {
         let Todo::These(lacking) = &self.lacking else { return None };
-        let all: BTreeSet<u64> = lacking.iter().copied().chain(lost).collect();
+        let all: BTreeSet<Ino> = lacking.iter().copied().chain(lost).collect();
         (all.len() <= LACKING_MAX).then_some(all)
     }
 
@@ -35,13 +37,13 @@ impl Progress {
     }
 
     /// These were changed here, and not there.
-    pub fn lack(&mut self, inos: &[u64]) {
+    pub fn lack(&mut self, inos: &[Ino]) {
         self.todo.add(inos);
         self.lacking.add(inos);
     }
 
     /// This one was copied as a whole.
-    pub fn copied(&mut self, ino: u64) {
+    pub fn copied(&mut self, ino: Ino) {
         // It may have been changed once more.
         if !self.todo.has(&[ino]) {
             self.lacking.remove(ino);
@@ -51,7 +53,7 @@ impl Progress {
 
 impl Mirror {
     /// What its node is to note now, where these are lost on both nodes.
-    pub(crate) fn to_note(&self, lost: Vec<u64>) -> Note {
+    pub(crate) fn to_note(&self, lost: Vec<Ino>) -> Note {
         let mut progress = self.lock();
         let note = progress.note(lost);
         if note.is_none() && progress.doubt.exists() {
@@ -71,12 +73,12 @@ impl Mirror {
     }
 
     /// The mirror of this object is about to be thrown away.
-    pub(crate) fn lacks_all_of(&self, ino: u64) {
+    pub(crate) fn lacks_all_of(&self, ino: Ino) {
         self.lock().lacking.add(&[ino]);
     }
 
     /// It was copied as a whole.
-    pub(crate) fn copied(&self, ino: u64) {
+    pub(crate) fn copied(&self, ino: Ino) {
         self.lock().copied(ino);
     }
 }
@@ -107,10 +109,14 @@ mod tests {
         let mut progress = Progress::new(false, Doubt::new(true));
         assert_eq!(progress.note(Vec::new()), None, "nothing is known at first");
         (progress.todo, progress.lacking) = (Todo::none(), Todo::none());
-        progress.lack(&[7, 8]);
+        progress.lack(&[Ino(7), Ino(8)]);
         progress.todo = Todo::none();
-        progress.lack(&[8]);
-        [7, 8].iter().for_each(|ino| progress.copied(*ino));
-        assert_eq!(progress.note(vec![9]), Some(BTreeSet::from([8, 9])), "with what is lost on both");
+        progress.lack(&[Ino(8)]);
+        [7, 8].map(Ino).iter().for_each(|ino| progress.copied(*ino));
+        assert_eq!(
+            progress.note(vec![Ino(9)]),
+            Some(BTreeSet::from([8, 9].map(Ino))),
+            "with what is lost on both"
+        );
     }
 }

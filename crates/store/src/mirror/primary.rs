@@ -4,6 +4,8 @@
 
 use std::sync::{Mutex, PoisonError};
 
+use model::Ino;
+
 use super::link::Link;
 use crate::integrity::other::{NotRead, OtherCopy};
 use crate::link::Place;
@@ -26,7 +28,7 @@ impl Primary {
         Primary { place, idle: Mutex::default() }
     }
 
-    fn read_by(&self, link: Option<Link>, (ino, offset, len): (u64, u64, u32)) -> Result<Vec<u8>, NotRead> {
+    fn read_by(&self, link: Option<Link>, (ino, offset, len): (Ino, u64, u32)) -> Result<Vec<u8>, NotRead> {
         let mut link = link.map_or_else(|| Link::reach(&self.place, 0), Ok).map_err(NotRead::Away)?;
         let read = link.read_checked(ino, offset, len);
         if !link.is_broken() {
@@ -41,7 +43,7 @@ impl OtherCopy for Primary {
         self.place.node()
     }
 
-    fn read(&self, ino: u64, offset: u64, len: u32) -> Result<Vec<u8>, NotRead> {
+    fn read(&self, ino: Ino, offset: u64, len: u32) -> Result<Vec<u8>, NotRead> {
         let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).take();
         let was_idle = idle.is_some();
         match self.read_by(idle, (ino, offset, len)) {

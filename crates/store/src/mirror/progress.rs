@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 use std::time::Instant;
 
+use model::Ino;
+
 use super::asked::Asked;
 use super::link::Link;
 use super::todo::Todo;
@@ -26,18 +28,18 @@ pub(crate) struct Had {
     /// No power was lost since.
     pub still: bool,
     /// Objects that it had noted to lack.
-    pub lacking: BTreeSet<u64>,
+    pub lacking: BTreeSet<Ino>,
 }
 
 impl Had {
     /// The same of one object.
-    pub fn of(&self, ino: u64) -> Had {
+    pub fn of(&self, ino: Ino) -> Had {
         if self.lacking.contains(&ino) { Had::default() } else { Had { lacking: BTreeSet::new(), ..*self } }
     }
 }
 
 /// The mirror has all that was answered, but for these; `None`: nobody knows.
-pub(crate) type Note = Option<BTreeSet<u64>>;
+pub(crate) type Note = Option<BTreeSet<Ino>>;
 
 pub(super) struct Progress {
     /// Since when the mirror is looked for.
@@ -58,7 +60,7 @@ pub(super) struct Progress {
     /// The mirror's node has noted these, and control may rely on it.
     pub named: bool,
     /// Objects on which a sync of the mirror failed: what was written there before may not be on its disk.
-    pub unsynced: BTreeSet<u64>,
+    pub unsynced: BTreeSet<Ino>,
     /// This fragment is older than its mirror: nothing of it is used.
     pub older: bool,
     /// The mirror knows that it has everything.

@@ -6,6 +6,8 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
+use model::Ino;
+
 use super::super::sync::{Condvar, Mutex, MutexGuard};
 
 /// The parts that are held, and those that somebody is to hold next.
@@ -15,7 +17,7 @@ pub struct Ranges {
     released: Condvar,
 }
 
-type ByObject = HashMap<u64, Vec<Range<u64>>>;
+type ByObject = HashMap<Ino, Vec<Range<u64>>>;
 
 #[derive(Debug, Default)]
 struct Parts {
@@ -27,7 +29,7 @@ struct Parts {
 #[derive(Debug)]
 pub struct Held<'a> {
     ranges: &'a Ranges,
-    ino: u64,
+    ino: Ino,
     range: Range<u64>,
 }
 
@@ -35,13 +37,13 @@ pub struct Held<'a> {
 #[derive(Debug)]
 pub struct Claim<'a> {
     ranges: &'a Ranges,
-    ino: u64,
+    ino: Ino,
     range: Range<u64>,
 }
 
 impl Ranges {
     /// Waits until nobody holds any of the range, or is to hold it next.
-    pub fn hold(&self, ino: u64, range: Range<u64>) -> Held<'_> {
+    pub fn hold(&self, ino: Ino, range: Range<u64>) -> Held<'_> {
         let is_taken =
             |parts: &mut Parts| overlaps(&parts.held, ino, &range) || overlaps(&parts.claimed, ino, &range);
         let mut parts = self.released.wait_while(self.lock(), is_taken).expect(POISON);
@@ -51,13 +53,13 @@ impl Ranges {
     }
 
     /// Lets nobody else begin to hold any of the range: it is free once those are done who hold some now.
-    pub fn claim(&self, ino: u64, range: Range<u64>) -> Claim<'_> {
+    pub fn claim(&self, ino: Ino, range: Range<u64>) -> Claim<'_> {
         self.lock().claimed.entry(ino).or_default().push(range.clone());
         Claim { ranges: self, ino, range }
     }
 
     /// Whether somebody holds some of an object now.
-    pub fn is_busy(&self, ino: u64) -> bool {
+    pub fn is_busy(&self, ino: Ino) -> bool {
         self.lock().held.contains_key(&ino)
     }
 
@@ -92,7 +94,7 @@ impl Drop for Held<'_> {
     }
 }
 
-fn release(parts: &mut ByObject, ino: u64, range: &Range<u64>) {
+fn release(parts: &mut ByObject, ino: Ino, range: &Range<u64>) {
     let Some(of_object) = parts.get_mut(&ino) else { return };
     if let Some(at) = of_object.iter().position(|part| part == range) {
         of_object.swap_remove(at);
@@ -102,7 +104,7 @@ fn release(parts: &mut ByObject, ino: u64, range: &Range<u64>) {
     }
 }
 
-fn overlaps(parts: &ByObject, ino: u64, range: &Range<u64>) -> bool {
+fn overlaps(parts: &ByObject, ino: Ino, range: &Range<u64>) -> bool {
     let overlaps = |other: &Range<u64>| other.start < range.end && range.start < other.end;
     parts.get(&ino).is_some_and(|of_object| of_object.iter().any(overlaps))
 }
@@ -120,17 +122,19 @@ mod tests {
     fn only_what_overlaps_waits() {
         explore(|| {
             let ranges = Ranges::default();
-            let first = ranges.hold(1, 0..10);
-            assert!(ranges.claim(1, 9..11).try_hold().is_none());
-            let beside = (ranges.hold(1, 10..11), ranges.hold(2, 0..10));
+            let first = ranges.hold(Ino(1), 0..10);
+            assert!(ranges.claim(Ino(1), 9..11).try_hold().is_none());
+            let beside = (ranges.hold(Ino(1), 10..11), ranges.hold(Ino(2), 0..10));
             thread::scope(|scope| {
-                let waits = scope.spawn(|| drop(ranges.hold(1, 0..5)));
+                let waits = scope.spawn(|| drop(ranges.hold(Ino(1), 0..5)));
                 drop(first);
                 waits.join().unwrap();
             });
-            assert!(ranges.is_busy(1));
+            assert!(ranges.is_busy(Ino(1)));
             drop(beside);
-            assert!(!ranges.is_busy(1) && ranges.lock().held.is_empty() && ranges.lock().claimed.is_empty());
+            assert!(
+                !ranges.is_busy(Ino(1)) && ranges.lock().held.is_empty() && ranges.lock().claimed.is_empty()
+            );
         });
     }
 
@@ -138,10 +142,10 @@ mod tests {
     fn what_is_claimed_is_held_next_however_many_others_wait_for_it() {
         explore(|| {
             let ranges = Ranges::default();
-            let first = ranges.hold(1, 0..10);
-            let claim = ranges.claim(1, 0..u64::MAX);
+            let first = ranges.hold(Ino(1), 0..10);
+            let claim = ranges.claim(Ino(1), 0..u64::MAX);
             thread::scope(|scope| {
-                let waits = scope.spawn(|| drop(ranges.hold(1, 20..30)));
+                let waits = scope.spawn(|| drop(ranges.hold(Ino(1), 20..30)));
                 assert!(claim.try_hold().is_none());
                 drop(first);
                 let held = claim.try_hold().unwrap();
@@ -169,13 +173,13 @@ mod tests {
                     let (ranges, use_all) = (&ranges, &use_all);
                     scope.spawn(move || {
                         for _ in 0..3 {
-                            let held = ranges.hold(1, range.clone());
+                            let held = ranges.hold(Ino(1), range.clone());
                             use_all(range.clone());
                             drop(held);
                         }
                     });
                 }
-                let claim = ranges.claim(1, 1..4);
+                let claim = ranges.claim(Ino(1), 1..4);
                 let held = loop {
                     match claim.try_hold() {
                         Some(held) => break held,

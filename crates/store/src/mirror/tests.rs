@@ -1,5 +1,6 @@
 //! A mirror that is away.
 
+use model::Ino;
 use wire::control::VolumeKind;
 use wire::data::hello::Key;
 use wire::node::{FragmentSpec, Missing, StorageAddress};
@@ -34,7 +35,7 @@ fn nothing_is_changed_here_alone_where_that_cannot_be_noted() {
     let (folder, notes) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let mirror = away(folder.path(), notes.path());
     mirror.lock().waiting_since = Instant::now().checked_sub(SILENT_MAX);
-    let change = || mirror.change(7, (&Request::Destroy { ino: 7 }, &[]), || Ok(()));
+    let change = || mirror.change(Ino(7), (&Request::Destroy { ino: Ino(7) }, &[]), || Ok(()));
     // In the way of the note.
     let in_the_way = notes.path().join("meta.alone");
     std::fs::create_dir(&in_the_way).unwrap();
@@ -51,7 +52,7 @@ fn who_uses_an_object_in_doubt_waits_once_for_a_mirror_that_does_not_come() {
     let (folder, notes) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let mirror = away(folder.path(), notes.path());
     std::thread::scope(|scope| {
-        let waits = scope.spawn(|| mirror.wait_until_judged(7));
+        let waits = scope.spawn(|| mirror.wait_until_judged(Ino(7)));
         while mirror.lock().waiting_since.is_none() {
             std::thread::yield_now();
         }
@@ -60,6 +61,6 @@ fn who_uses_an_object_in_doubt_waits_once_for_a_mirror_that_does_not_come() {
         mirror.changed.notify_all();
     });
     let again = Instant::now();
-    mirror.wait_until_judged(8);
+    mirror.wait_until_judged(Ino(8));
     assert!(again.elapsed() < SILENT_MAX && !mirror.has_judged_all());
 }

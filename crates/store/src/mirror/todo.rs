@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use model::Ino;
+
 /// Beyond so many they are not told apart.
 const MOST: usize = 1 << 20;
 
@@ -11,7 +13,7 @@ pub enum Todo {
     /// Any, also such as the mirror alone has.
     All,
     /// These.
-    These(BTreeSet<u64>),
+    These(BTreeSet<Ino>),
 }
 
 /// Nothing is known at first.
@@ -28,7 +30,7 @@ impl Todo {
     }
 
     /// These, too.
-    pub fn add(&mut self, inos: &[u64]) {
+    pub fn add(&mut self, inos: &[Ino]) {
         let Todo::These(these) = self else { return };
         these.extend(inos);
         if these.len() > MOST {
@@ -37,14 +39,14 @@ impl Todo {
     }
 
     /// This one no more, where they are told apart.
-    pub fn remove(&mut self, ino: u64) {
+    pub fn remove(&mut self, ino: Ino) {
         if let Todo::These(these) = self {
             these.remove(&ino);
         }
     }
 
     /// Whether these are among them.
-    pub fn has(&self, inos: &[u64]) -> bool {
+    pub fn has(&self, inos: &[Ino]) -> bool {
         match self {
             Todo::All => true,
             Todo::These(these) => inos.iter().all(|ino| these.contains(ino)),
@@ -68,18 +70,18 @@ impl Todo {
 /// Objects in the order in which they are copied: those that somebody is changing come last.
 #[derive(Debug)]
 pub struct Queue {
-    left: BTreeSet<u64>,
-    busy: BTreeSet<u64>,
+    left: BTreeSet<Ino>,
+    busy: BTreeSet<Ino>,
 }
 
 impl Queue {
     /// Of these.
-    pub fn new(left: BTreeSet<u64>) -> Queue {
+    pub fn new(left: BTreeSet<Ino>) -> Queue {
         Queue { left, busy: BTreeSet::new() }
     }
 
     /// The next one.
-    pub fn next(&mut self, is_busy: impl Fn(u64) -> bool) -> Option<u64> {
+    pub fn next(&mut self, is_busy: impl Fn(Ino) -> bool) -> Option<Ino> {
         while let Some(ino) = self.left.pop_first() {
             if !is_busy(ino) {
                 return Some(ino);
@@ -90,7 +92,7 @@ impl Queue {
     }
 
     /// Those that are left.
-    pub fn rest(self) -> impl Iterator<Item = u64> {
+    pub fn rest(self) -> impl Iterator<Item = Ino> {
         self.left.into_iter().chain(self.busy)
     }
 }

@@ -12,17 +12,19 @@ use std::io;
 use std::ops::Range;
 use std::sync::Mutex;
 
+use model::Ino;
+
 use super::{Object, Objects, POISON};
 use crate::extents::Extents;
 
 /// The blocks that are counted for each object.
 #[derive(Debug, Default)]
-pub(super) struct Counted(Mutex<HashMap<u64, u64>>);
+pub(super) struct Counted(Mutex<HashMap<Ino, u64>>);
 
 /// A change that may begin. The room that it does not spend is given back.
 pub(super) struct Admitted<'a> {
     objects: &'a Objects,
-    ino: u64,
+    ino: Ino,
     /// What the change touches.
     blocks: Range<u64>,
     /// How many of them are taken.
@@ -34,7 +36,7 @@ impl Objects {
     ///
     /// # Errors
     /// ENOSPC where they do not fit: nothing has changed then.
-    pub(super) fn admit(&self, ino: u64, blocks: Range<u64>) -> io::Result<Admitted<'_>> {
+    pub(super) fn admit(&self, ino: Ino, blocks: Range<u64>) -> io::Result<Admitted<'_>> {
         let missing = || {
             Ok(match self.in_place(ino)? {
                 Some(object) => object.extents.lock().expect(POISON).missing(blocks.clone()),
@@ -46,7 +48,7 @@ impl Objects {
     }
 
     /// Admits a change that brings back what the object had: it takes space also past the capacity, as it did before.
-    pub(super) fn admit_again(&self, ino: u64, blocks: Range<u64>) -> Admitted<'_> {
+    pub(super) fn admit_again(&self, ino: Ino, blocks: Range<u64>) -> Admitted<'_> {
         Admitted { objects: self, ino, blocks, taken: 0 }
     }
 
@@ -60,7 +62,7 @@ impl Objects {
     }
 
     /// From here on these blocks are counted for the object, for some of which room is taken.
-    pub(super) fn count(&self, ino: u64, extents: &Extents, taken: u64) {
+    pub(super) fn count(&self, ino: Ino, extents: &Extents, taken: u64) {
         let mut counted = self.counted.0.lock().expect(POISON);
         let before = match extents.blocks() {
             0 => counted.remove(&ino),

@@ -4,6 +4,7 @@
 
 use std::io;
 
+use model::Ino;
 use wire::data::Request;
 
 use super::admitted::Admitted;
@@ -13,7 +14,7 @@ use crate::integrity::guard::{Change, Changing};
 
 impl Objects {
     /// Sets the length.
-    pub fn resize(&self, ino: u64, size: u64) -> io::Result<()> {
+    pub fn resize(&self, ino: Ino, size: u64) -> io::Result<()> {
         if size > 0 {
             self.await_judged(ino)?;
         }

@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 use std::fs::File;
 use std::io;
 
+use model::Ino;
+
 use super::Objects;
 
 impl Objects {
@@ -11,7 +13,7 @@ impl Objects {
     ///
     /// # Errors
     /// The errno of what failed: any of them may be there, or come back.
-    pub fn destroy_for_good(&self, inos: &[u64]) -> io::Result<()> {
+    pub fn destroy_for_good(&self, inos: &[Ino]) -> io::Result<()> {
         let mut folders = BTreeSet::new();
         for ino in inos {
             let path = self.path(*ino);

@@ -6,6 +6,8 @@
 use std::io;
 use std::ops::Range;
 
+use model::Ino;
+
 use super::Objects;
 use crate::measure::Measure;
 
@@ -14,7 +16,7 @@ impl Objects {
     ///
     /// # Errors
     /// It cannot be told.
-    pub fn is_in_doubt(&self, ino: u64) -> io::Result<bool> {
+    pub fn is_in_doubt(&self, ino: Ino) -> io::Result<bool> {
         // One that is known to be lost was judged.
         Ok(self.keeper.unverified.has(ino) || self.measure(ino)?.is_none())
     }
@@ -23,7 +25,7 @@ impl Objects {
     ///
     /// # Errors
     /// It cannot be told.
-    pub fn is_there(&self, ino: u64) -> io::Result<bool> {
+    pub fn is_there(&self, ino: Ino) -> io::Result<bool> {
         Ok(self.existing(ino)?.is_some())
     }
 
@@ -31,7 +33,7 @@ impl Objects {
     ///
     /// # Errors
     /// EIO where all are older than the mirror.
-    pub(super) fn await_judged(&self, ino: u64) -> io::Result<()> {
+    pub(super) fn await_judged(&self, ino: Ino) -> io::Result<()> {
         let Some(mirror) = self.mirror.as_ref().filter(|mirror| !mirror.has_judged_all()) else {
             return Ok(());
         };
@@ -46,7 +48,7 @@ impl Objects {
     ///
     /// # Errors
     /// EIO where they are not what was sealed.
-    pub fn read(&self, ino: u64, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+    pub fn read(&self, ino: Ino, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
         self.await_judged(ino)?;
         self.read_unjudged(ino, offset, buffer)
     }
@@ -55,7 +57,7 @@ impl Objects {
     ///
     /// # Errors
     /// As [`Objects::read`].
-    pub fn next_data(&self, ino: u64, offset: u64) -> io::Result<Option<Range<u64>>> {
+    pub fn next_data(&self, ino: Ino, offset: u64) -> io::Result<Option<Range<u64>>> {
         self.await_judged(ino)?;
         self.next_data_unjudged(ino, offset)
     }
@@ -64,7 +66,7 @@ impl Objects {
     ///
     /// # Errors
     /// The errno of what failed.
-    pub fn measure_judged(&self, ino: u64) -> io::Result<Option<Measure>> {
+    pub fn measure_judged(&self, ino: Ino) -> io::Result<Option<Measure>> {
         self.await_judged(ino)?;
         self.measure(ino)
     }
@@ -74,7 +76,7 @@ impl Objects {
     ///
     /// # Errors
     /// As [`Objects::measure_judged`].
-    pub fn page_of_unverified(&self, after: u64) -> io::Result<Vec<(u64, u64)>> {
+    pub fn page_of_unverified(&self, after: Ino) -> io::Result<Vec<(Ino, u64)>> {
         let mut all = self.keeper.unverified.all();
         all.iter().try_for_each(|ino| self.await_judged(*ino))?;
         all.retain(|ino| *ino > after && self.keeper.unverified.has(*ino));

@@ -3,6 +3,7 @@
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
+use model::Ino;
 use rustix::io::Errno;
 use wire::data::Time;
 
@@ -21,7 +22,7 @@ impl Objects {
     /// # Errors
     /// ENOTSUP where we count: the holder of the descriptor could write past the capacity. EAGAIN while its checksums
     /// are lost.
-    pub fn descriptor(&self, ino: u64, atime: Time, mtime: Time) -> io::Result<OwnedFd> {
+    pub fn descriptor(&self, ino: Ino, atime: Time, mtime: Time) -> io::Result<OwnedFd> {
         let unseen = self.space.admit_unseen()?;
         let is_new = self.existing(ino)?.is_none();
         let object = self.make(ino, &Change::Space)?;
@@ -31,7 +32,7 @@ impl Objects {
         self.hand_out(ino, &object, unseen)
     }
 
-    fn hand_out(&self, ino: u64, object: &Object, unseen: Unseen) -> io::Result<OwnedFd> {
+    fn hand_out(&self, ino: Ino, object: &Object, unseen: Unseen) -> io::Result<OwnedFd> {
         if self.keeper.unverified.has(ino) {
             // Whoever has it would be told nothing of what becomes of the doubt, nor we that it was written anew.
             return Err(Errno::AGAIN.into());
@@ -55,7 +56,7 @@ impl Objects {
     ///
     /// # Errors
     /// ENOTSUP as with [`Objects::descriptor`]; ENOENT.
-    pub fn existing_descriptor(&self, ino: u64) -> io::Result<OwnedFd> {
+    pub fn existing_descriptor(&self, ino: Ino) -> io::Result<OwnedFd> {
         let unseen = self.space.admit_unseen()?;
         let Some(object) = self.existing(ino)? else {
             return self.absent(ino).and(Err(Errno::NOENT.into()));

@@ -4,6 +4,7 @@ use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 
+use model::Ino;
 use wire::data::Request;
 
 use super::Objects;
@@ -24,14 +25,14 @@ impl Objects {
     }
 
     /// Lets nobody else change any of the range, where two copies must see changes in one order.
-    pub(super) fn hold(&self, ino: u64, range: Range<u64>) -> Option<Held<'_>> {
+    pub(super) fn hold(&self, ino: Ino, range: Range<u64>) -> Option<Held<'_>> {
         self.mirror.as_ref().map(|mirror| mirror.hold(ino, range))
     }
 
     /// Makes a change `here`, and the same by `request` on the mirror.
     pub(super) fn on_both<T>(
         &self,
-        ino: u64,
+        ino: Ino,
         request: (&Request, &[u8]),
         here: impl FnOnce() -> io::Result<T>,
     ) -> io::Result<T> {
@@ -44,7 +45,7 @@ impl Objects {
     /// Syncs objects `here`, and by the same request on the mirror.
     pub(super) fn sync_on_both<T>(
         &self,
-        inos: &[u64],
+        inos: &[Ino],
         here: impl FnOnce() -> io::Result<T>,
     ) -> io::Result<T> {
         match &self.mirror {

@@ -7,6 +7,8 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
+use model::Ino;
+
 use super::object::Object;
 use super::syncing::Syncable;
 use crate::descriptors::Shares;
@@ -17,9 +19,9 @@ const PART: usize = 16;
 /// One namespace's.
 #[derive(Debug, Default)]
 pub struct OpenObjects {
-    objects: HashMap<u64, Arc<Object>>,
+    objects: HashMap<Ino, Arc<Object>>,
     /// Numbers in the order in which they were opened; also of some that are closed.
-    order: VecDeque<u64>,
+    order: VecDeque<Ino>,
 }
 
 /// A namespace's, for whoever closes objects of all.
@@ -51,7 +53,7 @@ impl OpenObjects {
     }
 
     /// An object, if it is open.
-    pub fn get(&self, ino: u64) -> Option<&Arc<Object>> {
+    pub fn get(&self, ino: Ino) -> Option<&Arc<Object>> {
         self.objects.get(&ino)
     }
 
@@ -61,13 +63,13 @@ impl OpenObjects {
     }
 
     /// Up to `count` of those with unsynced writes, the oldest first.
-    pub fn unsynced(&self, count: usize) -> Vec<(u64, Arc<Object>)> {
+    pub fn unsynced(&self, count: usize) -> Vec<(Ino, Arc<Object>)> {
         let open = self.order.iter().filter_map(|ino| Some((*ino, self.objects.get(ino)?.clone())));
         open.filter(|(_, object)| object.pending().is_unsynced()).take(count).collect()
     }
 
     /// Keeps one; [`trim`] is to be called once nobody holds the namespace's lock.
-    pub fn keep(&mut self, ino: u64, object: Arc<Object>) {
+    pub fn keep(&mut self, ino: Ino, object: Arc<Object>) {
         if self.objects.insert(ino, object).is_none() {
             process().open.fetch_add(1, Ordering::Relaxed);
         }
@@ -78,7 +80,7 @@ impl OpenObjects {
     }
 
     /// Closes one, once who uses it is done.
-    pub fn remove(&mut self, ino: u64) {
+    pub fn remove(&mut self, ino: Ino) {
         if self.objects.remove(&ino).is_some() {
             process().open.fetch_sub(1, Ordering::Relaxed);
         }

@@ -6,6 +6,7 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
+use model::Ino;
 use rustix::io::Errno;
 use wire::data::connection::is_shortage;
 
@@ -26,7 +27,7 @@ const OF_NO_OBJECT: [Errno; 7] =
     [Errno::NOENT, Errno::NOSPC, Errno::DQUOT, Errno::ROFS, Errno::INTR, Errno::AGAIN, Errno::NOMEM];
 
 impl Objects {
-    pub(super) fn existing(&self, ino: u64) -> io::Result<Option<Arc<Object>>> {
+    pub(super) fn existing(&self, ino: Ino) -> io::Result<Option<Arc<Object>>> {
         match self.open_object(ino, false) {
             Ok(object) => Ok(Some(object)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -36,23 +37,23 @@ impl Objects {
 
     /// The object, if it is what its name leads to: what is written to one that somebody removed or replaced below us
     /// would be gone when it is closed. Looked at before the first change of one at rest.
-    pub(super) fn in_place(&self, ino: u64) -> io::Result<Option<Arc<Object>>> {
+    pub(super) fn in_place(&self, ino: Ino) -> io::Result<Option<Arc<Object>>> {
         let Some(object) = self.existing(ino)? else { return Ok(None) };
         if !object.guard.lock().sealed || is_at(&object.file, &self.path(ino))? {
             return Ok(Some(object));
         }
-        tracing::error!(ino, path = %self.path(ino).display(), "somebody has removed or replaced an object");
+        tracing::error!(%ino, path = %self.path(ino).display(), "somebody has removed or replaced an object");
         self.opened().remove(ino);
         self.existing(ino)
     }
 
     /// The object, to be changed so.
-    pub(super) fn make(&self, ino: u64, change: &Change) -> io::Result<Arc<Object>> {
+    pub(super) fn make(&self, ino: Ino, change: &Change) -> io::Result<Arc<Object>> {
         self.made(ino, || self.keeper.replace_absent(ino, change))
     }
 
     /// The object, once `prepare` lets one be made where there is none.
-    pub(super) fn made(&self, ino: u64, prepare: impl FnOnce() -> io::Result<()>) -> io::Result<Arc<Object>> {
+    pub(super) fn made(&self, ino: Ino, prepare: impl FnOnce() -> io::Result<()>) -> io::Result<Arc<Object>> {
         if let Some(object) = self.in_place(ino)? {
             return Ok(object);
         }
@@ -63,7 +64,7 @@ impl Objects {
         }
     }
 
-    pub(super) fn open_object(&self, ino: u64, create: bool) -> io::Result<Arc<Object>> {
+    pub(super) fn open_object(&self, ino: Ino, create: bool) -> io::Result<Arc<Object>> {
         let object = match with_room(|| self.try_open(ino, create)) {
             Err(error) if is_shortage(&error) => {
                 // Those with unsynced writes cannot be closed before they are synced.
@@ -97,16 +98,16 @@ impl Objects {
     }
 
     /// Notes what is wrong with an object. The log says so once.
-    pub fn note_fault(&self, ino: u64, fault: &Fault) {
+    pub fn note_fault(&self, ino: Ino, fault: &Fault) {
         if self.keeper.known.add(ino, fault) {
             let (path, what) = (self.path(ino), fault.described());
-            tracing::error!(ino, object = %path.display(), what, "an object is damaged");
+            tracing::error!(%ino, object = %path.display(), what, "an object is damaged");
         }
     }
 
     /// What an error of opening, or looking at, an object says of it: where that is about this one only, the object is
     /// damaged, and no other waits for it.
-    pub fn unopened(&self, ino: u64, error: io::Error) -> io::Error {
+    pub fn unopened(&self, ino: Ino, error: io::Error) -> io::Error {
         let is_other = match Errno::from_io_error(&error) {
             None => true,
             Some(errno) => OF_NO_OBJECT.contains(&errno),
@@ -121,7 +122,7 @@ impl Objects {
         Fault::Unopened { was: sealed.unwrap_or_else(looked_up), errno }.error(ino)
     }
 
-    fn try_open(&self, ino: u64, create: bool) -> io::Result<Arc<Object>> {
+    fn try_open(&self, ino: Ino, create: bool) -> io::Result<Arc<Object>> {
         let mut open = self.opened();
         if let Some(object) = open.get(ino) {
             return Ok(object.clone());

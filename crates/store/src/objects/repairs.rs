@@ -11,6 +11,8 @@ use std::ops::Range;
 use std::os::unix::fs::OpenOptionsExt;
 use std::sync::Arc;
 
+use model::Ino;
+
 use super::{Object, Objects};
 use crate::extents::BLOCK_BYTES;
 use crate::integrity::other::{NotRead, OtherCopy};
@@ -30,7 +32,7 @@ impl Objects {
     /// Uses an object, of which `blocks` are needed. Where it is not what was sealed, it is repaired, and used again.
     pub(super) fn repaired<T>(
         &self,
-        ino: u64,
+        ino: Ino,
         blocks: &Range<u64>,
         used: impl FnMut() -> io::Result<T>,
     ) -> io::Result<T> {
@@ -45,7 +47,7 @@ impl Objects {
 
     fn tried<T>(
         &self,
-        ino: u64,
+        ino: Ino,
         blocks: &Range<u64>,
         mut used: impl FnMut() -> io::Result<T>,
     ) -> io::Result<T> {
@@ -62,7 +64,7 @@ impl Objects {
                 Ok(true) => repaired.push(fault),
                 Ok(false) => return result,
                 Err(failed) => {
-                    tracing::error!(ino, error = %failed, "a damaged object cannot be repaired");
+                    tracing::error!(%ino, error = %failed, "a damaged object cannot be repaired");
                     return result;
                 }
             }
@@ -79,7 +81,7 @@ impl Objects {
     ///
     /// # Errors
     /// The errno of what failed here.
-    pub fn repair(&self, ino: u64, fault: &Fault, end: u64) -> io::Result<bool> {
+    pub fn repair(&self, ino: Ino, fault: &Fault, end: u64) -> io::Result<bool> {
         let Some(other) = &self.other else { return Ok(false) };
         match fault {
             Fault::Missing { .. } => Ok(has(&**other, ino) && self.put_back(ino)?),
@@ -101,7 +103,7 @@ impl Objects {
     ///
     /// # Errors
     /// As [`Objects::repair`].
-    pub fn repair_all(&self, ino: u64, faults: &[Fault], length: u64) -> io::Result<()> {
+    pub fn repair_all(&self, ino: Ino, faults: &[Fault], length: u64) -> io::Result<()> {
         for fault in faults {
             match fault {
                 Fault::Missing { .. } | Fault::Length { .. } => {
@@ -124,7 +126,7 @@ impl Objects {
     ///
     /// # Errors
     /// Something is damaged and cannot be.
-    pub fn read_all(&self, ino: u64) -> io::Result<()> {
+    pub fn read_all(&self, ino: Ino) -> io::Result<()> {
         let mut buffer = vec![0; CHUNK_BYTES as usize];
         let mut at = 0;
         while let Some(data) = self.next_data(ino, at)? {
@@ -141,11 +143,11 @@ impl Objects {
     }
 
     /// Says what was repaired.
-    pub fn tell_repaired(&self, ino: u64, fault: &Fault) {
+    pub fn tell_repaired(&self, ino: Ino, fault: &Fault) {
         let node = self.other.as_ref().map_or_else(String::new, |other| other.node());
         let (object, what) = (self.path(ino), fault.described());
         let object = object.display();
-        tracing::warn!(ino, %object, what, from = node, "an object was damaged, and was repaired from its other copy");
+        tracing::warn!(%ino, %object, what, from = node, "an object was damaged, and was repaired from its other copy");
     }
 
     /// Whether they have another copy.
@@ -154,7 +156,7 @@ impl Objects {
     }
 
     /// How many blocks were repaired; with `all`, also such as look right in the page cache.
-    fn repair_blocks(&self, ino: u64, blocks: Range<u64>, all: bool) -> io::Result<usize> {
+    fn repair_blocks(&self, ino: Ino, blocks: Range<u64>, all: bool) -> io::Result<usize> {
         let Some(object) = self.in_place(ino)? else { return Ok(0) };
         let mut count = 0;
         let mut start = blocks.start;
@@ -167,7 +169,7 @@ impl Objects {
                         run.map(one).sum::<io::Result<usize>>()?
                     }
                     Err(error) => {
-                        tracing::debug!(ino, %error, "the other copy of a damaged object cannot be read");
+                        tracing::debug!(%ino, %error, "the other copy of a damaged object cannot be read");
                         return Ok(count);
                     }
                     Ok(repaired) => repaired?,
@@ -182,7 +184,7 @@ impl Objects {
         Ok(count)
     }
 
-    fn repair_run(&self, ino: u64, object: &Object, run: Range<u64>) -> Result<io::Result<usize>, NotRead> {
+    fn repair_run(&self, ino: Ino, object: &Object, run: Range<u64>) -> Result<io::Result<usize>, NotRead> {
         let Some(other) = &self.other else { return Ok(Ok(0)) };
         let len = u32::try_from((run.end - run.start) * BLOCK_BYTES).expect("a run is of one chunk at most");
         let bytes = other.read(ino, run.start * BLOCK_BYTES, len)?;
@@ -203,7 +205,7 @@ impl Objects {
     }
 
     /// Makes an object anew that was sealed and is gone: as long as it was, and without a byte. Whether there is one.
-    fn put_back(&self, ino: u64) -> io::Result<bool> {
+    fn put_back(&self, ino: Ino) -> io::Result<bool> {
         let _nobody_replaces_it = self.keeper.absent();
         let was = self.keeper.must_have(ino);
         let Some(sealed) = self.keeper.log.get(ino).filter(|_| was > 0 && !self.keeper.is_queued(ino)) else {
@@ -234,6 +236,6 @@ impl Objects {
 }
 
 /// Whether the other copy has something of an object that has bytes.
-fn has(other: &dyn OtherCopy, ino: u64) -> bool {
+fn has(other: &dyn OtherCopy, ino: Ino) -> bool {
     other.read(ino, 0, 1).is_ok_and(|bytes| !bytes.is_empty())
 }

@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use model::Ino;
+
 use super::{Object, Objects};
 use crate::integrity::closed::is_closed;
 use crate::integrity::guard::Guard;
@@ -23,18 +25,18 @@ impl Objects {
 
     /// The guard of an object that was not changed since it was opened, and perhaps never: `None` where there is no
     /// object.
-    pub fn guard(&self, ino: u64) -> io::Result<Option<Arc<Guard>>> {
+    pub fn guard(&self, ino: Ino) -> io::Result<Option<Arc<Guard>>> {
         Ok(self.existing(ino)?.map(|object| object.guard.clone()))
     }
 
     /// Runs `act` while nobody opens an object, with the guard of this one if it is open.
-    pub fn while_none_opens<R>(&self, ino: u64, act: impl FnOnce(Option<&Arc<Guard>>) -> R) -> R {
+    pub fn while_none_opens<R>(&self, ino: Ino, act: impl FnOnce(Option<&Arc<Guard>>) -> R) -> R {
         let open = self.opened();
         act(open.get(ino).map(|object| &object.guard))
     }
 
     /// Whether nobody else can write to an object: whoever was given it has closed it.
-    pub fn is_closed(&self, ino: u64) -> io::Result<bool> {
+    pub fn is_closed(&self, ino: Ino) -> io::Result<bool> {
         if self.space.counts() {
             return Ok(true);
         }
@@ -55,7 +57,7 @@ impl Objects {
 
     /// Before these are looked at by [`Objects::is_closed`]: syncs those at once that nobody changed for `idle`, if
     /// that is to be.
-    pub fn sync_before_closing(&self, inos: impl Iterator<Item = u64>, idle: Duration) {
+    pub fn sync_before_closing(&self, inos: impl Iterator<Item = Ino>, idle: Duration) {
         if self.space.counts() {
             return;
         }
@@ -69,7 +71,7 @@ impl Objects {
     }
 
     /// Whether an object that was not there is rightly so.
-    pub(super) fn absent(&self, ino: u64) -> io::Result<()> {
+    pub(super) fn absent(&self, ino: Ino) -> io::Result<()> {
         let look = |_: Option<&Arc<Guard>>| match std::fs::metadata(self.path(ino)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => self.keeper.check_absent(ino),
             // It was made meanwhile.
@@ -82,12 +84,12 @@ impl Objects {
     ///
     /// # Errors
     /// It cannot be told.
-    pub fn is_lost(&self, ino: u64) -> io::Result<bool> {
+    pub fn is_lost(&self, ino: Ino) -> io::Result<bool> {
         Ok(self.keeper.lost.length(ino).is_some() && self.existing(ino)?.is_none())
     }
 
     /// At most `count` of those. Of one that is there again nothing is lost any more.
-    pub fn lost(&self, count: usize) -> Vec<u64> {
+    pub fn lost(&self, count: usize) -> Vec<Ino> {
         let mut lost = Vec::new();
         for (ino, _) in self.keeper.lost.all() {
             match self.is_lost(ino) {
@@ -102,7 +104,7 @@ impl Objects {
     }
 
     /// The number of every object.
-    pub fn list(&self) -> io::Result<Vec<u64>> {
+    pub fn list(&self) -> io::Result<Vec<Ino>> {
         list(&self.root)
     }
 
@@ -115,7 +117,7 @@ impl Objects {
 
     /// Objects with numbers above `after`, in order, with their lengths: so many that they fit a message. Also those
     /// that had a seal and are gone, or are lost: nobody may take them for objects that never were.
-    pub fn page(&self, after: u64) -> io::Result<Vec<(u64, u64)>> {
+    pub fn page(&self, after: Ino) -> io::Result<Vec<(Ino, u64)>> {
         let mut inos = self.list()?;
         inos.extend(self.keeper.log.must_be_there());
         inos.extend(self.keeper.lost.all().into_iter().map(|(ino, _)| ino));
@@ -124,7 +126,7 @@ impl Objects {
         inos.sort_unstable();
         inos.dedup();
         inos.truncate(PAGE_OBJECTS_MAX);
-        let length = |ino: u64| match std::fs::metadata(self.path(ino)) {
+        let length = |ino: Ino| match std::fs::metadata(self.path(ino)) {
             Ok(found) => Some(Ok((ino, found.len()))),
             // It was just removed, or is lost.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -141,14 +143,14 @@ impl Objects {
 }
 
 /// The number of every object below `root`.
-pub(super) fn list(root: &Path) -> io::Result<Vec<u64>> {
+pub(super) fn list(root: &Path) -> io::Result<Vec<Ino>> {
     let mut found = Vec::new();
     walk(root, |ino, _| found.extend(ino))?;
     Ok(found)
 }
 
 /// Shows every entry to `look`, with its number where it is an object.
-fn walk(root: &Path, mut look: impl FnMut(Option<u64>, &DirEntry)) -> io::Result<()> {
+fn walk(root: &Path, mut look: impl FnMut(Option<Ino>, &DirEntry)) -> io::Result<()> {
     for folder in std::fs::read_dir(root)? {
         let folder = folder?;
         if !folder.file_type()?.is_dir() {
@@ -159,9 +161,9 @@ fn walk(root: &Path, mut look: impl FnMut(Option<u64>, &DirEntry)) -> io::Result
         for entry in std::fs::read_dir(folder.path())? {
             let entry = entry?;
             let name = entry.file_name();
-            let ino = name.to_str().and_then(|name| u64::from_str_radix(name, 16).ok());
+            let ino = name.to_str().and_then(|name| u64::from_str_radix(name, 16).ok()).map(Ino::from);
             let is_object =
-                |ino: &u64| low == *format!("{:02x}", ino & 0xff) && name == *format!("{ino:016x}");
+                |ino: &Ino| low == *format!("{:02x}", ino.to_le_bytes()[0]) && name == *format!("{ino:016x}");
             look(ino.filter(is_object), &entry);
         }
     }

@@ -10,6 +10,8 @@ use std::io;
 use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
+use model::Ino;
+
 use super::Objects;
 use crate::extents::Extents;
 use crate::integrity::guard::{Guard, State};
@@ -123,7 +125,7 @@ impl Objects {
         Ok(())
     }
 
-    fn seal_again(&self, ino: u64) -> io::Result<()> {
+    fn seal_again(&self, ino: Ino) -> io::Result<()> {
         let log = &self.keeper().log;
         // In a former life it may have been removed, as was noted.
         if log.get(ino).is_some_and(|sealed| sealed.released) {
@@ -162,7 +164,7 @@ impl Objects {
         if let Some(fault) = known.as_ref().and_then(fault_of_length) {
             // Unless it was changed since the snapshot, by whoever may.
             if let Some(mut state) = unchanged(guard, version) {
-                tracing::error!(ino, what = fault.described(), "an object is damaged");
+                tracing::error!(%ino, what = fault.described(), "an object is damaged");
                 state.broken = Some(fault);
             }
             return Ok(None);
@@ -212,7 +214,7 @@ impl Objects {
         let is_durable = |object: &Prepared| {
             let synced = if object.is_durable { Ok(()) } else { object.file.sync_all() };
             if let Err(error) = &synced {
-                tracing::error!(ino = object.guard.ino(), %error, "cannot sync an object to seal it");
+                tracing::error!(ino = %object.guard.ino(), %error, "cannot sync an object to seal it");
                 object.guard.rest_anew();
             }
             synced.is_ok()
@@ -226,7 +228,7 @@ impl Objects {
         let Some(mut state) = unchanged(&object.guard, object.version) else { return Ok(()) };
         if self.keeper().known.set(ino, object.faults.clone()) {
             let what: Vec<String> = object.faults.iter().map(Fault::described).collect();
-            tracing::error!(ino, what = what.join("; "), "an object is damaged");
+            tracing::error!(%ino, what = what.join("; "), "an object is damaged");
         }
         let sealed =
             self.keeper().log.seal(&object.begun, ino, (object.length, object.mtime), object.chunks)?;

@@ -11,6 +11,7 @@ use std::collections::HashMap;
 use std::io;
 use std::sync::{Mutex, MutexGuard};
 
+use model::Ino;
 use rustix::io::Errno;
 
 use crate::errno::errno_of;
@@ -21,7 +22,7 @@ type Session = [u8; 16];
 /// The failures of one namespace's objects.
 #[derive(Debug, Default)]
 pub struct SyncErrors {
-    objects: Mutex<HashMap<u64, Failure>>,
+    objects: Mutex<HashMap<Ino, Failure>>,
 }
 
 #[derive(Debug)]
@@ -43,7 +44,7 @@ struct Told {
 
 impl SyncErrors {
     /// A sync of the object failed. Returns whether it is the first of this namespace.
-    pub fn failed(&self, ino: u64, error: &io::Error) -> bool {
+    pub fn failed(&self, ino: Ino, error: &io::Error) -> bool {
         let mut objects = self.lock();
         let first = objects.is_empty();
         let errno = errno_of(error);
@@ -57,7 +58,7 @@ impl SyncErrors {
     ///
     /// # Errors
     /// The failure's errno.
-    pub fn owed(&self, ino: u64, session: Session) -> io::Result<()> {
+    pub fn owed(&self, ino: Ino, session: Session) -> io::Result<()> {
         match self.lock().get(&ino) {
             Some(failure) if failure.is_owed(session) => Err(failure.errno.into()),
             _ => Ok(()),
@@ -68,7 +69,7 @@ impl SyncErrors {
     ///
     /// # Errors
     /// The failure's errno.
-    pub fn tell(&self, ino: u64, session: Session, request: u64) -> io::Result<()> {
+    pub fn tell(&self, ino: Ino, session: Session, request: u64) -> io::Result<()> {
         match self.lock().get_mut(&ino) {
             Some(failure) if failure.is_owed(session) || failure.was_told_by(session, request) => {
                 failure.told.insert(session, Told { count: failure.count, request });
@@ -79,11 +80,11 @@ impl SyncErrors {
     }
 
     /// The object is gone, and with it whatever it lost.
-    pub fn forget(&self, ino: u64) {
+    pub fn forget(&self, ino: Ino) {
         self.lock().remove(&ino);
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<u64, Failure>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Ino, Failure>> {
         self.objects.lock().expect("no thread panics while it holds the failures of syncs")
     }
 }
@@ -107,24 +108,27 @@ mod tests {
     fn each_session_hears_of_each_failure_once() {
         let (errors, full) = (SyncErrors::default(), io::Error::from(io::ErrorKind::StorageFull));
         let (a, b) = ([1; 16], [2; 16]);
-        assert!(errors.tell(7, a, 1).is_ok());
+        assert!(errors.tell(Ino(7), a, 1).is_ok());
         let full =
             full.raw_os_error().map_or_else(|| io::Error::from(Errno::NOSPC), io::Error::from_raw_os_error);
-        assert!(errors.failed(7, &full));
-        assert!(errors.owed(7, a).is_err(), "asking is not being told");
-        assert_eq!(errors.tell(7, a, 2).unwrap_err().raw_os_error(), Some(Errno::NOSPC.raw_os_error()));
-        assert!(errors.tell(7, a, 3).is_ok() && errors.tell(8, a, 4).is_ok());
-        assert!(errors.tell(7, b, 1).is_err(), "the other has not heard of it");
-        assert!(!errors.failed(7, &full));
-        assert!(errors.tell(7, b, 2).is_err() && errors.tell(7, a, 5).is_err(), "it is another failure");
+        assert!(errors.failed(Ino(7), &full));
+        assert!(errors.owed(Ino(7), a).is_err(), "asking is not being told");
+        assert_eq!(errors.tell(Ino(7), a, 2).unwrap_err().raw_os_error(), Some(Errno::NOSPC.raw_os_error()));
+        assert!(errors.tell(Ino(7), a, 3).is_ok() && errors.tell(Ino(8), a, 4).is_ok());
+        assert!(errors.tell(Ino(7), b, 1).is_err(), "the other has not heard of it");
+        assert!(!errors.failed(Ino(7), &full));
+        assert!(
+            errors.tell(Ino(7), b, 2).is_err() && errors.tell(Ino(7), a, 5).is_err(),
+            "it is another failure"
+        );
     }
 
     #[test]
     fn a_sync_that_is_asked_again_is_told_of_the_failure_again() {
         let (errors, a) = (SyncErrors::default(), [1; 16]);
-        errors.failed(7, &Errno::NOSPC.into());
-        assert!(errors.tell(7, a, 5).is_err());
-        assert!(errors.tell(7, a, 5).is_err(), "the answer was lost with its connection");
-        assert!(errors.tell(7, a, 6).is_ok(), "another sync is not told of what the session has heard");
+        errors.failed(Ino(7), &Errno::NOSPC.into());
+        assert!(errors.tell(Ino(7), a, 5).is_err());
+        assert!(errors.tell(Ino(7), a, 5).is_err(), "the answer was lost with its connection");
+        assert!(errors.tell(Ino(7), a, 6).is_ok(), "another sync is not told of what the session has heard");
     }
 }

@@ -12,6 +12,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 
+use model::Ino;
+
 use super::sync_errors::SyncErrors;
 use super::whole_sync::WholeSync;
 use crate::verifier::Verifier;
@@ -125,7 +127,7 @@ impl Syncs {
     }
 
     /// Syncs one object. How it failed is in [`Syncs::errors`] then.
-    pub fn object(&self, ino: u64, object: &impl Syncable, path: &Path) {
+    pub fn object(&self, ino: Ino, object: &impl Syncable, path: &Path) {
         let pending = object.pending();
         let _alone = pending.syncing.lock().expect(POISON);
         let suspected = pending.suspected.load(Ordering::Acquire);
@@ -142,7 +144,7 @@ impl Syncs {
 
     /// Syncs objects in the background, unless that is under way. Whoever waits for room may close those that wait here
     /// and are synced by then.
-    pub fn retire<O: Syncable>(self: &Arc<Syncs>, objects: impl FnOnce() -> Vec<(u64, Weak<O>, PathBuf)>) {
+    pub fn retire<O: Syncable>(self: &Arc<Syncs>, objects: impl FnOnce() -> Vec<(Ino, Weak<O>, PathBuf)>) {
         if self.retiring.swap(true, Ordering::AcqRel) {
             return;
         }
@@ -203,7 +205,7 @@ mod tests {
             gates.push(gate);
         }
         let waiting =
-            objects.iter().map(|object| (1, Arc::downgrade(object), folder.path().join("1"))).collect();
+            objects.iter().map(|object| (Ino(1), Arc::downgrade(object), folder.path().join("1"))).collect();
         syncs.retire(|| waiting);
         begins.recv().unwrap();
         let in_use: Vec<bool> = objects.iter().map(|object| Arc::strong_count(object) > 1).collect();

@@ -4,6 +4,8 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, Weak};
 
+use model::Ino;
+
 use super::{Object, Objects};
 
 impl Objects {
@@ -12,7 +14,7 @@ impl Objects {
     /// # Errors
     /// The errno of a sync that failed, to each session once: whoever asks next must hear it, too. The request `id`
     /// that was told is told so again: it is asked again when its answer was lost.
-    pub fn sync(&self, (session, id): ([u8; 16], u64), ino: u64) -> io::Result<()> {
+    pub fn sync(&self, (session, id): ([u8; 16], u64), ino: Ino) -> io::Result<()> {
         self.sync_on_both(&[ino], || {
             self.sync_object(ino)?;
             self.syncs.errors().tell(ino, session, id)
@@ -23,11 +25,11 @@ impl Objects {
     ///
     /// # Errors
     /// Something of one of them was lost, now or earlier: [`Objects::sync`] tells of which.
-    pub fn sync_many(&self, session: [u8; 16], inos: &[u64]) -> io::Result<()> {
+    pub fn sync_many(&self, session: [u8; 16], inos: &[Ino]) -> io::Result<()> {
         self.sync_on_both(inos, || self.sync_many_here(session, inos))
     }
 
-    fn sync_many_here(&self, session: [u8; 16], inos: &[u64]) -> io::Result<()> {
+    fn sync_many_here(&self, session: [u8; 16], inos: &[Ino]) -> io::Result<()> {
         let together = self.sync_whole();
         for ino in inos {
             if !together || self.is_suspect(*ino) {
@@ -38,7 +40,7 @@ impl Objects {
         Ok(())
     }
 
-    pub(super) fn sync_object(&self, ino: u64) -> io::Result<()> {
+    pub(super) fn sync_object(&self, ino: Ino) -> io::Result<()> {
         if let Some(object) = self.existing(ino)? {
             self.syncs.object(ino, &*object, &self.path(ino));
         }
@@ -51,12 +53,12 @@ impl Objects {
         self.opened().all().for_each(|object| object.pending.suspect());
     }
 
-    fn is_suspect(&self, ino: u64) -> bool {
+    fn is_suspect(&self, ino: Ino) -> bool {
         let object = self.opened().get(ino).cloned();
         object.is_some_and(|object| object.pending.is_suspect())
     }
 
-    pub(super) fn is_unsynced(&self, ino: u64) -> bool {
+    pub(super) fn is_unsynced(&self, ino: Ino) -> bool {
         self.opened().get(ino).is_some_and(|object| object.pending.is_unsynced())
     }
 
@@ -67,7 +69,7 @@ impl Objects {
 
     /// The oldest of the open objects that have unsynced writes. Not held, so that others may close them when they are
     /// synced.
-    pub(super) fn unsynced(&self, count: usize) -> Vec<(u64, Weak<Object>, PathBuf)> {
+    pub(super) fn unsynced(&self, count: usize) -> Vec<(Ino, Weak<Object>, PathBuf)> {
         let oldest = self.opened().unsynced(count);
         oldest.into_iter().map(|(ino, object)| (ino, Arc::downgrade(&object), self.path(ino))).collect()
     }

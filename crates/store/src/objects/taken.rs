@@ -8,6 +8,7 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
+use model::Ino;
 use rustix::fs::Advice;
 use wire::data::{Reply, Time};
 
@@ -26,7 +27,7 @@ impl Objects {
     ///
     /// # Errors
     /// The errno of what failed.
-    pub fn describe(&self, ino: u64) -> io::Result<Reply> {
+    pub fn describe(&self, ino: Ino) -> io::Result<Reply> {
         if let Some(object) = self.in_place(ino)? {
             self.sync_object(ino)?;
             rustix::fs::fadvise(&object.file, 0, None, Advice::DontNeed)?;
@@ -42,7 +43,7 @@ impl Objects {
     ///
     /// # Errors
     /// The errno of what failed.
-    pub fn take(&self, ino: u64, offset: u64, bytes: &[u8]) -> io::Result<()> {
+    pub fn take(&self, ino: Ino, offset: u64, bytes: &[u8]) -> io::Result<()> {
         let end = offset + bytes.len() as u64;
         let admitted = self.admit_again(ino, blocks_touched(offset..end));
         self.taken(ino, &Change::Write(offset..end), admitted, |object| {
@@ -54,7 +55,7 @@ impl Objects {
     ///
     /// # Errors
     /// The errno of what failed.
-    pub fn take_length(&self, ino: u64, size: u64) -> io::Result<()> {
+    pub fn take_length(&self, ino: Ino, size: u64) -> io::Result<()> {
         if self.existing(ino)?.is_some_and(|object| measure(&object.file).is_ok_and(|is| is.size == size)) {
             return Ok(());
         }
@@ -69,7 +70,7 @@ impl Objects {
     ///
     /// # Errors
     /// The errno of what failed: then it is in doubt still.
-    pub fn settle_taken(&self, ino: u64, made: Option<Time>) -> io::Result<()> {
+    pub fn settle_taken(&self, ino: Ino, made: Option<Time>) -> io::Result<()> {
         let path = self.path(ino);
         self.set_times(ino, None, made)?;
         // By a descriptor of our own: an error is not kept from whoever calls fsync.
@@ -81,7 +82,7 @@ impl Objects {
 
     fn taken(
         &self,
-        ino: u64,
+        ino: Ino,
         change: &Change,
         admitted: Admitted<'_>,
         act: impl FnOnce(&Object) -> io::Result<()>,

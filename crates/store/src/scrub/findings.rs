@@ -4,6 +4,7 @@
 
 use std::io;
 
+use model::Ino;
 use wire::node::Damage;
 
 use super::{LISTED_MAX, check, lock};
@@ -15,7 +16,7 @@ use crate::objects::Objects;
 /// Repairs from the other copy what it can. What is still wrong, and in how many places it is not any more.
 pub(super) fn repair(
     objects: &Objects,
-    ino: u64,
+    ino: Ino,
     length: u64,
     found: Vec<Fault>,
     pace: &mut Pace,
@@ -24,7 +25,7 @@ pub(super) fn repair(
         return Ok((found, 0));
     }
     if let Err(error) = objects.repair_all(ino, &found, length) {
-        tracing::error!(ino, %error, "a damaged object cannot be repaired");
+        tracing::error!(%ino, %error, "a damaged object cannot be repaired");
     }
     let (left, _) = check(objects, ino, pace)?;
     let is_left = |fault: &Fault| {
@@ -63,7 +64,7 @@ pub(super) fn pass_unsealed(objects: &Objects, namespace: u32) {
 
 /// Objects of which nobody can tell, as their seals were lost.
 pub(super) fn unverified(objects: &Objects, namespace: u32) -> Vec<Damage> {
-    let told = |ino: u64| {
+    let told = |ino: Ino| {
         let end = disk::find(&objects.path(ino)).ok()??.len();
         let what = "were not compared with anything: their checksums were lost".to_owned();
         Some(Damage { namespace, ino, end, what, ..Damage::default() })
@@ -74,7 +75,7 @@ pub(super) fn unverified(objects: &Objects, namespace: u32) -> Vec<Damage> {
 /// What is known to be damaged without a scrub.
 pub(super) fn known(objects: &Objects, namespace: u32) -> Vec<Damage> {
     let keeper = objects.keeper();
-    let of_object = |(ino, faults): (u64, Vec<Fault>)| {
+    let of_object = |(ino, faults): (Ino, Vec<Fault>)| {
         let length = keeper.log.get(ino).map_or(u64::MAX, |sealed| sealed.seal.length);
         faults.into_iter().map(move |fault| fault.reported(namespace, ino, length))
     };
@@ -82,7 +83,7 @@ pub(super) fn known(objects: &Objects, namespace: u32) -> Vec<Damage> {
 }
 
 /// Notes what is wrong with an object of this length that was looked at. The log says so once.
-pub(super) fn report(objects: &Objects, (namespace, ino): (u32, u64), length: u64, faults: Vec<Fault>) {
+pub(super) fn report(objects: &Objects, (namespace, ino): (u32, Ino), length: u64, faults: Vec<Fault>) {
     let is_news = objects.keeper().known.set(ino, faults.clone());
     let mut status = lock(objects);
     status.objects += 1;
@@ -90,7 +91,7 @@ pub(super) fn report(objects: &Objects, (namespace, ino): (u32, u64), length: u6
         if is_news {
             let path = objects.path(ino);
             let (object, what) = (path.display(), fault.described());
-            tracing::error!(namespace, ino, %object, what, "an object is damaged");
+            tracing::error!(namespace, %ino, %object, what, "an object is damaged");
         }
         match status.damaged.len() < LISTED_MAX {
             true => status.damaged.push(fault.reported(namespace, ino, length)),

@@ -7,6 +7,7 @@
 //!
 //! **Invariant:** what is not listed here is refused.
 
+use model::Ino;
 use rustix::io::Errno;
 use wire::data::credential::User;
 use wire::data::message::RenameMode;
@@ -94,7 +95,7 @@ struct Access<'a> {
 
 impl Access<'_> {
     /// The inode can be used: it has a name in a folder that can be searched, or the session has it open.
-    fn reach(&self, ino: u64) -> Result<(), Errno> {
+    fn reach(&self, ino: Ino) -> Result<(), Errno> {
         let inode = self.inode(ino)?;
         if ino == ROOT || self.sessions.holds(self.session, ino) {
             return Ok(());
@@ -113,7 +114,7 @@ impl Access<'_> {
     }
 
     /// Names in the folder can be used: it and all folders above it can be searched.
-    fn search(&self, folder: u64) -> Result<(), Errno> {
+    fn search(&self, folder: Ino) -> Result<(), Errno> {
         let mut at = folder;
         loop {
             let (inode, directory) = names::directory(self.tree, at)?;
@@ -126,7 +127,7 @@ impl Access<'_> {
         }
     }
 
-    fn need(&self, ino: u64, wanted: u32) -> Result<(), Errno> {
+    fn need(&self, ino: Ino, wanted: u32) -> Result<(), Errno> {
         self.check(self.inode(ino)?, wanted)
     }
 
@@ -144,13 +145,13 @@ impl Access<'_> {
         if given { Ok(()) } else { Err(Errno::ACCESS) }
     }
 
-    fn open(&self, ino: u64, write: bool) -> Result<(), Errno> {
+    fn open(&self, ino: Ino, write: bool) -> Result<(), Errno> {
         self.reach(ino)?;
         self.need(ino, if write { WRITE } else { READ })
     }
 
     /// What is claimed to be open must be what could be opened; of what has no name any more, only what is one's own.
-    fn reclaim(&self, (ino, readers, writers): (u64, u32, u32)) -> Result<(), Errno> {
+    fn reclaim(&self, (ino, readers, writers): (Ino, u32, u32)) -> Result<(), Errno> {
         let Some(inode) = self.tree.get(ino) else { return Ok(()) };
         if inode.uid == self.user.uid {
             return Ok(());
@@ -161,18 +162,18 @@ impl Access<'_> {
         self.check(inode, wanted)
     }
 
-    fn owns(&self, ino: u64) -> Result<&Inode, Errno> {
+    fn owns(&self, ino: Ino) -> Result<&Inode, Errno> {
         self.reach(ino)?;
         let inode = self.inode(ino)?;
         if inode.uid == self.user.uid { Ok(inode) } else { Err(Errno::PERM) }
     }
 
     /// Names in the folder can be changed.
-    fn change(&self, folder: u64) -> Result<(), Errno> {
+    fn change(&self, folder: Ino) -> Result<(), Errno> {
         self.search(folder).and_then(|()| self.need(folder, WRITE))
     }
 
-    fn make(&self, parent: u64, kind: FileKind, creator: &Creator) -> Result<(), Errno> {
+    fn make(&self, parent: Ino, kind: FileKind, creator: &Creator) -> Result<(), Errno> {
         self.change(parent)?;
         let is_device = matches!(kind, FileKind::CharDevice | FileKind::BlockDevice);
         let is_his = creator.uid == self.user.uid && self.user.is_in(creator.gid);
@@ -180,7 +181,7 @@ impl Access<'_> {
     }
 
     /// As with Linux's `protected_hardlinks`: nobody keeps what is another's from being removed.
-    fn link(&self, ino: u64, parent: u64) -> Result<(), Errno> {
+    fn link(&self, ino: Ino, parent: Ino) -> Result<(), Errno> {
         self.change(parent)?;
         if self.owns(ino).is_ok() {
             return Ok(());
@@ -192,7 +193,7 @@ impl Access<'_> {
         Err(Errno::PERM)
     }
 
-    fn remove(&self, parent: u64, name: &[u8]) -> Result<(), Errno> {
+    fn remove(&self, parent: Ino, name: &[u8]) -> Result<(), Errno> {
         self.change(parent)?;
         match names::lookup(self.tree, parent, name) {
             Ok(ino) => self.take_out_of(parent, ino),
@@ -202,13 +203,13 @@ impl Access<'_> {
     }
 
     /// The names of an inode in a sticky folder are its owner's and the folder's.
-    fn take_out_of(&self, parent: u64, ino: u64) -> Result<(), Errno> {
+    fn take_out_of(&self, parent: Ino, ino: Ino) -> Result<(), Errno> {
         let (folder, inode) = (self.inode(parent)?, self.inode(ino)?);
         let is_his = [folder.uid, inode.uid].contains(&self.user.uid);
         if folder.mode & STICKY == 0 || is_his { Ok(()) } else { Err(Errno::PERM) }
     }
 
-    fn rename(&self, from: (u64, &[u8]), to: (u64, &[u8]), mode: RenameMode) -> Result<(), Errno> {
+    fn rename(&self, from: (Ino, &[u8]), to: (Ino, &[u8]), mode: RenameMode) -> Result<(), Errno> {
         self.remove(from.0, from.1)?;
         self.remove(to.0, to.1)?;
         let is_other = from.0 != to.0;
@@ -225,7 +226,7 @@ impl Access<'_> {
         Ok(())
     }
 
-    fn set_attr(&self, ino: u64, set: &SetAttr) -> Result<(), Errno> {
+    fn set_attr(&self, ino: Ino, set: &SetAttr) -> Result<(), Errno> {
         self.reach(ino)?;
         let inode = self.inode(ino)?;
         let is_owner = inode.uid == self.user.uid;
@@ -251,7 +252,7 @@ impl Access<'_> {
         if sets_gid && !self.user.is_in(group) { Err(Errno::PERM) } else { Ok(()) }
     }
 
-    fn read_xattr(&self, ino: u64, name: &[u8]) -> Result<(), Errno> {
+    fn read_xattr(&self, ino: Ino, name: &[u8]) -> Result<(), Errno> {
         self.reach(ino)?;
         match name {
             name if acl::is_list(name) => Ok(()),
@@ -260,7 +261,7 @@ impl Access<'_> {
         }
     }
 
-    fn write_xattr(&self, ino: u64, name: &[u8]) -> Result<(), Errno> {
+    fn write_xattr(&self, ino: Ino, name: &[u8]) -> Result<(), Errno> {
         match name {
             name if acl::is_list(name) => self.owns(ino).map(drop),
             name if name.starts_with(b"user.") => self.open(ino, true),
@@ -268,7 +269,7 @@ impl Access<'_> {
         }
     }
 
-    fn inode(&self, ino: u64) -> Result<&Inode, Errno> {
+    fn inode(&self, ino: Ino) -> Result<&Inode, Errno> {
         self.tree.get(ino).ok_or(Errno::STALE)
     }
 }

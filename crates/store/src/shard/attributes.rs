@@ -1,5 +1,6 @@
 //! Operations on attributes, sizes and extended attributes.
 
+use model::Ino;
 use rustix::io::Errno;
 use wire::data::message::XattrMode;
 use wire::data::{FileKind, NAME_BYTES_MAX, Reply, Request, SetAttr, Time, XATTR_BYTES_MAX};
@@ -15,7 +16,7 @@ use crate::errno::errno_of;
 const XATTRS_BYTES_MAX: usize = 256 << 10;
 
 impl Shard {
-    pub(super) fn set_attr(&self, caller: Caller<'_>, ino: u64, set: &SetAttr) -> Result<Reply, Errno> {
+    pub(super) fn set_attr(&self, caller: Caller<'_>, ino: Ino, set: &SetAttr) -> Result<Reply, Errno> {
         if let Some(size) = set.size {
             return self.truncate(caller, ino, size, set);
         }
@@ -31,11 +32,11 @@ impl Shard {
         self.inode_reply(&self.lock(), ino)
     }
 
-    fn truncate(&self, caller: Caller<'_>, ino: u64, size: u64, set: &SetAttr) -> Result<Reply, Errno> {
+    fn truncate(&self, caller: Caller<'_>, ino: Ino, size: u64, set: &SetAttr) -> Result<Reply, Errno> {
         if i64::try_from(size).is_err() {
             return Err(Errno::FBIG);
         }
-        let slot = usize::try_from(ino % self.truncating.len() as u64).expect("below 64");
+        let slot = usize::try_from(u64::from(ino) % self.truncating.len() as u64).expect("below 64");
         let _alone = self.truncating[slot].lock().expect("no thread panics while it truncates");
         {
             let mut state = self.lock();
@@ -112,7 +113,7 @@ impl Shard {
     }
 
     /// The size that the last writer measured on the fragments.
-    pub(super) fn settle(&self, ino: u64, size: u64, mtime: Time, epoch: u64) -> Result<Reply, Errno> {
+    pub(super) fn settle(&self, ino: Ino, size: u64, mtime: Time, epoch: u64) -> Result<Reply, Errno> {
         if i64::try_from(size).is_err() {
             return Err(Errno::FBIG);
         }
@@ -142,7 +143,7 @@ fn may_set(inode: &Inode, name: &[u8], value: &[u8], mode: XattrMode) -> Result<
     }
 }
 
-fn set_acl(ino: u64, inode: &Inode, value: Vec<u8>, set: XattrMode, time: Time) -> Result<Record, Errno> {
+fn set_acl(ino: Ino, inode: &Inode, value: Vec<u8>, set: XattrMode, time: Time) -> Result<Record, Errno> {
     let acl = Acl::parse(&value)?;
     let kept = if set == XattrMode::DropSetGid { 0o5000 } else { 0o7000 };
     let mode = inode.mode & kept | acl.mode();

@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 
 use super::Shard;
 use lanes::Lanes;
+use model::Ino;
 
 /// How often lost sessions are looked for, and how soon a fragment that did not answer is asked again.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -35,7 +36,7 @@ pub(super) struct Destroyer {
 
 #[derive(Default)]
 struct Queue {
-    waiting: VecDeque<u64>,
+    waiting: VecDeque<Ino>,
     /// When the last of them were taken.
     taken: Option<Instant>,
     working: bool,
@@ -47,13 +48,13 @@ struct Queue {
 }
 
 impl Destroyer {
-    fn push(&self, ino: u64) {
+    fn push(&self, ino: Ino) {
         self.lock().waiting.push_back(ino);
         self.changed.notify_all();
     }
 
     /// The next files to remove; none when a pause passed without one.
-    fn next(&self) -> Vec<u64> {
+    fn next(&self) -> Vec<Ino> {
         let mut queue = self.lock();
         queue.working = false;
         self.changed.notify_all();
@@ -67,7 +68,7 @@ impl Destroyer {
             queue.taken = Some(Instant::now());
         }
         let many = queue.waiting.len().min(BATCH);
-        let next: Vec<u64> = queue.waiting.drain(..many).collect();
+        let next: Vec<Ino> = queue.waiting.drain(..many).collect();
         queue.working = !next.is_empty();
         next
     }
@@ -143,7 +144,7 @@ fn run(shard: &Weak<Shard>) {
 impl Shard {
     /// Queues the objects of a file for removal, if it has no name and nobody has it open. While it is not known yet
     /// who has what open, it is left to the sweep.
-    pub(super) fn destroy_if_gone(&self, ino: u64) {
+    pub(super) fn destroy_if_gone(&self, ino: Ino) {
         let mut state = self.lock();
         if state.tree.get(ino).is_some_and(|inode| inode.live && inode.nlink > 0) {
             state.unsettled.add(ino);
@@ -163,13 +164,13 @@ impl Shard {
         if state.sessions.is_awaiting() {
             return;
         }
-        let orphans: Vec<u64> = state.tree.orphans().filter(|ino| !state.sessions.is_open(*ino)).collect();
+        let orphans: Vec<Ino> = state.tree.orphans().filter(|ino| !state.sessions.is_open(*ino)).collect();
         let mut queue = self.destroyer.lock();
         queue.waiting.extend(orphans);
         queue.swept = true;
     }
 
-    fn destroy(&self, orphans: Vec<u64>) {
+    fn destroy(&self, orphans: Vec<Ino>) {
         // A power loss must not give them their names back without their bytes.
         if let Err(error) = self.sync_log() {
             tracing::warn!(files = orphans.len(), %error, "cannot remove objects before the metadata log is synced");

@@ -3,6 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use model::Ino;
+
 use super::record::{AttrChange, Record};
 
 /// So many files are told apart; where more were cut off, any may be one.
@@ -14,14 +16,14 @@ pub struct Followed {
     /// The commit verifiers of other fragments.
     verifiers: BTreeMap<u32, u64>,
     /// The files that were cut off; whether those were synced since is not known here.
-    cut: BTreeSet<u64>,
+    cut: BTreeSet<Ino>,
     /// Others were, too.
     overflown: bool,
 }
 
 impl Followed {
     /// A file is about to be cut off.
-    pub fn cut(&mut self, ino: u64) {
+    pub fn cut(&mut self, ino: Ino) {
         if self.cut.len() >= CUT_MAX && !self.cut.contains(&ino) {
             self.cut.clear();
             self.overflown = true;
@@ -61,7 +63,7 @@ impl Followed {
     }
 
     /// The files that were cut off, and whether others were, too.
-    pub fn cut_off(&self) -> (Vec<u64>, bool) {
+    pub fn cut_off(&self) -> (Vec<Ino>, bool) {
         (self.cut.iter().copied().collect(), self.overflown)
     }
 

@@ -13,6 +13,7 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use model::Ino;
 use rustix::io::Errno;
 use wire::data::FileKind;
 
@@ -61,7 +62,7 @@ impl State {
     ///
     /// # Errors
     /// The errno of the log.
-    pub(super) fn doubt_files(&mut self, inos: &[u64]) -> Result<(), Errno> {
+    pub(super) fn doubt_files(&mut self, inos: &[Ino]) -> Result<(), Errno> {
         if inos.is_empty() {
             self.doubt_all()?;
         }

@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use model::Ino;
 use rustix::io::Errno;
 use wire::data::message::{ClosedHandle, InodeReply};
 use wire::data::{Creator, FileKind, Reply, Request};
@@ -27,7 +28,7 @@ impl Shard {
     }
 
     /// Whether a caller who has opened a file to write may read it, too.
-    pub fn may_read(&self, caller: Caller<'_>, ino: u64) -> bool {
+    pub fn may_read(&self, caller: Caller<'_>, ino: Ino) -> bool {
         let request = Request::Open { ino, write: false };
         let state = self.lock();
         access::check(&caller.asking(&request), &state.tree, &state.sessions).is_ok()
@@ -36,7 +37,7 @@ impl Shard {
     pub(super) fn create(
         &self,
         caller: Caller<'_>,
-        parent: u64,
+        parent: Ino,
         name: &[u8],
         mode: u32,
         creator: Creator,
@@ -66,7 +67,7 @@ impl Shard {
         Ok(reply)
     }
 
-    pub(super) fn open_file(&self, caller: Caller<'_>, ino: u64, write: bool) -> Result<Reply, Errno> {
+    pub(super) fn open_file(&self, caller: Caller<'_>, ino: Ino, write: bool) -> Result<Reply, Errno> {
         let mut state = self.lock();
         if state.sessions.answered(caller.session, caller.id).is_some() {
             return self.inode_reply(&state, ino);
@@ -88,7 +89,7 @@ impl Shard {
         &self,
         state: &mut State,
         caller: Caller<'_>,
-        ino: u64,
+        ino: Ino,
         write: bool,
     ) -> Result<Reply, Errno> {
         let inode = state.tree.get(ino).ok_or(Errno::STALE)?;
@@ -112,7 +113,7 @@ impl Shard {
     }
 
     /// What the session has open is this and no more.
-    pub(super) fn reclaim(&self, caller: Caller<'_>, opens: &[(u64, u32, u32)]) -> Result<Reply, Errno> {
+    pub(super) fn reclaim(&self, caller: Caller<'_>, opens: &[(Ino, u32, u32)]) -> Result<Reply, Errno> {
         let mut state = self.lock();
         // It was ended, and others may have closed and measured meanwhile what it still writes to.
         let was_ended = !state.sessions.is_noted(caller.session);
@@ -120,14 +121,14 @@ impl Shard {
             state.hold(caller.session)?;
         }
         // Removed, or about to be: the session was away for too long, and nobody else had them open.
-        let is_gone = |ino: &u64| {
+        let is_gone = |ino: &Ino| {
             let is_left = state.tree.is_orphan(*ino) && !state.sessions.is_open(*ino);
             state.tree.get(*ino).is_none() || (is_left && !state.sessions.is_awaiting())
         };
-        let gone: Vec<u64> = opens.iter().map(|(ino, _, _)| *ino).filter(is_gone).collect();
+        let gone: Vec<Ino> = opens.iter().map(|(ino, _, _)| *ino).filter(is_gone).collect();
         let opens: Vec<_> = opens.iter().copied().filter(|(ino, _, _)| !gone.contains(ino)).collect();
-        let unwritten = |ino: &u64| was_ended && !state.sessions.is_written(*ino);
-        let unwritten: HashSet<u64> = opens.iter().map(|(ino, _, _)| *ino).filter(unwritten).collect();
+        let unwritten = |ino: &Ino| was_ended && !state.sessions.is_written(*ino);
+        let unwritten: HashSet<Ino> = opens.iter().map(|(ino, _, _)| *ino).filter(unwritten).collect();
         let before = state.sessions.reclaim(caller.session, &opens);
         for (ino, _, writers) in &opens {
             // A power loss may have taken back that it was opened for writing, and its size with it.
@@ -144,7 +145,7 @@ impl Shard {
 
     /// The sizes of these files, or of all if none is named, are what the fragments have: one of those has lost
     /// something.
-    pub(super) fn doubt(&self, inos: &[u64]) -> Result<Reply, Errno> {
+    pub(super) fn doubt(&self, inos: &[Ino]) -> Result<Reply, Errno> {
         self.lock().doubt_files(inos).map(|()| Reply::Done)
     }
 
@@ -194,7 +195,7 @@ impl Shard {
     }
 }
 
-fn last_writer_closed(state: &mut State, ino: u64, file: &OpenFile) -> Option<u64> {
+fn last_writer_closed(state: &mut State, ino: Ino, file: &OpenFile) -> Option<u64> {
     let inode = state.tree.get(ino).filter(|inode| inode.nlink > 0)?;
     if file.unknown {
         return Some(inode.epoch);

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use model::Ino;
 use rustix::io::Errno;
 use wire::data::{FileLock, LockKind, Reply};
 
@@ -19,7 +20,7 @@ impl Shard {
     pub(super) fn test_lock(
         &self,
         caller: Caller<'_>,
-        ino: u64,
+        ino: Ino,
         owner: u64,
         lock: &FileLock,
     ) -> Result<Reply, Errno> {
@@ -34,7 +35,7 @@ impl Shard {
     pub(super) fn set_lock(
         &self,
         caller: Caller<'_>,
-        ino: u64,
+        ino: Ino,
         owner: u64,
         lock: &FileLock,
         wait_ms: u32,
@@ -72,7 +73,7 @@ impl Shard {
         }
     }
 
-    pub(super) fn release_locks(&self, caller: Caller<'_>, ino: u64, owner: u64) -> Reply {
+    pub(super) fn release_locks(&self, caller: Caller<'_>, ino: Ino, owner: u64) -> Reply {
         self.lock().locks.release(ino, Holder { session: caller.session, owner });
         self.unlocked.notify_all();
         Reply::Done
@@ -82,7 +83,7 @@ impl Shard {
     pub(super) fn reclaim_locks(
         &self,
         caller: Caller<'_>,
-        locks: &[(u64, u64, FileLock)],
+        locks: &[(Ino, u64, FileLock)],
     ) -> Result<Reply, Errno> {
         let mut state = self.lock();
         state.locks.release_session(caller.session);
@@ -93,7 +94,7 @@ impl Shard {
             let holder = Holder { session: caller.session, owner: *owner };
             if state.locks.set(*ino, holder, lock) != Verdict::Granted {
                 // It may have been about to give it up; or it was away for longer than the grace period.
-                tracing::warn!(ino, "a lock that a client says it holds is another's by now");
+                tracing::warn!(%ino, "a lock that a client says it holds is another's by now");
             }
         }
         state.sessions.came_back(caller.session);
@@ -133,7 +134,7 @@ impl Shard {
     pub(super) fn reserve_end(
         &self,
         caller: Caller<'_>,
-        ino: u64,
+        ino: Ino,
         size: u64,
         len: u64,
     ) -> Result<Reply, Errno> {
@@ -154,7 +155,7 @@ impl Shard {
 impl State {
     /// No append to this file is under way. Where the log cannot take that, it is so until the next start, at which the
     /// place after the last append is kept free.
-    pub fn nobody_appends(&mut self, ino: u64) {
+    pub fn nobody_appends(&mut self, ino: Ino) {
         if self.record(None, Record::Reserved { ino, offset: 0, end: 0 }).is_err() {
             self.ends.remove(&ino);
         }

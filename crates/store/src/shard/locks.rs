@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 
+use model::Ino;
 use wire::data::{FileLock, LockKind};
 
 /// Who holds a lock: a client, and one of its open file descriptions or processes.
@@ -30,19 +31,19 @@ pub enum Verdict {
 /// Every lock of one namespace.
 #[derive(Debug, Default)]
 pub struct Locks {
-    files: HashMap<u64, Vec<(Holder, FileLock)>>,
+    files: HashMap<Ino, Vec<(Holder, FileLock)>>,
     counts: HashMap<[u8; 16], usize>,
 }
 
 impl Locks {
     /// A lock of somebody else that does not go together with `lock`.
-    pub fn conflict(&self, ino: u64, holder: Holder, lock: &FileLock) -> Option<FileLock> {
+    pub fn conflict(&self, ino: Ino, holder: Holder, lock: &FileLock) -> Option<FileLock> {
         let held = self.files.get(&ino)?;
         held.iter().find(|(other, held)| *other != holder && conflicts(held, lock)).map(|(_, held)| *held)
     }
 
     /// Takes, changes or gives up a lock.
-    pub fn set(&mut self, ino: u64, holder: Holder, lock: &FileLock) -> Verdict {
+    pub fn set(&mut self, ino: Ino, holder: Holder, lock: &FileLock) -> Verdict {
         if lock.kind != LockKind::Unlock && self.conflict(ino, holder, lock).is_some() {
             return Verdict::InTheWay;
         }
@@ -67,7 +68,7 @@ impl Locks {
     }
 
     /// Gives up every range lock of one holder on one file.
-    pub fn release(&mut self, ino: u64, holder: Holder) {
+    pub fn release(&mut self, ino: Ino, holder: Holder) {
         let gone = self.remove(ino, |(other, lock)| *other == holder && !lock.whole_file);
         let count = self.counts.get(&holder.session).copied().unwrap_or(0);
         self.count(holder.session, count - gone);
@@ -75,14 +76,14 @@ impl Locks {
 
     /// Gives up every lock of one session.
     pub fn release_session(&mut self, session: [u8; 16]) {
-        let inodes: Vec<u64> = self.files.keys().copied().collect();
+        let inodes: Vec<Ino> = self.files.keys().copied().collect();
         for ino in inodes {
             self.remove(ino, |(other, _)| other.session == session);
         }
         self.counts.remove(&session);
     }
 
-    fn remove(&mut self, ino: u64, which: impl Fn(&(Holder, FileLock)) -> bool) -> usize {
+    fn remove(&mut self, ino: Ino, which: impl Fn(&(Holder, FileLock)) -> bool) -> usize {
         let Some(held) = self.files.get_mut(&ino) else { return 0 };
         let before = held.len();
         held.retain(|lock| !which(lock));
@@ -138,7 +139,7 @@ mod tests {
                         Some(held) => *held == LockKind::Shared && kind == LockKind::Shared,
                     }
                 }));
-                let verdict = locks.set(9, holder(owner), &lock(kind, start, start + len));
+                let verdict = locks.set(Ino(9), holder(owner), &lock(kind, start, start + len));
                 prop_assert_eq!(verdict == Verdict::Granted, free);
                 if free {
                     for byte in range {
@@ -150,7 +151,7 @@ mod tests {
                 }
             }
             for owner in 0..3 {
-                locks.release(9, holder(owner));
+                locks.release(Ino(9), holder(owner));
             }
             prop_assert!(locks.files.is_empty() && locks.counts.is_empty());
         }
@@ -160,12 +161,16 @@ mod tests {
     fn flock_and_range_locks_do_not_see_each_other() {
         let mut locks = Locks::default();
         let flock = FileLock { whole_file: true, ..lock(LockKind::Exclusive, 0, u64::MAX) };
-        assert_eq!(locks.set(9, holder(0), &lock(LockKind::Exclusive, 0, u64::MAX)), Verdict::Granted);
-        assert_eq!(locks.set(9, holder(1), &flock), Verdict::Granted);
-        locks.release(9, holder(1));
-        assert_eq!(locks.set(9, holder(2), &flock), Verdict::InTheWay, "closing gives up range locks only");
+        assert_eq!(locks.set(Ino(9), holder(0), &lock(LockKind::Exclusive, 0, u64::MAX)), Verdict::Granted);
+        assert_eq!(locks.set(Ino(9), holder(1), &flock), Verdict::Granted);
+        locks.release(Ino(9), holder(1));
+        assert_eq!(
+            locks.set(Ino(9), holder(2), &flock),
+            Verdict::InTheWay,
+            "closing gives up range locks only"
+        );
         locks.release_session(holder(1).session);
-        assert_eq!(locks.set(9, holder(2), &flock), Verdict::Granted);
+        assert_eq!(locks.set(Ino(9), holder(2), &flock), Verdict::Granted);
     }
 
     #[test]
@@ -174,11 +179,11 @@ mod tests {
         let every_other = |n| lock(LockKind::Shared, 2 * n, 2 * n);
         for n in 0..LOCKS_MAX as u64 {
             // Not all on one file: that is searched from end to end for each.
-            assert_eq!(locks.set(n % 512, holder(0), &every_other(n)), Verdict::Granted);
+            assert_eq!(locks.set(Ino(n % 512), holder(0), &every_other(n)), Verdict::Granted);
         }
-        assert_eq!(locks.set(600, holder(0), &every_other(0)), Verdict::TooMany);
-        assert_eq!(locks.set(600, holder(1), &every_other(0)), Verdict::Granted);
-        locks.release(0, holder(0));
-        assert_eq!(locks.set(600, holder(0), &every_other(0)), Verdict::Granted);
+        assert_eq!(locks.set(Ino(600), holder(0), &every_other(0)), Verdict::TooMany);
+        assert_eq!(locks.set(Ino(600), holder(1), &every_other(0)), Verdict::Granted);
+        locks.release(Ino(0), holder(0));
+        assert_eq!(locks.set(Ino(600), holder(0), &every_other(0)), Verdict::Granted);
     }
 }

@@ -3,6 +3,7 @@
 //! Each checks against the tree what POSIX says, and gives the record that does it. Permission bits are the kernel's to
 //! check (`default_permissions`); what needs the whole tree is checked here.
 
+use model::Ino;
 use rustix::io::Errno;
 use wire::data::message::RenameMode;
 use wire::data::{Creator, FileKind, NAME_BYTES_MAX, SYMLINK_BYTES_MAX, Time};
@@ -27,19 +28,19 @@ pub struct NewInode<'a> {
 }
 
 /// The directory `ino`, or why it is none.
-pub fn directory(tree: &Tree, ino: u64) -> Result<(&Inode, &Directory), Errno> {
+pub fn directory(tree: &Tree, ino: Ino) -> Result<(&Inode, &Directory), Errno> {
     let inode = tree.get(ino).ok_or(Errno::STALE)?;
     Ok((inode, inode.directory().ok_or(Errno::NOTDIR)?))
 }
 
 /// The directory `ino`, to put a name into: one that was removed takes none.
-fn living(tree: &Tree, ino: u64) -> Result<(&Inode, &Directory), Errno> {
+fn living(tree: &Tree, ino: Ino) -> Result<(&Inode, &Directory), Errno> {
     let (inode, entries) = directory(tree, ino)?;
     if inode.nlink == 0 { Err(Errno::NOENT) } else { Ok((inode, entries)) }
 }
 
 /// The inode behind a name; behind `.` itself, of any kind: so it is found by a file handle.
-pub fn lookup(tree: &Tree, parent: u64, name: &[u8]) -> Result<u64, Errno> {
+pub fn lookup(tree: &Tree, parent: Ino, name: &[u8]) -> Result<Ino, Errno> {
     if name == b"." {
         let inode = tree.get(parent).ok_or(Errno::STALE)?;
         let is_removed = inode.nlink == 0 && inode.kind != FileKind::Regular;
@@ -56,11 +57,11 @@ pub fn lookup(tree: &Tree, parent: u64, name: &[u8]) -> Result<u64, Errno> {
 /// Makes an inode under a new name.
 pub fn make(
     tree: &Tree,
-    parent: u64,
+    parent: Ino,
     name: &[u8],
     new: &NewInode<'_>,
     time: Time,
-) -> Result<(u64, Record), Errno> {
+) -> Result<(Ino, Record), Errno> {
     let (folder, entries) = living(tree, parent)?;
     free(entries, name)?;
     if new.target.len() > SYMLINK_BYTES_MAX {
@@ -82,7 +83,7 @@ pub fn make(
         mtime: time,
         ctime: time,
         target: new.target.to_vec(),
-        parent: if is_directory { parent } else { 0 },
+        parent: if is_directory { parent } else { Ino(0) },
         next_cookie: 1,
         xattrs,
     };
@@ -113,7 +114,7 @@ fn permissions(folder: &Inode, new: &NewInode<'_>) -> (u32, XattrPairs) {
 }
 
 /// Gives an inode one more name.
-pub fn link(tree: &Tree, ino: u64, parent: u64, name: &[u8], time: Time) -> Result<Record, Errno> {
+pub fn link(tree: &Tree, ino: Ino, parent: Ino, name: &[u8], time: Time) -> Result<Record, Errno> {
     let inode = tree.get(ino).ok_or(Errno::STALE)?;
     if inode.kind == FileKind::Directory {
         return Err(Errno::PERM);
@@ -126,7 +127,7 @@ pub fn link(tree: &Tree, ino: u64, parent: u64, name: &[u8], time: Time) -> Resu
 }
 
 /// Takes a name away from anything but a directory. Gives the inode too.
-pub fn unlink(tree: &Tree, parent: u64, name: &[u8], time: Time) -> Result<(u64, Record), Errno> {
+pub fn unlink(tree: &Tree, parent: Ino, name: &[u8], time: Time) -> Result<(Ino, Record), Errno> {
     let ino = lookup(tree, parent, name)?;
     if tree.get(ino).is_some_and(|inode| inode.kind == FileKind::Directory) {
         return Err(Errno::ISDIR);
@@ -135,7 +136,7 @@ pub fn unlink(tree: &Tree, parent: u64, name: &[u8], time: Time) -> Result<(u64,
 }
 
 /// Removes an empty directory.
-pub fn rmdir(tree: &Tree, parent: u64, name: &[u8], time: Time) -> Result<Record, Errno> {
+pub fn rmdir(tree: &Tree, parent: Ino, name: &[u8], time: Time) -> Result<Record, Errno> {
     match name {
         b"." => return Err(Errno::INVAL),
         b".." => return Err(Errno::NOTEMPTY),
@@ -150,16 +151,16 @@ pub fn rmdir(tree: &Tree, parent: u64, name: &[u8], time: Time) -> Result<Record
 
 /// Both ends of a rename.
 pub struct Move<'a> {
-    pub parent: u64,
+    pub parent: Ino,
     pub name: &'a [u8],
-    pub new_parent: u64,
+    pub new_parent: Ino,
     pub new_name: &'a [u8],
     pub mode: RenameMode,
 }
 
 /// Moves a name. Gives the inode that lost its name at the target, if one did, and the record; `None` where both names
 /// are the same inode already, so that nothing is to be done.
-pub fn rename(tree: &Tree, m: &Move<'_>, time: Time) -> Result<Option<(Option<u64>, Record)>, Errno> {
+pub fn rename(tree: &Tree, m: &Move<'_>, time: Time) -> Result<Option<(Option<Ino>, Record)>, Errno> {
     if [m.name, m.new_name].iter().any(|name| matches!(*name, b"." | b"..")) {
         return Err(Errno::BUSY);
     }
@@ -190,7 +191,7 @@ pub fn rename(tree: &Tree, m: &Move<'_>, time: Time) -> Result<Option<(Option<u6
     Ok(Some((target, Record::Rename { parent: m.parent, name, new_parent: m.new_parent, new_name, time })))
 }
 
-fn replaceable(tree: &Tree, source: u64, target: u64) -> Result<(), Errno> {
+fn replaceable(tree: &Tree, source: Ino, target: Ino) -> Result<(), Errno> {
     let is_directory = |ino| tree.get(ino).is_some_and(|inode: &Inode| inode.kind == FileKind::Directory);
     match (is_directory(source), is_directory(target)) {
         (true, false) => Err(Errno::NOTDIR),
@@ -201,7 +202,7 @@ fn replaceable(tree: &Tree, source: u64, target: u64) -> Result<(), Errno> {
 }
 
 /// A directory must not become its own descendant.
-fn not_below_itself(tree: &Tree, moved: u64, new_parent: u64) -> Result<(), Errno> {
+fn not_below_itself(tree: &Tree, moved: Ino, new_parent: Ino) -> Result<(), Errno> {
     let mut at = new_parent;
     loop {
         if at == moved {

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use model::Ino;
 use wire::data::message::UNKNOWN_BYTES;
 use wire::data::{FileKind, ROOT};
 
@@ -13,33 +14,33 @@ const PAGE_OBJECTS_MAX: usize = 16_384;
 
 impl Shard {
     /// Those of `inos` that are no regular file's of this namespace, also none whose objects are being removed.
-    pub fn strangers(&self, inos: &[u64]) -> Vec<u64> {
+    pub fn strangers(&self, inos: &[Ino]) -> Vec<Ino> {
         let state = self.lock();
-        let is_file = |ino: &u64| state.tree.get(*ino).is_some_and(|inode| inode.kind == FileKind::Regular);
+        let is_file = |ino: &Ino| state.tree.get(*ino).is_some_and(|inode| inode.kind == FileKind::Regular);
         inos.iter().copied().filter(|ino| !is_file(ino)).collect()
     }
 
     /// Objects that the fragment `fragment` should have, with numbers above `after`, in order, with the lengths that
     /// they should have: a page. Where somebody writes a file, or it has holes, nobody but the fragment knows. What has
     /// no name and nobody has open is being removed: none of it should be there.
-    pub fn meant(&self, fragment: u32, after: u64) -> Vec<(u64, u64)> {
+    pub fn meant(&self, fragment: u32, after: Ino) -> Vec<(Ino, u64)> {
         let state = self.lock();
         let length = |ino, inode: &super::tree::Inode| {
             let settled = self.layout.object_size(ino, fragment, inode.size)?;
             let length = if inode.live { UNKNOWN_BYTES + settled } else { settled };
             (length > 0).then_some((ino, length))
         };
-        let may_be_open = |ino: u64| state.sessions.is_open(ino) || state.sessions.is_awaiting();
-        let is_had = |ino: u64, inode: &super::tree::Inode| inode.nlink > 0 || may_be_open(ino);
+        let may_be_open = |ino: Ino| state.sessions.is_open(ino) || state.sessions.is_awaiting();
+        let is_had = |ino: Ino, inode: &super::tree::Inode| inode.nlink > 0 || may_be_open(ino);
         let files = state.tree.files().filter(|(ino, inode)| *ino > after && is_had(*ino, inode));
-        let mut meant: Vec<(u64, u64)> = files.filter_map(|(ino, inode)| length(ino, inode)).collect();
+        let mut meant: Vec<(Ino, u64)> = files.filter_map(|(ino, inode)| length(ino, inode)).collect();
         meant.sort_unstable();
         meant.truncate(PAGE_OBJECTS_MAX);
         meant
     }
 
     /// The paths of inodes, from the namespace's root; `None` where one has no name.
-    pub fn paths(&self, inos: &[u64]) -> Vec<Option<String>> {
+    pub fn paths(&self, inos: &[Ino]) -> Vec<Option<String>> {
         let state = self.lock();
         let names = names_of(&state.tree);
         inos.iter().map(|ino| path(&names, *ino)).collect()
@@ -47,7 +48,7 @@ impl Shard {
 }
 
 /// A folder and a name in it for every inode that has one: of several names any.
-fn names_of(tree: &Tree) -> HashMap<u64, (u64, Vec<u8>)> {
+fn names_of(tree: &Tree) -> HashMap<Ino, (Ino, Vec<u8>)> {
     let mut names = HashMap::new();
     let mut folders = vec![ROOT];
     while let Some(folder) = folders.pop() {
@@ -62,7 +63,7 @@ fn names_of(tree: &Tree) -> HashMap<u64, (u64, Vec<u8>)> {
     names
 }
 
-fn path(names: &HashMap<u64, (u64, Vec<u8>)>, ino: u64) -> Option<String> {
+fn path(names: &HashMap<Ino, (Ino, Vec<u8>)>, ino: Ino) -> Option<String> {
     let mut parts = Vec::new();
     let mut at = ino;
     while at != ROOT {

@@ -5,6 +5,7 @@ pub mod disk;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use model::Ino;
 use wire::data::{Creator, ROOT};
 
 use super::fixture::Parts;
@@ -24,11 +25,11 @@ fn open(folder: &SimFolder, expect: Expect) -> Result<Arc<Shard>, LogError> {
 #[derive(Debug, Default)]
 struct Told {
     /// Files that are there, with their inodes.
-    made: BTreeMap<String, u64>,
+    made: BTreeMap<String, Ino>,
     /// Those whose fsync was confirmed.
     synced: BTreeSet<String>,
     /// Every number that any file had.
-    numbers: BTreeSet<u64>,
+    numbers: BTreeSet<Ino>,
 }
 
 fn create(shard: &Shard, id: u64, told: &Mutex<Told>) -> bool {

@@ -3,6 +3,7 @@
 //! A record says what happened with everything that was decided at the time (numbers, times), so that applying the same
 //! records in the same order always gives the same tree. Variants are only ever added at the end.
 
+use model::Ino;
 use serde::{Deserialize, Serialize};
 use wire::data::{FileKind, Time};
 
@@ -10,64 +11,64 @@ use wire::data::{FileKind, Time};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Record {
     /// Snapshot: an inode as it is, without its entries.
-    Inode { ino: u64, inode: InodeRecord },
+    Inode { ino: Ino, inode: InodeRecord },
     /// Snapshot: one directory entry.
-    Entry { parent: u64, name: Vec<u8>, ino: u64, cookie: u64 },
+    Entry { parent: Ino, name: Vec<u8>, ino: Ino, cookie: u64 },
     /// Snapshot: the next number to give out.
-    NextIno { next: u64 },
+    NextIno { next: Ino },
     /// A new inode under a new name.
-    Make { parent: u64, name: Vec<u8>, ino: u64, inode: InodeRecord },
+    Make { parent: Ino, name: Vec<u8>, ino: Ino, inode: InodeRecord },
     /// One more name for an inode.
-    Link { ino: u64, parent: u64, name: Vec<u8>, time: Time },
+    Link { ino: Ino, parent: Ino, name: Vec<u8>, time: Time },
     /// A name less; also a directory's.
-    Remove { parent: u64, name: Vec<u8>, time: Time },
+    Remove { parent: Ino, name: Vec<u8>, time: Time },
     /// A name moved, over whatever was there.
-    Rename { parent: u64, name: Vec<u8>, new_parent: u64, new_name: Vec<u8>, time: Time },
+    Rename { parent: Ino, name: Vec<u8>, new_parent: Ino, new_name: Vec<u8>, time: Time },
     /// Two names swapped.
-    Exchange { parent: u64, name: Vec<u8>, new_parent: u64, new_name: Vec<u8>, time: Time },
+    Exchange { parent: Ino, name: Vec<u8>, new_parent: Ino, new_name: Vec<u8>, time: Time },
     /// Attributes changed.
-    SetAttr { ino: u64, change: AttrChange },
+    SetAttr { ino: Ino, change: AttrChange },
     /// An extended attribute set.
-    SetXattr { ino: u64, name: Vec<u8>, value: Vec<u8>, time: Time },
+    SetXattr { ino: Ino, name: Vec<u8>, value: Vec<u8>, time: Time },
     /// An extended attribute removed.
-    RemoveXattr { ino: u64, name: Vec<u8>, time: Time },
+    RemoveXattr { ino: Ino, name: Vec<u8>, time: Time },
     /// Somebody began to write, or a fragment lost changes: from here on the size is what the fragments have.
-    Opened { ino: u64 },
+    Opened { ino: Ino },
     /// Nobody writes any more: this is the size.
-    Settled { ino: u64, size: u64, mtime: Time },
+    Settled { ino: Ino, size: u64, mtime: Time },
     /// The objects of an inode without names are gone from every fragment.
-    Destroyed { ino: u64 },
+    Destroyed { ino: Ino },
     /// Snapshot: the entry's origin was answered, with this inode if there was one.
-    Answered { ino: Option<u64> },
+    Answered { ino: Option<Ino> },
     /// A session is about to hold something: files that are open, locks. After a restart it is waited for.
     Began { session: [u8; 16] },
     /// It holds nothing any more and does not come back.
     Ended { session: [u8; 16] },
     /// An append got the place from `offset` to `end`; an `end` of 0: nobody appends any more.
-    Reserved { ino: u64, offset: u64, end: u64 },
+    Reserved { ino: Ino, offset: u64, end: u64 },
     /// Snapshot: the entry's origin was answered, with this place in a file.
     Placed { offset: u64 },
     /// Snapshot: how often the time of change of a file that may be written was set, and its epoch.
-    Counted { ino: u64, times: u64, epoch: u64 },
+    Counted { ino: Ino, times: u64, epoch: u64 },
     /// The log up to this length, bytes, survives a power loss.
     Synced { length: u64 },
     /// An access list set, and the mode that stands for it; `None`: the mode says all of it.
-    SetAcl { ino: u64, mode: u32, value: Option<Vec<u8>>, time: Time },
+    SetAcl { ino: Ino, mode: u32, value: Option<Vec<u8>>, time: Time },
     /// The end of the snapshot that a log begins with.
     Begun,
     /// Numbers below this one may have been given to inodes that the log does not know after a power loss.
-    Numbered { until: u64 },
+    Numbered { until: Ino },
     /// The fragment's commit verifier is this from here on. With another one before, a power loss may have taken back
     /// that files were opened and settled: no size is known any more but to the fragments.
     Verified { verifier: u64 },
     /// Another fragment has this commit verifier. With another one before, it may have lost that files were cut off.
     Followed { fragment: u32, verifier: u64 },
     /// Snapshot: files that were cut off, which may not be synced yet; not all of them where there were too many.
-    Cut { inos: Vec<u64>, overflown: bool },
+    Cut { inos: Vec<Ino>, overflown: bool },
     /// Snapshot: the last epoch that was given to a file.
     Epochs { last: u64 },
     /// No power loss of a fragment brings back an object of these, which were destroyed.
-    Confirmed { inos: Vec<u64> },
+    Confirmed { inos: Vec<Ino> },
 }
 
 impl Record {
@@ -116,7 +117,7 @@ pub struct InodeRecord {
     /// A symbolic link's text.
     pub target: Vec<u8>,
     /// A directory's parent.
-    pub parent: u64,
+    pub parent: Ino,
     /// A directory's next cookie.
     pub next_cookie: u64,
     pub xattrs: XattrPairs,

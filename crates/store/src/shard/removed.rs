@@ -8,22 +8,24 @@
 
 use std::collections::VecDeque;
 
+use model::Ino;
+
 /// How many are kept: a few MiB.
 pub const REMOVED_MAX: usize = 16_384;
 
 /// Their numbers.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Removed(VecDeque<u64>);
+pub struct Removed(VecDeque<Ino>);
 
 impl Removed {
     /// One more. Gives the one that is to be forgotten for it.
-    pub fn push(&mut self, ino: u64) -> Option<u64> {
+    pub fn push(&mut self, ino: Ino) -> Option<Ino> {
         self.0.push_back(ino);
         if self.0.len() > REMOVED_MAX { self.0.pop_front() } else { None }
     }
 
     /// All of them, the oldest first.
-    pub fn iter(&self) -> impl Iterator<Item = u64> {
+    pub fn iter(&self) -> impl Iterator<Item = Ino> {
         self.0.iter().copied()
     }
 
@@ -66,7 +68,7 @@ mod tests {
     /// A tree in which so many folders were made and removed.
     fn tree(removals: u64) -> Tree {
         let mut tree = Tree::new(folder());
-        for ino in 2..2 + removals {
+        for ino in (2..2 + removals).map(Ino) {
             let name = b"name".to_vec();
             tree.apply(&Record::Make { parent: ROOT, name: name.clone(), ino, inode: folder() });
             tree.apply(&Record::Remove { parent: ROOT, name, time: TIME });
@@ -79,7 +81,7 @@ mod tests {
         let removals = REMOVED_MAX as u64 + 5;
         let tree = tree(removals);
         assert_eq!(tree.len(), 1, "they take no room");
-        assert!(tree.get(6).is_none() && tree.get(7).is_some_and(|inode| inode.nlink == 0));
+        assert!(tree.get(Ino(6)).is_none() && tree.get(Ino(7)).is_some_and(|inode| inode.nlink == 0));
     }
 
     #[test]

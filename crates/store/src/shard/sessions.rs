@@ -10,6 +10,7 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::time::{Duration, Instant};
 
 use foldhash::fast::RandomState;
+use model::Ino;
 use wire::data::Time;
 
 /// How many answered requests are remembered for each session: many more than a client can have in flight, as one of
@@ -29,7 +30,7 @@ pub enum Outcome {
     /// Nothing to tell.
     Done,
     /// The answer is this inode.
-    Inode(u64),
+    Inode(Ino),
     /// The answer is this place in a file.
     Offset(u64),
 }
@@ -38,7 +39,7 @@ pub enum Outcome {
 #[derive(Debug, Default)]
 pub struct Sessions {
     sessions: HashMap<[u8; 16], Session>,
-    files: HashMap<u64, OpenFile, RandomState>,
+    files: HashMap<Ino, OpenFile, RandomState>,
     /// Those that held something before the shard was restarted, and have not said yet what.
     awaited: HashSet<[u8; 16]>,
 }
@@ -51,7 +52,7 @@ struct Session {
     /// When the last connection went; `None` while there is one, or before the first after a restart.
     lost: Option<Instant>,
     /// inode -> (readers, writers).
-    opens: HashMap<u64, (u32, u32)>,
+    opens: HashMap<Ino, (u32, u32)>,
     answers: HashMap<u64, Outcome, RandomState>,
     /// The requests of `answers` since connections were lost last, in order.
     order: VecDeque<u64>,
@@ -194,13 +195,13 @@ impl Sessions {
     }
 
     /// Notes the handle that the request `id` opened; asked again, once.
-    pub fn open_by(&mut self, session: [u8; 16], id: u64, ino: u64, write: bool) {
+    pub fn open_by(&mut self, session: [u8; 16], id: u64, ino: Ino, write: bool) {
         if self.sessions.entry(session).or_default().counted.insert(id) {
             self.open(session, ino, write);
         }
     }
 
-    fn open(&mut self, session: [u8; 16], ino: u64, write: bool) {
+    fn open(&mut self, session: [u8; 16], ino: Ino, write: bool) {
         let handles = self.sessions.entry(session).or_default().opens.entry(ino).or_default();
         let file = self.files.entry(ino).or_default();
         let (mine, all) =
@@ -210,19 +211,19 @@ impl Sessions {
     }
 
     /// What writers reported before a truncation says nothing of the size after it.
-    pub fn truncated(&mut self, ino: u64) {
+    pub fn truncated(&mut self, ino: Ino) {
         if let Some((end, _)) = self.files.get_mut(&ino).and_then(|file| file.written.as_mut()) {
             *end = 0;
         }
     }
 
     /// Notes that nobody knows the size of a file that is open for writing.
-    pub fn size_unknown(&mut self, ino: u64) {
+    pub fn size_unknown(&mut self, ino: Ino) {
         self.files.entry(ino).or_default().unknown = true;
     }
 
     /// Notes that nobody knows the sizes of those of these files that are open for writing; of all, if none is named.
-    pub fn sizes_unknown(&mut self, inos: &[u64]) {
+    pub fn sizes_unknown(&mut self, inos: &[Ino]) {
         let doubt = |file: &mut OpenFile| file.unknown |= file.writers > 0;
         if inos.is_empty() {
             self.files.values_mut().for_each(doubt);
@@ -233,7 +234,7 @@ impl Sessions {
 
     /// After connections were lost, by a successor, or after a restart of the shard: notes all of a session's handles.
     /// Said twice, it counts once. Returns the files that it had open here.
-    pub fn reclaim(&mut self, session: [u8; 16], opens: &[(u64, u32, u32)]) -> Vec<u64> {
+    pub fn reclaim(&mut self, session: [u8; 16], opens: &[(Ino, u32, u32)]) -> Vec<Ino> {
         if let Some(session) = self.sessions.get_mut(&session) {
             // What was answered and not heard is not among `opens`, and what is asked again is done again.
             session.counted.clear();
@@ -258,7 +259,7 @@ impl Sessions {
     pub fn close(
         &mut self,
         session: [u8; 16],
-        ino: u64,
+        ino: Ino,
         write: bool,
         written: Result<Option<Report>, ()>,
     ) -> Closed {
@@ -277,12 +278,12 @@ impl Sessions {
     }
 
     /// The same, as far as is known while sessions have not said what they hold.
-    pub fn may_be_written(&self, ino: u64) -> bool {
+    pub fn may_be_written(&self, ino: Ino) -> bool {
         self.is_written(ino) || self.is_awaiting()
     }
 
     /// The session says that it ends. Returns the files that it had open.
-    pub fn goodbye(&mut self, session: [u8; 16]) -> Vec<u64> {
+    pub fn goodbye(&mut self, session: [u8; 16]) -> Vec<Ino> {
         let closed = self.close_all(session);
         if let Some(session) = self.sessions.get_mut(&session) {
             let (connections, lost) = (session.connections, session.lost);
@@ -294,7 +295,7 @@ impl Sessions {
 
     /// Ends the sessions that have had no connection for longer than `grace`. Returns each with the files that it had
     /// open.
-    pub fn expire(&mut self, now: Instant, grace: Duration) -> Vec<([u8; 16], Vec<u64>)> {
+    pub fn expire(&mut self, now: Instant, grace: Duration) -> Vec<([u8; 16], Vec<Ino>)> {
         let is_over = |s: &Session| s.lost.is_some_and(|lost| now.duration_since(lost) > grace);
         let over: Vec<[u8; 16]> =
             self.sessions.iter().filter(|(_, s)| is_over(s)).map(|(&id, _)| id).collect();
@@ -316,7 +317,7 @@ impl Sessions {
         self.awaited = self.noted().collect();
     }
 
-    fn close_all(&mut self, session: [u8; 16]) -> Vec<u64> {
+    fn close_all(&mut self, session: [u8; 16]) -> Vec<Ino> {
         let opens = self.sessions.get_mut(&session).map(|s| std::mem::take(&mut s.opens)).unwrap_or_default();
         opens
             .into_iter()
@@ -328,7 +329,7 @@ impl Sessions {
             .collect()
     }
 
-    fn leave(&mut self, ino: u64, readers: u32, writers: u32, written: Result<Option<Report>, ()>) -> Closed {
+    fn leave(&mut self, ino: Ino, readers: u32, writers: u32, written: Result<Option<Report>, ()>) -> Closed {
         let Some(file) = self.files.get_mut(&ino) else { return Closed::Nothing };
         file.readers -= readers;
         file.writers -= writers;
@@ -382,14 +383,14 @@ mod tests {
     #[test]
     fn the_last_writer_learns_the_furthest_end_of_all() {
         let mut sessions = Sessions::default();
-        sessions.open(A, 7, true);
-        sessions.open(B, 7, true);
-        assert_eq!(sessions.close(A, 7, true, written(900)), Closed::Nothing);
-        let Closed::LastWriter(file) = sessions.close(B, 7, true, written(500)) else {
+        sessions.open(A, Ino(7), true);
+        sessions.open(B, Ino(7), true);
+        assert_eq!(sessions.close(A, Ino(7), true, written(900)), Closed::Nothing);
+        let Closed::LastWriter(file) = sessions.close(B, Ino(7), true, written(500)) else {
             panic!("B was the last writer")
         };
         assert_eq!(file.written.map(|(end, _)| end), Some(900));
-        assert!(!file.unknown && !sessions.is_open(7));
+        assert!(!file.unknown && !sessions.is_open(Ino(7)));
     }
 
     #[test]
@@ -397,15 +398,13 @@ mod tests {
         let mut sessions = Sessions::default();
         let start = Instant::now();
         sessions.connected(A);
-        sessions.open(A, 7, true);
-        sessions.open(B, 7, true);
+        sessions.open(A, Ino(7), true);
+        sessions.open(B, Ino(7), true);
         sessions.disconnected(A, start);
         assert_eq!(sessions.expire(start + Duration::from_secs(9), Duration::from_secs(10)), vec![]);
-        assert_eq!(
-            sessions.expire(start + Duration::from_secs(11), Duration::from_secs(10)),
-            vec![(A, vec![7])]
-        );
-        let Closed::LastWriter(file) = sessions.close(B, 7, true, written(500)) else {
+        let over = sessions.expire(start + Duration::from_secs(11), Duration::from_secs(10));
+        assert_eq!(over, vec![(A, vec![Ino(7)])]);
+        let Closed::LastWriter(file) = sessions.close(B, Ino(7), true, written(500)) else {
             panic!("B was the last writer")
         };
         assert!(file.unknown);
@@ -415,9 +414,9 @@ mod tests {
     fn what_was_answered_is_remembered_and_bounded() {
         let mut sessions = Sessions::default();
         for id in 0..3000 {
-            sessions.answer(A, id, Outcome::Inode(id));
+            sessions.answer(A, id, Outcome::Inode(Ino(id)));
         }
-        assert_eq!(sessions.answered(A, 2999), Some(Outcome::Inode(2999)));
+        assert_eq!(sessions.answered(A, 2999), Some(Outcome::Inode(Ino(2999))));
         assert_eq!(sessions.answered(A, 1), None);
         assert_eq!(sessions.answered(B, 2999), None);
     }
@@ -443,11 +442,11 @@ mod tests {
     #[test]
     fn what_was_reported_before_a_truncation_does_not_make_the_file_longer() {
         let mut sessions = Sessions::default();
-        sessions.open(A, 7, true);
-        sessions.open(A, 7, true);
-        sessions.close(A, 7, true, written(900));
-        sessions.truncated(7);
-        let Closed::LastWriter(file) = sessions.close(A, 7, true, written(50)) else {
+        sessions.open(A, Ino(7), true);
+        sessions.open(A, Ino(7), true);
+        sessions.close(A, Ino(7), true, written(900));
+        sessions.truncated(Ino(7));
+        let Closed::LastWriter(file) = sessions.close(A, Ino(7), true, written(50)) else {
             panic!("it was the last writer")
         };
         assert_eq!(file.written.map(|(end, _)| end), Some(50));
@@ -465,20 +464,20 @@ mod tests {
     #[test]
     fn a_close_that_is_asked_again_after_its_handle_was_reclaimed_is_done_again() {
         let mut sessions = Sessions::default();
-        sessions.open(A, 7, true);
-        sessions.close(A, 7, true, written(9));
+        sessions.open(A, Ino(7), true);
+        sessions.close(A, Ino(7), true, written(9));
         sessions.answer_handles(A, 5, Outcome::Done);
-        sessions.reclaim(A, &[(7, 0, 1)]);
-        assert!(sessions.is_open(7) && sessions.answered(A, 5).is_none());
+        sessions.reclaim(A, &[(Ino(7), 0, 1)]);
+        assert!(sessions.is_open(Ino(7)) && sessions.answered(A, 5).is_none());
     }
 
     #[test]
     fn reclaiming_twice_counts_once() {
         let mut sessions = Sessions::default();
-        sessions.reclaim(A, &[(7, 1, 1)]);
-        sessions.reclaim(A, &[(7, 1, 1)]);
-        assert!(matches!(sessions.close(A, 7, true, written(3)), Closed::LastWriter(file) if file.unknown));
-        sessions.close(A, 7, false, Ok(None));
-        assert!(!sessions.is_open(7));
+        sessions.reclaim(A, &[(Ino(7), 1, 1)]);
+        sessions.reclaim(A, &[(Ino(7), 1, 1)]);
+        assert!(matches!(sessions.close(A, Ino(7), true, written(3)), Closed::LastWriter(f) if f.unknown));
+        sessions.close(A, Ino(7), false, Ok(None));
+        assert!(!sessions.is_open(Ino(7)));
     }
 }

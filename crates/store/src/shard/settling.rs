@@ -15,6 +15,7 @@
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
+use model::Ino;
 use model::stripe::Layout;
 use rustix::io::Errno;
 use wire::data::{Reply, Request, Time};
@@ -43,17 +44,17 @@ const BATCH: usize = 4096;
 
 impl State {
     /// Files to be measured now, and their epochs.
-    fn take_unsettled(&mut self) -> Vec<(u64, u64)> {
+    fn take_unsettled(&mut self) -> Vec<(Ino, u64)> {
         if self.sessions.is_awaiting() {
             return Vec::new();
         }
         let due = self.unsettled.take_due();
         let State { tree, sessions, unsettled, .. } = self;
-        let is_due = |ino: u64, inode: &Inode| {
+        let is_due = |ino: Ino, inode: &Inode| {
             let is_left = inode.live && inode.nlink > 0 && !sessions.is_written(ino);
             is_left && !unsettled.is_without(ino, inode.epoch)
         };
-        let epoch = |(ino, inode): (u64, &Inode)| is_due(ino, inode).then_some((ino, inode.epoch));
+        let epoch = |(ino, inode): (Ino, &Inode)| is_due(ino, inode).then_some((ino, inode.epoch));
         match due {
             None => tree.files().filter_map(epoch).collect(),
             Some(due) => due.into_iter().filter_map(|ino| epoch((ino, tree.get(ino)?))).collect(),
@@ -80,7 +81,7 @@ impl Measuring {
     ///
     /// # Errors
     /// One of them does not answer.
-    fn measure(&self, ino: u64) -> Result<Measured, Errno> {
+    fn measure(&self, ino: Ino) -> Result<Measured, Errno> {
         let (mut size, mut mtime) = (0, Time::default());
         for fragment in self.layout.fragments_of(ino) {
             let Reply::Object { size: length, mtime: time, .. } =
@@ -101,7 +102,7 @@ impl Measuring {
     }
 
     /// Whether an object has data up to this length.
-    fn is_full(&self, ino: u64, fragment: u32, length: u64) -> Result<bool, Errno> {
+    fn is_full(&self, ino: Ino, fragment: u32, length: u64) -> Result<bool, Errno> {
         let mut at = 0;
         while at < length {
             match self.ask(fragment, &Request::NextData { ino, offset: at })? {
@@ -129,7 +130,7 @@ impl Measuring {
 impl Shard {
     /// Whether a file reaches to what the fragment `index` has of it, by what all others have; also where one of these
     /// cannot say what.
-    pub fn is_meant_by_others(&self, index: u32, ino: u64) -> bool {
+    pub fn is_meant_by_others(&self, index: u32, ino: Ino) -> bool {
         let mut size = 0;
         for other in self.layout.fragments_of(ino).filter(|other| *other != index) {
             match self.peers.reply(other, &Request::Measure { ino }, ASKED_WITHIN) {
@@ -178,7 +179,7 @@ fn run(shard: &Weak<Shard>, patience: Duration) {
 }
 
 /// Asks for these sizes, as long as the shard is there.
-fn settle(shard: &Weak<Shard>, measuring: &Measuring, batch: &[(u64, u64)]) -> Option<()> {
+fn settle(shard: &Weak<Shard>, measuring: &Measuring, batch: &[(Ino, u64)]) -> Option<()> {
     let mut any = false;
     for (done, (ino, epoch)) in batch.iter().enumerate() {
         let measured = measuring.measure(*ino);

@@ -10,6 +10,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Instant;
 
+use model::Ino;
 use rustix::io::Errno;
 use wire::data::ROOT;
 use wire::node::NamespaceSpec;
@@ -43,7 +44,7 @@ pub struct State {
     /// Who has what locked.
     pub locks: Locks,
     /// Where the next append goes, by inode, while files are appended to from several nodes.
-    pub ends: HashMap<u64, u64>,
+    pub ends: HashMap<Ino, u64>,
     /// The inode numbers that may be given out.
     pub numbers: Numbers,
     /// What other fragments may lose of what they were told.
@@ -61,9 +62,9 @@ pub struct State {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Numbers {
     /// The log that says so survives a power loss.
-    pub durable: u64,
+    pub durable: Ino,
     /// The log says so.
-    pub noted: u64,
+    pub noted: Ino,
 }
 
 /// Whether a namespace's metadata must be there.
@@ -107,7 +108,7 @@ impl State {
 
     /// The size of this file is what the fragments have. Where the log cannot take that, on a full disk, it is so until
     /// the next start, at which clients say again what they have open: they are not to be refused for it.
-    pub fn doubt(&mut self, ino: u64) {
+    pub fn doubt(&mut self, ino: Ino) {
         let record = Record::Opened { ino };
         if self.record(None, record.clone()).is_err() {
             self.tree.apply(&record);
@@ -181,7 +182,7 @@ impl State {
 }
 
 /// What a change does to the places that appends were given.
-fn keep_ends(ends: &mut HashMap<u64, u64>, record: &Record) {
+fn keep_ends(ends: &mut HashMap<Ino, u64>, record: &Record) {
     match record {
         Record::Reserved { ino, end, .. } if *end > 0 => {
             ends.insert(*ino, *end);

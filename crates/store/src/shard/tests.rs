@@ -40,7 +40,7 @@ impl Home {
     }
 }
 
-fn inode(reply: Reply) -> Option<u64> {
+fn inode(reply: Reply) -> Option<Ino> {
     match reply {
         Reply::Inode(inode) | Reply::Made { inode, .. } => Some(inode.attr.ino),
         _ => None,
@@ -156,7 +156,7 @@ fn picture(shard: &Shard) -> Vec<(Vec<u8>, wire::data::Attr, Option<super::tree:
     while let Some((path, ino)) = waiting.pop() {
         let inode = state.tree.get(ino).expect("an entry names an inode");
         if let Some(entries) = inode.directory() {
-            let children: Vec<(Vec<u8>, u64)> =
+            let children: Vec<(Vec<u8>, Ino)> =
                 entries.after(0).map(|(_, name, ino)| ([&path[..], b"/", name].concat(), ino)).collect();
             let folders =
                 children.iter().filter(|(_, ino)| state.tree.get(*ino).unwrap().directory().is_some());
@@ -207,7 +207,7 @@ fn a_request_that_is_sent_again_after_a_crash_is_done_once() {
     assert_eq!(again.handle(other, create), Reply::Failed(Errno::EXIST.raw_os_error()));
 }
 
-fn lock(ino: u64, kind: wire::data::LockKind) -> Request {
+fn lock(ino: Ino, kind: wire::data::LockKind) -> Request {
     let lock = wire::data::FileLock { kind, start: 0, end: 9, pid: 1, whole_file: false };
     Request::SetLock { ino, owner: 1, lock, wait_ms: 0 }
 }
@@ -350,7 +350,7 @@ fn a_file_that_lost_its_last_name_is_opened_by_nobody_who_comes_later() {
 }
 
 /// A file whose size the shard of two fragments has, in a folder of its own.
-fn settled_file(folder: &Path) -> (Arc<Shard>, u64) {
+fn settled_file(folder: &Path) -> (Arc<Shard>, Ino) {
     let shard = home_of_two(folder);
     let caller = Caller::new(SESSION, 1);
     let create = Request::Create { parent: ROOT, name: b"f".to_vec(), mode: 0o600, creator: ME };

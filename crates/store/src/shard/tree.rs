@@ -12,12 +12,12 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use foldhash::fast::FixedState;
+use model::Ino;
 use wire::data::{FileKind, ROOT, Time};
 
-use super::acl;
-use super::epochs::Epochs;
 use super::record::{AttrChange, InodeRecord, Kind, Record};
 use super::removed::Removed;
+use super::{acl, epochs::Epochs};
 use folder::Folder;
 use kept::inode_from;
 
@@ -65,15 +65,15 @@ pub enum Body {
 /// A directory's entries, by name and by the order in which they were made.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Directory {
-    pub parent: u64,
-    entries: BTreeMap<Name, (u64, u64)>,
+    pub parent: Ino,
+    entries: BTreeMap<Name, (Ino, u64)>,
     by_cookie: BTreeMap<u64, Name>,
     next_cookie: u64,
 }
 
 impl Directory {
     /// The inode behind a name.
-    pub fn get(&self, name: &[u8]) -> Option<u64> {
+    pub fn get(&self, name: &[u8]) -> Option<Ino> {
         self.entries.get(name).map(|&(ino, _)| ino)
     }
 
@@ -83,23 +83,23 @@ impl Directory {
     }
 
     /// Whether one of the names is this inode's.
-    fn holds(&self, ino: u64) -> bool {
+    fn holds(&self, ino: Ino) -> bool {
         self.entries.values().any(|(of, _)| *of == ino)
     }
 
     /// Entries after `cookie`, in the order in which they were made: (cookie, name, inode).
-    pub fn after(&self, cookie: u64) -> impl Iterator<Item = (u64, &Name, u64)> {
+    pub fn after(&self, cookie: u64) -> impl Iterator<Item = (u64, &Name, Ino)> {
         self.by_cookie
             .range((Bound::Excluded(cookie), Bound::Unbounded))
             .filter_map(|(&cookie, name)| Some((cookie, name, self.get(name)?)))
     }
 
-    fn insert(&mut self, name: &[u8], ino: u64) {
+    fn insert(&mut self, name: &[u8], ino: Ino) {
         let cookie = self.next_cookie.max(1);
         self.insert_at(name, ino, cookie);
     }
 
-    fn insert_at(&mut self, name: &[u8], ino: u64, cookie: u64) {
+    fn insert_at(&mut self, name: &[u8], ino: Ino, cookie: u64) {
         self.next_cookie = self.next_cookie.max(cookie + 1);
         let name: Name = Arc::from(name);
         if let Some((_, old)) = self.entries.insert(name.clone(), (ino, cookie)) {
@@ -108,7 +108,7 @@ impl Directory {
         self.by_cookie.insert(cookie, name);
     }
 
-    fn remove(&mut self, name: &[u8]) -> Option<u64> {
+    fn remove(&mut self, name: &[u8]) -> Option<Ino> {
         let (ino, cookie) = self.entries.remove(name)?;
         self.by_cookie.remove(&cookie);
         Some(ino)
@@ -120,12 +120,12 @@ impl Directory {
 pub struct Tree {
     /// Boxed: half of the table's places may be free, and an inode has 160 bytes. Numbers are given by us, so nobody
     /// can choose them to collide.
-    inodes: HashMap<u64, Box<Inode>, FixedState>,
+    inodes: HashMap<Ino, Box<Inode>, FixedState>,
     /// Regular files without a name whose objects may still exist.
-    orphans: BTreeSet<u64>,
+    orphans: BTreeSet<Ino>,
     /// Everything else without a name that may still be open.
     removed: Removed,
-    next_ino: u64,
+    next_ino: Ino,
     epochs: Epochs,
 }
 
@@ -149,17 +149,17 @@ impl Tree {
     }
 
     /// The inode of this number.
-    pub fn get(&self, ino: u64) -> Option<&Inode> {
+    pub fn get(&self, ino: Ino) -> Option<&Inode> {
         self.inodes.get(&ino).map(Box::as_ref)
     }
 
     /// The number that the next new inode gets.
-    pub fn next_ino(&self) -> u64 {
+    pub fn next_ino(&self) -> Ino {
         self.next_ino
     }
 
     /// No number below `next` is given out any more.
-    pub fn number_from(&mut self, next: u64) {
+    pub fn number_from(&mut self, next: Ino) {
         self.next_ino = self.next_ino.max(next);
     }
 
@@ -169,23 +169,23 @@ impl Tree {
     }
 
     /// Whether this is a regular file without a name whose objects may still exist.
-    pub fn is_orphan(&self, ino: u64) -> bool {
+    pub fn is_orphan(&self, ino: Ino) -> bool {
         self.orphans.contains(&ino)
     }
 
     /// Regular files without a name whose objects may still exist.
-    pub fn orphans(&self) -> impl Iterator<Item = u64> {
+    pub fn orphans(&self) -> impl Iterator<Item = Ino> {
         self.orphans.iter().copied()
     }
 
     /// All regular files.
-    pub fn files(&self) -> impl Iterator<Item = (u64, &Inode)> {
+    pub fn files(&self) -> impl Iterator<Item = (Ino, &Inode)> {
         let files = self.inodes.iter().filter(|(_, inode)| inode.kind == FileKind::Regular);
         files.map(|(ino, inode)| (*ino, inode.as_ref()))
     }
 
     /// Whether this is a regular file whose size the inode has.
-    pub fn is_settled(&self, ino: u64) -> bool {
+    pub fn is_settled(&self, ino: Ino) -> bool {
         self.get(ino).is_some_and(|inode| inode.kind == FileKind::Regular && !inode.live)
     }
 
@@ -293,7 +293,7 @@ impl Tree {
         }
     }
 
-    fn set_attr(&mut self, ino: u64, change: &AttrChange) {
+    fn set_attr(&mut self, ino: Ino, change: &AttrChange) {
         let epoch = change.size.map(|_| self.epochs.draw());
         self.change(ino, |inode| {
             inode.set(change);
@@ -302,7 +302,7 @@ impl Tree {
         });
     }
 
-    fn doubt_size(&mut self, ino: u64) {
+    fn doubt_size(&mut self, ino: Ino) {
         let epoch = self.epochs.draw();
         self.change(ino, |inode| inode.doubt_size(epoch));
     }
@@ -316,7 +316,7 @@ impl Tree {
         }
     }
 
-    fn make(&mut self, parent: u64, name: &[u8], ino: u64, record: &InodeRecord) {
+    fn make(&mut self, parent: Ino, name: &[u8], ino: Ino, record: &InodeRecord) {
         let time = record.ctime;
         self.inodes.insert(ino, Box::new(inode_from(record.clone())));
         self.next_ino = self.next_ino.max(ino + 1);
@@ -326,7 +326,7 @@ impl Tree {
         }
     }
 
-    fn remove(&mut self, parent: u64, name: &[u8], time: Time) {
+    fn remove(&mut self, parent: Ino, name: &[u8], time: Time) {
         let Some(ino) = self.leave(parent, name, time) else { return };
         if self.is_directory(ino) {
             self.change(parent, |inode| inode.nlink -= 1);
@@ -334,7 +334,7 @@ impl Tree {
         self.drop_name(ino, time);
     }
 
-    fn rename(&mut self, from: (u64, &[u8]), to: (u64, &[u8]), time: Time) {
+    fn rename(&mut self, from: (Ino, &[u8]), to: (Ino, &[u8]), time: Time) {
         let Some(ino) = self.leave(from.0, from.1, time) else { return };
         if self.directory(to.0).and_then(|directory| directory.get(to.1)).is_some() {
             self.remove(to.0, to.1, time);
@@ -343,7 +343,7 @@ impl Tree {
         self.moved(ino, from.0, to.0, time);
     }
 
-    fn exchange(&mut self, a: (u64, &[u8]), b: (u64, &[u8]), time: Time) {
+    fn exchange(&mut self, a: (Ino, &[u8]), b: (Ino, &[u8]), time: Time) {
         let (Some(from_a), Some(from_b)) = (self.leave(a.0, a.1, time), self.leave(b.0, b.1, time)) else {
             return;
         };
@@ -354,7 +354,7 @@ impl Tree {
     }
 
     /// Keeps what depends on where an inode's name is: a directory's parent and the parents' link counts.
-    fn moved(&mut self, ino: u64, from: u64, to: u64, time: Time) {
+    fn moved(&mut self, ino: Ino, from: Ino, to: Ino, time: Time) {
         self.change(ino, |inode| inode.ctime = time);
         if from == to || !self.is_directory(ino) {
             return;
@@ -367,7 +367,7 @@ impl Tree {
     }
 
     /// An inode lost a name.
-    fn drop_name(&mut self, ino: u64, time: Time) {
+    fn drop_name(&mut self, ino: Ino, time: Time) {
         let Some(inode) = self.inodes.get_mut(&ino) else { return };
         inode.ctime = time;
         inode.nlink = if inode.kind == FileKind::Directory { 0 } else { inode.nlink - 1 };
@@ -378,7 +378,7 @@ impl Tree {
     }
 
     /// An inode has no name left: a file is an orphan while objects of it may exist, and all else is kept for a while.
-    fn without_name(&mut self, ino: u64, kind: FileKind) {
+    fn without_name(&mut self, ino: Ino, kind: FileKind) {
         if kind == FileKind::Regular {
             self.orphans.insert(ino);
         } else if let Some(oldest) = self.removed.push(ino) {
@@ -386,7 +386,7 @@ impl Tree {
         }
     }
 
-    fn enter(&mut self, parent: u64, name: &[u8], ino: u64, time: Time) {
+    fn enter(&mut self, parent: Ino, name: &[u8], ino: Ino, time: Time) {
         if let Some(directory) = self.directory(parent) {
             directory.insert(name, ino);
         }
@@ -395,35 +395,35 @@ impl Tree {
     }
 
     /// The entry of a snapshot.
-    fn put(&mut self, parent: u64, name: &[u8], ino: u64, cookie: u64) {
+    fn put(&mut self, parent: Ino, name: &[u8], ino: Ino, cookie: u64) {
         if let Some(directory) = self.directory(parent) {
             directory.insert_at(name, ino, cookie);
         }
         self.is_in(ino, parent);
     }
 
-    fn leave(&mut self, parent: u64, name: &[u8], time: Time) -> Option<u64> {
+    fn leave(&mut self, parent: Ino, name: &[u8], time: Time) -> Option<Ino> {
         let ino = self.directory(parent)?.remove(name)?;
         self.is_out_of(ino, parent);
         self.touch(parent, time);
         Some(ino)
     }
 
-    fn touch(&mut self, ino: u64, time: Time) {
+    fn touch(&mut self, ino: Ino, time: Time) {
         self.change(ino, |inode| (inode.mtime, inode.ctime) = (time, time));
     }
 
-    fn change(&mut self, ino: u64, change: impl FnOnce(&mut Inode)) {
+    fn change(&mut self, ino: Ino, change: impl FnOnce(&mut Inode)) {
         if let Some(inode) = self.inodes.get_mut(&ino) {
             change(inode);
         }
     }
 
-    fn is_directory(&self, ino: u64) -> bool {
+    fn is_directory(&self, ino: Ino) -> bool {
         self.inodes.get(&ino).is_some_and(|inode| inode.kind == FileKind::Directory)
     }
 
-    fn directory(&mut self, ino: u64) -> Option<&mut Directory> {
+    fn directory(&mut self, ino: Ino) -> Option<&mut Directory> {
         match &mut self.inodes.get_mut(&ino)?.body {
             Body::Directory(directory) => Some(directory),
             _ => None,

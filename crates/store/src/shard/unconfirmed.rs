@@ -3,15 +3,17 @@
 
 use std::collections::BTreeSet;
 
+use model::Ino;
+
 use super::record::Record;
 
 /// Files whose objects were removed from every fragment, as the log has it.
 #[derive(Clone, Debug, Default)]
 pub struct Unconfirmed {
     /// Since it was looked last.
-    fresh: BTreeSet<u64>,
+    fresh: BTreeSet<Ino>,
     /// Before.
-    due: BTreeSet<u64>,
+    due: BTreeSet<Ino>,
 }
 
 impl Unconfirmed {
@@ -33,7 +35,7 @@ impl Unconfirmed {
     }
 
     /// Those that were there when this was asked last.
-    pub fn take_due(&mut self) -> Vec<u64> {
+    pub fn take_due(&mut self) -> Vec<Ino> {
         let due = self.due.iter().copied().collect();
         self.due.append(&mut self.fresh);
         due

@@ -3,6 +3,8 @@
 
 use std::collections::{BTreeSet, HashMap};
 
+use model::Ino;
+
 /// So many files that have no size are told apart.
 const WITHOUT_MAX: usize = 1 << 20;
 
@@ -12,11 +14,11 @@ pub struct Unsettled {
     /// Any may be.
     all: bool,
     /// These, since it was looked last.
-    found: BTreeSet<u64>,
+    found: BTreeSet<Ino>,
     /// These, since before.
-    due: BTreeSet<u64>,
+    due: BTreeSet<Ino>,
     /// Those that were measured and have none, in this epoch.
-    without: HashMap<u64, u64>,
+    without: HashMap<Ino, u64>,
 }
 
 impl Unsettled {
@@ -31,28 +33,28 @@ impl Unsettled {
     }
 
     /// This one's is, or somebody closed it.
-    pub fn add(&mut self, ino: u64) {
+    pub fn add(&mut self, ino: Ino) {
         self.found.insert(ino);
     }
 
     /// Those that are to be measured now; `None`: any file may be.
-    pub fn take_due(&mut self) -> Option<BTreeSet<u64>> {
+    pub fn take_due(&mut self) -> Option<BTreeSet<Ino>> {
         let due = std::mem::replace(&mut self.due, std::mem::take(&mut self.found));
         if std::mem::take(&mut self.all) { None } else { Some(due) }
     }
 
     /// Whether it has no size in this epoch, for all that is known.
-    pub fn is_without(&self, ino: u64, epoch: u64) -> bool {
+    pub fn is_without(&self, ino: Ino, epoch: u64) -> bool {
         self.without.get(&ino) == Some(&epoch)
     }
 
     /// They were taken, and are to be taken again.
-    pub fn put_back(&mut self, inos: impl Iterator<Item = u64>) {
+    pub fn put_back(&mut self, inos: impl Iterator<Item = Ino>) {
         self.due.extend(inos);
     }
 
     /// It was measured in this epoch, and has no size.
-    pub fn has_none(&mut self, ino: u64, epoch: u64) {
+    pub fn has_none(&mut self, ino: Ino, epoch: u64) {
         if self.without.len() >= WITHOUT_MAX {
             self.without.clear();
         }

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use model::Ino;
 use rustix::io::Errno;
 
 use super::Shard;
@@ -72,7 +73,7 @@ struct SyncedHere {
     /// All entries before this one.
     next: u64,
     /// The note that inode numbers up to this one are set aside.
-    numbered: u64,
+    numbered: Ino,
     /// What was just done; nothing where there was nothing to do.
     sync: Option<Sync>,
 }

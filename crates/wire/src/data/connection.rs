@@ -311,10 +311,10 @@ fn write_both(stream: &mut Stream, mut head: &[u8], mut tail: &[u8]) -> io::Resu
 
 #[cfg(test)]
 mod tests {
+    use model::Ino;
     use proptest::prelude::*;
 
-    use super::super::message::{RenameMode, XattrMode};
-    use super::super::{FileLock, LockKind, Reply, Request};
+    use super::super::{FileLock, LockKind, Reply, Request, message::RenameMode, message::XattrMode};
     use super::*;
 
     fn pair() -> (Connection, UnixStream) {
@@ -326,12 +326,12 @@ mod tests {
     fn a_frame_comes_out_as_it_went_in() {
         let (a, b) = UnixStream::pair().unwrap();
         let (mut a, mut b) = (Connection::new(Stream::Unix(a)), Connection::new(Stream::Unix(b)));
-        let request = Request::Write { ino: 7, offset: 1 << 40 };
+        let request = Request::Write { ino: Ino(7), offset: 1 << 40 };
         let payload = vec![3; PAYLOAD_BYTES_MAX];
         let sent = payload.clone();
         let sender = std::thread::spawn(move || a.send(42, &request, &sent).unwrap());
         let frame: Frame<Request> = b.receive().unwrap();
-        assert_eq!((frame.id, &frame.message), (42, &Request::Write { ino: 7, offset: 1 << 40 }));
+        assert_eq!((frame.id, &frame.message), (42, &Request::Write { ino: Ino(7), offset: 1 << 40 }));
         let mut taken = vec![0; frame.payload_len];
         b.payload(&mut taken).unwrap();
         sender.join().unwrap();
@@ -388,7 +388,7 @@ mod tests {
             damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..8),
         ) {
             let lock = FileLock { kind: LockKind::Shared, start: 1, end: 1 << 40, pid: 9, whole_file: false };
-            let (ino, name) = (1 << 33, b"name".repeat(9));
+            let (ino, name) = (Ino(1 << 33), b"name".repeat(9));
             let messages = [
                 Request::Reclaim { opens: vec![(ino, 1, 2); 30] },
                 Request::ReclaimLocks { locks: vec![(ino, u64::MAX, lock); 20] },
@@ -396,7 +396,7 @@ mod tests {
                 Request::Rename {
                     parent: ino,
                     name: name.clone(),
-                    new_parent: 2,
+                    new_parent: Ino(2),
                     new_name: name,
                     mode: RenameMode::Exchange,
                 },

@@ -14,6 +14,7 @@
 //! **Invariant:** nothing that is sent lets its reader make a credential or grant for anybody else, or for more.
 
 use hmac::Mac;
+use model::Ino;
 use serde::{Deserialize, Serialize};
 
 use super::connection::encode;
@@ -146,7 +147,7 @@ pub struct Holder<'a> {
 
 impl Grant {
     /// A grant for the objects of an inode.
-    pub fn give(key: &Key, holder: Holder<'_>, ino: u64, read: bool, write: bool) -> Grant {
+    pub fn give(key: &Key, holder: Holder<'_>, ino: Ino, read: bool, write: bool) -> Grant {
         let mut mac = key.hmac();
         mac.update(b"forebay grant");
         mac.update(&holder.uid.to_le_bytes());
@@ -158,7 +159,7 @@ impl Grant {
     }
 
     /// Whether it is one that [`Grant::give`] made.
-    pub fn is_for(&self, key: &Key, holder: Holder<'_>, ino: u64) -> bool {
+    pub fn is_for(&self, key: &Key, holder: Holder<'_>, ino: Ino) -> bool {
         let given = Grant::give(key, holder, ino, self.read, self.write);
         // All bytes are compared, whichever differs: how long it takes tells nothing of the proof.
         given.proof.iter().zip(self.proof).fold(0, |differ, (a, b)| differ | (a ^ b)) == 0
@@ -193,13 +194,13 @@ mod tests {
     fn a_grant_is_for_one_session_of_one_user_one_inode_and_these_rights() {
         let (session, other) = ([3; 16], [4; 16]);
         let holder = Holder { uid: 7, session: &session };
-        let grant = Grant::give(&key(1), holder, 9, true, false);
-        assert!(grant.is_for(&key(1), holder, 9));
-        assert!(!grant.is_for(&key(2), holder, 9));
-        assert!(!grant.is_for(&key(1), Holder { uid: 8, ..holder }, 9));
-        assert!(!grant.is_for(&key(1), Holder { session: &other, ..holder }, 9));
-        assert!(!grant.is_for(&key(1), holder, 10));
-        assert!(!Grant { write: true, ..grant }.is_for(&key(1), holder, 9));
+        let grant = Grant::give(&key(1), holder, Ino(9), true, false);
+        assert!(grant.is_for(&key(1), holder, Ino(9)));
+        assert!(!grant.is_for(&key(2), holder, Ino(9)));
+        assert!(!grant.is_for(&key(1), Holder { uid: 8, ..holder }, Ino(9)));
+        assert!(!grant.is_for(&key(1), Holder { session: &other, ..holder }, Ino(9)));
+        assert!(!grant.is_for(&key(1), holder, Ino(10)));
+        assert!(!Grant { write: true, ..grant }.is_for(&key(1), holder, Ino(9)));
     }
 
     #[test]

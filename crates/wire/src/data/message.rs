@@ -5,6 +5,7 @@
 mod changes;
 mod granted;
 
+use model::Ino;
 use serde::{Deserialize, Serialize};
 
 use super::credential::Grant;
@@ -17,16 +18,16 @@ pub use changes::Change;
 pub enum Request {
     // --- metadata: the home shard answers ---
     /// The inode behind a name. Answer: [`Reply::Inode`].
-    Lookup { parent: u64, name: Vec<u8> },
+    Lookup { parent: Ino, name: Vec<u8> },
     /// An inode's attributes. Answer: [`Reply::Inode`].
-    GetAttr { ino: u64 },
+    GetAttr { ino: Ino },
     /// Changes attributes; a size also on every fragment. Answer: [`Reply::Inode`].
-    SetAttr { ino: u64, set: SetAttr },
+    SetAttr { ino: Ino, set: SetAttr },
     /// Makes a regular file that must not exist yet and opens it for writing. Answer: [`Reply::Made`].
-    Create { parent: u64, name: Vec<u8>, mode: u32, creator: Creator },
+    Create { parent: Ino, name: Vec<u8>, mode: u32, creator: Creator },
     /// Makes any other inode; `target` is a symbolic link's text. Answer: [`Reply::Made`].
     Make {
-        parent: u64,
+        parent: Ino,
         name: Vec<u8>,
         kind: FileKind,
         mode: u32,
@@ -35,35 +36,35 @@ pub enum Request {
         creator: Creator,
     },
     /// Gives an inode one more name. Answer: [`Reply::Inode`].
-    Link { ino: u64, parent: u64, name: Vec<u8> },
+    Link { ino: Ino, parent: Ino, name: Vec<u8> },
     /// Takes a name away from anything but a directory. Answer: [`Reply::Removed`].
-    Unlink { parent: u64, name: Vec<u8> },
+    Unlink { parent: Ino, name: Vec<u8> },
     /// Removes an empty directory. Answer: [`Reply::Removed`].
-    Rmdir { parent: u64, name: Vec<u8> },
+    Rmdir { parent: Ino, name: Vec<u8> },
     /// Moves a name. Answer: [`Reply::Done`].
-    Rename { parent: u64, name: Vec<u8>, new_parent: u64, new_name: Vec<u8>, mode: RenameMode },
+    Rename { parent: Ino, name: Vec<u8>, new_parent: Ino, new_name: Vec<u8>, mode: RenameMode },
     /// A page of entries that follow `cookie` (0: from the start). Answer: [`Reply::Entries`], empty at the end.
-    ReadDir { ino: u64, cookie: u64 },
+    ReadDir { ino: Ino, cookie: u64 },
     /// A symbolic link's text. Answer: [`Reply::Bytes`].
-    ReadLink { ino: u64 },
+    ReadLink { ino: Ino },
     /// Notes that this session has the file open. Answer: [`Reply::Inode`].
-    Open { ino: u64, write: bool },
+    Open { ino: Ino, write: bool },
     /// Notes that this session closed handles. Answer: [`Reply::Measure`] with those files whose size the shard cannot
     /// know: the client then measures every fragment and says so with `Settle`.
     Close { handles: Vec<ClosedHandle> },
     /// The size of a file that nobody writes any more, measured at `epoch`. Answer: [`Reply::Done`].
-    Settle { ino: u64, size: u64, mtime: Time, epoch: u64 },
+    Settle { ino: Ino, size: u64, mtime: Time, epoch: u64 },
     /// After a restart of the shard: the files that this session has open, as (inode, readers, writers).
     /// Answer: [`Reply::Done`].
-    Reclaim { opens: Vec<(u64, u32, u32)> },
+    Reclaim { opens: Vec<(Ino, u32, u32)> },
     /// An extended attribute's value. Answer: [`Reply::Bytes`].
-    GetXattr { ino: u64, name: Vec<u8> },
+    GetXattr { ino: Ino, name: Vec<u8> },
     /// Sets an extended attribute. Answer: [`Reply::Done`].
-    SetXattr { ino: u64, name: Vec<u8>, value: Vec<u8>, mode: XattrMode },
+    SetXattr { ino: Ino, name: Vec<u8>, value: Vec<u8>, mode: XattrMode },
     /// Names of extended attributes. Answer: [`Reply::Names`].
-    ListXattr { ino: u64 },
+    ListXattr { ino: Ino },
     /// Removes an extended attribute. Answer: [`Reply::Done`].
-    RemoveXattr { ino: u64, name: Vec<u8> },
+    RemoveXattr { ino: Ino, name: Vec<u8> },
     /// Makes every metadata change so far survive a power loss. Answer: [`Reply::Done`].
     SyncMetadata,
     /// Waits until the space of removed files is free on every fragment. Answer: [`Reply::Done`].
@@ -73,40 +74,40 @@ pub enum Request {
 
     // --- data: every fragment answers for its own objects ---
     /// Reads an object. Answer: [`Reply::Data`] with the bytes as payload, short at the object's end.
-    Read { ino: u64, offset: u64, len: u32 },
+    Read { ino: Ino, offset: u64, len: u32 },
     /// Writes the payload into an object. Answer: [`Reply::Stored`].
-    Write { ino: u64, offset: u64 },
+    Write { ino: Ino, offset: u64 },
     /// Sets an object's length. Answer: [`Reply::Done`].
-    Resize { ino: u64, size: u64 },
+    Resize { ino: Ino, size: u64 },
     /// Allocates or frees a range of an object. Answer: [`Reply::Stored`].
-    Allocate { ino: u64, offset: u64, len: u64, mode: AllocateMode },
+    Allocate { ino: Ino, offset: u64, len: u64, mode: AllocateMode },
     /// Makes an object survive a power loss. Answer: [`Reply::Done`].
-    Sync { ino: u64 },
+    Sync { ino: Ino },
     /// Measures an object. Answer: [`Reply::Object`].
-    Measure { ino: u64 },
+    Measure { ino: Ino },
     /// The next range with data at or after `offset`. Answer: [`Reply::Range`].
-    NextData { ino: u64, offset: u64 },
+    NextData { ino: Ino, offset: u64 },
     /// Removes an object. Answer: [`Reply::Done`], also when there is none.
-    Destroy { ino: u64 },
+    Destroy { ino: Ino },
     /// How full the fragment is. Answer: [`Reply::Usage`].
     Usage,
     /// The object itself, as a file descriptor that follows the reply (unix sockets only). Answer:
     /// [`Reply::Descriptor`]; ENOTSUP where the kernel could not keep the capacity without us; ENOENT where the object
     /// is a part of a file and nothing was written to it. [`JUST_MADE`] is the file that the request before
     /// on the same connection made, so that both go in one round trip; ENOENT where that made none.
-    OpenObject { ino: u64 },
+    OpenObject { ino: Ino },
 
     // --- metadata again: the home shard answers ---
     /// A lock that conflicts with this one. Answer: [`Reply::Lock`].
-    TestLock { ino: u64, owner: u64, lock: FileLock },
+    TestLock { ino: Ino, owner: u64, lock: FileLock },
     /// Takes or gives up a lock, waiting for it at most `wait_ms` milliseconds. Answer: [`Reply::Done`], or EAGAIN.
-    SetLock { ino: u64, owner: u64, lock: FileLock, wait_ms: u32 },
+    SetLock { ino: Ino, owner: u64, lock: FileLock, wait_ms: u32 },
     /// Gives up every range lock that the owner has on a file, as closing it does. Answer: [`Reply::Done`].
-    ReleaseLocks { ino: u64, owner: u64 },
+    ReleaseLocks { ino: Ino, owner: u64 },
     /// After [`Request::Reclaim`]: the locks that this session holds, as (inode, owner, lock). Answer: [`Reply::Done`].
-    ReclaimLocks { locks: Vec<(u64, u64, FileLock)> },
+    ReclaimLocks { locks: Vec<(Ino, u64, FileLock)> },
     /// The place of `len` bytes at the end of a file that is at least `size` bytes long. Answer: [`Reply::Offset`].
-    ReserveEnd { ino: u64, size: u64, len: u64 },
+    ReserveEnd { ino: Ino, size: u64, len: u64 },
     /// Nothing: shows that the client lives. Answer: [`Reply::Done`].
     Ping,
 
@@ -118,7 +119,7 @@ pub enum Request {
     // --- data again: every fragment answers for its own objects ---
     /// Writes the payload into several places of an object, as (offset, length), one after the other. Answer:
     /// [`Reply::Stored`].
-    WriteExtents { ino: u64, extents: Vec<(u64, u32)> },
+    WriteExtents { ino: Ino, extents: Vec<(u64, u32)> },
 
     // --- every fragment ---
     /// Hands this connection over to a process on the node that copies for a stage, with the rights of its owner, if it
@@ -128,12 +129,12 @@ pub enum Request {
 
     // --- data again: every fragment answers for its own objects ---
     /// Makes all these objects survive a power loss. Answer: [`Reply::Done`].
-    SyncMany { inos: Vec<u64> },
+    SyncMany { inos: Vec<Ino> },
 
     // --- metadata again: the home shard answers ---
     /// Whether somebody has the file open for writing, or may have as the shard was just restarted. Answer:
     /// [`Reply::Truth`].
-    IsWritten { ino: u64 },
+    IsWritten { ino: Ino },
 
     // --- every fragment ---
     /// The fragment's commit verifier: a number that changes exactly when what was answered before, and not synced, may
@@ -143,11 +144,11 @@ pub enum Request {
     // --- metadata again: the home shard answers ---
     /// Another fragment has lost what was changed of these files, or of any if none is named, and not synced: their
     /// sizes are what the fragments have. Answer: [`Reply::Done`].
-    Doubt { inos: Vec<u64> },
+    Doubt { inos: Vec<Ino> },
 
     // --- data again: every fragment answers for its own objects ---
     /// Objects with numbers above `after`, in order. Answer: [`Reply::Objects`], empty at the end.
-    ListObjects { after: u64 },
+    ListObjects { after: Ino },
 
     // --- second copies of metadata logs: a home shard asks the node that keeps its one, see `data::hello::copying` ---
     /// Begins a copy of the namespace's log, which takes the place of the former one at its first
@@ -168,7 +169,7 @@ pub enum Request {
     /// Says that this fragment, which has this commit verifier, goes on with its mirror. Answer: [`Reply::Mirror`].
     BeginMirror { verifier: u64 },
     /// Notes durably whether the mirror has all that was answered, but for these objects. Answer: [`Reply::Done`].
-    NoteMirror { whole: bool, lacking: Vec<u64> },
+    NoteMirror { whole: bool, lacking: Vec<Ino> },
     /// Which mirror there is, for a fragment that takes the place of one that is lost. Answer: [`Reply::Mirror`].
     FindMirror,
 
@@ -176,17 +177,17 @@ pub enum Request {
     /// Objects that the fragment `fragment` should have, with numbers above `after`, in order: for one that takes the
     /// place of one that is lost. As long as they should be; where only that fragment could say, [`UNKNOWN_BYTES`]
     /// longer than they were once. Answer: [`Reply::Objects`], empty at the end.
-    ListMeant { fragment: u32, after: u64 },
+    ListMeant { fragment: u32, after: Ino },
 
     // --- mirrors of objects again ---
     /// What the mirror has of an object. Answer: [`Reply::Mirrored`].
-    DescribeMirrored { ino: u64 },
+    DescribeMirrored { ino: Ino },
 
     // --- data again: every fragment answers for its own objects ---
     /// Objects with numbers above `after`, in order, whose checksums were lost, so that nobody knows whether they are
     /// what was written. Where a mirror may know, the answer waits for that, within bounds. Answer: [`Reply::Objects`]
     /// without lengths, empty at the end.
-    ListUnverified { after: u64 },
+    ListUnverified { after: Ino },
 
     // --- mirrors of objects again ---
     /// How often the fragment that asks has found its mirror, as far as the mirror has heard. Also asked by connections
@@ -200,7 +201,7 @@ pub enum Request {
     // --- data again: every fragment answers for its own objects ---
     /// Removes these objects, which were asked to be removed before: those that are there, as a power loss brought them
     /// back. None of them comes back any more. Answer: [`Reply::Done`].
-    DestroyForGood { inos: Vec<u64> },
+    DestroyForGood { inos: Vec<Ino> },
 
     // --- every fragment ---
     /// What a client that works for a user asks of an object, encoded, and the grant that lets it. Answer: as that of
@@ -215,7 +216,7 @@ pub const UNKNOWN_BYTES: u64 = 1 << 50;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClosedHandle {
     /// On which file.
-    pub ino: u64,
+    pub ino: Ino,
     /// Whether it could write.
     pub write: bool,
     /// What the client wrote through it.
@@ -277,7 +278,7 @@ pub enum AllocateMode {
 }
 
 /// No inode has this number.
-pub const JUST_MADE: u64 = 0;
+pub const JUST_MADE: Ino = Ino(0);
 
 /// What a storage node answers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -300,7 +301,7 @@ pub enum Reply {
     /// Written at this time.
     Stored { mtime: Time },
     /// The last writers of these files closed, and the sizes are not known: measure them. As (inode, epoch).
-    Measure(Vec<(u64, u64)>),
+    Measure(Vec<(Ino, u64)>),
     /// An object's length, bytes, its time of change, and its space in units of 512 bytes.
     Object { size: u64, mtime: Time, blocks: u64 },
     /// A range of an object that has data; `None`: only a hole to its end.
@@ -322,17 +323,16 @@ pub enum Reply {
     /// The fragment's commit verifier.
     Verifier(u64),
     /// Objects, as (inode, length in bytes).
-    Objects(Vec<(u64, u64)>),
+    Objects(Vec<(Ino, u64)>),
     /// The copy of a metadata log: its length, bytes (0: there is none), and up to which entry the home had synced its
     /// log.
     Copy { length: u64, confirmed: u64 },
     /// The mirror's life: a number that changes when the mirror is another one, or may have lost what was not synced;
     /// whether it has all that its fragment has answered, but for these objects; and the commit verifier of that, if
     /// the mirror has lost nothing since it heard it.
-    Mirror { life: u64, whole: bool, lacking: Vec<u64>, verifier: Option<u64> },
-    /// To a client that says what it has open: these files are gone. They had no name, and it was away for the grace
-    /// period.
-    Gone(Vec<u64>),
+    Mirror { life: u64, whole: bool, lacking: Vec<Ino>, verifier: Option<u64> },
+    /// To a client that says what it has open: these files are gone. They had no name, and it was away too long.
+    Gone(Vec<Ino>),
     /// An object's length, bytes (0: there may be none), and its time of change; whether it has checksums that nobody
     /// has changed it since; whether such were lost, so that nobody knows what it should be.
     Mirrored { size: u64, mtime: Time, sealed: bool, unverified: bool },

@@ -1,5 +1,6 @@
 //! What messages are made of: attributes of inodes, as POSIX has them.
 
+use model::Ino;
 use serde::{Deserialize, Serialize};
 
 /// A point in time since 1970-01-01 00:00:00 UTC.
@@ -34,7 +35,7 @@ pub enum FileKind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Attr {
     /// Its number: home shard in the upper 16 bits, a counter in the lower 48.
-    pub ino: u64,
+    pub ino: Ino,
     /// Its type.
     pub kind: FileKind,
     /// Permission bits with set-user-id, set-group-id and sticky: `0..=0o7777`.

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use model::Ino;
 use serde::{Deserialize, Serialize};
 
 use super::PartTrouble;
@@ -155,7 +156,7 @@ pub struct Orphan {
     /// Its namespace.
     pub namespace: u32,
     /// Its inode number.
-    pub ino: u64,
+    pub ino: Ino,
     /// The fragment that it is on.
     pub fragment: u32,
     /// Its length, bytes.
@@ -169,7 +170,7 @@ pub struct Damage {
     /// The object's namespace.
     pub namespace: u32,
     /// Its inode.
-    pub ino: u64,
+    pub ino: Ino,
     /// Where the place begins in the object, bytes. With several fragments the object is every so many stripes of the
     /// file.
     pub start: u64,

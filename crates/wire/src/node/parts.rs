@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use model::Ino;
 use serde::{Deserialize, Serialize};
 
 use super::{CopyStatus, IntegrityStatus, MirrorStatus};
@@ -38,7 +39,7 @@ pub struct FragmentStatus {
     pub integrity: IntegrityStatus,
     /// Objects that were lost with the node whose place this one took, as (namespace, inode): the first hundred.
     #[serde(default)]
-    pub lost: Vec<(u32, u64)>,
+    pub lost: Vec<(u32, Ino)>,
     /// Another node has taken its place: where what it has is kept, which nobody uses.
     pub given_up: Option<PathBuf>,
     /// How often another had taken its place before this one did.

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use model::Ino;
 use model::phase::{Direction, StageKind};
 use serde::{Deserialize, Serialize};
 
@@ -39,7 +40,7 @@ pub struct StageSpec {
     pub pairs: Vec<StagePair>,
     /// The inode in the buffer that a stage-out was asked for: what is copied where nothing has its name any more.
     #[serde(default)]
-    pub source_ino: Option<u64>,
+    pub source_ino: Option<Ino>,
     /// What the PFS side was on when the stage was accepted, each mount once: nothing is copied while one is away.
     #[serde(default)]
     pub pfs_mounts: Vec<PfsMount>,

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use model::Ino;
 use serde::{Deserialize, Serialize};
 
 /// One source and its destination.
@@ -17,7 +18,7 @@ pub struct StagePair {
     /// The source's inode number in the buffer, of a stage-out, as far as the caller knows: it is copied also when its
     /// name is gone by then.
     #[serde(default)]
-    pub ino: Option<u64>,
+    pub ino: Option<Ino>,
 }
 
 impl StagePair {

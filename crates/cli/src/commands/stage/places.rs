@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use api::control::session_path;
 use api::mounted::{Mounted, absolute};
+use model::Ino;
 use model::directive::{BufferPath, BufferRoot, parse_buffer_path, parse_list_line};
 use model::phase::{AccessMode, Direction, StageKind};
 use wire::control::{Place, SessionStatus, StagePair, StageScope};
@@ -44,9 +45,9 @@ fn measured(mut pairs: Vec<StagePair>, here: &Path) -> Vec<StagePair> {
 }
 
 /// The inode numbers of what is in the buffer that `place` is in.
-fn inodes(place: &Path) -> impl Fn(&Path) -> Option<u64> {
+fn inodes(place: &Path) -> impl Fn(&Path) -> Option<Ino> {
     let mounted = Mounted::of_path(place).ok().flatten();
-    move |path| mounted.as_ref()?.0.inode(path)
+    move |path| mounted.as_ref()?.0.inode(path).map(Ino::from)
 }
 
 fn size(path: &Path) -> Option<u64> {

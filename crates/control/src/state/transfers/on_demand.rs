@@ -37,7 +37,7 @@ pub(crate) fn add(tx: &Transaction<'_>, transfer: &Transfer) -> Result<u64> {
         transfer.owner.gid,
         transfer.size_hint(),
         transfer.pfs_mount.as_ref().map(to_json),
-        transfer.source_ino(),
+        transfer.source_ino().map(u64::from),
     ];
     tx.execute(&format!("DELETE FROM transfers WHERE {SAME} AND state = 'complete'"), &all[..5])?;
     // One that has not begun may as well be this one; one that failed has left a journal at its node, which this one

@@ -1,5 +1,6 @@
 //! A transfer as a row of the table.
 
+use model::Ino;
 use model::buffer::BufferRef;
 use model::phase::{AccessMode, Direction, StageKind, StageState};
 use rusqlite::{Row, Transaction, params};
@@ -41,7 +42,7 @@ pub(crate) fn insert(tx: &Transaction<'_>, transfer: &Transfer) -> Result<u64> {
         Word(transfer.state),
         transfer.size_hint(),
         transfer.pfs_mount.as_ref().map(to_json),
-        transfer.source_ino(),
+        transfer.source_ino().map(u64::from),
     ])?;
     Ok(u64::try_from(number).unwrap_or_default())
 }
@@ -61,7 +62,10 @@ fn read(row: &Row<'_>) -> rusqlite::Result<Transfer> {
         Some(position) => {
             Origin::Script { position, source: row.get("source")?, destination: row.get("destination")? }
         }
-        None => Origin::OnDemand { size_hint: row.get("size_hint")?, ino: row.get("source_ino")? },
+        None => Origin::OnDemand {
+            size_hint: row.get("size_hint")?,
+            ino: row.get::<_, Option<u64>>("source_ino")?.map(Ino::from),
+        },
     };
     Ok(Transfer {
         number: row.get("number")?,

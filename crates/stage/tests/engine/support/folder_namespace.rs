@@ -5,13 +5,13 @@ mod contents;
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, Metadata};
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::{ffi::OsStrExt, fs::MetadataExt, fs::PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
 
 use client::{Names, Node, RequestId, Result};
+use model::Ino;
 use rustix::fs::{AtFlags, CWD, FileType, Gid, Mode, Timespec, Timestamps, Uid, XattrFlags};
 use rustix::io::Errno;
 use wire::data::message::{RenameMode, XattrMode};
@@ -28,7 +28,7 @@ pub struct Faults {
     /// Bytes that can still be written before ENOSPC; `None`: no limit.
     pub room: Mutex<Option<u64>>,
     /// The checksums of these files were lost.
-    pub unverified: Mutex<Vec<u64>>,
+    pub unverified: Mutex<Vec<Ino>>,
     /// So many reads fail with EIO; negative: all.
     pub failing_reads: AtomicI64,
     /// So many writes fail with EIO; negative: all.
@@ -66,7 +66,7 @@ impl Faults {
 /// Inode numbers are those of the folder's files; the root is [`ROOT`].
 pub struct FolderNamespace {
     root: PathBuf,
-    paths: Mutex<HashMap<u64, PathBuf>>,
+    paths: Mutex<HashMap<Ino, PathBuf>>,
     faults: std::sync::Arc<Faults>,
 }
 
@@ -75,17 +75,17 @@ impl FolderNamespace {
         FolderNamespace { root: root.to_owned(), paths: Mutex::default(), faults }
     }
 
-    fn path(&self, ino: u64) -> Result<PathBuf> {
+    fn path(&self, ino: Ino) -> Result<PathBuf> {
         if ino == ROOT {
             return Ok(self.root.clone());
         }
         let path = self.paths.lock().unwrap().get(&ino).cloned().ok_or(Errno::STALE)?;
         // Another file may have the name now.
-        let is_it = fs::symlink_metadata(&path).is_ok_and(|found| found.ino() == ino);
+        let is_it = fs::symlink_metadata(&path).is_ok_and(|found| Ino::from(found.ino()) == ino);
         if is_it { Ok(path) } else { Err(Errno::STALE) }
     }
 
-    fn child(&self, parent: u64, name: &[u8]) -> Result<PathBuf> {
+    fn child(&self, parent: Ino, name: &[u8]) -> Result<PathBuf> {
         assert!(!name.is_empty() && !name.contains(&b'/'), "{name:?} is no name");
         Ok(self.path(parent)?.join(OsStr::from_bytes(name)))
     }
@@ -114,16 +114,16 @@ impl FolderNamespace {
 }
 
 impl Names for FolderNamespace {
-    fn lookup(&self, parent: u64, name: &[u8]) -> Result<Attr> {
+    fn lookup(&self, parent: Ino, name: &[u8]) -> Result<Attr> {
         self.attr_of(self.child(parent, name)?)
     }
 
-    fn getattr(&self, ino: u64) -> Result<Attr> {
+    fn getattr(&self, ino: Ino) -> Result<Attr> {
         let metadata = fs::symlink_metadata(self.path(ino)?).map_err(errno)?;
         Ok(Attr { ino, ..self.stamped(&metadata) })
     }
 
-    fn setattr(&self, _id: RequestId, ino: u64, set: &SetAttr) -> Result<Attr> {
+    fn setattr(&self, _id: RequestId, ino: Ino, set: &SetAttr) -> Result<Attr> {
         let path = self.path(ino)?;
         if set.uid.is_some() || set.gid.is_some() {
             let (uid, gid) = (set.uid.map(Uid::from_raw), set.gid.map(Gid::from_raw));
@@ -144,7 +144,7 @@ impl Names for FolderNamespace {
         self.getattr(ino)
     }
 
-    fn mkdir(&self, _id: RequestId, parent: u64, name: &[u8], mode: u32, creator: &Creator) -> Result<Attr> {
+    fn mkdir(&self, _id: RequestId, parent: Ino, name: &[u8], mode: u32, creator: &Creator) -> Result<Attr> {
         let path = self.child(parent, name)?;
         rustix::fs::mkdir(&path, Mode::from_raw_mode(mode))?;
         self.own(path, creator)
@@ -153,7 +153,7 @@ impl Names for FolderNamespace {
     fn mknod(
         &self,
         _id: RequestId,
-        parent: u64,
+        parent: Ino,
         name: &[u8],
         node: &Node,
         creator: &Creator,
@@ -173,7 +173,7 @@ impl Names for FolderNamespace {
     fn symlink(
         &self,
         _id: RequestId,
-        parent: u64,
+        parent: Ino,
         name: &[u8],
         target: &[u8],
         creator: &Creator,
@@ -183,13 +183,13 @@ impl Names for FolderNamespace {
         self.own(path, creator)
     }
 
-    fn link(&self, _id: RequestId, ino: u64, parent: u64, name: &[u8]) -> Result<Attr> {
+    fn link(&self, _id: RequestId, ino: Ino, parent: Ino, name: &[u8]) -> Result<Attr> {
         let path = self.child(parent, name)?;
         fs::hard_link(self.path(ino)?, &path).map_err(errno)?;
         self.attr_of(path)
     }
 
-    fn create(&self, _id: RequestId, parent: u64, name: &[u8], mode: u32, creator: &Creator) -> Result<Attr> {
+    fn create(&self, _id: RequestId, parent: Ino, name: &[u8], mode: u32, creator: &Creator) -> Result<Attr> {
         let path = self.child(parent, name)?;
         let file = File::options().write(true).create_new(true).open(&path).map_err(errno)?;
         file.set_permissions(fs::Permissions::from_mode(mode)).map_err(errno)?;
@@ -200,41 +200,41 @@ impl Names for FolderNamespace {
         self.own(path, creator)
     }
 
-    fn open(&self, ino: u64, _write: bool) -> Result<u32> {
+    fn open(&self, ino: Ino, _write: bool) -> Result<u32> {
         Ok(self.getattr(ino)?.mode)
     }
 
-    fn close(&self, _ino: u64, _write: bool) -> Result<()> {
+    fn close(&self, _ino: Ino, _write: bool) -> Result<()> {
         Ok(())
     }
 
-    fn unlink(&self, _id: RequestId, parent: u64, name: &[u8]) -> Result<()> {
+    fn unlink(&self, _id: RequestId, parent: Ino, name: &[u8]) -> Result<()> {
         fs::remove_file(self.child(parent, name)?).map_err(errno)
     }
 
-    fn rmdir(&self, _id: RequestId, parent: u64, name: &[u8]) -> Result<()> {
+    fn rmdir(&self, _id: RequestId, parent: Ino, name: &[u8]) -> Result<()> {
         fs::remove_dir(self.child(parent, name)?).map_err(errno)
     }
 
     fn rename(
         &self,
         _id: RequestId,
-        parent: u64,
+        parent: Ino,
         name: &[u8],
-        new_parent: u64,
+        new_parent: Ino,
         new_name: &[u8],
         _mode: RenameMode,
     ) -> Result<()> {
         fs::rename(self.child(parent, name)?, self.child(new_parent, new_name)?).map_err(errno)
     }
 
-    fn readlink(&self, ino: u64) -> Result<Vec<u8>> {
+    fn readlink(&self, ino: Ino) -> Result<Vec<u8>> {
         let text = fs::read_link(self.path(ino)?).map_err(errno)?;
         Ok(text.as_os_str().as_bytes().to_vec())
     }
 
     /// Pages of two entries, so that paging is tested too; the cookie is an index.
-    fn readdir(&self, ino: u64, cookie: u64) -> Result<Vec<DirEntry>> {
+    fn readdir(&self, ino: Ino, cookie: u64) -> Result<Vec<DirEntry>> {
         let entries = fs::read_dir(self.path(ino)?).map_err(errno)?;
         let mut paths: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
         paths.sort();
@@ -246,28 +246,28 @@ impl Names for FolderNamespace {
         .collect()
     }
 
-    fn getxattr(&self, ino: u64, name: &[u8]) -> Result<Vec<u8>> {
+    fn getxattr(&self, ino: Ino, name: &[u8]) -> Result<Vec<u8>> {
         let mut value = vec![0; 4096];
         let length = rustix::fs::lgetxattr(self.path(ino)?, name, value.as_mut_slice())?;
         value.truncate(length);
         Ok(value)
     }
 
-    fn setxattr(&self, _id: RequestId, ino: u64, name: &[u8], value: &[u8], _mode: XattrMode) -> Result<()> {
+    fn setxattr(&self, _id: RequestId, ino: Ino, name: &[u8], value: &[u8], _mode: XattrMode) -> Result<()> {
         if self.faults.no_xattrs.load(Ordering::Relaxed) {
             return Err(Errno::NOTSUP);
         }
         rustix::fs::lsetxattr(self.path(ino)?, name, value, XattrFlags::empty())
     }
 
-    fn listxattr(&self, ino: u64) -> Result<Vec<Vec<u8>>> {
+    fn listxattr(&self, ino: Ino) -> Result<Vec<Vec<u8>>> {
         let mut names = vec![0; 4096];
         let length = rustix::fs::llistxattr(self.path(ino)?, names.as_mut_slice())?;
         names.truncate(length);
         Ok(names.split(|byte| *byte == 0).filter(|name| !name.is_empty()).map(<[u8]>::to_vec).collect())
     }
 
-    fn removexattr(&self, _id: RequestId, ino: u64, name: &[u8]) -> Result<()> {
+    fn removexattr(&self, _id: RequestId, ino: Ino, name: &[u8]) -> Result<()> {
         rustix::fs::lremovexattr(self.path(ino)?, name)
     }
 
@@ -288,7 +288,7 @@ pub fn attributes(metadata: &Metadata) -> Attr {
     };
     let time = |seconds, nanos: i64| Time { seconds, nanos: nanos as u32 };
     Attr {
-        ino: metadata.ino(),
+        ino: metadata.ino().into(),
         kind,
         mode: metadata.mode() & 0o7777,
         nlink: metadata.nlink() as u32,

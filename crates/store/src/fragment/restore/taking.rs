@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
+use model::Ino;
 use model::stripe::Layout;
 use rustix::io::Errno;
 use wire::data::message::UNKNOWN_BYTES;
@@ -26,7 +27,7 @@ pub struct Taking {
     /// The commit verifier that the lost fragment had, if its mirror has kept all that was answered under it.
     pub verifier: Option<u64>,
     /// Objects that the mirror has not as they were answered.
-    lacking: BTreeSet<u64>,
+    lacking: BTreeSet<Ino>,
     /// How often the lost fragment had found it.
     pub meeting: u64,
 }
@@ -77,7 +78,7 @@ impl Taking {
     ///
     /// # Errors
     /// It is away.
-    pub fn list(&mut self) -> Result<Vec<u64>, RestoreError> {
+    pub fn list(&mut self) -> Result<Vec<Ino>, RestoreError> {
         self.link.list().map_err(|cause| RestoreError::Away { node: self.place.clone(), cause })
     }
 
@@ -89,11 +90,11 @@ impl Taking {
     pub fn all(
         &mut self,
         objects: &Objects,
-        (layout, meant): (&Layout, Option<&[(u64, u64)]>),
-    ) -> Result<Vec<(u64, u64)>, RestoreError> {
+        (layout, meant): (&Layout, Option<&[(Ino, u64)]>),
+    ) -> Result<Vec<(Ino, u64)>, RestoreError> {
         let place = self.place.clone();
         let away = |cause| RestoreError::Away { node: place.clone(), cause };
-        let mut due: BTreeMap<u64, u64> = certain(layout, meant.unwrap_or_default()).collect();
+        let mut due: BTreeMap<Ino, u64> = certain(layout, meant.unwrap_or_default()).collect();
         // Those of an older copy of the fragment give their places, also to nothing.
         for ino in objects.list().map_err(|cause| self.here(cause))? {
             due.entry(ino).or_insert(0);
@@ -108,7 +109,7 @@ impl Taking {
                 Ok(()) => {}
                 Err(Failure::Lost(cause)) => {
                     let node = &self.place;
-                    tracing::error!(ino, node, %cause, "an object of a lost fragment is not whole in its mirror");
+                    tracing::error!(%ino, node, %cause, "an object of a lost fragment is not whole in its mirror");
                     objects.destroy(ino).map_err(|cause| self.here(cause))?;
                     lost.push((ino, self.length(ino).max(length).max(1)));
                 }
@@ -123,9 +124,9 @@ impl Taking {
     fn lose_lacking(
         &mut self,
         objects: &Objects,
-        meant: Option<&[(u64, u64)]>,
-    ) -> Result<Vec<(u64, u64)>, RestoreError> {
-        let meant: Option<BTreeMap<u64, u64>> = meant.map(|meant| meant.iter().copied().collect());
+        meant: Option<&[(Ino, u64)]>,
+    ) -> Result<Vec<(Ino, u64)>, RestoreError> {
+        let meant: Option<BTreeMap<Ino, u64>> = meant.map(|meant| meant.iter().copied().collect());
         let mut lost = Vec::new();
         for ino in self.lacking.clone() {
             objects.destroy(ino).map_err(|cause| self.here(cause))?;
@@ -134,7 +135,7 @@ impl Taking {
             if let Some(length) = length {
                 let node = &self.place;
                 tracing::error!(
-                    ino,
+                    %ino,
                     node,
                     "an object of a lost fragment is older in its mirror, or not there"
                 );
@@ -149,14 +150,14 @@ impl Taking {
     }
 
     /// How long the mirror says that an object is, or was, if it says so.
-    fn length(&mut self, ino: u64) -> u64 {
+    fn length(&mut self, ino: Ino) -> u64 {
         match self.link.ask(&Request::Measure { ino }, &[]) {
             Ok(Reply::Object { size, .. }) => size,
             _ => 0,
         }
     }
 
-    fn one(&mut self, objects: &Objects, ino: u64, length: u64) -> Result<(), Failure> {
+    fn one(&mut self, objects: &Objects, ino: Ino, length: u64) -> Result<(), Failure> {
         // An earlier try may have begun it.
         objects.destroy(ino).map_err(Failure::Here)?;
         let found = self.ask(&Request::Measure { ino })?;
@@ -181,7 +182,7 @@ impl Taking {
         objects.set_times(ino, None, Some(mtime)).map_err(Failure::Here)
     }
 
-    fn part(&mut self, objects: &Objects, ino: u64, part: std::ops::Range<u64>) -> Result<(), Failure> {
+    fn part(&mut self, objects: &Objects, ino: Ino, part: std::ops::Range<u64>) -> Result<(), Failure> {
         let mut at = part.start;
         while at < part.end {
             let len = (part.end - at).min(PAYLOAD_BYTES_MAX as u64);
@@ -200,7 +201,7 @@ impl Taking {
         answer.map_err(|cause| self.failure(cause))
     }
 
-    fn read(&mut self, ino: u64, at: u64, len: u32) -> Result<Vec<u8>, Failure> {
+    fn read(&mut self, ino: Ino, at: u64, len: u32) -> Result<Vec<u8>, Failure> {
         let read = self.link.read(ino, at, len);
         read.map_err(|cause| self.failure(cause))
     }
@@ -220,7 +221,7 @@ fn unexpected() -> Failure {
 
 /// Those of `meant` of which the home knows for certain how long their objects were: a file that nobody was writing may
 /// have holes everywhere but at its end.
-fn certain(layout: &Layout, meant: &[(u64, u64)]) -> impl Iterator<Item = (u64, u64)> {
+fn certain(layout: &Layout, meant: &[(Ino, u64)]) -> impl Iterator<Item = (Ino, u64)> {
     let width = layout.width;
     let stripe = u64::from(layout.stripe_size_bytes);
     let has_end = move |length: u64| width == 1 || !length.is_multiple_of(stripe);

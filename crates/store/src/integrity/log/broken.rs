@@ -11,6 +11,7 @@ use std::io;
 use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
+use model::Ino;
 use rustix::io::Errno;
 
 use super::SealLog;
@@ -86,7 +87,7 @@ impl SealLog {
         let is_whole = |sealed: &super::Sealed| {
             sealed.seal.chunks.iter().all(|chunk| sealed.seal.sums(chunk.index).is_ok())
         };
-        let lost: Vec<u64> = index
+        let lost: Vec<Ino> = index
             .iter()
             .filter(|(_, sealed)| !sealed.lifted && !is_whole(sealed))
             .map(|(ino, _)| *ino)

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use disk::sync_names;
+use model::Ino;
 use rustix::fs::{FallocateFlags, fallocate};
 use rustix::io::Errno;
 
@@ -63,7 +64,7 @@ pub(super) struct End {
     /// How often encoded entries were lost: sums that a seal was to refer to may be among them.
     pub(super) losses: u64,
     /// Objects whose seals were lifted for a neighbour's sake.
-    pub(super) lapsed: Vec<u64>,
+    pub(super) lapsed: Vec<Ino>,
 }
 
 impl End {
@@ -119,7 +120,7 @@ impl End {
     }
 
     /// Writes a note about seals, also on a full disk.
-    pub(super) fn note(&mut self, kind: u8, range: RangeInclusive<u64>) -> io::Result<()> {
+    pub(super) fn note(&mut self, kind: u8, range: RangeInclusive<Ino>) -> io::Result<()> {
         // What is not written yet may not fit, and is not needed.
         let _lost = self.flush();
         self.encode(kind, &[range.start().to_le_bytes(), range.end().to_le_bytes()].concat())?;
@@ -186,7 +187,7 @@ impl End {
     }
 
     /// Writes a seal of another log with its sums to this one.
-    pub(super) fn copy(&mut self, ino: u64, seal: &Seal) -> io::Result<Seal> {
+    pub(super) fn copy(&mut self, ino: Ino, seal: &Seal) -> io::Result<Seal> {
         let mut chunks = Vec::with_capacity(seal.chunks.len());
         for chunk in &seal.chunks {
             let mut bytes = vec![0; 4 * usize::from(chunk.blocks)];

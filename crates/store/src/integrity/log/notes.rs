@@ -6,6 +6,8 @@ use std::io;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
+use model::Ino;
+
 use super::{LIFTED, RELEASED, SealLog, Sealed, live_bytes};
 
 /// Objects whose seals are lifted soon after each other are most often neighbours: each lift that follows another
@@ -15,7 +17,7 @@ const NEIGHBOURS_MAX: u32 = 12;
 
 impl SealLog {
     /// The objects that were lifted or released for a neighbour's sake, once none was for `idle`.
-    pub fn lapsed(&self, idle: Duration) -> Vec<u64> {
+    pub fn lapsed(&self, idle: Duration) -> Vec<Ino> {
         let mut end = self.end();
         let is_quiet = end.last_lift.is_none_or(|last| last.elapsed() >= idle);
         if is_quiet { std::mem::take(&mut end.lapsed) } else { Vec::new() }
@@ -25,7 +27,7 @@ impl SealLog {
     ///
     /// # Errors
     /// The errno of the write.
-    pub fn seal_again(&self, ino: u64) -> io::Result<()> {
+    pub fn seal_again(&self, ino: Ino) -> io::Result<()> {
         let mut end = self.end();
         self.replace_broken(&mut end)?;
         let mut index = self.index.write().unwrap_or_else(PoisonError::into_inner);
@@ -43,7 +45,7 @@ impl SealLog {
     ///
     /// # Errors
     /// The errno of the write or sync: the object must not be changed then.
-    pub fn lift(&self, ino: u64) -> io::Result<()> {
+    pub fn lift(&self, ino: Ino) -> io::Result<()> {
         self.note(LIFTED, ino, |sealed| &mut sealed.lifted)
     }
 
@@ -52,16 +54,16 @@ impl SealLog {
     ///
     /// # Errors
     /// As [`SealLog::lift`].
-    pub fn release(&self, ino: u64) -> io::Result<()> {
+    pub fn release(&self, ino: Ino) -> io::Result<()> {
         if self.get(ino).is_some_and(|sealed| sealed.lifted) {
             return Ok(());
         }
         self.note(RELEASED, ino, |sealed| &mut sealed.released)
     }
 
-    fn note(&self, kind: u8, ino: u64, flag: fn(&mut Sealed) -> &mut bool) -> io::Result<()> {
+    fn note(&self, kind: u8, ino: Ino, flag: fn(&mut Sealed) -> &mut bool) -> io::Result<()> {
         let mut end = self.end();
-        let taken: Vec<u64> = {
+        let taken: Vec<Ino> = {
             let index = self.index.read().unwrap_or_else(PoisonError::into_inner);
             let Some(mut sealed) = index.get(&ino).cloned() else { return Ok(()) };
             if *flag(&mut sealed) {
@@ -84,7 +86,7 @@ impl SealLog {
     }
 
     /// The object is removed: nobody looks for it any more. If the note is lost, the shard still knows that it is gone.
-    pub fn forget(&self, ino: u64) {
+    pub fn forget(&self, ino: Ino) {
         let mut end = self.end();
         let gone = self.index.write().unwrap_or_else(PoisonError::into_inner).remove(&ino);
         let Some(gone) = gone else { return };
@@ -98,7 +100,7 @@ impl SealLog {
             false => Err(error),
         });
         if let Err(error) = noted {
-            tracing::debug!(ino, %error, "cannot note that an object is removed");
+            tracing::debug!(%ino, %error, "cannot note that an object is removed");
         }
     }
 }

@@ -7,6 +7,8 @@ use std::io::{self, BufReader, Read, Seek, SeekFrom};
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
+use model::Ino;
+
 use super::end::End;
 use super::{BODY_BYTES_MAX, LIFTED, RELEASED, SealRecord, Sealed, UNSYNCED_BYTES_MAX, live_bytes};
 use crate::integrity::Seal;
@@ -18,7 +20,7 @@ const LIFT_BYTES: u64 = 33;
 
 impl End {
     /// Reads all entries, from where they begin; false where what counts cannot be told.
-    pub(super) fn replay(&mut self, index: &mut BTreeMap<u64, Sealed>, begins: u64) -> io::Result<bool> {
+    pub(super) fn replay(&mut self, index: &mut BTreeMap<Ino, Sealed>, begins: u64) -> io::Result<bool> {
         let total = self.file.metadata()?.len();
         let file = self.file.clone();
         let mut reader = BufReader::with_capacity(1 << 20, &*file);
@@ -61,7 +63,7 @@ impl End {
         Ok((1..bytes.len().saturating_sub(ENTRY_HEAD_BYTES)).any(is_entry))
     }
 
-    fn apply(&mut self, body: &[u8], index: &mut BTreeMap<u64, Sealed>) -> bool {
+    fn apply(&mut self, body: &[u8], index: &mut BTreeMap<Ino, Sealed>) -> bool {
         match body.split_first() {
             Some((0, _)) => true,
             Some((1, record)) => {
@@ -75,7 +77,7 @@ impl End {
             }
             Some((&LIFTED, range)) => {
                 let Some((first, last)) = range_of(range) else { return false };
-                let gone: Vec<u64> = index.range(first..=last.max(first)).map(|(ino, _)| *ino).collect();
+                let gone: Vec<Ino> = index.range(first..=last.max(first)).map(|(ino, _)| *ino).collect();
                 for ino in gone {
                     // Whether it was changed after this is not known: it is summed anew.
                     let seal = index.remove(&ino).map(|sealed| live_bytes(&sealed.seal));
@@ -97,9 +99,9 @@ impl End {
     }
 }
 
-fn range_of(body: &[u8]) -> Option<(u64, u64)> {
+fn range_of(body: &[u8]) -> Option<(Ino, Ino)> {
     let (first, last) = body.split_at_checked(8)?;
-    Some((u64::from_le_bytes(first.try_into().ok()?), u64::from_le_bytes(last.try_into().ok()?)))
+    Some((Ino::from_le_bytes(first.try_into().ok()?), Ino::from_le_bytes(last.try_into().ok()?)))
 }
 
 /// The next entry's number, with its body; `None` where there is no whole one in the `left` bytes.

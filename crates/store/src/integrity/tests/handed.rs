@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 
+use model::Ino;
+
 use super::{INO, flip, open, scrubbed, seal};
 use crate::measure::measure;
 use crate::objects::Objects;
 
 /// As an open through the kernel does it; whoever has it closes it again without a word.
-fn hand_out(objects: &Objects, ino: u64) {
+fn hand_out(objects: &Objects, ino: Ino) {
     let found = measure(&std::fs::File::open(objects.path(ino)).unwrap()).unwrap();
     objects.keeper().hand_out(&objects.guard(ino).unwrap().unwrap(), &found).unwrap();
 }

@@ -3,20 +3,22 @@
 use std::fs;
 use std::sync::Arc;
 
+use model::Ino;
+
 use super::{flip, open, seal, whole};
 use crate::objects::Objects;
 use crate::scrub;
 
-fn write(objects: &Objects, ino: u64, len: usize) {
+fn write(objects: &Objects, ino: Ino, len: usize) {
     objects.write(ino, 0, &vec![7; len]).unwrap();
 }
 
-fn scrubbed(objects: &Arc<Objects>) -> Vec<(u64, u64)> {
+fn scrubbed(objects: &Arc<Objects>) -> Vec<(Ino, u64)> {
     super::scrubbed(objects);
     listed(objects)
 }
 
-fn listed(objects: &Objects) -> Vec<(u64, u64)> {
+fn listed(objects: &Objects) -> Vec<(Ino, u64)> {
     scrub::status(objects, 0).damaged.iter().map(|damage| (damage.ino, damage.start)).collect()
 }
 
@@ -28,25 +30,25 @@ fn count(objects: &Objects) -> usize {
 fn what_a_scrub_found_is_told_after_a_restart_until_it_is_written_anew_removed_or_found_whole() {
     let folder = tempfile::tempdir().unwrap();
     let objects = Arc::new(open(folder.path()));
-    (1..=4).for_each(|ino| write(&objects, ino, 100_000));
+    (1..=4).for_each(|ino| write(&objects, Ino(ino), 100_000));
     seal(&objects);
-    (1..=3).for_each(|ino| flip(&objects, ino, 50_000));
-    let found = [(1, 49_152), (2, 49_152), (3, 49_152)];
+    (1..=3).for_each(|ino| flip(&objects, Ino(ino), 50_000));
+    let found = [1, 2, 3].map(|ino| (Ino(ino), 49_152));
     assert_eq!(scrubbed(&objects), found);
     drop(objects);
 
     let objects = Arc::new(open(folder.path()));
     assert_eq!((count(&objects), listed(&objects)), (3, found.to_vec()), "a restart forgot it");
-    objects.destroy(1).unwrap();
-    objects.resize(2, 0).unwrap();
-    objects.write(2, 0, &[8; 10]).unwrap();
+    objects.destroy(Ino(1)).unwrap();
+    objects.resize(Ino(2), 0).unwrap();
+    objects.write(Ino(2), 0, &[8; 10]).unwrap();
     seal(&objects);
     assert_eq!(listed(&objects), found[2..]);
     drop(objects);
 
     let objects = Arc::new(open(folder.path()));
     assert_eq!((count(&objects), listed(&objects)), (1, found[2..].to_vec()));
-    flip(&objects, 3, 50_000);
+    flip(&objects, Ino(3), 50_000);
     assert_eq!((scrubbed(&objects), count(&objects)), (vec![], 0));
     drop(objects);
     assert_eq!(count(&open(folder.path())), 0);
@@ -56,19 +58,19 @@ fn what_a_scrub_found_is_told_after_a_restart_until_it_is_written_anew_removed_o
 fn a_read_that_fails_by_checksum_is_known_also_after_a_restart_and_the_object_is_not_handed_out() {
     let folder = tempfile::tempdir().unwrap();
     let objects = open(folder.path());
-    (1..=2).for_each(|ino| write(&objects, ino, 300_000));
+    (1..=2).for_each(|ino| write(&objects, Ino(ino), 300_000));
     seal(&objects);
-    flip(&objects, 1, 299_999);
-    whole(&objects, 1).unwrap_err();
-    assert_eq!((count(&objects), listed(&objects)), (1, vec![(1, 299_008)]));
+    flip(&objects, Ino(1), 299_999);
+    whole(&objects, Ino(1)).unwrap_err();
+    assert_eq!((count(&objects), listed(&objects)), (1, vec![(Ino(1), 299_008)]));
     drop(objects);
 
     let objects = open(folder.path());
     assert_eq!(count(&objects), 1, "a restart forgot it");
-    assert!(objects.keeper().known.is_remembered(1) && objects.keeper().check_faults(1).is_ok());
-    whole(&objects, 1).unwrap_err();
-    objects.keeper().check_faults(1).unwrap_err();
-    assert_eq!(whole(&objects, 2).unwrap().len(), 300_000);
+    assert!(objects.keeper().known.is_remembered(Ino(1)) && objects.keeper().check_faults(Ino(1)).is_ok());
+    whole(&objects, Ino(1)).unwrap_err();
+    objects.keeper().check_faults(Ino(1)).unwrap_err();
+    assert_eq!(whole(&objects, Ino(2)).unwrap().len(), 300_000);
     assert_eq!(count(&objects), 1);
 }
 
@@ -76,12 +78,12 @@ fn a_read_that_fails_by_checksum_is_known_also_after_a_restart_and_the_object_is
 fn a_note_of_what_is_damaged_that_is_damaged_itself_holds_nothing_up() {
     let folder = tempfile::tempdir().unwrap();
     let objects = Arc::new(open(folder.path()));
-    objects.write(1, 0, &[7; 100_000]).unwrap();
+    objects.write(Ino(1), 0, &[7; 100_000]).unwrap();
     seal(&objects);
-    flip(&objects, 1, 50_000);
-    whole(&objects, 1).unwrap_err();
+    flip(&objects, Ino(1), 50_000);
+    whole(&objects, Ino(1)).unwrap_err();
     drop(objects);
     fs::write(folder.path().join("damaged-seals"), "no note").unwrap();
     let objects = Arc::new(open(folder.path()));
-    assert_eq!((count(&objects), scrubbed(&objects)), (0, vec![(1, 49_152)]));
+    assert_eq!((count(&objects), scrubbed(&objects)), (0, vec![(Ino(1), 49_152)]));
 }

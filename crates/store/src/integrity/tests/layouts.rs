@@ -6,7 +6,7 @@ use super::*;
 fn seals_and_notes_have_the_bytes_that_they_always_had() {
     let folder = tempfile::tempdir().unwrap();
     let objects = open(folder.path());
-    objects.write(300, 0, &[9; 4096]).unwrap();
+    objects.write(Ino(300), 0, &[9; 4096]).unwrap();
     seal(&objects);
     let log = || fs::read(folder.path().join("seals")).unwrap();
     let has = |bytes: &[u8]| log().windows(bytes.len()).any(|window| window == bytes);
@@ -14,6 +14,6 @@ fn seals_and_notes_have_the_bytes_that_they_always_had() {
     assert!(has(&[&[1][..], &ino, &length].concat()), "a seal: {:x?}", log());
     let note = [&[2][..], &300_u64.to_le_bytes(), &300_u64.to_le_bytes()].concat();
     assert!(!has(&note));
-    objects.write(300, 0, &[8; 1]).unwrap();
+    objects.write(Ino(300), 0, &[8; 1]).unwrap();
     assert!(has(&note), "its seal is lifted: {:x?}", log());
 }

@@ -5,6 +5,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use model::Ino;
+
 use super::{INO, flip, open, scrubbed, seal, whole};
 use crate::integrity::log::{Place, SealLog};
 use crate::objects::Objects;
@@ -15,22 +17,25 @@ fn a_log_of_seals_that_is_cut_or_damaged_anywhere_raises_no_alarm() {
     let objects = open(folder.path());
     let log = folder.path().join("seals");
     for ino in 1..=20 {
-        objects.write(ino, 0, &vec![ino as u8; 5000]).unwrap();
+        objects.write(Ino(ino), 0, &vec![ino as u8; 5000]).unwrap();
     }
     seal(&objects);
     for ino in [3, 9, 4] {
-        objects.write(ino, 100, &[200; 50]).unwrap();
+        objects.write(Ino(ino), 100, &[200; 50]).unwrap();
     }
     let lifted = fs::metadata(&log).unwrap().len();
     seal(&objects);
-    objects.write(15, 4096, &[201; 10]).unwrap();
-    let expected: Vec<Vec<u8>> = (1..=20).map(|ino| whole(&objects, ino).unwrap()).collect();
+    objects.write(Ino(15), 4096, &[201; 10]).unwrap();
+    let expected: Vec<Vec<u8>> = (1..=20).map(|ino| whole(&objects, Ino(ino)).unwrap()).collect();
     let good = fs::read(&log).unwrap();
     drop(objects);
     let assert_fine = |what: &str| {
         let objects = open(folder.path());
         for (ino, expected) in (1..).zip(&expected) {
-            assert!(whole(&objects, ino).unwrap_or_else(|e| panic!("{what}: {e}")) == *expected, "{what}");
+            assert!(
+                whole(&objects, Ino(ino)).unwrap_or_else(|e| panic!("{what}: {e}")) == *expected,
+                "{what}"
+            );
         }
     };
     assert_fine("untouched");
@@ -39,7 +44,7 @@ fn a_log_of_seals_that_is_cut_or_damaged_anywhere_raises_no_alarm() {
         fs::write(&log, &good[..end]).unwrap();
         let objects = open(folder.path());
         for ino in (1..=20).filter(|ino| *ino != 15) {
-            assert!(whole(&objects, ino).unwrap() == expected[ino as usize - 1], "cut at {end}");
+            assert!(whole(&objects, Ino(ino)).unwrap() == expected[ino as usize - 1], "cut at {end}");
         }
     }
     for at in (12..good.len()).step_by(11) {
@@ -54,7 +59,7 @@ fn a_log_of_seals_that_is_cut_or_damaged_anywhere_raises_no_alarm() {
 fn spoiled(folder: &Path, spoil: impl FnOnce(&Path)) -> Objects {
     let objects = open(folder);
     for ino in 1..=5 {
-        objects.write(ino, 0, &vec![ino as u8; 5000]).unwrap();
+        objects.write(Ino(ino), 0, &vec![ino as u8; 5000]).unwrap();
     }
     seal(&objects);
     drop(objects);
@@ -98,25 +103,25 @@ fn a_log_of_seals_that_lacks_what_was_synced_is_told_until_somebody_accepts_it()
         let folder = tempfile::tempdir().unwrap();
         let unverified = |objects: &Objects| objects.keeper().unverified.all();
         let objects = spoiled(folder.path(), spoil);
-        assert_eq!(unverified(&objects), [1, 2, 3, 4, 5], "{what}");
+        assert_eq!(unverified(&objects), [1, 2, 3, 4, 5].map(Ino), "{what}");
         // It is sealed anew, so that later damage is seen, and nobody says that it is good.
         seal(&objects);
         drop(objects);
         let objects = open(folder.path());
-        assert_eq!(unverified(&objects), [1, 2, 3, 4, 5], "{what}");
-        assert_eq!(whole(&objects, 5).unwrap(), vec![5; 5000]);
-        flip(&objects, 5, 100);
-        assert!(whole(&objects, 5).is_err(), "{what}");
-        flip(&objects, 5, 100);
+        assert_eq!(unverified(&objects), [1, 2, 3, 4, 5].map(Ino), "{what}");
+        assert_eq!(whole(&objects, Ino(5)).unwrap(), vec![5; 5000]);
+        flip(&objects, Ino(5), 100);
+        assert!(whole(&objects, Ino(5)).is_err(), "{what}");
+        flip(&objects, Ino(5), 100);
         // Anew as a whole, or away.
-        objects.write(1, 0, &vec![9; 5000]).unwrap();
-        objects.destroy(2).unwrap();
-        objects.resize(3, 0).unwrap();
-        objects.write(4, 0, &[9; 10]).unwrap();
+        objects.write(Ino(1), 0, &vec![9; 5000]).unwrap();
+        objects.destroy(Ino(2)).unwrap();
+        objects.resize(Ino(3), 0).unwrap();
+        objects.write(Ino(4), 0, &[9; 10]).unwrap();
         seal(&objects);
         drop(objects);
         let objects = open(folder.path());
-        assert_eq!(unverified(&objects), [4, 5], "{what}");
+        assert_eq!(unverified(&objects), [4, 5].map(Ino), "{what}");
         assert_eq!(objects.keeper().unverified.accept().unwrap(), 2);
         drop(objects);
         let objects = open(folder.path());
@@ -134,25 +139,31 @@ fn an_object_that_is_removed_after_its_seal_was_lost_reads_as_an_error_and_is_na
         }
         let objects = Arc::new(open(folder.path()));
         for ino in [1, 2, 3] {
-            assert!(whole(&objects, ino).is_err(), "{what}: {ino} reads as empty");
-            assert!(objects.next_data(ino, 0).is_err(), "{what}");
+            assert!(whole(&objects, Ino(ino)).is_err(), "{what}: {ino} reads as empty");
+            assert!(objects.next_data(Ino(ino), 0).is_err(), "{what}");
             // Nobody reads the end of a part that is gone for the end of its file.
-            assert_eq!(objects.measure(ino).unwrap().unwrap().size, 1);
-            for refused in [objects.write(ino, 0, b"bytes").map(drop), objects.resize(ino, 9)] {
+            assert_eq!(objects.measure(Ino(ino)).unwrap().unwrap().size, 1);
+            for refused in [objects.write(Ino(ino), 0, b"bytes").map(drop), objects.resize(Ino(ino), 9)] {
                 assert!(refused.is_err(), "{what}: what is changed of {ino} is all of it");
             }
         }
-        assert_eq!(objects.page(0).unwrap(), [(1, 1), (2, 1), (3, 1), (4, 5000), (5, 5000)]);
+        assert_eq!(
+            objects.page(Ino(0)).unwrap(),
+            [(Ino(1), 1), (Ino(2), 1), (Ino(3), 1), (Ino(4), 5000), (Ino(5), 5000)]
+        );
         // Away, or anew.
-        objects.destroy(2).unwrap();
-        objects.resize(3, 0).unwrap();
-        objects.write(3, 0, b"anew").unwrap();
-        let named: Vec<u64> = scrubbed(&objects).damaged.iter().map(|damage| damage.ino).collect();
-        assert_eq!(named, [1], "{what}");
+        objects.destroy(Ino(2)).unwrap();
+        objects.resize(Ino(3), 0).unwrap();
+        objects.write(Ino(3), 0, b"anew").unwrap();
+        let named: Vec<Ino> = scrubbed(&objects).damaged.iter().map(|damage| damage.ino).collect();
+        assert_eq!(named, [1].map(Ino), "{what}");
         drop(objects);
         let objects = Arc::new(open(folder.path()));
-        assert!(whole(&objects, 1).is_err(), "{what}: 1 reads as empty after a restart");
-        assert_eq!((whole(&objects, 2).unwrap(), whole(&objects, 3).unwrap()), (vec![], b"anew".to_vec()));
+        assert!(whole(&objects, Ino(1)).is_err(), "{what}: 1 reads as empty after a restart");
+        assert_eq!(
+            (whole(&objects, Ino(2)).unwrap(), whole(&objects, Ino(3)).unwrap()),
+            (vec![], b"anew".to_vec())
+        );
         let damaged = scrubbed(&objects).damaged;
         assert_eq!(damaged.len(), 1, "{what}: {damaged:?}");
         assert!(damaged[0].what.contains("nobody knows how long it was"), "{}", damaged[0].what);
@@ -178,8 +189,8 @@ fn what_a_crash_leaves_of_a_log_of_seals_is_no_loss() {
         let folder = tempfile::tempdir().unwrap();
         let objects = spoiled(folder.path(), spoil);
         assert!(objects.keeper().unverified.why().is_none(), "{what}");
-        flip(&objects, 3, 100);
-        assert!(whole(&objects, 3).is_err(), "{what}: its seal counts");
+        flip(&objects, Ino(3), 100);
+        assert!(whole(&objects, Ino(3)).is_err(), "{what}: its seal counts");
     }
     let folder = tempfile::tempdir().unwrap();
     open(folder.path());
@@ -206,7 +217,7 @@ fn a_log_of_the_first_version_goes_on_and_says_whose_it_is() {
     fs::write(&path, b"FRBYSUMS\x01\0\0\0").unwrap();
     let objects = open(folder.path());
     assert!(objects.keeper().unverified.why().is_none());
-    objects.write(1, 0, b"bytes").unwrap();
+    objects.write(Ino(1), 0, b"bytes").unwrap();
     seal(&objects);
     drop(objects);
     fs::remove_file(&path).unwrap();
@@ -218,20 +229,20 @@ fn a_log_of_seals_that_cannot_be_written_any_more_is_replaced_and_files_at_rest_
     let folder = tempfile::tempdir().unwrap();
     let objects = open(folder.path());
     for ino in 1..=4 {
-        objects.write(ino, 0, &vec![ino as u8; 10_000]).unwrap();
+        objects.write(Ino(ino), 0, &vec![ino as u8; 10_000]).unwrap();
     }
     seal(&objects);
     objects.keeper().log.break_file();
-    objects.write(1, 0, b"changed").unwrap();
+    objects.write(Ino(1), 0, b"changed").unwrap();
     objects.keeper().log.break_file();
-    objects.destroy(2).unwrap();
+    objects.destroy(Ino(2)).unwrap();
     assert_eq!(objects.keeper().log.trouble(), None);
-    flip(&objects, 3, 5000);
+    flip(&objects, Ino(3), 5000);
     for objects in [objects, open(folder.path())] {
-        assert_eq!(&whole(&objects, 1).unwrap()[..7], b"changed");
-        assert!(whole(&objects, 2).unwrap().is_empty(), "it was removed");
-        assert!(whole(&objects, 3).is_err(), "the new log lacks the sums of the old one");
-        assert_eq!(whole(&objects, 4).unwrap(), vec![4; 10_000]);
+        assert_eq!(&whole(&objects, Ino(1)).unwrap()[..7], b"changed");
+        assert!(whole(&objects, Ino(2)).unwrap().is_empty(), "it was removed");
+        assert!(whole(&objects, Ino(3)).is_err(), "the new log lacks the sums of the old one");
+        assert_eq!(whole(&objects, Ino(4)).unwrap(), vec![4; 10_000]);
     }
 }
 

@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use model::Ino;
 use model::stripe::Layout;
 
 use super::super::Shard;
@@ -40,7 +41,7 @@ pub(super) fn run(shard: &Weak<Shard>) {
             if !left.is_empty() {
                 pause = longer;
             }
-            let inos: Vec<u64> = batch.iter().copied().filter(|ino| !left.contains(ino)).collect();
+            let inos: Vec<Ino> = batch.iter().copied().filter(|ino| !left.contains(ino)).collect();
             let Some(shard) = shard.upgrade() else { return };
             if !inos.is_empty() {
                 // If the log cannot take it, they are asked for once more.
@@ -59,11 +60,11 @@ struct Parts {
 
 impl Parts {
     /// Those of these files of which a fragment may bring back an object.
-    fn left_of(&self, batch: &[u64]) -> BTreeSet<u64> {
+    fn left_of(&self, batch: &[Ino]) -> BTreeSet<Ino> {
         let mut left = BTreeSet::new();
         for fragment in 0..self.layout.fragments {
-            let has_part = |ino: &u64| self.layout.fragments_of(*ino).any(|one| one == fragment);
-            let inos: Vec<u64> = batch.iter().copied().filter(has_part).collect();
+            let has_part = |ino: &Ino| self.layout.fragments_of(*ino).any(|one| one == fragment);
+            let inos: Vec<Ino> = batch.iter().copied().filter(has_part).collect();
             if inos.is_empty() {
                 continue;
             }

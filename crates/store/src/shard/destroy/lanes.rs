@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, Weak};
 
+use model::Ino;
 use rustix::io::Errno;
 
 use super::super::Shard;
@@ -17,21 +18,21 @@ use crate::errno::errno_of;
 #[derive(Default)]
 pub(super) struct Lanes {
     /// On how many fragments a file still has its object.
-    left: HashMap<u64, u32>,
+    left: HashMap<Ino, u32>,
     lanes: BTreeMap<u32, Lane>,
 }
 
 /// The files whose objects on one fragment are to be removed.
 #[derive(Default)]
 struct Lane {
-    waiting: VecDeque<u64>,
+    waiting: VecDeque<Ino>,
     /// A thread sees to it.
     attended: bool,
 }
 
 impl Lanes {
     /// Has the objects of a file removed from these fragments. One that is being removed already stays as it is.
-    pub(super) fn add(&mut self, ino: u64, fragments: impl Iterator<Item = u32>) {
+    pub(super) fn add(&mut self, ino: Ino, fragments: impl Iterator<Item = u32>) {
         if self.left.contains_key(&ino) {
             return;
         }
@@ -58,14 +59,14 @@ impl Lanes {
     }
 
     /// The next file; `None`: there is none, and the thread that asked is no longer counted on.
-    fn next(&mut self, fragment: u32) -> Option<u64> {
+    fn next(&mut self, fragment: u32) -> Option<Ino> {
         let lane = self.lanes.get_mut(&fragment)?;
         lane.attended = !lane.waiting.is_empty();
         lane.waiting.front().copied()
     }
 
     /// The file has no object on the fragment any more. Whether that was the last.
-    fn removed(&mut self, fragment: u32, ino: u64) -> bool {
+    fn removed(&mut self, fragment: u32, ino: Ino) -> bool {
         self.lanes.get_mut(&fragment).map(|lane| lane.waiting.pop_front());
         let left = self.left.entry(ino).or_default();
         *left = left.saturating_sub(1);
@@ -101,7 +102,7 @@ fn run(shard: &Weak<Shard>, fragment: u32) {
             }
             Err(errno) => {
                 if !std::mem::replace(&mut in_vain, true) {
-                    tracing::warn!(ino, fragment, node, %errno, "cannot remove an object yet; trying again and again");
+                    tracing::warn!(%ino, fragment, node, %errno, "cannot remove an object yet; trying again and again");
                 }
                 drop(shard);
                 std::thread::sleep(PAUSE);
@@ -111,7 +112,7 @@ fn run(shard: &Weak<Shard>, fragment: u32) {
 }
 
 /// Removes the next object of the fragment, or tries to; `None`: there is no more, or the shard ends.
-fn remove_next(shard: &Weak<Shard>, fragment: u32) -> Option<(u64, Result<(), Errno>)> {
+fn remove_next(shard: &Weak<Shard>, fragment: u32) -> Option<(Ino, Result<(), Errno>)> {
     let shard = shard.upgrade().filter(|shard| !shard.destroyer.is_closed())?;
     let ino = shard.destroyer.lock().lanes.next(fragment)?;
     if shard.peers.is_self(fragment) {
@@ -124,7 +125,7 @@ fn remove_next(shard: &Weak<Shard>, fragment: u32) -> Option<(u64, Result<(), Er
 }
 
 impl Shard {
-    fn is_removed(&self, fragment: u32, ino: u64) {
+    fn is_removed(&self, fragment: u32, ino: Ino) {
         if !self.destroyer.lock().lanes.removed(fragment, ino) {
             return;
         }

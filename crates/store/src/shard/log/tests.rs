@@ -1,5 +1,6 @@
 //! What a log keeps when its file is cut off or damaged at any place.
 
+use model::Ino;
 use proptest::prelude::*;
 use wire::data::{FileKind, ROOT, Time};
 
@@ -16,7 +17,7 @@ fn entry(n: u64) -> Entry {
         0 => Record::Make {
             parent: ROOT,
             name: format!("file-{n}").into_bytes(),
-            ino: n + 2,
+            ino: Ino(n + 2),
             inode: InodeRecord {
                 kind: Kind::from(FileKind::Regular),
                 mode: 0o644,
@@ -30,14 +31,14 @@ fn entry(n: u64) -> Entry {
                 mtime: time,
                 ctime: time,
                 target: Vec::new(),
-                parent: 0,
+                parent: Ino(0),
                 next_cookie: 1,
                 xattrs: Vec::new(),
             },
         },
-        1 => Record::SetXattr { ino: 2, name: b"user.a".to_vec(), value: vec![7; 50], time },
+        1 => Record::SetXattr { ino: Ino(2), name: b"user.a".to_vec(), value: vec![7; 50], time },
         _ => Record::SetAttr {
-            ino: 2,
+            ino: Ino(2),
             change: AttrChange {
                 mode: Some(0o600),
                 uid: None,
@@ -185,7 +186,7 @@ fn an_entry_that_is_too_long_is_refused_and_the_next_is_taken() {
     written(&path, 3);
     let mut log = Log::open(at(&path), |_| {}).unwrap();
     let value = vec![7; BODY_BYTES_MAX + 1];
-    let huge = Record::SetXattr { ino: 2, name: b"user.a".to_vec(), value, time: Time::default() };
+    let huge = Record::SetXattr { ino: Ino(2), name: b"user.a".to_vec(), value, time: Time::default() };
     assert!(log.append(&Entry { origin: None, record: huge }).is_err());
     log.append(&entry(3)).unwrap();
     assert_eq!(read(&path).unwrap().len(), 4);

@@ -5,8 +5,8 @@ use wire::data::ROOT;
 use super::*;
 
 /// One with a home shard, and of more than one byte.
-const INO: u64 = (1 << 48) + 300;
-const SECOND: u64 = 129;
+const INO: Ino = Ino((1 << 48) + 300);
+const SECOND: Ino = Ino(129);
 const SESSION: [u8; 16] = *b"sixteen bytes!!!";
 
 const TIME: Time = Time { seconds: -1, nanos: 5 };

@@ -1,29 +1,31 @@
 //! Who has which file open.
 
+use model::Ino;
+
 use super::Sessions;
 
 impl Sessions {
     /// Whether anybody has the file open.
-    pub fn is_open(&self, ino: u64) -> bool {
+    pub fn is_open(&self, ino: Ino) -> bool {
         self.files.contains_key(&ino)
     }
 
     /// Whether anybody has it open for writing.
-    pub fn is_written(&self, ino: u64) -> bool {
+    pub fn is_written(&self, ino: Ino) -> bool {
         self.files.get(&ino).is_some_and(|file| file.writers > 0)
     }
 
     /// Whether this session has it open.
-    pub fn holds(&self, session: [u8; 16], ino: u64) -> bool {
+    pub fn holds(&self, session: [u8; 16], ino: Ino) -> bool {
         self.handles(session, ino).is_some()
     }
 
     /// Whether this session has it open for writing.
-    pub fn writes(&self, session: [u8; 16], ino: u64) -> bool {
+    pub fn writes(&self, session: [u8; 16], ino: Ino) -> bool {
         self.handles(session, ino).is_some_and(|(_, writers)| writers > 0)
     }
 
-    fn handles(&self, session: [u8; 16], ino: u64) -> Option<(u32, u32)> {
+    fn handles(&self, session: [u8; 16], ino: Ino) -> Option<(u32, u32)> {
         self.sessions.get(&session)?.opens.get(&ino).copied()
     }
 }

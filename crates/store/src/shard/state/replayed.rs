@@ -2,6 +2,8 @@
 
 use std::collections::HashMap;
 
+use model::Ino;
+
 use super::{Numbers, State, keep_ends};
 use crate::shard::followed::Followed;
 use crate::shard::locks::Locks;
@@ -29,8 +31,8 @@ fn outcome_of(record: &Record) -> Outcome {
 pub struct Replayed {
     pub(super) tree: Tree,
     pub(super) sessions: Sessions,
-    pub(super) ends: HashMap<u64, u64>,
-    pub(super) numbered: u64,
+    pub(super) ends: HashMap<Ino, u64>,
+    pub(super) numbered: Ino,
     pub(super) verifier: Option<u64>,
     pub(super) followed: Followed,
     pub(super) unconfirmed: Unconfirmed,
@@ -42,7 +44,7 @@ impl Default for Replayed {
             tree: Tree::empty(),
             sessions: Sessions::default(),
             ends: HashMap::new(),
-            numbered: 0,
+            numbered: Ino(0),
             verifier: None,
             followed: Followed::default(),
             unconfirmed: Unconfirmed::default(),
@@ -94,7 +96,7 @@ impl Replayed {
     pub(super) fn with(self, log: Log) -> State {
         let Replayed { tree, sessions, ends, numbered, verifier, followed, unconfirmed } = self;
         let noted = numbered.max(tree.next_ino());
-        let numbers = Numbers { durable: 0, noted };
+        let numbers = Numbers { durable: Ino(0), noted };
         let (locks, unsettled) = (Locks::default(), Unsettled::all());
         State { tree, log, sessions, locks, ends, numbers, followed, unconfirmed, unsettled, verifier }
     }

@@ -3,6 +3,7 @@
 //!
 //! **Invariant:** every test asks as a client does whose connection broke before the answer.
 
+use model::Ino;
 use wire::data::message::{NO_EPOCH, Written};
 
 use super::super::power::disk::{Disk, SimFolder, Trouble};
@@ -14,17 +15,17 @@ fn by(session: [u8; 16], id: u64) -> Caller<'static> {
     Caller::new(session, id)
 }
 
-fn create(shard: &Shard, caller: Caller<'_>, name: &[u8]) -> u64 {
+fn create(shard: &Shard, caller: Caller<'_>, name: &[u8]) -> Ino {
     let create = Request::Create { parent: ROOT, name: name.to_vec(), mode: 0o600, creator: ME };
     inode(shard.handle(caller, create)).unwrap()
 }
 
-fn open(shard: &Shard, caller: Caller<'_>, ino: u64) -> Option<u64> {
+fn open(shard: &Shard, caller: Caller<'_>, ino: Ino) -> Option<Ino> {
     inode(shard.handle(caller, Request::Open { ino, write: true }))
 }
 
 /// Closes a handle of a writer that left a hole; the epoch at which the file is to be measured.
-fn close_with_hole(shard: &Shard, caller: Caller<'_>, ino: u64) -> u64 {
+fn close_with_hole(shard: &Shard, caller: Caller<'_>, ino: Ino) -> u64 {
     let written = Written { end: 0, mtime: now(), epoch: NO_EPOCH, times: 0 };
     let handles = vec![ClosedHandle { ino, write: true, written: Some(written) }];
     match shard.handle(caller, Request::Close { handles }) {
@@ -33,7 +34,7 @@ fn close_with_hole(shard: &Shard, caller: Caller<'_>, ino: u64) -> u64 {
     }
 }
 
-fn settle(shard: &Shard, caller: Caller<'_>, (ino, size, epoch): (u64, u64, u64)) {
+fn settle(shard: &Shard, caller: Caller<'_>, (ino, size, epoch): (Ino, u64, u64)) {
     assert_eq!(shard.handle(caller, Request::Settle { ino, size, mtime: now(), epoch }), Reply::Done);
 }
 

@@ -4,6 +4,7 @@ use std::net::TcpListener;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use model::Ino;
 use wire::data::hello::{Key, Refusal, welcome};
 use wire::data::{Connection, FileLock, LockKind, Stream};
 use wire::node::StorageAddress;
@@ -16,7 +17,7 @@ const DEAD: [u8; 16] = [4; 16];
 #[derive(Clone)]
 struct Fake {
     address: StorageAddress,
-    removed: Arc<Mutex<Vec<u64>>>,
+    removed: Arc<Mutex<Vec<Ino>>>,
     hangs: Arc<AtomicBool>,
 }
 
@@ -58,12 +59,12 @@ impl Fake {
         }
     }
 
-    fn has_removed(&self, ino: u64) -> bool {
+    fn has_removed(&self, ino: Ino) -> bool {
         self.removed.lock().unwrap().contains(&ino)
     }
 }
 
-fn remove(shard: &Shard, id: u64, name: &[u8]) -> u64 {
+fn remove(shard: &Shard, id: u64, name: &[u8]) -> Ino {
     let caller = |id| Caller::new(SESSION, id);
     let create = Request::Create { parent: ROOT, name: name.to_vec(), mode: 0o600, creator: ME };
     let ino = inode(shard.handle(caller(id), create)).unwrap();

@@ -4,6 +4,7 @@ use std::fs::{self, File};
 use std::os::unix::fs::{PermissionsExt, chown, symlink};
 use std::path::PathBuf;
 
+use model::Ino;
 use wire::data::credential::User;
 
 use super::super::caller::Asked;
@@ -26,7 +27,7 @@ impl Home {
         self.shard.handle(Caller::of_user([7; 16], self.next_id, asked), request)
     }
 
-    fn make(&mut self, parent: u64, name: &str, kind: FileKind, (uid, gid, mode): (u32, u32, u32)) -> u64 {
+    fn make(&mut self, parent: Ino, name: &str, kind: FileKind, (uid, gid, mode): (u32, u32, u32)) -> Ino {
         let (name, creator) = (name.as_bytes().to_vec(), Creator { uid, gid, umask: 0 });
         let make = Request::Make { parent, name, kind, mode, rdev: 0, target: b"there".to_vec(), creator };
         inode(self.ask(make)).unwrap()
@@ -103,7 +104,9 @@ fn an_inode_number_alone_opens_nothing() {
 #[test]
 fn what_only_nodes_ask_is_refused_to_users() {
     let mut home = shared();
-    for request in [Request::ListMeant { fragment: 0, after: 0 }, Request::Resize { ino: 2, size: 0 }] {
+    for request in
+        [Request::ListMeant { fragment: 0, after: Ino(0) }, Request::Resize { ino: Ino(2), size: 0 }]
+    {
         assert_eq!(refused(&home.ask_for_user(request)), Some(Errno::PERM));
     }
 }
@@ -178,7 +181,7 @@ fn asks(grown: &Grown) -> Vec<(&'static str, bool)> {
     let link = home.make(inner, "l", FileKind::Symlink, (3, 3, 0o777));
     let mut may = |request: Request| refused(&home.ask_for_user(request)).is_none();
     let creator = Creator { uid: UID, gid: GROUPS[0], umask: 0 };
-    let rename = |from: (u64, &str), to: (u64, &str)| Request::Rename {
+    let rename = |from: (Ino, &str), to: (Ino, &str)| Request::Rename {
         parent: from.0,
         name: named(from.1),
         new_parent: to.0,

@@ -1,5 +1,6 @@
 //! One inode: what is told of it, and what is set.
 
+use model::Ino;
 use wire::data::Attr;
 
 use super::super::acl::{self, Acl};
@@ -9,7 +10,7 @@ use crate::extents::BLOCK_BYTES;
 
 impl Inode {
     /// What `stat` tells, as far as the tree knows it.
-    pub fn attr(&self, ino: u64) -> Attr {
+    pub fn attr(&self, ino: Ino) -> Attr {
         let (size, unit) = match &self.body {
             Body::Symlink(target) => (target.len() as u64, 512),
             Body::Directory(_) => (4096, 512),

@@ -2,6 +2,8 @@
 //!
 //! **Invariant:** an inode that was kept and made again is the same, but for what only one that is live has.
 
+use model::Ino;
+
 use super::super::record::{InodeRecord, Kind};
 use super::folder::Folder;
 use super::{Body, Directory, Inode};
@@ -9,8 +11,8 @@ use super::{Body, Directory, Inode};
 impl Inode {
     pub(super) fn to_record(&self) -> InodeRecord {
         let (target, parent, next_cookie) = match &self.body {
-            Body::None => (Vec::new(), 0, 0),
-            Body::Symlink(target) => (target.to_vec(), 0, 0),
+            Body::None => (Vec::new(), Ino(0), 0),
+            Body::Symlink(target) => (target.to_vec(), Ino(0), 0),
             Body::Directory(directory) => (Vec::new(), directory.parent, directory.next_cookie),
         };
         InodeRecord {

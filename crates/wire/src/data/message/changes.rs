@@ -1,5 +1,7 @@
 //! What requests are about: the object that they touch, and what they change as far as a power loss takes it back.
 
+use model::Ino;
+
 use super::Request;
 
 /// What of a fragment a request changes: what a power loss takes back until a sync confirms it.
@@ -8,17 +10,17 @@ pub enum Change {
     /// Nothing.
     None,
     /// The object of this inode.
-    Object(u64),
+    Object(Ino),
     /// The home shard's metadata.
     Metadata,
     /// The metadata, and this inode's objects on every fragment that has some.
-    MetadataAndObjects(u64),
+    MetadataAndObjects(Ino),
 }
 
 impl Request {
     /// The object that a request reads or changes (`true`) for a client that has the file open, which needs a grant
     /// where it works for a user.
-    pub fn object(&self) -> Option<(u64, bool)> {
+    pub fn object(&self) -> Option<(Ino, bool)> {
         match self {
             Request::Read { ino, .. } | Request::NextData { ino, .. } => Some((*ino, false)),
             // A descriptor can be written to.

@@ -7,6 +7,7 @@ use std::os::unix::fs::FileExt;
 use std::sync::atomic::Ordering;
 
 use client::{Contents, Names, Operations, RequestId, Result, Survey, Usage};
+use model::Ino;
 use rustix::fs::{FallocateFlags, SeekFrom};
 use rustix::io::Errno;
 use wire::data::message::AllocateMode;
@@ -15,7 +16,7 @@ use wire::data::{Attr, Time};
 use super::{Faults, FolderNamespace, errno};
 
 impl Contents for FolderNamespace {
-    fn read(&self, ino: u64, offset: u64, buffer: &mut [u8]) -> Result<usize> {
+    fn read(&self, ino: Ino, offset: u64, buffer: &mut [u8]) -> Result<usize> {
         Faults::due(&self.faults.failing_reads)?;
         let path = self.path(ino)?;
         let length = File::open(&path).and_then(|file| file.read_at(buffer, offset)).map_err(errno)?;
@@ -28,7 +29,7 @@ impl Contents for FolderNamespace {
         Ok(length)
     }
 
-    fn write(&self, ino: u64, offset: u64, bytes: &[u8]) -> Result<()> {
+    fn write(&self, ino: Ino, offset: u64, bytes: &[u8]) -> Result<()> {
         assert!(bytes.len() <= 1 << 20, "{} bytes in one write", bytes.len());
         Faults::due(&self.faults.failing_writes)?;
         if let Some(room) = &mut *self.faults.room.lock().unwrap() {
@@ -38,18 +39,18 @@ impl Contents for FolderNamespace {
         file.write_all_at(bytes, offset).map_err(errno)
     }
 
-    fn append(&self, _id: RequestId, ino: u64, bytes: &[u8]) -> Result<u64> {
+    fn append(&self, _id: RequestId, ino: Ino, bytes: &[u8]) -> Result<u64> {
         let end = self.getattr(ino)?.size;
         self.write(ino, end, bytes)?;
         Ok(end)
     }
 
-    fn allocate(&self, ino: u64, offset: u64, len: u64, _mode: AllocateMode) -> Result<()> {
+    fn allocate(&self, ino: Ino, offset: u64, len: u64, _mode: AllocateMode) -> Result<()> {
         let file = File::options().write(true).open(self.path(ino)?).map_err(errno)?;
         rustix::fs::fallocate(file, FallocateFlags::empty(), offset, len)
     }
 
-    fn next_data(&self, ino: u64, offset: u64) -> Result<Option<Range<u64>>> {
+    fn next_data(&self, ino: Ino, offset: u64) -> Result<Option<Range<u64>>> {
         let file = File::open(self.path(ino)?).map_err(errno)?;
         match rustix::fs::seek(&file, SeekFrom::Data(offset)) {
             Ok(start) => Ok(Some(start..rustix::fs::seek(&file, SeekFrom::Hole(start))?)),
@@ -58,12 +59,12 @@ impl Contents for FolderNamespace {
         }
     }
 
-    fn next_hole(&self, ino: u64, offset: u64, _size: u64) -> Result<u64> {
+    fn next_hole(&self, ino: Ino, offset: u64, _size: u64) -> Result<u64> {
         let file = File::open(self.path(ino)?).map_err(errno)?;
         rustix::fs::seek(&file, SeekFrom::Hole(offset))
     }
 
-    fn fsync(&self, ino: u64) -> Result<()> {
+    fn fsync(&self, ino: Ino) -> Result<()> {
         let path = self.path(ino)?;
         Faults::due(&self.faults.failing_syncs).inspect_err(|_| {
             if self.faults.lossy_syncs.load(Ordering::Relaxed) {
@@ -74,35 +75,35 @@ impl Contents for FolderNamespace {
         })
     }
 
-    fn is_written(&self, _ino: u64) -> Result<bool> {
+    fn is_written(&self, _ino: Ino) -> Result<bool> {
         Ok(false)
     }
 
-    fn place(&self, _ino: u64, _offset: u64, _len: u64) -> Option<(u32, u64)> {
+    fn place(&self, _ino: Ino, _offset: u64, _len: u64) -> Option<(u32, u64)> {
         None
     }
 
-    fn object_on(&self, _ino: u64, _fragment: u32) -> Result<OwnedFd> {
+    fn object_on(&self, _ino: Ino, _fragment: u32) -> Result<OwnedFd> {
         Err(Errno::NOTSUP)
     }
 
-    fn wrote(&self, _ino: u64, _end: u64, _mtime: Time) {}
+    fn wrote(&self, _ino: Ino, _end: u64, _mtime: Time) {}
 }
 
 impl Operations for FolderNamespace {
-    fn open_all(&self, inos: &[u64]) -> Vec<Result<Attr>> {
+    fn open_all(&self, inos: &[Ino]) -> Vec<Result<Attr>> {
         inos.iter().map(|ino| self.getattr(*ino)).collect()
     }
 
-    fn survey(&self, inos: &[u64]) -> Vec<Survey> {
+    fn survey(&self, inos: &[Ino]) -> Vec<Survey> {
         inos.iter().map(|ino| (self.getattr(*ino), self.listxattr(*ino))).collect()
     }
 
-    fn read_all(&self, files: &[(u64, usize)]) -> Vec<Option<Vec<u8>>> {
+    fn read_all(&self, files: &[(Ino, usize)]) -> Vec<Option<Vec<u8>>> {
         files.iter().map(|_| None).collect()
     }
 
-    fn fsync_many(&self, inos: &[u64]) -> Result<()> {
+    fn fsync_many(&self, inos: &[Ino]) -> Result<()> {
         inos.iter().try_for_each(|ino| self.fsync(*ino))
     }
 
@@ -110,7 +111,7 @@ impl Operations for FolderNamespace {
         Ok(Usage { capacity: 3_000_000, used: 0, inodes: 0 })
     }
 
-    fn unverified(&self) -> Result<Vec<(u64, u32)>> {
+    fn unverified(&self) -> Result<Vec<(Ino, u32)>> {
         Ok(self.faults.unverified.lock().unwrap().iter().map(|ino| (*ino, 0)).collect())
     }
 }
