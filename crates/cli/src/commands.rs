@@ -17,6 +17,7 @@ pub mod umount;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use model::names::Token;
 use wire::control::SessionStatus;
 
 use crate::arguments::{self, Command};
@@ -105,11 +106,8 @@ impl Context {
 /// # Errors
 /// It cannot be one.
 pub fn checked_token(token: &str) -> Result<&str, Failure> {
-    let fits = !token.is_empty() && token.len() <= 64;
-    if fits && token.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-')) {
-        return Ok(token);
-    }
-    Err(Failure::usage(format!("invalid token `{token}`"), "`forebay status` lists the tokens"))
+    let refused = |_| Failure::usage(format!("invalid token `{token}`"), "`forebay status` lists the tokens");
+    token.parse::<Token>().map(|_| token).map_err(refused)
 }
 
 /// Runs a command to the process's exit status, and says why where it failed.

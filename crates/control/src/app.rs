@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use daemon::error::{bug, user};
+use model::names::Token;
 use model::phase::Function;
 use wire::control::{ApiError, ErrorCode};
 
@@ -109,15 +110,11 @@ pub(crate) fn no_such_session(token: &str) -> ApiError {
 
 /// A token names files and parts of URLs.
 pub(crate) fn check_token(token: &str) -> Result<(), ApiError> {
-    let plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
-    if !token.is_empty() && token.len() <= 64 && token.chars().all(plain) {
-        return Ok(());
-    }
-    Err(user(
-        ErrorCode::BadToken,
-        format!("invalid token {token:?}"),
-        "use letters, digits, '_' and '-', at most 64",
-    ))
+    let refused = |_| {
+        let message = format!("invalid token {token:?}");
+        user(ErrorCode::BadToken, message, "use letters, digits, '_' and '-', at most 64")
+    };
+    token.parse::<Token>().map(drop).map_err(refused)
 }
 
 /// Seconds since 1970.

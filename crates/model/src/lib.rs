@@ -1,4 +1,4 @@
-//! What Forebay is about, without any I/O: units, stripe arithmetic, life-cycle states, the grammar of
+//! What Forebay is about, without any I/O: units, names, stripe arithmetic, life-cycle states, the grammar of
 //! `#DW`/`#BB` directives, and what a Linux of some release can do.
 //!
 //! **Invariant:** nothing in this crate reads a file, a clock, the environment or the network.
@@ -7,6 +7,7 @@ pub mod buffer;
 pub mod directive;
 mod ino;
 pub mod kernel;
+pub mod names;
 pub mod phase;
 pub mod sbatch;
 pub mod size;

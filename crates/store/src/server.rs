@@ -22,6 +22,7 @@ use std::sync::{Arc, Mutex, OnceLock, RwLock};
 use std::time::{Duration, Instant};
 
 use model::Ino;
+use model::names::InstanceId;
 use wire::control::{ApiError, Blame, ErrorCode, VolumeKind};
 use wire::node::{FragmentStatus, FsckReport, FsckSpec, PartFiles, ScrubSpec, ScrubStatus};
 
@@ -256,8 +257,7 @@ impl Server {
     }
 
     fn folder(&self, instance: &str) -> Result<PathBuf, ApiError> {
-        let plain = !instance.is_empty() && instance.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
-        plain.then(|| self.root.join(instance)).ok_or_else(|| ApiError {
+        instance.parse::<InstanceId>().map(|_| self.root.join(instance)).map_err(|_| ApiError {
             code: ErrorCode::BadInstanceId,
             blame: Blame::Forebay,
             message: format!("{instance:?} is no instance id"),

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::{Path, State};
 use daemon::error::{bug, user};
+use model::names::NodeName;
 use serde_json::{Value, json};
 use server::Refusal;
 use server::{Body, Caller};
@@ -38,8 +39,7 @@ pub(super) async fn register<S: Site>(
 
 fn check<S: Site>(handler: &Handler<S>, node: &RegisterNode) -> Result<(), ApiError> {
     let refuse = |message: String, advice: &str| Err(user(ErrorCode::BadNode, message, advice));
-    let plain = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
-    if node.name.is_empty() || node.name.len() > 64 || !node.name.chars().all(plain) {
+    if node.name.parse::<NodeName>().is_err() {
         return refuse(
             format!("invalid name of a node {:?}", node.name),
             "use letters, digits, '_', '-' and '.'",
