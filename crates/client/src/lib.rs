@@ -35,8 +35,8 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use model::Ino;
 use model::stripe::Layout;
+use model::{Ino, SessionId};
 pub use rustix::io::Errno;
 use wire::data::hello::HelloError;
 use wire::data::message::InodeReply;
@@ -118,7 +118,7 @@ impl Client {
     pub fn connect(target: &NamespaceTarget) -> std::result::Result<Client, ConnectError> {
         let mut session = [0; 16];
         getrandom::fill(&mut session).map_err(ConnectError::Random)?;
-        let nodes = Nodes::new(target, credential_of(target)?, session, Remembered::default());
+        let nodes = Nodes::new(target, credential_of(target)?, session.into(), Remembered::default());
         let client = Client::over(target, nodes)?;
         client.nodes.check(target.home).map_err(|source| {
             let node = target.nodes.get(target.home as usize);
@@ -138,7 +138,7 @@ impl Client {
     /// [`ConnectError`], but not of a node.
     pub fn resume(
         target: &NamespaceTarget,
-        session: [u8; 16],
+        session: SessionId,
         held: Held,
         remembered: Remembered,
     ) -> std::result::Result<Client, ConnectError> {
@@ -160,7 +160,7 @@ impl Client {
     }
 
     /// What the storage nodes know this client by; a successor needs it.
-    pub fn session(&self) -> [u8; 16] {
+    pub fn session(&self) -> SessionId {
         self.nodes.session()
     }
 

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-use model::Ino;
+use model::{Ino, SessionId};
 use rustix::{io::Errno, process::Resource, process::getrlimit};
 use wire::data::connection::is_shortage;
 use wire::data::dial::{Via, dial};
@@ -63,7 +63,7 @@ pub struct Nodes {
     instance: String,
     namespace: u32,
     credential: Credential,
-    session: [u8; 16],
+    session: SessionId,
     /// The home shard knows the session from another client: its first connection says what is held, too.
     resumed: bool,
     grace: Duration,
@@ -114,7 +114,7 @@ impl Nodes {
     pub fn new(
         target: &NamespaceTarget,
         credential: Credential,
-        session: [u8; 16],
+        session: SessionId,
         remembered: Remembered,
     ) -> Nodes {
         // With one node a file can be handed over as a descriptor, which needs the unix socket.
@@ -149,7 +149,7 @@ impl Nodes {
     pub fn resume(
         target: &NamespaceTarget,
         credential: Credential,
-        session: [u8; 16],
+        session: SessionId,
         held: Held,
         remembered: Remembered,
     ) -> Nodes {
@@ -168,7 +168,7 @@ impl Nodes {
     }
 
     /// What the nodes know this client by.
-    pub fn session(&self) -> [u8; 16] {
+    pub fn session(&self) -> SessionId {
         self.session
     }
 

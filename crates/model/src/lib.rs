@@ -10,8 +10,10 @@ pub mod kernel;
 pub mod names;
 pub mod phase;
 pub mod sbatch;
+mod session_id;
 pub mod size;
 pub mod stripe;
 pub mod symbols;
 
 pub use ino::Ino;
+pub use session_id::SessionId;

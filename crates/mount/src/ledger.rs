@@ -21,11 +21,10 @@ use std::sync::{Mutex, MutexGuard};
 
 use client::{FileLock, Held, Remembered};
 use fuse::session::Negotiated;
-use model::Ino;
+use model::{Ino, SessionId};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
-use book::Book;
-use record::Record;
+use self::{book::Book, record::Record};
 
 /// The file's first bytes; the digit is the format's version.
 const MAGIC: [u8; 8] = *b"fbledg1\n";
@@ -37,7 +36,7 @@ const RECORDS_MIN: usize = 1 << 16;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Identity {
     /// What the storage nodes know the mount by.
-    pub session: [u8; 16],
+    pub session: SessionId,
     /// What was agreed with the kernel.
     pub negotiated: Negotiated,
 }
@@ -89,8 +88,9 @@ impl Ledger {
         if header.magic != MAGIC {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "not a ledger of this version"));
         }
-        let Header { session, capabilities, minor, max_write, .. } = header;
-        let identity = Identity { session, negotiated: Negotiated { minor, capabilities, max_write } };
+        let Header { capabilities, minor, max_write, .. } = header;
+        let negotiated = Negotiated { minor, capabilities, max_write };
+        let identity = Identity { session: header.session.into(), negotiated };
         let mut book = Book::default();
         // A rest that is no whole record was being appended when the process died: nobody was told of it.
         records.chunks_exact(size_of::<Record>()).for_each(|record| {
@@ -201,7 +201,7 @@ impl State {
     /// Writes header and book beside the file, then over it.
     fn write_anew(&mut self) -> io::Result<()> {
         let Negotiated { minor, capabilities, max_write } = self.identity.negotiated;
-        let session = self.identity.session;
+        let session = self.identity.session.into();
         let header = Header { magic: MAGIC, session, capabilities, minor, max_write, unused: [0; 24] };
         let records = self.book.records();
         let mut bytes = header.as_bytes().to_vec();
@@ -232,7 +232,7 @@ mod tests {
 
     fn identity() -> Identity {
         Identity {
-            session: [7; 16],
+            session: SessionId([7; 16]),
             negotiated: Negotiated { minor: 45, capabilities: 1 << 39, max_write: 1 << 20 },
         }
     }

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use client::{Attr, Client, Contents as _, DirEntry, Errno, Names as _, RequestId, Result, SetAttr, Usage};
-use model::Ino;
+use model::{Ino, SessionId};
 use wire::data::message::AllocateMode;
 
 use crate::behind::Behind;
@@ -50,7 +50,7 @@ impl Namespace {
     }
 
     /// What the storage nodes know this mount by.
-    pub fn session(&self) -> [u8; 16] {
+    pub fn session(&self) -> SessionId {
         self.client.session()
     }
 

@@ -20,7 +20,7 @@ use anyhow::Context;
 use clap::Parser;
 use client::Client;
 use daemon::error::chain;
-use model::phase::{Direction, StageState};
+use model::{SessionId, phase::Direction, phase::StageState};
 use rustix::net::AddressFamily;
 use serde::de::DeserializeOwned;
 use stage::at::At;
@@ -151,7 +151,7 @@ fn read<T: DeserializeOwned>(path: &Path) -> anyhow::Result<T> {
 /// The fragment that is here, and the nodes of the others, which can help.
 fn remote_nodes(
     target: &NamespaceTarget,
-    session: [u8; 16],
+    session: SessionId,
     here: Option<&str>,
 ) -> (Option<u32>, Vec<RemoteNode>) {
     let (mut own, mut others) = (None, Vec::new());
@@ -169,13 +169,13 @@ fn remote_nodes(
 
 fn remote_node(
     target: &NamespaceTarget,
-    session: [u8; 16],
+    session: SessionId,
     fragment: u32,
     node: &StorageAddress,
 ) -> RemoteNode {
     let (target, address) = (target.clone(), node.clone());
     // Not the client's own: a node ends all connections of a session when one of them was lost.
-    let session = session.map(|byte| !byte);
+    let session = session.second();
     let start = move || {
         let credential = target.credential.clone().ok_or(std::io::ErrorKind::InvalidInput)?;
         let (instance, namespace) = (target.instance.clone(), target.namespace);

@@ -10,6 +10,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use client::{Client, ConnectError, Held, Remembered};
+use model::SessionId;
 use wire::node::{NamespaceTarget, StageSpec};
 
 /// Why a stage has no session.
@@ -40,14 +41,14 @@ pub fn noted(target: &NamespaceTarget, path: &Path) -> Result<Client, SessionErr
         return Ok(go_on(target, session)?);
     }
     let client = Client::connect(target)?;
-    disk::replace(path, &client.session()).map_err(failed("write"))?;
+    disk::replace(path, client.session().as_bytes()).map_err(failed("write"))?;
     Ok(client)
 }
 
 /// What an earlier worker noted; `None`: there was none that had sent anything.
-fn kept(path: &Path) -> io::Result<Option<[u8; 16]>> {
+fn kept(path: &Path) -> io::Result<Option<SessionId>> {
     let Some(bytes) = disk::read(path)? else { return Ok(None) };
-    let session = <[u8; 16]>::try_from(&*bytes);
+    let session = SessionId::try_from(&*bytes);
     session.map(Some).map_err(|_| {
         io::Error::new(io::ErrorKind::InvalidData, format!("it is damaged: {} bytes, not 16", bytes.len()))
     })
@@ -66,10 +67,10 @@ pub(crate) fn of_mover(spec: &StageSpec, name: &str) -> Result<Client, ConnectEr
     let mut session = [0; 16];
     session[..8].copy_from_slice(&half(0));
     session[8..].copy_from_slice(&half(1));
-    go_on(&spec.target, session)
+    go_on(&spec.target, session.into())
 }
 
-fn go_on(target: &NamespaceTarget, session: [u8; 16]) -> Result<Client, ConnectError> {
+fn go_on(target: &NamespaceTarget, session: SessionId) -> Result<Client, ConnectError> {
     // Tells at once whether the buffer is there.
     Client::connect(target)?;
     Client::resume(target, session, Held::default(), Remembered::default())
@@ -85,7 +86,7 @@ mod tests {
         let path = folder.path().join("session");
         assert_eq!(kept(&path).unwrap(), None);
         disk::replace(&path, &[7; 16]).unwrap();
-        assert_eq!(kept(&path).unwrap(), Some([7; 16]));
+        assert_eq!(kept(&path).unwrap(), Some(SessionId([7; 16])));
         std::fs::write(&path, [7; 9]).unwrap();
         kept(&path).unwrap_err();
         // EISDIR

@@ -10,7 +10,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use model::Ino;
+use model::{Ino, SessionId};
 use rustix::io::Errno;
 use wire::data::credential::Identity;
 use wire::data::hello::{self, Claim, HelloError};
@@ -104,7 +104,7 @@ struct Worker {
     fragment: Arc<Fragment>,
     namespace: Namespace,
     namespace_id: u32,
-    session: [u8; 16],
+    session: SessionId,
     identity: Identity,
     /// The connection's, in the fragment.
     number: u64,

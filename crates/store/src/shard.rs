@@ -35,7 +35,7 @@ use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-use model::{Ino, stripe::Layout};
+use model::{Ino, SessionId, stripe::Layout};
 use rustix::io::Errno;
 use wire::data::message::{InodeReply, RenameMode};
 use wire::data::{DirEntry, FileKind, Reply, Request, Time};
@@ -143,17 +143,17 @@ impl Shard {
     }
 
     /// A connection of this session is there.
-    pub fn connected(&self, session: [u8; 16]) {
+    pub fn connected(&self, session: SessionId) {
         self.lock().sessions.connected(session);
     }
 
     /// This session has lost connections, and begins anew.
-    pub fn fenced(&self, session: [u8; 16]) {
+    pub fn fenced(&self, session: SessionId) {
         self.lock().sessions.keep_answers(session);
     }
 
     /// A connection of this session went.
-    pub fn disconnected(&self, session: [u8; 16]) {
+    pub fn disconnected(&self, session: SessionId) {
         // A thread that panicked with the lock has left nothing to keep right.
         if let Ok(mut state) = self.state.lock() {
             state.sessions.disconnected(session, Instant::now());

@@ -4,7 +4,7 @@
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 
-use model::Ino;
+use model::{Ino, SessionId};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use wire::data::connection::encode;
@@ -19,7 +19,7 @@ use wire::data::{
 /// One with a home shard, and of more than one byte.
 const INO: Ino = Ino((1 << 48) + 300);
 const SECOND: Ino = Ino(129);
-const SESSION: [u8; 16] = *b"sixteen bytes!!!";
+const SESSION: SessionId = SessionId(*b"sixteen bytes!!!");
 const FRAGMENT: u32 = 200;
 
 const TIME: Time = Time { seconds: -1, nanos: 5 };
@@ -50,7 +50,7 @@ fn key() -> Key {
 }
 
 fn grant() -> Grant {
-    Grant::give(&key(), Holder { uid: 7, session: &SESSION }, INO, true, false)
+    Grant::give(&key(), Holder { uid: 7, session: SESSION }, INO, true, false)
 }
 
 fn hex(bytes: &[u8]) -> String {
@@ -167,7 +167,7 @@ fn replies_have_the_bytes_that_they_always_had() {
 #[test]
 fn sessions_of_storage_nodes_have_the_bytes_that_they_always_had() {
     let member = Member { role: Role::Mirroring, fragment: FRAGMENT, term: 2 };
-    assert_eq!(hex(&member.session()[..]), "c800000002000000fdfdfdfdfdfdfdfd");
+    assert_eq!(hex(member.session().as_bytes()), "c800000002000000fdfdfdfdfdfdfdfd");
 }
 
 #[test]

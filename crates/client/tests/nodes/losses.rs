@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use client::{Client, Contents, Names, Operations, ROOT, RequestId::New, SetAttr};
-use model::Ino;
+use model::{Ino, SessionId};
 use wire::data::dial::{Via, dial};
 use wire::data::hello::Claim;
 use wire::data::message::UNKNOWN_BYTES;
@@ -114,7 +114,7 @@ fn who_looks_at_many_files_sees_what_a_node_lost_of_them() {
 
 /// Whether the home knows how long this file is, as it tells node `fragment`, which may be lost.
 fn is_settled(cluster: &Cluster, fragment: u32, ino: Ino) -> bool {
-    let claim = Claim { instance: "i1".into(), namespace: 0, fragment: 0, session: [7; 16] };
+    let claim = Claim { instance: "i1".into(), namespace: 0, fragment: 0, session: SessionId([7; 16]) };
     let key = member();
     // It may be just starting.
     let Ok((mut connection, _)) = dial(&cluster.target.nodes[HOME], Via::Tcp, &key, &claim) else {

@@ -10,6 +10,7 @@ use client::{
     Client, Contents, Errno, FileLock, Held, LockKind, Names, Operations, ROOT,
     RequestId::{Given, New},
 };
+use model::SessionId;
 use wire::data::dial::{Via, dial};
 use wire::data::hello::Claim;
 use wire::data::message::RenameMode;
@@ -218,7 +219,7 @@ fn a_fence_ends_what_the_session_has_under_way_and_nobody_elses() {
             assert_eq!(connection.receive::<Reply>().unwrap().message, Reply::Done);
             connection
         };
-        let (mut dead, mut other, mut successor) = (dial([1; 16]), dial([2; 16]), dial([1; 16]));
+        let [mut dead, mut other, mut successor] = [1, 2, 1].map(|n| dial(SessionId([n; 16])));
         let wait = Request::SetLock { ino, owner: 7, lock, wait_ms: 400 };
         for connection in [&mut dead, &mut other] {
             connection.send(2, &wait, &[]).unwrap();
@@ -261,7 +262,7 @@ fn a_client_that_goes_on_for_another_holds_what_that_held() {
 fn two_connections_that_fence_each_other_off_do_not_wait_for_each_other() {
     let cluster = Cluster::start(1, 64 << 20);
     let (key, address) = (member(), &cluster.target.nodes[0]);
-    let claim = Claim { instance: "i1".into(), namespace: 0, fragment: 0, session: [7; 16] };
+    let claim = Claim { instance: "i1".into(), namespace: 0, fragment: 0, session: SessionId([7; 16]) };
     for _ in 0..200 {
         let both = [(); 2].map(|()| dial(address, Via::Tcp, &key, &claim).unwrap().0.into_stream());
         let both = both.map(|stream| {

@@ -1,7 +1,7 @@
 //! Clients that work for users, and what only a credential lets nobody do.
 
 use client::{Client, ConnectError, Contents, Names, RequestId::New};
-use model::Ino;
+use model::{Ino, SessionId};
 use rustix::io::Errno;
 use wire::data::connection::encode;
 use wire::data::credential::{Capability, Credential, Grant, Holder, Identity, User};
@@ -14,7 +14,7 @@ use wire::node::NamespaceTarget;
 use crate::support::{Cluster, KEY, ME, pattern};
 
 const OTHER: u32 = 4711;
-const SESSION: [u8; 16] = [9; 16];
+const SESSION: SessionId = SessionId([9; 16]);
 
 fn key() -> Key {
     Key::from_hex(KEY).unwrap()
@@ -32,7 +32,7 @@ fn target(cluster: &Cluster, credential: Credential) -> NamespaceTarget {
     NamespaceTarget { credential: Some(credential), ..cluster.target.clone() }
 }
 
-fn connect(cluster: &Cluster, fragment: u32, credential: &Credential, session: [u8; 16]) -> Connection {
+fn connect(cluster: &Cluster, fragment: u32, credential: &Credential, session: SessionId) -> Connection {
     let claim = Claim { instance: "i1".into(), namespace: 0, fragment, session };
     dial(&cluster.target.nodes[fragment as usize], Via::Tcp, credential, &claim).unwrap().0
 }
@@ -68,7 +68,7 @@ fn objects_are_refused_to_users_without_a_grant() {
     let read = Request::Read { ino, offset: 0, len: 10 };
     let write = Request::Write { ino, offset: 0 };
     let shown = |grant: Grant, request: &Request| Request::Granted { grant, request: encode(request) };
-    let holder = Holder { uid: OTHER, session: &SESSION };
+    let holder = Holder { uid: OTHER, session: SESSION };
     for fragment in 0..3 {
         let mut connection = connect(&cluster, fragment, &other(), SESSION);
         for request in [&read, &write, &Request::NextData { ino, offset: 0 }] {

@@ -5,6 +5,7 @@
 use std::collections::HashMap;
 use std::sync::{Condvar, Mutex, MutexGuard};
 
+use model::SessionId;
 use wire::data::Stream;
 use wire::data::member::Member;
 
@@ -32,7 +33,7 @@ struct Served {
 }
 
 /// Whose a connection is: a session, in a namespace.
-type Whose = ([u8; 16], u32);
+type Whose = (SessionId, u32);
 
 impl Served {
     fn end(&mut self) {
@@ -52,7 +53,7 @@ impl Served {
 
 impl Connections {
     /// Notes a connection, so that it can be ended with the fragment. Gives its number; `None` once that is closed.
-    pub fn add(&self, stream: Stream, session: [u8; 16], namespace: u32) -> Option<u64> {
+    pub fn add(&self, stream: Stream, session: SessionId, namespace: u32) -> Option<u64> {
         let mut all = self.lock();
         if all.closed {
             return None;

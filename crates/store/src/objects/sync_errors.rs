@@ -11,13 +11,13 @@ use std::collections::HashMap;
 use std::io;
 use std::sync::{Mutex, MutexGuard};
 
-use model::Ino;
+use model::{Ino, SessionId};
 use rustix::io::Errno;
 
 use crate::errno::errno_of;
 
 /// A session of a client.
-type Session = [u8; 16];
+type Session = SessionId;
 
 /// The failures of one namespace's objects.
 #[derive(Debug, Default)]
@@ -107,7 +107,7 @@ mod tests {
     #[test]
     fn each_session_hears_of_each_failure_once() {
         let (errors, full) = (SyncErrors::default(), io::Error::from(io::ErrorKind::StorageFull));
-        let (a, b) = ([1; 16], [2; 16]);
+        let (a, b) = ([1; 16].into(), [2; 16].into());
         assert!(errors.tell(Ino(7), a, 1).is_ok());
         let full =
             full.raw_os_error().map_or_else(|| io::Error::from(Errno::NOSPC), io::Error::from_raw_os_error);
@@ -125,7 +125,7 @@ mod tests {
 
     #[test]
     fn a_sync_that_is_asked_again_is_told_of_the_failure_again() {
-        let (errors, a) = (SyncErrors::default(), [1; 16]);
+        let (errors, a) = (SyncErrors::default(), [1; 16].into());
         errors.failed(Ino(7), &Errno::NOSPC.into());
         assert!(errors.tell(Ino(7), a, 5).is_err());
         assert!(errors.tell(Ino(7), a, 5).is_err(), "the answer was lost with its connection");

@@ -4,7 +4,7 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, Weak};
 
-use model::Ino;
+use model::{Ino, SessionId};
 
 use super::{Object, Objects};
 
@@ -14,7 +14,7 @@ impl Objects {
     /// # Errors
     /// The errno of a sync that failed, to each session once: whoever asks next must hear it, too. The request `id`
     /// that was told is told so again: it is asked again when its answer was lost.
-    pub fn sync(&self, (session, id): ([u8; 16], u64), ino: Ino) -> io::Result<()> {
+    pub fn sync(&self, (session, id): (SessionId, u64), ino: Ino) -> io::Result<()> {
         self.sync_on_both(&[ino], || {
             self.sync_object(ino)?;
             self.syncs.errors().tell(ino, session, id)
@@ -25,11 +25,11 @@ impl Objects {
     ///
     /// # Errors
     /// Something of one of them was lost, now or earlier: [`Objects::sync`] tells of which.
-    pub fn sync_many(&self, session: [u8; 16], inos: &[Ino]) -> io::Result<()> {
+    pub fn sync_many(&self, session: SessionId, inos: &[Ino]) -> io::Result<()> {
         self.sync_on_both(inos, || self.sync_many_here(session, inos))
     }
 
-    fn sync_many_here(&self, session: [u8; 16], inos: &[Ino]) -> io::Result<()> {
+    fn sync_many_here(&self, session: SessionId, inos: &[Ino]) -> io::Result<()> {
         let together = self.sync_whole();
         for ino in inos {
             if !together || self.is_suspect(*ino) {

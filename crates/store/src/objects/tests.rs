@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::time::Duration;
 
-use model::Ino;
+use model::{Ino, SessionId};
 
 use super::*;
 use crate::integrity::other::NotRead;
@@ -83,7 +83,7 @@ fn an_object_that_was_never_written_reads_as_empty() {
     assert_eq!(objects.read(Ino(9), 0, &mut [0; 10]).unwrap(), 0);
     assert_eq!(objects.measure(Ino(9)).unwrap(), None);
     objects.destroy(Ino(9)).unwrap();
-    objects.sync(([1; 16], 1), Ino(9)).unwrap();
+    objects.sync((SessionId([1; 16]), 1), Ino(9)).unwrap();
 }
 
 #[test]

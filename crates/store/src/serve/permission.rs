@@ -71,8 +71,8 @@ impl Worker {
         })
     }
 
-    fn holder(&self, user: &User) -> Holder<'_> {
-        Holder { uid: user.uid, session: &self.session }
+    fn holder(&self, user: &User) -> Holder {
+        Holder { uid: user.uid, session: self.session }
     }
 }
 

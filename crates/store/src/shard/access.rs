@@ -7,7 +7,7 @@
 //!
 //! **Invariant:** what is not listed here is refused.
 
-use model::Ino;
+use model::{Ino, SessionId};
 use rustix::io::Errno;
 use wire::data::credential::User;
 use wire::data::message::RenameMode;
@@ -37,7 +37,7 @@ pub(super) fn check(caller: &Caller<'_>, tree: &Tree, sessions: &Sessions) -> Re
     caller.asked.map_or(Ok(()), |asked| permit(tree, sessions, caller.session, asked))
 }
 
-fn permit(tree: &Tree, sessions: &Sessions, session: [u8; 16], asked: Asked<'_>) -> Result<(), Errno> {
+fn permit(tree: &Tree, sessions: &Sessions, session: SessionId, asked: Asked<'_>) -> Result<(), Errno> {
     if asked.user.uid == 0 || concerns_nobody_else(asked.request) {
         return Ok(());
     }
@@ -89,7 +89,7 @@ fn concerns_nobody_else(request: &Request) -> bool {
 struct Access<'a> {
     tree: &'a Tree,
     sessions: &'a Sessions,
-    session: [u8; 16],
+    session: SessionId,
     user: &'a User,
 }
 

@@ -1,5 +1,6 @@
 //! Who asks the home shard for something.
 
+use model::SessionId;
 use wire::data::Request;
 use wire::data::credential::User;
 
@@ -7,7 +8,7 @@ use wire::data::credential::User;
 #[derive(Clone, Copy, Debug)]
 pub struct Caller<'a> {
     /// The client.
-    pub session: [u8; 16],
+    pub session: SessionId,
     /// The request's id.
     pub id: u64,
     /// Whom it works for, and what it asks; `None`: a client whose kernel, or node, checks by itself.
@@ -16,12 +17,12 @@ pub struct Caller<'a> {
 
 impl<'a> Caller<'a> {
     /// A client that may do everything.
-    pub fn new(session: [u8; 16], id: u64) -> Caller<'a> {
+    pub fn new(session: SessionId, id: u64) -> Caller<'a> {
         Caller { session, id, asked: None }
     }
 
     /// A client that works for a user.
-    pub fn of_user(session: [u8; 16], id: u64, asked: Asked<'a>) -> Caller<'a> {
+    pub fn of_user(session: SessionId, id: u64, asked: Asked<'a>) -> Caller<'a> {
         Caller { session, id, asked: Some(asked) }
     }
 

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use model::Ino;
+use model::{Ino, SessionId};
 use rustix::io::Errno;
 use wire::data::{FileLock, LockKind, Reply};
 
@@ -123,7 +123,7 @@ impl Shard {
     }
 
     /// Nothing is locked by the session any more.
-    fn ended(&self, state: &mut State, session: [u8; 16]) {
+    fn ended(&self, state: &mut State, session: SessionId) {
         state.locks.release_session(session);
         // If the log cannot take it, a restarted shard waits for the session in vain, until the grace period is over.
         let _logged = state.record(None, Record::Ended { session });

@@ -5,13 +5,13 @@
 
 use std::collections::HashMap;
 
-use model::Ino;
+use model::{Ino, SessionId};
 use wire::data::{FileLock, LockKind};
 
 /// Who holds a lock: a client, and one of its open file descriptions or processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Holder {
-    pub session: [u8; 16],
+    pub session: SessionId,
     pub owner: u64,
 }
 
@@ -32,7 +32,7 @@ pub enum Verdict {
 #[derive(Debug, Default)]
 pub struct Locks {
     files: HashMap<Ino, Vec<(Holder, FileLock)>>,
-    counts: HashMap<[u8; 16], usize>,
+    counts: HashMap<SessionId, usize>,
 }
 
 impl Locks {
@@ -75,7 +75,7 @@ impl Locks {
     }
 
     /// Gives up every lock of one session.
-    pub fn release_session(&mut self, session: [u8; 16]) {
+    pub fn release_session(&mut self, session: SessionId) {
         let inodes: Vec<Ino> = self.files.keys().copied().collect();
         for ino in inodes {
             self.remove(ino, |(other, _)| other.session == session);
@@ -94,7 +94,7 @@ impl Locks {
         gone
     }
 
-    fn count(&mut self, session: [u8; 16], count: usize) {
+    fn count(&mut self, session: SessionId, count: usize) {
         if count == 0 {
             self.counts.remove(&session);
         } else {
@@ -120,7 +120,7 @@ mod tests {
     }
 
     fn holder(owner: u64) -> Holder {
-        Holder { session: [u8::try_from(owner % 2).unwrap(); 16], owner }
+        Holder { session: SessionId([u8::try_from(owner % 2).unwrap(); 16]), owner }
     }
 
     proptest! {

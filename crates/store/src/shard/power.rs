@@ -5,7 +5,7 @@ pub mod disk;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use model::Ino;
+use model::{Ino, SessionId};
 use wire::data::{Creator, ROOT};
 
 use super::fixture::Parts;
@@ -36,7 +36,7 @@ fn create(shard: &Shard, id: u64, told: &Mutex<Told>) -> bool {
     let name = format!("file-{id}");
     let creator = Creator { uid: 7, gid: 8, umask: 0 };
     let request = Request::Create { parent: ROOT, name: name.clone().into(), mode: 0o600, creator };
-    match shard.handle(Caller::new([3; 16], id), request) {
+    match shard.handle(Caller::new(SessionId([3; 16]), id), request) {
         Reply::Made { inode, .. } | Reply::Inode(inode) => {
             let mut told = told.lock().unwrap();
             assert!(told.numbers.insert(inode.attr.ino), "{name} has the number of another file");
@@ -50,7 +50,7 @@ fn create(shard: &Shard, id: u64, told: &Mutex<Told>) -> bool {
 
 fn fsync(shard: &Shard, told: &Mutex<Told>) {
     let before: Vec<String> = told.lock().unwrap().made.keys().cloned().collect();
-    if shard.handle(Caller::new([3; 16], 0), Request::SyncMetadata) == Reply::Done {
+    if shard.handle(Caller::new(SessionId([3; 16]), 0), Request::SyncMetadata) == Reply::Done {
         told.lock().unwrap().synced.extend(before);
     }
 }

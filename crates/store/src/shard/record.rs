@@ -3,7 +3,7 @@
 //! A record says what happened with everything that was decided at the time (numbers, times), so that applying the same
 //! records in the same order always gives the same tree. Variants are only ever added at the end.
 
-use model::Ino;
+use model::{Ino, SessionId};
 use serde::{Deserialize, Serialize};
 use wire::data::{FileKind, Time};
 
@@ -41,9 +41,9 @@ pub enum Record {
     /// Snapshot: the entry's origin was answered, with this inode if there was one.
     Answered { ino: Option<Ino> },
     /// A session is about to hold something: files that are open, locks. After a restart it is waited for.
-    Began { session: [u8; 16] },
+    Began { session: SessionId },
     /// It holds nothing any more and does not come back.
-    Ended { session: [u8; 16] },
+    Ended { session: SessionId },
     /// An append got the place from `offset` to `end`; an `end` of 0: nobody appends any more.
     Reserved { ino: Ino, offset: u64, end: u64 },
     /// Snapshot: the entry's origin was answered, with this place in a file.
@@ -189,7 +189,7 @@ pub struct AttrChange {
 /// Which request of which client a record answers, so that the request, sent again after a crash, is not done twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Origin {
-    pub session: [u8; 16],
+    pub session: SessionId,
     pub id: u64,
 }
 

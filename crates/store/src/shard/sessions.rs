@@ -10,7 +10,7 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::time::{Duration, Instant};
 
 use foldhash::fast::RandomState;
-use model::Ino;
+use model::{Ino, SessionId};
 use wire::data::Time;
 
 /// How many answered requests are remembered for each session: many more than a client can have in flight, as one of
@@ -38,10 +38,10 @@ pub enum Outcome {
 /// Every session of one namespace.
 #[derive(Debug, Default)]
 pub struct Sessions {
-    sessions: HashMap<[u8; 16], Session>,
+    sessions: HashMap<SessionId, Session>,
     files: HashMap<Ino, OpenFile, RandomState>,
     /// Those that held something before the shard was restarted, and have not said yet what.
-    awaited: HashSet<[u8; 16]>,
+    awaited: HashSet<SessionId>,
 }
 
 #[derive(Debug, Default)]
@@ -97,14 +97,14 @@ pub enum Closed {
 
 impl Sessions {
     /// A connection of this session is there.
-    pub fn connected(&mut self, session: [u8; 16]) {
+    pub fn connected(&mut self, session: SessionId) {
         let session = self.sessions.entry(session).or_default();
         session.connections += 1;
         session.lost = None;
     }
 
     /// One went.
-    pub fn disconnected(&mut self, session: [u8; 16], now: Instant) {
+    pub fn disconnected(&mut self, session: SessionId, now: Instant) {
         if let Some(session) = self.sessions.get_mut(&session) {
             session.connections -= 1;
             if session.connections == 0 {
@@ -114,7 +114,7 @@ impl Sessions {
     }
 
     /// Remembers how a request ended.
-    pub fn answer(&mut self, session: [u8; 16], id: u64, outcome: Outcome) {
+    pub fn answer(&mut self, session: SessionId, id: u64, outcome: Outcome) {
         let session = self.sessions.entry(session).or_default();
         session.answers.insert(id, outcome);
         session.order.push_back(id);
@@ -126,13 +126,13 @@ impl Sessions {
     }
 
     /// The same for a request that did no more than open or close handles.
-    pub fn answer_handles(&mut self, session: [u8; 16], id: u64, outcome: Outcome) {
+    pub fn answer_handles(&mut self, session: SessionId, id: u64, outcome: Outcome) {
         self.answer(session, id, outcome);
         self.sessions.entry(session).or_default().handles.insert(id);
     }
 
     /// The same for a request that the log has: with the shard's former life all connections were lost.
-    pub fn recover_answer(&mut self, session: [u8; 16], id: u64, outcome: Outcome) {
+    pub fn recover_answer(&mut self, session: SessionId, id: u64, outcome: Outcome) {
         let session = self.sessions.entry(session).or_default();
         session.answers.insert(id, outcome);
         session.kept.push_back(id);
@@ -140,19 +140,19 @@ impl Sessions {
     }
 
     /// The session has lost connections, and may ask again for whatever was answered so far.
-    pub fn keep_answers(&mut self, session: [u8; 16]) {
+    pub fn keep_answers(&mut self, session: SessionId) {
         let Some(session) = self.sessions.get_mut(&session) else { return };
         session.kept.append(&mut session.order);
         session.bound_kept();
     }
 
     /// How a request ended, if it was done already.
-    pub fn answered(&self, session: [u8; 16], id: u64) -> Option<Outcome> {
+    pub fn answered(&self, session: SessionId, id: u64) -> Option<Outcome> {
         self.sessions.get(&session)?.answers.get(&id).copied()
     }
 
     /// Every answer that is remembered, those of each session in order.
-    pub fn answers(&self) -> impl Iterator<Item = ([u8; 16], u64, Outcome)> {
+    pub fn answers(&self) -> impl Iterator<Item = (SessionId, u64, Outcome)> {
         self.sessions.iter().flat_map(|(&id, session)| {
             let requests = session.kept.iter().chain(&session.order);
             requests.filter_map(move |request| Some((id, *request, *session.answers.get(request)?)))
@@ -160,22 +160,22 @@ impl Sessions {
     }
 
     /// Whether the log says that the session may hold something.
-    pub fn is_noted(&self, session: [u8; 16]) -> bool {
+    pub fn is_noted(&self, session: SessionId) -> bool {
         self.sessions.get(&session).is_some_and(|session| session.noted)
     }
 
     /// The log says so now.
-    pub fn note(&mut self, session: [u8; 16]) {
+    pub fn note(&mut self, session: SessionId) {
         self.sessions.entry(session).or_default().noted = true;
     }
 
     /// Every session that the log must name.
-    pub fn noted(&self) -> impl Iterator<Item = [u8; 16]> {
+    pub fn noted(&self) -> impl Iterator<Item = SessionId> {
         self.sessions.iter().filter(|(_, session)| session.noted).map(|(&id, _)| id)
     }
 
     /// The log says that the session ended.
-    pub fn forget(&mut self, session: [u8; 16]) {
+    pub fn forget(&mut self, session: SessionId) {
         self.sessions.remove(&session);
     }
 
@@ -185,23 +185,23 @@ impl Sessions {
     }
 
     /// The session has said what it holds.
-    pub fn came_back(&mut self, session: [u8; 16]) {
+    pub fn came_back(&mut self, session: SessionId) {
         self.awaited.remove(&session);
     }
 
     /// Whether the session may open one more file.
-    pub fn has_room(&self, session: [u8; 16]) -> bool {
+    pub fn has_room(&self, session: SessionId) -> bool {
         self.sessions.get(&session).is_none_or(|session| session.opens.len() < OPEN_FILES_MAX)
     }
 
     /// Notes the handle that the request `id` opened; asked again, once.
-    pub fn open_by(&mut self, session: [u8; 16], id: u64, ino: Ino, write: bool) {
+    pub fn open_by(&mut self, session: SessionId, id: u64, ino: Ino, write: bool) {
         if self.sessions.entry(session).or_default().counted.insert(id) {
             self.open(session, ino, write);
         }
     }
 
-    fn open(&mut self, session: [u8; 16], ino: Ino, write: bool) {
+    fn open(&mut self, session: SessionId, ino: Ino, write: bool) {
         let handles = self.sessions.entry(session).or_default().opens.entry(ino).or_default();
         let file = self.files.entry(ino).or_default();
         let (mine, all) =
@@ -234,7 +234,7 @@ impl Sessions {
 
     /// After connections were lost, by a successor, or after a restart of the shard: notes all of a session's handles.
     /// Said twice, it counts once. Returns the files that it had open here.
-    pub fn reclaim(&mut self, session: [u8; 16], opens: &[(Ino, u32, u32)]) -> Vec<Ino> {
+    pub fn reclaim(&mut self, session: SessionId, opens: &[(Ino, u32, u32)]) -> Vec<Ino> {
         if let Some(session) = self.sessions.get_mut(&session) {
             // What was answered and not heard is not among `opens`, and what is asked again is done again.
             session.counted.clear();
@@ -258,7 +258,7 @@ impl Sessions {
     /// Notes that a handle is gone. `written`: what its holder wrote; `Err`: a report that does not fit any more.
     pub fn close(
         &mut self,
-        session: [u8; 16],
+        session: SessionId,
         ino: Ino,
         write: bool,
         written: Result<Option<Report>, ()>,
@@ -283,7 +283,7 @@ impl Sessions {
     }
 
     /// The session says that it ends. Returns the files that it had open.
-    pub fn goodbye(&mut self, session: [u8; 16]) -> Vec<Ino> {
+    pub fn goodbye(&mut self, session: SessionId) -> Vec<Ino> {
         let closed = self.close_all(session);
         if let Some(session) = self.sessions.get_mut(&session) {
             let (connections, lost) = (session.connections, session.lost);
@@ -295,9 +295,9 @@ impl Sessions {
 
     /// Ends the sessions that have had no connection for longer than `grace`. Returns each with the files that it had
     /// open.
-    pub fn expire(&mut self, now: Instant, grace: Duration) -> Vec<([u8; 16], Vec<Ino>)> {
+    pub fn expire(&mut self, now: Instant, grace: Duration) -> Vec<(SessionId, Vec<Ino>)> {
         let is_over = |s: &Session| s.lost.is_some_and(|lost| now.duration_since(lost) > grace);
-        let over: Vec<[u8; 16]> =
+        let over: Vec<SessionId> =
             self.sessions.iter().filter(|(_, s)| is_over(s)).map(|(&id, _)| id).collect();
         over.into_iter()
             .map(|id| {
@@ -317,7 +317,7 @@ impl Sessions {
         self.awaited = self.noted().collect();
     }
 
-    fn close_all(&mut self, session: [u8; 16]) -> Vec<Ino> {
+    fn close_all(&mut self, session: SessionId) -> Vec<Ino> {
         let opens = self.sessions.get_mut(&session).map(|s| std::mem::take(&mut s.opens)).unwrap_or_default();
         opens
             .into_iter()
@@ -373,8 +373,8 @@ impl Session {
 mod tests {
     use super::*;
 
-    const A: [u8; 16] = [1; 16];
-    const B: [u8; 16] = [2; 16];
+    const A: SessionId = SessionId([1; 16]);
+    const B: SessionId = SessionId([2; 16]);
 
     fn written(end: u64) -> Result<Option<Report>, ()> {
         Ok(Some(Report { end, mtime: Some(Time { seconds: 5, nanos: 0 }) }))

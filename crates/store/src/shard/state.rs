@@ -10,7 +10,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Instant;
 
-use model::Ino;
+use model::{Ino, SessionId};
 use rustix::io::Errno;
 use wire::data::ROOT;
 use wire::node::NamespaceSpec;
@@ -148,7 +148,7 @@ impl State {
     }
 
     /// Before a session holds anything: after a restart the shard waits for it.
-    pub fn hold(&mut self, session: [u8; 16]) -> Result<(), Errno> {
+    pub fn hold(&mut self, session: SessionId) -> Result<(), Errno> {
         if !self.sessions.is_noted(session) {
             self.record(None, Record::Began { session })?;
             self.sessions.note(session);

@@ -13,7 +13,7 @@ use super::fixture::{OWNER, Parts};
 use super::*;
 
 const ME: Creator = Creator { uid: OWNER.uid, gid: OWNER.gid, umask: 0 };
-const SESSION: [u8; 16] = [3; 16];
+const SESSION: SessionId = SessionId([3; 16]);
 
 struct Home {
     folder: tempfile::TempDir,
@@ -221,7 +221,7 @@ fn what_is_held_over_a_restart_is_nobody_elses_until_the_holder_has_spoken() {
     let create = Request::Create { parent: ROOT, name: b"f".to_vec(), mode: 0o600, creator: ME };
     let ino = inode(home.ask(create)).unwrap();
     assert_eq!(home.ask(lock(ino, Exclusive)), Reply::Done);
-    let other = |id| Caller::new([4; 16], id);
+    let other = |id| Caller::new(SessionId([4; 16]), id);
     let again = Home::open(home.folder.path());
     assert_eq!(again.handle(other(1), lock(ino, Exclusive)), FAILED(Errno::INPROGRESS));
     let Request::SetLock { lock: held, .. } = lock(ino, Exclusive) else { panic!("made above") };
@@ -240,7 +240,7 @@ fn what_is_held_over_a_restart_is_nobody_elses_until_the_holder_has_spoken() {
     assert_eq!(again.lock().tree.orphans().count(), 0);
     // Who said goodbye is not waited for.
     let third = Home::open(home.folder.path());
-    let caller = Caller::new([5; 16], 1);
+    let caller = Caller::new(SessionId([5; 16]), 1);
     let make = Request::Create { parent: ROOT, name: b"g".to_vec(), mode: 0o600, creator: ME };
     let ino = inode(third.handle(caller, make)).unwrap();
     assert_eq!(third.handle(Caller { id: 2, ..caller }, lock(ino, Exclusive)), Reply::Done);
@@ -266,7 +266,7 @@ fn a_place_that_an_append_was_given_is_not_given_again_after_a_restart() {
 #[test]
 fn a_close_after_a_restart_gives_no_place_away_that_another_client_is_writing_to() {
     let home = Home::new();
-    let other = [7; 16];
+    let other = SessionId([7; 16]);
     let open = |session, id, ino| {
         home.shard.handle(Caller::new(session, id), Request::Open { ino, write: true });
     };

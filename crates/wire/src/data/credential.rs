@@ -14,7 +14,7 @@
 //! **Invariant:** nothing that is sent lets its reader make a credential or grant for anybody else, or for more.
 
 use hmac::Mac;
-use model::Ino;
+use model::{Ino, SessionId};
 use serde::{Deserialize, Serialize};
 
 use super::connection::encode;
@@ -138,20 +138,20 @@ pub struct Grant {
 
 /// Whom a grant is for: nobody else has a use for it.
 #[derive(Clone, Copy, Debug)]
-pub struct Holder<'a> {
+pub struct Holder {
     /// The user.
     pub uid: u32,
     /// The client's session.
-    pub session: &'a [u8; 16],
+    pub session: SessionId,
 }
 
 impl Grant {
     /// A grant for the objects of an inode.
-    pub fn give(key: &Key, holder: Holder<'_>, ino: Ino, read: bool, write: bool) -> Grant {
+    pub fn give(key: &Key, holder: Holder, ino: Ino, read: bool, write: bool) -> Grant {
         let mut mac = key.hmac();
         mac.update(b"forebay grant");
         mac.update(&holder.uid.to_le_bytes());
-        mac.update(holder.session);
+        mac.update(holder.session.as_bytes());
         mac.update(&ino.to_le_bytes());
         mac.update(&[u8::from(read), u8::from(write)]);
         let whole = mac.finalize().into_bytes();
@@ -159,7 +159,7 @@ impl Grant {
     }
 
     /// Whether it is one that [`Grant::give`] made.
-    pub fn is_for(&self, key: &Key, holder: Holder<'_>, ino: Ino) -> bool {
+    pub fn is_for(&self, key: &Key, holder: Holder, ino: Ino) -> bool {
         let given = Grant::give(key, holder, ino, self.read, self.write);
         // All bytes are compared, whichever differs: how long it takes tells nothing of the proof.
         given.proof.iter().zip(self.proof).fold(0, |differ, (a, b)| differ | (a ^ b)) == 0
@@ -192,13 +192,13 @@ mod tests {
 
     #[test]
     fn a_grant_is_for_one_session_of_one_user_one_inode_and_these_rights() {
-        let (session, other) = ([3; 16], [4; 16]);
-        let holder = Holder { uid: 7, session: &session };
+        let (session, other) = (SessionId([3; 16]), SessionId([4; 16]));
+        let holder = Holder { uid: 7, session };
         let grant = Grant::give(&key(1), holder, Ino(9), true, false);
         assert!(grant.is_for(&key(1), holder, Ino(9)));
         assert!(!grant.is_for(&key(2), holder, Ino(9)));
         assert!(!grant.is_for(&key(1), Holder { uid: 8, ..holder }, Ino(9)));
-        assert!(!grant.is_for(&key(1), Holder { session: &other, ..holder }, Ino(9)));
+        assert!(!grant.is_for(&key(1), Holder { session: other, ..holder }, Ino(9)));
         assert!(!grant.is_for(&key(1), holder, Ino(10)));
         assert!(!Grant { write: true, ..grant }.is_for(&key(1), holder, Ino(9)));
     }

@@ -19,6 +19,7 @@ use std::io::{self, Read, Write};
 use std::time::SystemTime;
 
 use hmac::{Hmac, Mac};
+use model::SessionId;
 use sha2::Sha256;
 
 use super::credential::{CAPABILITY_BYTES_MAX, Capability, Credential, Identity, secret_of};
@@ -55,7 +56,7 @@ impl Nonces {
         mac.update(who);
         mac.update(&self.server);
         mac.update(&self.client);
-        mac.update(&claim.session);
+        mac.update(claim.session.as_bytes());
         mac
     }
 }
@@ -70,7 +71,7 @@ pub struct Claim {
     /// The fragment of it that this node should have.
     pub fragment: u32,
     /// The client's session: the same on all its connections, drawn at random when it starts.
-    pub session: [u8; 16],
+    pub session: SessionId,
 }
 
 /// Why a server turns a client away.
@@ -193,7 +194,7 @@ fn encode_claim(claim: &Claim, nonce: &[u8; 32], capability: &[u8], proof: &[u8]
     bytes.extend_from_slice(instance);
     bytes.extend_from_slice(&claim.namespace.to_le_bytes());
     bytes.extend_from_slice(&claim.fragment.to_le_bytes());
-    bytes.extend_from_slice(&claim.session);
+    bytes.extend_from_slice(claim.session.as_bytes());
     bytes.extend_from_slice(nonce);
     let length = u16::try_from(capability.len()).expect("a capability is shorter than CAPABILITY_BYTES_MAX");
     bytes.extend_from_slice(&length.to_le_bytes());
@@ -286,12 +287,8 @@ fn read_claim(stream: &mut impl Read, server: [u8; 32]) -> Result<Result<Claimed
     stream.read_exact(&mut proof)?;
     let number = |at: usize| u32::from_le_bytes(rest[at..at + 4].try_into().expect("4 bytes"));
     let Ok(instance) = String::from_utf8(instance) else { return Ok(Err(Refusal::NoSuchFragment)) };
-    let claim = Claim {
-        instance,
-        namespace: number(0),
-        fragment: number(4),
-        session: rest[8..24].try_into().expect("16 bytes"),
-    };
+    let session = SessionId::try_from(&rest[8..24]).expect("16 bytes");
+    let claim = Claim { instance, namespace: number(0), fragment: number(4), session };
     let nonces = Nonces { server, client: rest[24..56].try_into().expect("32 bytes") };
     Ok(Ok(Claimed { claim, nonces, capability, proof }))
 }

@@ -7,6 +7,8 @@
 //!
 //! **Invariant:** who takes a fragment's place speaks in a higher term than whoever had it before.
 
+use model::SessionId;
+
 /// What a fragment's connection to another is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
@@ -37,16 +39,16 @@ const ROLES: [(Role, u8); 4] =
 
 impl Member {
     /// Its session: the same in each of its node's lives.
-    pub fn session(self) -> [u8; 16] {
+    pub fn session(self) -> SessionId {
         let (_, byte) = ROLES.into_iter().find(|(role, _)| *role == self.role).expect("all roles are listed");
         let mut session = [byte; 16];
         session[..4].copy_from_slice(&self.fragment.to_le_bytes());
         session[4..8].copy_from_slice(&self.term.to_le_bytes());
-        session
+        SessionId(session)
     }
 
     /// Whose session it is; `None`: a client's.
-    pub fn of(session: [u8; 16]) -> Option<Member> {
+    pub fn of(SessionId(session): SessionId) -> Option<Member> {
         let number = |at: usize| u32::from_le_bytes(session[at..at + 4].try_into().expect("4 bytes"));
         let (role, _) = ROLES.into_iter().find(|(_, byte)| session[8..] == [*byte; 8])?;
         Some(Member { role, fragment: number(0), term: number(4) })
@@ -70,6 +72,6 @@ mod tests {
             assert!(member.follows(Member { term: 1, ..member }) && !member.follows(member));
             assert!(!member.follows(Member { fragment: 6, term: 1, ..member }));
         }
-        assert_eq!(Member::of([3; 16]), None);
+        assert_eq!(Member::of(SessionId([3; 16])), None);
     }
 }

@@ -103,6 +103,8 @@ fn parse(line: &str) -> Option<(&str, u32, StorageAddress)> {
 
 #[cfg(test)]
 mod tests {
+    use model::SessionId;
+
     use super::*;
 
     #[test]
@@ -121,7 +123,7 @@ mod tests {
             instance: instance.into(),
             namespace: 0,
             fragment,
-            session: [0; 16],
+            session: SessionId([0; 16]),
         };
         assert_eq!(address_of(&claim("i1", 1)), Some(address("c")));
         assert_eq!(address_of(&claim("i2", 1)), Some(address("b")));

@@ -1,5 +1,6 @@
 //! What records look like as bytes: a log of any release says the same to every later one.
 
+use model::SessionId;
 use wire::data::ROOT;
 
 use super::*;
@@ -7,7 +8,7 @@ use super::*;
 /// One with a home shard, and of more than one byte.
 const INO: Ino = Ino((1 << 48) + 300);
 const SECOND: Ino = Ino(129);
-const SESSION: [u8; 16] = *b"sixteen bytes!!!";
+const SESSION: SessionId = SessionId(*b"sixteen bytes!!!");
 
 const TIME: Time = Time { seconds: -1, nanos: 5 };
 

@@ -4,6 +4,7 @@ use std::net::TcpListener;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 
+use model::SessionId;
 use model::stripe::Layout;
 use wire::control::{Owner, VolumeKind};
 use wire::data::{Creator, ROOT, Reply, Request};
@@ -44,7 +45,7 @@ fn shard(server: &Server) -> Arc<Shard> {
 fn create(shard: &Shard, n: u64) {
     let request =
         Request::Create { parent: ROOT, name: format!("{n}").into(), mode: 0o600, creator: CREATOR };
-    let reply = shard.handle(Caller::new([3; 16], n), request);
+    let reply = shard.handle(Caller::new(SessionId([3; 16]), n), request);
     assert!(matches!(reply, Reply::Made { .. }), "{reply:?}");
 }
 

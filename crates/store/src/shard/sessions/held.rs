@@ -1,6 +1,6 @@
 //! Who has which file open.
 
-use model::Ino;
+use model::{Ino, SessionId};
 
 use super::Sessions;
 
@@ -16,16 +16,16 @@ impl Sessions {
     }
 
     /// Whether this session has it open.
-    pub fn holds(&self, session: [u8; 16], ino: Ino) -> bool {
+    pub fn holds(&self, session: SessionId, ino: Ino) -> bool {
         self.handles(session, ino).is_some()
     }
 
     /// Whether this session has it open for writing.
-    pub fn writes(&self, session: [u8; 16], ino: Ino) -> bool {
+    pub fn writes(&self, session: SessionId, ino: Ino) -> bool {
         self.handles(session, ino).is_some_and(|(_, writers)| writers > 0)
     }
 
-    fn handles(&self, session: [u8; 16], ino: Ino) -> Option<(u32, u32)> {
+    fn handles(&self, session: SessionId, ino: Ino) -> Option<(u32, u32)> {
         self.sessions.get(&session)?.opens.get(&ino).copied()
     }
 }

@@ -3,15 +3,15 @@
 //!
 //! **Invariant:** every test asks as a client does whose connection broke before the answer.
 
-use model::Ino;
+use model::{Ino, SessionId};
 use wire::data::message::{NO_EPOCH, Written};
 
 use super::super::power::disk::{Disk, SimFolder, Trouble};
 use super::*;
 
-const OTHER: [u8; 16] = [9; 16];
+const OTHER: SessionId = SessionId([9; 16]);
 
-fn by(session: [u8; 16], id: u64) -> Caller<'static> {
+fn by(session: SessionId, id: u64) -> Caller<'static> {
     Caller::new(session, id)
 }
 

@@ -4,14 +4,14 @@ use std::net::TcpListener;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use model::Ino;
+use model::{Ino, SessionId};
 use wire::data::hello::{Key, Refusal, welcome};
 use wire::data::{Connection, FileLock, LockKind, Stream};
 use wire::node::StorageAddress;
 
 use super::*;
 
-const DEAD: [u8; 16] = [4; 16];
+const DEAD: SessionId = SessionId([4; 16]);
 
 /// The node of a fragment that notes the objects that it was to remove.
 #[derive(Clone)]

@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::os::unix::fs::{PermissionsExt, chown, symlink};
 use std::path::PathBuf;
 
-use model::Ino;
+use model::{Ino, SessionId};
 use wire::data::credential::User;
 
 use super::super::caller::Asked;
@@ -24,7 +24,7 @@ impl Home {
         self.next_id += 1;
         let (user, asked) = (user(), request.clone());
         let asked = Asked { user: &user, request: &asked };
-        self.shard.handle(Caller::of_user([7; 16], self.next_id, asked), request)
+        self.shard.handle(Caller::of_user(SessionId([7; 16]), self.next_id, asked), request)
     }
 
     fn make(&mut self, parent: Ino, name: &str, kind: FileKind, (uid, gid, mode): (u32, u32, u32)) -> Ino {
