@@ -13,9 +13,9 @@ pub fn log() -> (Vec<u8>, Vec<String>) {
     let (mut bytes, mut written) = (format::head(7), Vec::new());
     for number in 0..24 {
         let record = match number % 3 {
-            0 => Record::Numbered { until: number },
-            1 => Record::Opened { ino: number },
-            _ => Record::Cut { inos: (0..number).collect(), overflown: false },
+            0 => Record::Numbered { until: number.into() },
+            1 => Record::Opened { ino: number.into() },
+            _ => Record::Cut { inos: (0..number).map(model::Ino).collect(), overflown: false },
         };
         let entry = Entry { origin: None, record };
         format::encode(&mut bytes, &entry, 7 + number).expect("short entries");
