@@ -26,7 +26,10 @@ const TOGETHER: &[Test] = &[
 ];
 
 /// One by one: they kill.
-const ALONE: &[Test] = &[("who_takes_the_port_of_a_storage_node_is_not_believed", impostors::data_port)];
+const ALONE: &[Test] = &[
+    ("who_takes_the_port_of_a_storage_node_is_not_believed", impostors::data_port),
+    ("who_takes_the_port_of_a_node_s_api_is_not_believed", impostors::api_port),
+];
 
 fn main() {
     let runner = Runner::start(Site::up);

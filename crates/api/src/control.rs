@@ -12,6 +12,7 @@ use crate::call::CallError;
 use crate::endpoint::{CONNECT_WITHIN, CONTROL, Endpoint};
 use crate::http::{Reply, Request};
 use crate::munge::Munge;
+use crate::proof::Challenge;
 
 /// How often a service that is being started again is tried.
 const RETRY_PERIOD: Duration = Duration::from_millis(100);
@@ -108,10 +109,15 @@ impl Control {
                 *asked += 1;
                 request.exchange(&mut stream).map_err(unreachable)
             }
-            Endpoint::Tcp(address) => {
-                let proven = request.clone().prove(&Munge::load(None)?, CONTROL)?;
+            Endpoint::Tcp { address, user } => {
+                let munge = Munge::load(None)?;
                 let mut stream = connect(address).map_err(unreachable)?;
                 stream.set_read_timeout(self.reply).map_err(unreachable)?;
+                let challenge = Challenge::new(CONTROL).map_err(unreachable)?;
+                let reply = challenge.request().exchange(&mut stream).map_err(unreachable)?;
+                let is_proven = challenge.check(&reply, &munge, *user);
+                is_proven.map_err(|error| unreachable(io::Error::other(error)))?;
+                let proven = request.clone().prove(&munge, CONTROL)?;
                 *asked += 1;
                 proven.exchange(&mut stream).map_err(unreachable)
             }

@@ -4,6 +4,8 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use crate::proof::ServiceUser;
+
 /// Where it listens unless somebody says otherwise: what `packaging/control.toml` gives.
 pub const SOCKET_DEFAULT: &str = "/run/forebay/control.sock";
 
@@ -46,8 +48,13 @@ pub fn check_socket_path(path: &Path) -> Result<(), SocketPathTooLong> {
 pub enum Endpoint {
     /// A unix socket on this machine.
     Unix(PathBuf),
-    /// `HOST:PORT`; callers prove with MUNGE who they are.
-    Tcp(String),
+    /// Callers and service prove with MUNGE who they are.
+    Tcp {
+        /// `HOST:PORT`.
+        address: String,
+        /// Who may answer there.
+        user: ServiceUser,
+    },
 }
 
 impl Endpoint {
@@ -82,9 +89,14 @@ impl Endpoint {
         Endpoint::parse(chosen.as_deref().unwrap_or(SOCKET_DEFAULT))
     }
 
-    /// What has a slash is a socket's path.
+    /// What has a slash is a socket's path; else `HOST:PORT`, and after a space the numeric id of the user that the
+    /// service runs as, where that is not root. What is no number is no user's.
     pub fn parse(text: &str) -> Endpoint {
-        if text.contains('/') { Endpoint::Unix(text.into()) } else { Endpoint::Tcp(text.into()) }
+        if text.contains('/') {
+            return Endpoint::Unix(text.into());
+        }
+        let (address, uid) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
+        Endpoint::Tcp { address: address.to_owned(), user: ServiceUser(uid.trim().parse().ok()) }
     }
 }
 
@@ -97,7 +109,7 @@ impl fmt::Display for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Endpoint::Unix(path) => path.display().fmt(f),
-            Endpoint::Tcp(address) => address.fmt(f),
+            Endpoint::Tcp { address, .. } => address.fmt(f),
         }
     }
 }
@@ -109,8 +121,9 @@ mod tests {
     #[test]
     fn the_variable_wins_over_the_file_and_the_file_over_the_default() {
         let some = |text: &str| Some(text.to_owned());
-        assert_eq!(Endpoint::choose(some("head:7400"), some("/x")), Endpoint::Tcp("head:7400".into()));
-        assert_eq!(Endpoint::choose(None, some("head:7400\n")), Endpoint::Tcp("head:7400".into()));
+        let head = |uid| Endpoint::Tcp { address: "head:7400".to_owned(), user: ServiceUser(uid) };
+        assert_eq!(Endpoint::choose(some("head:7400"), some("/x")), head(None));
+        assert_eq!(Endpoint::choose(None, some("head:7400 812\n")), head(Some(812)));
         assert_eq!(Endpoint::choose(some(""), None), Endpoint::Unix(SOCKET_DEFAULT.into()));
     }
 }

@@ -1,5 +1,5 @@
-//! HTTP/1.1 as our services are asked: one request with a JSON body on one connection, then its reply. Nothing to pool,
-//! nothing that a restart of the service could break. Requests are made and replies read here; what carries the bytes
+//! HTTP/1.1 as our services are asked: one request with a JSON body on one connection, then its reply; over the network
+//! after the service's proof ([`crate::proof`]). Nothing to pool, nothing that a restart of the service could break. Requests are made and replies read here; what carries the bytes
 //! is the caller's.
 //!
 //! **Invariant:** a reply that is cut off is no reply: its length is promised in its head.
@@ -31,12 +31,19 @@ pub struct Request {
     path: String,
     credential: Option<String>,
     body: Vec<u8>,
+    is_last: bool,
 }
 
 impl Request {
     /// A request without a body. The path, with its query, is escaped already.
     pub fn new(method: &'static str, path: &str) -> Request {
-        Request { method, path: path.to_owned(), credential: None, body: Vec::new() }
+        Request { method, path: path.to_owned(), credential: None, body: Vec::new(), is_last: true }
+    }
+
+    /// The same where the connection is to be used for another one.
+    #[must_use]
+    pub(crate) fn before_another(self) -> Request {
+        Request { is_last: false, ..self }
     }
 
     /// A request with a JSON body.
@@ -67,10 +74,11 @@ impl Request {
     pub fn encode(&self) -> Vec<u8> {
         let proof = self.credential.as_ref().map(|text| format!("Authorization: {SCHEME}{text}\r\n"));
         let head = format!(
-            "{} {} HTTP/1.1\r\nHost: forebay\r\nConnection: close\r\nContent-Type: application/json\r\n\
+            "{} {} HTTP/1.1\r\nHost: forebay\r\nConnection: {}\r\nContent-Type: application/json\r\n\
              Content-Length: {}\r\n{}\r\n",
             self.method,
             self.path,
+            if self.is_last { "close" } else { "keep-alive" },
             self.body.len(),
             proof.unwrap_or_default()
         );

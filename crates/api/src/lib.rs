@@ -12,5 +12,6 @@ pub mod endpoint;
 pub mod http;
 pub mod mounted;
 pub mod munge;
+pub mod proof;
 
 pub use call::CallError;

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use api::munge::Munge;
+use api::proof::ServiceUser;
 use daemon::client::Client;
 use daemon::error::site;
 use tokio::sync::{Notify, watch};
@@ -152,7 +153,7 @@ impl ClusterNodes {
             let message = format!("node {} is at {}, and this service has no MUNGE", node.name, node.address);
             site(ErrorCode::NoMunge, message, "install libmunge2 and run munged, then restart control")
         })?;
-        Ok(Client::over_tcp(&node.address, &node.name, munge))
+        Ok(Client::over_tcp(&node.address, &node.name, munge, ServiceUser::default()))
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Watched>> {

@@ -8,6 +8,7 @@ use api::CallError;
 use api::endpoint::{CONNECT_WITHIN, Endpoint};
 use api::http::{Incoming, Reply, Request};
 use api::munge::Munge;
+use api::proof::{Challenge, ServiceUser};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
@@ -18,20 +19,26 @@ use tokio::net::{TcpStream, UnixStream};
 pub struct Client {
     endpoint: Endpoint,
     /// What the service is called in credentials, and what makes them: asked for over TCP.
-    proof: Option<(String, Munge)>,
+    munge: Option<(String, Munge)>,
     timeout: Option<Duration>,
 }
 
 impl Client {
     /// A client of the service that listens on `socket`. Connects at each call.
     pub fn new(socket: impl Into<PathBuf>) -> Client {
-        Client { endpoint: Endpoint::Unix(socket.into()), proof: None, timeout: None }
+        Client { endpoint: Endpoint::Unix(socket.into()), munge: None, timeout: None }
     }
 
-    /// A client of the service `audience` that listens on the TCP address `address`; `munge` says who we are.
-    pub fn over_tcp(address: impl Into<String>, audience: impl Into<String>, munge: Munge) -> Client {
-        let proof = Some((audience.into(), munge));
-        Client { endpoint: Endpoint::Tcp(address.into()), proof, timeout: None }
+    /// A client of the service `audience` that listens on the TCP address `address`; `munge` says who we are, and
+    /// whether the service is one of `user`'s.
+    pub fn over_tcp(
+        address: impl Into<String>,
+        audience: impl Into<String>,
+        munge: Munge,
+        user: ServiceUser,
+    ) -> Client {
+        let munge = Some((audience.into(), munge));
+        Client { endpoint: Endpoint::Tcp { address: address.into(), user }, munge, timeout: None }
     }
 
     /// The same, but a call that takes longer than `timeout` is [`CallError::Unreachable`].
@@ -95,25 +102,36 @@ impl Client {
         let unreachable = |cause| self.unreachable(cause);
         match &self.endpoint {
             Endpoint::Unix(socket) => {
-                let stream = UnixStream::connect(socket).await.map_err(unreachable)?;
-                talk(stream, request).await.map_err(unreachable)
+                let mut stream = UnixStream::connect(socket).await.map_err(unreachable)?;
+                talk(&mut stream, request).await.map_err(unreachable)
             }
-            Endpoint::Tcp(address) => {
-                let proven = self.prove(request.clone()).await?;
+            Endpoint::Tcp { address, user } => {
                 let connected = tokio::time::timeout(CONNECT_WITHIN, TcpStream::connect(address)).await;
-                let stream =
+                let mut stream =
                     connected.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())).map_err(unreachable)?;
-                talk(stream, &proven).await.map_err(unreachable)
+                let proven = self.prove(&mut stream, *user, request.clone()).await?;
+                talk(&mut stream, &proven).await.map_err(unreachable)
             }
         }
     }
 
-    /// The request with the proof of who asks.
-    async fn prove(&self, request: Request) -> Result<Request, CallError> {
-        let Some((audience, munge)) = self.proof.clone() else { return Ok(request) };
+    /// Lets the service prove itself on `stream`; then the request with the proof of who asks.
+    async fn prove(
+        &self,
+        stream: &mut TcpStream,
+        user: ServiceUser,
+        request: Request,
+    ) -> Result<Request, CallError> {
+        let unreachable = |cause| self.unreachable(cause);
+        let Some((audience, munge)) = self.munge.clone() else { return Ok(request) };
+        let challenge = Challenge::new(&audience).map_err(unreachable)?;
+        let reply = talk(stream, &challenge.request()).await.map_err(unreachable)?;
         // The library talks to munged and blocks.
-        let proven = tokio::task::spawn_blocking(move || request.prove(&munge, &audience)).await;
-        Ok(proven.map_err(|error| self.unreachable(io::Error::other(error)))??)
+        let proven = tokio::task::spawn_blocking(move || {
+            let is_proven = challenge.check(&reply, &munge, user).map_err(io::Error::other);
+            is_proven.map(|()| request.prove(&munge, &audience))
+        });
+        Ok(proven.await.map_err(io::Error::other).flatten().map_err(unreachable)??)
     }
 
     fn unreachable(&self, cause: io::Error) -> CallError {
@@ -122,7 +140,7 @@ impl Client {
 }
 
 /// [`Request::exchange`] on tokio.
-async fn talk(mut stream: impl AsyncRead + AsyncWrite + Unpin, request: &Request) -> io::Result<Reply> {
+async fn talk(stream: &mut (impl AsyncRead + AsyncWrite + Unpin), request: &Request) -> io::Result<Reply> {
     let sent = stream.write_all(&request.encode()).await;
     let mut incoming = Incoming::default();
     let received = loop {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use api::munge::{Munge, MungeError};
+use api::proof::ServiceUser;
 use daemon::lock::FolderLock;
 use server::OpenTo;
 
@@ -73,7 +74,10 @@ async fn join(
     };
     let client = match cluster.control.starts_with('/') {
         true => daemon::client::Client::new(&cluster.control),
-        false => daemon::client::Client::over_tcp(&cluster.control, api::endpoint::CONTROL, munge?),
+        false => {
+            let user = ServiceUser(Some(cluster.control_uid));
+            daemon::client::Client::over_tcp(&cluster.control, api::endpoint::CONTROL, munge?, user)
+        }
     };
     tasks.spawn(registration::run(client, registration::of(config, cluster, address)));
     Ok(())

@@ -4,13 +4,15 @@ use std::sync::Arc;
 
 use api::http::SCHEME;
 use api::munge::{Identity, Munge, binding};
+use api::proof::{Proof, nonce_in};
+use axum::Json;
 use axum::body::Body;
 use axum::extract::{FromRequestParts, Request, State};
 use axum::http::header::AUTHORIZATION;
 use axum::http::request::Parts;
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use daemon::error::{bug, chain, user};
+use daemon::error::{bug, chain, site, user};
 use wire::control::ErrorCode;
 
 use crate::refusal::Refusal;
@@ -44,10 +46,25 @@ pub(super) struct Check {
 
 /// Lets a request through that has a good credential, and says whose it is.
 pub(super) async fn check(State(check): State<Arc<Check>>, request: Request, next: Next) -> Response {
+    if let Some(nonce) = nonce_in(request.uri().path()) {
+        return prove(check, nonce.to_owned()).await.map(Json).into_response();
+    }
     match identify(check, request).await {
         Ok(request) => next.run(request).await,
         Err(refusal) => refusal.into_response(),
     }
+}
+
+/// Whoever asks may know that this is the service: he has not said yet who he is.
+async fn prove(check: Arc<Check>, nonce: String) -> Result<Proof, Refusal> {
+    let made = blocking(move || Proof::make(&check.munge, &check.audience, &nonce)).await?;
+    made.map_err(|error| Refusal(site(ErrorCode::NoProof, chain(&error), "start munged on this machine")))
+}
+
+/// The library talks to munged and blocks.
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Refusal> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.map_err(|error| Refusal(bug(ErrorCode::MungePanicked, error.to_string())))
 }
 
 async fn identify(check: Arc<Check>, request: Request) -> Result<Request, Refusal> {
@@ -61,9 +78,7 @@ async fn identify(check: Arc<Check>, request: Request) -> Result<Request, Refusa
     let body = body.map_err(|error| refused(format!("its body cannot be read: {error}")))?;
     let path = parts.uri.path_and_query().map_or("/", |path| path.as_str());
     let bound = binding(&check.audience, parts.method.as_str(), path, &body);
-    // The library talks to munged and blocks.
-    let decoded = tokio::task::spawn_blocking(move || check.munge.decode(&credential, &bound)).await;
-    let decoded = decoded.map_err(|error| Refusal(bug(ErrorCode::MungePanicked, error.to_string())))?;
+    let decoded = blocking(move || check.munge.decode(&credential, &bound)).await?;
     let Identity { uid, gid } = decoded.map_err(|error| refused(chain(&error)))?;
     parts.extensions.insert(Caller { uid, gid });
     Ok(Request::from_parts(parts, Body::from(body)))

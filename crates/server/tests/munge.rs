@@ -7,12 +7,12 @@ use std::process::{Child, Command, Stdio};
 
 use api::CallError;
 use api::munge::{Munge, MungeError, binding};
+use api::proof::ServiceUser;
 use axum::Router;
 use axum::routing::{get, post};
 use daemon::client::Client;
 use server::{Body, Caller};
 use tempfile::TempDir;
-use wire::control::ErrorCode;
 
 /// A running munged; ends with the test.
 struct Munged {
@@ -72,21 +72,19 @@ async fn serve(munged: &Munged) -> String {
 #[tokio::test]
 async fn a_service_knows_who_calls_over_the_network() {
     let munged = Munged::start();
-    let client = Client::over_tcp(serve(&munged).await, "n1", munged.munge());
+    let client = Client::over_tcp(serve(&munged).await, "n1", munged.munge(), ServiceUser::default());
     assert_eq!(client.get::<u32>("/uid").await.unwrap(), rustix::process::getuid().as_raw());
     assert_eq!(client.post::<_, String>("/echo?a=b", "text").await.unwrap(), "text");
 }
 
 #[tokio::test]
-async fn a_request_for_another_service_or_without_a_credential_is_refused() {
+async fn another_service_is_not_taken_for_this_one_and_a_request_without_a_credential_is_refused() {
     let munged = Munged::start();
     let address = serve(&munged).await;
-    let other = Client::over_tcp(address.as_str(), "n2", munged.munge());
-    let refused = other.get::<u32>("/uid").await.unwrap_err();
-    assert!(
-        matches!(&refused, CallError::Refused(error) if error.code == ErrorCode::NotAuthenticated),
-        "{refused:?}"
-    );
+    let other = Client::over_tcp(address.as_str(), "n2", munged.munge(), ServiceUser::default());
+    let wrong = other.get::<u32>("/uid").await.unwrap_err();
+    assert!(matches!(&wrong, CallError::Unreachable { .. }), "{wrong:?}");
+    assert!(wrong.to_string().contains("does not prove to be n2"), "{wrong}");
     let mut plain = std::net::TcpStream::connect(&address).unwrap();
     let reply = tokio::task::spawn_blocking(move || {
         use std::io::{Read, Write};

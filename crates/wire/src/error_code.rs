@@ -110,6 +110,7 @@ error_codes! {
     NoLocals = "no_locals",
     NoManager = "no_manager",
     NoMunge = "no_munge",
+    NoProof = "no_proof",
     NoRandom = "no_random",
     NoRoom = "no_room",
     NoSpace = "no_space",

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use api::CallError;
 use api::munge::Munge;
+use api::proof::ServiceUser;
 use daemon::client::Client;
 use rustix::process::{Pid, Signal, kill_process};
 use serde::Serialize;
@@ -84,7 +85,7 @@ impl Cluster {
     /// A client on another machine.
     pub fn remote_client(&self) -> Client {
         let munge = Munge::load(Some(self.path("munge.socket"))).unwrap();
-        Client::over_tcp(format!("127.0.0.1:{}", self.control_port), "control", munge)
+        Client::over_tcp(format!("127.0.0.1:{}", self.control_port), "control", munge, ServiceUser::default())
     }
 
     /// Calls a function of a session.
