@@ -507,10 +507,13 @@ impl Nodes {
         }
         if present.begun {
             let (connection, boot) = self.dial(node, node.via, fragment)?;
-            if present.boot == Some(boot) {
+            if present.boot != Some(boot) {
+                node.lost(present.number);
+            } else if node.is_in(present.number) {
                 return Ok(Link { connection, life: present.number, verifier: present.verifier });
             }
-            node.lost(present.number);
+            // The next life may have fenced off what was before it before this connection was there: nothing goes over
+            // it, as that would land whenever it likes.
         }
         // Held until the life has begun: whoever else connects waits.
         let mut life = node.life();
@@ -646,6 +649,12 @@ impl Node {
 
     fn give_back(&self, link: Link) {
         self.idle().keep(link.life, link);
+    }
+
+    /// Whether this life goes on.
+    fn is_in(&self, number: u64) -> bool {
+        let life = self.life();
+        life.begun && life.number == number
     }
 
     /// A connection of this life broke. The others may still stand; the next life ends them.

@@ -6,6 +6,7 @@
 mod copies;
 mod doubted;
 mod expired;
+mod fenced;
 mod keeper;
 mod losses;
 mod mirrors;
