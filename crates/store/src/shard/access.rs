@@ -65,9 +65,22 @@ fn permit(tree: &Tree, sessions: &Sessions, session: SessionId, asked: Asked<'_>
         Request::Open { ino, write } => access.open(*ino, *write),
         Request::TestLock { ino, .. } | Request::SetLock { ino, .. } => access.open(*ino, false),
         Request::ReserveEnd { ino, .. } => access.open(*ino, true),
-        Request::Reclaim { opens } => opens.iter().try_for_each(|open| access.reclaim(*open)),
         _ => Err(Errno::PERM),
     }
+}
+
+/// Whether a session may have a file open of which it says so, with so many readers and writers: it has, as is still
+/// known here, or could open it now.
+pub(super) fn may_reclaim(
+    caller: &Caller<'_>,
+    tree: &Tree,
+    sessions: &Sessions,
+    (ino, readers, writers): (Ino, u32, u32),
+) -> bool {
+    let Some(asked) = caller.asked.filter(|asked| asked.user.uid != 0) else { return true };
+    let access = Access { tree, sessions, session: caller.session, user: asked.user };
+    sessions.has_open(caller.session, ino, (readers, writers))
+        || access.reclaim(ino, readers, writers).is_ok()
 }
 
 /// Whether it is about what the session holds, or about nothing that is anybody's.
@@ -79,6 +92,8 @@ fn concerns_nobody_else(request: &Request) -> bool {
         | Request::ReleaseLocks { .. }
         | Request::Doubt { .. }
         | Request::SyncMetadata
+        // What may not be open is taken out: see `may_reclaim`.
+        | Request::Reclaim { .. }
         | Request::AwaitDestroyed
         | Request::Goodbye
         | Request::Ping => true,
@@ -151,13 +166,12 @@ impl Access<'_> {
     }
 
     /// What is claimed to be open must be what could be opened; of what has no name any more, only what is one's own.
-    fn reclaim(&self, (ino, readers, writers): (Ino, u32, u32)) -> Result<(), Errno> {
+    fn reclaim(&self, ino: Ino, readers: u32, writers: u32) -> Result<(), Errno> {
         let Some(inode) = self.tree.get(ino) else { return Ok(()) };
         if inode.uid == self.user.uid {
             return Ok(());
         }
-        let folder = inode.folder().filter(|_| inode.nlink > 0).ok_or(Errno::ACCESS)?;
-        self.search(folder)?;
+        self.reach(ino)?;
         let wanted = if readers > 0 { READ } else { 0 } | if writers > 0 { WRITE } else { 0 };
         self.check(inode, wanted)
     }

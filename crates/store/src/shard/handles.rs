@@ -112,7 +112,8 @@ impl Shard {
         Ok(reply)
     }
 
-    /// What the session has open is this and no more.
+    /// What the session has open is this and no more. Replies what of that is gone, or what its user may not have open
+    /// (any more, after a restart of this node).
     pub(super) fn reclaim(&self, caller: Caller<'_>, opens: &[(Ino, u32, u32)]) -> Result<Reply, Errno> {
         let mut state = self.lock();
         // It was ended, and others may have closed and measured meanwhile what it still writes to.
@@ -125,7 +126,10 @@ impl Shard {
             let is_left = state.tree.is_orphan(*ino) && !state.sessions.is_open(*ino);
             state.tree.get(*ino).is_none() || (is_left && !state.sessions.is_awaiting())
         };
-        let gone: Vec<Ino> = opens.iter().map(|(ino, _, _)| *ino).filter(is_gone).collect();
+        let is_gone = |open: &&(Ino, u32, u32)| {
+            is_gone(&open.0) || !access::may_reclaim(&caller, &state.tree, &state.sessions, **open)
+        };
+        let gone: Vec<Ino> = opens.iter().filter(is_gone).map(|(ino, _, _)| *ino).collect();
         let opens: Vec<_> = opens.iter().copied().filter(|(ino, _, _)| !gone.contains(ino)).collect();
         let unwritten = |ino: &Ino| was_ended && !state.sessions.is_written(*ino);
         let unwritten: HashSet<Ino> = opens.iter().map(|(ino, _, _)| *ino).filter(unwritten).collect();

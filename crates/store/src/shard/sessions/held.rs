@@ -20,6 +20,11 @@ impl Sessions {
         self.handles(session, ino).is_some()
     }
 
+    /// Whether it is known to have it open for at least that: for reading and for writing, where the counts are not 0.
+    pub fn has_open(&self, session: SessionId, ino: Ino, (readers, writers): (u32, u32)) -> bool {
+        self.handles(session, ino).is_some_and(|known| known.0 >= readers.min(1) && known.1 >= writers.min(1))
+    }
+
     /// Whether this session has it open for writing.
     pub fn writes(&self, session: SessionId, ino: Ino) -> bool {
         self.handles(session, ino).is_some_and(|(_, writers)| writers > 0)

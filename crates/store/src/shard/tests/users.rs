@@ -90,7 +90,7 @@ fn an_inode_number_alone_opens_nothing() {
     assert_eq!(refused(&home.ask_for_user(Request::GetAttr { ino: inside })), Some(Errno::ACCESS));
     // Who says that he had it open is not believed.
     let claim = Request::Reclaim { opens: vec![(inside, 1, 1)] };
-    assert_eq!(refused(&home.ask_for_user(claim)), Some(Errno::ACCESS));
+    assert_eq!(home.ask_for_user(claim), Reply::Gone(vec![inside]));
     assert_eq!(refused(&home.ask_for_user(open.clone())), Some(Errno::ACCESS));
     // Another name leads there, and when the first is gone as well.
     home.ask(Request::Link { ino: inside, parent: ROOT, name: named("second") });
@@ -99,6 +99,24 @@ fn an_inode_number_alone_opens_nothing() {
     assert_eq!(refused(&home.ask_for_user(open.clone())), None);
     home.ask(Request::Link { ino: inside, parent: closed, name: named("third") });
     assert_eq!(refused(&home.ask_for_user(open)), None);
+}
+
+#[test]
+fn a_file_that_its_owner_closes_to_a_user_costs_him_none_of_the_others_that_he_has_open() {
+    let mut home = shared();
+    let mut open = |name| {
+        let ino = home.make(ROOT, name, FileKind::Regular, (1, 1, 0o644));
+        assert_eq!(refused(&home.ask_for_user(Request::Open { ino, write: false })), None);
+        ino
+    };
+    let (closed, other) = (open("closed"), open("other"));
+    let set = SetAttr { mode: Some(0o600), ..SetAttr::default() };
+    home.ask(Request::SetAttr { ino: closed, set });
+    let claim = || Request::Reclaim { opens: vec![(closed, 1, 0), (other, 1, 0)] };
+    assert_eq!(home.ask_for_user(claim()), Reply::Done, "he had opened it before");
+    home.shard = Home::open(home.folder.path());
+    assert_eq!(home.ask_for_user(claim()), Reply::Gone(vec![closed]), "nobody knows that any more");
+    assert_eq!(refused(&home.ask_for_user(Request::GetAttr { ino: other })), None);
 }
 
 #[test]
