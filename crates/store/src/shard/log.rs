@@ -429,7 +429,7 @@ pub fn folder(path: &Path) -> Result<Arc<dyn Folder>, LogError> {
     Ok(Arc::new(opened))
 }
 
-fn io_error(operation: &'static str, path: PathBuf, cause: io::Error) -> LogError {
+pub(super) fn io_error(operation: &'static str, path: PathBuf, cause: io::Error) -> LogError {
     LogError::Io { operation, path, cause }
 }
 

@@ -18,7 +18,7 @@ use wire::node::NamespaceSpec;
 use super::caller::Caller;
 use super::followed::Followed;
 use super::locks::Locks;
-use super::log::{self, Log, LogError};
+use super::log::{self, Log, LogError, restore};
 use super::now;
 use super::record::{AttrChange, Entry, InodeRecord, Kind, Origin, Record};
 use super::sessions::{Outcome, Sessions};
@@ -82,6 +82,9 @@ impl State {
     /// # Errors
     /// [`LogError`]: nothing is served then, and what is there stays as it is.
     pub fn open(home: Arc<dyn Folder>, spec: &NamespaceSpec, expect: Expect) -> Result<State, LogError> {
+        let unused = restore::first_unused(&*home);
+        let unused = unused
+            .map_err(|e| log::io_error("read the note of copies beside", home.path_of(log::NAME), e))?;
         let is_absent = |error: &LogError| matches!(error, LogError::Io { operation: log::OPEN, cause, .. } if cause.kind() == io::ErrorKind::NotFound);
         let mut state = match expect {
             Expect::Existing => recover(home)?,
@@ -91,7 +94,7 @@ impl State {
             },
         };
         // Those between were perhaps given to files that a power loss took back.
-        state.tree.number_from(state.numbers.noted);
+        state.tree.number_from(state.numbers.noted.max(unused.into()));
         Ok(state)
     }
 

@@ -19,6 +19,9 @@ use crate::log_folder::Folder;
 const ACCEPTED: &str = "meta.accepted";
 const LOST: &str = "meta.log.lost";
 
+/// So many inode numbers no home gives out between two copies that take its place.
+const NUMBERS_LOST_MAX: u64 = 1 << 40;
+
 /// Whether the log was once a copy that may have lacked what was confirmed.
 ///
 /// # Errors
@@ -27,13 +30,32 @@ pub fn is_accepted(folder: &dyn Folder) -> io::Result<bool> {
     Ok(disk::if_there(folder.open(ACCEPTED))?.is_some())
 }
 
-/// Notes durably that it is.
+/// Notes durably that it is, or is so once more.
 ///
 /// # Errors
 /// The errno of what failed.
 pub fn note_accepted(folder: &dyn Folder) -> io::Result<()> {
-    folder.create(ACCEPTED)?;
+    let times = times_accepted(folder)?;
+    let bytes = vec![b'+'; usize::try_from(times + 1).map_err(io::Error::other)?];
+    let file = folder.create(ACCEPTED)?;
+    file.write_at(0, &bytes)?;
+    file.sync()?;
     folder.sync()
+}
+
+/// The first inode number that no file had which such a copy lacks: its objects may be left, and must not become
+/// another file's.
+///
+/// # Errors
+/// The errno of what failed: it is not known.
+pub fn first_unused(folder: &dyn Folder) -> io::Result<u64> {
+    Ok(times_accepted(folder)? * NUMBERS_LOST_MAX)
+}
+
+/// The note has a byte for each time; one that is empty was made when nobody counted, or was cut short.
+fn times_accepted(folder: &dyn Folder) -> io::Result<u64> {
+    let Some(note) = disk::if_there(folder.open(ACCEPTED))? else { return Ok(0) };
+    Ok(note.len()?.max(1))
 }
 
 /// Whether an error says that the log, and not a way to it, is lost: a copy may take its place then.

@@ -33,6 +33,23 @@ fn make(name: &str) -> Request {
     Request::Create { parent: ROOT, name: name.into(), mode: 0o600, creator: ME }
 }
 
+#[test]
+fn where_a_copy_may_lack_files_no_number_of_theirs_is_given_to_another() {
+    let mut home = Home::new();
+    let before = inode(home.ask(make("before"))).unwrap();
+    home.shard.sync_log().unwrap();
+    let folder =
+        crate::log_folder::DiskFolder::open(&home.shard.lock().log.path().parent().unwrap().to_owned());
+    let folder = folder.unwrap();
+    for times in 1..3 {
+        super::super::log::restore::note_accepted(&folder).unwrap();
+        home.shard = Home::open(home.folder.path());
+        let after = inode(home.ask(make(&format!("after-{times}")))).unwrap();
+        assert!(after >= Ino(times << 40), "{after} after {before}");
+        home.shard.sync_log().unwrap();
+    }
+}
+
 /// Makes the file `name`, and has the sync of the log fail that was to make it durable.
 fn break_log(home: &mut Home, name: &str) {
     assert!(inode(home.ask(make(name))).is_some());
