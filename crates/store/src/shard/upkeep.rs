@@ -212,7 +212,6 @@ impl Shard {
     /// Replaces the log by one with only what the namespace is now. Of a broken one what can be read is what was
     /// answered: its failed end was never counted, and its entries carry their own sums.
     ///
-    ///
     /// # Errors
     /// The errno of what failed. Unless the log broke, or was broken, it goes on as it was.
     pub(super) fn replace_log(&self) -> io::Result<()> {
@@ -251,6 +250,10 @@ impl Shard {
         draft.copy(&mut reader, state.log.len())?;
         state.log.replace_by(draft, copied)?;
         drop((state, turn));
-        self.sync_log()
+        // It is in place, with all that was confirmed. Why it cannot be synced is for whoever asks for that next.
+        if let Err(error) = self.sync_log() {
+            tracing::warn!(path = %self.lock().log.path().display(), %error, "cannot sync the new metadata log yet");
+        }
+        Ok(())
     }
 }
