@@ -59,18 +59,45 @@ async fn needed<S: Site>(app: &App<S>, leftover: &Leftover) -> Result<Option<Ins
     Ok(instance.filter(|instance| is_served_there(instance) || !is_whole(instance)))
 }
 
+/// Tells a node that is noted as [`Kind::Unaware`] of the buffer; where that does not work now, [`tidy`] does it.
+///
+/// # Errors
+/// The database's.
+pub(crate) async fn told<S: Site>(app: &App<S>, node: &str, instance: &Instance) -> Result<(), ApiError> {
+    let leftover = Leftover { node: node.to_owned(), kind: Kind::Unaware, id: instance.id.clone() };
+    // Nobody tells it of an older state afterwards.
+    let _alone = app.tidying.lock().await;
+    if let Err(error) = tell(app, node, instance).await {
+        tracing::warn!(node, id = instance.id, %error, "a node is not told yet where the parts of a buffer are");
+        return Ok(());
+    }
+    app.database.transact(move |tx| leftovers::delete(tx, &leftover)).await
+}
+
 /// Tells a node where the parts of the buffer are; it serves its own no more, if another has that.
 ///
 /// # Errors
-/// The node's, or that nobody knows where one of the parts is.
-pub(crate) async fn tell<S: Site>(app: &App<S>, node: &str, instance: &Instance) -> Result<(), ApiError> {
-    let addresses = app.site.ensure_nodes(&instance.nodes).await?;
-    for (fragment, address) in (0..).zip(addresses) {
-        // No other machine can use that one's sockets.
-        let address = StorageAddress { unix: None, ..address };
-        app.site.note_moved(node, &instance.id, &Moved { fragment, address }).await?;
+/// The node's, or that nobody knows where one of the parts is: it knows of the others then.
+async fn tell<S: Site>(app: &App<S>, node: &str, instance: &Instance) -> Result<(), ApiError> {
+    let mut all = Ok(());
+    for (fragment, holder) in (0..).zip(&instance.nodes) {
+        let told = match app
+            .site
+            .ensure_nodes(std::slice::from_ref(holder))
+            .await
+            .map(|found| found.into_iter().next())
+        {
+            // No other machine can use that one's sockets.
+            Ok(Some(address)) => {
+                let address = StorageAddress { unix: None, ..address };
+                app.site.note_moved(node, &instance.id, &Moved { fragment, address }).await
+            }
+            Ok(None) => Ok(()),
+            Err(error) => Err(error),
+        };
+        all = all.and(told);
     }
-    Ok(())
+    all
 }
 
 /// Takes what is left of the name `id` from a node that is to make it anew, or [`tidy`] would take the new one. To be

@@ -211,14 +211,15 @@ async fn note_place<S: Site>(
     })
 }
 
-/// Tells every node where the fragments are. One that does not answer is told when it is back: it may be starting, and
+/// Tells every node where the fragments are. One that cannot be told now is told when it can be: it may be starting, and
 /// keep a copy of one of them.
 async fn tell<S: Site>(app: &App<S>, instance: &Instance) -> Result<(), ApiError> {
-    let (online, away): (Vec<NodeView>, Vec<_>) = app.site.nodes().into_iter().partition(|view| view.online);
-    let unaware = |view: NodeView| Leftover { node: view.name, kind: Kind::Unaware, id: instance.id.clone() };
-    let unaware: Vec<Leftover> = away.into_iter().map(unaware).collect();
-    let note = move |tx: &rusqlite::Transaction<'_>| unaware.iter().try_for_each(|each| left::add(tx, each));
-    app.database.transact(note).await?;
-    let told = online.iter().map(async |view| leftovers::tell(app, &view.name, instance).await);
+    let nodes = app.site.nodes();
+    let unaware =
+        |view: &NodeView| Leftover { node: view.name.clone(), kind: Kind::Unaware, id: instance.id.clone() };
+    let unaware: Vec<Leftover> = nodes.iter().map(unaware).collect();
+    app.database.transact(move |tx| unaware.iter().try_for_each(|each| left::add(tx, each))).await?;
+    let online = nodes.into_iter().filter(|view| view.online);
+    let told = online.map(async |view| leftovers::told(app, &view.name, instance).await);
     join_all(told).await.into_iter().collect()
 }
