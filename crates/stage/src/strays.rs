@@ -1,7 +1,8 @@
 //! Parts that nobody works on any more: of earlier runs that were killed, wherever their folders are now, and of this
 //! run where they could not be removed at once.
 //!
-//! **Invariant:** the journal forgets a folder only when every part in it was seen to be gone.
+//! **Invariant:** the journal forgets a folder only when every part in it was seen to be gone, or its user was told that
+//! parts may be left where the search could not look.
 
 use std::collections::{HashSet, VecDeque};
 use std::os::unix::ffi::OsStrExt;
@@ -70,7 +71,11 @@ fn sweep_of(context: &Context, folder: &Found, of: Of) -> Result<(), Fault> {
             Of::AllRuns => context.is_part(name.as_bytes()),
         }) && !context.journal.is_place(path)
     };
-    for entry in target.list(folder).tried(target, &folder.path, "list folder")?.flatten() {
+    for entry in target.list(folder).tried(target, &folder.path, "list folder")? {
+        let entry = match entry {
+            Err((_, Errno::NOENT)) => continue,
+            entry => entry.or_else(|(path, errno)| Err(errno).tried(target, &path, "look up"))?,
+        };
         if is_leftover(&entry.path) {
             match target.remove(&entry.path) {
                 Err(Errno::NOENT) => {}
@@ -104,8 +109,15 @@ pub(crate) fn end(context: &Context) {
 fn find_moved(context: &Context, moved: &[(PathBuf, Ino)], of: Of) -> bool {
     let mut wanted: HashSet<Ino> = moved.iter().map(|(_, ino)| *ino).collect();
     let (mut whole, mut left, mut seen) = (true, LOOKED_AT_MAX, HashSet::new());
+    let mut unseen = Unseen::default();
     for top in tops(context, moved) {
-        let Ok(top) = context.sides.target.find(&top) else { continue };
+        let top = match context.sides.target.find(&top) {
+            Ok(top) => top,
+            Err(errno) => {
+                unseen.note(errno);
+                continue;
+            }
+        };
         let (device, mut ahead) = (top.device, VecDeque::from([top]));
         while let Some(folder) = ahead.pop_front() {
             if wanted.is_empty() || left == 0 {
@@ -114,9 +126,22 @@ fn find_moved(context: &Context, moved: &[(PathBuf, Ino)], of: Of) -> bool {
             if !seen.insert((folder.device, folder.attr.ino)) {
                 continue;
             }
-            let Ok(entries) = context.sides.target.list(&folder) else { continue };
-            for entry in entries.flatten() {
+            let entries = match context.sides.target.list(&folder) {
+                Ok(entries) => entries,
+                Err(errno) => {
+                    unseen.note(errno);
+                    continue;
+                }
+            };
+            for entry in entries {
                 left = left.saturating_sub(1);
+                let entry = match entry {
+                    Ok(entry) => entry,
+                    Err((_, errno)) => {
+                        unseen.note(errno);
+                        continue;
+                    }
+                };
                 if !entry.is_folder() || entry.device != device {
                     continue;
                 }
@@ -127,7 +152,7 @@ fn find_moved(context: &Context, moved: &[(PathBuf, Ino)], of: Of) -> bool {
             }
         }
     }
-    if left == 0 {
+    if left == 0 || unseen.any {
         for (path, _) in moved.iter().filter(|(_, ino)| wanted.contains(ino)) {
             let text = "it was moved or removed while this stage made files in it, and is not found; files \
                         `.forebay.*.part` in it may be removed";
@@ -135,7 +160,23 @@ fn find_moved(context: &Context, moved: &[(PathBuf, Ino)], of: Of) -> bool {
         }
     }
     // What is not found was removed, or is out of reach.
-    whole
+    whole && (wanted.is_empty() || !unseen.again)
+}
+
+/// What a search could not look into.
+#[derive(Default)]
+struct Unseen {
+    any: bool,
+    /// The next run may be able to.
+    again: bool,
+}
+
+impl Unseen {
+    fn note(&mut self, errno: Errno) {
+        let is_there = !matches!(errno, Errno::NOENT | Errno::NOTDIR);
+        self.any |= is_there;
+        self.again |= is_there && errno != Errno::ACCESS;
+    }
 }
 
 /// Where folders are looked for that were at these paths.
