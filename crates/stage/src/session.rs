@@ -5,12 +5,12 @@
 //!
 //! **Invariant:** a session that cannot be read is never taken for none: its worker's last writes might still land.
 
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
 use std::path::{Path, PathBuf};
 
 use client::{Client, ConnectError, Held, Remembered};
 use model::SessionId;
+use wire::data::hello::Key;
 use wire::node::{NamespaceTarget, StageSpec};
 
 /// Why a stage has no session.
@@ -54,20 +54,12 @@ fn kept(path: &Path) -> io::Result<Option<SessionId>> {
     })
 }
 
-/// Connects with the session of the stage's mover of this name.
+/// Connects with the session of the stage's mover of this name; `key` is the buffer's.
 ///
 /// # Errors
 /// As [`Client::connect`].
-pub(crate) fn of_mover(spec: &StageSpec, name: &str) -> Result<Client, ConnectError> {
-    let half = |which: u8| {
-        let mut hasher = DefaultHasher::new();
-        (which, &spec.target.instance, &spec.id, name).hash(&mut hasher);
-        hasher.finish().to_be_bytes()
-    };
-    let mut session = [0; 16];
-    session[..8].copy_from_slice(&half(0));
-    session[8..].copy_from_slice(&half(1));
-    go_on(&spec.target, session.into())
+pub(crate) fn of_mover(spec: &StageSpec, name: &str, key: &Key) -> Result<Client, ConnectError> {
+    go_on(&spec.target, key.session(&("mover", &spec.target.instance, &spec.id, name)))
 }
 
 fn go_on(target: &NamespaceTarget, session: SessionId) -> Result<Client, ConnectError> {

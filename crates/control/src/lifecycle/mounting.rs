@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use model::buffer::BufferRef;
 use model::phase::AccessMode;
 use wire::control::ApiError;
-use wire::data::credential::Identity;
+use wire::data::credential::{Capability, Identity};
 use wire::node::{MountSpec, StorageAddress};
 
 use super::buffers::Buffer;
@@ -113,10 +113,12 @@ pub(crate) async fn mount<S: Site>(app: &App<S>, wanted: Mounting<'_>) -> Result
     let addresses: Vec<StorageAddress> = target::addresses(app, &buffer.described.instance).await?;
     let nodes = target::usable(&app.site, &addresses);
     let namespace = target::namespace(&app.site, &buffer.described, mode, &node, nodes);
+    let capability =
+        Capability { identity: Identity::Kernel, namespace: namespace.namespace, expires_s: None };
     let spec = MountSpec {
         id,
         mountpoint: activation.mountpoint.clone(),
-        target: target::with_credential(namespace, &buffer.described.instance, Identity::Kernel, None),
+        target: target::with_credential(namespace, &buffer.described.instance, capability),
         // A private namespace has one node; a persistent buffer may be mounted for another job any time.
         exclusive: activation.buffer.is_own()
             && (one_host || mode == AccessMode::Private)

@@ -5,7 +5,7 @@
 use model::phase::AccessMode;
 use model::stripe::Layout;
 use wire::control::{ApiError, Owner};
-use wire::data::credential::{Capability, Credential, Identity};
+use wire::data::credential::{Capability, Credential};
 use wire::data::hello::Key;
 use wire::mover;
 use wire::node::{
@@ -93,14 +93,12 @@ pub(crate) fn namespace(
     }
 }
 
-/// The same for a client that is this.
+/// The same for a client that may do this.
 pub(crate) fn with_credential(
     target: NamespaceTarget,
     instance: &Instance,
-    identity: Identity,
-    expires_s: Option<u64>,
+    capability: Capability,
 ) -> NamespaceTarget {
-    let capability = Capability { identity, namespace: target.namespace, expires_s };
     let credential = Key::from_hex(&instance.key).map(|key| Credential::derive(&key, capability));
     NamespaceTarget { credential, ..target }
 }

@@ -6,12 +6,12 @@
 //! **Invariant:** the same transfers give the same specification, so that a repeated start is the same start.
 
 use std::path::PathBuf;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use model::buffer::BufferRef;
 use model::phase::{Direction, StageKind, StageState};
 use wire::control::{ApiError, Owner, StagePair};
-use wire::data::credential::{Identity, User};
+use wire::data::credential::{Capability, User};
 use wire::node::{PfsMount, StagePolicy, StageSpec};
 
 use crate::app::{App, no_such_session};
@@ -56,7 +56,7 @@ pub(super) async fn of<S: Site>(
     };
     let alone = transfers.len() == 1;
     let namespace = target::namespace(&app.site, &described, first.access_mode, &node, nodes);
-    let identity = Identity::User(user(first.owner.clone()).await);
+    let capability = Capability::of_stage(user(first.owner.clone()).await, namespace.namespace);
     let spec = StageSpec {
         id: first.id(&session.handle),
         direction: first.direction,
@@ -66,7 +66,7 @@ pub(super) async fn of<S: Site>(
         buffer_name: first.buffer_name(),
         source: shown.source,
         destination: shown.destination,
-        target: target::with_credential(namespace, &described.instance, identity, Some(expires_s())),
+        target: target::with_credential(namespace, &described.instance, capability),
         owner: first.owner.clone(),
         policy,
         pairs: if alone { Vec::new() } else { transfers.iter().map(pair).collect() },
@@ -75,15 +75,6 @@ pub(super) async fn of<S: Site>(
         ticket: String::new(),
     };
     Ok(Order { node, spec: target::with_ticket(&described.instance, spec), session })
-}
-
-/// How long a worker may begin connections. Who copies a PFS through a buffer needs days.
-const CREDENTIAL_S: u64 = 30 * 24 * 3600;
-
-/// When what a worker is given today ends, seconds since 1970.
-fn expires_s() -> u64 {
-    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    now.as_secs() + CREDENTIAL_S
 }
 
 /// The user whose rights in the buffer a worker has. Where the groups cannot be looked up, with the main one.

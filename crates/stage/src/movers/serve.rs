@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use client::Client;
-use wire::data::credential::{Capability, Credential, Identity};
+use wire::data::credential::{Capability, Credential};
 use wire::data::hello::Key;
 use wire::data::{Attr, Connection, Stream};
 use wire::mover::{self, Answer, Known, Made, Order, Outcome, Part, WholeFile};
@@ -116,9 +116,8 @@ fn begin(stage: &[u8], number: u64, name: String, post: &Post<'_>) -> Result<Run
     }
     let user = identity::user(&spec.owner).map_err(|error| error.to_string())?;
     let key = Key::from_hex(&fragment.key).ok_or("the fragment here has no key")?;
-    let capability = Capability { identity: Identity::User(user), namespace, expires_s: None };
-    spec.target = target(fragment, known, Credential::derive(&key, capability));
-    let client = session::of_mover(&spec, &name).map_err(|error| error.to_string())?;
+    spec.target = target(fragment, known, Credential::derive(&key, Capability::of_stage(user, namespace)));
+    let client = session::of_mover(&spec, &name, &key).map_err(|error| error.to_string())?;
     identity::assume(&spec.owner).map_err(|error| error.to_string())?;
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
     // The coordinator keeps the pace of all; what this node has left for it, the node says.

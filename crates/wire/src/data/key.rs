@@ -2,9 +2,12 @@
 
 use std::fmt::Write;
 
-use hmac::{Hmac, KeyInit};
+use hmac::{Hmac, KeyInit, Mac};
+use model::SessionId;
 use serde::{Deserialize, Serialize};
 use sha2::Sha256;
+
+use super::connection::encode;
 
 /// An instance's key, or a secret that was made of it. In text 64 hexadecimal digits.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -32,6 +35,15 @@ impl Key {
 
     pub(crate) fn bytes(&self) -> &[u8; 32] {
         &self.0
+    }
+
+    /// A session that only who has the key can know: that of `worker`, whatever that is.
+    pub fn session(&self, worker: &impl Serialize) -> SessionId {
+        let mut mac = self.hmac();
+        mac.update(b"session");
+        mac.update(&encode(worker));
+        let bytes = mac.finalize().into_bytes();
+        SessionId(std::array::from_fn(|at| bytes[at]))
     }
 
     /// An HMAC with it, of nothing so far.
