@@ -87,8 +87,8 @@ impl Guard {
         self.lock().check(self.ino(), file, block)
     }
 
-    /// The first block of `range`, which is a hole or beyond the end, that had bytes when it was sealed and that nobody
-    /// has changed since: it is lost, and whoever reads it is told so.
+    /// The first part of `range`, which is a hole or beyond the end, that had bytes when it was sealed and that nobody
+    /// has changed since: it is lost, and whoever reads it is told so. It is never empty.
     ///
     /// # Errors
     /// EIO where the sums are damaged.
@@ -96,6 +96,10 @@ impl Guard {
         let state = self.lock();
         let Some(seal) = state.base.as_ref().filter(|_| state.handed.is_none()) else { return Ok(None) };
         let end = range.end.min(seal.length);
+        if range.start >= end {
+            // Or its block, which may be whole, would be taken for it.
+            return Ok(None);
+        }
         for chunk in &seal.chunks {
             let first = chunk.index * CHUNK_BLOCKS;
             let inside =
