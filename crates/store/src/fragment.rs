@@ -224,7 +224,7 @@ impl Fragment {
     }
 
     /// Who may speak for other fragments, and whether this one may.
-    pub fn terms(&self) -> &Terms {
+    pub fn terms(&self) -> &Arc<Terms> {
         &self.terms
     }
 

@@ -1,11 +1,12 @@
 //! One connection: handshake, then requests in turn, each answered before the next is read.
 
 mod admission;
+mod hurried;
 mod listening;
 mod mirroring;
 mod permission;
 
-use std::io::{self, Read, Write};
+use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -22,6 +23,7 @@ use crate::errno::errno_of;
 use crate::fragment::{Fragment, Namespace};
 use crate::replica::Replica;
 use crate::server::Server;
+use hurried::Hurried;
 
 /// How long a stranger may take for the whole handshake.
 const HELLO_TIMEOUT: Duration = Duration::from_secs(5);
@@ -55,49 +57,23 @@ enum Served {
 fn greet(server: &Server, stream: &mut Stream) -> Result<Served, HelloError> {
     let (handle, other) = (stream.try_clone()?, stream.try_clone()?);
     let mut hurried = Hurried { stream, until: Instant::now() + HELLO_TIMEOUT };
+    // A refusal is final for clients; a connection that is dropped they try again.
     let find = |claim: &Claim| {
         let is_starting = server.is_starting(&claim.instance);
         admission::find(server, claim).inspect_err(|_| match is_starting || server.is_stopping() {
-            // Who is refused does not come again; who loses the connection does.
             true => other.shutdown(),
             false => server.miss(&claim.instance),
         })
     };
-    let admit = |claim: &Claim, identity, asked| admission::admit(claim, identity, asked, handle);
+    let admit = |claim: &Claim, identity, asked| {
+        let ends = |_: &_| {
+            if server.is_stopping() {
+                other.shutdown()
+            }
+        };
+        admission::admit(claim, identity, asked, handle).inspect_err(ends)
+    };
     hello::welcome(&mut hurried, server.boot(), find, admit)
-}
-
-/// A stream that fails when its time is over, however many small pieces come in.
-struct Hurried<'a> {
-    stream: &'a mut Stream,
-    until: Instant,
-}
-
-impl Hurried<'_> {
-    fn hurry(&mut self) -> io::Result<&mut Stream> {
-        let left = self.until.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Err(io::ErrorKind::TimedOut.into());
-        }
-        self.stream.set_timeout(Some(left))?;
-        Ok(self.stream)
-    }
-}
-
-impl Read for Hurried<'_> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.hurry()?.read(buffer)
-    }
-}
-
-impl Write for Hurried<'_> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.hurry()?.write(bytes)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
 }
 
 struct Worker {
@@ -170,6 +146,9 @@ impl Worker {
         }
         let makes = matches!(request, Request::Create { .. });
         let reply = self.answer(frame.id, request);
+        if server.pulse.is_over() {
+            return Err(io::Error::other("this node stood still, and may have been given up meanwhile"));
+        }
         if let Some(inode) = reply.inode().filter(|_| makes) {
             self.made = Some(inode.attr.ino);
         }

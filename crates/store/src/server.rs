@@ -11,6 +11,7 @@ mod lacking;
 mod places;
 mod replaced;
 mod slot;
+mod standstill;
 mod starting;
 
 use std::collections::HashMap;
@@ -31,6 +32,7 @@ use crate::descriptors::Shares;
 use crate::fragment::{Fragment, fsck, specification, volume};
 use crate::verifier::{Verifier, sync_file_system};
 use slot::Slot;
+use standstill::Pulse;
 
 /// How long a node that stops waits for the files of a volume to be closed.
 const CLOSE_LIMIT: Duration = Duration::from_secs(3);
@@ -64,6 +66,7 @@ pub struct Server {
     listeners: Mutex<Vec<OwnedFd>>,
     run_mover: OnceLock<Box<RunMover>>,
     missed: lacking::Missed,
+    pub(crate) pulse: Pulse,
 }
 
 impl Server {
@@ -91,9 +94,11 @@ impl Server {
             listeners: Mutex::default(),
             run_mover: OnceLock::new(),
             missed: lacking::Missed::default(),
+            pulse: Pulse::begin(),
         };
         let found = disk::names(&root).map_err(|e| failed("list", e))?;
         let server = Arc::new(server);
+        server.watch_pulse().map_err(|e| failed("start the thread that notes that the node runs, for", e))?;
         server.take_up(found);
         Ok(server)
     }

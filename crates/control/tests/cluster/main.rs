@@ -14,4 +14,5 @@ mod lost;
 mod lost_meanwhile;
 mod paused;
 mod power;
+mod standstill;
 mod trouble;

@@ -13,7 +13,7 @@
 //!
 //! **Invariant:** a log gives its place only to a copy that is known to have all that was confirmed.
 
-mod greeting;
+pub(super) mod greeting;
 mod lost;
 mod older;
 
