@@ -40,8 +40,8 @@ impl Worker {
     fn may_touch(&self, user: &User, request: &Request, grant: Option<Grant>) -> bool {
         match request.object() {
             None => true,
-            // By the same connection, which has just opened it.
-            Some((JUST_MADE, _)) => true,
+            // By the same connection, which has just made it.
+            Some((JUST_MADE, _)) => matches!(request, Request::OpenObject { .. }),
             Some((ino, write)) => {
                 let is_enough = |grant: &Grant| if write { grant.write } else { grant.read };
                 let is_good = |grant: Grant| grant.is_for(self.fragment.key(), self.holder(user), ino);

@@ -213,7 +213,14 @@ impl Server {
     }
 
     fn check_space(&self, spec: &FragmentSpec) -> Result<(), ApiError> {
-        let Ok(stat) = rustix::fs::statvfs(&self.root) else { return Ok(()) };
+        let unknown = |errno: rustix::io::Errno| FragmentError::Io {
+            operation: "measure the free space of",
+            path: self.root.clone(),
+            cause: errno.into(),
+        };
+        let stat = rustix::fs::statvfs(&self.root).map_err(unknown);
+        let stat = stat
+            .map_err(|error| self.cannot(ErrorCode::FragmentNotCreated, "create", &spec.instance, &error))?;
         let available = stat.f_bavail * stat.f_frsize;
         if available >= spec.disk_bytes() {
             return Ok(());
