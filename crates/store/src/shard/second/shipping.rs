@@ -8,7 +8,7 @@ use wire::data::PAYLOAD_BYTES_MAX;
 use wire::data::hello::HelloError;
 
 use super::{Second, Shard};
-use crate::link::Link;
+use crate::link::{Found, Link};
 use crate::shard::log::Extent;
 
 /// How long changes wait for company before they are shipped.
@@ -99,23 +99,37 @@ impl Shipment<'_> {
                 self.ship(&mut link, &extent)?;
                 // Not woken by each change, but by a sync.
                 std::thread::park_timeout(GATHER);
-            } else if !self.rest() {
+            } else if !self.rest(&mut link)? {
                 return Ok(());
             }
         }
     }
 
     /// Waits until the log has grown. Returns whether there is a log.
-    fn rest(&self) -> bool {
+    fn rest(&self, link: &mut Link) -> Result<bool, HelloError> {
         self.second.growth.wait();
-        let Some(extent) = self.extent() else { return false };
-        if !self.is_behind(&extent) {
-            std::thread::park_timeout(REST);
-            if self.synced >= self.second.wanted() {
-                std::thread::park_timeout(GATHER);
-            }
+        let Some(extent) = self.extent() else { return Ok(false) };
+        if self.is_behind(&extent) {
+            return Ok(true);
         }
-        true
+        std::thread::park_timeout(REST);
+        match self.extent() {
+            None => return Ok(false),
+            // What is said of the copy must be true also where nobody changes anything.
+            Some(extent) if !self.is_behind(&extent) => self.look_at_copy(link)?,
+            Some(_) if self.synced >= self.second.wanted() => std::thread::park_timeout(GATHER),
+            Some(_) => {}
+        }
+        Ok(true)
+    }
+
+    /// The other node still has the copy.
+    fn look_at_copy(&self, link: &mut Link) -> io::Result<()> {
+        let Found { length, .. } = link.find()?;
+        match length < self.sent {
+            true => Err(io::Error::other(format!("the copy has {length} of {} bytes", self.sent))),
+            false => Ok(()),
+        }
     }
 
     fn extent(&self) -> Option<Extent> {

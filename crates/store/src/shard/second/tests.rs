@@ -49,11 +49,9 @@ fn create(shard: &Shard, n: u64) {
     assert!(matches!(reply, Reply::Made { .. }), "{reply:?}");
 }
 
-#[test]
-fn a_log_that_was_replaced_comes_back_from_the_copy_with_all_that_came_after() {
-    let folder = tempfile::tempdir().unwrap();
-    let (servers, addresses): (Vec<_>, Vec<_>) =
-        (0..2).map(|n| serve(folder.path(), n, "127.0.0.1:0")).unzip();
+/// Two nodes, of which the first is the home of the namespace, and their addresses.
+fn pair(folder: &Path) -> (Vec<Arc<Server>>, Vec<String>) {
+    let (servers, addresses): (Vec<_>, Vec<_>) = (0..2).map(|n| serve(folder, n, "127.0.0.1:0")).unzip();
     let address =
         |(n, tcp): (usize, &String)| StorageAddress { node: format!("n{n}"), tcp: tcp.clone(), unix: None };
     for index in 0..2 {
@@ -73,6 +71,13 @@ fn a_log_that_was_replaced_comes_back_from_the_copy_with_all_that_came_after() {
         };
         servers[index as usize].create_fragment(&spec).unwrap();
     }
+    (servers, addresses)
+}
+
+#[test]
+fn a_log_that_was_replaced_comes_back_from_the_copy_with_all_that_came_after() {
+    let folder = tempfile::tempdir().unwrap();
+    let (servers, addresses) = pair(folder.path());
     let home = shard(&servers[0]);
     for n in 0..60 {
         create(&home, n);
@@ -92,4 +97,26 @@ fn a_log_that_was_replaced_comes_back_from_the_copy_with_all_that_came_after() {
     for n in 0..60 {
         assert!(names::lookup(&state.tree, ROOT, format!("{n}").as_bytes()).is_ok(), "{n} is lost");
     }
+}
+
+#[test]
+fn a_copy_that_is_lost_while_nothing_changes_is_made_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let (servers, addresses) = pair(folder.path());
+    let home = shard(&servers[0]);
+    create(&home, 1);
+    home.sync_log().unwrap();
+    let copy = root(folder.path(), 1).join("i1/copies/0/meta.log");
+    let until_there = || {
+        let begun = Instant::now();
+        while !std::fs::metadata(&copy).is_ok_and(|copy| copy.len() == home.lock().log.len()) {
+            assert!(begun.elapsed() < 3 * WAIT_MAX, "there is none");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    };
+    until_there();
+    servers[1].shutdown();
+    std::fs::remove_file(&copy).unwrap();
+    let (_again, _) = serve(folder.path(), 1, &addresses[1]);
+    until_there();
 }
