@@ -138,7 +138,11 @@ impl Summary {
         let status = told.status.as_ref();
         let exit = told.job.map(|(exit, _)| exit);
         let instance = status.and_then(|status| status.instance.as_ref());
-        let commands = if told.kept.is_some() { ending.commands(token) } else { vec![] };
+        let mut commands = if told.kept.is_some() { ending.commands(token) } else { vec![] };
+        if status.is_some_and(SessionStatus::is_of_job) {
+            // It is released with its job.
+            commands.retain(|command| !command.starts_with("rm "));
+        }
         Summary {
             schema: SCHEMA,
             token: Some(token.to_owned()),

@@ -1,5 +1,5 @@
-//! `forebay status`, `rm` and `stage retry` on a machine of a cluster: its control service is asked, not one of this
-//! user's own. Control decides who may see and do what.
+//! `forebay status` and `rm` on a machine of a cluster: its control service is asked, not one of this user's own. Control
+//! decides who may see and do what.
 
 use std::path::Path;
 use std::time::Duration;
@@ -9,11 +9,10 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use api::CallError;
 use api::control::session_path;
 use api::endpoint::Endpoint;
-use model::phase::{Direction, StageState};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use wire::control::{CLI, SessionStatus, StageStatus, Status, Teardown, TeardownReply};
+use wire::control::{SessionStatus, Status, Teardown, TeardownReply};
 
 use super::status::AGAIN;
 use super::status::next::Run;
@@ -23,10 +22,8 @@ use crate::arguments;
 use crate::env;
 use crate::exit_code::ExitCode;
 use crate::failure::Failure;
-use crate::life::{Ending, Told};
 use crate::output::Output;
 use crate::service::{PROBE_LIMIT, PROBED, does_not_answer};
-use crate::summary::Summary;
 
 /// How long a control service that is just starting again is waited for.
 const RESTART: Duration = Duration::from_secs(20);
@@ -109,8 +106,7 @@ pub fn rm(arguments: &arguments::Rm, output: &Output) -> Result<u8, Failure> {
     let control = Control::of_cluster(output);
     let token = checked_token(&arguments.token)?;
     let known: SessionStatus = control.get(&session_path(token, ""))?;
-    let managed = known.caller != CLI && known.persistent.is_none() && known.quarantined.is_none();
-    if managed && !arguments.force {
+    if known.is_of_job() && !arguments.force {
         return Err(Failure::Refused {
             exit: ExitCode::Busy,
             message: format!("buffer {token} belongs to a job of {}", known.caller),
@@ -130,58 +126,6 @@ pub fn rm(arguments: &arguments::Rm, output: &Output) -> Result<u8, Failure> {
     }
     output.say(&rm::destroyed(&known));
     Ok(ExitCode::Success.number())
-}
-
-/// Stages out what is not staged out yet, then releases what was quarantined. A job's session is left to the job's end.
-///
-/// # Errors
-/// There is none, a stage fails again, or control refuses.
-pub fn retry(token: &str, json: bool, output: &Output) -> Result<u8, Failure> {
-    let control = Control::of_cluster(output);
-    let path = |function| session_path(token, function);
-    checked_token(token)?;
-    let done: SessionStatus = match control.post(&path("/data_out"), &json!({})) {
-        Ok(done) => done,
-        Err(Failure::Api(error)) => {
-            let status: SessionStatus = control.get(&path(""))?;
-            let failed =
-                |stage: &StageStatus| stage.direction == Direction::Out && stage.state == StageState::Failed;
-            if !status.stages.iter().any(failed) {
-                return Err(Failure::Api(error));
-            }
-            let kept = status.kept.clone().unwrap_or_else(|| error.message.clone());
-            let told = Told { status: Some(status), kept: Some(kept), ..Told::default() };
-            return Ok(summed_up(token, &Ending::StageOutFailed(error), &told, output));
-        }
-        Err(failure) => return Err(failure),
-    };
-    let quarantined = done.quarantined.is_some();
-    if quarantined {
-        let patient = Teardown { hurry: false };
-        control.post::<_, TeardownReply>(&path("/teardown"), &patient)?;
-    }
-    if json {
-        let told = Told { status: Some(done), ..Told::default() };
-        return Ok(summed_up(token, &Ending::Completed, &told, output));
-    }
-    if quarantined {
-        output.say(&format!("forebay: buffer {token} is staged out and released"));
-    } else {
-        output.say(&format!(
-            "forebay: buffer {token} is staged out; end its job with `scancel --hurry {token}`"
-        ));
-    }
-    Ok(ExitCode::Success.number())
-}
-
-/// Prints the summary; the result is the process's exit status.
-fn summed_up(token: &str, ending: &Ending, told: &Told, output: &Output) -> u8 {
-    let summary = Summary::new(token, ending, told, output);
-    output.say(&summary.text());
-    if output.json() {
-        output.object(&summary);
-    }
-    summary.exit_status()
 }
 
 /// Why a call failed, in this command's terms.

@@ -1,6 +1,7 @@
 //! `forebay stage`: stages on demand, in a job and outside, and the retry of a kept buffer's.
 
 mod client;
+mod kept;
 mod places;
 mod retry;
 
@@ -49,7 +50,7 @@ pub async fn run(
         let token =
             arguments::token_or_usage(retry.token.as_deref(), "name its token; `forebay status` lists them")?;
         return match cluster {
-            true => super::cluster::retry(&token, retry.json, output),
+            true => kept::retry(&token, output).await,
             false => retry::retry(&token, output, dir).await,
         };
     }

@@ -15,7 +15,7 @@ use axum::response::{IntoResponse, Response};
 use model::phase::{Function, Phase, StageState};
 use serde_json::json;
 use server::Refusal;
-use wire::control::{ErrorCode, NewToken, Paths, SessionStatus, TeardownReply};
+use wire::control::{ErrorCode, NewToken, Paths, PersistentStatus, SessionStatus, TeardownReply};
 
 /// A service, its state folder, and a folder for scripts.
 pub struct Fake {
@@ -212,7 +212,8 @@ impl Inner {
         }
     }
 
-    fn act(&mut self, function: &str) -> Response {
+    /// Carries a function out.
+    pub fn act(&mut self, function: &str) -> Response {
         if self.stopping.remove(function) {
             return Refusal(daemon::error::site(ErrorCode::Stopping, "it stops", "try again"))
                 .into_response();
@@ -251,6 +252,18 @@ impl Inner {
             other => panic!("forebay asked for {other}"),
         }
         json_reply(&self.session)
+    }
+
+    /// Makes the session a job's of a workload manager.
+    pub fn hand_to_slurm(&mut self) {
+        self.session.caller = "SLURM".into();
+    }
+
+    /// Makes the session a persistent buffer that nobody has staged anything of.
+    pub fn make_persistent(&mut self) {
+        self.session.stages.clear();
+        (self.session.phase, self.session.script.text) = (Phase::Ready, String::new());
+        self.session.persistent = Some(PersistentStatus { shared: false, users: vec![] });
     }
 
     /// Has its buffer mounted, as a job's that this `forebay` knows nothing of.

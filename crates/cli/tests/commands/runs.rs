@@ -230,6 +230,41 @@ fn on_a_cluster_what_is_not_there_and_a_stage_that_fails_again_have_the_statuses
 }
 
 #[test]
+fn nothing_is_called_staged_out_on_a_cluster_that_never_was() {
+    let fake = Fake::start();
+    fake.with(|inner| {
+        inner.hand_to_slurm();
+        inner.failing.insert("data_in");
+        inner.act("setup");
+        inner.act("data_in");
+    });
+    let held = fake.on_cluster(&["stage", "retry", "1"]);
+    assert_eq!(held.status.code(), Some(66), "{}", said(&held));
+    for words in ["the stage-in of buffer 1 failed", "`scancel --hurry 1`"] {
+        assert!(said(&held).contains(words), "{}", said(&held));
+    }
+    fake.with(|inner| inner.make_persistent());
+    let output = fake.on_cluster(&["stage", "retry", "1"]);
+    assert_eq!(output.status.code(), Some(64), "{}", said(&output));
+    assert!(said(&output).contains("buffer 1 has no stage_out; copy what you need"), "{}", said(&output));
+    assert_eq!(fake.count("data_out"), 0);
+}
+
+#[test]
+fn a_jobs_buffer_whose_stage_out_fails_again_is_not_offered_for_removal_which_would_be_refused() {
+    let fake = Fake::start();
+    fake.with(|inner| {
+        inner.hand_to_slurm();
+        inner.failing.insert("data_out");
+        inner.act("post_run");
+    });
+    let output = fake.on_cluster(&["stage", "retry", "1"]);
+    assert_eq!(output.status.code(), Some(74), "{}", said(&output));
+    assert!(said(&output).contains("forebay stage retry 1"), "{}", said(&output));
+    assert!(!said(&output).contains("forebay rm 1"), "{}", said(&output));
+}
+
+#[test]
 fn a_wrong_command_line_has_its_own_status() {
     let fake = Fake::start();
     for words in [&["run"][..], &["frobnicate"], &["run", "--nodes", "0", "x"], &["rm", "../x"]] {

@@ -39,7 +39,7 @@ pub(crate) async fn finish<S: Site>(
         on_demand::kick(app, token).await?;
     }
     tokio::select! {
-        result = settle(app, &session.token) => result,
+        result = settle(app, session) => result,
         () = told_to_stop(cancelled) => {
             stop_outs(app, &session.token).await?;
             Err(stopped(session))
@@ -64,7 +64,8 @@ pub(crate) async fn forget<S: Site>(app: &App<S>, session: &Session) -> Result<(
 }
 
 /// Waits until nothing of the job waits or runs.
-async fn settle<S: Site>(app: &App<S>, job: &str) -> Result<(), ApiError> {
+async fn settle<S: Site>(app: &App<S>, session: &Session) -> Result<(), ApiError> {
+    let job = session.token.as_str();
     let mut changes = app.on_demand.changes();
     loop {
         changes.mark_unchanged();
@@ -77,7 +78,8 @@ async fn settle<S: Site>(app: &App<S>, job: &str) -> Result<(), ApiError> {
                 tracing::info!(job, source, "a stage-out is not owed: the job removed its source");
             }
             on_demand::forget(app, &removed).await?;
-            return judge(job, &failed);
+            let is_managed = session.is_managed() && session.quarantined.is_none();
+            return judge(job, is_managed, &failed);
         }
         let _ = changes.changed().await;
     }
@@ -85,15 +87,16 @@ async fn settle<S: Site>(app: &App<S>, job: &str) -> Result<(), ApiError> {
 
 /// All that failed is owed, also what is not found any more where nobody knows which inode it was: a file that was
 /// renamed looks like one that was removed, and the buffer is the only place that has it.
-fn judge(job: &str, failed: &[Transfer]) -> Result<(), ApiError> {
+fn judge(job: &str, is_managed: bool, failed: &[Transfer]) -> Result<(), ApiError> {
     let Some(first) = failed.first() else { return Ok(()) };
     let Some(why) = paths::failures(first).into_iter().next() else { return Ok(()) };
     let message =
         format!("{} stages that the job asked for failed; the first: {}", failed.len(), why.message);
+    let release = if is_managed { "scancel --hurry" } else { "forebay rm" };
     let advice = if paths::has_lost_source(first) {
         format!(
             "the job renamed or removed it before it was copied: if it is needed, mount the buffer with `forebay mount \
-             PATH --token {job}` and copy it under its new name; then release the buffer with `forebay rm {job}`"
+             PATH --token {job}` and copy it under its new name; then release the buffer with `{release} {job}`"
         )
     } else {
         why.advice
@@ -157,17 +160,20 @@ mod tests {
 
     #[test]
     fn a_source_that_is_not_found_is_owed_as_it_may_have_been_renamed() {
-        let error = judge("7", &[failed(&[("$DW_JOB_STRIPED/tmp", 2)])]).unwrap_err();
+        let error = judge("7", false, &[failed(&[("$DW_JOB_STRIPED/tmp", 2)])]).unwrap_err();
         assert_eq!(error.code, ErrorCode::StageFailed);
         assert!(error.message.contains("$DW_JOB_STRIPED/tmp"), "{error}");
         assert!(error.advice.contains("renamed or removed"), "{}", error.advice);
-        judge("7", &[]).unwrap();
+        assert!(error.advice.ends_with("`forebay rm 7`"), "{}", error.advice);
+        let of_job = judge("7", true, &[failed(&[("$DW_JOB_STRIPED/tmp", 2)])]).unwrap_err();
+        assert!(of_job.advice.ends_with("`scancel --hurry 7`"), "its removal is refused: {}", of_job.advice);
+        judge("7", false, &[]).unwrap();
     }
 
     #[test]
     fn a_file_of_a_folder_that_is_not_found_does_not_speak_for_the_others() {
         let failures = [("$DW_JOB_STRIPED/tmp/a", 2), ("$DW_JOB_STRIPED/tmp/b", 5)];
-        let error = judge("7", &[failed(&failures)]).unwrap_err();
+        let error = judge("7", false, &[failed(&failures)]).unwrap_err();
         assert_eq!(error.advice, "retry the stage");
     }
 }

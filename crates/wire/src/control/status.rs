@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use model::phase::{AccessMode, Function, Phase, Redundancy};
 use serde::{Deserialize, Serialize};
 
-use super::functions::{Script, cli};
+use super::functions::{CLI, Script, cli};
 use super::lost::GivenUp;
 use super::nodes::NodeStatus;
 use crate::error::ApiError;
@@ -85,6 +85,13 @@ pub struct SessionStatus {
     /// Bytes that the stages under way still have to copy, as far as they are found.
     #[serde(default)]
     pub bytes_left: u64,
+}
+
+impl SessionStatus {
+    /// Whether a workload manager has it for a job, whose end is its end.
+    pub fn is_of_job(&self) -> bool {
+        self.caller != CLI && self.persistent.is_none() && self.quarantined.is_none()
+    }
 }
 
 /// What a persistent buffer has besides.
