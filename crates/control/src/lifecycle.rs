@@ -37,8 +37,9 @@ use crate::state::sessions::Session;
 
 /// The codes of errors by which a function refuses a call before it has begun anything: who called is told, and
 /// nothing is noted of it with the session, which is as it was.
-pub(crate) const REFUSALS: [ErrorCode; 5] = [
+pub(crate) const REFUSALS: [ErrorCode; 6] = [
     ErrorCode::NoSuchSession,
+    ErrorCode::BufferInUse,
     ErrorCode::WrongPhase,
     ErrorCode::MountedAlone,
     ErrorCode::BadMountpoint,

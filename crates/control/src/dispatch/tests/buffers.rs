@@ -73,6 +73,8 @@ async fn a_job_uses_stages_and_mounts_a_persistent_buffer_and_leaves_it() {
 
     let error = it.app.teardown("data", Teardown { hurry: true }).await.unwrap_err();
     assert!(error.code == ErrorCode::BufferInUse && error.message.contains('7'), "{error}");
+    let failed = it.app.session("data").await.unwrap().failed;
+    assert!(failed.is_none(), "a refusal is no failure of the buffer: {failed:?}");
     it.run(post_run()).await.unwrap();
     it.app.teardown(TOKEN, Teardown::default()).await.unwrap();
     assert_eq!(it.site.world().fragments.len(), 2, "the buffer is still there");
