@@ -2,13 +2,14 @@
 
 use std::collections::HashSet;
 use std::io::ErrorKind;
+use std::path::Path;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 
-use crate::drain::Drain;
-use crate::status::{Answer, Status};
+use crate::drain::{Drain, State};
+use crate::status::{Answer, Status, Trouble, now_ms};
 
 /// How often a drainer looks for requests, and says how it is.
 const PERIOD: Duration = Duration::from_millis(500);
@@ -16,7 +17,50 @@ const PERIOD: Duration = Duration::from_millis(500);
 /// How often a drainer says that it is there, if nothing changes.
 const HEARTBEAT_MS: u64 = 15_000;
 
+/// As many troubles as a status lists.
+const TROUBLES_MAX: usize = 100;
+
 impl Drain {
+    /// What the drainer says of itself.
+    pub(crate) fn status(&self) -> Status {
+        let publisher = &self.copier.publisher;
+        let mut state = self.lock();
+        let (worked, counts) = (publisher.worked(), state.table.counts(|size| publisher.work_of(size)));
+        let bytes_per_s = state.rate.observe(Instant::now(), worked, counts.running == 0);
+        let redone = state.table.paths().filter(|path| state.ledger.get(path).is_some()).count();
+        let troubles = state.disputed();
+        let done = state.ledger.len() - redone - troubles.len();
+        Status {
+            host: self.host.clone(),
+            session: self.session.clone(),
+            pid: std::process::id(),
+            from: self.from.clone(),
+            folder: self.top.identity(),
+            to: self.to.clone(),
+            enqueued: done + troubles.len() + counts.pending,
+            dequeued: done + counts.running,
+            done,
+            failed: counts.failed + troubles.len(),
+            open: counts.open,
+            bytes_left: counts.bytes,
+            bytes_done: state.bytes_done,
+            work_left: counts.work - state.rate.under_way(worked, counts.running_work),
+            bytes_per_s,
+            paused: self.pace().is_paused(),
+            gives_way: self.burst.holds(),
+            hurries: self.hurries.load(Ordering::Relaxed),
+            deadline: self.deadline.end(),
+            settled: self.settled_at_end.load(Ordering::Relaxed),
+            ended: self.ended.load(Ordering::Relaxed),
+            updated_ms: now_ms(),
+            troubles: troubles
+                .into_iter()
+                .chain(state.table.troubles(TROUBLES_MAX))
+                .take(TROUBLES_MAX)
+                .collect(),
+        }
+    }
+
     /// Says that it is there. Whoever hears that it has started may wait for it there at once.
     pub(crate) fn enter(&self) -> anyhow::Result<()> {
         let folder = self.rendezvous.folder().display();
@@ -142,5 +186,17 @@ impl Drain {
         if !same && let Ok(()) = self.publish(&now) {
             *said = Some(now);
         }
+    }
+}
+
+impl State {
+    /// What counts as landed and is not on the PFS as it was drained, as far as that was looked at. What is pending
+    /// counts as that.
+    fn disputed(&self) -> Vec<Trouble> {
+        let counts = |trouble: &&Trouble| {
+            let path = Path::new(&trouble.path);
+            self.ledger.get(path).is_some() && !self.table.is_pending(path)
+        };
+        self.disputed.iter().filter(counts).cloned().collect()
     }
 }

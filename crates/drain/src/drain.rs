@@ -18,14 +18,11 @@ use crate::logs::{Logs, Verb};
 use crate::rate::Rate;
 use crate::rendezvous::Rendezvous;
 use crate::settings::{Removed, SameName};
-use crate::status::{Answer, Status, Trouble, now_ms};
+use crate::status::{Answer, Trouble};
 use crate::suffix::Suffixed;
 use crate::table::{Attempt, Table};
 use crate::top::Top;
 use crate::watch::{Notice, Watch};
-
-/// As many troubles as a status lists.
-const TROUBLES_MAX: usize = 100;
 
 /// As many names as are tried for a file whose own another node has.
 const SUFFIXES_MAX: u32 = 8;
@@ -73,6 +70,8 @@ pub(crate) struct State {
     /// Names on the PFS that are not the files' own, because another node had those.
     pub(crate) diverted: HashMap<PathBuf, PathBuf>,
     pub(crate) suffixed: Suffixed,
+    /// What had landed, and was not there or could not be looked at when that was last asked, and why.
+    pub(crate) disputed: Vec<Trouble>,
     pub(crate) bytes_done: u64,
     pub(crate) rate: Rate,
 }
@@ -253,41 +252,6 @@ impl Drain {
         }
     }
 
-    /// What the drainer says of itself.
-    pub(crate) fn status(&self) -> Status {
-        let publisher = &self.copier.publisher;
-        let mut state = self.lock();
-        let (worked, counts) = (publisher.worked(), state.table.counts(|size| publisher.work_of(size)));
-        let bytes_per_s = state.rate.observe(Instant::now(), worked, counts.running == 0);
-        let redone = state.table.paths().filter(|path| state.ledger.get(path).is_some()).count();
-        let done = state.ledger.len() - redone;
-        Status {
-            host: self.host.clone(),
-            session: self.session.clone(),
-            pid: std::process::id(),
-            from: self.from.clone(),
-            folder: self.top.identity(),
-            to: self.to.clone(),
-            enqueued: done + counts.pending,
-            dequeued: done + counts.running,
-            done,
-            failed: counts.failed,
-            open: counts.open,
-            bytes_left: counts.bytes,
-            bytes_done: state.bytes_done,
-            work_left: counts.work - state.rate.under_way(worked, counts.running_work),
-            bytes_per_s,
-            paused: self.pace().is_paused(),
-            gives_way: self.burst.holds(),
-            hurries: self.hurries.load(Ordering::Relaxed),
-            deadline: self.deadline.end(),
-            settled: self.settled_at_end.load(Ordering::Relaxed),
-            ended: self.ended.load(Ordering::Relaxed),
-            updated_ms: now_ms(),
-            troubles: state.table.troubles(TROUBLES_MAX),
-        }
-    }
-
     /// Holds everything, or lets it go on.
     pub(crate) fn pause(&self, paused: bool) {
         self.pace().pause(paused);
@@ -303,7 +267,7 @@ impl Drain {
         }
     }
 
-    fn pace(&self) -> &Pace {
+    pub(crate) fn pace(&self) -> &Pace {
         self.copier.publisher.pace()
     }
 
@@ -321,6 +285,7 @@ impl State {
             ledger,
             landing: Vec::new(),
             diverted: HashMap::new(),
+            disputed: Vec::new(),
             bytes_done: 0,
             rate: Rate::default(),
         }

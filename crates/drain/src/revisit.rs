@@ -36,6 +36,7 @@ impl Drain {
         let suspects: Vec<_> = landed.into_iter().filter(look).collect();
         let troubles = self.judge(&suspects);
         let mut state = self.lock();
+        state.disputed.clone_from(&troubles);
         for (path, _) in &suspects {
             state.table.settle(path, Attempt::Done, Instant::now());
         }

@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use drain::status::Answer;
+use drain::rendezvous::Rendezvous;
+use drain::status::{Answer, Status};
 use tempfile::TempDir;
 
 /// Nothing here takes longer, even on a busy machine.
@@ -38,6 +39,15 @@ impl Node {
 
     pub(crate) fn start(&mut self) {
         self.running = Some(self.command().spawn().unwrap());
+    }
+
+    /// Waits until the drainer says this of itself.
+    pub(crate) fn wait_said(&self, what: &str, so: impl Fn(&Status) -> bool) {
+        let (begun, rendezvous) = (Instant::now(), Rendezvous::new(self.to.join(".forebay-drain/s")));
+        while !rendezvous.statuses().unwrap().iter().any(&so) {
+            assert!(begun.elapsed() < LIMIT, "{what}: {:?}", rendezvous.statuses());
+            std::thread::sleep(Duration::from_millis(20));
+        }
     }
 
     pub(crate) fn command(&self) -> Command {

@@ -42,9 +42,13 @@ fn what_another_has_put_in_the_place_of_a_copy_is_named_and_stays() {
     let [trouble] = &failed[..] else { panic!("{failed:?}") };
     assert!(trouble.message.contains("/f2 is not what was drained there"), "{trouble:?}");
     assert_eq!(read(&node.to.join("f2")), "of another", "it was overwritten");
+    node.wait_said("the figures are the answer's", |said| {
+        (said.done, said.enqueued, said.failed) == (2, 3, 1) && said.troubles == failed
+    });
     // Either way that the advice names helps.
     fs::rename(node.to.join("f2"), node.to.join("theirs")).unwrap();
     assert_eq!(node.settle().failed, []);
+    node.wait_said("it is drained again", |said| (said.done, said.enqueued, said.failed) == (3, 3, 0));
     assert!(are_there(&node.to));
     fs::write(node.to.join("f1"), "of another").unwrap();
     fs::remove_file(node.from.join("f1")).unwrap();
