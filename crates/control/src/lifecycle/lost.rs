@@ -194,7 +194,13 @@ async fn note_place<S: Site>(
         let shares = setup::shares(tx, &views)?;
         // What was given up, and is kept until it is of no use any more, is in nobody's way.
         let is_kept = |left: &Leftover| *left == Leftover::fragment(&left.node, &instance.id);
-        let kept = left::all(tx)?.into_iter().filter(is_kept).map(|left| left.node);
+        let noted = left::all(tx)?.into_iter().filter(is_kept).map(|left| left.node);
+        // Also where that is not noted, as in a database that was put back: it would refuse to serve another part.
+        let has_one = |view: &&NodeView| {
+            let mut parts = view.health.iter().flat_map(|health| &health.fragments);
+            parts.any(|part| part.instance == instance.id)
+        };
+        let kept = noted.chain(views.iter().filter(has_one).map(|view| view.name.clone()));
         let Some(spare) = ground.spare::<S>(&instance, &kept.collect::<Vec<_>>(), &shares) else {
             return Ok(None);
         };
