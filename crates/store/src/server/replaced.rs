@@ -15,7 +15,6 @@ use crate::fragment::{Fragment, FragmentError, specification};
 use crate::terms::Terms;
 
 const WHY: &str = "another has taken its place, as an operator gave this one up for lost";
-const ADVICE: &str = "ask `forebay status` what becomes of it";
 
 impl Server {
     /// What the fragment below `folder` has heard of others. It is not served any more when it hears that it is
@@ -52,7 +51,7 @@ impl Server {
 
     /// Shows that another node has it. Gives the fragment, if it was served.
     pub(super) fn show_replaced(&self, status: FragmentStatus) -> Option<Arc<Fragment>> {
-        let (error, advice) = (Some(WHY.to_owned()), Some(ADVICE.to_owned()));
+        let (error, advice) = (Some(WHY.to_owned()), Some(advice(&self.node)));
         let given_up = Some(self.root.join(&status.instance));
         let replaced = FragmentStatus { error, advice, given_up, ..status };
         match self.slots().insert(replaced.instance.clone(), Slot::Replaced(replaced)) {
@@ -107,4 +106,12 @@ impl Server {
             tracing::warn!(instance, %error, "a fragment that another node has is not ended cleanly");
         }
     }
+}
+
+/// What helps where control takes what is here for the part all the same. Only a node that is away can be given up.
+fn advice(node: &str) -> String {
+    format!(
+        "where its folder was put back from an old copy, put the newer one back; where another node has the part, stop \
+         forebay-node on {node}, then `forebay node lost {node}`, as an operator, has the buffer go on over that one"
+    )
 }
