@@ -77,12 +77,18 @@ fn risk(mirror: &MirrorStatus) -> String {
             tenths % 10
         );
     }
+    let why = mirror.error.as_ref().map(|error| format!(": {error}")).unwrap_or_default();
     let behind = match mirror.behind {
         None => "all objects are to be compared".to_owned(),
-        Some(0) => "it has nothing to catch up on as far as is known".to_owned(),
+        Some(0) => {
+            return format!(
+                "  data AT RISK: node {} and its mirror, node {}, do not reach each other; nothing is known that the \
+                 mirror lacks so far{why}",
+                mirror.node, mirror.mirror
+            );
+        }
         Some(count) => format!("{} to be copied", render::counted(count, "object is", "objects are")),
     };
-    let why = mirror.error.as_ref().map(|error| format!(": {error}")).unwrap_or_default();
     format!(
         "  data AT RISK: what node {} has is not all on its mirror, node {}; {behind}{why}",
         mirror.node, mirror.mirror
@@ -137,6 +143,14 @@ mod tests {
             ["  data: the second copy of what node n0 has is being made on node n1 (since 0.3 s)"]
         );
         assert!(lines(&instance(vec![mirror(false), mirror(true)]))[0].contains("AT RISK"));
+    }
+
+    #[test]
+    fn a_mirror_that_is_down_and_lacks_nothing_is_not_said_to_lack_something() {
+        let told = lines(&instance(vec![MirrorStatus { behind: Some(0), ..mirror(false) }]));
+        let expected = "  data AT RISK: node n0 and its mirror, node n1, do not reach each other; nothing is known that \
+                        the mirror lacks so far: connection refused";
+        assert_eq!(told, [expected]);
     }
 
     #[test]
