@@ -1,5 +1,7 @@
 //! A session as people see it: what the database says, made fresh with what the nodes said last.
 
+use std::collections::BTreeSet;
+
 use model::phase::{Direction, Function, StageState};
 use rusqlite::Transaction;
 use wire::advice;
@@ -44,6 +46,8 @@ pub(crate) async fn of<S: Site>(app: &App<S>, session: Session) -> Result<Sessio
 struct Rows {
     session: Session,
     instance: Option<Instance>,
+    /// The instances that stage-outs may still have to save something of.
+    owing: Vec<Instance>,
     activations: Vec<Activation>,
     transfers: Vec<Transfer>,
     timings_ms: Vec<(Function, u64)>,
@@ -62,8 +66,11 @@ impl Rows {
         let token = session.token.as_str();
         let mut transfers = transfers::of_script(tx, token)?;
         transfers.extend(transfers::shown(tx, token, ON_DEMAND_SHOWN)?);
+        let is_written = session.was_mounted || session.persistent;
+        let owing = owing(is_written, &transfers).into_iter().map(|holder| instances::find(tx, holder));
         Ok(Rows {
             instance: instances::find(tx, token)?,
+            owing: owing.filter_map(state::Result::transpose).collect::<state::Result<Vec<Instance>>>()?,
             activations: activations::of(tx, token)?,
             transfers,
             timings_ms: timings::of(tx, token)?,
@@ -80,7 +87,6 @@ impl Rows {
         let activations =
             self.activations.into_iter().map(|activation| describe(handle, activation, nodes)).collect();
         let stages: Vec<StageStatus> = self.transfers.iter().map(Transfer::status).collect();
-        let held = self.instance.as_ref().map_or(0, |instance| held_at_most(instance, nodes));
         let mut instance = self.instance.map(|instance| describe_instance(instance, &token, nodes));
         if let Some(leaving) = instance.as_mut().filter(|_| busy == Some(Function::Teardown)) {
             // Nobody misses what is being destroyed.
@@ -93,7 +99,7 @@ impl Rows {
             phase: self.session.phase,
             busy,
             failed: self.session.failed,
-            bytes_dirty: bytes_dirty(&stages, held, self.session.was_mounted),
+            bytes_dirty: self.owing.iter().map(|instance| held_at_most(instance, nodes)).sum(),
             bytes_left: bytes_left(&stages),
             instance,
             activations,
@@ -111,12 +117,15 @@ impl Rows {
     }
 }
 
-/// What stage-outs may still have to save, at most: all that the buffer may hold, until each of them is complete. What
-/// they have verified is not taken off, as it need not be in what the buffer holds: a file is verified with its holes,
-/// once by each stage-out that has it, and may be removed or changed since. A job that never ran wrote nothing.
-fn bytes_dirty(stages: &[StageStatus], held: u64, was_mounted: bool) -> u64 {
-    let mut outs = stages.iter().filter(|stage| stage.direction == Direction::Out);
-    if !was_mounted || outs.all(|stage| stage.state == StageState::Complete) { 0 } else { held }
+/// The sessions that have the buffers of which stage-outs may still have to save something: at most all that these may
+/// hold, until each stage-out is complete. What they have verified is not taken off, as it need not be in what the
+/// buffer holds: a file is verified with its holes, once by each stage-out that has it, and may be removed or changed
+/// since. A job that never ran wrote nothing.
+fn owing(is_written: bool, transfers: &[Transfer]) -> BTreeSet<&str> {
+    let is_owed = |transfer: &&Transfer| {
+        is_written && transfer.direction == Direction::Out && transfer.state != StageState::Complete
+    };
+    transfers.iter().filter(is_owed).map(|transfer| transfer.buffer.holder(&transfer.token)).collect()
 }
 
 fn bytes_left(stages: &[StageStatus]) -> u64 {
@@ -190,25 +199,37 @@ fn mirrors(instance: &Instance, token: &str, nodes: &[NodeView]) -> Vec<MirrorSt
 
 #[cfg(test)]
 mod tests {
+    use model::buffer::BufferRef;
     use model::phase::StageKind;
 
     use super::*;
 
-    fn out(state: StageState, bytes_verified: u64) -> StageStatus {
+    fn out(state: StageState, bytes_verified: u64) -> Transfer {
         let transfer = Transfer::out(StageKind::Directory, "tmp", "/pfs/tmp");
-        let mut status = StageStatus { state, ..transfer.untouched() };
-        status.progress.bytes_verified = bytes_verified;
-        status
+        let mut report = transfer.untouched();
+        report.progress.bytes_verified = bytes_verified;
+        Transfer { state, report: Some(report), ..transfer }
     }
 
     #[test]
     fn what_was_verified_never_hides_what_is_owed() {
         // A file of 1 GiB that is one hole was verified, or one that the job has removed since, or one file twice; what
-        // failed has the 4 KiB that are in the buffer.
+        // failed is still in the buffer.
         let stages = [out(StageState::Complete, 1 << 30), out(StageState::Failed, 0)];
-        assert_eq!(bytes_dirty(&stages, 4096, true), 4096);
-        assert_eq!(bytes_dirty(&[out(StageState::Active, 1 << 30)], 4096, true), 4096);
-        assert_eq!(bytes_dirty(&stages[..1], 4096, true), 0);
-        assert_eq!(bytes_dirty(&stages, 4096, false), 0);
+        let own = BTreeSet::from([stages[0].token.as_str()]);
+        assert_eq!(owing(true, &stages), own);
+        assert_eq!(owing(true, &[out(StageState::Active, 1 << 30)]), own);
+        assert_eq!(owing(true, &stages[..1]), BTreeSet::new());
+        assert_eq!(owing(false, &stages), BTreeSet::new());
+    }
+
+    #[test]
+    fn what_a_job_is_to_stage_out_of_a_persistent_buffer_is_owed_by_that() {
+        let buffer = BufferRef::Persistent("data".into());
+        let stages = [Transfer { buffer, ..out(StageState::Pending, 0) }];
+        assert_eq!(owing(true, &stages), BTreeSet::from(["data"]));
+        // On demand, from a buffer that is nobody's job's.
+        let stages = [Transfer { token: "data".into(), ..out(StageState::Failed, 0) }];
+        assert_eq!(owing(true, &stages), BTreeSet::from(["data"]));
     }
 }

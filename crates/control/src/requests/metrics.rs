@@ -1,10 +1,10 @@
 //! `GET /metrics`.
 
 use axum::extract::State;
-use model::phase::StageState;
+use model::phase::{Direction, Phase, StageState};
 use server::Refusal;
 use server::metrics::{Metrics, number};
-use wire::control::{NodeStatus, PoolStatus, SessionStatus};
+use wire::control::{NodeStatus, PoolStatus, SessionStatus, StageStatus};
 
 use super::{Handler, nodes};
 use crate::lifecycle::job_process;
@@ -78,11 +78,18 @@ fn add_sessions(metrics: &mut Metrics, sessions: &[SessionStatus]) {
     let mut add = |name, help, value: u64| metrics.add(name, help, [(Vec::new(), number(value))]);
     let total = |value: fn(&SessionStatus) -> u64| sessions.iter().map(value).sum();
     add("sessions_failed", "Sessions whose last function failed", total(|s| s.failed.is_some().into()));
-    add("sessions_kept", "Sessions that are kept as their data is owed", total(|s| s.kept.is_some().into()));
+    add("sessions_kept", "Sessions that are kept as their data is owed", total(|s| is_kept(s).into()));
     add("dirty_bytes", "Bytes that stage-outs may still have to save", total(|s| s.bytes_dirty));
     add("left_bytes", "Bytes that active stages still have to copy", total(|s| s.bytes_left));
     let failed = |session: &SessionStatus| {
         session.stages.iter().filter(|stage| stage.state == StageState::Failed).count() as u64
     };
     add("stages_failed", "Stages that failed and were not done since", sessions.iter().map(failed).sum());
+}
+
+/// Whether its data is owed and kept: its teardown found that, or a stage-out that failed says so.
+fn is_kept(session: &SessionStatus) -> bool {
+    let failed_out =
+        |stage: &StageStatus| stage.direction == Direction::Out && stage.state == StageState::Failed;
+    session.kept.is_some() || session.phase == Phase::Unmounted && session.stages.iter().any(failed_out)
 }
