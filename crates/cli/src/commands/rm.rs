@@ -81,9 +81,15 @@ fn undrained(status: &SessionStatus) -> Vec<&str> {
     outs.filter(|stage| stage.state != StageState::Complete).map(|stage| stage.source.as_str()).collect()
 }
 
-/// What is about to be given up, before anything of it is; `None` where nothing is owed.
+/// What is about to be given up, before anything of it is; `None` where nothing is known to be. Only stage-outs that
+/// were asked for are known: not files that none of them had, nor what was written after them.
 pub(super) fn owed(status: &SessionStatus) -> Option<String> {
     let lost = undrained(status);
+    let is_asked = status.stages.iter().any(|stage| stage.direction == Direction::Out);
+    let has_data = status.instance.as_ref().is_some_and(|instance| instance.used_bytes > 0);
+    if !is_asked && has_data {
+        return Some(format!("forebay: nothing that is in buffer {} was staged out", status.token));
+    }
     (status.bytes_dirty > 0 && !lost.is_empty()).then(|| {
         let bytes = render::bytes(status.bytes_dirty);
         format!("forebay: this gives up what is not staged out, at most {bytes}: {}", lost.join(" "))
@@ -145,6 +151,10 @@ mod tests {
         assert_eq!(owed(&status).as_deref(), Some(named));
         status.stages.iter_mut().for_each(|stage| stage.state = StageState::Complete);
         assert_eq!(owed(&status), None);
+        status.stages.clear();
+        assert_eq!(owed(&status).as_deref(), Some("forebay: nothing that is in buffer 3 was staged out"));
+        status.instance.iter_mut().for_each(|instance| instance.used_bytes = 0);
+        assert_eq!(owed(&status), None, "it is empty as far as is known");
     }
 
     #[test]
